@@ -1,0 +1,110 @@
+//! What a device is to the control plane, and what one queue of it is to a worker.
+
+use crate::{Burst, Owned, World};
+
+/// One queue pair of a device, owned by one worker's thread.
+pub trait Port: Send {
+    /// Called once on the worker's thread before the first burst (DPDK must
+    /// know the thread: without, a third slower).
+    fn attach(&mut self, worker: usize);
+
+    /// Appends up to `most` packets to `burst` (never beyond its room) and
+    /// prefetches their heads; returns how many.
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize;
+
+    /// Sends `packets` in order, each `Some`; takes every one it accepts (they
+    /// become `None`) and returns how many it took, always from the front. The
+    /// caller frees the rest with [`Port::free`] and counts them.
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize;
+
+    /// Takes packets of this port's world back into their pool.
+    fn free(&mut self, packets: &mut [Option<Owned>]);
+
+    /// An empty packet of this port's world with room for the port's MTU and
+    /// link headers; `None` when the pool is exhausted.
+    fn allocate(&mut self) -> Option<Owned>;
+
+    /// Whose packets it takes.
+    fn world(&self) -> World;
+
+    /// Called on the worker's thread while it has nothing to do.
+    fn idle(&mut self) {}
+}
+
+/// A device as the control plane sees it.
+pub trait Device: Send {
+    /// Its name in the configuration.
+    fn name(&self) -> &str;
+    /// Its hardware address.
+    fn mac(&self) -> [u8; 6];
+    /// Receive queues it can have; 1 where it has no way to spread flows.
+    fn max_queues(&self) -> u16;
+    /// Starts it with `queues` queue pairs and hands out one [`Port`] for each.
+    ///
+    /// # Errors
+    /// When the device refuses; the text says what to do.
+    fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error>;
+    /// Sets the largest frame: `mtu` bytes of layer 3, tags and link header beside.
+    ///
+    /// # Errors
+    /// When the device refuses.
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), Error>;
+    /// Link state now.
+    fn link(&self) -> Link;
+    /// Device counters since start.
+    fn counters(&self) -> Counters;
+    /// The network interface of the kernel below it, where there is one
+    /// (`iface=veth0`, `net_tap`).
+    fn netdev(&self) -> Option<String> {
+        None
+    }
+    /// Stops it; its ports must have been dropped.
+    fn stop(&mut self);
+}
+
+/// Link state.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Link {
+    /// Carrier.
+    pub up: bool,
+    /// Megabits a second; 0 where unknown.
+    pub speed_mbps: u32,
+}
+
+/// What the device itself counted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[allow(missing_docs)]
+pub struct Counters {
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub rx_missed: u64,
+    pub rx_errors: u64,
+    pub rx_no_buffer: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub tx_errors: u64,
+}
+
+/// Why a device could not be opened, started or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The description in the configuration is not understood.
+    #[error("device `{device}`: {reason}")]
+    Description {
+        /// As written.
+        device: String,
+        /// What was expected.
+        reason: String,
+    },
+    /// The device or the system refused.
+    #[error("device `{device}`: {action}: {reason}")]
+    Refused {
+        /// Its name.
+        device: String,
+        /// What was tried.
+        action: &'static str,
+        /// What came back, and what to do.
+        reason: String,
+    },
+}

@@ -1,0 +1,18 @@
+//! The lookup library: longest-prefix match ([`lpm`]), and the publication of
+//! tables to threads that never wait ([`sync`]).
+//!
+//! Addresses are numbers in host byte order: IPv4 is [`u32`], IPv6 is [`u128`]
+//! (see [`Addr`]). A table maps an address to a [`Hop`].
+
+mod addr;
+pub mod hint;
+mod hop;
+pub mod lpm;
+mod prefix;
+pub mod rib;
+pub mod sync;
+
+pub use addr::Addr;
+pub use hop::Hop;
+pub use prefix::{BadPrefix, Prefix};
+pub use rib::Rib;

@@ -1,0 +1,2 @@
+//! Protocol headers: offsets, checked views, values, checksums. No allocation.
+#![forbid(unsafe_code)]
