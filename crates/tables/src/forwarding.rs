@@ -1,0 +1,61 @@
+//! All that the nodes read, each part published on its own.
+
+use std::sync::Arc;
+
+use lookup::Hop;
+use lookup::lpm::Lpm;
+use lookup::sync::{Domain, Published};
+
+use crate::{HopTable, Ifaces};
+
+/// A set of routing tables by index; 0 is the main one (kernel table 254).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct VrfId(pub u16);
+
+/// The forwarding tables of one VRF, built by the engines that it chose.
+#[derive(Clone)]
+pub struct Vrf {
+    /// IPv4.
+    pub v4: Arc<dyn Lpm<u32>>,
+    /// IPv6.
+    pub v6: Arc<dyn Lpm<u128>>,
+}
+
+/// What the nodes of all workers share. A worker loads each part once a vector.
+pub struct Forwarding {
+    /// Interfaces and how frames find them.
+    pub ifaces: Published<Ifaces>,
+    /// What a hop means.
+    pub hops: Published<Arc<HopTable>>,
+    /// By [`VrfId`].
+    pub vrfs: Published<Vec<Vrf>>,
+}
+
+impl Forwarding {
+    /// No interfaces, and one VRF without routes.
+    pub fn new(domain: &Arc<Domain>) -> Arc<Forwarding> {
+        let empty = Vrf { v4: Arc::new(NoRoutes), v6: Arc::new(NoRoutes) };
+        Arc::new(Forwarding {
+            ifaces: Published::new(domain, Ifaces::new([])),
+            hops: Published::new(domain, Arc::new(HopTable::new(64, 16, 64))),
+            vrfs: Published::new(domain, vec![empty]),
+        })
+    }
+}
+
+/// The table of a VRF before its first build.
+struct NoRoutes;
+
+impl<A: lookup::Addr> Lpm<A> for NoRoutes {
+    fn lookup(&self, _: A) -> Hop {
+        Hop::NONE
+    }
+    fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
+        assert_eq!(dsts.len(), hops.len());
+        hops.fill(Hop::NONE);
+    }
+    fn bytes(&self) -> usize {
+        0
+    }
+}

@@ -1,0 +1,279 @@
+//! The hop table: from the [`Hop`] that a lookup answers to what happens next.
+//!
+//! ```text
+//!  FIB ── hop ──► steps[hop]  kind 8 │ index 24
+//!                   Forward   adjacency ──► cells[index]     one line of rewrite
+//!                   Multipath group     ──► groups[index]    first 32 │ count 16
+//!                                            └► members[first + hash % count] ── hop
+//!                   others    the class in which the packet is dropped or punted
+//! ```
+//!
+//! A route names a hop; a hop's step may change (its gateway was resolved, moved
+//! or lost) with one store, however many routes name it. What a step points to
+//! is immutable: a changed adjacency or group is a new one, and the old index
+//! returns to use only after a grace period.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use lookup::Hop;
+
+use crate::adjacency::Cell;
+use crate::{Adjacency, AdjacencyId};
+
+/// What happens to packets of a hop.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Kind {
+    /// No route covers the address: an ICMP error by the kernel.
+    NoRoute = 0,
+    /// Rewrite and send: the index is an adjacency.
+    Forward = 1,
+    /// One of several hops by the hash of the flow: the index is a group.
+    Multipath = 2,
+    /// An address of this machine: to the kernel.
+    ForUs = 3,
+    /// Neighbour not resolved yet: to the kernel, which resolves it.
+    NoNeighbour = 4,
+    /// Leaves by an interface that is not Rutter's: the kernel forwards.
+    ViaKernel = 5,
+    /// Unreachable or prohibit: an ICMP error by the kernel.
+    Unreachable = 6,
+    /// Multicast and broadcast: to the kernel.
+    Multicast = 7,
+    /// Silently dropped: a blackhole route.
+    Blackhole = 8,
+    /// Silently dropped: an address that must not be routed (RFC 1812 §5.3.7, RFC 6890).
+    Martian = 9,
+}
+
+impl Kind {
+    /// All kinds, by number.
+    pub const ALL: [Kind; 10] = [
+        Kind::NoRoute,
+        Kind::Forward,
+        Kind::Multipath,
+        Kind::ForUs,
+        Kind::NoNeighbour,
+        Kind::ViaKernel,
+        Kind::Unreachable,
+        Kind::Multicast,
+        Kind::Blackhole,
+        Kind::Martian,
+    ];
+}
+
+/// Hops that every table has, with the kind of the same meaning.
+pub mod fixed {
+    use lookup::Hop;
+    /// [`super::Kind::ForUs`].
+    pub const FOR_US: Hop = Hop(1);
+    /// [`super::Kind::ViaKernel`].
+    pub const VIA_KERNEL: Hop = Hop(2);
+    /// [`super::Kind::Unreachable`].
+    pub const UNREACHABLE: Hop = Hop(3);
+    /// [`super::Kind::Multicast`].
+    pub const MULTICAST: Hop = Hop(4);
+    /// [`super::Kind::Blackhole`].
+    pub const BLACKHOLE: Hop = Hop(5);
+    /// [`super::Kind::Martian`].
+    pub const MARTIAN: Hop = Hop(6);
+    /// [`super::Kind::NoNeighbour`]: a connected network's unresolved hosts.
+    pub const GLEAN: Hop = Hop(7);
+    /// The first hop that is free for gateways, hosts and groups.
+    pub const FIRST_FREE: u32 = 8;
+}
+
+/// Kind and index in one word.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct Step(u32);
+
+impl Step {
+    /// `index` is below 2^24 (the tables' limit).
+    pub fn new(kind: Kind, index: u32) -> Step {
+        debug_assert!(index < 1 << 24);
+        Step((kind as u32) << 24 | index & 0xff_ffff)
+    }
+    /// The kind's number.
+    #[inline]
+    pub fn code(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+    /// The kind.
+    pub fn kind(self) -> Kind {
+        Kind::ALL[usize::from(self.code()).min(Kind::ALL.len() - 1)]
+    }
+    /// Adjacency or group.
+    #[inline]
+    pub fn index(self) -> u32 {
+        self.0 & 0xff_ffff
+    }
+}
+
+/// The hop table of all VRFs. Fixed capacity: where it must grow, the writer
+/// copies it into a larger one and publishes that.
+#[derive(Debug)]
+pub struct HopTable {
+    steps: Box<[AtomicU32]>,
+    cells: Box<[Cell]>,
+    /// Set by rewrite nodes, cleared by the control thread: is the adjacency in use?
+    used: Box<[std::sync::atomic::AtomicU8]>,
+    groups: Box<[AtomicU64]>,
+    members: Box<[AtomicU32]>,
+}
+
+impl HopTable {
+    /// Room for so many hops (and as many adjacencies), groups and group members.
+    /// The fixed hops are set.
+    pub fn new(hops: usize, groups: usize, members: usize) -> HopTable {
+        let hops = hops.max(fixed::FIRST_FREE as usize);
+        let table = HopTable {
+            steps: (0..hops).map(|_| AtomicU32::new(0)).collect(),
+            cells: (0..hops).map(|_| Cell::default()).collect(),
+            used: (0..hops).map(|_| std::sync::atomic::AtomicU8::new(0)).collect(),
+            groups: (0..groups.max(1)).map(|_| AtomicU64::new(0)).collect(),
+            members: (0..members.max(1)).map(|_| AtomicU32::new(0)).collect(),
+        };
+        for (hop, kind) in [
+            (fixed::FOR_US, Kind::ForUs),
+            (fixed::VIA_KERNEL, Kind::ViaKernel),
+            (fixed::UNREACHABLE, Kind::Unreachable),
+            (fixed::MULTICAST, Kind::Multicast),
+            (fixed::BLACKHOLE, Kind::Blackhole),
+            (fixed::MARTIAN, Kind::Martian),
+            (fixed::GLEAN, Kind::NoNeighbour),
+        ] {
+            table.set_step(hop, Step::new(kind, 0));
+        }
+        table
+    }
+
+    /// Hops, groups, members that fit.
+    pub fn capacity(&self) -> (usize, usize, usize) {
+        (self.steps.len(), self.groups.len(), self.members.len())
+    }
+
+    /// A larger table with the same contents.
+    pub fn grown(&self, hops: usize, groups: usize, members: usize) -> HopTable {
+        let (h, g, m) = self.capacity();
+        let table = HopTable::new(hops.max(h), groups.max(g), members.max(m));
+        for (to, from) in table.steps.iter().zip(&self.steps) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        for (to, from) in table.cells.iter().zip(&self.cells) {
+            to.set(&from.get());
+        }
+        for (to, from) in table.groups.iter().zip(&self.groups) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        for (to, from) in table.members.iter().zip(&self.members) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        table
+    }
+
+    /// What happens to packets of `hop`; unknown hops have no route.
+    #[inline]
+    pub fn step(&self, hop: Hop) -> Step {
+        // Acquire: what the step points to was written before it. On x86 a plain load.
+        self.steps.get(hop.index()).map_or(Step(0), |step| Step(step.load(Ordering::Acquire)))
+    }
+
+    /// Changes what happens to packets of `hop`: one store.
+    ///
+    /// # Panics
+    /// When `hop` is beyond the capacity.
+    pub fn set_step(&self, hop: Hop, step: Step) {
+        self.steps[hop.index()].store(step.0, Ordering::Release);
+    }
+
+    /// The adjacency that a [`Kind::Forward`] step points to; the blank one for
+    /// an id beyond the capacity.
+    #[inline]
+    pub fn adjacency(&self, id: AdjacencyId) -> &Cell {
+        self.cells.get(id.0 as usize).unwrap_or(&self.cells[0])
+    }
+
+    /// Writes an adjacency that no step points to.
+    ///
+    /// # Panics
+    /// When `id` is beyond the capacity.
+    pub fn set_adjacency(&self, id: AdjacencyId, adjacency: &Adjacency) {
+        self.cells[id.0 as usize].set(adjacency);
+    }
+
+    /// States that a packet left by this adjacency.
+    #[inline]
+    pub fn mark_used(&self, id: AdjacencyId) {
+        if let Some(used) = self.used.get(id.0 as usize)
+            && used.load(Ordering::Relaxed) == 0
+        {
+            // Written only when it changes, so that workers do not fight for the line.
+            used.store(1, Ordering::Relaxed);
+        }
+    }
+
+    /// True when a packet left by this adjacency since the last call.
+    pub fn take_used(&self, id: AdjacencyId) -> bool {
+        self.used.get(id.0 as usize).is_some_and(|used| used.swap(0, Ordering::Relaxed) != 0)
+    }
+
+    /// The hop of group `index` for a flow's hash; [`Hop::NONE`] for an empty group.
+    #[inline]
+    pub fn member(&self, index: u32, hash: u32) -> Hop {
+        let Some(group) = self.groups.get(index as usize) else { return Hop::NONE };
+        let group = group.load(Ordering::Acquire);
+        let (first, count) = (group as u32, (group >> 32) as u32);
+        // Multiply-shift maps the hash evenly onto 0..count without a division.
+        let pick = (u64::from(hash) * u64::from(count)) >> 32;
+        self.members
+            .get(first as usize + pick as usize)
+            .map_or(Hop::NONE, |hop| Hop(hop.load(Ordering::Relaxed)))
+    }
+
+    /// Writes a group that no step points to: its members are `hops`, at
+    /// `first..` of the members' array.
+    ///
+    /// # Panics
+    /// When it does not fit.
+    pub fn set_group(&self, index: u32, first: u32, hops: &[Hop]) {
+        for (member, hop) in self.members[first as usize..][..hops.len()].iter().zip(hops) {
+            member.store(hop.0, Ordering::Relaxed);
+        }
+        let group = u64::from(first) | (hops.len() as u64) << 32;
+        self.groups[index as usize].store(group, Ordering::Release);
+    }
+
+    /// Bytes of all of it.
+    pub fn bytes(&self) -> usize {
+        self.steps.len() * (4 + size_of::<Cell>() + 1)
+            + self.groups.len() * 8
+            + self.members.len() * 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_hops_and_unknown_ones() {
+        let table = HopTable::new(16, 4, 16);
+        assert_eq!(table.step(fixed::FOR_US).kind(), Kind::ForUs);
+        assert_eq!(table.step(Hop::NONE).kind(), Kind::NoRoute);
+        assert_eq!(table.step(Hop(1 << 20)).kind(), Kind::NoRoute);
+        assert_eq!(table.step(Hop(9)).kind(), Kind::NoRoute);
+    }
+
+    #[test]
+    fn a_group_spreads_by_weight_and_survives_growth() {
+        let table = HopTable::new(16, 4, 16);
+        table.set_group(1, 3, &[Hop(8), Hop(9), Hop(9), Hop(9)]);
+        table.set_step(Hop(10), Step::new(Kind::Multipath, 1));
+        let table = table.grown(64, 8, 64);
+        assert_eq!(table.step(Hop(10)), Step::new(Kind::Multipath, 1));
+        let hits = (0..1000_u32).filter(|i| table.member(1, i.wrapping_mul(4_294_967)) == Hop(9));
+        assert!((745..=755).contains(&hits.count()));
+        assert_eq!(table.member(0, 5), Hop::NONE);
+    }
+}

@@ -1,0 +1,157 @@
+//! Layer-3 interfaces: a port, one of its VLANs, or a bridge's routed side.
+
+use std::collections::HashMap;
+
+use crate::VrfId;
+
+/// A device of the data plane by index, the same in every worker.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct PortId(pub u16);
+
+/// An interface by index. 0 is no interface.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct IfaceId(pub u16);
+
+impl IfaceId {
+    /// No interface.
+    pub const NONE: IfaceId = IfaceId(0);
+}
+
+/// The VLAN tags that an interface's frames carry, outermost first.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Tags {
+    /// Untagged frames, and priority-tagged ones (VLAN 0).
+    #[default]
+    None,
+    /// One 802.1Q tag.
+    Dot1q(u16),
+    /// An 802.1ad service tag over an 802.1Q tag.
+    QinQ(u16, u16),
+}
+
+/// One interface as the data path sees it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Iface {
+    /// Its name: `p0`, `p0.100`, `lan`; also the name of its tap in the kernel.
+    pub name: String,
+    /// The port that carries it.
+    pub port: PortId,
+    /// Tags of its frames.
+    pub tags: Tags,
+    /// Hardware address.
+    pub mac: [u8; 6],
+    /// Bytes of layer 3 that fit.
+    pub mtu: u16,
+    /// Which routing tables its packets use.
+    pub vrf: VrfId,
+    /// Administratively up, with carrier.
+    pub up: bool,
+}
+
+/// All interfaces; small, replaced whole when one changes.
+#[derive(Clone, Debug, Default)]
+pub struct Ifaces {
+    /// By [`IfaceId`]; entry 0 is a blank.
+    pub list: Vec<Iface>,
+    /// By [`PortId`]: which interface a frame belongs to.
+    pub demux: Vec<Demux>,
+    /// The VRF of each interface, dense for the lookup nodes.
+    pub vrf: Vec<VrfId>,
+    /// True when every interface is in one VRF: lookup nodes skip the search for runs.
+    pub one_vrf: bool,
+}
+
+/// From the tags of a frame to the interface, for one port.
+#[derive(Clone, Debug, Default)]
+pub struct Demux {
+    /// Untagged and priority-tagged frames.
+    pub untagged: IfaceId,
+    /// By VLAN id, 4,096 entries; empty where the port has no VLANs.
+    pub dot1q: Vec<IfaceId>,
+    /// By outer and inner VLAN id.
+    pub qinq: HashMap<(u16, u16), IfaceId>,
+}
+
+impl Ifaces {
+    /// Lays the list out for the data path. Entry `i` of `list` becomes
+    /// interface `i + 1`; interfaces that are down are left out of the demux.
+    pub fn new(list: impl IntoIterator<Item = Iface>) -> Self {
+        let mut all = Ifaces { list: vec![Iface::default()], ..Ifaces::default() };
+        all.list.extend(list);
+        all.vrf = all.list.iter().map(|iface| iface.vrf).collect();
+        all.one_vrf = all.vrf.iter().skip(1).all(|vrf| *vrf == all.vrf[1]);
+        for (i, iface) in all.list.iter().enumerate().skip(1).filter(|(_, iface)| iface.up) {
+            let (id, port) = (IfaceId(i as u16), usize::from(iface.port.0));
+            if all.demux.len() <= port {
+                all.demux.resize_with(port + 1, Demux::default);
+            }
+            all.demux[port].add(iface.tags, id);
+        }
+        all
+    }
+
+    /// The interface with this id.
+    pub fn get(&self, id: IfaceId) -> Option<&Iface> {
+        self.list.get(usize::from(id.0)).filter(|_| id != IfaceId::NONE)
+    }
+
+    /// The interface with this name.
+    pub fn by_name(&self, name: &str) -> Option<IfaceId> {
+        let i = self.list.iter().skip(1).position(|iface| iface.name == name)?;
+        Some(IfaceId(i as u16 + 1))
+    }
+}
+
+impl Demux {
+    fn add(&mut self, tags: Tags, id: IfaceId) {
+        match tags {
+            Tags::None => self.untagged = id,
+            Tags::Dot1q(vlan) => {
+                self.dot1q.resize(4096, IfaceId::NONE);
+                self.dot1q[usize::from(vlan & 0xfff)] = id;
+            }
+            Tags::QinQ(outer, inner) => {
+                self.qinq.insert((outer, inner), id);
+            }
+        }
+    }
+
+    /// The interface of frames with these tags; [`IfaceId::NONE`] where there is none.
+    #[inline]
+    pub fn find(&self, tags: Tags) -> IfaceId {
+        match tags {
+            Tags::None | Tags::Dot1q(0) => self.untagged,
+            Tags::Dot1q(vlan) => self.dot1q.get(usize::from(vlan)).copied().unwrap_or_default(),
+            Tags::QinQ(outer, inner) => self.qinq.get(&(outer, inner)).copied().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_find_their_interface_by_port_and_tags() {
+        let iface = |name: &str, port, tags| Iface {
+            name: name.into(),
+            port: PortId(port),
+            tags,
+            up: true,
+            ..Iface::default()
+        };
+        let all = Ifaces::new([
+            iface("p0", 0, Tags::None),
+            iface("p1", 1, Tags::None),
+            iface("p1.100", 1, Tags::Dot1q(100)),
+            iface("p1.7.8", 1, Tags::QinQ(7, 8)),
+        ]);
+        assert_eq!(all.demux[0].find(Tags::Dot1q(0)), IfaceId(1));
+        assert_eq!(all.demux[0].find(Tags::Dot1q(100)), IfaceId::NONE);
+        assert_eq!(all.demux[1].find(Tags::Dot1q(100)), all.by_name("p1.100").unwrap());
+        assert_eq!(all.demux[1].find(Tags::QinQ(7, 8)), IfaceId(4));
+        assert!(all.one_vrf);
+    }
+}
