@@ -185,6 +185,55 @@ impl Owned {
     }
 }
 
+impl Owned {
+    /// Bytes of data that fit behind the headroom with I1 kept: 64 bytes of the
+    /// buffer stay free behind them.
+    #[inline]
+    pub fn room(&self) -> usize {
+        usize::from(self.packet().buf_len.saturating_sub(Packet::HEADROOM + 64))
+    }
+
+    /// Makes `data` the packet's bytes, behind a whole headroom; `false`, and
+    /// nothing changed, where there is no room for it.
+    #[inline]
+    pub fn fill(&mut self, data: &[u8]) -> bool {
+        if data.len() > self.room() {
+            return false;
+        }
+        self.set_len(data.len() as u16);
+        self.data_mut().copy_from_slice(data);
+        true
+    }
+
+    /// Makes this packet a copy of another, of whichever world: its bytes,
+    /// port, flow hash and stripped tags. `false`, and nothing changed, where
+    /// there is no room for it.
+    #[inline]
+    pub fn copy_from(&mut self, other: &Owned) -> bool {
+        if !self.fill(other.data()) {
+            return false;
+        }
+        let from = other.packet();
+        let to = self.packet_mut();
+        to.port = from.port;
+        to.flags = from.flags & Packet::HAS_HASH;
+        to.flow = from.flow;
+        to.vlan = from.vlan;
+        to.vlan_outer = from.vlan_outer;
+        true
+    }
+
+    /// Says that `len` bytes behind a whole headroom are the packet; at most
+    /// [`Owned::room`].
+    #[inline]
+    pub(crate) fn set_len(&mut self, len: u16) {
+        let packet = self.packet_mut();
+        packet.data_off = Packet::HEADROOM;
+        packet.data_len = len;
+        packet.pkt_len = u32::from(len);
+    }
+}
+
 impl Head {
     /// A place of 64 zero bytes that belongs to no packet: what unused entries
     /// of a burst hold, so that every head is readable. Never written: nodes
