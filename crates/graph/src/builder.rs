@@ -1,0 +1,219 @@
+//! From nodes and connections to a graph.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::graph::{Graph, Slot};
+use crate::node::{AnyNode, Card, DROP, Node};
+use crate::stats::Place;
+
+/// Collects nodes and connections. An edge leads to the node of its name unless
+/// it is connected otherwise.
+///
+/// ```text
+///  Builder::new("ethernet_input")      the node that packets from ports enter
+///      .node(EthernetInput::new(…))
+///      .node(Ip4Input)                 edge "ip4_lookup" ─► node "ip4_lookup"
+///      .connect("ip4_lookup", "host", "ip4_rewrite")
+///      .node(Drop)                     every graph has one node `drop`
+///      .build(worker)?
+/// ```
+pub struct Builder {
+    entry: &'static str,
+    nodes: Vec<Box<dyn AnyNode>>,
+    connections: HashMap<(&'static str, &'static str), &'static str>,
+}
+
+impl Builder {
+    /// A graph whose packets from ports enter at the node `entry`.
+    pub fn new(entry: &'static str) -> Builder {
+        Builder { entry, nodes: Vec::new(), connections: HashMap::new() }
+    }
+
+    /// Adds a node.
+    #[must_use]
+    pub fn node(mut self, node: impl Node + 'static) -> Builder {
+        self.nodes.push(Box::new(node));
+        self
+    }
+
+    /// Leads `node`'s edge `edge` to the node `to`.
+    #[must_use]
+    pub fn connect(mut self, node: &'static str, edge: &'static str, to: &'static str) -> Builder {
+        self.connections.insert((node, edge), to);
+        self
+    }
+
+    /// Checks everything and makes the graph of worker number `worker`.
+    ///
+    /// # Errors
+    /// Names what does not fit together.
+    pub fn build(self, worker: usize) -> Result<Graph, Error> {
+        let cards: Vec<Card> = self.nodes.iter().map(|node| node.card()).collect();
+        let by_name = self.names(&cards)?;
+        let find = |name| by_name.get(name).copied().ok_or(Error::NoNode { name });
+        let (entry, drop_node) = (find(self.entry)?, find("drop")?);
+        let next = self.edges(&cards, &by_name)?;
+        let order = order(&cards, &next)?;
+        let mut rank = vec![0; order.len()];
+        for (new, &old) in order.iter().enumerate() {
+            rank[old] = new;
+        }
+        let mut nodes: Vec<_> = self.nodes.into_iter().map(Some).collect();
+        let (mut slots, mut places, mut reasons) = (Vec::new(), Vec::new(), 0);
+        for &old in &order {
+            let node = nodes[old].take().expect("an order names each node once");
+            let next: Vec<usize> = next[old].iter().map(|&to| rank[to]).collect();
+            slots.push(slot(node, &cards[old], &next, rank[drop_node], reasons));
+            places.push(Place { card: cards[old], next, reasons });
+            reasons += cards[old].drops.len();
+        }
+        Ok(Graph::new(slots, places, rank[entry], rank[drop_node], worker))
+    }
+
+    fn names(&self, cards: &[Card]) -> Result<HashMap<&'static str, usize>, Error> {
+        if cards.len() > MOST_NODES {
+            return Err(Error::TooManyNodes { nodes: cards.len() });
+        }
+        let mut by_name = HashMap::new();
+        for (i, card) in cards.iter().enumerate() {
+            if card.edges.len() > usize::from(DROP) {
+                return Err(Error::TooManyEdges { node: card.name });
+            }
+            if by_name.insert(card.name, i).is_some() {
+                return Err(Error::Twice { node: card.name });
+            }
+        }
+        for &(node, edge) in self.connections.keys() {
+            let i = *by_name.get(node).ok_or(Error::NoNode { name: node })?;
+            if !cards[i].edges.contains(&edge) {
+                return Err(Error::NoEdge { node, edge });
+            }
+        }
+        Ok(by_name)
+    }
+
+    /// For each node, where its edges lead.
+    fn edges(
+        &self,
+        cards: &[Card],
+        by_name: &HashMap<&'static str, usize>,
+    ) -> Result<Vec<Vec<usize>>, Error> {
+        let mut open = Vec::new();
+        let mut next = Vec::new();
+        for card in cards {
+            let mut leads = Vec::new();
+            for &edge in card.edges {
+                let to = self.connections.get(&(card.name, edge)).unwrap_or(&edge);
+                match by_name.get(to) {
+                    Some(&to) => leads.push(to),
+                    None => open.push(format!("{}.{edge}", card.name)),
+                }
+            }
+            next.push(leads);
+        }
+        if open.is_empty() { Ok(next) } else { Err(Error::Unconnected { edges: open }) }
+    }
+}
+
+fn slot(
+    node: Box<dyn AnyNode>,
+    card: &Card,
+    next: &[usize],
+    drop_node: usize,
+    reasons: usize,
+) -> Slot {
+    // Codes that the node does not have lead to `drop` too: they cannot occur,
+    // because a view takes only the node's own edges.
+    let mut table = [drop_node as u8; 32];
+    for (entry, &to) in table.iter_mut().zip(next) {
+        *entry = to as u8;
+    }
+    Slot {
+        node,
+        next: table,
+        sink: card.edges.is_empty(),
+        live: card.live,
+        reasons: reasons as u16,
+        waiting: VecDeque::with_capacity(8),
+    }
+}
+
+/// Nodes in topological order: Kahn's algorithm, the first added first.
+fn order(cards: &[Card], next: &[Vec<usize>]) -> Result<Vec<usize>, Error> {
+    let mut before = vec![0; cards.len()];
+    for &to in next.iter().flatten() {
+        before[to] += 1;
+    }
+    let mut order = Vec::new();
+    let mut left: Vec<usize> = (0..cards.len()).collect();
+    while let Some(at) = left.iter().position(|&i| before[i] == 0) {
+        let i = left.remove(at);
+        for &to in &next[i] {
+            before[to] -= 1;
+        }
+        order.push(i);
+    }
+    // The drop node is reached by every node's drop edge: it has none of its own
+    // and can stand last.
+    if let Some(at) = order.iter().position(|&i| cards[i].name == "drop") {
+        let drop_node = order.remove(at);
+        order.push(drop_node);
+    }
+    if left.is_empty() {
+        return Ok(order);
+    }
+    Err(Error::Cycle { nodes: left.into_iter().map(|i| cards[i].name).collect() })
+}
+
+/// Most nodes of a graph.
+const MOST_NODES: usize = 256;
+
+/// Why a graph cannot be built.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A name that no node has.
+    #[error("there is no node `{name}`")]
+    NoNode {
+        /// The name.
+        name: &'static str,
+    },
+    /// A connection from an edge that the node does not have.
+    #[error("node `{node}` has no edge `{edge}`")]
+    NoEdge {
+        /// The node.
+        node: &'static str,
+        /// The edge.
+        edge: &'static str,
+    },
+    /// Two nodes of one name.
+    #[error("there are two nodes `{node}`")]
+    Twice {
+        /// The name.
+        node: &'static str,
+    },
+    /// Edges that lead nowhere.
+    #[error("edges lead nowhere: {}", edges.join(", "))]
+    Unconnected {
+        /// Each as `node.edge`.
+        edges: Vec<String>,
+    },
+    /// Packets could go round.
+    #[error("packets could go round: {}", nodes.join(", "))]
+    Cycle {
+        /// The nodes of the cycle, and those behind it.
+        nodes: Vec<&'static str>,
+    },
+    /// More nodes than there is room for.
+    #[error("{nodes} nodes exceed {MOST_NODES}")]
+    TooManyNodes {
+        /// How many.
+        nodes: usize,
+    },
+    /// More edges than there is room for.
+    #[error("node `{node}` has more than 31 edges")]
+    TooManyEdges {
+        /// The node.
+        node: &'static str,
+    },
+}

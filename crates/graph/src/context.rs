@@ -1,0 +1,100 @@
+//! What nodes reach beside their vector: ports, time, counters.
+
+use std::sync::Arc;
+
+use io::{Owned, Port, World};
+
+use crate::stats::Stats;
+use crate::watch::Watch;
+
+/// What one graph has once: reachable from every [`View`](crate::View).
+pub(crate) struct Context {
+    pub worker: usize,
+    pub now: u64,
+    pub ports: Ports,
+    pub stats: Arc<Stats>,
+    pub watch: Watch,
+}
+
+/// A worker's queues, by the number of their port; `None` where another worker
+/// has the port.
+#[derive(Default)]
+pub struct Ports(Vec<Option<Box<dyn Port>>>);
+
+impl Ports {
+    /// No port.
+    pub fn new() -> Ports {
+        Ports::default()
+    }
+
+    /// Adds or replaces the queue of port `number`; returns what was there.
+    pub fn set(&mut self, number: u16, port: Box<dyn Port>) -> Option<Box<dyn Port>> {
+        let number = usize::from(number);
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, || None);
+        }
+        self.0[number].replace(port)
+    }
+
+    /// Takes the queue of port `number` out.
+    pub fn remove(&mut self, number: u16) -> Option<Box<dyn Port>> {
+        self.0.get_mut(usize::from(number))?.take()
+    }
+
+    /// The queue of port `number`.
+    #[inline]
+    pub fn get(&mut self, number: u16) -> Option<&mut (dyn Port + 'static)> {
+        self.0.get_mut(usize::from(number))?.as_deref_mut()
+    }
+
+    /// Whose packets port `number` takes; `None` where there is none.
+    #[inline]
+    pub fn world(&self, number: u16) -> Option<World> {
+        Some(self.0.get(usize::from(number))?.as_ref()?.world())
+    }
+
+    /// One more than the highest number.
+    pub fn end(&self) -> u16 {
+        self.0.len() as u16
+    }
+
+    /// Numbers and queues.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut Box<dyn Port>)> {
+        let numbered = (0..).zip(&mut self.0);
+        numbered.filter_map(|(number, port)| Some((number, port.as_mut()?)))
+    }
+
+    /// Gives packets of port `number`'s world back to their pool.
+    ///
+    /// # Panics
+    /// When there is no such port: packets come from ports, and a worker keeps
+    /// the ports that it has packets of.
+    #[inline]
+    pub fn free(&mut self, number: u16, packets: &mut [Option<Owned>]) {
+        self.get(number).expect("the port that the packets came from").free(packets);
+    }
+}
+
+/// Terms of the accounting law (beside the drops): what a worker took in equals
+/// what it gave out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(usize)]
+pub enum Account {
+    /// In: received by ports; the graph counts these.
+    Received,
+    /// In: frames from the kernel.
+    FromKernel,
+    /// In: packets handed over by other workers.
+    FromWorkers,
+    /// In: copies made by flooding.
+    Copies,
+    /// Out: accepted by ports.
+    Transmitted,
+    /// Out: copied to the kernel.
+    Punted,
+    /// Out: handed over to other workers.
+    HandedOver,
+    /// Neither: packets that were copied because they crossed from one world
+    /// of buffers into the other, or to another worker.
+    Crossed,
+}

@@ -1,0 +1,33 @@
+//! The packet graph: vectors of packets, nodes that work on them, the scheduler,
+//! workers, counters, traces. It knows no protocol.
+//!
+//! ```text
+//!            ┌─────────────────────── one worker, one thread, one graph ──────────────────────┐
+//!  Port ─►   │ receive ─► Vector ─► Node ─► Node ─► … ─► sink (output, punt, drop)            │ ─► Port
+//!            └────▲────────────────────────────────────────────────────────────────────────────┘
+//!      commands, │ counters: Stats; between polls the worker quiesces
+//! ```
+
+mod builder;
+pub mod clock;
+mod context;
+mod draw;
+#[allow(clippy::module_inception)]
+mod graph;
+mod node;
+pub mod ring;
+mod stats;
+mod sync;
+mod vector;
+mod watch;
+
+pub use builder::{Builder, Error};
+pub use context::{Account, Ports};
+pub use graph::Graph;
+pub use node::{BEFORE, Card, L2_ROOM, Label, NoDrop, NoEdge, Node, View};
+pub use stats::{Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats};
+pub use vector::{Lane, Live, Vector, Wide};
+pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,384 @@
+//! What a node is, and what it sees of a vector.
+
+use std::ops::{Deref, DerefMut};
+
+use io::{Owned, VECTOR};
+use lookup::sync::Guard;
+
+use crate::context::{Account, Context, Ports};
+use crate::vector::{Live, Vector};
+use crate::watch::Point;
+
+/// A field-less `#[repr(u8)]` enum whose values have names: the edges of a
+/// node, or its reasons to drop. Made with [`labels!`](crate::labels).
+pub trait Label: Copy + 'static {
+    /// The names in `show` output, by code.
+    const NAMES: &'static [&'static str];
+    /// 0 for the first, and so on.
+    fn code(self) -> u8;
+}
+
+/// A node: takes a vector, reads and changes its packets, and gives each an
+/// edge, or takes it out (a sink, [`NoEdge`]), or puts packets in (a source).
+///
+/// In `process`: no allocation, lock, system call, log, format.
+pub trait Node: Sized + Send {
+    /// Where packets go; the first is where most do. At most 31.
+    type Edge: Label;
+    /// Why packets are dropped; [`NoDrop`] where none is.
+    type Drop: Label;
+    /// The name in drawings and counters.
+    const NAME: &'static str;
+    /// One line.
+    const HELP: &'static str;
+    /// Lanes that nodes after this one read.
+    const LIVE: Live;
+    /// True: called once a poll with an empty vector, to fill it.
+    const SOURCE: bool = false;
+
+    /// Works through the vector. A node with edges calls [`View::leave`] or
+    /// [`View::drop`] for each packet; a sink takes every packet, and counts
+    /// those that it frees for a reason with [`View::count_dropped`].
+    fn process(&mut self, v: &mut View<'_, Self>);
+}
+
+/// The edges of a sink.
+#[derive(Clone, Copy)]
+pub enum NoEdge {}
+
+impl Label for NoEdge {
+    const NAMES: &'static [&'static str] = &[];
+    fn code(self) -> u8 {
+        match self {}
+    }
+}
+
+/// The reasons of a node that drops nothing.
+#[derive(Clone, Copy)]
+pub enum NoDrop {}
+
+impl Label for NoDrop {
+    const NAMES: &'static [&'static str] = &[];
+    fn code(self) -> u8 {
+        match self {}
+    }
+}
+
+/// Makes an enum of named values, to be a node's edges or its drop reasons.
+///
+/// ```
+/// graph::labels! {
+///     /// Where packets go.
+///     pub enum To { Lookup = "ip4_lookup", Punt = "punt" }
+/// }
+/// # use graph::Label;
+/// assert_eq!(To::NAMES[usize::from(To::Punt.code())], "punt");
+/// ```
+#[macro_export]
+macro_rules! labels {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident {
+        $($(#[$each:meta])* $variant:ident = $text:literal),+ $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(u8)]
+        $vis enum $name {
+            $(#[doc = concat!("`", $text, "`")] $(#[$each])* $variant),+
+        }
+        impl $crate::Label for $name {
+            const NAMES: &'static [&'static str] = &[$($text),+];
+            #[inline(always)]
+            fn code(self) -> u8 {
+                self as u8
+            }
+        }
+    };
+}
+
+/// Code of the edge to the one `drop` node that all nodes share.
+pub(crate) const DROP: u8 = 31;
+
+/// Most bytes of link header (two tags) that a head moves over.
+pub const L2_ROOM: usize = 22;
+
+/// Bytes before a head that can be written: three words, the link header at
+/// their end.
+pub const BEFORE: usize = 24;
+
+/// A vector as one node sees it: it sets edges and reasons of its own only.
+pub struct View<'v, N> {
+    vector: &'v mut Vector,
+    context: &'v mut Context,
+    guard: Guard<'v>,
+    reasons: u16,
+    node: std::marker::PhantomData<N>,
+}
+
+impl<'v, N: Node> View<'v, N> {
+    /// The 64 bytes from packet `i`'s head; those beyond [`Vector::len`] are
+    /// whatever the buffer holds.
+    #[inline(always)]
+    pub fn head(&self, i: usize) -> &[u8; 64] {
+        let head = self.vector.burst.head[i % VECTOR].as_ptr();
+        // SAFETY: V1: the head has 64 readable bytes; stale and unused heads are
+        // never reached, because nodes go over 0..n (debug assertion in `packet`).
+        unsafe { &*head.cast() }
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub fn head_mut(&mut self, i: usize) -> &mut [u8; 64] {
+        debug_assert!(i < self.n());
+        let head = self.vector.burst.head[i % VECTOR].as_ptr();
+        // SAFETY: V1, and the vector owns its packets, each once.
+        unsafe { &mut *head.cast() }
+    }
+
+    /// The [`BEFORE`] bytes before packet `i`'s head, to be changed.
+    #[inline(always)]
+    pub fn before_mut(&mut self, i: usize) -> &mut [u8; BEFORE] {
+        debug_assert!(i < self.n());
+        let head = self.vector.burst.head[i % VECTOR].as_ptr();
+        // SAFETY: V1: a head has 24 bytes of its buffer before it.
+        let before = unsafe { head.sub(BEFORE) };
+        // SAFETY: as above, and the vector owns its packets, each once.
+        unsafe { &mut *before.cast() }
+    }
+
+    /// Packet `i`: descriptor and whole frame, from its first byte on.
+    ///
+    /// # Panics
+    /// When there is no packet `i`.
+    #[inline]
+    pub fn packet(&self, i: usize) -> &Owned {
+        self.vector.burst.pkt[i % VECTOR].as_ref().expect("V1: i < n")
+    }
+
+    /// All bytes of packet `i` from its head to its end.
+    #[inline]
+    pub fn rest(&self, i: usize) -> &[u8] {
+        let frame = self.packet(i).data();
+        &frame[frame.len().saturating_sub(usize::from(self.vector.len(i)))..]
+    }
+
+    /// Moves packet `i`'s head `by` bytes towards its end, over a link header:
+    /// at most [`L2_ROOM`], once. False, and nothing done, where the packet is
+    /// shorter.
+    #[inline(always)]
+    pub fn advance(&mut self, i: usize, by: usize) -> bool {
+        let i = i % VECTOR;
+        let len = usize::from(self.vector.burst.len[i]);
+        if by > len || by > L2_ROOM {
+            return false;
+        }
+        let head = self.vector.burst.head[i].as_ptr();
+        // SAFETY: `by <= len`, so the head stays within the packet (V2).
+        let head = unsafe { head.add(by) };
+        // SAFETY: inside a buffer, so not null.
+        let head = unsafe { std::ptr::NonNull::new_unchecked(head) };
+        // SAFETY: buffers end at least 64 bytes behind the packet (I1, and
+        // `Owned::room`), so 64 bytes follow; the packet stays in the vector.
+        self.vector.burst.head[i] = unsafe { io::Head::new(head) };
+        self.vector.burst.len[i] = (len - by) as u16;
+        true
+    }
+
+    /// Makes the frame of packet `i` start `l2` bytes before its head and end
+    /// `l3` bytes after it. False, and nothing done, where the packet is shorter
+    /// than `l3` or `l2` exceeds [`L2_ROOM`].
+    #[inline(always)]
+    pub fn frame(&mut self, i: usize, l2: usize, l3: usize) -> bool {
+        let i = i % VECTOR;
+        let len = usize::from(self.vector.burst.len[i]);
+        let Some(owned) = &mut self.vector.burst.pkt[i] else { return false };
+        if l3 > len || l2 > L2_ROOM {
+            return false;
+        }
+        let packet = owned.packet_mut();
+        // V2: the head lies `data_len - len` bytes after the data's start.
+        let head = usize::from(packet.data_off) + usize::from(packet.data_len) - len;
+        packet.data_off = (head - l2) as u16;
+        packet.data_len = (l2 + l3) as u16;
+        packet.pkt_len = (l2 + l3) as u32;
+        self.vector.burst.len[i] = l3 as u16;
+        true
+    }
+
+    /// Sends packet `i` along `edge`.
+    #[inline(always)]
+    pub fn leave(&mut self, i: usize, edge: N::Edge) {
+        self.vector.edge[i] = edge.code();
+    }
+
+    /// Sends every packet along `edge`.
+    #[inline]
+    pub fn leave_all(&mut self, edge: N::Edge) {
+        let n = self.n();
+        self.vector.edge.first_mut(n).fill(edge.code());
+    }
+
+    /// Sends packet `i` to the `drop` node, counted as `node.reason`.
+    #[inline(always)]
+    pub fn drop(&mut self, i: usize, reason: N::Drop) {
+        self.vector.edge[i] = DROP;
+        self.vector.why[i] = self.reasons + u16::from(reason.code());
+    }
+
+    /// Permission to load published tables until the node returns.
+    #[inline(always)]
+    pub fn guard(&self) -> Guard<'v> {
+        self.guard
+    }
+
+    /// This worker's number.
+    #[inline]
+    pub fn worker(&self) -> usize {
+        self.context.worker
+    }
+
+    /// The coarse time: [`crate::clock`] ticks, read once a poll.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.context.now
+    }
+
+    /// This worker's ports.
+    #[inline]
+    pub fn ports(&mut self) -> &mut Ports {
+        &mut self.context.ports
+    }
+
+    /// Adds `n` to a term of the accounting law.
+    #[inline]
+    pub fn account(&self, term: Account, n: usize) {
+        self.context.stats.law.add(term, n as u64);
+    }
+
+    /// Counts `n` packets as dropped that do not go to the `drop` node: those
+    /// that a sink frees, and frames for which a source has no buffer.
+    pub fn count_dropped(&self, reason: N::Drop, n: usize) {
+        let reason = usize::from(self.reasons) + usize::from(reason.code());
+        self.context.stats.drops[reason].add(n as u64);
+    }
+
+    /// True while a capture runs: call [`View::capture`] only then.
+    #[inline(always)]
+    pub fn capturing(&self, point: Point) -> bool {
+        self.context.watch.capturing(point)
+    }
+
+    /// Copies packet `i`'s frame into the running capture.
+    #[cold]
+    pub fn capture(&mut self, i: usize, point: Point) {
+        let Some(packet) = &self.vector.burst.pkt[i % VECTOR] else { return };
+        let (iface, port) = (self.vector.iface[i], self.vector.port);
+        self.context.watch.capture(packet.data(), point, iface, port, self.context.now);
+    }
+
+    /// Appends a packet that came from `port`'s pool, and returns its index:
+    /// what a source does. Gives it back when the vector is full or holds
+    /// packets of another world.
+    ///
+    /// # Errors
+    /// The packet, to be freed or kept.
+    pub fn push(&mut self, packet: Owned, port: u16) -> Result<usize, Owned> {
+        let Some(world) = self.context.ports.world(port) else { return Err(packet) };
+        let n = self.n();
+        if n == 0 {
+            self.vector.world = world;
+            self.vector.port = port;
+        }
+        if n == VECTOR || self.vector.world != world {
+            return Err(packet);
+        }
+        self.vector.burst.push(packet);
+        Ok(n)
+    }
+}
+
+impl<N: Node<Edge = NoEdge>> View<'_, N> {
+    /// The packets, which a sink has to take, and this worker's ports, which
+    /// take them.
+    #[inline]
+    pub fn sink(&mut self) -> (&mut [Option<Owned>], &mut Ports) {
+        let n = self.n();
+        (&mut self.vector.burst.pkt[..n], &mut self.context.ports)
+    }
+
+    /// Takes packet `i` out.
+    #[inline]
+    pub fn take(&mut self, i: usize) -> Option<Owned> {
+        self.vector.burst.pkt[i % VECTOR].take()
+    }
+
+    /// Gives packets back to the pool that they came from.
+    #[inline]
+    pub fn free(&mut self) {
+        let (n, port) = (self.n(), self.vector.port);
+        self.context.ports.free(port, &mut self.vector.burst.pkt[..n]);
+    }
+}
+
+impl<N> Deref for View<'_, N> {
+    type Target = Vector;
+    #[inline(always)]
+    fn deref(&self) -> &Vector {
+        self.vector
+    }
+}
+
+impl<N> DerefMut for View<'_, N> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Vector {
+        self.vector
+    }
+}
+
+/// What the graph stores: every [`Node`] is one, its types erased. One indirect
+/// call a vector.
+pub(crate) trait AnyNode: Send {
+    fn card(&self) -> Card;
+    fn run(&mut self, v: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16);
+}
+
+impl<N: Node> AnyNode for N {
+    fn card(&self) -> Card {
+        Card::of::<N>()
+    }
+
+    fn run(&mut self, vector: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16) {
+        let node = std::marker::PhantomData;
+        self.process(&mut View { vector, context, guard, reasons, node });
+    }
+}
+
+/// What a node is, as data.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// The name in drawings and counters.
+    pub name: &'static str,
+    /// One line.
+    pub help: &'static str,
+    /// Names of its edges.
+    pub edges: &'static [&'static str],
+    /// Names of its reasons to drop.
+    pub drops: &'static [&'static str],
+    /// Lanes that nodes after it read.
+    pub live: Live,
+    /// True for a node that puts packets in.
+    pub source: bool,
+}
+
+impl Card {
+    /// The card of a type of node.
+    pub const fn of<N: Node>() -> Card {
+        Card {
+            name: N::NAME,
+            help: N::HELP,
+            edges: N::Edge::NAMES,
+            drops: N::Drop::NAMES,
+            live: N::LIVE,
+            source: N::SOURCE,
+        }
+    }
+}

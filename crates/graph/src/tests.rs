@@ -1,0 +1,246 @@
+//! The scheduler under toy nodes: packets carry the edges that they are to take.
+
+use io::mem::{Peer, connect};
+use io::{Device, Pool, PoolConfig};
+use lookup::sync::{Domain, Thread};
+use proptest::prelude::*;
+
+use crate::ring::{frames, spsc};
+use crate::{
+    Account, Builder, Capture, Error, Graph, Live, NoDrop, NoEdge, Node, Point, Trace, View,
+};
+
+crate::labels! { enum Fork { Left = "left", Right = "right", Out = "out" } }
+crate::labels! { enum Bad { Odd = "odd", Even = "even" } }
+crate::labels! { enum Straight { Out = "out" } }
+
+/// Takes the edge that byte `AT` names; 3 and more are drops.
+struct Branch<const AT: usize>;
+
+impl<const AT: usize> Node for Branch<AT> {
+    type Edge = Fork;
+    type Drop = Bad;
+    const NAME: &'static str = "branch";
+    const HELP: &'static str = "takes the edge that the packet names";
+    const LIVE: Live = Live::KEY32.and(Live::HOP).and(Live::KEY128).and(Live::FLOW);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        for i in 0..v.n() {
+            let head = v.head(i);
+            let (choice, id) = (head[AT], u32::from(head[8]) | u32::from(head[9]) << 8);
+            v.key32[i] = id;
+            v.hop[i] = lookup::Hop(id);
+            v.wide.key128[i] = u128::from(id);
+            v.wide.flow[i] = id;
+            match choice {
+                0 => v.leave(i, Fork::Left),
+                1 => v.leave(i, Fork::Right),
+                2 => v.leave(i, Fork::Out),
+                3 => v.drop(i, Bad::Odd),
+                _ => v.drop(i, Bad::Even),
+            }
+        }
+    }
+}
+
+macro_rules! pass {
+    ($type:ident, $name:literal) => {
+        struct $type;
+        impl Node for $type {
+            type Edge = Straight;
+            type Drop = NoDrop;
+            const NAME: &'static str = $name;
+            const HELP: &'static str = "checks the lanes and writes its mark";
+            const LIVE: Live = Live::KEY32;
+
+            fn process(&mut self, v: &mut View<'_, Self>) {
+                for i in 0..v.n() {
+                    let id = v.key32[i];
+                    assert_eq!((v.hop[i].0, v.wide.key128[i] as u32, v.wide.flow[i]), (id, id, id));
+                    let head = v.head_mut(i);
+                    assert_eq!(u32::from(head[8]) | u32::from(head[9]) << 8, id);
+                    head[10] = $name.as_bytes()[0];
+                }
+                v.leave_all(Straight::Out);
+            }
+        }
+    };
+}
+pass!(Left, "left");
+pass!(Right, "right");
+
+struct Out;
+impl Node for Out {
+    type Edge = NoEdge;
+    type Drop = Bad;
+    const NAME: &'static str = "out";
+    const HELP: &'static str = "sends by port 0";
+    const LIVE: Live = Live::NONE;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let (packets, ports) = v.sink();
+        let port = ports.get(0).expect("the test has port 0");
+        let (n, sent) = (packets.len(), port.transmit(packets));
+        port.free(&mut packets[sent..]);
+        v.account(Account::Transmitted, sent);
+        v.count_dropped(Bad::Odd, n - sent);
+    }
+}
+
+struct Drop;
+impl Node for Drop {
+    type Edge = NoEdge;
+    type Drop = NoDrop;
+    const NAME: &'static str = "drop";
+    const HELP: &'static str = "frees";
+    const LIVE: Live = Live::NONE;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        v.free();
+    }
+}
+
+struct Bench {
+    graph: Graph,
+    thread: Thread,
+    peer: Peer,
+    pool: Pool,
+}
+
+fn bench() -> Bench {
+    let pool = Pool::new(&PoolConfig { packets: 1024, ..PoolConfig::default() }).unwrap();
+    let (mut device, peer) = connect("p0", [2, 0, 0, 0, 0, 1], &pool);
+    let builder = Builder::new("branch").node(Branch::<0>).node(Left).node(Right);
+    let mut graph = builder.node(Out).node(Drop).build(0).unwrap();
+    graph.ports().set(0, device.start(1).unwrap().remove(0));
+    Bench { graph, thread: Domain::new().register("test"), peer, pool }
+}
+
+fn frame(choice: u8, id: usize) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    (frame[0], frame[8], frame[9]) = (choice, id as u8, (id >> 8) as u8);
+    frame
+}
+
+impl Bench {
+    fn run(&mut self, choices: &[u8]) -> Vec<Vec<u8>> {
+        for (id, &choice) in choices.iter().enumerate() {
+            self.peer.push(&frame(choice, id));
+        }
+        while self.graph.poll(self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+        self.peer.take()
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_packet_takes_its_way_and_ways_keep_order(
+        choices in proptest::collection::vec(prop_oneof![5 => Just(0_u8), 1 => 0..5_u8], 0..300),
+    ) {
+        let mut bench = bench();
+        let sent = bench.run(&choices);
+        let id = |frame: &Vec<u8>| usize::from(frame[8]) | usize::from(frame[9]) << 8;
+        for choice in 0..3 {
+            let want: Vec<_> = (0..choices.len()).filter(|&id| choices[id] == choice).collect();
+            let of = sent.iter().filter(|frame| frame[0] == choice);
+            prop_assert_eq!(of.map(id).collect::<Vec<_>>(), want);
+        }
+        for frame in &sent {
+            prop_assert_eq!(frame[10], [b'l', b'r', 0][usize::from(frame[0])]);
+        }
+        let counts = bench.graph.stats().snapshot();
+        let of = |codes: &[u8]| choices.iter().filter(|choice| codes.contains(choice)).count();
+        prop_assert_eq!(counts.dropped("branch", "odd") as usize, of(&[3]));
+        prop_assert_eq!(counts.dropped("branch", "even") as usize, of(&[4]));
+        prop_assert_eq!(counts.node("left").unwrap().packets as usize, of(&[0]));
+        prop_assert_eq!(counts.node("out").unwrap().packets as usize, of(&[0, 1, 2]));
+        prop_assert!(counts.law.holds(), "{:?}", counts.law);
+        prop_assert_eq!(bench.pool.available(), bench.pool.size());
+    }
+}
+
+#[test]
+fn a_full_port_is_a_counted_drop() {
+    let mut bench = bench();
+    bench.peer.accept(5);
+    assert_eq!(bench.run(&[0; 20]).len(), 5);
+    let counts = bench.graph.stats().snapshot();
+    assert_eq!(counts.dropped("out", "odd"), 15);
+    assert!(counts.law.holds());
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_by_name() {
+    let refused = |builder: Builder| builder.build(0).err().unwrap().to_string();
+    let open = Builder::new("branch").node(Branch::<0>).node(Right).node(Drop);
+    assert_eq!(refused(open), "edges lead nowhere: branch.left, branch.out, right.out");
+    assert_eq!(refused(Builder::new("none").node(Drop)), "there is no node `none`");
+    assert_eq!(refused(Builder::new("out").node(Out)), "there is no node `drop`");
+    let twice = Builder::new("out").node(Out).node(Out).node(Drop);
+    assert_eq!(refused(twice), "there are two nodes `out`");
+    let cycle = Builder::new("left").node(Left).node(Right).node(Drop);
+    let cycle = cycle.connect("left", "out", "right").connect("right", "out", "left");
+    assert_eq!(refused(cycle), "packets could go round: left, right");
+    let edge = Builder::new("left").node(Left).node(Out).node(Drop).connect("left", "in", "out");
+    assert_eq!(edge.build(0).err(), Some(Error::NoEdge { node: "left", edge: "in" }));
+}
+
+#[test]
+fn a_trace_follows_packets_by_filter() {
+    let mut bench = bench();
+    let (producer, mut steps) = spsc::ring(64);
+    let filter = |frame: &[u8]| frame[0] != 0;
+    let trace = Trace { packets: 2, filter: Some(Box::new(filter)), ring: producer };
+    assert!(bench.graph.set_trace(Some(trace)).is_none());
+    bench.run(&[0, 0, 1, 0, 3, 1]);
+    let mut seen = Vec::new();
+    while let Some(step) = steps.pop() {
+        let (node, label) = step.describe(bench.graph.stats());
+        seen.push(format!("{} {node} {label} {}", step.packet, step.data()[8]));
+        assert_eq!((step.bytes, step.data().len()), (60, 60));
+    }
+    let want = ["1 branch right 2", "2 branch odd 4", "1 right out 2", "1 out  2", "2 drop  4"];
+    seen.sort();
+    let mut want = want.map(str::to_owned);
+    want.sort();
+    assert_eq!(seen, want);
+    bench.graph.set_trace(None);
+    bench.run(&[1, 1]);
+    assert!(steps.pop().is_none() && bench.graph.lost() == 0);
+}
+
+#[test]
+fn a_capture_copies_frames() {
+    let mut bench = bench();
+    let (ring, mut frames) = frames::ring(1 << 16);
+    let capture = Capture { points: vec![Point::Received], filter: None, snap: 20, ring };
+    bench.graph.set_capture(Some(capture));
+    bench.run(&[0, 3]);
+    for id in 0..2 {
+        let check = |meta: frames::Meta, data: &[u8]| {
+            assert_eq!(Point::from_code(meta.kind), Some(Point::Received));
+            assert_eq!((meta.info, data.len(), data[8]), (60, 20, id));
+        };
+        frames.pop(check).unwrap();
+    }
+    assert!(frames.is_empty());
+}
+
+/// `RUTTER_GOLDEN=write cargo test -p graph` regenerates the golden.
+#[test]
+fn the_drawing() {
+    let mut bench = bench();
+    bench.run(&[0, 0, 0, 1, 2, 3]);
+    let mut counts = bench.graph.stats().snapshot();
+    counts.receive.cycles = 60;
+    counts.nodes.iter_mut().for_each(|node| node.cycles = node.packets * 7);
+    let drawn = counts.draw();
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/graph.txt");
+    if std::env::var_os("RUTTER_GOLDEN").is_some() {
+        std::fs::write(golden, &drawn).unwrap();
+    }
+    assert_eq!(drawn, std::fs::read_to_string(golden).unwrap());
+    assert!(counts.draw_all().contains("✗ even"));
+}

@@ -1,0 +1,339 @@
+//! What travels through the graph: packets, and what nodes learnt about them.
+
+use std::ops::{Index, IndexMut, Range};
+
+use io::{Burst, VECTOR, World};
+use lookup::Hop;
+
+/// One value a packet. An index is taken modulo [`VECTOR`], so it is never out
+/// of bounds and costs no branch.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Lane<T>([T; VECTOR]);
+
+impl<T: Copy> Lane<T> {
+    /// A lane of equal values.
+    pub fn filled(value: T) -> Self {
+        Lane([value; VECTOR])
+    }
+
+    /// The values of the first `n` packets.
+    ///
+    /// # Panics
+    /// When `n` exceeds [`VECTOR`].
+    #[inline]
+    pub fn first(&self, n: usize) -> &[T] {
+        &self.0[..n]
+    }
+
+    /// The values of the first `n` packets, to be changed.
+    ///
+    /// # Panics
+    /// When `n` exceeds [`VECTOR`].
+    #[inline]
+    pub fn first_mut(&mut self, n: usize) -> &mut [T] {
+        &mut self.0[..n]
+    }
+
+    fn shift(&mut self, from: Range<usize>, to: usize) {
+        self.0.copy_within(from, to);
+    }
+
+    fn copy(&mut self, to: usize, other: &Self, from: Range<usize>) {
+        self.0[to..to + from.len()].copy_from_slice(&other.0[from]);
+    }
+}
+
+impl<T> Index<usize> for Lane<T> {
+    type Output = T;
+    #[inline(always)]
+    fn index(&self, i: usize) -> &T {
+        &self.0[i % VECTOR]
+    }
+}
+
+impl<T> IndexMut<usize> for Lane<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, i: usize) -> &mut T {
+        &mut self.0[i % VECTOR]
+    }
+}
+
+/// Lanes off the path of IPv4, in a box of their own so that they do not thin
+/// out the others in the cache.
+#[repr(C)]
+pub struct Wide {
+    /// 64-bit keys: MAC address and forwarding domain.
+    pub key64: Lane<u64>,
+    /// 128-bit keys: IPv6 destinations, host byte order.
+    pub key128: Lane<u128>,
+    /// Hash of the flow.
+    pub flow: Lane<u32>,
+}
+
+/// Up to [`VECTOR`] packets and a lane for everything that nodes learn about
+/// them: lookups take whole arrays, packets are not written.
+///
+/// Entries `0..n` of each lane belong to the packets; the others are stale. A
+/// lane holds something only after a node on the way filled it ([`Live`]).
+///
+/// Invariants: V1: entries `0..n` of the burst hold a packet, and `head` points
+/// into that packet's buffer with at least 64 bytes after it and 24 before it.
+/// V2: `len` is the number of bytes from `head` to the packet's end. V3: all
+/// packets are of one world and came in by one port.
+#[repr(C, align(64))]
+pub struct Vector {
+    pub(crate) burst: Burst,
+    pub(crate) edge: Lane<u8>,
+    /// 32-bit keys: IPv4 destinations, host byte order.
+    pub key32: Lane<u32>,
+    /// What the lookup answered.
+    pub hop: Lane<Hop>,
+    /// Port to leave by.
+    pub out: Lane<u16>,
+    /// Interface it came in by; after the rewrite, the one it leaves by.
+    pub iface: Lane<u16>,
+    /// Why a packet on the drop edge is dropped: index of the graph's reasons.
+    pub(crate) why: Lane<u16>,
+    /// Number of the trace that follows the packet; 0 for none. Valid if `marked`.
+    pub(crate) mark: Lane<u16>,
+    /// Lanes off the path of IPv4.
+    pub wide: Box<Wide>,
+    pub(crate) marked: bool,
+    pub(crate) port: u16,
+    pub(crate) world: World,
+}
+
+/// Lanes that hold something which following nodes read: what has to move when
+/// a vector is split. Packet, head, length and reason always move.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Live(u8);
+
+impl Live {
+    /// None beside those that always move.
+    pub const NONE: Live = Live(0);
+    /// [`Vector::key32`].
+    pub const KEY32: Live = Live(1);
+    /// [`Vector::hop`].
+    pub const HOP: Live = Live(2);
+    /// [`Vector::out`].
+    pub const OUT: Live = Live(4);
+    /// [`Vector::iface`].
+    pub const IFACE: Live = Live(8);
+    /// [`Wide::key64`].
+    pub const KEY64: Live = Live(16);
+    /// [`Wide::key128`].
+    pub const KEY128: Live = Live(32);
+    /// [`Wide::flow`].
+    pub const FLOW: Live = Live(64);
+
+    /// These and those.
+    pub const fn and(self, other: Live) -> Live {
+        Live(self.0 | other.0)
+    }
+
+    #[inline]
+    fn has(self, lane: Live) -> bool {
+        self.0 & lane.0 != 0
+    }
+}
+
+impl Vector {
+    pub(crate) fn new() -> Box<Vector> {
+        Box::new(Vector {
+            burst: *Burst::new(),
+            edge: Lane::filled(0),
+            key32: Lane::filled(0),
+            hop: Lane::filled(Hop::NONE),
+            out: Lane::filled(0),
+            iface: Lane::filled(0),
+            why: Lane::filled(0),
+            mark: Lane::filled(0),
+            wide: Box::new(Wide {
+                key64: Lane::filled(0),
+                key128: Lane::filled(0),
+                flow: Lane::filled(0),
+            }),
+            marked: false,
+            port: 0,
+            world: World::Own,
+        })
+    }
+
+    /// Number of packets.
+    #[inline(always)]
+    pub fn n(&self) -> usize {
+        usize::from(self.burst.n).min(VECTOR)
+    }
+
+    /// Bytes from packet `i`'s head to its end.
+    #[inline(always)]
+    pub fn len(&self, i: usize) -> u16 {
+        self.burst.len[i % VECTOR]
+    }
+
+    /// True when it holds no packet.
+    pub fn is_empty(&self) -> bool {
+        self.burst.n == 0
+    }
+
+    /// The port by which its packets came in.
+    #[inline(always)]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The edge that all packets take; `None` when they differ.
+    #[inline]
+    pub(crate) fn uniform(&self) -> Option<u8> {
+        let edges = self.edge.first(self.n());
+        let first = *edges.first()?;
+        let wide = u64::from_ne_bytes([first; 8]);
+        let mut chunks = edges.chunks_exact(8);
+        let mut differ = 0;
+        for chunk in &mut chunks {
+            differ |= u64::from_ne_bytes(chunk.try_into().expect("a chunk of 8")) ^ wide;
+        }
+        for &edge in chunks.remainder() {
+            differ |= u64::from(edge ^ first);
+        }
+        (differ == 0).then_some(first)
+    }
+
+    /// The edge that most packets take, or nearly: the first one's, or, where
+    /// that is no majority, the first that differs from it. Counting every edge
+    /// byte by byte cost 7 cycles a packet.
+    pub(crate) fn majority(&self) -> u8 {
+        let edges = self.edge.first(self.n());
+        let first = edges[0];
+        let same = edges.iter().filter(|&&edge| edge == first).count();
+        if 2 * same >= edges.len() {
+            return first;
+        }
+        let other = edges.iter().copied().find(|&edge| edge != first).unwrap_or(first);
+        let others = edges.iter().filter(|&&edge| edge == other).count();
+        if others > same { other } else { first }
+    }
+
+    /// Moves the packets `from` and their live lanes forward to `to`, over
+    /// packets that were moved out. The caller ends with [`Vector::truncate`].
+    pub(crate) fn shift(&mut self, from: Range<usize>, to: usize, live: Live) {
+        assert!(to <= from.start && from.start <= from.end && from.end <= VECTOR);
+        let (start, n) = (from.start, from.len());
+        let packets = self.burst.pkt.as_mut_ptr();
+        // SAFETY: start <= VECTOR (asserted).
+        let source = unsafe { packets.add(start) };
+        // SAFETY: to <= start.
+        let place = unsafe { packets.add(to) };
+        // SAFETY: n packets lie at `source` and at `place`, both in the array. What
+        // was at `place` has been moved out, so nothing is lost; what stays behind
+        // at `source` is forgotten by `truncate`.
+        unsafe { std::ptr::copy(source, place, n) };
+        self.burst.head.copy_within(from.clone(), to);
+        self.burst.len.copy_within(from.clone(), to);
+        self.edge.shift(from.clone(), to);
+        self.why.shift(from.clone(), to);
+        if live.has(Live::KEY32) {
+            self.key32.shift(from.clone(), to);
+        }
+        if live.has(Live::HOP) {
+            self.hop.shift(from.clone(), to);
+        }
+        if live.has(Live::OUT) {
+            self.out.shift(from.clone(), to);
+        }
+        if live.has(Live::IFACE) {
+            self.iface.shift(from.clone(), to);
+        }
+        if live.has(Live::KEY64) {
+            self.wide.key64.shift(from.clone(), to);
+        }
+        if live.has(Live::KEY128) {
+            self.wide.key128.shift(from.clone(), to);
+        }
+        if live.has(Live::FLOW) {
+            self.wide.flow.shift(from.clone(), to);
+        }
+        if self.marked {
+            self.mark.shift(from, to);
+        }
+    }
+
+    /// Appends the packets `from` of `other` and their live lanes. They are
+    /// moved out: `other` must be closed with [`Vector::truncate`].
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub(crate) fn append(&mut self, other: &Vector, from: Range<usize>, live: Live) {
+        let (at, n) = (self.n(), from.len());
+        assert!(at + n <= VECTOR && from.start <= from.end && from.end <= other.n());
+        // SAFETY: from.start <= VECTOR (asserted).
+        let source = unsafe { other.burst.pkt.as_ptr().add(from.start) };
+        // SAFETY: at <= VECTOR (asserted).
+        let place = unsafe { self.burst.pkt.as_mut_ptr().add(at) };
+        // SAFETY: two different vectors; n entries lie at both places. What is
+        // overwritten is `None` (beyond `n`); `other` forgets what was moved out.
+        unsafe { std::ptr::copy_nonoverlapping(source, place, n) };
+        let to = at..at + n;
+        self.burst.head[to.clone()].copy_from_slice(&other.burst.head[from.clone()]);
+        self.burst.len[to].copy_from_slice(&other.burst.len[from.clone()]);
+        self.why.copy(at, &other.why, from.clone());
+        if live.has(Live::KEY32) {
+            self.key32.copy(at, &other.key32, from.clone());
+        }
+        if live.has(Live::HOP) {
+            self.hop.copy(at, &other.hop, from.clone());
+        }
+        if live.has(Live::OUT) {
+            self.out.copy(at, &other.out, from.clone());
+        }
+        if live.has(Live::IFACE) {
+            self.iface.copy(at, &other.iface, from.clone());
+        }
+        if live.has(Live::KEY64) {
+            self.wide.key64.copy(at, &other.wide.key64, from.clone());
+        }
+        if live.has(Live::KEY128) {
+            self.wide.key128.copy(at, &other.wide.key128, from.clone());
+        }
+        if live.has(Live::FLOW) {
+            self.wide.flow.copy(at, &other.wide.flow, from.clone());
+        }
+        self.append_marks(at, other, from);
+        self.burst.n = (at + n) as u16;
+    }
+
+    fn append_marks(&mut self, at: usize, other: &Vector, from: Range<usize>) {
+        if !self.marked && !other.marked {
+            return;
+        }
+        if !self.marked {
+            self.mark.first_mut(at).fill(0);
+            self.marked = true;
+        }
+        if other.marked {
+            self.mark.copy(at, &other.mark, from);
+        } else {
+            self.mark.first_mut(at + from.len())[at..].fill(0);
+        }
+    }
+
+    /// Keeps the first `n` packets and forgets the others, which were moved out.
+    pub(crate) fn truncate(&mut self, n: usize) {
+        for packet in &mut self.burst.pkt[n..usize::from(self.burst.n)] {
+            // The packet was copied to where it went: it must not be dropped here.
+            std::mem::forget(packet.take());
+        }
+        self.burst.n = n as u16;
+    }
+
+    /// Makes it empty for its next use, after a sink took every packet.
+    pub(crate) fn clear(&mut self) {
+        debug_assert!(
+            self.burst.pkt[..self.n()].iter().all(Option::is_none),
+            "a sink left packets behind"
+        );
+        self.burst.n = 0;
+        self.marked = false;
+    }
+}
