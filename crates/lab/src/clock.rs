@@ -1,0 +1,94 @@
+//! Time as the lab counts it: processor time of one thread, and the clock of
+//! the core that it runs on.
+//!
+//! Many virtual machines have no hardware counters, and the time-stamp counter
+//! ticks at a rate of its own. So core cycles are computed: processor time times
+//! the core's clock, and the clock is measured beside every slice by a chain of
+//! operations of which each needs the one before and takes exactly one cycle.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use rustix::thread::CpuSet;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Processor time that the calling thread has used.
+pub fn thread_time() -> Duration {
+    duration(ClockId::ThreadCPUTime)
+}
+
+/// Time that does not stop while the thread waits.
+pub fn wall_time() -> Duration {
+    duration(ClockId::Monotonic)
+}
+
+/// The core's clock now, in cycles a nanosecond (GHz): the fastest of several
+/// short chains, because an interrupt only ever makes one slower.
+pub fn core_ghz() -> f64 {
+    (0..CHAINS).map(|_| chain_ghz()).fold(0.0, f64::max)
+}
+
+/// Binds the calling thread to one core; false where the system refuses.
+pub fn pin(core: usize) -> bool {
+    let mut set = CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set).is_ok()
+}
+
+/// The cores that the calling thread may use.
+pub fn cores() -> Vec<usize> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
+    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+}
+
+fn duration(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn chain_ghz() -> f64 {
+    let start = thread_time();
+    black_box(chain(black_box(1), black_box(3), black_box(5)));
+    let spent = thread_time() - start;
+    f64::from(LINKS) / spent.as_nanos().max(1) as f64
+}
+
+/// [`LINKS`] operations, each waiting for the one before. Addition and exclusive
+/// or take turns, so that no compiler can merge two of them, and the operands
+/// are registers: recent cores add constants for free while renaming.
+#[inline(never)]
+fn chain(mut x: u64, add: u64, flip: u64) -> u64 {
+    for _ in 0..LINKS / 16 {
+        for _ in 0..8 {
+            x = x.wrapping_add(add) ^ flip;
+        }
+    }
+    x
+}
+
+const LINKS: u32 = 64_000;
+const CHAINS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_runs_at_a_plausible_clock() {
+        let ghz = core_ghz();
+        // A debug build keeps the chain, at several instructions a link.
+        assert!(ghz > 0.01 && ghz < 10.0, "{ghz} GHz");
+    }
+
+    #[test]
+    fn thread_time_grows_with_work_only() {
+        let start = thread_time();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(thread_time() - start < Duration::from_millis(15));
+    }
+
+    #[test]
+    fn this_thread_may_use_a_core() {
+        assert!(pin(cores()[0]));
+    }
+}

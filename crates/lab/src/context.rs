@@ -1,0 +1,241 @@
+//! What a running experiment has at hand: the options, the machine, the plan of
+//! its slices, and the memory of what an interrupted run had already measured.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock;
+use crate::machine::Machine;
+use crate::record::{file_stem, write_whole};
+use crate::slices::{self, Plan, Timing, Variant};
+use crate::{Error, Record, Row, Verdict};
+
+/// How experiments are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Smaller tables, fewer and shorter slices: under a minute an experiment.
+    pub quick: bool,
+    /// Where records go.
+    pub out: PathBuf,
+    /// Tables to use instead of an experiment's own.
+    pub tables: Vec<String>,
+}
+
+/// See the module.
+pub struct Context {
+    options: Options,
+    machine: Machine,
+    say: Box<dyn FnMut(&str)>,
+    experiment: &'static str,
+    data: BTreeMap<String, String>,
+    partial: Partial,
+}
+
+/// What an interrupted run left: finished cells, and what they depend on.
+#[derive(Default, Deserialize, Serialize)]
+struct Partial {
+    machine: Machine,
+    quick: bool,
+    tables: Vec<String>,
+    data: BTreeMap<String, String>,
+    cells: BTreeMap<String, Vec<Row>>,
+}
+
+impl Context {
+    /// A context that reports progress, one line at a time, through `say`.
+    pub fn new(options: Options, say: impl FnMut(&str) + 'static) -> Context {
+        Context {
+            options,
+            machine: Machine::this(),
+            say: Box::new(say),
+            experiment: "",
+            data: BTreeMap::new(),
+            partial: Partial::default(),
+        }
+    }
+
+    /// True for `--quick`.
+    pub fn quick(&self) -> bool {
+        self.options.quick
+    }
+
+    /// One of two, by `--quick`.
+    pub fn pick<T>(&self, full: T, quick: T) -> T {
+        if self.options.quick { quick } else { full }
+    }
+
+    /// Where records go.
+    pub fn out(&self) -> &Path {
+        &self.options.out
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The tables named with `--table`, or else `usual`.
+    pub fn tables(&self, usual: &[&str]) -> Vec<String> {
+        if self.options.tables.is_empty() {
+            usual.iter().map(|name| (*name).to_string()).collect()
+        } else {
+            self.options.tables.clone()
+        }
+    }
+
+    /// Runs `variants` in turn on the measuring core.
+    pub fn measure(&self, variants: &mut [Variant<'_>]) -> Vec<Timing> {
+        // The last core: interrupts and the rest of the system prefer the first.
+        clock::cores().last().map(|&core| clock::pin(core));
+        slices::interleave(variants, self.plan())
+    }
+
+    /// How many slices, and how long.
+    pub fn plan(&self) -> Plan {
+        let (rounds, ms) = self.pick((15, 40), (5, 10));
+        Plan { rounds, slice: Duration::from_millis(ms) }
+    }
+
+    /// Runs one cell after the other, each a part of the experiment with a name of
+    /// its own, and collects their rows. Cells that an interrupted run finished
+    /// on the same machine, from the same source and tables, are not run again.
+    ///
+    /// # Errors
+    /// When a cell fails, or its rows cannot be kept.
+    pub fn cells<K: Display>(
+        &mut self,
+        cells: impl IntoIterator<Item = K>,
+        mut run: impl FnMut(&mut Context, &K) -> Result<Vec<Row>, Error>,
+    ) -> Result<Vec<Row>, Error> {
+        let cells: Vec<(String, K)> = cells.into_iter().map(|k| (k.to_string(), k)).collect();
+        let (start, mut ran, mut rows) = (Instant::now(), 0, Vec::new());
+        for (i, (name, cell)) in cells.iter().enumerate() {
+            if let Some(kept) = self.partial.cells.get(name) {
+                rows.extend(kept.iter().cloned());
+                continue;
+            }
+            let done = |name: &String| self.partial.cells.contains_key(name);
+            let left = cells[i..].iter().filter(|(name, _)| !done(name)).count() as u32;
+            let each = start.elapsed().checked_div(ran);
+            let time =
+                each.map_or(String::new(), |each| format!(", {} left", clock_text(each * left)));
+            self.say(&format!("{} {}/{}: {name}{time}", self.experiment, i + 1, cells.len()));
+            let found = run(self, cell)?;
+            ran += 1;
+            rows.extend(found.iter().cloned());
+            self.partial.cells.insert(name.clone(), found);
+            self.keep()?;
+        }
+        Ok(rows)
+    }
+
+    /// A line of progress.
+    pub fn say(&mut self, line: &str) {
+        (self.say)(line);
+    }
+
+    /// The record of what was measured.
+    pub fn record(&self, rows: Vec<Row>, verdicts: Vec<Verdict>, notes: Vec<String>) -> Record {
+        Record {
+            experiment: self.experiment.to_string(),
+            quick: self.options.quick,
+            time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            machine: self.machine.clone(),
+            data: self.data.clone(),
+            rows,
+            verdicts,
+            notes,
+        }
+    }
+
+    /// Starts an experiment, taking up what an interrupted run left.
+    pub(crate) fn start(&mut self, experiment: &'static str) -> Result<(), Error> {
+        self.experiment = experiment;
+        fs::create_dir_all(self.out()).map_err(Error::file(self.out()))?;
+        let found = fs::read_to_string(self.partial_path()).ok();
+        let found = found.and_then(|text| serde_json::from_str::<Partial>(&text).ok());
+        let fits = |p: &Partial| {
+            p.machine.is_same(&self.machine)
+                && p.quick == self.options.quick
+                && p.tables == self.options.tables
+        };
+        self.partial = found.filter(fits).unwrap_or_else(|| Partial {
+            machine: self.machine.clone(),
+            quick: self.options.quick,
+            tables: self.options.tables.clone(),
+            ..Partial::default()
+        });
+        self.data = self.partial.data.clone();
+        if !self.partial.cells.is_empty() {
+            self.say(&format!(
+                "{experiment}: {} parts are there already",
+                self.partial.cells.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Ends an experiment whose record is written.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        let path = self.partial_path();
+        if path.exists() { fs::remove_file(&path).map_err(Error::file(path)) } else { Ok(()) }
+    }
+
+    fn keep(&mut self) -> Result<(), Error> {
+        self.partial.data = self.data.clone();
+        let path = self.partial_path();
+        let text = serde_json::to_string(&self.partial)
+            .map_err(|source| Error::Record { path: path.clone(), source })?;
+        write_whole(&path, &text)
+    }
+
+    fn partial_path(&self) -> PathBuf {
+        self.out().join(format!("{}.partial", file_stem(self.experiment)))
+    }
+}
+
+fn clock_text(time: Duration) -> String {
+    let s = time.as_secs();
+    if s < 60 { format!("{s} s") } else { format!("{} min {:02} s", s / 60, s % 60) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(out: &Path) -> Context {
+        let options = Options { quick: true, out: out.into(), tables: vec![] };
+        Context::new(options, |_| {})
+    }
+
+    #[test]
+    fn an_interrupted_run_goes_on_where_it_was() {
+        let out = std::env::temp_dir().join(format!("rutter-lab-resume-{}", std::process::id()));
+        let fail_at = |bad: &'static str, ran: &mut Vec<String>| {
+            let mut context = context(&out);
+            context.start("test/resume").unwrap();
+            let rows = context.cells(["a", "b", "c"], |_, cell| {
+                if *cell == bad {
+                    return Err(Error::Unknown { name: bad.into() });
+                }
+                ran.push((*cell).to_string());
+                Ok(vec![Row::new([("cell", (*cell).to_string())])])
+            });
+            rows.inspect(|_| context.finish().unwrap())
+        };
+        let mut ran = Vec::new();
+        assert!(fail_at("c", &mut ran).is_err());
+        assert_eq!(ran, ["a", "b"]);
+        let rows = fail_at("none", &mut ran).unwrap();
+        assert_eq!(ran, ["a", "b", "c"]);
+        assert_eq!(rows.iter().map(|row| row.label("cell")).collect::<Vec<_>>(), ["a", "b", "c"]);
+        assert!(fail_at("none", &mut ran).is_ok());
+        assert_eq!(ran.len(), 6);
+        fs::remove_dir_all(out).unwrap();
+    }
+}

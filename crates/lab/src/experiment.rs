@@ -1,0 +1,60 @@
+//! What an experiment is.
+
+use crate::{Context, Error, Record};
+
+/// One figure or table of a paper, or one measurement of ours.
+pub trait Experiment: Sync {
+    /// What it is, as data.
+    fn card(&self) -> &'static Card;
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// When the machine or the build lacks something, or a result is wrong.
+    fn run(&self, context: &mut Context) -> Result<Record, Error>;
+}
+
+/// What `rutter lab list` and the report say about an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// Its name: the paper or part, a slash, the figure (`dxr/fig3`).
+    pub name: &'static str,
+    /// One line.
+    pub help: &'static str,
+    /// Where the claim comes from: paper and figure, or the goal's place.
+    pub source: &'static str,
+    /// What the paper says, or what is to be reached.
+    pub claim: &'static str,
+    /// What the report draws.
+    pub plots: &'static [Plot],
+}
+
+/// How rows become a picture.
+#[derive(Clone, Copy, Debug)]
+pub struct Plot {
+    /// Above the picture.
+    pub title: &'static str,
+    /// The figure on the vertical axis (`rate_mlps`).
+    pub figure: &'static str,
+    /// What stands beside that axis.
+    pub unit: &'static str,
+    /// The label on the horizontal axis (`traffic`, `prefixes`).
+    pub x: &'static str,
+    /// The label that tells lines or bars apart (`engine`).
+    pub series: &'static str,
+    /// One picture for each combination of these labels (`family`, `table`).
+    pub panels: &'static [&'static str],
+    /// Bars or lines.
+    pub style: Style,
+}
+
+/// Bars or lines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Style {
+    /// Groups of bars, one group for each value of `x`.
+    Bars,
+    /// Lines; `x` holds numbers.
+    Lines,
+    /// Lines over a logarithmic horizontal axis.
+    LogLines,
+}

@@ -1,0 +1,3 @@
+//! What the machine itself can do: bounds for everything else.
+
+pub(super) mod limits;

@@ -1,0 +1,58 @@
+//! The lab: it redoes the figures of the papers on the machine at hand, and
+//! measures every engine and the router on any table and traffic.
+//!
+//! An experiment is one file in [`experiments`] and one line in its registry. It
+//! asks [`data`] for tables and traffic, lets the things compared take turns in
+//! short [`slices`], and returns a [`Record`]; [`report`] turns records into a
+//! page. [`run`] does one experiment from its name to its files.
+#![deny(unsafe_code)]
+
+pub mod clock;
+mod context;
+pub mod data;
+mod error;
+pub mod experiment;
+pub mod experiments;
+pub mod machine;
+pub mod record;
+pub mod report;
+pub mod slices;
+
+use std::path::PathBuf;
+
+pub use context::{Context, Options};
+pub use error::Error;
+pub use experiment::{Card, Experiment, Plot, Style};
+pub use record::{Figure, Record, Row, Verdict};
+
+/// The experiments that `names` ask for, in the registry's order. A name is an
+/// experiment's, or its beginning up to a slash (`router`), or `all`.
+///
+/// # Errors
+/// When a name fits none.
+pub fn select(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Error> {
+    let fits = |experiment: &dyn Experiment, name: &str| {
+        let full = experiment.card().name;
+        name == "all" || full == name || full.split('/').next() == Some(name.trim_end_matches('/'))
+    };
+    let all = experiments::all();
+    for name in names {
+        if !all.iter().any(|experiment| fits(*experiment, name)) {
+            return Err(Error::Unknown { name: name.clone() });
+        }
+    }
+    let wanted = |experiment: &&&dyn Experiment| names.iter().any(|name| fits(**experiment, name));
+    Ok(all.iter().filter(wanted).copied().collect())
+}
+
+/// Runs one experiment and writes its record; returns the record and where it is.
+///
+/// # Errors
+/// When the experiment cannot run, or a file cannot be written.
+pub fn run(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, PathBuf), Error> {
+    context.start(experiment.card().name)?;
+    let record = experiment.run(context)?;
+    let path = record.save(context.out())?;
+    context.finish()?;
+    Ok((record, path))
+}

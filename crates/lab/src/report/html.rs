@@ -1,0 +1,192 @@
+//! The page around the plots.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::plot;
+use crate::record::short;
+use crate::{Card, Error, Record, Row, Verdict};
+
+/// The whole page.
+pub(super) fn page(records: &[Record], sections: &[String]) -> String {
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+        <meta name=\"viewport\" content=\"width=device-width\"><title>Rutter lab</title>\
+        <style>{STYLE}</style></head><body>\n<h1>Rutter lab</h1>\n"
+    );
+    text.push_str(&machines(records));
+    text.push_str(&summary(records));
+    sections.iter().for_each(|section| text.push_str(section));
+    text.push_str("</body></html>\n");
+    text
+}
+
+/// One experiment: claim, verdicts, plots, figures.
+pub(super) fn section(card: &Card, record: &Record) -> Result<String, Error> {
+    let name = escape(card.name);
+    let mut text = format!("<h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n", escape(card.help));
+    let _ = writeln!(
+        text,
+        "<p class=\"claim\"><b>{}:</b> {}</p>",
+        escape(card.source),
+        escape(card.claim)
+    );
+    text.push_str(&verdicts(&record.verdicts));
+    for svg in card.plots.iter().map(|plot| plot::draw(plot, &record.rows)) {
+        svg?.iter().for_each(|svg| text.push_str(svg));
+    }
+    for note in &record.notes {
+        let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
+    }
+    text.push_str(&figures(record));
+    Ok(text)
+}
+
+fn machines(records: &[Record]) -> String {
+    let mut text = String::new();
+    let mut seen: Vec<&Record> = Vec::new();
+    for record in records {
+        if seen.iter().any(|other| other.machine.is_same(&record.machine)) {
+            continue;
+        }
+        seen.push(record);
+        let m = &record.machine;
+        let _ = writeln!(
+            text,
+            "<p class=\"machine\">{} ({}), {} cores{}, {:.2} GHz; caches {}; {:.0} GiB; \
+             hugepages: {}; Linux {}; {}; commit {}{}; {}</p>",
+            escape(&m.cpu),
+            escape(&m.model),
+            m.cores,
+            if m.virtual_machine { " of a virtual machine" } else { "" },
+            m.core_ghz,
+            escape(&m.caches.join(", ")),
+            m.memory_bytes as f64 / f64::from(1 << 30),
+            escape(&m.hugepages),
+            escape(&m.kernel),
+            escape(&m.flags.join(" ")),
+            escape(&m.commit),
+            if m.release { "" } else { ", debug build" },
+            date(record.time_s)
+        );
+    }
+    text
+}
+
+fn summary(records: &[Record]) -> String {
+    let mut text = String::from(
+        "<table><tr><th>experiment</th><th>confirmed</th><th>not</th><th>open</th></tr>\n",
+    );
+    for record in records {
+        let count = |state| record.verdicts.iter().filter(|v| v.confirmed == state).count();
+        let name = escape(&record.experiment);
+        let quick = if record.quick { " (quick)" } else { "" };
+        let _ = writeln!(
+            text,
+            "<tr><td><a href=\"#{name}\">{name}</a>{quick}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            count(Some(true)),
+            count(Some(false)),
+            count(None)
+        );
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+fn verdicts(verdicts: &[Verdict]) -> String {
+    if verdicts.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("<table><tr><th>claim</th><th>measured here</th><th></th></tr>\n");
+    for verdict in verdicts {
+        let (class, word) = match verdict.confirmed {
+            Some(true) => ("yes", "confirmed"),
+            Some(false) => ("no", "not confirmed"),
+            None => ("open", "open"),
+        };
+        let _ = writeln!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td class=\"{class}\">{word}</td></tr>",
+            escape(&verdict.claim),
+            escape(&verdict.measured)
+        );
+    }
+    text.push_str("</table>\n");
+    text
+}
+
+/// All rows, folded away: median (best, spread in percent).
+fn figures(record: &Record) -> String {
+    let names = |of: fn(&Row) -> Vec<&String>| -> BTreeSet<&String> {
+        record.rows.iter().flat_map(of).collect()
+    };
+    let labels = names(|row| row.labels.keys().collect());
+    let figures = names(|row| row.figures.keys().collect());
+    let mut text = String::from(
+        "<details><summary>figures: median (best, spread)</summary><table class=\"figures\"><tr>",
+    );
+    for name in labels.iter().chain(&figures) {
+        let _ = write!(text, "<th>{}</th>", escape(name));
+    }
+    text.push_str("<th></th></tr>\n");
+    for row in &record.rows {
+        text.push_str("<tr>");
+        for name in &labels {
+            let _ = write!(text, "<td>{}</td>", escape(row.label(name)));
+        }
+        for figure in figures.iter().map(|name| row.figures.get(*name)) {
+            let cell = match figure {
+                None => String::new(),
+                Some(f) if f.samples < 2 => short(f.median),
+                Some(f) => {
+                    format!("{} ({}, {:.0} %)", short(f.median), short(f.best), f.spread * 100.0)
+                }
+            };
+            let _ = write!(text, "<td class=\"figure\">{cell}</td>");
+        }
+        let _ = writeln!(text, "<td>{}</td></tr>", escape(row.note.as_deref().unwrap_or("")));
+    }
+    text.push_str("</table></details>\n");
+    text
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// `2026-11-21`, by the civil calendar (Hinnant, *chrono-compatible low-level
+/// date algorithms*).
+fn date(time_s: u64) -> String {
+    let days = (time_s / 86_400) as i64 + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
+padding:0 1rem;color:#222}h1,h2{font-weight:600}h2{margin-top:3rem;border-top:1px solid #ddd;\
+padding-top:1rem}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .7rem;\
+border-bottom:1px solid #e5e5e5;text-align:left;vertical-align:top}.figures{font-size:12px}\
+.figure{text-align:right;white-space:nowrap}.machine,.note{color:#555;font-size:13px}\
+.claim{background:#f5f7fa;padding:.6rem 1rem;border-left:3px solid #89a}.yes{color:#17722c}\
+.no{color:#b3261e}.open{color:#8a6d00}svg{max-width:100%;height:auto;display:block;margin:1rem 0}\
+details{overflow-x:auto}";
+
+#[cfg(test)]
+mod tests {
+    use super::date;
+
+    #[test]
+    fn dates_of_the_calendar() {
+        let cases = [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_800_000_000, "2027-01-15")];
+        for (time_s, text) in cases {
+            assert_eq!(date(time_s), text);
+        }
+    }
+}

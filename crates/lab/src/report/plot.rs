@@ -1,0 +1,241 @@
+//! Plots as SVG text.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+use crate::record::short;
+use crate::{Error, Plot, Row, Style};
+
+/// One picture for each panel of `plot` that has figures.
+pub(super) fn draw(plot: &Plot, rows: &[Row]) -> Result<Vec<String>, Error> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.median(plot.figure).is_some()).collect();
+    let panel = |row: &Row| -> Vec<String> {
+        plot.panels.iter().map(|name| row.label(name).to_string()).collect()
+    };
+    let mut panels: Vec<Vec<String>> = Vec::new();
+    for row in &rows {
+        if !panels.contains(&panel(row)) {
+            panels.push(panel(row));
+        }
+    }
+    panels
+        .iter()
+        .map(|names| {
+            let part: Vec<&Row> = rows.iter().filter(|row| panel(row) == *names).copied().collect();
+            let mut title = plot.title.to_string();
+            names.iter().for_each(|name| title = format!("{title} · {name}"));
+            picture(plot, &title, &part).map_err(|reason| Error::Plot { title, reason })
+        })
+        .collect()
+}
+
+fn picture(plot: &Plot, title: &str, rows: &[&Row]) -> Result<String, String> {
+    let series = distinct(rows, plot.series);
+    let mut svg = String::new();
+    let size = (WIDTH, HEIGHT.max(110 + 20 * series.len() as u32));
+    {
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        area.fill(&WHITE).map_err(said)?;
+        let area = area.titled(title, ("sans-serif", 18)).map_err(said)?;
+        match plot.style {
+            Style::Bars => bars(&area, plot, rows, &series)?,
+            Style::Lines | Style::LogLines => lines(&area, plot, rows, &series)?,
+        }
+        area.present().map_err(said)?;
+    }
+    Ok(svg)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn bars(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Result<(), String> {
+    let groups = distinct(rows, plot.x);
+    let width = 0.8 / series.len() as f64;
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(20)
+        .x_label_area_size(40)
+        .y_label_area_size(70)
+        .build_cartesian_2d(-0.5..groups.len() as f64 - 0.5, 0.0..ceiling(rows, plot))
+        .map_err(said)?;
+    // A label stands where a group's middle is; between groups there is none.
+    let name = |x: &f64| {
+        let near = (x - x.round()).abs() < 0.01 && *x > -0.5;
+        let group = near.then(|| groups.get(x.round() as usize)).flatten();
+        group.cloned().unwrap_or_default()
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(groups.len() * 2 + 1)
+        .x_label_formatter(&name)
+        .x_desc(plot.x)
+        .y_desc(plot.unit)
+        .y_label_formatter(&|y| short(*y))
+        .light_line_style(WHITE)
+        .draw()
+        .map_err(said)?;
+    for (s, name) in series.iter().enumerate() {
+        let color = color(s);
+        let bar = |(x, y): (f64, f64)| {
+            let left = x - 0.4 + s as f64 * width;
+            Rectangle::new([(left, 0.0), (left + width * 0.92, y)], color.filled())
+        };
+        let points = groups.iter().enumerate().filter_map(|(x, group)| {
+            let labels = [(plot.x, group.as_str()), (plot.series, name.as_str())];
+            let row = rows.iter().find(|row| row.is(&labels))?;
+            Some((x as f64, row.median(plot.figure)?))
+        });
+        chart
+            .draw_series(points.map(bar))
+            .map_err(said)?
+            .label(name)
+            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], color.filled()));
+    }
+    legend(&mut chart)
+}
+
+fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Result<(), String> {
+    let number = |row: &Row| row.label(plot.x).parse::<f64>().ok();
+    let place = |x: f64| if plot.style == Style::LogLines { x.max(1e-9).log2() } else { x };
+    let places: Vec<f64> = rows.iter().filter_map(|row| number(row)).map(place).collect();
+    let low = places.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if places.is_empty() {
+        return Err(format!("label `{}` holds no numbers", plot.x));
+    }
+    let edge = ((high - low) * 0.02).max(0.1);
+    let mut chart = ChartBuilder::on(area)
+        .margin_right(20)
+        .x_label_area_size(40)
+        .y_label_area_size(70)
+        .build_cartesian_2d(low - edge..high + edge, 0.0..ceiling(rows, plot))
+        .map_err(said)?;
+    let name = |x: &f64| match plot.style {
+        Style::LogLines => binary(x.exp2()),
+        _ => short(*x),
+    };
+    chart
+        .configure_mesh()
+        .x_label_formatter(&name)
+        .x_desc(plot.x)
+        .y_desc(plot.unit)
+        .y_label_formatter(&|y| short(*y))
+        .light_line_style(WHITE)
+        .draw()
+        .map_err(said)?;
+    for (s, name) in series.iter().enumerate() {
+        let color = color(s);
+        let of = rows.iter().filter(|row| row.label(plot.series) == name);
+        let mut points: Vec<(f64, f64)> =
+            of.filter_map(|row| Some((place(number(row)?), row.median(plot.figure)?))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let dots = points.iter().map(|&point| Circle::new(point, 3, color.filled()));
+        chart.draw_series(dots).map_err(said)?;
+        chart
+            .draw_series(LineSeries::new(points.clone(), color.stroke_width(2)))
+            .map_err(said)?
+            .label(name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 10, y)], color.stroke_width(2)));
+    }
+    legend(&mut chart)
+}
+
+type Chart<'a, 'b> = ChartContext<
+    'a,
+    SVGBackend<'b>,
+    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
+>;
+
+fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), String> {
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.85))
+        .border_style(RGBColor(200, 200, 200))
+        .draw()
+        .map_err(said)
+}
+
+/// The values of a label in the order of first appearance.
+fn distinct(rows: &[&Row], label: &str) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let names = rows.iter().map(|row| row.label(label).to_string());
+    names.filter(|name| seen.insert(name.clone())).collect()
+}
+
+fn ceiling(rows: &[&Row], plot: &Plot) -> f64 {
+    let most = rows.iter().filter_map(|row| row.median(plot.figure)).fold(0.0, f64::max);
+    if most > 0.0 { most * 1.15 } else { 1.0 }
+}
+
+/// `4096` as `4 Ki`.
+fn binary(x: f64) -> String {
+    let power = (x.max(1.0).log2() / 10.0).floor().min(4.0);
+    let unit = ["", " Ki", " Mi", " Gi", " Ti"][power as usize];
+    format!("{}{unit}", short(x / (power * 10.0).exp2()))
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+fn color(i: usize) -> RGBColor {
+    // Distinguishable for most colour-blind readers (Okabe, Ito 2008), then by darkness.
+    const COLORS: [(u8, u8, u8); 8] = [
+        (0, 114, 178),
+        (230, 159, 0),
+        (0, 158, 115),
+        (213, 94, 0),
+        (86, 180, 233),
+        (204, 121, 167),
+        (100, 100, 100),
+        (200, 190, 40),
+    ];
+    let (r, g, b) = COLORS[i % COLORS.len()];
+    let darker = |c: u8| c >> (i / COLORS.len()).min(2);
+    RGBColor(darker(r), darker(g), darker(b))
+}
+
+const WIDTH: u32 = 920;
+const HEIGHT: u32 = 360;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLOT: Plot = Plot {
+        title: "Rate",
+        figure: "rate_mlps",
+        unit: "M/s",
+        x: "traffic",
+        series: "engine",
+        panels: &["table"],
+        style: Style::Bars,
+    };
+
+    #[test]
+    fn one_picture_a_panel_with_every_series_in_it() {
+        let mut rows = Vec::new();
+        for (table, traffic, engine) in
+            [("t1", "random", "a"), ("t1", "zipf", "a"), ("t1", "random", "b"), ("t2", "zipf", "b")]
+        {
+            let labels = [("table", table), ("traffic", traffic), ("engine", engine)];
+            rows.push(Row::new(labels.map(|(k, v)| (k, v.to_string()))).with("rate_mlps", 5.0));
+        }
+        let pictures = draw(&PLOT, &rows).unwrap();
+        assert_eq!(pictures.len(), 2);
+        for text in ["Rate · t1", "random", "zipf", "M/s"] {
+            assert!(pictures[0].contains(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_in_binary_units() {
+        assert_eq!(binary(4096.0), "4 Ki");
+        assert_eq!(binary(1.0), "1");
+        assert_eq!(binary(f64::from(1 << 30)), "1 Gi");
+    }
+}
