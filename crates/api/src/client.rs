@@ -83,7 +83,7 @@ impl Client {
     fn receive(&mut self) -> Result<Answer, CallError> {
         let mut bytes = [0; 64 << 10];
         loop {
-            if let Some(answer) = self.decoder.next()? {
+            if let Some(answer) = self.decoder.take()? {
                 return Ok(answer);
             }
             match self.stream.read(&mut bytes) {

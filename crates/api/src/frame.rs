@@ -83,7 +83,7 @@ impl Decoder {
     ///
     /// # Errors
     /// When the frame is too long, not a message, or of another version.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some(header) = self.received.first_chunk::<HEADER>() else { return Ok(None) };
         let bytes = u32::from_be_bytes(*header) as usize;
         if bytes > self.limit {
@@ -127,12 +127,12 @@ mod tests {
         for cut in 0..bytes.len() {
             let mut decoder = Decoder::new(MAX_REQUEST);
             decoder.feed(&bytes[..cut]);
-            assert_eq!(decoder.next::<Request>().unwrap(), None);
+            assert_eq!(decoder.take::<Request>().unwrap(), None);
             assert_eq!(decoder.waiting(), cut > 0);
             decoder.feed(&bytes[cut..]);
             decoder.feed(&bytes);
-            assert_eq!(decoder.next().unwrap(), Some(request()));
-            assert_eq!(decoder.next().unwrap(), Some(request()));
+            assert_eq!(decoder.take().unwrap(), Some(request()));
+            assert_eq!(decoder.take().unwrap(), Some(request()));
             assert!(!decoder.waiting());
         }
     }
@@ -141,7 +141,7 @@ mod tests {
     fn too_long_is_refused_by_its_header_alone() {
         let mut decoder = Decoder::new(10);
         decoder.feed(&[0, 0, 0, 11]);
-        let error = decoder.next::<Request>().unwrap_err();
+        let error = decoder.take::<Request>().unwrap_err();
         assert!(matches!(error, FrameError::TooLong { bytes: 11, limit: 10 }));
         assert!(matches!(encode(&request(), 10), Err(FrameError::TooLong { .. })));
     }
@@ -152,7 +152,7 @@ mod tests {
         let json = br#"{"version":7,"body":{"from the":"future"}}"#;
         decoder.feed(&(json.len() as u32).to_be_bytes());
         decoder.feed(json);
-        let error = decoder.next::<Request>().unwrap_err();
+        let error = decoder.take::<Request>().unwrap_err();
         assert!(matches!(error, FrameError::Version { theirs: 7 }), "{error}");
     }
 
@@ -162,7 +162,7 @@ mod tests {
             let mut decoder = Decoder::new(MAX_REQUEST);
             decoder.feed(&length.to_be_bytes());
             decoder.feed(&bytes);
-            while let Ok(Some(_)) = decoder.next::<Request>() {}
+            while let Ok(Some(_)) = decoder.take::<Request>() {}
         }
     }
 }

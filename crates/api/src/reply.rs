@@ -329,12 +329,13 @@ pub struct Feed {
     pub counters: Vec<(String, u64)>,
 }
 
-/// Received + from kernel + copies = transmitted + punted + handed over + drops.
+/// Received + from kernel + from workers + copies = transmitted + punted + handed over + drops.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Accounting {
     pub received: u64,
     pub from_kernel: u64,
+    pub from_workers: u64,
     pub copies: u64,
     pub transmitted: u64,
     pub punted: u64,
@@ -346,7 +347,7 @@ impl Accounting {
     /// What came in and did not leave: packets in flight while workers run, 0
     /// after they stopped. Negative: something was counted twice.
     pub fn missing(&self) -> i64 {
-        let came = self.received + self.from_kernel + self.copies;
+        let came = self.received + self.from_kernel + self.from_workers + self.copies;
         let went = self.transmitted + self.punted + self.handed_over + self.dropped;
         came.wrapping_sub(went) as i64
     }

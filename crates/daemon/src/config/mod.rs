@@ -1,0 +1,265 @@
+//! The configuration: `rutter.toml` as values that need no further check.
+//!
+//! Reading collects every mistake, each with its line, column and what was
+//! expected; nothing starts while there is one.
+
+pub mod keys;
+pub mod mistake;
+pub mod net;
+mod read;
+mod reader;
+
+use std::net::IpAddr;
+use std::path::Path;
+
+use api::request::RouteKind;
+use lookup::lpm::Options;
+
+pub use mistake::{Mistake, Mistakes};
+pub use net::{Mac, Net};
+
+/// Where the configuration is unless told otherwise.
+pub const DEFAULT_FILE: &str = "/etc/rutter/rutter.toml";
+
+/// A whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Cores that forward, each once.
+    pub workers: Vec<u16>,
+    /// What a worker without packets does.
+    pub idle: Idle,
+    /// Hand packets of ports with few queues to other workers.
+    pub spread: bool,
+    /// Packet buffers of each pool.
+    pub buffers: u32,
+    /// DPDK's environment.
+    pub dpdk: Dpdk,
+    /// Neighbours of each family that the kernel may hold.
+    pub max_neighbours: u32,
+    /// Rates of punting.
+    pub punt: Punt,
+    /// In the order of the file.
+    pub ports: Vec<Port>,
+    /// `main` first.
+    pub vrfs: Vec<Vrf>,
+    /// Static routes.
+    pub routes: Vec<Route>,
+    /// Permanent neighbours.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// What a worker without packets does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Idle {
+    /// Sleeps for short times.
+    Adaptive,
+    /// Polls on.
+    Poll,
+}
+
+/// DPDK's environment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Dpdk {
+    /// Use hugepages; `None`: where there are free ones.
+    pub hugepages: Option<bool>,
+    /// Memory to reserve; 0: as much as the buffers need.
+    pub memory_mib: u32,
+    /// Further arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Packets a second that a worker hands to the kernel, by class.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[allow(missing_docs)]
+pub struct Punt {
+    pub arp_nd: u32,
+    pub control: u32,
+    pub for_us: u32,
+    pub error: u32,
+    pub no_neighbour: u32,
+    pub via_kernel: u32,
+    pub unknown: u32,
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// Its name, and that of its tap.
+    pub name: String,
+    /// What it is.
+    pub device: Device,
+    /// As written.
+    pub device_text: String,
+    /// Receive queues; 0: one for each worker.
+    pub queues: u16,
+    /// Hardware address, where not the device's own.
+    pub mac: Option<Mac>,
+    /// Its untagged interface; its name is the port's.
+    pub interface: Interface,
+    /// Its sub-interfaces.
+    pub vlans: Vec<(VlanTags, Interface)>,
+}
+
+/// What a port is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Device {
+    /// A ring in memory.
+    Mem,
+    /// Files.
+    Pcap {
+        /// Read from.
+        input: Option<String>,
+        /// Written to.
+        output: Option<String>,
+        /// Any bytes are frames; other link types are not refused.
+        raw: bool,
+    },
+    /// A device argument of DPDK.
+    Dpdk(String),
+}
+
+/// Tags of a sub-interface.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum VlanTags {
+    /// One tag.
+    One(u16),
+    /// Outer and inner tag.
+    Two(u16, u16),
+}
+
+/// A layer-3 interface.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<Net>,
+    /// Bytes of layer 3 that fit.
+    pub mtu: u16,
+    /// Name of its routing tables.
+    pub vrf: String,
+}
+
+/// A set of routing tables.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Vrf {
+    /// Its name.
+    pub name: String,
+    /// The kernel's table.
+    pub table: u32,
+    /// Where its routes come from.
+    pub routes: Feed,
+    /// IPv4's forwarding table.
+    pub ipv4: Fib,
+    /// IPv6's forwarding table.
+    pub ipv6: Fib,
+}
+
+/// Where routes come from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Feed {
+    /// The kernel's table.
+    Netlink,
+    /// FRR's FPM.
+    Fpm,
+}
+
+/// A forwarding table.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fib {
+    /// The engine's name; it exists.
+    pub engine: String,
+    /// More routes are refused.
+    pub max_routes: Option<u64>,
+    /// The engine's options; it knows them all.
+    pub options: Options,
+}
+
+/// A static route.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Route {
+    /// Where to; a prefix without host bits.
+    pub prefix: Net,
+    /// What happens to packets.
+    pub kind: RouteKind,
+    /// Next hops; not empty for unicast, empty for the others.
+    pub via: Vec<Via>,
+    /// Name of its routing tables.
+    pub vrf: String,
+    /// The kernel's priority.
+    pub metric: Option<u32>,
+}
+
+/// A next hop.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Via {
+    /// Gateway or interface, or both.
+    pub to: Option<IpAddr>,
+    /// It exists.
+    pub interface: Option<String>,
+    /// Share among the next hops.
+    pub weight: u16,
+}
+
+/// A permanent neighbour.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Neighbour {
+    /// It exists.
+    pub interface: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its hardware address.
+    pub mac: Mac,
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// Every mistake in it, or that it cannot be read.
+    pub fn load(path: &Path) -> Result<Config, Mistakes> {
+        let file = path.display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Config::parse(&file, &text),
+            Err(error) => {
+                let text = format!("cannot be read: {error}");
+                Err(Mistakes(vec![Mistake { file, line: 0, column: 0, text }]))
+            }
+        }
+    }
+
+    /// Reads a text; `file` is its name in mistakes.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn parse(file: &str, text: &str) -> Result<Config, Mistakes> {
+        read::config(file, text)
+    }
+
+    /// Every interface with its port, in a fixed order.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&Port, Option<VlanTags>, &Interface)> {
+        self.ports.iter().flat_map(|port| {
+            let vlans = port.vlans.iter().map(move |(tags, vlan)| (port, Some(*tags), vlan));
+            std::iter::once((port, None, &port.interface)).chain(vlans)
+        })
+    }
+
+    /// True when no port is a real device: nothing needs the kernel or privileges.
+    pub fn is_offline(&self) -> bool {
+        self.ports.iter().all(|port| match &port.device {
+            Device::Mem | Device::Pcap { .. } => true,
+            Device::Dpdk(argument) => {
+                ["net_null", "net_ring"].iter().any(|name| argument.starts_with(name))
+            }
+        })
+    }
+}
+
+impl std::fmt::Display for VlanTags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            VlanTags::One(vlan) => write!(f, "{vlan}"),
+            VlanTags::Two(outer, inner) => write!(f, "{outer}.{inner}"),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What is understood, and what is said about mistakes.
+
+use super::*;
+use crate::config::keys::example;
+use proptest::prelude::*;
+
+fn good(text: &str) -> Config {
+    Config::parse("t.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"))
+}
+
+fn bad(text: &str) -> String {
+    Config::parse("t.toml", text).unwrap_err().to_string()
+}
+
+const PORT: &str = "[ports.p0]\ndevice = \"mem\"\n";
+
+#[test]
+fn the_example_is_a_configuration_and_shows_the_defaults() {
+    let config = good(&example(false));
+    let plain = good("workers = [1]\n[ports.p0]\ndevice = \"net_af_packet0,iface=veth0\"\n");
+    let limits = |vrf: &Vrf| (vrf.ipv4.max_routes, vrf.ipv6.max_routes);
+    assert_eq!(limits(&config.vrfs[0]), (Some(4_000_000), Some(2_000_000)));
+    let mut without = config.clone();
+    without.vrfs = plain.vrfs.clone();
+    assert_eq!(without, plain);
+}
+
+#[test]
+fn the_whole_example_uses_every_key() {
+    let config = good(&example(true));
+    let port = &config.ports[0];
+    assert_eq!(port.interface.addresses.len(), 2);
+    assert_eq!(port.vlans[0].0, VlanTags::One(100));
+    assert_eq!(port.vlans[0].1.name, "p0.100");
+    assert_eq!(config.routes[0].via[1].weight, 2);
+    assert_eq!(config.neighbours[0].mac.to_string(), "02:00:00:00:00:02");
+    assert_eq!(config.interfaces().count(), 2);
+}
+
+#[test]
+fn mistakes_have_places_and_say_what_was_expected() {
+    let text = bad("[ports.p0]\ndevice = \"mem\"\nmtu = \"big\"\n");
+    assert_eq!(
+        text,
+        "t.toml:3:7: ports.p0.mtu: expected a whole number from 68 to 9216, found `big`"
+    );
+    let text = bad("[ports.p0]\ndevice = \"mem\"\nadresses = []\n");
+    assert_eq!(text, "t.toml:3:1: unknown key `ports.p0.adresses`: did you mean `addresses`?");
+    assert!(bad("[ports.p0\n").starts_with("t.toml:1:"));
+    assert!(bad("").contains("no port"));
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text = "workers = []\nidle = \"lazy\"\n[ports.p0]\nmtu = 1\n[brigde.x]\n";
+    let mistakes = Config::parse("t", text).unwrap_err();
+    assert_eq!(mistakes.0.len(), 5, "{mistakes}");
+}
+
+#[test]
+fn each_mistake_is_found() {
+    let table = [
+        ("[bridge.lan]\nports = []\n", "come with the switch"),
+        ("[ports.much-too-long-a-name]\ndevice=\"mem\"\n", "up to 10 letters"),
+        ("[ports.p0]\n", "`device` is missing"),
+        ("[ports.p0]\ndevice=\"pcap:\"\n", "expected pcap:IN,OUT"),
+        ("[ports.p0]\ndevice=\"mem\"\nvrf=\"red\"\n", "a vrf of this file: main"),
+        ("[ports.p0]\ndevice=\"mem\"\naddresses=[\"224.0.0.1/4\"]\n", "a single host"),
+        ("[ports.p0]\ndevice=\"mem\"\nmac=\"01:00:00:00:00:00\"\n", "single station"),
+        ("[ports.p0]\ndevice=\"mem\"\n[ports.p0.vlan.4095]\n", "a VLAN from 1 to 4094"),
+        ("[ports.p0]\ndevice=\"mem\"\n[ports.p0.vlan.5]\nmtu=9000\n", "exceeds the port's"),
+        ("[vrf.red]\n", "`table` is missing"),
+        ("[vrf.red]\ntable=255\n", "the kernel's own"),
+        ("[vrf.main]\ntable=7\n", "is 254"),
+        ("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "used twice"),
+        ("[vrf.main]\nipv4={engine=\"nonsense\"}\n", "an engine for ipv4"),
+        ("[vrf.main]\nroutes=\"bgp\"\n", "one of \"netlink\", \"fpm\""),
+        ("[[route]]\nprefix=\"10.0.0.1/8\"\nvia=\"1.2.3.4\"\n", "right of its length"),
+        ("[[route]]\nprefix=\"10.0.0.0/8\"\n", "`via` is missing"),
+        ("[[route]]\nprefix=\"10.0.0.0/8\"\nkind=\"blackhole\"\nvia=\"1.2.3.4\"\n", "only unicast"),
+        ("[[route]]\nprefix=\"::/0\"\nvia=\"1.2.3.4\"\n", "IPv6 gateway"),
+        ("[[route]]\nprefix=\"::/0\"\nvia=[{weight=1}]\n", "at least one of"),
+        ("[[neighbour]]\ninterface=\"p9\"\n", "an interface of this file"),
+        ("workers=[1,1]\n", "there already"),
+    ];
+    for (text, wanted) in table {
+        let told = bad(text);
+        assert!(told.contains(wanted), "{text}\n{told}\nwanted: {wanted}");
+    }
+}
+
+#[test]
+fn devices_and_offline() {
+    let config = good("[ports.a]\ndevice = \"pcap:in.pcap,,raw\"\n[ports.b]\ndevice = \"mem\"\n");
+    let input = Some("in.pcap".to_string());
+    assert_eq!(config.ports[0].device, Device::Pcap { input, output: None, raw: true });
+    assert!(config.is_offline());
+    assert!(!good("[ports.a]\ndevice = \"0000:01:00.0\"\n").is_offline());
+}
+
+#[test]
+fn vrfs_start_with_main() {
+    let text = format!("[vrf.red]\ntable = 7\nroutes = \"fpm\"\n{PORT}");
+    let config = good(&text);
+    let vrfs: Vec<_> = config.vrfs.iter().map(|vrf| (vrf.name.as_str(), vrf.table)).collect();
+    assert_eq!(vrfs, [("main", 254), ("red", 7)]);
+    assert_eq!(config.vrfs[1].routes, Feed::Fpm);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_a_configuration_or_mistakes(text in "[\\[\\]a-z0-9=\"., {}\n]{0,80}") {
+        let _ = Config::parse("t", &text);
+    }
+
+    #[test]
+    fn a_damaged_example_never_panics(at in 0_usize..4000, with in any::<char>()) {
+        let mut text: Vec<char> = example(true).chars().collect();
+        let at = at % text.len();
+        text[at] = with;
+        let _ = Config::parse("t", &text.into_iter().collect::<String>());
+    }
+}

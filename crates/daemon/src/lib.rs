@@ -1,0 +1,4 @@
+//! The daemon: configuration, applications, workers, the API's server.
+#![forbid(unsafe_code)]
+
+pub mod config;
