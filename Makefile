@@ -1,5 +1,55 @@
-.PHONY: test
-test:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
-	cargo test --workspace
+# The entry for people. Each goal installs what it needs on a fresh Debian 12, as
+# root or through sudo, or says what to install (scripts/deps.sh).
+
+CARGO   ?= cargo
+PREFIX  ?= /usr/local
+DESTDIR ?=
+bindir   = $(DESTDIR)$(PREFIX)/bin
+sharedir = $(DESTDIR)$(PREFIX)/share
+unitdir  = $(DESTDIR)/etc/systemd/system
+confdir  = $(DESTDIR)/etc/rutter
+RELEASE  = $(or $(CARGO_TARGET_DIR),target)/release/rutter
+
+.PHONY: help build test demo bench deep install uninstall
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+build: deps-build ## the binary: target/release/rutter
+	$(CARGO) build --locked --release -p cli
+
+demo: build deps-demo ## a whole network on this machine: hosts, router, BIRD, full table, traffic
+	$(RELEASE) demo
+
+test: deps-test ## all tests; what CI runs
+	scripts/test.sh
+
+bench: deps-bench ## the quick set of measurements; records go to lab/records
+	scripts/bench.sh
+
+deep: deps-deep ## what takes long or nightly Rust: miri, sanitizers, fuzzing, mutants
+	scripts/deep.sh
+
+# Not `build`: `make build && sudo make install` must not need root's own Rust.
+$(RELEASE):
+	$(MAKE) build
+
+install: $(RELEASE) ## into PREFIX (/usr/local), with a systemd unit
+	install -d $(bindir) $(unitdir) $(confdir)
+	install -m 755 $(RELEASE) $(bindir)/rutter
+	sed 's|@bindir@|$(PREFIX)/bin|' packaging/rutter.service >$(unitdir)/rutter.service
+	$(RELEASE) config example >$(confdir)/rutter.toml.example
+	install -d $(sharedir)/bash-completion/completions $(sharedir)/zsh/site-functions $(sharedir)/fish/vendor_completions.d
+	$(RELEASE) completion bash >$(sharedir)/bash-completion/completions/rutter
+	$(RELEASE) completion zsh >$(sharedir)/zsh/site-functions/_rutter
+	$(RELEASE) completion fish >$(sharedir)/fish/vendor_completions.d/rutter.fish
+	@echo 'next: cp $(confdir)/rutter.toml.example $(confdir)/rutter.toml, change it, systemctl enable --now rutter'
+
+uninstall: ## takes away what install put there; the configuration stays
+	rm -f $(bindir)/rutter $(unitdir)/rutter.service $(confdir)/rutter.toml.example
+	rm -f $(sharedir)/bash-completion/completions/rutter $(sharedir)/zsh/site-functions/_rutter \
+		$(sharedir)/fish/vendor_completions.d/rutter.fish
+	-rmdir $(confdir) 2>/dev/null
+
+deps-%:
+	@scripts/deps.sh $*

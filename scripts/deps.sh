@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Installs what a goal of the Makefile needs and this machine lacks, on Debian
+# and its relatives, as root or through sudo; elsewhere prints what to install.
+# Where nothing is missing it does nothing, and takes no time.
+#
+#   scripts/deps.sh build|demo|test|bench|deep     what to be ready for
+#   RUTTER_NO_INSTALL=1                            only print, never install
+set -euo pipefail
+
+readonly RUST_MIN=1.88
+missing=() # Debian packages
+notes=()   # what no package of Debian's gives
+
+has() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/sbin/$1" ]; }
+
+need() { # COMMAND PACKAGE
+	has "$1" || missing+=("$2")
+}
+
+need_package() { # PACKAGE: one that has no command
+	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q ' installed$' || missing+=("$1")
+}
+
+newer() { # VERSION MINIMUM
+	[ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
+}
+
+# A Rust that is on the PATH and new enough is used, whoever installed it.
+rust() {
+	local version
+	version=$(cargo --version 2>/dev/null | cut -d ' ' -f 2) || true
+	if [ -z "$version" ]; then
+		missing+=(cargo-web rustfmt-web rust-web-clippy)
+	elif ! newer "$version" "$RUST_MIN"; then
+		if has rustup; then
+			notes+=("Rust $RUST_MIN or newer (here: $version): rustup update stable")
+		else
+			# Debian's cargo is 1.63; cargo-web is new enough, and cannot stand beside it.
+			missing+=(cargo-web rustfmt-web rust-web-clippy)
+			replace_rust=1
+		fi
+	elif ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+		if has rustup; then
+			notes+=("rustfmt and clippy: rustup component add rustfmt clippy")
+		else
+			missing+=(rustfmt-web rust-web-clippy)
+		fi
+	fi
+}
+
+build() {
+	rust
+	has cc || missing+=(gcc)
+	need make make
+	need git git
+	need pkg-config pkg-config
+	[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
+	pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev)
+	# bindgen loads libclang and reads its headers.
+	if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1; then
+		missing+=(libclang1-14)
+	fi
+	if ! ls -d /usr/lib/llvm-*/lib/clang/*/include /usr/lib/clang/*/include >/dev/null 2>&1; then
+		missing+=(libclang-common-14-dev)
+	fi
+	need ip iproute2
+}
+
+demo() {
+	build
+	need ping iputils-ping
+	need traceroute traceroute
+	need ethtool ethtool
+	need bird bird2
+}
+
+test_() {
+	demo
+	need tracepath iputils-tracepath
+	need tcpdump tcpdump
+	need xz xz-utils
+	need ps procps
+	need python3 python3-minimal
+	[ -x /usr/lib/frr/zebra ] || missing+=(frr)
+}
+
+bench() {
+	build
+	need ethtool ethtool
+	need dpdk-testpmd dpdk-dev
+	need valgrind valgrind
+	need bird bird2
+}
+
+deep() {
+	test_
+	need valgrind valgrind
+	if ! has rustup || ! rustup toolchain list 2>/dev/null | grep -q ^nightly; then
+		notes+=("nightly Rust, from https://rustup.rs: rustup toolchain install nightly --component miri rust-src")
+	elif ! cargo +nightly miri --version >/dev/null 2>&1; then
+		notes+=("miri: rustup component add --toolchain nightly miri rust-src")
+	fi
+	has cargo-fuzz || notes+=("cargo-fuzz: cargo install --locked cargo-fuzz")
+	has cargo-mutants || notes+=("cargo-mutants: cargo install --locked cargo-mutants")
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+may_install() {
+	[ -z "${RUTTER_NO_INSTALL:-}" ] && has apt-get && { [ "$(id -u)" = 0 ] || has sudo; }
+}
+
+# A routing daemon that a package brings must not start here: the tests start
+# their own, in namespaces. Debian asks this file before it starts a service.
+without_services() {
+	local policy=/usr/sbin/policy-rc.d ours=
+	if [ ! -e "$policy" ]; then
+		ours=1
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+		as_root chmod 755 "$policy"
+	fi
+	local status=0
+	"$@" || status=$?
+	if [ -n "$ours" ]; then as_root rm -f "$policy"; fi
+	return "$status"
+}
+
+keep_disabled() { # SERVICE …: neither now nor at the next start of the machine
+	has systemctl || return 0
+	local service
+	for service in "$@"; do
+		as_root systemctl disable "$service" >/dev/null 2>&1 || true
+	done
+}
+
+install_missing() {
+	local refuse_removals=--no-remove services=() package
+	[ -z "${replace_rust:-}" ] || refuse_removals=
+	for package in "${missing[@]}"; do
+		case $package in bird2) services+=(bird bird6) ;; frr) services+=(frr) ;; esac
+	done
+	echo "installing: ${missing[*]}"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+	without_services as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		--no-install-recommends $refuse_removals "${missing[@]}"
+	[ ${#services[@]} = 0 ] || keep_disabled "${services[@]}"
+}
+
+replace_rust=
+case ${1:-} in
+build | demo | bench | deep) "$1" ;;
+test) test_ ;;
+*)
+	sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
+	exit 2
+	;;
+esac
+
+if [ ${#missing[@]} -gt 0 ]; then
+	if may_install; then
+		install_missing
+	else
+		notes+=("Debian packages (elsewhere, what corresponds to them):
+    apt-get install -y --no-install-recommends ${missing[*]}")
+	fi
+fi
+if [ ${#notes[@]} -gt 0 ]; then
+	{
+		echo "make $1 needs, on this machine:"
+		printf '  - %s\n' "${notes[@]}"
+	} >&2
+	exit 1
+fi

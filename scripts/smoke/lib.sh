@@ -1,0 +1,280 @@
+# What smoke scripts share: namespaces, links, a router, assertions, cleanup.
+# Sourced by each script; `run.sh` runs them.
+#
+# A script is named for one capability, uses Rutter by its public commands only,
+# and asserts with ping, traceroute, counters. Everything it makes carries the
+# prefix $P, which is its own, and is taken away when it ends, however it ends.
+#
+# shellcheck shell=bash disable=SC2034
+
+set -euo pipefail
+
+[ -n "${RUTTER:-}" ] || { echo "set RUTTER to the binary (run.sh does)" >&2; exit 2; }
+readonly SKIPPED=77
+SMOKE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+P=rs$$
+TMP=$(mktemp -d "${TMPDIR:-/tmp}/rutter-smoke.XXXXXX")
+SOCKET=$TMP/api.sock
+PATH=$PATH:/usr/sbin:/sbin
+pids=()
+router_pid=
+
+cleanup() {
+	local status=$? pid ns
+	trap - EXIT INT TERM HUP
+	set +e
+	[ "$status" = 0 ] || [ "$status" = "$SKIPPED" ] || show_what_went_wrong
+	for pid in "${pids[@]}" $router_pid; do kill -TERM "$pid" 2>/dev/null; done
+	for pid in "${pids[@]}" $router_pid; do wait_gone "$pid" 50 || kill -KILL "$pid" 2>/dev/null; done
+	for ns in $(ip netns list | cut -d ' ' -f 1 | grep "^$P"); do ip netns del "$ns"; done
+	rm -rf "$TMP"
+	exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+show_what_went_wrong() {
+	local log
+	for log in "$TMP"/*.log; do
+		[ -s "$log" ] || continue
+		echo "--- ${log##*/}"
+		tail -n 30 "$log"
+	done
+	if [ -n "$router_pid" ] && kill -0 "$router_pid" 2>/dev/null; then
+		echo "--- show drops"
+		rutter show drops | tail -n 30
+	fi
+}
+
+# ----- the end of a script
+
+skip() { # REASON
+	echo "skip: $*"
+	exit "$SKIPPED"
+}
+
+fail() { # WHAT
+	echo "failed: $*"
+	echo "  at $(caller 1 2>/dev/null || caller 0)"
+	exit 1
+}
+
+need() { # COMMAND …: skips where one is not there
+	local command
+	for command in "$@"; do
+		command -v "$command" >/dev/null || skip "$command is not installed"
+	done
+}
+
+# ----- namespaces and links
+
+ns() { echo "$P$1"; } # NAME: its name on this machine
+
+on() { # NAME COMMAND …: runs it in the namespace
+	local name=$1
+	shift
+	ip netns exec "$P$name" "$@"
+}
+
+# A namespace with loopback up. IPv6 addresses work at once: duplicate address
+# detection would hold them back for a second or two.
+host() { # NAME …
+	local name
+	for name in "$@"; do
+		ip netns add "$P$name"
+		on "$name" ip link set lo up
+		on "$name" sh -c 'for f in default all; do echo 0 >/proc/sys/net/ipv6/conf/$f/accept_dad; done'
+	done
+}
+
+# Two ends of a wire. Offloads are off: a checksum left to hardware that is not
+# there reaches the router unfinished, and segments arrive joined.
+link() { # NS IF NS IF [MTU]
+	ip link add "$P-l" netns "$P$1" type veth peer name "$P-r" netns "$P$3"
+	end_of_link "$1" "$P-l" "$2" "${5:-1500}"
+	end_of_link "$3" "$P-r" "$4" "${5:-1500}"
+}
+
+end_of_link() { # NS TEMPORARY-NAME IF MTU
+	on "$1" ip link set "$2" name "$3" mtu "$4"
+	on "$1" ethtool -K "$3" tx off rx off tso off gso off gro off txvlan off rxvlan off >/dev/null 2>&1 || true
+	on "$1" ip link set "$3" up
+}
+
+# A host on a wire to interface IF of the router, which has no address in the
+# kernel; with its own addresses and default routes.
+station() { # NAME IF ADDR4/LEN GATEWAY4 ADDR6/LEN GATEWAY6
+	host "$1"
+	link "$1" eth0 r "$2"
+	on "$1" ip address add "$3" dev eth0
+	on "$1" ip route add default via "$4"
+	on "$1" ip address add "$5" dev eth0 nodad
+	on "$1" ip -6 route add default via "$6"
+}
+
+# The network of most scripts:
+#
+#   a 10.0.1.2, 2001:db8:1::2 ── v0  r  v1 ── b 10.0.2.2, 2001:db8:2::2
+two_hosts() {
+	host r
+	station a v0 10.0.1.2/24 10.0.1.1 2001:db8:1::2/64 2001:db8:1::1
+	station b v1 10.0.2.2/24 10.0.2.1 2001:db8:2::2/64 2001:db8:2::1
+}
+
+# The configuration for it; ports p0 and p1 on devices v0 and v1.
+two_ports() { # [EXTRA PORT KEYS]
+	port p0 v0 10.0.1.1/24 2001:db8:1::1/64 "${1:-}"
+	port p1 v1 10.0.2.1/24 2001:db8:2::1/64 "${1:-}"
+}
+
+# ----- configuration
+
+# The device that works wherever namespaces do; RUTTER_SMOKE_DEVICE picks
+# another, such as net_af_xdp.
+device() { # INDEX IF
+	echo "${RUTTER_SMOKE_DEVICE:-net_af_packet}$1,iface=$2"
+}
+
+port() { # NAME IF ADDR4 ADDR6 [MORE LINES]
+	local addresses=()
+	[ -z "$3" ] || addresses+=("\"$3\"")
+	[ -z "$4" ] || addresses+=("\"$4\"")
+	cat <<-END
+		[ports.$1]
+		device = "$(device "${1#p}" "$2")"
+		addresses = [$(IFS=,; echo "${addresses[*]}")]
+		${5:-}
+	END
+}
+
+# ----- the router
+
+rutter() { # COMMAND …: a client, of this script's router
+	"$RUTTER" --socket "$SOCKET" "$@"
+}
+
+router_spawn() { # [CONFIGURATION on standard input]: starts, does not wait
+	[ -t 0 ] || cat >"$TMP/rutter.toml"
+	ip netns exec "${P}r" "$RUTTER" --socket "$SOCKET" run --config "$TMP/rutter.toml" \
+		>>"$TMP/rutter.log" 2>&1 </dev/null &
+	router_pid=$!
+}
+
+router_start() { # [CONFIGURATION on standard input]: starts and waits until it answers
+	router_spawn
+	router_ready
+}
+
+router_ready() {
+	local i
+	for ((i = 0; i < 300; i++)); do
+		kill -0 "$router_pid" 2>/dev/null || fail "the router ended while starting"
+		rutter show system >/dev/null 2>&1 && return
+		sleep 0.1
+	done
+	fail "the router does not answer after 30 s"
+}
+
+router_stop() { # ends it as systemd would, and expects success
+	[ -n "$router_pid" ] || return 0
+	local pid=$router_pid status=0
+	kill -TERM "$pid"
+	wait_gone "$pid" 200 || fail "the router does not end on SIGTERM"
+	wait "$pid" || status=$?
+	router_pid=
+	[ "$status" = 0 ] || fail "the router ended with status $status"
+}
+
+router_kill() { # SIGKILL
+	kill -KILL "$router_pid"
+	wait "$router_pid" 2>/dev/null || true
+	router_pid=
+}
+
+background() { # NAME COMMAND …: a process that ends with the script, its log NAME.log; sets $last_pid
+	local name=$1
+	shift
+	"$@" >>"$TMP/$name.log" 2>&1 </dev/null &
+	last_pid=$!
+	pids+=("$last_pid")
+}
+
+wait_gone() { # PID TENTHS
+	local i
+	for ((i = 0; i < $2; i++)); do
+		kill -0 "$1" 2>/dev/null || return 0
+		# A zombie is gone: only its parent, this script, has to look.
+		[ "$(ps -o stat= -p "$1" 2>/dev/null | cut -c 1)" != Z ] || return 0
+		sleep 0.1
+	done
+	return 1
+}
+
+# ----- assertions
+
+wait_for() { # SECONDS COMMAND …: until it succeeds
+	local deadline=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $deadline ] || fail "not so within the time: $*"
+		sleep 0.2
+	done
+}
+
+# The first packet may go to resolving the neighbour: three tries, one must pass.
+reaches() { # NS ADDR [PING ARGUMENTS]
+	local name=$1 addr=$2
+	shift 2
+	on "$name" ping -n -q -c 3 -i 0.2 -W 1 "$@" "$addr"
+}
+
+assert_ping() { # NS ADDR [PING ARGUMENTS]
+	reaches "$@" >"$TMP/ping.out" 2>&1 || { cat "$TMP/ping.out"; fail "ping $*"; }
+}
+
+assert_no_ping() { # NS ADDR [PING ARGUMENTS]
+	! reaches "$@" >/dev/null 2>&1 || fail "ping $* succeeds, and must not"
+}
+
+assert_no_loss() { # NS ADDR COUNT: every one of COUNT comes back
+	on "$1" ping -n -q -c "$3" -i 0.02 -W 1 "$2" >"$TMP/ping.out" 2>&1 || true
+	grep -q ' 0% packet loss' "$TMP/ping.out" || { cat "$TMP/ping.out"; fail "packets lost: ping $1 $2"; }
+}
+
+assert_eq() { # FOUND EXPECTED WHAT
+	[ "$1" = "$2" ] || fail "$3: $1, expected $2"
+}
+
+assert_match() { # TEXT REGEX WHAT
+	grep -Eq -- "$2" <<<"$1" || { echo "$1"; fail "$3: nothing matches $2"; }
+}
+
+assert_no_match() { # TEXT REGEX WHAT
+	! grep -Eq -- "$2" <<<"$1" || { echo "$1"; fail "$3: something matches $2"; }
+}
+
+assert_status() { # STATUS COMMAND …
+	local expected=$1 status=0
+	shift
+	"$@" >"$TMP/status.out" 2>&1 || status=$?
+	[ "$status" = "$expected" ] || { cat "$TMP/status.out"; fail "$* ends with $status, expected $expected"; }
+}
+
+assert_at_most() { # FOUND LIMIT WHAT
+	[ "$1" -le "$2" ] || fail "$3: $1, at most $2 expected"
+}
+
+# Packets that the kernel of a namespace has forwarded itself, both families.
+# Between ports it is the data plane that forwards: only what was punted may count here.
+kernel_forwarded() { # NS
+	on "$1" awk '
+		FILENAME ~ /snmp6$/ { if ($1 == "Ip6OutForwDatagrams") n += $2; next }
+		$1 == "Ip:" && !head { for (i = 2; i <= NF; i++) if ($i == "ForwDatagrams") at = i; head = 1; next }
+		$1 == "Ip:" { n += $at }
+		END { print n + 0 }' /proc/net/snmp /proc/net/snmp6
+}
+
+json() { # PYTHON EXPRESSION over x, the JSON on standard input
+	python3 -c 'import json, sys; x = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"
+}

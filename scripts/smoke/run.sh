@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Runs smoke scripts, all or those named, and counts.
+#
+#   scripts/smoke/run.sh [--list] [-v] [NAME …]
+#
+# RUTTER is the binary (default: the newest of target/{debug,release}/rutter).
+# As root they run in namespaces of their own; otherwise in a user namespace,
+# where those are allowed. Logs are in target/smoke.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+readonly LIMIT_S=180
+verbose=
+names=()
+for argument in "$@"; do
+	case $argument in
+	--list) list=1 ;;
+	-v) verbose=1 ;;
+	-*) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+	*) names+=("$argument") ;;
+	esac
+done
+if [ ${#names[@]} = 0 ]; then
+	for script in scripts/smoke/*.sh; do
+		name=$(basename "$script" .sh)
+		case $name in lib | run) ;; *) names+=("$name") ;; esac
+	done
+fi
+if [ -n "${list:-}" ]; then
+	printf '%s\n' "${names[@]}"
+	exit
+fi
+
+if [ -z "${RUTTER:-}" ]; then
+	RUTTER=$(ls -t "${CARGO_TARGET_DIR:-target}"/{debug,release}/rutter 2>/dev/null | head -n 1 || true)
+	[ -n "$RUTTER" ] || { echo "no binary: cargo build -p cli, or set RUTTER" >&2; exit 2; }
+fi
+RUTTER=$(realpath "$RUTTER")
+export RUTTER
+
+logs=$(realpath "${CARGO_TARGET_DIR:-target}")/smoke
+mkdir -p "$logs"
+
+# Why nothing can run here; empty if it can.
+obstacle() {
+	command -v ip >/dev/null || { echo "ip (iproute2) is not installed"; return; }
+	[ -c /dev/net/tun ] || { echo "no /dev/net/tun"; return; }
+	local error
+	error=$(ip netns add "rs$$-try" 2>&1) || { echo "no network namespaces: $error"; return; }
+	ip netns del "rs$$-try"
+}
+
+if [ "$(id -u)" != 0 ] && [ -z "${RUTTER_SMOKE_USERNS:-}" ]; then
+	if unshare --user --map-root-user --net --mount true 2>/dev/null; then
+		# /run/netns must be writable, so /run is a new one.
+		exec env RUTTER_SMOKE_USERNS=1 unshare --user --map-root-user --net --mount \
+			sh -c 'mount -t tmpfs tmpfs /run && exec "$0" "$@"' "$0" ${verbose:+-v} "${names[@]}"
+	fi
+	reason="neither root nor user namespaces"
+else
+	reason=$(obstacle)
+fi
+
+passed=0 failed=0 skipped=0 n=0
+failures=()
+running=
+stop() {
+	[ -z "$running" ] || { kill -TERM "$running" 2>/dev/null; wait "$running" 2>/dev/null; }
+	echo "interrupted"
+	exit 130
+}
+trap stop INT TERM
+
+echo "1..${#names[@]}"
+for name in "${names[@]}"; do
+	n=$((n + 1))
+	script=scripts/smoke/$name.sh
+	[ -e "$script" ] || { echo "not ok $n - $name: no such script"; failed=$((failed + 1)); failures+=("$name"); continue; }
+	if [ -n "$reason" ]; then
+		echo "ok $n - $name # skip $reason"
+		skipped=$((skipped + 1))
+		continue
+	fi
+	begin=$(date +%s%N)
+	status=0
+	if [ -n "$verbose" ]; then
+		timeout --kill-after=20 "$LIMIT_S" bash -x "$script" > >(tee "$logs/$name.log") 2>&1 &
+	else
+		timeout --kill-after=20 "$LIMIT_S" bash "$script" >"$logs/$name.log" 2>&1 &
+	fi
+	running=$!
+	wait "$running" || status=$?
+	running=
+	took=$((($(date +%s%N) - begin) / 100000000))
+	took=$((took / 10)).$((took % 10))
+	case $status in
+	0)
+		echo "ok $n - $name ($took s)"
+		passed=$((passed + 1))
+		;;
+	77)
+		echo "ok $n - $name # skip $(sed -n 's/^skip: //p' "$logs/$name.log" | tail -n 1)"
+		skipped=$((skipped + 1))
+		;;
+	*)
+		[ "$status" != 124 ] || echo "failed: more than $LIMIT_S s" >>"$logs/$name.log"
+		echo "not ok $n - $name ($took s, status $status)"
+		tail -n 40 "$logs/$name.log" | sed 's/^/    /'
+		failed=$((failed + 1))
+		failures+=("$name")
+		;;
+	esac
+done
+
+echo
+[ $failed = 0 ] || echo "failed: ${failures[*]}"
+echo "smoke: $passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# All tests, in the order in which they are likely to fail; stops at the first
+# step that does. Stable Rust only; `make deep` has the rest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo=${CARGO:-cargo}
+target=${CARGO_TARGET_DIR:-target}
+begin=$SECONDS
+step() { printf '\n=== %s (at %d s)\n' "$*" $((SECONDS - begin)); }
+
+step formatting
+$cargo fmt --all --check
+
+step clippy
+$cargo clippy --locked --workspace --all-targets -- -D warnings
+
+# Unit, property and documentation tests, the layering test, goldens.
+step tests
+$cargo test --locked --workspace
+
+# The corpora of the fuzz targets, replayed by stable Rust.
+if [ -e fuzz/Cargo.toml ]; then
+	step "corpora of the fuzz targets"
+	$cargo test --locked --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz"
+fi
+
+# Every interleaving of publication; another configuration, so another directory.
+step loom
+RUSTFLAGS="--cfg loom" $cargo test --locked --release -p lookup --lib --target-dir "$target/loom" -- loom
+
+step "smoke scripts"
+$cargo build --locked -p cli
+RUTTER=$target/debug/rutter scripts/smoke/run.sh
+
+printf '\nall tests passed in %d s\n' $((SECONDS - begin))
