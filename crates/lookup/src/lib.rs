@@ -8,6 +8,7 @@ mod addr;
 pub mod hint;
 mod hop;
 pub mod lpm;
+pub mod pages;
 mod prefix;
 pub mod rib;
 pub mod sync;
