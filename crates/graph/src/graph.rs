@@ -86,6 +86,14 @@ impl Graph {
         packets
     }
 
+    /// As [`Graph::poll`], but receives nothing from ports: what other threads
+    /// have put into the sources' rings is worked off before a stop.
+    pub fn drain(&mut self, guard: Guard<'_>) -> usize {
+        self.context.now = clock::now();
+        let sources = 0..self.sources.len();
+        sources.map(|i| self.ask(self.sources[i], clock::now(), guard).0).sum()
+    }
+
     fn receive(&mut self, number: u16, before: u64, guard: Guard<'_>) -> (usize, u64) {
         let Some(port) = self.context.ports.get(number) else { return (0, before) };
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);

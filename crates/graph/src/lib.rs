@@ -20,6 +20,7 @@ mod stats;
 mod sync;
 mod vector;
 mod watch;
+mod worker;
 
 pub use builder::{Builder, Error};
 pub use context::{Account, Ports};
@@ -28,6 +29,7 @@ pub use node::{BEFORE, Card, L2_ROOM, Label, NoDrop, NoEdge, Node, View};
 pub use stats::{Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats};
 pub use vector::{Lane, Live, Vector, Wide};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
+pub use worker::{Idle, Status, Worker, WorkerConfig, WorkerError};
 
 #[cfg(test)]
 mod tests;

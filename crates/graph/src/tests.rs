@@ -1,5 +1,7 @@
 //! The scheduler under toy nodes: packets carry the edges that they are to take.
 
+use std::sync::Arc;
+
 use io::mem::{Peer, connect};
 use io::{Device, Pool, PoolConfig};
 use lookup::sync::{Domain, Thread};
@@ -7,7 +9,8 @@ use proptest::prelude::*;
 
 use crate::ring::{frames, spsc};
 use crate::{
-    Account, Builder, Capture, Error, Graph, Live, NoDrop, NoEdge, Node, Point, Trace, View,
+    Account, Builder, Capture, Error, Graph, Idle, Live, NoDrop, NoEdge, Node, Point, Trace, View,
+    Worker, WorkerConfig, WorkerError,
 };
 
 crate::labels! { enum Fork { Left = "left", Right = "right", Out = "out" } }
@@ -132,6 +135,38 @@ impl Bench {
         }
         self.peer.take()
     }
+}
+
+#[test]
+fn a_worker_polls_obeys_and_stops() {
+    let Bench { graph, peer, pool, .. } = bench();
+    let stats = graph.stats().clone();
+    let domain = Domain::new();
+    let config =
+        WorkerConfig { name: "worker-0".into(), number: 0, core: Some(0), idle: Idle::Adaptive };
+    let refused = WorkerConfig { core: Some(100_000), ..config.clone() };
+    assert!(matches!(
+        Worker::start(refused, &domain, bench().graph),
+        Err(WorkerError::Pin { core: 100_000, .. })
+    ));
+    let worker = Worker::start(config, &domain, graph).unwrap();
+    (0..100).for_each(|id| peer.push(&frame(0, id)));
+    let mut sent = Vec::new();
+    while sent.len() < 100 {
+        sent.extend(peer.take());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(worker.call(|graph| graph.worker()).unwrap(), 0);
+    let fresh = bench().graph;
+    let old = worker.swap(fresh).unwrap();
+    assert!(Arc::ptr_eq(old.stats(), &stats) && stats.balance().transmitted == 100);
+    let status = worker.status();
+    assert!(status.polls > 0 && status.busy() > 0.0, "{status:?}");
+    // The fresh graph came with a port 0 of its own; the old one keeps its.
+    drop(old);
+    let graph = worker.stop().unwrap();
+    assert!(graph.stats().balance().holds());
+    assert_eq!(pool.available(), pool.size());
 }
 
 proptest! {

@@ -1,0 +1,311 @@
+//! Workers: a thread each, pinned to a core, that polls its graph.
+//!
+//! ```text
+//!  control                          worker
+//!    call(f) ──► commands ──────────► between polls: f(&mut graph)
+//!    status() ◄── counters ◄──────── poll, quiesce; poll, quiesce; …
+//!                                     1 ms without a packet: offline, sleep 50 µs, online
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lookup::sync::{Domain, Thread};
+
+use crate::stats::Counter;
+use crate::{Graph, clock};
+
+/// What a worker is to be like.
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// The name of its thread and in messages: `worker-1`.
+    pub name: String,
+    /// Its number, as the ports know it.
+    pub number: usize,
+    /// The core that it is pinned to; `None`: wherever the kernel puts it.
+    pub core: Option<usize>,
+    /// What it does while no packets come.
+    pub idle: Idle,
+}
+
+/// What a worker does while no packets come.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Idle {
+    /// Polls on: shortest delay, and the core is busy for ever.
+    Poll,
+    /// After 1 ms sleeps for 50 µs at a time.
+    #[default]
+    Adaptive,
+}
+
+/// A running worker, in control's hands. Dropping it stops it.
+pub struct Worker {
+    name: String,
+    commands: mpsc::Sender<Command>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Graph>>,
+}
+
+type Command = Box<dyn FnOnce(&mut Graph) + Send>;
+
+#[derive(Default)]
+struct Shared {
+    /// Set after a command was sent, so that the loop reads one flag and no queue.
+    called: AtomicBool,
+    stop: AtomicBool,
+    asleep: AtomicBool,
+    polls: Counter,
+    busy: Counter,
+    started: Counter,
+    seen: Counter,
+}
+
+/// What a worker does, at one moment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// Polls since it started: stands still when the worker does.
+    pub polls: u64,
+    /// Ticks spent in polls that found packets.
+    pub busy_ticks: u64,
+    /// Ticks since it started.
+    pub ticks: u64,
+    /// Ticks since its last poll, 0 while it sleeps for lack of packets.
+    pub silent_ticks: u64,
+    /// Sleeps for lack of packets.
+    pub asleep: bool,
+}
+
+impl Status {
+    /// The share of its time that it worked on packets, 0 to 1.
+    pub fn busy(&self) -> f64 {
+        self.busy_ticks as f64 / self.ticks.max(1) as f64
+    }
+}
+
+impl Worker {
+    /// Starts a worker on `graph`: its thread is pinned, registered with
+    /// `domain`, and attached to the graph's ports.
+    ///
+    /// # Errors
+    /// When the thread cannot be made or pinned.
+    pub fn start(
+        config: WorkerConfig,
+        domain: &Arc<Domain>,
+        graph: Graph,
+    ) -> Result<Worker, WorkerError> {
+        clock::hz(); // measured here, not in the loop
+        let (commands, queue) = mpsc::channel();
+        let (ready, started) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let (name, domain) = (config.name.clone(), domain.clone());
+        let mut running = Loop { graph, queue, shared: shared.clone(), idle: config.idle };
+        let work = move || {
+            let pinned = config.core.map_or(Ok(()), |core| pin(&config.name, core));
+            let go = pinned.is_ok();
+            // Control waits for this; if it is gone, the stop flag is set.
+            let _ = ready.send(pinned);
+            if go {
+                let mut thread = domain.register(config.name);
+                running.attach(config.number);
+                running.run(&mut thread);
+            }
+            running.graph
+        };
+        let refused = |source| WorkerError::Thread { worker: name.clone(), source };
+        let thread = std::thread::Builder::new().name(name.clone()).spawn(work).map_err(refused)?;
+        started.recv().map_err(|_| WorkerError::Gone { worker: name.clone() })??;
+        Ok(Worker { name, commands, shared, thread: Some(thread) })
+    }
+
+    /// Runs `f` on the worker's thread between two polls, when it holds no
+    /// packet and no reference into a table, and waits for the answer.
+    ///
+    /// # Errors
+    /// When the worker's thread has ended.
+    pub fn call<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, WorkerError> {
+        let (answer, answered) = mpsc::channel();
+        let command = Box::new(move |graph: &mut Graph| {
+            // Control waits for it; a failure means that it is gone.
+            let _ = answer.send(f(graph));
+        });
+        let gone = || WorkerError::Gone { worker: self.name.clone() };
+        self.commands.send(command).map_err(|_| gone())?;
+        self.shared.called.store(true, Ordering::Release);
+        answered.recv().map_err(|_| gone())
+    }
+
+    /// Replaces the graph. Ports that `graph` has not got move over to it; new
+    /// ones are attached. Returns the old graph, to be dropped here.
+    ///
+    /// # Errors
+    /// When the worker's thread has ended.
+    pub fn swap(&self, mut graph: Graph) -> Result<Graph, WorkerError> {
+        self.call(move |now| {
+            let worker = now.worker();
+            graph.ports().iter_mut().for_each(|(_, port)| port.attach(worker));
+            for number in 0..now.ports().end() {
+                if graph.ports().world(number).is_none()
+                    && let Some(port) = now.ports().remove(number)
+                {
+                    graph.ports().set(number, port);
+                }
+            }
+            std::mem::replace(now, graph)
+        })
+    }
+
+    /// What it does now.
+    pub fn status(&self) -> Status {
+        let (now, shared) = (clock::now(), &self.shared);
+        let asleep = shared.asleep.load(Ordering::Relaxed);
+        Status {
+            polls: shared.polls.get(),
+            busy_ticks: shared.busy.get(),
+            ticks: now.saturating_sub(shared.started.get()),
+            silent_ticks: if asleep { 0 } else { now.saturating_sub(shared.seen.get()) },
+            asleep,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Stops it after what is on the way has been worked off, and returns its
+    /// graph with ports and counters.
+    ///
+    /// # Errors
+    /// When the worker's thread had panicked.
+    pub fn stop(mut self) -> Result<Graph, WorkerError> {
+        self.shared.stop.store(true, Ordering::Release);
+        let thread = self.thread.take().expect("stopped once: stop takes the worker");
+        thread.join().map_err(|_| WorkerError::Gone { worker: self.name.clone() })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic was printed when it happened
+        }
+    }
+}
+
+struct Loop {
+    graph: Graph,
+    queue: mpsc::Receiver<Command>,
+    shared: Arc<Shared>,
+    idle: Idle,
+}
+
+impl Loop {
+    fn attach(&mut self, worker: usize) {
+        self.graph.ports().iter_mut().for_each(|(_, port)| port.attach(worker));
+    }
+
+    fn run(&mut self, thread: &mut Thread) {
+        let patience = clock::ticks(PATIENCE);
+        let mut last_packet = clock::now();
+        self.shared.started.set(last_packet);
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            if self.shared.called.load(Ordering::Relaxed) {
+                self.obey();
+            }
+            let start = clock::now();
+            let packets = self.graph.poll(thread.guard());
+            thread.quiesce();
+            self.shared.polls.add(1);
+            self.shared.seen.set(start);
+            if packets > 0 {
+                last_packet = clock::now();
+                self.shared.busy.add(last_packet.wrapping_sub(start));
+            } else if self.idle == Idle::Adaptive && start.wrapping_sub(last_packet) > patience {
+                self.sleep(thread);
+            }
+        }
+        self.obey();
+        while self.graph.drain(thread.guard()) > 0 {
+            thread.quiesce();
+        }
+        let law = self.graph.stats().balance();
+        debug_assert!(law.holds(), "packets unaccounted for: {law:?}");
+    }
+
+    #[cold]
+    fn obey(&mut self) {
+        // Acquire: a flag seen means that its command is in the queue; one sent
+        // after this store sets the flag again.
+        self.shared.called.swap(false, Ordering::AcqRel);
+        while let Ok(command) = self.queue.try_recv() {
+            command(&mut self.graph);
+        }
+    }
+
+    #[cold]
+    fn sleep(&mut self, thread: &mut Thread) {
+        self.shared.asleep.store(true, Ordering::Relaxed);
+        thread.offline();
+        self.graph.ports().iter_mut().for_each(|(_, port)| port.idle());
+        std::thread::sleep(NAP);
+        thread.online();
+        self.shared.seen.set(clock::now());
+        self.shared.asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Ties the calling thread to a core.
+fn pin(worker: &str, core: usize) -> Result<(), WorkerError> {
+    let refused = |source| WorkerError::Pin { worker: worker.to_owned(), core, source };
+    if core >= libc::CPU_SETSIZE as usize {
+        return Err(refused(std::io::ErrorKind::InvalidInput.into()));
+    }
+    // SAFETY: a set of cores is plain bits; all zero is the empty one.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `core` is below CPU_SETSIZE.
+    unsafe { libc::CPU_SET(core, &mut set) };
+    // SAFETY: 0 is the calling thread; the set is as large as it says.
+    let answer = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    if answer == 0 { Ok(()) } else { Err(refused(std::io::Error::last_os_error())) }
+}
+
+/// No packet for so long, and an adaptive worker sleeps.
+const PATIENCE: Duration = Duration::from_millis(1);
+const NAP: Duration = Duration::from_micros(50);
+
+/// Why a worker does not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The system gives no thread.
+    #[error("{worker}: no thread: {source}")]
+    Thread {
+        /// Which.
+        worker: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The core is not there, or not allowed.
+    #[error("{worker}: cannot be pinned to core {core}: {source}")]
+    Pin {
+        /// Which.
+        worker: String,
+        /// The core.
+        core: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The thread has ended.
+    #[error("{worker} has ended")]
+    Gone {
+        /// Which.
+        worker: String,
+    },
+}
