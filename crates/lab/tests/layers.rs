@@ -1,0 +1,302 @@
+//! The layering, as a test: who may import whom, and what the data path never sees.
+//! A new edge between crates is a line in [`MAY_IMPORT`], to be argued for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// A crate, and the crates of ours that it may import. The list is the law, not
+/// what is used today.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("wire", &[]),
+    ("lookup", &[]),
+    ("io", &[]),
+    ("api", &[]),
+    ("io-dpdk", &["io"]),
+    ("graph", &["io", "lookup"]),
+    ("nodes", &["graph", "io", "lookup", "policy", "tables", "wire"]),
+    ("tables", &["lookup"]),
+    ("formats", &["lookup"]),
+    ("feeds", &["formats", "lookup", "tables"]),
+    ("policy", &["wire"]),
+    ("gpu", &["lookup"]),
+    (
+        "daemon",
+        &[
+            "api", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup", "nodes",
+            "policy", "tables", "wire",
+        ],
+    ),
+    ("cli", &["api", "daemon", "feeds", "formats", "lab", "lookup"]),
+    (
+        "lab",
+        &[
+            "api", "daemon", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup",
+            "nodes", "tables", "wire",
+        ],
+    ),
+    ("ffi", &["formats", "lookup"]),
+];
+
+/// Crates that could be published alone: their tests use nothing of ours either.
+const ALONE: &[&str] = &["api", "io", "lookup", "wire"];
+
+/// Crates that run for every packet.
+const DATA_PATH: &[&str] = &["graph", "io", "lookup", "nodes", "wire"];
+
+/// What those never use: serialisation, async runtimes, loggers.
+const NOT_IN_DATA_PATH: &[&str] = &[
+    "async-std",
+    "env_logger",
+    "futures",
+    "log",
+    "serde",
+    "serde_json",
+    "slog",
+    "smol",
+    "tokio",
+    "toml",
+    "tracing",
+    "tracing-subscriber",
+];
+
+/// Modules of the standard library that the data path never uses either.
+const STD_NOT_IN_DATA_PATH: &[&str] = &["fs", "net", "process"];
+
+/// Folders and files of `io` that hold its own ports, which read files and devices.
+const PORTS_OF_IO: &[&str] = &["mem", "pcap", "tap"];
+
+/// Crates that may contain unsafe code; `lab` denies it outside its rivals.
+const UNSAFE: &[&str] = &["ffi", "gpu", "graph", "io", "io-dpdk", "lab", "lookup", "policy"];
+
+/// Crates that may see C, and DPDK's names.
+const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
+
+/// A crate that only these of ours may use directly.
+const ONLY_IN: &[(&str, &[&str])] = &[
+    ("axum", &["cli"]), // the daemon speaks no HTTP
+    ("hyper", &["cli"]),
+    ("tokio", &["cli"]), // the mirror is a blocking thread
+    ("bindgen", C),
+    ("cc", C),
+];
+
+struct Package {
+    folder: PathBuf,
+    /// Names, and whether each is for tests only.
+    dependencies: Vec<(String, bool)>,
+}
+
+fn workspace() -> BTreeMap<String, Package> {
+    let metadata = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs this test, so it can be run");
+    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    let metadata: Value = serde_json::from_slice(&metadata.stdout).expect("cargo prints JSON");
+    let text = |value: &Value| value.as_str().expect("a string in cargo's metadata").to_owned();
+    let package = |package: &Value| {
+        let manifest = PathBuf::from(text(&package["manifest_path"]));
+        let list = package["dependencies"].as_array().expect("dependencies are a list");
+        let dependency = |of: &Value| (text(&of["name"]), of["kind"].as_str() == Some("dev"));
+        let folder = manifest.parent().expect("a manifest lies in a folder").to_owned();
+        (
+            text(&package["name"]),
+            Package { folder, dependencies: list.iter().map(dependency).collect() },
+        )
+    };
+    metadata["packages"].as_array().expect("packages are a list").iter().map(package).collect()
+}
+
+/// Every `.rs` file below `folder`.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.expect("a folder of the sources can be read").path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Code without comments, strings and tests (which end each file).
+fn code(source: &str) -> String {
+    let mut code = String::new();
+    for line in source.lines() {
+        if line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test") {
+            break;
+        }
+        let (mut in_string, mut previous) = (false, ' ');
+        for (at, letter) in line.char_indices() {
+            if !in_string && line[at..].starts_with("//") {
+                break;
+            }
+            let quote = letter == '"' && previous != '\\' && previous != '\'';
+            in_string ^= quote;
+            if !in_string && !quote {
+                code.push(letter);
+            }
+            // An escaped backslash escapes nothing itself.
+            previous = if previous == '\\' { ' ' } else { letter };
+        }
+        code.push('\n');
+    }
+    code
+}
+
+/// True when `code` names `std::MODULE` or lists it in `use std::{…}`.
+fn uses_std(code: &str, module: &str) -> bool {
+    let word = |text: &str| {
+        let rest = text.strip_prefix(module);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    };
+    code.match_indices("std::").any(|(at, path)| {
+        let rest = &code[at + path.len()..];
+        match rest.strip_prefix('{') {
+            Some(list) => {
+                let list = &list[..list.find(';').unwrap_or(list.len())];
+                list.split([',', '{', '}']).any(|item| word(item.trim_start()))
+            }
+            None => word(rest),
+        }
+    })
+}
+
+fn is_port_of_io(file: &Path, src: &Path) -> bool {
+    let inside = file.strip_prefix(src).expect("the file was found below src");
+    let first = inside.components().next().expect("a file has a name");
+    let stem = Path::new(first.as_os_str()).file_stem().and_then(|stem| stem.to_str());
+    stem.is_some_and(|stem| PORTS_OF_IO.contains(&stem))
+}
+
+/// `faults`, or nothing.
+fn none(faults: Vec<String>) {
+    assert!(faults.is_empty(), "\n  {}\n", faults.join("\n  "));
+}
+
+#[test]
+fn crates_import_what_they_may() {
+    let packages = workspace();
+    let ours: BTreeSet<&str> = packages.keys().map(String::as_str).collect();
+    let mut faults = Vec::new();
+    for (name, package) in &packages {
+        let Some((_, may)) = MAY_IMPORT.iter().find(|(importer, _)| importer == name) else {
+            faults.push(format!("{name} is not in the table"));
+            continue;
+        };
+        for (import, tests_only) in &package.dependencies {
+            // Cargo itself refuses circles, except through tests.
+            let free = *tests_only && !ALONE.contains(&name.as_str());
+            if ours.contains(import.as_str()) && !may.contains(&import.as_str()) && !free {
+                faults.push(format!("{name} must not import {import}"));
+            }
+        }
+    }
+    none(faults);
+}
+
+#[test]
+fn outside_crates_are_used_where_they_belong() {
+    let mut faults = Vec::new();
+    for (name, package) in workspace() {
+        for (import, tests_only) in package.dependencies {
+            let allowed = |(what, wherein): &(&str, &[&str])| {
+                *what != import || wherein.contains(&name.as_str())
+            };
+            let in_data_path = DATA_PATH.contains(&name.as_str()) && !tests_only;
+            if !ONLY_IN.iter().all(allowed)
+                || in_data_path && NOT_IN_DATA_PATH.contains(&import.as_str())
+            {
+                faults.push(format!("{name} must not use {import}"));
+            }
+        }
+    }
+    none(faults);
+}
+
+#[test]
+fn the_data_path_sees_no_files_sockets_or_processes() {
+    let mut faults = Vec::new();
+    for (name, package) in workspace() {
+        if !DATA_PATH.contains(&name.as_str()) {
+            continue;
+        }
+        let src = package.folder.join("src");
+        for file in sources(&src) {
+            let test = file.file_stem().is_some_and(|stem| stem == "tests");
+            if test || name == "io" && is_port_of_io(&file, &src) {
+                continue;
+            }
+            let code = code(&fs::read_to_string(&file).expect("a source can be read"));
+            for module in STD_NOT_IN_DATA_PATH {
+                if uses_std(&code, module) {
+                    faults.push(format!("{} uses std::{module}", file.display()));
+                }
+            }
+        }
+    }
+    none(faults);
+}
+
+#[test]
+fn unsafe_code_is_forbidden_where_it_is_not_needed() {
+    let mut faults = Vec::new();
+    for (name, package) in workspace() {
+        for root in ["lib.rs", "main.rs"] {
+            let Ok(source) = fs::read_to_string(package.folder.join("src").join(root)) else {
+                continue;
+            };
+            if !UNSAFE.contains(&name.as_str()) && !source.contains("#![forbid(unsafe_code)]") {
+                faults.push(format!("{name}/src/{root} lacks #![forbid(unsafe_code)]"));
+            }
+            if name == "lab" && !source.contains("#![deny(unsafe_code)]") {
+                faults.push(format!("{name}/src/{root} lacks #![deny(unsafe_code)]"));
+            }
+        }
+        let manifest =
+            fs::read_to_string(package.folder.join("Cargo.toml")).expect("it was listed");
+        if !manifest.contains("[lints]\nworkspace = true") {
+            faults.push(format!("{name}/Cargo.toml does not inherit the workspace's lints"));
+        }
+    }
+    none(faults);
+}
+
+#[test]
+fn names_of_dpdk_stay_where_c_is() {
+    let mut faults = Vec::new();
+    for (name, package) in workspace() {
+        if C.contains(&name.as_str()) {
+            continue;
+        }
+        for file in sources(&package.folder.join("src")) {
+            let code = code(&fs::read_to_string(&file).expect("a source can be read"));
+            let names = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+            if let Some(found) = names.into_iter().find(|name| name.starts_with("rte_")) {
+                faults.push(format!("{} names {found}", file.display()));
+            }
+        }
+    }
+    none(faults);
+}
+
+#[test]
+fn the_scanner_sees_code_only() {
+    let source = "use std::{fmt, net::Ipv4Addr};\nlet a = \"std::fs\"; // std::process\n\
+                  #[cfg(test)]\nmod tests { use std::fs; }\n";
+    let code = code(source);
+    assert!(uses_std(&code, "net"));
+    assert!(!uses_std(&code, "fs") && !uses_std(&code, "process"));
+    assert!(uses_std("std::fs::read(x)", "fs") && !uses_std("std::fsx", "fs"));
+    assert!(!uses_std("core::net::IpAddr", "net"));
+}
