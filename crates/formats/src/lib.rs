@@ -1,0 +1,25 @@
+//! Table files: text, pyasn and MRT, each plain or compressed.
+//!
+//! ```text
+//!   file ── stream ── plain bytes ──┬── text ──────────────┬── Table { v4, v6, hops, report }
+//!           (gz, bz2, xz by magic)  └── mrt ── best path ──┘
+//! ```
+//!
+//! A damaged line or record never ends a load: what could be read is in the
+//! [`Table`], and its [`Report`] says how much was damaged, where, and why.
+#![forbid(unsafe_code)]
+
+mod hops;
+pub mod mrt;
+mod prefix;
+mod report;
+mod rng;
+mod stream;
+mod table;
+mod text;
+
+pub use hops::Hops;
+pub use prefix::AnyPrefix;
+pub use report::{Damage, Fault, Place, Report};
+pub use rng::SplitMix64;
+pub use table::{Error, Load, Progress, Table};

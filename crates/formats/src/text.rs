@@ -1,0 +1,185 @@
+//! Text tables: one `prefix next-hop` a line, as routing tables are handed
+//! around, and pyasn's `.dat` files, which are the same with `;` comments.
+//!
+//! ```text
+//!   # comment             a field that starts with # or ; begins a comment
+//!   192.0.2.0/24  a       blanks or tabs between the fields
+//!   2001:db8::/32         no next hop: printed as `-`
+//!   198.51.100.7          a bare address is a host route
+//! ```
+
+use std::io::{self, BufRead};
+
+use crate::prefix::AnyPrefix;
+use crate::report::{Damage, Fault, Place};
+use crate::table::Builder;
+
+/// Reads every line of `input` into `builder`; `tick` is called now and then.
+pub(crate) fn read<R: BufRead>(
+    mut input: R,
+    builder: &mut Builder,
+    mut tick: impl FnMut(&R, usize),
+) {
+    let mut line = Vec::with_capacity(256);
+    for number in 1.. {
+        if number % 4096 == 0 {
+            tick(&input, builder.len());
+        }
+        line.clear();
+        let fault = match next_line(&mut input, &mut line) {
+            Ok(End::File) if line.is_empty() => return,
+            Ok(End::Line | End::File) => parse(&line, number == 1, builder).err(),
+            Ok(End::TooLong) => Some(Fault::LongLine { limit: MAX_LINE }),
+            // The line so far may be cut short: `10.0.0.0/2` of `10.0.0.0/24`.
+            Err(error) => {
+                let fault = Fault::Stream(error.to_string());
+                return builder.report.damage(Damage { place: Place::Line(number), fault });
+            }
+        };
+        if let Some(fault) = fault {
+            builder.report.damage(Damage { place: Place::Line(number), fault });
+        }
+    }
+}
+
+fn parse(line: &[u8], first: bool, builder: &mut Builder) -> Result<(), Fault> {
+    let line = match line {
+        [0xef, 0xbb, 0xbf, rest @ ..] if first => rest, // a byte-order mark
+        line => line,
+    };
+    let mut fields = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty())
+        .take_while(|field| !matches!(field[0], b'#' | b';'));
+    let Some(prefix) = fields.next() else { return Ok(()) };
+    let hop = fields.next();
+    if fields.next().is_some() {
+        return Err(Fault::ThirdField);
+    }
+    let hop = match hop {
+        Some(hop) if hop.len() > MAX_HOP => return Err(Fault::LongHop { bytes: hop.len() }),
+        Some(hop) => Some(core::str::from_utf8(hop).map_err(|_| Fault::HopText)?),
+        None => None,
+    };
+    let (prefix, masked) = AnyPrefix::parse(prefix, builder.mask)?;
+    builder.report.masked += u64::from(masked);
+    builder.add(prefix, hop)
+}
+
+enum End {
+    Line,
+    File,
+    TooLong,
+}
+
+/// Reads up to the end of a line, or of the file; passes over what exceeds
+/// [`MAX_LINE`], so that a file without line ends cannot fill the memory.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<End> {
+    let mut end = End::Line;
+    loop {
+        let chunk = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            chunk => chunk?,
+        };
+        if chunk.is_empty() {
+            return Ok(if matches!(end, End::TooLong) { end } else { End::File });
+        }
+        let newline = chunk.iter().position(|&byte| byte == b'\n');
+        let piece = &chunk[..newline.unwrap_or(chunk.len())];
+        if line.len() + piece.len() > MAX_LINE {
+            end = End::TooLong;
+        } else {
+            line.extend_from_slice(piece);
+        }
+        let used = piece.len() + usize::from(newline.is_some());
+        input.consume(used);
+        if newline.is_some() {
+            return Ok(end);
+        }
+    }
+}
+
+/// DECISIONS: any token of at most 255 bytes.
+const MAX_HOP: usize = 255;
+
+/// Far beyond a prefix, a next hop and a comment.
+const MAX_LINE: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Table;
+
+    fn table(text: impl AsRef<[u8]>) -> Table {
+        let mut builder = Builder::default();
+        read(text.as_ref(), &mut builder, |_, _| ());
+        builder.finish()
+    }
+
+    fn faults(text: &str) -> Vec<String> {
+        table(text).report.damage.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn fields_comments_and_line_ends() {
+        let text = "\u{feff}# head\r\n; more\n\n10.0.0.0/8\ta\r\n  10.1.0.0/16   b  # note\n\
+            10.2.0.0/16 ;c\n192.0.2.1\ta#b ;c d e\n2001:db8::/32 a";
+        let table = table(text);
+        assert_eq!((table.v4.len(), table.v6.len()), (4, 1));
+        assert!(table.report.is_sound());
+        let names: Vec<_> = table.hops.iter().take(4).map(|(_, name)| name).collect();
+        assert_eq!(names, [Some("a"), Some("b"), Some("a#b"), None]);
+    }
+
+    #[test]
+    fn each_damaged_line_is_named_and_the_rest_is_read() {
+        let long = "x".repeat(256);
+        let text = format!(
+            "10.0.0.0/8 a b\n10/8 a\n10.0.0.1/8 a\n10.0.0.0/8 {long}\n10.0.0.0/8 a\n\
+             default a\n10.0.0.0/40 a"
+        );
+        assert_eq!(table(&text).v4.len(), 1);
+        assert_eq!(
+            faults(&text),
+            [
+                "line 1: expected `prefix next-hop`, found a third field",
+                "line 2: expected an IPv4 or IPv6 prefix such as 192.0.2.0/24",
+                "line 3: host bits are set to the right of /8",
+                "line 4: a next hop of 256 bytes exceeds 255",
+                "line 6: expected an IPv4 or IPv6 prefix such as 192.0.2.0/24",
+                "line 7: length /40 exceeds /32",
+            ]
+        );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_and_lines_without_end() {
+        let table = table([b"10.0.0.0/8 \xff\n", &[b'1'; 200_000][..], b"\n::/0 a"].concat());
+        assert_eq!((table.v6.len(), table.report.damaged), (1, 2));
+        assert_eq!(table.report.damage[1].to_string(), "line 2: a line longer than 65536 bytes");
+    }
+
+    #[test]
+    fn the_last_of_equal_prefixes_wins_and_is_counted() {
+        let table = table("10.0.0.0/8 a\n10.0.0.0/8 b\n::/0 a\n::/0 c\n");
+        let (_, hop) = table.v4.lookup(0x0a00_0001).unwrap();
+        assert_eq!(table.hops.name(hop), Some("b"));
+        assert_eq!((table.report.duplicates, table.report.damaged), (2, 0));
+    }
+
+    #[test]
+    fn prefixes_without_next_hops_get_255_nameless_ids() {
+        let text: String =
+            (0..2000).map(|i| format!("10.{}.{}.0/24\n", i / 256, i % 256)).collect();
+        let nameless = table(&text);
+        assert_eq!(nameless.hops.len(), 255);
+        let mut seen = std::collections::BTreeSet::new();
+        seen.extend(nameless.v4.iter().map(|(_, hop)| hop.0));
+        assert!(seen.len() > 250 && seen.iter().all(|id| (1..=255).contains(id)));
+        // Beside named ones they stand behind them.
+        let mixed = table(text + "10.0.0.0/8 gw");
+        assert_eq!(mixed.hops.len(), 256);
+        let (_, hop) = mixed.v4.lookup(0x0aff_0000).unwrap();
+        assert_eq!(mixed.hops.name(hop), Some("gw"));
+    }
+}
