@@ -7,6 +7,14 @@
 //! - its writer, [`Writer`]: what the one thread that updates owns;
 //! - its card, [`Card`]: name, families, source and limits, as data.
 
+pub mod dir24_8;
+mod intervals;
+mod options;
+#[cfg(test)]
+pub(crate) mod oracle;
+
+pub use intervals::Intervals;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -127,7 +135,7 @@ pub trait Engines: Addr {
 
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
-        &[]
+        &[dir24_8::ENTRY]
     }
     const DEFAULT: &'static str = "dir-24-8";
 }

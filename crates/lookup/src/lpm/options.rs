@@ -1,0 +1,70 @@
+//! How engines read their options, and refuse what they do not know.
+
+use core::fmt::Display;
+use core::str::FromStr;
+
+use super::{Card, Options, Refusal};
+use crate::{Hop, Prefix};
+
+impl Options {
+    /// The value of `name`: as given, or the card's default.
+    ///
+    /// # Errors
+    /// When it does not parse, or `valid` says no.
+    ///
+    /// # Panics
+    /// When the card has no such option: a mistake in the engine.
+    pub fn get<T: FromStr + Display>(
+        &self,
+        card: &'static Card,
+        name: &str,
+        valid: impl Fn(&T) -> bool,
+    ) -> Result<T, Refusal> {
+        let known = card.options.iter().find(|(known, ..)| *known == name);
+        let (_, default, help) = known.expect("an engine asks for the options of its card");
+        let text = self.0.get(name).map_or(*default, String::as_str);
+        let value = text.parse().ok().filter(valid);
+        value.ok_or_else(|| card.refuse(format!("option {name} = \"{text}\" ({help})")))
+    }
+
+    /// Refuses names that the card does not have.
+    ///
+    /// # Errors
+    /// The first unknown name.
+    pub fn check(&self, card: &'static Card) -> Result<(), Refusal> {
+        let unknown = |name: &&String| !card.options.iter().any(|(known, ..)| known == name);
+        match self.0.keys().find(unknown) {
+            None => Ok(()),
+            Some(name) => Err(card.refuse(format!("there is no option {name}"))),
+        }
+    }
+}
+
+impl Card {
+    /// A refusal by this engine.
+    pub fn refuse(&self, limit: String) -> Refusal {
+        Refusal { engine: self.name, limit }
+    }
+
+    /// Refuses a hop beyond the card's limit.
+    ///
+    /// # Errors
+    /// Names both figures.
+    pub fn admit_hop(&self, hop: Hop) -> Result<(), Refusal> {
+        if hop.0 <= self.max_hop {
+            return Ok(());
+        }
+        Err(self.refuse(format!("hop {} exceeds {}", hop.0, self.max_hop)))
+    }
+
+    /// Refuses a route beyond the card's limits of hop and length.
+    ///
+    /// # Errors
+    /// Names the figure and the limit.
+    pub fn admit<A: crate::Addr>(&self, prefix: &Prefix<A>, hop: Hop) -> Result<(), Refusal> {
+        if prefix.len() > self.max_len {
+            return Err(self.refuse(format!("{prefix} is longer than /{}", self.max_len)));
+        }
+        self.admit_hop(hop)
+    }
+}

@@ -1,0 +1,468 @@
+//! The slow, plainly right answer, and the tests that every engine owes it.
+//!
+//! `conformance!(u32, ENTRY)` at the bottom of an engine's tests instantiates
+//! the whole suite; `conformance!(d18r: u32, ENTRY, "k" = "18")` once more, with
+//! options, in a module of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::{Applied, Engines, Entry, Intervals, Options, Refusal, Writer};
+use crate::rib::Change;
+use crate::sync::Domain;
+use crate::{Addr, Hop, Prefix, Rib};
+
+/// A list of routes, searched from end to end.
+pub(crate) struct Linear<A>(Vec<(Prefix<A>, Hop)>);
+
+impl<A: Addr> Linear<A> {
+    pub(crate) fn new(routes: &[(Prefix<A>, Hop)]) -> Self {
+        Linear(routes.to_vec())
+    }
+
+    pub(crate) fn route(&self, dst: A) -> Option<(Prefix<A>, Hop)> {
+        let covers = |(prefix, _): &&(Prefix<A>, Hop)| prefix.contains(dst);
+        // max_by_key returns the last of equals: the later route wins.
+        self.0.iter().filter(covers).max_by_key(|(prefix, _)| prefix.len()).copied()
+    }
+
+    pub(crate) fn lookup(&self, dst: A) -> Hop {
+        self.route(dst).map_or(Hop::NONE, |(_, hop)| hop)
+    }
+}
+
+/// Instantiates the whole suite for one engine (and one set of options).
+macro_rules! conformance {
+    ($addr:ty, $entry:expr) => {
+        $crate::lpm::oracle::conformance!(conformance: $addr, $entry);
+    };
+    ($name:ident: $addr:ty, $entry:expr $(, $option:literal = $value:literal)*) => {
+        mod $name {
+            use super::*;
+
+            fn suite() -> $crate::lpm::oracle::Suite<$addr> {
+                $crate::lpm::oracle::Suite::new($entry, &[$(($option, $value)),*])
+            }
+
+            $crate::lpm::oracle::conformance!(@tests
+                agrees_with_the_oracle,
+                batch_agrees_with_scalar_at_every_length,
+                an_empty_table_has_no_route,
+                a_default_route_answers_everywhere,
+                every_length_is_taken,
+                the_largest_hop_is_taken_and_a_larger_one_refused,
+                updates_leave_what_a_rebuild_gives,
+                a_refused_update_changes_nothing,
+                memory_is_used_again,
+                readers_see_old_or_new
+            );
+        }
+    };
+    (@tests $($test:ident),*) => {
+        $(
+            #[test]
+            fn $test() {
+                suite().$test();
+            }
+        )*
+    };
+}
+pub(crate) use conformance;
+
+/// An engine under test.
+pub(crate) struct Suite<A: Addr> {
+    entry: Entry<A>,
+    options: Options,
+}
+
+/// A table, its writer, and the routes that both should stand for.
+struct Built<A: Addr> {
+    rib: Rib<A>,
+    writer: Box<dyn Writer<A>>,
+    domain: Arc<Domain>,
+}
+
+type Route<A> = (Prefix<A>, Hop);
+
+impl<A: Addr> Suite<A> {
+    pub(crate) fn new(entry: Entry<A>, options: &[(&str, &str)]) -> Self {
+        let named = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+        Suite { entry, options: Options(options.iter().map(named).collect()) }
+    }
+
+    pub(crate) fn agrees_with_the_oracle(&self) {
+        for seed in 0..scaled(24) {
+            let mut rng = Rng::new(seed);
+            let count = scaled(1 << (seed % 9));
+            let routes: Vec<_> = (0..count).map(|_| self.route(&mut rng)).collect();
+            let built = self.built(&routes);
+            let (table, oracle) = (built.writer.table(), Linear::new(&routes));
+            for dst in probes(&routes, &mut rng) {
+                let (got, want) = (table.lookup(dst), oracle.lookup(dst));
+                assert_eq!(got, want, "{} seed {seed} dst {dst:#x?}\n{routes:x?}", self.name());
+            }
+        }
+    }
+
+    pub(crate) fn batch_agrees_with_scalar_at_every_length(&self) {
+        let mut rng = Rng::new(7);
+        let routes: Vec<_> = (0..scaled(300)).map(|_| self.route(&mut rng)).collect();
+        let table = self.built(&routes).writer.table();
+        let mut dsts = probes(&routes, &mut rng);
+        shuffle(&mut dsts, &mut rng);
+        let most = dsts.len().min(if cfg!(miri) { 70 } else { 650 });
+        for len in 0..=most {
+            let dsts = &dsts[most - len..most]; // every length, and every alignment
+            let mut hops = vec![Hop(99); len];
+            table.lookup_batch(dsts, &mut hops);
+            let want: Vec<_> = dsts.iter().map(|&dst| table.lookup(dst)).collect();
+            assert_eq!(hops, want, "{} length {len}", self.name());
+        }
+    }
+
+    pub(crate) fn an_empty_table_has_no_route(&self) {
+        let table = self.built(&[]).writer.table();
+        for dst in probes(&[], &mut Rng::new(1)) {
+            assert_eq!(table.lookup(dst), Hop::NONE);
+        }
+    }
+
+    pub(crate) fn a_default_route_answers_everywhere(&self) {
+        let mut built = self.built(&[(Prefix::all(), Hop(5))]);
+        let dsts = probes::<A>(&[], &mut Rng::new(2));
+        for hop in [Some(Hop(5)), Some(Hop(6)), None] {
+            self.apply(&mut built, &[Change { prefix: Prefix::all(), hop }]);
+            let mut hops = vec![Hop(99); dsts.len()];
+            built.writer.table().lookup_batch(&dsts, &mut hops);
+            assert!(hops.iter().all(|&got| got == hop.unwrap_or(Hop::NONE)), "{hop:?}");
+        }
+    }
+
+    pub(crate) fn every_length_is_taken(&self) {
+        let mut rng = Rng::new(3);
+        let anywhere = rng.addr::<A>();
+        let mut routes: Vec<Route<A>> = Vec::new();
+        for len in 0..=self.max_len() {
+            let hop = Hop(u32::from(len) + 1);
+            for addr in [anywhere, A::default(), A::MAX, rng.addr()] {
+                routes.push((Prefix::covering(addr, len), hop));
+            }
+        }
+        let mut built = self.built(&routes);
+        built.agree(self.name(), &probes(&routes, &mut rng));
+        // And taken away again, the longest first, as nested as they are.
+        for (prefix, _) in routes.iter().rev() {
+            self.apply(&mut built, &[Change { prefix: *prefix, hop: None }]);
+            built.agree(self.name(), &edges(prefix));
+        }
+    }
+
+    pub(crate) fn the_largest_hop_is_taken_and_a_larger_one_refused(&self) {
+        let most = Hop(self.entry.card.max_hop);
+        for len in [0, 8, 24, 32, 48, 64, 128] {
+            let prefix = Prefix::covering(A::MAX, len.min(self.max_len()));
+            let built = self.built(&[(prefix, most)]);
+            assert_eq!(built.writer.table().lookup(A::MAX), most, "/{len}");
+            let beyond = [(prefix, Hop(most.0 + 1))].into_iter().collect();
+            let refusal = self.build(&beyond, &Domain::new()).err();
+            let refusal = refusal.expect("the hop is beyond the limit");
+            assert_eq!(refusal.engine, self.name());
+            assert!(refusal.limit.contains(&most.0.to_string()), "{refusal}");
+        }
+    }
+
+    pub(crate) fn updates_leave_what_a_rebuild_gives(&self) {
+        for seed in 0..scaled(5) {
+            let mut rng = Rng::new(100 + seed);
+            let count = scaled(if seed == 0 { 0 } else { 150 });
+            let routes: Vec<_> = (0..count).map(|_| self.route(&mut rng)).collect();
+            let mut built = self.built(&routes);
+            for round in 0..scaled(80) {
+                let changes: Vec<_> =
+                    (0..1 + rng.below(9)).map(|_| self.change(&built.rib, &mut rng)).collect();
+                self.apply(&mut built, &changes);
+                let mut dsts: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
+                if round % 16 == 15 {
+                    let all: Vec<_> = built.rib.iter().collect();
+                    dsts.extend(probes(&all, &mut rng));
+                }
+                built.agree(self.name(), &dsts);
+            }
+        }
+    }
+
+    pub(crate) fn a_refused_update_changes_nothing(&self) {
+        let mut rng = Rng::new(4);
+        let routes: Vec<_> = (0..scaled(60)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        let before = built.rib.clone();
+        let too_large = Hop(self.entry.card.max_hop + 1);
+        for _ in 0..scaled(10) {
+            let mut changes: Vec<_> = (0..4).map(|_| self.change(&built.rib, &mut rng)).collect();
+            let at = rng.below(4) as usize;
+            changes[at].hop = Some(too_large);
+            // The last change of a prefix counts; this one must be it.
+            let refused = changes[at].prefix;
+            changes.retain(|c| c.prefix != refused || c.hop == Some(too_large));
+            changes.iter().for_each(|change| {
+                built.rib.apply(change);
+            });
+            match built.writer.apply(&built.rib, &changes) {
+                Err(_) => {}
+                Ok(Applied::Rebuild) => assert!(self.build(&built.rib, &built.domain).is_err()),
+                Ok(Applied::InPlace) => panic!("{} took hop {too_large:?}", self.name()),
+            }
+            built.rib = before.clone();
+            let dsts: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
+            built.agree(self.name(), &dsts);
+        }
+        let change = self.change(&built.rib, &mut rng);
+        self.apply(&mut built, &[change]);
+        let all: Vec<_> = built.rib.iter().collect();
+        built.agree(self.name(), &probes(&all, &mut rng));
+    }
+
+    pub(crate) fn memory_is_used_again(&self) {
+        let mut rng = Rng::new(5);
+        let routes: Vec<_> = (0..scaled(100)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        let mut after_a_while = 0;
+        for round in 0..scaled(400) {
+            // The same few prefixes come and go with changing hops.
+            for (prefix, _) in &routes[..routes.len().min(10)] {
+                let hop = (rng.below(3) > 0).then(|| Hop(1 + rng.below(200)));
+                self.apply(&mut built, &[Change { prefix: *prefix, hop }]);
+            }
+            if round == scaled(100) {
+                after_a_while = built.writer.table().bytes();
+            }
+        }
+        let bytes = built.writer.table().bytes();
+        assert!(bytes <= after_a_while + after_a_while / 2, "{after_a_while} -> {bytes}");
+    }
+
+    /// While half of the routes change and come and go, every answer is the
+    /// hop, old or new, of a prefix on the way to the first that stays.
+    pub(crate) fn readers_see_old_or_new(&self) {
+        let mut rng = Rng::new(6);
+        let unique: BTreeMap<_, _> = (0..scaled(200)).map(|_| self.route(&mut rng)).collect();
+        let routes: Vec<Route<A>> = unique.into_iter().collect();
+        let mut built = self.built(&routes);
+        let mut dsts = probes(&routes, &mut rng);
+        shuffle(&mut dsts, &mut rng);
+        dsts.truncate(if cfg!(miri) { 20 } else { 512 });
+        let (moving, legal): (Vec<_>, Vec<_>) = {
+            let moving: Vec<_> = routes.iter().copied().filter(|_| rng.below(2) == 0).collect();
+            let legal = dsts.iter().map(|&dst| legal_hops(dst, &built.rib, &moving)).collect();
+            (moving, legal)
+        };
+        let (table, stop, bursts) =
+            (built.writer.table(), AtomicBool::new(false), AtomicU64::new(0));
+        let mut reader = built.domain.register("reader");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut hops = vec![Hop::NONE; dsts.len()];
+                while !stop.load(Ordering::Relaxed) {
+                    table.lookup_batch(&dsts, &mut hops);
+                    let wrong = (0..dsts.len()).find(|&i| !legal[i].contains(&hops[i]));
+                    if let Some(i) = wrong {
+                        stop.store(true, Ordering::Relaxed);
+                        panic!("{:#x?}: {:?} not in {:?}", dsts[i], hops[i], legal[i]);
+                    }
+                    bursts.fetch_add(1, Ordering::Relaxed);
+                    reader.quiesce();
+                }
+                reader.offline();
+            });
+            let mut rounds = 0;
+            let enough = |rounds| rounds >= scaled(1500) && bursts.load(Ordering::Relaxed) > 20;
+            while !stop.load(Ordering::Relaxed) && !enough(rounds) {
+                let (prefix, hop) = moving[rng.below(moving.len() as u32) as usize];
+                let hop = [None, Some(hop), Some(moved(hop))][rng.below(3) as usize];
+                let change = Change { prefix, hop };
+                built.rib.apply(&change);
+                match built.writer.apply(&built.rib, &[change]) {
+                    Ok(Applied::InPlace) => {}
+                    Ok(Applied::Rebuild) => break,
+                    Err(_) => std::thread::yield_now(), // garbage limit: the reader sleeps
+                }
+                rounds += 1;
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    }
+
+    fn name(&self) -> &'static str {
+        self.entry.card.name
+    }
+
+    fn max_len(&self) -> u8 {
+        self.entry.card.max_len.min(A::WIDTH)
+    }
+
+    fn build(&self, rib: &Rib<A>, domain: &Arc<Domain>) -> Result<Box<dyn Writer<A>>, Refusal> {
+        (self.entry.build)(rib, &self.options, domain)
+    }
+
+    fn built(&self, routes: &[Route<A>]) -> Built<A> {
+        let (rib, domain) = (routes.iter().copied().collect(), Domain::new());
+        let writer = self.build(&rib, &domain).expect("within the engine's limits");
+        Built { rib, writer, domain }
+    }
+
+    fn apply(&self, built: &mut Built<A>, changes: &[Change<A>]) {
+        changes.iter().for_each(|change| {
+            built.rib.apply(change);
+        });
+        let applied = built.writer.apply(&built.rib, changes).expect("within the limits");
+        if applied == Applied::Rebuild {
+            built.writer = self.build(&built.rib, &built.domain).expect("within the limits");
+        }
+    }
+
+    fn route(&self, rng: &mut Rng) -> Route<A> {
+        let (prefix, hop) = rng.route::<A>();
+        (Prefix::covering(prefix.first(), prefix.len().min(self.max_len())), hop)
+    }
+
+    /// An insert, a change, a delete, or a delete of what is not there.
+    fn change(&self, rib: &Rib<A>, rng: &mut Rng) -> Change<A> {
+        let (prefix, hop) = self.route(rng);
+        let there = rib.iter().nth(rng.below(rib.len().max(1) as u32) as usize);
+        match (rng.below(8), there) {
+            (0..=2, Some((prefix, _))) => Change { prefix, hop: None },
+            (3..=4, Some((prefix, _))) => Change { prefix, hop: Some(hop) },
+            (5, _) => Change { prefix, hop: None },
+            _ => Change { prefix, hop: Some(hop) },
+        }
+    }
+}
+
+impl<A: Addr> Built<A> {
+    fn agree(&self, name: &str, dsts: &[A]) {
+        let routes: Vec<_> = self.rib.iter().collect();
+        let (table, flat) = (self.writer.table(), Intervals::new(routes.iter().copied()));
+        for &dst in dsts {
+            let (got, want) = (table.lookup(dst), flat.lookup(dst));
+            assert_eq!(got, want, "{name} dst {dst:#x?}\n{routes:x?}");
+        }
+    }
+}
+
+fn legal_hops<A: Addr>(dst: A, rib: &Rib<A>, moving: &[Route<A>]) -> Vec<Hop> {
+    let mut legal = Vec::new();
+    for (prefix, hop) in rib.covering(Prefix::covering(dst, A::WIDTH)) {
+        legal.push(hop);
+        if !moving.iter().any(|(moves, _)| *moves == prefix) {
+            return legal;
+        }
+        legal.push(moved(hop));
+    }
+    legal.push(Hop::NONE);
+    legal
+}
+
+/// The hop that a moving route has half of the time.
+fn moved(hop: Hop) -> Hop {
+    Hop(hop.0 + 2000)
+}
+
+/// Addresses at, and one beside, both ends of every prefix; then random ones.
+/// Errors live at the edges: uniform addresses alone would almost never hit a /30.
+pub(crate) fn probes<A: Addr>(routes: &[Route<A>], rng: &mut Rng) -> Vec<A> {
+    let mut all: Vec<A> = routes.iter().flat_map(|(prefix, _)| edges(prefix)).collect();
+    all.extend([A::default(), A::MAX]);
+    all.extend((0..scaled(128)).map(|_| rng.addr::<A>()));
+    all.extend((0..scaled(128)).map(|_| rng.near::<A>()));
+    all
+}
+
+fn edges<A: Addr>(prefix: &Prefix<A>) -> [A; 4] {
+    let (first, last) = (prefix.first(), prefix.last());
+    [first, last, first.minus(1), last.plus(1)]
+}
+
+fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
+    for i in (1..items.len()).rev() {
+        items.swap(i, rng.below(i as u32 + 1) as usize);
+    }
+}
+
+/// Under miri, which is a thousand times slower, a twentieth.
+fn scaled(count: u64) -> u64 {
+    if cfg!(miri) { count.div_ceil(20) } else { count }
+}
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a seed in a failure message
+/// is enough to see the failure again.
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Rng(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
+        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
+    }
+
+    pub(crate) fn addr<A: Addr>(&mut self) -> A {
+        A::from_u128(u128::from(self.next()) << 64 | u128::from(self.next()))
+    }
+
+    /// An address that shares 0, 16, 32, 48 … bits with one of 4,096 places, so
+    /// that prefixes nest often, at any depth.
+    fn near<A: Addr>(&mut self) -> A {
+        let place: A = Rng(u64::from(self.below(2))).addr();
+        let fixed = Prefix::covering(place, A::WIDTH / 8 * (2 * self.below(4) as u8 + 1));
+        let step = u128::from(self.below(64)) << (A::WIDTH - fixed.len()).saturating_sub(6);
+        let noise = if self.below(2) == 0 { self.addr::<A>() } else { A::default() };
+        let low = A::from_u128(step).or(noise.and(fixed.host_mask()));
+        fixed.first().or(low.and(fixed.host_mask()))
+    }
+
+    /// A route near one of a few places or anywhere.
+    pub(crate) fn route<A: Addr>(&mut self) -> Route<A> {
+        let len = self.below(u32::from(A::WIDTH) + 1) as u8;
+        let addr = if self.below(4) == 0 { self.addr() } else { self.near() };
+        (Prefix::covering(addr, len), Hop(1 + self.below(1000)))
+    }
+}
+
+fn the_registry_is_complete<A: Engines>() {
+    let mut names: Vec<_> = A::engines().iter().map(|entry| entry.card.name).collect();
+    assert!(names.contains(&A::DEFAULT), "{}: no default engine", A::FAMILY);
+    for entry in A::engines() {
+        let card = entry.card;
+        assert!(!card.paper.is_empty() && !card.help.is_empty(), "{}", card.name);
+        assert!(
+            !card.help.contains('\n') && card.help.len() <= 100,
+            "{}: {}",
+            card.name,
+            card.help
+        );
+        assert!(card.max_hop > 0 && card.max_len <= A::WIDTH, "{}", card.name);
+        let build = |options: Options| (entry.build)(&Rib::new(), &options, &Domain::new());
+        let default = |(name, value, _): &(&str, &str, &str)| (name.to_string(), value.to_string());
+        let defaults = Options(card.options.iter().map(default).collect());
+        assert!(build(defaults).is_ok(), "{}: its defaults are refused", card.name);
+        let unknown = Options([("no-such-option".to_string(), "1".to_string())].into());
+        assert!(build(unknown).is_err(), "{}: an unknown option is taken", card.name);
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), A::engines().len(), "two engines of one name");
+}
+
+#[test]
+fn the_registries_are_complete() {
+    the_registry_is_complete::<u32>();
+}
