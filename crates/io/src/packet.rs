@@ -108,6 +108,12 @@ impl Owned {
         raw
     }
 
+    /// The descriptor's place; ownership stays here.
+    #[inline]
+    pub fn as_raw(&self) -> NonNull<Packet> {
+        self.0
+    }
+
     /// The descriptor.
     #[inline]
     pub fn packet(&self) -> &Packet {

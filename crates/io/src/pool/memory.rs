@@ -30,7 +30,8 @@ impl Memory {
     /// Maps at least `bytes`, aligned to a page; on small pages where `large`
     /// is false or it would waste more than it holds.
     pub(super) fn map(bytes: usize, large: bool) -> io::Result<Memory> {
-        if !large || bytes < LARGE / 2 {
+        // Miri knows neither large pages nor partial unmapping.
+        if !large || cfg!(miri) || bytes < LARGE / 2 {
             return Memory::small(bytes);
         }
         let bytes = bytes.next_multiple_of(LARGE);

@@ -212,6 +212,12 @@ impl Pool {
         std::ptr::eq(packet.packet().pool, self.inner.as_ptr().cast())
     }
 
+    /// A number below [`Pool::size`] that this packet of this pool alone has.
+    pub fn number(&self, packet: &Owned) -> usize {
+        debug_assert!(self.owns(packet));
+        self.inner().index(packet.as_raw()) as usize
+    }
+
     /// What its memory lies on.
     pub fn pages(&self) -> Pages {
         self.inner().memory.pages()

@@ -1,0 +1,489 @@
+//! Packets that go round: a device for measuring, which costs what a network
+//! card's driver costs and no more.
+//!
+//! ```text
+//!       ┌─ receive: 64 from the front, line 0 of each descriptor written ◄─┐
+//!       ▼                                                                  │
+//!     graph ── transmit, free: to the end ──►  ring of N, shuffled in memory
+//! ```
+//!
+//! | packets | where they are when received (Zen 3)     |
+//! |---------|------------------------------------------|
+//! |   2,000 | second-level cache                       |
+//! |  16,000 | third-level cache                        |
+//! | 128,000 | memory                                   |
+//!
+//! All ports of one worker may share a ring, as the queues of a card share its
+//! packets: what goes out anywhere comes in again behind all others.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::owner::{Claim, Owner};
+use crate::tally::Tally;
+use crate::{
+    Burst, Counters, Device, Error, Head, Link, Owned, Packet, Pool, PoolConfig, Port, VECTOR,
+    World, prefetch,
+};
+
+/// A ring of prepared packets. Clones name the same ring; one worker at a time
+/// uses it: the thread on which a port of it was attached last.
+#[derive(Clone)]
+pub struct Ring(Arc<Owner<Lap>>);
+
+/// What is called with the packets of each burst before the graph sees them.
+pub type Stamp = Box<dyn FnMut(&mut [Option<Owned>]) + Send>;
+
+/// Invariant R1: `slots[head .. head + count]` (modulo the length, a power of
+/// two) own packets of `pool`, which `refcnt` calls out (the pool's P2).
+struct Lap {
+    slots: Box<[Slot]>,
+    head: usize,
+    count: usize,
+    pool: Pool,
+    /// By packet number: the length it was prepared with.
+    lengths: Box<[u16]>,
+    stamp: Option<Stamp>,
+}
+
+/// What a card's receive descriptor says: where a packet is, and how long.
+#[derive(Clone, Copy)]
+struct Slot {
+    packet: NonNull<Packet>,
+    len: u16,
+}
+
+// SAFETY: packets in the ring are owned by it (R1), wherever it goes.
+unsafe impl Send for Lap {}
+
+impl Ring {
+    /// Prepares `config.packets` packets: `fill` is given each one's number
+    /// and its room, writes the frame and returns its length. The order in
+    /// which they come in is a shuffle that depends on `seed` alone.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    ///
+    /// # Panics
+    /// When `fill` returns more than the room.
+    pub fn new(
+        config: &PoolConfig,
+        seed: u64,
+        mut fill: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<Ring, Error> {
+        let pool = Pool::new(config)?;
+        let mut lap = Lap {
+            slots: vec![
+                Slot { packet: NonNull::dangling(), len: 0 };
+                config.packets.next_power_of_two()
+            ]
+            .into(),
+            head: 0,
+            count: 0,
+            lengths: vec![0; config.packets].into(),
+            stamp: None,
+            pool,
+        };
+        while let Some(mut packet) = lap.pool.allocate() {
+            packet.set_len(packet.room() as u16);
+            let number = lap.pool.number(&packet);
+            let len = fill(number, packet.data_mut());
+            assert!(len <= packet.room(), "packet {number}: {len} bytes do not fit");
+            packet.set_len(len as u16);
+            lap.lengths[number] = len as u16;
+            lap.append(packet);
+        }
+        lap.shuffle(seed);
+        Ok(Ring(Owner::new(lap)))
+    }
+
+    /// Calls `act` with each packet that is in the ring, its number and the
+    /// frame, which has the length that it was prepared with: to bring packets
+    /// back to what they were, or to something else, between measurements.
+    ///
+    /// # Errors
+    /// When another thread uses the ring.
+    pub fn each(&self, mut act: impl FnMut(usize, &mut [u8])) -> Result<(), Error> {
+        self.with(|lap| {
+            lap.reclaim();
+            for _ in 0..lap.count {
+                let (mut packet, _) = lap.next();
+                let number = lap.pool.number(&packet);
+                packet.set_len(lap.lengths[number]);
+                act(number, packet.data_mut());
+                lap.append(packet);
+            }
+        })
+    }
+
+    /// Has `stamp` called with each burst received from now on, inside what is
+    /// measured: a fresh destination, a counter, the time.
+    ///
+    /// # Errors
+    /// When another thread uses the ring.
+    pub fn set_stamp(&self, stamp: Option<Stamp>) -> Result<(), Error> {
+        self.with(|lap| lap.stamp = stamp)
+    }
+
+    /// Packets in it now, those included that were freed elsewhere.
+    ///
+    /// # Errors
+    /// When another thread uses the ring.
+    pub fn waiting(&self) -> Result<usize, Error> {
+        self.with(|lap| lap.count + lap.pool.available())
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut Lap) -> R) -> Result<R, Error> {
+        let result = self.0.claim().and_then(|claim| claim.with(act));
+        result.ok_or_else(|| Error::refused("mem", "use ring", "another thread uses it"))
+    }
+}
+
+impl Lap {
+    /// Takes up to `most` packets off the front, as a driver does.
+    fn receive(&mut self, burst: &mut Burst, most: usize, port: u16) -> (usize, u64) {
+        let start = usize::from(burst.n);
+        let n = most.min(VECTOR - start).min(self.count);
+        let mut bytes = 0;
+        for at in start..start + n {
+            let (packet, len) = self.next();
+            // The place follows from the descriptor's own: to read it from
+            // there would wait for the line before the data can be asked for.
+            // SAFETY: a packet of Rutter's pools has its buffer right behind
+            // the descriptor, and I1 behind the headroom.
+            let head = unsafe { first_byte(&packet) };
+            prefetch(head);
+            burst.head[at] = head;
+            burst.len[at] = len;
+            burst.pkt[at] = Some(arrived(packet, len, port));
+            bytes += u64::from(len);
+        }
+        burst.n += n as u16;
+        if let Some(stamp) = &mut self.stamp {
+            stamp(&mut burst.pkt[start..start + n]);
+        }
+        (n, bytes)
+    }
+
+    /// Takes packets back: this ring's to its end, others' to their pools.
+    fn give_back(&mut self, packets: &mut [Option<Owned>]) -> u64 {
+        let mut bytes = 0;
+        for packet in packets.iter_mut().filter_map(Option::take) {
+            bytes += u64::from(packet.packet().data_len);
+            if self.pool.owns(&packet) {
+                self.append(packet);
+            } else {
+                self.pool.put(&mut [Some(packet)]);
+            }
+        }
+        bytes
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> (Owned, u16) {
+        debug_assert!(self.count > 0);
+        let slot = self.slots[self.head & (self.slots.len() - 1)];
+        self.head = self.head.wrapping_add(1);
+        self.count -= 1;
+        // SAFETY: the slot owned the packet (R1), and has just left the ring.
+        (unsafe { Owned::from_raw(slot.packet) }, slot.len)
+    }
+
+    #[inline(always)]
+    fn append(&mut self, packet: Owned) {
+        let len = packet.packet().data_len;
+        let end = self.head.wrapping_add(self.count) & (self.slots.len() - 1);
+        self.slots[end] = Slot { packet: packet.into_raw(), len };
+        self.count += 1; // fits: the pool has no more packets than there are slots
+    }
+
+    /// Takes in what was freed by others than this ring's ports.
+    fn reclaim(&mut self) {
+        while let Some(mut packet) = self.pool.allocate() {
+            packet.set_len(self.lengths[self.pool.number(&packet)]);
+            self.append(packet);
+        }
+    }
+
+    /// Fisher and Yates, with SplitMix64.
+    fn shuffle(&mut self, seed: u64) {
+        let mut state = seed;
+        for i in (1..self.count).rev() {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            self.slots.swap(i, ((z ^ (z >> 31)) % (i as u64 + 1)) as usize);
+        }
+    }
+}
+
+impl Drop for Lap {
+    fn drop(&mut self) {
+        while self.count > 0 {
+            let (packet, _) = self.next();
+            self.pool.put(&mut [Some(packet)]);
+        }
+    }
+}
+
+/// Where a fresh packet's data starts.
+///
+/// # Safety
+/// `packet` must be of one of Rutter's own pools.
+#[inline(always)]
+unsafe fn first_byte(packet: &Owned) -> Head {
+    let offset = size_of::<Packet>() + usize::from(Packet::HEADROOM);
+    // SAFETY: descriptor and headroom lie in the packet's stride.
+    let place = unsafe { packet.as_raw().cast::<u8>().add(offset) };
+    // SAFETY: I1.
+    unsafe { Head::new(place) }
+}
+
+/// Writes what a card's driver writes into the first line of a descriptor.
+#[inline(always)]
+fn arrived(mut packet: Owned, len: u16, port: u16) -> Owned {
+    let descriptor = packet.packet_mut();
+    descriptor.data_off = Packet::HEADROOM;
+    descriptor.refcnt = 1;
+    descriptor.segs = 1;
+    descriptor.port = port;
+    descriptor.flags = 0;
+    descriptor.kind = 0;
+    descriptor.pkt_len = u32::from(len);
+    descriptor.data_len = len;
+    descriptor.vlan = 0;
+    descriptor.flow = 0;
+    packet
+}
+
+/// A device whose queues are rings: queue `i` receives from, and gives back
+/// to, `rings[i]`.
+pub struct RingDevice {
+    name: String,
+    mac: [u8; 6],
+    number: u16,
+    rings: Vec<Ring>,
+    pool: Pool,
+    tallies: Arc<[Tally]>,
+}
+
+impl RingDevice {
+    /// A device over `rings`, which other devices may share. Its ports allocate
+    /// from `pool`; `number` is what received packets carry as their port.
+    pub fn new(name: &str, mac: [u8; 6], number: u16, rings: &[Ring], pool: &Pool) -> Self {
+        RingDevice {
+            name: name.to_owned(),
+            mac,
+            number,
+            rings: rings.to_vec(),
+            pool: pool.clone(),
+            tallies: rings.iter().map(|_| Tally::default()).collect(),
+        }
+    }
+}
+
+impl Device for RingDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn max_queues(&self) -> u16 {
+        self.rings.len() as u16
+    }
+
+    fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error> {
+        if queues == 0 || queues > self.max_queues() {
+            return Err(Error::queues(&self.name, queues, self.max_queues()));
+        }
+        let port = |(queue, ring): (usize, &Ring)| {
+            Box::new(RingPort {
+                queue,
+                number: self.number,
+                ring: ring.clone(),
+                claim: None,
+                pool: self.pool.clone(),
+                tallies: self.tallies.clone(),
+            }) as Box<dyn Port>
+        };
+        Ok(self.rings.iter().take(usize::from(queues)).enumerate().map(port).collect())
+    }
+
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
+        Error::check_mtu(&self.name, mtu, &self.pool)
+    }
+
+    fn link(&self) -> Link {
+        Link { up: true, speed_mbps: 0 }
+    }
+
+    fn counters(&self) -> Counters {
+        Tally::sum(&*self.tallies)
+    }
+
+    fn stop(&mut self) {}
+}
+
+struct RingPort {
+    queue: usize,
+    number: u16,
+    ring: Ring,
+    claim: Option<Claim<Lap>>,
+    pool: Pool,
+    tallies: Arc<[Tally]>,
+}
+
+impl RingPort {
+    #[inline(always)]
+    fn with<R>(&self, act: impl FnOnce(&mut Lap) -> R) -> R {
+        let result = self.claim.as_ref().and_then(|claim| claim.with(act));
+        result.expect("a ring's port is used on the thread where it was attached")
+    }
+}
+
+impl Port for RingPort {
+    /// # Panics
+    /// When a port of the same ring is attached on another thread.
+    fn attach(&mut self, worker: usize) {
+        self.pool.attach(worker);
+        self.claim = self.ring.0.claim();
+        assert!(self.claim.is_some(), "a ring belongs to one worker");
+    }
+
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        let (n, bytes) = self.with(|lap| lap.receive(burst, most, self.number));
+        self.tallies[self.queue].received(n, bytes);
+        n
+    }
+
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        let n = packets.len();
+        let bytes = self.with(|lap| lap.give_back(packets));
+        self.tallies[self.queue].sent(n, bytes);
+        n
+    }
+
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        self.with(|lap| lap.give_back(packets));
+    }
+
+    fn allocate(&mut self) -> Option<Owned> {
+        self.pool.allocate()
+    }
+
+    fn world(&self) -> World {
+        World::Own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const N: usize = if cfg!(miri) { 130 } else { 2000 };
+
+    fn setup() -> (Ring, Pool, Vec<Box<dyn Port>>) {
+        let config = PoolConfig { packets: N, ..PoolConfig::default() };
+        let ring = Ring::new(&config, 1, |number, frame| {
+            frame[..60].fill(0);
+            frame[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            60
+        })
+        .unwrap();
+        let pool = Pool::new(&PoolConfig { packets: 64, ..PoolConfig::default() }).unwrap();
+        let start = |number| {
+            let mut device = RingDevice::new(
+                "m",
+                [2, 0, 0, 0, 0, 1],
+                number,
+                std::slice::from_ref(&ring),
+                &pool,
+            );
+            device.start(1).unwrap().remove(0)
+        };
+        let mut ports = vec![start(0), start(1)];
+        ports.iter_mut().for_each(|port| port.attach(0));
+        (ring, pool, ports)
+    }
+
+    fn number(packet: &Owned) -> u64 {
+        u64::from_le_bytes(packet.data()[..8].try_into().unwrap())
+    }
+
+    #[test]
+    fn every_packet_comes_once_a_lap() {
+        let (ring, _pool, mut ports) = setup();
+        let mut laps = [vec![], vec![]];
+        for lap in &mut laps {
+            while lap.len() < N {
+                let mut burst = Burst::new();
+                let from = &mut ports[lap.len() % 2];
+                let n = from.receive(&mut burst, 64.min(N - lap.len()));
+                assert!(burst.pkt[..n].iter().flatten().all(|p| p.data().len() == 60));
+                lap.extend(burst.pkt[..n].iter().flatten().map(number));
+                assert_eq!(ports[1].transmit(&mut burst.pkt[..n]), n);
+            }
+        }
+        assert_eq!(laps[0], laps[1]);
+        assert!(!laps[0].is_sorted(), "the order is a shuffle");
+        laps[0].sort_unstable();
+        assert!(laps[0].iter().copied().eq(0..N as u64));
+        assert_eq!(ring.waiting().unwrap(), N);
+    }
+
+    #[test]
+    fn what_was_changed_and_freed_anywhere_is_restored() {
+        let (ring, pool, mut ports) = setup();
+        let mut burst = Burst::new();
+        ports[0].receive(&mut burst, 64);
+        for packet in burst.pkt[..64].iter_mut().flatten() {
+            packet.data_mut().fill(0xff);
+            packet.set_len(20);
+        }
+        ports[0].free(&mut burst.pkt[..20]);
+        pool.put(&mut burst.pkt[20..40]);
+        ports[1].transmit(&mut burst.pkt[40..64]);
+        let mut seen = 0;
+        ring.each(|number, frame| {
+            assert_eq!(frame.len(), 60);
+            frame[..8].copy_from_slice(&(number as u64).to_le_bytes());
+            seen += 1;
+        })
+        .unwrap();
+        assert_eq!(seen, N);
+    }
+
+    #[test]
+    fn a_stamp_sees_each_burst_and_strangers_go_home() {
+        let (ring, pool, mut ports) = setup();
+        let mut count = 0u64;
+        let stamp: Stamp = Box::new(move |packets| {
+            for packet in packets.iter_mut().flatten() {
+                packet.data_mut()[30..38].copy_from_slice(&count.to_le_bytes());
+                count += 1;
+            }
+        });
+        ring.set_stamp(Some(stamp)).unwrap();
+        let mut burst = Burst::new();
+        burst.push(ports[0].allocate().unwrap());
+        assert_eq!(ports[0].receive(&mut burst, 64), 64);
+        assert_eq!(burst.pkt[64].as_ref().unwrap().data()[30], 63);
+        ports[0].transmit(&mut burst.pkt[..65]);
+        assert_eq!((ring.waiting().unwrap(), pool.available()), (N, 64));
+    }
+
+    #[test]
+    fn another_thread_is_kept_out() {
+        let (ring, _pool, ports) = setup();
+        std::thread::scope(|s| {
+            s.spawn(|| assert!(ring.each(|_, _| ()).is_err()));
+        });
+        drop(ports);
+        std::thread::scope(|s| {
+            s.spawn(|| assert!(ring.each(|_, _| ()).is_ok()));
+        });
+    }
+}
