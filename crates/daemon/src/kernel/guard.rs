@@ -1,0 +1,135 @@
+//! The network interface below a port must not forward too: with af_packet or
+//! af_xdp the same kernel sees the frames. While a [`Guard`] lives, whatever
+//! the interface receives is dropped before the kernel's stack, and still seen
+//! by packet sockets, which stand before that place:
+//!
+//! ```text
+//!  frame ─► driver ─► packet sockets (the port) ─► ingress chain: drop ─✕ ARP, IP, bridge …
+//! ```
+//!
+//! The chain is nftables' own (`table netdev`, policy drop), made by netlink
+//! with the owner flag: when the process ends, however it ends, the kernel
+//! takes it away.
+
+use std::io;
+
+use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_NETFILTER};
+
+use super::netlink::{CREATE, Message, Netlink, attributes};
+
+/// Drops what a network interface receives, for as long as it lives.
+pub struct Guard {
+    /// The connection that owns the table: closed, the table goes.
+    _owner: Netlink,
+}
+
+impl Guard {
+    /// Drops everything that the interface `name` receives.
+    ///
+    /// # Errors
+    /// When the kernel has no nftables for devices, or refuses.
+    pub fn new(name: &str) -> io::Result<Guard> {
+        let mut owner = Netlink::open(NETLINK_NETFILTER)?;
+        let table = format!("rutter-{name}");
+        let messages = vec![
+            (Message::new(BATCH_BEGIN, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
+            (new_table(&table), true),
+            (new_chain(&table, name), true),
+            (Message::new(BATCH_END, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
+        ];
+        owner.batch(messages)?;
+        Ok(Guard { _owner: owner })
+    }
+}
+
+/// `struct nfgenmsg`.
+fn nfgen(family: u8, resource: u16) -> [u8; 4] {
+    let [high, low] = resource.to_be_bytes();
+    [family, 0, high, low]
+}
+
+fn new_table(table: &str) -> Message {
+    let message = Message::new(NFNL_SUBSYS_NFTABLES << 8, CREATE).body(&nfgen(NETDEV, 0));
+    message.text(TABLE_NAME, table).attr(TABLE_FLAGS, &TABLE_OWNER.to_be_bytes())
+}
+
+fn new_chain(table: &str, device: &str) -> Message {
+    let kind = NFNL_SUBSYS_NFTABLES << 8 | NEW_CHAIN;
+    Message::new(kind, CREATE)
+        .body(&nfgen(NETDEV, 0))
+        .text(CHAIN_TABLE, table)
+        .text(CHAIN_NAME, "ingress")
+        .nest(CHAIN_HOOK, |hook| {
+            let first = i32::MIN.to_be_bytes();
+            let hook = hook.attr(HOOK_NUMBER, &INGRESS.to_be_bytes()).attr(HOOK_PRIORITY, &first);
+            hook.text(HOOK_DEVICE, device)
+        })
+        .attr(CHAIN_POLICY, &DROP.to_be_bytes())
+        .text(CHAIN_TYPE, "filter")
+}
+
+/// Switches the offloads off that change frames before a packet socket sees
+/// them: what several frames were glued together to is longer than any MTU.
+///
+/// # Errors
+/// When the kernel has no such command (before 5.7), or refuses.
+pub fn switch_off_offloads(name: &str) -> io::Result<()> {
+    let mut generic = Netlink::open(NETLINK_GENERIC)?;
+    let family = ethtool(&mut generic)?;
+    let message = Message::new(family, 0)
+        .body(&[FEATURES_SET, 1, 0, 0])
+        .nest(FEATURES_HEADER, |header| header.text(HEADER_DEVICE, name))
+        .nest(FEATURES_WANTED, |set| {
+            set.nest(BITSET_BITS, |bits| {
+                OFFLOADS.iter().fold(bits, |bits, offload| {
+                    // Named and without a value: off.
+                    bits.nest(BITS_BIT, |bit| bit.text(BIT_NAME, offload))
+                })
+            })
+        });
+    generic.request(message)
+}
+
+/// The number that the kernel gave to ethtool's family.
+fn ethtool(generic: &mut Netlink) -> io::Result<u16> {
+    let message = Message::new(GENERIC_CONTROL, 0).body(&[GET_FAMILY, 1, 0, 0]);
+    let answers = generic.get(message.text(FAMILY_NAME, "ethtool"))?;
+    let rest = answers.first().and_then(|answer| answer.get(4..)).unwrap_or_default();
+    let id = attributes(rest).find(|(kind, _)| *kind == FAMILY_ID);
+    let id = id.and_then(|(_, value)| Some(u16::from_ne_bytes(value.try_into().ok()?)));
+    id.ok_or_else(|| io::Error::other("the kernel names no ethtool family"))
+}
+
+/// As `ethtool -k` calls them.
+const OFFLOADS: &[&str] =
+    &["rx-gro", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-gro-hw"];
+
+const NETDEV: u8 = 5;
+const NFNL_SUBSYS_NFTABLES: u16 = 10;
+const BATCH_BEGIN: u16 = 16;
+const BATCH_END: u16 = 17;
+const NEW_CHAIN: u16 = 3;
+const TABLE_NAME: u16 = 1;
+const TABLE_FLAGS: u16 = 2;
+const TABLE_OWNER: u32 = 2;
+const CHAIN_TABLE: u16 = 1;
+const CHAIN_NAME: u16 = 3;
+const CHAIN_HOOK: u16 = 4;
+const CHAIN_POLICY: u16 = 5;
+const CHAIN_TYPE: u16 = 7;
+const HOOK_NUMBER: u16 = 1;
+const HOOK_PRIORITY: u16 = 2;
+const HOOK_DEVICE: u16 = 3;
+const INGRESS: u32 = 0;
+const DROP: u32 = 0;
+const GENERIC_CONTROL: u16 = 16;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+const FEATURES_SET: u8 = 12;
+const FEATURES_HEADER: u16 = 1;
+const FEATURES_WANTED: u16 = 3;
+const HEADER_DEVICE: u16 = 2;
+const BITSET_BITS: u16 = 3;
+const BITS_BIT: u16 = 1;
+const BIT_NAME: u16 = 2;

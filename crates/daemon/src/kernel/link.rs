@@ -1,0 +1,250 @@
+//! Links and their addresses.
+
+use std::io;
+use std::net::IpAddr;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::OUR_PROTOCOL;
+use super::netlink::{CREATE, Message, Netlink, REPLACE, attributes};
+use crate::config::{Mac, Net};
+
+/// A link as the kernel shows it.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct LinkInfo {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Administratively up.
+    pub up: bool,
+    /// With carrier.
+    pub running: bool,
+    /// Bytes of layer 3.
+    pub mtu: u32,
+    /// Hardware address.
+    pub mac: Mac,
+}
+
+/// Changes links, addresses, routes, rules and neighbours.
+pub struct Rtnetlink(pub(super) Netlink);
+
+impl Rtnetlink {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn open() -> io::Result<Rtnetlink> {
+        Netlink::open(NETLINK_ROUTE).map(Rtnetlink)
+    }
+
+    /// The link called `name`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn link(&mut self, name: &str) -> io::Result<LinkInfo> {
+        let message = Message::new(GET_LINK, 0).body(&ifinfo(0, 0, 0)).text(IFNAME, name);
+        let answers = self.0.get(message)?;
+        let info = answers.first().and_then(|answer| link_info(answer));
+        info.ok_or_else(|| io::Error::other("the kernel's answer is not understood"))
+    }
+
+    /// All links.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn links(&mut self) -> io::Result<Vec<LinkInfo>> {
+        let answers = self.0.dump(Message::new(GET_LINK, 0).body(&ifinfo(0, 0, 0)))?;
+        Ok(answers.iter().filter_map(|answer| link_info(answer)).collect())
+    }
+
+    /// Sets a link up or down.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
+        let flags = if up { FLAG_UP } else { 0 };
+        self.0.request(Message::new(NEW_LINK, 0).body(&ifinfo(index, flags, FLAG_UP)))
+    }
+
+    /// Sets promiscuous mode on or off.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_promiscuous(&mut self, index: u32, on: bool) -> io::Result<()> {
+        let flags = if on { FLAG_PROMISC } else { 0 };
+        self.0.request(Message::new(NEW_LINK, 0).body(&ifinfo(index, flags, FLAG_PROMISC)))
+    }
+
+    /// Sets the MTU.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
+        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(MTU, &u32::from(mtu).to_ne_bytes()))
+    }
+
+    /// Sets the hardware address.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
+        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(ADDRESS, &mac.0))
+    }
+
+    /// Sets the carrier of a tap.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_carrier(&mut self, index: u32, on: bool) -> io::Result<()> {
+        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(CARRIER, &[u8::from(on)]))
+    }
+
+    /// Deletes a link.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn delete_link(&mut self, index: u32) -> io::Result<()> {
+        self.0.request(Message::new(DEL_LINK, 0).body(&ifinfo(index, 0, 0)))
+    }
+
+    /// The addresses of a link, and whether Rutter set each.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn addresses(&mut self, index: u32) -> io::Result<Vec<(Net, bool)>> {
+        let answers = self.0.dump(Message::new(GET_ADDR, 0).body(&[0; 8]))?;
+        Ok(answers.iter().filter_map(|answer| address_info(answer, index)).collect())
+    }
+
+    /// Adds an address, marked as Rutter's.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_address(&mut self, index: u32, net: Net) -> io::Result<()> {
+        let message = address_message(NEW_ADDR, REPLACE, index, net);
+        let marked = message.clone().attr(IFA_PROTO, &[OUR_PROTOCOL]);
+        // Kernels before 5.18 do not know whose an address is.
+        self.0.request(marked).or_else(|_| self.0.request(message))
+    }
+
+    /// Takes an address out.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn delete_address(&mut self, index: u32, net: Net) -> io::Result<()> {
+        self.0.request(address_message(DEL_ADDR, 0, index, net))
+    }
+
+    /// Makes a pair of links that are each other's wire (`veth`).
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_veth(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let message = Message::new(NEW_LINK, CREATE).body(&ifinfo(0, 0, 0)).text(IFNAME, one);
+        self.0.request(message.nest(LINKINFO, |info| {
+            info.text(INFO_KIND, "veth").nest(INFO_DATA, |data| {
+                data.nest(VETH_PEER, |peer| peer.body(&ifinfo(0, 0, 0)).text(IFNAME, other))
+            })
+        }))
+    }
+}
+
+/// `struct ifinfomsg`.
+fn ifinfo(index: u32, flags: u32, change: u32) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[4..8].copy_from_slice(&index.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&flags.to_ne_bytes());
+    bytes[12..16].copy_from_slice(&change.to_ne_bytes());
+    bytes
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn link_info(answer: &[u8]) -> Option<LinkInfo> {
+    let flags = word(answer, 8)?;
+    let (up, running) = (flags & FLAG_UP != 0, flags & FLAG_RUNNING != 0);
+    let mut info = LinkInfo { index: word(answer, 4)?, up, running, ..LinkInfo::default() };
+    for (kind, value) in attributes(answer.get(16..)?) {
+        match kind {
+            IFNAME => info.name = String::from_utf8_lossy(value).trim_end_matches('\0').into(),
+            MTU => info.mtu = word(value, 0)?,
+            ADDRESS => info.mac = value.try_into().map(Mac).unwrap_or_default(),
+            _ => {}
+        }
+    }
+    Some(info)
+}
+
+/// `struct ifaddrmsg` and what follows, if the address is of link `index`.
+fn address_info(answer: &[u8], index: u32) -> Option<(Net, bool)> {
+    let (length, mut found, mut ours) = (*answer.get(1)?, None, false);
+    if word(answer, 4)? != index {
+        return None;
+    }
+    for (kind, value) in attributes(answer.get(8..)?) {
+        match kind {
+            // IFA_LOCAL is the address itself, IFA_ADDRESS the peer's where there is one.
+            IFA_LOCAL => found = ip(value),
+            IFA_ADDRESS if found.is_none() => found = ip(value),
+            IFA_PROTO => ours = value == [OUR_PROTOCOL],
+            _ => {}
+        }
+    }
+    Some((Net { address: found?, length }, ours))
+}
+
+/// An address from its bytes.
+pub(super) fn ip(value: &[u8]) -> Option<IpAddr> {
+    if let Ok(bytes) = <[u8; 4]>::try_from(value) {
+        return Some(IpAddr::from(bytes));
+    }
+    <[u8; 16]>::try_from(value).ok().map(IpAddr::from)
+}
+
+/// The bytes of an address.
+pub(super) fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(a) => a.octets().to_vec(),
+        IpAddr::V6(a) => a.octets().to_vec(),
+    }
+}
+
+/// `AF_INET` or `AF_INET6`.
+pub(super) fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 2 } else { 10 }
+}
+
+fn address_message(kind: u16, flags: u16, index: u32, net: Net) -> Message {
+    let mut body = [family(net.address), net.length, 0, 0, 0, 0, 0, 0];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    let bytes = octets(net.address);
+    let message = Message::new(kind, flags).body(&body);
+    message.attr(IFA_LOCAL, &bytes).attr(IFA_ADDRESS, &bytes)
+}
+
+const NEW_LINK: u16 = 16;
+const DEL_LINK: u16 = 17;
+const GET_LINK: u16 = 18;
+const NEW_ADDR: u16 = 20;
+const DEL_ADDR: u16 = 21;
+const GET_ADDR: u16 = 22;
+const FLAG_UP: u32 = 1;
+const FLAG_RUNNING: u32 = 0x40;
+const FLAG_PROMISC: u32 = 0x100;
+const ADDRESS: u16 = 1;
+const IFNAME: u16 = 3;
+const MTU: u16 = 4;
+const LINKINFO: u16 = 18;
+const CARRIER: u16 = 33;
+const INFO_KIND: u16 = 1;
+const INFO_DATA: u16 = 2;
+const VETH_PEER: u16 = 1;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_PROTO: u16 = 11;

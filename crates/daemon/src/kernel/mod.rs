@@ -1,0 +1,15 @@
+//! What the daemon does to the kernel: links, addresses, static routes, the
+//! protection of interfaces below ports, settings.
+
+pub mod guard;
+pub mod link;
+pub mod netlink;
+pub mod route;
+pub mod settings;
+
+pub use guard::Guard;
+pub use link::{LinkInfo, Rtnetlink};
+pub use settings::Settings;
+
+/// The number by which the kernel knows whose a route, rule or address is.
+pub const OUR_PROTOCOL: u8 = 198;

@@ -1,0 +1,153 @@
+//! Kernel settings (`/proc/sys`) that are changed for the time of a run, and
+//! restored at its end. What they were is also kept in a file beside the API's
+//! socket: an instance that was killed is cleaned up after by the next.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Settings changed so far.
+pub struct Settings {
+    changed: Vec<Changed>,
+    record: PathBuf,
+    root: PathBuf,
+}
+
+/// One changed setting.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Changed {
+    /// Path below `/proc/sys`: `net/ipv4/conf/p0/forwarding`.
+    pub name: String,
+    /// Before.
+    pub was: String,
+    /// Now.
+    pub is: String,
+}
+
+impl Settings {
+    /// No changes yet; those that a killed instance left in `record` are taken
+    /// over, so that they are restored in the end.
+    pub fn new(record: &Path) -> Settings {
+        Settings::below(record, Path::new("/proc/sys"))
+    }
+
+    fn below(record: &Path, root: &Path) -> Settings {
+        let text = fs::read_to_string(record).unwrap_or_default();
+        let changed = text.lines().filter_map(Changed::parse).collect();
+        Settings { changed, record: record.into(), root: root.into() }
+    }
+
+    /// Changes a setting.
+    ///
+    /// # Errors
+    /// When it does not exist or the kernel refuses.
+    pub fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
+        let path = self.root.join(name);
+        let present = fs::read_to_string(&path)?.trim().to_string();
+        let known = self.changed.iter().position(|changed| changed.name == name);
+        if present == value {
+            return Ok(());
+        }
+        match known {
+            Some(i) => self.changed[i].is = value.into(),
+            None => {
+                let (name, is) = (name.to_string(), value.to_string());
+                self.changed.push(Changed { name, was: present, is });
+            }
+        }
+        // Recorded first: killed in between, the next instance restores too much,
+        // not too little.
+        self.write_record()?;
+        fs::write(&path, value)
+    }
+
+    /// The value of a setting now.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub fn get(&self, name: &str) -> io::Result<String> {
+        Ok(fs::read_to_string(self.root.join(name))?.trim().to_string())
+    }
+
+    /// What was changed.
+    pub fn changed(&self) -> &[Changed] {
+        &self.changed
+    }
+
+    /// Puts everything back, the last first. Settings of interfaces that are
+    /// gone, and those that somebody else has changed since, are left alone.
+    pub fn restore(&mut self) -> Vec<(String, io::Error)> {
+        let mut failed = Vec::new();
+        for changed in self.changed.drain(..).rev() {
+            let path = self.root.join(&changed.name);
+            let present = fs::read_to_string(&path).unwrap_or_default();
+            if present.trim() != changed.is {
+                continue;
+            }
+            match fs::write(&path, &changed.was) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    failed.push((changed.name, error));
+                }
+                _ => {}
+            }
+        }
+        let _ = fs::remove_file(&self.record); // it need not be there
+        failed
+    }
+
+    fn write_record(&self) -> io::Result<()> {
+        let lines: Vec<_> = self.changed.iter().map(Changed::line).collect();
+        fs::write(&self.record, lines.concat())
+    }
+}
+
+impl Changed {
+    fn line(&self) -> String {
+        format!("{}\t{}\t{}\n", self.name, self.was, self.is)
+    }
+
+    fn parse(line: &str) -> Option<Changed> {
+        let mut fields = line.split('\t').map(str::to_string);
+        let (name, was, is) = (fields.next()?, fields.next()?, fields.next()?);
+        let inside = name.starts_with("net/") && !name.contains("..");
+        inside.then_some(Changed { name, was, is })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_is_restored_also_by_the_next_instance() {
+        let dir = std::env::temp_dir().join(format!("rutter-settings-{}", std::process::id()));
+        fs::create_dir_all(dir.join("net")).unwrap();
+        let record = dir.join("record");
+        let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+        for name in ["net/a", "net/b", "net/c"] {
+            fs::write(dir.join(name), "0\n").unwrap();
+        }
+        let mut first = Settings::below(&record, &dir);
+        first.set("net/a", "1").unwrap();
+        first.set("net/b", "1").unwrap();
+        first.set("net/b", "2").unwrap();
+        first.set("net/c", "0").unwrap();
+        assert_eq!(first.changed().len(), 2);
+        assert!(first.set("net/none", "1").is_err());
+        drop(first); // killed
+        fs::write(dir.join("net/a"), "7\n").unwrap(); // somebody else's
+        let mut second = Settings::below(&record, &dir);
+        assert_eq!(second.changed().len(), 2);
+        assert!(second.restore().is_empty());
+        assert_eq!((read("net/a").trim(), read("net/b").trim()), ("7", "0"));
+        assert!(!record.exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_damaged_record_names_nothing_outside() {
+        assert_eq!(Changed::parse("net/../../etc/passwd\ta\tb"), None);
+        assert_eq!(Changed::parse("/etc/passwd\ta\tb"), None);
+        assert_eq!(Changed::parse("net/x\ta"), None);
+    }
+}
