@@ -78,6 +78,11 @@ impl Decoder {
         !self.received.is_empty()
     }
 
+    /// Bytes received and not yet taken.
+    pub fn held(&self) -> usize {
+        self.received.len()
+    }
+
     /// The next whole message; `None` until all of it is there. After an error
     /// the stream cannot be trusted: close it.
     ///

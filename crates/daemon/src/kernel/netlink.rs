@@ -136,7 +136,7 @@ impl Netlink {
         self.socket.send(&bytes, 0)?;
         let mut first = Ok(());
         while !open.is_empty() {
-            let (received, _) = self.socket.recv_from_full()?;
+            let received = self.receive()?;
             for answer in split(&received) {
                 open.retain(|sequence| *sequence != answer.sequence);
                 if answer.kind == ERROR && first.is_ok() {
@@ -147,13 +147,24 @@ impl Netlink {
         first
     }
 
+    /// A whole datagram, however long.
+    fn receive(&self) -> io::Result<Vec<u8>> {
+        loop {
+            match self.socket.recv_from_full() {
+                Ok((bytes, _)) => return Ok(bytes),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     fn ask(&mut self, message: Message, flags: u16) -> io::Result<Vec<Vec<u8>>> {
         self.sequence += 1;
         let bytes = message.finish(self.sequence, flags);
         self.socket.send(&bytes, 0)?;
         let mut answers = Vec::new();
         loop {
-            let (received, _) = self.socket.recv_from_full()?;
+            let received = self.receive()?;
             for answer in split(&received) {
                 match answer.kind {
                     _ if answer.sequence != self.sequence => {}
@@ -220,22 +231,6 @@ pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     })
-}
-
-/// Whole datagrams, however long.
-trait Receive {
-    fn recv_from_full(&self) -> io::Result<(Vec<u8>, SocketAddr)>;
-}
-
-impl Receive for Socket {
-    fn recv_from_full(&self) -> io::Result<(Vec<u8>, SocketAddr)> {
-        loop {
-            match Socket::recv_from_full(self) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
-            }
-        }
-    }
 }
 
 const HEADER: usize = 16;

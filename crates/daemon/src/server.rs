@@ -1,0 +1,291 @@
+//! The API's server: a Unix socket, mode 0600, one thread a client.
+//!
+//! Nothing that a client does harms another or the data plane: frames have a
+//! limit, half of one is waited for only so long, a client that does not read
+//! is dropped, and there are only so many clients.
+
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use api::frame::{MAX_REPLY, MAX_REQUEST, encode};
+use api::{Answer, Decoder, ErrorKind, Failure, Reply, Request};
+
+/// Carries requests out.
+pub trait Handler: Send + Sync + 'static {
+    /// Carries `request` out; what it answers goes to `out`.
+    ///
+    /// # Errors
+    /// What the client is told.
+    fn handle(&self, request: Request, out: &mut Client) -> Result<(), Failure>;
+}
+
+/// The client whose request is being carried out.
+pub struct Client {
+    stream: UnixStream,
+    decoder: Decoder,
+    gone: bool,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Client {
+    /// Sends a part of the answer. A client that does not take it is gone.
+    pub fn part(&mut self, reply: Reply) {
+        self.send(&Answer::Part(reply));
+    }
+
+    /// False when nobody waits for more parts: the client closed, or the daemon stops.
+    pub fn waits(&mut self) -> bool {
+        if !self.gone && !self.stopping.load(Ordering::Relaxed) {
+            self.look();
+        }
+        !self.gone && !self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Takes what has arrived, without waiting: notices that the client closed.
+    fn look(&mut self) {
+        let mut bytes = [0; 4096];
+        let _ = self.stream.set_nonblocking(true); // a failure shows in the read
+        match self.stream.read(&mut bytes) {
+            Ok(0) => self.gone = true,
+            // Requests sent ahead are kept; a flood of them is not.
+            Ok(n) if self.decoder.held() <= MAX_REQUEST => self.decoder.feed(&bytes[..n]),
+            Ok(_) => self.gone = true,
+            Err(error) => self.gone = !is_wait(&error),
+        }
+        let _ = self.stream.set_nonblocking(false);
+    }
+
+    fn send(&mut self, answer: &Answer) {
+        if self.gone {
+            return;
+        }
+        let bytes = encode(answer, MAX_REPLY).or_else(|error| {
+            let text = error.to_string();
+            encode(&Answer::Error(Failure { kind: ErrorKind::Internal, text }), MAX_REPLY)
+        });
+        self.gone = bytes.is_err() || self.stream.write_all(&bytes.unwrap_or_default()).is_err();
+    }
+
+    /// The next request; `None` when the client is gone, silent in the middle of
+    /// a message, or not understood (which it is told).
+    fn receive(&mut self) -> Option<Request> {
+        let (mut bytes, mut heard) = ([0; 4096], Instant::now());
+        loop {
+            match self.decoder.take() {
+                Ok(Some(request)) => return Some(request),
+                Ok(None) => {}
+                Err(error) => {
+                    let text = error.to_string();
+                    self.send(&Answer::Error(Failure { kind: ErrorKind::Invalid, text }));
+                    return None;
+                }
+            }
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(n) => {
+                    if !self.decoder.waiting() {
+                        heard = Instant::now(); // from the first byte of a message on
+                    }
+                    self.decoder.feed(&bytes[..n]);
+                }
+                Err(error) if is_wait(&error) => {
+                    let half = self.decoder.waiting() && heard.elapsed() > PATIENCE;
+                    if half || self.gone || self.stopping.load(Ordering::Relaxed) {
+                        return None;
+                    }
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn serve(&mut self, handler: &dyn Handler) {
+        while let Some(request) = self.receive() {
+            let answer = match handler.handle(request, self) {
+                Ok(()) => Answer::Done,
+                Err(failure) => Answer::Error(failure),
+            };
+            self.send(&answer);
+            if self.gone {
+                return;
+            }
+        }
+    }
+}
+
+fn is_wait(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+}
+
+/// A listening socket. Dropped, it goes, and its file with it.
+pub struct Server {
+    path: PathBuf,
+    stopping: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens at `path`, where nobody else may listen: the caller holds the
+    /// lock of [`crate::instance`].
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn start(path: &Path, handler: Arc<dyn Handler>) -> io::Result<Server> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let flag = stopping.clone();
+        let accept = move || accept(&listener, &handler, &flag);
+        let thread = std::thread::Builder::new().name("api".into()).spawn(accept)?;
+        Ok(Server { path: path.into(), stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        // Wakes the thread that accepts; it then sees the flag.
+        let _ = UnixStream::connect(&self.path);
+        let _ = std::fs::remove_file(&self.path); // it may be gone
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic there has been reported already
+        }
+    }
+}
+
+fn accept(listener: &UnixListener, handler: &Arc<dyn Handler>, stopping: &Arc<AtomicBool>) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        if stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        let Ok(stream) = stream else {
+            std::thread::sleep(Duration::from_millis(100)); // out of descriptors
+            continue;
+        };
+        let limits = stream.set_read_timeout(Some(TICK));
+        if limits.and(stream.set_write_timeout(Some(PATIENCE))).is_err() {
+            continue;
+        }
+        let decoder = Decoder::new(MAX_REQUEST);
+        let mut client = Client { stream, decoder, gone: false, stopping: stopping.clone() };
+        if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+            let text = format!("there are {MOST_CLIENTS} clients already");
+            client.send(&Answer::Error(Failure { kind: ErrorKind::Busy, text }));
+            clients.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (handler, count) = (handler.clone(), Counted(clients.clone()));
+        let serve = move || {
+            let _count = count;
+            client.serve(&*handler);
+        };
+        // Refused a thread: the closure is dropped, and with it the client.
+        let _ = std::thread::Builder::new().name("api-client".into()).spawn(serve);
+    }
+}
+
+/// Counts a client off, also when its thread panics.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+const MOST_CLIENTS: usize = 64;
+/// How long half a message is waited for, and an answer offered.
+const PATIENCE: Duration = Duration::from_secs(10);
+const TICK: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::What;
+
+    struct Echo;
+
+    impl Handler for Echo {
+        fn handle(&self, request: Request, out: &mut Client) -> Result<(), Failure> {
+            match request {
+                Request::Config => {
+                    out.part(Reply::Config("running".into()));
+                    Ok(())
+                }
+                Request::Stop { .. } => {
+                    while out.waits() {
+                        out.part(Reply::Changed { warnings: vec![] });
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    Ok(())
+                }
+                _ => Err(Failure { kind: ErrorKind::NotFound, text: "no".into() }),
+            }
+        }
+    }
+
+    fn server(name: &str) -> (Server, PathBuf) {
+        let path = std::env::temp_dir().join(format!("rutter-{name}-{}", std::process::id()));
+        (Server::start(&path, Arc::new(Echo)).unwrap(), path)
+    }
+
+    #[test]
+    fn answers_refusals_and_streams() {
+        let (server, path) = server("answers");
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut client = api::Client::connect(&path).unwrap();
+        let config = || Reply::Config("running".into());
+        assert_eq!(client.call(&Request::Config).unwrap(), config());
+        assert!(client.call(&Request::Show { what: What::Fib }).is_err());
+        assert_eq!(client.call(&Request::Config).unwrap(), config());
+        let mut other = api::Client::connect(&path).unwrap();
+        assert_eq!(other.stream(&Request::Stop { remove: false }).unwrap().take(3).count(), 3);
+        drop(other); // in the middle of a stream
+        assert_eq!(client.call(&Request::Config).unwrap(), config());
+        drop(server);
+        assert!(!path.exists());
+        assert!(api::Client::connect(&path).is_err());
+    }
+
+    #[test]
+    fn bad_clients_harm_nobody() {
+        let (_server, path) = server("bad");
+        let bad: [&[u8]; 4] =
+            [&[0, 0], &[255; 100], &[0, 0, 0, 2, b'{', b'}'], &[0, 0, 0, 9, b'{']];
+        let kept: Vec<_> = bad
+            .iter()
+            .map(|bytes| {
+                let mut stream = UnixStream::connect(&path).unwrap();
+                stream.write_all(bytes).unwrap();
+                stream
+            })
+            .collect();
+        let mut client = api::Client::connect(&path).unwrap();
+        assert!(client.call(&Request::Config).is_ok());
+        drop(kept);
+        assert!(client.call(&Request::Config).is_ok());
+    }
+
+    #[test]
+    fn too_many_clients_are_told() {
+        let (_server, path) = server("many");
+        let many: Vec<_> =
+            (0..MOST_CLIENTS).map(|_| api::Client::connect(&path).unwrap()).collect();
+        let mut late = api::Client::connect(&path).unwrap();
+        let told = late.call(&Request::Config);
+        assert!(matches!(told, Err(api::CallError::Failed(f)) if f.kind == ErrorKind::Busy));
+        drop(many);
+    }
+}
