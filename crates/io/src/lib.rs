@@ -4,14 +4,18 @@
 mod burst;
 mod hint;
 pub mod mem;
+mod open;
 mod owner;
 mod packet;
+pub mod pcap;
 mod pool;
 mod port;
 mod tally;
+pub mod tap;
 
 pub use burst::{BURST, Burst, VECTOR};
 pub use hint::prefetch;
+pub use open::{is_own, open, open_with};
 pub use packet::{Head, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};
 pub use port::{Counters, Device, Error, Link, Port};

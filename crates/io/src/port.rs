@@ -58,6 +58,10 @@ pub trait Device: Send {
     fn netdev(&self) -> Option<String> {
         None
     }
+    /// Whether its input has ended and nothing more will be received (`pcap`).
+    fn finished(&self) -> bool {
+        false
+    }
     /// Stops it; its ports must have been dropped.
     fn stop(&mut self);
 }

@@ -40,7 +40,6 @@ impl Tally {
         add(&self.rx_no_buffer, 1);
     }
 
-    #[expect(dead_code)]
     /// A frame that was accepted and could not be written.
     pub(crate) fn tx_error(&self) {
         add(&self.tx_errors, 1);

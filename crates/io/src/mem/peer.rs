@@ -10,15 +10,26 @@ use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, Wor
 
 /// A device and the other end of its cable.
 pub fn connect(name: &str, mac: [u8; 6], pool: &Pool) -> (Mem, Peer) {
-    let cable = Arc::new(Cable {
+    let device = device(name, mac, pool, true);
+    let peer = Peer(device.cable.clone());
+    (device, peer)
+}
+
+/// A device without a cable: it receives nothing and counts what it is given.
+pub fn sink(name: &str, mac: [u8; 6], pool: &Pool) -> Mem {
+    device(name, mac, pool, false)
+}
+
+fn device(name: &str, mac: [u8; 6], pool: &Pool, keeps: bool) -> Mem {
+    let cable = Cable {
         inboxes: (0..MAX_QUEUES).map(|_| Mutex::default()).collect(),
         sent: Mutex::default(),
+        keeps,
         up: AtomicBool::new(true),
         accepts: AtomicUsize::new(usize::MAX),
         tallies: (0..MAX_QUEUES).map(|_| Tally::default()).collect(),
-    });
-    let device = Mem { name: name.to_owned(), mac, pool: pool.clone(), cable: cable.clone() };
-    (device, Peer(cable))
+    };
+    Mem { name: name.to_owned(), mac, pool: pool.clone(), cable: Arc::new(cable) }
 }
 
 /// The device's end. Ports hold the pool that packets come from.
@@ -36,6 +47,8 @@ pub struct Peer(Arc<Cable>);
 struct Cable {
     inboxes: Box<[Mutex<VecDeque<Vec<u8>>>]>,
     sent: Mutex<Vec<Vec<u8>>>,
+    /// Whether `sent` is kept for a peer.
+    keeps: bool,
     up: AtomicBool,
     accepts: AtomicUsize,
     tallies: Box<[Tally]>,
@@ -157,11 +170,11 @@ impl Port for MemPort {
         if accepts != usize::MAX {
             self.cable.accepts.store(accepts - n, Ordering::Relaxed);
         }
-        let frames = packets[..n].iter().flatten().map(|packet| packet.data().to_vec());
-        let mut sent = lock(&self.cable.sent);
-        let before = sent.len();
-        sent.extend(frames);
-        let bytes = sent[before..].iter().map(|frame| frame.len() as u64).sum();
+        let frames = || packets[..n].iter().flatten().map(Owned::data);
+        let bytes = frames().map(|frame| frame.len() as u64).sum();
+        if self.cable.keeps {
+            lock(&self.cable.sent).extend(frames().map(<[u8]>::to_vec));
+        }
         self.cable.tallies[self.queue].sent(n, bytes);
         self.pool.put(&mut packets[..n]);
         n

@@ -59,7 +59,7 @@ impl Pcap {
         if !input.is_empty() {
             let reader = open(input).map_err(|error| refused("open", input, error))?;
             if !raw {
-                only_ethernet(name, input, &open)?;
+                only_ethernet(name, input, open)?;
             }
             source = Some(reader);
         }

@@ -101,9 +101,7 @@ impl<R: Read> Reader<R> {
         match reader.section() {
             Ok(()) => Ok(reader),
             Err(Stop::Io(error)) => Err(error),
-            Err(Stop::End | Stop::Damage(_)) => {
-                Err(no_capture(io::ErrorKind::InvalidData.into()))
-            }
+            Err(Stop::End | Stop::Damage(_)) => Err(no_capture(io::ErrorKind::InvalidData.into())),
         }
     }
 
@@ -212,7 +210,7 @@ impl<R: Read> Reader<R> {
     fn block_body(&mut self) -> Result<(), Stop> {
         let len: [u8; 4] = self.inner()?;
         let len = self.u32(&len, 0) as usize;
-        if len < 12 || len % 4 != 0 || len > MAX_BLOCK {
+        if len < 12 || !len.is_multiple_of(4) || len > MAX_BLOCK {
             return self.lost("block length");
         }
         self.body(len - 12)?;
@@ -232,7 +230,7 @@ impl<R: Read> Reader<R> {
             _ => return self.lost("byte-order magic"),
         };
         let len = self.u32(&start, 0) as usize;
-        if len < 28 || len % 4 != 0 || len > MAX_BLOCK {
+        if len < 28 || !len.is_multiple_of(4) || len > MAX_BLOCK {
             return self.lost("block length");
         }
         self.body(len - 12)?;

@@ -101,7 +101,8 @@ fn what_is_not_there_is_said() {
     let missing = dir.file("none.pcap");
     let error = |files| Pcap::open("p", [2; 6], files, false, &pool()).err().unwrap().to_string();
     assert!(error((&missing, "")).contains("none.pcap"));
-    assert!(error(("", &dir.file("no/such/dir"))).contains("create"));
+    let nowhere = dir.file("no/such/dir");
+    assert!(error(("", &nowhere)).contains("create"));
     let text = dir.file("text");
     std::fs::write(&text, "hello").unwrap();
     assert!(error((&text, "")).contains("neither pcap nor pcapng"));

@@ -1,0 +1,119 @@
+//! System calls on taps. All of this module's `unsafe` is here.
+
+use std::ffi::c_ulong;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// `struct ifreq`: a name and one of many things.
+#[repr(C)]
+pub(super) struct Request {
+    name: [u8; libc::IFNAMSIZ],
+    value: [u8; 24],
+}
+
+/// What goes into a [`Request`].
+pub(super) enum Value {
+    Flags(i16),
+    Int(i32),
+    Mac([u8; 6]),
+}
+
+const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
+
+impl Request {
+    /// A request about interface `name`, whose length was checked.
+    pub(super) fn new(name: &str, value: Value) -> Request {
+        let mut request = Request { name: [0; libc::IFNAMSIZ], value: [0; 24] };
+        request.name[..name.len()].copy_from_slice(name.as_bytes());
+        match value {
+            Value::Flags(flags) => request.value[..2].copy_from_slice(&flags.to_ne_bytes()),
+            Value::Int(int) => request.value[..4].copy_from_slice(&int.to_ne_bytes()),
+            Value::Mac(mac) => {
+                request.value[..2].copy_from_slice(&libc::ARPHRD_ETHER.to_ne_bytes());
+                request.value[2..8].copy_from_slice(&mac);
+            }
+        }
+        request
+    }
+
+    pub(super) fn flags(&self) -> i16 {
+        i16::from_ne_bytes([self.value[0], self.value[1]])
+    }
+
+    pub(super) fn int(&self) -> i32 {
+        i32::from_ne_bytes([self.value[0], self.value[1], self.value[2], self.value[3]])
+    }
+
+    pub(super) fn mac(&self) -> [u8; 6] {
+        let mut mac = [0; 6];
+        mac.copy_from_slice(&self.value[2..8]);
+        mac
+    }
+}
+
+/// What a request may read and write: plain bytes of the size it asks for.
+pub(super) trait Argument {}
+impl Argument for Request {}
+impl Argument for libc::c_int {}
+
+/// A request that passes a pointer.
+pub(super) fn call<T: Argument>(
+    file: &OwnedFd,
+    request: c_ulong,
+    argument: &mut T,
+) -> io::Result<()> {
+    // SAFETY: the requests of this module read and write no more than a
+    // `Request` or an int, which `argument` is.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(argument)) };
+    check(result as isize).map(|_| ())
+}
+
+/// A request that passes a number.
+pub(super) fn call_with(file: &OwnedFd, request: c_ulong, argument: c_ulong) -> io::Result<()> {
+    // SAFETY: the request takes its argument by value.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), request, argument) } as isize).map(|_| ())
+}
+
+/// A fresh descriptor of `/dev/net/tun`, not blocking, closed on exec.
+pub(super) fn open_tun() -> io::Result<OwnedFd> {
+    let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
+    // SAFETY: the path is a C string.
+    let fd = check(unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) } as isize)?;
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// A socket to make interface requests through.
+pub(super) fn control_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+    // SAFETY: takes numbers only.
+    let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) } as isize)?;
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+pub(super) fn read(file: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: writes at most `into.len()` bytes there.
+    check(unsafe { libc::read(file.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
+}
+
+pub(super) fn write(file: &OwnedFd, from: &[u8]) -> io::Result<usize> {
+    // SAFETY: reads at most `from.len()` bytes there.
+    check(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
+}
+
+pub(super) fn set_nonblocking(file: &OwnedFd, nonblocking: bool) -> io::Result<()> {
+    // SAFETY: takes and gives numbers only.
+    let flags = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) } as isize)? as i32;
+    let bit = libc::O_NONBLOCK;
+    let flags = if nonblocking { flags | bit } else { flags & !bit };
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) } as isize).map(|_| ())
+}
+
+fn check(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Not in the `libc` crate: `_IOW('T', 226, int)`.
+pub(super) const TUNSETCARRIER: c_ulong = 0x4004_54e2;
