@@ -8,10 +8,12 @@
 //! - its card, [`Card`]: name, families, source and limits, as data.
 
 pub mod dir24_8;
+pub mod flatten;
 mod intervals;
 mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
+pub mod planb;
 
 pub use intervals::Intervals;
 
@@ -142,7 +144,7 @@ impl Engines for u32 {
 
 impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
-        &[]
+        &[planb::ENTRY]
     }
     const DEFAULT: &'static str = "planb";
 }

@@ -465,4 +465,5 @@ fn the_registry_is_complete<A: Engines>() {
 #[test]
 fn the_registries_are_complete() {
     the_registry_is_complete::<u32>();
+    the_registry_is_complete::<u128>();
 }

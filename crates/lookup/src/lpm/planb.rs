@@ -1,0 +1,417 @@
+//! PlanB: IPv6 lookup as a search for the elementary interval, in a B⁺-tree laid
+//! out level after level.
+//!
+//! ```text
+//!    nodes    level 0 [n]   level 1 [n n n n n n n n n]   …   leaves [n n n n …]
+//!             node = 8 × 8 B, one cache line: (start of an interval) - 1, ascending
+//!             from node i, with r of its keys below x:  to node 9 i + r one level down
+//!    hops     [h h h h h h h h h …]     at leaf i, with r keys below x:  hops[8 i + r]
+//!
+//!    x        bits 0..64 of the address; keys and x have their top bit turned, for
+//!             AVX2 compares signed numbers only
+//!    hop      bit 31 = 0: bits 30..0 are the hop, 0 for nothing but /0
+//!             bit 31 = 1: bits 30..0 are the number of a block, for a /64 with
+//!                         borders inside: its low halves, searched by halving
+//! ```
+//!
+//! | operation | cost                                                           |
+//! |-----------|----------------------------------------------------------------|
+//! | lookup    | a line a level (6 for 60 k to 531 k intervals) and one for the hop |
+//! | build     | a sweep over the routes and a copy: 10-20 ms for 200 k prefixes |
+//! | update    | built anew; a change of /0 is one store                        |
+//! | memory    | 13 bytes an interval                                           |
+//!
+//! Source: *PlanB*, NSDI 2026. We differ: the paper ends at /64, we search what
+//! is longer in blocks, so /0-/128 are exact; it compares eight keys with
+//! AVX-512, we compare twice four with AVX2, or one by one (option `isa`); hops
+//! have 31 bits. As in the paper, a batch walks the levels together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::flatten::Flatten;
+use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
+use crate::hint::prefetch;
+use crate::pages::Pages;
+use crate::rib::Change;
+use crate::sync::Domain;
+use crate::{Hop, Prefix, Rib};
+
+/// The registry's line.
+pub const ENTRY: Entry<u128> = Entry { card: &CARD, build };
+
+const CARD: Card = Card {
+    name: "planb",
+    paper: "PlanB (NSDI 2026)",
+    help: "merged intervals in a linearized B+-tree, one line a level; rebuilt on change",
+    max_hop: Hop::MAX.0,
+    max_len: 128,
+    max_prefixes: Some(1 << 30),
+    options: &[("isa", "auto", "auto, portable or avx2")],
+};
+
+/// Never changed after `build`, but for `default`.
+///
+/// - I1: `levels[i]` is the place in `nodes` of level i's first node; the last
+///   level is the leaves. A node that a separator leads to exists.
+/// - I2: `hops` has a value for every interval, one more than there are keys.
+/// - I3: a value with `DEEP` names a block of `blocks`.
+struct PlanB {
+    nodes: Pages<Node>,
+    levels: Vec<u32>,
+    hops: Pages<u32>,
+    blocks: Blocks,
+    default: AtomicU32,
+    rank: Isa,
+}
+
+/// Eight keys, the empty places after the last one filled with the largest.
+type Node = [u64; KEYS];
+
+/// The /64s with borders inside.
+///
+/// I4: block i is `starts[ends[i - 1]..ends[i]]`, ascending from 0, and its hops.
+#[derive(Default)]
+struct Blocks {
+    ends: Vec<u32>,
+    starts: Vec<u64>,
+    hops: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+}
+
+impl Lpm<u128> for PlanB {
+    fn lookup(&self, dst: u128) -> Hop {
+        let (x, mut at) = (turned(high(dst)), 0);
+        let (&leaves, inner) = self.levels.split_last().expect("I1: there are leaves");
+        for &level in inner {
+            at = at * FANOUT + Portable::rank(&self.nodes[(level + at) as usize], x);
+        }
+        at = at * KEYS as u32 + Portable::rank(&self.nodes[(leaves + at) as usize], x);
+        let value = self.finish(self.hops[at as usize], dst);
+        Hop(if value == 0 { self.default.load(Ordering::Acquire) } else { value })
+    }
+
+    fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {
+        assert_eq!(dsts.len(), hops.len());
+        match self.rank {
+            Isa::Portable => self.batch::<Portable>(dsts, hops),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Isa::choose` gives this value only where there is AVX2.
+            Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops) },
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.nodes) + size_of_val(&*self.hops) + self.blocks.bytes()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let keys = self.hops.len() as u64 - 1;
+        let portable = u64::from(self.rank == Isa::Portable);
+        let levels = self.levels.len() as u64;
+        let blocks = self.blocks.ends.len() as u64;
+        let intervals = keys + 1;
+        vec![
+            ("intervals", intervals),
+            ("levels", levels),
+            ("blocks", blocks),
+            ("portable", portable),
+        ]
+    }
+}
+
+impl PlanB {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,popcnt")]
+    fn batch_avx2(&self, dsts: &[u128], hops: &mut [Hop]) {
+        self.batch::<Avx2>(dsts, hops);
+    }
+
+    #[inline(always)]
+    fn batch<R: Rank>(&self, dsts: &[u128], hops: &mut [Hop]) {
+        let default = self.default.load(Ordering::Acquire);
+        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
+            let mut padded = [0; BURST];
+            let keys: &[u128; BURST] = match dsts.try_into() {
+                Ok(whole) => whole,
+                Err(_) => {
+                    padded[..dsts.len()].copy_from_slice(dsts);
+                    &padded
+                }
+            };
+            let found = self.burst::<R>(keys);
+            for ((hop, &value), &dst) in hops.iter_mut().zip(&found).zip(dsts) {
+                let value = self.finish(value, dst);
+                hop.0 = if value == 0 { default } else { value };
+            }
+        }
+    }
+
+    /// Takes a burst down the levels together: the reads of one level overlap.
+    #[inline(always)]
+    fn burst<R: Rank>(&self, dsts: &[u128; BURST]) -> [u32; BURST] {
+        let x = dsts.map(|dst| turned(high(dst)));
+        let mut at = [0_u32; BURST];
+        for pair in self.levels.windows(2) {
+            for (at, &x) in at.iter_mut().zip(&x) {
+                *at = *at * FANOUT + R::rank(&self.nodes[(pair[0] + *at) as usize], x);
+                prefetch(&self.nodes[(pair[1] + *at) as usize]);
+            }
+        }
+        let leaves = self.levels[self.levels.len() - 1];
+        for (at, &x) in at.iter_mut().zip(&x) {
+            *at = *at * KEYS as u32 + R::rank(&self.nodes[(leaves + *at) as usize], x);
+            prefetch(&self.hops[*at as usize]);
+        }
+        at.map(|at| self.hops[at as usize])
+    }
+
+    #[inline(always)]
+    fn finish(&self, value: u32, dst: u128) -> u32 {
+        if value & DEEP == 0 { value } else { self.blocks.lookup(value & !DEEP, dst as u64) }
+    }
+}
+
+/// The number of keys of a node that are less than `x`.
+trait Rank {
+    fn rank(node: &Node, x: i64) -> u32;
+}
+
+struct Portable;
+
+impl Rank for Portable {
+    #[inline(always)]
+    fn rank(node: &Node, x: i64) -> u32 {
+        node.iter().map(|&key| u32::from((key as i64) < x)).sum()
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+struct Avx2;
+
+#[cfg(target_arch = "x86_64")]
+impl Rank for Avx2 {
+    #[inline(always)]
+    fn rank(node: &Node, x: i64) -> u32 {
+        use core::arch::x86_64::*;
+        let place = node.as_ptr().cast::<__m256i>();
+        // SAFETY: this and the next four calls need AVX2, which the only caller,
+        // `batch_avx2`, has enabled; the load is of the node's first half.
+        let low = unsafe { _mm256_loadu_si256(place) };
+        // SAFETY: as above; the second half starts 32 bytes on, inside the node.
+        let high = unsafe { _mm256_loadu_si256(place.wrapping_add(1)) };
+        // SAFETY: as above; no memory is touched from here on.
+        let x = unsafe { _mm256_set1_epi64x(x) };
+        // SAFETY: as above.
+        let low = unsafe { _mm256_cmpgt_epi64(x, low) };
+        // SAFETY: as above.
+        let high = unsafe { _mm256_cmpgt_epi64(x, high) };
+        // SAFETY: as above. Four bytes of ones for each key below x.
+        let both = unsafe { _mm256_packs_epi32(low, high) };
+        // SAFETY: as above.
+        let mask = unsafe { _mm256_movemask_epi8(both) };
+        mask.count_ones() / 4
+    }
+}
+
+impl Isa {
+    fn choose(options: &Options) -> Result<Isa, Refusal> {
+        let known = |name: &String| ["auto", "portable", "avx2"].contains(&name.as_str());
+        let wanted = options.get(&CARD, "isa", known)?;
+        #[cfg(target_arch = "x86_64")]
+        {
+            let there = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt");
+            if wanted != "portable" && there {
+                return Ok(Isa::Avx2);
+            }
+        }
+        match wanted.as_str() {
+            "avx2" => Err(CARD.refuse("isa = avx2 on a processor without".to_string())),
+            _ => Ok(Isa::Portable),
+        }
+    }
+}
+
+impl Blocks {
+    fn lookup(&self, block: u32, low: u64) -> u32 {
+        let block = block as usize;
+        let first = block.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
+        let starts = &self.starts[first..self.ends[block] as usize];
+        let after = starts.partition_point(|&start| start <= low);
+        self.hops[first + after - 1] // after >= 1: I4, a block starts at 0
+    }
+
+    /// Adds the block of one /64, given by its low halves, and names it.
+    fn push(&mut self, intervals: &[(u128, Hop)], outside: u32) -> u32 {
+        if intervals.first().is_some_and(|&(start, _)| start as u64 != 0) {
+            self.starts.push(0);
+            self.hops.push(outside);
+        }
+        self.starts.extend(intervals.iter().map(|&(start, _)| start as u64));
+        self.hops.extend(intervals.iter().map(|&(_, hop)| hop.0));
+        self.ends.push(self.starts.len() as u32);
+        DEEP | (self.ends.len() - 1) as u32
+    }
+
+    fn bytes(&self) -> usize {
+        (self.ends.len() + self.hops.len()) * size_of::<u32>()
+            + self.starts.len() * size_of::<u64>()
+    }
+}
+
+struct PlanBWriter(Arc<PlanB>);
+
+impl Writer<u128> for PlanBWriter {
+    fn table(&self) -> Arc<dyn Lpm<u128>> {
+        self.0.clone()
+    }
+
+    fn apply(&mut self, rib: &Rib<u128>, changes: &[Change<u128>]) -> Result<Applied, Refusal> {
+        if changes.iter().any(|change| change.prefix.len() > 0) {
+            return Ok(Applied::Rebuild);
+        }
+        let hop = rib.get(&Prefix::all()).unwrap_or(Hop::NONE);
+        CARD.admit_hop(hop)?;
+        self.0.default.store(hop.0, Ordering::Release);
+        Ok(Applied::InPlace)
+    }
+}
+
+fn build(
+    rib: &Rib<u128>,
+    options: &Options,
+    _: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    options.check(&CARD)?;
+    let rank = Isa::choose(options)?;
+    let limit = CARD.max_prefixes.unwrap_or(u64::MAX);
+    if rib.len() as u64 > limit {
+        return Err(CARD.refuse(format!("{} prefixes exceed {limit}", rib.len())));
+    }
+    rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
+    let mut flatten = Flatten::new();
+    let (top, blocks) = cut_at_64(flatten.sweep(rib, Prefix::all()));
+    let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
+    let mut hops = Pages::zeroed(top.len()).map_err(no_memory)?;
+    for (place, &(_, value)) in hops.as_mut_slice().iter_mut().zip(&top) {
+        *place = value;
+    }
+    let (nodes, levels) = lay_out(&top).map_err(no_memory)?;
+    let default = AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0));
+    Ok(Box::new(PlanBWriter(Arc::new(PlanB { nodes, levels, hops, blocks, default, rank }))))
+}
+
+/// Starts of intervals by their high halves, with values; and what lies deeper.
+fn cut_at_64(intervals: &[(u128, Hop)]) -> (Vec<(u64, u32)>, Blocks) {
+    let (mut top, mut blocks) = (Vec::with_capacity(intervals.len()), Blocks::default());
+    let mut outside = 0;
+    let mut push = |half: u64, value: u32| {
+        if top.last().is_none_or(|&(_, before)| before != value) {
+            top.push((half, value));
+        }
+    };
+    for of_one_64 in intervals.chunk_by(|a, b| high(a.0) == high(b.0)) {
+        let &(last, hop) = of_one_64.last().expect("a chunk is not empty");
+        let half = high(last);
+        if last as u64 == 0 {
+            push(half, hop.0); // the only one: starts ascend
+        } else {
+            push(half, blocks.push(of_one_64, outside));
+            if let Some(next) = half.checked_add(1) {
+                push(next, hop.0); // put right where another interval starts there
+            }
+        }
+        outside = hop.0;
+    }
+    // The next /64 may have begun with the same start: the later word counts.
+    top.reverse();
+    top.dedup_by_key(|&mut (half, _)| half);
+    top.reverse();
+    (top, blocks)
+}
+
+/// The levels of the tree over `top`'s starts, the first left out: it is 0.
+fn lay_out(top: &[(u64, u32)]) -> std::io::Result<(Pages<Node>, Vec<u32>)> {
+    let keys = top.len() - 1;
+    let mut sizes = vec![keys.div_ceil(KEYS).max(1)];
+    while sizes[sizes.len() - 1] > 1 {
+        sizes.push(sizes[sizes.len() - 1].div_ceil(FANOUT as usize));
+    }
+    sizes.reverse();
+    let first_of = |level: usize| sizes[..level].iter().sum::<usize>();
+    let levels = (0..sizes.len()).map(|level| first_of(level) as u32).collect();
+    let mut pages = Pages::<Node>::zeroed(sizes.iter().sum())?;
+    let key = |i: usize| top.get(i + 1).map_or(PAD, |&(start, _)| turned(start - 1) as u64);
+    // One step at the leaves passes one key; a level up it passes a subtree.
+    let mut step = 1;
+    for level in (0..sizes.len()).rev() {
+        let nodes = &mut pages.as_mut_slice()[first_of(level)..][..sizes[level]];
+        for (i, node) in nodes.iter_mut().enumerate() {
+            for (j, place) in node.iter_mut().enumerate() {
+                // A separator is the first key of the subtree to its right.
+                *place = if step == 1 {
+                    key(i * KEYS + j)
+                } else {
+                    key((i * FANOUT as usize + j + 1) * step)
+                };
+            }
+        }
+        step = if step == 1 { KEYS } else { step * FANOUT as usize };
+    }
+    Ok((pages, levels))
+}
+
+#[inline(always)]
+fn high(dst: u128) -> u64 {
+    (dst >> 64) as u64
+}
+
+/// Unsigned order as signed order.
+#[inline(always)]
+fn turned(half: u64) -> i64 {
+    (half ^ 1 << 63) as i64
+}
+
+/// No turned key exceeds it, and no `x` is greater.
+const PAD: u64 = i64::MAX as u64;
+
+/// Keys in a node: one cache line.
+const KEYS: usize = 8;
+
+const FANOUT: u32 = KEYS as u32 + 1;
+
+const DEEP: u32 = 1 << 31;
+
+const BURST: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::lpm::oracle::conformance!(u128, ENTRY);
+    crate::lpm::oracle::conformance!(portable: u128, ENTRY, "isa" = "portable");
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many routes")]
+    fn every_height_of_the_tree() {
+        for count in [0, 1, 7, 8, 9, 71, 72, 73, 80, 81, 647, 648, 649, 5831, 5832, 5833, 60_000] {
+            // Ever other /48, so each route has a border at both ends.
+            let place = |i: u128| 0x2001 << 112 | i << 81;
+            let route = |i| (Prefix::covering(place(i), 48), Hop(i as u32 % 7 + 1));
+            let rib: Rib<u128> = (0..count).map(route).collect();
+            let table = build(&rib, &Options::default(), &Domain::new()).unwrap().table();
+            for i in 0..count {
+                let want = Hop(i as u32 % 7 + 1);
+                assert_eq!(table.lookup(place(i)), want, "{count}");
+                assert_eq!(table.lookup(place(i) | 1 << 79), want, "{count}");
+                assert_eq!(table.lookup(place(i) | 1 << 80), Hop::NONE, "{count}");
+            }
+        }
+    }
+}
