@@ -1,0 +1,43 @@
+//! `rutter engines`.
+
+use std::io::Write;
+
+use crate::context::Context;
+use crate::engine;
+use crate::error::Error;
+use crate::status::Status;
+
+/// List the lookup engines: families, source, limits
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter engines
+  rutter engines -j | jq -r '.[] | select(.families[] == \"ipv6\") | .name'
+
+A `*` marks the engine that is used for a family where none is chosen.")]
+pub struct Args {}
+
+/// Lists them.
+pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
+    let engines = engine::all();
+    if cx.json {
+        cx.print_json(&engines)?;
+        return Ok(Status::Success);
+    }
+    let name = |engine: &engine::Description| engine.name.len();
+    let width = engines.iter().map(name).max().unwrap_or(0);
+    for engine in &engines {
+        let families: Vec<_> = engine
+            .families
+            .iter()
+            .map(|&family| if engine.is_default(family) { format!("{family}*") } else { family.into() })
+            .collect();
+        writeln!(cx.out, "{:width$}  {:11}  {}", engine.name, families.join(" "), engine.help)?;
+        writeln!(cx.out, "{:width$}  {:11}  {}", "", "", engine.paper)?;
+        let limits = engine.limits.to_string();
+        if !limits.is_empty() {
+            writeln!(cx.out, "{:width$}  {:11}  limits: {limits}", "", "")?;
+        }
+    }
+    Ok(Status::Success)
+}

@@ -1,0 +1,136 @@
+//! `rutter lookup`.
+
+use std::io::{BufRead, BufReader, Write, stdin};
+use std::net::IpAddr;
+
+use formats::Table;
+use lookup::sync::Domain;
+use lookup::{Addr, Hop, Prefix};
+use serde::Serialize;
+
+use crate::context::{Context, warn};
+use crate::engine::{self, Fib};
+use crate::error::Error;
+use crate::status::Status;
+use crate::table::TableArgs;
+
+/// Look addresses up in a table file
+///
+/// Prints one line an address: address, prefix and next hop, separated by tabs;
+/// `-` where there is none.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter lookup --table routes.txt 192.0.2.1 2001:db8::1
+  rutter lookup --table rib.20260701.bz2 --peer 198.51.100.1 192.0.2.1
+  rutter lookup --table routes.txt -j - < addresses
+
+A table file is text, one `prefix next-hop` a line:
+  192.0.2.0/24     198.51.100.1    # a comment
+  2001:db8::/32    2001:db8:ff::1
+
+Exit status: 0 every address has a route, 1 one has none, 2 a malformed address,
+or a table that could not be read in full (the rest is answered).")]
+pub struct Args {
+    #[command(flatten)]
+    table: TableArgs,
+
+    /// Look up with this engine (see `rutter engines`), in its families only
+    #[arg(short, long, value_name = "NAME")]
+    engine: Option<String>,
+
+    /// Addresses; `-` reads them from standard input, separated by blanks or lines
+    #[arg(value_name = "ADDR", required = true)]
+    addresses: Vec<String>,
+}
+
+/// Looks up.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    let engines = engine::find(args.engine.as_deref())?;
+    let (table, mut status) = args.table.load()?;
+    let fibs = Fibs::build(engines, table, &args)?;
+    for (number, address) in (1..).zip(&args.addresses) {
+        status = status.max(match address.as_str() {
+            "-" => from_stdin(&fibs, cx)?,
+            address => answer(&fibs, address, format_args!("argument {number}"), cx)?,
+        });
+    }
+    Ok(status)
+}
+
+struct Fibs {
+    table: Table,
+    v4: Option<Fib<u32>>,
+    v6: Option<Fib<u128>>,
+}
+
+impl Fibs {
+    fn build(engines: engine::Pair, table: Table, args: &Args) -> Result<Self, Error> {
+        engine::skip(&engines, &table, &args.table.table)?;
+        let domain = Domain::new();
+        let v4 = engines.0.map(|entry| Fib::build(entry, &table.v4, &domain)).transpose()?;
+        let v6 = engines.1.map(|entry| Fib::build(entry, &table.v6, &domain)).transpose()?;
+        Ok(Fibs { table, v4, v6 })
+    }
+
+    fn lookup(&self, addr: IpAddr) -> Result<Option<(String, Hop)>, Error> {
+        fn text<A: Addr>((prefix, hop): (Prefix<A>, Hop)) -> (String, Hop) {
+            (prefix.to_string(), hop)
+        }
+        Ok(match (addr, &self.v4, &self.v6) {
+            (IpAddr::V4(addr), Some(v4), _) => v4.lookup(&self.table.v4, addr.into())?.map(text),
+            (IpAddr::V6(addr), _, Some(v6)) => v6.lookup(&self.table.v6, addr.into())?.map(text),
+            _ => None,
+        })
+    }
+}
+
+/// Answers line by line, so that a person or a coprocess sees each answer before
+/// the next question; what is piped in is answered in large pieces.
+fn from_stdin(fibs: &Fibs, cx: &mut Context) -> Result<Status, Error> {
+    let mut input = BufReader::with_capacity(64 << 10, stdin().lock());
+    let (mut status, mut line) = (Status::Success, Vec::new());
+    for number in 1_u64.. {
+        if input.buffer().is_empty() {
+            cx.out.flush()?;
+        }
+        line.clear();
+        if input.read_until(b'\n', &mut line).map_err(Error::Input)? == 0 {
+            break;
+        }
+        let line = String::from_utf8_lossy(&line);
+        for word in line.split_ascii_whitespace() {
+            let place = format_args!("standard input:{number}");
+            status = status.max(answer(fibs, word, place, cx)?);
+        }
+    }
+    Ok(status)
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    addr: &'a str,
+    prefix: Option<&'a str>,
+    hop: Option<&'a str>,
+}
+
+fn answer(
+    fibs: &Fibs,
+    word: &str,
+    place: std::fmt::Arguments,
+    cx: &mut Context,
+) -> Result<Status, Error> {
+    let Ok(addr) = word.parse() else {
+        warn(format_args!("{place}: not an IPv4 or IPv6 address: {word}"));
+        return Ok(Status::Fault);
+    };
+    let found = fibs.lookup(addr)?;
+    let prefix = found.as_ref().map(|(prefix, _)| prefix.as_str());
+    let hop = found.as_ref().and_then(|&(_, hop)| fibs.table.hops.name(hop));
+    if cx.json {
+        cx.print_json(&Answer { addr: word, prefix, hop })?;
+    } else {
+        writeln!(cx.out, "{word}\t{}\t{}", prefix.unwrap_or("-"), hop.unwrap_or("-"))?;
+    }
+    Ok(if found.is_some() { Status::Success } else { Status::No })
+}

@@ -1,0 +1,35 @@
+//! The registry of commands.
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::status::Status;
+
+/// One line a command: its name, and the file that holds its arguments (`Args`)
+/// and its work (`run`).
+macro_rules! commands {
+    ($($name:ident: $file:ident,)*) => {
+        $(mod $file;)*
+
+        /// Every command and its arguments.
+        #[derive(clap::Subcommand)]
+        pub enum Command {
+            $(#[allow(missing_docs)] $name($file::Args),)*
+        }
+
+        impl Command {
+            /// Does the command's work.
+            pub fn run(self, cx: &mut Context) -> Result<Status, Error> {
+                match self {
+                    $(Command::$name(args) => $file::run(args, cx),)*
+                }
+            }
+        }
+    };
+}
+
+commands! {
+    Lookup: lookup,
+    Engines: engines,
+    Completion: completion,
+    Version: version,
+}

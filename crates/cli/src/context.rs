@@ -1,0 +1,53 @@
+//! What every command gets: where to write, and how.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, Stdout, Write, stderr, stdout};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::status::INTERRUPTED;
+
+/// What every command gets.
+pub struct Context {
+    /// `-j` was given.
+    pub json: bool,
+    /// Standard output; flushed at the end.
+    pub out: BufWriter<Stdout>,
+    /// While true, an interrupt ends the process at once with status 130. A
+    /// command that must clean up clears it and listens itself.
+    #[allow(dead_code, reason = "for the commands that run on")]
+    pub die_on_interrupt: Arc<AtomicBool>,
+}
+
+impl Context {
+    /// Writes to standard output; interrupts end the process with status 130.
+    pub fn new(json: bool) -> Self {
+        let die_on_interrupt = Arc::new(AtomicBool::new(true));
+        // Fails only for signals that cannot be caught; then the default stands.
+        let _ = signal_hook::flag::register_conditional_shutdown(
+            signal_hook::consts::SIGINT,
+            INTERRUPTED,
+            Arc::clone(&die_on_interrupt),
+        );
+        Context { json, out: BufWriter::new(stdout()), die_on_interrupt }
+    }
+
+    /// Prints `value` as one line of JSON.
+    pub fn print_json(&mut self, value: &impl Serialize) -> Result<(), Error> {
+        serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?;
+        Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// Writes out what is still buffered.
+    pub fn finish(mut self) -> Result<(), Error> {
+        Ok(self.out.flush()?)
+    }
+}
+
+/// A line on standard error. Where that is closed there is nobody to tell.
+pub fn warn(message: impl Display) {
+    let _ = writeln!(stderr(), "rutter: {message}");
+}

@@ -1,0 +1,212 @@
+//! Engines by name, and a table built into one.
+
+use std::sync::Arc;
+
+use formats::Table;
+use lookup::lpm::{Card, Engines, Entry, Lpm, Options};
+use lookup::sync::{Domain, Thread};
+use lookup::{Addr, Hop, Prefix, Rib};
+use serde::Serialize;
+
+use crate::context::warn;
+use crate::error::Error;
+
+/// An engine as `rutter engines -j` prints it.
+#[derive(Serialize)]
+pub struct Description {
+    /// What `--engine` takes.
+    pub name: &'static str,
+    /// What it looks up: `lpm` or `exact`.
+    pub kind: &'static str,
+    /// `ipv4`, `ipv6` or both.
+    pub families: Vec<&'static str>,
+    /// Its source.
+    pub paper: &'static str,
+    /// One line.
+    pub help: &'static str,
+    /// What it refuses.
+    pub limits: Limits,
+}
+
+/// What an engine refuses; where its families differ, what neither refuses
+/// (hops, prefixes) or the longer one (length).
+#[derive(Clone, Copy, Serialize)]
+pub struct Limits {
+    /// The largest hop id.
+    pub max_hop: u32,
+    /// The longest prefix.
+    pub max_len: u8,
+    /// The most prefixes; none where only memory limits them.
+    pub max_prefixes: Option<u64>,
+}
+
+impl Description {
+    fn new(family: &'static str, card: &Card) -> Self {
+        let Card { name, paper, help, max_hop, max_len, max_prefixes, .. } = *card;
+        let limits = Limits { max_hop, max_len, max_prefixes };
+        Description { name, kind: "lpm", families: vec![family], paper, help, limits }
+    }
+
+    /// True when `family` uses this engine where none is chosen.
+    pub fn is_default(&self, family: &str) -> bool {
+        self.name == if family == u32::FAMILY { u32::DEFAULT } else { u128::DEFAULT }
+    }
+}
+
+impl std::fmt::Display for Limits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let hop = (self.max_hop < Hop::MAX.0).then(|| format!("hop ids up to {}", self.max_hop));
+        let len = (self.max_len != 32 && self.max_len != 128)
+            .then(|| format!("prefixes up to /{}", self.max_len));
+        let prefixes = self.max_prefixes.map(|most| format!("{most} prefixes"));
+        let limits: Vec<_> = [hop, len, prefixes].into_iter().flatten().collect();
+        f.write_str(&limits.join(", "))
+    }
+}
+
+/// Every engine once, IPv4's first.
+pub fn all() -> Vec<Description> {
+    let v4 = u32::engines().iter().map(|entry| Description::new(u32::FAMILY, entry.card));
+    let mut all: Vec<_> = v4.collect();
+    for entry in u128::engines() {
+        let other = Description::new(u128::FAMILY, entry.card);
+        match all.iter_mut().find(|engine| engine.name == other.name) {
+            None => all.push(other),
+            Some(engine) => {
+                engine.families.push(u128::FAMILY);
+                let (a, b) = (&mut engine.limits, other.limits);
+                a.max_hop = a.max_hop.min(b.max_hop);
+                a.max_len = a.max_len.max(b.max_len);
+                a.max_prefixes = a.max_prefixes.into_iter().chain(b.max_prefixes).min();
+            }
+        }
+    }
+    all
+}
+
+/// The entries of both families that `name` means: its own families, or each
+/// family's default where there is no name.
+pub type Pair = (Option<&'static Entry<u32>>, Option<&'static Entry<u128>>);
+
+/// Finds an engine by name.
+pub fn find(name: Option<&str>) -> Result<Pair, Error> {
+    let Some(name) = name else {
+        return Ok((u32::engine(u32::DEFAULT), u128::engine(u128::DEFAULT)));
+    };
+    match (u32::engine(name), u128::engine(name)) {
+        (None, None) => {
+            let all: Vec<_> = all().iter().map(|engine| engine.name).collect();
+            let near = near(name, &all);
+            Err(Error::UnknownEngine { name: name.into(), near, all })
+        }
+        pair => Ok(pair),
+    }
+}
+
+/// Tells how many prefixes lie outside the families of the engines.
+///
+/// # Errors
+/// When that leaves none of a table that has some.
+pub fn skip(engines: &Pair, table: &Table, spec: &str) -> Result<(), Error> {
+    let (v4, v6) = (table.v4.len(), table.v6.len());
+    let (name, families, used, skipped, of) = match engines {
+        (Some(entry), None) => (entry.card.name, u32::FAMILY, v4, v6, u128::FAMILY),
+        (None, Some(entry)) => (entry.card.name, u128::FAMILY, v6, v4, u32::FAMILY),
+        _ => return Ok(()),
+    };
+    if skipped == 0 {
+        return Ok(());
+    }
+    warn(format_args!("{name} is for {families}: {skipped} {of} prefixes of {spec} are skipped"));
+    if used > 0 {
+        Ok(())
+    } else {
+        Err(Error::NoPrefix { engine: name, families, spec: spec.into() })
+    }
+}
+
+/// A table built into an engine, and the thread that reads it.
+pub struct Fib<A: Addr> {
+    /// Its name.
+    pub engine: &'static str,
+    /// What answers.
+    pub table: Arc<dyn Lpm<A>>,
+    /// Registered for as long as the table is read.
+    _thread: Thread,
+}
+
+impl<A: Addr> Fib<A> {
+    /// Builds `rib` into `entry`.
+    pub fn build(entry: &Entry<A>, rib: &Rib<A>, domain: &Arc<Domain>) -> Result<Self, Error> {
+        let writer = (entry.build)(rib, &Options::default(), domain)?;
+        Ok(Fib {
+            engine: entry.card.name,
+            table: writer.table(),
+            _thread: domain.register("rutter"),
+        })
+    }
+
+    /// The prefix and the hop that answer for `addr`: the hop is the engine's,
+    /// the prefix the table's.
+    pub fn lookup(&self, rib: &Rib<A>, addr: A) -> Result<Option<(Prefix<A>, Hop)>, Error> {
+        let (got, want) = (self.table.lookup(addr), rib.lookup(addr));
+        if got == want.map_or(Hop::NONE, |(_, hop)| hop) {
+            return Ok(want);
+        }
+        let (engine, addr) = (self.engine, addr.to_ip().to_string());
+        let want = want.map_or(0, |(_, hop)| hop.0);
+        Err(Error::Disagreement { engine, addr, got: got.0, want })
+    }
+}
+
+/// Names at most a third of their letters away from `name`, or that contain it.
+fn near(name: &str, all: &[&'static str]) -> Vec<&'static str> {
+    let mut near: Vec<_> = all
+        .iter()
+        .map(|&other| (distance(name, other), other))
+        .filter(|&(distance, other)| {
+            distance * 3 <= other.len().max(name.len())
+                || (name.len() > 2 && (other.contains(name) || name.contains(other)))
+        })
+        .collect();
+    near.sort_unstable();
+    near.into_iter().map(|(_, other)| other).take(3).collect()
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &b) in b.iter().enumerate() {
+            let replace = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replace.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_found() {
+        let all = ["dir-24-8", "dxr", "bsd-radix", "rutter4", "rutter6", "vpp-trie"];
+        assert_eq!(near("dir24-8", &all), ["dir-24-8"]);
+        assert_eq!(near("rutter", &all), ["rutter4", "rutter6"]);
+        assert_eq!(near("radix", &all), ["bsd-radix"]);
+        assert!(near("zzzzz", &all).is_empty());
+    }
+
+    #[test]
+    fn every_engine_is_listed_once_and_says_what_it_is() {
+        let all = all();
+        for engine in &all {
+            assert!(!engine.help.is_empty() && !engine.paper.is_empty(), "{}", engine.name);
+            assert_eq!(all.iter().filter(|other| other.name == engine.name).count(), 1);
+        }
+    }
+}

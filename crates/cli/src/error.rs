@@ -1,0 +1,86 @@
+//! Why a command could not do its work.
+
+use std::io;
+use std::process::ExitCode;
+
+use lookup::lpm::Refusal;
+
+use crate::context::warn;
+use crate::status::{BROKEN_PIPE, Status};
+
+/// Why a command could not do its work; exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The table cannot be loaded at all.
+    #[error("{spec}: {error}")]
+    Table {
+        /// As given to `--table`.
+        spec: String,
+        /// Why.
+        error: formats::Error,
+    },
+    /// The engine does not take the table.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+    /// No such engine.
+    #[error("no engine is called `{name}`{}; there are: {}", did_you_mean(near), all.join(", "))]
+    UnknownEngine {
+        /// As asked for.
+        name: String,
+        /// Names like it.
+        near: Vec<&'static str>,
+        /// All names.
+        all: Vec<&'static str>,
+    },
+    /// The engine's family has no prefix in the table.
+    #[error("{engine} is for {families}, and {spec} has no such prefix")]
+    NoPrefix {
+        /// The engine.
+        engine: &'static str,
+        /// Its family.
+        families: &'static str,
+        /// As given to `--table`.
+        spec: String,
+    },
+    /// The engine's answer differs from the table's.
+    #[error("{engine} and the table disagree on {addr}: hop {got} instead of {want}")]
+    Disagreement {
+        /// The engine.
+        engine: &'static str,
+        /// The address.
+        addr: String,
+        /// The engine's hop.
+        got: u32,
+        /// The table's hop.
+        want: u32,
+    },
+    /// Standard input cannot be read.
+    #[error("standard input: {0}")]
+    Input(io::Error),
+    /// Output cannot be written.
+    #[error("cannot write: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// Prints the error and gives the exit status. A reader that went away, as
+    /// `head` does, is none to complain to.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                ExitCode::from(BROKEN_PIPE)
+            }
+            error => {
+                warn(error);
+                Status::Fault.into()
+            }
+        }
+    }
+}
+
+fn did_you_mean(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!(", did you mean `{}`?", names.join("` or `")),
+    }
+}

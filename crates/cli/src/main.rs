@@ -1,0 +1,43 @@
+//! `rutter`: every command is one file in `commands/` and one line in its
+//! registry.
+#![forbid(unsafe_code)]
+
+mod commands;
+mod context;
+mod engine;
+mod error;
+mod status;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::commands::Command;
+use crate::context::Context;
+
+/// A software router, switch and DDoS shield, and the tools around it.
+///
+/// Exit status: 0 success, 1 the answer is "no", 2 usage or input error,
+/// 130 interrupted.
+#[derive(Parser)]
+#[command(name = "rutter", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Try: rutter lookup --table routes.txt 192.0.2.1")]
+struct Rutter {
+    /// Print JSON instead of text
+    #[arg(short, long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let Rutter { json, command } = Rutter::parse();
+    let mut cx = Context::new(json);
+    let done = command.run(&mut cx).and_then(|status| cx.finish().map(|()| status));
+    match done {
+        Ok(status) => status.into(),
+        Err(error) => error.report(),
+    }
+}

@@ -1,0 +1,38 @@
+//! What a command's exit status says.
+
+use std::process::ExitCode;
+
+/// Ordered: of two that apply the greater one counts (DECISIONS 26).
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Status {
+    /// 0: done; the answer, where there is one, is "yes".
+    #[default]
+    Success,
+    /// 1: the answer is "no".
+    No,
+    /// 2: usage or input error; what could be done was done.
+    Fault,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> ExitCode {
+        ExitCode::from(status as u8)
+    }
+}
+
+/// The status after an interrupt: 128 + SIGINT.
+pub const INTERRUPTED: i32 = 130;
+
+/// The status after the reader of our output went away: 128 + SIGPIPE.
+pub const BROKEN_PIPE: u8 = 141;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_beats_one_beats_zero() {
+        assert!(Status::Fault > Status::No && Status::No > Status::Success);
+        assert_eq!(Status::Fault as u8, 2);
+    }
+}
