@@ -226,9 +226,10 @@ impl HopTable {
         let (first, count) = (group as u32, (group >> 32) as u32);
         // Multiply-shift maps the hash evenly onto 0..count without a division.
         let pick = (u64::from(hash) * u64::from(count)) >> 32;
-        self.members
-            .get(first as usize + pick as usize)
-            .map_or(Hop::NONE, |hop| Hop(hop.load(Ordering::Relaxed)))
+        match self.members.get(first as usize + pick as usize) {
+            Some(hop) if count > 0 => Hop(hop.load(Ordering::Relaxed)),
+            _ => Hop::NONE,
+        }
     }
 
     /// Writes a group that no step points to: its members are `hops`, at
@@ -274,6 +275,8 @@ mod tests {
         assert_eq!(table.step(Hop(10)), Step::new(Kind::Multipath, 1));
         let hits = (0..1000_u32).filter(|i| table.member(1, i.wrapping_mul(4_294_967)) == Hop(9));
         assert!((745..=755).contains(&hits.count()));
+        assert_eq!(table.member(0, 5), Hop::NONE);
+        table.set_group(2, 0, &[Hop(8)]);
         assert_eq!(table.member(0, 5), Hop::NONE);
     }
 }
