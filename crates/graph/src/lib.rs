@@ -18,6 +18,7 @@ mod node;
 pub mod ring;
 mod stats;
 mod sync;
+pub mod testing;
 mod vector;
 mod watch;
 mod worker;

@@ -107,11 +107,11 @@ pub const BEFORE: usize = 24;
 
 /// A vector as one node sees it: it sets edges and reasons of its own only.
 pub struct View<'v, N> {
-    vector: &'v mut Vector,
-    context: &'v mut Context,
-    guard: Guard<'v>,
-    reasons: u16,
-    node: std::marker::PhantomData<N>,
+    pub(crate) vector: &'v mut Vector,
+    pub(crate) context: &'v mut Context,
+    pub(crate) guard: Guard<'v>,
+    pub(crate) reasons: u16,
+    pub(crate) node: std::marker::PhantomData<N>,
 }
 
 impl<'v, N: Node> View<'v, N> {
@@ -152,6 +152,13 @@ impl<'v, N: Node> View<'v, N> {
     #[inline]
     pub fn packet(&self, i: usize) -> &Owned {
         self.vector.burst.pkt[i % VECTOR].as_ref().expect("V1: i < n")
+    }
+
+    /// The hash of packet `i`'s flow, where its device computed one.
+    #[inline(always)]
+    pub fn device_hash(&self, i: usize) -> Option<u32> {
+        let packet = self.vector.burst.pkt[i % VECTOR].as_ref()?.packet();
+        (packet.flags & io::Packet::HAS_HASH != 0).then_some(packet.flow)
     }
 
     /// All bytes of packet `i` from its head to its end.
@@ -240,6 +247,12 @@ impl<'v, N: Node> View<'v, N> {
     #[inline]
     pub fn now(&self) -> u64 {
         self.context.now
+    }
+
+    /// Whose buffers its packets are.
+    #[inline]
+    pub fn world(&self) -> io::World {
+        self.vector.world
     }
 
     /// This worker's ports.
