@@ -1,0 +1,191 @@
+//! `ip4_input`: the header checks of a router.
+//!
+//! ```text
+//!  packet ─► version, length, checksum, source ─┬ right ──► ip4_lookup   key32 = destination
+//!                                               ├ options ─► punt
+//!                                               └ wrong ──► drop, by name
+//! ```
+//!
+//! | cost              | 20 bytes of the header, one branch a packet, taken by bad ones only |
+//! |-------------------|---------------------------------------------------------------------|
+//!
+//! Source: RFC 1812 §5.2.2 (checks), §5.3.7 (martian sources); RFC 791.
+//!
+//! Not checked here: the TTL, because a packet to this machine may have 1
+//! (`ip4_rewrite` does), and martian destinations, which are routes.
+
+use graph::{Live, Node, View, labels};
+use wire::bytes::array;
+use wire::{checksum, ipv4};
+
+use crate::class::Class;
+
+labels! {
+    /// Where packets go.
+    pub enum To { Lookup = "ip4_lookup", Punt = "punt" }
+}
+
+labels! {
+    /// Why packets are dropped.
+    pub enum Why {
+        /// RFC 1812 §5.2.2 (3).
+        BadVersion = "bad_version",
+        /// Header or total length too short, or longer than the frame: §5.2.2 (1), (4), (5).
+        BadLength = "bad_length",
+        /// §5.2.2 (2).
+        BadChecksum = "bad_checksum",
+        /// From 0/8, 127/8, a multicast or a reserved address: §5.3.7.
+        BadSource = "bad_source",
+    }
+}
+
+/// The node.
+pub struct Ip4Input;
+
+impl Node for Ip4Input {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "ip4_input";
+    const HELP: &'static str = "checks IPv4 headers";
+    const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::OUT);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        for i in 0..v.n() {
+            let header = Header::of(v.head(i));
+            v.key32[i] = header.dst.swap_bytes();
+            if header.plain(v.len(i)) {
+                v.leave(i, To::Lookup);
+            } else {
+                other(v, i);
+            }
+        }
+    }
+}
+
+/// A header in three loads; numbers in memory order (little-endian).
+struct Header {
+    /// Version, header length, service, total length, identification, fragment.
+    first: u64,
+    /// TTL, protocol, checksum, source.
+    second: u64,
+    dst: u32,
+}
+
+impl Header {
+    #[inline(always)]
+    fn of(head: &[u8; 64]) -> Header {
+        Header {
+            first: u64::from_le_bytes(array(head, 0)),
+            second: u64::from_le_bytes(array(head, 8)),
+            dst: u32::from_le_bytes(array(head, 16)),
+        }
+    }
+
+    /// True for a right header without options. All tests are made and joined:
+    /// one branch a packet.
+    #[inline(always)]
+    fn plain(&self, len: u16) -> bool {
+        let (a, b) = (self.first, self.second);
+        let halves = (a & 0xffff_ffff) + (a >> 32) + (b & 0xffff_ffff) + (b >> 32);
+        let sum = halves + u64::from(self.dst);
+        let total = ((a >> 16) as u16).swap_bytes();
+        (a as u8 == ipv4::PLAIN)
+            & (sum % 0xffff == 0)
+            & (total >= ipv4::MIN_LEN as u16)
+            & (total <= len)
+            & source_is_right((b >> 32) as u8)
+    }
+}
+
+/// RFC 1812 §5.3.7: not "this network" (0/8), loopback (127/8), multicast or
+/// reserved (224/3), the limited broadcast included.
+#[inline(always)]
+fn source_is_right(first_octet: u8) -> bool {
+    (first_octet.wrapping_sub(1) < 223) & (first_octet != 127)
+}
+
+/// Packets with options, and wrong ones.
+#[cold]
+fn other(v: &mut View<'_, Ip4Input>, i: usize) {
+    let (head, len) = (v.head(i), usize::from(v.len(i)));
+    let header_len = usize::from(head[ipv4::VERSION_IHL] & 15) * 4;
+    let total = usize::from(wire::bytes::be16(head, ipv4::TOTAL_LEN));
+    let source = head[ipv4::SRC];
+    if len < ipv4::MIN_LEN || header_len < ipv4::MIN_LEN || total < header_len || total > len {
+        let version = len > 0 && head[ipv4::VERSION_IHL] >> 4 != 4;
+        return v.drop(i, if version { Why::BadVersion } else { Why::BadLength });
+    }
+    if head[ipv4::VERSION_IHL] >> 4 != 4 {
+        return v.drop(i, Why::BadVersion);
+    }
+    // cannot panic: a header has at most 60 bytes, and `head` 64.
+    if !checksum::is_right(&head[..header_len]) {
+        return v.drop(i, Why::BadChecksum);
+    }
+    if !source_is_right(source) {
+        return v.drop(i, Why::BadSource);
+    }
+    // What is left is right and has options.
+    v.out[i] = Class::Options as u16;
+    v.leave(i, To::Punt);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::{Net, one, to_p0, udp4};
+    use wire::build::Frame;
+
+    fn run(frame: Frame<'_>) -> String {
+        one(&mut Net::new().bench(), &mut Ip4Input, &to_p0(frame)).to
+    }
+
+    #[test]
+    fn a_right_header_goes_on_with_its_destination() {
+        let frame = to_p0(udp4("10.0.0.1").payload(&[7; 100]));
+        let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
+        assert_eq!((got.to.as_str(), got.key32, got.frame), ("ip4_lookup", 0x0a00_0001, frame));
+        assert_eq!(run(udp4("10.0.0.1").ttl(1)), "ip4_lookup");
+        assert_eq!(run(udp4("10.0.0.1").pad_to(200)), "ip4_lookup");
+    }
+
+    #[test]
+    fn each_fault_has_its_name() {
+        assert_eq!(run(udp4("10.0.0.1").wrong_ip_checksum()), "drop: bad_checksum");
+        assert_eq!(run(udp4("10.0.0.1").claim_len(19)), "drop: bad_length");
+        assert_eq!(run(udp4("10.0.0.1").claim_len(300)), "drop: bad_length");
+        let from = |src: &str| run(Frame::ipv4(src.parse().unwrap(), [10, 0, 0, 1].into(), 17));
+        for src in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255"]
+        {
+            assert_eq!(from(src), "drop: bad_source", "{src}");
+        }
+        assert_eq!(from("223.255.255.255"), "ip4_lookup");
+        assert_eq!(from("1.0.0.0"), "ip4_lookup");
+    }
+
+    #[test]
+    fn damaged_first_bytes() {
+        let with = |first: u8| {
+            let mut frame = to_p0(udp4("10.0.0.1").payload(&[0; 60]));
+            frame[14] = first;
+            one(&mut Net::new().bench(), &mut Ip4Input, &frame).to
+        };
+        assert_eq!(with(0x44), "drop: bad_length");
+        assert_eq!(with(0x65), "drop: bad_version");
+        assert_eq!(with(0x46), "drop: bad_checksum");
+        let frame = to_p0(udp4("10.0.0.1"));
+        for len in 14..34 {
+            let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame[..len]);
+            assert_eq!(got.to, "drop: bad_length", "{len}");
+        }
+    }
+
+    #[test]
+    fn options_are_the_kernels() {
+        let frame = to_p0(udp4("10.0.0.1").options(&[148, 4, 0, 0]));
+        let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
+        assert_eq!((got.to.as_str(), Class::from_code(got.out)), ("punt", Class::Options));
+        let wrong = udp4("10.0.0.1").options(&[148, 4, 0, 0]).wrong_ip_checksum();
+        assert_eq!(run(wrong), "drop: bad_checksum");
+    }
+}

@@ -1,0 +1,207 @@
+//! `ip6_input`: the header checks and scope rules of a router.
+//!
+//! ```text
+//!  packet ─► version, length, addresses ─┬ global ────────────────► ip6_lookup   key128 = destination
+//!                                        ├ link-local, multicast ─► punt (never forwarded)
+//!                                        └ wrong ─────────────────► drop, by name
+//! ```
+//!
+//! | cost | 40 bytes of the header, one branch a packet, taken by the others only |
+//! |------|------------------------------------------------------------------------|
+//!
+//! Source: RFC 8200 §3 (header), §4.3 (hop-by-hop options are passed over, as a
+//! router may); RFC 4291 §2.5.2, §2.5.3, §2.5.5, §2.5.6, §2.7; RFC 4007 §9.
+//!
+//! We differ: IPv4-mapped addresses are dropped on the wire, though lookups take
+//! them like any other (RFC 4942 §2.2 warns of them). The hop limit is checked
+//! by `ip6_rewrite`, because a packet to this machine may have 1.
+
+use graph::{Live, Node, View, labels};
+use wire::bytes::{array, be16};
+use wire::{ipv6, protocol};
+
+use crate::class::Class;
+
+labels! {
+    /// Where packets go.
+    pub enum To { Lookup = "ip6_lookup", Punt = "punt" }
+}
+
+labels! {
+    /// Why packets are dropped.
+    pub enum Why {
+        /// Not 6.
+        BadVersion = "bad_version",
+        /// Shorter than a header, or payload longer than the frame.
+        BadLength = "bad_length",
+        /// From a multicast, unspecified or loopback address: RFC 4291 §2.5.2, §2.5.3, §2.7.
+        BadSource = "bad_source",
+        /// To the unspecified or loopback address: RFC 4291 §2.5.2, §2.5.3.
+        BadDestination = "bad_destination",
+        /// From or to `::ffff:0:0/96`.
+        V4Mapped = "v4_mapped",
+        /// A payload of more than 65,535 bytes (RFC 2675).
+        Jumbogram = "jumbogram",
+    }
+}
+
+/// The node.
+pub struct Ip6Input;
+
+impl Node for Ip6Input {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "ip6_input";
+    const HELP: &'static str = "checks IPv6 headers and the scope of addresses";
+    const LIVE: Live = Live::IFACE.and(Live::KEY128).and(Live::OUT);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        for i in 0..v.n() {
+            let head = v.head(i);
+            let word = |at| u64::from_be_bytes(array(head, at));
+            let (src, dst) = ((word(8), word(16)), (word(24), word(32)));
+            let total = usize::from(be16(head, ipv6::PAYLOAD_LEN)) + ipv6::LEN;
+            let plain = (head[ipv6::VERSION] >> 4 == 6)
+                & (total <= usize::from(v.len(i)))
+                & (total > ipv6::LEN)
+                & is_global(src.0)
+                & is_global(dst.0);
+            v.wide.key128[i] = u128::from(dst.0) << 64 | u128::from(dst.1);
+            if plain {
+                v.leave(i, To::Lookup);
+            } else {
+                other(v, i);
+            }
+        }
+    }
+}
+
+/// True for a first half that is surely of neither kind that needs a closer
+/// look: all zero (unspecified, loopback, IPv4-mapped), link-local (`fe80::/10`)
+/// or multicast (`ff00::/8`).
+#[inline(always)]
+fn is_global(upper: u64) -> bool {
+    let top = (upper >> 54) as u16; // 10 bits
+    (upper != 0) & (top != 0x3fa) & (top >> 2 != 0xff)
+}
+
+/// Packets that stay on their link, and wrong ones.
+#[cold]
+fn other(v: &mut View<'_, Ip6Input>, i: usize) {
+    let (head, len) = (v.head(i), usize::from(v.len(i)));
+    if head[ipv6::VERSION] >> 4 != 6 && len > 0 {
+        return v.drop(i, Why::BadVersion);
+    }
+    let payload = usize::from(be16(head, ipv6::PAYLOAD_LEN));
+    if len < ipv6::LEN || payload + ipv6::LEN > len {
+        return v.drop(i, Why::BadLength);
+    }
+    if payload == 0 && head[ipv6::NEXT_HEADER] == protocol::HOP_BY_HOP {
+        return v.drop(i, Why::Jumbogram);
+    }
+    let src = u128::from_be_bytes(array(head, ipv6::SRC));
+    let dst = u128::from_be_bytes(array(head, ipv6::DST));
+    let (from, to) = (Scope::of(src), Scope::of(dst));
+    match (from, to) {
+        (Scope::Mapped, _) | (_, Scope::Mapped) => v.drop(i, Why::V4Mapped),
+        (Scope::None | Scope::Multicast, _) => v.drop(i, Why::BadSource),
+        (_, Scope::None) => v.drop(i, Why::BadDestination),
+        (_, Scope::Multicast) => punt(v, i, Class::Multicast),
+        // RFC 4291 §2.5.6: never forwarded. The kernel knows whether they are for us.
+        (Scope::Link, _) | (_, Scope::Link) => punt(v, i, Class::ForUs),
+        (Scope::Global, Scope::Global) => v.leave(i, To::Lookup),
+    }
+}
+
+fn punt(v: &mut View<'_, Ip6Input>, i: usize, class: Class) {
+    v.out[i] = class as u16;
+    v.leave(i, To::Punt);
+}
+
+/// How far an address reaches.
+#[derive(Clone, Copy)]
+enum Scope {
+    /// Unspecified or loopback.
+    None,
+    Mapped,
+    Link,
+    Multicast,
+    Global,
+}
+
+impl Scope {
+    fn of(address: u128) -> Scope {
+        if address <= 1 {
+            Scope::None
+        } else if address >> 32 == 0xffff {
+            Scope::Mapped
+        } else if address >> 118 == 0x3fa {
+            Scope::Link
+        } else if address >> 120 == 0xff {
+            Scope::Multicast
+        } else {
+            Scope::Global
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::{Net, one, to_p0, udp6};
+    use graph::testing::Outcome;
+    use wire::build::Frame;
+
+    fn run(frame: Frame<'_>) -> Outcome {
+        one(&mut Net::new().bench(), &mut Ip6Input, &to_p0(frame))
+    }
+
+    fn between(src: &str, dst: &str) -> String {
+        let got = run(Frame::ipv6(src.parse().unwrap(), dst.parse().unwrap(), 17).payload(&[0; 8]));
+        match got.to.as_str() {
+            "punt" => Class::from_code(got.out).name().to_owned(),
+            to => to.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_right_header_goes_on_with_its_destination() {
+        let got = run(udp6("2001:db8::1"));
+        assert_eq!((got.to.as_str(), got.key128), ("ip6_lookup", 0x2001_0db8 << 96 | 1));
+        let bare = Frame::ipv6("2001:db8::2".parse().unwrap(), "2001:db8::1".parse().unwrap(), 59);
+        assert_eq!(run(bare).to, "ip6_lookup");
+    }
+
+    #[test]
+    fn scopes() {
+        let global = "2001:db8::1";
+        assert_eq!(between("fe80::1", global), "for_us");
+        assert_eq!(between(global, "fe80::1"), "for_us");
+        assert_eq!(between("febf::1", global), "for_us");
+        assert_eq!(between("fec0::1", global), "ip6_lookup");
+        assert_eq!(between(global, "ff02::1"), "multicast");
+        assert_eq!(between("::", global), "drop: bad_source");
+        assert_eq!(between("::1", global), "drop: bad_source");
+        assert_eq!(between("ff02::1", global), "drop: bad_source");
+        assert_eq!(between(global, "::1"), "drop: bad_destination");
+        assert_eq!(between(global, "::"), "drop: bad_destination");
+        assert_eq!(between(global, "::ffff:10.0.0.1"), "drop: v4_mapped");
+        assert_eq!(between("::ffff:10.0.0.1", global), "drop: v4_mapped");
+        assert_eq!(between(global, "64:ff9b::10.0.0.1"), "ip6_lookup");
+        assert_eq!(between(global, "::10.0.0.1"), "ip6_lookup");
+    }
+
+    #[test]
+    fn each_fault_has_its_name() {
+        assert_eq!(run(udp6("2001:db8::1").claim_len(1000)).to, "drop: bad_length");
+        let mut frame = to_p0(udp6("2001:db8::1"));
+        for len in 14..54 {
+            let got = one(&mut Net::new().bench(), &mut Ip6Input, &frame[..len]);
+            assert_eq!(got.to, "drop: bad_length", "{len}");
+        }
+        frame[14] = 0x45;
+        assert_eq!(one(&mut Net::new().bench(), &mut Ip6Input, &frame).to, "drop: bad_version");
+        let jumbo = udp6("2001:db8::1").extension(0, [0xc2, 4, 0, 1, 0, 0]).claim_len(0);
+        assert_eq!(run(jumbo).to, "drop: jumbogram");
+    }
+}

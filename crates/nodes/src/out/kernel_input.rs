@@ -1,0 +1,144 @@
+//! `kernel_input`: frames that the kernel sends by a tap, on to the tap's port.
+//!
+//! ```text
+//!  tap ─► kernel thread ─► ring ─► packet of the port's pool, tags put in ─► output
+//! ```
+//!
+//! | cost | a copy a frame; at most [`io::BURST`] a poll, so forwarding never starves |
+//! |------|----------------------------------------------------------------------------|
+
+use std::sync::Arc;
+
+use graph::ring::frames::Consumer;
+use graph::{Account, Live, Node, View, labels};
+use tables::{Forwarding, IfaceId, Ifaces, Tags};
+use wire::bytes::put16;
+use wire::ethernet;
+
+use crate::counters::IfaceCounters;
+
+labels! {
+    /// Where frames go.
+    pub enum To { Output = "output" }
+}
+
+labels! {
+    /// Why frames are dropped.
+    pub enum Why {
+        /// The interface is gone, or its port is another worker's.
+        NoInterface = "no_interface",
+        /// Shorter than its link header.
+        Runt = "runt",
+        /// The port's pool is empty, or its packets are too short.
+        NoBuffer = "no_buffer",
+    }
+}
+
+/// The node.
+pub struct KernelInput {
+    ring: Consumer,
+    forwarding: Arc<Forwarding>,
+    counters: Arc<IfaceCounters>,
+    /// Where a frame with its tags is put together.
+    tagged: Vec<u8>,
+}
+
+impl KernelInput {
+    /// A node that empties `ring`, whose records have the interface to leave by.
+    pub fn new(ring: Consumer, forwarding: Arc<Forwarding>, counters: Arc<IfaceCounters>) -> Self {
+        KernelInput { ring, forwarding, counters, tagged: Vec::with_capacity(LONGEST) }
+    }
+}
+
+impl Node for KernelInput {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "kernel_input";
+    const HELP: &'static str = "takes frames from the kernel's taps";
+    const LIVE: Live = Live::OUT.and(Live::IFACE);
+    const SOURCE: bool = true;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        if self.ring.is_empty() {
+            return;
+        }
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let (ring, tagged, counters) = (&mut self.ring, &mut self.tagged, &self.counters);
+        for _ in 0..io::BURST {
+            let one = ring.pop(|meta, frame| {
+                v.account(Account::FromKernel, 1);
+                match take(v, ifaces, IfaceId(meta.iface), frame, tagged) {
+                    Ok(bytes) => counters.sent(IfaceId(meta.iface), 1, bytes as u64),
+                    Err(why) => v.count_dropped(why, 1),
+                }
+            });
+            if one.is_none() {
+                break;
+            }
+        }
+        v.leave_all(To::Output);
+    }
+}
+
+/// Makes a packet of `frame`; returns its length.
+fn take(
+    v: &mut View<'_, KernelInput>,
+    ifaces: &Ifaces,
+    id: IfaceId,
+    frame: &[u8],
+    tagged: &mut Vec<u8>,
+) -> Result<usize, Why> {
+    let iface = ifaces.get(id).ok_or(Why::NoInterface)?;
+    let port = v.ports().get(iface.port.0).ok_or(Why::NoInterface)?;
+    if frame.len() < ethernet::LEN {
+        return Err(Why::Runt);
+    }
+    if frame.len() + 8 > LONGEST {
+        return Err(Why::NoBuffer);
+    }
+    let frame = with_tags(iface.tags, frame, tagged);
+    let mut packet = port.allocate().ok_or(Why::NoBuffer)?;
+    if !packet.fill(frame) {
+        port.free(&mut [Some(packet)]);
+        return Err(Why::NoBuffer);
+    }
+    match v.push(packet, iface.port.0) {
+        Ok(i) => {
+            v.out[i] = iface.port.0;
+            v.iface[i] = id.0;
+            Ok(frame.len())
+        }
+        Err(packet) => {
+            v.ports().free(iface.port.0, &mut [Some(packet)]);
+            Err(Why::NoBuffer)
+        }
+    }
+}
+
+/// `frame` with `tags` behind its addresses.
+fn with_tags<'f>(tags: Tags, frame: &'f [u8], room: &'f mut Vec<u8>) -> &'f [u8] {
+    let mut bytes = [0; 8];
+    let len = match tags {
+        Tags::None => return frame,
+        Tags::Dot1q(vlan) => {
+            put16(&mut bytes, 0, ethernet::VLAN);
+            put16(&mut bytes, 2, vlan);
+            4
+        }
+        Tags::QinQ(outer, inner) => {
+            put16(&mut bytes, 0, ethernet::QINQ);
+            put16(&mut bytes, 2, outer);
+            put16(&mut bytes, 4, ethernet::VLAN);
+            put16(&mut bytes, 6, inner);
+            8
+        }
+    };
+    room.clear();
+    room.extend_from_slice(&frame[..12]);
+    room.extend_from_slice(&bytes[..len]);
+    room.extend_from_slice(&frame[12..]);
+    room
+}
+
+/// Longest frame with its tags: an MTU of 65,000 and the link header.
+const LONGEST: usize = 65_000 + 64;

@@ -1,0 +1,7 @@
+//! Where packets leave the graph, and where those of others come in.
+
+pub mod drop;
+pub mod kernel_input;
+pub mod output;
+pub mod punt;
+pub mod worker_input;

@@ -1,0 +1,206 @@
+//! `punt`: copies packets to the kernel, so many a second of each class.
+//!
+//! ```text
+//!  class (lane out) ─► finer class ─► token bucket ─► copy into the ring ─► kernel thread ─► tap
+//!                                        └ empty: dropped, counted by class      (tags taken off)
+//! ```
+//!
+//! | cost | beyond its rate, a packet costs a compare and its free: a flood of TTL 1 is cheap |
+//! |------|-----------------------------------------------------------------------------------|
+//!
+//! Source: RFC 1812 §4.3.2.8 (rate limits of ICMP errors). The bucket stands
+//! before the copy, and each worker has its own.
+
+use graph::ring::frames::{Meta, Producer};
+use graph::{Account, Live, NoEdge, Node, Point, View, clock, labels};
+use wire::bytes::{array, be16};
+use wire::{icmpv6, ipv4, ipv6, protocol};
+
+use crate::class::{Bucket, Class, Rates};
+
+labels! {
+    /// Why packets are dropped; most are the class whose rate is used up.
+    pub enum Why {
+        /// Beyond the rate of [`Class::ArpNd`].
+        ArpNd = "arp_nd",
+        /// Beyond the rate of [`Class::Control`].
+        Control = "control",
+        /// Beyond the rate of [`Class::ForUs`].
+        ForUs = "for_us",
+        /// Beyond the rate of [`Class::Multicast`].
+        Multicast = "multicast",
+        /// Beyond the rate of [`Class::TtlExceeded`].
+        TtlExceeded = "ttl_exceeded",
+        /// Beyond the rate of [`Class::TooBig`].
+        TooBig = "too_big",
+        /// Beyond the rate of [`Class::NoNeighbour`], or the second in a second to one host.
+        NoNeighbour = "no_neighbour",
+        /// Beyond the rate of [`Class::ViaKernel`].
+        ViaKernel = "via_kernel",
+        /// Beyond the rate of [`Class::Unreachable`].
+        Unreachable = "unreachable",
+        /// Beyond the rate of [`Class::Options`].
+        Options = "options",
+        /// Beyond the rate of [`Class::Unknown`].
+        Unknown = "unknown",
+        /// The ring to the kernel thread is full.
+        RingFull = "ring_full",
+    }
+}
+
+/// The node.
+pub struct Punt {
+    ring: Producer,
+    buckets: [Bucket; Class::ALL.len()],
+    recent: Recent,
+}
+
+impl Punt {
+    /// A node that fills `ring`. Its records have the interface that the packet
+    /// came in by, and the [`Class`]'s number; frames are untagged.
+    pub fn new(ring: Producer, rates: &Rates) -> Self {
+        let (hz, now) = (clock::hz(), clock::now());
+        let buckets = Class::ALL.map(|class| Bucket::new(rates.get(class), hz, now));
+        Punt { ring, buckets, recent: Recent::new(hz) }
+    }
+}
+
+impl Node for Punt {
+    type Edge = NoEdge;
+    type Drop = Why;
+    const NAME: &'static str = "punt";
+    const HELP: &'static str = "copies packets to the kernel, at a limited rate by class";
+    const LIVE: Live = Live::NONE;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let now = v.now();
+        for i in 0..v.n() {
+            let class = refine(Class::from_code(v.out[i]), v.rest(i));
+            if class == Class::NoNeighbour && !self.recent.first(destination(v.head(i)), now)
+                || !self.buckets[class as usize].take(now)
+            {
+                v.count_dropped(beyond(class), 1);
+                continue;
+            }
+            let meta = Meta { iface: v.iface[i], kind: class as u16, info: 0, time: now };
+            let frame = v.packet(i).data();
+            let (macs, rest) = untagged(frame, usize::from(v.len(i)));
+            if !self.ring.push(meta, &[macs, rest]) {
+                v.count_dropped(Why::RingFull, 1);
+                continue;
+            }
+            v.account(Account::Punted, 1);
+            if v.capturing(Point::Punted) {
+                v.capture(i, Point::Punted);
+            }
+        }
+        v.free();
+    }
+}
+
+/// The hardware addresses, and the frame from its last EtherType on.
+fn untagged(frame: &[u8], l3: usize) -> (&[u8], &[u8]) {
+    let from = frame.len().saturating_sub(l3 + 2);
+    (&frame[..from.min(12)], &frame[from..])
+}
+
+/// The finer class of packets to this machine, by what they carry.
+fn refine(class: Class, packet: &[u8]) -> Class {
+    if !matches!(class, Class::ForUs | Class::Multicast) {
+        return class;
+    }
+    let (proto, upper) = match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= ipv4::MIN_LEN => {
+            let header_len = usize::from(packet[0] & 15) * 4;
+            let offset = be16(packet, ipv4::FRAGMENT) & ipv4::OFFSET_MASK;
+            let upper = packet.get(header_len..).filter(|_| offset == 0).unwrap_or_default();
+            (packet[ipv4::PROTOCOL], upper)
+        }
+        Some(6) if packet.len() >= ipv6::LEN => {
+            let payload = &packet[ipv6::LEN..];
+            match ipv6::walk(packet[ipv6::NEXT_HEADER], payload) {
+                Ok(chain) => (chain.protocol, &payload[chain.at.min(payload.len())..]),
+                Err(_) => return class,
+            }
+        }
+        _ => return class,
+    };
+    by_protocol(class, proto, upper)
+}
+
+fn by_protocol(class: Class, proto: u8, upper: &[u8]) -> Class {
+    let port = |at: usize| upper.get(at..at + 2).map_or(0, |port| be16(port, 0));
+    match proto {
+        protocol::ICMPV6 => {
+            let kind = upper.first().copied().unwrap_or(0);
+            if icmpv6::is_neighbour_discovery(kind) { Class::ArpNd } else { class }
+        }
+        protocol::OSPF | protocol::VRRP | protocol::PIM | protocol::IGMP => Class::Control,
+        protocol::TCP if TCP.contains(&port(0)) || TCP.contains(&port(2)) => Class::Control,
+        protocol::UDP if UDP.contains(&port(2)) => Class::Control,
+        _ => class,
+    }
+}
+
+/// TCP ports of routing protocols; either side may have opened the session.
+const TCP: [u16; 2] = [protocol::PORT_BGP, protocol::PORT_LDP];
+/// UDP ports of routing protocols.
+const UDP: [u16; 6] = [
+    protocol::PORT_BFD,
+    protocol::PORT_BFD_ECHO,
+    protocol::PORT_BFD_MULTIHOP,
+    protocol::PORT_RIP,
+    protocol::PORT_RIPNG,
+    protocol::PORT_LDP,
+];
+
+fn beyond(class: Class) -> Why {
+    match class {
+        Class::ArpNd => Why::ArpNd,
+        Class::Control => Why::Control,
+        Class::ForUs => Why::ForUs,
+        Class::Multicast => Why::Multicast,
+        Class::TtlExceeded => Why::TtlExceeded,
+        Class::TooBig => Why::TooBig,
+        Class::NoNeighbour => Why::NoNeighbour,
+        Class::ViaKernel => Why::ViaKernel,
+        Class::Unreachable => Why::Unreachable,
+        Class::Options => Why::Options,
+        Class::Unknown => Why::Unknown,
+    }
+}
+
+/// The destination in an IP header, folded into 64 bits.
+fn destination(head: &[u8; 64]) -> u64 {
+    if head[0] >> 4 == 4 {
+        return u64::from(u32::from_be_bytes(array(head, ipv4::DST)));
+    }
+    let dst = u128::from_be_bytes(array(head, ipv6::DST));
+    (dst >> 64) as u64 ^ (dst as u64).rotate_left(32)
+}
+
+/// Destinations that were punted for in the last second: direct-mapped, so a
+/// collision lets one packet more through.
+struct Recent {
+    second: u64,
+    seen: Box<[(u64, u64)]>,
+}
+
+impl Recent {
+    fn new(second: u64) -> Recent {
+        Recent { second, seen: vec![(0, 0); 1 << RECENT_BITS].into_boxed_slice() }
+    }
+
+    /// True when `destination` was not punted for in the last second.
+    fn first(&mut self, destination: u64, now: u64) -> bool {
+        let slot = destination.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS);
+        let (seen, then) = &mut self.seen[slot as usize];
+        if *seen == destination && *then != 0 && now.wrapping_sub(*then) < self.second {
+            return false;
+        }
+        (*seen, *then) = (destination, now);
+        true
+    }
+}
+
+const RECENT_BITS: u32 = 10;

@@ -1,0 +1,3 @@
+//! From frames to packets of a protocol on an interface.
+
+pub mod ethernet_input;

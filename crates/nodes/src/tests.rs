@@ -1,0 +1,33 @@
+//! The registry of nodes.
+
+use super::NODES;
+
+#[test]
+fn every_node_has_a_name_a_line_of_help_and_a_header_card() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    for folder in ["parse", "l3", "rewrite", "out"] {
+        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+            files.push(entry.unwrap().path());
+        }
+    }
+    for card in NODES {
+        assert!(!card.help.is_empty() && !card.help.contains('\n'), "{}", card.name);
+        let file = files.iter().find(|file| file.file_stem().unwrap() == card.name);
+        let text = std::fs::read_to_string(file.expect(card.name)).unwrap();
+        let opening = format!("//! `{}`: ", card.name);
+        assert!(text.starts_with(&opening), "{}: the first line names it", card.name);
+        let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        assert!(header.contains(&"//! ```text"), "{}: a figure of its edges", card.name);
+        assert!(header.iter().any(|line| line.starts_with("//! | cost")), "{}: costs", card.name);
+    }
+    let nodes = files.iter().filter(|file| {
+        let text = std::fs::read_to_string(file).unwrap();
+        text.lines().any(|line| line.contains("const NAME: &'static str"))
+    });
+    assert_eq!(nodes.count(), NODES.len(), "a node is missing in the registry");
+    let mut names: Vec<_> = NODES.iter().map(|card| card.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), NODES.len());
+}
