@@ -80,7 +80,7 @@ test_() {
 	need tcpdump tcpdump
 	need xz xz-utils
 	need ps procps
-	need python3 python3-minimal
+	need python3 python3
 	[ -x /usr/lib/frr/zebra ] || missing+=(frr)
 }
 

@@ -8,6 +8,8 @@
 # shellcheck shell=bash disable=SC2034
 
 set -euo pipefail
+shopt -s lastpipe # `… | router_start` sets $router_pid here
+exec </dev/null
 
 [ -n "${RUTTER:-}" ] || { echo "set RUTTER to the binary (run.sh does)" >&2; exit 2; }
 readonly SKIPPED=77
@@ -84,8 +86,16 @@ host() { # NAME …
 	for name in "$@"; do
 		ip netns add "$P$name"
 		on "$name" ip link set lo up
-		on "$name" sh -c 'for f in default all; do echo 0 >/proc/sys/net/ipv6/conf/$f/accept_dad; done'
+		on "$name" sh -c 'cd /proc/sys/net/ipv6/conf; for f in default all; do
+			echo 0 >$f/accept_dad; echo 1 >$f/keep_addr_on_down; done'
 	done
+}
+
+# A host's link and what hung on it, after it was down.
+host_up() { # NAME GATEWAY4 GATEWAY6
+	on "$1" ip link set eth0 up
+	on "$1" ip route replace default via "$2"
+	on "$1" ip -6 route replace default via "$3"
 }
 
 # Two ends of a wire. Offloads are off: a checksum left to hardware that is not
@@ -150,13 +160,15 @@ port() { # NAME IF ADDR4 ADDR6 [MORE LINES]
 
 # ----- the router
 
-rutter() { # COMMAND …: a client, of this script's router
-	"$RUTTER" --socket "$SOCKET" "$@"
+export RUTTER_SOCKET=$SOCKET
+
+rutter() { # COMMAND …: as a client, of this script's router
+	"$RUTTER" "$@"
 }
 
 router_spawn() { # [CONFIGURATION on standard input]: starts, does not wait
-	[ -t 0 ] || cat >"$TMP/rutter.toml"
-	ip netns exec "${P}r" "$RUTTER" --socket "$SOCKET" run --config "$TMP/rutter.toml" \
+	[ ! -p /dev/stdin ] || cat >"$TMP/rutter.toml"
+	ip netns exec "${P}r" "$RUTTER" run --config "$TMP/rutter.toml" \
 		>>"$TMP/rutter.log" 2>&1 </dev/null &
 	router_pid=$!
 }
@@ -211,6 +223,24 @@ wait_gone() { # PID TENTHS
 	return 1
 }
 
+# Tags are put on and taken off by a program: many kernels have no VLAN_8021Q.
+tagged() { # NS IF TAP TAG [TAG]: TAP carries the frames with these tags on IF
+	local name=$1 tap=$3
+	background "tag-$name-$tap" ip netns exec "$P$name" python3 "$SMOKE/frames.py" tag "$2" "$3" "${@:4}"
+	wait_for 5 grep -q ready "$TMP/tag-$name-$tap.log"
+	on "$name" ip link set "$tap" mtu "${TAGGED_MTU:-1500}" up
+}
+
+mac_of() { # NS IF
+	on "$1" cat "/sys/class/net/$2/address"
+}
+
+frames() { # NS ARGUMENTS: frames.py there
+	local name=$1
+	shift
+	on "$name" python3 "$SMOKE/frames.py" "$@"
+}
+
 # ----- assertions
 
 wait_for() { # SECONDS COMMAND …: until it succeeds
@@ -235,6 +265,19 @@ assert_ping() { # NS ADDR [PING ARGUMENTS]
 
 assert_no_ping() { # NS ADDR [PING ARGUMENTS]
 	! reaches "$@" >/dev/null 2>&1 || fail "ping $* succeeds, and must not"
+}
+
+# The router's kernel answers few errors a second to one host, fewer to one that
+# goes on asking: so with pauses.
+assert_told() { # NS ADDR REGEX WHAT [PING ARGUMENTS]
+	local i
+	for ((i = 0; i < 6; i++)); do
+		on "$1" ping -n -c 1 -W 1 "${@:5}" "$2" >"$TMP/ping.out" 2>&1 && fail "ping $2 succeeds, and must not"
+		! grep -Eq -- "$3" "$TMP/ping.out" || return 0
+		sleep 2.5
+	done
+	cat "$TMP/ping.out"
+	fail "$4: nothing matches $3"
 }
 
 assert_no_loss() { # NS ADDR COUNT: every one of COUNT comes back

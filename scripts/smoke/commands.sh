@@ -1,0 +1,57 @@
+# What people see: every `show`, JSON, help, mistakes, trace, capture, completion.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool python3 tcpdump
+
+# Mistakes are said with file and line before anything starts.
+cat >"$TMP/wrong.toml" <<-'END'
+	workers = [0]
+	[ports.p0]
+	device = "mem"
+	adresses = ["10.0.0.1/24"]
+END
+assert_status 2 rutter config check "$TMP/wrong.toml"
+assert_match "$(cat "$TMP/status.out")" "wrong.toml:4.*addresses" "the mistake's place, and what was meant"
+assert_status 2 on r "$RUTTER" run --config "$TMP/wrong.toml" || true
+rutter config example >"$TMP/example.toml"
+assert_status 0 rutter config check "$TMP/example.toml"
+
+two_hosts
+two_ports | router_start
+assert_ping a 10.0.2.2
+assert_ping a 2001:db8:2::2
+
+for what in ports interfaces routes neighbours graph runtime drops fib capacity system; do
+	assert_status 0 rutter show $what
+	rutter show $what -j >"$TMP/show.json" || fail "show $what -j"
+	json 'type(x)' <"$TMP/show.json" >/dev/null || fail "show $what -j is no JSON"
+done
+assert_match "$(rutter show graph)" "ip4_lookup|ip4_input" "nodes in the graph"
+assert_match "$(rutter show fib)" "dir-24-8|dxr|rutter4" "the engine"
+assert_eq "$(rutter show interfaces -j | json 'next(i["rx_packets"] > 0 for i in x if i["name"] == "p0")')" True "packets counted on p0"
+
+assert_status 0 rutter --help
+for command in run demo doctor show route neighbour trace capture stop config engines lookup check lab completion version; do
+	assert_status 0 rutter $command --help
+done
+for shell in bash zsh fish; do
+	[ "$(rutter completion $shell | wc -l)" -gt 10 ] || fail "completion $shell"
+done
+assert_status 2 rutter show nonsense
+assert_match "$(rutter engines)" "dir-24-8" "engines"
+rutter engines -j | json 'x[0]["name"]' >/dev/null
+rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"
+
+# A trace shows a packet's way.
+(sleep 1; reaches a 10.0.2.2 >/dev/null) &
+way=$(timeout 20 "$RUTTER" trace add 2 "icmp and host 10.0.2.2") || fail "trace"
+assert_match "$way" "ip4_lookup" "the way of a packet"
+
+# A capture is a file that tcpdump reads.
+(sleep 1; reaches a 10.0.2.2 -c 5 >/dev/null; reaches a 2001:db8:2::2 >/dev/null) &
+background capture "$RUTTER" capture "icmp" -w "$TMP/capture.pcapng"
+sleep 4
+kill -INT "$last_pid"
+wait_gone "$last_pid" 50 || fail "capture does not end on SIGINT"
+seen=$(tcpdump -n -r "$TMP/capture.pcapng" 2>/dev/null)
+assert_match "$seen" "10.0.1.2 > 10.0.2.2: ICMP echo request" "captured packets"
+assert_no_match "$seen" "ICMP6" "packets that the filter excludes"

@@ -1,0 +1,70 @@
+# Equal-cost paths: flows are spread by weight, each keeps its path.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool python3
+
+two_hosts
+station c v2 10.0.3.2/24 10.0.3.1 2001:db8:3::2/64 2001:db8:3::1
+for name in b c; do # both own the addresses behind the paths
+	on $name ip route add local 10.9.0.0/16 dev lo
+	on $name ip -6 route add local 2001:db8:9::/48 dev lo
+done
+{
+	two_ports
+	port p2 v2 10.0.3.1/24 2001:db8:3::1/64
+	cat <<-'END'
+		[[route]]
+		prefix = "10.9.1.0/24"
+		via = ["10.0.2.2", "10.0.3.2"]
+		[[route]]
+		prefix = "10.9.2.0/24"
+		via = [{ to = "10.0.2.2", weight = 1 }, { to = "10.0.3.2", weight = 3 }]
+		[[route]]
+		prefix = "2001:db8:9::/48"
+		via = ["2001:db8:2::2", "2001:db8:3::2"]
+	END
+} | router_start
+for gateway in 10.0.2.2 10.0.3.2 2001:db8:2::2 2001:db8:3::2; do assert_ping a $gateway; done
+
+received() { on "$1" cat /sys/class/net/eth0/statistics/rx_packets; }
+
+# Sends 512 flows to DST, and says how many packets b and c got, and their share in percent.
+spread() { # SRC DST
+	local b c
+	b=$(received b) c=$(received c)
+	frames a flood eth0 "$(mac_of r p0)" "$1" "$2" --ports 512 --rate 4000 --seconds 1 >/dev/null
+	sleep 0.3
+	b=$(($(received b) - b)) c=$(($(received c) - c))
+	[ $((b + c)) -gt 500 ] || fail "of 512 flows only $((b + c)) packets arrived"
+	echo $((100 * b / (b + c)))
+}
+
+between() { # FOUND LOW HIGH WHAT
+	[ "$1" -ge "$2" ] && [ "$1" -le "$3" ] || fail "$4: $1 %, expected $2 to $3 %"
+}
+
+between "$(spread 10.0.1.2 10.9.1.9)" 40 60 "the share of one of two equal paths"
+between "$(spread 10.0.1.2 10.9.2.9)" 17 33 "the share of weight 1 of 4"
+between "$(spread 2001:db8:1::2 2001:db8:9::9)" 40 60 "the share of one of two equal paths, IPv6"
+
+# One flow, one path.
+b=$(received b) c=$(received c)
+frames a flood eth0 "$(mac_of r p0)" 10.0.1.2 10.9.1.9 --ports 1 --rate 2000 --seconds 1 >/dev/null
+b=$(($(received b) - b)) c=$(($(received c) - c))
+assert_at_most "$((b < c ? b : c))" 20 "packets of one flow on the other path"
+
+# A path that goes takes its flows to the other.
+on b ip link set eth0 down
+wait_for 10 reaches a 10.9.1.9
+assert_no_loss a 10.9.1.9 50
+
+# Next-hop objects, as FRR uses them.
+host_up b 10.0.2.1 2001:db8:2::1
+on r ip nexthop add id 11 via 10.0.2.2 dev p1
+on r ip nexthop add id 12 via 10.0.3.2 dev p2
+on r ip nexthop add id 10 group 11/12
+on r ip route add 10.9.3.0/24 nhid 10
+wait_for 5 reaches a 10.9.3.9
+between "$(spread 10.0.1.2 10.9.3.9)" 40 60 "the share of one of two equal paths, next-hop group"
+# Its deletion takes the route away, for which the kernel sends no message.
+on r ip nexthop del id 10
+wait_for 10 sh -c '! "$RUTTER" show routes | grep -q 10.9.3.0/24'

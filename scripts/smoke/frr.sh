@@ -1,0 +1,76 @@
+# FRR, unmodified: BGP over the tap, routes by netlink and by FPM.
+. "$(dirname "$0")/lib.sh"
+need ping bird ethtool
+[ -x /usr/lib/frr/zebra ] || skip "FRR is not installed"
+[ -z "${RUTTER_SMOKE_USERNS:-}" ] || skip "FRR changes to its own user, which a user namespace does not have"
+. "$SMOKE/routing.sh"
+
+chmod 755 "$TMP"
+install -d -o frr -g frr "$TMP/frr"
+
+frr_on_router() { # ARGUMENTS OF ZEBRA
+	cat >"$TMP/zebra.conf" <<-'END'
+		fpm address 127.0.0.1 port 2620
+	END
+	cat >"$TMP/bgpd.conf" <<-'END'
+		router bgp 65001
+		 bgp router-id 10.0.2.1
+		 no bgp ebgp-requires-policy
+		 timers bgp 3 9
+		 neighbor 10.0.2.2 remote-as 65002
+		 neighbor 10.0.2.2 timers connect 1
+		 neighbor 2001:db8:2::2 remote-as 65002
+		 neighbor 2001:db8:2::2 timers connect 1
+		 address-family ipv6 unicast
+		  neighbor 2001:db8:2::2 activate
+	END
+	chown frr: "$TMP"/zebra.conf "$TMP"/bgpd.conf
+	background zebra ip netns exec "${P}r" /usr/lib/frr/zebra -f "$TMP/zebra.conf" -z "$TMP/frr/zserv" \
+		-i "$TMP/frr/zebra.pid" --vty_socket "$TMP/frr" "$@"
+	zebra_pid=$last_pid
+	wait_for 10 test -S "$TMP/frr/zserv"
+	background bgpd ip netns exec "${P}r" /usr/lib/frr/bgpd -f "$TMP/bgpd.conf" -z "$TMP/frr/zserv" \
+		-i "$TMP/frr/bgpd.pid" --vty_socket "$TMP/frr" -S
+	bgpd_pid=$last_pid
+}
+
+frr_off() {
+	kill -TERM "$bgpd_pid" "$zebra_pid"
+	wait_gone "$bgpd_pid" 100 || true
+	wait_gone "$zebra_pid" 100 || true
+}
+
+two_hosts
+on b ip route add local 100.64.0.0/10 dev lo
+on b ip -6 route add local 2001:db8:8000::/33 dev lo
+peer_announces b 1000 100
+
+two_ports | router_start
+frr_on_router
+wait_for 40 has_routes 1000 100
+assert_ping a 100.64.3.1
+assert_ping a 2001:db8:8003::1
+same_as_kernel # FRR's next-hop objects among them
+frr_off
+wait_for 20 has_routes 0 0
+router_stop
+
+{
+	two_ports
+	cat <<-'END'
+		[vrf.main]
+		routes = "fpm"
+	END
+} | router_start
+frr_on_router -M dplane_fpm_nl
+wait_for 40 has_routes 1000 100
+assert_ping a 100.64.3.1
+assert_ping a 2001:db8:8003::1
+
+# Without FRR what is there serves on; it comes back and all is right again.
+kill -KILL "$zebra_pid" "$bgpd_pid"
+sleep 1
+assert_ping a 100.64.3.1
+frr_on_router -M dplane_fpm_nl
+wait_for 40 has_routes 1000 100
+assert_ping a 100.64.3.1

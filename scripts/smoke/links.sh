@@ -1,0 +1,49 @@
+# What vanishes in silence: links, addresses, peers. Routes over them go at once.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool
+. "$SMOKE/routing.sh"
+
+two_hosts
+station c v2 10.0.3.2/24 10.0.3.1 2001:db8:3::2/64 2001:db8:3::1
+for name in b c; do on $name ip address add 10.9.0.1/32 dev lo; done
+{
+	two_ports
+	port p2 v2 10.0.3.1/24 2001:db8:3::1/64
+} | router_start
+for i in 1 2 3; do
+	on r ip route add 10.8.$i.0/24 via 10.0.2.2
+	on r ip route add 2001:db8:80$i::/48 via 2001:db8:2::2
+done
+on r ip route add 10.9.0.0/24 via 10.0.2.2 metric 10
+on r ip route add 10.9.0.0/24 via 10.0.3.2 metric 20
+wait_for 5 reaches a 10.9.0.1
+same_as_kernel
+
+has() { rutter show routes | grep -q "$1"; }
+has_not() { ! has "$1"; }
+
+# An address goes, and with it the routes through its network: no message for those.
+on r ip address del 10.0.2.1/24 dev p1
+wait_for 5 has_not 10.8.1.0/24
+wait_for 5 same_as_kernel
+wait_for 5 reaches a 10.9.0.1 # the second best
+on r ip address add 10.0.2.1/24 dev p1
+on r ip route add 10.8.1.0/24 via 10.0.2.2
+wait_for 5 has 10.8.1.0/24
+
+# The tap goes down and up.
+on r ip link set p1 down
+wait_for 5 has_not 10.8.1.0/24
+wait_for 5 same_as_kernel
+on r ip link set p1 up
+on r ip route add 10.8.1.0/24 via 10.0.2.2
+wait_for 10 has 10.8.1.0/24
+wait_for 10 reaches a 10.0.2.2
+
+# The wire goes: the tap loses its carrier, routing daemons see it.
+on b ip link set eth0 down
+wait_for 10 sh -c "ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
+host_up b 10.0.2.1 2001:db8:2::1
+wait_for 10 sh -c "! ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
+wait_for 10 reaches a 10.0.2.2
+wait_for 10 same_as_kernel

@@ -1,0 +1,37 @@
+# ARP and neighbour discovery: learnt, kept, forgotten, refused, set by hand.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool
+
+two_hosts
+two_ports | router_start
+assert_ping a 10.0.2.2
+assert_ping a 2001:db8:2::2
+
+known() { # ADDRESS [STATE]
+	rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] == '$(mac_of b eth0)' \
+		and ('${2:-}' in ('', n['state'])) for n in x)" | grep -q True
+}
+wait_for 5 known 10.0.2.2
+wait_for 5 known 2001:db8:2::2
+
+# A neighbour that the kernel forgets is found again.
+on r ip neighbour flush dev p1
+assert_ping a 10.0.2.2
+assert_ping a 2001:db8:2::2
+
+# One that moves to another card is followed.
+on b ip link set eth0 address 02:00:00:00:be:ef
+on b ping -n -q -c 1 -W 1 10.0.2.1 >/dev/null
+wait_for 10 reaches a 10.0.2.2
+
+# Nobody there: the router says so.
+assert_told a 10.0.2.77 "From 10.0.1.1 .*Destination Host Unreachable" "no such host"
+
+# By hand: a host that does not answer ARP.
+on b ip link set eth0 arp off
+on r ip neighbour flush dev p1
+rutter neighbour add 10.0.2.2 --interface p1 --mac 02:00:00:00:be:ef
+on b ip neighbour replace 10.0.2.1 lladdr "$(mac_of r p1)" dev eth0 nud permanent
+assert_ping a 10.0.2.2
+rutter neighbour del 10.0.2.2 --interface p1
+wait_for 5 sh -c '! "$RUTTER" show neighbours | grep -q "10.0.2.2 .*permanent"'

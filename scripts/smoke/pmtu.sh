@@ -1,0 +1,30 @@
+# Path MTU discovery across a smaller link; fragments where they are allowed.
+. "$(dirname "$0")/lib.sh"
+need ping tracepath ethtool
+
+two_hosts
+on r ip link set v1 mtu 1400
+on b ip link set eth0 mtu 1400
+{
+	port p0 v0 10.0.1.1/24 2001:db8:1::1/64
+	port p1 v1 10.0.2.1/24 2001:db8:2::1/64 "mtu = 1400"
+} | router_start
+assert_ping a 10.0.2.2
+assert_ping a 2001:db8:2::2
+
+assert_ping a 10.0.2.2 -M do -s 1372
+assert_told a 10.0.2.2 "mtu ?= ?1400" "fragmentation needed" -M do -s 1373
+assert_ping a 2001:db8:2::2 -M do -s 1352
+assert_told a 2001:db8:2::2 "mtu ?[=:] ?1400" "packet too big" -M do -s 1353
+
+on a ip route flush cache
+on a ip -6 route flush cache
+assert_match "$(on a tracepath -4 -n 10.0.2.2)" "pmtu 1400 hops 2" "tracepath"
+assert_match "$(on a tracepath -6 -n 2001:db8:2::2)" "pmtu 1400 hops 2" "tracepath, IPv6"
+
+# Without "don't fragment" the router fragments; the host behind reassembles.
+on a ip route flush cache
+assert_ping a 10.0.2.2 -M dont -s 1472
+# Fragments that the sender makes pass as they are.
+assert_ping a 10.0.2.2 -M dont -s 4000
+assert_ping a 2001:db8:2::2 -s 4000

@@ -1,0 +1,68 @@
+# Ends and beginnings: SIGTERM, SIGINT, kill -9 of Rutter and of BIRD, in any order.
+. "$(dirname "$0")/lib.sh"
+need ping bird ethtool
+. "$SMOKE/routing.sh"
+
+two_hosts
+on b ip route add local 100.64.0.0/10 dev lo
+peer_announces b 1000 100
+two_ports | router_start
+bird_on_router
+wait_for 30 has_routes 1000 100
+assert_ping a 100.64.3.1
+
+# Killed: the kernel keeps taps, addresses, BGP's session; all is right within five seconds.
+router_kill
+assert_no_ping a 100.64.3.1
+router_start
+wait_for 5 has_routes 1000 100
+assert_ping a 100.64.3.1
+same_as_kernel
+
+# BIRD killed: what is there serves; BIRD comes back, right again.
+kill -KILL "$router_bird_pid"
+sleep 1
+assert_ping a 100.64.3.1
+bird_on_router
+wait_for 30 has_routes 1000 100
+same_as_kernel
+
+# Routes that changed while Rutter was away.
+router_kill
+on r ip route add 10.66.0.0/16 via 10.0.2.2
+on r ip route del 100.64.5.0/24
+router_start
+wait_for 5 sh -c '"$RUTTER" show routes | grep -q 10.66.0.0/16'
+wait_for 5 same_as_kernel
+
+# Both killed, both back.
+router_kill
+kill -KILL "$router_bird_pid"
+router_start
+bird_on_router
+wait_for 30 has_routes 1000 100
+wait_for 10 same_as_kernel
+assert_ping a 100.64.3.1
+
+# SIGTERM and SIGINT end it in order, and give back what it changed.
+router_stop
+router_start
+kill -INT "$router_pid"
+wait_gone "$router_pid" 100 || fail "the router does not end on SIGINT"
+wait "$router_pid" || true
+router_pid=
+for netdev in v0 v1; do
+	assert_eq "$(on r cat /proc/sys/net/ipv6/conf/$netdev/disable_ipv6)" 0 "disable_ipv6 of $netdev is restored"
+done
+
+# Taps stay until told otherwise.
+on r ip link show dev p0 >/dev/null || fail "the tap p0 is gone after an ordinary end"
+router_start
+rutter stop --remove
+wait_gone "$router_pid" 100 || fail "stop --remove does not end the router"
+router_pid=
+! on r ip link show dev p0 >/dev/null 2>&1 || fail "the tap p0 is still there after stop --remove"
+router_start
+router_kill
+on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
+! on r ip link show dev p0 >/dev/null 2>&1 || fail "the tap p0 is still there after run --cleanup"

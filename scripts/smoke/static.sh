@@ -1,0 +1,61 @@
+# Static routes: from the configuration and at run time, of every kind.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool
+
+two_hosts
+for last in 1 2 3 4 5 6; do on b ip address add 10.9.$last.1/32 dev lo; done
+on b ip address add 2001:db8:9::1/128 dev lo
+{
+	two_ports
+	cat <<-'END'
+		[[route]]
+		prefix = "10.9.1.0/24"
+		via = ["10.0.2.2"]
+		[[route]]
+		prefix = "10.9.2.0/24"
+		kind = "blackhole"
+		[[route]]
+		prefix = "10.9.3.0/24"
+		kind = "unreachable"
+		[[route]]
+		prefix = "10.9.4.0/24"
+		kind = "prohibit"
+		[[route]]
+		prefix = "2001:db8:9::/48"
+		via = ["2001:db8:2::2"]
+	END
+} | router_start
+
+assert_ping a 10.9.1.1
+assert_ping a 2001:db8:9::1
+assert_no_ping a 10.9.2.1
+assert_told a 10.9.3.1 "From 10.0.1.1 .*Unreachable" "unreachable"
+assert_told a 10.9.4.1 "From 10.0.1.1 .*(Prohibited|filtered)" "prohibit"
+assert_told a 10.9.5.1 "From 10.0.1.1 .*Unreachable" "no route"
+assert_match "$(rutter show drops)" "blackhole" "the blackhole among the drops"
+
+# Routes are the kernel's: `ip route` sees them, and what it adds is followed.
+assert_match "$(on r ip route show 10.9.1.0/24)" "via 10.0.2.2 dev p1" "the kernel's route"
+rutter route add 10.9.5.0/24 via 10.0.2.2
+wait_for 5 reaches a 10.9.5.1
+rutter route del 10.9.5.0/24
+wait_for 5 sh -c '! "$RUTTER" show routes | grep -q 10.9.5.0/24'
+assert_no_ping a 10.9.5.1
+on r ip route add 10.9.6.0/24 via 10.0.2.2
+wait_for 5 reaches a 10.9.6.1
+
+# The best of equal prefixes wins, as in the kernel.
+on r ip route add blackhole 10.9.6.0/24 metric 5
+on r ip route change 10.9.6.0/24 via 10.0.2.2 metric 0 2>/dev/null || true
+assert_ping a 10.9.6.1
+on r ip route del 10.9.6.0/24 metric 0
+wait_for 5 sh -c '"$RUTTER" show routes | grep 10.9.6.0/24 | grep -q blackhole'
+assert_no_ping a 10.9.6.1
+
+# IPv4 over an IPv6 next hop (RFC 8950).
+on r ip route replace 10.9.6.0/24 metric 1 via inet6 2001:db8:2::2 dev p1
+wait_for 5 reaches a 10.9.6.1
+
+# What cannot be is said.
+assert_status 2 rutter route add 10.9.7.1/24 via 10.0.2.2
+assert_status 1 rutter route del 10.99.0.0/16
