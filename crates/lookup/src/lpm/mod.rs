@@ -14,6 +14,7 @@ mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
 pub mod planb;
+pub mod rutter4;
 
 pub use intervals::Intervals;
 
@@ -137,7 +138,7 @@ pub trait Engines: Addr {
 
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
-        &[dir24_8::ENTRY]
+        &[dir24_8::ENTRY, rutter4::ENTRY]
     }
     const DEFAULT: &'static str = "dir-24-8";
 }
