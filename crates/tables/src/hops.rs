@@ -90,7 +90,7 @@ pub struct Step(u32);
 
 impl Step {
     /// `index` is below 2^24 (the tables' limit).
-    pub fn new(kind: Kind, index: u32) -> Step {
+    pub const fn new(kind: Kind, index: u32) -> Step {
         debug_assert!(index < 1 << 24);
         Step((kind as u32) << 24 | index & 0xff_ffff)
     }

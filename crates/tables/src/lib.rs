@@ -1,13 +1,40 @@
 //! Tables: what the nodes read ([`forwarding`]) and what the control thread
-//! keeps to write it. Knows no packet.
+//! keeps to write it ([`control`]). Knows no packet, and no netlink: a feed tells
+//! it [`event`]s.
 #![forbid(unsafe_code)]
 
 pub mod adjacency;
+mod build;
+mod builtin;
+pub mod control;
+pub mod error;
+pub mod event;
+mod fib;
 pub mod forwarding;
+mod gateways;
 pub mod hops;
 pub mod iface;
+mod intake;
+pub mod limits;
+mod links;
+pub mod net;
+mod pool;
+mod routes;
+#[cfg(test)]
+mod scenarios;
+pub mod show;
+mod slab;
+mod table;
+mod targets;
+#[cfg(test)]
+mod testing;
 
 pub use adjacency::{Adjacency, AdjacencyId};
+pub use control::{Control, FibConfig, VrfConfig};
+pub use error::Error;
+pub use event::{Event, LinkId};
 pub use forwarding::{Forwarding, Vrf, VrfId};
 pub use hops::{HopTable, Kind, Step};
 pub use iface::{Demux, Iface, IfaceId, Ifaces, PortId, Tags};
+pub use limits::{Capacity, Limits, Refused};
+pub use net::{Family, Net};

@@ -1,0 +1,513 @@
+//! What each event changes.
+
+use std::net::IpAddr;
+
+use lookup::Prefix;
+use lookup::lpm::Engines;
+
+use crate::control::{Control, Item, LOCAL_TABLE, Sweep, VrfState};
+use crate::event::{
+    Address, Event, How, Link, LinkId, Neighbour, NextHop, Path, Route, Scope, Source, Target, Why,
+};
+use crate::links::Known;
+use crate::net::number;
+use crate::routes::{Candidate, Put};
+use crate::table::Table;
+use crate::targets::NextHops;
+use crate::{Family, VrfId};
+
+impl Control {
+    pub(crate) fn set_link(&mut self, link: &Link) {
+        self.saw(Item::Link(link.index));
+        let known = self.next_hops.links.get(link.index).map(|state| state.link == *link);
+        if known == Some(true) {
+            return;
+        }
+        self.next_hops.links.set_link(link);
+        self.differs(Scope::Links);
+        self.link_changed(link.index);
+        if link.vrf_table.is_some() {
+            let below = |state: &&crate::links::State| state.link.master == Some(link.index);
+            let below = self.next_hops.links.iter().filter(below).map(|state| state.link.index);
+            let below: Vec<_> = below.collect();
+            below.into_iter().for_each(|link| self.rehome(link));
+        }
+    }
+
+    pub(crate) fn remove_link(&mut self, link: LinkId) {
+        let addresses = self.next_hops.links.get(link).map(|state| state.addresses.clone());
+        for (ip, len) in addresses.into_iter().flatten().map(|(address, _)| address) {
+            self.remove_address(Address { link, ip, len });
+        }
+        self.forget_neighbours(link);
+        if self.next_hops.links.remove_link(link).is_some() {
+            // The kernel drops what leads over it without a word.
+            for family in [Family::V4, Family::V6] {
+                self.next_hops.flush_over(link, family);
+            }
+            self.next_hops.link_changed(link);
+            self.ifaces_changed();
+        }
+    }
+
+    /// Whatever of the link changed: its interface, steps, routes follow.
+    pub(crate) fn link_changed(&mut self, link: LinkId) {
+        self.rehome(link);
+        self.next_hops.link_changed(link);
+        self.ifaces_changed();
+    }
+
+    pub(crate) fn forget_neighbours(&mut self, link: LinkId) {
+        let known = self.next_hops.links.neighbours().keys();
+        let gone: Vec<_> = known.filter(|(of, _)| *of == link).copied().collect();
+        gone.into_iter().for_each(|(link, ip)| self.remove_neighbour(link, ip));
+    }
+
+    pub(crate) fn add_address(&mut self, address: Address) {
+        let Address { link, ip, len } = address;
+        self.saw(Item::Address(address));
+        let vrf = self.home(link);
+        let addresses = self.next_hops.links.addresses_mut(link);
+        if addresses.contains_key(&(ip, len)) {
+            return;
+        }
+        addresses.insert((ip, len), vrf);
+        self.differs(Scope::Addresses);
+        self.own(vrf, ip, true);
+    }
+
+    pub(crate) fn remove_address(&mut self, address: Address) {
+        let Address { link, ip, len } = address;
+        let addresses = self.next_hops.links.addresses_mut(link);
+        let Some(vrf) = addresses.remove(&(ip, len)) else { return };
+        let last = !addresses.keys().any(|(other, _)| other.is_ipv4());
+        self.own(vrf, ip, false);
+        if ip.is_ipv4() && last {
+            // With the last address of a link the kernel drops, without a word,
+            // the IPv4 routes that lead over it.
+            self.next_hops.flush_over(link, Family::V4);
+        }
+    }
+
+    pub(crate) fn set_neighbour(&mut self, neighbour: Neighbour) {
+        let Neighbour { link, ip, .. } = neighbour;
+        self.saw(Item::Neighbour(link, ip));
+        if self.next_hops.links.ours(link).is_none() {
+            return;
+        }
+        let key = (link, ip);
+        let count = self.next_hops.links.neighbours().len();
+        match self.next_hops.links.neighbours_mut().get_mut(&key) {
+            Some(known) => {
+                let resolved = known.neighbour.resolved();
+                known.neighbour = neighbour;
+                if resolved == neighbour.resolved() {
+                    return;
+                }
+            }
+            None => {
+                // The gateway of a route is taken in whatever the limit.
+                let family = |family| self.next_hops.gateways.find(&(link, ip, family)).is_some();
+                let wanted = family(Family::V4) || family(Family::V6);
+                if count >= self.limits.neighbours && !wanted {
+                    let reason = || format!("{count} neighbours are known");
+                    return self.refused_neighbours.note(|| ip.to_string(), reason);
+                }
+                let known = Known { neighbour, host: None };
+                self.next_hops.links.neighbours_mut().insert(key, known);
+            }
+        }
+        self.differs(Scope::Neighbours);
+        self.next_hops.neighbour_changed(link, ip);
+        self.place_host(link, ip);
+    }
+
+    pub(crate) fn remove_neighbour(&mut self, link: LinkId, ip: IpAddr) {
+        self.remove_host(link, ip);
+        if self.next_hops.links.neighbours_mut().remove(&(link, ip)).is_some() {
+            self.next_hops.neighbour_changed(link, ip);
+        }
+    }
+
+    pub(crate) fn set_object(&mut self, object: &NextHop) {
+        self.saw(Item::NextHop(object.id));
+        if self.next_hops.set_object(object) {
+            self.differs(Scope::NextHops);
+        }
+    }
+
+    pub(crate) fn set_route(&mut self, route: &Route, how: How) {
+        let Some(vrf) = self.vrf_of(route) else { return self.counters.routes_ignored += 1 };
+        let generation = self.generations[route.net.family() as usize][route.source as usize];
+        let state = &self.vrfs[usize::from(vrf.0)]; // cannot panic: `vrf_of` found it
+        let (count, most) = match route.net.family() {
+            Family::V4 => (state.v4.routes.len(), state.v4.max_routes),
+            Family::V6 => (state.v6.routes.len(), state.v6.max_routes),
+        };
+        // At a limit, what is there may still change.
+        let more = if count >= most { Err(most) } else { Ok(()) };
+        let added = match route.net.family() {
+            Family::V4 => self.put::<u32>(vrf, route, how, generation, more),
+            Family::V6 => self.put::<u128>(vrf, route, how, generation, more),
+        };
+        if added && how == How::Listed {
+            self.differs(Scope::Routes(route.net.family(), route.source));
+        }
+    }
+
+    pub(crate) fn remove_route(&mut self, route: &Route) {
+        let Some(vrf) = self.vrf_of(route) else { return self.counters.routes_ignored += 1 };
+        match route.net.family() {
+            Family::V4 => self.take::<u32>(vrf, route),
+            Family::V6 => self.take::<u128>(vrf, route),
+        }
+    }
+
+    pub(crate) fn begin_sweep(&mut self, scope: Scope, why: Why) {
+        if let Scope::Routes(family, source) = scope {
+            let generation = &mut self.generations[family as usize][source as usize];
+            *generation = generation.wrapping_add(1);
+        }
+        let sweep = Sweep { why, seen: Default::default(), differences: 0 };
+        self.sweeps.insert(scope, sweep);
+    }
+
+    pub(crate) fn end_sweep(&mut self, scope: Scope) {
+        let Some(sweep) = self.sweeps.remove(&scope) else { return };
+        let unseen = |item: &Item| !sweep.seen.contains(item);
+        let links = &self.next_hops.links;
+        let gone: Vec<Event> = match scope {
+            Scope::Links => {
+                let gone = links.ids().filter(|id| unseen(&Item::Link(*id)));
+                gone.map(Event::LinkGone).collect()
+            }
+            Scope::Addresses => {
+                let all = links.iter().flat_map(|state| {
+                    let link = state.link.index;
+                    state.addresses.keys().map(move |&(ip, len)| Address { link, ip, len })
+                });
+                all.filter(|a| unseen(&Item::Address(*a))).map(Event::AddressGone).collect()
+            }
+            Scope::Neighbours => {
+                let all = links.neighbours().keys().copied();
+                let gone = all.filter(|(link, ip)| unseen(&Item::Neighbour(*link, *ip)));
+                gone.map(|(link, ip)| Event::NeighbourGone(link, ip)).collect()
+            }
+            Scope::NextHops => {
+                let all = self.next_hops.object_ids().into_iter();
+                all.filter(|id| unseen(&Item::NextHop(*id))).map(Event::NextHopGone).collect()
+            }
+            Scope::Routes(..) => Vec::new(),
+        };
+        let mut differences = sweep.differences + gone.len() as u64;
+        gone.iter().for_each(|event| self.apply(event));
+        if let Scope::Routes(family, source) = scope {
+            differences += self.sweep_routes(family, source);
+        }
+        self.counters.listings += 1;
+        if sweep.why == Why::Audit {
+            self.counters.drift += differences;
+        }
+    }
+
+    fn sweep_routes(&mut self, family: Family, source: Source) -> u64 {
+        let generation = self.generations[family as usize][source as usize];
+        let keep = |c: &Candidate| c.source != source || c.generation == generation;
+        let mut lost = Vec::new();
+        for vrf in &mut self.vrfs {
+            match family {
+                Family::V4 => sweep(&mut vrf.v4, keep, &mut lost),
+                Family::V6 => sweep(&mut vrf.v6, keep, &mut lost),
+            }
+        }
+        self.counters.routes_removed += lost.len() as u64;
+        lost.iter().for_each(|candidate| self.next_hops.release(candidate.target));
+        lost.len() as u64
+    }
+
+    fn saw(&mut self, item: Item) {
+        let scope = match item {
+            Item::Link(_) => Scope::Links,
+            Item::Address(_) => Scope::Addresses,
+            Item::Neighbour(..) => Scope::Neighbours,
+            Item::NextHop(_) => Scope::NextHops,
+        };
+        if let Some(sweep) = self.sweeps.get_mut(&scope) {
+            sweep.seen.insert(item);
+        }
+    }
+
+    fn differs(&mut self, scope: Scope) {
+        if let Some(sweep) = self.sweeps.get_mut(&scope) {
+            sweep.differences += 1;
+        }
+    }
+
+    /// The VRF that a route belongs to; `None` where it is nobody's, or its feed
+    /// is not the VRF's.
+    fn vrf_of(&self, route: &Route) -> Option<VrfId> {
+        let vrf = match &route.target {
+            Target::Local(link) | Target::Broadcast(link) if route.table == LOCAL_TABLE => {
+                self.home(*link)
+            }
+            _ if route.table == LOCAL_TABLE => VrfId(0),
+            _ => self.vrf_by_table(route.table)?,
+        };
+        let state = self.vrfs.get(usize::from(vrf.0))?;
+        let kernels = route.protocol == PROTOCOL_KERNEL || route.table == LOCAL_TABLE;
+        let wanted = match (state.source, route.source) {
+            (Source::Kernel, source) => source == Source::Kernel,
+            (Source::Fpm, Source::Kernel) => kernels,
+            (Source::Fpm, Source::Fpm) => !kernels,
+        };
+        wanted.then_some(vrf)
+    }
+
+    /// Puts a route in; true when that changed anything.
+    fn put<A: Tables>(
+        &mut self,
+        vrf: VrfId,
+        route: &Route,
+        how: How,
+        generation: u8,
+        more: Result<(), usize>,
+    ) -> bool {
+        let family = route.net.family();
+        let Some(prefix) = route.net.prefix::<A>() else { return false };
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        if table.routes.get(&prefix).is_empty() {
+            if let Err(most) = more {
+                let reason = || format!("{most} routes are in");
+                table.refusals.note(|| route.net.to_string(), reason);
+                return false;
+            }
+            if !self.has_memory(route) {
+                return false;
+            }
+        }
+        let target = self.next_hops.intern(&route.target, family);
+        let new = Candidate {
+            target,
+            metric: route.metric,
+            protocol: route.protocol,
+            generation,
+            source: route.source,
+            local: matches!(route.target, Target::Local(_) | Target::Broadcast(_)),
+        };
+        let next_hops = &self.next_hops;
+        let superset = |old: &Candidate| {
+            family == Family::V6 && how != How::Listed && grown(next_hops, old, &route.target)
+        };
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        let put = table.routes.put(prefix, new, how, superset);
+        match put {
+            Put::Same => return false,
+            Put::Added => self.counters.routes_added += 1,
+            Put::Replaced(_) => self.counters.routes_changed += 1,
+        }
+        table.touch(prefix);
+        self.next_hops.hold(target);
+        if let Put::Replaced(old) = put {
+            self.next_hops.release(old.target);
+        }
+        true
+    }
+
+    /// Takes a route out: the very one, or paths of an IPv6 route with siblings.
+    fn take<A: Tables>(&mut self, vrf: VrfId, route: &Route) {
+        let Some(prefix) = route.net.prefix::<A>() else { return };
+        let family = route.net.family();
+        let target = self.next_hops.find(&route.target, family);
+        let local = matches!(route.target, Target::Local(_) | Target::Broadcast(_));
+        let named = |c: &Candidate| {
+            c.metric == route.metric && c.source == route.source && c.local == local
+        };
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        let same = |c: &Candidate| named(c) && Some(c.target) == target;
+        let mut taken = table.routes.take(&prefix, same);
+        if taken.is_none() {
+            let next_hops = &self.next_hops;
+            let partly = |c: &Candidate| named(c) && shrunk(next_hops, c, &route.target).is_some();
+            if let Some(old) = table.routes.take(&prefix, partly) {
+                taken = Some(old);
+                if let Some(left) = shrunk(next_hops, &old, &route.target).filter(|l| !l.is_empty())
+                {
+                    let target = match left[..] {
+                        [path] => Target::Path(path),
+                        _ => Target::Paths(left.into()),
+                    };
+                    let target = self.next_hops.intern(&target, family);
+                    let new = Candidate { target, ..old };
+                    let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+                    table.routes.put(prefix, new, How::Append, |_| false);
+                    self.next_hops.hold(target);
+                }
+            }
+        }
+        let Some(taken) = taken else { return };
+        A::table(&mut self.vrfs[usize::from(vrf.0)]).touch(prefix);
+        self.next_hops.release(taken.target);
+        self.counters.routes_removed += 1;
+    }
+
+    /// Adds or removes an address of this machine.
+    fn own(&mut self, vrf: VrfId, ip: IpAddr, is_there: bool) {
+        let Some(vrf) = self.vrfs.get_mut(usize::from(vrf.0)) else { return };
+        if let Some(addr) = number::<u32>(ip) {
+            if is_there { vrf.v4.add_own(addr) } else { vrf.v4.remove_own(addr) }
+        } else if let Some(addr) = number::<u128>(ip) {
+            if is_there { vrf.v6.add_own(addr) } else { vrf.v6.remove_own(addr) }
+        }
+    }
+
+    /// Moves a link's addresses and hosts to the VRF that it is in now.
+    fn rehome(&mut self, link: LinkId) {
+        let vrf = self.home(link);
+        if let Some((id, _)) = self.next_hops.links.ours(link)
+            && let Some(slot) = self.next_hops.links.slot_mut(id)
+            && slot.iface.vrf != vrf
+        {
+            slot.iface.vrf = vrf;
+            self.ifaces_changed();
+        }
+        let Some(state) = self.next_hops.links.get(link) else { return };
+        let away: Vec<_> =
+            state.addresses.iter().filter(|(_, at)| **at != vrf).map(|(a, at)| (*a, *at)).collect();
+        for (address, old) in away {
+            self.next_hops.links.addresses_mut(link).insert(address, vrf);
+            self.own(old, address.0, false);
+            self.own(vrf, address.0, true);
+        }
+        let known = self.next_hops.links.neighbours().iter();
+        let away = known.filter(|((of, _), k)| *of == link && k.host.is_some_and(|at| at != vrf));
+        let away: Vec<_> = away.map(|((_, ip), _)| *ip).collect();
+        for ip in away {
+            self.remove_host(link, ip);
+            self.place_host(link, ip);
+        }
+    }
+
+    /// Lets a resolved neighbour be a host of its VRF, and one that is not
+    /// resolved none.
+    fn place_host(&mut self, link: LinkId, ip: IpAddr) {
+        let Some(known) = self.next_hops.links.neighbours().get(&(link, ip)) else { return };
+        // A group address is nobody's.
+        let mac = known.neighbour.resolved().filter(|mac| mac[0] & 1 == 0);
+        let ours = self.next_hops.links.ours(link).is_some();
+        if mac.is_none() || !ours || !is_routed(ip) {
+            return self.remove_host(link, ip);
+        }
+        if known.host.is_some() {
+            return; // its gateway follows the neighbour
+        }
+        let (vrf, family) = (self.home(link), Family::of(ip));
+        let key = (link, ip, family);
+        let NextHops { gateways, pool, links, .. } = &mut self.next_hops;
+        let Some(gateway) = gateways.hold(key, pool, links) else {
+            let limit = pool.usage()[0].1;
+            let reason = || format!("{limit} hops in use");
+            return pool.refused_hops.note(|| ip.to_string(), reason);
+        };
+        gateways.set_host(gateway, true);
+        if let Some(known) = self.next_hops.links.neighbours_mut().get_mut(&(link, ip)) {
+            known.host = Some(vrf);
+        }
+        let state = &mut self.vrfs[usize::from(vrf.0)]; // cannot panic: `home` found it
+        let old = match family {
+            Family::V4 => number(ip).and_then(|addr| state.v4.add_host(addr, link, gateway)),
+            Family::V6 => number(ip).and_then(|addr| state.v6.add_host(addr, link, gateway)),
+        };
+        if let Some(old) = old {
+            self.next_hops.release_host(old);
+        }
+    }
+
+    fn remove_host(&mut self, link: LinkId, ip: IpAddr) {
+        let known = self.next_hops.links.neighbours_mut().get_mut(&(link, ip));
+        let Some(vrf) = known.and_then(|known| known.host.take()) else { return };
+        let state = &mut self.vrfs[usize::from(vrf.0)]; // cannot panic: VRFs stay
+        let gateway = match Family::of(ip) {
+            Family::V4 => number(ip).and_then(|addr| state.v4.remove_host(addr, link)),
+            Family::V6 => number(ip).and_then(|addr| state.v6.remove_host(addr, link)),
+        };
+        if let Some(gateway) = gateway {
+            self.next_hops.release_host(gateway);
+        }
+    }
+}
+
+/// The table of a family in a VRF.
+pub(crate) trait Tables: Engines {
+    fn table(vrf: &mut VrfState) -> &mut Table<Self>;
+    fn table_ref(vrf: &VrfState) -> &Table<Self>;
+}
+
+impl Tables for u32 {
+    fn table(vrf: &mut VrfState) -> &mut Table<u32> {
+        &mut vrf.v4
+    }
+    fn table_ref(vrf: &VrfState) -> &Table<u32> {
+        &vrf.v4
+    }
+}
+
+impl Tables for u128 {
+    fn table(vrf: &mut VrfState) -> &mut Table<u128> {
+        &mut vrf.v6
+    }
+    fn table_ref(vrf: &VrfState) -> &Table<u128> {
+        &vrf.v6
+    }
+}
+
+fn sweep<A: Engines>(
+    table: &mut Table<A>,
+    keep: impl Fn(&Candidate) -> bool,
+    lost: &mut Vec<Candidate>,
+) {
+    let mut prefixes: Vec<Prefix<A>> = Vec::new();
+    table.routes.retain(keep, |prefix, candidate| {
+        prefixes.push(prefix);
+        lost.push(candidate);
+    });
+    prefixes.into_iter().for_each(|prefix| table.touch(prefix));
+}
+
+fn paths(target: &Target) -> &[Path] {
+    match target {
+        Target::Path(path) => std::slice::from_ref(path),
+        Target::Paths(paths) => paths,
+        _ => &[],
+    }
+}
+
+/// Does the target name every path of the old route, and more? The kernel tells
+/// of a sibling added to an IPv6 route by telling the whole route again.
+fn grown(next_hops: &NextHops, old: &Candidate, target: &Target) -> bool {
+    let (new, old) = (paths(target), next_hops.plain_paths(old.target).unwrap_or(&[]));
+    let is_in = |path: &Path| new.iter().any(|p| p.link == path.link && p.via == path.via);
+    !old.is_empty() && old.len() < new.len() && old.iter().all(is_in)
+}
+
+/// What is left of a route with siblings when `target` goes; `None` where they
+/// have nothing to do with each other.
+fn shrunk(next_hops: &NextHops, old: &Candidate, target: &Target) -> Option<Vec<Path>> {
+    let (gone, old) = (paths(target), next_hops.plain_paths(old.target)?);
+    let is_in = |path: &Path| old.iter().any(|p| p.link == path.link && p.via == path.via);
+    if gone.is_empty() || !gone.iter().all(is_in) {
+        return None;
+    }
+    let stays = |path: &&Path| !gone.iter().any(|p| p.link == path.link && p.via == path.via);
+    Some(old.iter().filter(stays).copied().collect())
+}
+
+/// Is the address one that packets are routed to?
+fn is_routed(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_link_local() && !ip.is_unspecified(),
+        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
+    }
+}
+
+/// `RTPROT_KERNEL`: what the kernel makes from its addresses.
+const PROTOCOL_KERNEL: u8 = 2;

@@ -1,0 +1,250 @@
+//! Links of the kernel, Rutter's interfaces among them, and their neighbours.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use crate::event::{Link, LinkId, Neighbour};
+use crate::{Adjacency, Family, Iface, IfaceId, Tags, VrfId};
+
+/// What is known of links and neighbours.
+#[derive(Default)]
+pub(crate) struct Links {
+    map: HashMap<LinkId, State>,
+    /// By [`IfaceId`] less one; `None` where an interface was removed.
+    ifaces: Vec<Option<Slot>>,
+    neighbours: HashMap<(LinkId, IpAddr), Known>,
+}
+
+/// One link.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) link: Link,
+    pub(crate) iface: Option<IfaceId>,
+    /// Address and prefix length, with the VRF whose address it is.
+    pub(crate) addresses: BTreeMap<(IpAddr, u8), VrfId>,
+}
+
+/// One neighbour.
+pub(crate) struct Known {
+    pub(crate) neighbour: Neighbour,
+    /// The VRF in which it is a host.
+    pub(crate) host: Option<VrfId>,
+}
+
+/// One of Rutter's interfaces, and its tap.
+pub(crate) struct Slot {
+    pub(crate) iface: Iface,
+    pub(crate) link: Option<LinkId>,
+    /// As configured; a VRF device above the tap may say otherwise.
+    pub(crate) vrf: VrfId,
+}
+
+impl Links {
+    /// Registers an interface of Rutter's under the lowest free id.
+    pub(crate) fn add_iface(&mut self, iface: Iface) -> Option<IfaceId> {
+        let at = match self.ifaces.iter().position(Option::is_none) {
+            Some(at) => at,
+            None => {
+                self.ifaces.push(None);
+                self.ifaces.len() - 1
+            }
+        };
+        let id = IfaceId(u16::try_from(at + 1).ok()?);
+        let link = self.map.iter().find(|(_, state)| state.link.name == iface.name);
+        let link = link.map(|(link, _)| *link);
+        self.ifaces[at] = Some(Slot { vrf: iface.vrf, iface, link: None });
+        if let Some(link) = link {
+            self.bind(link, id);
+        }
+        Some(id)
+    }
+
+    /// Takes an interface out; returns its link.
+    pub(crate) fn remove_iface(&mut self, id: IfaceId) -> Option<Slot> {
+        let slot = self.ifaces.get_mut(usize::from(id.0).checked_sub(1)?)?.take()?;
+        if let Some(state) = slot.link.and_then(|link| self.map.get_mut(&link)) {
+            state.iface = None;
+        }
+        Some(slot)
+    }
+
+    /// Takes a link's news in; returns what it was.
+    pub(crate) fn set_link(&mut self, link: &Link) -> Option<Link> {
+        let state = self.map.entry(link.index).or_default();
+        let is_new = state.link.name.is_empty();
+        let old = std::mem::replace(&mut state.link, link.clone());
+        if old.name != link.name {
+            self.unbind(link.index);
+            if let Some(id) = self.by_name(&link.name) {
+                self.bind(link.index, id);
+            }
+        } else {
+            self.refresh_iface(link.index);
+        }
+        (!is_new).then_some(old)
+    }
+
+    /// Takes a link out, its addresses and neighbours with it.
+    pub(crate) fn remove_link(&mut self, link: LinkId) -> Option<State> {
+        self.unbind(link);
+        self.map.remove(&link)
+    }
+
+    /// The link's names, for a sweep.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = LinkId> + '_ {
+        self.map.keys().copied()
+    }
+
+    pub(crate) fn get(&self, link: LinkId) -> Option<&State> {
+        self.map.get(&link)
+    }
+
+    pub(crate) fn addresses_mut(&mut self, link: LinkId) -> &mut BTreeMap<(IpAddr, u8), VrfId> {
+        let state = self.map.entry(link).or_default();
+        state.link.index = link;
+        &mut state.addresses
+    }
+
+    /// All links, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &State> + '_ {
+        self.map.values()
+    }
+
+    /// Rutter's interface on this link.
+    pub(crate) fn ours(&self, link: LinkId) -> Option<(IfaceId, &Iface)> {
+        let id = self.map.get(&link)?.iface?;
+        Some((id, &self.slot(id)?.iface))
+    }
+
+    pub(crate) fn slot(&self, id: IfaceId) -> Option<&Slot> {
+        self.ifaces.get(usize::from(id.0).checked_sub(1)?)?.as_ref()
+    }
+
+    pub(crate) fn slot_mut(&mut self, id: IfaceId) -> Option<&mut Slot> {
+        self.ifaces.get_mut(usize::from(id.0).checked_sub(1)?)?.as_mut()
+    }
+
+    pub(crate) fn by_name(&self, name: &str) -> Option<IfaceId> {
+        let is = |slot: &Option<Slot>| slot.as_ref().is_some_and(|slot| slot.iface.name == name);
+        Some(IfaceId(self.ifaces.iter().position(is)? as u16 + 1))
+    }
+
+    /// The interfaces as the data path is to see them; a blank for each removed.
+    pub(crate) fn published(&self) -> impl Iterator<Item = Iface> + '_ {
+        self.ifaces.iter().map(|slot| slot.as_ref().map(|s| s.iface.clone()).unwrap_or_default())
+    }
+
+    /// True when packets may leave by this link: the kernel decides for those
+    /// that are not Rutter's.
+    pub(crate) fn usable(&self, link: LinkId) -> bool {
+        self.ours(link).is_none_or(|(_, iface)| iface.up)
+    }
+
+    pub(crate) fn neighbours(&self) -> &HashMap<(LinkId, IpAddr), Known> {
+        &self.neighbours
+    }
+
+    pub(crate) fn neighbours_mut(&mut self) -> &mut HashMap<(LinkId, IpAddr), Known> {
+        &mut self.neighbours
+    }
+
+    /// The rewrite of packets of `family` to a neighbour; `None` while it is not
+    /// resolved, its link is down or not Rutter's.
+    pub(crate) fn adjacency(&self, link: LinkId, ip: IpAddr, family: Family) -> Option<Adjacency> {
+        let (id, iface) = self.ours(link)?;
+        let mac = self.neighbours.get(&(link, ip))?.neighbour.resolved().filter(|_| iface.up)?;
+        let ethertype = match family {
+            Family::V4 => 0x0800,
+            Family::V6 => 0x86dd,
+        };
+        let out = (id, iface.port, iface.mtu);
+        Some(Adjacency::new(out, mac, iface.mac, iface.tags, ethertype))
+    }
+
+    fn bind(&mut self, link: LinkId, id: IfaceId) {
+        if let Some(old) = self.slot(id).and_then(|slot| slot.link)
+            && let Some(state) = self.map.get_mut(&old)
+        {
+            state.iface = None;
+        }
+        if let Some(slot) = self.slot_mut(id) {
+            slot.link = Some(link);
+        }
+        if let Some(state) = self.map.get_mut(&link) {
+            state.iface = Some(id);
+        }
+        self.refresh_iface(link);
+    }
+
+    fn unbind(&mut self, link: LinkId) {
+        let id = self.map.get_mut(&link).and_then(|state| state.iface.take());
+        if let Some(slot) = id.and_then(|id| self.slot_mut(id)) {
+            slot.link = None;
+            slot.iface.up = false;
+        }
+    }
+
+    /// Brings Rutter's interface in line with its tap.
+    fn refresh_iface(&mut self, link: LinkId) {
+        let Some(state) = self.map.get(&link) else { return };
+        let (up, mtu, mac) = (state.link.up, state.link.mtu, state.link.mac);
+        if let Some(slot) = state.iface.and_then(|id| self.slot_mut(id)) {
+            slot.iface.up = up;
+            slot.iface.mtu = mtu.min(u16::MAX.into()) as u16;
+            slot.iface.mac = mac;
+        }
+    }
+}
+
+/// Two interfaces must not claim the same frames.
+pub(crate) fn same_frames(a: &Iface, b: &Iface) -> bool {
+    let plain = |tags| matches!(tags, Tags::None | Tags::Dot1q(0));
+    a.port == b.port && (a.tags == b.tags || plain(a.tags) && plain(b.tags))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PortId;
+
+    fn link(index: u32, name: &str, up: bool) -> Link {
+        Link {
+            index: LinkId(index),
+            name: name.into(),
+            up,
+            mtu: 1500,
+            mac: [7; 6],
+            ..Link::default()
+        }
+    }
+
+    #[test]
+    fn an_interface_follows_the_tap_of_its_name() {
+        let mut links = Links::default();
+        let p0 = Iface { name: "p0".into(), port: PortId(3), ..Iface::default() };
+        let id = links.add_iface(p0).unwrap();
+        assert!(links.ours(LinkId(9)).is_none());
+        assert_eq!(links.set_link(&link(9, "p0", true)), None);
+        let (found, iface) = links.ours(LinkId(9)).unwrap();
+        assert_eq!((found, iface.up, iface.mtu, iface.mac), (id, true, 1500, [7; 6]));
+        // Deleted and made again under another index: the interface follows.
+        links.remove_link(LinkId(9));
+        assert!(!links.slot(id).unwrap().iface.up);
+        links.set_link(&link(12, "p0", true));
+        assert_eq!(links.ours(LinkId(12)).unwrap().0, id);
+        // Renamed away.
+        links.set_link(&link(12, "other", true));
+        assert!(links.ours(LinkId(12)).is_none() && links.usable(LinkId(12)));
+    }
+
+    #[test]
+    fn an_interface_added_later_finds_its_tap() {
+        let mut links = Links::default();
+        links.set_link(&link(4, "p1", true));
+        let id = links.add_iface(Iface { name: "p1".into(), ..Iface::default() }).unwrap();
+        assert_eq!(links.ours(LinkId(4)).unwrap().0, id);
+        assert!(links.remove_iface(id).is_some());
+        assert!(links.ours(LinkId(4)).is_none() && links.by_name("p1").is_none());
+        assert_eq!(links.add_iface(Iface::default()), Some(id));
+    }
+}

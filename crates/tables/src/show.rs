@@ -1,0 +1,492 @@
+//! What the tables hold, for people: nothing here is on the path of a packet.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use lookup::Prefix;
+use lookup::lpm::Engines;
+
+use crate::control::{Control, Counters, VrfState};
+use crate::event::{LinkId, NeighbourState, Source};
+use crate::intake::Tables;
+use crate::limits::{Capacity, Refusals};
+use crate::net::number;
+use crate::routes::Candidate;
+use crate::table::Table;
+use crate::targets::{self, TargetId};
+use crate::{Family, Iface, IfaceId, Kind, Net, VrfId};
+
+/// Which routes are wanted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RouteFilter {
+    /// Of this VRF only.
+    pub vrf: Option<VrfId>,
+    /// Of this family only.
+    pub family: Option<Family>,
+    /// This prefix and those inside it only.
+    pub inside: Option<Net>,
+    /// Also those that another route of the same prefix beats.
+    pub all: bool,
+}
+
+/// Where the next part of a listing starts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RouteCursor {
+    vrf: VrfId,
+    net: Net,
+}
+
+/// A route.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RouteInfo {
+    /// Whose.
+    pub vrf: VrfId,
+    /// What it covers.
+    pub net: Net,
+    /// What it does.
+    pub kind: RouteKind,
+    /// The kernel's number of who made it.
+    pub protocol: u8,
+    /// Which feed told.
+    pub source: Source,
+    /// The lowest of a prefix wins.
+    pub metric: u32,
+    /// The ways of a unicast route.
+    pub paths: Vec<PathInfo>,
+    /// The next-hop object that it names.
+    pub object: Option<u32>,
+    /// The one that counts.
+    pub best: bool,
+}
+
+/// What a route does.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RouteKind {
+    /// Forward.
+    Unicast,
+    /// To this machine.
+    Local,
+    /// A broadcast or anycast address of this machine.
+    Broadcast,
+    /// Drop silently.
+    Blackhole,
+    /// Drop: unreachable.
+    Unreachable,
+    /// Drop: prohibited.
+    Prohibit,
+    /// Left to the kernel.
+    Kernel,
+}
+
+/// One way of a route.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PathInfo {
+    /// By this link.
+    pub link: LinkId,
+    /// Its name.
+    pub link_name: String,
+    /// To this gateway.
+    pub via: Option<IpAddr>,
+    /// Its share.
+    pub weight: u16,
+    /// What happens to packets; `None` while the link is down.
+    pub state: Option<Kind>,
+}
+
+/// A neighbour.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NeighbourInfo {
+    /// Where.
+    pub link: LinkId,
+    /// The name of that.
+    pub link_name: String,
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its hardware address.
+    pub mac: Option<[u8; 6]>,
+    /// The kernel's word.
+    pub state: NeighbourState,
+    /// A gateway of routes, rather than a host only.
+    pub gateway: bool,
+}
+
+/// An interface of Rutter's.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IfaceInfo {
+    /// Its number.
+    pub id: IfaceId,
+    /// As the data path sees it.
+    pub iface: Iface,
+    /// Its tap, while there is one.
+    pub link: Option<LinkId>,
+    /// The addresses of that.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// A VRF.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct VrfInfo {
+    /// Its number.
+    pub id: VrfId,
+    /// Its name.
+    pub name: String,
+    /// The kernel's table.
+    pub table: u32,
+    /// Which feed its routes come by.
+    pub source: Source,
+}
+
+/// A forwarding table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FibInfo {
+    /// Whose.
+    pub vrf: VrfId,
+    /// Which.
+    pub family: Family,
+    /// The engine that serves.
+    pub engine: &'static str,
+    /// Routes, those that others beat counted too.
+    pub routes: u64,
+    /// Prefixes in the engine, hosts and built-in ones included.
+    pub prefixes: u64,
+    /// Bytes that a lookup can read, free arena included.
+    pub table_bytes: u64,
+    /// Bytes of the store that the engine is built from.
+    pub rib_bytes: u64,
+    /// Bytes of the engine's writer.
+    pub writer_bytes: u64,
+    /// Changes carried out.
+    pub updates: u64,
+    /// Times that it was built anew.
+    pub rebuilds: u64,
+    /// How long the last build took.
+    pub build_time: Duration,
+    /// True while the table is behind the routes.
+    pub behind: bool,
+    /// The engine that is being built beside.
+    pub switching_to: Option<&'static str>,
+    /// The engine asked for last, and what became of that.
+    pub switched: Option<(String, Result<(), String>)>,
+    /// Changes refused by the engine.
+    pub refused: u64,
+    /// The engine's own figures.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+impl Control {
+    /// Routes in the order of VRF, family and prefix, from `after` on; with them
+    /// where to go on, unless that was all. At most `most` prefixes.
+    pub fn routes(
+        &self,
+        filter: &RouteFilter,
+        after: Option<RouteCursor>,
+        most: usize,
+    ) -> (Vec<RouteInfo>, Option<RouteCursor>) {
+        let mut page = Page { routes: Vec::new(), left: most.max(1), next: None };
+        for (i, _) in self.vrfs.iter().enumerate() {
+            let vrf = VrfId(i as u16);
+            let skipped = after.is_some_and(|after| vrf < after.vrf);
+            if skipped || filter.vrf.is_some_and(|wanted| wanted != vrf) {
+                continue;
+            }
+            let after = after.filter(|after| after.vrf == vrf).map(|after| after.net);
+            self.page::<u32>(vrf, filter, after, &mut page);
+            // A cursor in IPv6 has left IPv4 behind.
+            self.page::<u128>(vrf, filter, after, &mut page);
+            if page.next.is_some() {
+                break;
+            }
+        }
+        (page.routes, page.next)
+    }
+
+    /// The route that packets to `addr` take; a host or an own address shows as
+    /// the route that covers it.
+    pub fn route_to(&self, vrf: VrfId, addr: IpAddr) -> Option<RouteInfo> {
+        let state = self.vrfs.get(usize::from(vrf.0))?;
+        let usable = |c: &Candidate| self.next_hops.hop(c.target).is_some();
+        let (net, best) = match Family::of(addr) {
+            Family::V4 => {
+                let (prefix, best) = state.v4.routes.longest(number(addr)?, usable)?;
+                (Net::from(prefix), best)
+            }
+            Family::V6 => {
+                let (prefix, best) = state.v6.routes.longest(number(addr)?, usable)?;
+                (Net::from(prefix), best)
+            }
+        };
+        Some(self.route_info(vrf, net, &best, true))
+    }
+
+    /// Neighbours of Rutter's interfaces, by interface and address.
+    pub fn neighbours(&self) -> Vec<NeighbourInfo> {
+        let gateways = &self.next_hops.gateways;
+        let gateway = |link, ip| {
+            [Family::V4, Family::V6].iter().any(|family| gateways.is_gateway(&(link, ip, *family)))
+        };
+        let links = &self.next_hops.links;
+        let mut all: Vec<_> = links
+            .neighbours()
+            .iter()
+            .map(|(&(link, ip), known)| NeighbourInfo {
+                link,
+                link_name: self.link_name(link),
+                ip,
+                mac: known.neighbour.mac,
+                state: known.neighbour.state,
+                gateway: gateway(link, ip),
+            })
+            .collect();
+        all.sort_by(|a, b| (&a.link_name, a.ip).cmp(&(&b.link_name, b.ip)));
+        all
+    }
+
+    /// Rutter's interfaces, by number.
+    pub fn interfaces(&self) -> Vec<IfaceInfo> {
+        let links = &self.next_hops.links;
+        let ids = (1..=u16::MAX).map(IfaceId).take(links.published().count());
+        ids.filter_map(|id| {
+            let slot = links.slot(id)?;
+            let state = slot.link.and_then(|link| links.get(link));
+            let addresses = state.map(|s| s.addresses.keys().copied().collect());
+            Some(IfaceInfo {
+                id,
+                iface: slot.iface.clone(),
+                link: slot.link,
+                addresses: addresses.unwrap_or_default(),
+            })
+        })
+        .collect()
+    }
+
+    /// All VRFs, by number.
+    pub fn vrfs(&self) -> Vec<VrfInfo> {
+        let info = |(i, vrf): (usize, &VrfState)| VrfInfo {
+            id: VrfId(i as u16),
+            name: vrf.name.clone(),
+            table: vrf.table,
+            source: vrf.source,
+        };
+        self.vrfs.iter().enumerate().map(info).collect()
+    }
+
+    /// The forwarding tables, by VRF and family.
+    pub fn fibs(&self) -> Vec<FibInfo> {
+        let vrfs = self.vrfs.iter().enumerate();
+        vrfs.flat_map(|(i, vrf)| {
+            let id = VrfId(i as u16);
+            [fib_info(id, &vrf.v4), fib_info(id, &vrf.v6)]
+        })
+        .collect()
+    }
+
+    /// One forwarding table.
+    pub fn fib_info(&self, vrf: VrfId, family: Family) -> Option<FibInfo> {
+        let state = self.vrfs.get(usize::from(vrf.0))?;
+        Some(match family {
+            Family::V4 => fib_info(vrf, &state.v4),
+            Family::V6 => fib_info(vrf, &state.v6),
+        })
+    }
+
+    /// Every limit: what it holds, and what was refused at it.
+    pub fn capacity(&self) -> Vec<Capacity> {
+        let mut all = Vec::new();
+        for (i, vrf) in self.vrfs.iter().enumerate() {
+            let id = VrfId(i as u16);
+            table_capacity(id, &vrf.v4, &mut all);
+            table_capacity(id, &vrf.v6, &mut all);
+        }
+        let pool = &self.next_hops.pool;
+        let [hops, groups, members] = pool.usage();
+        let neighbours = (self.next_hops.links.neighbours().len(), self.limits.neighbours);
+        let none = Refusals::default();
+        for (what, (used, limit), refusals, key) in [
+            ("neighbours", neighbours, &self.refused_neighbours, "neighbours.max"),
+            ("hops", hops, &pool.refused_hops, "limits.hops"),
+            ("groups", groups, &pool.refused_groups, "limits.groups"),
+            ("group members", members, &none, "limits.members"),
+        ] {
+            all.push(capacity(what, None, used as u64, Some(limit as u64), refusals, key));
+        }
+        let routes = |vrf: &VrfState| vrf.v4.routes.len() + vrf.v6.routes.len();
+        let routes: usize = self.vrfs.iter().map(routes).sum();
+        let memory = &self.refused_memory;
+        all.push(capacity("memory for routes", None, routes as u64, None, memory, "-"));
+        all
+    }
+
+    /// What happened since the start.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Gateways of installed routes: the kernel is to keep them resolved.
+    pub fn gateways(&self) -> Vec<(LinkId, IpAddr)> {
+        let all = self.next_hops.gateways.iter().filter(|gateway| gateway.is_gateway());
+        let mut all: Vec<_> = all.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Neighbours that packets left to since the last call: the kernel is to be
+    /// told that they are in use.
+    pub fn take_used(&mut self) -> Vec<(LinkId, IpAddr)> {
+        let table = self.next_hops.pool.table();
+        let all = self.next_hops.gateways.iter();
+        let used = all.filter(|gateway| gateway.adjacency.is_some_and(|id| table.take_used(id)));
+        let mut used: Vec<_> = used.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+
+    /// Heap bytes of the hop table.
+    pub fn hop_bytes(&self) -> usize {
+        self.next_hops.pool.table().bytes()
+    }
+
+    /// Distinct targets of routes.
+    pub fn targets(&self) -> usize {
+        self.next_hops.len()
+    }
+
+    fn page<A: Tables>(
+        &self,
+        vrf: VrfId,
+        filter: &RouteFilter,
+        after: Option<Net>,
+        page: &mut Page,
+    ) {
+        let family = Family::of_addr::<A>();
+        let other = |wanted: Option<Family>| wanted.is_some_and(|wanted| wanted != family);
+        let is_past = after.is_some_and(|after| after.family() > family);
+        if is_past || other(filter.family) || other(filter.inside.map(|net| net.family())) {
+            return;
+        }
+        let outer = filter.inside.and_then(|net| net.prefix::<A>()).unwrap_or(Prefix::all());
+        let from = after.and_then(|net| net.prefix::<A>()).unwrap_or(outer);
+        let state = &self.vrfs[usize::from(vrf.0)]; // cannot panic: the caller counted them
+        for (prefix, list) in A::table_ref(state).routes.from(from) {
+            if !outer.covers(&prefix) {
+                // A shorter prefix at the same address stands before its inside.
+                if prefix.first() > outer.last() {
+                    break;
+                }
+                continue;
+            }
+            let net = Net::from(prefix);
+            if page.next.is_some() || page.left == 0 {
+                page.next.get_or_insert(RouteCursor { vrf, net });
+                return;
+            }
+            page.left -= 1;
+            let best = list.iter().position(|c| self.next_hops.hop(c.target).is_some());
+            for (i, candidate) in list.iter().enumerate() {
+                if filter.all || best == Some(i) {
+                    page.routes.push(self.route_info(vrf, net, candidate, best == Some(i)));
+                }
+            }
+        }
+    }
+
+    fn route_info(&self, vrf: VrfId, net: Net, candidate: &Candidate, best: bool) -> RouteInfo {
+        let paths = self.next_hops.paths(candidate.target).into_iter();
+        RouteInfo {
+            vrf,
+            net,
+            kind: kind(candidate.target),
+            protocol: candidate.protocol,
+            source: candidate.source,
+            metric: candidate.metric,
+            paths: paths
+                .map(|path| PathInfo {
+                    link: path.link,
+                    link_name: self.link_name(path.link),
+                    via: path.via,
+                    weight: path.weight,
+                    state: self.next_hops.path_state(&path, net.family()),
+                })
+                .collect(),
+            object: self.next_hops.object_of(candidate.target),
+            best,
+        }
+    }
+
+    fn link_name(&self, link: LinkId) -> String {
+        let state = self.next_hops.links.get(link);
+        let known = state.map(|state| state.link.name.clone()).filter(|name| !name.is_empty());
+        known.unwrap_or_else(|| format!("if{}", link.0))
+    }
+}
+
+struct Page {
+    routes: Vec<RouteInfo>,
+    left: usize,
+    next: Option<RouteCursor>,
+}
+
+fn kind(target: TargetId) -> RouteKind {
+    match target {
+        targets::FOR_US => RouteKind::Local,
+        targets::VIA_KERNEL => RouteKind::Kernel,
+        targets::UNREACHABLE => RouteKind::Unreachable,
+        targets::MULTICAST => RouteKind::Broadcast,
+        targets::BLACKHOLE => RouteKind::Blackhole,
+        targets::PROHIBIT => RouteKind::Prohibit,
+        _ => RouteKind::Unicast,
+    }
+}
+
+fn fib_info<A: Engines>(vrf: VrfId, table: &Table<A>) -> FibInfo {
+    let fib = &table.fib;
+    let lpm = fib.table();
+    FibInfo {
+        vrf,
+        family: Family::of_addr::<A>(),
+        engine: fib.engine(),
+        routes: table.routes.len() as u64,
+        prefixes: fib.rib().len() as u64,
+        table_bytes: lpm.bytes() as u64,
+        rib_bytes: fib.rib().bytes() as u64,
+        writer_bytes: fib.writer_bytes() as u64,
+        updates: fib.stats.updates,
+        rebuilds: fib.stats.rebuilds,
+        build_time: fib.stats.build_time,
+        behind: fib.is_busy() && fib.switching_to().is_none(),
+        switching_to: fib.switching_to(),
+        switched: fib.stats.switch.clone(),
+        refused: fib.refusals.count,
+        counters: lpm.counters(),
+    }
+}
+
+fn table_capacity<A: Engines>(vrf: VrfId, table: &Table<A>, all: &mut Vec<Capacity>) {
+    let of = Some((vrf, Family::of_addr::<A>()));
+    let (routes, most) = (table.routes.len() as u64, Some(table.max_routes as u64));
+    all.push(capacity("routes", of, routes, most, &table.refusals, "max_routes"));
+    let prefixes = table.fib.rib().len() as u64;
+    let most = table.fib.max_prefixes();
+    all.push(capacity("engine prefixes", of, prefixes, most, &table.fib.refusals, "engine"));
+}
+
+fn capacity(
+    what: &'static str,
+    of: Option<(VrfId, Family)>,
+    used: u64,
+    limit: Option<u64>,
+    refusals: &Refusals,
+    key: &'static str,
+) -> Capacity {
+    Capacity {
+        what,
+        vrf: of.map(|(vrf, _)| vrf),
+        family: of.map(|(_, family)| family),
+        used,
+        limit,
+        refused: refusals.count,
+        last: refusals.last.clone(),
+        key,
+    }
+}

@@ -1,0 +1,211 @@
+//! The routes of one VRF and family, and what of them the forwarding table holds.
+//!
+//! A prefix's hop is, first come first served: a built-in prefix that routes do
+//! not change; an address of this machine; a resolved host on a connected
+//! network; the best usable route; a built-in prefix that they may change.
+
+use std::collections::BTreeMap;
+
+use lookup::lpm::Engines;
+use lookup::rib::Change;
+use lookup::{Hop, Prefix};
+
+use crate::builtin::{self, Override, Parsed};
+use crate::event::LinkId;
+use crate::fib::Fib;
+use crate::gateways::GatewayId;
+use crate::hops::fixed;
+use crate::limits::Refusals;
+use crate::routes::{Candidate, Routes};
+use crate::targets::{FOR_US, MULTICAST, NextHops};
+
+pub(crate) struct Table<A: Engines> {
+    pub(crate) routes: Routes<A>,
+    pub(crate) max_routes: usize,
+    pub(crate) refusals: Refusals,
+    pub(crate) fib: Fib<A>,
+    builtin: Vec<Parsed<A>>,
+    /// Addresses of this machine, with the number of links that have them.
+    own: BTreeMap<A, u32>,
+    /// Resolved neighbours, by address and link.
+    hosts: BTreeMap<(A, LinkId), Host>,
+    /// Prefixes whose hop must be found anew at the next commit.
+    dirty: Vec<Prefix<A>>,
+}
+
+/// A resolved neighbour.
+struct Host {
+    gateway: GatewayId,
+    /// The length of the longest route that covers it; 0 also where there is none.
+    cover: u8,
+    /// That route leads directly onto the neighbour's link.
+    installed: bool,
+}
+
+impl<A: Engines> Table<A> {
+    pub(crate) fn new(fib: Fib<A>, max_routes: usize) -> Self {
+        let builtin = builtin::of::<A>();
+        Table {
+            routes: Routes::new(),
+            max_routes,
+            refusals: Refusals::default(),
+            fib,
+            dirty: builtin.iter().map(|(prefix, ..)| *prefix).collect(),
+            builtin,
+            own: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+        }
+    }
+
+    /// The prefix's hop must be found anew.
+    #[inline]
+    pub(crate) fn touch(&mut self, prefix: Prefix<A>) {
+        self.dirty.push(prefix);
+    }
+
+    /// A link has this address.
+    pub(crate) fn add_own(&mut self, addr: A) {
+        *self.own.entry(addr).or_insert(0) += 1;
+        self.touch(Prefix::covering(addr, A::WIDTH));
+    }
+
+    /// A link lost this address.
+    pub(crate) fn remove_own(&mut self, addr: A) {
+        let Some(count) = self.own.get_mut(&addr) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.own.remove(&addr);
+        }
+        self.touch(Prefix::covering(addr, A::WIDTH));
+    }
+
+    /// A neighbour is resolved; `gateway` is held for it. Returns the gateway
+    /// that was held for it before.
+    pub(crate) fn add_host(
+        &mut self,
+        addr: A,
+        link: LinkId,
+        gateway: GatewayId,
+    ) -> Option<GatewayId> {
+        let host = Host { gateway, cover: 0, installed: false };
+        let old = self.hosts.insert((addr, link), host);
+        self.touch(Prefix::covering(addr, A::WIDTH));
+        old.map(|host| host.gateway)
+    }
+
+    /// A neighbour is resolved no more. Returns the gateway held for it.
+    pub(crate) fn remove_host(&mut self, addr: A, link: LinkId) -> Option<GatewayId> {
+        let host = self.hosts.remove(&(addr, link))?;
+        self.touch(Prefix::covering(addr, A::WIDTH));
+        Some(host.gateway)
+    }
+
+    /// Touches what the marked targets carry, and takes out the routes of those
+    /// that are gone, calling `lost` for each.
+    pub(crate) fn retarget(
+        &mut self,
+        marks: &[bool],
+        next_hops: &NextHops,
+        mut lost: impl FnMut(&Candidate),
+    ) {
+        let marked = |c: &Candidate| marks.get(c.target.0 as usize).copied().unwrap_or(false);
+        for (prefix, list) in self.routes.from(Prefix::all()) {
+            if list.iter().any(marked) {
+                self.dirty.push(prefix);
+            }
+        }
+        let keep = |c: &Candidate| !marked(c) || !next_hops.is_gone(c.target);
+        self.routes.retain(keep, |_, candidate| lost(&candidate));
+    }
+
+    /// Brings the forwarding table in line; returns the number of its changes.
+    pub(crate) fn commit(&mut self, next_hops: &NextHops, seq: u64) -> usize {
+        if self.dirty.is_empty() {
+            self.fib.idle(seq);
+            return 0;
+        }
+        let mut dirty = std::mem::take(&mut self.dirty);
+        dirty.sort_unstable();
+        dirty.dedup();
+        if self.place_hosts(&mut dirty, next_hops) {
+            dirty.sort_unstable();
+            dirty.dedup();
+        }
+        let mut changes = Vec::with_capacity(dirty.len());
+        for &prefix in &dirty {
+            let hop = self.effective(&prefix, next_hops);
+            if hop != self.fib.rib().get(&prefix) {
+                changes.push(Change { prefix, hop });
+            }
+        }
+        self.fib.apply(&changes, seq);
+        dirty.clear();
+        self.dirty = dirty; // its room serves the next commit
+        changes.len()
+    }
+
+    /// The hop that the forwarding table is to hold for exactly this prefix.
+    pub(crate) fn effective(&self, prefix: &Prefix<A>, next_hops: &NextHops) -> Option<Hop> {
+        let builtin = builtin::covering(&self.builtin, prefix);
+        let own_line = builtin.filter(|(root, ..)| root == prefix).map(|(_, hop, _)| hop);
+        let usable = |c: &Candidate| next_hops.hop(c.target);
+        let best = || self.routes.get(prefix).iter().find_map(usable);
+        match builtin.map_or(Override::Routes, |(.., by)| by) {
+            Override::Never => return own_line,
+            Override::ForUs => {
+                let for_us = |c: &&Candidate| c.target == FOR_US || c.target == MULTICAST;
+                let route = self.routes.get(prefix).iter().find(for_us);
+                let own = self.own_host(prefix).or(route.and_then(usable));
+                return own_line.or(own);
+            }
+            Override::Routes => {}
+        }
+        let host = || self.host_hop(prefix, next_hops);
+        self.own_host(prefix).or_else(host).or_else(best).or(own_line)
+    }
+
+    fn own_host(&self, prefix: &Prefix<A>) -> Option<Hop> {
+        let is_own = prefix.len() == A::WIDTH && self.own.contains_key(&prefix.first());
+        is_own.then_some(fixed::FOR_US)
+    }
+
+    fn host_hop(&self, prefix: &Prefix<A>, next_hops: &NextHops) -> Option<Hop> {
+        if prefix.len() != A::WIDTH || self.hosts.is_empty() {
+            return None;
+        }
+        let addr = prefix.first();
+        let hosts = self.hosts.range((addr, LinkId(0))..=(addr, LinkId(u32::MAX)));
+        let installed = hosts.map(|(_, host)| host).find(|host| host.installed)?;
+        next_hops.gateways.get(installed.gateway).map(|gateway| gateway.hop)
+    }
+
+    /// Finds anew which hosts stand in the table, among those that a touched
+    /// prefix decides about; true when `dirty` has grown by some.
+    fn place_hosts(&mut self, dirty: &mut Vec<Prefix<A>>, next_hops: &NextHops) -> bool {
+        if self.hosts.is_empty() {
+            return false;
+        }
+        let touched = dirty.len();
+        for at in 0..touched {
+            let prefix = dirty[at];
+            let from = (prefix.first(), LinkId(0));
+            let to = (prefix.last(), LinkId(u32::MAX));
+            for (&(addr, link), host) in self.hosts.range_mut(from..=to) {
+                // A route shorter than the one that covers the host changes nothing.
+                if prefix.len() < host.cover {
+                    continue;
+                }
+                let usable = |c: &Candidate| next_hops.hop(c.target).is_some();
+                let cover = self.routes.longest(addr, usable);
+                let direct = cover.and_then(|(_, c)| next_hops.direct(c.target));
+                let installed = direct == Some(link);
+                host.cover = cover.map_or(0, |(prefix, _)| prefix.len());
+                if installed != host.installed {
+                    host.installed = installed;
+                    dirty.push(Prefix::covering(addr, A::WIDTH));
+                }
+            }
+        }
+        dirty.len() > touched
+    }
+}

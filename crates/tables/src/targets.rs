@@ -1,0 +1,706 @@
+//! Targets: where the packets of a route go, kept once however many routes say
+//! the same, each with the hop that the tables store for it.
+//!
+//! ```text
+//!  one path          the hop of its gateway, or a fixed one: nothing of its own
+//!  several paths     a hop of its own ──► a group of the gateways' hops, by weight
+//!  next-hop object   a hop of its own ──► a group, or the step of its only way:
+//!                    what the object stands for changes with one store
+//! ```
+//!
+//! A path whose link is down is left out. A target without paths is unusable:
+//! its routes give way to the next best of their prefix.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use lookup::Hop;
+
+use crate::event::{LinkId, NextHop, NextHopTo, Path, Target};
+use crate::gateways::{GatewayId, Gateways};
+use crate::hops::fixed;
+use crate::links::Links;
+use crate::pool::{Group, Pool};
+use crate::slab::Slab;
+use crate::{Family, Kind, Step};
+
+/// A target by number; those below [`FIRST`] are the fixed hops of the same number.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct TargetId(pub(crate) u32);
+
+pub(crate) const FOR_US: TargetId = TargetId(fixed::FOR_US.0);
+pub(crate) const VIA_KERNEL: TargetId = TargetId(fixed::VIA_KERNEL.0);
+pub(crate) const UNREACHABLE: TargetId = TargetId(fixed::UNREACHABLE.0);
+pub(crate) const MULTICAST: TargetId = TargetId(fixed::MULTICAST.0);
+pub(crate) const BLACKHOLE: TargetId = TargetId(fixed::BLACKHOLE.0);
+/// As unreachable, but shown by its own name.
+pub(crate) const PROHIBIT: TargetId = TargetId(fixed::FIRST_FREE);
+const FIRST: u32 = fixed::FIRST_FREE + 1;
+
+/// Links, neighbours, gateways, targets, and the ids they hold.
+pub(crate) struct NextHops {
+    pub(crate) links: Links,
+    pub(crate) pool: Pool,
+    pub(crate) gateways: Gateways,
+    targets: Slab<Entry>,
+    /// By family: a gateway's hop is of one.
+    by_paths: [HashMap<Box<[Path]>, TargetId>; 2],
+    by_object: HashMap<(u32, Family), TargetId>,
+    objects: HashMap<u32, NextHopTo>,
+    /// Groups by their member objects.
+    parents: HashMap<u32, BTreeSet<u32>>,
+    /// Targets whose hop or usability changed, or that are gone.
+    changed: BTreeSet<TargetId>,
+    dying: VecDeque<(u64, Dying)>,
+    limbo: VecDeque<(u64, u64, Dying)>,
+    /// The commit being prepared.
+    pub(crate) seq: u64,
+    /// Some target fell back to the kernel for want of a hop or group.
+    degraded: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Dying {
+    Gateway(GatewayId),
+    Target(TargetId),
+}
+
+struct Entry {
+    family: Family,
+    spec: Spec,
+    /// Routes that name it.
+    refs: u32,
+    /// The commit in which `refs` came to 0 last.
+    tag: u64,
+    hop: Hop,
+    /// `hop` is this target's own.
+    own: bool,
+    /// Held.
+    leaves: Vec<GatewayId>,
+    group: Option<Group>,
+    alias_of: Option<GatewayId>,
+    usable: bool,
+    /// Its only path is a network of this link, which is Rutter's.
+    direct: Option<LinkId>,
+    /// The kernel dropped all its routes without a word.
+    gone: bool,
+    /// Without a hop of its own or a group for want of ids.
+    degraded: bool,
+}
+
+#[derive(Clone)]
+enum Spec {
+    Paths(Box<[Path]>),
+    Object(u32),
+}
+
+/// A path, or a fixed hop with its weight.
+#[derive(Clone, Copy)]
+enum Way {
+    Path(Path),
+    Fixed(Hop, u16),
+}
+
+/// A hop that is no group.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Leaf {
+    Gateway(GatewayId),
+    Fixed(Hop),
+}
+
+impl NextHops {
+    pub(crate) fn new(pool: Pool) -> NextHops {
+        NextHops {
+            links: Links::default(),
+            pool,
+            gateways: Gateways::new(),
+            targets: Slab::new(),
+            by_paths: [HashMap::new(), HashMap::new()],
+            by_object: HashMap::new(),
+            objects: HashMap::new(),
+            parents: HashMap::new(),
+            changed: BTreeSet::new(),
+            dying: VecDeque::new(),
+            limbo: VecDeque::new(),
+            seq: 1,
+            degraded: false,
+        }
+    }
+
+    /// The number of a target. It lives while it is held, and until the next
+    /// [`NextHops::poll`].
+    pub(crate) fn intern(&mut self, target: &Target, family: Family) -> TargetId {
+        match target {
+            Target::Path(path) => self.intern_paths(std::slice::from_ref(path), family),
+            Target::Paths(paths) => self.intern_paths(paths, family),
+            Target::Object(id) => self.intern_object(*id, family),
+            // The others have fixed numbers.
+            fixed => self.find(fixed, family).unwrap_or(VIA_KERNEL),
+        }
+    }
+
+    /// The number of a target that some route may name already.
+    pub(crate) fn find(&self, target: &Target, family: Family) -> Option<TargetId> {
+        let known = &self.by_paths[family as usize];
+        match target {
+            Target::Path(path) => known.get(std::slice::from_ref(path)).copied(),
+            Target::Paths(paths) => known.get(paths).copied(),
+            Target::Object(id) => self.by_object.get(&(*id, family)).copied(),
+            Target::Local(_) => Some(FOR_US),
+            Target::Broadcast(_) => Some(MULTICAST),
+            Target::Blackhole => Some(BLACKHOLE),
+            Target::Unreachable => Some(UNREACHABLE),
+            Target::Prohibit => Some(PROHIBIT),
+            Target::Kernel => Some(VIA_KERNEL),
+        }
+    }
+
+    /// One more route names the target.
+    pub(crate) fn hold(&mut self, id: TargetId) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.refs += 1;
+        }
+    }
+
+    /// One route less names the target.
+    pub(crate) fn release(&mut self, id: TargetId) {
+        let seq = self.seq;
+        let Some(entry) = self.entry_mut(id) else { return };
+        entry.refs -= 1;
+        if entry.refs == 0 {
+            entry.tag = seq;
+            self.dying.push_back((seq, Dying::Target(id)));
+        }
+    }
+
+    /// The hop that tables store; `None` while the target is unusable.
+    #[inline]
+    pub(crate) fn hop(&self, id: TargetId) -> Option<Hop> {
+        if id.0 < FIRST {
+            return Some(if id == PROHIBIT { fixed::UNREACHABLE } else { Hop(id.0) });
+        }
+        self.entry(id).filter(|entry| entry.usable).map(|entry| entry.hop)
+    }
+
+    /// The link of Rutter's on which the target's packets find their destination
+    /// directly.
+    pub(crate) fn direct(&self, id: TargetId) -> Option<LinkId> {
+        self.entry(id)?.direct
+    }
+
+    /// The target's paths, those of its objects included; for `show`.
+    pub(crate) fn paths(&self, id: TargetId) -> Vec<Path> {
+        let Some(entry) = self.entry(id) else { return Vec::new() };
+        match &entry.spec {
+            Spec::Paths(paths) => paths.to_vec(),
+            Spec::Object(id) => self.object_paths(*id).collect(),
+        }
+    }
+
+    /// The paths of a target that is not an object.
+    pub(crate) fn plain_paths(&self, id: TargetId) -> Option<&[Path]> {
+        match &self.entry(id)?.spec {
+            Spec::Paths(paths) => Some(paths),
+            Spec::Object(_) => None,
+        }
+    }
+
+    /// The next-hop object that the target is.
+    pub(crate) fn object_of(&self, id: TargetId) -> Option<u32> {
+        match self.entry(id)?.spec {
+            Spec::Object(id) => Some(id),
+            Spec::Paths(_) => None,
+        }
+    }
+
+    /// True when the routes of the target are to be dropped.
+    pub(crate) fn is_gone(&self, id: TargetId) -> bool {
+        self.entry(id).is_some_and(|entry| entry.gone)
+    }
+
+    /// The link changed (up, down, address, MTU, whose it is): steps follow at
+    /// once, routes with the next [`NextHops::take_changed`].
+    pub(crate) fn link_changed(&mut self, link: LinkId) {
+        self.gateways.refresh_link(link, &mut self.pool, &self.links);
+        let over = |entry: &Entry| match &entry.spec {
+            Spec::Paths(paths) => paths.iter().any(|path| path.link == link),
+            Spec::Object(id) => self.object_paths(*id).any(|path| path.link == link),
+        };
+        let ids: Vec<_> = self.targets.iter().filter(|(_, e)| over(e)).map(|(i, _)| i).collect();
+        ids.into_iter().for_each(|at| self.resolve(TargetId(at + FIRST)));
+    }
+
+    /// The neighbour was resolved, moved or lost.
+    pub(crate) fn neighbour_changed(&mut self, link: LinkId, ip: std::net::IpAddr) {
+        for family in [Family::V4, Family::V6] {
+            if let Some(id) = self.gateways.find(&(link, ip, family)) {
+                self.gateways.refresh(id, &mut self.pool, &self.links);
+            }
+        }
+    }
+
+    /// Takes a next-hop object in; true when that changed anything.
+    pub(crate) fn set_object(&mut self, object: &NextHop) -> bool {
+        if self.objects.get(&object.id) == Some(&object.to) {
+            return false;
+        }
+        self.unlink_parents(object.id);
+        if let NextHopTo::Group(members) = &object.to {
+            for (member, _) in members {
+                self.parents.entry(*member).or_default().insert(object.id);
+            }
+        }
+        self.objects.insert(object.id, object.to.clone());
+        self.object_changed(object.id);
+        true
+    }
+
+    /// Takes a next-hop object out, and its routes with the next
+    /// [`NextHops::take_changed`]; true when it was there.
+    pub(crate) fn remove_object(&mut self, id: u32) -> bool {
+        self.unlink_parents(id);
+        let was_there = self.objects.remove(&id).is_some();
+        for family in [Family::V4, Family::V6] {
+            // A new object of this number has nothing to do with the routes of the old.
+            if let Some(target) = self.by_object.remove(&(id, family)) {
+                self.lose(target);
+            }
+        }
+        self.object_changed(id);
+        was_there
+    }
+
+    pub(crate) fn object_ids(&self) -> Vec<u32> {
+        self.objects.keys().copied().collect()
+    }
+
+    /// The kernel drops the routes of `family` all of whose paths use `link`.
+    pub(crate) fn flush_over(&mut self, link: LinkId, family: Family) {
+        let over = |entry: &Entry| {
+            entry.family == family
+                && matches!(&entry.spec, Spec::Paths(paths) if paths.iter().all(|p| p.link == link))
+        };
+        let ids: Vec<_> = self.targets.iter().filter(|(_, e)| over(e)).map(|(i, _)| i).collect();
+        for id in ids.into_iter().map(|at| TargetId(at + FIRST)) {
+            if let Some(paths) = self.plain_paths(id).map(Box::<[Path]>::from) {
+                self.by_paths[family as usize].remove(&paths);
+            }
+            self.lose(id);
+        }
+    }
+
+    /// Marks, by number, the targets whose routes must be looked at again;
+    /// `None` where there are none.
+    pub(crate) fn take_changed(&mut self) -> Option<Vec<bool>> {
+        let changed = std::mem::take(&mut self.changed);
+        let held = |id: &&TargetId| self.entry(**id).is_some_and(|entry| entry.refs > 0);
+        let most = changed.iter().filter(held).max()?.0;
+        let mut marks = vec![false; most as usize + 1];
+        changed.iter().filter(held).for_each(|id| marks[id.0 as usize] = true);
+        Some(marks)
+    }
+
+    /// Ids that no table names since commit `synced`, and no reader holds, return.
+    pub(crate) fn poll(
+        &mut self,
+        synced: u64,
+        mark: impl Fn() -> u64,
+        passed: impl Fn(u64) -> bool,
+    ) {
+        if self.dying.front().is_some_and(|(tag, _)| *tag <= synced) {
+            let mark = mark();
+            while let Some(&(tag, dying)) = self.dying.front().filter(|(tag, _)| *tag <= synced) {
+                self.limbo.push_back((mark, tag, dying));
+                self.dying.pop_front();
+            }
+        }
+        while let Some(&(_, tag, dying)) = self.limbo.front().filter(|(mark, ..)| passed(*mark)) {
+            self.limbo.pop_front();
+            match dying {
+                Dying::Gateway(id) => self.gateways.bury(id, tag, &mut self.pool),
+                Dying::Target(id) => self.bury(id, tag),
+            }
+        }
+        self.pool.reclaim();
+        self.gateways.feed_starved(&mut self.pool, &self.links);
+        self.feed_degraded();
+    }
+
+    /// True while ids wait.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.dying.is_empty() || !self.limbo.is_empty() || self.pool.is_waiting()
+    }
+
+    /// Targets kept, those that wait included.
+    pub(crate) fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    /// What happens to packets of a path; `None` while its link is down.
+    pub(crate) fn path_state(&self, path: &Path, family: Family) -> Option<Kind> {
+        if self.links.ours(path.link).is_none() {
+            return Some(Kind::ViaKernel);
+        }
+        let Some(via) = path.via.filter(|_| self.links.usable(path.link)) else {
+            return self.links.usable(path.link).then_some(Kind::NoNeighbour);
+        };
+        let gateway = self.gateways.find(&(path.link, via, family));
+        let step = gateway.and_then(|id| self.gateways.get(id)).map(|gateway| gateway.step());
+        Some(step.map_or(Kind::ViaKernel, Step::kind))
+    }
+
+    /// Lets go of a gateway that a host held.
+    pub(crate) fn release_host(&mut self, id: GatewayId) {
+        self.gateways.set_host(id, false);
+        self.release_gateway(id);
+    }
+
+    fn release_gateway(&mut self, id: GatewayId) {
+        if self.gateways.release(id, self.seq) {
+            self.dying.push_back((self.seq, Dying::Gateway(id)));
+        }
+    }
+
+    fn entry(&self, id: TargetId) -> Option<&Entry> {
+        self.targets.get(id.0.checked_sub(FIRST)?)
+    }
+
+    fn entry_mut(&mut self, id: TargetId) -> Option<&mut Entry> {
+        self.targets.get_mut(id.0.checked_sub(FIRST)?)
+    }
+
+    fn intern_paths(&mut self, paths: &[Path], family: Family) -> TargetId {
+        if let Some(id) = self.by_paths[family as usize].get(paths) {
+            return *id;
+        }
+        let id = self.insert(Spec::Paths(paths.into()), family);
+        self.by_paths[family as usize].insert(paths.into(), id);
+        id
+    }
+
+    fn intern_object(&mut self, object: u32, family: Family) -> TargetId {
+        if let Some(id) = self.by_object.get(&(object, family)) {
+            return *id;
+        }
+        let id = self.insert(Spec::Object(object), family);
+        self.by_object.insert((object, family), id);
+        id
+    }
+
+    /// Not held yet: due to be buried, unless a route holds it in this commit.
+    fn insert(&mut self, spec: Spec, family: Family) -> TargetId {
+        let entry = Entry {
+            family,
+            spec,
+            refs: 0,
+            tag: self.seq,
+            hop: Hop::NONE,
+            own: false,
+            leaves: Vec::new(),
+            group: None,
+            alias_of: None,
+            usable: false,
+            direct: None,
+            gone: false,
+            degraded: false,
+        };
+        let id = TargetId(self.targets.insert(entry) + FIRST);
+        self.dying.push_back((self.seq, Dying::Target(id)));
+        self.resolve(id);
+        id
+    }
+
+    fn lose(&mut self, id: TargetId) {
+        if let Some(entry) = self.entry_mut(id) {
+            entry.gone = true;
+            entry.usable = false;
+            self.changed.insert(id);
+        }
+    }
+
+    fn unlink_parents(&mut self, id: u32) {
+        if let Some(NextHopTo::Group(members)) = self.objects.get(&id) {
+            for (member, _) in members {
+                if let Some(parents) = self.parents.get_mut(member) {
+                    parents.remove(&id);
+                    if parents.is_empty() {
+                        self.parents.remove(member);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves the targets that are this object, or a group with it.
+    fn object_changed(&mut self, id: u32) {
+        let groups = self.parents.get(&id).into_iter().flatten().copied();
+        let objects: Vec<u32> = groups.chain([id]).collect();
+        for object in objects {
+            for family in [Family::V4, Family::V6] {
+                if let Some(target) = self.by_object.get(&(object, family)) {
+                    self.resolve(*target);
+                }
+            }
+        }
+    }
+
+    /// The ways of an object: its own, or those of its members. The kernel does
+    /// not nest groups; a group inside a group has none.
+    fn object_ways(&self, id: u32, weight: u16) -> Box<dyn Iterator<Item = Way> + '_> {
+        match self.objects.get(&id) {
+            Some(NextHopTo::Path(path)) => {
+                Box::new(std::iter::once(Way::Path(Path { weight, ..*path })))
+            }
+            Some(NextHopTo::Group(members)) => Box::new(
+                members
+                    .iter()
+                    .filter(|(id, _)| !matches!(self.objects.get(id), Some(NextHopTo::Group(_))))
+                    .flat_map(|(id, weight)| self.object_ways(*id, *weight)),
+            ),
+            Some(NextHopTo::Blackhole) => {
+                Box::new(std::iter::once(Way::Fixed(fixed::BLACKHOLE, weight)))
+            }
+            Some(NextHopTo::Kernel) => {
+                Box::new(std::iter::once(Way::Fixed(fixed::VIA_KERNEL, weight)))
+            }
+            None => Box::new(std::iter::empty()),
+        }
+    }
+
+    /// The paths among the ways of an object.
+    fn object_paths(&self, id: u32) -> impl Iterator<Item = Path> + '_ {
+        self.object_ways(id, 1).filter_map(|way| match way {
+            Way::Path(path) => Some(path),
+            Way::Fixed(..) => None,
+        })
+    }
+
+    /// Brings a target's hop in line with its paths and their links.
+    fn resolve(&mut self, id: TargetId) {
+        let Some(entry) = self.entry(id) else { return };
+        if entry.gone {
+            return;
+        }
+        let family = entry.family;
+        let before = (entry.usable, entry.hop, entry.direct);
+        let spec = entry.spec.clone();
+        let (mut leaves, mut members, mut short) = (Vec::new(), Vec::new(), false);
+        let ways: Vec<Way> = match &spec {
+            Spec::Paths(paths) => paths.iter().map(|path| Way::Path(*path)).collect(),
+            Spec::Object(object) => self.object_ways(*object, 1).collect(),
+        };
+        for way in &ways {
+            match *way {
+                Way::Fixed(hop, weight) => members.push((Leaf::Fixed(hop), weight)),
+                Way::Path(path) => {
+                    let leaf = self.leaf(&path, family, &mut leaves);
+                    short |= leaf.is_none();
+                    if self.links.usable(path.link) {
+                        let leaf = leaf.unwrap_or(Leaf::Fixed(fixed::VIA_KERNEL));
+                        members.push((leaf, path.weight));
+                    }
+                }
+            }
+        }
+        match &spec {
+            // A single path is its leaf, for as long as it lives.
+            Spec::Paths(paths) if paths.len() == 1 => {
+                self.be_leaf(id, members.first().map(|(leaf, _)| *leaf), short);
+            }
+            _ => self.be_own(id, &members, short),
+        }
+        self.swap_leaves(id, leaves);
+        let direct = match ways[..] {
+            [Way::Path(Path { link, via: None, .. })] => self.links.ours(link).map(|_| link),
+            _ => None,
+        };
+        let Some(entry) = self.entry_mut(id) else { return };
+        entry.direct = direct;
+        if (entry.usable, entry.hop, entry.direct) != before {
+            self.changed.insert(id);
+        }
+    }
+
+    /// The leaf of a path; a gateway is held in `leaves`. `None` for want of a hop.
+    fn leaf(&mut self, path: &Path, family: Family, leaves: &mut Vec<GatewayId>) -> Option<Leaf> {
+        if self.links.ours(path.link).is_none() {
+            return Some(Leaf::Fixed(fixed::VIA_KERNEL));
+        }
+        let Some(via) = path.via else { return Some(Leaf::Fixed(fixed::GLEAN)) };
+        let id = self.gateways.hold((path.link, via, family), &mut self.pool, &self.links);
+        if id.is_none() {
+            let limit = self.pool.usage()[0].1;
+            self.pool.refused_hops.note(|| via.to_string(), || format!("{limit} hops in use"));
+        }
+        leaves.push(id?);
+        Some(Leaf::Gateway(id?))
+    }
+
+    /// Lets the leaf be the target's hop; an unusable one keeps the old.
+    fn be_leaf(&mut self, id: TargetId, leaf: Option<Leaf>, short: bool) {
+        let hop = leaf.and_then(|leaf| self.leaf_hop(leaf));
+        self.degraded |= short;
+        let Some(entry) = self.entry_mut(id) else { return };
+        entry.usable = hop.is_some();
+        entry.hop = hop.unwrap_or(entry.hop);
+        entry.degraded = short;
+    }
+
+    fn leaf_hop(&self, leaf: Leaf) -> Option<Hop> {
+        match leaf {
+            Leaf::Fixed(hop) => Some(hop),
+            Leaf::Gateway(id) => self.gateways.get(id).map(|gateway| gateway.hop),
+        }
+    }
+
+    /// Points the target's own hop to its members.
+    fn be_own(&mut self, id: TargetId, members: &[(Leaf, u16)], mut short: bool) {
+        let Some((hop, own)) = self.entry(id).map(|entry| (entry.hop, entry.own)) else { return };
+        let hop = match (own, self.pool_hop(own, hop)) {
+            (_, Some(hop)) => hop,
+            (_, None) => {
+                let limit = self.pool.usage()[0].1;
+                self.pool.refused_hops.note(|| "a group".into(), || format!("{limit} hops in use"));
+                self.degraded = true;
+                if let Some(entry) = self.entry_mut(id) {
+                    (entry.hop, entry.usable) = (fixed::VIA_KERNEL, !members.is_empty());
+                    entry.degraded = true;
+                }
+                return;
+            }
+        };
+        let (mut group, mut alias_of) = (None, None);
+        match members {
+            [] => self.pool.set_step(hop, Step::new(Kind::Unreachable, 0)),
+            [(first, _), rest @ ..] if rest.iter().all(|(leaf, _)| leaf == first) => match *first {
+                Leaf::Fixed(leaf) => self.pool.set_step(hop, self.pool.table().step(leaf)),
+                Leaf::Gateway(gateway) => alias_of = Some(gateway),
+            },
+            _ => {
+                let weighted: Vec<_> = members
+                    .iter()
+                    .filter_map(|(leaf, weight)| Some((self.leaf_hop(*leaf)?, *weight)))
+                    .collect();
+                group = self.pool.take_group(&spread(&weighted));
+                match group {
+                    Some(group) => self.pool.set_step(hop, group.step()),
+                    None => {
+                        let limit = self.pool.usage()[1].1;
+                        let reason = || format!("{limit} groups, or their members, in use");
+                        self.pool.refused_groups.note(|| "a group".into(), reason);
+                        self.pool.set_step(hop, Step::new(Kind::ViaKernel, 0));
+                        short = true;
+                    }
+                }
+            }
+        }
+        self.degraded |= short;
+        let Some(entry) = self.entry_mut(id) else { return };
+        (entry.hop, entry.own, entry.usable) = (hop, true, !members.is_empty());
+        entry.degraded = short;
+        let old_group = std::mem::replace(&mut entry.group, group);
+        let old_alias = std::mem::replace(&mut entry.alias_of, alias_of);
+        if let Some(old) = old_alias {
+            self.gateways.unalias(old, hop);
+        }
+        if let Some(new) = alias_of {
+            self.gateways.alias(new, hop, &self.pool);
+        }
+        if let Some(old) = old_group {
+            self.pool.retire_group(old);
+        }
+    }
+
+    fn pool_hop(&mut self, own: bool, hop: Hop) -> Option<Hop> {
+        if own { Some(hop) } else { self.pool.take_hop() }
+    }
+
+    fn swap_leaves(&mut self, id: TargetId, leaves: Vec<GatewayId>) {
+        let Some(entry) = self.entry_mut(id) else { return };
+        let old = std::mem::replace(&mut entry.leaves, leaves);
+        old.into_iter().for_each(|gateway| self.release_gateway(gateway));
+    }
+
+    /// Takes out a target that no reader can meet any more, unless a route names
+    /// it again since `tag`.
+    fn bury(&mut self, id: TargetId, tag: u64) {
+        if self.entry(id).is_none_or(|entry| entry.refs > 0 || entry.tag != tag) {
+            return;
+        }
+        let Some(entry) = self.targets.remove(id.0 - FIRST) else { return };
+        match entry.spec {
+            Spec::Paths(paths) => {
+                let known = &mut self.by_paths[entry.family as usize];
+                if known.get(&paths) == Some(&id) {
+                    known.remove(&paths);
+                }
+            }
+            Spec::Object(object) => {
+                let key = (object, entry.family);
+                if self.by_object.get(&key) == Some(&id) {
+                    self.by_object.remove(&key);
+                }
+            }
+        }
+        if let Some(gateway) = entry.alias_of {
+            self.gateways.unalias(gateway, entry.hop);
+        }
+        if let Some(group) = entry.group {
+            self.pool.retire_group(group);
+        }
+        if entry.own {
+            self.pool.give_hop(entry.hop);
+        }
+        entry.leaves.into_iter().for_each(|gateway| self.release_gateway(gateway));
+        self.changed.remove(&id);
+    }
+
+    /// Tries again where ids were wanting, as soon as some have come back.
+    fn feed_degraded(&mut self) {
+        let [(hops, most_hops), (groups, most_groups), _] = self.pool.usage();
+        let room = most_hops.saturating_sub(hops + fixed::FIRST_FREE as usize);
+        if !self.degraded || room == 0 || groups >= most_groups {
+            return;
+        }
+        self.degraded = false;
+        let ids = self.targets.iter().filter(|(_, e)| e.degraded && !e.gone).map(|(i, _)| i);
+        let ids: Vec<_> = ids.take(room).collect();
+        ids.into_iter().for_each(|at| self.resolve(TargetId(at + FIRST)));
+        self.degraded = self.targets.iter().any(|(_, entry)| entry.degraded && !entry.gone);
+    }
+}
+
+/// One slot for each unit of weight; weights are reduced until they fit.
+fn spread(members: &[(Hop, u16)]) -> Vec<Hop> {
+    let gcd = members.iter().fold(0, |g, (_, weight)| gcd(g, u64::from((*weight).max(1))));
+    let weight = |w: u16| u64::from(w.max(1)) / gcd;
+    let sum: u64 = members.iter().map(|(_, w)| weight(*w)).sum();
+    let most = (MAX_SLOTS as u64).max(4 * members.len() as u64).min(u64::from(MAX_MEMBERS));
+    let slots = |w: u16| {
+        if sum <= most { weight(w) } else { (weight(w) * most / sum).max(1) }
+    };
+    let all = members.iter().flat_map(|(hop, w)| std::iter::repeat_n(*hop, slots(*w) as usize));
+    all.take(MAX_MEMBERS as usize).collect()
+}
+
+/// Slots of a group before its weights are rounded: a share is then right within
+/// a half of a percent.
+const MAX_SLOTS: usize = 256;
+const MAX_MEMBERS: u32 = 1 << 16;
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_become_slots() {
+        assert_eq!(spread(&[(Hop(8), 1), (Hop(9), 1)]), [Hop(8), Hop(9)]);
+        assert_eq!(spread(&[(Hop(8), 20), (Hop(9), 10)]), [Hop(8), Hop(8), Hop(9)]);
+        let large = spread(&[(Hop(8), 65535), (Hop(9), 1)]);
+        assert_eq!((large.len(), large.iter().filter(|hop| **hop == Hop(9)).count()), (256, 1));
+        assert!(spread(&vec![(Hop(8), 3); 100_000]).len() <= MAX_MEMBERS as usize);
+    }
+}
