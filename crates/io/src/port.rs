@@ -84,6 +84,8 @@ pub struct Counters {
     pub rx_missed: u64,
     pub rx_errors: u64,
     pub rx_no_buffer: u64,
+    /// Frames that a device spread over several packets, dropped (I2).
+    pub rx_scattered: u64,
     pub tx_packets: u64,
     pub tx_bytes: u64,
     pub tx_errors: u64,

@@ -169,6 +169,18 @@ impl AsFd for Tap {
     }
 }
 
+/// Whether the interface `name` of this network namespace is up and has a
+/// carrier.
+///
+/// # Errors
+/// When there is none, or the kernel refuses.
+pub fn running(name: &str) -> io::Result<bool> {
+    check_name(name)?;
+    let mut answer = Request::new(name, Value::Int(0));
+    ioctl::call(&ioctl::control_socket()?, libc::SIOCGIFFLAGS, &mut answer)?;
+    Ok(answer.flags() & libc::IFF_RUNNING as i16 != 0)
+}
+
 /// What the kernel takes as an interface's name (`dev_valid_name`), and no
 /// pattern (`%d`).
 fn check_name(name: &str) -> io::Result<()> {

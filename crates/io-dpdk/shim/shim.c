@@ -1,0 +1,341 @@
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf_pool_ops.h>
+#include <rte_mempool.h>
+#include <rte_version.h>
+
+/* ---- log ---- */
+
+static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
+static char log_text[4096];
+static size_t log_len;
+
+static ssize_t
+log_write(void *cookie, const char *text, size_t len)
+{
+	size_t keep = len < sizeof(log_text) ? len : sizeof(log_text);
+
+	(void)cookie;
+	pthread_mutex_lock(&log_lock);
+	if (log_len + keep > sizeof(log_text)) {
+		/* The newest lines matter: they say why something failed. */
+		size_t rest = sizeof(log_text) - keep;
+		if (rest > log_len)
+			rest = log_len;
+		memmove(log_text, log_text + log_len - rest, rest);
+		log_len = rest;
+	}
+	memcpy(log_text + log_len, text + len - keep, keep);
+	log_len += keep;
+	pthread_mutex_unlock(&log_lock);
+	return len;
+}
+
+void
+rutter_log_open(void)
+{
+	FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){ .write = log_write });
+
+	if (stream != NULL) {
+		setvbuf(stream, NULL, _IOLBF, 512);
+		rte_openlog_stream(stream);
+	}
+}
+
+size_t
+rutter_log_take(char *out, size_t room)
+{
+	size_t n;
+
+	pthread_mutex_lock(&log_lock);
+	n = log_len < room - 1 ? log_len : room - 1;
+	memcpy(out, log_text + log_len - n, n);
+	out[n] = 0;
+	log_len = 0;
+	pthread_mutex_unlock(&log_lock);
+	return n;
+}
+
+/* ---- environment ---- */
+
+int
+rutter_eal_init(int argc, char **argv)
+{
+	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
+}
+
+const char *
+rutter_version(void)
+{
+	return rte_version();
+}
+
+const char *
+rutter_runtime_dir(void)
+{
+	return rte_eal_get_runtime_dir();
+}
+
+int
+rutter_thread_register(void)
+{
+	if (rte_lcore_id() != LCORE_ID_ANY)
+		return 0;
+	return rte_thread_register() < 0 ? -rte_errno : 1;
+}
+
+void
+rutter_thread_unregister(void)
+{
+	rte_thread_unregister();
+}
+
+/* ---- pools ---- */
+
+/* Bytes behind every buffer that no device fills: whatever a packet's length
+ * is, 64 bytes from its data's start, or its end, can be read (I1). */
+#define SLACK 64
+#define CACHE 512
+
+static void
+packet_init(struct rte_mempool *pool, void *opaque, void *object, unsigned int index)
+{
+	struct rte_mbuf *packet = object;
+
+	rte_pktmbuf_init(pool, opaque, object, index);
+	packet->buf_len -= SLACK;
+}
+
+struct rte_mempool *
+rutter_pool_create(const char *name, uint32_t packets, uint16_t room, int socket,
+	int crosses_pages)
+{
+	struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = room };
+	unsigned int size = sizeof(struct rte_mbuf) + room + SLACK;
+	unsigned int flags = crosses_pages ? RTE_MEMPOOL_F_NO_IOVA_CONTIG : 0;
+	struct rte_mempool *pool = rte_mempool_create_empty(name, packets, size, CACHE,
+		sizeof(private), socket, flags);
+
+	if (pool == NULL)
+		return NULL;
+	if (rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL) != 0)
+		goto fail;
+	rte_pktmbuf_pool_init(pool, &private);
+	if (rte_mempool_populate_default(pool) < 0)
+		goto fail;
+	rte_mempool_obj_iter(pool, packet_init, NULL);
+	return pool;
+fail:
+	rte_mempool_free(pool);
+	return NULL;
+}
+
+void
+rutter_pool_free(struct rte_mempool *pool)
+{
+	rte_mempool_free(pool);
+}
+
+uint32_t
+rutter_pool_available(const struct rte_mempool *pool)
+{
+	return rte_mempool_avail_count(pool);
+}
+
+struct rte_mbuf *
+rutter_allocate(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+/* ---- devices ---- */
+
+int
+rutter_probe(const char *arguments, const char *name)
+{
+	uint16_t port;
+	int error;
+
+	if (rte_eth_dev_get_port_by_name(name, &port) == 0)
+		return -EEXIST;
+	error = rte_dev_probe(arguments);
+	if (error != 0)
+		return error;
+	error = rte_eth_dev_get_port_by_name(name, &port);
+	return error != 0 ? error : port;
+}
+
+int
+rutter_remove(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(port, &info);
+
+	if (error != 0)
+		return error;
+	error = rte_eth_dev_close(port);
+	/* Closing frees what belongs to the port; the bus keeps the device. */
+	return info.device != NULL ? rte_dev_remove(info.device) : error;
+}
+
+static uint64_t
+hash_of(const struct rte_eth_dev_info *info)
+{
+	return info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
+}
+
+int
+rutter_info(uint16_t port, struct rutter_info *out)
+{
+	struct rte_eth_dev_info info;
+	struct rte_ether_addr mac;
+	int error = rte_eth_dev_info_get(port, &info);
+
+	if (error == 0)
+		error = rte_eth_macaddr_get(port, &mac);
+	if (error != 0)
+		return error;
+	out->netdev = info.if_index;
+	out->socket = rte_eth_dev_socket_id(port);
+	out->rx_queues = info.max_rx_queues;
+	out->tx_queues = info.max_tx_queues;
+	out->max_mtu = info.max_mtu;
+	out->rss = hash_of(&info) != 0;
+	memcpy(out->mac, mac.addr_bytes, sizeof(out->mac));
+	return 0;
+}
+
+static int
+configure(uint16_t port, uint16_t queues, uint16_t mtu, const struct rte_eth_dev_info *info,
+	int hash, struct rte_eth_conf *conf)
+{
+	memset(conf, 0, sizeof(*conf));
+	conf->rxmode.mtu = mtu;
+	/* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is left off: it wants all of a
+	 * queue's packets from one pool, and a router's come from all ports'. */
+	if (hash && hash_of(info) != 0) {
+		conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf->rx_adv_conf.rss_conf.rss_hf = hash_of(info);
+		conf->rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH;
+	}
+	return rte_eth_dev_configure(port, queues, queues, conf);
+}
+
+static int
+set_up_queues(uint16_t port, uint16_t queues, const struct rte_eth_dev_info *info,
+	const struct rte_eth_conf *conf, struct rte_mempool *pool)
+{
+	struct rte_eth_rxconf rx = info->default_rxconf;
+	struct rte_eth_txconf tx = info->default_txconf;
+	uint16_t rx_slots = 1024, tx_slots = 1024;
+	int socket = rte_eth_dev_socket_id(port);
+	int error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_slots, &tx_slots);
+
+	rx.offloads = conf->rxmode.offloads;
+	tx.offloads = conf->txmode.offloads;
+	for (uint16_t queue = 0; error == 0 && queue < queues; queue++) {
+		error = rte_eth_rx_queue_setup(port, queue, rx_slots, socket, &rx, pool);
+		if (error == 0)
+			error = rte_eth_tx_queue_setup(port, queue, tx_slots, socket, &tx);
+	}
+	return error;
+}
+
+int
+rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool)
+{
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf;
+	int error = rte_eth_dev_info_get(port, &info);
+
+	if (error != 0)
+		return error;
+	/* Some drivers name hashes that they then refuse. */
+	error = configure(port, queues, mtu, &info, 1, &conf);
+	if (error != 0)
+		error = configure(port, queues, mtu, &info, 0, &conf);
+	if (error == 0)
+		error = set_up_queues(port, queues, &info, &conf, pool);
+	if (error == 0)
+		error = rte_eth_dev_start(port);
+	if (error != 0)
+		return error;
+	/* The driver may have no such switch because it hears everything anyway. */
+	rte_eth_promiscuous_enable(port);
+	rte_eth_stats_reset(port);
+	return 0;
+}
+
+int
+rutter_stop(uint16_t port)
+{
+	return rte_eth_dev_stop(port);
+}
+
+int
+rutter_set_mtu(uint16_t port, uint16_t mtu)
+{
+	return rte_eth_dev_set_mtu(port, mtu);
+}
+
+int
+rutter_link(uint16_t port, uint32_t *speed_mbps)
+{
+	struct rte_eth_link link;
+	int error = rte_eth_link_get_nowait(port, &link);
+
+	if (error != 0)
+		return error;
+	*speed_mbps = link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN ? 0 : link.link_speed;
+	return link.link_status == RTE_ETH_LINK_UP;
+}
+
+int
+rutter_stats(uint16_t port, struct rutter_stats *out)
+{
+	struct rte_eth_stats stats;
+	int error = rte_eth_stats_get(port, &stats);
+
+	if (error != 0)
+		return error;
+	out->rx_packets = stats.ipackets;
+	out->rx_bytes = stats.ibytes;
+	out->rx_missed = stats.imissed;
+	out->rx_errors = stats.ierrors;
+	out->rx_no_buffer = stats.rx_nombuf;
+	out->tx_packets = stats.opackets;
+	out->tx_bytes = stats.obytes;
+	out->tx_errors = stats.oerrors;
+	return 0;
+}
+
+/* ---- bursts ---- */
+
+uint16_t
+rutter_receive(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t most)
+{
+	return rte_eth_rx_burst(port, queue, packets, most);
+}
+
+uint16_t
+rutter_transmit(uint16_t port, uint16_t queue, struct rte_mbuf **packets, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, packets, n);
+}
+
+void
+rutter_free(struct rte_mbuf **packets, uint32_t n)
+{
+	rte_pktmbuf_free_bulk(packets, n);
+}

@@ -1,0 +1,213 @@
+//! A DPDK device: plugged in by its argument, started, counted, unplugged.
+
+use std::ffi::{CStr, CString, c_int};
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use io::{Counters, Device, Error, Link, Port, tap};
+
+use crate::eal::{self, Eal, explain};
+use crate::pool::Pool;
+use crate::port::DpdkPort;
+use crate::{Config, is_pci, shim};
+
+/// Opens any device that DPDK knows by its argument: `net_af_packet0,iface=p0`,
+/// `net_af_xdp0,iface=p0`, `net_tap0`, `net_null0`, `0000:03:00.0` …; starts
+/// DPDK for the first one.
+///
+/// # Errors
+/// When DPDK or the device refuses; the reason includes what DPDK logged.
+pub fn open(description: &str) -> Result<Box<dyn Device>, Error> {
+    let config = Config { pci: is_pci(description), ..Config::default() };
+    let eal = eal::started(&config)?;
+    Ok(Box::new(DpdkDevice::open(description, eal)?))
+}
+
+/// DPDK's control calls are not made for several threads at once.
+static CONTROL: Mutex<()> = Mutex::new(());
+
+struct DpdkDevice {
+    name: String,
+    port: u16,
+    info: shim::rutter_info,
+    eal: Eal,
+    mtu: u16,
+    pool: Option<Pool>,
+    scattered: Arc<AtomicU64>,
+}
+
+impl DpdkDevice {
+    fn open(description: &str, eal: Eal) -> Result<DpdkDevice, Error> {
+        let wrong = |reason: &str| Error::Description {
+            device: description.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let name = match description.split(',').next() {
+            Some("") | None => return Err(wrong("expected a DPDK device argument")),
+            // DPDK's own spelling of an address has its domain.
+            Some(name) if is_pci(name) && name.matches(':').count() == 1 => format!("0000:{name}"),
+            Some(name) => name.to_owned(),
+        };
+        let zero = |_| wrong("a device argument holds no 0 byte");
+        let arguments = CString::new(description).map_err(zero)?;
+        let c_name = CString::new(name.as_str()).map_err(zero)?;
+        let _control = control();
+        eal::take_log(); // what is left of others is no reason of ours
+        // SAFETY: two C strings; DPDK was started.
+        let port = unsafe { shim::rutter_probe(arguments.as_ptr(), c_name.as_ptr()) };
+        let Ok(port) = u16::try_from(port) else {
+            return Err(Error::refused(&name, "open", hint(&name, port)));
+        };
+        let mut info = shim::rutter_info::default();
+        // SAFETY: fills in the struct.
+        check(&name, "ask", unsafe { shim::rutter_info(port, &mut info) })?;
+        let mtu = eal.config.mtu;
+        let scattered = Arc::default();
+        Ok(DpdkDevice { name, port, info, eal, mtu, pool: None, scattered })
+    }
+
+    fn check(&self, action: &'static str, result: c_int) -> Result<(), Error> {
+        check(&self.name, action, result)
+    }
+}
+
+impl Device for DpdkDevice {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn mac(&self) -> [u8; 6] {
+        self.info.mac
+    }
+
+    fn max_queues(&self) -> u16 {
+        self.info.rx_queues.min(self.info.tx_queues).max(1)
+    }
+
+    fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error> {
+        if queues == 0 || queues > self.max_queues() {
+            return Err(Error::queues(&self.name, queues, self.max_queues()));
+        }
+        let pool = Pool::get(&self.eal, &self.name, self.info.socket, self.mtu)?;
+        let _control = control();
+        eal::take_log();
+        let mtu = self.mtu.min(self.info.max_mtu);
+        // SAFETY: the pool lives for ever.
+        let result = unsafe { shim::rutter_start(self.port, queues, mtu, pool.as_ptr()) };
+        self.check("start", result)?;
+        self.pool = Some(pool);
+        let port = |queue| {
+            let scattered = self.scattered.clone();
+            Box::new(DpdkPort { port: self.port, queue, pool, scattered }) as Box<dyn Port>
+        };
+        Ok((0..queues).map(port).collect())
+    }
+
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
+        if mtu > self.info.max_mtu {
+            let reason = format!("{mtu} was asked for; it can {}", self.info.max_mtu);
+            return Err(Error::refused(&self.name, "set MTU", reason));
+        }
+        let Some(pool) = self.pool else {
+            self.mtu = mtu; // comes into force with the start
+            return Ok(());
+        };
+        if !pool.holds(mtu) {
+            let reason = format!("its packets are too small for {mtu}; set it before the start");
+            return Err(Error::refused(&self.name, "set MTU", reason));
+        }
+        let _control = control();
+        // SAFETY: takes numbers only.
+        match unsafe { shim::rutter_set_mtu(self.port, mtu) } {
+            // No such limit in it: it passes whatever fits a packet.
+            error if error == -libc::ENOTSUP => {}
+            result => self.check("set MTU", result)?,
+        }
+        self.mtu = mtu;
+        Ok(())
+    }
+
+    fn link(&self) -> Link {
+        let _control = control();
+        let mut speed_mbps = 0;
+        // SAFETY: writes the one number.
+        let up = unsafe { shim::rutter_link(self.port, &mut speed_mbps) } == 1;
+        // Drivers over an interface of the kernel often say up whatever it is.
+        let below = self.netdev().is_none_or(|name| tap::running(&name).unwrap_or(false));
+        Link { up: up && below, speed_mbps }
+    }
+
+    fn counters(&self) -> Counters {
+        let _control = control();
+        let mut stats = shim::rutter_stats::default();
+        // SAFETY: fills in the struct. Where it fails, the zeros stay.
+        unsafe { shim::rutter_stats(self.port, &mut stats) };
+        Counters {
+            rx_packets: stats.rx_packets,
+            rx_bytes: stats.rx_bytes,
+            rx_missed: stats.rx_missed,
+            rx_errors: stats.rx_errors,
+            rx_no_buffer: stats.rx_no_buffer,
+            rx_scattered: self.scattered.load(Ordering::Relaxed),
+            tx_packets: stats.tx_packets,
+            tx_bytes: stats.tx_bytes,
+            tx_errors: stats.tx_errors,
+        }
+    }
+
+    fn netdev(&self) -> Option<String> {
+        let mut name = [0; libc::IF_NAMESIZE];
+        // SAFETY: writes at most `IF_NAMESIZE` bytes.
+        let found = unsafe { libc::if_indextoname(self.info.netdev, name.as_mut_ptr()) };
+        if self.info.netdev == 0 || found.is_null() {
+            return None;
+        }
+        // SAFETY: it wrote a C string.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+        name.to_str().ok().map(str::to_owned)
+    }
+
+    fn stop(&mut self) {
+        if self.pool.take().is_some() {
+            let _control = control();
+            // SAFETY: takes a number; the ports are gone. A device that does
+            // not stop is closed all the same.
+            unsafe { shim::rutter_stop(self.port) };
+        }
+    }
+}
+
+impl Drop for DpdkDevice {
+    fn drop(&mut self) {
+        self.stop();
+        let _control = control();
+        // SAFETY: takes a number; nobody uses the port any more.
+        unsafe { shim::rutter_remove(self.port) };
+    }
+}
+
+fn control() -> std::sync::MutexGuard<'static, ()> {
+    CONTROL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn check(device: &str, action: &'static str, result: c_int) -> Result<(), Error> {
+    if result < 0 { Err(Error::refused(device, action, explain(result))) } else { Ok(()) }
+}
+
+/// Why a device could not be plugged in, with the remedy for what is common.
+fn hint(name: &str, error: c_int) -> String {
+    let words = explain(error);
+    match -error {
+        libc::EEXIST => format!("another device is called `{name}`: number them, as in net_null1"),
+        libc::EPERM | libc::EACCES => {
+            format!("{words} (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)")
+        }
+        // What DPDK says when no bus can make anything of a name.
+        libc::EFAULT => format!("no DPDK driver takes a device of this name ({words})"),
+        libc::ENOENT | libc::ENODEV if is_pci(name) => {
+            format!("{words} (is it there, and bound to vfio-pci?)")
+        }
+        _ => words,
+    }
+}

@@ -1,0 +1,126 @@
+//! One queue pair of a DPDK device: a burst is one call into the driver.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use io::{Burst, Owned, Port, VECTOR, World, prefetch};
+
+use crate::pool::Pool;
+use crate::shim;
+
+pub(crate) struct DpdkPort {
+    pub(crate) port: u16,
+    pub(crate) queue: u16,
+    pub(crate) pool: Pool,
+    /// Frames that came in several segments, dropped (I2).
+    pub(crate) scattered: Arc<AtomicU64>,
+}
+
+impl Port for DpdkPort {
+    fn attach(&mut self, _worker: usize) {
+        THREAD.with_borrow_mut(|thread| {
+            thread.get_or_insert_with(Registration::new);
+        });
+    }
+
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        let start = usize::from(burst.n);
+        let room = &mut burst.pkt[start..];
+        let most = most.min(room.len()) as u16;
+        // SAFETY: `Option<Owned>` is a pointer; the driver writes up to `most`
+        // of them, all to packets that are ours from then on.
+        let got =
+            unsafe { shim::rutter_receive(self.port, self.queue, room.as_mut_ptr().cast(), most) };
+        let mut end = start;
+        for at in start..start + usize::from(got) {
+            let packet = burst.pkt[at].take().expect("the driver wrote it");
+            if packet.packet().segs != 1 {
+                self.drop_scattered(packet);
+                continue;
+            }
+            let head = packet.head();
+            prefetch(head);
+            burst.head[end] = head;
+            burst.len[end] = packet.packet().data_len;
+            burst.pkt[end] = Some(packet);
+            end += 1;
+        }
+        burst.n = end as u16;
+        end - start
+    }
+
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        debug_assert!(packets.iter().all(Option::is_some));
+        let n = packets.len().min(VECTOR) as u16;
+        // SAFETY: `n` pointers to packets that we own and, as far as the
+        // driver takes them, give away.
+        let taken =
+            unsafe { shim::rutter_transmit(self.port, self.queue, packets.as_mut_ptr().cast(), n) };
+        let taken = usize::from(taken);
+        packets[..taken].iter_mut().for_each(forget);
+        taken
+    }
+
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        // SAFETY: pointers to packets that we own and give away, or null
+        // (`None`), which DPDK passes over.
+        unsafe { shim::rutter_free(packets.as_mut_ptr().cast(), packets.len() as u32) };
+        packets.iter_mut().for_each(forget);
+    }
+
+    fn allocate(&mut self) -> Option<Owned> {
+        // SAFETY: pools live for ever.
+        let packet = NonNull::new(unsafe { shim::rutter_allocate(self.pool.as_ptr()) })?;
+        // SAFETY: a fresh packet of one segment is nobody else's; I1 holds for
+        // the pool's buffers, which are 64 bytes longer than any packet.
+        Some(unsafe { Owned::from_raw(packet) })
+    }
+
+    fn world(&self) -> World {
+        World::Dpdk
+    }
+}
+
+impl DpdkPort {
+    #[cold]
+    fn drop_scattered(&self, packet: Owned) {
+        self.scattered.fetch_add(1, Ordering::Relaxed);
+        let mut raw = packet.into_raw().as_ptr();
+        // SAFETY: one packet, all its segments, that we own and give away.
+        unsafe { shim::rutter_free(&mut raw, 1) };
+    }
+}
+
+/// What was given away is not dropped.
+fn forget(slot: &mut Option<Owned>) {
+    std::mem::forget(slot.take());
+}
+
+/// This thread's place among DPDK's: it has a cache in every pool.
+struct Registration {
+    ours: bool,
+}
+
+thread_local!(static THREAD: RefCell<Option<Registration>> = const { RefCell::new(None) });
+
+impl Registration {
+    /// A thread that DPDK has no place for (128 are there) works without
+    /// caches: slower, and right.
+    fn new() -> Registration {
+        // SAFETY: DPDK was started: there is a port.
+        let result: c_int = unsafe { shim::rutter_thread_register() };
+        Registration { ours: result == 1 }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.ours {
+            // SAFETY: registered by this thread, which is ending.
+            unsafe { shim::rutter_thread_unregister() };
+        }
+    }
+}
