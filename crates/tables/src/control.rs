@@ -9,7 +9,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookup::lpm::{Engines, Entry, Options};
+#[cfg(not(test))]
+use lookup::lpm::Entry;
+use lookup::lpm::{Engines, Options};
 use lookup::sync::Domain;
 
 use crate::build::Builder;

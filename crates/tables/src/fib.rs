@@ -106,7 +106,10 @@ impl<A: Engines> Fib<A> {
     pub(crate) fn apply(&mut self, changes: &[Change<A>], seq: u64) {
         self.stats.updates += changes.len() as u64;
         let mut fitting = changes.to_vec();
-        fitting.retain(|change| self.fits(change));
+        let there = |change: &&Change<A>| self.rib.get(&change.prefix).is_some();
+        let going = changes.iter().filter(|change| change.hop.is_none()).filter(there).count();
+        let mut count = self.rib.len() - going;
+        fitting.retain(|change| self.fits(change, &mut count));
         self.apply_some(&fitting);
         self.idle(seq);
     }
@@ -197,16 +200,19 @@ impl<A: Engines> Fib<A> {
     }
 
     /// The engine's limits, as its card states them.
-    fn fits(&mut self, change: &Change<A>) -> bool {
+    /// `count` is the number of prefixes with the changes before this one.
+    fn fits(&mut self, change: &Change<A>, count: &mut usize) -> bool {
         let (card, Some(hop)) = (self.choice.entry.card, change.hop) else { return true };
-        let full = card.max_prefixes.is_some_and(|most| self.rib.len() as u64 >= most);
+        let is_new = self.rib.get(&change.prefix).is_none();
+        let full = card.max_prefixes.is_some_and(|most| *count as u64 >= most);
         let limit = if hop.0 > card.max_hop {
             format!("hop {} exceeds {}", hop.0, card.max_hop)
         } else if change.prefix.len() > card.max_len {
             format!("length {} exceeds {}", change.prefix.len(), card.max_len)
-        } else if full && self.rib.get(&change.prefix).is_none() {
-            format!("{} prefixes are in", self.rib.len())
+        } else if full && is_new {
+            format!("{count} prefixes are in")
         } else {
+            *count += usize::from(is_new);
             return true;
         };
         self.refuse(change, &limit);

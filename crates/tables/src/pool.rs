@@ -167,12 +167,6 @@ impl Pool {
         ]
     }
 
-    /// Adjacencies in use, those that wait included.
-    #[cfg(test)]
-    pub(crate) fn adjacencies(&self) -> usize {
-        self.adjacencies.used()
-    }
-
     /// Makes room for so many; false where memory does not allow it.
     fn fits(&mut self, hops: usize, groups: usize, members: usize) -> bool {
         let (h, g, m) = self.table.capacity();

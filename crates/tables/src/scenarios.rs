@@ -228,3 +228,241 @@ fn siblings_of_ipv6_routes_come_and_go_one_by_one() {
     b.handle(&[del("2001:db8::/32", 0, to(1, "fe80::5"))]);
     assert_eq!(b.see("2001:db8::1"), NO_ROUTE);
 }
+
+#[test]
+fn a_full_table_refuses_and_goes_on() {
+    let mut b = bench();
+    let nets: Vec<String> = (0..200).map(|i| format!("20.{i}.0.0/16")).collect();
+    let all: Vec<_> = nets.iter().map(|net| add(net, 0, to(1, "10.0.0.2"))).collect();
+    b.handle(&all);
+    assert_eq!((b.used("routes"), b.refused("routes")), (100, 102));
+    let capacity = b.control.capacity();
+    let last = capacity[0].last.clone().unwrap();
+    assert_eq!((last.subject, last.reason), ("20.199.0.0/16".into(), "100 routes are in".into()));
+    assert_eq!((b.see("20.5.0.1"), b.see("20.150.0.1")), (by(1, 2), NO_ROUTE));
+    // What is there changes, and makes room when it goes.
+    b.handle(&[Event::Route(route("20.5.0.0/16", 0, Target::Blackhole), How::Replace)]);
+    assert_eq!(b.see("20.5.0.1"), Seen::Other(Kind::Blackhole));
+    b.handle(&[
+        del("20.6.0.0/16", 0, to(1, "10.0.0.2")),
+        add("20.150.0.0/16", 0, to(1, "10.0.0.2")),
+    ]);
+    assert_eq!(b.see("20.150.0.1"), by(1, 2));
+}
+
+#[test]
+fn without_hops_the_kernel_forwards_until_some_return() {
+    let limits = Limits { hops: 12, ..Limits::default() };
+    let mut b = Bench::new(limits, "plain");
+    b.handle(&[add("10.0.0.0/24", 0, to(1, ""))]);
+    let via = |i: u8| to(1, &format!("10.0.0.{i}"));
+    let routes: Vec<_> = (2..8).map(|i| add(&format!("20.{i}.0.0/16"), 0, via(i))).collect();
+    b.handle(&routes);
+    assert_eq!((b.see("20.5.0.1"), b.see("20.6.0.1")), (GLEAN, Seen::Other(Kind::ViaKernel)));
+    assert_eq!(b.refused("hops"), 2);
+    b.handle(&[
+        neighbour(1, "10.0.0.7", 7),
+        del("20.2.0.0/16", 0, via(2)),
+        del("20.3.0.0/16", 0, via(3)),
+    ]);
+    b.settle();
+    assert_eq!((b.see("20.6.0.1"), b.see("20.7.0.1")), (GLEAN, by(1, 7)));
+    assert_eq!(b.used("hops"), 4);
+}
+
+#[test]
+fn a_hop_returns_only_when_no_reader_can_meet_it() {
+    let mut b = bench();
+    b.handle(&[add("192.0.2.0/24", 0, to(1, "10.0.0.9"))]);
+    let hop = b.hop(0, "192.0.2.1");
+    b.control.handle(&[del("192.0.2.0/24", 0, to(1, "10.0.0.9"))]);
+    for _ in 0..5 {
+        b.control.tick();
+    }
+    b.control.handle(&[add("198.51.100.0/24", 0, to(1, "10.0.0.77"))]);
+    assert_ne!(b.hop(0, "198.51.100.1"), hop, "the reader has not passed a quiescent point");
+    b.settle();
+    b.handle(&[add("203.0.113.0/24", 0, to(1, "10.0.0.88"))]);
+    assert_eq!(b.hop(0, "203.0.113.1"), hop);
+}
+
+#[test]
+fn an_engine_that_is_rebuilt_serves_the_old_table_until_the_new_one_is_there() {
+    let mut b = Bench::new(Limits::default(), "rebuilt");
+    b.handle(&[add("10.0.0.0/24", 0, to(1, "")), neighbour(1, "10.0.0.2", 2)]);
+    b.settle();
+    assert_eq!((b.see("10.0.0.2"), b.see("10.0.0.3")), (by(1, 2), GLEAN));
+    for i in 0..50 {
+        b.handle(&[add(&format!("20.{i}.0.0/16"), 0, to(1, "10.0.0.2"))]);
+    }
+    b.settle();
+    assert_eq!(b.see("20.49.0.1"), by(1, 2));
+    let fib = b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
+    assert!(fib.rebuilds < 50 && !fib.behind, "{fib:?}");
+}
+
+#[test]
+fn the_engine_changes_live_and_a_wrong_one_is_refused() {
+    let mut b = bench();
+    let set = |b: &mut Bench, name| {
+        b.control.set_engine(crate::VrfId(0), Family::V4, name, Default::default())
+    };
+    let info = |b: &Bench| b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
+    assert!(set(&mut b, "none").is_err());
+    set(&mut b, "wrong").unwrap();
+    assert!(set(&mut b, "plain").is_err(), "one at a time");
+    b.settle();
+    assert!(info(&b).switched.unwrap().1.is_err());
+    assert_eq!((info(&b).engine, b.see("10.0.0.2")), ("plain", by(1, 2)));
+    for engine in ["rebuilt", "dir-24-8", "plain"] {
+        set(&mut b, engine).unwrap();
+        b.handle(&[add("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
+        b.settle();
+        assert_eq!((info(&b).engine, info(&b).switched), (engine, Some((engine.into(), Ok(())))));
+        assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.3")), (by(1, 2), GLEAN));
+        b.handle(&[del("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
+        b.settle();
+        assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.2")), (NO_ROUTE, by(1, 2)));
+    }
+}
+
+#[test]
+fn what_the_engine_refuses_is_left_out_and_the_rest_goes_in() {
+    let mut b = Bench::new(Limits::default(), "short");
+    b.handle(&[
+        add("10.0.0.0/24", 0, to(1, "")),
+        add("192.0.2.1/32", 0, Target::Blackhole),
+        add("192.0.2.0/24", 0, Target::Unreachable),
+        add("192.0.2.2/32", 0, Target::Blackhole),
+    ]);
+    assert_eq!(b.see("192.0.2.1"), Seen::Other(Kind::Unreachable));
+    assert_eq!(b.refused("engine prefixes"), 5, "two routes, and built-in hosts");
+    let mut b = Bench::new(Limits::default(), "few");
+    let nets: Vec<String> = (0..30).map(|i| format!("20.{i}.0.0/16")).collect();
+    b.handle(&nets.iter().map(|net| add(net, 0, Target::Blackhole)).collect::<Vec<_>>());
+    assert_eq!(b.refused("engine prefixes"), 30 - (20 - 6));
+    assert_eq!(b.see("20.0.0.1"), Seen::Other(Kind::Blackhole));
+}
+
+#[test]
+fn vrfs_are_apart_and_follow_the_kernels_devices() {
+    let mut b = bench();
+    let config = crate::VrfConfig { name: "blue".into(), table: 10, ..crate::VrfConfig::default() };
+    let config = crate::VrfConfig { v4: plain(), v6: plain(), ..config };
+    let blue = b.control.add_vrf(&config).unwrap();
+    assert!(b.control.add_vrf(&config).is_err());
+    let mut in_blue = route("10.0.0.0/8", 0, Target::Blackhole);
+    in_blue.table = 10;
+    let mut other = in_blue.clone();
+    other.table = 11;
+    let device = |index, name: &str, master, table| match link(index, name, true) {
+        Event::Link(link) => Event::Link(crate::event::Link { master, vrf_table: table, ..link }),
+        _ => unreachable!("`link` makes links"),
+    };
+    b.handle(&[Event::Route(in_blue, How::Create), Event::Route(other, How::Create)]);
+    assert_eq!(b.see_all(blue.0, "10.0.0.2"), [Seen::Other(Kind::Blackhole)]);
+    assert_eq!((b.see("10.0.0.2"), b.control.counters().routes_ignored), (by(1, 2), 1));
+    // p0 joins a VRF device of table 10: addresses and hosts move.
+    b.handle(&[device(5, "vrf-blue", None, Some(10)), device(1, "p0", Some(LinkId(5)), None)]);
+    assert_eq!(b.see_all(blue.0, "10.0.0.1"), [Seen::Other(Kind::ForUs)]);
+    assert_eq!(b.see("10.0.0.1"), GLEAN);
+    let ifaces = b.control.forwarding().ifaces.load(b.reader.guard());
+    assert_eq!((ifaces.list[1].vrf, ifaces.one_vrf), (blue, false));
+    b.handle(&[device(1, "p0", None, None)]);
+    assert_eq!(b.see("10.0.0.1"), Seen::Other(Kind::ForUs));
+}
+
+fn plain() -> crate::FibConfig {
+    crate::FibConfig { engine: Some("plain".into()), ..crate::FibConfig::default() }
+}
+
+#[test]
+fn a_vrf_takes_its_routes_from_one_feed() {
+    let mut b = bench();
+    let config = crate::VrfConfig {
+        name: "frr".into(),
+        table: 10,
+        source: Source::Fpm,
+        ..Default::default()
+    };
+    let frr = b.control.add_vrf(&crate::VrfConfig { v4: plain(), v6: plain(), ..config }).unwrap();
+    let told = |net, source, protocol| {
+        let route = route(net, 0, Target::Blackhole);
+        Event::Route(crate::event::Route { table: 10, source, protocol, ..route }, How::Create)
+    };
+    b.handle(&[
+        told("20.1.0.0/16", Source::Kernel, 4),
+        told("20.2.0.0/16", Source::Kernel, 2),
+        told("20.3.0.0/16", Source::Fpm, 186),
+        told("20.4.0.0/16", Source::Fpm, 2),
+    ]);
+    let there = |i| b.see_all(frr.0, &format!("20.{i}.0.1")) == [Seen::Other(Kind::Blackhole)];
+    assert_eq!([1, 2, 3, 4].map(there), [false, true, true, false]);
+}
+
+#[test]
+fn listings_for_people() {
+    let mut b = bench();
+    let both = Target::Paths([path(1, "10.0.0.2"), path(2, "10.0.1.9")].into());
+    b.handle(&[
+        add("0.0.0.0/0", 10, both),
+        add("0.0.0.0/0", 20, Target::Unreachable),
+        add("2001:db8::/32", 0, to(9, "fe80::1")),
+    ]);
+    let filter = crate::show::RouteFilter { all: true, ..Default::default() };
+    let (all, next) = b.control.routes(&filter, None, 100);
+    assert!(next.is_none());
+    let texts: Vec<_> = all.iter().map(|r| (r.net.to_string(), r.metric, r.best)).collect();
+    let want = [
+        ("0.0.0.0/0", 10, true),
+        ("0.0.0.0/0", 20, false),
+        ("10.0.0.0/24", 0, true),
+        ("10.0.1.0/24", 0, true),
+        ("2001:db8::/32", 0, true),
+    ];
+    assert_eq!(texts, want.map(|(net, metric, best)| (net.into(), metric, best)));
+    let states: Vec<_> = all[0].paths.iter().map(|path| path.state).collect();
+    assert_eq!(states, [Some(Kind::Forward), Some(Kind::NoNeighbour)]);
+    assert_eq!(all[4].paths[0].link_name, "eth0");
+    // Page by page it is the same.
+    let (mut pages, mut at) = (Vec::new(), None);
+    loop {
+        let (page, next) = b.control.routes(&filter, at, 1);
+        pages.extend(page);
+        at = next;
+        if at.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, all);
+    let inside = crate::show::RouteFilter { inside: "10.0.0.0/8".parse().ok(), ..filter };
+    assert_eq!(b.control.routes(&inside, None, 9).0.len(), 2);
+    let to = b.control.route_to(crate::VrfId(0), "10.0.1.7".parse().unwrap()).unwrap();
+    assert_eq!(to.net.to_string(), "10.0.1.0/24");
+    let gateways: Vec<_> =
+        b.control.neighbours().iter().map(|n| (n.link_name.clone(), n.gateway)).collect();
+    assert_eq!(gateways, [("p0".into(), true), ("p1".into(), false)]);
+    assert_eq!(b.control.gateways().len(), 2);
+    assert_eq!(b.control.interfaces()[0].addresses.len(), 1);
+    let hops = b.control.forwarding().hops.load(b.reader.guard());
+    hops.mark_used(crate::AdjacencyId(hops.step(b.hop(0, "10.0.0.2")).index()));
+    assert_eq!(b.control.take_used(), [(LinkId(1), "10.0.0.2".parse().unwrap())]);
+    assert!(b.control.take_used().is_empty());
+}
+
+#[test]
+fn short_memory_refuses_new_routes_only() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let short = Arc::new(AtomicBool::new(true));
+    let seen = short.clone();
+    let free = move || Some(if seen.load(Ordering::Relaxed) { 1000 } else { u64::MAX });
+    let memory = crate::limits::Memory::of(free);
+    let mut b = Bench::with_memory(Limits::default(), "plain", memory);
+    b.handle(&[add("192.0.2.0/24", 0, Target::Blackhole)]);
+    assert_eq!((b.see("192.0.2.1"), b.refused("memory for routes")), (NO_ROUTE, 1));
+    short.store(false, Ordering::Relaxed);
+    std::thread::sleep(std::time::Duration::from_millis(120));
+    b.handle(&[add("192.0.2.0/24", 0, Target::Blackhole)]);
+    assert_eq!(b.see("192.0.2.1"), Seen::Other(Kind::Blackhole));
+}

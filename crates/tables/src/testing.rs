@@ -59,7 +59,9 @@ impl<A: Engines, const KIND: u8> Writer<A> for Plain<A, KIND> {
             return Err(Refusal { engine: "short", limit: "host routes".into() });
         }
         let mut rib = self.0.0.write().unwrap();
-        changes.iter().for_each(|change| drop(rib.apply(change)));
+        for change in changes {
+            rib.apply(change);
+        }
         Ok(Applied::InPlace)
     }
 }
@@ -99,7 +101,6 @@ const FEW: Card = Card { name: "few", max_prefixes: Some(20), ..PLAIN };
 /// the kernel's own.
 pub(crate) struct Bench {
     pub(crate) control: Control,
-    pub(crate) domain: Arc<Domain>,
     pub(crate) reader: lookup::sync::Thread,
 }
 
@@ -127,7 +128,7 @@ impl Bench {
             control.add_iface(iface).unwrap();
         }
         let reader = domain.register("reader");
-        let mut bench = Bench { control, domain, reader };
+        let mut bench = Bench { control, reader };
         bench.handle(&[link(1, "p0", true), link(2, "p1", true), link(9, "eth0", true)]);
         bench
     }
