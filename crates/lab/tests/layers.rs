@@ -129,12 +129,35 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Modules that are files of their own and are compiled for tests only.
+fn test_modules(sources: &[PathBuf]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for file in sources {
+        let source = fs::read_to_string(file).expect("a source can be read");
+        let after =
+            source.lines().zip(source.lines().skip(1)).filter(|(line, _)| is_for_tests(line));
+        found.extend(after.filter_map(|(_, next)| {
+            next.split("mod ").nth(1)?.strip_suffix(';').map(str::to_owned)
+        }));
+    }
+    found
+}
+
+fn is_for_tests(line: &str) -> bool {
+    line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test")
+}
+
 /// Code without comments, strings and tests (which end each file).
 fn code(source: &str) -> String {
     let mut code = String::new();
-    for line in source.lines() {
-        if line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test") {
-            break;
+    let mut lines = source.lines();
+    while let Some(line) = lines.next() {
+        if is_for_tests(line) {
+            // One item of a line, or the module of the tests.
+            match lines.next() {
+                Some(next) if next.ends_with('{') => break,
+                _ => continue,
+            }
         }
         let (mut in_string, mut previous) = (false, ' ');
         for (at, letter) in line.char_indices() {
@@ -232,8 +255,11 @@ fn the_data_path_sees_no_files_sockets_or_processes() {
             continue;
         }
         let src = package.folder.join("src");
-        for file in sources(&src) {
-            let test = file.file_stem().is_some_and(|stem| stem == "tests");
+        let files = sources(&src);
+        let tests = test_modules(&files);
+        for file in files {
+            let stem = file.file_stem().and_then(|stem| stem.to_str());
+            let test = stem.is_some_and(|stem| tests.contains(stem));
             if test || name == "io" && is_port_of_io(&file, &src) {
                 continue;
             }
@@ -293,7 +319,7 @@ fn names_of_dpdk_stay_where_c_is() {
 #[test]
 fn the_scanner_sees_code_only() {
     let source = "use std::{fmt, net::Ipv4Addr};\nlet a = \"std::fs\"; // std::process\n\
-                  #[cfg(test)]\nmod tests { use std::fs; }\n";
+                  #[cfg(test)]\nmod testbed;\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
     let code = code(source);
     assert!(uses_std(&code, "net"));
     assert!(!uses_std(&code, "fs") && !uses_std(&code, "process"));
