@@ -38,7 +38,7 @@ fuzz() {
 	seconds=$((MINUTES * 60 / $(wc -w <<<"$targets")))
 	for name in $targets; do
 		echo "--- $name: $seconds s"
-		cargo +nightly fuzz run "$name" -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096
+		cargo +nightly fuzz run --features libfuzzer "$name" -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096
 	done
 }
 

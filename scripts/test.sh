@@ -22,7 +22,7 @@ $cargo test --locked --workspace
 # The corpora of the fuzz targets, replayed by stable Rust.
 if [ -e fuzz/Cargo.toml ]; then
 	step "corpora of the fuzz targets"
-	$cargo test --locked --manifest-path fuzz/Cargo.toml --target-dir "$target/fuzz"
+	$cargo test --locked --manifest-path fuzz/Cargo.toml --target-dir "$target"
 fi
 
 # Every interleaving of publication; another configuration, so another directory.

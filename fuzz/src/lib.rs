@@ -1,0 +1,15 @@
+//! What the fuzzer calls. A target must come back from any bytes, and panics
+//! where a promise is broken.
+
+pub mod wire;
+
+/// A name, and the function.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: &[Target] = &[("wire_packet", wire::packet), ("wire_headers", wire::headers)];
+
+/// Bytes to begin with: target, name, content.
+pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
+    wire::seeds()
+}
