@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,12 +69,41 @@ rutter_log_take(char *out, size_t room)
 	return n;
 }
 
+/* What libbpf and libxdp, which net_af_xdp loads, would print on stderr. */
+static int
+bpf_log(int level, const char *format, va_list arguments)
+{
+	char line[512];
+	int len = vsnprintf(line, sizeof(line), format, arguments);
+
+	if (level == 0 && len > 0) /* a warning */
+		log_write(NULL, line, (size_t)len < sizeof(line) ? (size_t)len : sizeof(line) - 1);
+	return len;
+}
+
+static void
+redirect(const char *library, const char *setter)
+{
+	typedef int (*print_fn)(int, const char *, va_list);
+	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+	print_fn (*set)(print_fn) = NULL;
+
+	if (handle != NULL)
+		*(void **)&set = dlsym(handle, setter);
+	if (set != NULL)
+		set(bpf_log);
+}
+
 /* ---- environment ---- */
 
 int
 rutter_eal_init(int argc, char **argv)
 {
-	return rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
+	if (rte_eal_init(argc, argv) < 0)
+		return -rte_errno;
+	redirect("libbpf.so.1", "libbpf_set_print");
+	redirect("libxdp.so.1", "libxdp_set_print");
+	return 0;
 }
 
 const char *

@@ -200,7 +200,7 @@ fn hint(name: &str, error: c_int) -> String {
     let words = explain(error);
     match -error {
         libc::EEXIST => format!("another device is called `{name}`: number them, as in net_null1"),
-        libc::EPERM | libc::EACCES => {
+        libc::EPERM | libc::EACCES if !is_root() => {
             format!("{words} (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)")
         }
         // What DPDK says when no bus can make anything of a name.
@@ -210,4 +210,9 @@ fn hint(name: &str, error: c_int) -> String {
         }
         _ => words,
     }
+}
+
+fn is_root() -> bool {
+    // SAFETY: takes nothing, gives a number.
+    unsafe { libc::geteuid() == 0 }
 }

@@ -170,7 +170,12 @@ fn remove_runtime_dir() {
 pub(crate) fn explain(error: c_int) -> String {
     let words = std::io::Error::from_raw_os_error(error.abs());
     let log = take_log();
-    if log.is_empty() { words.to_string() } else { format!("{words}: {log}") }
+    match (log.is_empty(), error) {
+        (true, _) => words.to_string(),
+        // Drivers say -1 for all that can go wrong; it is seldom EPERM.
+        (false, -1) => log,
+        (false, _) => format!("{words}: {log}"),
+    }
 }
 
 /// The last lines that DPDK logged, joined.
