@@ -1,0 +1,7 @@
+//! Where routes come from: the kernel ([`netlink`]).
+//!
+//! A feed turns what it hears into [`tables::event::Event`]s, in the order in
+//! which it heard them; the tables decide what they mean.
+#![forbid(unsafe_code)]
+
+pub mod netlink;

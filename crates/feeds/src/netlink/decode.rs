@@ -1,0 +1,445 @@
+//! From a message of the kernel to an event. Pure: bytes in, event out.
+//!
+//! Written by hand, not with `netlink-packet-route`, for two reasons: that crate
+//! has no next-hop objects, which FRR uses for every route, and it builds a list
+//! of attributes on the heap for each of a million routes; here a route with one
+//! gateway allocates nothing.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use tables::Net;
+use tables::event::{
+    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, NextHop, NextHopTo, Path, Route,
+    Source, Target,
+};
+
+use super::message::{
+    APPEND, Attribute, DELETE, MULTI, Message, REPLACE, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
+    RTM_NEXTHOP, RTM_ROUTE, attributes, fixed_len, u16_at, u32_at,
+};
+
+/// The event that `message` states; `None` for messages that concern nothing
+/// here, or are damaged. `source` says which feed it came by.
+pub fn decode(message: &Message<'_>, source: Source) -> Option<Event> {
+    let body = Body::new(message)?;
+    let gone = message.kind & 3 == DELETE;
+    match message.kind & !3 {
+        RTM_LINK => link(&body, gone),
+        RTM_ADDRESS => address(&body, gone),
+        RTM_NEIGHBOUR => neighbour(&body, gone),
+        RTM_NEXTHOP => next_hop(&body, gone),
+        RTM_ROUTE => route(&body, source).map(|route| {
+            if gone { Event::RouteGone(route) } else { Event::Route(route, how(message.flags)) }
+        }),
+        _ => None,
+    }
+}
+
+/// A message's fixed part, and its attributes.
+struct Body<'b> {
+    fixed: &'b [u8],
+    rest: &'b [u8],
+}
+
+impl<'b> Body<'b> {
+    fn new(message: &Message<'b>) -> Option<Self> {
+        if message.kind & 3 > DELETE {
+            return None; // a request
+        }
+        let (fixed, rest) = message.payload.split_at_checked(fixed_len(message.kind))?;
+        Some(Body { fixed, rest })
+    }
+
+    fn attributes(&self) -> impl Iterator<Item = Attribute<'b>> {
+        attributes(self.rest)
+    }
+
+    fn family(&self) -> u8 {
+        self.fixed[0] // cannot panic: every fixed part has 8 bytes or more
+    }
+}
+
+fn link(body: &Body<'_>, gone: bool) -> Option<Event> {
+    if body.family() != UNSPEC {
+        return None; // a bridge tells of its ports with messages of its own family
+    }
+    let (index, flags) = (LinkId(u32_at(body.fixed, 4)), u32_at(body.fixed, 8));
+    if gone {
+        return Some(Event::LinkGone(index));
+    }
+    let mut link = Link { index, up: flags & UP_RUNNING == UP_RUNNING, ..Link::default() };
+    for (kind, value) in body.attributes() {
+        match kind {
+            1 => link.mac = value.try_into().unwrap_or_default(),
+            3 => link.name = text(value),
+            4 => link.mtu = u32_at(value, 0),
+            10 => link.master = Some(u32_at(value, 0)).filter(|&id| id != 0).map(LinkId),
+            18 => link.vrf_table = vrf_table(value),
+            _ => {}
+        }
+    }
+    Some(Event::Link(link))
+}
+
+/// The table, where `IFLA_LINKINFO` is that of a VRF device.
+fn vrf_table(info: &[u8]) -> Option<u32> {
+    let find = |kind| attributes(info).find(|(k, _)| *k == kind).map(|(_, value)| value);
+    (text(find(1)?) == "vrf").then_some(())?;
+    attributes(find(2)?).find(|(kind, _)| *kind == 1).map(|(_, value)| u32_at(value, 0))
+}
+
+fn address(body: &Body<'_>, gone: bool) -> Option<Event> {
+    let (mut address, mut local) = (None, None);
+    for (kind, value) in body.attributes() {
+        match kind {
+            1 => address = ip(body.family(), value),
+            2 => local = ip(body.family(), value),
+            _ => {}
+        }
+    }
+    // IFA_ADDRESS is the other end of a point-to-point link, IFA_LOCAL is ours.
+    let ip = local.or(address)?;
+    let address = Address { link: LinkId(u32_at(body.fixed, 4)), ip, len: body.fixed[1] };
+    Some(if gone { Event::AddressGone(address) } else { Event::Address(address) })
+}
+
+fn neighbour(body: &Body<'_>, gone: bool) -> Option<Event> {
+    const PROXY: u8 = 0x08;
+    let (link, state) = (LinkId(u32_at(body.fixed, 4)), u16_at(body.fixed, 8));
+    if body.fixed[10] & PROXY != 0 {
+        return None;
+    }
+    let (mut destination, mut mac) = (None, None);
+    for (kind, value) in body.attributes() {
+        match kind {
+            1 => destination = ip(body.family(), value),
+            2 => mac = value.try_into().ok(),
+            _ => {}
+        }
+    }
+    let ip = destination?;
+    if gone {
+        return Some(Event::NeighbourGone(link, ip));
+    }
+    Some(Event::Neighbour(Neighbour { link, ip, mac, state: neighbour_state(state) }))
+}
+
+fn neighbour_state(bits: u16) -> NeighbourState {
+    match bits {
+        0x02 => NeighbourState::Reachable,
+        0x04 => NeighbourState::Stale,
+        0x08 => NeighbourState::Delay,
+        0x10 => NeighbourState::Probe,
+        0x20 => NeighbourState::Failed,
+        0x40 => NeighbourState::NoArp,
+        0x80 => NeighbourState::Permanent,
+        _ => NeighbourState::Incomplete,
+    }
+}
+
+fn next_hop(body: &Body<'_>, gone: bool) -> Option<Event> {
+    let (mut id, mut link, mut via) = (0, LinkId(0), None);
+    let (mut group, mut blackhole, mut kernel) = (None, false, false);
+    for (kind, value) in body.attributes() {
+        match kind {
+            1 => id = u32_at(value, 0),
+            2 => group = Some(value),
+            4 => blackhole = true,
+            5 => link = LinkId(u32_at(value, 0)),
+            6 => via = ip(body.family(), value),
+            7 | 8 | 11 => kernel = true, // an encapsulation, or a bridge's
+            _ => {}
+        }
+    }
+    if id == 0 {
+        return None;
+    }
+    if gone {
+        return Some(Event::NextHopGone(id));
+    }
+    let to = match group {
+        _ if kernel => NextHopTo::Kernel,
+        Some(members) => NextHopTo::Group(members.chunks_exact(8).map(member).collect()),
+        None if blackhole => NextHopTo::Blackhole,
+        None => NextHopTo::Path(Path { link, via, weight: 1 }),
+    };
+    Some(Event::NextHop(NextHop { id, to }))
+}
+
+/// A `struct nexthop_grp`; the weight is stored less one, its high byte apart.
+fn member(bytes: &[u8]) -> (u32, u16) {
+    let weight = u16::from_le_bytes([bytes[4], bytes[5]]); // cannot panic: chunks of 8
+    (u32_at(bytes, 0), weight.saturating_add(1))
+}
+
+fn route(body: &Body<'_>, source: Source) -> Option<Route> {
+    let &[family, dst_len, src_len, tos, table, protocol, _, kind, ..] = body.fixed else {
+        return None;
+    };
+    if u32_at(body.fixed, 8) & CLONED != 0 || src_len != 0 || tos != 0 {
+        return None; // an exception of the cache; source- and TOS-routing are not done here
+    }
+    let mut found = Found::default();
+    let (mut table, mut metric) = (u32::from(table), 0);
+    let mut destination = unspecified(family)?;
+    for (kind, value) in body.attributes() {
+        match kind {
+            1 => destination = ip(family, value)?,
+            4 => found.path.link = LinkId(u32_at(value, 0)),
+            5 => found.path.via = ip(family, value),
+            6 => metric = u32_at(value, 0),
+            9 => found.multipath = Some(value),
+            15 => table = u32_at(value, 0),
+            18 => found.path.via = via(value),
+            21 | 22 => found.kernel = true,
+            30 => found.object = Some(u32_at(value, 0)),
+            _ => {}
+        }
+    }
+    let net = Net::covering(destination, dst_len)?;
+    let target = found.target(family, kind);
+    Some(Route { table, net, metric, protocol, source, target })
+}
+
+/// What a route's attributes say of where it leads.
+struct Found<'b> {
+    path: Path,
+    multipath: Option<&'b [u8]>,
+    object: Option<u32>,
+    kernel: bool,
+}
+
+impl Default for Found<'_> {
+    fn default() -> Self {
+        let path = Path { link: LinkId(0), via: None, weight: 1 };
+        Found { path, multipath: None, object: None, kernel: false }
+    }
+}
+
+impl Found<'_> {
+    fn target(&self, family: u8, kind: u8) -> Target {
+        let link = self.path.link;
+        match kind {
+            UNICAST => match (self.object, self.multipath) {
+                _ if self.kernel => Target::Kernel,
+                (Some(id), _) => Target::Object(id),
+                (None, Some(hops)) => paths(family, hops),
+                (None, None) => Target::Path(self.path),
+            },
+            2 => Target::Local(link),
+            3..=5 => Target::Broadcast(link), // broadcast, anycast, multicast
+            6 => Target::Blackhole,
+            7 => Target::Unreachable,
+            8 => Target::Prohibit,
+            _ => Target::Kernel,
+        }
+    }
+}
+
+/// `RTA_MULTIPATH`: a row of `struct rtnexthop`, each with attributes.
+fn paths(family: u8, bytes: &[u8]) -> Target {
+    let (mut all, mut rest, mut kernel) = (Vec::new(), bytes, false);
+    while let Some(header) = rest.first_chunk::<8>() {
+        let length = usize::from(u16_at(header, 0));
+        let Some(inner) = rest.get(8..length) else { break };
+        let (flags, weight) = (header[2], u16::from(header[3]) + 1);
+        let mut path = Path { link: LinkId(u32_at(header, 4)), via: None, weight };
+        for (kind, value) in attributes(inner) {
+            match kind {
+                5 => path.via = ip(family, value),
+                18 => path.via = via(value),
+                21 | 22 => kernel = true,
+                _ => {}
+            }
+        }
+        // RTNH_F_DEAD, RTNH_F_LINKDOWN: the kernel does not use it either.
+        if flags & (1 | 16) == 0 {
+            all.push(path);
+        }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    match (kernel, &all[..]) {
+        (true, _) => Target::Kernel,
+        (false, []) => Target::Unreachable,
+        (false, [one]) => Target::Path(Path { weight: 1, ..*one }),
+        (false, _) => Target::Paths(all.into()),
+    }
+}
+
+/// `RTA_VIA`: a gateway of a family of its own (RFC 8950).
+fn via(value: &[u8]) -> Option<IpAddr> {
+    let family = u16_at(value, 0);
+    ip(u8::try_from(family).ok()?, value.get(2..)?)
+}
+
+fn how(flags: u16) -> How {
+    match flags {
+        _ if flags & MULTI != 0 => How::Listed,
+        _ if flags & REPLACE != 0 => How::Replace,
+        _ if flags & APPEND != 0 => How::Append,
+        _ => How::Create,
+    }
+}
+
+fn ip(family: u8, value: &[u8]) -> Option<IpAddr> {
+    match family {
+        INET => Some(Ipv4Addr::from(*value.first_chunk::<4>()?).into()),
+        INET6 => Some(Ipv6Addr::from(*value.first_chunk::<16>()?).into()),
+        _ => None,
+    }
+}
+
+fn unspecified(family: u8) -> Option<IpAddr> {
+    match family {
+        INET => Some(Ipv4Addr::UNSPECIFIED.into()),
+        INET6 => Some(Ipv6Addr::UNSPECIFIED.into()),
+        _ => None,
+    }
+}
+
+fn text(value: &[u8]) -> String {
+    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+    String::from_utf8_lossy(&value[..end]).into_owned()
+}
+
+const UNSPEC: u8 = 0;
+const INET: u8 = 2;
+const INET6: u8 = 10;
+const UNICAST: u8 = 1;
+/// `IFF_UP | IFF_RUNNING`.
+const UP_RUNNING: u32 = 0x1 | 0x40;
+/// `RTM_F_CLONED`.
+const CLONED: u32 = 0x200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::message::Messages;
+    use proptest::prelude::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = ((value.len() + 4) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    fn decoded(kind: u16, flags: u16, fixed: &[u8], attributes: &[Vec<u8>]) -> Option<Event> {
+        let payload = [fixed, &attributes.concat()].concat();
+        decode(&Message { kind, flags, sequence: 0, payload: &payload }, Source::Kernel)
+    }
+
+    const ROUTE4: [u8; 12] = [2, 24, 0, 0, 254, 12, 0, 1, 0, 0, 0, 0];
+
+    fn target(attributes: &[Vec<u8>]) -> Target {
+        match decoded(RTM_ROUTE, 0, &ROUTE4, attributes) {
+            Some(Event::Route(route, How::Create)) => route.target,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_route_by_gateway() {
+        let attributes = [
+            attribute(1, &[203, 0, 113, 0]),
+            attribute(15, &1000_u32.to_ne_bytes()),
+            attribute(4, &3_u32.to_ne_bytes()),
+            attribute(5, &[192, 0, 2, 1]),
+            attribute(6, &32_u32.to_ne_bytes()),
+        ];
+        let via = Some("192.0.2.1".parse().unwrap());
+        let route = Route {
+            table: 1000,
+            net: Net::covering("203.0.113.0".parse().unwrap(), 24).unwrap(),
+            metric: 32,
+            protocol: 12,
+            source: Source::Kernel,
+            target: Target::Path(Path { link: LinkId(3), via, weight: 1 }),
+        };
+        let listed = decoded(RTM_ROUTE, MULTI, &ROUTE4, &attributes);
+        assert_eq!(listed, Some(Event::Route(route.clone(), How::Listed)));
+        let gone = decoded(RTM_ROUTE + DELETE, 0, &ROUTE4, &attributes);
+        assert_eq!(gone, Some(Event::RouteGone(route)));
+    }
+
+    #[test]
+    fn gateways_of_the_other_family_weights_and_dead_members() {
+        let mut gateway = 10_u16.to_ne_bytes().to_vec();
+        gateway.extend(Ipv6Addr::LOCALHOST.octets());
+        let hop = |flags: u8, weight: u8, link: u32, inner: &[u8]| {
+            let mut bytes = ((8 + inner.len()) as u16).to_ne_bytes().to_vec();
+            bytes.extend([flags, weight]);
+            bytes.extend(link.to_ne_bytes());
+            bytes.extend(inner);
+            bytes
+        };
+        let [a, b] = [attribute(18, &gateway), attribute(5, &[192, 0, 2, 9])];
+        let [first, second] = [hop(0, 0, 3, &a), hop(0, 2, 4, &b)];
+        let all = target(&[attribute(9, &[first.clone(), second.clone()].concat())]);
+        let path = |link, via: &str, weight| {
+            let via = Some(via.parse().unwrap());
+            Path { link: LinkId(link), via, weight }
+        };
+        assert_eq!(all, Target::Paths([path(3, "::1", 1), path(4, "192.0.2.9", 3)].into()));
+        let dead = hop(1, 0, 3, &a);
+        let one = target(&[attribute(9, &[dead.clone(), second].concat())]);
+        assert_eq!(one, Target::Path(path(4, "192.0.2.9", 1)));
+        assert_eq!(target(&[attribute(9, &dead)]), Target::Unreachable);
+    }
+
+    #[test]
+    fn next_hop_objects_and_groups() {
+        let members = [7_u32.to_ne_bytes(), [1, 0, 0, 0], 8_u32.to_ne_bytes(), [0, 1, 0, 0]];
+        let group = decoded(
+            RTM_NEXTHOP,
+            0,
+            &[0; 8],
+            &[attribute(1, &5_u32.to_ne_bytes()), attribute(2, &members.concat())],
+        );
+        let to = NextHopTo::Group([(7, 2), (8, 257)].into());
+        assert_eq!(group, Some(Event::NextHop(NextHop { id: 5, to })));
+        let gone = decoded(RTM_NEXTHOP + 1, 0, &[0; 8], &[attribute(1, &5_u32.to_ne_bytes())]);
+        assert_eq!(gone, Some(Event::NextHopGone(5)));
+        assert_eq!(target(&[attribute(30, &5_u32.to_ne_bytes())]), Target::Object(5));
+    }
+
+    #[test]
+    fn links_neighbours_addresses() {
+        let mut fixed = [0; 16];
+        fixed[4] = 9;
+        fixed[8] = 0x41;
+        let vrf = [attribute(1, b"vrf\0"), attribute(2, &attribute(1, &10_u32.to_ne_bytes()))];
+        let attributes = [attribute(3, b"red\0"), attribute(18, &vrf.concat())];
+        let Some(Event::Link(link)) = decoded(RTM_LINK, 0, &fixed, &attributes) else { panic!() };
+        assert_eq!((link.name.as_str(), link.up, link.vrf_table), ("red", true, Some(10)));
+
+        let mut fixed = [0; 12];
+        (fixed[0], fixed[4], fixed[8]) = (2, 9, 4);
+        let attributes = [attribute(1, &[192, 0, 2, 1]), attribute(2, &[2; 6])];
+        let neighbour = decoded(RTM_NEIGHBOUR, 0, &fixed, &attributes);
+        let Some(Event::Neighbour(neighbour)) = neighbour else { panic!() };
+        assert_eq!(neighbour.resolved(), Some([2; 6]));
+
+        let fixed = [2, 24, 0, 0, 9, 0, 0, 0];
+        let attributes = [attribute(1, &[192, 0, 2, 2]), attribute(2, &[192, 0, 2, 1])];
+        let Some(Event::Address(address)) = decoded(RTM_ADDRESS, 0, &fixed, &attributes) else {
+            panic!()
+        };
+        assert_eq!((address.ip.to_string().as_str(), address.len), ("192.0.2.1", 24));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_not(
+            kind in prop_oneof![16_u16..32, 104_u16..108],
+            bytes in proptest::collection::vec(any::<u8>(), 0..160),
+        ) {
+            let message = Message { kind, flags: 0, sequence: 0, payload: &bytes };
+            let _ = decode(&message, Source::Kernel);
+            for message in Messages::new(&bytes) {
+                let _ = decode(&message, Source::Fpm);
+            }
+        }
+    }
+}

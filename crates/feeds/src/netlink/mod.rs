@@ -1,0 +1,15 @@
+//! The kernel's links, addresses, neighbours, next-hop objects and routes, by
+//! netlink (RFC 3549, `rtnetlink(7)`).
+//!
+//! ```text
+//!   kernel ──multicast──► socket ──► bytes ──► message ──► decode ──► Event ──► tables
+//!          ◄──dumps────── socket        (mirror: listings, overruns, silent deletions)
+//! ```
+
+pub mod decode;
+pub mod message;
+mod mirror;
+mod socket;
+
+pub use mirror::{Counters, Mirror};
+pub use socket::Socket;

@@ -1,0 +1,102 @@
+//! A netlink socket that reads: notifications, or answers to requests for listings.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket as Raw, SocketAddr};
+
+use super::message::dump_request;
+
+/// A socket and a sequence number.
+pub struct Socket {
+    raw: Raw,
+    sequence: u32,
+}
+
+/// What one attempt to read brought.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Received {
+    /// A datagram.
+    Datagram,
+    /// Nothing is there.
+    Nothing,
+    /// The kernel had no room and dropped messages.
+    Overrun,
+}
+
+impl Socket {
+    /// A socket without groups, for requests.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open() -> io::Result<Socket> {
+        let mut raw = Raw::new(NETLINK_ROUTE)?;
+        raw.bind_auto()?;
+        raw.connect(&SocketAddr::new(0, 0))?;
+        Ok(Socket { raw, sequence: 0 })
+    }
+
+    /// A socket that hears of links, addresses, neighbours, routes and next-hop
+    /// objects, with room for `buffer` bytes (less where the system allows less).
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn listening(buffer: usize) -> io::Result<Socket> {
+        let mut raw = Raw::new(NETLINK_ROUTE)?;
+        // The forced form passes net.core.rmem_max and needs CAP_NET_ADMIN.
+        let set = rustix::net::sockopt::set_socket_recv_buffer_size_force;
+        if set(&raw, buffer).is_err() {
+            let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&raw, buffer);
+        }
+        raw.bind_auto()?;
+        for group in GROUPS {
+            raw.add_membership(group)?;
+        }
+        // Kernels before 5.3 have no next-hop objects: nothing to hear then.
+        let _ = raw.add_membership(GROUP_NEXTHOP);
+        Ok(Socket { raw, sequence: 0 })
+    }
+
+    /// Asks for a listing; its answers carry the number returned.
+    ///
+    /// # Errors
+    /// When the kernel takes no request.
+    pub fn request(&mut self, kind: u16, family: u8) -> io::Result<u32> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.raw.send(&dump_request(kind, family, self.sequence), 0)?;
+        Ok(self.sequence)
+    }
+
+    /// Appends a datagram to `buffer` (padded to 4 bytes); waits for one if `wait`.
+    ///
+    /// # Errors
+    /// The system's, an overrun aside.
+    pub fn receive(&self, buffer: &mut Vec<u8>, wait: bool) -> io::Result<Received> {
+        const DONT_WAIT: i32 = 0x40;
+        buffer.resize(buffer.len().next_multiple_of(4), 0);
+        buffer.reserve(DATAGRAM);
+        let flags = if wait { 0 } else { DONT_WAIT };
+        match self.raw.recv(buffer, flags) {
+            Ok(_) => Ok(Received::Datagram),
+            Err(error) if error.raw_os_error() == Some(NO_BUFFER) => Ok(Received::Overrun),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Received::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.raw.as_fd()
+    }
+}
+
+/// `RTNLGRP_`: LINK, NEIGH, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE.
+const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
+const GROUP_NEXTHOP: u32 = 32;
+/// `ENOBUFS`.
+const NO_BUFFER: i32 = 105;
+/// The kernel fills up to 32 KiB of a listing at once into a buffer this large.
+const DATAGRAM: usize = 64 << 10;
