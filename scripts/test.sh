@@ -25,9 +25,11 @@ if [ -e fuzz/Cargo.toml ]; then
 	$cargo test --locked --manifest-path fuzz/Cargo.toml --target-dir "$target"
 fi
 
-# Every interleaving of publication; another configuration, so another directory.
+# Every interleaving of publication and of the rings; another configuration, so
+# another directory.
 step loom
-RUSTFLAGS="--cfg loom" $cargo test --locked --release -p lookup --lib --target-dir "$target/loom" -- loom
+RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $cargo test --locked --release \
+	-p lookup -p graph --lib --target-dir "$target/loom" -- loom
 
 step "smoke scripts"
 $cargo build --locked -p cli
