@@ -190,6 +190,13 @@ impl<'v, N: Node> View<'v, N> {
         true
     }
 
+    /// Bytes of packet `i`'s frame before its head.
+    #[inline(always)]
+    pub fn l2(&self, i: usize) -> usize {
+        let packet = self.packet(i).packet();
+        usize::from(packet.data_len.wrapping_sub(self.vector.burst.len[i % VECTOR]))
+    }
+
     /// Makes the frame of packet `i` start `l2` bytes before its head and end
     /// `l3` bytes after it. False, and nothing done, where the packet is shorter
     /// than `l3` or `l2` exceeds [`L2_ROOM`].

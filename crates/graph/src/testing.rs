@@ -1,8 +1,8 @@
 //! For tests of nodes: one node run on given frames, and an allocator that counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use io::mem::{Mem, Peer, connect};
 use io::{Device, Pool, PoolConfig};
@@ -113,19 +113,24 @@ fn outcome<N: Node>(card: &Card, view: &View<'_, N>, i: usize) -> Outcome {
 /// asserts that nothing is allocated.
 pub struct Counting;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+thread_local!(static ALLOCATIONS: Cell<u64> = const { Cell::new(0) });
 
 impl Counting {
-    /// Allocations so far, of all threads.
+    /// Allocations of the calling thread so far.
     pub fn allocations() -> u64 {
-        ALLOCATIONS.load(Ordering::SeqCst)
+        ALLOCATIONS.with(Cell::get)
+    }
+
+    fn count() {
+        // A thread that ends may allocate after its locals are gone: not counted.
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
     }
 }
 
 // SAFETY: the system's allocator does the work; the counter changes nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+        Counting::count();
         // SAFETY: the caller's obligations are passed on unchanged.
         unsafe { System.alloc(layout) }
     }
@@ -136,7 +141,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::SeqCst);
+        Counting::count();
         // SAFETY: as above.
         unsafe { System.realloc(place, layout, size) }
     }

@@ -16,24 +16,22 @@ pub struct IfaceCounter {
     pub tx_bytes: Counter,
 }
 
-/// One worker's counters of all interfaces. Interfaces beyond its size share
-/// the last entry.
+/// One worker's counters of all interfaces.
 #[derive(Debug)]
-pub struct IfaceCounters(Box<[IfaceCounter]>);
+pub struct IfaceCounters(Box<[IfaceCounter; MOST]>);
 
 impl IfaceCounters {
-    /// Room for interfaces up to id `most`.
-    pub fn new(most: u16) -> Arc<IfaceCounters> {
-        Arc::new(IfaceCounters(
-            (0..=usize::from(most) + 1).map(|_| IfaceCounter::default()).collect(),
-        ))
+    /// Counters at zero.
+    pub fn new() -> Arc<IfaceCounters> {
+        let counters: Vec<_> = (0..MOST).map(|_| IfaceCounter::default()).collect();
+        let counters = counters.into_boxed_slice().try_into();
+        Arc::new(IfaceCounters(counters.expect("as many as the array has")))
     }
 
-    /// The counters of one interface.
+    /// The counters of one interface; ids are below [`MOST`].
     #[inline(always)]
     pub fn of(&self, iface: IfaceId) -> &IfaceCounter {
-        let last = self.0.len() - 1;
-        &self.0[usize::from(iface.0).min(last)]
+        &self.0[usize::from(iface.0) % MOST]
     }
 
     /// Counts received frames.
@@ -52,3 +50,7 @@ impl IfaceCounters {
         counter.tx_bytes.add(bytes);
     }
 }
+
+/// Interfaces of one router: 12 bits (the switch's table has no more for them).
+/// A fixed power of two, so that counting has no bounds check.
+pub const MOST: usize = 1 << 12;

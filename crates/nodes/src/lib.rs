@@ -14,6 +14,11 @@ pub mod router;
 mod testbed;
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+#[global_allocator]
+static ALLOCATOR: graph::testing::Counting = graph::testing::Counting;
+
 mod vrf;
 
 pub use class::{Class, Rates};

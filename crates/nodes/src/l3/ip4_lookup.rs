@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use graph::{Live, Node, View, labels};
-use tables::Forwarding;
+use tables::{Forwarding, HopTable};
 
 use super::step::{self, ByHop, Why};
 use crate::vrf::for_each_vrf;
@@ -45,7 +45,7 @@ impl Node for Ip4Lookup {
     const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::HOP).and(Live::OUT);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let hops = self.forwarding.hops.load(v.guard());
+        let hops: &HopTable = self.forwarding.hops.load(v.guard());
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let vrfs = self.forwarding.vrfs.load(v.guard());
         for_each_vrf(v, ifaces, |v, vrf, run| {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use graph::{Live, Node, View, labels};
 use lookup::Hop;
-use tables::Forwarding;
+use tables::{Forwarding, HopTable};
 use wire::flow::Hasher;
 
 use super::step::{self, ByHop, Why};
@@ -49,7 +49,7 @@ impl Node for Ip4Multipath {
     const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::HOP).and(Live::OUT);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let hops = self.forwarding.hops.load(v.guard());
+        let hops: &HopTable = self.forwarding.hops.load(v.guard());
         for i in 0..v.n() {
             let hash = v.device_hash(i).unwrap_or_else(|| self.hasher.ipv4(v.head(i)));
             let hop: Hop = hops.member(v.key32[i], hash);

@@ -14,7 +14,7 @@
 
 use graph::ring::spsc::Producer;
 use graph::{Account, Live, NoEdge, Node, Point, Ports, View, labels};
-use io::{Owned, World};
+use io::{Owned, VECTOR, World};
 
 labels! {
     /// Why packets are dropped.
@@ -27,6 +27,8 @@ labels! {
         HandoverFull = "handover_full",
         /// The port's pool had no packet to copy into, or none long enough.
         NoBuffer = "no_buffer",
+        /// Another worker has the port, and it takes packets of another world.
+        OtherWorld = "other_world",
     }
 }
 
@@ -36,8 +38,6 @@ pub struct Handed {
     pub packet: Owned,
     /// The port.
     pub out: u16,
-    /// The interface that it leaves by.
-    pub iface: u16,
 }
 
 /// The ring to another worker, and the ports that it has.
@@ -50,11 +50,17 @@ pub struct Remote {
 
 /// The node.
 pub struct Output {
-    /// By port.
-    staged: Vec<Vec<Option<Owned>>>,
+    /// By port; the last one is for packets of ports that there are not.
+    staged: Vec<Staged>,
     remotes: Vec<Remote>,
-    /// By port: the index of its remote worker.
-    remote: Vec<Option<usize>>,
+    /// By port: the index of its worker in `remotes`, and whose packets it takes.
+    remote: Vec<Option<(usize, World)>>,
+}
+
+/// Packets of one vector that leave by one port.
+struct Staged {
+    n: usize,
+    packets: Box<[Option<Owned>; VECTOR]>,
 }
 
 impl Output {
@@ -64,10 +70,12 @@ impl Output {
         let ports = usize::from(most.fold(ports, u16::max));
         let mut remote = vec![None; ports];
         for (i, other) in remotes.iter().enumerate() {
-            other.ports.iter().for_each(|(port, _)| remote[usize::from(*port)] = Some(i));
+            for &(port, world) in &other.ports {
+                remote[usize::from(port)] = Some((i, world));
+            }
         }
-        let staged = (0..ports).map(|_| Vec::with_capacity(io::VECTOR)).collect();
-        Output { staged, remotes, remote }
+        let staged = |_| Staged { n: 0, packets: Box::new([const { None }; VECTOR]) };
+        Output { staged: (0..=ports).map(staged).collect(), remotes, remote }
     }
 }
 
@@ -90,51 +98,84 @@ impl Node for Output {
             v.account(Account::Transmitted, n - left);
             return v.count_dropped(Why::TransmitFull, left);
         }
+        let last = self.staged.len() - 1;
         for i in 0..n {
-            let out = usize::from(v.out[i]);
-            if self.remote.get(out).is_some_and(Option::is_some) {
-                self.hand_over(v, i, out);
-                continue;
-            }
-            let here = v.ports().world(out as u16);
-            match self.staged.get_mut(out) {
-                Some(staged) if here == Some(v.world()) => staged.push(v.take(i)),
-                Some(staged) if here.is_some() => cross(v, i, staged),
-                _ => v.count_dropped(Why::NoPort, 1),
+            let staged = &mut self.staged[usize::from(v.out[i]).min(last)];
+            staged.packets[staged.n % VECTOR] = v.take(i);
+            staged.n += 1;
+        }
+        for out in 0..=last {
+            if self.staged[out].n > 0 {
+                self.flush(v, out as u16);
             }
         }
-        self.flush(v);
-        v.free(); // what could not leave
     }
 }
 
 impl Output {
-    fn flush(&mut self, v: &mut View<'_, Self>) {
-        for (port, staged) in self.staged.iter_mut().enumerate().filter(|(_, s)| !s.is_empty()) {
-            let left = transmit(v.ports(), port as u16, staged);
-            v.account(Account::Transmitted, staged.len() - left);
-            v.count_dropped(Why::TransmitFull, left);
-            staged.clear();
+    /// Sends what is staged for port `out` where it goes.
+    fn flush(&mut self, v: &mut View<'_, Self>, out: u16) {
+        let staged = &mut self.staged[usize::from(out)];
+        let packets = &mut staged.packets[..std::mem::take(&mut staged.n)];
+        let here = v.ports().world(out);
+        if here == Some(v.world()) {
+            let left = transmit(v.ports(), out, packets);
+            v.account(Account::Transmitted, packets.len() - left);
+            return v.count_dropped(Why::TransmitFull, left);
         }
+        let remote = self.remote.get(usize::from(out)).copied().flatten();
+        if here.is_some() {
+            cross(v, out, packets);
+        } else if let Some((i, _)) = remote.filter(|&(_, world)| world == v.world()) {
+            hand_over(v, &mut self.remotes[i].ring, out, packets);
+        } else {
+            let why = if remote.is_some() { Why::OtherWorld } else { Why::NoPort };
+            v.count_dropped(why, packets.len());
+        }
+        let from = v.port();
+        v.ports().free(from, packets); // what could not leave, and originals of copies
     }
+}
 
-    /// Puts packet `i` into the ring of the worker that has port `out`.
-    #[cold]
-    fn hand_over(&mut self, v: &mut View<'_, Self>, i: usize, out: usize) {
-        let Some(remote) = self.remote[out].and_then(|i| self.remotes.get_mut(i)) else { return };
-        let (out, iface) = (out as u16, v.iface[i]);
-        if !remote.ports.contains(&(out, v.world())) {
-            return v.count_dropped(Why::NoBuffer, 1);
-        }
-        if remote.ring.is_full() {
-            return v.count_dropped(Why::HandoverFull, 1);
-        }
-        if let Some(packet) = v.take(i) {
-            // There is room: only this side fills the ring.
-            let _ = remote.ring.push(Handed { packet, out, iface });
-            v.account(Account::HandedOver, 1);
+/// Puts packets into the ring of the worker that has port `out`.
+fn hand_over(
+    v: &View<'_, Output>,
+    ring: &mut Producer<Handed>,
+    out: u16,
+    packets: &mut [Option<Owned>],
+) {
+    let mut handed = 0;
+    for slot in packets.iter_mut() {
+        let Some(packet) = slot.take() else { continue };
+        match ring.push(Handed { packet, out }) {
+            Ok(()) => handed += 1,
+            Err(back) => *slot = Some(back.packet),
         }
     }
+    v.account(Account::HandedOver, handed);
+    v.count_dropped(Why::HandoverFull, packets.len() - handed);
+}
+
+/// Sends copies, in packets of port `out`'s world; the originals stay.
+#[cold]
+fn cross(v: &mut View<'_, Output>, out: u16, packets: &[Option<Owned>]) {
+    let (mut sent, mut full) = (0, 0);
+    for packet in packets.iter().flatten() {
+        let Some(port) = v.ports().get(out) else { continue };
+        let Some(mut copy) = port.allocate() else { continue };
+        let fits = copy.copy_from(packet);
+        let copy = &mut [Some(copy)];
+        if fits && port.transmit(copy) == 1 {
+            sent += 1;
+            continue;
+        }
+        full += usize::from(fits);
+        port.free(copy);
+    }
+    v.account(Account::Transmitted, sent);
+    v.account(Account::Crossed, sent);
+    v.count_dropped(Why::TransmitFull, full);
+    v.count_dropped(Why::NoBuffer, packets.len() - sent - full);
 }
 
 /// Transmits, and frees what the port does not take; returns how many those are.
@@ -144,21 +185,4 @@ fn transmit(ports: &mut Ports, port: u16, packets: &mut [Option<Owned>]) -> usiz
     let sent = port.transmit(packets);
     port.free(&mut packets[sent..]);
     packets.len() - sent
-}
-
-/// Copies packet `i` into a packet of its port's world; the original stays to be freed.
-#[cold]
-fn cross(v: &mut View<'_, Output>, i: usize, staged: &mut Vec<Option<Owned>>) {
-    let out = v.out[i];
-    let Some(mut copy) = v.ports().get(out).and_then(|port| port.allocate()) else {
-        return v.count_dropped(Why::NoBuffer, 1);
-    };
-    if copy.copy_from(v.packet(i)) {
-        v.account(Account::Crossed, 1);
-        return staged.push(Some(copy));
-    }
-    v.count_dropped(Why::NoBuffer, 1);
-    if let Some(port) = v.ports().get(out) {
-        port.free(&mut [Some(copy)]);
-    }
 }

@@ -54,16 +54,16 @@ impl Node for WorkerInput {
         let mut next = || rings.iter_mut().find_map(Consumer::pop);
         while v.n() < io::BURST {
             let Some(handed) = self.held.take().or_else(&mut next) else { break };
-            let Handed { packet, out, iface } = handed;
+            let Handed { packet, out } = handed;
             match v.push(packet, out) {
                 Ok(i) => {
                     v.out[i] = out;
-                    v.iface[i] = iface;
+                    v.iface[i] = graph::NO_IFACE; // the first worker knew it
                     v.account(Account::FromWorkers, 1);
                 }
                 // Of another world than those before it: the next vector's first.
                 Err(packet) if v.n() > 0 => {
-                    self.held = Some(Handed { packet, out, iface });
+                    self.held = Some(Handed { packet, out });
                     break;
                 }
                 Err(packet) => {

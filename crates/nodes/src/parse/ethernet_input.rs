@@ -187,7 +187,7 @@ mod tests {
 
     fn run(frame: &[u8]) -> Outcome {
         let net = Net::new();
-        let mut node = EthernetInput::new(net.forwarding.clone(), IfaceCounters::new(8));
+        let mut node = EthernetInput::new(net.forwarding.clone(), IfaceCounters::new());
         let outcome = net.bench().run(&mut node, &[frame], |_, _| ()).remove(0);
         assert_eq!(outcome.frame, frame, "the node changes no byte");
         outcome
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn interfaces_are_counted() {
         let net = Net::new();
-        let counters = IfaceCounters::new(8);
+        let counters = IfaceCounters::new();
         let mut node = EthernetInput::new(net.forwarding.clone(), counters.clone());
         let (plain, tagged) = (to_p0(udp4("10.0.0.1")), udp4("10.0.0.1").tag(Tag::outer(5)));
         let tagged = to_p0(tagged.tag(Tag::new(6)));

@@ -14,9 +14,9 @@
 use std::sync::Arc;
 
 use graph::{Live, NoDrop, Node, View, labels};
-use tables::{AdjacencyId, Forwarding};
-use wire::bytes::be16;
-use wire::{checksum, ethernet, ipv4};
+use tables::{AdjacencyId, Forwarding, HopTable};
+use wire::bytes::{array, be16};
+use wire::{ethernet, ipv4};
 
 use super::link;
 use crate::class::Class;
@@ -48,31 +48,41 @@ impl Node for Ip4Rewrite {
     const LIVE: Live = Live::OUT.and(Live::IFACE);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let hops = self.forwarding.hops.load(v.guard());
-        for i in 0..v.n() {
-            let id = AdjacencyId(v.key32[i]);
-            let cell = hops.adjacency(id);
-            let (out, head) = (cell.out(), v.head(i));
-            let total = be16(head, ipv4::TOTAL_LEN);
-            if (head[ipv4::TTL] <= 1) | (total > out.mtu()) {
-                punt(v, i);
-                continue;
-            }
-            decrement(v.head_mut(i));
-            let packet = link::L3 { kind: ethernet::IPV4, total };
-            link::rewrite(v, i, packet, cell, out, &self.counters);
-            hops.mark_used(id);
-            v.leave(i, To::Output);
-        }
+        let hops: &HopTable = self.forwarding.hops.load(v.guard());
+        rewrite(v, hops, &self.counters);
     }
 }
 
-/// TTL and checksum lie in one word with the protocol.
+/// A function of its own: as parameters the tables are known not to change, and
+/// their addresses stay in registers.
+#[inline(never)]
+fn rewrite(v: &mut View<'_, Ip4Rewrite>, hops: &HopTable, counters: &IfaceCounters) {
+    for i in 0..v.n() {
+        let id = AdjacencyId(v.key32[i]);
+        let cell = hops.adjacency(id);
+        let (out, head) = (cell.out(), v.head(i));
+        let total = be16(head, ipv4::TOTAL_LEN);
+        let word = u32::from_le_bytes(array(head, ipv4::TTL));
+        if (word as u8 <= 1) | (total > out.mtu()) {
+            punt(v, i);
+            continue;
+        }
+        let head = v.head_mut(i);
+        head[ipv4::TTL..ipv4::TTL + 4].copy_from_slice(&decremented(word).to_le_bytes());
+        let packet = link::L3 { kind: ethernet::IPV4, total };
+        link::rewrite(v, i, packet, cell, out, counters);
+        hops.mark_used(id);
+        v.leave(i, To::Output);
+    }
+}
+
+/// TTL, protocol and checksum, in memory order, with the TTL one less: in that
+/// order the checksum is in the upper half, and 1 more (RFC 1624 equation 3: by
+/// carry 2 more where it is 0xfffe or 0xffff). The TTL is not 0.
 #[inline(always)]
-fn decrement(head: &mut [u8; 64]) {
-    let check = be16(head, ipv4::CHECKSUM);
-    head[ipv4::TTL] -= 1; // cannot underflow: it is above 1
-    wire::bytes::put16(head, ipv4::CHECKSUM, checksum::after_ttl_decrement(check));
+fn decremented(word: u32) -> u32 {
+    let carry = u32::from(word >= 0xfffe_0000) << 16;
+    word.wrapping_add(0xffff).wrapping_add(carry)
 }
 
 #[cold]
@@ -93,7 +103,7 @@ mod tests {
     use wire::vlan::Tag;
 
     fn run(frame: Frame<'_>, adjacency: u32) -> (Outcome, Arc<IfaceCounters>) {
-        let (net, counters) = (Net::new(), IfaceCounters::new(8));
+        let (net, counters) = (Net::new(), IfaceCounters::new());
         let mut node = Ip4Rewrite::new(net.forwarding.clone(), counters.clone());
         let got = net.bench().run(&mut node, &[&to_p0(frame)], |v, i| {
             stripped(v, i);
@@ -145,5 +155,16 @@ mod tests {
         }
         let (got, _) = run(udp4("10.0.0.1").payload(&[0; 1372]), 9);
         assert_eq!(got.to, "output");
+    }
+
+    #[test]
+    fn the_checksum_follows_the_ttl() {
+        for check in 0..=u16::MAX {
+            let [low, high] = check.to_be_bytes();
+            let word = u32::from_le_bytes([64, 17, low, high]);
+            let [ttl, protocol, low, high] = decremented(word).to_le_bytes();
+            let want = wire::checksum::after_ttl_decrement(check);
+            assert_eq!((ttl, protocol, u16::from_be_bytes([low, high])), (63, 17, want));
+        }
     }
 }

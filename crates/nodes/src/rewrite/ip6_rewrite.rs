@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use graph::{Live, NoDrop, Node, View, labels};
-use tables::{AdjacencyId, Forwarding};
+use tables::{AdjacencyId, Forwarding, HopTable};
 use wire::bytes::be16;
 use wire::{ethernet, ipv6};
 
@@ -48,22 +48,29 @@ impl Node for Ip6Rewrite {
     const LIVE: Live = Live::OUT.and(Live::IFACE);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let hops = self.forwarding.hops.load(v.guard());
-        for i in 0..v.n() {
-            let id = AdjacencyId(v.key32[i]);
-            let cell = hops.adjacency(id);
-            let (out, head) = (cell.out(), v.head(i));
-            let total = u32::from(be16(head, ipv6::PAYLOAD_LEN)) + ipv6::LEN as u32;
-            if (head[ipv6::HOP_LIMIT] <= 1) | (total > u32::from(out.mtu())) {
-                punt(v, i);
-                continue;
-            }
-            v.head_mut(i)[ipv6::HOP_LIMIT] -= 1; // cannot underflow: it is above 1
-            let packet = link::L3 { kind: ethernet::IPV6, total: total as u16 };
-            link::rewrite(v, i, packet, cell, out, &self.counters);
-            hops.mark_used(id);
-            v.leave(i, To::Output);
+        let hops: &HopTable = self.forwarding.hops.load(v.guard());
+        rewrite(v, hops, &self.counters);
+    }
+}
+
+/// A function of its own: as parameters the tables are known not to change, and
+/// their addresses stay in registers.
+#[inline(never)]
+fn rewrite(v: &mut View<'_, Ip6Rewrite>, hops: &HopTable, counters: &IfaceCounters) {
+    for i in 0..v.n() {
+        let id = AdjacencyId(v.key32[i]);
+        let cell = hops.adjacency(id);
+        let (out, head) = (cell.out(), v.head(i));
+        let total = u32::from(be16(head, ipv6::PAYLOAD_LEN)) + ipv6::LEN as u32;
+        if (head[ipv6::HOP_LIMIT] <= 1) | (total > u32::from(out.mtu())) {
+            punt(v, i);
+            continue;
         }
+        v.head_mut(i)[ipv6::HOP_LIMIT] -= 1; // cannot underflow: it is above 1
+        let packet = link::L3 { kind: ethernet::IPV6, total: total as u16 };
+        link::rewrite(v, i, packet, cell, out, counters);
+        hops.mark_used(id);
+        v.leave(i, To::Output);
     }
 }
 
@@ -85,7 +92,7 @@ mod tests {
     use wire::vlan::Tag;
 
     fn run(frame: Frame<'_>, adjacency: u32) -> (Outcome, Arc<IfaceCounters>) {
-        let (net, counters) = (Net::new(), IfaceCounters::new(8));
+        let (net, counters) = (Net::new(), IfaceCounters::new());
         let mut node = Ip6Rewrite::new(net.forwarding.clone(), counters.clone());
         let got = net.bench().run(&mut node, &[&to_p0(frame)], |v, i| {
             stripped(v, i);

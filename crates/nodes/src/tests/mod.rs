@@ -1,4 +1,7 @@
-//! The registry of nodes.
+//! The registry of nodes, and whole routers.
+
+mod replay;
+mod router;
 
 use super::NODES;
 

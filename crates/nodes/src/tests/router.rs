@@ -1,0 +1,291 @@
+//! A whole router between two cables.
+
+use std::sync::Arc;
+
+use graph::ring::{frames, spsc};
+use graph::testing::Counting;
+use graph::{Capture, Graph, Point, Snapshot};
+use io::mem::{Peer, Ring, RingDevice, connect};
+use io::{Device, Pool, PoolConfig, World};
+use lookup::sync::Thread;
+use wire::build::Frame;
+use wire::ethernet::Mac;
+use wire::flow::Hasher;
+use wire::vlan::Tag;
+
+use crate::out::output::{Handed, Remote};
+use crate::router::{Parts, router};
+use crate::testbed::{Net, P1, PEER, to_p0, udp4, udp6};
+use crate::{Class, IfaceCounters, Rates};
+
+/// A router's worker with some of ports 0 and 1, and the other ends of all that
+/// goes in and out.
+pub(super) struct Rig {
+    pub graph: Graph,
+    pub peers: Vec<Peer>,
+    pub kernel: frames::Consumer,
+    pub to_router: frames::Producer,
+    thread: Thread,
+    pool: Pool,
+}
+
+/// What ties a rig's worker to others.
+#[derive(Default)]
+struct Others {
+    remotes: Vec<Remote>,
+    from: Vec<spsc::Consumer<Handed>>,
+}
+
+impl Rig {
+    pub fn new(rates: &Rates) -> Rig {
+        let config = PoolConfig { packets: 4096, mtu: 9000, large_pages: false };
+        let pool = Pool::new(&config).unwrap();
+        Rig::with(Arc::new(Net::new()), rates, &[0, 1], Others::default(), pool)
+    }
+
+    fn with(net: Arc<Net>, rates: &Rates, ports: &[u16], others: Others, pool: Pool) -> Rig {
+        let (to_kernel, kernel) = frames::ring(1 << 20);
+        let (to_router, from_kernel) = frames::ring(1 << 16);
+        let parts = Parts {
+            forwarding: net.forwarding.clone(),
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: *rates,
+            to_kernel,
+            from_kernel,
+            ports: 2,
+            remotes: others.remotes,
+            from_workers: others.from,
+        };
+        let mut graph = router(parts).build(0).unwrap();
+        let mut peers = Vec::new();
+        for &port in ports {
+            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
+            graph.ports().set(port, device.start(1).unwrap().remove(0));
+            peers.push(peer);
+        }
+        let thread = net.domain.register("rig");
+        Rig { graph, peers, kernel, to_router, thread, pool }
+    }
+
+    /// Polls until nothing comes any more; every packet must be accounted for.
+    pub fn run(&mut self) -> Snapshot {
+        while self.graph.poll(self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+        let counts = self.graph.stats().snapshot();
+        assert!(counts.law.holds(), "{:?}", counts.law);
+        counts
+    }
+
+    /// What the kernel got: interface, class, frame.
+    pub fn punted(&mut self) -> Vec<(u16, Class, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut next = |meta: frames::Meta, frame: &[u8]| {
+            all.push((meta.iface, Class::from_code(meta.kind), frame.to_vec()));
+        };
+        while self.kernel.pop(&mut next).is_some() {}
+        all
+    }
+}
+
+fn sent(frame: Frame<'_>) -> Vec<u8> {
+    frame.ttl(63).macs(Mac(P1), Mac(PEER)).build().to_vec()
+}
+
+#[test]
+fn packets_are_forwarded() {
+    let mut rig = Rig::new(&Rates::default());
+    rig.peers[0].push(&to_p0(udp4("10.0.0.1").payload(&[1; 40])));
+    rig.peers[0].push(&to_p0(udp4("10.1.0.1").payload(&[1; 40])));
+    rig.peers[0].push(&to_p0(udp6("2001:db8::1")));
+    rig.run();
+    let got = rig.peers[1].take();
+    assert_eq!(got.len(), 3);
+    assert!(got.contains(&sent(udp4("10.0.0.1").payload(&[1; 40]))));
+    assert!(got.contains(&sent(udp4("10.1.0.1").payload(&[1; 40]).tag(Tag::new(100)))));
+    assert!(got.contains(&sent(udp6("2001:db8::1"))));
+    assert!(rig.punted().is_empty() && rig.peers[0].take().is_empty());
+}
+
+#[test]
+fn the_kernel_gets_untagged_frames_of_the_right_class() {
+    let mut rig = Rig::new(&Rates::default());
+    let bgp = Frame::tcp4("192.0.2.2:5000".parse().unwrap(), "192.0.2.1:179".parse().unwrap(), 2);
+    let ospf = Frame::ipv4([192, 0, 2, 2].into(), [224, 0, 0, 5].into(), 89);
+    let cases = [
+        (udp4("192.0.2.1").ttl(1), Class::ForUs),
+        (bgp, Class::Control),
+        (ospf, Class::Control),
+        (udp4("10.0.0.1").ttl(1), Class::TtlExceeded),
+        (udp4("10.0.0.1").payload(&[0; 1600]), Class::TooBig),
+        (udp4("10.3.0.1"), Class::NoNeighbour),
+        (udp4("10.6.0.1"), Class::ViaKernel),
+        (udp4("11.0.0.1"), Class::Unreachable),
+        (udp4("10.0.0.1").options(&[7, 4, 4, 0]), Class::Options),
+        (udp6("fe80::9"), Class::ForUs),
+        (udp6("2001:db8::1").ttl(1), Class::TtlExceeded),
+    ];
+    for (frame, class) in cases {
+        rig.peers[0].push(&to_p0(frame));
+        rig.run();
+        assert_eq!(rig.punted(), [(1, class, to_p0(frame))]);
+    }
+    let tags = |frame: Frame<'static>| frame.tag(Tag::outer(5)).tag(Tag::new(6));
+    rig.peers[0].push(&to_p0(tags(udp6("fe80::9"))));
+    rig.run();
+    assert_eq!(rig.punted(), [(4, Class::ForUs, to_p0(udp6("fe80::9")))]);
+}
+
+#[test]
+fn a_flood_is_cut_to_its_rate() {
+    let mut rates = Rates::default();
+    rates.set(Class::TtlExceeded, 1);
+    let mut rig = Rig::new(&rates);
+    for _ in 0..500 {
+        rig.peers[0].push(&to_p0(udp4("10.0.0.1").ttl(1)));
+        rig.peers[0].push(&to_p0(udp4("10.0.0.1")));
+        rig.peers[0].push(&to_p0(udp4("10.3.0.1")));
+    }
+    let counts = rig.run();
+    let punted = rig.punted();
+    let of = |class| punted.iter().filter(|punt| punt.1 == class).count() as u64;
+    assert_eq!(rig.peers[1].take().len(), 500);
+    assert!((32..40).contains(&of(Class::TtlExceeded)));
+    assert_eq!(counts.dropped("punt", "ttl_exceeded"), 500 - of(Class::TtlExceeded));
+    // One to each destination in a second.
+    assert!((1..=3).contains(&of(Class::NoNeighbour)));
+    assert_eq!(counts.dropped("punt", "no_neighbour"), 500 - of(Class::NoNeighbour));
+}
+
+#[test]
+fn a_full_ring_to_the_kernel_drops() {
+    let mut rates = Rates::default();
+    rates.set(Class::ForUs, 1_000_000);
+    let mut rig = Rig::new(&rates);
+    for _ in 0..1000 {
+        rig.peers[0].push(&to_p0(udp4("192.0.2.1").payload(&[0; 1400])));
+    }
+    let counts = rig.run();
+    let punted = rig.punted().len() as u64;
+    assert!((500..1000).contains(&punted));
+    assert_eq!(counts.dropped("punt", "ring_full"), 1000 - punted);
+}
+
+#[test]
+fn frames_from_the_kernel_leave_with_their_interfaces_tags() {
+    let mut rig = Rig::new(&Rates::default());
+    let frame = || udp4("10.0.0.9").macs(Mac(P1), Mac(PEER));
+    let plain = frame().build().to_vec();
+    for (iface, frame) in
+        [(2, &plain[..]), (3, &plain), (4, &plain), (77, &plain), (2, &plain[..9])]
+    {
+        let meta = frames::Meta { iface, ..frames::Meta::default() };
+        assert!(rig.to_router.push(meta, &[frame]));
+    }
+    let counts = rig.run();
+    let tagged = frame().tag(Tag::new(100)).build().to_vec();
+    assert_eq!(rig.peers[1].take(), [plain, tagged]);
+    assert_eq!(rig.peers[0].take(), [frame().tag(Tag::outer(5)).tag(Tag::new(6)).build().to_vec()]);
+    assert_eq!(counts.dropped("kernel_input", "no_interface"), 1);
+    assert_eq!(counts.dropped("kernel_input", "runt"), 1);
+    assert_eq!(counts.law.from_kernel, 5);
+}
+
+#[test]
+fn packets_reach_ports_of_other_workers() {
+    let config = PoolConfig { packets: 2048, mtu: 1500, large_pages: false };
+    let (net, pool) = (Arc::new(Net::new()), Pool::new(&config).unwrap());
+    let (ring, from) = spsc::ring(64);
+    let remotes = vec![Remote { ring, ports: vec![(1, World::Own)] }];
+    let others = Others { remotes, from: Vec::new() };
+    let mut first = Rig::with(net.clone(), &Rates::default(), &[0], others, pool.clone());
+    let others = Others { remotes: Vec::new(), from: vec![from] };
+    let mut second = Rig::with(net, &Rates::default(), &[1], others, pool.clone());
+    for i in 0..100 {
+        first.peers[0].push(&to_p0(udp4("10.0.0.1").payload(&[i])));
+    }
+    let counts = first.run();
+    assert_eq!((counts.law.handed_over, counts.dropped("output", "handover_full")), (64, 36));
+    let law = second.run().law;
+    assert_eq!((law.from_workers, law.transmitted), (64, 64));
+    let got = second.peers[0].take();
+    let order: Vec<u8> = got.iter().map(|frame| frame[14 + 28]).collect();
+    assert!(order.iter().copied().eq(0..64), "a flow keeps its order");
+    drop((first, second));
+    assert_eq!(pool.available(), pool.size());
+}
+
+#[test]
+fn a_capture_sees_each_point() {
+    let mut rig = Rig::new(&Rates::default());
+    let (ring, mut captured) = frames::ring(1 << 16);
+    let points = Point::ALL.to_vec();
+    rig.graph.set_capture(Some(Capture { points, filter: None, snap: 65_535, ring }));
+    for frame in [udp4("10.0.0.1"), udp4("10.4.0.1"), udp4("192.0.2.1")] {
+        rig.peers[0].push(&to_p0(frame));
+        rig.run();
+    }
+    let mut seen = Vec::new();
+    let mut next = |meta: frames::Meta, frame: &[u8]| {
+        seen.push((Point::from_code(meta.kind).unwrap().name(), frame.to_vec()));
+    };
+    while captured.pop(&mut next).is_some() {}
+    let want = [
+        ("received", to_p0(udp4("10.0.0.1"))),
+        ("transmitted", sent(udp4("10.0.0.1"))),
+        ("received", to_p0(udp4("10.4.0.1"))),
+        ("dropped", to_p0(udp4("10.4.0.1"))),
+        ("received", to_p0(udp4("192.0.2.1"))),
+        ("punted", to_p0(udp4("192.0.2.1"))),
+    ];
+    assert_eq!(seen, want);
+}
+
+/// House rule 11, with the ring of prepared packets, which allocates nothing itself.
+#[test]
+fn nodes_allocate_nothing() {
+    let cases = [
+        to_p0(udp4("10.0.0.1")),
+        to_p0(udp4("10.1.0.1")),
+        to_p0(udp4("10.2.0.1")),
+        to_p0(udp4("10.3.0.1")),
+        to_p0(udp4("10.4.0.1")),
+        to_p0(udp4("10.0.0.1").ttl(1)),
+        to_p0(udp4("10.0.0.1").wrong_ip_checksum()),
+        to_p0(udp4("192.0.2.1").tag(Tag::outer(5)).tag(Tag::new(6))),
+        to_p0(udp6("2001:db8::1")),
+        to_p0(udp6("2001:db8:2::1")),
+        to_p0(udp6("ff02::1")),
+    ];
+    let config = PoolConfig { packets: 1024, mtu: 1500, large_pages: false };
+    let fill = |i: usize, room: &mut [u8]| {
+        let frame = &cases[i % cases.len()];
+        room[..frame.len()].copy_from_slice(frame);
+        frame.len()
+    };
+    let ring = Ring::new(&config, 1, fill).unwrap();
+    let mut rig = Rig::new(&Rates::default());
+    for number in 0..2 {
+        let rings = std::slice::from_ref(&ring);
+        let mut device = RingDevice::new("m", [2, 0, 0, 0, 0, 1], number, rings, &rig.pool);
+        let mut port = device.start(1).unwrap().remove(0);
+        port.attach(0);
+        drop(rig.graph.ports().set(number, port));
+    }
+    let poll = |rig: &mut Rig| {
+        let meta = frames::Meta { iface: 4, ..frames::Meta::default() };
+        assert!(rig.to_router.push(meta, &[&cases[0]]));
+        let before = Counting::allocations();
+        rig.graph.poll(rig.thread.guard());
+        rig.thread.quiesce();
+        Counting::allocations() - before
+    };
+    // Two ports receive a burst each; the first poll fills the pools' caches.
+    let allocations: Vec<u64> = (0..8).map(|_| poll(&mut rig)).collect();
+    assert_eq!(allocations[1..], [0; 7]);
+    let counts = rig.graph.stats().snapshot();
+    assert!(counts.law.holds());
+    let idle = counts.nodes.iter().filter(|node| node.packets == 0);
+    assert!(idle.map(|node| node.name).eq(["worker_input"]), "every other node had packets");
+}
