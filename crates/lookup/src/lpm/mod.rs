@@ -8,6 +8,7 @@
 //! - its card, [`Card`]: name, families, source and limits, as data.
 
 pub mod dir24_8;
+pub mod dxr;
 pub mod flatten;
 mod intervals;
 mod options;
@@ -15,6 +16,7 @@ mod options;
 pub(crate) mod oracle;
 pub mod planb;
 pub mod rutter4;
+pub mod space;
 
 pub use intervals::Intervals;
 
@@ -138,7 +140,7 @@ pub trait Engines: Addr {
 
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
-        &[dir24_8::ENTRY, rutter4::ENTRY]
+        &[dir24_8::ENTRY, dxr::ENTRY, rutter4::ENTRY]
     }
     const DEFAULT: &'static str = "dir-24-8";
 }
