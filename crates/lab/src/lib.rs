@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod contest;
 mod context;
 pub mod data;
 mod error;
@@ -16,6 +17,7 @@ pub mod experiments;
 pub mod machine;
 pub mod record;
 pub mod report;
+mod rivals;
 pub mod slices;
 
 use std::path::PathBuf;

@@ -1,12 +1,13 @@
 //! The experiments, one file each.
 
+mod lpm;
 mod machine;
 
 use crate::Experiment;
 
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&machine::limits::Limits]
+    &[&machine::limits::Limits, &lpm::peers::Peers]
 }
 
 #[cfg(test)]
