@@ -19,6 +19,7 @@ pub mod record;
 pub mod report;
 mod rivals;
 pub mod slices;
+mod testpmd;
 
 use std::path::PathBuf;
 
