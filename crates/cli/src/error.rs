@@ -54,6 +54,9 @@ pub enum Error {
         /// The table's hop.
         want: u32,
     },
+    /// An experiment cannot be run, or its record not be kept.
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
     /// Standard input cannot be read.
     #[error("standard input: {0}")]
     Input(io::Error),

@@ -26,7 +26,9 @@ impl Testpmd {
     /// When it is not installed, or does not start: the text says which.
     pub fn start(mode: &str, core: usize) -> Result<Testpmd, String> {
         let control = clock::cores()[0];
-        let mut command = Command::new("dpdk-testpmd");
+        let mut command = Command::new("stdbuf");
+        // Into a pipe it would keep its answers until a buffer is full.
+        command.args(["-oL", "dpdk-testpmd"]);
         command.arg("-l").arg(format!("{control},{core}"));
         if control == core {
             return Err("one core: there is none for its control thread".into());
@@ -44,8 +46,8 @@ impl Testpmd {
         };
         let output = BufReader::new(output);
         let mut testpmd = Testpmd { process, input, output, schedstat: String::new() };
-        // It answers commands once it is up; the statistics of a stopped one are zeros.
-        testpmd.packets().map_err(|reason| format!("{missing}: {reason}"))?;
+        // It answers commands once it is up.
+        testpmd.forward(Duration::ZERO).map_err(|reason| format!("{missing}: {reason}"))?;
         let tid = testpmd.worker().ok_or("dpdk-testpmd has no worker thread")?;
         testpmd.schedstat = format!("/proc/{}/task/{tid}/schedstat", testpmd.process.id());
         Ok(testpmd)
@@ -73,7 +75,7 @@ impl Testpmd {
                 let number = rest.split_whitespace().next().and_then(|n| n.parse().ok());
                 packets = number.unwrap_or(0);
             }
-            if line.starts_with("Done.") || line.contains("Packet forwarding not started") {
+            if line.starts_with("Done.") {
                 return Ok(packets);
             }
         }

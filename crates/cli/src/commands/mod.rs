@@ -30,6 +30,7 @@ macro_rules! commands {
 commands! {
     Lookup: lookup,
     Engines: engines,
+    Lab: lab,
     Completion: completion,
     Version: version,
 }

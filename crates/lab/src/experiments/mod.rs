@@ -2,12 +2,13 @@
 
 mod lpm;
 mod machine;
+mod router;
 
 use crate::Experiment;
 
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&machine::limits::Limits, &lpm::peers::Peers]
+    &[&machine::limits::Limits, &lpm::peers::Peers, &router::forward::Forward]
 }
 
 #[cfg(test)]
