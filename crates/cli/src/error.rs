@@ -1,6 +1,6 @@
 //! Why a command could not do its work.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use lookup::lpm::Refusal;
@@ -72,6 +72,11 @@ impl Error {
         match self {
             Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::from(BROKEN_PIPE)
+            }
+            // One line in a fixed form, which scripts read.
+            Error::Refusal(refusal) => {
+                let _ = writeln!(io::stderr(), "{refusal}");
+                Status::Fault.into()
             }
             error => {
                 warn(error);

@@ -29,6 +29,7 @@ macro_rules! commands {
 
 commands! {
     Lookup: lookup,
+    Check: check,
     Engines: engines,
     Lab: lab,
     Completion: completion,
