@@ -5,6 +5,7 @@
 
 pub mod class;
 pub mod counters;
+pub mod filter;
 pub mod l3;
 pub mod out;
 pub mod parse;
