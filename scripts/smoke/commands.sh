@@ -11,7 +11,7 @@ cat >"$TMP/wrong.toml" <<-'END'
 END
 assert_status 2 rutter config check "$TMP/wrong.toml"
 assert_match "$(cat "$TMP/status.out")" "wrong.toml:4.*addresses" "the mistake's place, and what was meant"
-assert_status 2 on r "$RUTTER" run --config "$TMP/wrong.toml" || true
+assert_status 2 rutter run --config "$TMP/wrong.toml"
 rutter config example >"$TMP/example.toml"
 assert_status 0 rutter config check "$TMP/example.toml"
 

@@ -319,5 +319,5 @@ kernel_forwarded() { # NS
 }
 
 json() { # PYTHON EXPRESSION over x, the JSON on standard input
-	python3 -c 'import json, sys; x = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1"
+	python3 -c 'import json, sys; x = json.load(sys.stdin); print(eval(sys.argv[1].strip()))' "$1"
 }

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::Family;
-use crate::request::RouteKind;
 
 /// One frame from the daemon.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -58,7 +57,12 @@ pub enum Reply {
     /// To [`crate::What::Neighbours`].
     Neighbours(Vec<Neighbour>),
     /// To [`crate::What::Graph`].
-    Graph(Vec<Node>),
+    Graph {
+        /// Every node, in the graph's order.
+        nodes: Vec<Node>,
+        /// The same drawn as a tree, for people.
+        drawing: String,
+    },
     /// To [`crate::What::Runtime`].
     Runtime(Runtime),
     /// To [`crate::What::Drops`].
@@ -145,7 +149,8 @@ pub struct Interface {
 pub struct Route {
     pub vrf: String,
     pub prefix: String,
-    pub kind: RouteKind,
+    /// `unicast`, `blackhole`, `unreachable`, `prohibit`, or `kernel`: left to it.
+    pub kind: String,
     /// What the kernel calls its origin: `bird`, `static`, `kernel`, `rutter` …
     pub protocol: String,
     pub metric: u32,
@@ -214,8 +219,6 @@ pub struct Worker {
     /// False when it did not come by for 100 ms.
     pub alive: bool,
     pub polls: u64,
-    /// Polls that found no packet.
-    pub empty_polls: u64,
     pub packets: u64,
     /// TSC cycles spent on polls with packets.
     pub busy_cycles: u64,
@@ -268,6 +271,8 @@ pub struct Fib {
     pub rebuilds: u64,
     /// Changes refused at a limit.
     pub refused: u64,
+    /// True while the table is behind the routes: it is being built.
+    pub behind: bool,
     /// The engine's own figures.
     pub counters: Vec<(String, u64)>,
 }
@@ -281,6 +286,8 @@ pub struct Capacity {
     /// `None`: as far as memory goes.
     pub limit: Option<u64>,
     pub refused: u64,
+    /// The latest refusal: of what, and why.
+    pub last: String,
     /// The configuration key that sets it.
     pub key: String,
 }
@@ -392,4 +399,6 @@ pub struct Captured {
     pub length: u16,
     /// Its first bytes, in hexadecimal.
     pub bytes: String,
+    /// Where it was seen, where that is not a port: dropped, punted.
+    pub comment: String,
 }

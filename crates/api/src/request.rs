@@ -107,7 +107,10 @@ pub enum What {
     /// Hosts on connected networks.
     Neighbours,
     /// Nodes, edges and the packets on them.
-    Graph,
+    Graph {
+        /// Draw edges that no packet took, too.
+        all: bool,
+    },
     /// Cycles, vector sizes, busy share.
     Runtime,
     /// Packets dropped, by reason.

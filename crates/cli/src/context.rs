@@ -2,29 +2,33 @@
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Stdout, Write, stderr, stdout};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use api::{CallError, Client, Reply, Request};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::status::INTERRUPTED;
+use crate::status::{INTERRUPTED, Status};
 
 /// What every command gets.
 pub struct Context {
     /// `-j` was given.
     pub json: bool,
+    /// The daemon's API socket.
+    pub socket: PathBuf,
     /// Standard output; flushed at the end.
     pub out: BufWriter<Stdout>,
     /// While true, an interrupt ends the process at once with status 130. A
     /// command that must clean up clears it and listens itself.
-    #[allow(dead_code, reason = "for the commands that run on")]
     pub die_on_interrupt: Arc<AtomicBool>,
 }
 
 impl Context {
     /// Writes to standard output; interrupts end the process with status 130.
-    pub fn new(json: bool) -> Self {
+    pub fn new(json: bool, socket: PathBuf) -> Self {
         let die_on_interrupt = Arc::new(AtomicBool::new(true));
         // Fails only for signals that cannot be caught; then the default stands.
         let _ = signal_hook::flag::register_conditional_shutdown(
@@ -32,13 +36,34 @@ impl Context {
             INTERRUPTED,
             Arc::clone(&die_on_interrupt),
         );
-        Context { json, out: BufWriter::new(stdout()), die_on_interrupt }
+        Context { json, socket, out: BufWriter::new(stdout()), die_on_interrupt }
     }
 
     /// Prints `value` as one line of JSON.
     pub fn print_json(&mut self, value: &impl Serialize) -> Result<(), Error> {
         serde_json::to_writer(&mut self.out, value).map_err(io::Error::from)?;
         Ok(self.out.write_all(b"\n")?)
+    }
+
+    /// Connects to the daemon.
+    pub fn connect(&self) -> Result<Client, Error> {
+        Ok(Client::connect(&self.socket)?)
+    }
+
+    /// Sends one request that is answered at once.
+    pub fn call(&self, request: &Request) -> Result<Reply, Error> {
+        let mut client = self.connect()?;
+        client.set_timeout(Some(PATIENCE))?;
+        Ok(client.call(request)?)
+    }
+
+    /// Sends a request that changes something; its warnings go to standard error.
+    pub fn change(&self, request: &Request) -> Result<Status, Error> {
+        let Reply::Changed { warnings } = self.call(request)? else {
+            return Err(CallError::Unexpected.into());
+        };
+        warnings.iter().for_each(warn);
+        Ok(Status::Success)
     }
 
     /// Writes out what is still buffered.
@@ -51,3 +76,6 @@ impl Context {
 pub fn warn(message: impl Display) {
     let _ = writeln!(stderr(), "rutter: {message}");
 }
+
+/// For an answer that does not wait for packets. A rebuilt table takes seconds.
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,6 +1,6 @@
 //! Why a command could not do its work.
 
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 use lookup::lpm::Refusal;
@@ -8,7 +8,8 @@ use lookup::lpm::Refusal;
 use crate::context::warn;
 use crate::status::{BROKEN_PIPE, Status};
 
-/// Why a command could not do its work; exit status 2.
+/// Why a command could not do its work; exit status 2, or 1 where what it
+/// names is not there.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The table cannot be loaded at all.
@@ -54,9 +55,29 @@ pub enum Error {
         /// The table's hop.
         want: u32,
     },
-    /// An experiment cannot be run, or its record not be kept.
+    /// The daemon cannot be reached, or says no.
     #[error(transparent)]
-    Lab(#[from] lab::Error),
+    Call(#[from] api::CallError),
+    /// A filter that is none.
+    #[error(transparent)]
+    Filter(#[from] crate::filter::BadFilter),
+    /// Mistakes in the configuration.
+    #[error(transparent)]
+    Config(#[from] daemon::config::Mistakes),
+    /// The data plane cannot start, or ended.
+    #[error(transparent)]
+    Daemon(#[from] daemon::Error),
+    /// Arguments that clap cannot check.
+    #[error("{0}")]
+    Usage(&'static str),
+    /// Arguments that clap cannot check, with the offending word.
+    #[error("`{word}`: expected {expected}")]
+    Word {
+        /// As given.
+        word: String,
+        /// What would be right.
+        expected: &'static str,
+    },
     /// Standard input cannot be read.
     #[error("standard input: {0}")]
     Input(io::Error),
@@ -73,10 +94,11 @@ impl Error {
             Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::from(BROKEN_PIPE)
             }
-            // One line in a fixed form, which scripts read.
-            Error::Refusal(refusal) => {
-                let _ = writeln!(io::stderr(), "{refusal}");
-                Status::Fault.into()
+            Error::Call(api::CallError::Failed(failure))
+                if failure.kind == api::ErrorKind::NotFound =>
+            {
+                warn(self);
+                Status::No.into()
             }
             error => {
                 warn(error);

@@ -2,13 +2,18 @@
 //! registry.
 #![forbid(unsafe_code)]
 
+mod columns;
 mod commands;
 mod context;
 mod engine;
 mod error;
+mod filter;
+mod pcapng;
 mod status;
 mod table;
+mod view;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -22,19 +27,24 @@ use crate::context::Context;
 /// 130 interrupted.
 #[derive(Parser)]
 #[command(name = "rutter", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Try: rutter lookup --table internet:100000 8.8.8.8")]
+#[command(after_help = "Try: rutter lookup --table routes.txt 192.0.2.1")]
 struct Rutter {
     /// Print JSON instead of text
     #[arg(short, long, global = true)]
     json: bool,
+
+    /// The daemon's API socket
+    #[arg(long, global = true, value_name = "PATH", env = api::SOCKET_VARIABLE,
+          default_value = api::DEFAULT_SOCKET, hide_env_values = true)]
+    socket: PathBuf,
 
     #[command(subcommand)]
     command: Command,
 }
 
 fn main() -> ExitCode {
-    let Rutter { json, command } = Rutter::parse();
-    let mut cx = Context::new(json);
+    let Rutter { json, socket, command } = Rutter::parse();
+    let mut cx = Context::new(json, socket);
     let done = command.run(&mut cx).and_then(|status| cx.finish().map(|()| status));
     match done {
         Ok(status) => status.into(),

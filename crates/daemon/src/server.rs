@@ -95,7 +95,7 @@ impl Client {
                 }
                 Err(error) if is_wait(&error) => {
                     let half = self.decoder.waiting() && heard.elapsed() > PATIENCE;
-                    if half || self.gone || self.stopping.load(Ordering::Relaxed) {
+                    if half || self.gone {
                         return None;
                     }
                 }
@@ -126,7 +126,10 @@ fn is_wait(error: &io::Error) -> bool {
 /// A listening socket. Dropped, it goes, and its file with it.
 pub struct Server {
     path: PathBuf,
+    /// Answers that have no end of their own end now.
     stopping: Arc<AtomicBool>,
+    /// Nobody is let in any more.
+    closed: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -144,16 +147,23 @@ impl Server {
         let listener = UnixListener::bind(path)?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         let stopping = Arc::new(AtomicBool::new(false));
-        let flag = stopping.clone();
-        let accept = move || accept(&listener, &handler, &flag);
+        let closed = Arc::new(AtomicBool::new(false));
+        let (ends, shut) = (stopping.clone(), closed.clone());
+        let accept = move || accept(&listener, &handler, &ends, &shut);
         let thread = std::thread::Builder::new().name("api".into()).spawn(accept)?;
-        Ok(Server { path: path.into(), stopping, thread: Some(thread) })
+        Ok(Server { path: path.into(), stopping, closed, thread: Some(thread) })
+    }
+
+    /// Ends answers that have no end of their own: traces and captures.
+    pub fn end_streams(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.end_streams();
+        self.closed.store(true, Ordering::Relaxed);
         // Wakes the thread that accepts; it then sees the flag.
         let _ = UnixStream::connect(&self.path);
         let _ = std::fs::remove_file(&self.path); // it may be gone
@@ -163,10 +173,15 @@ impl Drop for Server {
     }
 }
 
-fn accept(listener: &UnixListener, handler: &Arc<dyn Handler>, stopping: &Arc<AtomicBool>) {
+fn accept(
+    listener: &UnixListener,
+    handler: &Arc<dyn Handler>,
+    stopping: &Arc<AtomicBool>,
+    closed: &AtomicBool,
+) {
     let clients = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
-        if stopping.load(Ordering::Relaxed) {
+        if closed.load(Ordering::Relaxed) {
             return;
         }
         let Ok(stream) = stream else {

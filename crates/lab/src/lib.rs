@@ -8,7 +8,6 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
-pub mod contest;
 mod context;
 pub mod data;
 mod error;
@@ -17,9 +16,7 @@ pub mod experiments;
 pub mod machine;
 pub mod record;
 pub mod report;
-mod rivals;
 pub mod slices;
-mod testpmd;
 
 use std::path::PathBuf;
 

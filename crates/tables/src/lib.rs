@@ -17,8 +17,6 @@ pub mod iface;
 mod intake;
 pub mod limits;
 mod links;
-#[cfg(test)]
-mod model;
 pub mod net;
 mod pool;
 mod routes;

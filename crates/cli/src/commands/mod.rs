@@ -28,10 +28,18 @@ macro_rules! commands {
 }
 
 commands! {
+    Run: run,
+    Show: show,
+    Route: route,
+    Neighbour: neighbour,
+    Fib: fib,
+    Trace: trace,
+    Capture: capture,
+    Stop: stop,
+    Config: config,
+    Doctor: doctor,
     Lookup: lookup,
-    Check: check,
     Engines: engines,
-    Lab: lab,
     Completion: completion,
     Version: version,
 }

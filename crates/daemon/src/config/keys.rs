@@ -97,23 +97,31 @@ pub const SECTIONS: &[Section] = &[
     Section {
         path: "punt",
         heading: "[punt]",
-        help: "Packets a second that a worker hands to the kernel, by class; more are dropped.",
+        help: "Packets a second that are handed to the kernel, by class; more are dropped and counted.",
         optional: false,
         keys: &[
             key("arp_nd", "2000", "ARP and neighbour discovery."),
             key("control", "100000", "Routing protocols: BGP, OSPF, BFD, VRRP."),
             key("for_us", "10000", "Other packets to this router's own addresses."),
+            key("multicast", "10000", "Multicast and broadcast."),
             key(
-                "error",
+                "ttl_exceeded",
                 "1000",
-                "TTL exceeded, too big, no route: the kernel sends the ICMP error.",
+                "TTL or hop limit used up: the kernel sends the ICMP error.",
+            ),
+            key(
+                "too_big",
+                "1000",
+                "Longer than the MTU: the kernel fragments, or sends the ICMP error.",
             ),
             key(
                 "no_neighbour",
                 "1000",
-                "Destinations on a link whose hardware address is unknown.",
+                "Destinations on a link whose hardware address is unknown (one a second for each).",
             ),
             key("via_kernel", "10000", "Routes through interfaces that are not Rutter's."),
+            key("unreachable", "1000", "No route, or an unreachable or prohibit route."),
+            key("options", "500", "IPv4 packets with options."),
             key("unknown", "500", "Protocols that Rutter does not know."),
         ],
     },
@@ -129,7 +137,7 @@ pub const SECTIONS: &[Section] = &[
                 "\"net_af_packet0,iface=veth0\"",
                 "Any DPDK device argument (net_af_packet0,iface=eth1; net_af_xdp0,iface=eth1;\n\
                  net_null0 ...), a PCI address (0000:01:00.0), \"mem\", \"pcap:IN,OUT\" or\n\
-                 \"pcap:IN,OUT,raw\" (OUT may be empty).",
+                 \"pcap:IN,OUT,raw\" (either may be empty).",
             ),
             Key {
                 name: "addresses",

@@ -68,18 +68,9 @@ pub struct Dpdk {
     pub arguments: Vec<String>,
 }
 
-/// Packets a second that a worker hands to the kernel, by class.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[allow(missing_docs)]
-pub struct Punt {
-    pub arp_nd: u32,
-    pub control: u32,
-    pub for_us: u32,
-    pub error: u32,
-    pub no_neighbour: u32,
-    pub via_kernel: u32,
-    pub unknown: u32,
-}
+/// Packets a second that are handed to the kernel, for every class by its name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Punt(pub Vec<(&'static str, u32)>);
 
 /// A port.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +94,7 @@ pub struct Port {
 /// What a port is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Device {
-    /// A ring in memory.
+    /// Receives nothing, counts what is sent.
     Mem,
     /// Files.
     Pcap {
@@ -114,6 +105,8 @@ pub enum Device {
         /// Any bytes are frames; other link types are not refused.
         raw: bool,
     },
+    /// The kernel's tap of this name.
+    Tap(String),
     /// A device argument of DPDK.
     Dpdk(String),
 }
@@ -248,6 +241,7 @@ impl Config {
     pub fn is_offline(&self) -> bool {
         self.ports.iter().all(|port| match &port.device {
             Device::Mem | Device::Pcap { .. } => true,
+            Device::Tap(_) => false,
             Device::Dpdk(argument) => {
                 ["net_null", "net_ring"].iter().any(|name| argument.starts_with(name))
             }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use lookup::lpm::{Card, Engines, Options};
 use toml::de::DeTable;
 
-use super::keys::{ROOT_TABLES, names};
+use super::keys::{Key, ROOT_TABLES, SECTIONS, names};
 use super::mistake::nearest;
 use super::reader::{Source, Table, Value};
 use super::*;
@@ -108,19 +108,14 @@ fn max_neighbours(table: Table<'_>) -> u32 {
 }
 
 fn punt(table: Table<'_>) -> Punt {
+    let keys = SECTIONS.iter().find(|section| section.path == "punt").map(|section| section.keys);
     section(table, "punt", |table| {
-        let rate = |key, default| {
-            table.map_or(default, |table| number(table, key, 0..=100_000_000, default)) as u32
+        let rate = |key: &Key| {
+            let default = key.default.and_then(|text| text.parse().ok()).unwrap_or_default();
+            let chosen = table.map(|table| number(table, key.name, 0..=100_000_000, default));
+            (key.name, chosen.unwrap_or(default) as u32)
         };
-        Punt {
-            arp_nd: rate("arp_nd", 2000),
-            control: rate("control", 100_000),
-            for_us: rate("for_us", 10_000),
-            error: rate("error", 1000),
-            no_neighbour: rate("no_neighbour", 1000),
-            via_kernel: rate("via_kernel", 10_000),
-            unknown: rate("unknown", 500),
-        }
+        Punt(keys.unwrap_or_default().iter().map(rate).collect())
     })
 }
 
@@ -214,6 +209,10 @@ fn device(value: &Value<'_>) -> Option<Device> {
     };
     if text == "mem" {
         return Some(Device::Mem);
+    }
+    if let Some(name) = text.strip_prefix("tap:") {
+        let fits = !name.is_empty() && name.len() < 16 && !name.contains(['/', ',', ' ']);
+        return if fits { Some(Device::Tap(name.into())) } else { value.expected("tap:NAME") };
     }
     let Some(files) = text.strip_prefix("pcap:") else {
         return Some(Device::Dpdk(text.into()));

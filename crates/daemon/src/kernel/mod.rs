@@ -6,10 +6,12 @@ pub mod link;
 pub mod netlink;
 pub mod route;
 pub mod settings;
+pub mod taps;
 
 pub use guard::Guard;
 pub use link::{LinkInfo, Rtnetlink};
 pub use settings::Settings;
+pub use taps::Taps;
 
 /// The number by which the kernel knows whose a route, rule or address is.
 pub const OUR_PROTOCOL: u8 = 198;

@@ -215,10 +215,22 @@ fn status(payload: &[u8]) -> io::Result<()> {
         let (_, text) = attributes(rest).find(|(kind, _)| *kind == EXPLANATION)?;
         Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_string())
     });
-    match text {
-        Some(text) => Err(io::Error::new(error.kind(), format!("{error}: {text}"))),
-        None => Err(error),
-    }
+    let text = text.map_or_else(|| error.to_string(), |text| format!("{error}: {text}"));
+    Err(io::Error::new(error.kind(), Refused { code: -code, text }))
+}
+
+/// What the kernel says to a request.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+struct Refused {
+    code: i32,
+    text: String,
+}
+
+/// The kernel's number of an error that a request was answered with.
+pub fn errno(error: &io::Error) -> Option<i32> {
+    let refused = error.get_ref().and_then(|inner| inner.downcast_ref::<Refused>());
+    refused.map(|refused| refused.code).or(error.raw_os_error())
 }
 
 /// The attributes of a message behind its fixed part.
@@ -286,6 +298,6 @@ mod tests {
         let links = route.dump(Message::new(18, 0).body(&[0; 16])).unwrap();
         assert!(!links.is_empty(), "there is always the loopback");
         let error = route.request(Message::new(17, 0).body(&[0; 16])).unwrap_err();
-        assert!(error.raw_os_error().is_some() || !error.to_string().is_empty());
+        assert!(errno(&error).is_some());
     }
 }

@@ -1,0 +1,82 @@
+//! `rutter config`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use api::{Reply, Request};
+use daemon::config::{Config, DEFAULT_FILE, keys};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::status::Status;
+
+/// Check a configuration, print an example with every key
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Read a configuration and report every mistake with its place
+    Check {
+        /// The file
+        #[arg(default_value = DEFAULT_FILE)]
+        file: PathBuf,
+    },
+    /// Print a configuration with every key, its meaning and its default
+    Example,
+    /// Print the configuration that runs
+    Show,
+}
+
+#[derive(Serialize)]
+struct Checked {
+    ok: bool,
+    mistakes: Vec<MistakeAt>,
+}
+
+#[derive(Serialize)]
+struct MistakeAt {
+    file: String,
+    line: usize,
+    column: usize,
+    text: String,
+}
+
+/// Carries it out.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    match args.action {
+        Action::Check { file } => return check(&file, cx),
+        Action::Example => write!(cx.out, "{}", keys::example(false))?,
+        Action::Show => {
+            let Reply::Config(text) = cx.call(&Request::Config)? else {
+                return Err(api::CallError::Unexpected.into());
+            };
+            write!(cx.out, "{text}")?;
+        }
+    }
+    Ok(Status::Success)
+}
+
+fn check(file: &std::path::Path, cx: &mut Context) -> Result<Status, Error> {
+    let result = Config::load(file);
+    if !cx.json {
+        let config = result?;
+        let (ports, routes) = (config.ports.len(), config.routes.len());
+        let file = file.display();
+        writeln!(cx.out, "{file}: right; {ports} ports, {routes} static routes")?;
+        return Ok(Status::Success);
+    }
+    let mistakes = result.err().map(|mistakes| mistakes.0).unwrap_or_default();
+    let place = |mistake: daemon::config::Mistake| {
+        let daemon::config::Mistake { file, line, column, text } = mistake;
+        MistakeAt { file, line, column, text }
+    };
+    let mistakes: Vec<MistakeAt> = mistakes.into_iter().map(place).collect();
+    let ok = mistakes.is_empty();
+    cx.print_json(&Checked { ok, mistakes })?;
+    Ok(if ok { Status::Success } else { Status::Fault })
+}

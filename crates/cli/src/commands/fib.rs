@@ -1,0 +1,90 @@
+//! `rutter fib`: forwarding tables at run time.
+
+use api::{Family, Request};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::status::Status;
+
+/// Change a forwarding table's engine while packets flow
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter fib engine set dxr
+  rutter fib engine set planb --vrf red -o option=value
+
+The new table is built beside the running one and swapped in; no packet is lost.
+`rutter engines` lists the engines, `rutter show fib` what runs.")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// The engine of a table
+    Engine {
+        #[command(subcommand)]
+        action: EngineAction,
+    },
+}
+
+#[derive(clap::Subcommand)]
+enum EngineAction {
+    /// Rebuild with another engine
+    Set {
+        /// Its name
+        engine: String,
+        /// Routing tables
+        #[arg(long, default_value = "main")]
+        vrf: String,
+        /// ipv4 or ipv6, for engines of both families
+        #[arg(long, value_parser = family)]
+        family: Option<Family>,
+        /// An option of the engine, as NAME=VALUE; may be repeated
+        #[arg(short, long = "option", value_name = "NAME=VALUE", value_parser = option)]
+        options: Vec<(String, String)>,
+    },
+}
+
+fn family(text: &str) -> Result<Family, &'static str> {
+    match text {
+        "ipv4" => Ok(Family::Ipv4),
+        "ipv6" => Ok(Family::Ipv6),
+        _ => Err("expected ipv4 or ipv6"),
+    }
+}
+
+fn option(text: &str) -> Result<(String, String), &'static str> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.into(), value.into()))
+}
+
+/// Carries it out.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    let Action::Engine { action: EngineAction::Set { engine, vrf, family, options } } = args.action;
+    let families = match family {
+        Some(family) => vec![family],
+        None => families(&engine),
+    };
+    let mut status = Status::Success;
+    for family in families {
+        let (engine, vrf, options) = (engine.clone(), vrf.clone(), options.clone());
+        status = status.max(cx.change(&Request::FibEngine { vrf, family, engine, options })?);
+    }
+    Ok(status)
+}
+
+/// The families that an engine serves. An unknown one is left to the daemon,
+/// which may know more than this client, to refuse.
+fn families(engine: &str) -> Vec<Family> {
+    use lookup::lpm::Engines;
+    let mut families = Vec::new();
+    if u32::engine(engine).is_some() {
+        families.push(Family::Ipv4);
+    }
+    if u128::engine(engine).is_some() {
+        families.push(Family::Ipv6);
+    }
+    if families.is_empty() { vec![Family::Ipv4] } else { families }
+}

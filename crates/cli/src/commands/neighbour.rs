@@ -1,0 +1,53 @@
+//! `rutter neighbour`: permanent neighbours at run time.
+
+use std::net::IpAddr;
+
+use api::Request;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::status::Status;
+
+/// Add and delete permanent neighbours
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter neighbour add 192.0.2.2 --interface p0 --mac 02:00:00:00:00:02
+  rutter neighbour del 192.0.2.2 --interface p0")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Add or replace a neighbour
+    Add {
+        /// Its address
+        address: IpAddr,
+        /// Where: p0
+        #[arg(short, long)]
+        interface: String,
+        /// Its hardware address: 02:00:00:00:00:02
+        #[arg(short, long)]
+        mac: String,
+    },
+    /// Delete a neighbour
+    Del {
+        /// Its address
+        address: IpAddr,
+        /// Where
+        #[arg(short, long)]
+        interface: String,
+    },
+}
+
+/// Carries it out.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    cx.change(&match args.action {
+        Action::Add { interface, address, mac } => {
+            Request::NeighbourAdd { interface, address, mac }
+        }
+        Action::Del { interface, address } => Request::NeighbourDel { interface, address },
+    })
+}

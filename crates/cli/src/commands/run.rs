@@ -1,0 +1,55 @@
+//! `rutter run`.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use daemon::config::{Config, DEFAULT_FILE};
+use daemon::run::{Options, cleanup};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::status::Status;
+
+/// Run the data plane in the foreground
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter config example > rutter.toml    then change it
+  rutter run --config rutter.toml
+  rutter run --cleanup                   after a crash: taps, rules, settings
+
+SIGTERM and Ctrl-C end it in order, a second one at once. Logs go to standard
+error; RUTTER_LOG=debug tells more.")]
+pub struct Args {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
+    config: PathBuf,
+    /// Take away what an instance that was killed has left behind, and end
+    #[arg(long)]
+    cleanup: bool,
+}
+
+/// Runs until told to stop.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    log_to_stderr();
+    let config = Config::load(&args.config)?;
+    let file = args.config.display().to_string();
+    let options = Options { file, socket: cx.socket.clone() };
+    if args.cleanup {
+        cleanup(&config, &options)?;
+        return Ok(Status::Success);
+    }
+    // From here on the daemon listens to signals itself.
+    cx.die_on_interrupt.store(false, Ordering::Relaxed);
+    daemon::run::run(config, &options)?;
+    Ok(Status::Success)
+}
+
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_env("RUTTER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let logger = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    // Fails only where there is a logger already.
+    let _ = logger.with_ansi(colours).with_writer(std::io::stderr).try_init();
+}

@@ -1,0 +1,339 @@
+//! What `show` prints for people.
+
+use std::fmt::Write;
+
+use api::reply::{
+    Capacity, Drop, Feed, Fib, Interface, Neighbour, Port, Route, Runtime, System, Worker,
+};
+
+use crate::columns::{Table, bytes, number, percent};
+
+/// Devices.
+pub fn ports(all: &[Port]) -> String {
+    let mut table = Table::new(&[
+        "port",
+        "link",
+        "mac",
+        ">mtu",
+        ">queues",
+        "workers",
+        ">rx packets",
+        ">rx lost",
+        ">tx packets",
+        ">tx errors",
+        "device",
+    ]);
+    for port in all {
+        let workers: Vec<_> = port.workers.iter().map(u16::to_string).collect();
+        let link = match (port.link, port.speed_mbps) {
+            (false, _) => "down".to_string(),
+            (true, 0) => "up".to_string(),
+            (true, speed) => format!("up {speed}M"),
+        };
+        table.row([
+            port.name.clone(),
+            link,
+            port.mac.clone(),
+            port.mtu.to_string(),
+            port.queues.to_string(),
+            workers.join(","),
+            number(port.rx_packets),
+            number(port.rx_missed + port.rx_errors + port.rx_no_buffer),
+            number(port.tx_packets),
+            number(port.tx_errors),
+            port.device.clone(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// Layer-3 interfaces; each with its addresses on lines of their own.
+pub fn interfaces(all: &[Interface]) -> String {
+    let mut table = Table::new(&[
+        "interface",
+        "state",
+        "vrf",
+        ">mtu",
+        ">rx packets",
+        ">rx bytes",
+        ">tx packets",
+        ">tx bytes",
+        ">punted",
+        ">from kernel",
+        "addresses",
+    ]);
+    for interface in all {
+        table.row([
+            interface.name.clone(),
+            if interface.up { "up" } else { "down" }.to_string(),
+            interface.vrf.clone(),
+            interface.mtu.to_string(),
+            number(interface.rx_packets),
+            number(interface.rx_bytes),
+            number(interface.tx_packets),
+            number(interface.tx_bytes),
+            number(interface.punted),
+            number(interface.from_kernel),
+            interface.addresses.join(" "),
+        ]);
+    }
+    table.to_string()
+}
+
+/// One route, as `ip route` writes it.
+pub fn route(route: &Route) -> String {
+    let mut line = match route.kind.as_str() {
+        "unicast" => route.prefix.clone(),
+        kind => format!("{kind} {}", route.prefix),
+    };
+    let several = route.via.len() > 1;
+    for hop in &route.via {
+        // Writing to a String cannot fail.
+        if let Some(gateway) = hop.gateway {
+            let _ = write!(line, " via {gateway}");
+        }
+        if !hop.interface.is_empty() {
+            let _ = write!(line, " dev {}", hop.interface);
+        }
+        if several {
+            let _ = write!(line, " weight {}", hop.weight);
+        }
+        if hop.state != "forward" {
+            let _ = write!(line, " ({})", hop.state);
+        }
+    }
+    let _ = write!(line, " proto {} metric {}", route.protocol, route.metric);
+    if route.vrf != "main" {
+        let _ = write!(line, " vrf {}", route.vrf);
+    }
+    line
+}
+
+/// Hosts on connected networks.
+pub fn neighbours(all: &[Neighbour]) -> String {
+    let mut table = Table::new(&["address", "interface", "mac", "state"]);
+    for neighbour in all {
+        table.row([
+            neighbour.address.to_string(),
+            neighbour.interface.clone(),
+            neighbour.mac.clone().unwrap_or_else(|| "-".into()),
+            neighbour.state.clone(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// Workers and their nodes.
+pub fn runtime(runtime: &Runtime) -> String {
+    let mut text = String::new();
+    for worker in &runtime.workers {
+        let _ = writeln!(text, "{}", worker_line(worker, runtime.tsc_hz));
+        let mut table = Table::new(&[
+            "  node",
+            ">vectors",
+            ">packets",
+            ">packets/vector",
+            ">cycles/packet",
+            ">share",
+        ]);
+        let all: u64 = worker.nodes.iter().map(|node| node.cycles).sum();
+        for node in worker.nodes.iter().filter(|node| node.packets > 0) {
+            table.row([
+                format!("  {}", node.name),
+                number(node.vectors),
+                number(node.packets),
+                ratio(node.packets, node.vectors),
+                ratio(node.cycles, node.packets),
+                percent(node.cycles, all),
+            ]);
+        }
+        if !table.is_empty() {
+            let _ = write!(text, "{table}");
+        }
+    }
+    let ghz = runtime.tsc_hz as f64 / 1e9;
+    let _ = writeln!(text, "cycles are those of the time-stamp counter, {ghz:.3} GHz");
+    text
+}
+
+fn worker_line(worker: &Worker, hz: u64) -> String {
+    let seconds = worker.cycles as f64 / hz.max(1) as f64;
+    let rate = (worker.packets as f64 / seconds.max(1e-9)) as u64;
+    let state = if worker.alive { "" } else { "  STALLED: silent for more than 100 ms" };
+    format!(
+        "{} (core {}): busy {}, {} packets ({}/s on average), {} cycles/packet{state}",
+        worker.name,
+        worker.core,
+        percent(worker.busy_cycles, worker.cycles),
+        number(worker.packets),
+        number(rate),
+        ratio(worker.busy_cycles, worker.packets),
+    )
+}
+
+fn ratio(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.1}", part as f64 / whole as f64) }
+}
+
+/// Drops by reason.
+pub fn drops(all: &[Drop]) -> String {
+    if all.is_empty() {
+        return "no packet was dropped\n".into();
+    }
+    let mut table = Table::new(&["reason", ">packets", "meaning"]);
+    for drop in all {
+        table.row([drop.reason.clone(), number(drop.packets), drop.help.clone()]);
+    }
+    table.to_string()
+}
+
+/// Forwarding tables.
+pub fn fib(all: &[Fib]) -> String {
+    let mut table = Table::new(&[
+        "vrf",
+        "family",
+        "engine",
+        ">routes",
+        ">prefixes",
+        ">table",
+        ">B/prefix",
+        ">routes' store",
+        ">writer",
+        ">updates",
+        ">rebuilds",
+        ">refused",
+    ]);
+    for fib in all {
+        table.row([
+            fib.vrf.clone(),
+            fib.family.to_string(),
+            fib.engine.clone(),
+            number(fib.routes),
+            number(fib.prefixes),
+            bytes(fib.table_bytes),
+            ratio(fib.table_bytes, fib.prefixes),
+            bytes(fib.rib_bytes),
+            bytes(fib.writer_bytes),
+            number(fib.updates),
+            number(fib.rebuilds),
+            number(fib.refused),
+        ]);
+    }
+    let mut text = table.to_string();
+    for fib in all.iter().filter(|fib| !fib.counters.is_empty()) {
+        let counters =
+            fib.counters.iter().map(|(name, value)| format!("{name} {}", number(*value)));
+        let counters: Vec<_> = counters.collect();
+        let _ =
+            writeln!(text, "{} {} {}: {}", fib.vrf, fib.family, fib.engine, counters.join(", "));
+    }
+    text
+}
+
+/// Limits.
+pub fn capacity(all: &[Capacity]) -> String {
+    let mut table =
+        Table::new(&["what", ">used", ">limit", ">refused", "set by", "latest refusal"]);
+    for limit in all {
+        table.row([
+            limit.what.clone(),
+            number(limit.used),
+            limit.limit.map_or("memory".into(), number),
+            number(limit.refused),
+            limit.key.clone(),
+            limit.last.clone(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// The daemon.
+pub fn system(system: &System) -> String {
+    let mut text = String::new();
+    let workers: Vec<_> = system.workers.iter().map(u16::to_string).collect();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<14}{value}");
+    };
+    line("version", system.version.clone());
+    line("application", system.application.clone());
+    line("process", format!("{}, up {}", system.pid, duration(system.uptime_s)));
+    line("configuration", system.config.clone());
+    line("socket", system.socket.clone());
+    line("workers", format!("cores {}, idle {}", workers.join(","), system.idle));
+    line("dpdk", system.dpdk.clone().unwrap_or_else(|| "not used".into()));
+    for feed in &system.feeds {
+        line(&feed.name, feed_line(feed));
+    }
+    let law = &system.accounting;
+    let came = law.received + law.from_kernel + law.from_workers + law.copies;
+    line("packets in", number(came));
+    line(
+        "packets out",
+        format!(
+            "{} transmitted, {} punted, {} handed over, {} dropped",
+            number(law.transmitted),
+            number(law.punted),
+            number(law.handed_over),
+            number(law.dropped)
+        ),
+    );
+    for setting in &system.settings {
+        line("setting", format!("{}: {} (was {})", setting.name, setting.is, setting.was));
+    }
+    for warning in &system.warnings {
+        line("WARNING", warning.clone());
+    }
+    text
+}
+
+fn feed_line(feed: &Feed) -> String {
+    let counters = feed.counters.iter().map(|(name, value)| format!(", {name} {}", number(*value)));
+    format!("{}{}", feed.state, counters.collect::<String>())
+}
+
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::reply::NextHop;
+
+    #[test]
+    fn a_route_reads_as_ip_route_writes_it() {
+        let hop = |gateway: &str, weight, state: &str| NextHop {
+            gateway: Some(gateway.parse().unwrap()),
+            interface: "p1".into(),
+            weight,
+            state: state.into(),
+        };
+        let mut route = Route {
+            vrf: "main".into(),
+            prefix: "10.0.0.0/8".into(),
+            kind: "unicast".into(),
+            protocol: "bird".into(),
+            metric: 32,
+            via: vec![hop("10.0.2.2", 1, "forward")],
+        };
+        assert_eq!(self::route(&route), "10.0.0.0/8 via 10.0.2.2 dev p1 proto bird metric 32");
+        route.via.push(hop("10.0.2.3", 2, "no-neighbour"));
+        let line = self::route(&route);
+        assert!(line.contains("weight 1 via 10.0.2.3 dev p1 weight 2 (no-neighbour)"), "{line}");
+        route.kind = "blackhole".into();
+        (route.via, route.vrf) = (vec![], "red".into());
+        assert_eq!(self::route(&route), "blackhole 10.0.0.0/8 proto bird metric 32 vrf red");
+    }
+
+    #[test]
+    fn durations() {
+        let texts = [5, 65, 3700, 90_000].map(duration);
+        assert_eq!(texts, ["5 s", "1 min 5 s", "1 h 1 min", "1 d 1 h"]);
+    }
+}

@@ -1,0 +1,239 @@
+//! What this machine lacks, and the exact remedy.
+
+use std::fs;
+use std::path::Path;
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Finding {
+    /// Of what.
+    pub what: &'static str,
+    /// How it is.
+    pub level: Level,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty where all is well.
+    pub remedy: String,
+}
+
+/// How a finding is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Works; could be faster or safer.
+    Better,
+    /// Something will not work.
+    Missing,
+}
+
+/// Looks at everything.
+pub fn findings() -> Vec<Finding> {
+    vec![
+        privileges(),
+        tun(),
+        dpdk(),
+        hugepages(),
+        transparent_hugepages(),
+        cores(),
+        governor(),
+        nftables(),
+        vrf(),
+        ipv6_forwarding(),
+        neighbours(),
+        foreign_routes(),
+    ]
+}
+
+fn good(what: &'static str, found: impl Into<String>) -> Finding {
+    Finding { what, level: Level::Good, found: found.into(), remedy: String::new() }
+}
+
+fn better(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { what, level: Level::Better, found: found.into(), remedy: remedy.into() }
+}
+
+fn missing(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { what, level: Level::Missing, found: found.into(), remedy: remedy.into() }
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_string())
+}
+
+/// CAP_NET_ADMIN and CAP_NET_RAW.
+fn privileges() -> Finding {
+    let status = read("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    let needed = [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW")];
+    let lacking = needed.iter().filter(|(bit, _)| capabilities >> bit & 1 == 0);
+    let lacking: Vec<&str> = lacking.map(|(_, name)| *name).collect();
+    if lacking.is_empty() {
+        return good("privileges", "may change the network");
+    }
+    let found = format!("without {}: only mem, pcap and null ports", lacking.join(", "));
+    missing("privileges", found, "run as root, or: unshare --user --map-root-user --net")
+}
+
+fn tun() -> Finding {
+    if Path::new("/dev/net/tun").exists() {
+        return good("taps", "/dev/net/tun is there");
+    }
+    missing("taps", "no /dev/net/tun: no routed port", "modprobe tun")
+}
+
+fn dpdk() -> Finding {
+    match io_dpdk::status() {
+        Some(status) => good("dpdk", status.version),
+        None => missing(
+            "dpdk",
+            "built without: only mem, pcap and tap ports",
+            "apt-get install libdpdk-dev libclang1-14, then build with the feature `dpdk`",
+        ),
+    }
+}
+
+fn hugepages() -> Finding {
+    let pages = |name: &str| -> u64 {
+        let text = read("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name)).map(str::to_string);
+        let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+        number.unwrap_or(0)
+    };
+    let (free, kib) = (pages("HugePages_Free:"), pages("Hugepagesize:"));
+    if free * kib >= 256 << 10 {
+        return good("hugepages", format!("{free} free of {kib} KiB"));
+    }
+    better(
+        "hugepages",
+        format!("{} MiB free: packets lie on small pages", free * kib / 1024),
+        "echo 256 > /proc/sys/vm/nr_hugepages       (512 MiB; lasting: vm.nr_hugepages=256 in \
+         /etc/sysctl.d/)",
+    )
+}
+
+fn transparent_hugepages() -> Finding {
+    let path = "/sys/kernel/mm/transparent_hugepage/enabled";
+    let text = read(path).unwrap_or_default();
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    match chosen.map(|(word, _)| word) {
+        Some(word @ ("always" | "madvise")) => good("large pages for tables", word),
+        found => better(
+            "large pages for tables",
+            found.unwrap_or("the kernel has none"),
+            format!("echo madvise > {path}"),
+        ),
+    }
+}
+
+fn cores() -> Finding {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let isolated = read("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    if cores == 1 {
+        return better(
+            "cores",
+            "one: workers and control share it",
+            "give the machine another core",
+        );
+    }
+    if isolated.is_empty() {
+        return better(
+            "cores",
+            format!("{cores}, none isolated: other processes may run on a worker's core"),
+            format!("add isolcpus=1-{} to the kernel's command line", cores - 1),
+        );
+    }
+    good("cores", format!("{cores}, isolated: {isolated}"))
+}
+
+fn governor() -> Finding {
+    match read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").as_deref() {
+        None => good("clock", "the kernel does not change it"),
+        Some("performance") => good("clock", "governor performance"),
+        Some(other) => better(
+            "clock",
+            format!("governor {other}: slow for some time after each pause"),
+            "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        ),
+    }
+}
+
+/// Asked for by opening it: the module is loaded where there is one.
+fn nftables() -> Finding {
+    use netlink_sys::protocols::NETLINK_NETFILTER;
+    match crate::kernel::netlink::Netlink::open(NETLINK_NETFILTER) {
+        Ok(_) => good("nftables", "the kernel can be kept off the interfaces below ports"),
+        Err(error) => better(
+            "nftables",
+            format!("{error}: interfaces below ports answer for the kernel, too"),
+            "modprobe nf_tables",
+        ),
+    }
+}
+
+fn vrf() -> Finding {
+    // A VRF device is used where the user makes one; rules do without.
+    good("vrf", "by `ip rule`, for each tap")
+}
+
+fn ipv6_forwarding() -> Finding {
+    let one = Path::new("/proc/sys/net/ipv6/conf/default/force_forwarding").exists();
+    let all = read("/proc/sys/net/ipv6/conf/all/forwarding");
+    match (one, all.as_deref()) {
+        (true, _) => good("ipv6 slow path", "per interface"),
+        (false, Some("1")) => good("ipv6 slow path", "the kernel forwards on every interface"),
+        (false, Some(_)) => {
+            good("ipv6 slow path", "net.ipv6.conf.all.forwarding is set while it runs")
+        }
+        (false, None) => {
+            missing("ipv6 slow path", "the kernel has no IPv6", "boot without ipv6.disable=1")
+        }
+    }
+}
+
+fn neighbours() -> Finding {
+    match read("/proc/sys/net/ipv4/neigh/default/gc_thresh3") {
+        Some(most) => {
+            good("neighbours", format!("{most} now; `neighbours.max` sets it while it runs"))
+        }
+        None => better(
+            "neighbours",
+            "a network namespace: the limit is that of the whole machine",
+            "in the first namespace: echo 65536 > /proc/sys/net/ipv4/neigh/default/gc_thresh3",
+        ),
+    }
+}
+
+/// A default route by an interface that is no port would lead packets past the
+/// data plane.
+fn foreign_routes() -> Finding {
+    let text = read("/proc/net/route").unwrap_or_default();
+    let mut defaults = text.lines().skip(1).filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let (name, destination) = (fields.next()?, fields.next()?);
+        let mask = line.split_whitespace().nth(7)?;
+        (destination == "00000000" && mask == "00000000").then_some(name)
+    });
+    match defaults.next() {
+        None => good("default route", "none in this namespace"),
+        Some(name) => better(
+            "default route",
+            format!("by {name}: where that is no port, such packets take the kernel's slow path"),
+            "give the data plane a default route with a lower metric, or run in a namespace",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_not_well_has_a_remedy() {
+        for finding in findings() {
+            assert!(!finding.found.is_empty() && !finding.what.is_empty());
+            assert_eq!(finding.level == Level::Good, finding.remedy.is_empty(), "{finding:?}");
+        }
+    }
+}

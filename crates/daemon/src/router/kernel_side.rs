@@ -1,0 +1,296 @@
+//! What a router changes in the kernel, and how it is undone: taps and their
+//! addresses, rules of VRFs, static routes, the protection of interfaces below
+//! ports, settings.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use ::io::tap::Tap;
+
+use super::devices::Port;
+use super::offline::table_of;
+use crate::config::{Config, Device, Interface, Mac, Net};
+use crate::error::{Doing, Error};
+use crate::kernel::guard::{Guard, switch_off_offloads};
+use crate::kernel::{Rtnetlink, Settings};
+
+/// The kernel's side of a running router.
+pub struct KernelSide {
+    rtnetlink: Rtnetlink,
+    settings: Settings,
+    /// Each drops what the interface below a port would hand to the stack.
+    guards: Vec<Guard>,
+    /// Names of all taps.
+    taps: Vec<String>,
+    /// Taps with rules, and the rules' tables.
+    rules: Vec<(String, u32)>,
+    /// What is not as it should be.
+    pub warnings: Vec<String>,
+}
+
+impl KernelSide {
+    /// Connects to the kernel; `record` is where changed settings are noted.
+    ///
+    /// # Errors
+    /// When there is no netlink.
+    pub fn new(record: &Path) -> Result<KernelSide, Error> {
+        Ok(KernelSide {
+            rtnetlink: Rtnetlink::open().doing(|| "open netlink".into())?,
+            settings: Settings::new(record),
+            guards: Vec::new(),
+            taps: Vec::new(),
+            rules: Vec::new(),
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Keeps the kernel from using the interfaces below ports itself.
+    ///
+    /// # Errors
+    /// When one has an address: it belongs to the port then.
+    pub fn protect(&mut self, ports: &[Port]) -> Result<(), Error> {
+        for port in ports {
+            let Some(name) = below(port) else { continue };
+            let of = |reason: String| Error::Port { port: port.config.name.clone(), reason };
+            let link = self.rtnetlink.link(&name).map_err(|e| of(format!("{name}: {e}")))?;
+            self.refuse_addresses(link.index, &name).map_err(of)?;
+            self.set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
+            self.set(&format!("net/ipv4/conf/{name}/forwarding"), "0");
+            if let Err(error) = switch_off_offloads(&name) {
+                tracing::debug!("{name}: offloads: {error}");
+            }
+            match Guard::new(&name) {
+                Ok(guard) => self.guards.push(guard),
+                Err(error) => self.warn(format!(
+                    "{name}: the kernel sees its frames too, and could not be kept from them \
+                     (nftables: {error})"
+                )),
+            }
+            let up = self.rtnetlink.set_up(link.index, true);
+            up.map_err(|error| of(format!("{name}: set up: {error}")))?;
+        }
+        Ok(())
+    }
+
+    /// The kernel answers for addresses that it has: they would clash with the port's.
+    fn refuse_addresses(&mut self, index: u32, name: &str) -> Result<(), String> {
+        let addresses = self.rtnetlink.addresses(index).map_err(|error| error.to_string())?;
+        let link_local = |address: IpAddr| match address {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(a) => a.is_unicast_link_local(),
+        };
+        match addresses.iter().find(|(net, _)| !link_local(net.address)) {
+            Some((net, _)) => Err(format!(
+                "{name} has the address {net} in the kernel; take it away \
+                 (ip address del {net} dev {name}) and give it to the port (`addresses`)"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the taps, or takes over those that are there; sets them up with
+    /// their addresses. In the order of [`Config::interfaces`].
+    ///
+    /// # Errors
+    /// When one cannot be had.
+    pub fn taps(&mut self, config: &Config, ports: &[Port]) -> Result<Vec<Tap>, Error> {
+        let mut taps = Vec::new();
+        self.limit_neighbours(config.max_neighbours);
+        // What an instance that was killed has left.
+        self.rtnetlink.flush_rules().doing(|| "flush rules".into())?;
+        for (port, _, interface) in config.interfaces() {
+            let mac = ports.iter().find(|open| open.config.name == port.name).map(|open| open.mac);
+            let name = &interface.name;
+            let tap = self.tap(interface, mac.unwrap_or_default());
+            taps.push(tap.doing(|| format!("tap `{name}`"))?);
+            self.taps.push(name.clone());
+            let table = table_of(config, &interface.vrf);
+            if table != 254 {
+                let added = self.rtnetlink.add_rules(name, table);
+                added.doing(|| format!("rules for `{name}`, table {table}"))?;
+                self.rules.push((name.clone(), table));
+            }
+        }
+        Ok(taps)
+    }
+
+    fn tap(&mut self, interface: &Interface, mac: Mac) -> io::Result<Tap> {
+        let name = &interface.name;
+        let tap = Tap::open(name).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                io::Error::new(error.kind(), format!("{error}: run as root"))
+            }
+            _ => error,
+        })?;
+        tap.set_persistent(true)?;
+        if tap.mac()? != mac.0 {
+            tap.set_mac(mac.0)?;
+        }
+        tap.set_mtu(interface.mtu)?;
+        self.forward(name);
+        tap.set_up(true)?;
+        let index = tap.index()?;
+        self.set_addresses(index, &interface.addresses)?;
+        Ok(tap)
+    }
+
+    /// Adds what the configuration says, takes away what an earlier one said.
+    /// Addresses that others set stay.
+    fn set_addresses(&mut self, index: u32, wanted: &[Net]) -> io::Result<()> {
+        let present = self.rtnetlink.addresses(index)?;
+        for (net, ours) in &present {
+            if *ours && !wanted.contains(net) {
+                self.rtnetlink.delete_address(index, *net)?;
+            }
+        }
+        for net in wanted.iter().filter(|net| !present.iter().any(|(there, _)| there == *net)) {
+            self.rtnetlink.add_address(index, *net)?;
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel forward what is punted to a tap.
+    fn forward(&mut self, name: &str) {
+        self.set(&format!("net/ipv4/conf/{name}/forwarding"), "1");
+        self.set(&format!("net/ipv6/conf/{name}/forwarding"), "1");
+        let one_interface = format!("net/ipv6/conf/{name}/force_forwarding");
+        if self.settings.get(&one_interface).is_ok() {
+            self.set(&one_interface, "1");
+        } else {
+            self.forward_ipv6_everywhere();
+        }
+    }
+
+    /// Kernels before 6.17 forward IPv6 on all interfaces or none.
+    fn forward_ipv6_everywhere(&mut self) {
+        if self.settings.get("net/ipv6/conf/all/forwarding").is_ok_and(|now| now == "1") {
+            return;
+        }
+        let names = self.rtnetlink.links().unwrap_or_default().into_iter().map(|link| link.name);
+        let names: Vec<String> = names.filter(|name| !self.taps.contains(name)).collect();
+        let key = |name: &String| format!("net/ipv6/conf/{name}/forwarding");
+        let hosts =
+            names.iter().map(key).filter(|key| self.settings.get(key).is_ok_and(|v| v == "0"));
+        let hosts: Vec<String> = hosts.collect();
+        self.set("net/ipv6/conf/all/forwarding", "1");
+        // It has set each interface's own, too: the others keep listening to
+        // router advertisements.
+        hosts.iter().for_each(|key| self.set(key, "0"));
+    }
+
+    fn limit_neighbours(&mut self, most: u32) {
+        for family in ["ipv4", "ipv6"] {
+            // From the largest down: the kernel asks for no order, people do.
+            for (threshold, value) in [(3, most), (2, most / 2), (1, most / 8)] {
+                let key = format!("net/{family}/neigh/default/gc_thresh{threshold}");
+                // Only the first network namespace has them.
+                if self.settings.get(&key).is_ok() {
+                    self.set(&key, &value.to_string());
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        if let Err(error) = self.settings.set(key, value) {
+            self.warn(format!("{}: {error}", key.replace('/', ".")));
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        tracing::warn!("{warning}");
+        self.warnings.push(warning);
+    }
+
+    /// Writes the static routes and neighbours of the configuration to the
+    /// kernel, after taking out those of an instance before.
+    pub fn static_entries(&mut self, config: &Config, flush: bool) {
+        if flush && let Err(error) = self.rtnetlink.flush_routes() {
+            self.warn(format!("old static routes: {error}"));
+        }
+        for route in &config.routes {
+            let added = self.rtnetlink.add_route(route, table_of(config, &route.vrf));
+            if let Err(error) = added {
+                self.warn(format!("static route {}: {error}", route.prefix));
+            }
+        }
+        for entry in &config.neighbours {
+            let link = self.rtnetlink.link(&entry.interface);
+            let added = link.and_then(|link| {
+                self.rtnetlink.add_neighbour(link.index, entry.address, entry.mac)
+            });
+            if let Err(error) = added {
+                self.warn(format!("neighbour {} on {}: {error}", entry.address, entry.interface));
+            }
+        }
+    }
+
+    /// The kernel's routes, neighbours, links.
+    pub fn rtnetlink(&mut self) -> &mut Rtnetlink {
+        &mut self.rtnetlink
+    }
+
+    /// Settings changed so far.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Sets the carrier of an interface's tap.
+    pub fn set_carrier(&mut self, name: &str, on: bool) {
+        let link = self.rtnetlink.link(name);
+        if let Err(error) = link.and_then(|link| self.rtnetlink.set_carrier(link.index, on)) {
+            tracing::warn!("{name}: carrier: {error}");
+        }
+    }
+
+    /// Undoes it. The taps stay, with their addresses, unless `remove`.
+    pub fn restore(&mut self, taps: Vec<Tap>, remove: bool) {
+        self.guards.clear();
+        for (name, table) in std::mem::take(&mut self.rules) {
+            self.rtnetlink.delete_rules(&name, table);
+        }
+        for (name, error) in self.settings.restore() {
+            tracing::warn!("{name} is not restored: {error}");
+        }
+        if remove {
+            let _ = self.rtnetlink.flush_routes(); // most went with the taps
+            for tap in taps {
+                let name = tap.name().to_string();
+                if let Err(error) = tap.delete() {
+                    tracing::warn!("tap {name} is not deleted: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// The interface of the kernel whose frames a port takes. A tap's interface is
+/// not below the port, but the far end of its wire.
+fn below(port: &Port) -> Option<String> {
+    let Device::Dpdk(argument) = &port.config.device else { return None };
+    if argument.starts_with("net_tap") { None } else { port.netdev.clone() }
+}
+
+/// Takes away what an instance that was killed has left: taps, rules, static
+/// routes, settings.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
+    let mut rtnetlink = Rtnetlink::open().doing(|| "open netlink".into())?;
+    rtnetlink.flush_rules().doing(|| "flush rules".into())?;
+    rtnetlink.flush_routes().doing(|| "flush static routes".into())?;
+    for (name, error) in Settings::new(record).restore() {
+        tracing::warn!("{name} is not restored: {error}");
+    }
+    for (.., interface) in config.interfaces() {
+        let name = &interface.name;
+        if rtnetlink.link(name).is_ok() {
+            let tap = Tap::open(name).and_then(Tap::delete);
+            tap.doing(|| format!("delete tap `{name}`"))?;
+            tracing::info!("tap {name} deleted");
+        }
+    }
+    Ok(())
+}

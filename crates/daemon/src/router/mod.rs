@@ -1,0 +1,13 @@
+//! The router's parts at run time, in the order in which they come up.
+
+pub mod answer;
+pub mod control;
+pub mod devices;
+pub mod kernel_side;
+pub mod mirror;
+pub mod monitor;
+pub mod offline;
+pub mod plan;
+pub mod show;
+pub mod watch;
+pub mod workers;

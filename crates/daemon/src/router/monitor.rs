@@ -1,0 +1,106 @@
+//! Looks now and then: do the workers come by, are the links up?
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use tables::event::{Event, Link, LinkId};
+
+use super::answer::Router;
+
+/// What was seen the last time.
+pub struct Monitor {
+    router: Arc<Router>,
+    links: HashMap<String, bool>,
+    taps: HashMap<String, bool>,
+    next_taps: Instant,
+}
+
+impl Monitor {
+    /// Has seen nothing yet.
+    pub fn new(router: Arc<Router>) -> Monitor {
+        let (links, taps) = (HashMap::new(), HashMap::new());
+        Monitor { router, links, taps, next_taps: Instant::now() }
+    }
+
+    /// Looks at everything once.
+    pub fn look(&mut self) {
+        self.workers();
+        self.links();
+        if Instant::now() >= self.next_taps {
+            self.next_taps = Instant::now() + TAPS;
+            self.taps();
+        }
+    }
+
+    /// Names workers that have been silent for 100 ms, once each time.
+    fn workers(&self) {
+        let workers = self.router.workers.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(workers) = &*workers else { return };
+        let most = graph::clock::ticks(SILENCE);
+        let silent = workers.threads.iter().filter(|worker| worker.status().silent_ticks > most);
+        let silent: Vec<String> = silent.map(|worker| worker.name().to_string()).collect();
+        let mut known = self.router.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in silent.iter().filter(|name| !known.contains(name)) {
+            tracing::error!("{name} does not come by: silent for more than 100 ms");
+        }
+        for name in known.iter().filter(|name| !silent.contains(name)) {
+            tracing::warn!("{name} comes by again");
+        }
+        *known = silent;
+    }
+
+    /// A port's link is its taps' carrier: routing daemons see it.
+    fn links(&mut self) {
+        let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let links: Vec<_> =
+            ports.iter().map(|port| (port.config.name.clone(), port.device.link().up)).collect();
+        drop(ports);
+        for (name, up) in links {
+            let before = self.links.insert(name.clone(), up);
+            if before.is_none_or(|before| before == up) && (before.is_some() || up) {
+                continue;
+            }
+            tracing::info!("port {name}: link {}", if up { "up" } else { "down" });
+            self.set_carrier(&name, up);
+        }
+    }
+
+    fn set_carrier(&self, port: &str, up: bool) {
+        let config = &self.router.config;
+        let of_port = config.interfaces().zip(1..).filter(|((of, ..), _)| of.name == port);
+        for ((.., interface), index) in of_port {
+            if let Some(kernel) = &self.router.kernel {
+                let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+                kernel.set_carrier(&interface.name, up);
+                continue;
+            }
+            let (name, mtu) = (interface.name.clone(), interface.mtu.into());
+            let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+            let mac = ports.iter().find(|open| open.config.name == port).map(|open| open.mac.0);
+            let mac = mac.unwrap_or_default();
+            let link = Link { index: LinkId(index), name, up, mtu, mac, ..Link::default() };
+            self.router.control.events(vec![Event::Link(link)]);
+        }
+    }
+
+    /// The kernel forgets the routes of a link that is set down: static ones are
+    /// written again when it comes up.
+    fn taps(&mut self) {
+        let Some(kernel) = &self.router.kernel else { return };
+        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        let links = kernel.rtnetlink().links().unwrap_or_default();
+        let mut came_up = false;
+        for (.., interface) in self.router.config.interfaces() {
+            let up = links.iter().any(|link| link.name == interface.name && link.up);
+            let before = self.taps.insert(interface.name.clone(), up);
+            came_up |= before == Some(false) && up;
+        }
+        if came_up {
+            kernel.static_entries(&self.router.config, false);
+        }
+    }
+}
+
+const SILENCE: Duration = Duration::from_millis(100);
+const TAPS: Duration = Duration::from_secs(1);

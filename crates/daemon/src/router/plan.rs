@@ -1,0 +1,52 @@
+//! Which worker polls which queue, and who hands packets to whom.
+//!
+//! A port with a queue for every worker gives each one; a port with fewer is
+//! polled by as few workers, dealt round. A worker that has no queue of a port
+//! hands packets that leave by it to one that has.
+
+/// Where the queues of one port go: the worker of each queue.
+pub type Queues = Vec<usize>;
+
+/// Deals the queues of all ports out. `most` is, by port, what the device can
+/// have and the user wants.
+pub fn deal(most: &[u16], workers: usize) -> Vec<Queues> {
+    let mut next = 0;
+    let mut deal = |queues: &u16| {
+        let queues = usize::from(*queues).clamp(1, workers);
+        let dealt = (0..queues).map(|queue| (next + queue) % workers).collect();
+        // A port on every worker leaves the round where it is.
+        next = if queues == workers { next } else { (next + queues) % workers };
+        dealt
+    };
+    most.iter().map(&mut deal).collect()
+}
+
+/// For each worker, the ports that it has to hand over, with the worker to take them.
+pub fn handovers(dealt: &[Queues], workers: usize) -> Vec<Vec<(u16, usize)>> {
+    let away = |worker: usize| {
+        let ports = dealt.iter().zip(0_u16..).filter(move |(queues, _)| !queues.contains(&worker));
+        // Workers without a queue are spread over those that have one.
+        ports.map(move |(queues, port)| (port, queues[worker % queues.len()])).collect()
+    };
+    (0..workers).map(away).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_with_few_queues_are_dealt_round() {
+        assert_eq!(deal(&[1, 1, 1], 2), [[0], [1], [0]]);
+        assert_eq!(deal(&[4, 1, 1], 2), [vec![0, 1], vec![0], vec![1]]);
+        assert_eq!(deal(&[2, 2], 4), [[0, 1], [2, 3]]);
+        assert_eq!(deal(&[0, 9], 1), [[0], [0]]);
+    }
+
+    #[test]
+    fn a_worker_hands_over_what_it_has_no_queue_of() {
+        let dealt = deal(&[1, 2, 1], 2);
+        assert_eq!(handovers(&dealt, 2), [vec![(2, 1)], vec![(0, 0)]]);
+        assert_eq!(handovers(&deal(&[1, 1], 1), 1), [vec![]]);
+    }
+}

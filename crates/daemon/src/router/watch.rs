@@ -1,0 +1,277 @@
+//! Traces and captures: rings from every worker, read until enough is there or
+//! the client is gone.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use api::filter::{Filter, Side};
+use api::reply::{Captured, Step as ShownStep, Trace as ShownTrace};
+use api::{ErrorKind, Failure, Reply};
+use graph::ring::{frames, spsc};
+use graph::{Capture, Point, Stats, Step, Trace};
+
+use super::workers::Workers;
+use crate::server::Client;
+
+/// Names of ports and interfaces, by number.
+pub struct Names {
+    /// Ports.
+    pub ports: Vec<String>,
+    /// Interfaces; 0 is none.
+    pub interfaces: Vec<String>,
+}
+
+impl Names {
+    fn port(&self, number: u16) -> String {
+        self.ports.get(usize::from(number)).cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    fn interface(&self, number: u16) -> Option<&str> {
+        self.interfaces.get(usize::from(number)).filter(|name| !name.is_empty()).map(String::as_str)
+    }
+}
+
+/// Follows the next `count` packets and sends the way of each.
+///
+/// # Errors
+/// When a worker has ended.
+pub fn trace(
+    workers: &Workers,
+    names: &Names,
+    (count, filter): (u32, Option<nodes::Filter>),
+    timeout: Duration,
+    out: &mut Client,
+) -> Result<(), Failure> {
+    let mut rings = Vec::new();
+    for worker in &workers.threads {
+        let (ring, steps) = spsc::ring(STEPS);
+        let packets = count.min(u32::from(u16::MAX)) as u16;
+        let filter = filter.clone().map(|filter| Box::new(filter) as Box<dyn graph::Filter>);
+        let trace = Trace { packets, filter, ring };
+        worker.call(move |graph| drop(graph.set_trace(Some(trace)))).map_err(internal)?;
+        rings.push(steps);
+    }
+    let (start, mut left) = (Instant::now(), count);
+    let mut ways = HashMap::<(usize, u16), Vec<Step>>::new();
+    while left > 0 && start.elapsed() < timeout && out.waits() {
+        for (worker, ring) in rings.iter_mut().enumerate() {
+            while let Some(step) = ring.pop() {
+                let way = ways.entry((worker, step.packet)).or_default();
+                way.push(step);
+                if step.edge == Step::SUNK && left > 0 {
+                    left -= 1;
+                    let way = ways.remove(&(worker, step.packet)).unwrap_or_default();
+                    out.part(Reply::Trace(shown(worker, &way, &workers.stats[worker], names)));
+                }
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+    for worker in &workers.threads {
+        worker.call(|graph| drop(graph.set_trace(None))).map_err(internal)?;
+    }
+    Ok(())
+}
+
+fn shown(worker: usize, way: &[Step], stats: &Stats, names: &Names) -> ShownTrace {
+    let Some(first) = way.first() else { return ShownTrace::default() };
+    let mut before = None;
+    let step = |step: &Step| {
+        let (node, edge) = step.describe(stats);
+        let edge = match step.edge {
+            Step::SUNK => String::new(),
+            Step::DROPPED => format!("dropped: {edge}"),
+            _ => format!("→ {edge}"),
+        };
+        let detail = detail(step, before, names);
+        before = Some(*step);
+        let cycles = step.time.saturating_sub(first.time);
+        ShownStep { node: node.into(), edge, cycles, detail }
+    };
+    let steps = way.iter().map(step).collect();
+    let bytes = hex(first.data());
+    ShownTrace {
+        worker: worker as u16,
+        port: names.port(first.port),
+        bytes,
+        length: first.bytes,
+        steps,
+    }
+}
+
+/// What changed since the step before.
+fn detail(step: &Step, before: Option<Step>, names: &Names) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if before.is_none_or(|before| before.data() != step.data()) {
+        let _ = write!(text, "{}", wire::describe::Frame(step.data()));
+    }
+    let new_iface = before.is_none_or(|before| before.iface != step.iface);
+    if let Some(name) = names.interface(step.iface).filter(|_| new_iface) {
+        let gap = if text.is_empty() { "" } else { ", " };
+        let _ = write!(text, "{gap}interface {name}");
+    }
+    if step.hop != 0 && before.is_none_or(|before| before.hop != step.hop) {
+        let gap = if text.is_empty() { "" } else { ", " };
+        let _ = write!(text, "{gap}hop {}", step.hop);
+    }
+    text
+}
+
+/// What a client wants captured.
+pub struct Wanted {
+    /// Which frames.
+    pub filter: Option<nodes::Filter>,
+    /// Bytes kept of each.
+    pub snap: usize,
+    /// How many; without end where there is none.
+    pub count: Option<u64>,
+}
+
+/// Sends frames as they are received, transmitted, punted, dropped, until there
+/// are enough or the client is gone.
+///
+/// # Errors
+/// When a worker has ended.
+pub fn capture(
+    workers: &Workers,
+    names: &Names,
+    wanted: Wanted,
+    out: &mut Client,
+) -> Result<(), Failure> {
+    let mut rings = Vec::new();
+    for worker in &workers.threads {
+        let (ring, captured) = frames::ring(CAPTURE_RING);
+        let filter = wanted.filter.clone().map(|filter| Box::new(filter) as Box<dyn graph::Filter>);
+        let points = vec![Point::Received, Point::Transmitted];
+        let capture = Capture { points, filter, snap: wanted.snap, ring };
+        worker.call(move |graph| drop(graph.set_capture(Some(capture)))).map_err(internal)?;
+        rings.push(captured);
+    }
+    let lost_before = lost(workers)?;
+    let clock = Clock::new();
+    let mut left = wanted.count.unwrap_or(u64::MAX);
+    let mut told = Instant::now();
+    while left > 0 && out.waits() {
+        let mut packets: Vec<Captured> = Vec::new();
+        for ring in &mut rings {
+            let some =
+                std::iter::from_fn(|| ring.pop(|meta, frame| one(meta, frame, names, &clock)));
+            packets.extend(some.take(PART));
+        }
+        packets.sort_by_key(|packet| packet.time_ns);
+        packets.truncate(left.min(packets.len() as u64) as usize);
+        left -= packets.len() as u64;
+        // Now and then an empty part, so that the client sees us alive.
+        if !packets.is_empty() || told.elapsed() > ALIVE {
+            told = Instant::now();
+            let lost = lost(workers)?.saturating_sub(lost_before);
+            out.part(Reply::Packets { packets, lost });
+        } else {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    for worker in &workers.threads {
+        worker.call(|graph| drop(graph.set_capture(None))).map_err(internal)?;
+    }
+    Ok(())
+}
+
+fn one(meta: frames::Meta, frame: &[u8], names: &Names, clock: &Clock) -> Captured {
+    let point = Point::from_code(meta.kind);
+    let interface = names.interface(meta.iface).unwrap_or_default();
+    Captured {
+        time_ns: clock.unix_ns(meta.time),
+        port: names.port((meta.info >> 32) as u16),
+        out: point == Some(Point::Transmitted),
+        length: meta.info as u16,
+        bytes: hex(frame),
+        comment: match point {
+            Some(Point::Dropped) => "dropped".into(),
+            Some(Point::Punted) => format!("to the kernel, by {interface}"),
+            _ => String::new(),
+        },
+    }
+}
+
+fn lost(workers: &Workers) -> Result<u64, Failure> {
+    let lost = workers.threads.iter().map(|worker| worker.call(|graph| graph.lost()));
+    lost.sum::<Result<u64, _>>().map_err(internal)
+}
+
+/// From ticks to the time of day.
+struct Clock {
+    ticks: u64,
+    unix_ns: u64,
+    hz: u64,
+}
+
+impl Clock {
+    fn new() -> Clock {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ns = unix.as_nanos() as u64;
+        Clock { ticks: graph::clock::now(), unix_ns, hz: graph::clock::hz().max(1) }
+    }
+
+    fn unix_ns(&self, ticks: u64) -> u64 {
+        let since = i128::from(ticks) - i128::from(self.ticks);
+        (i128::from(self.unix_ns) + since * 1_000_000_000 / i128::from(self.hz)) as u64
+    }
+}
+
+/// The tree as the nodes evaluate it.
+///
+/// # Errors
+/// When it is nested deeper than a stack should be.
+pub fn filter(wanted: Option<Filter>) -> Result<Option<nodes::Filter>, Failure> {
+    if wanted.as_ref().is_some_and(|filter| filter.depth() > DEEPEST) {
+        let text = format!("the filter is nested deeper than {DEEPEST}");
+        return Err(Failure { kind: ErrorKind::Invalid, text });
+    }
+    Ok(wanted.map(convert))
+}
+
+fn convert(filter: Filter) -> nodes::Filter {
+    let side = |side| match side {
+        Side::Any => nodes::Side::Any,
+        Side::Source => nodes::Side::Source,
+        Side::Destination => nodes::Side::Destination,
+    };
+    let all = |filters: Vec<Filter>| filters.into_iter().map(convert).collect();
+    match filter {
+        Filter::Host { side: s, address } => {
+            nodes::Filter::Net(side(s), address, if address.is_ipv4() { 32 } else { 128 })
+        }
+        Filter::Net { side: s, address, length } => nodes::Filter::Net(side(s), address, length),
+        Filter::Port { side: s, first, last } => nodes::Filter::Port(side(s), first, last),
+        Filter::Proto(proto) => nodes::Filter::Proto(proto),
+        Filter::Ether(kind) => nodes::Filter::Ether(kind),
+        Filter::Vlan(vlan) => nodes::Filter::Vlan(vlan),
+        Filter::And(filters) => nodes::Filter::And(all(filters)),
+        Filter::Or(filters) => nodes::Filter::Or(all(filters)),
+        Filter::Not(inner) => nodes::Filter::Not(Box::new(convert(*inner))),
+    }
+}
+
+fn internal(error: graph::WorkerError) -> Failure {
+    Failure { kind: ErrorKind::Internal, text: error.to_string() }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
+    }
+    text
+}
+
+/// Deeper filters are refused.
+const DEEPEST: usize = 64;
+/// Steps that may wait in a worker's ring.
+const STEPS: usize = 8192;
+const CAPTURE_RING: usize = 8 << 20;
+/// Packets of a worker in one part.
+const PART: usize = 512;
+const PAUSE: Duration = Duration::from_millis(10);
+const ALIVE: Duration = Duration::from_millis(500);

@@ -1,0 +1,190 @@
+//! Rings, graphs and threads of the workers.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use ::io::World;
+use graph::ring::{frames, spsc};
+use graph::{Graph, Stats, Worker, WorkerConfig};
+use lookup::sync::Domain;
+use nodes::out::output::{Handed, Remote};
+use nodes::router::Parts;
+use nodes::{Class, IfaceCounters, Rates};
+use tables::Forwarding;
+use wire::flow::Hasher;
+
+use super::devices::Port;
+use super::plan;
+use crate::config::{Config, Idle};
+use crate::designs;
+use crate::error::Error;
+use crate::kernel::taps::Rings;
+
+/// The running workers, and what they share with control.
+pub struct Workers {
+    /// By number.
+    pub threads: Vec<Worker>,
+    /// The core of each.
+    pub cores: Vec<u16>,
+    /// Counters per interface of each.
+    pub counters: Vec<Arc<IfaceCounters>>,
+    /// Counters of nodes of each.
+    pub stats: Vec<Arc<Stats>>,
+}
+
+/// What the workers are made from.
+pub struct Plan<'p> {
+    /// The configuration.
+    pub config: &'p Config,
+    /// The tables.
+    pub forwarding: &'p Arc<Forwarding>,
+    /// Where they register.
+    pub domain: &'p Arc<Domain>,
+    /// False: nothing is punted.
+    pub kernel: bool,
+}
+
+impl Plan<'_> {
+    /// Starts devices and workers. The rings are the kernel thread's ends, by worker.
+    ///
+    /// # Errors
+    /// When a device does not start, or a worker's core is not there.
+    pub fn start(&self, ports: &mut [Port]) -> Result<(Workers, Vec<Rings>), Error> {
+        let count = self.config.workers.len();
+        let most: Vec<u16> = ports.iter().map(|port| self.queues(port)).collect();
+        let dealt = plan::deal(&most, count);
+        let mut queues = start_devices(ports, &dealt, count)?;
+        let worlds: Vec<World> = queues.worlds.clone();
+        let mesh = mesh(&plan::handovers(&dealt, count), &worlds, count);
+        let hasher = Hasher::new(RandomState::new().hash_one("flow"));
+        let mut workers = Workers {
+            threads: Vec::new(),
+            cores: self.config.workers.clone(),
+            counters: (0..count).map(|_| IfaceCounters::new()).collect(),
+            stats: Vec::new(),
+        };
+        let mut rings = Vec::new();
+        let mut graphs = Vec::new();
+        for (worker, (remotes, from_workers)) in mesh.into_iter().enumerate() {
+            let (to_kernel, from_worker) = frames::ring(RING);
+            let (to_worker, from_kernel) = frames::ring(RING);
+            rings.push(Rings { from_worker, to_worker });
+            let parts = Parts {
+                forwarding: self.forwarding.clone(),
+                counters: workers.counters[worker].clone(),
+                hasher,
+                rates: self.rates(count),
+                to_kernel,
+                from_kernel,
+                ports: ports.len() as u16,
+                remotes,
+                from_workers,
+            };
+            let mut graph = designs::router::graph(worker, parts)?;
+            for (number, port) in queues.by_worker[worker].drain(..) {
+                graph.ports().set(number, port);
+            }
+            workers.stats.push(graph.stats().clone());
+            graphs.push(graph);
+        }
+        for (number, graph) in graphs.into_iter().enumerate() {
+            workers.threads.push(self.worker(number, graph)?);
+        }
+        Ok((workers, rings))
+    }
+
+    fn worker(&self, number: usize, graph: Graph) -> Result<Worker, Error> {
+        let idle = match self.config.idle {
+            Idle::Adaptive => graph::Idle::Adaptive,
+            Idle::Poll => graph::Idle::Poll,
+        };
+        let core = Some(usize::from(self.config.workers[number]));
+        let config = WorkerConfig { name: format!("worker-{number}"), number, core, idle };
+        Ok(Worker::start(config, self.domain, graph)?)
+    }
+
+    fn queues(&self, port: &Port) -> u16 {
+        let most = port.device.max_queues();
+        if port.config.queues == 0 { most } else { most.min(port.config.queues) }
+    }
+
+    /// Rates of the whole router, shared by its workers.
+    fn rates(&self, workers: usize) -> Rates {
+        let mut rates = Rates::default();
+        for class in Class::ALL {
+            let named = self.config.punt.0.iter().find(|(name, _)| *name == class.name());
+            let rate = named.map_or_else(|| class.default_rate(), |(_, rate)| *rate);
+            rates.set(class, if self.kernel { rate } else { 0 });
+        }
+        rates.shared_by(workers as u32)
+    }
+}
+
+/// Started queues, by worker, with the number of their port.
+struct Queues {
+    by_worker: Vec<Vec<(u16, Box<dyn ::io::Port>)>>,
+    worlds: Vec<World>,
+}
+
+fn start_devices(
+    ports: &mut [Port],
+    dealt: &[plan::Queues],
+    workers: usize,
+) -> Result<Queues, Error> {
+    let by_worker = (0..workers).map(|_| Vec::new()).collect();
+    let mut queues = Queues { by_worker, worlds: Vec::new() };
+    for (port, polled_by) in ports.iter_mut().zip(dealt) {
+        port.queues = polled_by.len() as u16;
+        port.workers = polled_by.iter().map(|worker| *worker as u16).collect();
+        let started = port.device.start(port.queues)?;
+        let world = started.first().map_or(World::Own, |queue| queue.world());
+        queues.worlds.push(world);
+        for (queue, worker) in started.into_iter().zip(polled_by) {
+            queues.by_worker[*worker].push((port.number, queue));
+        }
+    }
+    Ok(queues)
+}
+
+type Handovers = (Vec<Remote>, Vec<spsc::Consumer<Handed>>);
+
+/// The rings from each worker to those that have ports which it has not.
+fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], workers: usize) -> Vec<Handovers> {
+    let mut mesh: Vec<Handovers> = (0..workers).map(|_| Handovers::default()).collect();
+    for (from, ports) in away.iter().enumerate() {
+        for to in 0..workers {
+            let theirs = ports.iter().filter(|(_, worker)| *worker == to);
+            let theirs: Vec<_> =
+                theirs.map(|(port, _)| (*port, worlds[usize::from(*port)])).collect();
+            if theirs.is_empty() {
+                continue;
+            }
+            let (ring, consumer) = spsc::ring(HANDED);
+            mesh[from].0.push(Remote { ring, ports: theirs });
+            mesh[to].1.push(consumer);
+        }
+    }
+    mesh
+}
+
+impl Workers {
+    /// Stops all of them, works off what they have handed each other, and
+    /// returns their graphs.
+    ///
+    /// # Errors
+    /// When one had panicked.
+    pub fn stop(self, domain: &Arc<Domain>) -> Result<Vec<Graph>, Error> {
+        let stopped: Vec<_> = self.threads.into_iter().map(Worker::stop).collect();
+        let mut graphs = stopped.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut thread = domain.register("stop");
+        while graphs.iter_mut().map(|graph| graph.drain(thread.guard())).sum::<usize>() > 0 {
+            thread.quiesce();
+        }
+        Ok(graphs)
+    }
+}
+
+/// Bytes of each ring between a worker and the kernel thread.
+const RING: usize = 2 << 20;
+/// Packets of each ring between two workers.
+const HANDED: usize = 2048;

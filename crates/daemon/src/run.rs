@@ -1,0 +1,314 @@
+//! From a configuration to a running router, and back.
+//!
+//! ```text
+//!  claim the socket ─► devices ─► taps, addresses, protection ─► tables ─► workers
+//!    ─► kernel thread ─► mirror ─► static routes ─► API ─► … ─► stop: the same backwards
+//! ```
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use lookup::sync::Domain;
+use tables::{Control, FibConfig, Forwarding, Iface, Limits, PortId, Tags, VrfConfig};
+
+use crate::config::{self, Config, Fib, VlanTags};
+use crate::error::{Doing, Error};
+use crate::instance::Instance;
+use crate::kernel::Taps;
+use crate::kernel::taps::{Rings, TapEnd};
+use crate::router::answer::{FeedStatus, Router};
+use crate::router::control::ControlThread;
+use crate::router::devices::{self, Port};
+use crate::router::kernel_side::{self, KernelSide};
+use crate::router::mirror::MirrorThread;
+use crate::router::monitor::Monitor;
+use crate::router::offline;
+use crate::router::workers::{Plan, Workers};
+use crate::server::Server;
+
+/// How to run, beside the configuration.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the configuration's file.
+    pub file: String,
+    /// Where the API listens.
+    pub socket: PathBuf,
+}
+
+/// The order to end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Stop {
+    /// Delete the taps too.
+    pub remove: bool,
+}
+
+/// Runs a router until a signal or the API ends it.
+///
+/// # Errors
+/// When something of it cannot be had; nothing is left behind then.
+pub fn run(config: Config, options: &Options) -> Result<(), Error> {
+    let instance = Instance::claim(&options.socket, &options.file)?;
+    let (stop, stopped) = mpsc::channel();
+    listen_to_signals(stop.clone())?;
+    let running = Running::start(config, options, &instance, stop)?;
+    running.wait(&stopped)
+}
+
+/// Takes away what an instance that was killed has left.
+///
+/// # Errors
+/// When an instance is running, or the kernel refuses.
+pub fn cleanup(config: &Config, options: &Options) -> Result<(), Error> {
+    let instance = Instance::claim(&options.socket, &options.file)?;
+    if config.is_offline() {
+        return Ok(());
+    }
+    kernel_side::cleanup(config, &instance.beside(RECORD))
+}
+
+/// All parts, in the order in which they stop.
+struct Running {
+    server: Server,
+    router: Arc<Router>,
+    monitor: Monitor,
+    mirror: Option<MirrorThread>,
+    taps: Option<Taps>,
+    domain: Arc<Domain>,
+    _control: ControlThread,
+}
+
+impl Running {
+    fn start(
+        config: Config,
+        options: &Options,
+        instance: &Instance,
+        stop: mpsc::Sender<Stop>,
+    ) -> Result<Running, Error> {
+        let mut ports = devices::open(&config)?;
+        let kernel = match config.is_offline() {
+            true => None,
+            false => Some(Prepared::new(&config, &ports, instance)?),
+        };
+        let mut undo = Undo(kernel);
+        let domain = Domain::new();
+        let mut control = control(&config, &ports, &domain)?;
+        if undo.0.is_none() {
+            control.handle(&offline::events(&config, &ports));
+        }
+        let forwarding = control.forwarding().clone();
+        let (workers, rings) = start_workers(&config, &forwarding, &domain, &mut ports, &undo)?;
+        let control = ControlThread::start(control)?;
+        let (mut kernel, mut taps, mut mirror) = (None, None, None);
+        if let Some(prepared) = undo.0.take() {
+            let ends = tap_ends(&config, &ports, prepared.taps);
+            taps = Some(Taps::start(ends, rings).doing(|| "start the kernel thread".into())?);
+            mirror = Some(MirrorThread::start(control.handle())?);
+            let mut side = prepared.side;
+            side.static_entries(&config, true);
+            kernel = Some(Mutex::new(side));
+        }
+        let text = std::fs::read_to_string(&options.file).unwrap_or_default();
+        let router = Arc::new(Router {
+            file: (options.file.clone(), text),
+            socket: options.socket.display().to_string(),
+            started: Instant::now(),
+            workers: RwLock::new(Some(workers)),
+            control: control.handle(),
+            kernel,
+            taps: taps.as_ref().map(Taps::counters),
+            feeds: mirror.iter().map(|mirror| Box::new(mirror.status()) as FeedStatus).collect(),
+            stop,
+            watching: Mutex::new(()),
+            stalled: Mutex::default(),
+            ports: Mutex::new(ports),
+            config,
+        });
+        let server = Server::start(instance.socket(), router.clone());
+        let server = server.doing(|| format!("listen at {}", instance.socket().display()))?;
+        let monitor = Monitor::new(router.clone());
+        tracing::info!(
+            "rutter {} runs: {} ports, workers on cores {:?}, API at {}",
+            env!("CARGO_PKG_VERSION"),
+            router.config.ports.len(),
+            router.config.workers,
+            router.socket,
+        );
+        Ok(Running { server, router, monitor, mirror, taps, domain, _control: control })
+    }
+
+    fn wait(mut self, stopped: &Receiver<Stop>) -> Result<(), Error> {
+        let stop = loop {
+            match stopped.recv_timeout(LOOK) {
+                Ok(stop) => break stop,
+                Err(RecvTimeoutError::Timeout) => self.monitor.look(),
+                // The router keeps a sender: this cannot be.
+                Err(RecvTimeoutError::Disconnected) => break Stop { remove: false },
+            }
+        };
+        tracing::info!("stopping");
+        self.stop(stop)
+    }
+
+    fn stop(self, stop: Stop) -> Result<(), Error> {
+        let Running { server, router, monitor, mirror, taps, domain, _control } = self;
+        server.end_streams();
+        drop((monitor, mirror));
+        let workers = router.workers.write().unwrap_or_else(PoisonError::into_inner).take();
+        let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
+        let taps = taps.map(Taps::stop).unwrap_or_default();
+        let mut ports = router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.iter_mut().for_each(|port| port.device.stop());
+        ports.clear();
+        drop(ports);
+        drop(server);
+        if let Some(kernel) = &router.kernel {
+            let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+            kernel.restore(taps, stop.remove);
+        }
+        tracing::info!("stopped");
+        balanced
+    }
+}
+
+/// What was changed in the kernel before everything else was there: undone
+/// where the start fails.
+struct Prepared {
+    side: KernelSide,
+    taps: Vec<::io::tap::Tap>,
+}
+
+impl Prepared {
+    fn new(config: &Config, ports: &[Port], instance: &Instance) -> Result<Prepared, Error> {
+        let mut side = KernelSide::new(&instance.beside(RECORD))?;
+        let taps = side.protect(ports).and_then(|()| side.taps(config, ports));
+        match taps {
+            Ok(taps) => Ok(Prepared { side, taps }),
+            Err(error) => {
+                side.restore(Vec::new(), false);
+                Err(error)
+            }
+        }
+    }
+}
+
+struct Undo(Option<Prepared>);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let Some(mut prepared) = self.0.take() {
+            prepared.side.restore(prepared.taps, false);
+        }
+    }
+}
+
+fn start_workers(
+    config: &Config,
+    forwarding: &Arc<Forwarding>,
+    domain: &Arc<Domain>,
+    ports: &mut [Port],
+    undo: &Undo,
+) -> Result<(Workers, Vec<Rings>), Error> {
+    Plan { config, forwarding, domain, kernel: undo.0.is_some() }.start(ports)
+}
+
+/// Stops the workers; what they counted has to balance.
+fn stop_workers(workers: Workers, domain: &Arc<Domain>) -> Result<(), Error> {
+    let graphs = workers.stop(domain)?;
+    let mut missing = 0;
+    for graph in &graphs {
+        let law = graph.stats().balance();
+        missing += law.taken() as i64 - law.given() as i64;
+        tracing::info!(
+            "worker-{}: {} packets in, {} transmitted, {} to the kernel, {} dropped",
+            graph.worker(),
+            law.taken(),
+            law.transmitted,
+            law.punted,
+            law.dropped,
+        );
+    }
+    if missing == 0 { Ok(()) } else { Err(Error::Unaccounted { missing }) }
+}
+
+/// The tables with their VRFs and interfaces.
+fn control(config: &Config, ports: &[Port], domain: &Arc<Domain>) -> Result<Control, Error> {
+    let limits = Limits { neighbours: 2 * config.max_neighbours as usize, ..Limits::default() };
+    let vrfs: Vec<VrfConfig> = config.vrfs.iter().map(vrf).collect();
+    let main = vrfs.first().cloned().unwrap_or_default();
+    let mut control = Control::new(domain, limits, &main)?;
+    for vrf in vrfs.iter().skip(1) {
+        control.add_vrf(vrf)?;
+    }
+    for (port, tags, interface) in config.interfaces() {
+        let open = ports.iter().find(|open| open.config.name == port.name);
+        control.add_iface(Iface {
+            name: interface.name.clone(),
+            port: PortId(open.map_or(0, |open| open.number)),
+            tags: match tags {
+                None => Tags::None,
+                Some(VlanTags::One(vlan)) => Tags::Dot1q(vlan),
+                Some(VlanTags::Two(outer, inner)) => Tags::QinQ(outer, inner),
+            },
+            mac: open.map(|open| open.mac.0).unwrap_or_default(),
+            mtu: interface.mtu,
+            vrf: control.vrf_by_name(&interface.vrf).unwrap_or_default(),
+            up: false,
+        })?;
+    }
+    control.commit();
+    Ok(control)
+}
+
+fn vrf(vrf: &config::Vrf) -> VrfConfig {
+    let fib = |fib: &Fib| FibConfig {
+        engine: Some(fib.engine.clone()),
+        options: fib.options.clone(),
+        max_routes: fib.max_routes.map_or(FibConfig::default().max_routes, |most| most as usize),
+    };
+    VrfConfig {
+        name: vrf.name.clone(),
+        table: vrf.table,
+        source: match vrf.routes {
+            config::Feed::Netlink => tables::event::Source::Kernel,
+            config::Feed::Fpm => tables::event::Source::Fpm,
+        },
+        v4: fib(&vrf.ipv4),
+        v6: fib(&vrf.ipv6),
+    }
+}
+
+/// Each tap with its interface's number and the worker that has the port.
+fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<TapEnd> {
+    let mut ends = Vec::new();
+    for (((port, ..), iface), tap) in config.interfaces().zip(1..).zip(taps) {
+        let open = ports.iter().find(|open| open.config.name == port.name);
+        let worker = open.and_then(|open| open.workers.first()).copied().unwrap_or(0);
+        ends.push(TapEnd { iface, tap, worker: worker.into() });
+    }
+    ends
+}
+
+/// The first SIGTERM or SIGINT ends the run in order, the second at once.
+fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
+    let mut signals = signals.doing(|| "listen to signals".into())?;
+    let listen = move || {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                tracing::warn!("a second signal: ended at once; `rutter run --cleanup` cleans up");
+                std::process::exit(128 + signal);
+            }
+            let _ = stop.send(Stop { remove: false }); // it may be stopping already
+        }
+    };
+    let thread = std::thread::Builder::new().name("signals".into()).spawn(listen);
+    thread.doing(|| "start the signals thread".into()).map(|_| ())
+}
+
+/// Ending of the file with changed settings, beside the socket.
+const RECORD: &str = "settings";
+/// How often links and workers are looked at.
+const LOOK: Duration = Duration::from_millis(100);

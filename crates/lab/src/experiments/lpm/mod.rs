@@ -1,3 +1,0 @@
-//! Longest-prefix match: our engines and the rivals.
-
-pub(super) mod peers;
