@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use formats::Table;
-use lookup::lpm::{Card, Engines, Entry, Lpm, Options};
+use lookup::lpm::{Card, Engines, Entry, Lpm, Options, Writer};
 use lookup::sync::{Domain, Thread};
 use lookup::{Addr, Hop, Prefix, Rib};
 use serde::Serialize;
@@ -55,7 +55,7 @@ impl Description {
 
 impl std::fmt::Display for Limits {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let hop = (self.max_hop < Hop::MAX.0).then(|| format!("hop ids up to {}", self.max_hop));
+        let hop = (self.max_hop < NOTABLE_HOP).then(|| format!("hop ids up to {}", self.max_hop));
         let len = (self.max_len != 32 && self.max_len != 128)
             .then(|| format!("prefixes up to /{}", self.max_len));
         let prefixes = self.max_prefixes.map(|most| format!("{most} prefixes"));
@@ -63,6 +63,9 @@ impl std::fmt::Display for Limits {
         f.write_str(&limits.join(", "))
     }
 }
+
+/// A limit of more hops than this is none worth a word.
+const NOTABLE_HOP: u32 = 1 << 24;
 
 /// Every engine once, IPv4's first.
 pub fn all() -> Vec<Description> {
@@ -129,21 +132,20 @@ pub fn skip(engines: &Pair, table: &Table, spec: &str) -> Result<(), Error> {
 pub struct Fib<A: Addr> {
     /// Its name.
     pub engine: &'static str,
+    /// What updates it.
+    pub writer: Box<dyn Writer<A>>,
     /// What answers.
     pub table: Arc<dyn Lpm<A>>,
     /// Registered for as long as the table is read.
-    _thread: Thread,
+    pub thread: Thread,
 }
 
 impl<A: Addr> Fib<A> {
     /// Builds `rib` into `entry`.
     pub fn build(entry: &Entry<A>, rib: &Rib<A>, domain: &Arc<Domain>) -> Result<Self, Error> {
         let writer = (entry.build)(rib, &Options::default(), domain)?;
-        Ok(Fib {
-            engine: entry.card.name,
-            table: writer.table(),
-            _thread: domain.register("rutter"),
-        })
+        let (table, thread) = (writer.table(), domain.register("rutter"));
+        Ok(Fib { engine: entry.card.name, writer, table, thread })
     }
 
     /// The prefix and the hop that answer for `addr`: the hop is the engine's,

@@ -1,6 +1,6 @@
 //! Why a command could not do its work.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use lookup::lpm::Refusal;
@@ -55,6 +55,9 @@ pub enum Error {
         /// The table's hop.
         want: u32,
     },
+    /// An experiment cannot be run, or its record not be kept.
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
     /// The daemon cannot be reached, or says no.
     #[error(transparent)]
     Call(#[from] api::CallError),
@@ -93,6 +96,11 @@ impl Error {
         match self {
             Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 ExitCode::from(BROKEN_PIPE)
+            }
+            // One line in a fixed form, which scripts read.
+            Error::Refusal(refusal) => {
+                let _ = writeln!(io::stderr(), "{refusal}");
+                Status::Fault.into()
             }
             Error::Call(api::CallError::Failed(failure))
                 if failure.kind == api::ErrorKind::NotFound =>

@@ -27,7 +27,7 @@ use crate::context::Context;
 /// 130 interrupted.
 #[derive(Parser)]
 #[command(name = "rutter", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Try: rutter lookup --table routes.txt 192.0.2.1")]
+#[command(after_help = "Try: rutter lookup --table internet:100000 8.8.8.8")]
 struct Rutter {
     /// Print JSON instead of text
     #[arg(short, long, global = true)]

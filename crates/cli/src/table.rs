@@ -15,7 +15,7 @@ use crate::status::Status;
 #[derive(clap::Args)]
 pub struct TableArgs {
     /// A table: text (`prefix next-hop` lines), pyasn or MRT, plain, .gz, .bz2
-    /// or .xz
+    /// or .xz; or a generated one: internet:N (IPv4), internet6:N, internet:N+M
     #[arg(short, long, value_name = "FILE")]
     pub table: String,
 
@@ -39,7 +39,7 @@ impl TableArgs {
             peer: self.peer,
             progress: if shows { Some(&progress) } else { None },
         };
-        let loaded = Table::load(self.table.as_ref(), &load);
+        let loaded = Table::open(&self.table, &load);
         if shown.get().is_some() {
             let _ = write!(stderr(), "\r\x1b[K");
         }

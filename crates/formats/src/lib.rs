@@ -1,8 +1,10 @@
-//! Table files: text, pyasn and MRT, each plain or compressed.
+//! Table files: text, pyasn and MRT, each plain or compressed; and generated
+//! tables that look like the Internet's (`internet:N`).
 //!
 //! ```text
 //!   file ── stream ── plain bytes ──┬── text ──────────────┬── Table { v4, v6, hops, report }
-//!           (gz, bz2, xz by magic)  └── mrt ── best path ──┘
+//!           (gz, bz2, xz by magic)  └── mrt ── best path ──┤
+//!   internet:N ────────────────────────────────────────────┘
 //! ```
 //!
 //! A damaged line or record never ends a load: what could be read is in the
@@ -10,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod hops;
+pub mod internet;
 pub mod mrt;
 mod prefix;
 mod report;

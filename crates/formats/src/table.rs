@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use lookup::{Addr, Hop, Prefix, Rib};
 
 use crate::hops::Hops;
+use crate::internet::{self, Internet};
 use crate::prefix::AnyPrefix;
 use crate::report::{Fault, Report};
 use crate::stream::{Content, Stream};
@@ -50,6 +51,22 @@ pub struct Progress {
 }
 
 impl Table {
+    /// Loads what `--table` names: a file, or `internet:N`, `internet6:N`,
+    /// `internet:N+M`.
+    ///
+    /// # Errors
+    /// When there is nothing to read at all: no such file, a format that is not
+    /// a table, a peer that the file does not name, a malformed specification. A
+    /// damaged file is no error: see [`Table::report`].
+    pub fn open(spec: &str, load: &Load) -> Result<Self, Error> {
+        match Internet::parse(spec) {
+            Some(Ok(_)) if load.peer.is_some() => Err(Error::NoPeers),
+            Some(Ok(internet)) => Ok(internet.table()),
+            Some(Err(error)) => Err(error.into()),
+            None => Self::load(Path::new(spec), load),
+        }
+    }
+
     /// Loads a file: text, pyasn or MRT, plain or compressed.
     ///
     /// # Errors
@@ -126,6 +143,9 @@ pub enum Error {
         /// Its name.
         format: &'static str,
     },
+    /// `internet:…` that is malformed.
+    #[error(transparent)]
+    Spec(#[from] internet::BadSpec),
     /// Updates were asked for, and this is something else.
     #[error("expected an MRT file with BGP4MP records")]
     NotMrt,

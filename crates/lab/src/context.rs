@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
+use crate::data::Table;
 use crate::machine::Machine;
 use crate::record::{file_stem, write_whole};
 use crate::slices::{self, Plan, Timing, Variant};
@@ -86,6 +87,16 @@ impl Context {
         } else {
             self.options.tables.clone()
         }
+    }
+
+    /// Loads a table and notes it in the record.
+    ///
+    /// # Errors
+    /// When it cannot be loaded.
+    pub fn load(&mut self, name: &str) -> Result<Table, Error> {
+        let table = Table::load(name)?;
+        self.data.insert(table.name.clone(), format!("{:016x}", table.checksum));
+        Ok(table)
     }
 
     /// Runs `variants` in turn on the measuring core.

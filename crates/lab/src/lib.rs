@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod contest;
 mod context;
 pub mod data;
 mod error;
@@ -16,7 +17,9 @@ pub mod experiments;
 pub mod machine;
 pub mod record;
 pub mod report;
+mod rivals;
 pub mod slices;
+mod testpmd;
 
 use std::path::PathBuf;
 

@@ -186,6 +186,13 @@ impl Figure {
         Figure { median: self.median * factor, best: self.best * factor, ..self }
     }
 
+    /// The same figure with a part of it taken away.
+    pub fn less(self, part: f64) -> Figure {
+        let spread =
+            if self.median > part { self.spread * self.median / (self.median - part) } else { 0.0 };
+        Figure { median: self.median - part, best: self.best - part, spread, ..self }
+    }
+
     fn new(samples: &[f64], best: fn(&[f64]) -> f64) -> Figure {
         let mut sorted = samples.to_vec();
         sorted.sort_by(f64::total_cmp);

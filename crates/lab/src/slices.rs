@@ -28,7 +28,7 @@ pub struct Sample {
     pub time: Duration,
     /// A checksum of the results, the same for every slice of one variant.
     pub checksum: Option<u64>,
-    /// Further figures of this slice by name, as they are.
+    /// What of it each part took, by name, in nanoseconds an operation.
     pub parts: Vec<(String, f64)>,
 }
 
@@ -67,7 +67,7 @@ pub struct Timing {
     pub nanos: Figure,
     /// Core cycles an operation.
     pub cycles: Figure,
-    /// Further figures by name.
+    /// Core cycles an operation of each part, by name.
     pub parts: Vec<(String, Figure)>,
     /// The checksum of the results; `None` where the work has none, or where two
     /// slices disagreed.
@@ -131,7 +131,7 @@ fn summary(variant: &Variant<'_>, samples: &[(Sample, f64)]) -> Timing {
         let of = |sample: &Sample| {
             sample.parts.iter().find(|(n, _)| n == name).map_or(0.0, |(_, value)| *value)
         };
-        Figure::least_is_best(&each(&|(sample, _)| of(sample)))
+        Figure::least_is_best(&each(&|(sample, ghz)| of(sample) * ghz))
     };
     Timing {
         name: variant.name.clone(),

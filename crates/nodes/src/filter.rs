@@ -1,224 +1,247 @@
-//! Which packets a trace or a capture takes: a tree of conditions, evaluated on
-//! a whole frame. Not on the path of other packets: [`graph::Filter`] is asked
-//! only while a trace or capture runs.
+//! Which frames a trace or a capture takes: a subset of pcap's conditions.
+//! Parsed elsewhere; here they are evaluated, at a place that never allocates.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use wire::bytes::{array, be16};
-use wire::{ethernet, ipv4, ipv6, protocol};
+use wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
-/// A condition on one frame.
+/// A condition on one frame. What the frame does not have (an address, a port)
+/// does not match.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Filter {
-    /// An address inside a network; a host is one of full length.
+    /// An IP address.
+    Host(Side, IpAddr),
+    /// An IP address whose first bits are those of this one.
     Net(Side, IpAddr, u8),
-    /// A TCP, UDP or SCTP port in this range.
+    /// A port of TCP, UDP, SCTP and the like, from the first to the last number.
     Port(Side, u16, u16),
-    /// The protocol above IP, behind IPv6 extension headers.
+    /// The protocol above IP, behind extension headers.
     Proto(u8),
     /// The EtherType behind tags.
     Ether(u16),
-    /// Any tag, or the outermost one with this VLAN.
+    /// Any tag, or the outermost one with this VLAN id.
     Vlan(Option<u16>),
-    /// All of them; of none, true.
+    /// All of them; true for none.
     And(Vec<Filter>),
-    /// One of them; of none, false.
+    /// One of them; false for none.
     Or(Vec<Filter>),
     /// The opposite.
     Not(Box<Filter>),
 }
 
 /// Which end of a packet a condition looks at.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Side {
-    /// Either end.
+    /// Either.
+    #[default]
     Any,
     /// Where it comes from.
     Source,
-    /// Where it goes.
+    /// Where it goes to.
     Destination,
+}
+
+impl Filter {
+    /// How deep the tree is. Evaluation recurses: refuse what is deeper than
+    /// [`DEEPEST`] where it comes in.
+    pub fn depth(&self) -> usize {
+        match self {
+            Filter::And(all) | Filter::Or(all) => {
+                1 + all.iter().map(Filter::depth).max().unwrap_or(0)
+            }
+            Filter::Not(inner) => 1 + inner.depth(),
+            _ => 1,
+        }
+    }
+
+    fn holds(&self, facts: &Facts) -> bool {
+        match self {
+            Filter::Host(side, address) => side.any(facts.addresses, |found| found == *address),
+            Filter::Net(side, net, len) => {
+                side.any(facts.addresses, |found| shares(found, *net, *len))
+            }
+            Filter::Port(side, first, last) => {
+                side.any(facts.ports, |port| (*first..=*last).contains(&port))
+            }
+            Filter::Proto(proto) => facts.protocol == Some(*proto),
+            Filter::Ether(kind) => facts.kind == *kind,
+            Filter::Vlan(None) => facts.vlan.is_some(),
+            Filter::Vlan(id) => facts.vlan == *id,
+            Filter::And(all) => all.iter().all(|filter| filter.holds(facts)),
+            Filter::Or(all) => all.iter().any(|filter| filter.holds(facts)),
+            Filter::Not(inner) => !inner.holds(facts),
+        }
+    }
 }
 
 impl graph::Filter for Filter {
     fn matches(&self, frame: &[u8]) -> bool {
-        self.holds(&Seen::new(frame))
-    }
-}
-
-impl Filter {
-    fn holds(&self, seen: &Seen) -> bool {
-        match self {
-            Filter::Net(side, address, length) => {
-                side.of(seen.addresses).any(|found| covers(*address, *length, found))
-            }
-            Filter::Port(side, first, last) => {
-                side.of(seen.ports).any(|port| (*first..=*last).contains(&port))
-            }
-            Filter::Proto(proto) => seen.proto == Some(*proto),
-            Filter::Ether(kind) => seen.ether == *kind,
-            Filter::Vlan(None) => seen.vlan.is_some(),
-            Filter::Vlan(vlan) => seen.vlan == *vlan,
-            Filter::And(all) => all.iter().all(|filter| filter.holds(seen)),
-            Filter::Or(any) => any.iter().any(|filter| filter.holds(seen)),
-            Filter::Not(inner) => !inner.holds(seen),
-        }
+        self.holds(&Facts::of(frame))
     }
 }
 
 impl Side {
-    fn of<T>(self, ends: Option<(T, T)>) -> impl Iterator<Item = T> {
-        let (source, destination) = ends.unzip();
-        let source = source.filter(|_| self != Side::Destination);
-        let destination = destination.filter(|_| self != Side::Source);
-        source.into_iter().chain(destination)
+    fn any<T: Copy>(self, ends: Option<(T, T)>, f: impl Fn(T) -> bool) -> bool {
+        let Some((source, destination)) = ends else { return false };
+        match self {
+            Side::Any => f(source) || f(destination),
+            Side::Source => f(source),
+            Side::Destination => f(destination),
+        }
     }
 }
 
-fn covers(net: IpAddr, length: u8, address: IpAddr) -> bool {
-    let differ = match (net, address) {
-        (IpAddr::V4(net), IpAddr::V4(address)) => {
-            u128::from(net.to_bits() ^ address.to_bits()) << 96
-        }
-        (IpAddr::V6(net), IpAddr::V6(address)) => net.to_bits() ^ address.to_bits(),
-        _ => return false,
-    };
-    differ.leading_zeros() >= u32::from(length)
+/// True when the first `len` bits are equal; addresses of two families share none.
+fn shares(address: IpAddr, net: IpAddr, len: u8) -> bool {
+    match (address, net) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= len.into(),
+        (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).leading_zeros() >= len.into(),
+        _ => false,
+    }
 }
 
-/// What conditions look at.
+/// What conditions look at, of one frame.
 #[derive(Default)]
-struct Seen {
-    ether: u16,
+struct Facts {
+    kind: u16,
+    /// Of the outermost tag.
     vlan: Option<u16>,
+    /// Source and destination.
     addresses: Option<(IpAddr, IpAddr)>,
-    proto: Option<u8>,
+    protocol: Option<u8>,
+    /// Source and destination.
     ports: Option<(u16, u16)>,
 }
 
-impl Seen {
-    fn new(frame: &[u8]) -> Seen {
-        let mut seen = Seen::default();
-        let Some(mut rest) = frame.get(12..).filter(|rest| rest.len() >= 2) else { return seen };
-        seen.ether = be16(rest, 0);
-        while [ethernet::VLAN, ethernet::QINQ].contains(&seen.ether) && rest.len() >= 6 {
-            seen.vlan = seen.vlan.or(Some(be16(rest, 2) & 0xfff));
-            rest = &rest[4..];
-            seen.ether = be16(rest, 0);
-        }
-        let packet = &rest[2..];
-        match seen.ether {
-            ethernet::IPV4 => seen.ipv4(packet),
-            ethernet::IPV6 => seen.ipv6(packet),
-            ethernet::ARP if packet.len() >= 28 => {
-                let address = |at| IpAddr::V4(Ipv4Addr::from(array(packet, at)));
-                seen.addresses = Some((address(14), address(24)));
+impl Facts {
+    fn of(frame: &[u8]) -> Facts {
+        let mut facts = Facts::default();
+        let mut at = ethernet::ETHERTYPE;
+        for _ in 0..=vlan::MAX_TAGS {
+            let Some(kind) = frame.get(at..at + 2) else { return facts };
+            facts.kind = be16(kind, 0);
+            at += 2;
+            if facts.kind != ethernet::VLAN && facts.kind != ethernet::QINQ {
+                break;
             }
+            let Some(control) = frame.get(at..at + 2) else { return facts };
+            facts.vlan = facts.vlan.or(Some(be16(control, 0) & vlan::ID_MASK));
+            at += 2;
+        }
+        match facts.kind {
+            ethernet::IPV4 => facts.ipv4(&frame[at..]),
+            ethernet::IPV6 => facts.ipv6(&frame[at..]),
             _ => {}
         }
-        seen
+        facts
     }
 
     fn ipv4(&mut self, packet: &[u8]) {
         if packet.len() < ipv4::MIN_LEN {
             return;
         }
-        let address = |at| IpAddr::V4(Ipv4Addr::from(array(packet, at)));
+        let address = |at| IpAddr::from(array::<4>(packet, at));
         self.addresses = Some((address(ipv4::SRC), address(ipv4::DST)));
-        let proto = packet[ipv4::PROTOCOL];
-        self.proto = Some(proto);
-        let header = usize::from(packet[ipv4::VERSION_IHL] & 15) * 4;
-        if be16(packet, ipv4::FRAGMENT) & ipv4::OFFSET_MASK == 0 {
-            self.upper(proto, packet.get(header..).unwrap_or_default());
-        }
+        self.protocol = Some(packet[ipv4::PROTOCOL]);
+        let first = be16(packet, ipv4::FRAGMENT) & ipv4::OFFSET_MASK == 0;
+        let header_len = usize::from(packet[ipv4::VERSION_IHL] & 15) * 4;
+        self.upper(packet.get(header_len..).filter(|_| first));
     }
 
     fn ipv6(&mut self, packet: &[u8]) {
         if packet.len() < ipv6::LEN {
             return;
         }
-        let address = |at| IpAddr::V6(Ipv6Addr::from(array(packet, at)));
+        let address = |at| IpAddr::from(array::<16>(packet, at));
         self.addresses = Some((address(ipv6::SRC), address(ipv6::DST)));
         let payload = &packet[ipv6::LEN..];
-        match ipv6::walk(packet[ipv6::NEXT_HEADER], payload) {
-            Ok(chain) => {
-                self.proto = Some(chain.protocol);
-                self.upper(chain.protocol, payload.get(chain.at..).unwrap_or_default());
-            }
-            Err(_) => self.proto = Some(packet[ipv6::NEXT_HEADER]),
-        }
+        let Ok(chain) = ipv6::walk(packet[ipv6::NEXT_HEADER], payload) else { return };
+        self.protocol = Some(chain.protocol);
+        let first = chain.fragment.is_none_or(|fragment| fragment.offset == 0);
+        self.upper(payload.get(chain.at..).filter(|_| first));
     }
 
-    fn upper(&mut self, proto: u8, upper: &[u8]) {
-        let has_ports = [protocol::TCP, protocol::UDP, protocol::SCTP].contains(&proto);
-        if has_ports && upper.len() >= 4 {
-            self.ports = Some((be16(upper, 0), be16(upper, 2)));
+    fn upper(&mut self, upper: Option<&[u8]>) {
+        let has_ports = self.protocol.is_some_and(protocol::has_ports);
+        if let Some([a, b, c, d, ..]) = upper.filter(|_| has_ports) {
+            self.ports = Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])));
         }
     }
 }
 
+/// The deepest tree that should be given to a worker.
+pub const DEEPEST: usize = 32;
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use graph::Filter as _;
+    use crate::testbed::{to_p0, udp4, udp6};
     use proptest::prelude::*;
     use wire::build::Frame;
+    use wire::vlan::Tag;
 
-    fn frame() -> Vec<u8> {
-        let (from, to) = ("10.0.0.1:1000".parse().unwrap(), "10.0.9.2:53".parse().unwrap());
-        Frame::udp4(from, to).build().to_vec()
-    }
-
-    fn net(side: Side, text: &str, length: u8) -> Filter {
-        Filter::Net(side, text.parse().unwrap(), length)
+    fn on(filter: &Filter, frame: Frame<'_>) -> bool {
+        graph::Filter::matches(filter, &to_p0(frame))
     }
 
     #[test]
-    fn conditions_on_a_udp_frame() {
-        let frame = frame();
-        let yes = [
-            net(Side::Any, "10.0.0.1", 32),
-            net(Side::Source, "10.0.0.0", 24),
-            net(Side::Destination, "10.0.8.0", 23),
-            net(Side::Any, "0.0.0.0", 0),
-            Filter::Port(Side::Destination, 50, 60),
-            Filter::Proto(17),
-            Filter::Ether(0x0800),
-            Filter::And(vec![]),
-        ];
-        for filter in yes {
-            assert!(filter.matches(&frame), "{filter:?}");
-            assert!(!Filter::Not(Box::new(filter)).matches(&frame));
+    fn each_condition_looks_at_its_field() {
+        use Filter::*;
+        use Side::*;
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        let v4 = || udp4("10.1.2.3");
+        let (src, dst) = (address("198.51.100.7"), address("10.1.2.3"));
+        for (filter, want) in [
+            (Host(Any, dst), true),
+            (Host(Source, dst), false),
+            (Host(Source, src), true),
+            (Host(Any, address("2001:db8::1")), false),
+            (Net(Destination, address("10.1.0.0"), 16), true),
+            (Net(Any, address("10.1.2.4"), 29), true),
+            (Net(Any, address("10.1.2.4"), 30), false),
+            (Net(Any, address("::"), 0), false),
+            (Net(Any, address("0.0.0.0"), 0), true),
+            (Port(Any, 53, 53), true),
+            (Port(Source, 53, 53), false),
+            (Port(Source, 3999, 4001), true),
+            (Proto(17), true),
+            (Proto(6), false),
+            (Ether(0x0800), true),
+            (Vlan(None), false),
+            (And(vec![Proto(17), Not(Box::new(Port(Any, 80, 80)))]), true),
+            (Or(vec![Proto(6), Ether(0x0800)]), true),
+            (And(vec![]), true),
+            (Or(vec![]), false),
+        ] {
+            assert_eq!(on(&filter, v4()), want, "{filter:?}");
+            assert_eq!(on(&Not(Box::new(filter)), v4()), !want);
         }
-        let no = [
-            net(Side::Source, "10.0.9.2", 32),
-            net(Side::Any, "::", 0),
-            Filter::Port(Side::Source, 53, 53),
-            Filter::Vlan(None),
-            Filter::Or(vec![]),
-        ];
-        for filter in no {
-            assert!(!filter.matches(&frame), "{filter:?}");
+        let tagged = v4().tag(Tag::outer(5)).tag(Tag::new(6));
+        for (filter, want) in [
+            (Vlan(None), true),
+            (Vlan(Some(5)), true),
+            (Vlan(Some(6)), false),
+            (Vlan(Some(7)), false),
+            (Port(Any, 53, 53), true),
+        ] {
+            assert_eq!(on(&filter, tagged), want, "{filter:?}");
         }
-    }
-
-    #[test]
-    fn tags_are_looked_behind() {
-        let plain = frame();
-        let mut tagged = plain[..12].to_vec();
-        tagged.extend([0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]);
-        tagged.extend(&plain[12..]);
-        assert!(Filter::Vlan(Some(7)).matches(&tagged) && !Filter::Vlan(Some(8)).matches(&tagged));
-        assert!(Filter::Proto(17).matches(&tagged));
+        let v6 = || udp6("2001:db8::1").extension(60, [1, 4, 0, 0, 0, 0]);
+        assert!(on(&And(vec![Port(Destination, 53, 53), Proto(17), Ether(0x86dd)]), v6()));
+        assert!(on(&Host(Destination, address("2001:db8::1")), v6()));
+        assert!(!on(&Port(Any, 0, 65_535), v4().fragment(1, 8, false)));
+        assert_eq!(And(vec![Not(Box::new(Proto(1)))]).depth(), 3);
     }
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..80), ether in 0_usize..4) {
-            let mut bytes = bytes;
+        fn any_bytes(mut bytes in proptest::collection::vec(any::<u8>(), 0..120), kind in 0..5_usize) {
             if bytes.len() > 14 {
-                bytes[12..14].copy_from_slice(&[[8, 0], [0x86, 0xdd], [0x81, 0], [8, 6]][ether]);
+                let kind: u16 = [0x0800, 0x86dd, 0x8100, 0x88a8, 0x0806][kind];
+                bytes[12..14].copy_from_slice(&kind.to_be_bytes());
             }
-            Filter::Port(Side::Any, 0, 9).matches(&bytes);
+            Facts::of(&bytes);
         }
     }
 }

@@ -24,7 +24,6 @@ mod vrf;
 
 pub use class::{Class, Rates};
 pub use counters::{IfaceCounter, IfaceCounters};
-pub use filter::{Filter, Side};
 
 use graph::Card;
 

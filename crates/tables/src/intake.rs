@@ -40,14 +40,13 @@ impl Control {
             self.remove_address(Address { link, ip, len });
         }
         self.forget_neighbours(link);
-        if self.next_hops.links.remove_link(link).is_some() {
-            // The kernel drops what leads over it without a word.
-            for family in [Family::V4, Family::V6] {
-                self.next_hops.flush_over(link, family);
-            }
-            self.next_hops.link_changed(link);
-            self.ifaces_changed();
+        self.next_hops.links.remove_link(link);
+        // The kernel drops what leads over it without a word.
+        for family in [Family::V4, Family::V6] {
+            self.next_hops.flush_over(link, family);
         }
+        self.next_hops.link_changed(link);
+        self.ifaces_changed();
     }
 
     /// Whatever of the link changed: its interface, steps, routes follow.
@@ -67,20 +66,21 @@ impl Control {
         let Address { link, ip, len } = address;
         self.saw(Item::Address(address));
         let vrf = self.home(link);
-        let addresses = self.next_hops.links.addresses_mut(link);
-        if addresses.contains_key(&(ip, len)) {
+        let state = self.next_hops.links.get(link);
+        if state.is_some_and(|state| state.addresses.contains_key(&(ip, len))) {
             return;
         }
-        addresses.insert((ip, len), vrf);
+        self.next_hops.links.set_address(link, (ip, len), vrf);
         self.differs(Scope::Addresses);
         self.own(vrf, ip, true);
     }
 
     pub(crate) fn remove_address(&mut self, address: Address) {
         let Address { link, ip, len } = address;
-        let addresses = self.next_hops.links.addresses_mut(link);
-        let Some(vrf) = addresses.remove(&(ip, len)) else { return };
-        let last = !addresses.keys().any(|(other, _)| other.is_ipv4());
+        let links = &mut self.next_hops.links;
+        let Some(vrf) = links.remove_address(link, (ip, len)) else { return };
+        let left = links.get(link).into_iter().flat_map(|state| state.addresses.keys());
+        let last = !left.map(|(other, _)| other).any(IpAddr::is_ipv4);
         self.own(vrf, ip, false);
         if ip.is_ipv4() && last {
             // With the last address of a link the kernel drops, without a word,
@@ -285,6 +285,7 @@ impl Control {
                 return false;
             }
         }
+        self.purge::<A>(vrf, &prefix);
         let target = self.next_hops.intern(&route.target, family);
         let new = Candidate {
             target,
@@ -316,6 +317,7 @@ impl Control {
     /// Takes a route out: the very one, or paths of an IPv6 route with siblings.
     fn take<A: Tables>(&mut self, vrf: VrfId, route: &Route) {
         let Some(prefix) = route.net.prefix::<A>() else { return };
+        self.purge::<A>(vrf, &prefix);
         let family = route.net.family();
         let target = self.next_hops.find(&route.target, family);
         let local = matches!(route.target, Target::Local(_) | Target::Broadcast(_));
@@ -327,7 +329,9 @@ impl Control {
         let mut taken = table.routes.take(&prefix, same);
         if taken.is_none() {
             let next_hops = &self.next_hops;
-            let partly = |c: &Candidate| named(c) && shrunk(next_hops, c, &route.target).is_some();
+            let partly = |c: &Candidate| {
+                family == Family::V6 && named(c) && shrunk(next_hops, c, &route.target).is_some()
+            };
             if let Some(old) = table.routes.take(&prefix, partly) {
                 taken = Some(old);
                 if let Some(left) = shrunk(next_hops, &old, &route.target).filter(|l| !l.is_empty())
@@ -348,6 +352,20 @@ impl Control {
         A::table(&mut self.vrfs[usize::from(vrf.0)]).touch(prefix);
         self.next_hops.release(taken.target);
         self.counters.routes_removed += 1;
+    }
+
+    /// Takes the routes of a prefix out that the kernel dropped without a word,
+    /// before another is put in their place: the commit may still be to come.
+    fn purge<A: Tables>(&mut self, vrf: VrfId, prefix: &Prefix<A>) {
+        if !self.next_hops.has_changed() {
+            return;
+        }
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        while let Some(gone) = table.routes.take(prefix, |c| self.next_hops.is_gone(c.target)) {
+            table.touch(*prefix);
+            self.next_hops.release(gone.target);
+            self.counters.routes_removed += 1;
+        }
     }
 
     /// Adds or removes an address of this machine.
@@ -374,7 +392,7 @@ impl Control {
         let away: Vec<_> =
             state.addresses.iter().filter(|(_, at)| **at != vrf).map(|(a, at)| (*a, *at)).collect();
         for (address, old) in away {
-            self.next_hops.links.addresses_mut(link).insert(address, vrf);
+            self.next_hops.links.set_address(link, address, vrf);
             self.own(old, address.0, false);
             self.own(vrf, address.0, true);
         }

@@ -17,6 +17,8 @@ pub mod iface;
 mod intake;
 pub mod limits;
 mod links;
+#[cfg(test)]
+mod model;
 pub mod net;
 mod pool;
 mod routes;

@@ -99,10 +99,16 @@ impl Links {
         self.map.get(&link)
     }
 
-    pub(crate) fn addresses_mut(&mut self, link: LinkId) -> &mut BTreeMap<(IpAddr, u8), VrfId> {
+    /// A link has this address, of `vrf`.
+    pub(crate) fn set_address(&mut self, link: LinkId, address: (IpAddr, u8), vrf: VrfId) {
         let state = self.map.entry(link).or_default();
         state.link.index = link;
-        &mut state.addresses
+        state.addresses.insert(address, vrf);
+    }
+
+    /// A link lost this address; returns whose it was.
+    pub(crate) fn remove_address(&mut self, link: LinkId, address: (IpAddr, u8)) -> Option<VrfId> {
+        self.map.get_mut(&link)?.addresses.remove(&address)
     }
 
     /// All links, in no order.
@@ -134,10 +140,12 @@ impl Links {
         self.ifaces.iter().map(|slot| slot.as_ref().map(|s| s.iface.clone()).unwrap_or_default())
     }
 
-    /// True when packets may leave by this link: the kernel decides for those
-    /// that are not Rutter's.
+    /// True when packets may leave by this link. The kernel decides for those that
+    /// are not Rutter's, and where a route names none; one that went is no way out.
     pub(crate) fn usable(&self, link: LinkId) -> bool {
-        self.ours(link).is_none_or(|(_, iface)| iface.up)
+        let named = |state: &State| !state.link.name.is_empty();
+        let known = link == LinkId::default() || self.map.get(&link).is_some_and(named);
+        known && self.ours(link).is_none_or(|(_, iface)| iface.up)
     }
 
     pub(crate) fn neighbours(&self) -> &HashMap<(LinkId, IpAddr), Known> {

@@ -288,6 +288,11 @@ impl NextHops {
         }
     }
 
+    /// True while [`NextHops::take_changed`] has something to tell.
+    pub(crate) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Marks, by number, the targets whose routes must be looked at again;
     /// `None` where there are none.
     pub(crate) fn take_changed(&mut self) -> Option<Vec<bool>> {

@@ -23,7 +23,7 @@ use crate::table::TableArgs;
 Examples:
   rutter lookup --table routes.txt 192.0.2.1 2001:db8::1
   rutter lookup --table rib.20260701.bz2 --peer 198.51.100.1 192.0.2.1
-  rutter lookup --table routes.txt -j - < addresses
+  rutter lookup --table internet:1000000 -j - < addresses
 
 A table file is text, one `prefix next-hop` a line:
   192.0.2.0/24     198.51.100.1    # a comment

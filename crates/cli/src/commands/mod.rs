@@ -39,7 +39,9 @@ commands! {
     Config: config,
     Doctor: doctor,
     Lookup: lookup,
+    Check: check,
     Engines: engines,
+    Lab: lab,
     Completion: completion,
     Version: version,
 }

@@ -1,11 +1,9 @@
 //! Data sets: tables, and traffic for them.
 
-mod flat;
 mod rng;
+mod table;
+mod traffic;
 
-pub mod traffic;
-
-pub use flat::Flat;
 pub use rng::Rng;
-
+pub use table::{Table, checksum};
 pub use traffic::Traffic;

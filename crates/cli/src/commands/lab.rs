@@ -1,0 +1,146 @@
+//! `rutter lab`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use lab::{Context as Lab, Options, Record, Verdict};
+use serde::Serialize;
+
+use crate::context::{Context, warn};
+use crate::error::Error;
+use crate::status::Status;
+
+/// Measure engines and the router, and redo the figures of the papers
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter lab list
+  rutter lab run lpm/peers --quick
+  rutter lab run lpm/peers --table routes.txt --out measured
+  rutter lab run all && rutter lab report
+
+An interrupted run goes on where it was when it is started again with the same options.
+For figures worth keeping, let nothing else run on the machine.")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List the experiments
+    List,
+    /// Run experiments and keep what they measured
+    Run {
+        /// Experiments, or the part before the slash for all of a group, or `all`
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Smaller tables and shorter slices: each experiment in under a minute
+        #[arg(long)]
+        quick: bool,
+        /// A table instead of the experiments' own; may be given several times
+        #[arg(short, long, value_name = "FILE")]
+        table: Vec<String>,
+        #[command(flatten)]
+        records: Records,
+    },
+    /// Make one page of all records: plots, and each claim beside what was measured
+    Report {
+        #[command(flatten)]
+        records: Records,
+    },
+}
+
+#[derive(clap::Args)]
+struct Records {
+    /// The folder of the records
+    #[arg(short, long, value_name = "DIR", default_value = "lab-records")]
+    out: PathBuf,
+}
+
+/// Lists, runs or reports.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    match args.action {
+        Action::List => list(cx),
+        Action::Run { names, quick, table, records } => {
+            measure(&names, Options { quick, out: records.out, tables: table }, cx)
+        }
+        Action::Report { records } => {
+            let (path, n) = lab::report::write(&records.out)?;
+            writeln!(cx.out, "{} ({n} records)", path.display())?;
+            Ok(Status::Success)
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    help: &'static str,
+    source: &'static str,
+    claim: &'static str,
+}
+
+fn list(cx: &mut Context) -> Result<Status, Error> {
+    let cards = lab::experiments::all().iter().map(|experiment| experiment.card());
+    let listed: Vec<Listed> = cards
+        .map(|card| Listed {
+            name: card.name,
+            help: card.help,
+            source: card.source,
+            claim: card.claim,
+        })
+        .collect();
+    if cx.json {
+        cx.print_json(&listed)?;
+        return Ok(Status::Success);
+    }
+    let width = listed.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+    for Listed { name, help, .. } in &listed {
+        writeln!(cx.out, "{name:width$}  {help}")?;
+    }
+    Ok(Status::Success)
+}
+
+/// Runs what was asked for; one that cannot run does not keep the others from it.
+fn measure(names: &[String], options: Options, cx: &mut Context) -> Result<Status, Error> {
+    let experiments = lab::select(names)?;
+    if cfg!(debug_assertions) {
+        warn("this is a debug build: its figures mean nothing");
+    }
+    let mut lab = Lab::new(options, |line| warn(line));
+    let mut status = Status::Success;
+    for experiment in experiments {
+        match lab::run(experiment, &mut lab) {
+            Ok((record, path)) if cx.json => {
+                let _ = path;
+                cx.print_json(&record)?;
+            }
+            Ok((record, path)) => show(&record, &path, cx)?,
+            Err(error) => {
+                warn(format_args!("{}: {error}", experiment.card().name));
+                status = Status::Fault;
+            }
+        }
+        cx.out.flush()?;
+    }
+    Ok(status)
+}
+
+fn show(record: &Record, path: &std::path::Path, cx: &mut Context) -> Result<(), Error> {
+    writeln!(cx.out, "{}: {} rows in {}", record.experiment, record.rows.len(), path.display())?;
+    for Verdict { claim, measured, confirmed } in &record.verdicts {
+        let word = match confirmed {
+            Some(true) => "confirmed",
+            Some(false) => "NOT confirmed",
+            None => "open",
+        };
+        writeln!(cx.out, "  {word:13}  {claim}: {measured}")?;
+    }
+    for row in record.rows.iter().filter(|row| row.note.is_some()) {
+        let labels: Vec<&str> = row.labels.values().map(String::as_str).collect();
+        let note = row.note.as_deref().unwrap_or_default();
+        writeln!(cx.out, "  {}: {note}", labels.join(" "))?;
+    }
+    Ok(())
+}

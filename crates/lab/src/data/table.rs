@@ -1,0 +1,82 @@
+//! Tables of routes by name.
+
+use lookup::{Addr, Hop, Prefix};
+
+use crate::Error;
+
+/// Routes of both families, ordered by address, then length.
+pub struct Table {
+    /// What names it in records: the specification, or a file's name without its
+    /// folders.
+    pub name: String,
+    /// IPv4 routes.
+    pub ipv4: Vec<(Prefix<u32>, Hop)>,
+    /// IPv6 routes.
+    pub ipv6: Vec<(Prefix<u128>, Hop)>,
+    /// A checksum of all of them.
+    pub checksum: u64,
+}
+
+impl Table {
+    /// Loads what `--table` names: a file, or `internet:N`. Of a damaged file what
+    /// could be read is taken: a measurement needs a table, not a perfect one.
+    ///
+    /// # Errors
+    /// When there is no such file, or no route in it.
+    pub fn load(name: &str) -> Result<Table, Error> {
+        let failed = |reason: String| Error::Table { table: name.into(), reason };
+        let found = formats::Table::load(std::path::Path::new(name), &formats::Load::default());
+        let found = found.map_err(|error| failed(error.to_string()))?;
+        if found.is_empty() {
+            return Err(failed("it holds no route".into()));
+        }
+        let (ipv4, ipv6): (Vec<_>, Vec<_>) = (found.v4.iter().collect(), found.v6.iter().collect());
+        let checksum = checksum(&ipv4) ^ checksum(&ipv6).rotate_left(1);
+        Ok(Table { name: short_name(name), ipv4, ipv6, checksum })
+    }
+}
+
+/// The same for the same routes in the same order.
+pub fn checksum<A: Addr>(routes: &[(Prefix<A>, Hop)]) -> u64 {
+    let mix =
+        |sum: u64, part: u64| (sum ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    routes.iter().fold(0x5851_f42d_4c95_7f2d, |sum, (prefix, hop)| {
+        let first = prefix.first().to_u128();
+        let tail = u64::from(hop.0) << 8 | u64::from(prefix.len());
+        mix(mix(mix(sum, first as u64), (first >> 64) as u64), tail)
+    })
+}
+
+/// Records name no folder of the machine that they come from.
+fn short_name(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_routes_have_the_same_checksum() {
+        let load = |text: &str| {
+            let path =
+                std::env::temp_dir().join(format!("rutter-lab-table-{}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            let table = Table::load(path.to_str().unwrap());
+            std::fs::remove_file(path).unwrap();
+            table
+        };
+        let table = load("10.1.0.0/16 b\n10.0.0.0/8 a\n2001:db8::/32 a\n").unwrap();
+        assert_eq!((table.ipv4.len(), table.ipv6.len()), (2, 1));
+        assert!(table.ipv4.is_sorted_by_key(|(prefix, _)| *prefix));
+        let other = load("10.1.0.0/16 b\n10.0.0.0/8 a\n2001:db8::/33 a\n").unwrap();
+        assert_ne!(table.checksum, other.checksum);
+        assert!(load("# nothing\n").is_err());
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_an_error() {
+        assert!(Table::load("no/such/file").is_err());
+        assert_eq!(short_name("a/b/c.txt"), "c.txt");
+    }
+}

@@ -1,0 +1,3 @@
+//! Longest-prefix match: our engines and the rivals.
+
+pub(super) mod peers;

@@ -1,0 +1,252 @@
+//! `router/forward`: one worker's whole path: receive, the nodes, transmit,
+//! counters on.
+//!
+//! ```text
+//!  plain    every route leads to one next hop
+//!  ecmp     every route leads to a group of four
+//!  fresh    each packet gets a new destination out of a million as it comes in;
+//!           what that costs is measured (`io`, with and without) and subtracted
+//!  io       receive and transmit alone
+//! ```
+//!
+//! 64-byte frames, bursts of 64, two ports, 64 next hops. Every packet is checked
+//! after each slice: a router that forwards wrongly has no figure.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use lookup::{Hop, Prefix};
+
+use super::bed::{Bed, Faults, Shuttle, Tables};
+use super::frames::Frames;
+use crate::clock;
+use crate::data::Traffic;
+use crate::slices::{Timing, Variant};
+use crate::testpmd::Testpmd;
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+
+/// See the module.
+pub struct Forward;
+
+impl Experiment for Forward {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let mut notes = vec![
+            "core cycles a packet of processor time, receive and transmit included; net_null and \
+             dpdk-testpmd as DPDK gives them"
+                .to_string(),
+        ];
+        let rows = context.cells(cells(context), run_cell)?;
+        let verdicts = verdicts(&rows);
+        if rows.iter().any(|row| row.note.is_some()) {
+            notes.push("some variants have no figure: see the notes in the table".into());
+        }
+        Ok(context.record(rows, verdicts, notes))
+    }
+}
+
+const CARD: Card = Card {
+    name: "router/forward",
+    help: "packets/s and cycles a packet of one worker, per node, by table, traffic and packet pool",
+    source: "issue on the router; design study of the packet graph (Zen 3)",
+    claim: "core cycles a packet on Zen 3: IPv4 ≤ 75 (mem, 16,000 packets), ≤ 83 with multipath, \
+            ≤ 95 (net_null), ≤ 115 (128,000 packets), ≤ 130 with fresh destinations; IPv6 ≤ 120",
+    plots: &[
+        Plot {
+            title: "Cycles a packet",
+            figure: "cycles",
+            unit: "core cycles a packet",
+            x: "variant",
+            series: "prefixes",
+            panels: &["family", "traffic"],
+            style: Style::Bars,
+        },
+        Plot {
+            title: "Rate of one worker",
+            figure: "rate_mpps",
+            unit: "million packets/s",
+            x: "variant",
+            series: "prefixes",
+            panels: &["family", "traffic"],
+            style: Style::Bars,
+        },
+    ],
+};
+
+/// One table, one traffic: all its variants take turns.
+struct Cell {
+    ipv6: bool,
+    table: String,
+    traffic: Traffic,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = if self.ipv6 { "ipv6" } else { "ipv4" };
+        write!(f, "{family}, {}, {} traffic", self.table, self.traffic)
+    }
+}
+
+fn cells(context: &Context) -> Vec<Cell> {
+    let sizes: &[&str] = context.pick(&["10", "10000", "1000000"], &["1000000"]);
+    let traffics: &[Traffic] =
+        context.pick(&[Traffic::Random, Traffic::Prefix], &[Traffic::Prefix]);
+    let mut cells = Vec::new();
+    for (ipv6, kind) in [(false, "internet"), (true, "internet6")] {
+        let usual: Vec<String> = sizes.iter().map(|n| format!("{kind}:{n}")).collect();
+        let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
+        for table in context.tables(&usual) {
+            let cell = |traffic| Cell { ipv6, table: table.clone(), traffic };
+            cells.extend(traffics.iter().copied().map(cell));
+        }
+    }
+    cells
+}
+
+fn run_cell(context: &mut Context, cell: &Cell) -> Result<Vec<Row>, Error> {
+    let table = context.load(&cell.table)?;
+    if cell.ipv6 {
+        measure(context, cell, &table.ipv6)
+    } else {
+        measure(context, cell, &table.ipv4)
+    }
+}
+
+fn measure<A: Frames>(
+    context: &Context,
+    cell: &Cell,
+    routes: &[(Prefix<A>, Hop)],
+) -> Result<Vec<Row>, Error> {
+    let failed = |what: String| Error::Wrong { experiment: CARD.name, what };
+    if routes.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Drawn without the default route, which all tables get: it is no place to go.
+    let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
+    let dsts = cell.traffic.draw(&routed, FRESH, 1);
+    let plain = Tables::new(&routed, A::DEFAULT, false).map_err(failed)?;
+    let ecmp = Tables::new(&routed, A::DEFAULT, true).map_err(failed)?;
+    let faults: Faults = Rc::new(RefCell::new(Vec::new()));
+    let mut variants = Vec::new();
+    for pool in POOLS {
+        let name = format!("mem {pool}");
+        let bed = Bed::new(&plain, &name, pool, &dsts, &faults).map_err(failed)?;
+        variants.push(Variant::new(&name, bed));
+    }
+    for pool in [POOLS[1], POOLS[2]] {
+        let name = format!("mem {pool} fresh");
+        let bed = Bed::new(&plain, &name, pool, &dsts, &faults).and_then(|bed| bed.stamp(&dsts));
+        variants.push(Variant::new(&name, bed.map_err(failed)?));
+    }
+    let name = format!("mem {} ecmp", POOLS[1]);
+    let bed = Bed::new(&ecmp, &name, POOLS[1], &dsts, &faults).map_err(failed)?;
+    variants.push(Variant::new(&name, bed));
+    for (name, pool, stamp) in
+        [(IO, POOLS[1], false), (IO_HOT, POOLS[0], false), (IO_FRESH, POOLS[0], true)]
+    {
+        let shuttle = Shuttle::new(pool, &dsts, stamp).map_err(failed)?;
+        variants.push(Variant::new(name, shuttle));
+    }
+    let mut notes = Vec::new();
+    for mode in ["io", "mac"] {
+        let core = clock::cores().last().copied().unwrap_or(0);
+        match Testpmd::start(mode, core) {
+            Ok(testpmd) => variants.push(Variant::new(format!("testpmd {mode}"), testpmd)),
+            Err(reason) => {
+                notes.push(labels(cell, routes.len(), &format!("testpmd {mode}")).noting(reason))
+            }
+        }
+    }
+    let timings = context.measure(&mut variants);
+    drop(variants);
+    if let Some(fault) = faults.borrow().first() {
+        return Err(failed(fault.clone()));
+    }
+    let generator = generator(&timings);
+    let rows = timings.iter().map(|timing| row(cell, routes.len(), timing, generator));
+    Ok(rows.chain(notes).collect())
+}
+
+/// Cycles that a fresh destination costs: the ports' own cost with it, less that without.
+fn generator(timings: &[Timing]) -> f64 {
+    let cycles = |name: &str| {
+        timings.iter().find(|timing| timing.name == name).map_or(0.0, |timing| timing.cycles.median)
+    };
+    (cycles(IO_FRESH) - cycles(IO_HOT)).max(0.0)
+}
+
+fn row(cell: &Cell, prefixes: usize, timing: &Timing, generator: f64) -> Row {
+    let mut row = labels(cell, prefixes, &timing.name)
+        .with("cycles", timing.cycles)
+        .with("rate_mpps", timing.rate.scaled(1e-6));
+    if timing.name.ends_with("fresh") && timing.name != IO_FRESH {
+        row = row.with("cycles_less_generator", timing.cycles.less(generator));
+        row = row.with("generator_cycles", generator);
+    }
+    for (node, cycles) in &timing.parts {
+        row = row.with(format!("node.{node}"), *cycles);
+    }
+    row
+}
+
+fn labels(cell: &Cell, prefixes: usize, variant: &str) -> Row {
+    Row::new([
+        ("family", if cell.ipv6 { "ipv6" } else { "ipv4" }.to_string()),
+        ("prefixes", prefixes.to_string()),
+        ("traffic", cell.traffic.to_string()),
+        ("variant", variant.to_string()),
+    ])
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let find = |family: &str, variant: &str, figure: &str| {
+        let labels = [("family", family), ("variant", variant), ("traffic", "prefix")];
+        let largest = |row: &&Row| row.label("prefixes").parse::<u64>().unwrap_or(0);
+        rows.iter().filter(|row| row.is(&labels)).max_by_key(largest)?.median(figure)
+    };
+    let mut verdicts: Vec<Verdict> = GOALS
+        .iter()
+        .map(|(family, variant, figure, most)| {
+            let claim = format!("{family}, {variant}: ≤ {most} cycles (Zen 3)");
+            match find(family, variant, figure) {
+                Some(cycles) => Verdict::at_most(claim, cycles, *most, "cycles"),
+                None => Verdict::open(claim, "not measured here"),
+            }
+        })
+        .collect();
+    let mem = find("ipv4", "mem 16000", "cycles");
+    for mode in ["io", "mac"] {
+        let claim = format!("beside it, dpdk-testpmd {mode} on net_null");
+        if let (Some(ours), Some(testpmd)) =
+            (mem, find("ipv4", &format!("testpmd {mode}"), "cycles"))
+        {
+            let ratio = crate::record::short(ours / testpmd);
+            let measured = format!(
+                "{} cycles; the router on mem takes {ratio} ×",
+                crate::record::short(testpmd)
+            );
+            verdicts.push(Verdict { claim, measured, confirmed: None });
+        }
+    }
+    verdicts
+}
+
+/// Family, variant, figure, most cycles: prefix-based traffic on the largest table.
+const GOALS: [(&str, &str, &str, f64); 5] = [
+    ("ipv4", "mem 16000", "cycles", 75.0),
+    ("ipv4", "mem 16000 ecmp", "cycles", 83.0),
+    ("ipv4", "mem 128000", "cycles", 115.0),
+    ("ipv4", "mem 128000 fresh", "cycles_less_generator", 130.0),
+    ("ipv6", "mem 16000", "cycles", 120.0),
+];
+
+const POOLS: [usize; 3] = [2_000, 16_000, 128_000];
+/// Fresh destinations.
+const FRESH: usize = 1 << 20;
+const IO: &str = "mem 16000 io";
+const IO_HOT: &str = "mem 2000 io";
+const IO_FRESH: &str = "mem 2000 io fresh";

@@ -1,0 +1,6 @@
+//! The router: forwarding, updates, scaling, memory.
+
+mod bed;
+mod frames;
+
+pub(super) mod forward;

@@ -1,0 +1,155 @@
+//! DPDK's own forwarder, `dpdk-testpmd`, as a variant: what moving packets from
+//! port to port costs when nothing is looked up. Between slices it is stopped.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use crate::clock;
+use crate::slices::{Sample, Work};
+
+/// A running `dpdk-testpmd` between two `net_null` ports.
+pub struct Testpmd {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// The kernel's account of the forwarding thread's processor time.
+    schedstat: String,
+}
+
+impl Testpmd {
+    /// Starts it, forwarding on `core` as `mode` says (`io`, `mac`), in bursts of 64.
+    ///
+    /// # Errors
+    /// When it is not installed, or does not start: the text says which.
+    pub fn start(mode: &str, core: usize) -> Result<Testpmd, String> {
+        let control = clock::cores()[0];
+        let mut command = Command::new("stdbuf");
+        // Into a pipe it would keep its answers until a buffer is full.
+        command.args(["-oL", "dpdk-testpmd"]);
+        command.arg("-l").arg(format!("{control},{core}"));
+        if control == core {
+            return Err("one core: there is none for its control thread".into());
+        }
+        command.args(["--no-pci", "--no-shconf", "--no-telemetry"]);
+        command.args(memory_args());
+        command.args(["--vdev", "net_null0", "--vdev", "net_null1", "--", "-i", "--nb-cores=1"]);
+        command.arg(format!("--forward-mode={mode}"));
+        command.args(["--burst=64", "--total-num-mbufs=16384", "--no-lsc-interrupt"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let missing = "dpdk-testpmd does not start (Debian: apt-get install dpdk)";
+        let mut process = command.spawn().map_err(|error| format!("{missing}: {error}"))?;
+        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
+            return Err(missing.into());
+        };
+        let output = BufReader::new(output);
+        let mut testpmd = Testpmd { process, input, output, schedstat: String::new() };
+        // It answers commands once it is up.
+        testpmd.forward(Duration::ZERO).map_err(|reason| format!("{missing}: {reason}"))?;
+        let tid = testpmd.worker().ok_or("dpdk-testpmd has no worker thread")?;
+        testpmd.schedstat = format!("/proc/{}/task/{tid}/schedstat", testpmd.process.id());
+        Ok(testpmd)
+    }
+
+    /// Starts forwarding, waits, stops; the packets received meanwhile.
+    fn forward(&mut self, time: Duration) -> Result<u64, String> {
+        self.say("start")?;
+        thread::sleep(time);
+        self.packets()
+    }
+
+    /// Stops forwarding; the packets received since it started.
+    fn packets(&mut self) -> Result<u64, String> {
+        self.say("stop")?;
+        let (mut line, mut packets, mut all_ports) = (String::new(), 0, false);
+        loop {
+            line.clear();
+            let read = self.output.read_line(&mut line).map_err(|error| error.to_string())?;
+            if read == 0 {
+                return Err("it has ended".into());
+            }
+            all_ports |= line.contains("Accumulated forward statistics");
+            if all_ports && let Some((_, rest)) = line.split_once("RX-packets:") {
+                let number = rest.split_whitespace().next().and_then(|n| n.parse().ok());
+                packets = number.unwrap_or(0);
+            }
+            if line.starts_with("Done.") {
+                return Ok(packets);
+            }
+        }
+    }
+
+    fn say(&mut self, command: &str) -> Result<(), String> {
+        writeln!(self.input, "{command}").map_err(|error| error.to_string())?;
+        self.input.flush().map_err(|error| error.to_string())
+    }
+
+    /// The thread that forwards: DPDK names workers by their core.
+    fn worker(&self) -> Option<String> {
+        let folder = format!("/proc/{}/task", self.process.id());
+        let tasks = fs::read_dir(folder).ok()?.flatten();
+        let is_worker = |path: &std::path::Path| {
+            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+            name.starts_with("lcore-worker") || name.starts_with("dpdk-worker")
+        };
+        let mut workers = tasks.filter(|task| is_worker(&task.path()));
+        Some(workers.next()?.file_name().to_string_lossy().into_owned())
+    }
+
+    fn processor_time(&self) -> Duration {
+        let text = fs::read_to_string(&self.schedstat).unwrap_or_default();
+        let nanos = text.split_whitespace().next().and_then(|n| n.parse().ok());
+        Duration::from_nanos(nanos.unwrap_or(0))
+    }
+}
+
+impl Work for Testpmd {
+    fn slice(&mut self, target: Duration) -> Sample {
+        let before = self.processor_time();
+        // Its start and stop take a while: longer slices make them small.
+        let ops = self.forward(target.max(SHORTEST)).unwrap_or(0);
+        let time = self.processor_time() - before;
+        Sample { ops, time, checksum: None, parts: Vec::new() }
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        // It may have ended by itself; then both fail, and nothing is left to do.
+        let _ = self.say("quit");
+        thread::sleep(Duration::from_millis(200));
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// How DPDK gets memory here: huge pages where some are free, else ordinary ones.
+pub fn memory_args() -> &'static [&'static str] {
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = meminfo.lines().find_map(|line| line.strip_prefix("HugePages_Free:"));
+    let free: u64 = free.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
+    if free >= HUGEPAGES_NEEDED { &["--in-memory"] } else { &["--no-huge", "-m", "512"] }
+}
+
+const SHORTEST: Duration = Duration::from_millis(20);
+/// 512 MiB of pages of 2 MiB.
+const HUGEPAGES_NEEDED: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_forwards_between_start_and_stop() {
+        let core = *clock::cores().last().unwrap();
+        let mut testpmd = match Testpmd::start("io", core) {
+            Ok(testpmd) => testpmd,
+            Err(reason) => return eprintln!("skipped: {reason}"),
+        };
+        let sample = testpmd.slice(Duration::from_millis(20));
+        assert!(sample.ops > 10_000, "{sample:?}");
+        assert!(sample.time > Duration::from_millis(2), "{sample:?}");
+    }
+}

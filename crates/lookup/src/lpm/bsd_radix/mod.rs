@@ -1,0 +1,294 @@
+//! The BSD radix tree: a PATRICIA trie of addresses, with the shorter prefixes
+//! found on the way back.
+//!
+//! ```text
+//!    branch   tests one bit: left on 0, right on 1; bits between are skipped
+//!             masks: the lengths (parent's bit < length <= own bit) of prefixes
+//!             below, so that a search that fails knows where to look again
+//!    leaf     an address, a length, a hop; further leaves of this address
+//!             behind it, longest first
+//!
+//!                 IPv4, 16 B a node                 IPv6, 32 B a node
+//!    branch    [ left | right ] [ masks | bit ]     [ left | right ] [ bit ] [ masks × 128 ]
+//!    leaf      [ hop | next ]   [ address | len ]   [ hop | next ]   [ len ] [ address × 128 ]
+//!    left, right, next: bit 31 = leaf, bits 30..0 the node's number; all ones: none
+//! ```
+//!
+//! | operation | cost                                                            |
+//! |-----------|-----------------------------------------------------------------|
+//! | lookup    | a dependent read a branch, 20-25 in a full table; then a search for |
+//! |           | each mask on the way back until one fits                        |
+//! | build     | an insert a route                                               |
+//! | update    | copies the path, 20-25 nodes; one store turns the root          |
+//! | memory    | two nodes a prefix                                              |
+//!
+//! Source: Sklower, *A Tree-Based Packet Routing Table for Berkeley Unix*, USENIX
+//! 1991, as DXR compares with it. We differ: BSD's tree is locked or changed
+//! under its readers, ours is copied along the path of a change, so a reader sees
+//! all changes of one update or none; the way back is a stack of the reader, not
+//! a parent pointer; a set of lengths takes the place of the list of masks. A
+//! burst goes down in groups, reading ahead.
+
+mod writer;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::{Card, Entry, Lpm};
+use crate::hint::prefetch;
+use crate::pages::Pages;
+use crate::{Addr, Hop};
+
+/// The registry's line for IPv4.
+pub const ENTRY: Entry<u32> = entry();
+
+/// The registry's line for IPv6.
+pub const ENTRY_6: Entry<u128> = entry();
+
+const fn entry<A: Addr>() -> Entry<A> {
+    Entry { card: if A::WIDTH == 32 { &CARD } else { &CARD_6 }, build: writer::build::<A> }
+}
+
+const CARD: Card = Card {
+    name: "bsd-radix",
+    paper: "Sklower: A Tree-Based Packet Routing Table for Berkeley Unix (1991)",
+    help: "PATRICIA trie with backtracking, as in BSD kernels; updates in place",
+    max_hop: Hop::MAX.0,
+    max_len: 32,
+    max_prefixes: Some(MAX_NODES as u64 / 2),
+    options: &[],
+};
+
+const CARD_6: Card = Card { max_len: 128, ..CARD };
+
+/// What the readers share.
+///
+/// - I1: nodes that can be reached from a root that was stored are not written
+///   until every thread that was online when they could no longer be reached
+///   has quiesced.
+/// - I2: bits ascend from branch to branch; a branch has two children.
+/// - I3: a prefix stored below a branch whose bit is at least its length has its
+///   length in the masks of the highest such branch on its path, and nowhere else.
+/// - I4: all addresses below a branch agree in the bits before its bit.
+struct BsdRadix<A> {
+    nodes: Pages<Words>,
+    root: AtomicU32,
+    /// Nodes that have ever been used.
+    touched: Arc<AtomicU32>,
+    family: PhantomData<A>,
+}
+
+type Words = [AtomicU64; WORDS];
+
+/// Names a node; see the header for its bits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Ref(u32);
+
+impl Ref {
+    const NONE: Ref = Ref(u32::MAX);
+
+    #[inline(always)]
+    fn leaf(number: u32) -> Ref {
+        Ref(number | LEAF)
+    }
+
+    #[inline(always)]
+    fn is_leaf(self) -> bool {
+        self.0 & LEAF != 0
+    }
+
+    #[inline(always)]
+    fn number(self) -> u32 {
+        self.0 & !LEAF
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Branch {
+    child: [Ref; 2],
+    bit: u8,
+    /// Bit n stands for length n.
+    masks: u128,
+}
+
+#[derive(Clone, Copy)]
+struct Leaf<A> {
+    addr: A,
+    len: u8,
+    hop: Hop,
+    next: Ref,
+}
+
+impl<A: Addr> Lpm<A> for BsdRadix<A> {
+    fn lookup(&self, dst: A) -> Hop {
+        self.search(Ref(self.root.load(Ordering::Acquire)), dst)
+    }
+
+    fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
+        assert_eq!(dsts.len(), hops.len());
+        let root = Ref(self.root.load(Ordering::Acquire));
+        for (dsts, hops) in dsts.chunks(GROUP).zip(hops.chunks_mut(GROUP)) {
+            let leaves = self.descend_all(root, dsts);
+            for ((&dst, hop), leaf) in dsts.iter().zip(hops).zip(leaves) {
+                let found = self.match_leaf(leaf, dst);
+                // The way is in the cache now; the way back needs a stack.
+                *hop = found.unwrap_or_else(|| self.search(root, dst));
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.touched.load(Ordering::Relaxed) as usize * words_of::<A>() * size_of::<u64>()
+    }
+}
+
+impl<A: Addr> BsdRadix<A> {
+    /// Down to a leaf; then back, to each prefix that may cover `dst`.
+    fn search(&self, root: Ref, dst: A) -> Hop {
+        let mut way: [Ref; 128] = [Ref::NONE; 128];
+        let (mut at, mut depth) = (root, 0);
+        while !at.is_leaf() && depth < way.len() {
+            way[depth] = at;
+            depth += 1;
+            at = self.child(at, dst);
+        }
+        if let Some(hop) = self.match_leaf(at, dst) {
+            return hop;
+        }
+        for &branch in way[..depth].iter().rev() {
+            let mut masks = self.wide(branch);
+            while masks != 0 {
+                let len = masks.ilog2() as u8; // longest first
+                masks &= !(1 << len);
+                if let Some(hop) = self.search_exactly(branch, dst.and(A::mask(len)), len) {
+                    return hop;
+                }
+            }
+        }
+        Hop::NONE
+    }
+
+    /// The hop of the prefix `addr`/`len`, if it is below `at`.
+    fn search_exactly(&self, mut at: Ref, addr: A, len: u8) -> Option<Hop> {
+        for _ in 0..A::WIDTH {
+            if at.is_leaf() {
+                break;
+            }
+            at = self.child(at, addr);
+        }
+        let same = |leaf: &Leaf<A>| leaf.len == len && leaf.addr == addr;
+        self.chain(at).find(same).map(|leaf| leaf.hop)
+    }
+
+    /// The hop of the longest prefix among the leaves of one address that covers
+    /// `dst`.
+    #[inline(always)]
+    fn match_leaf(&self, at: Ref, dst: A) -> Option<Hop> {
+        let covers = |leaf: &Leaf<A>| dst.and(A::mask(leaf.len)) == leaf.addr;
+        self.chain(at).find(covers).map(|leaf| leaf.hop)
+    }
+
+    /// The leaves behind `at`, it included.
+    #[inline(always)]
+    fn chain(&self, mut at: Ref) -> impl Iterator<Item = Leaf<A>> + '_ {
+        // Bounded, so that nobody can be led in a circle.
+        (0..=A::WIDTH).map_while(move |_| {
+            let leaf = (at != Ref::NONE && at.is_leaf()).then(|| self.leaf(at))?;
+            at = leaf.next;
+            Some(leaf)
+        })
+    }
+
+    /// The leaves that a group of searches ends at, a step of all at a time.
+    #[inline(always)]
+    fn descend_all(&self, root: Ref, dsts: &[A]) -> [Ref; GROUP] {
+        let mut at = [root; GROUP];
+        for _ in 0..A::WIDTH {
+            let mut inside = false;
+            for (at, &dst) in at.iter_mut().zip(dsts) {
+                if !at.is_leaf() {
+                    *at = self.child(*at, dst);
+                    prefetch(self.word(*at, 0));
+                    inside |= !at.is_leaf();
+                }
+            }
+            if !inside {
+                break;
+            }
+        }
+        at
+    }
+
+    #[inline(always)]
+    fn child(&self, branch: Ref, dst: A) -> Ref {
+        let children = self.word(branch, 0).load(Ordering::Relaxed);
+        let side = dst.bit(self.small(branch) & (A::WIDTH - 1)); // a bit of the address, whatever is read
+        Ref((children >> (32 * side)) as u32)
+    }
+
+    fn branch(&self, at: Ref) -> Branch {
+        let children = self.word(at, 0).load(Ordering::Relaxed);
+        let child = [Ref(children as u32), Ref((children >> 32) as u32)];
+        Branch { child, bit: self.small(at), masks: self.wide(at) }
+    }
+
+    #[inline(always)]
+    fn leaf(&self, at: Ref) -> Leaf<A> {
+        let word = self.word(at, 0).load(Ordering::Relaxed);
+        Leaf {
+            addr: A::from_u128(self.wide(at)),
+            len: self.small(at).min(A::WIDTH), // a length, whatever is read
+            hop: Hop(word as u32),
+            next: Ref((word >> 32) as u32),
+        }
+    }
+
+    /// A branch's bit, a leaf's length.
+    #[inline(always)]
+    fn small(&self, at: Ref) -> u8 {
+        let word = self.word(at, 1).load(Ordering::Relaxed);
+        (if A::WIDTH == 32 { word >> 32 } else { word }) as u8
+    }
+
+    /// A branch's masks, a leaf's address.
+    #[inline(always)]
+    fn wide(&self, at: Ref) -> u128 {
+        if A::WIDTH == 32 {
+            return (self.word(at, 1).load(Ordering::Relaxed) as u32).into();
+        }
+        let [high, low] = [2, 3].map(|i| self.word(at, i).load(Ordering::Relaxed));
+        u128::from(high) << 64 | u128::from(low)
+    }
+
+    /// Masked to the array: whatever a reference says, the read stays inside.
+    #[inline(always)]
+    fn word(&self, at: Ref, i: usize) -> &AtomicU64 {
+        let nodes: &Words = &self.nodes[0];
+        &nodes[(at.number() as usize * words_of::<A>() + i) & (WORDS - 1)]
+    }
+}
+
+const fn words_of<A: Addr>() -> usize {
+    if A::WIDTH == 32 { 2 } else { 4 }
+}
+
+const LEAF: u32 = 1 << 31;
+
+/// Nodes for which address space is reserved; twice the prefixes, and what an
+/// update copies.
+const MAX_NODES: u32 = if cfg!(miri) { 1 << 12 } else { 1 << 26 };
+
+/// The words of so many IPv6 nodes; a power of two.
+const WORDS: usize = MAX_NODES as usize * 4;
+
+/// Searches that go down together.
+const GROUP: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::lpm::oracle::conformance!(u32, ENTRY);
+    crate::lpm::oracle::conformance!(ipv6: u128, ENTRY_6);
+}

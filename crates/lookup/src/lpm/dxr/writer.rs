@@ -1,0 +1,245 @@
+//! Building and updating: chunks are encoded beside the old ones, then stored.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::{
+    CARD, CELLS, CHUNKS_IN_LIMBO, DIRECT, Dxr, FORMAT_SHIFT, HOP_MASK, LONG, Range, Ranges, SHORT,
+    WIDE,
+};
+use crate::lpm::flatten::Flatten;
+use crate::lpm::space::Space;
+use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
+use crate::pages::Pages;
+use crate::rib::Change;
+use crate::sync::Domain;
+use crate::{Hop, Prefix, Rib};
+
+struct DxrWriter {
+    table: Arc<Dxr>,
+    /// By format; none for `DIRECT`.
+    spaces: [Space; 3],
+    flatten: Flatten<u32>,
+}
+
+/// What an update will store into `root[first..=last]`: all is prepared before
+/// anything is stored, so a refusal leaves the table as it is.
+struct Store {
+    first: usize,
+    last: usize,
+    entry: u32,
+}
+
+pub(super) fn build(
+    rib: &Rib<u32>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u32>>, Refusal> {
+    options.check(&CARD)?;
+    let k = options.get(&CARD, "k", |k| (16..=24).contains(k))?;
+    rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
+    let mut writer = DxrWriter::empty(k, domain)?;
+    let mut flatten = std::mem::take(&mut writer.flatten);
+    writer.fill(flatten.sweep(rib, Prefix::all()))?;
+    let default = rib.get(&Prefix::all()).map_or(0, |hop| hop.0);
+    writer.table.default.store(default, Ordering::Release);
+    writer.flatten = flatten;
+    Ok(Box::new(writer))
+}
+
+impl Writer<u32> for DxrWriter {
+    fn table(&self) -> Arc<dyn Lpm<u32>> {
+        self.table.clone()
+    }
+
+    fn apply(&mut self, rib: &Rib<u32>, changes: &[Change<u32>]) -> Result<Applied, Refusal> {
+        for hop in changes.iter().filter_map(|change| change.hop) {
+            CARD.admit_hop(hop)?;
+        }
+        for space in &mut self.spaces {
+            space.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
+        }
+        let (mut stores, mut dirty) = (Vec::new(), Vec::new());
+        for change in changes {
+            self.plan(rib, change.prefix, &mut stores, &mut dirty);
+        }
+        dirty.sort_unstable(); // changes to one chunk rebuild it once
+        dirty.dedup();
+        self.rebuild(rib, &dirty, &mut stores)?;
+        stores.iter().for_each(|store| self.store(store));
+        if changes.iter().any(|change| change.prefix.len() == 0) {
+            let default = rib.get(&Prefix::all()).map_or(0, |hop| hop.0);
+            self.table.default.store(default, Ordering::Release);
+        }
+        Ok(Applied::InPlace)
+    }
+
+    fn bytes(&self) -> usize {
+        self.spaces.iter().map(Space::bytes).sum()
+    }
+}
+
+impl DxrWriter {
+    fn empty(k: u32, domain: &Arc<Domain>) -> Result<Self, Refusal> {
+        let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
+        let units = |per_unit: usize| (CELLS / per_unit) as u32;
+        let spaces = [
+            Space::new(domain, units(AtomicU16::PER_UNIT), CHUNKS_IN_LIMBO),
+            Space::new(domain, units(AtomicU32::PER_UNIT), CHUNKS_IN_LIMBO),
+            Space::new(domain, units(AtomicU64::PER_UNIT), CHUNKS_IN_LIMBO),
+        ];
+        let [short, long, wide] = [0, 1, 2].map(|i| spaces[i].touched());
+        let table = Dxr {
+            root: Pages::zeroed(1 << k).map_err(no_memory)?,
+            k,
+            short: Ranges { cells: Pages::zeroed(1).map_err(no_memory)?, touched: short },
+            long: Ranges { cells: Pages::zeroed(1).map_err(no_memory)?, touched: long },
+            wide: Ranges { cells: Pages::zeroed(1).map_err(no_memory)?, touched: wide },
+            default: AtomicU32::new(0),
+        };
+        Ok(DxrWriter { table: Arc::new(table), spaces, flatten: Flatten::new() })
+    }
+
+    /// Builds every chunk from the intervals of the whole table.
+    fn fill(&mut self, intervals: &[(u32, Hop)]) -> Result<(), Refusal> {
+        let mut inside = 0; // the interval that the present chunk starts in
+        let chunks = self.table.root.len();
+        let mut slot = 0;
+        while slot < chunks {
+            let last_dst = ((slot + 1) << (32 - self.table.k)).wrapping_sub(1) as u32;
+            let beyond = inside + 1;
+            let here = intervals[beyond..].iter().take_while(|(start, _)| *start <= last_dst);
+            let end = beyond + here.count();
+            if end == beyond {
+                // Uniform, and so are the chunks up to the next border.
+                let next =
+                    intervals.get(beyond).map_or(chunks, |&(start, _)| self.table.slot(start));
+                self.store(&Store { first: slot, last: next - 1, entry: intervals[inside].1.0 });
+                slot = next;
+            } else {
+                let entry = self.encode(&intervals[inside..end])?;
+                self.store(&Store { first: slot, last: slot, entry });
+                // A border at the very end of a chunk belongs to the next one.
+                inside = end - 1;
+                slot += 1;
+            }
+            let next_dst = (slot as u64) << (32 - self.table.k);
+            while intervals.get(inside + 1).is_some_and(|&(s, _)| u64::from(s) <= next_dst) {
+                inside += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a change of `prefix` asks for: chunks to rebuild, or stores.
+    fn plan(
+        &self,
+        rib: &Rib<u32>,
+        prefix: Prefix<u32>,
+        stores: &mut Vec<Store>,
+        dirty: &mut Vec<usize>,
+    ) {
+        if prefix.len() == 0 {
+            return; // one store at the end of `apply`
+        }
+        let (mut next, last) = (self.table.slot(prefix.first()), self.table.slot(prefix.last()));
+        if u32::from(prefix.len()) > self.table.k {
+            return dirty.push(next);
+        }
+        let owner = rib.covering(prefix).next().filter(|(owner, _)| owner.len() > 0);
+        let entry = owner.map_or(0, |(_, hop)| hop.0);
+        let mut fill = |first: usize, end: usize| {
+            if first < end {
+                stores.push(Store { first, last: end - 1, entry });
+            }
+        };
+        for (child, _) in rib.children(prefix) {
+            let first = self.table.slot(child.first());
+            if first < next {
+                continue; // longer than /k, in a chunk that has been seen
+            }
+            fill(next, first);
+            if u32::from(child.len()) > self.table.k {
+                dirty.push(first);
+            }
+            next = self.table.slot(child.last()) + 1;
+        }
+        fill(next, last + 1);
+    }
+
+    /// Writes the chunks of `dirty` anew, beside the old ones.
+    fn rebuild(
+        &mut self,
+        rib: &Rib<u32>,
+        dirty: &[usize],
+        stores: &mut Vec<Store>,
+    ) -> Result<(), Refusal> {
+        let (mut flatten, begun) = (std::mem::take(&mut self.flatten), stores.len());
+        let mut done = Ok(());
+        for &slot in dirty {
+            let first_dst = (slot << (32 - self.table.k)) as u32;
+            let chunk = Prefix::covering(first_dst, self.table.k as u8);
+            match self.encode(flatten.sweep(rib, chunk)) {
+                Ok(entry) => stores.push(Store { first: slot, last: slot, entry }),
+                Err(refusal) => {
+                    done = Err(refusal);
+                    break;
+                }
+            }
+        }
+        self.flatten = flatten;
+        if done.is_err() {
+            for store in stores.drain(begun..) {
+                if let Some((space, units)) = self.block_of(store.entry) {
+                    self.spaces[space].untake(store.entry & HOP_MASK, units);
+                }
+            }
+        }
+        done
+    }
+
+    /// The root entry of a chunk with these intervals; writes its ranges.
+    fn encode(&mut self, chunk: &[(u32, Hop)]) -> Result<u32, Refusal> {
+        if let [(_, hop)] = chunk {
+            return Ok(hop.0);
+        }
+        let most = chunk.iter().map(|(_, hop)| hop.0).max().unwrap_or(0);
+        let at_24 = chunk[1..].iter().all(|(start, _)| start & 0xff == 0);
+        let (count, mask) = (chunk.len() as u32, self.table.low_mask());
+        let (format, units) = match most {
+            ..=0xff if at_24 => (SHORT, Ranges::<AtomicU16>::units(count)),
+            ..=0xffff => (LONG, Ranges::<AtomicU32>::units(count)),
+            _ => (WIDE, Ranges::<AtomicU64>::units(count)),
+        };
+        let place = self.spaces[format as usize - 1].take(units);
+        let place = place.ok_or_else(|| CARD.refuse(format!("more than {CELLS} ranges")))?;
+        match format {
+            SHORT => self.table.short.write(place, chunk, mask),
+            LONG => self.table.long.write(place, chunk, mask),
+            _ => self.table.wide.write(place, chunk, mask),
+        }
+        Ok(format << FORMAT_SHIFT | place)
+    }
+
+    fn store(&mut self, store: &Store) {
+        let table = self.table.clone();
+        for slot in &table.root[store.first..=store.last] {
+            let old = slot.load(Ordering::Relaxed); // we alone write
+            slot.store(store.entry, Ordering::Release); // I1
+            if let Some((space, units)) = self.block_of(old) {
+                self.spaces[space].retire(old & HOP_MASK, units);
+            }
+        }
+    }
+
+    /// The space and the units of the chunk that `entry` places.
+    fn block_of(&self, entry: u32) -> Option<(usize, u32)> {
+        let count = self.table.count(entry);
+        match entry >> FORMAT_SHIFT {
+            DIRECT => None,
+            SHORT => Some((0, Ranges::<AtomicU16>::units(count))),
+            LONG => Some((1, Ranges::<AtomicU32>::units(count))),
+            _ => Some((2, Ranges::<AtomicU64>::units(count))),
+        }
+    }
+}

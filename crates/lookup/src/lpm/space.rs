@@ -1,0 +1,164 @@
+//! Where in an arena blocks lie: for engines that update in place.
+//!
+//! The arena itself is an array of atomics that the readers share; this is the
+//! writer's account of it. Blocks come in size classes, four to a doubling, so
+//! that a block fits the next of its class; what a reader may still hold waits
+//! in a [`Limbo`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::sync::{Congested, Domain, Limbo};
+
+/// Free and used blocks of an arena, counted in units of the engine's choice.
+///
+/// I1: a unit is free (in `free`), waiting (in `limbo`), in use (the engine
+/// knows), or untouched (at or after `end`); never two of these.
+pub struct Space {
+    units: u32,
+    /// Shared with the table, which tells how much memory it has touched.
+    end: Arc<AtomicU32>,
+    /// By class, then last in first out.
+    free: Vec<Vec<u32>>,
+    limbo: Limbo<Block>,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    at: u32,
+    class: u32,
+}
+
+impl Space {
+    /// An untouched arena of `units`; of its blocks `waiting` may wait for readers.
+    pub fn new(domain: &Arc<Domain>, units: u32, waiting: usize) -> Self {
+        let limbo = Limbo::new(domain, waiting);
+        Space { units, end: Arc::new(AtomicU32::new(0)), free: Vec::new(), limbo }
+    }
+
+    /// Units that have ever been used; grows with this.
+    pub fn touched(&self) -> Arc<AtomicU32> {
+        self.end.clone()
+    }
+
+    /// A block of at least `units`; `None` when the arena is full.
+    pub fn take(&mut self, units: u32) -> Option<u32> {
+        let class = class_of(units);
+        if self.free.len() <= class as usize {
+            self.free.resize_with(class as usize + 1, Vec::new);
+        }
+        if self.free[class as usize].is_empty() && self.limbo.len() >= DRAIN_AT {
+            self.drain();
+        }
+        if let Some(at) = self.free[class as usize].pop() {
+            return Some(at);
+        }
+        let at = self.end.load(Ordering::Relaxed); // we alone write
+        let end = at.checked_add(size_of_class(class)).filter(|&end| end <= self.units)?;
+        self.end.store(end, Ordering::Relaxed);
+        Some(at)
+    }
+
+    /// Takes back a block of `units` at `at` that no reader has ever seen.
+    pub fn untake(&mut self, at: u32, units: u32) {
+        self.free[class_of(units) as usize].push(at);
+    }
+
+    /// Takes back a block that no new reader can find.
+    pub fn retire(&mut self, at: u32, units: u32) {
+        self.limbo.push(Block { at, class: class_of(units) });
+    }
+
+    /// Says whether the writer may go on; to be asked before an update.
+    ///
+    /// # Errors
+    /// When too many blocks wait for readers.
+    pub fn admit(&mut self) -> Result<(), Congested> {
+        if self.limbo.len() >= DRAIN_AT {
+            self.drain();
+        }
+        self.limbo.admit()
+    }
+
+    /// Heap bytes.
+    pub fn bytes(&self) -> usize {
+        let free: usize = self.free.iter().map(|class| class.capacity() * size_of::<u32>()).sum();
+        free + self.limbo.len() * size_of::<Block>()
+    }
+
+    fn drain(&mut self) {
+        let free = &mut self.free;
+        self.limbo.drain(|block| free[block.class as usize].push(block.at));
+    }
+}
+
+/// The smallest class whose blocks have `units`.
+fn class_of(units: u32) -> u32 {
+    let last = units.max(1) - 1;
+    if last < 4 {
+        return last;
+    }
+    // Two bits behind the leading one, of the last unit.
+    let log = last.ilog2();
+    4 * (log - 1) + (last >> (log - 2) & 3)
+}
+
+/// The units of a block.
+fn size_of_class(class: u32) -> u32 {
+    if class < 4 {
+        return class + 1;
+    }
+    let log = class / 4 + 1;
+    ((4 + class % 4 + 1) as u64 * (1 << (log - 2))) as u32
+}
+
+/// Waiting blocks at which the writer looks whether some may be used again: one
+/// look at the readers' slots for so many blocks.
+const DRAIN_AT: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_fits_and_wastes_a_fifth_at_most() {
+        for units in 1..100_000 {
+            let class = class_of(units);
+            let size = size_of_class(class);
+            assert!(size >= units && size - units <= units / 4, "{units}: {size}");
+            assert!(class == 0 || size_of_class(class - 1) < units, "{units}");
+        }
+    }
+
+    #[test]
+    fn blocks_come_back_after_the_grace_period_and_do_not_overlap() {
+        let domain = Domain::new();
+        let mut reader = domain.register("reader");
+        let mut space = Space::new(&domain, 1000, 1 << 20);
+        let mut held = Vec::new();
+        while let Some(at) = space.take(3) {
+            held.push(at);
+        }
+        assert_eq!(held.len(), 333);
+        held.iter().for_each(|&at| space.retire(at, 3));
+        assert_eq!(space.take(3), None);
+        reader.quiesce();
+        let mut again: Vec<_> = std::iter::from_fn(|| space.take(3)).collect();
+        again.sort_unstable();
+        assert_eq!(again, held);
+    }
+
+    #[test]
+    fn the_writer_is_refused_while_too_much_waits() {
+        let domain = Domain::new();
+        let reader = domain.register("reader");
+        let mut space = Space::new(&domain, 1000, 100);
+        for _ in 0..=100 {
+            let at = space.take(1).unwrap();
+            space.retire(at, 1);
+        }
+        assert!(space.admit().is_err());
+        drop(reader);
+        assert!(space.admit().is_ok());
+    }
+}
