@@ -10,6 +10,7 @@ use api::reply::{Captured, Step as ShownStep, Trace as ShownTrace};
 use api::{ErrorKind, Failure, Reply};
 use graph::ring::{frames, spsc};
 use graph::{Capture, Point, Stats, Step, Trace};
+use nodes::filter as conditions;
 
 use super::workers::Workers;
 use crate::server::Client;
@@ -39,7 +40,7 @@ impl Names {
 pub fn trace(
     workers: &Workers,
     names: &Names,
-    (count, filter): (u32, Option<nodes::Filter>),
+    (count, filter): (u32, Option<conditions::Filter>),
     timeout: Duration,
     out: &mut Client,
 ) -> Result<(), Failure> {
@@ -122,7 +123,7 @@ fn detail(step: &Step, before: Option<Step>, names: &Names) -> String {
 /// What a client wants captured.
 pub struct Wanted {
     /// Which frames.
-    pub filter: Option<nodes::Filter>,
+    pub filter: Option<conditions::Filter>,
     /// Bytes kept of each.
     pub snap: usize,
     /// How many; without end where there is none.
@@ -224,7 +225,7 @@ impl Clock {
 ///
 /// # Errors
 /// When it is nested deeper than a stack should be.
-pub fn filter(wanted: Option<Filter>) -> Result<Option<nodes::Filter>, Failure> {
+pub fn filter(wanted: Option<Filter>) -> Result<Option<conditions::Filter>, Failure> {
     if wanted.as_ref().is_some_and(|filter| filter.depth() > DEEPEST) {
         let text = format!("the filter is nested deeper than {DEEPEST}");
         return Err(Failure { kind: ErrorKind::Invalid, text });
@@ -232,25 +233,25 @@ pub fn filter(wanted: Option<Filter>) -> Result<Option<nodes::Filter>, Failure> 
     Ok(wanted.map(convert))
 }
 
-fn convert(filter: Filter) -> nodes::Filter {
+fn convert(filter: Filter) -> conditions::Filter {
     let side = |side| match side {
-        Side::Any => nodes::Side::Any,
-        Side::Source => nodes::Side::Source,
-        Side::Destination => nodes::Side::Destination,
+        Side::Any => conditions::Side::Any,
+        Side::Source => conditions::Side::Source,
+        Side::Destination => conditions::Side::Destination,
     };
     let all = |filters: Vec<Filter>| filters.into_iter().map(convert).collect();
     match filter {
-        Filter::Host { side: s, address } => {
-            nodes::Filter::Net(side(s), address, if address.is_ipv4() { 32 } else { 128 })
+        Filter::Host { side: s, address } => conditions::Filter::Host(side(s), address),
+        Filter::Net { side: s, address, length } => {
+            conditions::Filter::Net(side(s), address, length)
         }
-        Filter::Net { side: s, address, length } => nodes::Filter::Net(side(s), address, length),
-        Filter::Port { side: s, first, last } => nodes::Filter::Port(side(s), first, last),
-        Filter::Proto(proto) => nodes::Filter::Proto(proto),
-        Filter::Ether(kind) => nodes::Filter::Ether(kind),
-        Filter::Vlan(vlan) => nodes::Filter::Vlan(vlan),
-        Filter::And(filters) => nodes::Filter::And(all(filters)),
-        Filter::Or(filters) => nodes::Filter::Or(all(filters)),
-        Filter::Not(inner) => nodes::Filter::Not(Box::new(convert(*inner))),
+        Filter::Port { side: s, first, last } => conditions::Filter::Port(side(s), first, last),
+        Filter::Proto(proto) => conditions::Filter::Proto(proto),
+        Filter::Ether(kind) => conditions::Filter::Ether(kind),
+        Filter::Vlan(vlan) => conditions::Filter::Vlan(vlan),
+        Filter::And(filters) => conditions::Filter::And(all(filters)),
+        Filter::Or(filters) => conditions::Filter::Or(all(filters)),
+        Filter::Not(inner) => conditions::Filter::Not(Box::new(convert(*inner))),
     }
 }
 
