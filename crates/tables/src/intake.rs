@@ -138,6 +138,11 @@ impl Control {
 
     pub(crate) fn set_route(&mut self, route: &Route, how: How) {
         let Some(vrf) = self.vrf_of(route) else { return self.counters.routes_ignored += 1 };
+        let how = match (how, route.net.family()) {
+            // Among equals a new IPv6 route stands last, an IPv4 route first.
+            (How::Create, Family::V6) => How::Append,
+            (how, _) => how,
+        };
         let generation = self.generations[route.net.family() as usize][route.source as usize];
         let state = &self.vrfs[usize::from(vrf.0)]; // cannot panic: `vrf_of` found it
         let (count, most) = match route.net.family() {

@@ -77,11 +77,13 @@ impl Model {
         let same = list.iter().position(|(metric, _)| *metric == new.0);
         match (how, same) {
             (How::Replace, Some(at)) => list[at] = new,
-            (How::Create | How::Replace, _) => {
+            (How::Create | How::Replace, _)
+                if how == How::Replace || route.net.family() == Family::V4 =>
+            {
                 let at = list.iter().take_while(|(metric, _)| *metric < new.0).count();
                 list.insert(at, new);
             }
-            (How::Append | How::Listed, _) => {
+            _ => {
                 let at = list.iter().take_while(|(metric, _)| *metric <= new.0).count();
                 list.insert(at, new);
             }

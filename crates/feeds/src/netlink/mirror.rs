@@ -86,6 +86,12 @@ impl Mirror {
         self.counters
     }
 
+    /// Compares everything with the kernel's tables at the next [`Mirror::poll`],
+    /// as the background does once a minute: after an interface was added, say.
+    pub fn resync(&mut self) {
+        self.next_audit = Instant::now();
+    }
+
     /// Waits up to `timeout` for something to do, and does it: hands events to
     /// `sink` in batches.
     ///
