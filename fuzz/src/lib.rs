@@ -1,15 +1,21 @@
 //! What the fuzzer calls. A target must come back from any bytes, and panics
 //! where a promise is broken.
 
+pub mod formats;
 pub mod wire;
 
 /// A name, and the function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] = &[("wire_packet", wire::packet), ("wire_headers", wire::headers)];
+pub const TARGETS: &[Target] = &[
+    ("formats_text", formats::text),
+    ("formats_mrt", formats::mrt),
+    ("wire_packet", wire::packet),
+    ("wire_headers", wire::headers),
+];
 
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    wire::seeds()
+    [formats::seeds(), wire::seeds()].concat()
 }

@@ -91,8 +91,8 @@ pub enum Fault {
         /// Its length.
         bytes: usize,
     },
-    /// The next hop's text is not UTF-8.
-    #[error("a next hop that is not UTF-8")]
+    /// The next hop's text is not printable UTF-8.
+    #[error("a next hop that is not printable UTF-8")]
     HopText,
     /// More next hops than ids.
     #[error("more next hops than a table can number")]

@@ -58,12 +58,17 @@ fn parse(line: &[u8], first: bool, builder: &mut Builder) -> Result<(), Fault> {
     }
     let hop = match hop {
         Some(hop) if hop.len() > MAX_HOP => return Err(Fault::LongHop { bytes: hop.len() }),
-        Some(hop) => Some(core::str::from_utf8(hop).map_err(|_| Fault::HopText)?),
+        Some(hop) => Some(printable(hop).ok_or(Fault::HopText)?),
         None => None,
     };
     let (prefix, masked) = AnyPrefix::parse(prefix, builder.mask)?;
     builder.report.masked += u64::from(masked);
     builder.add(prefix, hop)
+}
+
+/// Text that may be printed on a terminal.
+fn printable(hop: &[u8]) -> Option<&str> {
+    core::str::from_utf8(hop).ok().filter(|hop| !hop.contains(char::is_control))
 }
 
 enum End {
@@ -154,9 +159,11 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_and_lines_without_end() {
-        let table = table([b"10.0.0.0/8 \xff\n", &[b'1'; 200_000][..], b"\n::/0 a"].concat());
-        assert_eq!((table.v6.len(), table.report.damaged), (1, 2));
-        assert_eq!(table.report.damage[1].to_string(), "line 2: a line longer than 65536 bytes");
+        let table = table(
+            [b"10.0.0.0/8 \xff\n10.0.0.0/8 \x1b[2J\n", &[b'1'; 200_000][..], b"\n::/0 a"].concat(),
+        );
+        assert_eq!((table.v6.len(), table.report.damaged), (1, 3));
+        assert_eq!(table.report.damage[2].to_string(), "line 3: a line longer than 65536 bytes");
     }
 
     #[test]
