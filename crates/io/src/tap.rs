@@ -197,5 +197,5 @@ fn check_name(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))] // system calls
 mod tests;

@@ -144,20 +144,28 @@ impl Lap {
     fn receive(&mut self, burst: &mut Burst, most: usize, port: u16) -> (usize, u64) {
         let start = usize::from(burst.n);
         let n = most.min(VECTOR - start).min(self.count);
+        let (slots, mask, first) = (&self.slots[..], self.slots.len() - 1, self.head);
+        let entries = burst.pkt[start..start + n]
+            .iter_mut()
+            .zip(&mut burst.head[start..start + n])
+            .zip(&mut burst.len[start..start + n]);
         let mut bytes = 0;
-        for at in start..start + n {
-            let (packet, len) = self.next();
-            // The place follows from the descriptor's own: to read it from
-            // there would wait for the line before the data can be asked for.
-            // SAFETY: a packet of Rutter's pools has its buffer right behind
-            // the descriptor, and I1 behind the headroom.
-            let head = unsafe { first_byte(&packet) };
-            prefetch(head);
-            burst.head[at] = head;
-            burst.len[at] = len;
-            burst.pkt[at] = Some(arrived(packet, len, port));
-            bytes += u64::from(len);
+        for (at, ((entry, head), len)) in entries.enumerate() {
+            // What will be written soon is asked for now, as drivers do.
+            prefetch(place(slots[first.wrapping_add(at + AHEAD) & mask].packet));
+            let slot = slots[first.wrapping_add(at) & mask];
+            // SAFETY: the slot owned the packet (R1), and leaves the ring below.
+            let packet = unsafe { Owned::from_raw(slot.packet) };
+            // Not read from the descriptor: to wait for its line before the
+            // data can be asked for would cost as much again.
+            *head = first_byte(slot.packet);
+            prefetch(*head);
+            *len = slot.len;
+            *entry = Some(arrived(packet, slot.len, port));
+            bytes += u64::from(slot.len);
         }
+        self.head = first.wrapping_add(n);
+        self.count -= n;
         burst.n += n as u16;
         if let Some(stamp) = &mut self.stamp {
             stamp(&mut burst.pkt[start..start + n]);
@@ -167,15 +175,24 @@ impl Lap {
 
     /// Takes packets back: this ring's to its end, others' to their pools.
     fn give_back(&mut self, packets: &mut [Option<Owned>]) -> u64 {
+        let Lap { slots, pool, .. } = self;
+        let slots = &mut slots[..];
+        let mask = slots.len() - 1;
+        let mut end = self.head.wrapping_add(self.count);
         let mut bytes = 0;
-        for packet in packets.iter_mut().filter_map(Option::take) {
-            bytes += u64::from(packet.packet().data_len);
-            if self.pool.owns(&packet) {
-                self.append(packet);
+        for entry in packets {
+            let Some(packet) = entry.take() else { continue };
+            let len = packet.packet().data_len;
+            bytes += u64::from(len);
+            if pool.owns(&packet) {
+                slots[end & mask] = Slot { packet: packet.into_raw(), len };
+                end = end.wrapping_add(1);
             } else {
-                self.pool.put(&mut [Some(packet)]);
+                pool.put_one(packet);
             }
         }
+        // Fits: the pool has no more packets than there are slots.
+        self.count = end.wrapping_sub(self.head);
         bytes
     }
 
@@ -226,17 +243,24 @@ impl Drop for Lap {
     }
 }
 
-/// Where a fresh packet's data starts.
-///
-/// # Safety
-/// `packet` must be of one of Rutter's own pools.
+/// Where a fresh packet's data starts: the buffer lies right behind the
+/// descriptor in Rutter's own pools.
 #[inline(always)]
-unsafe fn first_byte(packet: &Owned) -> Head {
+fn first_byte(packet: NonNull<Packet>) -> Head {
     let offset = size_of::<Packet>() + usize::from(Packet::HEADROOM);
-    // SAFETY: descriptor and headroom lie in the packet's stride.
-    let place = unsafe { packet.as_raw().cast::<u8>().add(offset) };
+    let place = packet.as_ptr().cast::<u8>().wrapping_add(offset);
+    // SAFETY: not null: it lies inside the packet's stride.
+    let place = unsafe { NonNull::new_unchecked(place) };
     // SAFETY: I1.
     unsafe { Head::new(place) }
+}
+
+/// A packet's descriptor as a place to prefetch.
+#[inline(always)]
+fn place(packet: NonNull<Packet>) -> Head {
+    // SAFETY: a descriptor has 128 bytes. Of an empty slot nothing is read:
+    // a prefetch of any address is harmless.
+    unsafe { Head::new(packet.cast()) }
 }
 
 /// Writes what a card's driver writes into the first line of a descriptor.
@@ -255,6 +279,9 @@ fn arrived(mut packet: Owned, len: u16, port: u16) -> Owned {
     descriptor.flow = 0;
     packet
 }
+
+/// Packets between the one received and the one whose descriptor is asked for.
+const AHEAD: usize = 8;
 
 /// A device whose queues are rings: queue `i` receives from, and gives back
 /// to, `rings[i]`.

@@ -265,5 +265,5 @@ fn link_name(link_type: u16) -> &'static str {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(miri)))] // system calls
 mod tests;

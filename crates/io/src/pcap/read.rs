@@ -482,6 +482,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 1000 }))]
         #[test]
         fn any_bytes_are_read_without_panic(
             ng: bool, at in 0usize..200, flip: u8, junk in prop::collection::vec(any::<u8>(), 0..64),

@@ -190,6 +190,13 @@ impl Pool {
         }
     }
 
+    /// [`Pool::put`] of one packet, kept out of the loops around it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_one(&self, packet: Owned) {
+        self.put(&mut [Some(packet)]);
+    }
+
     /// Bytes of data that a packet holds ([`Owned::room`]): at least the MTU and 64.
     pub fn room(&self) -> usize {
         self.inner().stride - LINE0 - usize::from(Packet::HEADROOM) - 64

@@ -99,6 +99,7 @@ fn packets_find_their_own_pool() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "the pool stays for ever, which miri calls a leak")]
 fn a_packet_outlives_the_last_handle() {
     let (one, two) = (pool(4), pool(4));
     let mut packet = one.allocate().unwrap();
