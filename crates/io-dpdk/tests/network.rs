@@ -148,6 +148,9 @@ fn af_xdp() {
         Ok(device) => {
             drop(device);
             passes_frames("net_af_xdp1,iface=v0");
+            let link = Command::new("ip").args(["link", "show", "v0"]).output().unwrap();
+            let link = String::from_utf8_lossy(&link.stdout).into_owned();
+            assert!(!link.contains("xdp"), "the program was left behind: {link}");
         }
         Err(error) => println!("skipped: {error}"),
     });

@@ -83,6 +83,38 @@ fn a_ring_gives_back_what_was_sent() {
     assert_all_home();
 }
 
+/// Two ends of a shared-memory link, as between two processes.
+#[test]
+fn memif_links_two_devices() {
+    let _alone = alone();
+    let socket = std::env::temp_dir().join(format!("rutter-memif-{}", std::process::id()));
+    let argument = |end, role| {
+        format!("net_memif{end},role={role},socket={},socket-abstract=no", socket.display())
+    };
+    let mut server = open(&argument(0, "server"));
+    let mut client = open(&argument(1, "client"));
+    let mut to = start(&mut *server);
+    let mut from = start(&mut *client);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !(server.link().up && client.link().up) {
+        assert!(std::time::Instant::now() < end, "the ends never met");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let mut packet = from.allocate().unwrap();
+    packet.fill(&[7; 60]);
+    assert_eq!(from.transmit(&mut [Some(packet)]), 1);
+    let mut burst = Burst::new();
+    while to.receive(&mut burst, 64) == 0 {
+        assert!(std::time::Instant::now() < end, "nothing came");
+    }
+    assert_eq!(burst.pkt[0].as_ref().unwrap().data(), [7; 60]);
+    to.free(&mut burst.pkt);
+    drop((to, from));
+    drop((client, server));
+    let _ = std::fs::remove_file(socket);
+    assert_all_home();
+}
+
 #[test]
 fn captures_are_read_and_written() {
     let _alone = alone();
