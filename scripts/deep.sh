@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -16,6 +16,11 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 miri() {
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=4 \
 		cargo +nightly miri test --target-dir "$target/miri" -p wire -p lookup --lib
+}
+
+# The interleavings of docs/adr/0001-publication.md.
+loom() {
+	RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" --release -p lookup --lib loom
 }
 
 # Memory errors in everything that handles packets.
@@ -50,7 +55,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	"$part"

@@ -143,10 +143,10 @@ impl<A: Addr> Suite<A> {
         let mut rng = Rng::new(3);
         let anywhere = rng.addr::<A>();
         let mut routes: Vec<Route<A>> = Vec::new();
-        for len in 0..=self.max_len() {
+        for len in (0..=self.max_len()).filter(|&len| !cfg!(miri) || len % 8 == 0) {
             let hop = Hop(u32::from(len) + 1);
             for addr in [anywhere, A::default(), A::MAX, rng.addr()] {
-                routes.push((Prefix::covering(addr, len), hop));
+                routes.push((Prefix::covering(addr, quick::<A>(len)), hop));
             }
         }
         let mut built = self.built(&routes);
@@ -161,7 +161,7 @@ impl<A: Addr> Suite<A> {
     pub(crate) fn the_largest_hop_is_taken_and_a_larger_one_refused(&self) {
         let most = Hop(self.entry.card.max_hop);
         for len in [0, 8, 24, 32, 48, 64, 128] {
-            let prefix = Prefix::covering(A::MAX, len.min(self.max_len()));
+            let prefix = Prefix::covering(A::MAX, quick::<A>(len.min(self.max_len())));
             let built = self.built(&[(prefix, most)]);
             assert_eq!(built.writer.table().lookup(A::MAX), most, "/{len}");
             let beyond = [(prefix, Hop(most.0 + 1))].into_iter().collect();
@@ -323,7 +323,8 @@ impl<A: Addr> Suite<A> {
 
     fn route(&self, rng: &mut Rng) -> Route<A> {
         let (prefix, hop) = rng.route::<A>();
-        (Prefix::covering(prefix.first(), prefix.len().min(self.max_len())), hop)
+        let len = quick::<A>(prefix.len().min(self.max_len()));
+        (Prefix::covering(prefix.first(), len), hop)
     }
 
     /// An insert, a change, a delete, or a delete of what is not there.
@@ -392,6 +393,12 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
 /// Under miri, which is a thousand times slower, a twentieth.
 fn scaled(count: u64) -> u64 {
     if cfg!(miri) { count.div_ceil(20) } else { count }
+}
+
+/// Under miri no IPv4 prefix but /0 is shorter than /14: engines that paint would
+/// write millions of entries.
+fn quick<A: Addr>(len: u8) -> u8 {
+    if cfg!(miri) && A::WIDTH == 32 && len > 0 { len.max(14) } else { len }
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a seed in a failure message
