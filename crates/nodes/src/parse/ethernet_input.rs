@@ -13,6 +13,10 @@
 //! | untagged and ours     | one compare, no call        |
 //! | tagged                | one more, in the demux      |
 //!
+//! Tried and lost: making `ip4_input`'s checks here, on the line that is in hand.
+//! 73 instructions a packet against 71 for both nodes, 16.4 core cycles against
+//! 14.0 (Sapphire Rapids, 2,000 packets); Zen 3 had gained 6 with a prototype.
+//!
 //! Source: IEEE 802.3, 802.1Q, 802.1ad; RFC 1812 §5.3.4 (what came in a
 //! link-layer broadcast is never forwarded: it goes to the kernel, which knows).
 
