@@ -15,7 +15,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 # small under miri.
 miri() {
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" PROPTEST_CASES=4 \
-		cargo +nightly miri test --target-dir "$target/miri" -p wire -p lookup --lib
+		cargo +nightly miri test --target-dir "$target/miri" -p wire -p lookup -p io --lib
 }
 
 # The interleavings of docs/adr/0001-publication.md.

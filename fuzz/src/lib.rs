@@ -1,6 +1,7 @@
 //! What the fuzzer calls. A target must come back from any bytes, and panics
 //! where a promise is broken.
 
+pub mod capture;
 pub mod formats;
 pub mod wire;
 
@@ -11,11 +12,12 @@ pub type Target = (&'static str, fn(&[u8]));
 pub const TARGETS: &[Target] = &[
     ("formats_text", formats::text),
     ("formats_mrt", formats::mrt),
+    ("io_capture", capture::capture),
     ("wire_packet", wire::packet),
     ("wire_headers", wire::headers),
 ];
 
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    [formats::seeds(), wire::seeds()].concat()
+    [capture::seeds(), formats::seeds(), wire::seeds()].concat()
 }
