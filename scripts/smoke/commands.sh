@@ -43,12 +43,12 @@ rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"
 
 # A trace shows a packet's way.
 (sleep 1; reaches a 10.0.2.2 >/dev/null) &
-way=$(timeout 20 "$RUTTER" trace add 2 "icmp and host 10.0.2.2") || fail "trace"
+way=$(timeout 20 "$RUTTER" trace add 2 icmp and host 10.0.2.2) || fail "trace"
 assert_match "$way" "ip4_lookup" "the way of a packet"
 
 # A capture is a file that tcpdump reads.
 (sleep 1; reaches a 10.0.2.2 -c 5 >/dev/null; reaches a 2001:db8:2::2 >/dev/null) &
-background capture "$RUTTER" capture "icmp" -w "$TMP/capture.pcapng"
+background capture "$RUTTER" capture -w "$TMP/capture.pcapng" icmp
 sleep 4
 kill -INT "$last_pid"
 wait_gone "$last_pid" 50 || fail "capture does not end on SIGINT"
