@@ -59,7 +59,7 @@ assert_no_loss a 10.9.1.9 50
 
 # Next-hop objects, as FRR uses them.
 host_up b 10.0.2.1 2001:db8:2::1
-on r ip nexthop add id 11 via 10.0.2.2 dev p1
+wait_for 10 on r ip nexthop add id 11 via 10.0.2.2 dev p1 # as soon as the tap has a carrier
 on r ip nexthop add id 12 via 10.0.3.2 dev p2
 on r ip nexthop add id 10 group 11/12
 on r ip route add 10.9.3.0/24 nhid 10

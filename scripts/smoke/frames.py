@@ -63,7 +63,10 @@ def tag(arguments):
         for ready in select.select([tap, raw], [], [])[0]:
             if ready == tap:
                 frame = os.read(tap, 65536)
-                raw.send(frame[:12] + tags + frame[12:])
+                try:
+                    raw.send(frame[:12] + tags + frame[12:])
+                except OSError:
+                    pass  # too long for the link, or the link is down
             else:
                 frame = receive(raw)
                 if frame and is_ours(frame, ids):

@@ -272,7 +272,7 @@ assert_no_ping() { # NS ADDR [PING ARGUMENTS]
 assert_told() { # NS ADDR REGEX WHAT [PING ARGUMENTS]
 	local i
 	for ((i = 0; i < 6; i++)); do
-		on "$1" ping -n -c 1 -W 1 "${@:5}" "$2" >"$TMP/ping.out" 2>&1 && fail "ping $2 succeeds, and must not"
+		on "$1" ping -n -c 1 -W 4 "${@:5}" "$2" >"$TMP/ping.out" 2>&1 && fail "ping $2 succeeds, and must not"
 		! grep -Eq -- "$3" "$TMP/ping.out" || return 0
 		sleep 2.5
 	done

@@ -24,13 +24,14 @@ kill -KILL "$router_bird_pid"
 sleep 1
 assert_ping a 100.64.3.1
 bird_on_router
-wait_for 30 has_routes 1000 100
+wait_for 30 bird_is_ready
+wait_for 10 has_routes 1000 100
 same_as_kernel
 
 # Routes that changed while Rutter was away.
 router_kill
 on r ip route add 10.66.0.0/16 via 10.0.2.2
-on r ip route del 100.64.5.0/24
+on r ip route del 100.64.5.0/24 || true # BIRD, who saw the taps lose their carrier, may have been faster
 router_start
 wait_for 5 sh -c '"$RUTTER" show routes | grep -q 10.66.0.0/16'
 wait_for 5 same_as_kernel
@@ -40,7 +41,8 @@ router_kill
 kill -KILL "$router_bird_pid"
 router_start
 bird_on_router
-wait_for 30 has_routes 1000 100
+wait_for 30 bird_is_ready
+wait_for 10 has_routes 1000 100
 wait_for 10 same_as_kernel
 assert_ping a 100.64.3.1
 

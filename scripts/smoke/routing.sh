@@ -51,6 +51,11 @@ bird_on_router() {
 	router_bird_pid=$last_pid
 }
 
+# BIRD on the router has the peer's routes again, and none is left over from before.
+bird_is_ready() {
+	on r birdc -s "$TMP/r.ctl" show protocols | grep -c '^p[46] .*Established' | grep -q 2
+}
+
 # True when the data plane has so many of the peer's routes.
 has_routes() { # N4 N6
 	rutter show routes -j >"$TMP/routes.json" || [ $? = 1 ]
@@ -72,13 +77,15 @@ same_as_kernel() {
 		    family = {"default": "0.0.0.0/0"}
 		    return str(ipaddress.ip_network(family.get(text, text)))
 
-		tmp, kernel, ours = sys.argv[1], set(), set()
+		tmp, best, ours = sys.argv[1], {}, set()
 		for family in "46":
 		    for route in json.load(open(f"{tmp}/kernel{family}.json")):
 		        hops = route.get("nexthops", [route])
 		        gateways = [hop.get("gateway") or hop.get("via", {}).get("host") for hop in hops]
-		        if all(gateways):
-		            kernel.add((prefix(route["dst"]), tuple(sorted(gateways))))
+		        key, metric = prefix(route["dst"]), route.get("metric", 0)
+		        if key not in best or metric < best[key][0]:
+		            best[key] = metric, tuple(sorted(gateways)) if all(gateways) else ()
+		kernel = {(key, gateways) for key, (_, gateways) in best.items() if gateways}
 		for route in json.load(open(f"{tmp}/routes.json")):
 		    gateways = [hop["gateway"] for hop in route["via"]]
 		    if gateways and all(gateways) and route["vrf"] == "main":

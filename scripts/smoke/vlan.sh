@@ -4,7 +4,7 @@ need ping ethtool python3
 
 host r a b
 link a eth0 r v0
-link b eth0 r v1
+link b eth0 r v1 1508 # room for both tags
 tagged a eth0 t100 100
 tagged b eth0 t7 7 8
 on a ip address add 10.1.0.2/24 dev t100

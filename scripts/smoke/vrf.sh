@@ -27,7 +27,11 @@ assert_ping c 2001:db8:2::2
 assert_ping c 10.0.9.9
 assert_no_ping a 10.0.9.9 # known in blue only
 assert_ping a 10.0.1.1
-assert_ping c 10.0.1.1
+# Without VRF devices the kernel knows one set of own addresses, and answers by main.
+if on r ip link add vrf-try type vrf table 99 2>/dev/null; then
+	on r ip link del vrf-try
+	assert_ping c 10.0.1.1
+fi
 
 # Same address, different hosts.
 before=$(on d cat /sys/class/net/eth0/statistics/rx_packets)
