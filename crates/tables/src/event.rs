@@ -134,6 +134,10 @@ impl NeighbourState {
     }
 }
 
+/// Set in the numbers of next-hop objects that FRR told by its forwarding plane
+/// manager: those of the kernel are others.
+pub const FPM_OBJECTS: u32 = 1 << 31;
+
 /// A next-hop object (`ip nexthop`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NextHop {
@@ -240,8 +244,8 @@ pub enum Scope {
     Addresses,
     /// Neighbours.
     Neighbours,
-    /// Next-hop objects.
-    NextHops,
+    /// Next-hop objects told by one feed.
+    NextHops(Source),
     /// The routes of one family that came by one feed.
     Routes(Family, Source),
 }

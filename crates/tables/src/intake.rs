@@ -7,7 +7,8 @@ use lookup::lpm::Engines;
 
 use crate::control::{Control, Item, LOCAL_TABLE, Sweep, VrfState};
 use crate::event::{
-    Address, Event, How, Link, LinkId, Neighbour, NextHop, Path, Route, Scope, Source, Target, Why,
+    Address, Event, FPM_OBJECTS, How, Link, LinkId, Neighbour, NextHop, Path, Route, Scope, Source,
+    Target, Why,
 };
 use crate::links::Known;
 use crate::net::number;
@@ -132,7 +133,7 @@ impl Control {
     pub(crate) fn set_object(&mut self, object: &NextHop) {
         self.saw(Item::NextHop(object.id));
         if self.next_hops.set_object(object) {
-            self.differs(Scope::NextHops);
+            self.differs(Scope::NextHops(teller(object.id)));
         }
     }
 
@@ -198,8 +199,9 @@ impl Control {
                 let gone = all.filter(|(link, ip)| unseen(&Item::Neighbour(*link, *ip)));
                 gone.map(|(link, ip)| Event::NeighbourGone(link, ip)).collect()
             }
-            Scope::NextHops => {
+            Scope::NextHops(source) => {
                 let all = self.next_hops.object_ids().into_iter();
+                let all = all.filter(|id| teller(*id) == source);
                 all.filter(|id| unseen(&Item::NextHop(*id))).map(Event::NextHopGone).collect()
             }
             Scope::Routes(..) => Vec::new(),
@@ -235,7 +237,7 @@ impl Control {
             Item::Link(_) => Scope::Links,
             Item::Address(_) => Scope::Addresses,
             Item::Neighbour(..) => Scope::Neighbours,
-            Item::NextHop(_) => Scope::NextHops,
+            Item::NextHop(id) => Scope::NextHops(teller(id)),
         };
         if let Some(sweep) = self.sweeps.get_mut(&scope) {
             sweep.seen.insert(item);
@@ -300,12 +302,21 @@ impl Control {
             source: route.source,
             local: matches!(route.target, Target::Local(_) | Target::Broadcast(_)),
         };
-        let next_hops = &self.next_hops;
-        let superset = |old: &Candidate| {
+        let superset = |next_hops: &NextHops, old: &Candidate| {
             family == Family::V6 && how != How::Listed && grown(next_hops, old, &route.target)
         };
         let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
-        let put = table.routes.put(prefix, new, how, superset);
+        let fpm = |c: &Candidate| c.source == Source::Fpm && new.source == Source::Fpm;
+        let other = |c: &Candidate| fpm(c) && (c.metric, c.local) != (new.metric, new.local);
+        if let Some(old) = table.routes.take(&prefix, other) {
+            table.touch(prefix);
+            self.counters.routes_removed += 1;
+            self.next_hops.release(old.target);
+        }
+        let next_hops = &self.next_hops;
+        let replaces = |old: &Candidate| fpm(old) || superset(next_hops, old);
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        let put = table.routes.put(prefix, new, how, replaces);
         match put {
             Put::Same => return false,
             Put::Added => self.counters.routes_added += 1,
@@ -326,11 +337,13 @@ impl Control {
         let family = route.net.family();
         let target = self.next_hops.find(&route.target, family);
         let local = matches!(route.target, Target::Local(_) | Target::Broadcast(_));
+        // FRR has one route a prefix, and does not repeat what it led to.
+        let fpm = route.source == Source::Fpm;
         let named = |c: &Candidate| {
-            c.metric == route.metric && c.source == route.source && c.local == local
+            c.source == route.source && (fpm || c.metric == route.metric && c.local == local)
         };
         let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
-        let same = |c: &Candidate| named(c) && Some(c.target) == target;
+        let same = |c: &Candidate| named(c) && (fpm || Some(c.target) == target);
         let mut taken = table.routes.take(&prefix, same);
         if taken.is_none() {
             let next_hops = &self.next_hops;
@@ -522,6 +535,11 @@ fn shrunk(next_hops: &NextHops, old: &Candidate, target: &Target) -> Option<Vec<
     }
     let stays = |path: &&Path| !gone.iter().any(|p| p.link == path.link && p.via == path.via);
     Some(old.iter().filter(stays).copied().collect())
+}
+
+/// Which feed told of a next-hop object.
+fn teller(id: u32) -> Source {
+    if id & FPM_OBJECTS == 0 { Source::Kernel } else { Source::Fpm }
 }
 
 /// Is the address one that packets are routed to?

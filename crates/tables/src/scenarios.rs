@@ -398,6 +398,18 @@ fn a_vrf_takes_its_routes_from_one_feed() {
     ]);
     let there = |i| b.see_all(frr.0, &format!("20.{i}.0.1")) == [Seen::Other(Kind::Blackhole)];
     assert_eq!([1, 2, 3, 4].map(there), [false, true, true, false]);
+    // FRR changes a route's metric in place, and deletes without saying what it led to.
+    let mut route = match told("20.3.0.0/16", Source::Fpm, 186) {
+        Event::Route(route, _) => route,
+        _ => unreachable!("`told` makes routes"),
+    };
+    route.metric = 20;
+    b.handle(&[Event::Route(route.clone(), How::Create)]);
+    assert_eq!(b.used("routes"), 2);
+    (route.metric, route.target) = (0, to(0, ""));
+    b.handle(&[Event::RouteGone(route)]);
+    let there = b.see_all(frr.0, "20.3.0.1");
+    assert_eq!(there, [NO_ROUTE]);
 }
 
 #[test]

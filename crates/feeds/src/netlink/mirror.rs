@@ -268,7 +268,7 @@ const SCOPES: [(Scope, u16, u8); 6] = [
     (Scope::Links, RTM_LINK + GET, 0),
     (Scope::Addresses, RTM_ADDRESS + GET, 0),
     (Scope::Neighbours, RTM_NEIGHBOUR + GET, 0),
-    (Scope::NextHops, RTM_NEXTHOP + GET, 0),
+    (Scope::NextHops(Source::Kernel), RTM_NEXTHOP + GET, 0),
     (Scope::Routes(Family::V4, Source::Kernel), RTM_ROUTE + GET, 2),
     (Scope::Routes(Family::V6, Source::Kernel), RTM_ROUTE + GET, 10),
 ];

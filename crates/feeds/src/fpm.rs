@@ -1,0 +1,411 @@
+//! The Forwarding Plane Manager of FRR: zebra connects to us and sends its routes
+//! (`zebra -M dplane_fpm_nl`, `fpm address 127.0.0.1 port 2620`).
+//!
+//! ```text
+//!    0        1        2                 4
+//!    version  type     length (network)  netlink message …      type 1: netlink
+//!    1        1        header included
+//! ```
+//!
+//! Zebra sends everything it has when it connects, and does not say when that is
+//! all. What it had sent to us before, and does not repeat, is dropped once it
+//! has been quiet for a while. When the connection ends, what is there serves on
+//! for [`HOLD`].
+//!
+//! Zebra changes a route by a deletion and an addition, one behind the other. A
+//! deletion is therefore held back until the next message, or silence: both then
+//! go into the tables together, and no packet finds the prefix without a route.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tables::Family;
+use tables::event::{Event, FPM_OBJECTS, NextHopTo, Scope, Source, Target, Why};
+
+use crate::netlink::decode::decode;
+use crate::netlink::message::Messages;
+
+/// Where FRR's documentation has it.
+pub const PORT: u16 = 2620;
+
+/// What came by the FPM.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Connections taken.
+    pub connections: u64,
+    /// Netlink messages read.
+    pub messages: u64,
+    /// Messages that concern nothing here (MAC addresses, labels …).
+    pub ignored: u64,
+    /// Connections given up for bytes that are no FPM message.
+    pub damaged: u64,
+    /// Complete tables taken.
+    pub listings: u64,
+    /// True while zebra is connected.
+    pub connected: bool,
+}
+
+/// The server: one zebra at a time, the latest counts.
+pub struct Fpm {
+    listener: TcpListener,
+    client: Option<TcpStream>,
+    /// Bytes of the client not yet understood.
+    heard: Vec<u8>,
+    batch: Vec<Event>,
+    /// When a listing began, and when a message came last.
+    listing: Option<(Instant, Instant)>,
+    /// Since when nobody has been connected whose routes are here.
+    orphaned: Option<Instant>,
+    counters: Counters,
+}
+
+impl Fpm {
+    /// Listens.
+    ///
+    /// # Errors
+    /// When the address is taken or is not ours.
+    pub fn listen(address: SocketAddr) -> io::Result<Fpm> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Fpm {
+            listener,
+            client: None,
+            heard: Vec::new(),
+            batch: Vec::new(),
+            listing: None,
+            orphaned: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The address on which it listens.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// What came so far.
+    pub fn counters(&self) -> Counters {
+        Counters { connected: self.client.is_some(), ..self.counters }
+    }
+
+    /// Waits up to `timeout` for something to do, and does it: hands events to
+    /// `sink` in batches.
+    ///
+    /// # Errors
+    /// When the listening socket fails for good.
+    pub fn poll(&mut self, timeout: Duration, sink: &mut impl FnMut(&[Event])) -> io::Result<()> {
+        let quiet = !self.wait(if self.batch.is_empty() { timeout } else { HELD.min(timeout) })?;
+        match self.listener.accept() {
+            Ok((client, _)) => self.connected(client, sink)?,
+            Err(error) if is_nothing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        self.read(sink);
+        if quiet {
+            self.flush(sink);
+        }
+        self.look_at_the_clock(Instant::now(), sink);
+        Ok(())
+    }
+
+    /// True when there is something to read.
+    fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        fds.extend(self.client.as_ref().map(|client| PollFd::new(client, PollFlags::IN)));
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn connected(&mut self, client: TcpStream, sink: &mut impl FnMut(&[Event])) -> io::Result<()> {
+        client.set_nonblocking(true)?;
+        self.disconnected(sink);
+        self.client = Some(client);
+        self.counters.connections += 1;
+        self.orphaned = None;
+        let now = Instant::now();
+        self.listing = Some((now, now));
+        sink(&SCOPES.map(|scope| Event::SweepBegin(scope, Why::Start)));
+        Ok(())
+    }
+
+    fn disconnected(&mut self, sink: &mut impl FnMut(&[Event])) {
+        if self.client.take().is_none() {
+            return;
+        }
+        self.flush(sink);
+        self.heard.clear();
+        self.orphaned = Some(Instant::now());
+        if self.listing.take().is_some() {
+            sink(&SCOPES.map(Event::SweepAbort));
+        }
+    }
+
+    /// Reads what is there, up to a share that lets the other work go on.
+    fn read(&mut self, sink: &mut impl FnMut(&[Event])) {
+        for _ in 0..READS {
+            let Some(client) = &mut self.client else { return };
+            let had = self.heard.len();
+            self.heard.resize(had + CHUNK, 0);
+            let read = client.read(&mut self.heard[had..]);
+            self.heard.truncate(had + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return self.disconnected(sink),
+                Ok(_) => {}
+                Err(error) if is_nothing(&error) => return,
+                Err(_) => return self.disconnected(sink),
+            }
+            if !self.understand(sink) {
+                self.counters.damaged += 1;
+                return self.disconnected(sink);
+            }
+        }
+    }
+
+    /// Takes the whole messages out of what was heard; false where it is none.
+    fn understand(&mut self, sink: &mut impl FnMut(&[Event])) -> bool {
+        let heard = std::mem::take(&mut self.heard);
+        let mut rest = &heard[..];
+        let mut sound = true;
+        while let Some(&[version, kind, high, low]) = rest.first_chunk::<HEADER>() {
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            if version != 1 || length < HEADER {
+                sound = false;
+                break;
+            }
+            let Some(message) = rest.get(HEADER..length) else { break }; // more is to come
+            rest = &rest[length..];
+            if kind == NETLINK {
+                self.take(message, sink);
+            }
+        }
+        self.heard = rest.to_vec();
+        sound
+    }
+
+    fn take(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[Event])) {
+        if let Some((_, last)) = &mut self.listing {
+            *last = Instant::now();
+        }
+        for message in Messages::new(bytes) {
+            self.counters.messages += 1;
+            // Links, addresses and neighbours come from the kernel alone.
+            match decode(&message, Source::Fpm).and_then(of_fpm) {
+                Some(event) => self.push(event, sink),
+                None => self.counters.ignored += 1,
+            }
+        }
+    }
+
+    fn push(&mut self, event: Event, sink: &mut impl FnMut(&[Event])) {
+        // A deletion stays with what follows it.
+        if self.batch.len() >= BATCH && !matches!(self.batch.last(), Some(Event::RouteGone(_))) {
+            self.flush(sink);
+        }
+        self.batch.push(event);
+    }
+
+    /// Hands over what has come; nothing follows soon.
+    fn flush(&mut self, sink: &mut impl FnMut(&[Event])) {
+        if !self.batch.is_empty() {
+            sink(&self.batch);
+            self.batch.clear();
+        }
+    }
+
+    fn look_at_the_clock(&mut self, now: Instant, sink: &mut impl FnMut(&[Event])) {
+        let complete = self.listing.is_some_and(|(began, last)| {
+            now.duration_since(last) >= QUIET || now.duration_since(began) >= LONGEST
+        });
+        let abandoned = self.orphaned.is_some_and(|since| now.duration_since(since) >= HOLD);
+        if !complete && !abandoned {
+            return;
+        }
+        self.flush(sink);
+        if abandoned {
+            self.orphaned = None;
+            sink(&SCOPES.map(|scope| Event::SweepBegin(scope, Why::Overrun)));
+        }
+        self.listing = None;
+        self.counters.listings += u64::from(complete);
+        sink(&SCOPES.map(Event::SweepEnd));
+    }
+}
+
+impl AsFd for Fpm {
+    /// The listening socket.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// Events that the FPM may cause; its next-hop objects are not the kernel's.
+fn of_fpm(event: Event) -> Option<Event> {
+    Some(match event {
+        Event::Route(mut route, how) => {
+            own_object(&mut route.target);
+            Event::Route(route, how)
+        }
+        Event::RouteGone(mut route) => {
+            own_object(&mut route.target);
+            Event::RouteGone(route)
+        }
+        Event::NextHop(mut object) => {
+            object.id |= FPM_OBJECTS;
+            if let NextHopTo::Group(members) = &mut object.to {
+                members.iter_mut().for_each(|(id, _)| *id |= FPM_OBJECTS);
+            }
+            Event::NextHop(object)
+        }
+        Event::NextHopGone(id) => Event::NextHopGone(id | FPM_OBJECTS),
+        _ => return None,
+    })
+}
+
+fn own_object(target: &mut Target) {
+    if let Target::Object(id) = target {
+        *id |= FPM_OBJECTS;
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+const SCOPES: [Scope; 3] = [
+    Scope::NextHops(Source::Fpm),
+    Scope::Routes(Family::V4, Source::Fpm),
+    Scope::Routes(Family::V6, Source::Fpm),
+];
+const HEADER: usize = 4;
+const NETLINK: u8 = 1;
+const BATCH: usize = 4096;
+const CHUNK: usize = 256 << 10;
+const READS: usize = 16;
+/// How long a deletion waits for the addition that may follow.
+const HELD: Duration = Duration::from_millis(10);
+/// Silence that ends the table zebra sends on connecting; a daemon that was
+/// restarted may still be learning, so the wait is long.
+const QUIET: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(60);
+/// How long routes serve without a zebra that answers for them.
+pub const HOLD: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::Ipv4Addr;
+
+    /// A netlink route to `third`.0/24 (or its deletion) in FPM's framing.
+    fn framed(kind: u16, third: u8, object: u32) -> Vec<u8> {
+        let mut body = vec![2, 24, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0];
+        body.extend([8, 0, 1, 0, 203, 0, third, 0]);
+        if object > 0 {
+            body.extend([8, 0, 30, 0]);
+            body.extend(object.to_ne_bytes());
+        }
+        let mut all = vec![1, NETLINK];
+        all.extend(((HEADER + 16 + body.len()) as u16).to_be_bytes());
+        all.extend(((16 + body.len()) as u32).to_ne_bytes());
+        all.extend(kind.to_ne_bytes());
+        all.extend([0; 10]);
+        all.extend(body);
+        all
+    }
+
+    struct Bench {
+        fpm: Fpm,
+        zebra: TcpStream,
+        batches: Vec<Vec<Event>>,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let mut fpm = Fpm::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            let zebra = TcpStream::connect(fpm.address().unwrap()).unwrap();
+            let mut batches = Vec::new();
+            let mut sink = |events: &[Event]| batches.push(events.to_vec());
+            while fpm.counters().connections == 0 {
+                fpm.poll(Duration::from_millis(10), &mut sink).unwrap();
+            }
+            assert_eq!(batches.remove(0).len(), 3, "three listings begin");
+            Bench { fpm, zebra, batches }
+        }
+
+        fn poll(&mut self) {
+            let mut sink = |events: &[Event]| self.batches.push(events.to_vec());
+            for _ in 0..3 {
+                self.fpm.poll(Duration::from_millis(20), &mut sink).unwrap();
+            }
+        }
+
+        fn at(&mut self, later: Duration) {
+            let mut sink = |events: &[Event]| self.batches.push(events.to_vec());
+            self.fpm.look_at_the_clock(Instant::now() + later, &mut sink);
+        }
+    }
+
+    #[test]
+    fn routes_in_pieces_and_a_change_in_one_batch() {
+        let mut b = Bench::new();
+        let bytes = [framed(24, 1, 0), framed(25, 2, 0), framed(24, 2, 7)].concat();
+        for piece in bytes.chunks(13) {
+            b.zebra.write_all(piece).unwrap();
+            b.zebra.flush().unwrap();
+        }
+        b.poll();
+        let all: Vec<Event> = b.batches.concat();
+        assert_eq!(all.len(), 3);
+        assert!(
+            matches!(&all[2], Event::Route(r, _) if r.target == Target::Object(7 | FPM_OBJECTS))
+        );
+        let with_deletion = b.batches.iter().find(|l| matches!(l[..], [.., Event::RouteGone(_)]));
+        assert_eq!(with_deletion, None, "the addition goes with the deletion");
+        assert_eq!(b.fpm.counters().messages, 3);
+    }
+
+    #[test]
+    fn silence_completes_the_listing_and_a_lost_zebra_is_remembered_for_a_while() {
+        let mut b = Bench::new();
+        b.zebra.write_all(&framed(24, 1, 0)).unwrap();
+        b.poll();
+        b.batches.clear();
+        b.at(Duration::from_secs(1));
+        assert!(b.batches.is_empty());
+        b.at(QUIET);
+        assert_eq!(b.batches, [SCOPES.map(Event::SweepEnd).to_vec()]);
+        b.batches.clear();
+        b.zebra.shutdown(std::net::Shutdown::Both).unwrap();
+        b.poll();
+        assert!(!b.fpm.counters().connected);
+        b.at(HOLD / 2);
+        assert!(b.batches.is_empty(), "what is there serves meanwhile");
+        b.at(HOLD);
+        assert_eq!(b.batches.concat().len(), 6);
+        b.at(HOLD * 2);
+        assert_eq!(b.batches.len(), 2, "once");
+    }
+
+    #[test]
+    fn damage_ends_the_connection_and_the_next_zebra_counts() {
+        let mut b = Bench::new();
+        b.zebra.write_all(&[9, 9, 9, 9, 9]).unwrap();
+        b.poll();
+        assert_eq!((b.fpm.counters().damaged, b.fpm.counters().connected), (1, false));
+        let _second = TcpStream::connect(b.fpm.address().unwrap()).unwrap();
+        let _third = TcpStream::connect(b.fpm.address().unwrap()).unwrap();
+        b.poll();
+        assert_eq!(b.fpm.counters().connections, 3);
+        assert!(b.fpm.counters().connected);
+    }
+}
