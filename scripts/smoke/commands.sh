@@ -30,7 +30,7 @@ assert_match "$(rutter show fib)" "dir-24-8|dxr|rutter4" "the engine"
 assert_eq "$(rutter show interfaces -j | json 'next(i["rx_packets"] > 0 for i in x if i["name"] == "p0")')" True "packets counted on p0"
 
 assert_status 0 rutter --help
-for command in run demo doctor show route neighbour trace capture stop config engines lookup check lab completion version; do
+for command in run demo doctor show route neighbour trace capture fib stop config engines lookup check lab completion version; do
 	assert_status 0 rutter $command --help
 done
 for shell in bash zsh fish; do

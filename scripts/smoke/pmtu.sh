@@ -25,6 +25,10 @@ assert_match "$(on a tracepath -6 -n 2001:db8:2::2)" "pmtu 1400 hops 2" "tracepa
 # Without "don't fragment" the router fragments; the host behind reassembles.
 on a ip route flush cache
 assert_ping a 10.0.2.2 -M dont -s 1472
-# Fragments that the sender makes pass as they are.
-assert_ping a 10.0.2.2 -M dont -s 4000
+# Fragments that the sender makes pass as they are. Not over net_af_packet: its
+# fan-out has the kernel join IPv4 fragments, up to the size of its frames.
 assert_ping a 2001:db8:2::2 -s 4000
+case $(device 0 v0) in
+net_af_packet*) ;;
+*) assert_ping a 10.0.2.2 -M dont -s 4000 ;;
+esac

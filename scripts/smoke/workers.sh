@@ -1,0 +1,34 @@
+# Two workers, and one port's packets spread over both: flows keep their order.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool python3
+[ "$(nproc)" -gt 1 ] || skip "one core"
+
+two_hosts
+{
+	printf 'workers = [0, 1]\nspread = true\n'
+	two_ports
+} | router_start
+assert_ping a 10.0.2.2
+assert_ping a 2001:db8:2::2
+assert_no_loss a 10.0.2.2 100
+
+frames a flood eth0 "$(mac_of r p0)" 10.0.1.2 10.0.2.2 --ports 64 --rate 5000 --seconds 2 >/dev/null
+busy=$(rutter show runtime -j | json 'sum(any(n["packets"] > 100 and "ip4" in n["name"] for n in w["nodes"]) for w in x["workers"])')
+assert_eq "$busy" 2 "workers that forwarded"
+assert_eq "$(rutter show runtime -j | json 'all(w["alive"] for w in x["workers"])')" True "workers alive"
+
+# A long transfer arrives without a segment out of order.
+before=$(on b awk '/^TcpExt:/ { if (!head++) for (i = 1; i <= NF; i++) name[i] = $i; else for (i = 1; i <= NF; i++) if (name[i] == "TCPOFOQueue") print $i }' /proc/net/netstat)
+background sink ip netns exec "${P}b" python3 -c '
+import socket
+s = socket.create_server(("10.0.2.2", 5001)); c, _ = s.accept()
+while c.recv(1 << 16): pass'
+sleep 0.5
+on a timeout 20 python3 -c '
+import socket
+s = socket.create_connection(("10.0.2.2", 5001))
+for _ in range(200): s.sendall(bytes(1 << 16))
+s.close()' || fail "the transfer does not end"
+after=$(on b awk '/^TcpExt:/ { if (!head++) for (i = 1; i <= NF; i++) name[i] = $i; else for (i = 1; i <= NF; i++) if (name[i] == "TCPOFOQueue") print $i }' /proc/net/netstat)
+dropped=$(rutter show drops -j | json 'sum(d["packets"] for d in x)')
+[ "$dropped" -gt 0 ] || assert_eq "$((after - before))" 0 "segments out of order"
