@@ -6,10 +6,11 @@ mod namespace;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use feeds::netlink::Mirror;
+use feeds::netlink::{Keeper, Mirror};
 use lookup::Hop;
 use lookup::sync::{Domain, Thread};
 use namespace::{in_namespace, ip, ip_batch};
@@ -173,6 +174,46 @@ fn messages_lost_in_a_small_buffer_are_made_good() {
         b.is("20.0.0.1", "NoRoute");
         b.is("20.11.249.1", "p0:02");
         b.agrees();
+    });
+}
+
+#[test]
+fn gateways_are_managed_and_hosts_in_use_are_asked_for() {
+    with_bench(|mut b| {
+        let mut keeper = Keeper::open().unwrap();
+        ip("route add 192.0.2.0/24 via 10.0.0.77");
+        b.is("192.0.2.9", "NoNeighbour");
+        assert_eq!(b.control.gateways().len(), 1);
+        keeper.tend(&b.control.gateways(), &[]).unwrap();
+        let entry = |is: &str, not: &str| {
+            let start = Instant::now();
+            loop {
+                let output = Command::new("ip").args(["neigh", "show", "10.0.0.77"]).output();
+                let text = String::from_utf8(output.unwrap().stdout).unwrap();
+                if text.contains(is) && (not.is_empty() || !text.contains(not)) {
+                    return;
+                }
+                assert!(start.elapsed() < LIMIT, "{text}, not {is} without {not}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        entry("managed", "");
+        // A permanent one is left alone, even when it is used.
+        let kept = b.control.gateways();
+        ip("route add 198.51.100.0/24 via 10.0.0.2");
+        b.is("198.51.100.9", "p0:02");
+        assert_eq!(b.control.gateways().len(), kept.len());
+        ip("route del 192.0.2.0/24");
+        b.is("192.0.2.9", "NoRoute");
+        while !b.control.gateways().is_empty() {
+            b.sync(); // its hop returns after a grace period
+        }
+        keeper.tend(&[], &[]).unwrap();
+        entry("10.0.0.77", "managed");
+        ip("neigh del 10.0.0.77 dev p0");
+        let link = b.control.interfaces()[0].link.unwrap();
+        keeper.tend(&[], &[(link, "10.0.0.77".parse().unwrap())]).unwrap();
+        entry("10.0.0.77", "managed");
     });
 }
 

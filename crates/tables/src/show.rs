@@ -1,5 +1,6 @@
 //! What the tables hold, for people: nothing here is on the path of a packet.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -108,6 +109,17 @@ pub struct NeighbourInfo {
     pub state: NeighbourState,
     /// A gateway of routes, rather than a host only.
     pub gateway: bool,
+}
+
+/// A gateway of routes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Gateway {
+    /// Where.
+    pub link: LinkId,
+    /// Its address.
+    pub ip: IpAddr,
+    /// The kernel has an entry for it, resolved or not.
+    pub known: bool,
 }
 
 /// An interface of Rutter's.
@@ -321,13 +333,19 @@ impl Control {
         self.counters
     }
 
-    /// Gateways of installed routes: the kernel is to keep them resolved.
-    pub fn gateways(&self) -> Vec<(LinkId, IpAddr)> {
+    /// Gateways of installed routes: the kernel is to keep them resolved. Those set
+    /// by hand need no keeping.
+    pub fn gateways(&self) -> Vec<Gateway> {
+        let neighbours = self.next_hops.links.neighbours();
         let all = self.next_hops.gateways.iter().filter(|gateway| gateway.is_gateway());
-        let mut all: Vec<_> = all.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+        let keys: BTreeSet<_> = all.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
+        let gateway = |(link, ip)| {
+            let state = neighbours.get(&(link, ip)).map(|known| known.neighbour.state);
+            let by_hand = [NeighbourState::Permanent, NeighbourState::NoArp].map(Some);
+            let known = state.is_some();
+            (!by_hand.contains(&state)).then_some(Gateway { link, ip, known })
+        };
+        keys.into_iter().filter_map(gateway).collect()
     }
 
     /// Neighbours that packets left to since the last call: the kernel is to be
@@ -339,6 +357,11 @@ impl Control {
         let mut used: Vec<_> = used.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
         used.sort_unstable();
         used.dedup();
+        let by_hand = |key: &(LinkId, IpAddr)| {
+            let known = self.next_hops.links.neighbours().get(key);
+            known.is_some_and(|known| known.neighbour.state == NeighbourState::Permanent)
+        };
+        used.retain(|key| !by_hand(key)); // the kernel would make it an ordinary one
         used
     }
 

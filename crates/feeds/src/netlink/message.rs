@@ -75,16 +75,22 @@ pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
 /// A request for a listing of everything: header and a fixed part of zeros that
 /// is long enough for every kind, beginning with the family.
 pub fn dump_request(kind: u16, family: u8, sequence: u32) -> Vec<u8> {
-    const REQUEST_DUMP: u16 = 0x301;
-    const FIXED: usize = 16;
-    let mut bytes = Vec::with_capacity(HEADER + FIXED);
-    bytes.extend_from_slice(&((HEADER + fixed_len(kind)) as u32).to_ne_bytes());
+    const DUMP: u16 = 0x300;
+    let mut fixed = vec![0; fixed_len(kind)];
+    fixed[0] = family; // cannot panic: every fixed part has 8 bytes or more
+    request(kind, DUMP, sequence, &fixed)
+}
+
+/// A request with this body; only an error is answered.
+pub fn request(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
+    const REQUEST: u16 = 1;
+    let mut bytes = Vec::with_capacity(HEADER + body.len());
+    bytes.extend_from_slice(&((HEADER + body.len()) as u32).to_ne_bytes());
     bytes.extend_from_slice(&kind.to_ne_bytes());
-    bytes.extend_from_slice(&REQUEST_DUMP.to_ne_bytes());
+    bytes.extend_from_slice(&(flags | REQUEST).to_ne_bytes());
     bytes.extend_from_slice(&sequence.to_ne_bytes());
     bytes.extend_from_slice(&[0; 4]);
-    bytes.resize(HEADER + fixed_len(kind), 0);
-    bytes[HEADER] = family;
+    bytes.extend_from_slice(body);
     bytes
 }
 

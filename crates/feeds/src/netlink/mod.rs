@@ -7,9 +7,11 @@
 //! ```
 
 pub mod decode;
+mod keep;
 pub mod message;
 mod mirror;
 mod socket;
 
+pub use keep::Keeper;
 pub use mirror::{Counters, Mirror};
 pub use socket::Socket;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Raw, SocketAddr};
 
-use super::message::dump_request;
+use super::message::{dump_request, request};
 
 /// A socket and a sequence number.
 pub struct Socket {
@@ -66,6 +66,28 @@ impl Socket {
         self.sequence = self.sequence.wrapping_add(1);
         self.raw.send(&dump_request(kind, family, self.sequence), 0)?;
         Ok(self.sequence)
+    }
+
+    /// Sends a request that changes something; errors wait to be drained.
+    ///
+    /// # Errors
+    /// When the kernel takes no request.
+    pub fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.raw.send(&request(kind, flags, self.sequence, body), 0)?;
+        Ok(())
+    }
+
+    /// Throws away what the kernel answered.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn drain(&self) -> io::Result<()> {
+        let mut answers = Vec::new();
+        while self.receive(&mut answers, false)? != Received::Nothing {
+            answers.clear();
+        }
+        Ok(())
     }
 
     /// Appends a datagram to `buffer` (padded to 4 bytes); waits for one if `wait`.

@@ -14,6 +14,7 @@ pub fn ip(command: &str) {
 }
 
 /// Runs `ip` with a command a line.
+#[allow(dead_code)] // not every test has that many
 pub fn ip_batch(commands: &str) {
     let name = format!("feeds-{}-{:?}.batch", std::process::id(), std::thread::current().id());
     let file = std::env::temp_dir().join(name);

@@ -1,0 +1,98 @@
+//! Keeps neighbours resolved that packets leave to without the kernel seeing them.
+//!
+//! The kernel forgets, or stops believing, a neighbour that it does not use
+//! itself. Gateways of routes are therefore declared managed (`NTF_EXT_MANAGED`:
+//! the kernel asks for them for ever, Linux 5.16), and hosts that the data plane
+//! sent to are declared in use (`NTF_USE`: a stale one is asked for again). A
+//! message with both flags leaves an older kernel with the second.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use tables::event::LinkId;
+use tables::show::Gateway;
+
+use super::message::RTM_NEIGHBOUR;
+use super::socket::Socket;
+
+/// Tells the kernel which neighbours are needed.
+pub struct Keeper {
+    socket: Socket,
+    kept: HashSet<(LinkId, IpAddr)>,
+    /// When all gateways were declared last.
+    renewed: Option<Instant>,
+}
+
+impl Keeper {
+    /// Opens a socket in the network namespace of this thread.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open() -> io::Result<Keeper> {
+        Ok(Keeper { socket: Socket::open()?, kept: HashSet::new(), renewed: None })
+    }
+
+    /// Call it about once a second with the gateways of routes
+    /// ([`tables::Control::gateways`]), and now and then with the neighbours used
+    /// since the last time ([`tables::Control::take_used`]).
+    ///
+    /// # Errors
+    /// When the socket fails; what the kernel refuses (a link that just went) is
+    /// passed over.
+    pub fn tend(&mut self, gateways: &[Gateway], used: &[(LinkId, IpAddr)]) -> io::Result<()> {
+        let renew = self.renewed.is_none_or(|at| at.elapsed() >= RENEW);
+        if renew {
+            self.renewed = Some(Instant::now());
+        }
+        let now: HashSet<_> = gateways.iter().map(|gateway| (gateway.link, gateway.ip)).collect();
+        for gateway in gateways {
+            let key = (gateway.link, gateway.ip);
+            // One that the kernel does not know has lost its flag with its entry.
+            if renew || !gateway.known || !self.kept.contains(&key) {
+                self.declare(key, MANAGED)?;
+            }
+        }
+        for key in self.kept.difference(&now).copied().collect::<Vec<_>>() {
+            self.declare(key, 0)?; // in use, but managed no more
+        }
+        for key in used.iter().filter(|key| !now.contains(key)) {
+            self.declare(*key, 0)?;
+        }
+        self.kept = now;
+        self.socket.drain()
+    }
+
+    fn declare(&mut self, (link, ip): (LinkId, IpAddr), extended: u32) -> io::Result<()> {
+        let (family, address) = match ip {
+            IpAddr::V4(ip) => (2, ip.octets().to_vec()),
+            IpAddr::V6(ip) => (10, ip.octets().to_vec()),
+        };
+        let mut body = vec![family, 0, 0, 0];
+        body.extend(link.0.to_ne_bytes());
+        // No state: what the kernel knows of it stays.
+        body.extend([0, 0, USE, 0]);
+        attribute(&mut body, NDA_DST, &address);
+        attribute(&mut body, NDA_FLAGS_EXT, &extended.to_ne_bytes());
+        self.socket.send(RTM_NEIGHBOUR, CREATE_REPLACE, &body)
+    }
+}
+
+fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    bytes.extend(((4 + value.len()) as u16).to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value); // values here are whole words: no padding
+}
+
+/// `NTF_USE`.
+const USE: u8 = 0x01;
+/// `NTF_EXT_MANAGED`.
+const MANAGED: u32 = 1;
+const NDA_DST: u16 = 1;
+const NDA_FLAGS_EXT: u16 = 15;
+/// `NLM_F_CREATE | NLM_F_REPLACE`.
+const CREATE_REPLACE: u16 = 0x500;
+/// Between declarations of all gateways: older kernels know only that they are
+/// in use, and stop believing in one after 30 s.
+const RENEW: Duration = Duration::from_secs(15);
