@@ -30,6 +30,8 @@ pub struct Sample {
     pub checksum: Option<u64>,
     /// What of it each part took, by name, in nanoseconds an operation.
     pub parts: Vec<(String, f64)>,
+    /// Further figures of this slice by name, as they are.
+    pub figures: Vec<(String, f64)>,
 }
 
 /// One of the things compared.
@@ -69,6 +71,8 @@ pub struct Timing {
     pub cycles: Figure,
     /// Core cycles an operation of each part, by name.
     pub parts: Vec<(String, Figure)>,
+    /// Further figures by name, as they are.
+    pub figures: Vec<(String, Figure)>,
     /// The checksum of the results; `None` where the work has none, or where two
     /// slices disagreed.
     pub checksum: Option<u64>,
@@ -116,9 +120,11 @@ impl<F: FnMut() -> u64> Work for Repeat<F> {
             time = clock::thread_time() - start;
         }
         let checksum = same.then_some(first);
-        Sample { ops: calls * self.ops, time, checksum, parts: Vec::new() }
+        Sample { ops: calls * self.ops, time, checksum, ..Sample::default() }
     }
 }
+
+type Named = fn(&Sample) -> &[(String, f64)];
 
 fn summary(variant: &Variant<'_>, samples: &[(Sample, f64)]) -> Timing {
     let nanos = |sample: &Sample| sample.time.as_nanos() as f64 / sample.ops.max(1) as f64;
@@ -126,19 +132,22 @@ fn summary(variant: &Variant<'_>, samples: &[(Sample, f64)]) -> Timing {
     let rates = each(&|(sample, _)| 1e9 / nanos(sample).max(1e-9));
     let first = samples.first().and_then(|(sample, _)| sample.checksum);
     let same = samples.iter().all(|(sample, _)| sample.checksum == first);
-    let names = samples.first().map_or(&[][..], |(sample, _)| &sample.parts);
-    let part = |name: &str| {
-        let of = |sample: &Sample| {
-            sample.parts.iter().find(|(n, _)| n == name).map_or(0.0, |(_, value)| *value)
+    let parts = |named: Named, cycles: bool| {
+        let names = samples.first().map_or(&[][..], |(sample, _)| named(sample));
+        let figure = |name: &str| {
+            let of = |s: &Sample| named(s).iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v);
+            let samples = each(&|(sample, ghz)| of(sample) * if cycles { *ghz } else { 1.0 });
+            Figure::least_is_best(&samples)
         };
-        Figure::least_is_best(&each(&|(sample, ghz)| of(sample) * ghz))
+        names.iter().map(|(name, _)| (name.clone(), figure(name))).collect::<Vec<_>>()
     };
     Timing {
         name: variant.name.clone(),
         rate: Figure::most_is_best(&rates),
         nanos: Figure::least_is_best(&each(&|(sample, _)| nanos(sample))),
         cycles: Figure::least_is_best(&each(&|(sample, ghz)| nanos(sample) * ghz)),
-        parts: names.iter().map(|(name, _)| (name.clone(), part(name))).collect(),
+        parts: parts(|sample| &sample.parts, true),
+        figures: parts(|sample| &sample.figures, false),
         checksum: first.filter(|_| same),
         rates,
     }

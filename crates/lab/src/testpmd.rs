@@ -92,7 +92,7 @@ impl Testpmd {
         let tasks = fs::read_dir(folder).ok()?.flatten();
         let is_worker = |path: &std::path::Path| {
             let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
-            name.starts_with("lcore-worker") || name.starts_with("dpdk-worker")
+            name.contains("worker") // rte-worker-1, lcore-worker-1, dpdk-worker1
         };
         let mut workers = tasks.filter(|task| is_worker(&task.path()));
         Some(workers.next()?.file_name().to_string_lossy().into_owned())
@@ -111,7 +111,7 @@ impl Work for Testpmd {
         // Its start and stop take a while: longer slices make them small.
         let ops = self.forward(target.max(SHORTEST)).unwrap_or(0);
         let time = self.processor_time() - before;
-        Sample { ops, time, checksum: None, parts: Vec::new() }
+        Sample { ops, time, checksum: None, ..Sample::default() }
     }
 }
 

@@ -8,7 +8,12 @@ use crate::Experiment;
 
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&machine::limits::Limits, &lpm::peers::Peers, &router::forward::Forward]
+    &[
+        &machine::limits::Limits,
+        &lpm::peers::Peers,
+        &router::forward::Forward,
+        &router::updates::Updates,
+    ]
 }
 
 #[cfg(test)]

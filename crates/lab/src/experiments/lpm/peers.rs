@@ -222,7 +222,7 @@ impl Work for Rate<'_> {
             time = clock::thread_time() - start;
         }
         let checksum = Some(contest::checksum(&self.stream.answers()));
-        Sample { ops: passes * self.n, time, checksum, parts: Vec::new() }
+        Sample { ops: passes * self.n, time, checksum, ..Sample::default() }
     }
 }
 

@@ -18,8 +18,10 @@ use std::rc::Rc;
 
 use lookup::{Hop, Prefix};
 
-use super::bed::{Bed, Faults, Shuttle, Tables};
+use super::bed::{Bed, Faults, Shuttle};
 use super::frames::Frames;
+use super::source::Source;
+use super::tables::Tables;
 use crate::clock;
 use crate::data::Traffic;
 use crate::slices::{Timing, Variant};
@@ -128,37 +130,32 @@ fn measure<A: Frames>(
     // Drawn without the default route, which all tables get: it is no place to go.
     let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
     let dsts = cell.traffic.draw(&routed, FRESH, 1);
-    let plain = Tables::new(&routed, A::DEFAULT, false).map_err(failed)?;
-    let ecmp = Tables::new(&routed, A::DEFAULT, true).map_err(failed)?;
+    let (plain, _updater) = Tables::new(&routed, A::DEFAULT, false).map_err(failed)?;
+    let (ecmp, _updater) = Tables::new(&routed, A::DEFAULT, true).map_err(failed)?;
     let faults: Faults = Rc::new(RefCell::new(Vec::new()));
-    let mut variants = Vec::new();
-    for pool in POOLS {
-        let name = format!("mem {pool}");
-        let bed = Bed::new(&plain, &name, pool, &dsts, &faults).map_err(failed)?;
+    let (mut variants, mut notes) = (Vec::new(), Vec::new());
+    for what in VARIANTS {
+        let name = what.name();
+        let source = match what.source(&dsts) {
+            Ok(source) => source,
+            Err(reason) => {
+                notes.push(labels(cell, routes.len(), &name).noting(reason));
+                continue;
+            }
+        };
+        if what.through == Through::Io {
+            variants.push(Variant::new(&name, Shuttle::new(source)));
+            continue;
+        }
+        let tables = if what.through == Through::Ecmp { &ecmp } else { &plain };
+        let bed = Bed::new(tables, &name, source, &faults).map_err(failed)?;
         variants.push(Variant::new(&name, bed));
     }
-    for pool in [POOLS[1], POOLS[2]] {
-        let name = format!("mem {pool} fresh");
-        let bed = Bed::new(&plain, &name, pool, &dsts, &faults).and_then(|bed| bed.stamp(&dsts));
-        variants.push(Variant::new(&name, bed.map_err(failed)?));
-    }
-    let name = format!("mem {} ecmp", POOLS[1]);
-    let bed = Bed::new(&ecmp, &name, POOLS[1], &dsts, &faults).map_err(failed)?;
-    variants.push(Variant::new(&name, bed));
-    for (name, pool, stamp) in
-        [(IO, POOLS[1], false), (IO_HOT, POOLS[0], false), (IO_FRESH, POOLS[0], true)]
-    {
-        let shuttle = Shuttle::new(pool, &dsts, stamp).map_err(failed)?;
-        variants.push(Variant::new(name, shuttle));
-    }
-    let mut notes = Vec::new();
     for mode in ["io", "mac"] {
-        let core = clock::cores().last().copied().unwrap_or(0);
-        match Testpmd::start(mode, core) {
-            Ok(testpmd) => variants.push(Variant::new(format!("testpmd {mode}"), testpmd)),
-            Err(reason) => {
-                notes.push(labels(cell, routes.len(), &format!("testpmd {mode}")).noting(reason))
-            }
+        let (name, core) = (format!("testpmd {mode}"), clock::cores().last().copied());
+        match Testpmd::start(mode, core.unwrap_or(0)) {
+            Ok(testpmd) => variants.push(Variant::new(name, testpmd)),
+            Err(reason) => notes.push(labels(cell, routes.len(), &name).noting(reason)),
         }
     }
     let timings = context.measure(&mut variants);
@@ -166,24 +163,26 @@ fn measure<A: Frames>(
     if let Some(fault) = faults.borrow().first() {
         return Err(failed(fault.clone()));
     }
-    let generator = generator(&timings);
-    let rows = timings.iter().map(|timing| row(cell, routes.len(), timing, generator));
+    let rows = timings.iter().map(|timing| row(cell, routes.len(), timing, &timings));
     Ok(rows.chain(notes).collect())
 }
 
 /// Cycles that a fresh destination costs: the ports' own cost with it, less that without.
-fn generator(timings: &[Timing]) -> f64 {
-    let cycles = |name: &str| {
+fn generator(timings: &[Timing], port: &str) -> f64 {
+    let cycles = |name: String| {
         timings.iter().find(|timing| timing.name == name).map_or(0.0, |timing| timing.cycles.median)
     };
-    (cycles(IO_FRESH) - cycles(IO_HOT)).max(0.0)
+    (cycles(format!("{port} io fresh")) - cycles(format!("{port} io"))).max(0.0)
 }
 
-fn row(cell: &Cell, prefixes: usize, timing: &Timing, generator: f64) -> Row {
+fn row(cell: &Cell, prefixes: usize, timing: &Timing, all: &[Timing]) -> Row {
     let mut row = labels(cell, prefixes, &timing.name)
         .with("cycles", timing.cycles)
         .with("rate_mpps", timing.rate.scaled(1e-6));
-    if timing.name.ends_with("fresh") && timing.name != IO_FRESH {
+    if let Some(port) = timing.name.strip_suffix(" fresh")
+        && !port.ends_with(" io")
+    {
+        let generator = generator(all, port);
         row = row.with("cycles_less_generator", timing.cycles.less(generator));
         row = row.with("generator_cycles", generator);
     }
@@ -235,18 +234,72 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     verdicts
 }
 
+/// What packets go through.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Through {
+    Router,
+    Ecmp,
+    Io,
+}
+
+/// Ports and packets, and what is between.
+struct What {
+    /// Packets of a `mem` ring; 0 for `net_null`.
+    pool: usize,
+    through: Through,
+    fresh: bool,
+}
+
+impl What {
+    fn name(&self) -> String {
+        let port = if self.pool == 0 { "null".into() } else { format!("mem {}", self.pool) };
+        let through = match self.through {
+            Through::Router => "",
+            Through::Ecmp => " ecmp",
+            Through::Io => " io",
+        };
+        format!("{port}{through}{}", if self.fresh { " fresh" } else { "" })
+    }
+
+    fn source<A: Frames>(&self, dsts: &[A]) -> Result<Source, String> {
+        let source =
+            if self.pool == 0 { Source::null(dsts) } else { Source::mem(self.pool, dsts) }?;
+        Ok(if self.fresh { source.stamp(dsts) } else { source })
+    }
+}
+
+const fn what(pool: usize, through: Through, fresh: bool) -> What {
+    What { pool, through, fresh }
+}
+
+/// What takes turns in each cell.
+const VARIANTS: [What; 15] = [
+    what(2_000, Through::Router, false),
+    what(16_000, Through::Router, false),
+    what(128_000, Through::Router, false),
+    what(0, Through::Router, false),
+    what(16_000, Through::Ecmp, false),
+    what(16_000, Through::Router, true),
+    what(128_000, Through::Router, true),
+    what(0, Through::Router, true),
+    what(2_000, Through::Io, false),
+    what(16_000, Through::Io, false),
+    what(16_000, Through::Io, true),
+    what(128_000, Through::Io, false),
+    what(128_000, Through::Io, true),
+    what(0, Through::Io, false),
+    what(0, Through::Io, true),
+];
+
 /// Family, variant, figure, most cycles: prefix-based traffic on the largest table.
-const GOALS: [(&str, &str, &str, f64); 5] = [
+const GOALS: [(&str, &str, &str, f64); 6] = [
     ("ipv4", "mem 16000", "cycles", 75.0),
     ("ipv4", "mem 16000 ecmp", "cycles", 83.0),
+    ("ipv4", "null", "cycles", 95.0),
     ("ipv4", "mem 128000", "cycles", 115.0),
     ("ipv4", "mem 128000 fresh", "cycles_less_generator", 130.0),
     ("ipv6", "mem 16000", "cycles", 120.0),
 ];
 
-const POOLS: [usize; 3] = [2_000, 16_000, 128_000];
 /// Fresh destinations.
 const FRESH: usize = 1 << 20;
-const IO: &str = "mem 16000 io";
-const IO_HOT: &str = "mem 2000 io";
-const IO_FRESH: &str = "mem 2000 io fresh";

@@ -2,5 +2,8 @@
 
 mod bed;
 mod frames;
+mod source;
+mod tables;
 
 pub(super) mod forward;
+pub(super) mod updates;

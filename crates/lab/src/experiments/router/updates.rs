@@ -1,0 +1,238 @@
+//! `router/updates`: forwarding while the table changes.
+//!
+//! ```text
+//!  worker's core     poll, poll, …                     slices at 0, 10,000 and 100,000
+//!  control's core    delete a route, put it back, …    updates a second, in turn
+//! ```
+//!
+//! Routes that cover none of the packets' destinations change, so that every
+//! packet's next hop can still be checked. A slice that got fewer updates than
+//! it should says so.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookup::rib::Change;
+use lookup::{Hop, Prefix};
+
+use super::bed::{Bed, Faults};
+use super::frames::Frames;
+use super::source::Source;
+use super::tables::{Tables, Updater};
+use crate::clock;
+use crate::data::{Rng, Traffic};
+use crate::record::{Figure, short};
+use crate::slices::{Sample, Variant, Work};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+
+/// See the module.
+pub struct Updates;
+
+impl Experiment for Updates {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        if clock::cores().len() < 2 {
+            let what = "two cores: one forwards, one updates".into();
+            return Err(Error::Missing { experiment: CARD.name, what });
+        }
+        let mut cells = Vec::new();
+        for (family, usual) in [("ipv4", "internet:1000000"), ("ipv6", "internet6:200000")] {
+            let tables = context.tables(&[usual]);
+            cells.extend(tables.into_iter().map(|table| format!("{family} of {table}")));
+        }
+        let rows = context.cells(cells, |context, cell| {
+            let (family, name) = cell.split_once(" of ").expect("made above");
+            let table = context.load(name)?;
+            match family {
+                "ipv4" => measure(context, &table.ipv4),
+                _ => measure(context, &table.ipv6),
+            }
+        })?;
+        let note = "a rate is the median of interleaved slices; `kept` is the median of its \
+                    quotient by the slice without updates in the same round";
+        Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
+    }
+}
+
+const CARD: Card = Card {
+    name: "router/updates",
+    help: "forwarding rate of one worker at 0, 10,000 and 100,000 updates a second",
+    source: "issue on the router, point 5",
+    claim: "forwarding keeps its rate within 2 % at 10,000 updates/s, within 5 % at 100,000",
+    plots: &[Plot {
+        title: "Forwarding beside updates",
+        figure: "rate_mpps",
+        unit: "million packets/s",
+        x: "updates_wanted",
+        series: "family",
+        panels: &[],
+        style: Style::Bars,
+    }],
+};
+
+fn measure<A: Frames>(context: &Context, routes: &[(Prefix<A>, Hop)]) -> Result<Vec<Row>, Error> {
+    let failed = |what: String| Error::Wrong { experiment: CARD.name, what };
+    let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
+    if routed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut dsts = Traffic::Prefix.draw(&routed, PACKETS, 1);
+    let (tables, updater) = Tables::new(&routed, A::DEFAULT, false).map_err(failed)?;
+    let source = Source::mem(PACKETS, &dsts).map_err(failed)?;
+    dsts.sort_unstable();
+    let changes = changes(updater.rib.iter(), &dsts);
+    if changes.is_empty() {
+        return Err(failed("every route covers a destination".into()));
+    }
+    let faults: Faults = Rc::new(RefCell::new(Vec::new()));
+    let bed = Rc::new(RefCell::new(Bed::new(&tables, "worker", source, &faults).map_err(failed)?));
+    let pace = Arc::new(Pace::default());
+    let timings = thread::scope(|scope| {
+        let control = scope.spawn(|| control(updater, &changes, &pace, &tables));
+        let variant = |wanted: u64| {
+            let work = Beside { bed: bed.clone(), pace: pace.clone(), wanted };
+            Variant::new(wanted.to_string(), work)
+        };
+        let mut variants: Vec<Variant<'_>> = RATES.iter().copied().map(variant).collect();
+        let timings = context.measure(&mut variants);
+        pace.stop.store(true, Ordering::Relaxed);
+        let ended = control.join().map_err(|_| "the updating thread panicked".to_string());
+        ended.and_then(|result| result).map(|()| timings)
+    });
+    let timings = timings.map_err(failed)?;
+    if let Some(fault) = faults.borrow().first() {
+        return Err(failed(fault.clone()));
+    }
+    let quiet = &timings[0].rates;
+    let rows = timings.iter().map(|timing| {
+        let kept: Vec<f64> = timing.rates.iter().zip(quiet).map(|(r, q)| r / q).collect();
+        let mut row = Row::new([
+            ("family", A::FAMILY.to_string()),
+            ("prefixes", routes.len().to_string()),
+            ("engine", A::DEFAULT.to_string()),
+            ("updates_wanted", timing.name.clone()),
+        ]);
+        for (name, figure) in &timing.figures {
+            row = row.with(name, *figure);
+        }
+        row.with("rate_mpps", timing.rate.scaled(1e-6))
+            .with("cycles", timing.cycles)
+            .with("kept", Figure::most_is_best(&kept))
+    });
+    Ok(rows.collect())
+}
+
+/// Deletions of routes that cover no destination, each followed by its return.
+fn changes<A: Frames>(
+    routes: impl Iterator<Item = (Prefix<A>, Hop)>,
+    sorted_dsts: &[A],
+) -> Vec<Change<A>> {
+    let quiet = |prefix: &Prefix<A>| {
+        let next = sorted_dsts.partition_point(|dst| *dst < prefix.first());
+        sorted_dsts.get(next).is_none_or(|dst| *dst > prefix.last())
+    };
+    let mut some: Vec<_> = routes.filter(|(prefix, _)| quiet(prefix)).collect();
+    Rng::new(11).shuffle(&mut some);
+    some.truncate(MOST_ROUTES);
+    let pair = |(prefix, hop)| [Change { prefix, hop: None }, Change { prefix, hop: Some(hop) }];
+    some.into_iter().flat_map(pair).collect()
+}
+
+/// What the worker's side tells the control's, and back.
+#[derive(Default)]
+struct Pace {
+    per_second: AtomicU64,
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// The control thread: applies changes at the pace that is asked for, one at a
+/// time, as a routing daemon sends them.
+fn control<A: Frames>(
+    mut updater: Updater<A>,
+    changes: &[Change<A>],
+    pace: &Pace,
+    tables: &Tables<A>,
+) -> Result<(), String> {
+    clock::pin(clock::cores()[0]);
+    let (mut next, mut now) = (0, 0);
+    let (mut since, mut done) = (Instant::now(), 0_u64);
+    while !pace.stop.load(Ordering::Relaxed) {
+        let wanted = pace.per_second.load(Ordering::Relaxed);
+        if wanted != now {
+            (now, since, done) = (wanted, Instant::now(), 0);
+        }
+        let due = (since.elapsed().as_secs_f64() * wanted as f64) as u64;
+        if due <= done {
+            thread::sleep(NAP);
+            continue;
+        }
+        // What was missed is not made up for in one go: the pace stays the pace.
+        done = done.max(due.saturating_sub(MOST_AT_ONCE));
+        while done < due {
+            updater.apply(std::slice::from_ref(&changes[next]))?;
+            next = (next + 1) % changes.len();
+            done += 1;
+            pace.done.fetch_add(1, Ordering::Relaxed);
+        }
+        tables.reclaim();
+    }
+    Ok(())
+}
+
+/// The worker's slice at one pace.
+struct Beside<'t, A: Frames> {
+    bed: Rc<RefCell<Bed<'t, A>>>,
+    pace: Arc<Pace>,
+    wanted: u64,
+}
+
+impl<A: Frames> Work for Beside<'_, A> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        self.pace.per_second.store(self.wanted, Ordering::Relaxed);
+        thread::sleep(SETTLE);
+        let (start, before) = (Instant::now(), self.pace.done.load(Ordering::Relaxed));
+        let mut sample = self.bed.borrow_mut().slice(target);
+        let done = self.pace.done.load(Ordering::Relaxed) - before;
+        let rate = done as f64 / start.elapsed().as_secs_f64();
+        sample.figures = vec![("updates_per_s".into(), rate)];
+        self.pace.per_second.store(0, Ordering::Relaxed);
+        sample
+    }
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for row in rows {
+        let bound = match row.label("updates_wanted") {
+            "10000" => 0.98,
+            "100000" => 0.95,
+            _ => continue,
+        };
+        let Some(kept) = row.median("kept") else { continue };
+        let claim = format!(
+            "{} at {} updates/s keeps ≥ {bound} of its rate",
+            row.label("family"),
+            row.label("updates_wanted")
+        );
+        let mut verdict = Verdict::at_least(claim, kept, bound, "×");
+        let done = row.median("updates_per_s").unwrap_or(0.0);
+        verdict.measured += &format!(" at {} updates/s done", short(done));
+        verdicts.push(verdict);
+    }
+    verdicts
+}
+
+const RATES: [u64; 3] = [0, 10_000, 100_000];
+const PACKETS: usize = 16_000;
+const MOST_ROUTES: usize = 50_000;
+const MOST_AT_ONCE: u64 = 2_000;
+const NAP: Duration = Duration::from_micros(100);
+const SETTLE: Duration = Duration::from_millis(2);
