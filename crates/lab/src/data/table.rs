@@ -25,7 +25,7 @@ impl Table {
     /// When there is no such file, or no route in it.
     pub fn load(name: &str) -> Result<Table, Error> {
         let failed = |reason: String| Error::Table { table: name.into(), reason };
-        let found = formats::Table::load(std::path::Path::new(name), &formats::Load::default());
+        let found = formats::Table::open(name, &formats::Load::default());
         let found = found.map_err(|error| failed(error.to_string()))?;
         if found.is_empty() {
             return Err(failed("it holds no route".into()));
@@ -72,6 +72,14 @@ mod tests {
         let other = load("10.1.0.0/16 b\n10.0.0.0/8 a\n2001:db8::/33 a\n").unwrap();
         assert_ne!(table.checksum, other.checksum);
         assert!(load("# nothing\n").is_err());
+    }
+
+    #[test]
+    fn a_generated_table_is_the_same_every_time() {
+        let table = Table::load("internet:1000+200").unwrap();
+        assert_eq!((table.ipv4.len(), table.ipv6.len()), (1000, 200));
+        assert_eq!(table.checksum, Table::load("internet:1000+200").unwrap().checksum);
+        assert_ne!(table.checksum, Table::load("internet:1000+200,2").unwrap().checksum);
     }
 
     #[test]

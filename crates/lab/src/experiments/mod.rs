@@ -13,6 +13,9 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &lpm::peers::Peers,
         &router::forward::Forward,
         &router::updates::Updates,
+        &router::converge::Converge,
+        &router::scale::Scale,
+        &router::memory::Memory,
     ]
 }
 

@@ -1,0 +1,158 @@
+//! `router/memory`: what a route costs, all told: the engine's table, the store
+//! that it is built from, the engine's writer, next hops, and the control
+//! thread's own tables, as the process grows by them.
+
+use std::fs;
+
+use lookup::lpm::Engines;
+use lookup::sync::Domain;
+use lookup::{Addr, Hop, Prefix};
+use tables::control::VrfConfig;
+use tables::event::{Event, How, LinkId, Path, Route, Source, Target};
+use tables::{Control, Family, Limits, Net};
+
+use crate::record::short;
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+
+/// See the module.
+pub struct Memory;
+
+impl Experiment for Memory {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let usual4 = context.pick(
+            &["internet:10000", "internet:100000", "internet:1000000"][..],
+            &["internet:1000000"],
+        );
+        let usual6 = context.pick(
+            &["internet6:10000", "internet6:100000", "internet6:200000"][..],
+            &["internet6:200000"],
+        );
+        let mut cells = Vec::new();
+        for (family, usual) in [("ipv4", usual4), ("ipv6", usual6)] {
+            let tables = context.tables(usual);
+            cells.extend(tables.into_iter().map(|table| format!("{family} of {table}")));
+        }
+        let rows = context.cells(cells, |context, cell| {
+            let (family, name) = cell.split_once(" of ").expect("made above");
+            let table = context.load(name)?;
+            match family {
+                "ipv4" => measure(&table.ipv4, Family::V4),
+                _ => measure(&table.ipv6, Family::V6),
+            }
+        })?;
+        let note = "the process's growth is what the kernel counts as resident; engines and next \
+                    hops map whole tables at once, so small tables look dear";
+        Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
+    }
+}
+
+const CARD: Card = Card {
+    name: "router/memory",
+    help: "bytes a route all told: table, store, writer, next hops, control's own tables",
+    source: "issue on the router; DECISIONS 18",
+    claim: "the store and the engine's writer take at most 24 bytes an IPv4 route, 40 an IPv6 route",
+    plots: &[Plot {
+        title: "Memory of a full table",
+        figure: "resident_per_route",
+        unit: "bytes a route",
+        x: "prefixes",
+        series: "family",
+        panels: &[],
+        style: Style::Bars,
+    }],
+};
+
+fn measure<A: Engines>(routes: &[(Prefix<A>, Hop)], family: Family) -> Result<Vec<Row>, Error> {
+    if routes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let failed = |what: String| Error::Wrong { experiment: CARD.name, what };
+    let domain = Domain::new();
+    let control = Control::new(&domain, Limits::default(), &VrfConfig::default());
+    let mut control = control.map_err(|error| failed(error.to_string()))?;
+    let before = resident();
+    for routes in routes.chunks(BATCH) {
+        let events: Vec<Event> = routes.iter().filter_map(|(p, hop)| event(p, *hop)).collect();
+        control.handle(&events);
+    }
+    let info = settled(&mut control, family).ok_or_else(|| failed("no such table".into()))?;
+    let after = resident();
+    if (info.routes as usize) < routes.len() {
+        return Err(failed(format!("{} of {} routes were taken", info.routes, routes.len())));
+    }
+    let n = routes.len() as f64;
+    let row = Row::new([
+        ("family", A::FAMILY.to_string()),
+        ("prefixes", routes.len().to_string()),
+        ("engine", info.engine.to_string()),
+    ]);
+    let row = row
+        .with("table_bytes", info.table_bytes as f64)
+        .with("table_per_route", info.table_bytes as f64 / n)
+        .with("store_per_route", info.rib_bytes as f64 / n)
+        .with("writer_per_route", info.writer_bytes as f64 / n)
+        .with("next_hops_bytes", control.hop_bytes() as f64)
+        .with("resident_bytes", after.saturating_sub(before) as f64)
+        .with("resident_per_route", after.saturating_sub(before) as f64 / n);
+    Ok(vec![row])
+}
+
+/// A route as the kernel tells of it, by one of a few gateways.
+fn event<A: Addr>(prefix: &Prefix<A>, hop: Hop) -> Option<Event> {
+    let net = Net::covering(prefix.first().to_ip().into(), prefix.len())?;
+    let via = A::from_u128(if A::WIDTH == 32 { 0x0aff_0000 } else { 0xfe80 << 112 });
+    let via = via.plus(u64::from(1 + hop.0 % GATEWAYS)).to_ip().into();
+    let path = Path { link: LinkId(2), via: Some(via), weight: 1 };
+    let route = Route {
+        table: tables::control::MAIN_TABLE,
+        net,
+        metric: 32,
+        protocol: 12,
+        source: Source::Kernel,
+        target: Target::Path(path),
+    };
+    Some(Event::Route(route, How::Create))
+}
+
+/// Lets the control thread's builds end.
+fn settled(control: &mut Control, family: Family) -> Option<tables::show::FibInfo> {
+    let main = control.vrf_by_table(tables::control::MAIN_TABLE)?;
+    loop {
+        control.tick();
+        let info = control.fib_info(main, family)?;
+        if !info.behind && info.switching_to.is_none() {
+            return Some(info);
+        }
+        std::thread::sleep(control.pause());
+    }
+}
+
+/// Bytes of this process in memory.
+fn resident() -> u64 {
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok());
+    pages.unwrap_or(0) * 4096
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    for (family, most) in [("ipv4", 24.0), ("ipv6", 40.0)] {
+        let size = |row: &&Row| row.label("prefixes").parse::<u64>().unwrap_or(0);
+        let of = rows.iter().filter(|row| row.label("family") == family);
+        let Some(row) = of.max_by_key(size) else { continue };
+        let sum = |names: &[&str]| names.iter().filter_map(|name| row.median(name)).sum::<f64>();
+        let claim = format!("{family}: store and writer ≤ {most} bytes a route");
+        let bytes = sum(&["store_per_route", "writer_per_route"]);
+        verdicts.push(Verdict::at_most(claim, bytes, most, "bytes"));
+        let measured = format!("{} bytes a route", short(sum(&["resident_per_route"])));
+        verdicts.push(Verdict::open(format!("{family}: all told"), measured));
+    }
+    verdicts
+}
+
+const BATCH: usize = 1000;
+const GATEWAYS: u32 = 20;

@@ -1,0 +1,162 @@
+//! `router/scale`: one worker and two, each with its own ring of packets and its
+//! own core, all with the same tables; control does nothing.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use lookup::{Hop, Prefix};
+
+use super::bed::{Bed, Faults};
+use super::frames::Frames;
+use super::source::Source;
+use super::tables::Tables;
+use crate::clock;
+use crate::data::Traffic;
+use crate::slices::{Sample, Variant, Work};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+
+/// See the module.
+pub struct Scale;
+
+impl Experiment for Scale {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        if clock::cores().len() < MOST_WORKERS {
+            let what = format!("{MOST_WORKERS} cores");
+            return Err(Error::Missing { experiment: CARD.name, what });
+        }
+        let mut cells = Vec::new();
+        for (family, usual) in [("ipv4", "internet:1000000"), ("ipv6", "internet6:200000")] {
+            let tables = context.tables(&[usual]);
+            cells.extend(tables.into_iter().map(|table| format!("{family} of {table}")));
+        }
+        let rows = context.cells(cells, |context, cell| {
+            let (family, name) = cell.split_once(" of ").expect("made above");
+            let table = context.load(name)?;
+            match family {
+                "ipv4" => measure(context, &table.ipv4),
+                _ => measure(context, &table.ipv6),
+            }
+        })?;
+        let note = "rates are sums over the workers, each by its own processor time";
+        Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
+    }
+}
+
+const CARD: Card = Card {
+    name: "router/scale",
+    help: "forwarding rate of one worker and of two, mem ports, control idle",
+    source: "issue on the router; peers: two cores scale 1.8 to 2 times",
+    claim: "two workers forward at least 1.8 times what one does",
+    plots: &[Plot {
+        title: "Forwarding by workers",
+        figure: "rate_mpps",
+        unit: "million packets/s",
+        x: "workers",
+        series: "family",
+        panels: &[],
+        style: Style::Bars,
+    }],
+};
+
+fn measure<A: Frames>(context: &Context, routes: &[(Prefix<A>, Hop)]) -> Result<Vec<Row>, Error> {
+    let failed = |what: String| Error::Wrong { experiment: CARD.name, what };
+    let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
+    if routed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dsts = Traffic::Prefix.draw(&routed, PACKETS, 1);
+    let (tables, _updater) = Tables::new(&routed, A::DEFAULT, false).map_err(failed)?;
+    let cores = clock::cores();
+    let timings = thread::scope(|scope| {
+        let start = |number: usize| {
+            let (orders, inbox) = channel();
+            let (outbox, answers) = channel();
+            let (core, tables, dsts) = (cores[cores.len() - 1 - number], &tables, &dsts);
+            scope.spawn(move || worker(core, tables, dsts, &inbox, &outbox));
+            Worker { orders, answers }
+        };
+        let workers: Vec<Worker> = (0..MOST_WORKERS).map(start).collect();
+        let crew = |n: usize| Variant::new(n.to_string(), Crew(&workers[..n]));
+        context.measure(&mut (1..=MOST_WORKERS).map(crew).collect::<Vec<_>>())
+    });
+    let mut rows = Vec::new();
+    for timing in &timings {
+        if timing.checksum.is_none() {
+            return Err(failed(format!("{} workers: packets left wrongly", timing.name)));
+        }
+        let row = Row::new([
+            ("family", A::FAMILY.to_string()),
+            ("prefixes", routes.len().to_string()),
+            ("workers", timing.name.clone()),
+        ]);
+        rows.push(row.with("rate_mpps", timing.rate.scaled(1e-6)));
+    }
+    Ok(rows)
+}
+
+/// A worker's thread, told how long to forward.
+struct Worker {
+    orders: Sender<Duration>,
+    answers: Receiver<Sample>,
+}
+
+fn worker<A: Frames>(
+    core: usize,
+    tables: &Tables<A>,
+    dsts: &[A],
+    orders: &Receiver<Duration>,
+    answers: &Sender<Sample>,
+) {
+    clock::pin(core);
+    let faults = Faults::default();
+    let bed = Source::mem(PACKETS, dsts).and_then(|s| Bed::new(tables, "worker", s, &faults));
+    // A worker without packets answers with nothing: its slices have no checksum.
+    let mut bed = bed.ok();
+    for target in orders {
+        let sample = bed.as_mut().map(|bed| bed.slice(target)).unwrap_or_default();
+        if answers.send(sample).is_err() {
+            return;
+        }
+    }
+}
+
+/// The first workers, forwarding at the same time.
+struct Crew<'w>(&'w [Worker]);
+
+impl Work for Crew<'_> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        for worker in self.0 {
+            // A thread that is gone is noticed below.
+            let _ = worker.orders.send(target);
+        }
+        let samples: Vec<Sample> =
+            self.0.iter().map(|worker| worker.answers.recv().unwrap_or_default()).collect();
+        let time = samples.iter().map(|sample| sample.time).sum::<Duration>();
+        Sample {
+            ops: samples.iter().map(|sample| sample.ops).sum(),
+            time: time / samples.len().max(1) as u32,
+            checksum: samples.iter().all(|sample| sample.checksum.is_some()).then_some(0),
+            ..Sample::default()
+        }
+    }
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let rate = |family: &str, workers: &str| {
+        let labels = [("family", family), ("workers", workers)];
+        rows.iter().find(|row| row.is(&labels))?.median("rate_mpps")
+    };
+    let verdict = |family: &str| {
+        let ratio = rate(family, "2")? / rate(family, "1")?;
+        Some(Verdict::at_least(format!("{family}: two workers ≥ 1.8 × one"), ratio, 1.8, "×"))
+    };
+    ["ipv4", "ipv6"].into_iter().filter_map(verdict).collect()
+}
+
+const MOST_WORKERS: usize = 2;
+const PACKETS: usize = 16_000;
