@@ -25,7 +25,7 @@ on b ping -n -q -c 1 -W 1 10.0.2.1 >/dev/null
 wait_for 10 reaches a 10.0.2.2
 
 # Nobody there: the router says so.
-assert_told a 10.0.2.77 "From 10.0.1.1 .*Destination Host Unreachable" "no such host"
+assert_told a 10.0.2.77 "From 10.0.1.1 .*Destination Host Unreachable" "no such host" -W 5
 
 # By hand: a host that does not answer ARP.
 on b ip link set eth0 arp off

@@ -154,6 +154,8 @@ pub struct Route {
     /// What the kernel calls its origin: `bird`, `static`, `kernel`, `rutter` …
     pub protocol: String,
     pub metric: u32,
+    /// False: another route of the same prefix comes first.
+    pub best: bool,
     pub via: Vec<NextHop>,
 }
 

@@ -106,6 +106,9 @@ pub fn route(route: &Route) -> String {
     if route.vrf != "main" {
         let _ = write!(line, " vrf {}", route.vrf);
     }
+    if !route.best {
+        line.push_str(" (not the best)");
+    }
     line
 }
 
@@ -320,6 +323,7 @@ mod tests {
             kind: "unicast".into(),
             protocol: "bird".into(),
             metric: 32,
+            best: true,
             via: vec![hop("10.0.2.2", 1, "forward")],
         };
         assert_eq!(self::route(&route), "10.0.0.0/8 via 10.0.2.2 dev p1 proto bird metric 32");

@@ -106,6 +106,7 @@ impl Running {
             taps = Some(Taps::start(ends, rings).doing(|| "start the kernel thread".into())?);
             mirror = Some(MirrorThread::start(control.handle())?);
             let mut side = prepared.side;
+            side.room_for_tags(&ports);
             side.static_entries(&config, true);
             kernel = Some(Mutex::new(side));
         }

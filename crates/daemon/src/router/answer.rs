@@ -217,7 +217,7 @@ impl Router {
             ),
             None => None,
         };
-        let filter = RouteFilter { vrf, family, inside, all: false };
+        let filter = RouteFilter { vrf, family, inside, all: true };
         let (mut cursor, mut left) = (None::<RouteCursor>, limit.unwrap_or(u64::MAX));
         while left > 0 && out.waits() {
             let (routes, next) = self.ask(move |control| control.routes(&filter, cursor, PAGE))?;

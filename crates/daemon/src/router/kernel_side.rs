@@ -10,7 +10,7 @@ use ::io::tap::Tap;
 
 use super::devices::Port;
 use super::offline::table_of;
-use crate::config::{Config, Device, Interface, Mac, Net};
+use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, switch_off_offloads};
 use crate::kernel::{Rtnetlink, Settings};
@@ -86,6 +86,26 @@ impl KernelSide {
                  (ip address del {net} dev {name}) and give it to the port (`addresses`)"
             )),
             None => Ok(()),
+        }
+    }
+
+    /// Interfaces of the kernel have room for one tag beside their MTU, not for
+    /// two. Call it when the devices have started: that sets their MTU.
+    pub fn room_for_tags(&mut self, ports: &[Port]) {
+        let two = |port: &&Port| {
+            port.config.vlans.iter().any(|(tags, _)| matches!(tags, VlanTags::Two(..)))
+        };
+        for port in ports.iter().filter(two) {
+            let Some(name) = below(port) else { continue };
+            let mtu = port.config.interface.mtu + 4;
+            let link = self.rtnetlink.link(&name);
+            let set = link.and_then(|link| match link.mtu < mtu.into() {
+                true => self.rtnetlink.set_mtu(link.index, mtu),
+                false => Ok(()),
+            });
+            if let Err(error) = set {
+                self.warn(format!("{name}: MTU {mtu}, for a second tag: {error}"));
+            }
         }
     }
 

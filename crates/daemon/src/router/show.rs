@@ -119,6 +119,7 @@ pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<reply::Route> {
         kind: kind.into(),
         protocol: protocol(info.protocol),
         metric: info.metric,
+        best: info.best,
         via: info.paths.iter().map(hop).collect(),
     })
 }
@@ -162,7 +163,7 @@ fn protocol(number: u8) -> String {
     name.into()
 }
 
-/// Neighbours.
+/// Neighbours; what the kernel keeps for groups is none.
 pub fn neighbours(control: &Control) -> Vec<reply::Neighbour> {
     let neighbour = |info: tables::show::NeighbourInfo| reply::Neighbour {
         interface: info.link_name,
@@ -170,7 +171,8 @@ pub fn neighbours(control: &Control) -> Vec<reply::Neighbour> {
         mac: info.mac.map(|mac| Mac(mac).to_string()),
         state: info.state.name().into(),
     };
-    control.neighbours().into_iter().map(neighbour).collect()
+    let all = control.neighbours().into_iter();
+    all.filter(|info| !info.ip.is_multicast()).map(neighbour).collect()
 }
 
 /// Interfaces with their counters.
