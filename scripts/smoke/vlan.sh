@@ -33,7 +33,7 @@ assert_ping a 2001:db8:200::2
 assert_ping b 10.1.0.2
 assert_ping b 10.0.1.2 # tagged twice to untagged
 assert_no_loss a 10.2.0.2 100
-assert_ping a 10.2.0.2 -M do -s 1468 # the second tag takes four bytes of the wire's MTU
+assert_ping a 10.2.0.2 -M do -s 1472
 assert_ping a 10.0.1.1 # untagged, beside the tagged
 
 counted=$(rutter show interfaces -j | json 'next(i["rx_packets"] for i in x if i["name"] == "p0.100")')

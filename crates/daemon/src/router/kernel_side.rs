@@ -89,22 +89,22 @@ impl KernelSide {
         }
     }
 
-    /// Interfaces of the kernel have room for one tag beside their MTU, not for
-    /// two. Call it when the devices have started: that sets their MTU.
+    /// Interfaces of the kernel have room for an 802.1Q tag beside their MTU, for
+    /// no other. Call it when the devices have started: that sets their MTU.
     pub fn room_for_tags(&mut self, ports: &[Port]) {
         let two = |port: &&Port| {
             port.config.vlans.iter().any(|(tags, _)| matches!(tags, VlanTags::Two(..)))
         };
         for port in ports.iter().filter(two) {
             let Some(name) = below(port) else { continue };
-            let mtu = port.config.interface.mtu + 4;
+            let mtu = port.config.interface.mtu + 8;
             let link = self.rtnetlink.link(&name);
             let set = link.and_then(|link| match link.mtu < mtu.into() {
                 true => self.rtnetlink.set_mtu(link.index, mtu),
                 false => Ok(()),
             });
             if let Err(error) = set {
-                self.warn(format!("{name}: MTU {mtu}, for a second tag: {error}"));
+                self.warn(format!("{name}: MTU {mtu}, for two tags: {error}"));
             }
         }
     }
