@@ -18,11 +18,11 @@ use crate::error::{Doing, Error};
 use crate::instance::Instance;
 use crate::kernel::Taps;
 use crate::kernel::taps::{Rings, TapEnd};
-use crate::router::answer::{FeedStatus, Router};
+use crate::router::answer::Router;
 use crate::router::control::ControlThread;
 use crate::router::devices::{self, Port};
+use crate::router::feed::FeedThread;
 use crate::router::kernel_side::{self, KernelSide};
-use crate::router::mirror::MirrorThread;
 use crate::router::monitor::Monitor;
 use crate::router::offline;
 use crate::router::workers::{Plan, Workers};
@@ -73,7 +73,7 @@ struct Running {
     server: Server,
     router: Arc<Router>,
     monitor: Monitor,
-    mirror: Option<MirrorThread>,
+    feeds: Vec<FeedThread>,
     taps: Option<Taps>,
     domain: Arc<Domain>,
     _control: ControlThread,
@@ -100,11 +100,11 @@ impl Running {
         let forwarding = control.forwarding().clone();
         let (workers, rings) = start_workers(&config, &forwarding, &domain, &mut ports, &undo)?;
         let control = ControlThread::start(control)?;
-        let (mut kernel, mut taps, mut mirror) = (None, None, None);
+        let (mut kernel, mut taps, mut feeds) = (None, None, Vec::new());
         if let Some(prepared) = undo.0.take() {
             let ends = tap_ends(&config, &ports, prepared.taps);
             taps = Some(Taps::start(ends, rings).doing(|| "start the kernel thread".into())?);
-            mirror = Some(MirrorThread::start(control.handle())?);
+            feeds = start_feeds(&config, &control)?;
             let mut side = prepared.side;
             side.room_for_tags(&ports);
             side.static_entries(&config, true);
@@ -119,7 +119,7 @@ impl Running {
             control: control.handle(),
             kernel,
             taps: taps.as_ref().map(Taps::counters),
-            feeds: mirror.iter().map(|mirror| Box::new(mirror.status()) as FeedStatus).collect(),
+            feeds: feeds.iter().map(FeedThread::status).collect(),
             stop,
             watching: Mutex::new(()),
             stalled: Mutex::default(),
@@ -136,7 +136,7 @@ impl Running {
             router.config.workers,
             router.socket,
         );
-        Ok(Running { server, router, monitor, mirror, taps, domain, _control: control })
+        Ok(Running { server, router, monitor, feeds, taps, domain, _control: control })
     }
 
     fn wait(mut self, stopped: &Receiver<Stop>) -> Result<(), Error> {
@@ -153,9 +153,9 @@ impl Running {
     }
 
     fn stop(self, stop: Stop) -> Result<(), Error> {
-        let Running { server, router, monitor, mirror, taps, domain, _control } = self;
+        let Running { server, router, monitor, feeds, taps, domain, _control } = self;
         server.end_streams();
-        drop((monitor, mirror));
+        drop((monitor, feeds));
         let workers = router.workers.write().unwrap_or_else(PoisonError::into_inner).take();
         let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
         let taps = taps.map(Taps::stop).unwrap_or_default();
@@ -202,6 +202,15 @@ impl Drop for Undo {
             prepared.side.restore(prepared.taps, false);
         }
     }
+}
+
+/// The mirror, and FRR's port where a VRF takes its routes from there.
+fn start_feeds(config: &Config, control: &ControlThread) -> Result<Vec<FeedThread>, Error> {
+    let mut feeds = vec![FeedThread::netlink(control.handle())?];
+    if config.vrfs.iter().any(|vrf| vrf.routes == config::Feed::Fpm) {
+        feeds.push(FeedThread::fpm(control.handle())?);
+    }
+    Ok(feeds)
 }
 
 fn start_workers(

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use api::reply::{Feed, Setting, System};
+use api::reply::{Setting, System};
 use api::request::{Route, RouteKind};
 use api::{ErrorKind, Failure, Family, Reply, Request, What};
 use lookup::lpm::{Engines, Options};
@@ -46,7 +46,7 @@ pub struct Router {
     /// What went through the taps, by interface.
     pub taps: Option<Arc<Vec<TapCounters>>>,
     /// How the feeds of routes are.
-    pub feeds: Vec<FeedStatus>,
+    pub feeds: Vec<super::feed::Status>,
     /// Ends the run.
     pub stop: std::sync::mpsc::Sender<Stop>,
     /// Held by the one trace or capture that runs.
@@ -54,9 +54,6 @@ pub struct Router {
     /// Workers that were silent at the last look.
     pub stalled: Mutex<Vec<String>>,
 }
-
-/// How one feed is.
-pub type FeedStatus = Box<dyn Fn() -> Feed + Send + Sync>;
 
 type Answered = Result<(), Failure>;
 
@@ -181,7 +178,7 @@ impl Router {
             workers: self.config.workers.clone(),
             dpdk,
             settings,
-            feeds: self.feeds.iter().map(|status| status()).collect(),
+            feeds: self.feeds.iter().map(super::feed::Status::show).collect(),
             accounting: show::accounting(&law),
             warnings,
         })

@@ -3,8 +3,9 @@
 pub mod answer;
 pub mod control;
 pub mod devices;
+pub mod feed;
+pub mod keeper;
 pub mod kernel_side;
-pub mod mirror;
 pub mod monitor;
 pub mod offline;
 pub mod plan;

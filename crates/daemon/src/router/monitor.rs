@@ -1,4 +1,5 @@
-//! Looks now and then: do the workers come by, are the links up?
+//! Looks now and then: do the workers come by, are the links up, are neighbours
+//! in use resolved?
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -7,12 +8,14 @@ use std::time::{Duration, Instant};
 use tables::event::{Event, Link, LinkId};
 
 use super::answer::Router;
+use super::keeper::{Keeper, Wanted};
 
 /// What was seen the last time.
 pub struct Monitor {
     router: Arc<Router>,
     links: HashMap<String, bool>,
     taps: HashMap<String, bool>,
+    keeper: Keeper,
     next_taps: Instant,
 }
 
@@ -20,7 +23,7 @@ impl Monitor {
     /// Has seen nothing yet.
     pub fn new(router: Arc<Router>) -> Monitor {
         let (links, taps) = (HashMap::new(), HashMap::new());
-        Monitor { router, links, taps, next_taps: Instant::now() }
+        Monitor { router, links, taps, keeper: Keeper::new(), next_taps: Instant::now() }
     }
 
     /// Looks at everything once.
@@ -30,6 +33,7 @@ impl Monitor {
         if Instant::now() >= self.next_taps {
             self.next_taps = Instant::now() + TAPS;
             self.taps();
+            self.neighbours();
         }
     }
 
@@ -84,6 +88,15 @@ impl Monitor {
         }
     }
 
+    fn neighbours(&mut self) {
+        let Some(kernel) = &self.router.kernel else { return };
+        let with_used = self.keeper.uses();
+        let wanted = self.router.control.call(move |control| Wanted::of(control, with_used));
+        let Ok(wanted) = wanted else { return }; // the control thread has ended
+        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        self.keeper.keep(&wanted, &mut kernel);
+    }
+
     /// The kernel forgets the routes of a link that is set down: static ones are
     /// written again when it comes up.
     fn taps(&mut self) {
@@ -98,6 +111,7 @@ impl Monitor {
         }
         if came_up {
             kernel.static_entries(&self.router.config, false);
+            self.keeper = Keeper::new(); // neighbours went with the link, too
         }
     }
 }
