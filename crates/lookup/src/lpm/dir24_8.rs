@@ -26,7 +26,8 @@
 //! longer prefix owns (the `Rib` knows), a group is filled before an entry names
 //! it and used again only after a grace period. A default route is not painted.
 //!
-//! Tried: a prefetch pass before the reads, see `lookup_batch`.
+//! Tried and left out: a prefetch pass before the reads gains nothing on Zen 3
+//! while no later work depends on the result.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -398,7 +398,7 @@ mod tests {
 
     crate::lpm::oracle::conformance!(u32, ENTRY);
     crate::lpm::oracle::conformance!(d16r: u32, ENTRY, "k" = "16");
-    crate::lpm::oracle::conformance!(d24r: u32, ENTRY, "k" = "24");
+    crate::lpm::oracle::conformance!(d20r: u32, ENTRY, "k" = "20");
 
     fn counters(k: &str, routes: &[(u32, u8, u32)]) -> Vec<u64> {
         let route = |&(first, len, hop)| (Prefix::covering(first, len), Hop(hop));
