@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod formats;
+pub mod netlink;
 pub mod wire;
 
 /// A name, and the function.
@@ -10,6 +11,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    ("feeds_netlink", netlink::messages),
     ("formats_text", formats::text),
     ("formats_mrt", formats::mrt),
     ("io_capture", capture::capture),
@@ -19,5 +21,5 @@ pub const TARGETS: &[Target] = &[
 
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    [capture::seeds(), formats::seeds(), wire::seeds()].concat()
+    [capture::seeds(), formats::seeds(), netlink::seeds(), wire::seeds()].concat()
 }

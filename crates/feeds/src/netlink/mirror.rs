@@ -106,8 +106,9 @@ impl Mirror {
         let now = Instant::now();
         if let Some(due) = self.due.filter(|due| due.at <= now) {
             self.due = None;
-            // Only routes vanish silently; after an overrun anything may have.
-            let scopes = if due.why == Why::Event { &SCOPES[ROUTES..] } else { &SCOPES[..] };
+            // Only next-hop objects and routes vanish silently; after an overrun
+            // anything may have.
+            let scopes = if due.why == Why::Event { &SCOPES[SILENT..] } else { &SCOPES[..] };
             self.list_all(scopes, due.why, sink)?;
         } else if self.next_audit <= now {
             self.list_all(&SCOPES, Why::Audit, sink)?;
@@ -272,8 +273,8 @@ const SCOPES: [(Scope, u16, u8); 6] = [
     (Scope::Routes(Family::V4, Source::Kernel), RTM_ROUTE + GET, 2),
     (Scope::Routes(Family::V6, Source::Kernel), RTM_ROUTE + GET, 10),
 ];
-/// The first of `SCOPES` that is one of routes.
-const ROUTES: usize = 4;
+/// The first of `SCOPES` of what vanishes without a message.
+const SILENT: usize = 3;
 
 /// Events handed over together.
 const BATCH: usize = 4096;
