@@ -145,27 +145,6 @@ impl Rtnetlink {
         self.0.request(message.attr(NDA_DST, &octets(address)))
     }
 
-    /// Has the kernel resolve a neighbour, and keep it resolved.
-    ///
-    /// # Errors
-    /// When the kernel refuses; before 5.16 it does not know this.
-    pub fn manage_neighbour(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
-        let message = Message::new(NEW_NEIGH, REPLACE).body(&ndmsg(link, address, 0));
-        let managed = NTF_EXT_MANAGED.to_ne_bytes();
-        self.0.request(message.attr(NDA_DST, &octets(address)).attr(NDA_FLAGS_EXT, &managed))
-    }
-
-    /// Has the kernel resolve a neighbour now, as a packet to it would.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn use_neighbour(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
-        let mut body = ndmsg(link, address, 0);
-        body[10] = NTF_USE;
-        let message = Message::new(NEW_NEIGH, REPLACE).body(&body);
-        self.0.request(message.attr(NDA_DST, &octets(address)))
-    }
-
     /// The gateway of the route that the kernel takes to `address`.
     ///
     /// # Errors
@@ -293,7 +272,4 @@ const FRA_OIFNAME: u16 = 17;
 const FRA_PROTOCOL: u16 = 21;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-const NDA_FLAGS_EXT: u16 = 15;
-const NTF_EXT_MANAGED: u32 = 1;
-const NTF_USE: u8 = 1;
 const NUD_PERMANENT: u16 = 0x80;

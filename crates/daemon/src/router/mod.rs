@@ -4,7 +4,6 @@ pub mod answer;
 pub mod control;
 pub mod devices;
 pub mod feed;
-pub mod keeper;
 pub mod kernel_side;
 pub mod monitor;
 pub mod offline;

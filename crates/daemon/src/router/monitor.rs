@@ -5,25 +5,28 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
+use feeds::netlink::Keeper;
 use tables::event::{Event, Link, LinkId};
 
 use super::answer::Router;
-use super::keeper::{Keeper, Wanted};
 
 /// What was seen the last time.
 pub struct Monitor {
     router: Arc<Router>,
     links: HashMap<String, bool>,
     taps: HashMap<String, bool>,
-    keeper: Keeper,
+    /// Opened when it is first needed: there may be no kernel.
+    keeper: Option<Keeper>,
     next_taps: Instant,
+    next_use: Instant,
 }
 
 impl Monitor {
     /// Has seen nothing yet.
     pub fn new(router: Arc<Router>) -> Monitor {
         let (links, taps) = (HashMap::new(), HashMap::new());
-        Monitor { router, links, taps, keeper: Keeper::new(), next_taps: Instant::now() }
+        let now = Instant::now();
+        Monitor { router, links, taps, keeper: None, next_taps: now, next_use: now }
     }
 
     /// Looks at everything once.
@@ -88,13 +91,28 @@ impl Monitor {
         }
     }
 
+    /// Tells the kernel which neighbours the data plane needs.
     fn neighbours(&mut self) {
-        let Some(kernel) = &self.router.kernel else { return };
-        let with_used = self.keeper.uses();
-        let wanted = self.router.control.call(move |control| Wanted::of(control, with_used));
-        let Ok(wanted) = wanted else { return }; // the control thread has ended
-        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
-        self.keeper.keep(&wanted, &mut kernel);
+        if self.router.kernel.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        let with_used = now >= self.next_use;
+        if with_used {
+            self.next_use = now + USE;
+        }
+        let wanted = self.router.control.call(move |control| {
+            (control.gateways(), if with_used { control.take_used() } else { Vec::new() })
+        });
+        let Ok((gateways, used)) = wanted else { return }; // the control thread has ended
+        if self.keeper.is_none() {
+            self.keeper = Keeper::open().ok();
+        }
+        let tended = self.keeper.as_mut().map(|keeper| keeper.tend(&gateways, &used));
+        if let Some(Err(error)) = tended {
+            tracing::warn!("neighbours are not kept: {error}");
+            self.keeper = None; // opened again the next time
+        }
     }
 
     /// The kernel forgets the routes of a link that is set down: static ones are
@@ -111,10 +129,11 @@ impl Monitor {
         }
         if came_up {
             kernel.static_entries(&self.router.config, false);
-            self.keeper = Keeper::new(); // neighbours went with the link, too
         }
     }
 }
 
 const SILENCE: Duration = Duration::from_millis(100);
 const TAPS: Duration = Duration::from_secs(1);
+/// Often enough that a host stays reachable (30 s), seldom enough to cost nothing.
+const USE: Duration = Duration::from_secs(10);
