@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use lookup::lpm::Refusal;
 
 use crate::context::warn;
-use crate::status::{BROKEN_PIPE, Status};
+use crate::status::{BROKEN_PIPE, INTERRUPTED, Status};
 
 /// Why a command could not do its work; exit status 2, or 1 where what it
 /// names is not there.
@@ -70,6 +70,17 @@ pub enum Error {
     /// The data plane cannot start, or ended.
     #[error(transparent)]
     Daemon(#[from] daemon::Error),
+    /// The demo cannot go on.
+    #[error("{what}: {why}")]
+    Demo {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        why: String,
+    },
+    /// The user has interrupted; exit status 130.
+    #[error("interrupted")]
+    Interrupted,
     /// Arguments that clap cannot check.
     #[error("{0}")]
     Usage(&'static str),
@@ -101,6 +112,10 @@ impl Error {
             Error::Refusal(refusal) => {
                 let _ = writeln!(io::stderr(), "{refusal}");
                 Status::Fault.into()
+            }
+            Error::Interrupted => {
+                warn(self);
+                ExitCode::from(INTERRUPTED as u8)
             }
             Error::Call(api::CallError::Failed(failure))
                 if failure.kind == api::ErrorKind::NotFound =>

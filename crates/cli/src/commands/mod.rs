@@ -29,6 +29,7 @@ macro_rules! commands {
 
 commands! {
     Run: run,
+    Demo: demo,
     Show: show,
     Route: route,
     Neighbour: neighbour,
