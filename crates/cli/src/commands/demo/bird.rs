@@ -23,11 +23,11 @@ pub fn upstream(file: &Path, table: &Table) -> io::Result<()> {
     }
     out.write_all(
         b"}
-template bgp router { local as 65002; hold time 240; connect retry time 1; connect delay time 1;
+template bgp to_router { local as 65002; hold time 240; connect retry time 1; connect delay time 1;
   error wait time 1, 2; }
-protocol bgp r4 from router { neighbor 10.0.3.1 as 65001; source address 10.0.3.2;
+protocol bgp r4 from to_router { neighbor 10.0.3.1 as 65001; source address 10.0.3.2;
   ipv4 { import none; export all; next hop self; }; }
-protocol bgp r6 from router { neighbor fd00:3::1 as 65001; source address fd00:3::2;
+protocol bgp r6 from to_router { neighbor fd00:3::1 as 65001; source address fd00:3::2;
   ipv6 { import none; export all; next hop self; }; }
 ",
     )?;
@@ -42,8 +42,8 @@ protocol device {}
 protocol direct { ipv4; ipv6; }
 protocol kernel { ipv4 { export where source = RTS_BGP; import none; }; scan time 3600; }
 protocol kernel { ipv6 { export where source = RTS_BGP; import none; }; scan time 3600; }
-template bgp upstream { local as 65001; hold time 240; connect retry time 1; connect delay time 1;
+template bgp to_upstream { local as 65001; hold time 240; connect retry time 1; connect delay time 1;
   error wait time 1, 2; }
-protocol bgp u4 from upstream { neighbor 10.0.3.2 as 65002; ipv4 { import all; export none; }; }
-protocol bgp u6 from upstream { neighbor fd00:3::2 as 65002; ipv6 { import all; export none; }; }
+protocol bgp u4 from to_upstream { neighbor 10.0.3.2 as 65002; ipv4 { import all; export none; }; }
+protocol bgp u6 from to_upstream { neighbor fd00:3::2 as 65002; ipv6 { import all; export none; }; }
 ";
