@@ -14,6 +14,20 @@ pub struct Net {
 }
 
 impl Net {
+    /// The network that the address is in.
+    pub fn network(&self) -> Net {
+        let address = match self.address {
+            IpAddr::V4(a) => IpAddr::from(
+                (u32::from(a) & <u32 as lookup::Addr>::mask(self.length)).to_be_bytes(),
+            ),
+            IpAddr::V6(a) => {
+                let mask = <u128 as lookup::Addr>::mask(self.length);
+                IpAddr::from((u128::from(a) & mask).to_be_bytes())
+            }
+        };
+        Net { address, length: self.length }
+    }
+
     /// True when no bit is set right of the network: a prefix.
     pub fn is_prefix(&self) -> bool {
         match self.address {

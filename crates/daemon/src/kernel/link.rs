@@ -120,12 +120,15 @@ impl Rtnetlink {
         Ok(answers.iter().filter_map(|answer| address_info(answer, index)).collect())
     }
 
-    /// Adds an address, marked as Rutter's.
+    /// Adds an address, marked as Rutter's; with `connected` the kernel adds the
+    /// route to its network, to the main table.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn add_address(&mut self, index: u32, net: Net) -> io::Result<()> {
+    pub fn add_address(&mut self, index: u32, net: Net, connected: bool) -> io::Result<()> {
         let message = address_message(NEW_ADDR, REPLACE, index, net);
+        let flags = if connected { 0 } else { NO_PREFIX_ROUTE };
+        let message = message.attr(IFA_FLAGS, &flags.to_ne_bytes());
         let marked = message.clone().attr(IFA_PROTO, &[OUR_PROTOCOL]);
         // Kernels before 5.18 do not know whose an address is.
         self.0.request(marked).or_else(|_| self.0.request(message))
@@ -247,4 +250,6 @@ const INFO_DATA: u16 = 2;
 const VETH_PEER: u16 = 1;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
 const IFA_PROTO: u16 = 11;
+const NO_PREFIX_ROUTE: u32 = 0x200;

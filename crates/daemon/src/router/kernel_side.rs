@@ -7,10 +7,11 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use ::io::tap::Tap;
+use api::request::RouteKind;
 
 use super::devices::Port;
 use super::offline::table_of;
-use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
+use crate::config::{Config, Device, Interface, Mac, Net, Route, Via, VlanTags};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, switch_off_offloads};
 use crate::kernel::{Rtnetlink, Settings};
@@ -122,11 +123,11 @@ impl KernelSide {
         for (port, _, interface) in config.interfaces() {
             let mac = ports.iter().find(|open| open.config.name == port.name).map(|open| open.mac);
             let name = &interface.name;
-            let tap = self.tap(interface, mac.unwrap_or_default());
+            let table = table_of(config, &interface.vrf);
+            let tap = self.tap(interface, mac.unwrap_or_default(), table == MAIN);
             taps.push(tap.doing(|| format!("tap `{name}`"))?);
             self.taps.push(name.clone());
-            let table = table_of(config, &interface.vrf);
-            if table != 254 {
+            if table != MAIN {
                 let added = self.rtnetlink.add_rules(name, table);
                 added.doing(|| format!("rules for `{name}`, table {table}"))?;
                 self.rules.push((name.clone(), table));
@@ -135,7 +136,7 @@ impl KernelSide {
         Ok(taps)
     }
 
-    fn tap(&mut self, interface: &Interface, mac: Mac) -> io::Result<Tap> {
+    fn tap(&mut self, interface: &Interface, mac: Mac, main: bool) -> io::Result<Tap> {
         let name = &interface.name;
         let tap = Tap::open(name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -151,13 +152,14 @@ impl KernelSide {
         self.forward(name);
         tap.set_up(true)?;
         let index = tap.index()?;
-        self.set_addresses(index, &interface.addresses)?;
+        self.set_addresses(index, &interface.addresses, main)?;
         Ok(tap)
     }
 
     /// Adds what the configuration says, takes away what an earlier one said.
-    /// Addresses that others set stay.
-    fn set_addresses(&mut self, index: u32, wanted: &[Net]) -> io::Result<()> {
+    /// Addresses that others set stay. Outside the `main` VRF the kernel's own
+    /// routes to their networks would be in the wrong table: see [`vrf_routes`].
+    fn set_addresses(&mut self, index: u32, wanted: &[Net], main: bool) -> io::Result<()> {
         let present = self.rtnetlink.addresses(index)?;
         for (net, ours) in &present {
             if *ours && !wanted.contains(net) {
@@ -165,7 +167,7 @@ impl KernelSide {
             }
         }
         for net in wanted.iter().filter(|net| !present.iter().any(|(there, _)| there == *net)) {
-            self.rtnetlink.add_address(index, *net)?;
+            self.rtnetlink.add_address(index, *net, main)?;
         }
         Ok(())
     }
@@ -229,7 +231,7 @@ impl KernelSide {
         if flush && let Err(error) = self.rtnetlink.flush_routes() {
             self.warn(format!("old static routes: {error}"));
         }
-        for route in &config.routes {
+        for route in vrf_routes(config).iter().chain(&config.routes) {
             let added = self.rtnetlink.add_route(route, table_of(config, &route.vrf));
             if let Err(error) = added {
                 self.warn(format!("static route {}: {error}", route.prefix));
@@ -284,6 +286,46 @@ impl KernelSide {
         }
     }
 }
+
+/// What a VRF's table needs where rules, not a VRF device, lead to it: the routes
+/// to its connected networks, and an end, lest the kernel goes on to the main
+/// table. IPv6's link-local network is beside that end for each interface.
+fn vrf_routes(config: &Config) -> Vec<Route> {
+    let mut routes = Vec::new();
+    let route = |vrf: &str, prefix, kind, via, metric| {
+        let vrf = vrf.to_owned();
+        Route { prefix, kind, via, vrf, metric }
+    };
+    for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
+        for everything in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
+            let all = Net { address: everything, length: 0 };
+            let end = route(&vrf.name, all, RouteKind::Unreachable, Vec::new(), Some(LAST));
+            routes.push(end);
+        }
+    }
+    let others = config.interfaces().map(|(.., interface)| interface);
+    let others = others.filter(|interface| table_of(config, &interface.vrf) != MAIN);
+    for (i, interface) in others.enumerate() {
+        let via = || vec![Via { to: None, interface: Some(interface.name.clone()), weight: 1 }];
+        let connected = |net: Net, metric| {
+            route(&interface.vrf, net.network(), RouteKind::Unicast, via(), metric)
+        };
+        // Metrics of their own: equal ones would replace each other.
+        let link_local = Net { address: IpAddr::from(LINK_LOCAL), length: 64 };
+        routes.push(connected(link_local, Some(256 + i as u32)));
+        routes.extend(interface.addresses.iter().map(|net| connected(*net, None)));
+    }
+    routes
+}
+
+/// The kernel's main table.
+const MAIN: u32 = 254;
+
+/// The metric of the route that ends a VRF's table, as the kernel's
+/// documentation of VRF has it.
+const LAST: u32 = 4_278_198_272;
+
+const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
 
 /// The interface of the kernel whose frames a port takes. A tap's interface is
 /// not below the port, but the far end of its wire.
