@@ -88,7 +88,7 @@ same_as_kernel() {
 		kernel = {(key, gateways) for key, (_, gateways) in best.items() if gateways}
 		for route in json.load(open(f"{tmp}/routes.json")):
 		    gateways = [hop["gateway"] for hop in route["via"]]
-		    if gateways and all(gateways) and route["vrf"] == "main":
+		    if gateways and all(gateways) and route["vrf"] == "main" and route["best"]:
 		        ours.add((prefix(route["prefix"]), tuple(sorted(gateways))))
 		for name, extra in ("missing", kernel - ours), ("too many", ours - kernel):
 		    if extra:
