@@ -1,5 +1,7 @@
 //! What each event changes.
 
+mod hosts;
+
 use std::net::IpAddr;
 
 use lookup::Prefix;
@@ -11,7 +13,6 @@ use crate::event::{
     Target, Why,
 };
 use crate::links::Known;
-use crate::net::number;
 use crate::routes::{Candidate, Put};
 use crate::table::Table;
 use crate::targets::NextHops;
@@ -144,19 +145,11 @@ impl Control {
             (How::Create, Family::V6) => How::Append,
             (how, _) => how,
         };
-        let generation = self.generations[route.net.family() as usize][route.source as usize];
-        let state = &self.vrfs[usize::from(vrf.0)]; // cannot panic: `vrf_of` found it
-        let (count, most) = match route.net.family() {
-            Family::V4 => (state.v4.routes.len(), state.v4.max_routes),
-            Family::V6 => (state.v6.routes.len(), state.v6.max_routes),
+        let changed = match route.net.family() {
+            Family::V4 => self.put::<u32>(vrf, route, how),
+            Family::V6 => self.put::<u128>(vrf, route, how),
         };
-        // At a limit, what is there may still change.
-        let more = if count >= most { Err(most) } else { Ok(()) };
-        let added = match route.net.family() {
-            Family::V4 => self.put::<u32>(vrf, route, how, generation, more),
-            Family::V6 => self.put::<u128>(vrf, route, how, generation, more),
-        };
-        if added && how == How::Listed {
+        if changed && how == How::Listed {
             self.differs(Scope::Routes(route.net.family(), route.source));
         }
     }
@@ -271,63 +264,62 @@ impl Control {
     }
 
     /// Puts a route in; true when that changed anything.
-    fn put<A: Tables>(
-        &mut self,
-        vrf: VrfId,
-        route: &Route,
-        how: How,
-        generation: u8,
-        more: Result<(), usize>,
-    ) -> bool {
+    fn put<A: Tables>(&mut self, vrf: VrfId, route: &Route, how: How) -> bool {
         let family = route.net.family();
         let Some(prefix) = route.net.prefix::<A>() else { return false };
+        self.purge::<A>(vrf, &prefix);
+        let new = Candidate {
+            target: self.next_hops.intern(&route.target, family),
+            metric: route.metric,
+            protocol: route.protocol,
+            generation: self.generations[family as usize][route.source as usize],
+            source: route.source,
+            local: is_local(&route.target),
+        };
+        if route.source == Source::Fpm {
+            self.take_other(vrf, &prefix, &new);
+        }
         let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
-        if table.routes.get(&prefix).is_empty() {
-            if let Err(most) = more {
+        // At a limit, what is there may still change.
+        let (is_new, most) = (table.routes.get(&prefix).is_empty(), table.max_routes);
+        let fits = table.routes.len() < most;
+        let room = fits && (!is_new || self.has_memory(route));
+        let next_hops = &self.next_hops;
+        let replaces = |old: &Candidate| {
+            let siblings = family == Family::V6 && how != How::Listed;
+            new.source == Source::Fpm || siblings && grown(next_hops, old, &route.target)
+        };
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        match table.routes.put(prefix, new, how, room, replaces) {
+            Put::Same => return false,
+            Put::Refused if fits => return false, // for want of memory, which is noted
+            Put::Refused => {
                 let reason = || format!("{most} routes are in");
                 table.refusals.note(|| route.net.to_string(), reason);
                 return false;
             }
-            if !self.has_memory(route) {
-                return false;
+            Put::Added => self.counters.routes_added += 1,
+            Put::Replaced(old) => {
+                self.counters.routes_changed += 1;
+                self.next_hops.release(old.target);
             }
         }
-        self.purge::<A>(vrf, &prefix);
-        let target = self.next_hops.intern(&route.target, family);
-        let new = Candidate {
-            target,
-            metric: route.metric,
-            protocol: route.protocol,
-            generation,
-            source: route.source,
-            local: matches!(route.target, Target::Local(_) | Target::Broadcast(_)),
-        };
-        let superset = |next_hops: &NextHops, old: &Candidate| {
-            family == Family::V6 && how != How::Listed && grown(next_hops, old, &route.target)
+        table.touch(prefix);
+        self.next_hops.hold(new.target);
+        true
+    }
+
+    /// FRR has one route a prefix: takes out the one of another metric.
+    fn take_other<A: Tables>(&mut self, vrf: VrfId, prefix: &Prefix<A>, new: &Candidate) {
+        let other = |c: &Candidate| {
+            c.source == new.source && (c.metric, c.local) != (new.metric, new.local)
         };
         let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
-        let fpm = |c: &Candidate| c.source == Source::Fpm && new.source == Source::Fpm;
-        let other = |c: &Candidate| fpm(c) && (c.metric, c.local) != (new.metric, new.local);
-        if let Some(old) = table.routes.take(&prefix, other) {
-            table.touch(prefix);
+        if let Some(old) = table.routes.take(prefix, other) {
+            table.touch(*prefix);
             self.counters.routes_removed += 1;
             self.next_hops.release(old.target);
         }
-        let next_hops = &self.next_hops;
-        let replaces = |old: &Candidate| fpm(old) || superset(next_hops, old);
-        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
-        let put = table.routes.put(prefix, new, how, replaces);
-        match put {
-            Put::Same => return false,
-            Put::Added => self.counters.routes_added += 1,
-            Put::Replaced(_) => self.counters.routes_changed += 1,
-        }
-        table.touch(prefix);
-        self.next_hops.hold(target);
-        if let Put::Replaced(old) = put {
-            self.next_hops.release(old.target);
-        }
-        true
     }
 
     /// Takes a route out: the very one, or paths of an IPv6 route with siblings.
@@ -336,40 +328,49 @@ impl Control {
         self.purge::<A>(vrf, &prefix);
         let family = route.net.family();
         let target = self.next_hops.find(&route.target, family);
-        let local = matches!(route.target, Target::Local(_) | Target::Broadcast(_));
+        let local = is_local(&route.target);
         // FRR has one route a prefix, and does not repeat what it led to.
         let fpm = route.source == Source::Fpm;
         let named = |c: &Candidate| {
             c.source == route.source && (fpm || c.metric == route.metric && c.local == local)
         };
+        let next_hops = &self.next_hops;
         let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
         let same = |c: &Candidate| named(c) && (fpm || Some(c.target) == target);
-        let mut taken = table.routes.take(&prefix, same);
-        if taken.is_none() {
-            let next_hops = &self.next_hops;
-            let partly = |c: &Candidate| {
-                family == Family::V6 && named(c) && shrunk(next_hops, c, &route.target).is_some()
-            };
-            if let Some(old) = table.routes.take(&prefix, partly) {
-                taken = Some(old);
-                if let Some(left) = shrunk(next_hops, &old, &route.target).filter(|l| !l.is_empty())
-                {
-                    let target = match left[..] {
-                        [path] => Target::Path(path),
-                        _ => Target::Paths(left.into()),
-                    };
-                    let target = self.next_hops.intern(&target, family);
-                    let new = Candidate { target, ..old };
-                    let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
-                    table.routes.put(prefix, new, How::Append, |_| false);
-                    self.next_hops.hold(target);
-                }
-            }
-        }
-        let Some(taken) = taken else { return };
-        A::table(&mut self.vrfs[usize::from(vrf.0)]).touch(prefix);
-        self.next_hops.release(taken.target);
+        let partly = |c: &Candidate| {
+            family == Family::V6 && named(c) && shrunk(next_hops, c, &route.target).is_some()
+        };
+        let taken = table.routes.take(&prefix, same);
+        let Some(taken) = taken.or_else(|| table.routes.take(&prefix, partly)) else { return };
+        table.touch(prefix);
         self.counters.routes_removed += 1;
+        if !fpm && Some(taken.target) != target {
+            self.put_rest::<A>(vrf, prefix, &taken, &route.target);
+        }
+        self.next_hops.release(taken.target);
+    }
+
+    /// Puts back what is left of a route that lost some of its siblings.
+    fn put_rest<A: Tables>(
+        &mut self,
+        vrf: VrfId,
+        prefix: Prefix<A>,
+        old: &Candidate,
+        gone: &Target,
+    ) {
+        let target = match shrunk(&self.next_hops, old, gone).as_deref() {
+            None | Some([]) => return,
+            Some([path]) => Target::Path(*path),
+            Some(left) => Target::Paths(left.into()),
+        };
+        let target = self.next_hops.intern(&target, Family::of_addr::<A>());
+        self.next_hops.hold(target);
+        let new = Candidate { target, ..*old };
+        let table = A::table(&mut self.vrfs[usize::from(vrf.0)]);
+        // The same as one that is there: that one counts for both.
+        if table.routes.put(prefix, new, How::Append, true, |_| false) != Put::Added {
+            self.next_hops.release(target);
+        }
     }
 
     /// Takes the routes of a prefix out that the kernel dropped without a word,
@@ -383,91 +384,6 @@ impl Control {
             table.touch(*prefix);
             self.next_hops.release(gone.target);
             self.counters.routes_removed += 1;
-        }
-    }
-
-    /// Adds or removes an address of this machine.
-    fn own(&mut self, vrf: VrfId, ip: IpAddr, is_there: bool) {
-        let Some(vrf) = self.vrfs.get_mut(usize::from(vrf.0)) else { return };
-        if let Some(addr) = number::<u32>(ip) {
-            if is_there { vrf.v4.add_own(addr) } else { vrf.v4.remove_own(addr) }
-        } else if let Some(addr) = number::<u128>(ip) {
-            if is_there { vrf.v6.add_own(addr) } else { vrf.v6.remove_own(addr) }
-        }
-    }
-
-    /// Moves a link's addresses and hosts to the VRF that it is in now.
-    fn rehome(&mut self, link: LinkId) {
-        let vrf = self.home(link);
-        if let Some((id, _)) = self.next_hops.links.ours(link)
-            && let Some(slot) = self.next_hops.links.slot_mut(id)
-            && slot.iface.vrf != vrf
-        {
-            slot.iface.vrf = vrf;
-            self.ifaces_changed();
-        }
-        let Some(state) = self.next_hops.links.get(link) else { return };
-        let away: Vec<_> =
-            state.addresses.iter().filter(|(_, at)| **at != vrf).map(|(a, at)| (*a, *at)).collect();
-        for (address, old) in away {
-            self.next_hops.links.set_address(link, address, vrf);
-            self.own(old, address.0, false);
-            self.own(vrf, address.0, true);
-        }
-        let known = self.next_hops.links.neighbours().iter();
-        let away = known.filter(|((of, _), k)| *of == link && k.host.is_some_and(|at| at != vrf));
-        let away: Vec<_> = away.map(|((_, ip), _)| *ip).collect();
-        for ip in away {
-            self.remove_host(link, ip);
-            self.place_host(link, ip);
-        }
-    }
-
-    /// Lets a resolved neighbour be a host of its VRF, and one that is not
-    /// resolved none.
-    fn place_host(&mut self, link: LinkId, ip: IpAddr) {
-        let Some(known) = self.next_hops.links.neighbours().get(&(link, ip)) else { return };
-        // A group address is nobody's.
-        let mac = known.neighbour.resolved().filter(|mac| mac[0] & 1 == 0);
-        let ours = self.next_hops.links.ours(link).is_some();
-        if mac.is_none() || !ours || !is_routed(ip) {
-            return self.remove_host(link, ip);
-        }
-        if known.host.is_some() {
-            return; // its gateway follows the neighbour
-        }
-        let (vrf, family) = (self.home(link), Family::of(ip));
-        let key = (link, ip, family);
-        let NextHops { gateways, pool, links, .. } = &mut self.next_hops;
-        let Some(gateway) = gateways.hold(key, pool, links) else {
-            let limit = pool.usage()[0].1;
-            let reason = || format!("{limit} hops in use");
-            return pool.refused_hops.note(|| ip.to_string(), reason);
-        };
-        gateways.set_host(gateway, true);
-        if let Some(known) = self.next_hops.links.neighbours_mut().get_mut(&(link, ip)) {
-            known.host = Some(vrf);
-        }
-        let state = &mut self.vrfs[usize::from(vrf.0)]; // cannot panic: `home` found it
-        let old = match family {
-            Family::V4 => number(ip).and_then(|addr| state.v4.add_host(addr, link, gateway)),
-            Family::V6 => number(ip).and_then(|addr| state.v6.add_host(addr, link, gateway)),
-        };
-        if let Some(old) = old {
-            self.next_hops.release_host(old);
-        }
-    }
-
-    fn remove_host(&mut self, link: LinkId, ip: IpAddr) {
-        let known = self.next_hops.links.neighbours_mut().get_mut(&(link, ip));
-        let Some(vrf) = known.and_then(|known| known.host.take()) else { return };
-        let state = &mut self.vrfs[usize::from(vrf.0)]; // cannot panic: VRFs stay
-        let gateway = match Family::of(ip) {
-            Family::V4 => number(ip).and_then(|addr| state.v4.remove_host(addr, link)),
-            Family::V6 => number(ip).and_then(|addr| state.v6.remove_host(addr, link)),
-        };
-        if let Some(gateway) = gateway {
-            self.next_hops.release_host(gateway);
         }
     }
 }
@@ -509,6 +425,11 @@ fn sweep<A: Engines>(
     prefixes.into_iter().for_each(|prefix| table.touch(prefix));
 }
 
+/// Of this machine: comes before all others of its prefix.
+fn is_local(target: &Target) -> bool {
+    matches!(target, Target::Local(_) | Target::Broadcast(_))
+}
+
 fn paths(target: &Target) -> &[Path] {
     match target {
         Target::Path(path) => std::slice::from_ref(path),
@@ -540,14 +461,6 @@ fn shrunk(next_hops: &NextHops, old: &Candidate, target: &Target) -> Option<Vec<
 /// Which feed told of a next-hop object.
 fn teller(id: u32) -> Source {
     if id & FPM_OBJECTS == 0 { Source::Kernel } else { Source::Fpm }
-}
-
-/// Is the address one that packets are routed to?
-fn is_routed(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_link_local() && !ip.is_unspecified(),
-        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
-    }
 }
 
 /// `RTPROT_KERNEL`: what the kernel makes from its addresses.

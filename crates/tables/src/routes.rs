@@ -48,6 +48,8 @@ pub(crate) enum Put {
     Added,
     /// It took the place of this one.
     Replaced(Candidate),
+    /// It would be one more, and there is no room.
+    Refused,
 }
 
 impl<A: Addr> Routes<A> {
@@ -56,15 +58,18 @@ impl<A: Addr> Routes<A> {
     }
 
     /// Puts a route among those of its prefix. `replaces` says which of the same
-    /// rank the new one makes obsolete, beside what `how` says.
+    /// rank the new one makes obsolete, beside what `how` says. Without `room` a
+    /// route may change, but none is added.
     pub(crate) fn put(
         &mut self,
         prefix: Prefix<A>,
         new: Candidate,
         how: How,
+        room: bool,
         replaces: impl Fn(&Candidate) -> bool,
     ) -> Put {
         let slot = match self.map.entry(prefix) {
+            std::collections::btree_map::Entry::Vacant(_) if !room => return Put::Refused,
             std::collections::btree_map::Entry::Vacant(vacant) => {
                 vacant.insert(Slot::One(new));
                 self.by_len[usize::from(prefix.len())] += 1;
@@ -73,7 +78,7 @@ impl<A: Addr> Routes<A> {
             }
             std::collections::btree_map::Entry::Occupied(slot) => slot.into_mut(),
         };
-        let put = put(slot, new, how, replaces);
+        let put = put(slot, new, how, room, replaces);
         self.count += usize::from(put == Put::Added);
         put
     }
@@ -178,7 +183,13 @@ fn rank(candidate: &Candidate) -> (bool, u32) {
     (!candidate.local, candidate.metric)
 }
 
-fn put(slot: &mut Slot, new: Candidate, how: How, replaces: impl Fn(&Candidate) -> bool) -> Put {
+fn put(
+    slot: &mut Slot,
+    new: Candidate,
+    how: How,
+    room: bool,
+    replaces: impl Fn(&Candidate) -> bool,
+) -> Put {
     let list = slot.list_mut();
     // Metric and source are a route's name; the rest is what it says.
     let peer = |old: &Candidate| rank(old) == rank(&new) && old.source == new.source;
@@ -190,6 +201,9 @@ fn put(slot: &mut Slot, new: Candidate, how: How, replaces: impl Fn(&Candidate) 
     let place = |old: &&mut Candidate| peer(old) && (how == How::Replace || replaces(old));
     if let Some(old) = list.iter_mut().find(place) {
         return Put::Replaced(std::mem::replace(old, new));
+    }
+    if !room {
+        return Put::Refused;
     }
     let before = |old: &Candidate| match how {
         How::Create | How::Replace => rank(old) < rank(&new),
@@ -230,19 +244,20 @@ mod tests {
         let mut routes = Routes::new();
         let p = Prefix::covering(0x0a00_0000_u32, 8);
         let no = |_: &Candidate| false;
-        assert_eq!(routes.put(p, candidate(20, 5), How::Create, no), Put::Added);
-        assert_eq!(routes.put(p, candidate(21, 5), How::Create, no), Put::Added);
-        assert_eq!(routes.put(p, candidate(22, 5), How::Append, no), Put::Added);
-        assert_eq!(routes.put(p, candidate(23, 1), How::Append, no), Put::Added);
+        assert_eq!(routes.put(p, candidate(20, 5), How::Create, true, no), Put::Added);
+        assert_eq!(routes.put(p, candidate(21, 5), How::Create, true, no), Put::Added);
+        assert_eq!(routes.put(p, candidate(22, 5), How::Append, true, no), Put::Added);
+        assert_eq!(routes.put(p, candidate(23, 1), How::Append, true, no), Put::Added);
         assert_eq!(order(&routes, &p), [23, 21, 20, 22]);
-        assert_eq!(routes.put(p, candidate(22, 5), How::Listed, no), Put::Same);
-        let put = routes.put(p, candidate(24, 5), How::Replace, no);
+        assert_eq!(routes.put(p, candidate(22, 5), How::Listed, true, no), Put::Same);
+        let put = routes.put(p, candidate(24, 5), How::Replace, true, no);
         assert_eq!(put, Put::Replaced(candidate(21, 5)));
         assert_eq!(order(&routes, &p), [23, 24, 20, 22]);
         assert!(routes.take(&p, |c| c.metric == 1).is_some());
         let local = Candidate { local: true, ..candidate(1, 9) };
-        routes.put(p, local, How::Create, no);
+        routes.put(p, local, How::Create, true, no);
         assert_eq!(order(&routes, &p), [1, 24, 20, 22]);
+        assert_eq!(routes.put(p, candidate(30, 7), How::Create, false, no), Put::Refused);
         assert_eq!(routes.len(), 4);
     }
 
@@ -251,7 +266,7 @@ mod tests {
         let mut routes = Routes::new();
         for (len, target) in [(0, 20), (8, 21), (24, 22)] {
             let prefix = Prefix::covering(0x0a01_0200_u32, len);
-            routes.put(prefix, candidate(target, 0), How::Create, |_| false);
+            routes.put(prefix, candidate(target, 0), How::Create, true, |_| false);
         }
         let found = |not: u32| {
             let found = routes.longest(0x0a01_0203, |c| c.target.0 != not);

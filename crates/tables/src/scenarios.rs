@@ -240,6 +240,9 @@ fn a_full_table_refuses_and_goes_on() {
     let last = capacity[0].last.clone().unwrap();
     assert_eq!((last.subject, last.reason), ("20.199.0.0/16".into(), "100 routes are in".into()));
     assert_eq!((b.see("20.5.0.1"), b.see("20.150.0.1")), (by(1, 2), NO_ROUTE));
+    // One more of a prefix that is there is one more.
+    b.handle(&[add("20.5.0.0/16", 7, Target::Blackhole)]);
+    assert_eq!((b.used("routes"), b.refused("routes")), (100, 103));
     // What is there changes, and makes room when it goes.
     b.handle(&[Event::Route(route("20.5.0.0/16", 0, Target::Blackhole), How::Replace)]);
     assert_eq!(b.see("20.5.0.1"), Seen::Other(Kind::Blackhole));
