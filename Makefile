@@ -24,7 +24,7 @@ demo: build deps-demo ## a whole network on this machine: hosts, router, BIRD, f
 test: deps-test ## all tests; what CI runs
 	scripts/test.sh
 
-bench: deps-bench ## the quick set of measurements; records go to lab/records
+bench: deps-bench ## the quick set of measurements; records go to lab-records
 	scripts/bench.sh
 
 deep: deps-deep ## what takes long or nightly Rust: miri, sanitizers, fuzzing, mutants

@@ -4,9 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
-$cargo build --locked --release -p cli
+records=${RECORDS:-lab-records}
+$cargo build --locked --release -p cli --features rivals
 rutter=${CARGO_TARGET_DIR:-target}/release/rutter
-"$rutter" lab list
-mapfile -t names < <("$rutter" lab list | awk 'NF { print $1 }')
-"$rutter" lab run "${names[@]}" --quick --out lab/records
-"$rutter" lab report
+"$rutter" lab run all --quick --out "$records"
+"$rutter" lab report --out "$records"
