@@ -1,7 +1,7 @@
 //! Which frames a trace or a capture takes: a subset of pcap's conditions.
 //! Parsed elsewhere; here they are evaluated, at a place that never allocates.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use wire::bytes::{array, be16};
 use wire::{ethernet, ipv4, ipv6, protocol, vlan};
