@@ -4,6 +4,8 @@ mod lpm;
 mod machine;
 mod router;
 
+pub use router::fixed;
+
 use crate::Experiment;
 
 /// All experiments, in the order in which they are listed and run.

@@ -79,6 +79,37 @@ impl<'t, A: Frames> Bed<'t, A> {
         }
     }
 
+    /// Forwards at least `packets`, and checks where they went.
+    pub fn forward(&mut self, packets: u64) {
+        self.thread.online();
+        let mut left = packets;
+        while left > 0 {
+            let n = self.some(left.min(AT_ONCE));
+            left = if n == 0 { 0 } else { left.saturating_sub(n) };
+        }
+        self.thread.offline();
+        self.lap_over();
+    }
+
+    /// Polls until at least `packets` came; how many came.
+    fn some(&mut self, packets: u64) -> u64 {
+        if self.forwarded + packets > self.source.patience() {
+            self.lap_over();
+        }
+        let mut n = 0;
+        while n < packets {
+            let came = self.graph.poll(self.thread.guard());
+            self.thread.quiesce();
+            n += came as u64;
+            if came == 0 {
+                self.fault("no packets come".into());
+                return 0;
+            }
+        }
+        self.forwarded += n;
+        n
+    }
+
     /// Polls for about `target`, outside of which hop limits are brought back;
     /// the processor time of the polls.
     fn poll_for(&mut self, target: Duration) -> Duration {
@@ -87,18 +118,11 @@ impl<'t, A: Frames> Bed<'t, A> {
             if self.forwarded + AT_ONCE > self.source.patience() {
                 self.lap_over();
             }
-            let (start, mut n) = (clock::thread_time(), 0);
-            while n < AT_ONCE {
-                let came = self.graph.poll(self.thread.guard());
-                self.thread.quiesce();
-                n += came as u64;
-                if came == 0 {
-                    self.fault("no packets come".into());
-                    return spent.max(target);
-                }
+            let start = clock::thread_time();
+            if self.some(AT_ONCE) == 0 {
+                return target;
             }
             spent += clock::thread_time() - start;
-            self.forwarded += n;
         }
         spent
     }

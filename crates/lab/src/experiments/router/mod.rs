@@ -6,6 +6,7 @@ mod source;
 mod tables;
 
 pub(super) mod converge;
+pub mod fixed;
 pub(super) mod forward;
 pub(super) mod memory;
 pub(super) mod scale;
