@@ -7,6 +7,7 @@
 //! operations of which each needs the one before and takes exactly one cycle.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use rustix::thread::CpuSet;
@@ -35,10 +36,13 @@ pub fn pin(core: usize) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
-/// The cores that the calling thread may use.
-pub fn cores() -> Vec<usize> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
-    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+/// The cores that this process may use: asked once, before any thread is bound.
+pub fn cores() -> &'static [usize] {
+    static CORES: OnceLock<Vec<usize>> = OnceLock::new();
+    CORES.get_or_init(|| {
+        let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
+        (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
+    })
 }
 
 fn duration(clock: ClockId) -> Duration {
