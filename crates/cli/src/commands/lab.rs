@@ -46,6 +46,9 @@ enum Action {
     },
     /// Make one page of all records: plots, and each claim beside what was measured
     Report {
+        /// Where the page goes; unless given, it is report.html beside the records
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
         #[command(flatten)]
         records: Records,
     },
@@ -65,8 +68,8 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Action::Run { names, quick, table, records } => {
             measure(&names, Options { quick, out: records.out, tables: table }, cx)
         }
-        Action::Report { records } => {
-            let (path, n) = lab::report::write(&records.out)?;
+        Action::Report { page, records } => {
+            let (path, n) = lab::report::write(&records.out, page.as_deref())?;
             writeln!(cx.out, "{} ({n} records)", path.display())?;
             Ok(Status::Success)
         }

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use crate::record::{Record, write_whole};
 use crate::{Error, experiments};
 
-/// Reads every record in `folder` and writes `report.html` beside them; returns
-/// its path and the number of records.
+/// Writes the page of every record in `folder` to `page`, or to `report.html`
+/// beside them; returns its path and the number of records.
 ///
 /// # Errors
 /// When a file cannot be read, is no record, or cannot be written.
-pub fn write(folder: &Path) -> Result<(PathBuf, usize), Error> {
+pub fn write(folder: &Path, page: Option<&Path>) -> Result<(PathBuf, usize), Error> {
     let records = load(folder)?;
-    let path = folder.join("report.html");
-    write_whole(&path, &page(&records)?)?;
+    let path = page.map_or_else(|| folder.join("report.html"), Path::to_path_buf);
+    write_whole(&path, &self::page(&records)?)?;
     Ok((path, records.len()))
 }
 

@@ -80,7 +80,7 @@ impl Frames for u32 {
     fn write(dst: u32, frame: &mut [u8]) -> usize {
         let from = SocketAddrV4::new([198, 51, 100, 7].into(), 4000);
         let to = SocketAddrV4::new(dst.to_ip(), 4001);
-        let built = Frame::udp4(from, to).macs(Mac(HOST), Mac(ROUTER)).ttl(255).pad_to(LEN);
+        let built = Frame::udp4(from, to).macs(Mac(HOST), Mac(ROUTER)).ttl(255).payload(&[0; 22]);
         built.emit(frame).expect("64 bytes of room")
     }
 
@@ -118,7 +118,7 @@ impl Frames for u128 {
     fn write(dst: u128, frame: &mut [u8]) -> usize {
         let from = SocketAddrV6::new("2001:db8:ffff::7".parse().expect("an address"), 4000, 0, 0);
         let to = SocketAddrV6::new(dst.to_ip(), 4001, 0, 0);
-        let built = Frame::udp6(from, to).macs(Mac(HOST), Mac(ROUTER)).ttl(255).pad_to(LEN);
+        let built = Frame::udp6(from, to).macs(Mac(HOST), Mac(ROUTER)).ttl(255).payload(&[0; 2]);
         built.emit(frame).expect("64 bytes of room")
     }
 
