@@ -1,0 +1,83 @@
+//! What is used again, not dropped.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Congested, Domain};
+
+/// What a writer has taken out of use and will use again: handed back after a
+/// grace period. For cells of an arena, hop ids, anything that is not dropped.
+///
+/// I5: the tags of `closed` ascend; `open` is younger than all of them.
+pub struct Limbo<T> {
+    domain: Arc<Domain>,
+    limit: usize,
+    open: Vec<T>,
+    closed: VecDeque<(u64, Vec<T>)>,
+    len: usize,
+}
+
+impl<T> Limbo<T> {
+    /// An empty one, in which [`Limbo::admit`] lets `limit` things wait.
+    pub fn new(domain: &Arc<Domain>, limit: usize) -> Self {
+        let domain = domain.clone();
+        Limbo { domain, limit, open: Vec::new(), closed: VecDeque::new(), len: 0 }
+    }
+
+    /// Adds what no new load can reach any more.
+    #[inline]
+    pub fn push(&mut self, thing: T) {
+        self.open.push(thing);
+        self.len += 1;
+        if self.open.len() >= BATCH {
+            self.close();
+        }
+    }
+
+    /// Hands back everything that no reader can hold any more.
+    pub fn drain(&mut self, mut free: impl FnMut(T)) {
+        self.close();
+        if self.closed.is_empty() {
+            return;
+        }
+        let oldest = self.domain.oldest();
+        while self.closed.front().is_some_and(|(tag, _)| *tag < oldest) {
+            let (_, things) = self.closed.pop_front().expect("there is a front");
+            self.len -= things.len();
+            things.into_iter().for_each(&mut free);
+        }
+    }
+
+    /// Says whether a writer may go on; to be asked after [`Limbo::drain`].
+    ///
+    /// # Errors
+    /// When more than the limit waits; counted in the domain.
+    pub fn admit(&self) -> Result<(), Congested> {
+        if self.len <= self.limit {
+            return Ok(());
+        }
+        Err(self.domain.refuse(self.len, self.limit))
+    }
+
+    /// How many things wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Tags what has been pushed since; one epoch for many saves the readers
+    /// the line that holds it.
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            let things = std::mem::take(&mut self.open);
+            self.closed.push_back((self.domain.mark(), things));
+        }
+    }
+}
+
+/// Things in a [`Limbo`] that share a tag.
+const BATCH: usize = 32;

@@ -1,0 +1,105 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+
+#[test]
+fn the_old_version_is_dropped_after_the_reader_quiesced() {
+    let domain = Domain::new();
+    let value = Arc::new(1);
+    let published = Published::new(&domain, value.clone());
+    let mut reader = domain.register("reader");
+    assert_eq!(**published.load(reader.guard()), 1);
+    published.publish(Arc::new(2));
+    assert_eq!((domain.reclaim(), domain.waiting()), (1, 1));
+    assert_eq!(Arc::strong_count(&value), 2);
+    reader.quiesce();
+    assert_eq!(domain.reclaim(), 0);
+    assert_eq!(Arc::strong_count(&value), 1);
+    assert_eq!(**published.load(reader.guard()), 2);
+}
+
+#[test]
+fn an_offline_thread_holds_nothing_up() {
+    let domain = Domain::new();
+    let mut reader = domain.register("reader");
+    reader.offline();
+    domain.retire(Box::new(1));
+    assert_eq!(domain.reclaim(), 0);
+    reader.online();
+    domain.retire(Box::new(2));
+    assert_eq!(domain.reclaim(), 1);
+    assert!(!domain.synchronize(Duration::from_millis(1)));
+    drop(reader);
+    assert_eq!(domain.waiting(), 0);
+}
+
+#[test]
+#[should_panic(expected = "while the thread is offline")]
+fn offline_there_is_no_guard() {
+    let mut reader = Domain::new().register("reader");
+    reader.offline();
+    reader.guard();
+}
+
+#[test]
+#[should_panic(expected = "another domain")]
+fn a_guard_is_good_for_its_own_domain_only() {
+    let published = Published::new(&Domain::new(), 1);
+    published.load(Domain::new().register("stranger").guard());
+}
+
+#[test]
+fn the_writer_is_refused_at_the_garbage_limit_and_the_silent_reader_named() {
+    let domain = Domain::with_limit(2);
+    let published = Published::new(&domain, 0);
+    let mut slow = domain.register("slow");
+    let mut quick = domain.register("quick");
+    assert_eq!(domain.stalled(), Vec::<String>::new());
+    for version in 1..=3 {
+        published.try_publish(version).expect("the limit is not reached");
+    }
+    std::thread::sleep(SILENT_AFTER + Duration::from_millis(5));
+    quick.quiesce();
+    let refusal = published.try_publish(4).expect_err("three wait");
+    assert_eq!((refusal.waiting, refusal.silent), (3, vec!["slow".to_string()]));
+    assert_eq!((domain.refused(), *published.load(quick.guard())), (1, 3));
+    let states = domain.threads();
+    assert!(states[0].online && states[0].behind > states[1].behind);
+    slow.quiesce();
+    quick.quiesce();
+    published.try_publish(5).expect("all is reclaimed");
+    assert_eq!(domain.stalled(), Vec::<String>::new());
+}
+
+#[test]
+fn limbo_hands_back_after_the_grace_period_and_not_before() {
+    let domain = Domain::new();
+    let mut reader = domain.register("reader");
+    let mut limbo = Limbo::new(&domain, 99);
+    let mut back = Vec::new();
+    (0..100).for_each(|i| limbo.push(i));
+    limbo.drain(|i| back.push(i));
+    assert_eq!((back.len(), limbo.len()), (0, 100));
+    assert!(limbo.admit().is_err() && domain.refused() == 1);
+    reader.quiesce();
+    limbo.push(100);
+    limbo.drain(|i| back.push(i));
+    assert_eq!((back.len(), limbo.len()), (100, 1));
+    reader.offline();
+    limbo.drain(|i| back.push(i));
+    assert_eq!(back, (0..=100).collect::<Vec<_>>());
+    assert!(limbo.is_empty() && limbo.admit().is_ok());
+}
+
+#[test]
+fn garbage_that_holds_the_domain_goes_with_the_last_thread() {
+    let domain = Domain::new();
+    let reader = domain.register("reader");
+    let published = Published::new(&domain, domain.clone());
+    published.publish(domain.clone());
+    drop(published);
+    assert!(Arc::strong_count(&domain) > 2);
+    drop(reader);
+    assert_eq!(Arc::strong_count(&domain), 1);
+}
