@@ -4,11 +4,14 @@
 //! at nearly every read. The array is mapped, not allocated: its pages are backed
 //! when first touched, so an array may be reserved at the size that it may reach
 //! and never moves (what in-place engines need: readers hold references).
+//!
+//! Because a mapping always succeeds, a table that grows asks [`admit`] first.
 
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A fixed number of `T`, all bytes zero at first.
 ///
@@ -117,6 +120,57 @@ impl<T: Zeroed> Drop for Pages<T> {
     }
 }
 
+/// Too little memory is free for a table to grow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("too little memory is free: {} MiB, {} wanted and {} kept", .free >> 20, .wanted >> 20, RESERVE >> 20)]
+pub struct NoRoom {
+    /// Bytes that the machine could give.
+    pub free: u64,
+    /// Bytes that were asked for.
+    pub wanted: u64,
+}
+
+/// Asked before a table takes `bytes` more, each time: the machine is asked only
+/// when [`STEP`] bytes were granted since. A machine that does not tell how much
+/// is free is trusted.
+///
+/// # Errors
+/// When less than [`RESERVE`] would be left; counted in [`refused`].
+pub fn admit(bytes: usize) -> Result<(), NoRoom> {
+    let wanted = bytes as u64;
+    let spend = |left: u64| left.checked_sub(wanted);
+    if GRANTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok() {
+        return Ok(());
+    }
+    let Some(free) = available() else { return Ok(()) };
+    let Some(left) = free.checked_sub(wanted.saturating_add(RESERVE)) else {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        return Err(NoRoom { free, wanted });
+    };
+    GRANTED.store(left.min(STEP), Ordering::Relaxed);
+    Ok(())
+}
+
+/// How often [`admit`] has refused in this process.
+pub fn refused() -> u64 {
+    REFUSED.load(Ordering::Relaxed)
+}
+
+/// Bytes that the machine could give without swapping, as Linux estimates it.
+#[cfg(not(any(miri, test)))]
+pub fn available() -> Option<u64> {
+    machine::available()
+}
+
+/// What [`tests::PRETENDED`] says.
+#[cfg(any(miri, test))]
+pub fn available() -> Option<u64> {
+    #[cfg(test)]
+    return tests::PRETENDED.get();
+    #[cfg(not(test))]
+    None
+}
+
 // SAFETY: the mapping belongs to no thread; `T` is as free to move as it says.
 unsafe impl<T: Zeroed + Send> Send for Pages<T> {}
 // SAFETY: sharing gives `&T` only, and `T` is `Sync`.
@@ -146,15 +200,80 @@ fn unmap(place: NonNull<u8>, bytes: usize) {
     }
 }
 
+#[cfg_attr(any(miri, test), allow(dead_code))]
+mod machine {
+    /// `MemAvailable` of /proc/meminfo: `sysinfo` takes the page cache for used.
+    pub(super) fn available() -> Option<u64> {
+        let mut text = [0; 512]; // it is the third line
+        // SAFETY: the path ends in a zero byte.
+        let file =
+            unsafe { libc::open(c"/proc/meminfo".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+        if file < 0 {
+            return None;
+        }
+        // SAFETY: `text` has that many bytes.
+        let read = unsafe { libc::read(file, text.as_mut_ptr().cast(), text.len()) };
+        // SAFETY: opened above, closed once.
+        unsafe { libc::close(file) };
+        parse(std::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?)
+    }
+
+    pub(super) fn parse(meminfo: &str) -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        kib.checked_mul(1024)
+    }
+}
+
+/// Granted by the machine, and not taken yet.
+static GRANTED: AtomicU64 = AtomicU64::new(0);
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that growth leaves free: what a busy machine needs to stay responsive.
+pub const RESERVE: u64 = 64 << 20;
+
+/// Bytes between two looks at the machine's memory, of about 20 µs each.
+pub const STEP: u64 = 16 << 20;
+
 #[cfg(not(miri))]
 const LARGE: usize = 2 << 20;
 #[cfg(not(miri))]
 const SMALL: usize = 4096;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::cell::Cell;
+    use std::sync::atomic::AtomicU32;
+
+    thread_local! {
+        /// What the machine of this test's thread has.
+        pub(crate) static PRETENDED: Cell<Option<u64>> = const { Cell::new(None) };
+    }
+
+    #[test]
+    fn growth_leaves_a_reserve_and_is_counted_where_it_is_refused() {
+        PRETENDED.set(Some(RESERVE + 2 * STEP));
+        let wanted = 3 * STEP as usize; // more than any other test may have left over
+        let before = refused();
+        let refusal = admit(wanted).expect_err("it is more than there is");
+        assert_eq!((refusal.wanted, refusal.free), (wanted as u64, RESERVE + 2 * STEP));
+        assert!(refused() > before);
+        assert!(refusal.to_string().contains("96 MiB, 48 wanted and 64 kept"), "{refusal}");
+        PRETENDED.set(Some(RESERVE + 3 * STEP));
+        admit(wanted).expect("it is just enough");
+        PRETENDED.set(None);
+        admit(usize::MAX).expect("nobody knows better");
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn the_machine_tells_what_is_free() {
+        let told = "MemTotal:  9 kB\nMemFree: 1 kB\nMemAvailable:     4077 kB\nBuffers: 0 kB\n";
+        assert_eq!(machine::parse(told), Some(4077 << 10));
+        assert_eq!(machine::parse("MemAvailable: many\n"), None);
+        assert!(machine::available().is_none_or(|bytes| bytes > 0));
+    }
 
     #[test]
     fn zeros_that_keep_what_is_written() {

@@ -92,9 +92,8 @@ pub struct Control {
     by_table: HashMap<u32, VrfId>,
     builder: Builder,
     ifaces_changed: bool,
-    /// Routes that may be added before memory is asked for again.
-    headroom: u32,
-    memory_asked: Option<Instant>,
+    /// When memory was found short.
+    memory_short: Option<Instant>,
 }
 
 /// One VRF.
@@ -149,7 +148,7 @@ impl Control {
     /// # Errors
     /// When an engine is unknown or refuses an empty table.
     pub fn new(domain: &Arc<Domain>, limits: Limits, main: &VrfConfig) -> Result<Control, Error> {
-        let memory = Memory::of_machine(limits.reserve_bytes);
+        let memory = Memory::of_machine();
         Control::with_memory(domain, limits, main, memory)
     }
 
@@ -175,8 +174,7 @@ impl Control {
             by_table: HashMap::new(),
             builder: Builder::new(),
             ifaces_changed: false,
-            headroom: 0,
-            memory_asked: None,
+            memory_short: None,
         };
         control.add_vrf(main)?;
         Ok(control)
@@ -364,22 +362,17 @@ impl Control {
 
     /// Is there memory for one more route?
     pub(crate) fn has_memory(&mut self, route: &Route) -> bool {
-        if self.headroom == 0 {
-            // A machine that is short is not asked again for every route.
-            let asked = self.memory_asked.is_some_and(|at| at.elapsed() < MEMORY_PAUSE);
-            if asked || !self.next_hops.pool.memory.allows(u64::from(ROUTES_A_CHECK) * ROUTE_BYTES)
-            {
-                if !asked {
-                    self.memory_asked = Some(Instant::now());
-                }
-                let reason = || "too little memory is free".into();
-                self.refused_memory.note(|| route.net.to_string(), reason);
-                return false;
-            }
-            self.headroom = ROUTES_A_CHECK;
+        // A machine that is short is not asked again for every route.
+        let short = self.memory_short.is_some_and(|since| since.elapsed() < MEMORY_PAUSE);
+        if !short {
+            let allowed = self.next_hops.pool.memory.allows(ROUTE_BYTES);
+            self.memory_short = (!allowed).then(Instant::now);
         }
-        self.headroom -= 1;
-        true
+        if self.memory_short.is_some() {
+            let reason = || "too little memory is free".into();
+            self.refused_memory.note(|| route.net.to_string(), reason);
+        }
+        self.memory_short.is_none()
     }
 
     /// Looks at the routes whose targets changed.
@@ -430,6 +423,5 @@ use crate::testing::engine;
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_millis(100);
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
-const ROUTES_A_CHECK: u32 = 16_384;
 /// A route all told: candidate, rib, engine.
 const ROUTE_BYTES: u64 = 160;

@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use lookup::pages::admit;
+
 use crate::{Family, VrfId};
 
 /// How much the control thread takes in.
@@ -15,19 +17,11 @@ pub struct Limits {
     pub groups: usize,
     /// Slots of all groups together.
     pub members: usize,
-    /// Bytes of memory that growth must leave free.
-    pub reserve_bytes: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            neighbours: 65_536,
-            hops: 262_144,
-            groups: 65_536,
-            members: 1 << 20,
-            reserve_bytes: 64 << 20,
-        }
+        Limits { neighbours: 65_536, hops: 262_144, groups: 65_536, members: 1 << 20 }
     }
 }
 
@@ -89,36 +83,25 @@ impl Refusals {
 const EACH: u64 = 1000;
 const SAMPLE: u64 = 256;
 
-/// How much memory is free. Asked before a table grows.
-pub(crate) struct Memory {
-    available: Box<dyn Fn() -> Option<u64> + Send>,
-    reserve: u64,
-}
+/// Whether there is memory. Asked before a table grows.
+pub(crate) struct Memory(Box<dyn Fn(u64) -> bool + Send>);
 
 impl Memory {
-    /// What the kernel says.
-    pub(crate) fn of_machine(reserve: u64) -> Memory {
-        Memory { available: Box::new(mem_available), reserve }
+    /// What the machine has, as engines ask for it, too.
+    pub(crate) fn of_machine() -> Memory {
+        Memory(Box::new(|bytes| admit(usize::try_from(bytes).unwrap_or(usize::MAX)).is_ok()))
     }
 
     /// What a test says.
     #[cfg(test)]
     pub(crate) fn of(available: impl Fn() -> Option<u64> + Send + 'static) -> Memory {
-        Memory { available: Box::new(available), reserve: 0 }
+        Memory(Box::new(move |bytes| available().is_none_or(|free| free >= bytes)))
     }
 
-    /// True when `bytes` more leave the reserve free; a machine that does not
-    /// tell is trusted.
+    /// True when a table may take `bytes` more.
     pub(crate) fn allows(&self, bytes: u64) -> bool {
-        (self.available)().is_none_or(|free| free >= bytes.saturating_add(self.reserve))
+        (self.0)(bytes)
     }
-}
-
-fn mem_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemAvailable:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib << 10)
 }
 
 #[cfg(test)]
@@ -126,12 +109,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_keeps_its_reserve() {
-        let memory = Memory { available: Box::new(|| Some(100)), reserve: 40 };
-        assert!(memory.allows(60));
-        assert!(!memory.allows(61));
+    fn memory_is_refused_where_there_is_none() {
+        let memory = Memory::of(|| Some(60));
+        assert!(memory.allows(60) && !memory.allows(61));
         assert!(Memory::of(|| None).allows(u64::MAX));
-        assert!(mem_available().is_none_or(|bytes| bytes > 0));
+        assert!(Memory::of_machine().allows(1));
     }
 
     #[test]

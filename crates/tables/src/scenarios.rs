@@ -472,7 +472,7 @@ fn short_memory_refuses_new_routes_only() {
     use std::sync::atomic::{AtomicBool, Ordering};
     let short = Arc::new(AtomicBool::new(true));
     let seen = short.clone();
-    let free = move || Some(if seen.load(Ordering::Relaxed) { 1000 } else { u64::MAX });
+    let free = move || Some(if seen.load(Ordering::Relaxed) { 100 } else { u64::MAX });
     let memory = crate::limits::Memory::of(free);
     let mut b = Bench::with_memory(Limits::default(), "plain", memory);
     b.handle(&[add("192.0.2.0/24", 0, Target::Blackhole)]);

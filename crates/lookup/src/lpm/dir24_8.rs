@@ -136,6 +136,7 @@ fn build(
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
     options.check(&CARD)?;
+    CARD.admit_bytes(size_of::<u32>() << 24)?;
     let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
     let table = Arc::new(Dir24_8 {
         tbl24: Pages::zeroed(1).map_err(no_memory)?,
@@ -189,6 +190,9 @@ impl Dir24_8Writer {
         } else {
             if !self.has_group(slot(first)) && self.groups_left() == 0 {
                 return Err(too_many_groups());
+            }
+            if !self.has_group(slot(first)) && self.free.is_empty() {
+                CARD.admit_bytes(GROUP_BYTES)?;
             }
             let entry = self.group_of(slot(first));
             self.fill_cells(entry, low8(first), low8(last) + 1, hop.0);
@@ -308,7 +312,11 @@ impl Dir24_8Writer {
             self.limbo.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
         }
         let grows = |change: &&Change<u32>| change.hop.is_some() && change.prefix.len() > 24;
-        if changes.iter().filter(grows).count() <= self.groups_left() {
+        let most = changes.iter().filter(grows).count();
+        if most > self.free.len() {
+            CARD.admit_bytes((most - self.free.len()) * GROUP_BYTES)?;
+        }
+        if most <= self.groups_left() {
             return Ok(());
         }
         self.limbo.drain(|group| self.free.push(group));

@@ -4,7 +4,7 @@ use core::fmt::Display;
 use core::str::FromStr;
 
 use super::{Card, Options, Refusal};
-use crate::{Hop, Prefix};
+use crate::{Hop, Prefix, pages};
 
 impl Options {
     /// The value of `name`: as given, or the card's default.
@@ -55,6 +55,14 @@ impl Card {
             return Ok(());
         }
         Err(self.refuse(format!("hop {} exceeds {}", hop.0, self.max_hop)))
+    }
+
+    /// Asks for memory before the engine takes `bytes` more ([`pages::admit`]).
+    ///
+    /// # Errors
+    /// When the machine has too little.
+    pub fn admit_bytes(&self, bytes: usize) -> Result<(), Refusal> {
+        pages::admit(bytes).map_err(|no_room| self.refuse(no_room.to_string()))
     }
 
     /// Refuses a route beyond the card's limits of hop and length.

@@ -321,6 +321,7 @@ fn build(
     rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
     let mut flatten = Flatten::new();
     let (top, blocks) = cut_at_64(flatten.sweep(rib, Prefix::all()));
+    CARD.admit_bytes(2 * size_of::<(u64, u32)>() * top.len())?; // values and nodes
     let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
     let mut hops = Pages::zeroed(top.len()).map_err(no_memory)?;
     for (place, &(_, value)) in hops.as_mut_slice().iter_mut().zip(&top) {

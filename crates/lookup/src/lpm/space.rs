@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::pages::{self, NoRoom};
 use crate::sync::{Congested, Domain, Limbo};
 
 /// Free and used blocks of an arena, counted in units of the engine's choice.
@@ -21,6 +22,8 @@ pub struct Space {
     /// By class, then last in first out.
     free: Vec<Vec<u32>>,
     limbo: Limbo<Block>,
+    /// Why the last block was not to be had, where that was for memory.
+    no_room: Option<NoRoom>,
 }
 
 #[derive(Clone, Copy)]
@@ -33,7 +36,7 @@ impl Space {
     /// An untouched arena of `units`; of its blocks `waiting` may wait for readers.
     pub fn new(domain: &Arc<Domain>, units: u32, waiting: usize) -> Self {
         let limbo = Limbo::new(domain, waiting);
-        Space { units, end: Arc::new(AtomicU32::new(0)), free: Vec::new(), limbo }
+        Space { units, end: Arc::new(AtomicU32::new(0)), free: Vec::new(), limbo, no_room: None }
     }
 
     /// Units that have ever been used; grows with this.
@@ -41,7 +44,8 @@ impl Space {
         self.end.clone()
     }
 
-    /// A block of at least `units`; `None` when the arena is full.
+    /// A block of at least `units`; `None` when the arena is full, or the machine
+    /// has no memory for it to grow: [`Space::limit`] tells.
     pub fn take(&mut self, units: u32) -> Option<u32> {
         let class = class_of(units);
         if self.free.len() <= class as usize {
@@ -54,9 +58,17 @@ impl Space {
             return Some(at);
         }
         let at = self.end.load(Ordering::Relaxed); // we alone write
-        let end = at.checked_add(size_of_class(class)).filter(|&end| end <= self.units)?;
+        let size = size_of_class(class);
+        let end = at.checked_add(size).filter(|&end| end <= self.units);
+        self.no_room = end.and_then(|_| pages::admit(size as usize * UNIT_BYTES).err());
+        let end = end.filter(|_| self.no_room.is_none())?;
         self.end.store(end, Ordering::Relaxed);
         Some(at)
+    }
+
+    /// Why [`Space::take`] had nothing: memory, or else `full`.
+    pub fn limit(&self, full: impl FnOnce() -> String) -> String {
+        self.no_room.map_or_else(full, |no_room| no_room.to_string())
     }
 
     /// Takes back a block of `units` at `at` that no reader has ever seen.
@@ -112,6 +124,10 @@ fn size_of_class(class: u32) -> u32 {
     ((4 + class % 4 + 1) as u64 * (1 << (log - 2))) as u32
 }
 
+/// What a unit is taken for when memory is asked for: a line; no engine has larger
+/// ones, and for smaller ones the machine is asked a little too often.
+const UNIT_BYTES: usize = 64;
+
 /// Waiting blocks at which the writer looks whether some may be used again: one
 /// look at the readers' slots for so many blocks.
 const DRAIN_AT: usize = 64;
@@ -146,6 +162,19 @@ mod tests {
         let mut again: Vec<_> = std::iter::from_fn(|| space.take(3)).collect();
         again.sort_unstable();
         assert_eq!(again, held);
+    }
+
+    #[test]
+    fn growth_ends_where_memory_does_and_freed_blocks_serve_on() {
+        let domain = Domain::new();
+        let mut space = Space::new(&domain, 1 << 30, 1 << 20);
+        crate::pages::tests::PRETENDED.set(Some(0));
+        let held: Vec<_> = (0..2 << 20).map_while(|_| space.take(1)).collect();
+        assert!(held.len() <= 2 * (crate::pages::STEP as usize / UNIT_BYTES), "{}", held.len());
+        assert!(space.limit(|| "full".into()).starts_with("too little memory"));
+        held.iter().for_each(|&at| space.retire(at, 1));
+        held.iter().for_each(|_| assert!(space.take(1).is_some()));
+        crate::pages::tests::PRETENDED.set(None);
     }
 
     #[test]

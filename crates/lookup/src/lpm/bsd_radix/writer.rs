@@ -56,7 +56,7 @@ pub(super) fn build<A: Addr>(
         stale: Vec::new(),
     };
     for (prefix, hop) in rib.iter() {
-        writer.insert(prefix, hop).map_err(|Full| full::<A>())?;
+        writer.insert(prefix, hop).map_err(|Full| writer.refusal())?;
     }
     writer.commit();
     writer.fresh.shrink_to_fit();
@@ -81,8 +81,9 @@ impl<A: Addr> Writer<A> for RadixWriter<A> {
                 None => self.delete(change.prefix),
             };
             if let Err(Full) = done {
+                let refusal = self.refusal();
                 self.abort();
-                return Err(full::<A>());
+                return Err(refusal);
             }
         }
         self.commit();
@@ -96,6 +97,10 @@ impl<A: Addr> Writer<A> for RadixWriter<A> {
 }
 
 impl<A: Addr> RadixWriter<A> {
+    fn refusal(&self) -> Refusal {
+        entry::<A>().card.refuse(self.space.limit(|| format!("more than {MAX_NODES} nodes")))
+    }
+
     /// Inserts or changes.
     fn insert(&mut self, prefix: Prefix<A>, hop: Hop) -> Result<(), Full> {
         let (addr, len) = (prefix.first(), prefix.len());
@@ -354,10 +359,6 @@ fn placed(len: u8, above: Option<u8>, bit: u8) -> bool {
 /// The lengths up to `bit`, which is less than 128.
 fn up_to(bit: u8) -> u128 {
     u128::MAX >> (127 - bit)
-}
-
-fn full<A: Addr>() -> Refusal {
-    entry::<A>().card.refuse(format!("more than {MAX_NODES} nodes"))
 }
 
 /// Nodes that may wait for readers: about 50,000 updates.

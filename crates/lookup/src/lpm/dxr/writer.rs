@@ -81,6 +81,7 @@ impl Writer<u32> for DxrWriter {
 
 impl DxrWriter {
     fn empty(k: u32, domain: &Arc<Domain>) -> Result<Self, Refusal> {
+        CARD.admit_bytes(size_of::<u32>() << k)?;
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
         let units = |per_unit: usize| (CELLS / per_unit) as u32;
         let spaces = [
@@ -211,8 +212,10 @@ impl DxrWriter {
             ..=0xffff => (LONG, Ranges::<AtomicU32>::units(count)),
             _ => (WIDE, Ranges::<AtomicU64>::units(count)),
         };
-        let place = self.spaces[format as usize - 1].take(units);
-        let place = place.ok_or_else(|| CARD.refuse(format!("more than {CELLS} ranges")))?;
+        let space = &mut self.spaces[format as usize - 1];
+        let Some(place) = space.take(units) else {
+            return Err(CARD.refuse(space.limit(|| format!("more than {CELLS} ranges"))));
+        };
         match format {
             SHORT => self.table.short.write(place, chunk, mask),
             LONG => self.table.long.write(place, chunk, mask),

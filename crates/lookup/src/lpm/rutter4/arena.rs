@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::SLOTS;
+use crate::pages::{self, NoRoom};
 use crate::sync::{Congested, Domain, Limbo};
 
 /// A run of places: start and number.
@@ -30,6 +31,8 @@ pub(super) struct Arena {
     limit: u32,
     /// Places of records in use.
     pub(super) live: u32,
+    /// Why the last record had no room, where that was for memory.
+    no_room: Option<NoRoom>,
 }
 
 impl Arena {
@@ -43,6 +46,7 @@ impl Arena {
             reached: first.next_multiple_of(SLOTS as u32),
             limit,
             live: 0,
+            no_room: None,
         }
     }
 
@@ -52,7 +56,8 @@ impl Arena {
         if len <= SLOTS as u32 { len.next_power_of_two() } else { len.next_multiple_of(64) }
     }
 
-    /// Room for `len` values, aligned to their number up to 64; `None` when full.
+    /// Room for `len` values, aligned to their number up to 64; `None` when full,
+    /// or when the machine has no memory for more ([`Arena::limit`]).
     pub(super) fn allocate(&mut self, len: usize) -> Option<Run> {
         let places = Self::places(len);
         let at = if places <= SLOTS as u32 {
@@ -93,8 +98,15 @@ impl Arena {
 
     fn extend(&mut self, places: u32) -> Option<u32> {
         let at = self.reached;
-        self.reached = at.checked_add(places).filter(|&end| end <= self.limit)?;
+        let end = at.checked_add(places).filter(|&end| end <= self.limit);
+        self.no_room = end.and_then(|_| pages::admit(places as usize * size_of::<u32>()).err());
+        self.reached = end.filter(|_| self.no_room.is_none())?;
         Some(at)
+    }
+
+    /// Why [`Arena::allocate`] had nothing: memory, or else `full`.
+    pub(super) fn limit(&self, full: impl FnOnce() -> String) -> String {
+        self.no_room.map_or_else(full, |no_room| no_room.to_string())
     }
 
     /// States that the record at `run` was replaced.

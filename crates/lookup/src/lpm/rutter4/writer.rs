@@ -87,8 +87,9 @@ impl<V: Value> Rutter4<V> {
 
     /// Writes the record under construction and publishes it as slot `i`.
     fn place(&mut self, i: usize, shift: u32) -> Result<(), Refusal> {
-        let full = || CARD.refuse(format!("more than {PLACES} values"));
-        let run = self.arena.allocate(self.values.len()).ok_or_else(full)?;
+        let Some(run) = self.arena.allocate(self.values.len()) else {
+            return Err(CARD.refuse(self.arena.limit(|| format!("more than {PLACES} values"))));
+        };
         self.table.write(run.at, &self.values);
         self.replace(i, run.at << SHIFT_BITS | shift, Some(run));
         Ok(())
