@@ -1,0 +1,265 @@
+//! Bloom filters: k bits an element in one array of bits.
+//!
+//! ```text
+//!    hash     [ h2 × 32 | h1 × 32 ]        g(i) = h1 + i · h2,  i = 0 .. k
+//!                                                  │ · bits / 2^32
+//!                                                  ▼
+//!    words    [ 0110…  0001…  1000…  … ]   k places of one bit each, 8 B words
+//!    counts   [ 1 2 0 … ]                  the writer's: one byte a bit, how many
+//!                                          elements have set it; 255 stays for ever
+//! ```
+//!
+//! | operation | cost                                                          |
+//! |-----------|---------------------------------------------------------------|
+//! | test      | 1 read for most absent elements, k for one that is there      |
+//! | insert    | k writes; a counting one 2 k                                  |
+//! | memory    | n · lg(1/f) / ln 2 bits for n elements and false positives f  |
+//!
+//! Source: Bloom, *Space/time trade-offs in hash coding*, 1970; counters: Fan et
+//! al., *Summary Cache*, 2000; g(i): Kirsch and Mitzenmacher, *Less Hashing, Same
+//! Performance*, 2008. We differ: counters have 8 bits, not 4, and one that is full
+//! is never taken back (its bit stays set: a false positive at worst).
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::hash::below;
+use crate::hint::prefetch;
+use crate::pages::Pages;
+
+/// What readers share, and the writer of a filter that only grows.
+///
+/// I1: every bit of an element that was inserted, and not removed since, is set.
+pub struct Bloom {
+    words: Pages<AtomicU64>,
+    bits: u64,
+    k: u32,
+}
+
+impl Bloom {
+    /// `bits` zeros (1 to 2^32) of which an element sets `k` (1 to 32); figures
+    /// outside are taken as the nearest inside.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn new(bits: u64, k: u32) -> io::Result<Self> {
+        let (bits, k) = (bits.clamp(1, 1 << 32), k.clamp(1, 32));
+        Ok(Bloom { words: Pages::zeroed(bits.div_ceil(64) as usize)?, bits, k })
+    }
+
+    /// A filter for `elements` with false positives at the rate of `rate`.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn for_rate(elements: usize, rate: f64) -> io::Result<Self> {
+        let (bits, k) = Bloom::size(elements, rate);
+        Bloom::new(bits, k)
+    }
+
+    /// The bits for `elements`, and how many each sets, that give the rate of
+    /// false positives with the fewest bits: m = n lg(1/f) / ln 2, k = m/n ln 2,
+    /// rounded, and at least 1.
+    pub fn size(elements: usize, rate: f64) -> (u64, u32) {
+        let (n, ln_2) = (elements.max(1) as f64, std::f64::consts::LN_2);
+        let bits = (n * (1.0 / rate.clamp(1e-9, 0.99)).log2() / ln_2).ceil().max(1.0);
+        (bits as u64, ((bits / n * ln_2).round() as u32).max(1))
+    }
+
+    /// False if the element is certainly not there.
+    #[inline(always)]
+    pub fn contains(&self, hash: u64) -> bool {
+        places(hash, self.k, self.bits).all(|bit| self.word(bit) >> (bit % 64) & 1 == 1)
+    }
+
+    /// Asks for the line that a test reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch(&self.words[(below(hash as u32, self.bits) / 64) as usize]);
+    }
+
+    /// Adds an element. One thread at a time may write.
+    pub fn insert(&self, hash: u64) {
+        places(hash, self.k, self.bits).for_each(|bit| self.set(bit));
+    }
+
+    /// Bits that each element sets.
+    pub fn k(&self) -> u32 {
+        self.k
+    }
+
+    /// Number of bits.
+    pub fn bits(&self) -> u64 {
+        self.bits
+    }
+
+    /// Bytes that a test can read.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
+    #[inline(always)]
+    fn word(&self, bit: u64) -> u64 {
+        self.words[(bit / 64) as usize].load(Ordering::Relaxed)
+    }
+
+    fn set(&self, bit: u64) {
+        // One writer: no read-modify-write is needed.
+        let word = self.word(bit) | 1 << (bit % 64);
+        self.words[(bit / 64) as usize].store(word, Ordering::Relaxed);
+    }
+
+    fn clear(&self, bit: u64) {
+        let word = self.word(bit) & !(1 << (bit % 64));
+        self.words[(bit / 64) as usize].store(word, Ordering::Relaxed);
+    }
+}
+
+/// The writer of a filter from which elements are removed too.
+///
+/// I2: `counts[b]` is the number of times that elements now inserted have set
+/// bit b, or 255; bit b is set exactly when it is not 0.
+pub struct CountingBloom {
+    filter: Arc<Bloom>,
+    counts: Vec<u8>,
+}
+
+impl CountingBloom {
+    /// As [`Bloom::new`].
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn new(bits: u64, k: u32) -> io::Result<Self> {
+        CountingBloom::over(Bloom::new(bits, k)?)
+    }
+
+    /// As [`Bloom::for_rate`].
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn for_rate(elements: usize, rate: f64) -> io::Result<Self> {
+        CountingBloom::over(Bloom::for_rate(elements, rate)?)
+    }
+
+    fn over(filter: Bloom) -> io::Result<Self> {
+        let mut counts = Vec::new();
+        let bits = filter.bits as usize;
+        counts.try_reserve_exact(bits).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        counts.resize(bits, 0);
+        Ok(CountingBloom { filter: Arc::new(filter), counts })
+    }
+
+    /// What the readers test.
+    pub fn filter(&self) -> &Arc<Bloom> {
+        &self.filter
+    }
+
+    /// Adds an element; twice counts twice.
+    pub fn insert(&mut self, hash: u64) {
+        for bit in places(hash, self.filter.k, self.filter.bits) {
+            let count = &mut self.counts[bit as usize];
+            *count = count.saturating_add(1);
+            self.filter.set(bit);
+        }
+    }
+
+    /// Takes an element out that was inserted before: only then is I1 kept for
+    /// the others.
+    pub fn remove(&mut self, hash: u64) {
+        for bit in places(hash, self.filter.k, self.filter.bits) {
+            let count = &mut self.counts[bit as usize];
+            debug_assert!(*count > 0, "removed without having been inserted");
+            if *count != u8::MAX {
+                *count = count.saturating_sub(1);
+            }
+            if *count == 0 {
+                self.filter.clear(bit);
+            }
+        }
+    }
+
+    /// Heap bytes of the writer's counters.
+    pub fn bytes(&self) -> usize {
+        self.counts.capacity()
+    }
+}
+
+/// The bits of an element; one may appear twice.
+#[inline(always)]
+fn places(hash: u64, k: u32, bits: u64) -> impl Iterator<Item = u64> {
+    let (first, step) = (hash as u32, (hash >> 32) as u32 | 1);
+    (0..k).map(move |i| below(first.wrapping_add(i.wrapping_mul(step)), bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::murmur3_64;
+    use proptest::prelude::*;
+
+    fn hash(key: u64) -> u64 {
+        murmur3_64(key, 42)
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many elements")]
+    fn the_rate_of_false_positives_is_the_one_asked_for() {
+        for rate in [0.5, 0.3, 0.1, 0.01, 0.001] {
+            let filter = Bloom::for_rate(20_000, rate).unwrap();
+            (0..20_000).for_each(|key| filter.insert(hash(key)));
+            assert!((0..20_000).all(|key| filter.contains(hash(key))));
+            let wrong = (1 << 20..(1 << 20) + 100_000).filter(|&key| filter.contains(hash(key)));
+            let measured = wrong.count() as f64 / 100_000.0;
+            assert!((rate * 0.6..rate * 1.5).contains(&measured), "{rate}: {measured}");
+        }
+    }
+
+    #[test]
+    fn the_papers_sizes() {
+        // Bloomfwd, table 5: AS65000, G1 and G2.
+        assert_eq!(Bloom::size(971_555, 0.01), (9_312_412, 7));
+        let (bits, k) = Bloom::size(113_397, 0.3);
+        assert!((bits.abs_diff(284_163) < 10, k) == (true, 2), "{bits}");
+        assert_eq!(Bloom::size(971_555, 0.9).1, 1);
+    }
+
+    #[test]
+    fn odd_figures_are_taken_as_the_nearest() {
+        let filter = Bloom::new(0, 0).unwrap();
+        assert_eq!((filter.bits(), filter.k(), filter.bytes()), (1, 1, 8));
+        filter.insert(7);
+        assert!(filter.contains(8), "one bit says yes to all");
+    }
+
+    #[test]
+    fn a_full_counter_stays() {
+        let mut filter = CountingBloom::new(64, 2).unwrap();
+        (0..300).for_each(|_| filter.insert(hash(1)));
+        (0..300).for_each(|_| filter.remove(hash(1)));
+        assert!(filter.filter().contains(hash(1)));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 64 }))]
+        #[test]
+        fn nothing_that_is_there_is_denied(
+            steps in proptest::collection::vec((0..40_u64, any::<bool>()), 0..200),
+            bits in 1..400_u64, k in 1..9_u32,
+        ) {
+            let mut filter = CountingBloom::new(bits, k).unwrap();
+            let mut held = Vec::new();
+            for (key, insert) in steps {
+                if insert {
+                    filter.insert(hash(key));
+                    held.push(key);
+                } else if let Some(at) = held.iter().position(|&other| other == key) {
+                    filter.remove(hash(key));
+                    held.swap_remove(at);
+                }
+                prop_assert!(held.iter().all(|&key| filter.filter().contains(hash(key))));
+            }
+            held.drain(..).for_each(|key| filter.remove(hash(key)));
+            prop_assert!(filter.filter().words.iter().all(|w| w.load(Ordering::Relaxed) == 0));
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! Cuckoo filter: a short fingerprint an element, in one of two buckets of four.
+//!
+//! ```text
+//!    hash      [ bucket × 32 | unused | fingerprint f × 4..16 ]    f is never 0
+//!                    │ · m / 2^32                                       m buckets
+//!                    ▼
+//!    i                                      j = (H(f) - i) mod m   and back:
+//!    ▼                                      ▼                      i = (H(f) - j) mod m
+//!    [ f f 0 f ] [ 0 0 0 0 ] [ f 0 0 0 ] … [ f f f f ]             0 = free
+//!    4 × 16 bits, one word (4 × 8, half a word, for f of 8 bits and less)
+//!
+//!    stash     8 places for fingerprints that found none; looked at while not empty
+//!    version   odd while a fingerprint is on its way from one bucket to another
+//! ```
+//!
+//! | operation | cost                                                            |
+//! |-----------|-----------------------------------------------------------------|
+//! | test      | 2 words, that do not wait for each other                        |
+//! | insert    | 2 reads, 1 write; above a load of 0.8 moves, found by breadth   |
+//! | remove    | 2 reads, 1 write                                                |
+//! | memory    | 2 bytes a place (1 for f of 8 bits and less)                    |
+//! | errors    | false positives: 8 / 2^f for each full pair of buckets          |
+//!
+//! Source: Fan et al., *Cuckoo Filter: Practically Better Than Bloom*, CoNEXT
+//! 2014, as CuVPP uses it; readers beside the writer after Fan et al., *MemC3*,
+//! NSDI 2013. We differ: the other bucket is H(f) - i, not i xor H(f), so that any
+//! number of buckets will do (3 M entries are 6 MB, not 8); a path of moves is
+//! searched first and walked from its free end, so that a fingerprint is in two
+//! places for a moment and never in none; what finds no place waits in a stash,
+//! and only when that is full the insertion fails, changing nothing.
+//!
+//! **A removal takes nobody else's fingerprint.** Elements with one fingerprint f
+//! and one of two buckets in common have both in common: the other bucket is a
+//! function of the first and of f, and its own inverse. So the filter holds, for
+//! each f and pair of buckets, as many copies as there are such elements (I1), no
+//! copy belongs to one element more than to another, and taking any one out for
+//! one element leaves one for each of the others. This asks of the caller that he
+//! removes only what he has inserted; a table behind the filter tells him.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::hash::below;
+use crate::hint::prefetch;
+use crate::pages::Pages;
+
+/// What readers share.
+///
+/// - I1: where the writer rests, the copies of f in buckets i and j and of (f, i,
+///   j) in the stash are as many as the elements with that fingerprint and pair.
+/// - I2: at any moment each of them is in at least one place; a reader may miss it
+///   only if `version` was odd or changed between its reads.
+/// - I3: `stashed` is not less than the number of places of the stash in use.
+pub struct Cuckoo {
+    words: Pages<AtomicU64>,
+    /// m, the number of buckets.
+    buckets: u64,
+    layout: Layout,
+    version: AtomicU64,
+    stashed: AtomicU32,
+    stash: [AtomicU64; STASH],
+}
+
+/// How a bucket lies in a word.
+#[derive(Clone, Copy)]
+struct Layout {
+    /// Bits of a fingerprint.
+    bits: u32,
+    /// Bits of a lane: 8 or 16.
+    lane: u32,
+    /// Two buckets a word: 1; one: 0.
+    halves: u32,
+    /// One in each lane, and the top bit of each.
+    ones: u64,
+    tops: u64,
+}
+
+/// Two buckets and a fingerprint.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Spot {
+    at: u64,
+    other: u64,
+    fingerprint: u64,
+}
+
+/// The state of a filter that a reader saw before it tested: see
+/// [`Cuckoo::is_still`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Still(u64);
+
+/// There is no place left: build a larger filter, or one with another seed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the cuckoo filter found no place at {load} % load")]
+pub struct Full {
+    /// Places in use, in percent.
+    pub load: u8,
+}
+
+impl Cuckoo {
+    /// Bytes that a filter of so many entries takes.
+    pub fn size(entries: usize, fingerprint_bits: u32) -> usize {
+        entries.div_ceil(SLOTS) * SLOTS * if fingerprint_bits <= 8 { 1 } else { 2 }
+    }
+
+    /// False if the element is certainly not there, and the writer has moved
+    /// nothing meanwhile ([`Cuckoo::is_still`]).
+    #[inline(always)]
+    pub fn contains(&self, hash: u64) -> bool {
+        let spot = self.spot(hash);
+        let wanted = self.layout.ones * spot.fingerprint;
+        let here = self.layout.has_zero(self.bucket(spot.at) ^ wanted);
+        let there = self.layout.has_zero(self.bucket(spot.other) ^ wanted);
+        here | there || (self.stashed.load(Ordering::Acquire) > 0 && self.in_stash(spot))
+    }
+
+    /// Asks for the two lines that a test reads.
+    #[inline(always)]
+    pub fn prefetch(&self, hash: u64) {
+        let spot = self.spot(hash);
+        prefetch(&self.words[(spot.at >> self.layout.halves) as usize]);
+        prefetch(&self.words[(spot.other >> self.layout.halves) as usize]);
+    }
+
+    /// To be taken before a series of tests, and handed to [`Cuckoo::is_still`].
+    #[inline(always)]
+    pub fn version(&self) -> Still {
+        Still(self.version.load(Ordering::Acquire))
+    }
+
+    /// True if nothing was on its way from bucket to bucket since `before`: what
+    /// the tests denied was not there. Else they are to be repeated.
+    #[inline(always)]
+    pub fn is_still(&self, before: Still) -> bool {
+        fence(Ordering::Acquire);
+        before.0.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before.0
+    }
+
+    /// Entries that there is room for at most.
+    pub fn entries(&self) -> usize {
+        self.buckets as usize * SLOTS
+    }
+
+    /// Bytes that a test can read.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.words) + size_of_val(&self.stash)
+    }
+
+    #[inline(always)]
+    fn spot(&self, hash: u64) -> Spot {
+        let part = hash & ((1 << self.layout.bits) - 1);
+        let fingerprint = part + u64::from(part == 0); // 0 is a free lane
+        let at = below((hash >> 32) as u32, self.buckets);
+        Spot { at, other: self.other(at, fingerprint), fingerprint }
+    }
+
+    /// The other bucket of a fingerprint in `at`; its own inverse.
+    #[inline(always)]
+    fn other(&self, at: u64, fingerprint: u64) -> u64 {
+        let sum = below((fingerprint as u32).wrapping_mul(0x9e37_79b1), self.buckets);
+        if sum >= at { sum - at } else { sum + self.buckets - at }
+    }
+
+    /// The lanes of a bucket; above them, zeros or another bucket.
+    #[inline(always)]
+    fn bucket(&self, at: u64) -> u64 {
+        let word = self.words[(at >> self.layout.halves) as usize].load(Ordering::Acquire);
+        word >> (32 * (at as u32 & self.layout.halves))
+    }
+
+    #[cold]
+    fn in_stash(&self, spot: Spot) -> bool {
+        let wanted = spot.stashed();
+        self.stash.iter().any(|place| place.load(Ordering::Acquire) == wanted)
+    }
+}
+
+impl Spot {
+    /// The same from either bucket; never 0, for a fingerprint is not.
+    fn stashed(self) -> u64 {
+        self.at.min(self.other) << 16 | self.fingerprint
+    }
+}
+
+impl Layout {
+    fn new(bits: u32) -> Self {
+        let bits = bits.clamp(4, 16);
+        if bits <= 8 {
+            Layout { bits, lane: 8, halves: 1, ones: 0x0101_0101, tops: 0x8080_8080 }
+        } else {
+            let (ones, tops) = (0x0001_0001_0001_0001, 0x8000_8000_8000_8000);
+            Layout { bits, lane: 16, halves: 0, ones, tops }
+        }
+    }
+
+    /// True when a lane is 0 (Mycroft's test: exact as to whether there is one).
+    #[inline(always)]
+    fn has_zero(self, bucket: u64) -> bool {
+        bucket.wrapping_sub(self.ones) & !bucket & self.tops != 0
+    }
+
+    fn lane(self, bucket: u64, slot: usize) -> u64 {
+        bucket >> (self.lane * slot as u32) & ((1 << self.lane) - 1)
+    }
+
+    /// The first lane of `bucket` that is `fingerprint` (0: that is free).
+    fn find(self, bucket: u64, fingerprint: u64) -> Option<usize> {
+        (0..SLOTS).find(|&slot| self.lane(bucket, slot) == fingerprint)
+    }
+}
+
+/// The one thread that changes a filter.
+pub struct CuckooWriter {
+    filter: Arc<Cuckoo>,
+    len: usize,
+    most: usize,
+    moves: u64,
+}
+
+/// A step of a path: what lies in `slot` of bucket `at` can go to the bucket of
+/// the step before it in the path, or to a free lane.
+#[derive(Clone, Copy)]
+struct Step {
+    at: u64,
+    /// The step that would put something here, and the lane that it would leave.
+    from: Option<(usize, usize)>,
+}
+
+impl CuckooWriter {
+    /// A filter with room for at least `entries` fingerprints of `bits` (4 to 16),
+    /// of which at most `load` percent are used.
+    ///
+    /// # Errors
+    /// When there is no memory.
+    pub fn new(entries: usize, bits: u32, load: u8) -> io::Result<Self> {
+        let buckets = entries.div_ceil(SLOTS).clamp(1, 1 << 32);
+        let layout = Layout::new(bits);
+        let words = Pages::zeroed(buckets.div_ceil(1 << layout.halves))?;
+        let filter = Cuckoo {
+            words,
+            buckets: buckets as u64,
+            layout,
+            version: AtomicU64::new(0),
+            stashed: AtomicU32::new(0),
+            stash: Default::default(),
+        };
+        let most = buckets * SLOTS * usize::from(load.min(100)) / 100;
+        Ok(CuckooWriter { filter: Arc::new(filter), len: 0, most: most.max(1), moves: 0 })
+    }
+
+    /// What the readers test.
+    pub fn filter(&self) -> &Arc<Cuckoo> {
+        &self.filter
+    }
+
+    /// Elements inserted and not removed.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Moves from bucket to bucket that insertions have made so far.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Adds an element; twice counts twice.
+    ///
+    /// # Errors
+    /// When the load limit is reached, or there is no place; nothing has changed.
+    pub fn insert(&mut self, hash: u64) -> Result<(), Full> {
+        if self.len >= self.most {
+            return Err(self.full());
+        }
+        let spot = self.filter.spot(hash);
+        let placed = self.put(spot.at, spot.fingerprint) || self.put(spot.other, spot.fingerprint);
+        if !placed && !self.make_way(spot) {
+            self.put_aside(spot)?;
+        }
+        self.len += 1;
+        Ok(())
+    }
+
+    /// Takes an element out that was inserted before; false if it is not there.
+    pub fn remove(&mut self, hash: u64) -> bool {
+        let filter = self.filter.clone();
+        let spot = filter.spot(hash);
+        let held = [spot.at, spot.other].into_iter().find_map(|at| {
+            let slot = filter.layout.find(filter.bucket(at), spot.fingerprint)?;
+            Some((at, slot))
+        });
+        let held = match held {
+            Some((at, slot)) => {
+                self.write(at, slot, 0);
+                self.unstash();
+                true
+            }
+            None => self.take_aside(spot),
+        };
+        self.len -= usize::from(held);
+        held
+    }
+
+    /// Writes `fingerprint` into a free lane of bucket `at`, if there is one.
+    fn put(&mut self, at: u64, fingerprint: u64) -> bool {
+        let slot = self.filter.layout.find(self.filter.bucket(at), 0);
+        slot.inspect(|&slot| self.write(at, slot, fingerprint)).is_some()
+    }
+
+    fn write(&mut self, at: u64, slot: usize, fingerprint: u64) {
+        let layout = self.filter.layout;
+        let cell = &self.filter.words[(at >> layout.halves) as usize];
+        let shift = 32 * (at as u32 & layout.halves) + layout.lane * slot as u32;
+        let others = cell.load(Ordering::Relaxed) & !(((1 << layout.lane) - 1) << shift);
+        cell.store(others | fingerprint << shift, Ordering::Release); // we alone write
+    }
+
+    /// Moves others, until there is a free lane in one of the two buckets.
+    fn make_way(&mut self, spot: Spot) -> bool {
+        let mut steps = vec![Step { at: spot.at, from: None }, Step { at: spot.other, from: None }];
+        let mut next = 0;
+        while next < steps.len() {
+            let bucket = self.filter.bucket(steps[next].at);
+            if let Some(free) = self.filter.layout.find(bucket, 0) {
+                let (at, slot) = self.walk(&steps, next, free);
+                self.write(at, slot, spot.fingerprint);
+                return true;
+            }
+            if steps.len() < REACH {
+                let around = steps[next].at;
+                for slot in 0..SLOTS {
+                    let inside = self.filter.layout.lane(bucket, slot);
+                    let at = self.filter.other(around, inside);
+                    if !on_path(&steps, next, at) {
+                        steps.push(Step { at, from: Some((next, slot)) });
+                    }
+                }
+            }
+            next += 1;
+        }
+        false
+    }
+
+    /// Walks a path from its free end; the lane that is free in the end. No bucket
+    /// is on it twice, so each lane still holds what the search saw.
+    fn walk(&mut self, steps: &[Step], end: usize, free: usize) -> (u64, usize) {
+        let (mut step, mut free) = (&steps[end], free);
+        while let Some((before, slot)) = step.from {
+            let source = steps[before].at;
+            let moving = self.filter.layout.lane(self.filter.bucket(source), slot);
+            self.moving(|writer| {
+                writer.write(step.at, free, moving);
+                writer.write(source, slot, 0);
+            });
+            self.moves += 1;
+            (step, free) = (&steps[before], slot);
+        }
+        (step.at, free)
+    }
+
+    /// Does `change` while readers can see that something moves (I2).
+    fn moving(&mut self, change: impl FnOnce(&mut Self)) {
+        let version = self.filter.version.load(Ordering::Relaxed);
+        self.filter.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        change(self);
+        self.filter.version.store(version + 2, Ordering::Release);
+    }
+
+    fn put_aside(&mut self, spot: Spot) -> Result<(), Full> {
+        let filter = self.filter.clone();
+        let free = filter.stash.iter().find(|place| place.load(Ordering::Relaxed) == 0);
+        let free = free.ok_or_else(|| self.full())?;
+        free.store(spot.stashed(), Ordering::Release);
+        filter.stashed.fetch_add(1, Ordering::Release); // I3 a moment late: not yet inserted
+        Ok(())
+    }
+
+    fn take_aside(&mut self, spot: Spot) -> bool {
+        let wanted = spot.stashed();
+        let mut places = self.filter.stash.iter();
+        let held = places.find(|place| place.load(Ordering::Relaxed) == wanted);
+        let Some(place) = held else { return false };
+        place.store(0, Ordering::Release);
+        self.filter.stashed.fetch_sub(1, Ordering::Release);
+        true
+    }
+
+    /// Takes back from the stash what fits now that a lane has become free.
+    fn unstash(&mut self) {
+        if self.filter.stashed.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let filter = self.filter.clone();
+        for place in &filter.stash {
+            let held = place.load(Ordering::Relaxed);
+            if held == 0 {
+                continue;
+            }
+            let (at, fingerprint) = (held >> 16, held & 0xffff);
+            let other = filter.other(at, fingerprint);
+            self.moving(|writer| {
+                if writer.put(at, fingerprint) || writer.put(other, fingerprint) {
+                    place.store(0, Ordering::Release);
+                    filter.stashed.fetch_sub(1, Ordering::Release);
+                }
+            });
+        }
+    }
+
+    fn full(&self) -> Full {
+        Full { load: (self.len * 100 / self.filter.entries()) as u8 }
+    }
+}
+
+/// True when bucket `at` is `step`'s, or on the path that led there.
+fn on_path(steps: &[Step], step: usize, at: u64) -> bool {
+    let before = |&step: &usize| steps[step].from.map(|(before, _)| before);
+    std::iter::successors(Some(step), before).any(|step| steps[step].at == at)
+}
+
+/// Lanes of a bucket.
+const SLOTS: usize = 4;
+
+/// Places beside the buckets.
+const STASH: usize = 8;
+
+/// Buckets that the search for a path looks at.
+const REACH: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::murmur3_64;
+    use proptest::prelude::*;
+    use std::sync::atomic::AtomicBool;
+
+    fn hash(key: u64) -> u64 {
+        murmur3_64(key, 42)
+    }
+
+    fn held(writer: &CuckooWriter) -> usize {
+        let layout = writer.filter.layout;
+        let of = |at| (0..SLOTS).filter(|&s| layout.lane(writer.filter.bucket(at), s) != 0).count();
+        let stash = writer.filter.stashed.load(Ordering::Relaxed) as usize;
+        (0..writer.filter.buckets).map(of).sum::<usize>() + stash
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "many elements")]
+    fn it_fills_to_95_percent_and_errs_as_rarely_as_it_should() {
+        for (bits, most) in [(16, 0.0002), (12, 0.003), (8, 0.04)] {
+            let mut writer = CuckooWriter::new(100_000, bits, 95).unwrap();
+            (0..95_000).for_each(|key| writer.insert(hash(key)).unwrap());
+            assert_eq!(writer.insert(hash(1 << 30)), Err(Full { load: 95 }));
+            assert!((0..95_000).all(|key| writer.filter().contains(hash(key))));
+            assert!(writer.moves() > 0);
+            let beyond = (1 << 20)..(1 << 20) + 200_000;
+            let wrong = beyond.filter(|&key| writer.filter().contains(hash(key))).count();
+            assert!((wrong as f64) < most * 200_000.0, "{bits} bits: {wrong}");
+            assert_eq!(held(&writer), 95_000);
+            (0..95_000).for_each(|key| assert!(writer.remove(hash(key))));
+            assert_eq!((writer.len(), held(&writer)), (0, 0));
+        }
+        assert_eq!(Cuckoo::size(3_000_000, 16), 6_000_000); // the paper's 6 MB
+        assert_eq!(Cuckoo::size(3_000_000, 8), 3_000_000);
+    }
+
+    #[test]
+    fn one_fingerprint_sixteen_times_and_then_no_more() {
+        let mut writer = CuckooWriter::new(400, 16, 100).unwrap();
+        // Two buckets and the stash.
+        (0..16).for_each(|_| writer.insert(hash(5)).unwrap());
+        assert!(writer.insert(hash(5)).is_err());
+        for left in (0..16).rev() {
+            assert!(writer.filter().contains(hash(5)));
+            assert!(writer.remove(hash(5)));
+            assert_eq!((writer.len(), held(&writer)), (left, left));
+        }
+        assert!(!writer.filter().contains(hash(5)) && !writer.remove(hash(5)));
+    }
+
+    #[test]
+    fn the_other_bucket_of_the_other_bucket_is_the_first() {
+        for entries in [1, 4, 5, 12, 400, 3_000_001] {
+            let filter = CuckooWriter::new(entries, 16, 95).unwrap().filter().clone();
+            for key in 0..if cfg!(miri) { 20 } else { 2000 } {
+                let spot = filter.spot(hash(key));
+                assert!(spot.at < filter.buckets && spot.other < filter.buckets);
+                assert_eq!(filter.other(spot.other, spot.fingerprint), spot.at);
+                assert_ne!(spot.fingerprint, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_stays_is_never_denied_while_others_come_and_go() {
+        let mut writer = CuckooWriter::new(400, 12, 97).unwrap();
+        let staying = 300;
+        (0..staying).for_each(|key| writer.insert(hash(key)).unwrap());
+        let (filter, stop) = (writer.filter().clone(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut rounds, mut repeated) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    let before = filter.version();
+                    let denied = (0..staying).find(|&key| !filter.contains(hash(key)));
+                    if filter.is_still(before) {
+                        assert_eq!(denied, None);
+                        rounds += 1;
+                    } else {
+                        repeated += 1;
+                    }
+                }
+                (rounds, repeated)
+            });
+            let mut others = Vec::new();
+            for key in 1000..if cfg!(miri) { 1100 } else { 60_000 } {
+                match writer.insert(hash(key)) {
+                    Ok(()) => others.push(key),
+                    Err(_) => others.drain(..).for_each(|key| assert!(writer.remove(hash(key)))),
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert!(writer.moves() > 0 || cfg!(miri));
+            let (rounds, repeated) = reader.join().unwrap();
+            assert!(rounds + repeated > 0);
+        });
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
+        #[test]
+        fn copies_are_as_many_as_elements(
+            steps in proptest::collection::vec((0..60_u64, any::<bool>()), 0..300),
+            entries in 1..100_usize, bits in 4..17_u32,
+        ) {
+            let mut writer = CuckooWriter::new(entries, bits, 100).unwrap();
+            let mut inside = Vec::new();
+            for (key, insert) in steps {
+                if insert {
+                    if writer.insert(hash(key)).is_ok() {
+                        inside.push(key);
+                    }
+                } else if let Some(at) = inside.iter().position(|&other| other == key) {
+                    prop_assert!(writer.remove(hash(key)));
+                    inside.swap_remove(at);
+                }
+                prop_assert_eq!(held(&writer), inside.len());
+                prop_assert!(inside.iter().all(|&key| writer.filter().contains(hash(key))));
+            }
+        }
+    }
+}
