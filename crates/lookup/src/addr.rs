@@ -99,9 +99,11 @@ macro_rules! addr {
                 }
                 ((self << from) >> (Self::WIDTH - len)) as u32
             }
+            #[inline]
             fn from_u128(value: u128) -> Self {
                 value as $int
             }
+            #[inline]
             fn to_u128(self) -> u128 {
                 self as u128
             }

@@ -20,8 +20,7 @@ impl<A: Addr> Flatten<A> {
     /// its start, no two neighbours with one hop. A default route counts as
     /// none: engines keep its hop beside the table.
     pub fn sweep(&mut self, rib: &Rib<A>, within: Prefix<A>) -> &[(A, Hop)] {
-        let around = rib.covering(within).next().filter(|(prefix, _)| prefix.len() > 0);
-        let outside = around.map_or(Hop::NONE, |(_, hop)| hop);
+        let outside = owner(rib, within);
         self.open.clear();
         self.intervals.clear();
         self.intervals.push((within.first(), outside));
@@ -57,6 +56,12 @@ impl<A: Addr> Flatten<A> {
             self.intervals.push((start, hop));
         }
     }
+}
+
+/// The hop, /0 left out, of the longest prefix that covers `prefix`.
+pub(super) fn owner<A: Addr>(rib: &Rib<A>, prefix: Prefix<A>) -> Hop {
+    let longest = rib.covering(prefix).next();
+    longest.filter(|(owner, _)| owner.len() > 0).map_or(Hop::NONE, |(_, hop)| hop)
 }
 
 impl<A: Addr> Default for Flatten<A> {

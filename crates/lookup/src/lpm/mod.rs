@@ -7,7 +7,9 @@
 //! - its writer, [`Writer`]: what the one thread that updates owns;
 //! - its card, [`Card`]: name, families, source and limits, as data.
 
+mod bitmap;
 pub mod bsd_radix;
+mod cell;
 pub mod dir24_8;
 pub mod dxr;
 pub mod flatten;
@@ -16,8 +18,10 @@ mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
 pub mod planb;
+pub mod poptrie;
 pub mod rutter4;
 pub mod space;
+mod staged;
 
 pub use intervals::Intervals;
 
@@ -141,14 +145,14 @@ pub trait Engines: Addr {
 
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
-        &[bsd_radix::ENTRY, dir24_8::ENTRY, dxr::ENTRY, rutter4::ENTRY]
+        &[bsd_radix::ENTRY, dir24_8::ENTRY, dxr::ENTRY, poptrie::ENTRY, rutter4::ENTRY]
     }
     const DEFAULT: &'static str = "dir-24-8";
 }
 
 impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
-        &[bsd_radix::ENTRY_6, planb::ENTRY]
+        &[bsd_radix::ENTRY_6, planb::ENTRY, poptrie::ENTRY_6]
     }
     const DEFAULT: &'static str = "planb";
 }

@@ -1,0 +1,75 @@
+//! What tries with bitmaps share: which instructions count the bits, and the
+//! six-bit windows of an address.
+
+use super::{Card, Options, Refusal};
+use crate::Addr;
+
+/// An engine's option that chooses the instructions that count bits.
+pub(super) const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or popcnt");
+
+/// True where batches shall run compiled for POPCNT, BMI1, BMI2 and LZCNT; the
+/// portable version counts bits by shifts and additions.
+///
+/// # Errors
+/// When the option asks for what the processor lacks, or for something unknown.
+pub(super) fn counts_bits(options: &Options, card: &'static Card) -> Result<bool, Refusal> {
+    let known = |name: &String| ["auto", "portable", "popcnt"].contains(&name.as_str());
+    let wanted = options.get(card, ISA.0, known)?;
+    #[cfg(target_arch = "x86_64")]
+    let there = is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("lzcnt");
+    #[cfg(not(target_arch = "x86_64"))]
+    let there = false;
+    match wanted.as_str() {
+        "popcnt" if !there => Err(card.refuse("isa = popcnt on a processor without".to_string())),
+        "portable" => Ok(false),
+        _ => Ok(there),
+    }
+}
+
+/// The six bits of `dst` after the first `from`, with zeros behind the last.
+#[inline(always)]
+pub(super) fn six<A: Addr>(dst: A, from: u8) -> u32 {
+    if from <= 64 - STRIDE {
+        return ((top(dst) << from) >> (64 - STRIDE)) as u32;
+    }
+    ((left(dst) << from) >> (128 - STRIDE)) as u32
+}
+
+/// The address's highest 64 bits; an IPv4 address stands in the upper half.
+#[inline(always)]
+pub(super) fn top<A: Addr>(dst: A) -> u64 {
+    (left(dst) >> 64) as u64
+}
+
+/// The address shifted to the left end of 128 bits.
+#[inline(always)]
+fn left<A: Addr>(dst: A) -> u128 {
+    dst.to_u128() << (128 - A::WIDTH)
+}
+
+/// Bits that a node takes.
+pub(super) const STRIDE: u8 = 6;
+
+/// Slots of a node.
+pub(super) const SLOTS: usize = 1 << STRIDE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_bits_anywhere() {
+        for from in 0..=26 {
+            assert_eq!(six(0x89ab_cdef_u32, from), 0x89ab_cdef_u32.bits(from, 6), "{from}");
+        }
+        assert_eq!(six(0xffff_fff5_u32, 30), 0b01_0000);
+        let dst = 0x0123_4567_89ab_cdef_fedc_ba98_7654_3212_u128;
+        for from in 0..=122 {
+            assert_eq!(six(dst, from), dst.bits(from, 6), "{from}");
+        }
+        assert_eq!(six(dst, 126), 0b10_0000);
+    }
+}

@@ -1,0 +1,389 @@
+//! Building and updating: nodes are written beside the old ones from the bottom
+//! up, then one store turns the direct entry.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use super::{BLOCKS_IN_LIMBO, CARD, CARD_6, LEAF, LEAVES, Node, Poptrie, WORDS};
+use crate::lpm::bitmap::{SLOTS, STRIDE, counts_bits, six};
+use crate::lpm::cell::Cell;
+use crate::lpm::flatten::owner;
+use crate::lpm::staged::{Full, Staged};
+use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
+use crate::pages::Pages;
+use crate::rib::Change;
+use crate::sync::Domain;
+use crate::{Addr, Hop, Prefix, Rib};
+
+struct PoptrieWriter<A, L: Cell> {
+    table: Arc<Poptrie<L>>,
+    nodes: Staged,
+    leaves: Staged,
+    /// Store a run of equal leaves once.
+    compress: bool,
+    /// Routes under a node that is built.
+    routes: Vec<Route<A>>,
+    family: PhantomData<A>,
+}
+
+type Route<A> = (Prefix<A>, Hop);
+
+/// What a slot of a node, or a direct entry, leads to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Slot {
+    Leaf(u32),
+    Inner(Node),
+}
+
+type Slots = [Slot; SLOTS];
+
+pub(super) fn build<A: Addr>(
+    rib: &Rib<A>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<A>>, Refusal> {
+    let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
+    if largest.0 <= AtomicU16::MAX_HOP {
+        build_with::<A, AtomicU16>(rib, options, domain)
+    } else {
+        build_with::<A, AtomicU32>(rib, options, domain)
+    }
+}
+
+/// Builds with leaves of one width, which must hold every hop.
+pub(super) fn build_with<A: Addr, L: Cell>(
+    rib: &Rib<A>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<A>>, Refusal> {
+    let card = card::<A>();
+    options.check(card)?;
+    let s: u8 = options.get(card, "s", |s| (12..=24).contains(s))?;
+    let known = |name: &String| ["yes", "no"].contains(&name.as_str());
+    let compress = options.get(card, "leafvec", known)? == "yes";
+    let popcnt = counts_bits(options, card)?;
+    rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
+    let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
+    let nodes = Staged::new(domain, WORDS as u32 / 3, BLOCKS_IN_LIMBO);
+    let leaves = Staged::new(domain, LEAVES as u32, BLOCKS_IN_LIMBO);
+    let table = Poptrie::<L> {
+        direct: Pages::zeroed(1_usize << s).map_err(no_memory)?,
+        s,
+        nodes: Pages::zeroed(1).map_err(no_memory)?,
+        leaves: Pages::zeroed(1).map_err(no_memory)?,
+        default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+        touched: [nodes.touched(), leaves.touched()],
+        popcnt,
+    };
+    let (table, routes) = (Arc::new(table), Vec::new());
+    let mut writer = PoptrieWriter { table, nodes, leaves, compress, routes, family: PhantomData };
+    writer.fill_direct(rib).map_err(|Full| full::<A>())?;
+    Ok(Box::new(writer))
+}
+
+impl<A: Addr, L: Cell> Writer<A> for PoptrieWriter<A, L> {
+    fn table(&self) -> Arc<dyn Lpm<A>> {
+        self.table.clone()
+    }
+
+    fn apply(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<Applied, Refusal> {
+        let card = card::<A>();
+        let largest = changes.iter().filter_map(|change| change.hop).max().unwrap_or(Hop::NONE);
+        card.admit_hop(largest)?;
+        if largest.0 > L::MAX_HOP {
+            return Ok(Applied::Rebuild); // with wider leaves
+        }
+        for staged in [&mut self.nodes, &mut self.leaves] {
+            staged.admit().map_err(|congested| card.refuse(congested.to_string()))?;
+        }
+        // Full half-way: a rebuilt table has no gaps, or names the limit.
+        if changes.iter().try_for_each(|change| self.change(rib, change.prefix)).is_err() {
+            self.nodes.abort();
+            self.leaves.abort();
+            return Ok(Applied::Rebuild);
+        }
+        Ok(Applied::InPlace)
+    }
+
+    fn bytes(&self) -> usize {
+        let routes = self.routes.capacity() * size_of::<Route<A>>();
+        self.nodes.bytes() + self.leaves.bytes() + routes
+    }
+}
+
+impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
+    /// Builds everything. Routes come by address, then length: a longer one
+    /// paints over a shorter one, and those of one entry follow each other.
+    fn fill_direct(&mut self, rib: &Rib<A>) -> Result<(), Full> {
+        let s = self.table.s;
+        self.table.direct.iter().for_each(|entry| entry.store(LEAF, Ordering::Relaxed));
+        let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
+        while let Some((prefix, hop)) = routes.next() {
+            let first = self.slot(prefix.first());
+            if prefix.len() <= s {
+                let entries = &self.table.direct[first..=self.slot(prefix.last())];
+                entries.iter().for_each(|entry| entry.store(LEAF | hop.0, Ordering::Relaxed));
+                continue;
+            }
+            let around = Prefix::covering(prefix.first(), s);
+            self.routes.clear();
+            self.routes.push((prefix, hop));
+            while let Some(route) = routes.next_if(|(next, _)| around.covers(next)) {
+                self.routes.push(route);
+            }
+            let outside = self.table.direct[first].load(Ordering::Relaxed) & !LEAF;
+            let slot = self.grow_all(s, outside)?;
+            self.publish(first, slot)?;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
+        let s = self.table.s;
+        if prefix.len() == 0 {
+            let hop = rib.get(&prefix).unwrap_or(Hop::NONE);
+            self.table.default.store(hop.0, Ordering::Release);
+            return Ok(());
+        }
+        if prefix.len() > s {
+            let i = self.slot(prefix.first());
+            let old = self.open_entry(i);
+            return self.renew(rib, s, old, prefix).and_then(|new| self.publish(i, new));
+        }
+        let (mut next, last) = (self.slot(prefix.first()), self.slot(prefix.last()));
+        let hop = owner(rib, prefix).0;
+        for (child, _) in rib.children(prefix) {
+            let first = self.slot(child.first());
+            if first < next {
+                continue; // longer than /s, in an entry that has been seen
+            }
+            self.fill(next, first, hop)?;
+            if child.len() > s {
+                let around = Prefix::covering(child.first(), s);
+                let old = self.open_entry(first);
+                self.discard(old);
+                let new = self.grow(rib, around, s, hop)?;
+                self.publish(first, new)?;
+            }
+            next = self.slot(child.last()) + 1;
+        }
+        self.fill(next, last + 1, hop)
+    }
+
+    /// Leaves for the direct entries from `first` up to `end`.
+    fn fill(&mut self, first: usize, end: usize, hop: u32) -> Result<(), Full> {
+        for i in first..end {
+            let old = self.open_entry(i);
+            self.discard(old);
+            self.publish(i, Slot::Leaf(hop))?;
+        }
+        Ok(())
+    }
+
+    /// What a direct entry leads to; gives its node up.
+    fn open_entry(&mut self, i: usize) -> Slot {
+        let entry = self.table.direct[i].load(Ordering::Relaxed); // we alone write
+        if entry & LEAF != 0 {
+            return Slot::Leaf(entry & !LEAF);
+        }
+        self.nodes.give_up(entry, 1);
+        Slot::Inner(self.table.node(entry))
+    }
+
+    /// Makes a new version visible (I1).
+    fn publish(&mut self, i: usize, slot: Slot) -> Result<(), Full> {
+        let entry = match slot {
+            Slot::Leaf(hop) => LEAF | hop,
+            Slot::Inner(node) => {
+                let at = self.nodes.take(1)?;
+                self.write(at, &node);
+                at
+            }
+        };
+        self.table.direct[i].store(entry, Ordering::Release);
+        self.nodes.commit();
+        self.leaves.commit();
+        Ok(())
+    }
+
+    /// The slot of `from` bits around `changed`, brought in line with `rib` where
+    /// `changed` lies. `old` is as it was; its blocks are given up.
+    fn renew(
+        &mut self,
+        rib: &Rib<A>,
+        from: u8,
+        old: Slot,
+        changed: Prefix<A>,
+    ) -> Result<Slot, Full> {
+        let around = Prefix::covering(changed.first(), from);
+        if !longer_inside(rib, around) {
+            self.discard(old);
+            return Ok(Slot::Leaf(owner(rib, around).0));
+        }
+        let mut slots = self.open(old);
+        let below = from + STRIDE;
+        if changed.len() >= below {
+            let slot = &mut slots[six(changed.first(), from) as usize];
+            *slot = self.renew(rib, below, *slot, changed)?;
+        } else {
+            let first = six(changed.first(), from) as usize;
+            let count = 1 << (below - changed.len());
+            slots[first..first + count].iter().for_each(|&slot| self.discard(slot));
+            self.collect(rib, changed, from);
+            let routes = std::mem::take(&mut self.routes);
+            slots[first..first + count].fill(Slot::Leaf(owner(rib, changed).0));
+            let grown = self.paint(&routes, from, &mut slots);
+            self.routes = routes;
+            grown?;
+        }
+        self.close(&slots)
+    }
+
+    /// The slot of `from` bits that is `around`, from `rib`; `outside` is the hop
+    /// around it.
+    fn grow(
+        &mut self,
+        rib: &Rib<A>,
+        around: Prefix<A>,
+        from: u8,
+        outside: u32,
+    ) -> Result<Slot, Full> {
+        self.collect(rib, around, from);
+        self.grow_all(from, outside)
+    }
+
+    /// The same from `self.routes`.
+    fn grow_all(&mut self, from: u8, outside: u32) -> Result<Slot, Full> {
+        let routes = std::mem::take(&mut self.routes);
+        let slot = self.grow_from(&routes, from, outside);
+        self.routes = routes;
+        slot
+    }
+
+    /// The same from `routes`, all inside the slot and longer than `from`.
+    fn grow_from(&mut self, routes: &[Route<A>], from: u8, outside: u32) -> Result<Slot, Full> {
+        let mut slots = [Slot::Leaf(outside); SLOTS];
+        self.paint(routes, from, &mut slots)?;
+        self.close(&slots)
+    }
+
+    /// Paints `routes`, by address, then length, over `slots`.
+    fn paint(&mut self, routes: &[Route<A>], from: u8, slots: &mut Slots) -> Result<(), Full> {
+        let below = from + STRIDE;
+        let mut next = 0;
+        while let Some(&(prefix, hop)) = routes.get(next) {
+            let first = six(prefix.first(), from) as usize;
+            if prefix.len() <= below {
+                let count = 1 << (below - prefix.len());
+                slots[first..first + count].fill(Slot::Leaf(hop.0));
+                next += 1;
+                continue;
+            }
+            let around = Prefix::covering(prefix.first(), below);
+            let inside = routes[next..].iter().take_while(|(prefix, _)| around.covers(prefix));
+            let end = next + inside.count();
+            let Slot::Leaf(outside) = slots[first] else {
+                unreachable!("the routes of one slot follow each other")
+            };
+            slots[first] = self.grow_from(&routes[next..end], below, outside)?;
+            next = end;
+        }
+        Ok(())
+    }
+
+    /// Routes of `rib` inside `prefix` that are longer than it and than `from`.
+    fn collect(&mut self, rib: &Rib<A>, prefix: Prefix<A>, from: u8) {
+        let longer = from.max(prefix.len());
+        let inside = rib.inside(prefix.first()..=prefix.last());
+        self.routes.clear();
+        self.routes.extend(inside.filter(|(inner, _)| inner.len() > longer));
+    }
+
+    /// A node's slots; gives up the blocks of its leaves and children.
+    fn open(&mut self, slot: Slot) -> Slots {
+        let node = match slot {
+            Slot::Leaf(_) => return [slot; SLOTS],
+            Slot::Inner(node) => node,
+        };
+        self.give_up(&node);
+        std::array::from_fn(|v| match node.step(v as u32) {
+            (true, at) => Slot::Inner(self.table.node(at)),
+            (false, at) => Slot::Leaf(self.table.leaf(at)),
+        })
+    }
+
+    /// Gives up a slot with all that it leads to.
+    fn discard(&mut self, slot: Slot) {
+        let Slot::Inner(node) = slot else { return };
+        self.give_up(&node);
+        for i in 0..node.vector.count_ones() {
+            self.discard(Slot::Inner(self.table.node(node.children + i)));
+        }
+    }
+
+    fn give_up(&mut self, node: &Node) {
+        self.nodes.give_up(node.children, node.vector.count_ones());
+        self.leaves.give_up(node.leaves, node.leafvec.count_ones());
+    }
+
+    /// Writes leaves and children of a node with these slots (I2).
+    fn close(&mut self, slots: &Slots) -> Result<Slot, Full> {
+        if let (Slot::Leaf(_), true) = (slots[0], slots.iter().all(|slot| *slot == slots[0])) {
+            return Ok(slots[0]);
+        }
+        let mut node = Node::default();
+        let mut before = None;
+        for (v, slot) in slots.iter().enumerate() {
+            match slot {
+                Slot::Inner(_) => node.vector |= 1 << v,
+                Slot::Leaf(hop) if self.compress && before == Some(hop) => {}
+                Slot::Leaf(hop) => {
+                    node.leafvec |= 1 << v;
+                    before = Some(hop);
+                }
+            }
+        }
+        node.children = self.nodes.take(node.vector.count_ones())?;
+        node.leaves = self.leaves.take(node.leafvec.count_ones())?;
+        let (mut child, mut leaf) = (node.children, node.leaves);
+        for (v, slot) in slots.iter().enumerate() {
+            match slot {
+                Slot::Inner(inner) => {
+                    self.write(child, inner);
+                    child += 1;
+                }
+                Slot::Leaf(hop) if node.leafvec >> v & 1 != 0 => {
+                    self.table.leaf_cell(leaf).set(*hop);
+                    leaf += 1;
+                }
+                Slot::Leaf(_) => {}
+            }
+        }
+        Ok(Slot::Inner(node))
+    }
+
+    fn write(&self, at: u32, node: &Node) {
+        let bases = u64::from(node.leaves) | u64::from(node.children) << 32;
+        for (i, word) in [node.vector, node.leafvec, bases].into_iter().enumerate() {
+            self.table.word(at, i).store(word, Ordering::Relaxed);
+        }
+    }
+
+    fn slot(&self, dst: A) -> usize {
+        dst.bits(0, self.table.s) as usize
+    }
+}
+
+fn longer_inside<A: Addr>(rib: &Rib<A>, around: Prefix<A>) -> bool {
+    let mut inside = rib.inside(around.first()..=around.last());
+    inside.any(|(prefix, _)| prefix.len() > around.len())
+}
+
+fn full<A: Addr>() -> Refusal {
+    card::<A>().refuse(format!("more than {} nodes or {LEAVES} leaves", WORDS / 3))
+}
+
+fn card<A: Addr>() -> &'static Card {
+    if A::WIDTH == 32 { &CARD } else { &CARD_6 }
+}
