@@ -175,8 +175,8 @@ mod tests {
             ("internet:100000", 0x11cb_7ec8_bc9a_5f9a),
             ("internet:1000,2", 0x2151_b393_d51d_2f9c),
             ("internet:3000,hops=300", 0xa696_8ab0_9ac5_abe4),
-            ("internet6:50000", 0xc58a_ff7f_169f_b889),
-            ("internet:2000+500,seed=7", 0x4ad6_a7c9_5082_bee1),
+            ("internet6:50000", 0x1936_b2a2_fd8a_fb45),
+            ("internet:2000+500,seed=7", 0xb0ec_98ea_892c_511c),
         ];
         let got = golden.map(|(spec, _)| (spec, checksum(&table(spec))));
         assert_eq!(got, golden, "\n{got:#x?}");
@@ -273,7 +273,9 @@ mod tests {
         }
         // 65,000 prefixes; in the real table 130,000 lie in 16,752 /32s.
         assert!((3000..12_000).contains(&blocks.len()), "{} /32s", blocks.len());
-        assert!(blocks.values().max() > Some(&200));
+        // The fullest: one in 43 of the real table's prefixes, 4,127 of them.
+        let fullest = blocks.values().max().copied().unwrap_or(0);
+        assert!((800..6_000).contains(&fullest), "{fullest} in a /32");
     }
 
     #[test]
