@@ -20,6 +20,7 @@ pub(crate) mod oracle;
 pub mod planb;
 pub mod poptrie;
 pub mod rutter4;
+pub mod sail;
 pub mod space;
 mod staged;
 
@@ -145,14 +146,21 @@ pub trait Engines: Addr {
 
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
-        &[bsd_radix::ENTRY, dir24_8::ENTRY, dxr::ENTRY, poptrie::ENTRY, rutter4::ENTRY]
+        &[
+            bsd_radix::ENTRY,
+            dir24_8::ENTRY,
+            dxr::ENTRY,
+            poptrie::ENTRY,
+            rutter4::ENTRY,
+            sail::l::ENTRY,
+        ]
     }
     const DEFAULT: &'static str = "dir-24-8";
 }
 
 impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
-        &[bsd_radix::ENTRY_6, planb::ENTRY, poptrie::ENTRY_6]
+        &[bsd_radix::ENTRY_6, planb::ENTRY, poptrie::ENTRY_6, sail::six::ENTRY]
     }
     const DEFAULT: &'static str = "planb";
 }

@@ -81,6 +81,11 @@ impl Space {
         self.limbo.push(Block { at, class: class_of(units) });
     }
 
+    /// Blocks of `units` that [`Space::take`] has without growing.
+    pub fn spare(&self, units: u32) -> usize {
+        self.free.get(class_of(units) as usize).map_or(0, Vec::len)
+    }
+
     /// Says whether the writer may go on; to be asked before an update.
     ///
     /// # Errors

@@ -1,0 +1,199 @@
+//! Prefixes pushed to the levels 16, 24, 32 …: a root of 2^16 entries and chunks
+//! of 256 cells below, as the readers see them. Drawn in the cards of `sail-l`
+//! and `sail6`.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use super::accesses::Accesses;
+use crate::hint::prefetch;
+use crate::lpm::Lpm;
+use crate::pages::{Pages, Zeroed};
+use crate::{Addr, Hop};
+
+/// A place in a chunk: a hop, or the number of the chunk a level below.
+///
+/// Loaded with `CHUNK` as the mark of the latter, however it is stored.
+pub(super) trait Cell: Zeroed + Send {
+    /// The largest hop, and the largest number.
+    const MOST: u32;
+
+    fn load(&self) -> u32;
+    fn store(&self, entry: u32);
+}
+
+impl Cell for AtomicU16 {
+    const MOST: u32 = 0x7fff;
+
+    #[inline(always)]
+    fn load(&self) -> u32 {
+        // Bit 15, the mark, is spread by the sign; who uses the number cuts it off.
+        self.load(Ordering::Acquire) as i16 as u32
+    }
+    #[inline(always)]
+    fn store(&self, entry: u32) {
+        self.store((entry >> 16 & 0x8000 | entry & 0x7fff) as u16, Ordering::Release);
+    }
+}
+
+impl Cell for AtomicU32 {
+    const MOST: u32 = Hop::MAX.0;
+
+    #[inline(always)]
+    fn load(&self) -> u32 {
+        self.load(Ordering::Acquire)
+    }
+    #[inline(always)]
+    fn store(&self, entry: u32) {
+        self.store(entry, Ordering::Release);
+    }
+}
+
+/// What the readers share.
+///
+/// - I1: an entry with `CHUNK` names a chunk that was filled before; it is not
+///   used for another prefix until every thread that was online when the entry
+///   went has quiesced.
+/// - I2: where the writer rests, an entry of level l names a chunk exactly when the
+///   `Rib` holds a route longer than /l inside.
+pub(super) struct Levels<A, C: Cell> {
+    pub(super) root: Pages<AtomicU32>,
+    /// Chunks below the root: cells of level 24.
+    pub(super) mid: Pages<[C; CELLS]>,
+    /// Chunks below those, of any level.
+    pub(super) deep: Pages<[C; CELLS]>,
+    /// Lines of chunks that have ever been used.
+    pub(super) touched: [Arc<AtomicU32>; 2],
+    pub(super) default: AtomicU32,
+    pub(super) accesses: Accesses,
+    pub(super) family: PhantomData<A>,
+}
+
+impl<A: Addr, C: Cell> Lpm<A> for Levels<A, C> {
+    fn lookup(&self, dst: A) -> Hop {
+        let mut entry = self.root[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
+        if entry & CHUNK != 0 {
+            entry = self.mid_cell(entry, dst).load();
+            let mut level = 24;
+            while entry & CHUNK != 0 && level < A::WIDTH {
+                entry = self.deep_cell(entry, dst, level).load();
+                level += 8;
+            }
+        }
+        Hop(if entry == 0 { self.default.load(Ordering::Acquire) } else { entry })
+    }
+
+    fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
+        assert_eq!(dsts.len(), hops.len());
+        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
+            self.burst(dsts, hops);
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let lines: usize = self.touched.iter().map(|n| n.load(Ordering::Relaxed) as usize).sum();
+        size_of_val(&*self.root) + lines * 64
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = self.accesses.counters();
+        let lines = size_of::<[C; CELLS]>() as u64 / 64;
+        let chunks = |i: usize| u64::from(self.touched[i].load(Ordering::Relaxed)) / lines;
+        let [mid, deep] = [0, 1].map(chunks);
+        counters.extend([("chunks_24", mid), ("chunks_deeper", deep)]);
+        counters.push(("cell_bytes", size_of::<C>() as u64));
+        counters
+    }
+}
+
+impl<A: Addr, C: Cell> Levels<A, C> {
+    /// All down one level at a time; those that go on are listed without a
+    /// branch on a key, and their cells fetched ahead.
+    #[inline(always)]
+    fn burst(&self, dsts: &[A], hops: &mut [Hop]) {
+        let (mut list, mut left) = ([0_u8; BURST], 0);
+        for (i, (&dst, hop)) in dsts.iter().zip(hops.iter_mut()).enumerate() {
+            hop.0 = self.root()[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
+            list[left % BURST] = i as u8;
+            left += (hop.0 >> CHUNK.trailing_zeros()) as usize;
+            prefetch(self.mid_cell(hop.0, dst));
+        }
+        left = self.step(dsts, hops, &mut list, left, |entry, dst| {
+            let entry = self.mid_cell(entry, dst).load();
+            if A::WIDTH > 32 {
+                prefetch(self.deep_cell(entry, dst, 24));
+            }
+            entry
+        });
+        let mut level = 24;
+        while left > 0 && level < A::WIDTH {
+            left = self.step(dsts, hops, &mut list, left, |entry, dst| {
+                let entry = self.deep_cell(entry, dst, level).load();
+                if level + 8 < A::WIDTH {
+                    prefetch(self.deep_cell(entry, dst, level + 8));
+                }
+                entry
+            });
+            level += 8;
+        }
+        let default = self.default.load(Ordering::Acquire);
+        for hop in hops {
+            hop.0 = if hop.0 == 0 { default } else { hop.0 };
+        }
+    }
+
+    /// Takes the first `left` of `list` down; returns how many go on.
+    #[inline(always)]
+    fn step(
+        &self,
+        dsts: &[A],
+        hops: &mut [Hop],
+        list: &mut [u8; BURST],
+        left: usize,
+        down: impl Fn(u32, A) -> u32,
+    ) -> usize {
+        let mut stay = 0;
+        for at in 0..left {
+            let i = usize::from(list[at % BURST]);
+            let entry = down(hops[i].0, dsts[i]);
+            hops[i].0 = entry;
+            list[stay % BURST] = i as u8;
+            stay += (entry >> CHUNK.trailing_zeros()) as usize;
+        }
+        stay
+    }
+
+    #[inline(always)]
+    fn root(&self) -> &[AtomicU32; 1 << ROOT_BITS] {
+        self.root[..].try_into().expect("it was made with so many")
+    }
+
+    #[inline(always)]
+    fn mid_cell(&self, entry: u32, dst: A) -> &C {
+        cell(&self.mid, entry, dst.bits(16, 8))
+    }
+
+    #[inline(always)]
+    fn deep_cell(&self, entry: u32, dst: A, level: u8) -> &C {
+        cell(&self.deep, entry, dst.bits(level, 8))
+    }
+}
+
+/// Masked to the array, whose length is a power of two: whatever an entry says,
+/// the read stays inside.
+#[inline(always)]
+fn cell<C: Cell>(chunks: &Pages<[C; CELLS]>, entry: u32, byte: u32) -> &C {
+    &chunks[entry as usize & (chunks.len() - 1)][byte as usize % CELLS]
+}
+
+/// Marks an entry that is a chunk's number.
+pub(super) const CHUNK: u32 = 1 << 31;
+
+/// Cells of a chunk.
+pub(super) const CELLS: usize = 256;
+
+/// The first level.
+pub(super) const ROOT_BITS: u8 = 16;
+
+const BURST: usize = 128;
