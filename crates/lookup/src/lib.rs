@@ -1,10 +1,12 @@
-//! The lookup library: longest-prefix match ([`lpm`]), filters ([`filter`]), and
-//! the publication of tables to threads that never wait ([`sync`]).
+//! The lookup library: longest-prefix match ([`lpm`]), exact match ([`exact`]),
+//! filters ([`filter`]), and the publication of tables to threads that never wait
+//! ([`sync`]).
 //!
 //! Addresses are numbers in host byte order: IPv4 is [`u32`], IPv6 is [`u128`]
 //! (see [`Addr`]). A table maps an address to a [`Hop`].
 
 mod addr;
+pub mod exact;
 pub mod filter;
 pub mod hash;
 pub mod hint;

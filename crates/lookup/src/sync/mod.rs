@@ -40,13 +40,18 @@ pub use published::Published;
 #[cfg(not(loom))]
 use std::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicPtr, AtomicUsize},
 };
+// For engines whose words are explored too.
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
 
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(loom)]
 use loom::sync::{
     Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence},
+    atomic::{AtomicPtr, AtomicUsize},
 };
 
 #[inline]

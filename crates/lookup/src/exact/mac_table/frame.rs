@@ -1,0 +1,237 @@
+//! One size of the table: its lines, and how a key is found in them.
+
+use super::{BITS_AT_LEAST, BITS_AT_MOST};
+use crate::exact::ABSENT;
+use crate::exact::lines::{Line, Lines, SLOTS};
+use crate::hint::prefetch;
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// What readers share of one size.
+///
+/// - I1: there are 2^`bits` lines, `bits` from [`BITS_AT_LEAST`] to [`BITS_AT_MOST`].
+/// - I2: an entry stands in its first line or, marked `OTHER`, in its second,
+///   and then the hint of its number is set in the first.
+/// - I3: before an entry's word is overwritten because it has moved, `moves` was
+///   advanced, and before that the copy and (I2) the hint were written.
+pub(super) struct Frame {
+    lines: Lines,
+    pub(super) bits: u32,
+    moves: Moves,
+}
+
+/// Counts displacements. A line of its own: readers look at it all the time.
+#[repr(align(128))]
+struct Moves(AtomicU64);
+
+/// Where an entry may stand, and what its word begins with, there.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) want: u64,
+}
+
+/// A slot of a line.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Slot {
+    pub(super) line: usize,
+    pub(super) slot: usize,
+}
+
+impl Frame {
+    /// An empty table of 2^`bits` lines.
+    pub(super) fn new(bits: u32) -> std::io::Result<Frame> {
+        debug_assert!((BITS_AT_LEAST..=BITS_AT_MOST).contains(&bits));
+        Ok(Frame { lines: Lines::zeroed(bits)?, bits, moves: Moves(AtomicU64::new(0)) })
+    }
+
+    /// How many lines there are.
+    pub(super) fn len(&self) -> usize {
+        1 << self.bits
+    }
+
+    /// The line at `at`.
+    #[inline(always)]
+    pub(super) fn line(&self, at: usize) -> &Line {
+        &self.lines[at]
+    }
+
+    /// The first place of the key of number `mixed`.
+    #[inline(always)]
+    pub(super) fn first(&self, mixed: u64) -> Place {
+        Place { line: (mixed >> (64 - self.bits)) as usize, want: mixed << self.bits | USED }
+    }
+
+    /// The second place of the entry whose first is `place`.
+    #[inline(always)]
+    pub(super) fn second(&self, place: Place) -> Place {
+        Place { line: place.line ^ self.distance(place.want), want: place.want | OTHER }
+    }
+
+    /// The number of the key of `word`, found in `line`.
+    pub(super) fn mixed(&self, line: usize, word: u64) -> u64 {
+        let first = if word & OTHER == 0 { line } else { self.other_line(line, word) };
+        (first as u64) << (64 - self.bits) | (word & REST) >> self.bits
+    }
+
+    /// The other line of the entry `word`, found in `line`.
+    pub(super) fn other_line(&self, line: usize, word: u64) -> usize {
+        line ^ self.distance(word)
+    }
+
+    /// How far the lines of an entry are apart, as a pattern of bits. Odd, so
+    /// they differ; of the stored part only, so a move needs no key.
+    #[inline(always)]
+    fn distance(&self, word: u64) -> usize {
+        (spread(word) >> (64 - self.bits)) as usize | 1
+    }
+
+    /// The slot that holds the hint of an entry: other bits than the distance.
+    #[inline(always)]
+    fn hint_slot(&self, word: u64) -> usize {
+        (spread(word) << self.bits >> 61) as usize % SLOTS
+    }
+
+    /// Asks for the first line of `mixed`.
+    #[inline(always)]
+    pub(super) fn ask(&self, mixed: u64) {
+        prefetch(self.line(self.first(mixed).line));
+    }
+
+    /// The word of the entry that stands in its first place, or 0.
+    #[inline(always)]
+    pub(super) fn find(&self, place: Place) -> u64 {
+        scan(self.line(place.line), place.want)
+    }
+
+    /// True when the entry of this first place may stand in the second.
+    #[inline(always)]
+    pub(super) fn hints(&self, first: Place) -> bool {
+        self.line(first.line).load(self.hint_slot(first.want)) & HINT != 0
+    }
+
+    /// Displacements until now, and all that was written before the last.
+    #[inline(always)]
+    pub(super) fn moves(&self) -> u64 {
+        self.moves.0.load(Ordering::Acquire)
+    }
+
+    /// True when no entry that this thread has read was moved since `moves`.
+    #[inline(always)]
+    pub(super) fn still(&self, moves: u64) -> bool {
+        fence(Ordering::Acquire);
+        self.moves.0.load(Ordering::Relaxed) == moves
+    }
+
+    /// The value of the key of number `mixed`.
+    pub(super) fn lookup(&self, mixed: u64) -> u16 {
+        let first = self.first(mixed);
+        loop {
+            let moves = self.moves();
+            let mut word = self.find(first);
+            if word == 0 && self.hints(first) {
+                word = self.find(self.second(first));
+            }
+            if word != 0 {
+                return word as u16;
+            }
+            if self.still(moves) {
+                return ABSENT;
+            }
+        }
+    }
+}
+
+/// What the writer alone does.
+impl Frame {
+    /// Where the entry of number `mixed` stands.
+    pub(super) fn locate(&self, mixed: u64) -> Option<Slot> {
+        let first = self.first(mixed);
+        [first, self.second(first)].into_iter().find_map(|Place { line, want }| {
+            let is_it = |&slot: &usize| (self.line(line).own(slot) ^ want) >> VALUE_AND_HINT == 0;
+            (0..SLOTS).find(is_it).map(|slot| Slot { line, slot })
+        })
+    }
+
+    /// A slot of `line` without an entry.
+    pub(super) fn empty(&self, line: usize) -> Option<Slot> {
+        let free = |&slot: &usize| self.line(line).own(slot) & USED == 0;
+        (0..SLOTS).find(free).map(|slot| Slot { line, slot })
+    }
+
+    /// The word at `slot`.
+    pub(super) fn word(&self, slot: Slot) -> u64 {
+        self.line(slot.line).own(slot.slot)
+    }
+
+    /// Writes the entry of `mixed` to `slot`, which lies in one of its lines.
+    pub(super) fn write(&self, slot: Slot, mixed: u64, value: u16) {
+        let first = self.first(mixed);
+        let here = if slot.line == first.line { first } else { self.second(first) };
+        self.put(slot, here.want | u64::from(value));
+    }
+
+    /// Gives the entry at `slot` another value.
+    pub(super) fn set_value(&self, slot: Slot, value: u16) {
+        let rest = self.word(slot) & !u64::from(u16::MAX);
+        self.line(slot.line).store(slot.slot, rest | u64::from(value));
+    }
+
+    /// Takes out the entry at `slot`; the hint stays.
+    pub(super) fn clear(&self, slot: Slot) {
+        self.line(slot.line).store(slot.slot, self.word(slot) & HINT);
+    }
+
+    /// Copies the entry at `from` to `to`, in its other line, so that `from` may
+    /// be overwritten (I3).
+    pub(super) fn move_entry(&self, from: Slot, to: Slot) {
+        self.put(to, (self.word(from) ^ OTHER) & !HINT);
+        let moves = self.moves.0.load(Ordering::Relaxed); // we alone write
+        self.moves.0.store(moves + 1, Ordering::Release);
+    }
+
+    /// Writes an entry's `word` beside the hint that `slot` has; before, where
+    /// the line is its second, the entry's own hint in its first (I2).
+    fn put(&self, slot: Slot, word: u64) {
+        if word & OTHER != 0 {
+            let (first, at) = (self.line(self.other_line(slot.line, word)), self.hint_slot(word));
+            if first.own(at) & HINT == 0 {
+                first.store(at, first.own(at) | HINT);
+            }
+        }
+        self.line(slot.line).store(slot.slot, word | self.word(slot) & HINT);
+    }
+}
+
+/// The word of `line` that begins with `want`, or 0. Every word is compared, and
+/// none decides a branch: where an entry stands nobody can predict.
+#[inline(always)]
+fn scan(line: &Line, want: u64) -> u64 {
+    let mut found = 0;
+    for slot in 0..SLOTS {
+        let word = line.load(slot);
+        // Not `|=`: an entry taken out and put back during the loop may match twice.
+        found = if (word ^ want) >> VALUE_AND_HINT == 0 { word } else { found };
+    }
+    found
+}
+
+/// The stored part of the key, spread over 64 bits.
+#[inline(always)]
+fn spread(word: u64) -> u64 {
+    (word & REST).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// An entry is there; its value is the 16 bits below the hint.
+pub(super) const USED: u64 = 1 << 17;
+
+/// The entry stands in its second line.
+pub(super) const OTHER: u64 = 1 << 18;
+
+/// Belongs to the slot, not to its entry: an entry of this line whose hint this
+/// is may stand in its second line.
+pub(super) const HINT: u64 = 1 << 16;
+
+/// The part of the key that the line does not say.
+const REST: u64 = !0 << 19;
+
+const VALUE_AND_HINT: u32 = 17;

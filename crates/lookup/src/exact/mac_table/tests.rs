@@ -1,0 +1,158 @@
+use super::*;
+use crate::exact::oracle::{Rng, conformance};
+use crate::exact::{ABSENT, Capacity, Refused, Writer};
+use crate::pages::tests::PRETENDED;
+
+fn make(max_entries: usize, domain: &Arc<Domain>) -> Box<dyn Writer> {
+    let settings = Settings { seed: Some(1), ..Settings::new(max_entries) };
+    Box::new(MacWriter::new(settings, domain).expect("there is memory"))
+}
+
+conformance!(grows, make);
+
+fn large_at_once(max_entries: usize, domain: &Arc<Domain>) -> Box<dyn Writer> {
+    let settings = Settings { start_entries: max_entries, ..Settings::new(max_entries) };
+    Box::new(MacWriter::new(settings, domain).expect("there is memory"))
+}
+
+conformance!(starts_large, large_at_once);
+
+fn writer(max_entries: usize) -> (MacWriter, Arc<Domain>) {
+    let domain = Domain::new();
+    let settings = Settings { seed: Some(3), ..Settings::new(max_entries) };
+    (MacWriter::new(settings, &domain).expect("there is memory"), domain)
+}
+
+fn key(number: u64) -> Key {
+    Key::new(0x0200_0000_0000 + number, (number % 7) as u16)
+}
+
+#[test]
+fn it_grows_when_it_is_seven_eighths_full_and_refuses_beyond_the_limit() {
+    let (mut table, _domain) = writer(700_000);
+    let slots = table.capacity().slots;
+    assert_eq!(slots, 1 << 18);
+    for i in 0..700_000 {
+        table.insert(key(i), (i % 1000) as u16).unwrap();
+    }
+    let Capacity { entries, slots, growths, bytes, .. } = table.capacity();
+    assert_eq!((entries, slots, growths, bytes), (700_000, 1 << 20, 2, 1 << 23));
+    assert!(matches!(table.insert(key(1_000_000), 1), Err(Refused::Full { .. })));
+    assert_eq!(table.insert(key(5), 77), Ok(Some(5)));
+    for i in 0..700_000 {
+        assert_eq!(table.get(key(i)), Some(if i == 5 { 77 } else { (i % 1000) as u16 }));
+    }
+    assert_eq!(table.capacity().refused, 1);
+}
+
+#[test]
+fn without_memory_it_stays_and_serves_what_it_has() {
+    let domain = Domain::new();
+    let start_entries = 1_900_000; // 16 MB: more than that is not left of what was granted
+    let settings = Settings { start_entries, ..Settings::new(1 << 24) };
+    let mut table = MacWriter::new(settings, &domain).unwrap();
+    PRETENDED.set(Some(0));
+    let refused = (0..2_100_000).filter(|&i| table.insert(key(i), 1).is_err()).count();
+    let none = MacWriter::new(Settings { start_entries: 1 << 22, ..settings }, &domain).err();
+    PRETENDED.set(None);
+    let Capacity { entries, slots, growths, growths_refused, .. } = table.capacity();
+    assert_eq!((slots, growths, entries + refused), (1 << 21, 0, 2_100_000));
+    assert!(entries > slots / 100 * 97, "{entries} of {slots}");
+    assert!((1..100).contains(&growths_refused), "{growths_refused}");
+    assert_eq!((0..2_100_000).filter(|&i| table.get(key(i)).is_some()).count(), entries);
+    assert!(matches!(none, Some(Refused::Memory { bytes: 0x400_0000 })), "{none:?}");
+    let huge = MacWriter::new(Settings::new(1 << 40), &domain).err();
+    assert!(matches!(huge, Some(Refused::TooMany { .. })));
+}
+
+#[test]
+fn while_it_grows_every_change_is_kept() {
+    let (mut table, domain) = writer(1 << 20);
+    let thread = domain.register("test");
+    let mut rng = Rng(1);
+    let mut want = std::collections::HashMap::new();
+    while table.capacity().growths == 0 {
+        for _ in 0..1000 {
+            let (key, value) = (key(rng.next() % (1 << 19)), rng.below(60_000) as u16);
+            match rng.below(8) {
+                0 => assert_eq!(table.delete(key), want.remove(&key)),
+                1 => assert_eq!(table.change(key, value), want.get(&key).copied()),
+                _ => assert_eq!(table.insert(key, value).unwrap(), want.insert(key, value)),
+            }
+            if let Some(changed) = want.get_mut(&key) {
+                *changed = table.get(key).unwrap();
+            }
+        }
+        let even = |_, value: u16| if value.is_multiple_of(64) { Fate::Remove } else { Fate::Keep };
+        table.sweep(100, even);
+        want.retain(|&key, _| table.get(key).is_some());
+    }
+    assert_eq!(table.capacity().entries, want.len());
+    for (&key, &value) in &want {
+        assert_eq!(table.shared().lookup(thread.guard(), key), value);
+    }
+    let mut found = 0;
+    table.for_each(|key, value| {
+        assert_eq!(want.get(&key), Some(&value));
+        found += 1;
+    });
+    assert_eq!(found, want.len());
+}
+
+#[test]
+fn a_sweep_visits_all_and_does_what_it_is_told() {
+    let (mut table, _domain) = writer(100_000);
+    (0..50_000).for_each(|i| assert_eq!(table.insert(key(i), (i % 3) as u16), Ok(None)));
+    let mut seen = 0;
+    loop {
+        let round = table.sweep(1000, |_, value| {
+            seen += 1;
+            [Fate::Keep, Fate::Set(9), Fate::Remove][usize::from(value)]
+        });
+        if round {
+            break;
+        }
+    }
+    assert_eq!(seen, 50_000);
+    for i in 0..50_000 {
+        assert_eq!(table.get(key(i)), [Some(0), Some(9), None][i as usize % 3]);
+    }
+    assert_eq!(table.capacity().entries, 33_334);
+}
+
+#[test]
+fn the_oldest_of_its_lines_is_replaced_when_full() {
+    let (mut table, _domain) = writer(100_000);
+    // The value is the age; above 999 an entry may not go.
+    for i in 0..100_000 {
+        table.insert(key(i), (i % 1002) as u16).unwrap();
+    }
+    let age = |value: u16| (value < 1000).then_some(u32::from(value));
+    let mut sum = 0;
+    for i in 100_000..110_000 {
+        let Ok(Inserted::Replaced(old, value)) = table.insert_or_replace(key(i), 0, age) else {
+            panic!("{i} was not taken")
+        };
+        assert_eq!((table.get(old), table.get(key(i))), (None, Some(0)));
+        sum += u64::from(value);
+    }
+    assert!(sum > 10_000 * 700, "old ones go, {} on average", sum / 10_000);
+    let fixed = (0..100_000).filter(|i| i % 1002 >= 1000);
+    assert!(fixed.into_iter().all(|i| table.get(key(i)).is_some()));
+    assert_eq!(table.insert_or_replace(key(109_999), 5, age), Ok(Inserted::Changed(0)));
+    let Capacity { entries, replaced, refused, .. } = table.capacity();
+    assert_eq!((entries, replaced, refused), (100_000, 10_000, 0));
+    let nothing_may_go = table.insert_or_replace(key(200_000), 5, |_| None);
+    assert!(matches!(nothing_may_go, Err(Refused::Full { .. })));
+}
+
+#[test]
+fn one_page_fills_to_95_percent_with_few_moves() {
+    let (mut table, _domain) = writer((1 << 18) / 100 * 95);
+    let most = table.capacity().slots;
+    assert_eq!(most, 1 << 18);
+    let taken = (0..).take_while(|&i| table.insert(key(i), ABSENT - 1).is_ok()).count();
+    assert_eq!(taken, most / 100 * 95);
+    let Capacity { moves, .. } = table.capacity();
+    assert!(moves < taken as u64 / 8, "{moves}");
+}

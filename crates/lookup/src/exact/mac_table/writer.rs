@@ -1,0 +1,456 @@
+//! The one thread that changes the table.
+
+use std::sync::Arc;
+
+use super::frame::{Frame, Slot, USED};
+use super::mix::Mix;
+use super::search::Search;
+use super::{BITS_AT_LEAST, BITS_AT_MOST, MacTable};
+use crate::exact::lines::{Line, SLOTS};
+use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
+use crate::hint::prefetch;
+use crate::pages;
+use crate::sync::Domain;
+
+/// What a table may become.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Entries that it may hold.
+    pub max_entries: usize,
+    /// Entries for which there shall be room from the start.
+    pub start_entries: usize,
+    /// Draws the hash; at random where there is none.
+    pub seed: Option<u64>,
+}
+
+impl Settings {
+    /// A table that grows from nothing to `max_entries`, of a random hash.
+    pub fn new(max_entries: usize) -> Settings {
+        Settings { max_entries, start_entries: 0, seed: None }
+    }
+}
+
+/// What [`MacWriter::insert_or_replace`] did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Inserted {
+    /// The key is new.
+    New,
+    /// The key was there, with this value.
+    Changed(u16),
+    /// The key is new, and has the place of this entry, which is gone.
+    Replaced(Key, u16),
+}
+
+/// What [`MacWriter::sweep`] does with an entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It stays.
+    Keep,
+    /// It gets another value.
+    Set(u16),
+    /// It goes.
+    Remove,
+}
+
+/// The writer of a [`MacTable`].
+///
+/// - I1: `frame` is the one published, and `entries` counts its entries.
+/// - I2: while `growth` is there, what stands in lines of `frame` below its `done`
+///   stands in its `next`, with the same value, and nothing stands there that is
+///   not in `frame`.
+pub struct MacWriter {
+    table: Arc<MacTable>,
+    mix: Mix,
+    frame: Arc<Frame>,
+    growth: Option<Growth>,
+    search: Search,
+    settings: Settings,
+    most_bits: u32,
+    entries: usize,
+    swept: usize,
+    patience: u32,
+    growths: u64,
+    growths_refused: u64,
+    refused: u64,
+    replaced: u64,
+    moves: u64,
+}
+
+/// A larger table, on the way.
+struct Growth {
+    next: Arc<Frame>,
+    done: usize,
+}
+
+impl MacWriter {
+    /// An empty table, whose old sizes wait for the readers of `domain`.
+    ///
+    /// # Errors
+    /// When `max_entries` are more than a table can hold, or there is no memory.
+    pub fn new(settings: Settings, domain: &Arc<Domain>) -> Result<MacWriter, Refused> {
+        let Settings { max_entries, start_entries, seed, .. } = settings;
+        let most_bits = bits_for(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
+        let bits = bits_for(start_entries.min(max_entries)).unwrap_or(most_bits);
+        let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits)?));
+        let table = Arc::new(MacTable::new(mix, frame.clone(), domain));
+        Ok(MacWriter {
+            table,
+            mix,
+            frame,
+            growth: None,
+            search: Search::default(),
+            settings,
+            most_bits,
+            entries: 0,
+            swept: 0,
+            patience: 0,
+            growths: 0,
+            growths_refused: 0,
+            refused: 0,
+            replaced: 0,
+            moves: 0,
+        })
+    }
+
+    /// The table, to be read by any number of threads.
+    pub fn shared(&self) -> &Arc<MacTable> {
+        &self.table
+    }
+
+    /// As [`Writer::insert`]; where that would find the table full, the oldest
+    /// entry of the lines of `key` goes: the one for whose value `age` says most,
+    /// of those for which it says anything. Where these lines have none, as may be
+    /// in a table whose limit is below its size, one of the lines behind them.
+    ///
+    /// # Errors
+    /// As [`Writer::insert`], when no entry there may go.
+    pub fn insert_or_replace(
+        &mut self,
+        key: Key,
+        value: u16,
+        age: impl Fn(u16) -> Option<u32>,
+    ) -> Result<Inserted, Refused> {
+        match self.insert(key, value) {
+            Ok(before) => Ok(before.map_or(Inserted::New, Inserted::Changed)),
+            Err(full @ Refused::Full { .. }) => {
+                let slot = self.oldest(self.mix.mix(key), age).ok_or(full)?;
+                let word = self.frame.word(slot);
+                let old = self.frame.mixed(slot.line, word);
+                self.remove(slot, old);
+                self.insert(key, value)?;
+                (self.refused, self.replaced) = (self.refused - 1, self.replaced + 1);
+                Ok(Inserted::Replaced(self.mix.unmix(old), word as u16))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Gives `key`, if it is present, another value with one store; returns the
+    /// one before. [`ABSENT`] is no value, and changes nothing.
+    pub fn change(&mut self, key: Key, value: u16) -> Option<u16> {
+        let mixed = self.mix.mix(key);
+        let slot = self.frame.locate(mixed)?;
+        let before = self.frame.word(slot) as u16;
+        if value != ABSENT {
+            self.frame.set_value(slot, value);
+            self.mirror(mixed, Some(value));
+        }
+        Some(before)
+    }
+
+    /// Visits the entries of the next `lines` lines, beginning again behind the
+    /// last; returns true when the end was among them. An entry that is moved by
+    /// an insertion between two calls may be visited twice or not at all in one
+    /// round. All lines at once: [`MacWriter::lines`].
+    pub fn sweep(&mut self, lines: usize, mut visit: impl FnMut(Key, u16) -> Fate) -> bool {
+        let end = self.swept.saturating_add(lines).min(self.frame.len());
+        for line in self.swept..end {
+            for slot in (0..SLOTS).map(|slot| Slot { line, slot }) {
+                let word = self.frame.word(slot);
+                if word & USED == 0 {
+                    continue;
+                }
+                let mixed = self.frame.mixed(line, word);
+                match visit(self.mix.unmix(mixed), word as u16) {
+                    Fate::Set(value) if value != ABSENT => {
+                        self.frame.set_value(slot, value);
+                        self.mirror(mixed, Some(value));
+                    }
+                    Fate::Keep | Fate::Set(_) => {}
+                    Fate::Remove => self.remove(slot, mixed),
+                }
+            }
+        }
+        let round = end == self.frame.len();
+        self.swept = if round { 0 } else { end };
+        round
+    }
+
+    /// Lines at present: a sweep of so many visits all entries, from anywhere,
+    /// if it is repeated until it returns true, and once more.
+    pub fn lines(&self) -> usize {
+        self.frame.len()
+    }
+
+    /// Calls `visit` for every entry.
+    pub fn for_each(&self, mut visit: impl FnMut(Key, u16)) {
+        for line in 0..self.frame.len() {
+            for slot in (0..SLOTS).map(|slot| Slot { line, slot }) {
+                let word = self.frame.word(slot);
+                if word & USED != 0 {
+                    visit(self.mix.unmix(self.frame.mixed(line, word)), word as u16);
+                }
+            }
+        }
+    }
+
+    /// Goes on growing, if it has begun, by `lines` lines; for idle moments.
+    /// Insertions do it too.
+    pub fn grow_on(&mut self, lines: usize) {
+        let Some(growth) = &mut self.growth else { return };
+        let end = growth.done.saturating_add(lines).min(self.frame.len());
+        let from = std::mem::replace(&mut growth.done, end);
+        let next = growth.next.clone();
+        for line in from..end {
+            for slot in (0..SLOTS).map(|slot| Slot { line, slot }) {
+                let word = self.frame.word(slot);
+                let mixed = self.frame.mixed(line, word);
+                if word & USED != 0 && !self.search.upsert(&next, mixed, word as u16) {
+                    return self.give_up();
+                }
+            }
+        }
+        if end == self.frame.len() {
+            self.table.publish(next.clone());
+            (self.frame, self.growth) = (next, None);
+            self.swept *= 2;
+            self.growths += 1;
+        }
+    }
+
+    /// Begins to grow when the table is 7/8 full, and may grow.
+    fn consider_growth(&mut self) {
+        let full = self.frame.len() * SLOTS / 8 * 7;
+        if self.entries >= full && self.growth.is_none() {
+            self.begin_growth();
+        }
+    }
+
+    /// False when the table is as large as it may be, or there is no memory, or
+    /// there was none a moment ago.
+    fn begin_growth(&mut self) -> bool {
+        if self.frame.bits == self.most_bits {
+            return false;
+        }
+        if self.patience > 0 {
+            self.patience -= 1;
+            return false;
+        }
+        let Ok(next) = new_frame(self.frame.bits + 1) else {
+            self.give_up();
+            return false;
+        };
+        self.growth = Some(Growth { next: Arc::new(next), done: 0 });
+        true
+    }
+
+    /// Stays at this size, and tries again later.
+    fn give_up(&mut self) {
+        self.growth = None;
+        self.growths_refused += 1;
+        self.patience = PATIENCE;
+    }
+
+    /// A slot of the present table for `mixed`, made free.
+    fn room(&mut self, mixed: u64) -> Option<Slot> {
+        if let Some(slot) = self.search.room(&self.frame, mixed) {
+            self.moves += self.search.moved.len() as u64;
+            self.mirror_moved();
+            return Some(slot);
+        }
+        if self.growth.is_none() && !self.begin_growth() {
+            return None;
+        }
+        self.grow_on(usize::MAX);
+        self.search.room(&self.frame, mixed)
+    }
+
+    /// Does to the table on the way what was done to the present one: gives
+    /// `mixed` a value, or takes it out.
+    fn mirror(&mut self, mixed: u64, value: Option<u16>) {
+        let Some(Growth { next, .. }) = &self.growth else { return };
+        match value {
+            Some(value) => {
+                if !self.search.upsert(next, mixed, value) {
+                    self.give_up();
+                }
+            }
+            None => {
+                if let Some(slot) = next.locate(mixed) {
+                    next.clear(slot);
+                }
+            }
+        }
+    }
+
+    /// Entries that insertion has moved may have gone below `done` (I2).
+    fn mirror_moved(&mut self) {
+        if self.growth.is_some() {
+            for slot in std::mem::take(&mut self.search.moved) {
+                let word = self.frame.word(slot);
+                self.mirror(self.frame.mixed(slot.line, word), Some(word as u16));
+            }
+        }
+    }
+
+    fn remove(&mut self, slot: Slot, mixed: u64) {
+        self.frame.clear(slot);
+        self.entries -= 1;
+        self.mirror(mixed, None);
+    }
+
+    /// The slot of the entry that [`MacWriter::insert_or_replace`] replaces.
+    fn oldest(&self, mixed: u64, age: impl Fn(u16) -> Option<u32>) -> Option<Slot> {
+        let first = self.frame.first(mixed);
+        let second = self.frame.second(first);
+        let oldest_of = |lines: [usize; 2]| {
+            let slots = lines.into_iter().flat_map(|line| (0..SLOTS).map(move |s| (line, s)));
+            let aged = slots.filter_map(|(line, slot)| {
+                let slot = Slot { line, slot };
+                let word = self.frame.word(slot);
+                let age = if word & USED == 0 { None } else { age(word as u16) };
+                age.map(|age| (age, slot))
+            });
+            aged.max_by_key(|&(age, _)| age).map(|(_, slot)| slot)
+        };
+        let last = self.frame.len() - 1;
+        let mut pairs = (0..PAIRS).map(|i| [(first.line + i) & last, (second.line + i) & last]);
+        pairs.find_map(oldest_of)
+    }
+
+    fn full(&mut self) -> Refused {
+        self.refused += 1;
+        Refused::Full { entries: self.entries, max_entries: self.settings.max_entries }
+    }
+}
+
+impl Writer for MacWriter {
+    fn table(&self) -> Arc<dyn Exact> {
+        self.table.clone()
+    }
+
+    fn insert(&mut self, key: Key, value: u16) -> Result<Option<u16>, Refused> {
+        if value == ABSENT {
+            return Err(Refused::Value);
+        }
+        let mixed = self.mix.mix(key);
+        if let Some(slot) = self.frame.locate(mixed) {
+            let before = self.frame.word(slot) as u16;
+            self.frame.set_value(slot, value);
+            self.mirror(mixed, Some(value));
+            return Ok(Some(before));
+        }
+        if self.entries >= self.settings.max_entries {
+            return Err(self.full());
+        }
+        self.consider_growth();
+        self.grow_on(LINES_A_CHANGE);
+        let Some(slot) = self.room(mixed) else { return Err(self.full()) };
+        self.frame.write(slot, mixed, value);
+        self.entries += 1;
+        self.mirror(mixed, Some(value));
+        Ok(None)
+    }
+
+    fn insert_batch(&mut self, entries: &[(Key, u16)]) -> usize {
+        let mut refused = 0;
+        for entries in entries.chunks(BURST) {
+            for &(key, _) in entries {
+                let first = self.frame.first(self.mix.mix(key));
+                prefetch(self.frame.line(first.line));
+                prefetch(self.frame.line(self.frame.second(first).line));
+            }
+            refused += entries.iter().filter(|&&(key, v)| self.insert(key, v).is_err()).count();
+        }
+        refused
+    }
+
+    fn delete(&mut self, key: Key) -> Option<u16> {
+        let mixed = self.mix.mix(key);
+        let slot = self.frame.locate(mixed)?;
+        let before = self.frame.word(slot) as u16;
+        self.remove(slot, mixed);
+        Some(before)
+    }
+
+    fn get(&self, key: Key) -> Option<u16> {
+        let slot = self.frame.locate(self.mix.mix(key))?;
+        Some(self.frame.word(slot) as u16)
+    }
+
+    fn capacity(&self) -> Capacity {
+        let lines = self.frame.len() + self.growth.as_ref().map_or(0, |growth| growth.next.len());
+        Capacity {
+            entries: self.entries,
+            max_entries: self.settings.max_entries,
+            slots: self.frame.len() * SLOTS,
+            bytes: lines * size_of::<Line>(),
+            growths: self.growths,
+            growths_refused: self.growths_refused,
+            refused: self.refused,
+            replaced: self.replaced,
+            moves: self.moves,
+        }
+    }
+}
+
+impl Search {
+    /// A slot of `frame` for `mixed`, made free.
+    fn room(&mut self, frame: &Frame, mixed: u64) -> Option<Slot> {
+        let first = frame.first(mixed);
+        self.make_room(frame, [first.line, frame.second(first).line])
+    }
+
+    /// Gives `mixed` a value in `frame`; false when there is no room.
+    fn upsert(&mut self, frame: &Frame, mixed: u64, value: u16) -> bool {
+        if let Some(slot) = frame.locate(mixed) {
+            frame.set_value(slot, value);
+            return true;
+        }
+        let slot = self.room(frame, mixed);
+        slot.map(|slot| frame.write(slot, mixed, value)).is_some()
+    }
+}
+
+/// A table of 2^`bits` lines, where memory allows it.
+fn new_frame(bits: u32) -> Result<Frame, Refused> {
+    let bytes = size_of::<Line>() << bits;
+    pages::admit(bytes).map_err(|_| Refused::Memory { bytes })?;
+    Frame::new(bits).map_err(|_| Refused::Memory { bytes })
+}
+
+/// The smallest size that holds `entries` at 95 %.
+fn bits_for(entries: usize) -> Option<u32> {
+    (BITS_AT_LEAST..=BITS_AT_MOST).find(|&bits| room_of(bits) >= entries)
+}
+
+const fn room_of(bits: u32) -> usize {
+    (SLOTS << bits) / 20 * 19
+}
+
+/// The most that a table can be asked to hold.
+const MAX_ENTRIES: usize = room_of(BITS_AT_MOST);
+
+/// Lines copied with each insertion while the table grows: it is 7/8 full then,
+/// and copied before the 1/8 is taken.
+const LINES_A_CHANGE: usize = 4;
+
+/// Insertions that would have the table grow until it is tried again.
+const PATIENCE: u32 = 1 << 14;
+
+/// Pairs of lines in which something old is looked for: of a table that is half
+/// full one in 4,000 is empty, two in a row never.
+const PAIRS: usize = 16;
+
+/// Entries whose lines are asked for together.
+const BURST: usize = 32;

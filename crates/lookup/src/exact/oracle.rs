@@ -1,0 +1,255 @@
+//! What every table of [`Key`]s owes: `conformance!(make)` at the bottom of an
+//! engine's tests instantiates the suite; `make(max_entries, domain)` builds one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{ABSENT, Key, Refused, Writer};
+use crate::sync::{Domain, Thread};
+
+/// Builds an engine that may hold so many entries.
+pub(crate) type Make = fn(usize, &Arc<Domain>) -> Box<dyn Writer>;
+
+macro_rules! conformance {
+    ($name:ident, $make:expr) => {
+        mod $name {
+            use super::*;
+
+            $crate::exact::oracle::conformance!(@tests $make;
+                agrees_with_a_hash_map,
+                batch_agrees_with_scalar_at_every_length,
+                a_value_that_means_absent_is_refused,
+                full_refuses_and_loses_nothing,
+                what_stays_is_found_while_the_rest_changes
+            );
+        }
+    };
+    (@tests $make:expr; $($test:ident),*) => {
+        $(
+            #[test]
+            fn $test() {
+                $crate::exact::oracle::$test($make);
+            }
+        )*
+    };
+}
+pub(crate) use conformance;
+
+/// A table, its writer, and what it should hold.
+struct Built {
+    writer: Box<dyn Writer>,
+    holds: HashMap<Key, u16>,
+    thread: Thread,
+}
+
+impl Built {
+    fn new(make: Make, max_entries: usize) -> Built {
+        let domain = Domain::new();
+        let writer = make(max_entries, &domain);
+        Built { writer, holds: HashMap::new(), thread: domain.register("test") }
+    }
+
+    fn insert(&mut self, key: Key, value: u16) {
+        let before = self.writer.insert(key, value).expect("there is room");
+        assert_eq!(before, self.holds.insert(key, value), "{key:?}");
+    }
+
+    fn delete(&mut self, key: Key) {
+        assert_eq!(self.writer.delete(key), self.holds.remove(&key), "{key:?}");
+    }
+
+    fn agrees(&self, keys: &[Key]) {
+        let (table, mut values) = (self.writer.table(), vec![0; keys.len()]);
+        table.lookup_batch(self.thread.guard(), keys, &mut values);
+        for (&key, value) in keys.iter().zip(values) {
+            let want = self.holds.get(&key).copied();
+            assert_eq!(value, want.unwrap_or(ABSENT), "{key:?}");
+            assert_eq!(table.lookup(self.thread.guard(), key), value, "{key:?}");
+            assert_eq!(self.writer.get(key), want, "{key:?}");
+        }
+        assert_eq!(self.writer.capacity().entries, self.holds.len());
+    }
+}
+
+pub(crate) fn agrees_with_a_hash_map(make: Make) {
+    for seed in 0..scaled(6) {
+        let mut rng = Rng(seed);
+        let mut built = Built::new(make, 1 << 18);
+        let range = [40, 1000, 100_000][seed as usize % 3];
+        for round in 0..scaled(8) {
+            for _ in 0..scaled(20_000) {
+                let key = rng.key(range);
+                match rng.below(3) {
+                    0 => built.delete(key),
+                    _ => built.insert(key, rng.below(u32::from(ABSENT)) as u16),
+                }
+            }
+            let mut keys: Vec<_> = (0..scaled(2000)).map(|_| rng.key(2 * range)).collect();
+            if round == 7 {
+                keys.extend(built.holds.keys());
+            }
+            built.agrees(&keys);
+            built.thread.quiesce();
+        }
+    }
+}
+
+pub(crate) fn batch_agrees_with_scalar_at_every_length(make: Make) {
+    let (mut rng, mut built) = (Rng(7), Built::new(make, 1 << 16));
+    for _ in 0..scaled(3000) {
+        let key = rng.key(5000);
+        built.insert(key, rng.below(1000) as u16);
+    }
+    let keys: Vec<_> = (0..200).map(|_| rng.key(7000)).collect();
+    for len in 0..=scaled(200) as usize {
+        built.agrees(&keys[..len]);
+        built.agrees(&keys[keys.len() - len..]);
+    }
+}
+
+pub(crate) fn a_value_that_means_absent_is_refused(make: Make) {
+    let mut built = Built::new(make, 100);
+    let key = Key::new(1, 0);
+    assert_eq!(built.writer.insert(key, ABSENT), Err(Refused::Value));
+    built.agrees(&[key]);
+    built.insert(key, ABSENT - 1);
+    assert_eq!(built.writer.insert(key, ABSENT), Err(Refused::Value));
+    built.agrees(&[key, Key::default()]);
+}
+
+pub(crate) fn full_refuses_and_loses_nothing(make: Make) {
+    let (mut rng, mut built) = (Rng(9), Built::new(make, scaled(60_000) as usize));
+    let mut refused = 0;
+    while refused < 500 {
+        let (key, value) = (rng.key(1 << 40), rng.below(1000) as u16);
+        match built.writer.insert(key, value) {
+            Ok(before) => assert_eq!(before, built.holds.insert(key, value)),
+            Err(Refused::Full { entries, .. }) => {
+                assert_eq!((entries, built.holds.get(&key)), (built.holds.len(), None));
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let capacity = built.writer.capacity();
+    assert_eq!((capacity.refused, capacity.entries), (500, built.holds.len()));
+    assert!(capacity.entries >= capacity.max_entries / 100 * 95, "{capacity:?}");
+    let keys: Vec<_> = built.holds.keys().copied().collect();
+    built.agrees(&keys);
+    // A key that is there is still taken, and a place that is freed is used again.
+    built.insert(keys[0], 1001);
+    built.delete(keys[1]);
+    built.insert(keys[1], 1002);
+    built.agrees(&keys);
+}
+
+/// Some keys stay, with values that change; others come and go around them, so
+/// that those which stay are moved, and the table grows under them. A reader
+/// finds every key that stays, with a value of its own; of the others nothing
+/// or a value of their own.
+pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
+    // Keys of one residue of 1,009 have the same values: another's shows.
+    let own = |key: Key, value: u16| u64::from(value) % 1009 == key.mac() % 1009;
+    let domain = Domain::new();
+    let mut writer = make(scaled(490_000) as usize, &domain);
+    let stays: Vec<_> = (0..scaled(50_000)).map(|i| Key::new(i * 0x1_0001, 1)).collect();
+    let value = |key: Key, version: u32| (key.mac() % 1009) as u16 + 1009 * (version % 60) as u16;
+    stays.iter().for_each(|&key| assert_eq!(writer.insert(key, value(key, 0)), Ok(None)));
+    let (table, stop, bursts) = (writer.table(), AtomicBool::new(false), AtomicU64::new(0));
+    let mut thread = domain.register("reader");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rng = Rng(1);
+            let (mut keys, mut values) = ([Key::default(); 256], [0; 256]);
+            while !stop.load(Ordering::Relaxed) {
+                for (i, key) in keys.iter_mut().enumerate() {
+                    let stays = stays[rng.below(stays.len() as u32) as usize];
+                    *key = if i % 4 == 3 { comes(&mut rng) } else { stays };
+                }
+                table.lookup_batch(thread.guard(), &keys, &mut values);
+                let fault = keys.iter().zip(&values).find(|&(&key, &value)| {
+                    if value == ABSENT { key.domain() == 1 } else { !own(key, value) }
+                });
+                if let Some((key, value)) = fault {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("{key:?}: {value}");
+                }
+                bursts.fetch_add(1, Ordering::Relaxed);
+                thread.quiesce();
+            }
+            thread.offline();
+        });
+        let (mut rng, end) = (Rng(2), Instant::now() + stress_time());
+        let (mut next, mut round) = (0, 0);
+        while !stop.load(Ordering::Relaxed) {
+            // Twelve rounds fill the table, as far as it goes; four thin it out.
+            let fill = round % 16 < 12;
+            for _ in 0..scaled(40_000) {
+                let version = rng.next() as u32;
+                let stays = stays[rng.below(stays.len() as u32) as usize];
+                writer.insert(stays, value(stays, version)).expect("it is there");
+                if fill {
+                    next = (next + 1) % COMES;
+                    let key = coming(next);
+                    let _ = writer.insert(key, value(key, version));
+                } else {
+                    writer.delete(comes(&mut rng));
+                }
+            }
+            domain.reclaim();
+            round += 1;
+            if round >= 16 && Instant::now() > end && bursts.load(Ordering::Relaxed) > 20 {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    let moves = writer.capacity().moves;
+    assert!(cfg!(miri) || moves > 0, "nothing was moved");
+}
+
+/// A key that comes and goes.
+fn comes(rng: &mut Rng) -> Key {
+    coming(rng.below(COMES))
+}
+
+fn coming(number: u32) -> Key {
+    Key::new(u64::from(number) * 0x1_0203, 2)
+}
+
+/// So many come that, with those which stay, they fill the table.
+const COMES: u32 = 440_000;
+
+/// `LOOKUP_STRESS_SECONDS`, for hours of doubt; a moment without.
+fn stress_time() -> Duration {
+    let seconds = std::env::var("LOOKUP_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
+    seconds.map_or(Duration::from_millis(300), Duration::from_secs)
+}
+
+/// Under miri, which is a thousand times slower, a hundredth.
+fn scaled(count: u64) -> u64 {
+    if cfg!(miri) { count.div_ceil(100) } else { count }
+}
+
+/// SplitMix64: a seed in a failure message is enough to see the failure again.
+pub(crate) struct Rng(pub(crate) u64);
+
+impl Rng {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
+        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
+    }
+
+    /// One of `range` keys that look like those of a network.
+    fn key(&mut self, range: u64) -> Key {
+        let number = self.next() % range;
+        Key::new(0x0200_0000_0000 | number, (number % 3) as u16)
+    }
+}
