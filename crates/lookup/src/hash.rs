@@ -118,7 +118,7 @@ pub fn pair<C: Crc32c>(seeds: [u32; 2], odd: u64, words: &[u64]) -> u64 {
     let [mut low, mut high] = seeds;
     for &word in words {
         low = C::word(low, word);
-        high = C::word(high, word.wrapping_mul(odd).swap_bytes());
+        high = C::word(high, word.wrapping_mul(odd));
     }
     u64::from(high) << 32 | u64::from(low)
 }

@@ -13,6 +13,7 @@ mod cell;
 pub mod dir24_8;
 pub mod dxr;
 pub mod flatten;
+mod hashed;
 mod intervals;
 mod options;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub mod rutter4;
 pub mod sail;
 pub mod space;
 mod staged;
+pub mod vpp;
 
 pub use intervals::Intervals;
 
@@ -160,7 +162,16 @@ impl Engines for u32 {
 
 impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
-        &[bsd_radix::ENTRY_6, planb::ENTRY, poptrie::ENTRY_6, sail::six::ENTRY]
+        &[
+            bsd_radix::ENTRY_6,
+            planb::ENTRY,
+            poptrie::ENTRY_6,
+            sail::six::ENTRY,
+            vpp::HASH,
+            vpp::BLOOM,
+            vpp::TRIE,
+            vpp::CUVPP,
+        ]
     }
     const DEFAULT: &'static str = "planb";
 }

@@ -1,0 +1,158 @@
+//! CuVPP: VPP's lookup behind a cuckoo filter that stays in cache.
+//!
+//! ```text
+//!    (prefix, length) ── CRC-32C twice ──► fingerprint 16, two buckets of four
+//!                                            │ found in one of them     6 MB: 3 M places
+//!                                            ▼
+//!                                          FIB probe                see `vpp-hash`
+//! ```
+//!
+//! | operation | cost                                                         |
+//! |-----------|--------------------------------------------------------------|
+//! | lookup    | a hash and 2 filter reads a length; a FIB probe for each that passes: |
+//! |           | one that answers, and a false positive in 10,000             |
+//! | build     | a place in the filter a prefix                               |
+//! | update    | the FIB's, and one filter word; above a load of 0.8 moves    |
+//! | memory    | the FIB, 6 MB                                                |
+//!
+//! Source: Kwon, Neupane, Marshall, Rafique, *CuVPP: Filter-based Longest Prefix
+//! Matching in Software Data Planes*, 2020. We differ: the paper updates a second
+//! copy of the FIB, we update under the readers: a burst during which the filter
+//! moved a fingerprint is looked up again, and at the second time without the
+//! filter. Prefixes of all lengths, /65-/128 too. The paper's CRC-32 gives 32 bits,
+//! of which the fingerprint takes 16: too few are left for 750,000 buckets, and a
+//! second CRC of the same bytes would say nothing new; ours is of the bytes
+//! multiplied. A prefix leaves the filter only if the FIB had it, so a removal
+//! takes nobody else's fingerprint ([`filter`](crate::filter)). When the load limit is
+//! reached, or neither bucket, path nor stash has a place, the change is taken back
+//! whole and the engine built anew, larger and with another hash; after eight such
+//! attempts it refuses.
+
+use std::sync::Arc;
+
+use super::screen::Screened;
+use super::writer::{Steer, build};
+use super::{ISA, MAX_PREFIXES};
+use crate::filter::{Cuckoo, CuckooWriter};
+use crate::lpm::hashed::NoRoom;
+use crate::lpm::{Card, Entry, Options, Refusal, Writer};
+use crate::sync::Domain;
+use crate::{Hop, Prefix, Rib};
+
+/// The registry's line.
+pub const ENTRY: Entry<u128> = Entry { card: &CARD, build: build_cuvpp };
+
+const CARD: Card = Card {
+    name: "cuvpp",
+    paper: "Kwon et al.: CuVPP: Filter-based Longest Prefix Matching in Software Data Planes (2020)",
+    help: "hash probes of the lengths that a cuckoo filter passes; updates in place",
+    max_hop: Hop::MAX.0,
+    max_len: 128,
+    max_prefixes: Some(MAX_PREFIXES),
+    options: &[
+        ISA,
+        ("fingerprint_bits", "16", "bits of a fingerprint, 4 to 16; a byte a place up to 8"),
+        ("filter_entries", "3000000", "at least so many places in the filter, 4 to 268435456"),
+        ("load_limit", "95", "percent of the places that may be used, 10 to 100"),
+    ],
+};
+
+fn build_cuvpp(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    let bits = options.get(&CARD, "fingerprint_bits", |bits| (4..=16).contains(bits))?;
+    let least = options.get(&CARD, "filter_entries", |n: &usize| (4..=1 << 28).contains(n))?;
+    let load = options.get(&CARD, "load_limit", |load| (10..=100).contains(load))?;
+    // Room for a tenth more, or the first insertions would build it anew again.
+    let needed = (rib.len() + rib.len() / 10 + 8) * 100 / usize::from(load);
+    build(&CARD, rib, options, domain, |attempt| {
+        let entries = least.max(needed + needed / 4 * attempt as usize);
+        CuckooWriter::new(entries, bits, load)
+    })
+}
+
+impl Steer for CuckooWriter {
+    type Guide = Screened<Arc<Cuckoo>>;
+
+    fn guide(&self) -> Arc<Self::Guide> {
+        Arc::new(Screened(self.filter().clone()))
+    }
+
+    fn insert(&mut self, _: Prefix<u128>, hash: u64) -> Result<(), NoRoom> {
+        CuckooWriter::insert(self, hash).map_err(|_| NoRoom)
+    }
+
+    fn remove(&mut self, _: Prefix<u128>, hash: u64) {
+        let held = CuckooWriter::remove(self, hash);
+        debug_assert!(held, "what the FIB had is in the filter");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lpm::Applied;
+    use crate::lpm::oracle::Rng;
+    use crate::rib::Change;
+
+    crate::lpm::oracle::conformance!(u128, ENTRY);
+    crate::lpm::oracle::conformance!(
+        tight: u128, ENTRY, "filter_entries" = "4", "fingerprint_bits" = "12", "load_limit" = "100"
+    );
+    crate::lpm::oracle::conformance!(
+        short: u128, ENTRY, "filter_entries" = "64", "fingerprint_bits" = "5", "isa" = "portable"
+    );
+
+    #[test]
+    fn the_papers_filter_has_6_mb_and_grows_where_it_must() {
+        let bytes = |rib: &Rib<u128>, entries: &str| {
+            let options = Options([("filter_entries".to_string(), entries.to_string())].into());
+            let table = build_cuvpp(rib, &options, &Domain::new()).unwrap().table();
+            table.counters().iter().find(|(name, _)| *name == "filter_bytes").unwrap().1
+        };
+        assert_eq!(bytes(&Rib::new(), "3000000") / 1000, 6000);
+        let rib: Rib<u128> = (1..1001).map(|i| (Prefix::covering(i << 64, 64), Hop(1))).collect();
+        assert!((2200..2600).contains(&bytes(&rib, "4")));
+    }
+
+    #[test]
+    fn a_full_filter_asks_to_be_built_anew_and_changes_nothing() {
+        let (mut rib, domain, mut rng) = (Rib::new(), Domain::new(), Rng::new(1));
+        let options = Options([("filter_entries".to_string(), "4".to_string())].into());
+        let mut writer = build_cuvpp(&rib, &options, &domain).unwrap();
+        let mut rebuilt = 0;
+        for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
+            let before = rib.clone();
+            let changes: Vec<_> = (0..3)
+                .map(|_| Change { prefix: Prefix::covering(rng.addr(), 48), hop: Some(Hop(1)) })
+                .collect();
+            changes.iter().for_each(|change| {
+                rib.apply(change);
+            });
+            if writer.apply(&rib, &changes).unwrap() == Applied::Rebuild {
+                let table = writer.table();
+                assert!(changes.iter().all(|c| table.lookup(c.prefix.first()) == Hop::NONE));
+                assert!(before.iter().all(|(p, hop)| table.lookup(p.first()) == hop));
+                writer = build_cuvpp(&rib, &options, &domain).unwrap();
+                rebuilt += 1;
+            }
+            let table = writer.table();
+            assert!(changes.iter().all(|c| table.lookup(c.prefix.first()) == Hop(1)));
+        }
+        assert!(rebuilt > 5 || cfg!(miri), "{rebuilt}");
+    }
+
+    #[test]
+    fn what_a_lookup_costs_is_counted() {
+        let routes = [(Prefix::covering(1 << 127, 48), Hop(1)), (Prefix::covering(0, 32), Hop(2))];
+        let rib: Rib<u128> = routes.into_iter().collect();
+        let table = build_cuvpp(&rib, &Options::default(), &Domain::new()).unwrap().table();
+        let mut hops = [Hop::NONE; 3];
+        table.lookup_batch(&[1 << 127, 5, 1 << 126], &mut hops);
+        assert_eq!(hops, [Hop(1), Hop(2), Hop::NONE]);
+        let figures: Vec<u64> = table.counters().iter().take(4).map(|(_, n)| *n).collect();
+        assert_eq!(figures, [3, 3 + 2, 2, 0]); // the first is found at /48, two go on to /32
+    }
+}

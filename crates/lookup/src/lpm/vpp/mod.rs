@@ -1,0 +1,157 @@
+//! IPv6 by one hash probe a prefix length, and three ways to spare most probes:
+//! the four engines of the CuVPP paper.
+//!
+//! ```text
+//!              which lengths to probe                        hash FIB (`fib`)
+//!    dst ──►   hash    every length present       ──┐
+//!              bloom   those a Bloom filter passes   ├──►  (prefix, length) → hop
+//!              trie    those found on a binary trie  │     longest first, the first
+//!              cuvpp   those a cuckoo filter passes ─┘     that is there answers
+//! ```
+//!
+//! One hash of a prefix and its length (64 bits, two CRC-32C) serves the filter
+//! and the FIB. A burst goes through the lengths together: all its filter words,
+//! then all its index lines, then all its records are asked for before the first
+//! is looked at. What the papers call filter probes, FIB probes and false positives
+//! is counted in the loop's registers and added to the table's counters once a
+//! burst.
+//!
+//! Every engine is updated in place: a prefix is put into the FIB, then into what
+//! guides there. A change of /0 is one store.
+
+mod bloom;
+mod cuvpp;
+mod fib;
+mod hash;
+mod screen;
+mod tally;
+mod trie;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use self::fib::Fib;
+use self::tally::{Sums, Tally};
+use super::{Lpm, Options, Refusal};
+use crate::hash::{Crc32c, Portable};
+use crate::lpm::Card;
+use crate::{Hop, hint};
+
+pub use bloom::ENTRY as BLOOM;
+pub use cuvpp::ENTRY as CUVPP;
+pub use hash::ENTRY as HASH;
+pub use trie::ENTRY as TRIE;
+
+/// What readers share: the FIB, and what says where to look in it.
+struct Table<G> {
+    fib: Fib,
+    guide: Arc<G>,
+    default: AtomicU32,
+    tally: Tally,
+    isa: Isa,
+}
+
+/// A way to find the lengths to probe; the readers' half.
+trait Guide: Send + Sync + 'static {
+    /// The hops of up to [`BURST`] addresses, 0 for nothing but /0.
+    fn burst<C: Crc32c>(&self, fib: &Fib, dsts: &[u128], found: &mut Found, sums: &mut Sums);
+
+    /// Bytes that a lookup can read.
+    fn bytes(&self) -> usize;
+}
+
+type Found = [u32; BURST];
+
+impl<G: Guide> Lpm<u128> for Table<G> {
+    fn lookup(&self, dst: u128) -> Hop {
+        let mut hop = [Hop::NONE];
+        self.lookup_batch(&[dst], &mut hop);
+        hop[0]
+    }
+
+    fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {
+        assert_eq!(dsts.len(), hops.len());
+        let start = hint::cycles();
+        let mut sums = Sums { lookups: dsts.len() as u64, ..Sums::default() };
+        match self.isa {
+            Isa::Portable => self.batch::<Portable>(dsts, hops, &mut sums),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Isa::choose` gives this value only where all of it is there.
+            Isa::Sse42 => unsafe { self.batch_sse42(dsts, hops, &mut sums) },
+        }
+        sums.cycles = hint::cycles().wrapping_sub(start);
+        self.tally.add(&sums);
+    }
+
+    fn bytes(&self) -> usize {
+        self.fib.bytes() + self.guide.bytes()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let mut counters = self.tally.counters();
+        counters.push(("filter_bytes", self.guide.bytes() as u64));
+        counters.push(("fib_bytes", self.fib.bytes() as u64));
+        counters.push(("lengths", self.fib.lengths().count_ones().into()));
+        counters
+    }
+}
+
+impl<G: Guide> Table<G> {
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "sse4.2,popcnt,lzcnt,bmi1,bmi2")]
+    fn batch_sse42(&self, dsts: &[u128], hops: &mut [Hop], sums: &mut Sums) {
+        self.batch::<crate::hash::Sse42>(dsts, hops, sums);
+    }
+
+    #[inline(always)]
+    fn batch<C: Crc32c>(&self, dsts: &[u128], hops: &mut [Hop], sums: &mut Sums) {
+        let default = self.default.load(Ordering::Acquire);
+        let mut found = [0; BURST];
+        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
+            self.guide.burst::<C>(&self.fib, dsts, &mut found, sums);
+            for (hop, &found) in hops.iter_mut().zip(&found) {
+                hop.0 = if found == 0 { default } else { found };
+            }
+        }
+    }
+}
+
+/// How CRC-32C is computed.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Isa {
+    Portable,
+    #[cfg(target_arch = "x86_64")]
+    Sse42,
+}
+
+impl Isa {
+    fn choose(card: &'static Card, options: &Options) -> Result<Isa, Refusal> {
+        let known = |name: &String| ["auto", "portable", "sse4.2"].contains(&name.as_str());
+        let wanted = options.get(card, "isa", known)?;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let there = crate::hash::hardware()
+                && is_x86_feature_detected!("popcnt")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2");
+            if wanted != "portable" && there {
+                return Ok(Isa::Sse42);
+            }
+        }
+        match wanted.as_str() {
+            "sse4.2" => Err(card.refuse("isa = sse4.2 on a processor without".to_string())),
+            _ => Ok(Isa::Portable),
+        }
+    }
+}
+
+/// The option that all four have.
+const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or sse4.2");
+
+/// Prefixes that the FIB has room for.
+const MAX_PREFIXES: u64 = 1 << 26;
+
+/// Addresses that go through the lengths together.
+const BURST: usize = 64;
