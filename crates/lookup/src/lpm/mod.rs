@@ -154,7 +154,10 @@ impl Engines for u32 {
             dxr::ENTRY,
             poptrie::ENTRY,
             rutter4::ENTRY,
+            sail::b::ENTRY,
             sail::l::ENTRY,
+            sail::m::ENTRY,
+            sail::u::ENTRY,
         ]
     }
     const DEFAULT: &'static str = "dir-24-8";

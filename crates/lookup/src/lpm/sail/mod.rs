@@ -7,11 +7,20 @@
 //!
 //! | module   | engine         | structure                                           |
 //! |----------|----------------|-----------------------------------------------------|
+//! | [`b`]    | `sail-b`       | [`split`]: bitmaps of /1 to /24, their words found by [`nest`] |
+//! | [`u`]    | `sail-u`       | [`split`]: bitmaps of /6, /12, /18, /24             |
 //! | [`l`]    | `sail-l`       | [`levels`]: pushed to /16, /24, /32                 |
+//! | [`m`]    | `sail-m`       | many FIBs overlaid: as `sail-l`, a hop for each     |
 //! | [`six`]  | `sail6`        | [`levels`]: pushed to /16, /24, /32 … /128          |
 
 mod accesses;
+pub mod b;
 pub mod l;
 mod levels;
+pub mod m;
+mod nest;
+mod owned;
 mod push;
 pub mod six;
+mod split;
+pub mod u;

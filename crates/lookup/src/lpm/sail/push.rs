@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::accesses::{Accesses, words};
 use super::levels::{CELLS, CHUNK, Cell, Levels, ROOT_BITS};
+use super::owned::{gaps, holds_longer, owner};
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Card, Lpm, Refusal, Writer};
 use crate::pages::Pages;
@@ -121,22 +122,14 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
             let (cell, around) =
                 (node.cell_of(prefix.first()), Prefix::covering(prefix.first(), node.level()));
             if !holds_longer(rib, around) {
-                self.store(node, cell, cell, owner(rib, around));
+                self.store(node, cell, cell, owner(rib, around, 1));
                 return Ok(());
             }
             node = self.open(node, cell)?;
         }
-        let hop = owner(rib, prefix);
-        let mut next = Some(prefix.first());
-        for (child, _) in rib.children(prefix) {
-            let first = next.expect("children ascend");
-            if first < child.first() {
-                self.fill(node, first, child.first().minus(1), hop);
-            }
-            next = (child.last() < prefix.last()).then(|| child.last().plus(1));
-        }
-        if let Some(first) = next {
-            self.fill(node, first, prefix.last(), hop);
+        let hop = owner(rib, prefix, 1);
+        for (first, last) in gaps(rib, prefix) {
+            self.fill(node, first, last, hop);
         }
         Ok(())
     }
@@ -305,17 +298,6 @@ impl<A: Addr, C: Cell> Writer<A> for Pusher<A, C> {
     fn bytes(&self) -> usize {
         self.spaces.iter().map(Space::bytes).sum()
     }
-}
-
-/// The hop, /0 left out, of the longest prefix that covers `prefix`.
-fn owner<A: Addr>(rib: &Rib<A>, prefix: Prefix<A>) -> u32 {
-    let longest = rib.covering(prefix).next();
-    longest.filter(|(owner, _)| owner.len() > 0).map_or(0, |(_, hop)| hop.0)
-}
-
-fn holds_longer<A: Addr>(rib: &Rib<A>, around: Prefix<A>) -> bool {
-    let mut inside = rib.inside(around.first()..=around.last());
-    inside.any(|(prefix, _)| prefix.len() > around.len())
 }
 
 /// Lines of 64 bytes in a chunk.
