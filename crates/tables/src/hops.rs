@@ -94,6 +94,18 @@ impl Step {
         debug_assert!(index < 1 << 24);
         Step((kind as u32) << 24 | index & 0xff_ffff)
     }
+    /// The adjacency of a [`Kind::Forward`] step.
+    #[inline(always)]
+    pub fn forward(self) -> Option<AdjacencyId> {
+        let index = self.0.wrapping_sub((Kind::Forward as u32) << 24);
+        (index < 1 << 24).then_some(AdjacencyId(index))
+    }
+    /// The group of a [`Kind::Multipath`] step.
+    #[inline(always)]
+    pub fn multipath(self) -> Option<u32> {
+        let index = self.0.wrapping_sub((Kind::Multipath as u32) << 24);
+        (index < 1 << 24).then_some(index)
+    }
     /// The kind's number.
     #[inline]
     pub fn code(self) -> u8 {
@@ -116,8 +128,6 @@ impl Step {
 pub struct HopTable {
     steps: Box<[AtomicU32]>,
     cells: Box<[Cell]>,
-    /// Set by rewrite nodes, cleared by the control thread: is the adjacency in use?
-    used: Box<[std::sync::atomic::AtomicU8]>,
     groups: Box<[AtomicU64]>,
     members: Box<[AtomicU32]>,
 }
@@ -130,8 +140,7 @@ impl HopTable {
         let table = HopTable {
             steps: (0..hops).map(|_| AtomicU32::new(0)).collect(),
             cells: (0..hops).map(|_| Cell::default()).collect(),
-            used: (0..hops).map(|_| std::sync::atomic::AtomicU8::new(0)).collect(),
-            groups: (0..groups.max(1)).map(|_| AtomicU64::new(0)).collect(),
+            groups: (0..groups.max(1)).map(|_| AtomicU64::new(EMPTY)).collect(),
             members: (0..members.max(1)).map(|_| AtomicU32::new(0)).collect(),
         };
         for (hop, kind) in [
@@ -173,7 +182,7 @@ impl HopTable {
     }
 
     /// What happens to packets of `hop`; unknown hops have no route.
-    #[inline]
+    #[inline(always)]
     pub fn step(&self, hop: Hop) -> Step {
         // Acquire: what the step points to was written before it. On x86 a plain load.
         self.steps.get(hop.index()).map_or(Step(0), |step| Step(step.load(Ordering::Acquire)))
@@ -189,7 +198,7 @@ impl HopTable {
 
     /// The adjacency that a [`Kind::Forward`] step points to; the blank one for
     /// an id beyond the capacity.
-    #[inline]
+    #[inline(always)]
     pub fn adjacency(&self, id: AdjacencyId) -> &Cell {
         self.cells.get(id.0 as usize).unwrap_or(&self.cells[0])
     }
@@ -202,33 +211,17 @@ impl HopTable {
         self.cells[id.0 as usize].set(adjacency);
     }
 
-    /// States that a packet left by this adjacency.
-    #[inline]
-    pub fn mark_used(&self, id: AdjacencyId) {
-        if let Some(used) = self.used.get(id.0 as usize)
-            && used.load(Ordering::Relaxed) == 0
-        {
-            // Written only when it changes, so that workers do not fight for the line.
-            used.store(1, Ordering::Relaxed);
-        }
-    }
-
-    /// True when a packet left by this adjacency since the last call.
-    pub fn take_used(&self, id: AdjacencyId) -> bool {
-        self.used.get(id.0 as usize).is_some_and(|used| used.swap(0, Ordering::Relaxed) != 0)
-    }
-
     /// The hop of group `index` for a flow's hash; [`Hop::NONE`] for an empty group.
-    #[inline]
+    #[inline(always)]
     pub fn member(&self, index: u32, hash: u32) -> Hop {
         let Some(group) = self.groups.get(index as usize) else { return Hop::NONE };
         let group = group.load(Ordering::Acquire);
-        let (first, count) = (group as u32, (group >> 32) as u32);
+        let (first, count) = (group as u32, group >> 32);
         // Multiply-shift maps the hash evenly onto 0..count without a division.
-        let pick = (u64::from(hash) * u64::from(count)) >> 32;
+        let pick = (u64::from(hash) * count) >> 32;
         match self.members.get(first as usize + pick as usize) {
-            Some(hop) if count > 0 => Hop(hop.load(Ordering::Relaxed)),
-            _ => Hop::NONE,
+            Some(hop) => Hop(hop.load(Ordering::Relaxed)),
+            None => Hop::NONE,
         }
     }
 
@@ -242,16 +235,18 @@ impl HopTable {
             member.store(hop.0, Ordering::Relaxed);
         }
         let group = u64::from(first) | (hops.len() as u64) << 32;
+        let group = if hops.is_empty() { EMPTY } else { group };
         self.groups[index as usize].store(group, Ordering::Release);
     }
 
     /// Bytes of all of it.
     pub fn bytes(&self) -> usize {
-        self.steps.len() * (4 + size_of::<Cell>() + 1)
-            + self.groups.len() * 8
-            + self.members.len() * 4
+        self.steps.len() * (4 + size_of::<Cell>()) + self.groups.len() * 8 + self.members.len() * 4
     }
 }
+
+/// A group without members: its first is none.
+const EMPTY: u64 = u32::MAX as u64;
 
 #[cfg(test)]
 mod tests {
@@ -278,5 +273,7 @@ mod tests {
         assert_eq!(table.member(0, 5), Hop::NONE);
         table.set_group(2, 0, &[Hop(8)]);
         assert_eq!(table.member(0, 5), Hop::NONE);
+        table.set_group(2, 0, &[]);
+        assert_eq!(table.member(2, 5), Hop::NONE);
     }
 }

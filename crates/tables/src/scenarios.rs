@@ -461,7 +461,7 @@ fn listings_for_people() {
     assert_eq!(known, [true, false]);
     assert_eq!(b.control.interfaces()[0].addresses.len(), 1);
     let hops = b.control.forwarding().hops.load(b.reader.guard());
-    hops.mark_used(crate::AdjacencyId(hops.step(b.hop(0, "10.0.0.2")).index()));
+    hops.adjacency(crate::AdjacencyId(hops.step(b.hop(0, "10.0.0.2")).index())).mark_used();
     assert_eq!(b.control.take_used(), [(LinkId(1), "10.0.0.2".parse().unwrap())]);
     assert!(b.control.take_used().is_empty());
 }

@@ -353,7 +353,8 @@ impl Control {
     pub fn take_used(&mut self) -> Vec<(LinkId, IpAddr)> {
         let table = self.next_hops.pool.table();
         let all = self.next_hops.gateways.iter();
-        let used = all.filter(|gateway| gateway.adjacency.is_some_and(|id| table.take_used(id)));
+        let used = all
+            .filter(|gateway| gateway.adjacency.is_some_and(|id| table.adjacency(id).take_used()));
         let mut used: Vec<_> = used.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
         used.sort_unstable();
         used.dedup();
