@@ -368,8 +368,15 @@ impl<N: Node> AnyNode for N {
 
     fn run(&mut self, vector: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16) {
         let node = std::marker::PhantomData;
-        self.process(&mut View { vector, context, guard, reasons, node });
+        process(self, &mut View { vector, context, guard, reasons, node });
     }
+}
+
+/// A function of its own: a view that comes as a parameter is known to nobody
+/// else, so what it points to stays in registers while the node's loop runs.
+#[inline(never)]
+fn process<N: Node>(node: &mut N, view: &mut View<'_, N>) {
+    node.process(view);
 }
 
 /// What a node is, as data.

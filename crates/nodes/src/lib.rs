@@ -5,6 +5,7 @@
 
 pub mod class;
 pub mod counters;
+pub mod family;
 pub mod filter;
 pub mod l3;
 pub mod out;
@@ -27,17 +28,19 @@ pub use counters::{IfaceCounter, IfaceCounters};
 
 use graph::Card;
 
+use crate::family::{V4, V6};
+
 /// Every node: name, help, edges, drop reasons.
 pub const NODES: &[Card] = &[
     Card::of::<parse::ethernet_input::EthernetInput>(),
     Card::of::<l3::ip4_input::Ip4Input>(),
-    Card::of::<l3::ip4_lookup::Ip4Lookup>(),
-    Card::of::<l3::ip4_multipath::Ip4Multipath>(),
+    Card::of::<l3::ip_lookup::Lookup<V4>>(),
+    Card::of::<l3::ip_multipath::Multipath<V4>>(),
     Card::of::<l3::ip6_input::Ip6Input>(),
-    Card::of::<l3::ip6_lookup::Ip6Lookup>(),
-    Card::of::<l3::ip6_multipath::Ip6Multipath>(),
-    Card::of::<rewrite::ip4_rewrite::Ip4Rewrite>(),
-    Card::of::<rewrite::ip6_rewrite::Ip6Rewrite>(),
+    Card::of::<l3::ip_lookup::Lookup<V6>>(),
+    Card::of::<l3::ip_multipath::Multipath<V6>>(),
+    Card::of::<rewrite::ip_rewrite::Rewrite<V4>>(),
+    Card::of::<rewrite::ip_rewrite::Rewrite<V6>>(),
     Card::of::<out::output::Output>(),
     Card::of::<out::punt::Punt>(),
     Card::of::<out::kernel_input::KernelInput>(),

@@ -18,10 +18,11 @@ use wire::flow::Hasher;
 
 use crate::class::Rates;
 use crate::counters::IfaceCounters;
-use crate::l3::{ip4_input, ip4_lookup, ip4_multipath, ip6_input, ip6_lookup, ip6_multipath};
+use crate::family::{Family, V4, V6};
+use crate::l3::{ip_lookup, ip_multipath, ip4_input, ip6_input};
 use crate::out::{drop, kernel_input, output, punt, worker_input};
 use crate::parse::ethernet_input;
-use crate::rewrite::{ip4_rewrite, ip6_rewrite};
+use crate::rewrite::ip_rewrite;
 
 /// What one worker's router is made of.
 pub struct Parts {
@@ -47,21 +48,28 @@ pub struct Parts {
 
 /// Connects the nodes; other nodes can be added before it is built.
 pub fn router(parts: Parts) -> Builder {
-    let Parts { forwarding, counters, hasher, .. } = parts;
-    let (tables, count) = (|| forwarding.clone(), || counters.clone());
-    Builder::new("ethernet_input")
-        .node(ethernet_input::EthernetInput::new(tables(), count()))
-        .node(ip4_input::Ip4Input)
-        .node(ip4_lookup::Ip4Lookup::new(tables()))
-        .node(ip4_multipath::Ip4Multipath::new(tables(), hasher))
-        .node(ip4_rewrite::Ip4Rewrite::new(tables(), count()))
-        .node(ip6_input::Ip6Input)
-        .node(ip6_lookup::Ip6Lookup::new(tables()))
-        .node(ip6_multipath::Ip6Multipath::new(tables(), hasher))
-        .node(ip6_rewrite::Ip6Rewrite::new(tables(), count()))
-        .node(kernel_input::KernelInput::new(parts.from_kernel, tables(), count()))
+    let builder = Builder::new("ethernet_input")
+        .node(ethernet_input::EthernetInput::new(parts.forwarding.clone(), parts.counters.clone()))
+        .node(ip4_input::Ip4Input);
+    let builder = family::<V4>(builder, &parts).node(ip6_input::Ip6Input);
+    let builder = family::<V6>(builder, &parts);
+    let Parts { forwarding, counters, .. } = parts;
+    builder
+        .node(kernel_input::KernelInput::new(parts.from_kernel, forwarding, counters))
         .node(worker_input::WorkerInput::new(parts.from_workers))
         .node(output::Output::new(parts.ports, parts.remotes))
         .node(punt::Punt::new(parts.to_kernel, &parts.rates))
         .node(drop::Drop)
+}
+
+/// The nodes that both families have.
+fn family<F: Family>(builder: Builder, parts: &Parts) -> Builder {
+    let (forwarding, counters) = (|| parts.forwarding.clone(), || parts.counters.clone());
+    builder
+        .node(ip_lookup::Lookup::<F>::new(forwarding()))
+        .node(ip_multipath::Multipath::<F>::new(forwarding(), parts.hasher))
+        .node(ip_rewrite::Rewrite::<F>::new(forwarding(), counters()))
+        .connect(F::LOOKUP, "multipath", F::MULTIPATH)
+        .connect(F::LOOKUP, "rewrite", F::REWRITE)
+        .connect(F::MULTIPATH, "rewrite", F::REWRITE)
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  packet ─► version, length, checksum, source ─┬ right ──► ip4_lookup   key32 = destination
+//!                                               ├ longer frame ► cut, ip4_lookup
 //!                                               ├ options ─► punt
 //!                                               └ wrong ──► drop, by name
 //! ```
@@ -12,12 +13,14 @@
 //! Source: RFC 1812 §5.2.2 (checks), §5.3.7 (martian sources); RFC 791.
 //!
 //! Not checked here: the TTL, because a packet to this machine may have 1
-//! (`ip4_rewrite` does), and martian destinations, which are routes.
+//! (`ip4_rewrite` does), and martian destinations, which are routes. From here on
+//! the vector's length is the packet's: what follows it in the frame is cut off.
 
 use graph::{Live, Node, View, labels};
 use wire::bytes::array;
 use wire::{checksum, ipv4};
 
+use super::{cut, is_exact};
 use crate::class::Class;
 
 labels! {
@@ -86,15 +89,27 @@ impl Header {
     #[inline(always)]
     fn plain(&self, len: u16) -> bool {
         let (a, b) = (self.first, self.second);
-        let halves = (a & 0xffff_ffff) + (a >> 32) + (b & 0xffff_ffff) + (b >> 32);
-        let sum = halves + u64::from(self.dst);
+        // RFC 1071: words of any size may be summed, with their carries.
+        let (sum, carry) = a.overflowing_add(b);
+        let (sum, again) = sum.overflowing_add(u64::from(self.dst) + u64::from(carry));
+        let sum = sum.wrapping_add(u64::from(again));
         let total = ((a >> 16) as u16).swap_bytes();
         (a as u8 == ipv4::PLAIN)
-            & (sum % 0xffff == 0)
+            & is_multiple(sum)
             & (total >= ipv4::MIN_LEN as u16)
-            & (total <= len)
+            & is_exact(total, len)
             & source_is_right((b >> 32) as u8)
     }
+}
+
+/// True for a multiple of 0xffff: what the sum of a right header is (not 0: its
+/// version is not). By the inverse of 0xffff modulo 2^64: one multiplication
+/// instead of a remainder.
+#[inline(always)]
+fn is_multiple(sum: u64) -> bool {
+    const INVERSE: u64 = 0x0001_0001_0001_0001_u64.wrapping_neg();
+    const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
+    sum.wrapping_mul(INVERSE) <= u64::MAX / 0xffff
 }
 
 /// RFC 1812 §5.3.7: not "this network" (0/8), loopback (127/8), multicast or
@@ -104,7 +119,7 @@ fn source_is_right(first_octet: u8) -> bool {
     (first_octet.wrapping_sub(1) < 223) & (first_octet != 127)
 }
 
-/// Packets with options, and wrong ones.
+/// Packets with options or something behind them, and wrong ones.
 #[cold]
 fn other(v: &mut View<'_, Ip4Input>, i: usize) {
     let (head, len) = (v.head(i), usize::from(v.len(i)));
@@ -125,7 +140,10 @@ fn other(v: &mut View<'_, Ip4Input>, i: usize) {
     if !source_is_right(source) {
         return v.drop(i, Why::BadSource);
     }
-    // What is left is right and has options.
+    if header_len == ipv4::MIN_LEN {
+        cut(v, i, total as u16);
+        return v.leave(i, To::Lookup);
+    }
     v.out[i] = Class::Options as u16;
     v.leave(i, To::Punt);
 }
@@ -146,7 +164,32 @@ mod tests {
         let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
         assert_eq!((got.to.as_str(), got.key32, got.frame), ("ip4_lookup", 0x0a00_0001, frame));
         assert_eq!(run(udp4("10.0.0.1").ttl(1)), "ip4_lookup");
-        assert_eq!(run(udp4("10.0.0.1").pad_to(200)), "ip4_lookup");
+    }
+
+    #[test]
+    fn what_follows_the_packet_is_cut_off() {
+        let cut = |frame: Frame<'_>| {
+            let got = one(&mut Net::new().bench(), &mut Ip4Input, &to_p0(frame));
+            assert_eq!(
+                (got.to.as_str(), usize::from(got.len) + 14),
+                ("ip4_lookup", got.frame.len())
+            );
+            got.frame
+        };
+        let exact = udp4("10.0.0.1").payload(&[9; 30]);
+        assert_eq!(cut(exact.pad_to(200)), to_p0(exact));
+        assert_eq!(cut(udp4("10.0.0.1").pad_to(60)), to_p0(udp4("10.0.0.1").pad_to(60)));
+        assert_eq!(cut(udp4("10.0.0.1").pad_to(64)), to_p0(udp4("10.0.0.1").pad_to(60)));
+        assert_eq!(cut(udp4("10.0.0.1")), to_p0(udp4("10.0.0.1")));
+    }
+
+    #[test]
+    fn multiples_are_told_from_others() {
+        for sum in (0..100).chain((1..1000).map(|i: u64| i.wrapping_mul(0x0123_4567_89ab_cdef))) {
+            for sum in [sum, sum - sum % 0xffff, u64::MAX - sum] {
+                assert_eq!(is_multiple(sum), sum % 0xffff == 0, "{sum}");
+            }
+        }
     }
 
     #[test]

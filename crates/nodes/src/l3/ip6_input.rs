@@ -3,6 +3,7 @@
 //! ```text
 //!  packet ─► version, length, addresses ─┬ global ────────────────► ip6_lookup   key128 = destination
 //!                                        ├ link-local, multicast ─► punt (never forwarded)
+//!                                        ├ longer frame ────────► cut, ip6_lookup
 //!                                        └ wrong ─────────────────► drop, by name
 //! ```
 //!
@@ -20,6 +21,7 @@ use graph::{Live, Node, View, labels};
 use wire::bytes::{array, be16};
 use wire::{ipv6, protocol};
 
+use super::{cut, is_exact};
 use crate::class::Class;
 
 labels! {
@@ -59,12 +61,12 @@ impl Node for Ip6Input {
         for i in 0..v.n() {
             let head = v.head(i);
             let word = |at| u64::from_be_bytes(array(head, at));
-            let (src, dst) = ((word(8), word(16)), (word(24), word(32)));
-            let total = usize::from(be16(head, ipv6::PAYLOAD_LEN)) + ipv6::LEN;
+            let dst = (word(24), word(32));
+            let total = be16(head, ipv6::PAYLOAD_LEN).wrapping_add(ipv6::LEN as u16);
             let plain = (head[ipv6::VERSION] >> 4 == 6)
-                & (total <= usize::from(v.len(i)))
-                & (total > ipv6::LEN)
-                & is_global(src.0)
+                & is_exact(total, v.len(i))
+                & (total > ipv6::LEN as u16)
+                & is_global(word(8))
                 & is_global(dst.0);
             v.wide.key128[i] = u128::from(dst.0) << 64 | u128::from(dst.1);
             if plain {
@@ -77,15 +79,14 @@ impl Node for Ip6Input {
 }
 
 /// True for a first half that is surely of neither kind that needs a closer
-/// look: all zero (unspecified, loopback, IPv4-mapped), link-local (`fe80::/10`)
-/// or multicast (`ff00::/8`).
+/// look: all zero (unspecified, loopback, IPv4-mapped), or from link-local
+/// (`fe80::/10`) to multicast (`ff00::/8`).
 #[inline(always)]
 fn is_global(upper: u64) -> bool {
-    let top = (upper >> 54) as u16; // 10 bits
-    (upper != 0) & (top != 0x3fa) & (top >> 2 != 0xff)
+    upper.wrapping_sub(1) < (0xfe80 << 48) - 1
 }
 
-/// Packets that stay on their link, and wrong ones.
+/// Packets that stay on their link or have something behind them, and wrong ones.
 #[cold]
 fn other(v: &mut View<'_, Ip6Input>, i: usize) {
     let (head, len) = (v.head(i), usize::from(v.len(i)));
@@ -109,7 +110,10 @@ fn other(v: &mut View<'_, Ip6Input>, i: usize) {
         (_, Scope::Multicast) => punt(v, i, Class::Multicast),
         // RFC 4291 §2.5.6: never forwarded. The kernel knows whether they are for us.
         (Scope::Link, _) | (_, Scope::Link) => punt(v, i, Class::ForUs),
-        (Scope::Global, Scope::Global) => v.leave(i, To::Lookup),
+        (Scope::Global, Scope::Global) => {
+            cut(v, i, (payload + ipv6::LEN) as u16);
+            v.leave(i, To::Lookup);
+        }
     }
 }
 
@@ -170,6 +174,15 @@ mod tests {
         assert_eq!((got.to.as_str(), got.key128), ("ip6_lookup", 0x2001_0db8 << 96 | 1));
         let bare = Frame::ipv6("2001:db8::2".parse().unwrap(), "2001:db8::1".parse().unwrap(), 59);
         assert_eq!(run(bare).to, "ip6_lookup");
+    }
+
+    #[test]
+    fn what_follows_the_packet_is_cut_off() {
+        let exact = udp6("2001:db8::1").payload(&[9; 30]);
+        let got = run(exact.pad_to(200));
+        assert_eq!((got.to.as_str(), got.frame), ("ip6_lookup", to_p0(exact)));
+        let got = run(udp6("2001:db8::1").pad_to(60));
+        assert_eq!((got.to.as_str(), got.frame.len()), ("ip6_lookup", 62));
     }
 
     #[test]

@@ -1,0 +1,137 @@
+//! IPv4 and IPv6, for the nodes that both share.
+
+use graph::{Lane, Vector};
+use lookup::lpm::Lpm;
+use lookup::{Addr, Hop};
+use tables::Vrf;
+use wire::bytes::array;
+use wire::flow::Hasher;
+use wire::{ethernet, ipv4, ipv6};
+
+/// What differs between the families. All of it is known when the nodes are
+/// compiled: a shared node costs what one written for its family costs.
+pub trait Family: Send + 'static {
+    /// Its addresses as numbers, host byte order.
+    type Addr: Addr;
+    /// Name of the node [`Lookup`](crate::l3::ip_lookup::Lookup).
+    const LOOKUP: &'static str;
+    /// Name of the node [`Multipath`](crate::l3::ip_multipath::Multipath).
+    const MULTIPATH: &'static str;
+    /// Name of the node [`Rewrite`](crate::rewrite::ip_rewrite::Rewrite).
+    const REWRITE: &'static str;
+    /// EtherType.
+    const ETHERTYPE: u16;
+
+    /// The family's table of a VRF.
+    fn table(vrf: &Vrf) -> &dyn Lpm<Self::Addr>;
+
+    /// The lane with the destinations, and the one for what the lookup answers.
+    fn lanes(v: &mut Vector) -> (&Lane<Self::Addr>, &mut Lane<Hop>);
+
+    /// The hash of the flow of a packet that starts at `head`.
+    fn flow(hasher: &Hasher, head: &[u8; 64]) -> u32;
+
+    /// A word whose lowest byte is the TTL or hop limit.
+    fn limit(head: &[u8; 64]) -> u32;
+
+    /// Writes what [`Family::limit`] gave with a limit one less; it is not 0.
+    fn decrement(head: &mut [u8; 64], limit: u32);
+}
+
+/// IPv4.
+pub enum V4 {}
+
+/// IPv6.
+pub enum V6 {}
+
+impl Family for V4 {
+    type Addr = u32;
+    const LOOKUP: &'static str = "ip4_lookup";
+    const MULTIPATH: &'static str = "ip4_multipath";
+    const REWRITE: &'static str = "ip4_rewrite";
+    const ETHERTYPE: u16 = ethernet::IPV4;
+
+    #[inline(always)]
+    fn table(vrf: &Vrf) -> &dyn Lpm<u32> {
+        &*vrf.v4
+    }
+
+    #[inline(always)]
+    fn lanes(v: &mut Vector) -> (&Lane<u32>, &mut Lane<Hop>) {
+        (&v.key32, &mut v.hop)
+    }
+
+    #[inline(always)]
+    fn flow(hasher: &Hasher, head: &[u8; 64]) -> u32 {
+        hasher.ipv4(head)
+    }
+
+    /// TTL, protocol and checksum, in memory order.
+    #[inline(always)]
+    fn limit(head: &[u8; 64]) -> u32 {
+        u32::from_le_bytes(array(head, ipv4::TTL))
+    }
+
+    #[inline(always)]
+    fn decrement(head: &mut [u8; 64], limit: u32) {
+        head[ipv4::TTL..ipv4::TTL + 4].copy_from_slice(&decremented(limit).to_le_bytes());
+    }
+}
+
+impl Family for V6 {
+    type Addr = u128;
+    const LOOKUP: &'static str = "ip6_lookup";
+    const MULTIPATH: &'static str = "ip6_multipath";
+    const REWRITE: &'static str = "ip6_rewrite";
+    const ETHERTYPE: u16 = ethernet::IPV6;
+
+    #[inline(always)]
+    fn table(vrf: &Vrf) -> &dyn Lpm<u128> {
+        &*vrf.v6
+    }
+
+    #[inline(always)]
+    fn lanes(v: &mut Vector) -> (&Lane<u128>, &mut Lane<Hop>) {
+        (&v.wide.key128, &mut v.hop)
+    }
+
+    #[inline(always)]
+    fn flow(hasher: &Hasher, head: &[u8; 64]) -> u32 {
+        hasher.ipv6(head)
+    }
+
+    #[inline(always)]
+    fn limit(head: &[u8; 64]) -> u32 {
+        u32::from(head[ipv6::HOP_LIMIT])
+    }
+
+    #[inline(always)]
+    fn decrement(head: &mut [u8; 64], limit: u32) {
+        head[ipv6::HOP_LIMIT] = limit.wrapping_sub(1) as u8;
+    }
+}
+
+/// TTL, protocol and checksum with the TTL one less: in memory order the checksum
+/// is in the upper half, and 1 more (RFC 1624 equation 3: by carry 2 more where
+/// it is 0xfffe or 0xffff). The TTL is not 0.
+#[inline(always)]
+fn decremented(word: u32) -> u32 {
+    let carry = u32::from(word >= 0xfffe_0000) << 16;
+    word.wrapping_add(0xffff).wrapping_add(carry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_follows_the_ttl() {
+        for check in 0..=u16::MAX {
+            let [low, high] = check.to_be_bytes();
+            let word = u32::from_le_bytes([64, 17, low, high]);
+            let [ttl, protocol, low, high] = decremented(word).to_le_bytes();
+            let want = wire::checksum::after_ttl_decrement(check);
+            assert_eq!((ttl, protocol, u16::from_be_bytes([low, high])), (63, 17, want));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `ip4_lookup`, `ip6_lookup`: from destination to hop, and from hop to what
+//! happens next.
+//!
+//! ```text
+//!  key32, wide.key128 ─► engine of the VRF ─► hop ─► step ─┬ forward ─────► rewrite     key32 = adjacency
+//!            one batch a run of equal VRF                  ├ several ─────► multipath   key32 = group
+//!                                                          ├ the kernel's ► punt        out = class
+//!                                                          └ blackhole, martian ► drop
+//! ```
+//!
+//! | cost | the engine's batch, and one read of the hop table (4 bytes a hop) |
+//! |------|--------------------------------------------------------------------|
+//!
+//! Source: RFC 1812 §5.2.4; RFC 8200, RFC 4291. Tables are loaded once a vector.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use graph::{Live, Node, View, labels};
+use lookup::Hop;
+use tables::{Forwarding, HopTable};
+
+use super::step::{self, Why};
+use crate::family::Family;
+use crate::vrf::for_each_vrf;
+
+labels! {
+    /// Where packets go.
+    pub enum To { Rewrite = "rewrite", Multipath = "multipath", Punt = "punt" }
+}
+
+/// The node of the family `F`.
+pub struct Lookup<F> {
+    forwarding: Arc<Forwarding>,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Lookup<F> {
+    /// A node that looks up in `forwarding`.
+    pub fn new(forwarding: Arc<Forwarding>) -> Self {
+        Lookup { forwarding, family: PhantomData }
+    }
+}
+
+impl<F: Family> Node for Lookup<F> {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = F::LOOKUP;
+    const HELP: &'static str = "looks destinations up";
+    const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::HOP).and(Live::OUT);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let vrfs = self.forwarding.vrfs.load(v.guard());
+        for_each_vrf(v, ifaces, |v, vrf, run| {
+            let (keys, hops) = F::lanes(v);
+            let hops = &mut hops.first_mut(run.end)[run.clone()];
+            match vrfs.get(usize::from(vrf.0)) {
+                Some(vrf) => F::table(vrf).lookup_batch(&keys.first(run.end)[run], hops),
+                None => hops.fill(Hop::NONE),
+            }
+        });
+        lead_on(v, self.forwarding.hops.load(v.guard()));
+    }
+}
+
+/// Gives each packet the edge of its hop: most are forwarded.
+fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
+    v.leave_all(To::Rewrite);
+    for i in 0..v.n() {
+        let step = hops.step(v.hop[i]);
+        if let Some(adjacency) = step.forward() {
+            v.key32[i] = adjacency.0;
+        } else if let Some(group) = step.multipath() {
+            v.key32[i] = group;
+            v.leave(i, To::Multipath);
+        } else {
+            step::other(v, i, step, To::Punt);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::class::Class;
+    use crate::family::{V4, V6};
+    use crate::testbed::{Net, to_p0, udp4, udp6};
+
+    fn run(dst: &[&str], iface: &[u16]) -> Vec<(String, u32, u16)> {
+        let net = Net::new();
+        let mut node = Lookup::<V4>::new(net.forwarding.clone());
+        let frame = to_p0(udp4("10.0.0.1"));
+        let frames = vec![frame.as_slice(); dst.len()];
+        let outcomes = net.bench().run(&mut node, &frames, |v, i| {
+            v.key32[i] = dst[i].parse::<std::net::Ipv4Addr>().unwrap().into();
+            v.iface[i] = iface[i % iface.len()];
+        });
+        outcomes.into_iter().map(|got| (got.to, got.key32, got.out)).collect()
+    }
+
+    fn class(dst: &str) -> Class {
+        let (to, _, out) = run(&[dst], &[1]).remove(0);
+        assert_eq!(to, "punt");
+        Class::from_code(out)
+    }
+
+    #[test]
+    fn hops_lead_on() {
+        let got = run(&["10.9.0.1", "10.1.0.1", "10.2.0.1"], &[1]);
+        let want = [("rewrite", 8), ("rewrite", 9), ("multipath", 1)];
+        assert!(got.iter().map(|got| (got.0.as_str(), got.1)).eq(want));
+        assert_eq!(class("10.3.0.1"), Class::NoNeighbour);
+        assert_eq!(class("10.5.0.1"), Class::Unreachable);
+        assert_eq!(class("10.6.0.1"), Class::ViaKernel);
+        assert_eq!(class("11.0.0.1"), Class::Unreachable);
+        assert_eq!(class("192.0.2.1"), Class::ForUs);
+        assert_eq!(class("224.0.0.5"), Class::Multicast);
+        assert_eq!(run(&["10.4.0.1"], &[1])[0].0, "drop: blackhole");
+        assert_eq!(run(&["255.255.255.255"], &[1])[0].0, "drop: martian");
+    }
+
+    #[test]
+    fn hops_of_ipv6_lead_on() {
+        let net = Net::new();
+        let mut node = Lookup::<V6>::new(net.forwarding.clone());
+        let dst = ["2001:db8:9::1", "2001:db8:1::1", "2001:db8:2::1", "2001:db8:ffff::1", "::2"];
+        let frame = to_p0(udp6("2001:db8::1"));
+        let outcomes = net.bench().run(&mut node, &[frame.as_slice(); 5], |v, i| {
+            v.wide.key128[i] = dst[i].parse::<std::net::Ipv6Addr>().unwrap().into();
+            v.iface[i] = 1;
+        });
+        let got: Vec<_> = outcomes.iter().map(|got| got.to.as_str()).collect();
+        assert_eq!(got, ["rewrite", "rewrite", "multipath", "punt", "punt"]);
+    }
+
+    #[test]
+    fn each_packet_is_looked_up_in_its_vrf() {
+        let got = run(&["10.9.0.1"; 6], &[1, 4, 4]);
+        let want = ["rewrite", "drop: blackhole", "drop: blackhole"];
+        assert!(got.iter().map(|got| got.0.as_str()).eq(want.into_iter().chain(want)));
+    }
+}

@@ -1,0 +1,119 @@
+//! `ip4_multipath`, `ip6_multipath`: chooses one of a route's several next hops
+//! by the packet's flow.
+//!
+//! ```text
+//!  flow hash × members of the group ► hop ► step ─┬ forward ► rewrite   key32 = adjacency
+//!  (weight = how often a hop is a member)         └ else ───► punt, drop
+//! ```
+//!
+//! | cost | the device's hash, or one multiplication (IPv6: three); three dependent reads |
+//! |------|--------------------------------------------------------------------------------|
+//!
+//! Source: RFC 2992 (equal-cost multi-path by hash), RFC 6438 for IPv6. A flow keeps
+//! its path, and so its order, as long as the group stands. The key of the hash is
+//! drawn by each router, or flows that one router has sent the same way would all
+//! choose alike at the next (polarisation).
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use graph::{Live, Node, View, labels};
+use tables::{Forwarding, HopTable};
+use wire::flow::Hasher;
+
+use super::step::{self, Why};
+use crate::family::Family;
+
+labels! {
+    /// Where packets go.
+    pub enum To { Rewrite = "rewrite", Punt = "punt" }
+}
+
+/// The node of the family `F`.
+pub struct Multipath<F> {
+    forwarding: Arc<Forwarding>,
+    hasher: Hasher,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Multipath<F> {
+    /// A node that chooses by `hasher` where the device computed no hash. All
+    /// workers must have the same hasher.
+    pub fn new(forwarding: Arc<Forwarding>, hasher: Hasher) -> Self {
+        Multipath { forwarding, hasher, family: PhantomData }
+    }
+}
+
+impl<F: Family> Node for Multipath<F> {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = F::MULTIPATH;
+    const HELP: &'static str = "chooses among several next hops by the hash of the flow";
+    const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::HOP).and(Live::OUT);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let hops = self.forwarding.hops.load(v.guard());
+        choose(v, hops, self.hasher);
+    }
+}
+
+/// A function of its own: as parameters the tables are known not to change.
+#[inline(never)]
+fn choose<F: Family>(v: &mut View<'_, Multipath<F>>, hops: &HopTable, hasher: Hasher) {
+    v.leave_all(To::Rewrite);
+    for i in 0..v.n() {
+        let hash = v.device_hash(i).unwrap_or_else(|| F::flow(&hasher, v.head(i)));
+        let hop = hops.member(v.key32[i], hash);
+        let step = hops.step(hop);
+        v.hop[i] = hop;
+        match step.forward() {
+            Some(adjacency) => v.key32[i] = adjacency.0,
+            None => step::other(v, i, step, To::Punt),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{V4, V6};
+    use crate::testbed::{Net, stripped, to_p0, udp4};
+    use graph::testing::Outcome;
+    use std::net::{SocketAddrV4, SocketAddrV6};
+    use wire::build::Frame;
+
+    fn run<F: Family>(frames: &[Vec<u8>], group: u32) -> Vec<Outcome> {
+        let net = Net::new();
+        let mut node = Multipath::<F>::new(net.forwarding.clone(), Hasher::new(7));
+        let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
+        net.bench().run(&mut node, &frames, |v, i| {
+            stripped(v, i);
+            v.key32[i] = group;
+        })
+    }
+
+    fn spreads(outcomes: &[Outcome]) {
+        assert!(outcomes.iter().all(|got| got.to == "rewrite"));
+        assert!(outcomes.chunks(2).all(|pair| pair[0].key32 == pair[1].key32));
+        let second = outcomes.iter().filter(|got| (got.key32, got.hop) == (9, 9)).count();
+        assert!((120..=200).contains(&second), "{second} of 240, 160 expected");
+    }
+
+    #[test]
+    fn flows_spread_by_weight_and_stay() {
+        let (src, dst): (SocketAddrV4, SocketAddrV4) =
+            ("198.51.100.7:1".parse().unwrap(), "10.2.0.1:53".parse().unwrap());
+        let frame = |i: u16| to_p0(Frame::udp4(SocketAddrV4::new(*src.ip(), 1000 + i / 2), dst));
+        spreads(&run::<V4>(&(0..240).map(frame).collect::<Vec<_>>(), 1));
+        let (src, dst): (SocketAddrV6, SocketAddrV6) =
+            ("[2001:db8:9::7]:1".parse().unwrap(), "[2001:db8:2::1]:53".parse().unwrap());
+        let from = |i: u16| SocketAddrV6::new(*src.ip(), 1000 + i / 2, 0, 0);
+        let frame = |i: u16| to_p0(Frame::udp6(from(i), dst));
+        spreads(&run::<V6>(&(0..240).map(frame).collect::<Vec<_>>(), 1));
+    }
+
+    #[test]
+    fn an_empty_group_is_no_route() {
+        assert_eq!(run::<V4>(&[to_p0(udp4("10.2.0.1"))], 5)[0].to, "punt");
+    }
+}

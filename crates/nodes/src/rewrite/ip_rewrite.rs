@@ -1,0 +1,171 @@
+//! `ip4_rewrite`, `ip6_rewrite`: decrements the TTL or hop limit, and puts the
+//! next hop's link header in front.
+//!
+//! ```text
+//!  adjacency (half a line) ─► limit > 1 and length ≤ MTU ─┬ yes ► rewritten ► output  out = port
+//!                                                         └ no ──► untouched ► punt   out = class
+//! ```
+//!
+//! | cost | half a line of the adjacency, one of the packet, one of the descriptor; one branch a packet |
+//! |------|---------------------------------------------------------------------------------------------|
+//!
+//! Source: RFC 1812 §5.3.1 (TTL), §4.2.2.5; RFC 1624 (checksum); RFC 8200 §3 (hop
+//! limit); RFC 1191, RFC 8201, RFC 4443 §3.2 (MTU: the kernel answers).
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use graph::{Live, NoDrop, Node, View, labels};
+use tables::adjacency::Cell;
+use tables::{AdjacencyId, Forwarding, HopTable};
+
+use crate::class::Class;
+use crate::counters::IfaceCounters;
+use crate::family::Family;
+
+labels! {
+    /// Where packets go.
+    pub enum To { Output = "output", Punt = "punt" }
+}
+
+/// The node of the family `F`.
+pub struct Rewrite<F> {
+    forwarding: Arc<Forwarding>,
+    counters: Arc<IfaceCounters>,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Rewrite<F> {
+    /// A node that takes adjacencies from `forwarding` and counts in `counters`.
+    pub fn new(forwarding: Arc<Forwarding>, counters: Arc<IfaceCounters>) -> Self {
+        Rewrite { forwarding, counters, family: PhantomData }
+    }
+}
+
+impl<F: Family> Node for Rewrite<F> {
+    type Edge = To;
+    type Drop = NoDrop;
+    const NAME: &'static str = F::REWRITE;
+    const HELP: &'static str = "decrements the hop limit and writes the next hop's link header";
+    const LIVE: Live = Live::OUT.and(Live::IFACE);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let hops = self.forwarding.hops.load(v.guard());
+        rewrite(v, hops, &self.counters);
+    }
+}
+
+/// A function of its own: as parameters the tables are known not to change, and
+/// their addresses stay in registers.
+#[inline(never)]
+fn rewrite<F: Family>(v: &mut View<'_, Rewrite<F>>, hops: &HopTable, counters: &IfaceCounters) {
+    v.leave_all(To::Output);
+    for i in 0..v.n() {
+        let cell = hops.adjacency(AdjacencyId(v.key32[i]));
+        let (out, limit, len) = (cell.out(), F::limit(v.head(i)), v.len(i));
+        let usual = out.is_usual(v.l2(i)) & (limit as u8 > 1) & (len <= out.mtu());
+        if !usual && !prepare::<F>(v, i, cell) {
+            continue;
+        }
+        F::decrement(v.head_mut(i), limit);
+        cell.write(v.before_mut(i), F::ETHERTYPE);
+        v.out[i] = out.port().0;
+        v.iface[i] = out.iface().0;
+        counters.sent(out.iface(), 1, u64::from(out.len()) + u64::from(len));
+    }
+}
+
+/// For packets that need more: true when packet `i` goes on after all, its frame
+/// made to hold the new header.
+#[inline(never)]
+fn prepare<F: Family>(v: &mut View<'_, Rewrite<F>>, i: usize, cell: &Cell) -> bool {
+    let (out, len) = (cell.out(), v.len(i));
+    let expired = F::limit(v.head(i)) as u8 <= 1;
+    if expired | (len > out.mtu()) {
+        v.out[i] = if expired { Class::TtlExceeded } else { Class::TooBig } as u16;
+        v.leave(i, To::Punt);
+        return false;
+    }
+    if !out.is_used() {
+        cell.mark_used();
+    }
+    v.frame(i, usize::from(out.len()), usize::from(len));
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::family::{V4, V6};
+    use crate::testbed::{Net, P1, PEER, stripped, to_p0, udp4, udp6};
+    use graph::testing::Outcome;
+    use tables::IfaceId;
+    use wire::build::Frame;
+    use wire::ethernet::Mac;
+    use wire::vlan::Tag;
+
+    fn run<F: Family>(frame: Frame<'_>, adjacency: u32) -> (Outcome, Arc<IfaceCounters>) {
+        let (net, counters) = (Net::new(), IfaceCounters::new());
+        let mut node = Rewrite::<F>::new(net.forwarding.clone(), counters.clone());
+        let got = net.bench().run(&mut node, &[&to_p0(frame)], |v, i| {
+            stripped(v, i);
+            v.key32[i] = adjacency;
+        });
+        (got.into_iter().next().unwrap(), counters)
+    }
+
+    fn leaves<F: Family>(frame: Frame<'_>) {
+        let want = frame.ttl(63).macs(Mac(P1), Mac(PEER));
+        let (got, counters) = run::<F>(frame, 8);
+        assert_eq!(got.frame, want.build().to_vec());
+        assert_eq!((got.to.as_str(), got.out, got.iface), ("output", 1, 2));
+        let sent = counters.of(IfaceId(2));
+        assert_eq!((sent.tx_packets.get(), sent.tx_bytes.get()), (1, got.frame.len() as u64));
+        let (got, counters) = run::<F>(frame, 9);
+        assert_eq!((&got.frame, got.iface), (&want.tag(Tag::new(100)).build().to_vec(), 3));
+        assert_eq!(counters.of(IfaceId(3)).tx_bytes.get(), got.frame.len() as u64);
+    }
+
+    #[test]
+    fn a_packet_leaves_with_its_new_header() {
+        leaves::<V4>(udp4("10.0.0.1").payload(&[9; 30]));
+        leaves::<V6>(udp6("2001:db8::1").payload(&[9; 30]));
+    }
+
+    fn is_punted<F: Family>(frame: Frame<'_>, adjacency: u32, class: Class) {
+        let (got, counters) = run::<F>(frame, adjacency);
+        assert_eq!((got.to.as_str(), Class::from_code(got.out)), ("punt", class));
+        assert_eq!((got.frame, got.iface), (to_p0(frame), 1));
+        assert_eq!(counters.of(IfaceId(2)).tx_packets.get(), 0);
+    }
+
+    #[test]
+    fn what_cannot_go_is_punted_untouched() {
+        for ttl in [0, 1] {
+            is_punted::<V4>(udp4("10.0.0.1").ttl(ttl), 8, Class::TtlExceeded);
+            is_punted::<V6>(udp6("2001:db8::1").ttl(ttl), 8, Class::TtlExceeded);
+        }
+        is_punted::<V4>(udp4("10.0.0.1").payload(&[0; 1373]), 9, Class::TooBig);
+        is_punted::<V6>(udp6("2001:db8::1").payload(&[0; 1353]), 9, Class::TooBig);
+        is_punted::<V4>(udp4("10.0.0.1"), 40, Class::TooBig);
+        assert_eq!(run::<V4>(udp4("10.0.0.1").payload(&[0; 1372]), 9).0.to, "output");
+        assert_eq!(run::<V6>(udp6("2001:db8::1").payload(&[0; 1352]), 9).0.to, "output");
+    }
+
+    #[test]
+    fn an_adjacency_is_marked_when_a_packet_leaves_by_it() {
+        let net = Net::new();
+        let mut node = Rewrite::<V4>::new(net.forwarding.clone(), IfaceCounters::new());
+        let frame = to_p0(udp4("10.0.0.1"));
+        let reader = net.domain.register("test");
+        let cell = net.forwarding.hops.load(reader.guard()).adjacency(AdjacencyId(8));
+        for _ in 0..2 {
+            assert!(!cell.take_used());
+            net.bench().run(&mut node, &[&frame, &frame], |v, i| {
+                stripped(v, i);
+                v.key32[i] = 8;
+            });
+            assert!(cell.take_used());
+        }
+    }
+}
