@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use super::{BLOCKS_IN_LIMBO, CARD, CARD_6, LEAF, LEAVES, Node, Poptrie, WORDS};
+use super::{BLOCKS_IN_LIMBO, CARD, CARD_6, LEAF, LEAVES, NODES, Node, Poptrie};
 use crate::lpm::bitmap::{SLOTS, STRIDE, counts_bits, six};
 use crate::lpm::cell::Cell;
 use crate::lpm::flatten::owner;
@@ -65,7 +65,7 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     let popcnt = counts_bits(options, card)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-    let nodes = Staged::new(domain, WORDS as u32 / 3, BLOCKS_IN_LIMBO);
+    let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
     let leaves = Staged::new(domain, LEAVES as u32, BLOCKS_IN_LIMBO);
     let table = Poptrie::<L> {
         direct: Pages::zeroed(1_usize << s).map_err(no_memory)?,
@@ -365,9 +365,8 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
 
     fn write(&self, at: u32, node: &Node) {
         let bases = u64::from(node.leaves) | u64::from(node.children) << 32;
-        for (i, word) in [node.vector, node.leafvec, bases].into_iter().enumerate() {
-            self.table.word(at, i).store(word, Ordering::Relaxed);
-        }
+        let words = self.table.words(at).iter().zip([node.vector, node.leafvec, bases]);
+        words.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
     fn slot(&self, dst: A) -> usize {
@@ -381,7 +380,7 @@ fn longer_inside<A: Addr>(rib: &Rib<A>, around: Prefix<A>) -> bool {
 }
 
 fn full<A: Addr>() -> Refusal {
-    card::<A>().refuse(format!("more than {} nodes or {LEAVES} leaves", WORDS / 3))
+    card::<A>().refuse(format!("more than {} nodes or {LEAVES} leaves", NODES))
 }
 
 fn card<A: Addr>() -> &'static Card {
