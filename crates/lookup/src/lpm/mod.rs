@@ -24,6 +24,7 @@ pub mod rutter4;
 pub mod sail;
 pub mod space;
 mod staged;
+pub mod tree_bitmap;
 pub mod vpp;
 
 pub use intervals::Intervals;
@@ -158,6 +159,7 @@ impl Engines for u32 {
             sail::l::ENTRY,
             sail::m::ENTRY,
             sail::u::ENTRY,
+            tree_bitmap::ENTRY,
         ]
     }
     const DEFAULT: &'static str = "dir-24-8";
@@ -170,6 +172,7 @@ impl Engines for u128 {
             planb::ENTRY,
             poptrie::ENTRY_6,
             sail::six::ENTRY,
+            tree_bitmap::ENTRY_6,
             vpp::HASH,
             vpp::BLOOM,
             vpp::TRIE,
