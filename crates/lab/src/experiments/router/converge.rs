@@ -276,13 +276,15 @@ impl Namespace {
         ip(&["netns", "add", &name])?;
         let namespace = Namespace(name);
         let name = namespace.0.as_str();
+        // Without any local address the kernel takes every gateway for invalid.
+        ip(&["-n", name, "link", "set", "lo", "up"])?;
         ip(&["-n", name, "link", "add", "p0", "type", "veth", "peer", "name", "p0-peer"])?;
         ip(&["-n", name, "link", "set", "p0-peer", "up"])?;
         ip(&["-n", name, "link", "set", "p0", "up"])?;
         let family = if A::WIDTH == 32 { "-4" } else { "-6" };
         let mut batch = Command::new("ip");
         batch.args(["-n", name, family, "-batch", "-"]).stdin(Stdio::piped());
-        let mut batch = batch.stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+        let mut batch = batch.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
         if let Some(input) = batch.stdin.take() {
             let mut input = BufWriter::new(input);
             for (prefix, hop) in routes {
@@ -291,8 +293,13 @@ impl Namespace {
                 let _ = writeln!(input, "route add {prefix} via {via} dev p0 onlink proto bird");
             }
         }
-        let ended = batch.wait().map_err(|error| error.to_string())?;
-        if ended.success() { Ok(namespace) } else { Err("`ip -batch` refuses the routes".into()) }
+        // It ends at the first refusal, so its words fit the pipe.
+        let ended = batch.wait_with_output().map_err(|error| error.to_string())?;
+        if ended.status.success() {
+            return Ok(namespace);
+        }
+        let words = String::from_utf8_lossy(&ended.stderr);
+        Err(format!("`ip -batch` refuses the routes: {}", words.trim()))
     }
 }
 
