@@ -75,7 +75,7 @@ fn lookups<A: Family>(
     let rib: Rib<A> = routes.iter().copied().collect();
     let subject = contestant.build(&rib)?;
     let mut stream = subject.stream(&Traffic::Prefix.draw(routes, KEYS, 1));
-    (0..operations.div_ceil(KEYS as u64)).for_each(|_| stream.pass(256));
+    (0..operations.div_ceil(KEYS as u64)).for_each(|_| stream.run(0, KEYS, 256));
     Ok(())
 }
 

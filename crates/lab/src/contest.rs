@@ -78,6 +78,18 @@ impl<A: Addr> Contestant<A> {
     }
 }
 
+/// The one called `name`, an engine of ours with `options` or a rival.
+///
+/// # Errors
+/// When this build has none of that name.
+pub fn named<A: Family>(name: &str, options: Options) -> Result<Contestant<A>, String> {
+    if let Some(entry) = A::engine(name) {
+        return Ok(Contestant::engine(entry, options));
+    }
+    let rival = A::rivals().into_iter().find(|rival| rival.name == name);
+    rival.ok_or_else(|| format!("this build has no {name} for {}", A::FAMILY))
+}
+
 /// Every engine of a family with its default options, then every rival.
 pub fn all<A: Family>() -> Vec<Contestant<A>> {
     let engines = A::engines().iter().map(|e| Contestant::engine(e, Options::default()));
@@ -96,6 +108,16 @@ pub trait Subject<A: Addr> {
     /// not say.
     fn bytes(&self) -> Option<usize>;
 
+    /// Bytes of the writer's own state, beside the table and the store of routes.
+    fn writer_bytes(&self) -> usize {
+        0
+    }
+
+    /// Counters of the table by name; none where it has none.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Makes one change, in `rib` and in the table: the time of both is the
     /// time of an update. False where it cannot update in place.
     fn update(&mut self, rib: &mut Rib<A>, change: &Change<A>) -> Result<bool, String>;
@@ -107,9 +129,9 @@ pub trait Subject<A: Addr> {
 
 /// Destinations that are looked up again and again.
 pub trait Stream {
-    /// All of them once, `burst` at a time, the results left where they fall.
-    /// This is what is timed.
-    fn pass(&mut self, burst: usize);
+    /// The `n` from the one numbered `from`, `burst` at a time, the results left
+    /// where they fall. This is what is timed.
+    fn run(&mut self, from: usize, n: usize, burst: usize);
 
     /// All of them once; the results, to be checked.
     fn answers(&mut self) -> Vec<Hop>;
@@ -145,6 +167,14 @@ impl<A: Addr> Subject<A> for Engine<A> {
         Some(self.table.bytes())
     }
 
+    fn writer_bytes(&self) -> usize {
+        self.writer.bytes()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.table.counters()
+    }
+
     fn update(&mut self, rib: &mut Rib<A>, change: &Change<A>) -> Result<bool, String> {
         rib.apply(change);
         let applied = self.writer.apply(rib, std::slice::from_ref(change));
@@ -172,8 +202,8 @@ struct EngineStream<'s, A: Addr> {
 }
 
 impl<A: Addr> Stream for EngineStream<'_, A> {
-    fn pass(&mut self, burst: usize) {
-        for dsts in self.dsts.chunks(burst) {
+    fn run(&mut self, from: usize, n: usize, burst: usize) {
+        for dsts in self.dsts[from..from + n].chunks(burst) {
             self.table.lookup_batch(dsts, &mut self.hops[..dsts.len()]);
             std::hint::black_box(&mut self.hops);
         }
@@ -242,7 +272,7 @@ mod tests {
             let mut subject = contestant.build(&rib).unwrap_or_else(|e| panic!("{name}: {e}"));
             let check = |subject: &dyn Subject<A>| {
                 let mut stream = subject.stream(&dsts);
-                stream.pass(64);
+                stream.run(0, dsts.len(), 64);
                 assert_eq!(stream.answers(), want, "{name}");
                 for (dst, want) in dsts.iter().zip(&want).take(200) {
                     assert_eq!(subject.lookup(*dst), *want, "{name}");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,14 @@ pub struct Options {
     pub out: PathBuf,
     /// Tables to use instead of an experiment's own.
     pub tables: Vec<String>,
+    /// Hops are folded to so many: 1 + id mod `hops`, so that tables of narrow
+    /// hops can take part.
+    pub hops: u32,
+}
+
+impl Options {
+    /// What the 15 bits of a 2-byte `rte_fib` entry hold.
+    pub const HOPS: u32 = 32_766;
 }
 
 /// See the module.
@@ -34,6 +43,8 @@ pub struct Context {
     say: Box<dyn FnMut(&str)>,
     experiment: &'static str,
     data: BTreeMap<String, String>,
+    /// The tables used last: experiments share them.
+    loaded: Vec<(String, Arc<Table>)>,
     partial: Partial,
 }
 
@@ -43,6 +54,8 @@ struct Partial {
     machine: Machine,
     quick: bool,
     tables: Vec<String>,
+    #[serde(default)]
+    hops: u32,
     data: BTreeMap<String, String>,
     cells: BTreeMap<String, Vec<Row>>,
 }
@@ -56,6 +69,7 @@ impl Context {
             say: Box::new(say),
             experiment: "",
             data: BTreeMap::new(),
+            loaded: Vec::new(),
             partial: Partial::default(),
         }
     }
@@ -68,6 +82,11 @@ impl Context {
     /// One of two, by `--quick`.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.options.quick { quick } else { full }
+    }
+
+    /// How many different hops a table may have.
+    pub fn hops(&self) -> u32 {
+        self.options.hops.max(1)
     }
 
     /// Where records go.
@@ -93,9 +112,17 @@ impl Context {
     ///
     /// # Errors
     /// When it cannot be loaded.
-    pub fn load(&mut self, name: &str) -> Result<Table, Error> {
-        let table = Table::load(name)?;
+    pub fn load(&mut self, name: &str) -> Result<Arc<Table>, Error> {
+        let kept = self.loaded.iter().position(|(known, _)| known == name);
+        let table = match kept {
+            Some(i) => self.loaded.remove(i).1,
+            None => Arc::new(Table::load(name)?),
+        };
         self.data.insert(table.name.clone(), format!("{:016x}", table.checksum));
+        self.loaded.push((name.to_string(), table.clone()));
+        if self.loaded.len() > TABLES_KEPT {
+            self.loaded.remove(0);
+        }
         Ok(table)
     }
 
@@ -174,11 +201,13 @@ impl Context {
             p.machine.is_same(&self.machine)
                 && p.quick == self.options.quick
                 && p.tables == self.options.tables
+                && p.hops == self.options.hops
         };
         self.partial = found.filter(fits).unwrap_or_else(|| Partial {
             machine: self.machine.clone(),
             quick: self.options.quick,
             tables: self.options.tables.clone(),
+            hops: self.options.hops,
             ..Partial::default()
         });
         self.data = self.partial.data.clone();
@@ -215,12 +244,14 @@ fn clock_text(time: Duration) -> String {
     if s < 60 { format!("{s} s") } else { format!("{} min {:02} s", s / 60, s % 60) }
 }
 
+const TABLES_KEPT: usize = 4;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn context(out: &Path) -> Context {
-        let options = Options { quick: true, out: out.into(), tables: vec![] };
+        let options = Options { quick: true, out: out.into(), tables: vec![], hops: Options::HOPS };
         Context::new(options, |_| {})
     }
 

@@ -40,7 +40,7 @@ pub struct Plot {
     pub unit: &'static str,
     /// The label on the horizontal axis (`traffic`, `prefixes`).
     pub x: &'static str,
-    /// The label that tells lines or bars apart (`engine`).
+    /// The label that tells lines or bars apart (`engine`), or several: `engine+traffic`.
     pub series: &'static str,
     /// One picture for each combination of these labels (`family`, `table`).
     pub panels: &'static [&'static str],
@@ -53,8 +53,16 @@ pub struct Plot {
 pub enum Style {
     /// Groups of bars, one group for each value of `x`.
     Bars,
+    /// A line of bars for each value of `x`, the one with the most on top.
+    Ranked,
+    /// The same on a logarithmic scale, the one with the least on top.
+    RankedLog,
     /// Lines; `x` holds numbers.
     Lines,
     /// Lines over a logarithmic horizontal axis.
     LogLines,
+    /// Lines on a logarithmic vertical axis.
+    LogY,
+    /// Lines, both axes logarithmic.
+    LogLog,
 }

@@ -10,10 +10,12 @@
 pub mod clock;
 pub mod contest;
 mod context;
+mod crew;
 pub mod data;
 mod error;
 pub mod experiment;
 pub mod experiments;
+pub mod lookups;
 pub mod machine;
 pub mod record;
 pub mod report;

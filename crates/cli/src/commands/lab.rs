@@ -41,6 +41,10 @@ enum Action {
         /// A table instead of the experiments' own; may be given several times
         #[arg(short, long, value_name = "FILE")]
         table: Vec<String>,
+        /// Fold next hops to N different ones, so that tables of narrow hops take part
+        #[arg(long, value_name = "N", default_value_t = Options::HOPS,
+              value_parser = clap::value_parser!(u32).range(1..))]
+        hops: u32,
         #[command(flatten)]
         records: Records,
     },
@@ -65,8 +69,8 @@ struct Records {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     match args.action {
         Action::List => list(cx),
-        Action::Run { names, quick, table, records } => {
-            measure(&names, Options { quick, out: records.out, tables: table }, cx)
+        Action::Run { names, quick, table, hops, records } => {
+            measure(&names, Options { quick, out: records.out, tables: table, hops }, cx)
         }
         Action::Report { page, records } => {
             let (path, n) = lab::report::write(&records.out, page.as_deref())?;

@@ -1,5 +1,6 @@
 //! Data sets: tables, and traffic for them.
 
+pub mod made;
 mod rng;
 mod table;
 mod traffic;

@@ -2,6 +2,7 @@
 
 use lookup::{Addr, Hop, Prefix};
 
+use super::made;
 use crate::Error;
 
 /// Routes of both families, ordered by address, then length.
@@ -18,21 +19,33 @@ pub struct Table {
 }
 
 impl Table {
-    /// Loads what `--table` names: a file, or `internet:N`. Of a damaged file what
+    /// Loads what `--table` names (a file, or `internet:N`) or what [`made`]
+    /// describes, changed as what follows a `|` says. Of a damaged file what
     /// could be read is taken: a measurement needs a table, not a perfect one.
     ///
     /// # Errors
     /// When there is no such file, or no route in it.
     pub fn load(name: &str) -> Result<Table, Error> {
         let failed = |reason: String| Error::Table { table: name.into(), reason };
-        let found = formats::Table::open(name, &formats::Load::default());
-        let found = found.map_err(|error| failed(error.to_string()))?;
-        if found.is_empty() {
+        let mut words = name.split('|');
+        let base = words.next().unwrap_or_default();
+        let mut table = match made::routes(base) {
+            Some(ipv6) => Table { name: String::new(), ipv4: vec![], ipv6, checksum: 0 },
+            None => {
+                let found = formats::Table::open(base, &formats::Load::default());
+                let found = found.map_err(|error| failed(error.to_string()))?;
+                let (ipv4, ipv6) = (found.v4.iter().collect(), found.v6.iter().collect());
+                Table { name: String::new(), ipv4, ipv6, checksum: 0 }
+            }
+        };
+        for word in words {
+            made::change(&mut table, word).map_err(failed)?;
+        }
+        if table.ipv4.is_empty() && table.ipv6.is_empty() {
             return Err(failed("it holds no route".into()));
         }
-        let (ipv4, ipv6): (Vec<_>, Vec<_>) = (found.v4.iter().collect(), found.v6.iter().collect());
-        let checksum = checksum(&ipv4) ^ checksum(&ipv6).rotate_left(1);
-        Ok(Table { name: short_name(name), ipv4, ipv6, checksum })
+        let checksum = checksum(&table.ipv4) ^ checksum(&table.ipv6).rotate_left(1);
+        Ok(Table { name: short_name(name), checksum, ..table })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lookup::lpm::Intervals;
 use lookup::{Addr, Hop, Prefix};
 
 use super::Rng;
@@ -20,27 +21,24 @@ pub enum Traffic {
     Zipf,
     /// Addresses as in [`Traffic::Random`], each 16 times in a row: long flows.
     Repeated,
+    /// Every address of the family equally likely.
+    Uniform,
+    /// As [`Traffic::Prefix`], but in the table's order: neighbours follow each other.
+    Swept,
+    /// So many of a hundred addresses as in [`Traffic::Prefix`], the others without
+    /// a route (a default route does not count).
+    Matching(u8),
 }
 
 impl Traffic {
-    /// All kinds.
+    /// The four that every comparison has.
     pub const ALL: [Traffic; 4] =
         [Traffic::Random, Traffic::Prefix, Traffic::Zipf, Traffic::Repeated];
-
-    /// The name in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Traffic::Random => "random",
-            Traffic::Prefix => "prefix",
-            Traffic::Zipf => "zipf",
-            Traffic::Repeated => "repeated",
-        }
-    }
 
     /// `n` destinations for `routes`, the same for the same seed. A table without
     /// routes gets random addresses whatever the kind.
     pub fn draw<A: Addr>(self, routes: &[(Prefix<A>, Hop)], n: usize, seed: u64) -> Vec<A> {
-        let mut rng = Rng::new(seed ^ (self as u64) << 56);
+        let mut rng = Rng::new(seed ^ self.salt() << 56);
         if routes.is_empty() {
             return (0..n).map(|_| A::from_u128(rng.wide())).collect();
         }
@@ -56,13 +54,40 @@ impl Traffic {
                 let some = random(routes, n.div_ceil(REPEATS), &mut rng);
                 (0..n).map(|i| some[i / REPEATS]).collect()
             }
+            Traffic::Uniform => (0..n).map(|_| A::from_u128(rng.wide())).collect(),
+            Traffic::Swept => {
+                let nth = |i: usize| (i as u128 * routes.len() as u128 / n as u128) as usize;
+                (0..n).map(|i| within(&routes[nth(i)].0, &mut rng)).collect()
+            }
+            Traffic::Matching(percent) => matching(routes, n, percent, &mut rng),
+        }
+    }
+
+    /// Kinds draw different numbers from one seed.
+    fn salt(self) -> u64 {
+        match self {
+            Traffic::Random => 0,
+            Traffic::Prefix => 1,
+            Traffic::Zipf => 2,
+            Traffic::Repeated => 3,
+            Traffic::Uniform => 4,
+            Traffic::Swept => 5,
+            Traffic::Matching(_) => 6,
         }
     }
 }
 
 impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            Traffic::Random => "random",
+            Traffic::Prefix => "prefix",
+            Traffic::Zipf => "zipf",
+            Traffic::Repeated => "repeated",
+            Traffic::Uniform => "uniform",
+            Traffic::Swept => "swept",
+            Traffic::Matching(percent) => return write!(f, "matching-{percent}"),
+        })
     }
 }
 
@@ -98,6 +123,30 @@ fn random<A: Addr>(routes: &[(Prefix<A>, Hop)], n: usize, rng: &mut Rng) -> Vec<
         let before = if i == 0 { 0 } else { ends[i - 1] };
         let block = blocks[i].0 + (pick - before);
         A::from_u128(u128::from(block) << 96 | rng.wide() >> 32)
+    };
+    (0..n).map(|_| draw(rng)).collect()
+}
+
+fn matching<A: Addr>(routes: &[(Prefix<A>, Hop)], n: usize, percent: u8, rng: &mut Rng) -> Vec<A> {
+    let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
+    let flat = Intervals::new(routed.iter().copied());
+    if routed.is_empty() {
+        return random(routes, n, rng);
+    }
+    // IPv6 misses lie in global unicast space (2000::/3), where a table has its routes.
+    let elsewhere = |rng: &mut Rng| match A::WIDTH {
+        32 => random::<A>(&[], 1, rng)[0],
+        _ => A::from_u128(rng.wide() >> 3 | 1 << 125),
+    };
+    let draw = |rng: &mut Rng| {
+        if rng.below(100) >= usize::from(percent) {
+            // In a table that covers everything there is none: a matching one then.
+            let miss = (0..1000).map(|_| elsewhere(rng)).find(|dst| flat.lookup(*dst).is_none());
+            if let Some(dst) = miss {
+                return dst;
+            }
+        }
+        within(&routed[rng.below(routed.len())].0, rng)
     };
     (0..n).map(|_| draw(rng)).collect()
 }
@@ -165,6 +214,24 @@ mod tests {
         let known = [0, 0x2001_0db8, 0x2001_0db9];
         assert!(keys.iter().all(|key| known.contains(&block(key))));
         assert!(known.iter().all(|k| keys.iter().filter(|key| block(key) == *k).count() > 250));
+    }
+
+    #[test]
+    fn so_many_match() {
+        let route = |first, len| (Prefix::new(first, len).unwrap(), Hop(1));
+        let routes = [route(0, 0), route(0x0a00_0000_u32, 8), route(0x1400_0000, 8)];
+        let hits = |percent| {
+            let keys = Traffic::Matching(percent).draw(&routes, 10_000, 1);
+            keys.iter().filter(|key| matches!(*key >> 24, 10 | 20)).count()
+        };
+        assert!(hits(0) == 0 && (7700..8300).contains(&hits(80)), "{} {}", hits(0), hits(80));
+    }
+
+    #[test]
+    fn swept_traffic_follows_the_table() {
+        let routes: Vec<_> = (0..100).map(|i| (Prefix::new(i << 24, 8).unwrap(), Hop(1))).collect();
+        let keys: Vec<u32> = Traffic::Swept.draw(&routes, 1000, 1);
+        assert!(keys.is_sorted_by_key(|key| key >> 24) && keys[999] >> 24 == 99);
     }
 
     #[test]

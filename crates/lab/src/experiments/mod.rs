@@ -1,8 +1,12 @@
 //! The experiments, one file each.
 
+mod bloomfwd;
+mod cuvpp;
+mod dxr;
 mod lpm;
 mod machine;
 mod router;
+mod sail;
 
 pub use router::fixed;
 
@@ -10,15 +14,52 @@ use crate::Experiment;
 
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[
+    static ALL: &[&dyn Experiment] = &[
         &machine::limits::Limits,
-        &lpm::peers::Peers,
+        &lpm::peers::PEERS,
+        &lpm::scale::SCALE,
+        &dxr::TABLE1,
+        &dxr::Table2,
+        &dxr::FIG3,
+        &dxr::Fig4,
+        &dxr::FIG5,
+        &dxr::FIG6,
+        &sail::FIG3_7,
+        &sail::FIG3_8,
+        &sail::FIG3_9,
+        &sail::FIG3_11,
+        &sail::FIG3_13,
+        &sail::TABLE3_2,
+        &sail::Table34,
+        &sail::TABLE3_5,
+        &sail::FIG3_16,
+        &sail::FIG3_17,
+        &bloomfwd::Table3,
+        &bloomfwd::Table5,
+        &bloomfwd::FIG1,
+        &bloomfwd::FIG2,
+        &bloomfwd::FIG3,
+        &bloomfwd::FIG4,
+        &bloomfwd::FIG5,
+        &bloomfwd::FIG6,
+        &bloomfwd::FIG7,
+        &bloomfwd::FIG8,
+        &cuvpp::FIG6,
+        &cuvpp::FIG7,
+        &cuvpp::FIG8,
+        &cuvpp::FIG9,
+        &cuvpp::FIG10,
+        &cuvpp::Fig11,
+        &cuvpp::Fig12,
+        &cuvpp::TABLE2,
+        &cuvpp::TABLE4,
         &router::forward::Forward,
         &router::updates::Updates,
         &router::converge::Converge,
         &router::scale::Scale,
         &router::memory::Memory,
-    ]
+    ];
+    ALL
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 mod html;
 mod plot;
+mod ranked;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::ranked;
 use crate::record::short;
 use crate::{Error, Plot, Row, Style};
 
@@ -33,6 +34,9 @@ pub(super) fn draw(plot: &Plot, rows: &[Row]) -> Result<Vec<String>, Error> {
 }
 
 fn picture(plot: &Plot, title: &str, rows: &[&Row]) -> Result<String, String> {
+    if matches!(plot.style, Style::Ranked | Style::RankedLog) {
+        return Ok(ranked::draw(plot, title, rows));
+    }
     let series = distinct(rows, plot.series);
     let mut svg = String::new();
     let size = (WIDTH, HEIGHT.max(110 + 20 * series.len() as u32));
@@ -42,7 +46,7 @@ fn picture(plot: &Plot, title: &str, rows: &[&Row]) -> Result<String, String> {
         let area = area.titled(title, ("sans-serif", 18)).map_err(said)?;
         match plot.style {
             Style::Bars => bars(&area, plot, rows, &series)?,
-            Style::Lines | Style::LogLines => lines(&area, plot, rows, &series)?,
+            _ => lines(&area, plot, rows, &series)?,
         }
         area.present().map_err(said)?;
     }
@@ -84,8 +88,8 @@ fn bars(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resul
             Rectangle::new([(left, 0.0), (left + width * 0.92, y)], color.filled())
         };
         let points = groups.iter().enumerate().filter_map(|(x, group)| {
-            let labels = [(plot.x, group.as_str()), (plot.series, name.as_str())];
-            let row = rows.iter().find(|row| row.is(&labels))?;
+            let is = |row: &&&Row| row.label(plot.x) == group && value(row, plot.series) == *name;
+            let row = rows.iter().find(is)?;
             Some((x as f64, row.median(plot.figure)?))
         });
         chart
@@ -99,7 +103,10 @@ fn bars(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resul
 
 fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Result<(), String> {
     let number = |row: &Row| row.label(plot.x).parse::<f64>().ok();
-    let place = |x: f64| if plot.style == Style::LogLines { x.max(1e-9).log2() } else { x };
+    let log_x = matches!(plot.style, Style::LogLines | Style::LogLog);
+    let log_y = matches!(plot.style, Style::LogY | Style::LogLog);
+    let place = |x: f64| if log_x { x.max(1e-9).log2() } else { x };
+    let height = |y: f64| if log_y { y.max(1e-9).log10() } else { y };
     let places: Vec<f64> = rows.iter().filter_map(|row| number(row)).map(place).collect();
     let low = places.iter().copied().fold(f64::INFINITY, f64::min);
     let high = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -107,30 +114,31 @@ fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resu
         return Err(format!("label `{}` holds no numbers", plot.x));
     }
     let edge = ((high - low) * 0.02).max(0.1);
+    let heights = rows.iter().filter_map(|row| row.median(plot.figure)).map(height);
+    let bottom = if log_y { heights.fold(f64::INFINITY, f64::min).floor() } else { 0.0 };
+    let top = if log_y { height(ceiling(rows, plot)).ceil() } else { ceiling(rows, plot) };
     let mut chart = ChartBuilder::on(area)
         .margin_right(20)
         .x_label_area_size(40)
         .y_label_area_size(70)
-        .build_cartesian_2d(low - edge..high + edge, 0.0..ceiling(rows, plot))
+        .build_cartesian_2d(low - edge..high + edge, bottom..top)
         .map_err(said)?;
-    let name = |x: &f64| match plot.style {
-        Style::LogLines => binary(x.exp2()),
-        _ => short(*x),
-    };
+    let name = |x: &f64| if log_x { rounded(x.exp2()) } else { short(*x) };
+    let level = |y: &f64| short(if log_y { 10_f64.powf(*y) } else { *y });
     chart
         .configure_mesh()
         .x_label_formatter(&name)
         .x_desc(plot.x)
         .y_desc(plot.unit)
-        .y_label_formatter(&|y| short(*y))
+        .y_label_formatter(&level)
         .light_line_style(WHITE)
         .draw()
         .map_err(said)?;
     for (s, name) in series.iter().enumerate() {
         let color = color(s);
-        let of = rows.iter().filter(|row| row.label(plot.series) == name);
-        let mut points: Vec<(f64, f64)> =
-            of.filter_map(|row| Some((place(number(row)?), row.median(plot.figure)?))).collect();
+        let of = rows.iter().filter(|row| value(row, plot.series) == *name);
+        let point = |row: &&Row| Some((place(number(row)?), height(row.median(plot.figure)?)));
+        let mut points: Vec<(f64, f64)> = of.filter_map(point).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let dots = points.iter().map(|&point| Circle::new(point, 3, color.filled()));
         chart.draw_series(dots).map_err(said)?;
@@ -160,15 +168,33 @@ fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), String> {
 }
 
 /// The values of a label in the order of first appearance.
-fn distinct(rows: &[&Row], label: &str) -> Vec<String> {
+pub(super) fn distinct(rows: &[&Row], label: &str) -> Vec<String> {
     let mut seen = BTreeSet::new();
-    let names = rows.iter().map(|row| row.label(label).to_string());
+    let names = rows.iter().map(|row| value(row, label));
     names.filter(|name| seen.insert(name.clone())).collect()
+}
+
+/// The value of a label, or the values of several joined: `engine+traffic`.
+pub(super) fn value(row: &Row, label: &str) -> String {
+    label.split('+').map(|name| row.label(name)).collect::<Vec<_>>().join(" ").trim().to_string()
 }
 
 fn ceiling(rows: &[&Row], plot: &Plot) -> f64 {
     let most = rows.iter().filter_map(|row| row.median(plot.figure)).fold(0.0, f64::max);
     if most > 0.0 { most * 1.15 } else { 1.0 }
+}
+
+/// `4096` as `4 Ki`, and what is no multiple of that as it is read best.
+fn rounded(x: f64) -> String {
+    if x.log2().fract().abs() < 1e-6 { binary(x) } else { decimal(x) }
+}
+
+/// `4100` as `4.1 k`.
+fn decimal(x: f64) -> String {
+    let power = (x.max(1.0).log10() / 3.0).floor().min(4.0);
+    let unit = ["", " k", " M", " G", " T"][power as usize];
+    let digits = x / 10_f64.powf(power * 3.0);
+    format!("{}{unit}", short((digits * 10.0).round() / 10.0))
 }
 
 /// `4096` as `4 Ki`.
@@ -182,7 +208,7 @@ fn said(error: impl Display) -> String {
     error.to_string()
 }
 
-fn color(i: usize) -> RGBColor {
+pub(super) fn color(i: usize) -> RGBColor {
     // Distinguishable for most colour-blind readers (Okabe, Ito 2008), then by darkness.
     const COLORS: [(u8, u8, u8); 8] = [
         (0, 114, 178),

@@ -146,8 +146,8 @@ struct DpdkStream<'s, A: Addr, T: Table<A>> {
 }
 
 impl<A: Addr, T: Table<A>> Stream for DpdkStream<'_, A, T> {
-    fn pass(&mut self, burst: usize) {
-        for keys in self.keys.chunks(burst) {
+    fn run(&mut self, from: usize, n: usize, burst: usize) {
+        for keys in self.keys[from..from + n].chunks(burst) {
             self.table.bulk(keys, &mut self.answers[..keys.len()]);
             std::hint::black_box(&mut self.answers);
         }

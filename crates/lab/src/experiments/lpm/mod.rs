@@ -1,3 +1,4 @@
 //! Longest-prefix match: our engines and the rivals.
 
 pub(super) mod peers;
+pub(super) mod scale;

@@ -1,337 +1,204 @@
 //! `lpm/peers`: every engine and every rival on one table.
 //!
 //! ```text
-//!  rate      destinations in bursts of 256 and 64, four kinds of traffic
+//!  rate      destinations in bursts of 256, 64 and 4,096, four kinds of traffic
 //!  latency   each destination waits for the hop before it
 //!  update    delete a prefix, put it back; with and without a reader beside
-//!  bytes     what a lookup can read; the store of routes is not counted
+//!  bytes     what a lookup can read; the store of routes and the writer apart
 //! ```
-//!
-//! Hops are folded to 32,766 on all sides, which 2-byte `rte_fib` can hold.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
-
-use lookup::lpm::Intervals;
-use lookup::rib::Change;
-use lookup::{Hop, Prefix, Rib};
-
-use crate::clock;
-use crate::contest::{self, Contestant, Family, Stream, Subject};
-use crate::data::{Rng, Traffic};
-use crate::record::Figure;
-use crate::slices::{Sample, Variant, Work, repeat};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::data::Traffic;
+use crate::lookups::{Claim, Measure, Part, Study};
+use crate::record::short;
+use crate::{Card, Context, Plot, Row, Style, Verdict};
 
 /// See the module.
-pub struct Peers;
-
-impl Experiment for Peers {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let usual = context.pick("internet:1000000+200000", "internet:100000+20000");
-        let mut cells = Vec::new();
-        for table in context.tables(&[usual]) {
-            cells.extend(["ipv4", "ipv6"].map(|family| format!("{family} of {table}")));
-        }
-        let rows = context.cells(cells, |context, cell| {
-            let (family, name) = cell.split_once(" of ").expect("made above");
-            let table = context.load(name)?;
-            match family {
-                "ipv4" => measure(context, &table.name, &table.ipv4),
-                _ => measure(context, &table.name, &table.ipv6),
-            }
-        })?;
-        let verdicts = verdicts(&rows);
-        let mut notes = vec![
-            "rates and latencies by thread processor time, variants in turn; hops folded to 32,766"
-                .to_string(),
-        ];
-        if u32::rivals().is_empty() {
-            notes.push("built without the feature `rivals`: only our own engines took part".into());
-        }
-        Ok(context.record(rows, verdicts, notes))
-    }
-}
+pub static PEERS: Study = Study {
+    card: &CARD,
+    parts,
+    claims: &[Claim::Judge(goals)],
+    notes: &[
+        "rates and latencies by thread processor time, variants in turn; hops folded (--hops)",
+        "an update is a delete or an insert of a random prefix, the store of routes included",
+    ],
+};
 
 const CARD: Card = Card {
     name: "lpm/peers",
     help: "every engine and rival on a table: rate, dependent latency, bytes, build and update time",
-    source: "issues on the router and on longest-prefix match",
-    claim: "`dir-24-8` is no slower than DPDK's `rte_fib`; `planb` leads the IPv6 rivals",
+    source: "issue on longest-prefix match, points 4 and 5",
+    claim: "rutter4 and rutter6 are faster than every other engine and every rival, in fewer bytes",
     plots: &[
-        Plot {
-            title: "Lookups in bursts of 256",
-            figure: "rate_mlps",
-            unit: "million lookups/s",
-            x: "traffic",
-            series: "engine",
-            panels: &["family", "table"],
-            style: Style::Bars,
-        },
-        Plot {
-            title: "Dependent latency",
-            figure: "latency_ns",
-            unit: "ns",
-            x: "traffic",
-            series: "engine",
-            panels: &["family", "table"],
-            style: Style::Bars,
-        },
-        Plot {
-            title: "Memory",
-            figure: "bytes_per_prefix",
-            unit: "bytes a prefix",
-            x: "engine",
-            series: "family",
-            panels: &["table", "family"],
-            style: Style::Bars,
-        },
-        Plot {
-            title: "Update beside a reader",
-            figure: "update_beside_reader_us",
-            unit: "µs",
-            x: "engine",
-            series: "family",
-            panels: &["table", "family"],
-            style: Style::Bars,
-        },
+        rate("Lookups in bursts of 256", "rate_mlps"),
+        rate("Lookups in bursts of 64", "rate_64_mlps"),
+        rate("Lookups in bursts of 4,096", "rate_long_mlps"),
+        Plot { unit: "ns", ..rate("Dependent latency", "latency_ns") },
+        per_engine("Memory that a lookup can read", "bytes_per_prefix", "bytes a prefix"),
+        per_engine("Store of routes and writer", "writer_bytes_per_prefix", "bytes a prefix"),
+        per_engine("Build", "build_s", "s"),
+        per_engine("Update beside a reader", "update_beside_reader_us", "µs"),
+        per_engine("Change of the default route", "update_default_us", "µs"),
     ],
 };
 
-/// A contestant that took the table.
-struct Built<A: Family> {
-    name: String,
-    subject: Box<dyn Subject<A>>,
-    row: Row,
+const fn rate(title: &'static str, figure: &'static str) -> Plot {
+    Plot {
+        title,
+        figure,
+        unit: "million lookups/s",
+        x: "engine",
+        series: "traffic",
+        panels: &["family", "table"],
+        style: Style::Ranked,
+    }
 }
 
-fn measure<A: Family>(
-    context: &mut Context,
-    table: &str,
-    routes: &[(Prefix<A>, Hop)],
-) -> Result<Vec<Row>, Error> {
-    if routes.is_empty() {
-        return Ok(Vec::new());
+const fn per_engine(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {
+    Plot { unit, series: "family", style: Style::RankedLog, ..rate(title, figure) }
+}
+
+fn parts(context: &Context) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for table in context.tables(&["internet:1000000+200000"]) {
+        parts.extend([Part::ipv4(&table), Part::ipv6(&table)]);
     }
-    let routes = contest::folded(routes.iter().copied(), HOPS);
-    let rib: Rib<A> = routes.iter().copied().collect();
-    let label = |engine: &str, traffic: &str| {
-        let labels =
-            [("engine", engine), ("family", A::FAMILY), ("table", table), ("traffic", traffic)];
-        Row::new(labels.map(|(name, value)| (name, value.to_string())))
+    let measures = [
+        Measure::Build,
+        Measure::Rate,
+        Measure::Rate64,
+        Measure::RateLong,
+        Measure::Latency,
+        Measure::Updates,
+    ];
+    parts.into_iter().map(|part| part.traffic(&Traffic::ALL).measure(&measures)).collect()
+}
+
+/// The goals of the issue, each for every table that was measured.
+fn goals(rows: &[Row]) -> Vec<Verdict> {
+    let mut tables: Vec<&str> = rows.iter().map(|row| row.label("table")).collect();
+    tables.dedup();
+    tables.sort_unstable();
+    tables.dedup();
+    let of = |table: &str| {
+        let rows: Vec<&Row> = rows.iter().filter(|row| row.label("table") == table).collect();
+        let mut verdicts: Vec<_> = RATES.iter().map(|goal| goal.judge(&rows, table)).collect();
+        verdicts.extend(BOUNDS.iter().map(|bound| bound.judge(&rows, table)));
+        verdicts
     };
-    let (mut built, mut rows) = (Vec::new(), Vec::new());
-    for contestant in contest::all::<A>() {
-        let row = label(&contestant.name, "");
-        if contestant.slow && (context.quick() || routes.len() > SLOW_MOST) {
-            rows.push(row.noting("left out: it takes minutes to build"));
-            continue;
-        }
-        match build(&contestant, &rib, routes.len(), row.clone()) {
-            Ok(one) => built.push(one),
-            Err(refusal) => rows.push(row.noting(refusal)),
-        }
-    }
-    let flat = Intervals::new(routes.iter().copied());
-    for traffic in Traffic::ALL {
-        rows.extend(rates(context, &built, traffic, &routes, &flat, &label));
-    }
-    for one in built {
-        rows.push(updates(context, one, &routes, &rib, &flat)?);
-    }
-    Ok(rows)
+    tables.iter().flat_map(|table| of(table)).collect()
 }
 
-fn build<A: Family>(
-    contestant: &Contestant<A>,
-    rib: &Rib<A>,
-    prefixes: usize,
-    row: Row,
-) -> Result<Built<A>, String> {
-    let start = clock::thread_time();
-    let subject = contestant.build(rib)?;
-    let time = clock::thread_time() - start;
-    let mut row = row.with("build_s", time.as_secs_f64());
-    if let Some(bytes) = subject.bytes() {
-        row = row.with("bytes", bytes as f64);
-        row = row.with("bytes_per_prefix", bytes as f64 / prefixes as f64);
-    }
-    Ok(Built { name: contestant.name.clone(), subject, row })
+/// `ours` against the best of `rivals`, names or beginnings of names.
+struct Rate {
+    family: &'static str,
+    ours: &'static str,
+    rivals: &'static str,
+    figure: &'static str,
+    traffic: &'static str,
+    factor: f64,
 }
 
-/// One traffic: rate and latency of all that took the table.
-fn rates<A: Family>(
-    context: &Context,
-    built: &[Built<A>],
-    traffic: Traffic,
-    routes: &[(Prefix<A>, Hop)],
-    flat: &Intervals<A>,
-    label: &dyn Fn(&str, &str) -> Row,
-) -> Vec<Row> {
-    let dsts = traffic.draw(routes, context.pick(1 << 20, 1 << 17), 1);
-    let want: Vec<Hop> = dsts.iter().map(|dst| flat.lookup(*dst)).collect();
-    let want = contest::checksum(&want);
-    let few = &dsts[..dsts.len().min(1 << 16)];
-    let mut variants = Vec::new();
-    for one in built {
-        for burst in BURSTS {
-            let stream = one.subject.stream(&dsts);
-            let work = Rate { stream, n: dsts.len() as u64, burst };
-            variants.push(Variant::new(&one.name, work));
-        }
-        let chase = || u64::from(chase(&*one.subject, few).0);
-        variants.push(Variant::new(&one.name, repeat(few.len() as u64, chase)));
-    }
-    let timings = context.measure(&mut variants);
-    let per_engine = timings.chunks(BURSTS.len() + 1);
-    per_engine
-        .map(|timings| {
-            let row = label(&timings[0].name, traffic.name()).checked(want);
-            if timings[0].checksum != Some(want) {
-                // No figure for wrong answers.
-                return row.noting("answers differ from the flattened intervals");
-            }
-            row.with("rate_mlps", timings[0].rate.scaled(1e-6))
-                .with("cycles", timings[0].cycles)
-                .with("rate_64_mlps", timings[1].rate.scaled(1e-6))
-                .with("latency_ns", timings[2].nanos)
-        })
-        .collect()
-}
-
-/// Passes over all destinations; the answers of each slice are checked outside
-/// of its time.
-struct Rate<'s> {
-    stream: Box<dyn Stream + 's>,
-    n: u64,
-    burst: usize,
-}
-
-impl Work for Rate<'_> {
-    fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut passes) = (clock::thread_time(), 0);
-        let mut time = Duration::ZERO;
-        while time < target {
-            self.stream.pass(self.burst);
-            passes += 1;
-            time = clock::thread_time() - start;
-        }
-        let checksum = Some(contest::checksum(&self.stream.answers()));
-        Sample { ops: passes * self.n, time, checksum, ..Sample::default() }
-    }
-}
-
-/// Looks `dsts` up so that each waits for the one before: a hop's top bit is
-/// always 0, which the compiler does not know.
-fn chase<A: Family>(subject: &dyn Subject<A>, dsts: &[A]) -> Hop {
-    dsts.iter().fold(Hop::NONE, |hop, dst| subject.lookup(dst.plus(u64::from(hop.0 >> 31))))
-}
-
-/// Deletes prefixes and puts them back: alone, then while another core reads.
-fn updates<A: Family>(
-    context: &Context,
-    mut one: Built<A>,
-    routes: &[(Prefix<A>, Hop)],
-    rib: &Rib<A>,
-    flat: &Intervals<A>,
-) -> Result<Row, Error> {
-    let mut rng = Rng::new(7);
-    let n = context.pick(20_000, 2_000);
-    let picks: Vec<_> = (0..n).map(|_| routes[rng.below(routes.len())]).collect();
-    let dsts = Traffic::Prefix.draw(routes, 1 << 14, 9);
-    let mut rib = rib.clone();
-    let mut row = one.row;
-    match churn(&mut *one.subject, &mut rib, &picks) {
-        Ok(Some(alone)) => row = row.with("update_us", alone),
-        Ok(None) => return Ok(row.noting("no update in place: it is rebuilt")),
-        Err(refusal) => return Ok(row.noting(format!("update: {refusal}"))),
-    }
-    if let Some(mut read) = one.subject.reader(&dsts)
-        && clock::cores().len() > 1
-    {
-        let stop = AtomicBool::new(false);
-        let found = thread::scope(|scope| {
-            scope.spawn(|| {
-                clock::pin(clock::cores()[0]);
-                while !stop.load(Ordering::Relaxed) {
-                    read();
-                }
-            });
-            let found = churn(&mut *one.subject, &mut rib, &picks);
-            stop.store(true, Ordering::Relaxed);
-            found
-        });
-        match found {
-            Ok(found) => row = row.with("update_beside_reader_us", found.unwrap_or_default()),
-            Err(refusal) => row = row.noting(format!("update beside a reader: {refusal}")),
+impl Rate {
+    fn judge(&self, rows: &[&Row], table: &str) -> Verdict {
+        let Rate { family, ours, rivals, figure, traffic, factor } = self;
+        let claim = format!(
+            "{table}, {traffic} traffic{}: {ours} ≥ {factor} × {}",
+            match *figure {
+                "rate_long_mlps" => ", long bursts",
+                _ => "",
+            },
+            if rivals.is_empty() { "all others" } else { rivals },
+        );
+        let on = rows.iter().filter(|row| row.is(&[("family", family), ("traffic", traffic)]));
+        let figures = |is: &dyn Fn(&str) -> bool| {
+            let those = on.clone().filter(|row| is(row.label("engine")));
+            let figures = those.filter_map(|row| Some((row.median(figure)?, row.label("engine"))));
+            figures.max_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let own = figures(&|name| name == *ours);
+        let best = figures(&|name| name != *ours && name.starts_with(rivals));
+        match (own, best) {
+            (Some((own, _)), Some((best, name))) => Verdict {
+                measured: format!("{} × {name} ({} M/s)", short(own / best), short(own)),
+                confirmed: Some(own / best >= *factor),
+                claim,
+            },
+            _ => Verdict::open(claim, "one of them did not take part"),
         }
     }
-    let wrong = dsts.iter().find(|dst| one.subject.lookup(**dst) != flat.lookup(**dst));
-    if let Some(dst) = wrong {
-        let what = format!("{} answers {} wrongly after updates", one.name, dst.to_ip());
-        return Err(Error::Wrong { experiment: CARD.name, what });
-    }
-    Ok(row)
 }
 
-/// Microseconds of an update; `None` where there is none in place.
-fn churn<A: Family>(
-    subject: &mut dyn Subject<A>,
-    rib: &mut Rib<A>,
-    picks: &[(Prefix<A>, Hop)],
-) -> Result<Option<Figure>, String> {
-    let mut means = Vec::new();
-    for picks in picks.chunks(UPDATES_AT_ONCE) {
-        let start = clock::thread_time();
-        for (prefix, hop) in picks {
-            for hop in [None, Some(*hop)] {
-                if !subject.update(rib, &Change { prefix: *prefix, hop })? {
-                    return Ok(None);
-                }
-            }
-        }
-        let time = clock::thread_time() - start;
-        means.push(time.as_secs_f64() * 1e6 / (2 * picks.len()) as f64);
-    }
-    Ok(Some(Figure::least_is_best(&means)))
+/// A figure of one engine that is at most `most`.
+struct Bound {
+    family: &'static str,
+    ours: &'static str,
+    figure: &'static str,
+    most: f64,
+    unit: &'static str,
 }
 
-fn verdicts(rows: &[Row]) -> Vec<Verdict> {
-    let rate = |engine: &str, family: &str, traffic: &str| {
-        let labels = [("engine", engine), ("family", family), ("traffic", traffic)];
-        rows.iter().find(|row| row.is(&labels))?.median("rate_mlps")
-    };
-    let best_of = |prefix: &str, family: &str, traffic: &str| {
-        let of = rows.iter().filter(|row| {
-            row.label("engine").starts_with(prefix)
-                && row.is(&[("family", family), ("traffic", traffic)])
-        });
-        of.filter_map(|row| row.median("rate_mlps")).reduce(f64::max)
-    };
-    let mut verdicts = Vec::new();
-    for (ours, rival, family, factor) in
-        [("dir-24-8", "rte_fib", "ipv4", 0.9), ("planb", "rte_fib6", "ipv6", 1.0)]
-    {
-        for traffic in ["random", "prefix"] {
-            let claim =
-                format!("{ours} ≥ {factor} × {rival} (its best variant), {traffic} traffic");
-            verdicts.push(match (rate(ours, family, traffic), best_of(rival, family, traffic)) {
-                (Some(ours), Some(best)) => Verdict::at_least(claim, ours / best, factor, "×"),
-                _ => Verdict::open(claim, "one of them did not take part"),
-            });
+impl Bound {
+    fn judge(&self, rows: &[&Row], table: &str) -> Verdict {
+        let Bound { family, ours, figure, most, unit } = self;
+        let claim = format!("{table}: {ours} {figure} ≤ {most} {unit}");
+        let mut own = rows.iter().filter(|row| row.is(&[("family", family), ("engine", ours)]));
+        match own.find_map(|row| row.median(figure)) {
+            Some(found) => Verdict::at_most(claim, found, *most, unit),
+            None => Verdict::open(claim, "it was not measured"),
         }
     }
-    verdicts
 }
 
-/// What the 15 bits of a 2-byte `rte_fib` entry hold.
-const HOPS: u32 = 32_766;
-const BURSTS: [usize; 2] = [256, 64];
-const UPDATES_AT_ONCE: usize = 200;
-/// The largest table for contestants that are slow to build.
-const SLOW_MOST: usize = 200_000;
+const fn v4(ours: &'static str, rivals: &'static str, traffic: &'static str, factor: f64) -> Rate {
+    Rate { family: "ipv4", ours, rivals, figure: "rate_mlps", traffic, factor }
+}
+
+const fn v6(rivals: &'static str, traffic: &'static str, factor: f64) -> Rate {
+    Rate { family: "ipv6", ours: "rutter6", rivals, figure: "rate_mlps", traffic, factor }
+}
+
+const fn long(goal: Rate) -> Rate {
+    Rate { figure: "rate_long_mlps", ..goal }
+}
+
+const fn bound4(figure: &'static str, most: f64, unit: &'static str) -> Bound {
+    Bound { family: "ipv4", ours: "rutter4", figure, most, unit }
+}
+
+const fn bound6(figure: &'static str, most: f64, unit: &'static str) -> Bound {
+    Bound { family: "ipv6", ours: "rutter6", figure, most, unit }
+}
+
+const RATES: &[Rate] = &[
+    v4("rutter4", "rte_fib-2b", "random", 3.0),
+    v4("rutter4", "rte_fib-2b", "prefix", 2.0),
+    v4("rutter4", "rte_fib-2b", "zipf", 1.1),
+    v4("rutter4", "", "random", 1.0),
+    v4("rutter4", "", "prefix", 1.0),
+    v4("rutter4", "", "zipf", 1.0),
+    v4("dir-24-8", "rte_fib-4b", "random", 0.9),
+    v4("dir-24-8", "rte_fib-4b", "prefix", 0.9),
+    long(v6("planb", "random", 2.2)),
+    long(v6("planb", "prefix", 2.2)),
+    long(v6("planb", "zipf", 2.0)),
+    v6("planb", "random", 1.8),
+    v6("planb", "prefix", 1.8),
+    v6("rte_fib6", "random", 5.0),
+    v6("rte_fib6", "prefix", 5.0),
+    v6("rte_fib6", "zipf", 3.0),
+    v6("poptrie", "random", 5.0),
+    v6("poptrie", "prefix", 5.0),
+    v6("poptrie", "zipf", 3.0),
+    v6("", "random", 1.0),
+    v6("", "prefix", 1.0),
+];
+
+const BOUNDS: &[Bound] = &[
+    bound4("bytes_per_prefix", 8.0, "bytes"),
+    bound4("update_beside_reader_us", 1.0, "µs"),
+    bound4("update_default_us", 1.0, "µs"),
+    bound4("build_s", 0.2, "s"),
+    bound6("bytes_per_prefix", 16.0, "bytes"),
+    bound6("update_beside_reader_us", 4.0, "µs"),
+    bound6("build_s", 0.05, "s"),
+];

@@ -39,7 +39,7 @@ pub(super) fn mark(hop: Hop) -> [u8; 6] {
 }
 
 /// Frames of one address family.
-pub(super) trait Frames: Family {
+pub(in crate::experiments) trait Frames: Family {
     /// Where the destination stands.
     const DST: usize;
 

@@ -4,6 +4,7 @@ mod bed;
 mod frames;
 mod source;
 mod tables;
+mod through;
 
 pub(super) mod converge;
 pub mod fixed;
@@ -11,3 +12,6 @@ pub(super) mod forward;
 pub(super) mod memory;
 pub(super) mod scale;
 pub(super) mod updates;
+
+pub(super) use scale::workers;
+pub(super) use through::engines as through;

@@ -64,13 +64,22 @@ const CARD: Card = Card {
 };
 
 fn measure<A: Frames>(context: &Context, routes: &[(Prefix<A>, Hop)]) -> Result<Vec<Row>, Error> {
-    let failed = |what: String| Error::Wrong { experiment: CARD.name, what };
+    workers(context, routes, A::DEFAULT)
+        .map_err(|what| Error::Wrong { experiment: CARD.name, what })
+}
+
+/// Rows for one worker and two with the engine called `engine`.
+pub(in crate::experiments) fn workers<A: Frames>(
+    context: &Context,
+    routes: &[(Prefix<A>, Hop)],
+    engine: &str,
+) -> Result<Vec<Row>, String> {
     let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
     if routed.is_empty() {
         return Ok(Vec::new());
     }
     let dsts = Traffic::Prefix.draw(&routed, PACKETS, 1);
-    let (tables, _updater) = Tables::new(&routed, A::DEFAULT, false).map_err(failed)?;
+    let (tables, _updater) = Tables::new(&routed, engine, false)?;
     let cores = clock::cores();
     let timings = thread::scope(|scope| {
         let start = |number: usize| {
@@ -87,7 +96,7 @@ fn measure<A: Frames>(context: &Context, routes: &[(Prefix<A>, Hop)]) -> Result<
     let mut rows = Vec::new();
     for timing in &timings {
         if timing.checksum.is_none() {
-            return Err(failed(format!("{} workers: packets left wrongly", timing.name)));
+            return Err(format!("{} workers: packets left wrongly", timing.name));
         }
         let row = Row::new([
             ("family", A::FAMILY.to_string()),

@@ -1,0 +1,263 @@
+//! `bloomfwd/fig1` to `fig6`: IPv4.
+
+use super::AS65000;
+use crate::data::Traffic;
+use crate::lookups::{Claim, Entrant, Measure, Part, Study};
+use crate::{Card, Plot, Style};
+
+/// Figure 1: hash functions and false-positive ratios.
+pub static FIG1: Study = Study {
+    card: &Card {
+        name: "bloomfwd/fig1",
+        help: "lookup rate by hash functions of filter and table and by false-positive ratio",
+        source: "Bloomfwd, figure 1",
+        claim: "H2 in filter and table at a ratio of 30 % is best; Knuth's hash is the slowest on average",
+        plots: &[Plot { x: "ratio_percent", series: "hash", style: Style::Lines, ..RATE }],
+    },
+    parts: |context| {
+        let hashes = [("murmur", "murmur"), ("knuth", "knuth"), ("h2", "h2"), ("murmur", "h2")];
+        let ratios: &[u32] = context.pick(&[1, 5, 10, 30, 60, 90], &[1, 10, 30, 60, 90]);
+        let entrants = hashes.iter().flat_map(|(filter, table)| {
+            ratios.iter().map(move |percent| {
+                let name = if filter == table {
+                    filter.to_string()
+                } else {
+                    format!("{filter} + {table}")
+                };
+                Entrant::new("bloomfwd")
+                    .option("hash", filter)
+                    .option("table_hash", table)
+                    .option("ratio", f64::from(*percent) / 100.0)
+                    .label("hash", name)
+                    .label("ratio_percent", percent)
+            })
+        });
+        let part = |table: &String| {
+            Part::ipv4(table)
+                .entrants(entrants.clone())
+                .traffic(&[Traffic::Random])
+                .measure(&[Measure::Rate])
+        };
+        context.tables(&[AS65000]).iter().map(part).collect()
+    },
+    claims: &[
+        Claim::Ratio {
+            text: "at 30 % H2 is at least as fast as Murmur",
+            figure: "rate_mlps",
+            label: "hash",
+            of: "h2",
+            to: "murmur",
+            least: 1.0,
+            when: &[("ratio_percent", "30")],
+        },
+        Claim::Ratio {
+            text: "Knuth's hash is slower than H2",
+            figure: "rate_mlps",
+            label: "hash",
+            of: "h2",
+            to: "knuth",
+            least: 1.05,
+            when: &[],
+        },
+        Claim::Ratio {
+            text: "H2: 30 % is faster than 1 %",
+            figure: "rate_mlps",
+            label: "ratio_percent",
+            of: "30",
+            to: "1",
+            least: 1.0,
+            when: &[("hash", "h2")],
+        },
+    ],
+    notes: &["one core of a general processor stands for the 244 threads of a Xeon Phi"],
+};
+
+/// Figure 2: threads.
+pub static FIG2: Study = Study {
+    card: &Card {
+        name: "bloomfwd/fig2",
+        help: "lookup rate by threads: Bloomfwd, the two algorithms that it improves, MIHT",
+        source: "Bloomfwd, figure 2",
+        claim: "Bloomfwd is the fastest on one thread, at least 3.7 × Baseline and MIHT on the Phi, and scales best",
+        plots: &[Plot { x: "threads", style: Style::Lines, ..RATE }],
+    },
+    parts: |context| {
+        let engines = ["bloomfwd", "bloom-baseline", "bloom-naive", "miht"];
+        let part = |table: &String| {
+            Part::ipv4(table)
+                .engines(&engines)
+                .traffic(&[Traffic::Random])
+                .measure(&[Measure::Threads(16)])
+        };
+        context.tables(&[AS65000]).iter().map(part).collect()
+    },
+    claims: &[
+        one_thread("bloom-baseline", "at least 3.7 × Baseline", 3.7),
+        one_thread("miht", "at least 3.7 × MIHT", 3.7),
+        Claim::Ratio {
+            text: "Baseline beats Naïve",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "bloom-baseline",
+            to: "bloom-naive",
+            least: 1.0,
+            when: &[("threads", "1")],
+        },
+        Claim::Trend {
+            text: "Bloomfwd scales with threads (116 × on 244)",
+            figure: "rate_mlps",
+            along: "threads",
+            least: 1.7,
+            most: f64::INFINITY,
+            when: &[("engine", "bloomfwd")],
+        },
+    ],
+    notes: &["the paper's sequential MIHT beats its Baseline on the Phi (0.46 against 0.31 Mlps)"],
+};
+
+/// Figure 3: share of addresses that match.
+pub static FIG3: Study = Study {
+    card: &Card {
+        name: "bloomfwd/fig3",
+        help: "lookup rate of Bloomfwd against the share of addresses that have a route",
+        source: "Bloomfwd, figure 3",
+        claim: "the matching ratio has little impact",
+        plots: &[Plot { x: "matching_percent", style: Style::Lines, ..RATE }],
+    },
+    parts: |context| {
+        let part = |(table, percent): (&String, u8)| {
+            let part = Part::ipv4(table).engines(&["bloomfwd"]).label("matching_percent", percent);
+            part.traffic(&[Traffic::Matching(percent)]).measure(&[Measure::Rate])
+        };
+        let tables = context.tables(&[AS65000]);
+        tables.iter().flat_map(|table| [0, 20, 40, 60, 80, 100].map(|p| part((table, p)))).collect()
+    },
+    claims: &[Claim::Judge(|rows| {
+        let rates: Vec<f64> = rows.iter().filter_map(|row| row.median("rate_mlps")).collect();
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let found: Vec<f64> = if rates.is_empty() { vec![] } else { vec![most / least] };
+        vec![crate::lookups::claims::verdict(
+            "best and worst ratio differ by at most a quarter",
+            &found,
+            1.0,
+            1.25,
+            "×",
+        )]
+    })],
+    notes: &[],
+};
+
+/// Figure 4: random addresses and those of real flows.
+pub static FIG4: Study = Study {
+    card: &Card {
+        name: "bloomfwd/fig4",
+        help: "lookup rate of Bloomfwd and MIHT with random and with recurring addresses",
+        source: "Bloomfwd, figure 4",
+        claim: "addresses of a real trace are looked up 1.16 times as fast as random ones",
+        plots: &[Plot { x: "traffic", style: Style::Bars, ..RATE }],
+    },
+    parts: |context| {
+        let traffic = [Traffic::Random, Traffic::Zipf, Traffic::Repeated];
+        let part = |table: &String| {
+            Part::ipv4(table)
+                .engines(&["bloomfwd", "miht"])
+                .traffic(&traffic)
+                .measure(&[Measure::Rate])
+        };
+        context.tables(&[AS65000]).iter().map(part).collect()
+    },
+    claims: &[Claim::Ratio {
+        text: "Bloomfwd: recurring addresses are 1.16 times as fast as random ones",
+        figure: "rate_mlps",
+        label: "traffic",
+        of: "repeated",
+        to: "random",
+        least: 1.1,
+        when: &[("engine", "bloomfwd")],
+    }],
+    notes: &[
+        "CAIDA's traces cannot be had: Zipf's law over 100,000 flows, and repeated addresses, stand for them",
+    ],
+};
+
+/// Figure 5: table size.
+pub static FIG5: Study = Study {
+    card: &Card {
+        name: "bloomfwd/fig5",
+        help: "lookup rate of Bloomfwd against the share of the table that is kept",
+        source: "Bloomfwd, figure 5",
+        claim: "with 1/16 of the prefixes the rate grows from 68 to 79 Mlps (1.16 ×)",
+        plots: &[Plot { x: "one_in", style: Style::LogLines, ..RATE }],
+    },
+    parts: |context| {
+        let part = |(table, n): (&String, u32)| {
+            let part = Part::ipv4(format!("{table}|keep={n}")).engines(&["bloomfwd"]);
+            part.label("one_in", n).traffic(&[Traffic::Random]).measure(&[Measure::Rate])
+        };
+        let tables = context.tables(&[AS65000]);
+        tables.iter().flat_map(|table| [1, 2, 4, 8, 16].map(|n| part((table, n)))).collect()
+    },
+    claims: &[Claim::Trend {
+        text: "with 1/16 of the prefixes lookups are 1.16 times as fast",
+        figure: "rate_mlps",
+        along: "one_in",
+        least: 1.1,
+        most: f64::INFINITY,
+        when: &[],
+    }],
+    notes: &[],
+};
+
+/// Figure 6: several tables.
+pub static FIG6: Study = Study {
+    card: &Card {
+        name: "bloomfwd/fig6",
+        help: "lookup rate of Bloomfwd and MIHT on several tables",
+        source: "Bloomfwd, figure 6",
+        claim: "Bloomfwd is about 4 × MIHT whatever the table",
+        plots: &[Plot { x: "table", style: Style::Bars, ..RATE }],
+    },
+    parts: |context| {
+        let usual = [
+            "internet:647346,2",
+            "internet:620188,3",
+            "internet:640812,4",
+            "internet:634177,5",
+            "internet:652531,6",
+        ];
+        let usual = &usual[..context.pick(5, 2)];
+        let part = |table: &String| {
+            Part::ipv4(table)
+                .engines(&["bloomfwd", "miht"])
+                .traffic(&[Traffic::Random])
+                .measure(&[Measure::Rate])
+        };
+        context.tables(usual).iter().map(part).collect()
+    },
+    claims: &[Claim::Ratio {
+        text: "about 4 × MIHT",
+        figure: "rate_mlps",
+        label: "engine",
+        of: "bloomfwd",
+        to: "miht",
+        least: 3.5,
+        when: &[],
+    }],
+    notes: &["generated tables of the sizes of the paper's"],
+};
+
+const RATE: Plot = Plot {
+    title: "Lookups",
+    figure: "rate_mlps",
+    unit: "million lookups/s",
+    x: "table",
+    series: "engine",
+    panels: &[],
+    style: Style::Bars,
+};
+
+const fn one_thread(to: &'static str, text: &'static str, least: f64) -> Claim {
+    let (figure, label, of) = ("rate_mlps", "engine", "bloomfwd");
+    Claim::Ratio { text, figure, label, of, to, least, when: &[("threads", "1")] }
+}

@@ -1,0 +1,129 @@
+//! `cuvpp/fig12`: time of an insertion into the cuckoo filter and moves that it
+//! makes, against the filter's load.
+
+use lookup::filter::CuckooWriter;
+use lookup::hash::mix_128;
+
+use crate::clock;
+use crate::data::Rng;
+use crate::lookups::Claim;
+use crate::record::Figure;
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+
+/// See the module.
+pub struct Fig12;
+
+impl Experiment for Fig12 {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let rows = context.cells(["16", "12", "8"], |context, bits| {
+            clock::cores().last().map(|&core| clock::pin(core));
+            filled(context.pick(11, 3), bits.parse().unwrap_or(16))
+        })?;
+        let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let note =
+            "the hash of a prefix is computed beforehand; a filter that refuses stops the fill";
+        Ok(context.record(rows, verdicts, vec![note.into()]))
+    }
+}
+
+const CARD: Card = Card {
+    name: "cuvpp/fig12",
+    help: "time and cuckoo moves of an insertion against the load of a filter of 1 M places",
+    source: "CuVPP, figure 12",
+    claim: "no moves until a load of 0.8, a few at 0.9, a sudden peak when the filter is full",
+    plots: &[
+        plot("Time of an insertion", "insert_ns", "ns"),
+        plot("Moves of an insertion", "moves_per_insert", "moves"),
+    ],
+};
+
+const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {
+    let (x, series) = ("load", "fingerprint_bits");
+    Plot { title, figure, unit, x, series, panels: &[], style: Style::Lines }
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim::Bound {
+        text: "at a load of 0.5 next to no moves",
+        figure: "moves_per_insert",
+        least: 0.0,
+        most: 0.02,
+        unit: "moves an insertion",
+        when: &[("load", "0.50")],
+    },
+    Claim::Bound {
+        text: "at a load of 0.8 few moves",
+        figure: "moves_per_insert",
+        least: 0.0,
+        most: 0.5,
+        unit: "moves an insertion",
+        when: &[("load", "0.80")],
+    },
+    Claim::Trend {
+        text: "moves peak when the filter is full",
+        figure: "insert_ns",
+        along: "load",
+        least: 2.0,
+        most: f64::INFINITY,
+        when: &[],
+    },
+];
+
+/// Fills a filter `times` times, in steps of 5 % of its places.
+fn filled(times: usize, bits: u32) -> Result<Vec<Row>, Error> {
+    let missing = |error: std::io::Error| Error::Missing {
+        experiment: "cuvpp/fig12",
+        what: format!("memory for a filter: {error}"),
+    };
+    let mut steps: Vec<(Vec<f64>, Vec<f64>)> = vec![Default::default(); STEPS];
+    for seed in 0..times as u64 {
+        let mut filter = CuckooWriter::new(PLACES, bits, 100).map_err(missing)?;
+        let mut rng = Rng::new(seed);
+        let step = filter.filter().entries() / STEPS;
+        for (nanos, moves) in &mut steps {
+            let hashes: Vec<u64> = (0..step).map(|_| mix_128(rng.wide(), seed)).collect();
+            let (before, start) = (filter.moves(), clock::thread_time());
+            let done = hashes.iter().take_while(|hash| filter.insert(**hash).is_ok()).count();
+            let time = clock::thread_time() - start;
+            if done < step {
+                break;
+            }
+            nanos.push(time.as_nanos() as f64 / step as f64);
+            moves.push((filter.moves() - before) as f64 / step as f64);
+        }
+    }
+    let row = |(i, (nanos, moves)): (usize, &(Vec<f64>, Vec<f64>))| {
+        // The load in the middle of the step's end: what has been reached.
+        let load = (i + 1) as f64 / STEPS as f64;
+        let labels = [("load", format!("{load:.2}")), ("fingerprint_bits", bits.to_string())];
+        let row = Row::new(labels);
+        if nanos.is_empty() {
+            return row.noting("the filter was full before");
+        }
+        row.with("insert_ns", Figure::least_is_best(nanos))
+            .with("moves_per_insert", Figure::least_is_best(moves))
+    };
+    Ok(steps.iter().enumerate().map(row).collect())
+}
+
+const PLACES: usize = 1 << 20;
+const STEPS: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_begin_late() {
+        let rows = filled(1, 16).unwrap();
+        let moves = |load: &str| {
+            let row = rows.iter().find(|row| row.is(&[("load", load)])).unwrap();
+            row.median("moves_per_insert").unwrap_or_default()
+        };
+        assert!(moves("0.30") < 0.01 && moves("0.90") > moves("0.50"));
+    }
+}

@@ -1,0 +1,69 @@
+//! `dxr/table1`: sizes and build time.
+
+use super::{LINX, d16r_d18r};
+use crate::lookups::{Claim, Measure, Part, Study};
+use crate::{Card, Context, Plot, Style};
+
+/// See the module.
+pub static TABLE1: Study = Study {
+    card: &CARD,
+    parts,
+    claims: &[
+        Claim::Ratio {
+            text: "D18R is about twice as large as D16R (1,548,700 bytes against 800,672)",
+            figure: "bytes",
+            label: "engine",
+            of: "D18R",
+            to: "D16R",
+            least: 1.3,
+            when: &[],
+        },
+        Claim::Bound {
+            text: "under 4 bytes a prefix (1.9 for D16R, 3.7 for D18R)",
+            figure: "bytes_per_prefix",
+            least: 0.0,
+            most: 4.0,
+            unit: "bytes a prefix",
+            when: &[],
+        },
+        Claim::Bound {
+            text: "a full table is built in 100 ms (D16R) to 230 ms (D18R)",
+            figure: "build_s",
+            least: 0.0,
+            most: 0.23,
+            unit: "s",
+            when: &[],
+        },
+    ],
+    notes: &[
+        "the paper's snapshots of 2012 cannot be had; generated tables of their size stand for them",
+        "bytes are what the engine holds: array ends and spare room included",
+    ],
+};
+
+const CARD: Card = Card {
+    name: "dxr/table1",
+    help: "bytes, chunks, ranges and build time of D16R and D18R",
+    source: "DXR, table 1",
+    claim: "417,523 prefixes take 0.8 MB (D16R) or 1.5 MB (D18R), built in 97 or 221 ms",
+    plots: &[
+        plot("Memory", "bytes_per_prefix", "bytes a prefix"),
+        plot("Chunks", "chunks", "chunks"),
+        plot("Build", "build_s", "s"),
+    ],
+};
+
+const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {
+    Plot { title, figure, unit, x: "table", series: "engine", panels: &[], style: Style::Bars }
+}
+
+fn parts(context: &Context) -> Vec<Part> {
+    let tables = context.tables(&[
+        LINX,
+        "internet:421059,2,hops=38",
+        "internet:412568,3,hops=80",
+        "internet:1000000",
+    ]);
+    let measures = [Measure::Build, Measure::Counts];
+    tables.iter().map(|table| Part::ipv4(table).entrants(d16r_d18r()).measure(&measures)).collect()
+}

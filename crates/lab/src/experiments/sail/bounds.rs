@@ -1,0 +1,101 @@
+//! `sail/table3.2`: the bounds of the SAIL family. `sail/table3.4`: how many
+//! prefixes are long.
+
+use super::collectors;
+use crate::lookups::claims::verdict;
+use crate::lookups::{Claim, Measure, Part, Study};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+
+/// Table 3.2.
+pub static TABLE3_2: Study = Study {
+    card: &Card {
+        name: "sail/table3.2",
+        help: "on-chip bytes and accesses an update of SAIL_B, SAIL_U and SAIL_L against their bounds",
+        source: "thesis, table 3.2",
+        claim: "on-chip memory: SAIL_B 4 MB, SAIL_U 2.03 MB, SAIL_L 2.13 MB; SAIL_B and SAIL_U write it once an update",
+        plots: &[
+            plot("On-chip memory", "on_chip_bytes", "bytes"),
+            plot("Most on-chip words of one update", "update_on_chip_most_per_update", "words"),
+        ],
+    },
+    parts: |context| {
+        let part = |table: &String| {
+            let part = Part::ipv4(table).engines(&["sail-b", "sail-u", "sail-l"]);
+            part.measure(&[Measure::Build, Measure::Counts, Measure::Updates])
+        };
+        collectors(context, 3).iter().map(part).collect()
+    },
+    claims: &[
+        on_chip("SAIL_B: 4 MB on chip", "sail-b", 4.0),
+        on_chip("SAIL_U: at most 2.03 MB on chip", "sail-u", 2.04),
+        on_chip("SAIL_L: at most 2.13 MB on chip", "sail-l", 2.13),
+        once("SAIL_B: one on-chip access an update at most", "sail-b"),
+        once("SAIL_U: one on-chip access an update at most", "sail-u"),
+    ],
+    notes: &["an access is a word of 64 bits written by one update"],
+};
+
+/// Table 3.4.
+pub struct Table34;
+
+impl Experiment for Table34 {
+    fn card(&self) -> &'static Card {
+        &Card {
+            name: "sail/table3.4",
+            help: "share of the prefixes that are longer than /24",
+            source: "thesis, table 3.4",
+            claim: "0.25 to 7.6 % of the prefixes of 24 tables are longer than /24, mostly 1 to 2 %",
+            plots: &[Plot {
+                title: "Prefixes longer than /24",
+                figure: "long_percent",
+                unit: "%",
+                x: "table",
+                series: "family",
+                panels: &[],
+                style: Style::Ranked,
+            }],
+        }
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let tables = context.tables(&["internet:114069", "internet:467000", "internet:1100000"]);
+        let rows = context.cells(tables, |context, name| {
+            let table = context.load(name)?;
+            let long = table.ipv4.iter().filter(|(prefix, _)| prefix.len() > 24).count();
+            let labels = [
+                ("family", "ipv4".to_string()),
+                ("table", table.name.clone()),
+                ("prefixes", table.ipv4.len().to_string()),
+            ];
+            let share = long as f64 * 100.0 / table.ipv4.len().max(1) as f64;
+            Ok(vec![Row::new(labels).with("long", long as f64).with("long_percent", share)])
+        })?;
+        let found: Vec<f64> = rows.iter().filter_map(|row| row.median("long_percent")).collect();
+        let verdicts = vec![verdict("at most 7.6 % are longer than /24", &found, 0.0, 7.6, "%")];
+        let note = "generated tables follow the lengths measured in 2026; give others with --table";
+        Ok(context.record(rows, verdicts, vec![note.into()]))
+    }
+}
+
+const fn on_chip(text: &'static str, engine: &'static str, mb: f64) -> Claim {
+    let most = mb * 1_048_576.0;
+    let when: &'static [(&str, &str)] = match engine.as_bytes()[5] {
+        b'b' => &[("engine", "sail-b")],
+        b'u' => &[("engine", "sail-u")],
+        _ => &[("engine", "sail-l")],
+    };
+    Claim::Bound { text, figure: "on_chip_bytes", least: 1.0, most, unit: "bytes", when }
+}
+
+const fn once(text: &'static str, engine: &'static str) -> Claim {
+    let when: &'static [(&str, &str)] = match engine.as_bytes()[5] {
+        b'b' => &[("engine", "sail-b")],
+        _ => &[("engine", "sail-u")],
+    };
+    let figure = "update_on_chip_most_per_update";
+    Claim::Bound { text, figure, least: 0.0, most: 1.0, unit: "words", when }
+}
+
+const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {
+    Plot { title, figure, unit, x: "table", series: "engine", panels: &[], style: Style::Bars }
+}

@@ -1,0 +1,155 @@
+//! `sail/fig3.7`, `fig3.8`, `fig3.9` and `fig3.13`: lookup rates of SAIL_L beside the
+//! schemes that the thesis compares it with.
+
+use super::collectors;
+use crate::data::Traffic;
+use crate::lookups::{Claim, Entrant, Measure, Part, Study};
+use crate::{Card, Context, Plot, Style};
+
+/// Figure 3.7: traffic with locality.
+pub static FIG3_7: Study = Study {
+    card: &Card {
+        name: "sail/fig3.7",
+        help: "lookup rate with locality as real traffic has it, SAIL and its rivals",
+        source: "thesis, figure 3.7",
+        claim: "SAIL_L is 34–59 × LC-trie, 30–31 × Tree Bitmap, 7–8 × Lulea, 4.4–5.1 × D18R, 1.6–1.7 × Poptrie",
+        plots: PLOTS,
+    },
+    parts: |context| parts(context, 12, Traffic::Zipf),
+    claims: &[
+        faster("lc-trie", "34 to 59 × LC-trie", 34.0),
+        faster("tree-bitmap", "30 to 31 × Tree Bitmap", 29.0),
+        faster("lulea", "7 to 8 × Lulea", 6.6),
+        faster("D18R", "4.4 to 5.1 × D18R", 4.3),
+        faster("poptrie", "1.6 to 1.7 × Poptrie", 1.59),
+    ],
+    notes: &[
+        "the thesis' captured traffic cannot be had: 100,000 flows by Zipf's law stand for it",
+        BATCHED,
+    ],
+};
+
+/// Figure 3.8: every prefix equally likely.
+pub static FIG3_8: Study = Study {
+    card: &Card {
+        name: "sail/fig3.8",
+        help: "lookup rate with prefix-based traffic, SAIL and its rivals",
+        source: "thesis, figure 3.8",
+        claim: "SAIL_L is 57–68 × LC-trie, 24–27 × Tree Bitmap, 7.3–7.6 × Lulea, 4.7–5 × D18R, 1.2–1.3 × Poptrie",
+        plots: PLOTS,
+    },
+    parts: |context| {
+        let each = |traffic| parts(context, 12, traffic);
+        [Traffic::Swept, Traffic::Prefix].into_iter().flat_map(each).collect()
+    },
+    claims: &[
+        swept("lc-trie", "57 to 68 × LC-trie", 56.0),
+        swept("tree-bitmap", "24 to 27 × Tree Bitmap", 23.0),
+        swept("lulea", "7.3 to 7.6 × Lulea", 7.2),
+        swept("D18R", "4.7 to 5 × D18R", 4.6),
+        swept("poptrie", "1.2 to 1.3 × Poptrie", 1.2),
+        Claim::Ratio {
+            text: "in random order SAIL_L still beats Poptrie (not in the thesis)",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "sail-l",
+            to: "poptrie",
+            least: 1.0,
+            when: &[("traffic", "prefix")],
+        },
+    ],
+    notes: &[
+        "swept: in the table's order, as the thesis generates it; prefix: the same in random order",
+        BATCHED,
+    ],
+};
+
+/// Figure 3.9: uniformly random addresses.
+pub static FIG3_9: Study = Study {
+    card: &Card {
+        name: "sail/fig3.9",
+        help: "lookup rate with uniformly random traffic, SAIL and its rivals",
+        source: "thesis, figure 3.9",
+        claim: "SAIL_L is 46–55 × LC-trie, 6.7–7 × Tree Bitmap, 4.2–4.8 × Lulea, 2.3 × D18R, 1.13 × Poptrie",
+        plots: PLOTS,
+    },
+    parts: |context| parts(context, 1, Traffic::Uniform),
+    claims: &[
+        faster("lc-trie", "46 to 55 × LC-trie", 46.0),
+        faster("tree-bitmap", "6.7 to 7 × Tree Bitmap", 6.7),
+        faster("lulea", "4.2 to 4.8 × Lulea", 4.2),
+        faster("D18R", "2.3 × D18R", 2.2),
+        faster("poptrie", "1.13 × Poptrie", 1.1),
+    ],
+    notes: &[BATCHED],
+};
+
+/// Figure 3.13: more prefixes beyond /24.
+pub static FIG3_13: Study = Study {
+    card: &Card {
+        name: "sail/fig3.13",
+        help: "lookup rate against the share of prefixes longer than /24, SAIL_L and Poptrie",
+        source: "thesis, figure 3.13",
+        claim: "SAIL_L falls to 448–467, 357–380, 271–296 Mpps at 1, 5, 10 %; it is 1.5–2.8 × Poptrie",
+        plots: &[Plot { x: "long_percent", style: Style::Lines, ..PLOTS[0] }],
+    },
+    parts: |context| {
+        let part = |(table, percent): (&String, u32)| {
+            let part = Part::ipv4(format!("{table}|long={percent}"));
+            let part = part.engines(&["sail-l", "poptrie"]).label("long_percent", percent);
+            part.traffic(&[Traffic::Swept, Traffic::Prefix]).measure(&[Measure::Rate])
+        };
+        let tables = collectors(context, 2);
+        tables
+            .iter()
+            .take(context.pick(2, 1))
+            .flat_map(|t| [0, 1, 2, 5, 10].map(|p| part((t, p))))
+            .collect()
+    },
+    claims: &[
+        Claim::Trend {
+            text: "at 10 % long prefixes the rate is about 0.6 of that at 1 % (here: of that at 0)",
+            figure: "rate_mlps",
+            along: "long_percent",
+            least: 0.3,
+            most: 0.85,
+            when: &[("engine", "sail-l"), ("traffic", "swept")],
+        },
+        swept("poptrie", "1.5 to 2.8 × Poptrie at every share", 1.47),
+    ],
+    notes: &["the long prefixes are added at random places, as in the thesis", BATCHED],
+};
+
+const BATCHED: &str = "every engine here looks up in bursts of 256 with prefetching, which the thesis' rivals did not";
+
+const PLOTS: &[Plot] = &[Plot {
+    title: "Lookups",
+    figure: "rate_mlps",
+    unit: "million lookups/s",
+    x: "table",
+    series: "engine",
+    panels: &["traffic"],
+    style: Style::Bars,
+}];
+
+const fn faster(to: &'static str, text: &'static str, least: f64) -> Claim {
+    let (figure, label, of) = ("rate_mlps", "engine", "sail-l");
+    Claim::Ratio { text, figure, label, of, to, least, when: &[] }
+}
+
+const fn swept(to: &'static str, text: &'static str, least: f64) -> Claim {
+    let (figure, label, of) = ("rate_mlps", "engine", "sail-l");
+    Claim::Ratio { text, figure, label, of, to, least, when: &[("traffic", "swept")] }
+}
+
+/// The engines of the figures, and SAIL_B and SAIL_U, which the thesis leaves out.
+fn parts(context: &Context, tables: u32, traffic: Traffic) -> Vec<Part> {
+    let names = ["sail-l", "sail-b", "sail-u", "lc-trie", "tree-bitmap", "lulea", "poptrie"];
+    let mut entrants = names.map(Entrant::new).to_vec();
+    entrants.push(Entrant::new("dxr").named("D18R").option("k", 18));
+    let part = |table: &String| {
+        let part = Part::ipv4(table).entrants(entrants.clone());
+        part.traffic(&[traffic]).measure(&[Measure::Rate])
+    };
+    collectors(context, tables).iter().map(part).collect()
+}

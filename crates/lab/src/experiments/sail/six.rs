@@ -1,0 +1,104 @@
+//! `sail/table3.5`, `fig3.16` and `fig3.17`: memory of the hybrid for large IPv6
+//! tables.
+
+use crate::lookups::{Claim, Measure, Part, Study};
+use crate::{Card, Context, Plot, Style};
+
+/// Table 3.5: bitmaps and Bloom filters.
+pub static TABLE3_5: Study = Study {
+    card: &Card {
+        name: "sail/table3.5",
+        help: "on-chip memory of the IPv6 hybrid: bitmaps and Bloom filters",
+        source: "thesis, table 3.5",
+        claim: "4 MB of bitmaps and 1.04 MB of Bloom filters hold 455,900 prefixes",
+        plots: &[plot("On-chip memory", "on_chip_bytes", "bytes")],
+    },
+    parts,
+    claims: &[
+        Claim::Bound {
+            text: "about 5 MB on chip for 450,000 prefixes (3 to 6 here)",
+            figure: "on_chip_bytes",
+            least: 3.0e6,
+            most: 6.3e6,
+            unit: "bytes",
+            when: &[],
+        },
+        Claim::Bound {
+            text: "of it about 1 MB of Bloom filters",
+            figure: "filter_bytes",
+            least: 0.3e6,
+            most: 1.5e6,
+            unit: "bytes",
+            when: &[],
+        },
+    ],
+    notes: &[SYNTHETIC],
+};
+
+/// Figure 3.16: pivot nodes.
+pub static FIG3_16: Study = Study {
+    card: &Card {
+        name: "sail/fig3.16",
+        help: "pivot nodes of the IPv6 hybrid at each pivot level",
+        source: "thesis, figure 3.16",
+        claim: "about 300,000 pivot nodes at level 24 and 1,000 at level 54, a little more than prefixes in all",
+        plots: &[
+            plot("Pivot nodes at level 24", "pivots_24", "nodes"),
+            plot("Pivot nodes at level 34", "pivots_34", "nodes"),
+            plot("Pivot nodes at level 44", "pivots_44", "nodes"),
+            plot("Pivot nodes at level 54", "pivots_54", "nodes"),
+        ],
+    },
+    parts,
+    claims: &[Claim::Ratio {
+        text: "far fewer at level 54 than at level 44",
+        figure: "pivots_44",
+        label: "engine",
+        of: "sail6-hybrid",
+        to: "sail6-hybrid",
+        least: 1.0,
+        when: &[],
+    }],
+    notes: &[SYNTHETIC],
+};
+
+/// Figure 3.17: off-chip memory.
+pub static FIG3_17: Study = Study {
+    card: &Card {
+        name: "sail/fig3.17",
+        help: "off-chip memory of the IPv6 hybrid, and of Tree Bitmap",
+        source: "thesis, figure 3.17",
+        claim: "39 to 99 MB in all (22.8 to 56.9 of them for pivots); Tree Bitmap takes 71 % of that",
+        plots: &[plot("Memory", "bytes", "bytes"), plot("Off chip", "off_chip_bytes", "bytes")],
+    },
+    parts: |context| {
+        let engines = ["sail6-hybrid", "tree-bitmap"];
+        parts(context).into_iter().map(|part| part.engines(&engines)).collect()
+    },
+    claims: &[Claim::Ratio {
+        text: "Tree Bitmap takes about 71 % of the memory (here: less than all of it)",
+        figure: "bytes",
+        label: "engine",
+        of: "sail6-hybrid",
+        to: "tree-bitmap",
+        least: 1.0,
+        when: &[],
+    }],
+    notes: &[SYNTHETIC, "the thesis' hash tables are loaded to a tenth; ours are fuller"],
+};
+
+const SYNTHETIC: &str = "the thesis makes its IPv6 tables out of IPv4 ones; here they are generated, the Internet's lengths";
+
+fn parts(context: &Context) -> Vec<Part> {
+    let usual: &[&str] = context
+        .pick(&["internet6:175800", "internet6:340700", "internet6:455900"], &["internet6:455900"]);
+    let part = |table: &String| {
+        let part = Part::ipv6(table).engines(&["sail6-hybrid"]);
+        part.measure(&[Measure::Build, Measure::Counts])
+    };
+    context.tables(usual).iter().map(part).collect()
+}
+
+const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {
+    Plot { title, figure, unit, x: "table", series: "engine", panels: &[], style: Style::Bars }
+}

@@ -1,0 +1,174 @@
+//! Experiments of lookups, as data: which tables, engines and traffic, what is
+//! measured, and what the paper says about the outcome.
+//!
+//! A [`Study`] is an experiment. It consists of [`Part`]s: one table, the
+//! engines that take turns on it, the traffic, the measures. An engine that this
+//! build lacks, or that refuses the table, leaves a row that says so.
+
+pub mod claims;
+mod rates;
+mod run;
+mod updates;
+
+use lookup::lpm::Options;
+
+pub use claims::Claim;
+pub use rates::{rate, scalar};
+
+use crate::data::Traffic;
+use crate::{Card, Context, Error, Experiment, Record};
+
+/// One experiment, as data.
+pub struct Study {
+    /// What it is.
+    pub card: &'static Card,
+    /// What is run, one after the other.
+    pub parts: fn(&Context) -> Vec<Part>,
+    /// What the paper says about the rows.
+    pub claims: &'static [Claim],
+    /// What a reader must know.
+    pub notes: &'static [&'static str],
+}
+
+impl Experiment for Study {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let rows = context.cells((self.parts)(context), run::part)?;
+        let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let notes = self.notes.iter().map(|note| (*note).to_string()).collect();
+        Ok(context.record(rows, verdicts, notes))
+    }
+}
+
+/// One table, and the engines that take turns on it.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// `ipv4` or `ipv6`.
+    pub family: &'static str,
+    /// As [`crate::data::Table::load`] takes it.
+    pub table: String,
+    /// What takes part; none for every engine and rival.
+    pub entrants: Vec<Entrant>,
+    /// What is looked up.
+    pub traffic: Vec<Traffic>,
+    /// What is measured.
+    pub measures: Vec<Measure>,
+    /// Labels that all rows get.
+    pub labels: Vec<(&'static str, String)>,
+}
+
+impl Part {
+    /// IPv4 routes of `table`.
+    pub fn ipv4(table: impl Into<String>) -> Part {
+        Part::new("ipv4", table.into())
+    }
+
+    /// IPv6 routes of `table`.
+    pub fn ipv6(table: impl Into<String>) -> Part {
+        Part::new("ipv6", table.into())
+    }
+
+    fn new(family: &'static str, table: String) -> Part {
+        let (entrants, traffic, measures, labels) = Default::default();
+        Part { family, table, entrants, traffic, measures, labels }
+    }
+
+    /// Engines with their default options.
+    pub fn engines(self, names: &[&str]) -> Part {
+        self.entrants(names.iter().map(|name| Entrant::new(name)))
+    }
+
+    /// Engines with options.
+    pub fn entrants(self, entrants: impl IntoIterator<Item = Entrant>) -> Part {
+        Part { entrants: entrants.into_iter().collect(), ..self }
+    }
+
+    /// What is looked up.
+    pub fn traffic(self, traffic: &[Traffic]) -> Part {
+        Part { traffic: traffic.to_vec(), ..self }
+    }
+
+    /// What is measured.
+    pub fn measure(self, measures: &[Measure]) -> Part {
+        Part { measures: measures.to_vec(), ..self }
+    }
+
+    /// One more label for all rows.
+    pub fn label(mut self, name: &'static str, value: impl ToString) -> Part {
+        self.labels.push((name, value.to_string()));
+        self
+    }
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.family, self.table)?;
+        self.labels.iter().try_for_each(|(name, value)| write!(f, ", {name} {value}"))
+    }
+}
+
+/// An engine or rival that takes part.
+#[derive(Clone, Debug)]
+pub struct Entrant {
+    /// Its name in the registry.
+    pub engine: String,
+    /// What rows call it.
+    pub name: String,
+    /// Its options.
+    pub options: Options,
+    /// Labels that its rows get.
+    pub labels: Vec<(&'static str, String)>,
+}
+
+impl Entrant {
+    /// With default options.
+    pub fn new(engine: &str) -> Entrant {
+        let (engine, name) = (engine.to_string(), engine.to_string());
+        Entrant { engine, name, options: Options::default(), labels: Vec::new() }
+    }
+
+    /// What rows call it.
+    pub fn named(self, name: impl Into<String>) -> Entrant {
+        Entrant { name: name.into(), ..self }
+    }
+
+    /// One more option.
+    pub fn option(mut self, name: &str, value: impl ToString) -> Entrant {
+        self.options.0.insert(name.to_string(), value.to_string());
+        self
+    }
+
+    /// One more label.
+    pub fn label(mut self, name: &'static str, value: impl ToString) -> Entrant {
+        self.labels.push((name, value.to_string()));
+        self
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Measure {
+    /// `bytes`, `bytes_per_prefix`, `writer_bytes_per_prefix`, `build_s`.
+    Build,
+    /// Every counter of the built table, under its own name.
+    Counts,
+    /// `rate_mlps`, `cycles`: lookups in bursts of 256.
+    Rate,
+    /// `rate_64_mlps`: in bursts of 64, the router's vector.
+    Rate64,
+    /// `rate_long_mlps`: in bursts of 4,096.
+    RateLong,
+    /// `latency_ns`: each lookup waits for the one before.
+    Latency,
+    /// `rate_mlps` for each number of threads up to this, in a label `threads`.
+    Threads(usize),
+    /// What so many lookups add to each counter: `NAME_per_lookup`.
+    Probes(usize),
+    /// `update_us`, `update_beside_reader_us`, `update_default_us`.
+    Updates,
+    /// `update_us` in rows with a label `length`.
+    UpdatesByLength,
+}
