@@ -1,6 +1,6 @@
 # Two VRFs with the same addresses, and no way between them.
 . "$(dirname "$0")/lib.sh"
-need ping ethtool
+need ping ethtool traceroute
 
 two_hosts
 station c v2 10.0.1.2/24 10.0.1.1 2001:db8:1::2/64 2001:db8:1::1
@@ -30,7 +30,21 @@ on r ip route add 10.0.8.0/24 via 10.0.2.2 # known in main only: no way from blu
 on b ip address add 10.0.8.8/32 dev lo
 assert_ping a 10.0.8.8
 assert_no_ping c 10.0.8.8
-assert_ping a 10.0.1.1
+# The kernel answers by the tables of the interface asked, VRF devices or not:
+# both VRFs have these addresses, and each asks for itself, at the same time.
+own_addresses() {
+	on a ping -q -n -c 20 -i 0.05 -W 2 10.0.1.1 >"$TMP/a.log" &
+	local other=$!
+	assert_ping c 10.0.1.1
+	assert_no_loss c 10.0.1.1 20
+	wait $other || fail "main's own address: $(cat "$TMP/a.log")"
+	assert_ping a 2001:db8:1::1
+	assert_ping c 2001:db8:1::1
+	assert_ping d 10.0.2.1
+	assert_match "$(on c traceroute -n -q 1 -w 2 10.0.2.2 | tr '\n' ' ')" \
+		' 1 +10\.0\.1\.1 .* 2 +10\.0\.2\.2' "the way in blue"
+}
+own_addresses
 
 # Same address, different hosts.
 before=$(on d cat /sys/class/net/eth0/statistics/rx_packets)

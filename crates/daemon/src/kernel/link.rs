@@ -120,15 +120,16 @@ impl Rtnetlink {
         Ok(answers.iter().filter_map(|answer| address_info(answer, index)).collect())
     }
 
-    /// Adds an address, marked as Rutter's; with `connected` the kernel adds the
-    /// route to its network, to the main table.
+    /// Adds an address, marked as Rutter's. Without `connected` the kernel makes
+    /// no route to its network.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn add_address(&mut self, index: u32, net: Net, connected: bool) -> io::Result<()> {
-        let message = address_message(NEW_ADDR, REPLACE, index, net);
-        let flags = if connected { 0 } else { NO_PREFIX_ROUTE };
-        let message = message.attr(IFA_FLAGS, &flags.to_ne_bytes());
+        let mut message = address_message(NEW_ADDR, REPLACE, index, net);
+        if !connected {
+            message = message.attr(IFA_FLAGS, &NO_PREFIX_ROUTE.to_ne_bytes());
+        }
         let marked = message.clone().attr(IFA_PROTO, &[OUR_PROTOCOL]);
         // Kernels before 5.18 do not know whose an address is.
         self.0.request(marked).or_else(|_| self.0.request(message))
@@ -142,17 +143,33 @@ impl Rtnetlink {
         self.0.request(address_message(DEL_ADDR, 0, index, net))
     }
 
-    /// Makes a pair of links that are each other's wire (`veth`).
+    /// Makes a VRF device for a kernel table, or finds it.
+    ///
+    /// # Errors
+    /// When the kernel has none (`CONFIG_NET_VRF`), or refuses.
+    pub fn add_vrf(&mut self, name: &str, table: u32) -> io::Result<u32> {
+        let message = Message::new(NEW_LINK, CREATE).body(&ifinfo(0, 0, 0)).text(IFNAME, name);
+        let made = self.0.request(message.nest(LINKINFO, |info| {
+            let info = info.text(INFO_KIND, "vrf");
+            info.nest(INFO_DATA, |data| data.attr(VRF_TABLE, &table.to_ne_bytes()))
+        }));
+        if let Err(error) = made
+            && error.kind() != io::ErrorKind::AlreadyExists
+        {
+            return Err(error);
+        }
+        let link = self.link(name)?;
+        self.set_up(link.index, true)?;
+        Ok(link.index)
+    }
+
+    /// Puts a link below a VRF device. Does nothing where it is there.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn add_veth(&mut self, one: &str, other: &str) -> io::Result<()> {
-        let message = Message::new(NEW_LINK, CREATE).body(&ifinfo(0, 0, 0)).text(IFNAME, one);
-        self.0.request(message.nest(LINKINFO, |info| {
-            info.text(INFO_KIND, "veth").nest(INFO_DATA, |data| {
-                data.nest(VETH_PEER, |peer| peer.body(&ifinfo(0, 0, 0)).text(IFNAME, other))
-            })
-        }))
+    pub fn set_master(&mut self, index: u32, master: u32) -> io::Result<()> {
+        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(MASTER, &master.to_ne_bytes()))
     }
 }
 
@@ -243,13 +260,14 @@ const FLAG_PROMISC: u32 = 0x100;
 const ADDRESS: u16 = 1;
 const IFNAME: u16 = 3;
 const MTU: u16 = 4;
+const MASTER: u16 = 10;
 const LINKINFO: u16 = 18;
 const CARRIER: u16 = 33;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
-const VETH_PEER: u16 = 1;
+const VRF_TABLE: u16 = 1;
+const IFA_FLAGS: u16 = 8;
+const NO_PREFIX_ROUTE: u32 = 0x200;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-const IFA_FLAGS: u16 = 8;
 const IFA_PROTO: u16 = 11;
-const NO_PREFIX_ROUTE: u32 = 0x200;

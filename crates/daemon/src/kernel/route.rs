@@ -50,6 +50,42 @@ impl Rtnetlink {
         self.0.request(message)
     }
 
+    /// Adds what the kernel itself would for an address of a link, but to a table
+    /// that it does not think of: the route to the network, IPv6's link-local one.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_connected(&mut self, link: u32, net: Net, table: u32) -> io::Result<()> {
+        let scope = if net.address.is_ipv4() { SCOPE_LINK } else { SCOPE_UNIVERSE };
+        let connected = |net: Net| {
+            let message = route_message(NEW_ROUTE, REPLACE, net, table, (scope, RTN_UNICAST));
+            message.attr(OIF, &link.to_ne_bytes())
+        };
+        let network = connected(net.network());
+        if net.address.is_ipv4() {
+            return self.0.request(network.attr(PREFSRC, &octets(net.address)));
+        }
+        // The kernel takes no IPv6 source while it still looks for duplicates.
+        self.0.request(network)?;
+        let link_local = Net { address: IpAddr::from(LINK_LOCAL), length: 64 };
+        // A metric of its own: equal ones would replace each other.
+        self.0.request(metric(connected(link_local), Some(256 + link)))
+    }
+
+    /// Ends the search in `table`: what it does not know is not looked for in main.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_end(&mut self, table: u32) -> io::Result<()> {
+        for address in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
+            let what = (SCOPE_UNIVERSE, RTN_UNREACHABLE);
+            let all = Net { address, length: 0 };
+            let message = route_message(NEW_ROUTE, REPLACE, all, table, what);
+            self.0.request(metric(message, Some(LAST)))?;
+        }
+        Ok(())
+    }
+
     /// Takes Rutter's static routes to `prefix` out of `table`.
     ///
     /// # Errors
@@ -91,20 +127,29 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn add_rules(&mut self, name: &str, table: u32) -> io::Result<()> {
         for (family, attribute) in rules() {
-            let message = rule_message(NEW_RULE, CREATE, family, attribute, name, table);
-            match self.0.request(message) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => result?,
-            }
+            let message = rule_message(NEW_RULE, CREATE, family, table).text(attribute, name);
+            self.add_rule(message)?;
         }
         Ok(())
     }
 
-    /// Takes the rules of [`Rtnetlink::add_rules`] out.
-    pub fn delete_rules(&mut self, name: &str, table: u32) {
-        for (family, attribute) in rules() {
-            // It may have gone with its link or by hand: that is what is wanted.
-            let _ = self.0.request(rule_message(DEL_RULE, 0, family, attribute, name, table));
+    /// Lets packets with the mark `table` use `table`: the kernel's answers to
+    /// what came in by a link of these tables.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_mark_rules(&mut self, table: u32) -> io::Result<()> {
+        for family in [2, 10] {
+            let message = rule_message(NEW_RULE, CREATE, family, table);
+            self.add_rule(message.attr(FRA_FWMARK, &table.to_ne_bytes()))?;
+        }
+        Ok(())
+    }
+
+    fn add_rule(&mut self, message: Message) -> io::Result<()> {
+        match self.0.request(message) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            result => result,
         }
     }
 
@@ -213,14 +258,7 @@ fn rules() -> [(u8, u16); 4] {
     [(2, FRA_IIFNAME), (2, FRA_OIFNAME), (10, FRA_IIFNAME), (10, FRA_OIFNAME)]
 }
 
-fn rule_message(
-    kind: u16,
-    flags: u16,
-    family: u8,
-    attribute: u16,
-    name: &str,
-    table: u32,
-) -> Message {
+fn rule_message(kind: u16, flags: u16, family: u8, table: u32) -> Message {
     let small = u8::try_from(table).unwrap_or(0);
     let body = [family, 0, 0, 0, small, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
     Message::new(kind, flags)
@@ -228,7 +266,6 @@ fn rule_message(
         .attr(FRA_TABLE, &table.to_ne_bytes())
         .attr(FRA_PRIORITY, &RULE_PRIORITY.to_ne_bytes())
         .attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
-        .text(attribute, name)
 }
 
 /// `struct ndmsg`.
@@ -242,6 +279,8 @@ fn ndmsg(link: u32, address: IpAddr, state: u16) -> [u8; 12] {
 
 /// Before the kernel's own rules (32766, 32767), after those of VRF devices (1000).
 const RULE_PRIORITY: u32 = 1100;
+/// The metric that the kernel's documentation of VRFs gives to such a route.
+const LAST: u32 = 4_278_198_272;
 const NEW_ROUTE: u16 = 24;
 const DEL_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
@@ -250,6 +289,7 @@ const DEL_NEIGH: u16 = 29;
 const NEW_RULE: u16 = 32;
 const DEL_RULE: u16 = 33;
 const GET_RULE: u16 = 34;
+const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
 const RTN_UNICAST: u8 = 1;
 const RTN_BLACKHOLE: u8 = 6;
 const RTN_UNREACHABLE: u8 = 7;
@@ -261,12 +301,14 @@ const DST: u16 = 1;
 const OIF: u16 = 4;
 const GATEWAY: u16 = 5;
 const PRIORITY: u16 = 6;
+const PREFSRC: u16 = 7;
 const MULTIPATH: u16 = 9;
 const TABLE: u16 = 15;
 const VIA: u16 = 18;
 const FR_ACT_TO_TABLE: u8 = 1;
 const FRA_IIFNAME: u16 = 3;
 const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
 const FRA_TABLE: u16 = 15;
 const FRA_OIFNAME: u16 = 17;
 const FRA_PROTOCOL: u16 = 21;

@@ -2,18 +2,18 @@
 //! addresses, rules of VRFs, static routes, the protection of interfaces below
 //! ports, settings.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 
 use ::io::tap::Tap;
-use api::request::RouteKind;
 
 use super::devices::Port;
 use super::offline::table_of;
-use crate::config::{Config, Device, Interface, Mac, Net, Route, Via, VlanTags};
+use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
-use crate::kernel::guard::{Guard, switch_off_offloads};
+use crate::kernel::guard::{Guard, Marker, switch_off_offloads};
 use crate::kernel::{Rtnetlink, Settings};
 
 /// The kernel's side of a running router.
@@ -24,8 +24,10 @@ pub struct KernelSide {
     guards: Vec<Guard>,
     /// Names of all taps.
     taps: Vec<String>,
-    /// Taps with rules, and the rules' tables.
-    rules: Vec<(String, u32)>,
+    /// VRF devices, by their table, where the kernel has such devices.
+    vrfs: HashMap<u32, (String, u32)>,
+    /// Where it has none: each marks what is punted to a tap with its table.
+    markers: Vec<Marker>,
     /// What is not as it should be.
     pub warnings: Vec<String>,
 }
@@ -41,7 +43,8 @@ impl KernelSide {
             settings: Settings::new(record),
             guards: Vec::new(),
             taps: Vec::new(),
-            rules: Vec::new(),
+            vrfs: HashMap::new(),
+            markers: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -120,23 +123,60 @@ impl KernelSide {
         self.limit_neighbours(config.max_neighbours);
         // What an instance that was killed has left.
         self.rtnetlink.flush_rules().doing(|| "flush rules".into())?;
+        self.vrfs(config)?;
         for (port, _, interface) in config.interfaces() {
             let mac = ports.iter().find(|open| open.config.name == port.name).map(|open| open.mac);
             let name = &interface.name;
             let table = table_of(config, &interface.vrf);
-            let tap = self.tap(interface, mac.unwrap_or_default(), table == MAIN);
+            let tap = self.tap(interface, mac.unwrap_or_default(), table);
             taps.push(tap.doing(|| format!("tap `{name}`"))?);
             self.taps.push(name.clone());
-            if table != MAIN {
-                let added = self.rtnetlink.add_rules(name, table);
-                added.doing(|| format!("rules for `{name}`, table {table}"))?;
-                self.rules.push((name.clone(), table));
-            }
         }
         Ok(taps)
     }
 
-    fn tap(&mut self, interface: &Interface, mac: Mac, main: bool) -> io::Result<Tap> {
+    /// Makes the VRFs' devices; where the kernel has none, rules by interface and
+    /// by mark stand for them.
+    fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
+        for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
+            match self.rtnetlink.add_vrf(&vrf.name, vrf.table) {
+                Ok(index) => {
+                    self.vrfs.insert(vrf.table, (vrf.name.clone(), index));
+                }
+                Err(error) => {
+                    tracing::info!("vrf {}: rules instead of a device ({error})", vrf.name);
+                    let rules = self.rtnetlink.add_mark_rules(vrf.table);
+                    rules.doing(|| format!("rules for vrf `{}`", vrf.name))?;
+                    for key in ["net/ipv4/fwmark_reflect", "net/ipv6/fwmark_reflect"] {
+                        self.set(key, "1");
+                    }
+                    self.set("net/ipv4/tcp_fwmark_accept", "1");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a tap into the tables of its VRF; true where the kernel then makes
+    /// connected routes there by itself.
+    fn enter_vrf(&mut self, name: &str, index: u32, table: u32) -> io::Result<bool> {
+        if table == MAIN {
+            return Ok(true);
+        }
+        if let Some((_, device)) = self.vrfs.get(&table) {
+            return self.rtnetlink.set_master(index, *device).map(|()| true);
+        }
+        self.rtnetlink.add_rules(name, table)?;
+        match Marker::new(name, table) {
+            Ok(marker) => self.markers.push(marker),
+            Err(error) => self.warn(format!(
+                "{name}: the kernel's own answers leave by main (nftables: {error})"
+            )),
+        }
+        Ok(false)
+    }
+
+    fn tap(&mut self, interface: &Interface, mac: Mac, table: u32) -> io::Result<Tap> {
         let name = &interface.name;
         let tap = Tap::open(name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
@@ -150,16 +190,16 @@ impl KernelSide {
         }
         tap.set_mtu(interface.mtu)?;
         self.forward(name);
-        tap.set_up(true)?;
         let index = tap.index()?;
-        self.set_addresses(index, &interface.addresses, main)?;
+        let connected = self.enter_vrf(name, index, table)?;
+        tap.set_up(true)?;
+        self.set_addresses(index, &interface.addresses, connected)?;
         Ok(tap)
     }
 
     /// Adds what the configuration says, takes away what an earlier one said.
-    /// Addresses that others set stay. Outside the `main` VRF the kernel's own
-    /// routes to their networks would be in the wrong table: see [`vrf_routes`].
-    fn set_addresses(&mut self, index: u32, wanted: &[Net], main: bool) -> io::Result<()> {
+    /// Addresses that others set stay.
+    fn set_addresses(&mut self, index: u32, wanted: &[Net], connected: bool) -> io::Result<()> {
         let present = self.rtnetlink.addresses(index)?;
         for (net, ours) in &present {
             if *ours && !wanted.contains(net) {
@@ -167,7 +207,7 @@ impl KernelSide {
             }
         }
         for net in wanted.iter().filter(|net| !present.iter().any(|(there, _)| there == *net)) {
-            self.rtnetlink.add_address(index, *net, main)?;
+            self.rtnetlink.add_address(index, *net, connected)?;
         }
         Ok(())
     }
@@ -231,7 +271,8 @@ impl KernelSide {
         if flush && let Err(error) = self.rtnetlink.flush_routes() {
             self.warn(format!("old static routes: {error}"));
         }
-        for route in vrf_routes(config).iter().chain(&config.routes) {
+        self.connected_routes(config);
+        for route in &config.routes {
             let added = self.rtnetlink.add_route(route, table_of(config, &route.vrf));
             if let Err(error) = added {
                 self.warn(format!("static route {}: {error}", route.prefix));
@@ -244,6 +285,31 @@ impl KernelSide {
             });
             if let Err(error) = added {
                 self.warn(format!("neighbour {} on {}: {error}", entry.address, entry.interface));
+            }
+        }
+    }
+
+    /// Where rules stand for VRF devices, their tables get what the kernel would
+    /// have made for a device.
+    fn connected_routes(&mut self, config: &Config) {
+        for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
+            if self.vrfs.contains_key(&vrf.table) {
+                continue;
+            }
+            let mut result = self.rtnetlink.add_end(vrf.table);
+            let inside = config.interfaces().filter(|(.., interface)| interface.vrf == vrf.name);
+            for (.., interface) in inside {
+                let link = self.rtnetlink.link(&interface.name);
+                for net in &interface.addresses {
+                    let added = match &link {
+                        Ok(link) => self.rtnetlink.add_connected(link.index, *net, vrf.table),
+                        Err(error) => Err(io::Error::other(error.to_string())),
+                    };
+                    result = result.and(added);
+                }
+            }
+            if let Err(error) = result {
+                self.warn(format!("connected routes of vrf {}: {error}", vrf.name));
             }
         }
     }
@@ -269,8 +335,9 @@ impl KernelSide {
     /// Undoes it. The taps stay, with their addresses, unless `remove`.
     pub fn restore(&mut self, taps: Vec<Tap>, remove: bool) {
         self.guards.clear();
-        for (name, table) in std::mem::take(&mut self.rules) {
-            self.rtnetlink.delete_rules(&name, table);
+        self.markers.clear();
+        if let Err(error) = self.rtnetlink.flush_rules() {
+            tracing::warn!("rules are not deleted: {error}");
         }
         for (name, error) in self.settings.restore() {
             tracing::warn!("{name} is not restored: {error}");
@@ -283,49 +350,12 @@ impl KernelSide {
                     tracing::warn!("tap {name} is not deleted: {error}");
                 }
             }
+            for (_, index) in self.vrfs.values() {
+                let _ = self.rtnetlink.delete_link(*index); // it may be gone
+            }
         }
     }
 }
-
-/// What a VRF's table needs where rules, not a VRF device, lead to it: the routes
-/// to its connected networks, and an end, lest the kernel goes on to the main
-/// table. IPv6's link-local network is beside that end for each interface.
-fn vrf_routes(config: &Config) -> Vec<Route> {
-    let mut routes = Vec::new();
-    let route = |vrf: &str, prefix, kind, via, metric| {
-        let vrf = vrf.to_owned();
-        Route { prefix, kind, via, vrf, metric }
-    };
-    for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-        for everything in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
-            let all = Net { address: everything, length: 0 };
-            let end = route(&vrf.name, all, RouteKind::Unreachable, Vec::new(), Some(LAST));
-            routes.push(end);
-        }
-    }
-    let others = config.interfaces().map(|(.., interface)| interface);
-    let others = others.filter(|interface| table_of(config, &interface.vrf) != MAIN);
-    for (i, interface) in others.enumerate() {
-        let via = || vec![Via { to: None, interface: Some(interface.name.clone()), weight: 1 }];
-        let connected = |net: Net, metric| {
-            route(&interface.vrf, net.network(), RouteKind::Unicast, via(), metric)
-        };
-        // Metrics of their own: equal ones would replace each other.
-        let link_local = Net { address: IpAddr::from(LINK_LOCAL), length: 64 };
-        routes.push(connected(link_local, Some(256 + i as u32)));
-        routes.extend(interface.addresses.iter().map(|net| connected(*net, None)));
-    }
-    routes
-}
-
-/// The kernel's main table.
-const MAIN: u32 = 254;
-
-/// The metric of the route that ends a VRF's table, as the kernel's
-/// documentation of VRF has it.
-const LAST: u32 = 4_278_198_272;
-
-const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
 
 /// The interface of the kernel whose frames a port takes. A tap's interface is
 /// not below the port, but the far end of its wire.
@@ -354,5 +384,14 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
             tracing::info!("tap {name} deleted");
         }
     }
+    for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
+        if let Ok(link) = rtnetlink.link(&vrf.name) {
+            let deleted = rtnetlink.delete_link(link.index);
+            deleted.doing(|| format!("delete the device of vrf `{}`", vrf.name))?;
+        }
+    }
     Ok(())
 }
+
+/// The kernel's main table.
+const MAIN: u32 = 254;
