@@ -1,7 +1,12 @@
-//! Every frame of the captures, as it is and damaged, through a router: nothing
-//! panics, and every packet is accounted for.
+//! Every frame of the captures, those in archives too, as it is and damaged,
+//! through a router: nothing panics, and every packet is accounted for.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use flate2::read::MultiGzDecoder;
+use io::pcap::Reader;
+use xz2::read::XzDecoder;
 
 use super::router::Rig;
 use crate::Rates;
@@ -14,6 +19,14 @@ fn folder() -> PathBuf {
     data.unwrap_or(beside).join("pcap")
 }
 
+/// A router, and what it was given.
+struct Replay {
+    rig: Rig,
+    captures: usize,
+    pushed: u64,
+    unread: Vec<String>,
+}
+
 #[test]
 fn captures_are_survived_whole_and_damaged() {
     let Ok(entries) = std::fs::read_dir(folder()) else {
@@ -22,44 +35,95 @@ fn captures_are_survived_whole_and_damaged() {
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    let (mut replayed, mut frames) = (0, 0);
+    let rig = Rig::new(&Rates::default());
+    let mut replay = Replay { rig, captures: 0, pushed: 0, unread: Vec::new() };
     for path in paths.iter().filter(|path| path.is_file()) {
-        let Ok(bytes) = std::fs::read(path) else { continue };
-        let file = frames_of(&bytes);
-        if file.is_empty() {
-            eprintln!("not a capture that this test reads: {}", path.display());
-            continue;
-        }
-        replay(&file);
-        replayed += 1;
-        frames += file.len();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        replay.file(&name, &std::fs::read(path).unwrap());
     }
-    eprintln!("{replayed} captures, {frames} frames");
-    assert!(replayed > 0, "captures are there, and none was read");
+    let Replay { captures, pushed, unread, .. } = replay;
+    eprintln!("{captures} captures, {pushed} frames; no captures: {unread:?}");
+    assert!(captures > 0, "files are there, and none was read");
 }
 
-fn replay(file: &[&[u8]]) {
-    let mut rig = Rig::new(&Rates::default());
-    for (i, frame) in file.iter().take(MOST_FRAMES).enumerate() {
-        let mut rng = Rng(i as u64 + 1);
-        rig.peers[0].push(frame);
-        rig.peers[0].push(&addressed(frame));
-        rig.peers[0].push(&addressed(&frame[..rng.below(frame.len() + 1)]));
-        rig.peers[0].push(&addressed(&flipped(frame, &mut rng)));
-        rig.peers[0].push(&relengthened(frame, &mut rng));
-        if i % 32 == 31 {
-            rig.run();
-            drain(&mut rig);
+impl Replay {
+    /// Replays a capture; unpacks what is compressed, and archives.
+    fn file(&mut self, name: &str, bytes: &[u8]) {
+        let mut unpacked = Vec::new();
+        let packed = match bytes {
+            [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+                XzDecoder::new_multi_decoder(bytes).read_to_end(&mut unpacked).map(|_| true)
+            }
+            [0x1f, 0x8b, ..] => MultiGzDecoder::new(bytes).read_to_end(&mut unpacked).map(|_| true),
+            _ => Ok(false),
+        };
+        if packed.unwrap_or_else(|error| panic!("{name}: {error}")) {
+            return self.file(name, &unpacked);
+        }
+        if bytes.get(257..262) == Some(b"ustar") {
+            return members(bytes).for_each(|(member, bytes)| self.file(&member, bytes));
+        }
+        let Some(frames) = frames_of(bytes) else {
+            return self.unread.push(name.to_owned());
+        };
+        self.frames(&frames);
+        self.captures += 1;
+        // The file itself damaged: what is read of it is replayed, too.
+        let mut rng = Rng(bytes.len() as u64);
+        for _ in 0..DAMAGED_COPIES {
+            let mut bytes = bytes[..bytes.len().min(LONGEST_COPY)].to_vec();
+            (0..8).for_each(|_| flip(&mut bytes, &mut rng));
+            bytes.truncate(rng.below(2 * bytes.len()));
+            self.frames(&frames_of(&bytes).unwrap_or_default());
         }
     }
-    let counts = rig.run();
-    drain(&mut rig);
-    assert_eq!(counts.law.received, counts.law.given());
+
+    fn frames(&mut self, frames: &[Vec<u8>]) {
+        for (i, frame) in frames.iter().enumerate() {
+            self.push(frame);
+            self.push(&addressed(frame));
+            if i < MOST_DAMAGED {
+                let mut rng = Rng(i as u64 + 1);
+                self.push(&addressed(&frame[..rng.below(frame.len() + 1)]));
+                self.push(&addressed(&flipped(frame, &mut rng)));
+                self.push(&relengthened(frame, &mut rng));
+            }
+            if i % 32 == 31 {
+                self.run();
+            }
+        }
+        self.run();
+    }
+
+    fn push(&mut self, frame: &[u8]) {
+        self.rig.peers[0].push(frame);
+        self.pushed += 1;
+    }
+
+    fn run(&mut self) {
+        let law = self.rig.run().law;
+        assert_eq!((law.received, law.given()), (self.pushed, self.pushed));
+        self.rig.punted();
+        self.rig.peers.iter().for_each(|peer| drop(peer.take()));
+    }
 }
 
-fn drain(rig: &mut Rig) {
-    rig.punted();
-    rig.peers.iter().for_each(|peer| drop(peer.take()));
+/// Name and content of the files of a tar archive (POSIX.1-1988 "ustar").
+fn members(archive: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
+    let mut rest = archive;
+    std::iter::from_fn(move || {
+        loop {
+            let (header, behind) = rest.split_at_checked(512)?;
+            let digits = std::str::from_utf8(&header[124..135]).ok()?.trim();
+            let size = usize::from_str_radix(digits, 8).ok()?;
+            let content = behind.get(..size)?;
+            rest = behind.get(size.next_multiple_of(512)..)?;
+            if matches!(header[156], 0 | b'0') {
+                let name = header[..100].split(|&byte| byte == 0).next()?;
+                return Some((String::from_utf8_lossy(name).into_owned(), content));
+            }
+        }
+    })
 }
 
 /// To the router, so that it is not stopped at the first check.
@@ -72,13 +136,14 @@ fn addressed(frame: &[u8]) -> Vec<u8> {
 
 fn flipped(frame: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut frame = frame.to_vec();
-    for _ in 0..rng.below(4) {
-        if !frame.is_empty() {
-            let at = rng.below(frame.len());
-            frame[at] ^= 1 << rng.below(8);
-        }
-    }
+    (0..rng.below(4)).for_each(|_| flip(&mut frame, rng));
     frame
+}
+
+fn flip(bytes: &mut [u8], rng: &mut Rng) {
+    if !bytes.is_empty() {
+        bytes[rng.below(bytes.len())] ^= 1 << rng.below(8);
+    }
 }
 
 /// Another length field, with a right checksum where it is IPv4.
@@ -99,54 +164,15 @@ fn relengthened(frame: &[u8], rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// The frames of a pcap or pcapng file, whatever their link type: the router
-/// has to survive any bytes. Stops at the first damage.
-fn frames_of(file: &[u8]) -> Vec<&[u8]> {
-    let word = |at: usize, swap: bool| {
-        let bytes: [u8; 4] = file.get(at..at + 4)?.try_into().ok()?;
-        Some(if swap { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) } as usize)
-    };
+/// The frames of a pcap or pcapng file up to its first damage, whatever their
+/// link type: the router has to survive any bytes. `None` for another file.
+fn frames_of(file: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut reader = Reader::new(file).ok()?;
     let mut frames = Vec::new();
-    match word(0, false) {
-        Some(0xa1b2_c3d4 | 0xa1b2_3c4d) => classic(file, |at| word(at, false), &mut frames),
-        Some(0xd4c3_b2a1 | 0x4d3c_b2a1) => classic(file, |at| word(at, true), &mut frames),
-        Some(0x0a0d_0d0a) => {
-            let swap = word(8, false) != Some(0x1a2b_3c4d);
-            blocks(file, |at| word(at, swap), &mut frames);
-        }
-        _ => {}
+    while let Ok(Some(frame)) = reader.next_frame() {
+        frames.push(frame.data[..frame.data.len().min(LONGEST)].to_vec());
     }
-    frames
-}
-
-fn classic<'f>(file: &'f [u8], word: impl Fn(usize) -> Option<usize>, frames: &mut Vec<&'f [u8]>) {
-    let mut at = 24;
-    while let Some(len) = word(at + 8) {
-        let Some(frame) = file.get(at + 16..).and_then(|rest| rest.get(..len)) else { return };
-        frames.push(&frame[..len.min(LONGEST)]);
-        at += 16 + len;
-    }
-}
-
-fn blocks<'f>(file: &'f [u8], word: impl Fn(usize) -> Option<usize>, frames: &mut Vec<&'f [u8]>) {
-    let mut at = 0;
-    while let (Some(kind), Some(len)) = (word(at), word(at + 4)) {
-        let (from, captured) = match kind {
-            6 => (28, word(at + 20)),
-            3 => (12, len.checked_sub(16)),
-            _ => (0, None),
-        };
-        if let Some(captured) = captured {
-            let Some(frame) = file.get(at + from..).and_then(|rest| rest.get(..captured)) else {
-                return;
-            };
-            frames.push(&frame[..captured.min(LONGEST)]);
-        }
-        if len < 12 {
-            return;
-        }
-        at += len;
-    }
+    Some(frames)
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
@@ -161,6 +187,10 @@ impl Rng {
     }
 }
 
-/// Frames of a file that are replayed: the long ones repeat themselves.
-const MOST_FRAMES: usize = 2_000;
+/// Frames of a file that are damaged, too: the long ones repeat themselves.
+const MOST_DAMAGED: usize = 2_000;
 const LONGEST: usize = 9_000;
+
+/// Damaged copies of each file, and how much of it they are of.
+const DAMAGED_COPIES: usize = 4;
+const LONGEST_COPY: usize = 1 << 16;
