@@ -19,6 +19,9 @@ pub struct Monitor {
     keeper: Option<Keeper>,
     next_taps: Instant,
     next_use: Instant,
+    /// Refusals that were logged, by limit, and when the next may be.
+    refused: HashMap<String, u64>,
+    next_refusals: Instant,
 }
 
 impl Monitor {
@@ -26,7 +29,16 @@ impl Monitor {
     pub fn new(router: Arc<Router>) -> Monitor {
         let (links, taps) = (HashMap::new(), HashMap::new());
         let now = Instant::now();
-        Monitor { router, links, taps, keeper: None, next_taps: now, next_use: now }
+        Monitor {
+            router,
+            links,
+            taps,
+            keeper: None,
+            next_taps: now,
+            next_use: now,
+            refused: HashMap::new(),
+            next_refusals: now,
+        }
     }
 
     /// Looks at everything once.
@@ -37,6 +49,23 @@ impl Monitor {
             self.next_taps = Instant::now() + TAPS;
             self.taps();
             self.neighbours();
+        }
+        if Instant::now() >= self.next_refusals {
+            self.next_refusals = Instant::now() + REFUSALS;
+            self.refusals();
+        }
+    }
+
+    /// Logs what a limit refused since the last look: a line each, however many
+    /// those were.
+    fn refusals(&mut self) {
+        let limits = self.router.control.call(|control| super::show::capacity(control));
+        for limit in limits.unwrap_or_default().into_iter().filter(|limit| limit.refused > 0) {
+            let known = self.refused.insert(limit.what.clone(), limit.refused).unwrap_or(0);
+            if limit.refused > known {
+                let (more, what, last) = (limit.refused - known, &limit.what, &limit.last);
+                tracing::warn!("{what}: {more} refused (`{}`), the latest: {last}", limit.key);
+            }
         }
     }
 
@@ -135,5 +164,6 @@ impl Monitor {
 
 const SILENCE: Duration = Duration::from_millis(100);
 const TAPS: Duration = Duration::from_secs(1);
+const REFUSALS: Duration = Duration::from_secs(10);
 /// Often enough that a host stays reachable (30 s), seldom enough to cost nothing.
 const USE: Duration = Duration::from_secs(10);
