@@ -63,7 +63,10 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         mrt("add_path", [peers(), rib(8, &V4[..3], 24), rib(10, &V6[..4], 32)].concat()),
         mrt("updates", [update(16, 4, false), update(17, 4, false), state(16, 5)].concat()),
         mrt("updates_add_path", [update(16, 9, true), update(16, 4, true)].concat()),
-        mrt("damage_between", [update(16, 4, false), vec![0xff; 40], update(16, 4, false)].concat()),
+        mrt(
+            "damage_between",
+            [update(16, 4, false), vec![0xff; 40], update(16, 4, false)].concat(),
+        ),
         mrt("other", [raw(13, 6, &[0; 20]), raw(11, 0, &[0; 8]), update(16, 6, false)].concat()),
     ]
 }

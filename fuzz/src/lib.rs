@@ -2,6 +2,7 @@
 //! where a promise is broken.
 
 pub mod capture;
+pub mod daemon;
 pub mod formats;
 pub mod netlink;
 pub mod wire;
@@ -11,6 +12,9 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    ("api_request", daemon::request),
+    ("daemon_config", daemon::configuration),
+    ("feeds_fpm", netlink::fpm),
     ("feeds_netlink", netlink::messages),
     ("formats_text", formats::text),
     ("formats_mrt", formats::mrt),
@@ -21,5 +25,5 @@ pub const TARGETS: &[Target] = &[
 
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    [capture::seeds(), formats::seeds(), netlink::seeds(), wire::seeds()].concat()
+    [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds(), wire::seeds()].concat()
 }

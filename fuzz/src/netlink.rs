@@ -1,6 +1,7 @@
 //! What the kernel or FRR may send: whatever it is, it is decoded or not, and the
 //! tables take every event.
 
+use feeds::fpm;
 use feeds::netlink::decode::decode;
 use feeds::netlink::message::Messages;
 use lookup::sync::Domain;
@@ -10,6 +11,23 @@ use tables::{Control, Family, FibConfig, Iface, Limits, VrfConfig};
 
 /// Bytes as netlink messages, into tables small enough to be full.
 pub fn messages(bytes: &[u8]) {
+    let decoded = Messages::new(bytes).filter_map(|message| decode(&message, Source::Kernel));
+    into_tables(decoded.collect(), Source::Kernel);
+}
+
+/// Bytes as FPM messages, likewise; cut anywhere, they say the same.
+pub fn fpm(bytes: &[u8]) {
+    let mut events = Vec::new();
+    let mut read = |bytes: &[u8]| fpm::understand(bytes, |event| events.extend(event));
+    let used = read(bytes).unwrap_or(0);
+    assert!(used <= bytes.len());
+    into_tables(std::mem::take(&mut events), Source::Fpm);
+    let again = |bytes: &[u8]| fpm::understand(bytes, |_| ());
+    let half = again(&bytes[..used / 2]).expect("the beginning of sound messages");
+    assert_eq!(again(&bytes[half..used]), Some(used - half));
+}
+
+fn into_tables(events: Vec<Event>, source: Source) {
     let fib =
         || FibConfig { engine: Some("bsd-radix".into()), max_routes: 8, ..FibConfig::default() };
     let config = VrfConfig { v4: fib(), v6: fib(), ..VrfConfig::default() };
@@ -18,9 +36,8 @@ pub fn messages(bytes: &[u8]) {
     let mut control = Control::new(&domain, limits, &config).expect("an engine for both families");
     let iface = Iface { name: "p0".into(), ..Iface::default() };
     control.add_iface(iface).expect("the first interface");
-    for (i, message) in Messages::new(bytes).enumerate() {
-        let Some(event) = decode(&message, Source::Kernel) else { continue };
-        control.apply(&event);
+    for (i, event) in events.iter().enumerate() {
+        control.apply(event);
         if i % 3 == 2 {
             control.commit();
         }
@@ -28,7 +45,7 @@ pub fn messages(bytes: &[u8]) {
     control.tick();
     // A listing of nothing takes every route out, and nothing of them stays.
     for family in [Family::V4, Family::V6] {
-        let scope = Scope::Routes(family, Source::Kernel);
+        let scope = Scope::Routes(family, source);
         control.handle(&[Event::SweepBegin(scope, Why::Audit), Event::SweepEnd(scope)]);
     }
     assert!(
@@ -90,7 +107,15 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         seed("links", before.clone()),
         seed("routes", [before.clone(), routes.concat()].concat()),
         seed("gone", [before, routes.concat(), end].concat()),
+        ("feeds_fpm", "routes".to_owned(), fpm_message(1, &routes.concat())),
+        ("feeds_fpm", "each".to_owned(), routes.iter().flat_map(|r| fpm_message(1, r)).collect()),
+        ("feeds_fpm", "other".to_owned(), [fpm_message(2, &[1; 9]), vec![2, 1, 0, 4]].concat()),
     ]
+}
+
+fn fpm_message(kind: u8, message: &[u8]) -> Vec<u8> {
+    let [high, low] = (4 + message.len() as u16).to_be_bytes();
+    [&[1, kind, high, low], message].concat()
 }
 
 fn message(kind: u16, fixed: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {

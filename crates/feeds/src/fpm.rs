@@ -173,37 +173,21 @@ impl Fpm {
 
     /// Takes the whole messages out of what was heard; false where it is none.
     fn understand(&mut self, sink: &mut impl FnMut(&[Event])) -> bool {
-        let heard = std::mem::take(&mut self.heard);
-        let mut rest = &heard[..];
-        let mut sound = true;
-        while let Some(&[version, kind, high, low]) = rest.first_chunk::<HEADER>() {
-            let length = usize::from(u16::from_be_bytes([high, low]));
-            if version != 1 || length < HEADER {
-                sound = false;
-                break;
-            }
-            let Some(message) = rest.get(HEADER..length) else { break }; // more is to come
-            rest = &rest[length..];
-            if kind == NETLINK {
-                self.take(message, sink);
-            }
-        }
-        self.heard = rest.to_vec();
-        sound
-    }
-
-    fn take(&mut self, bytes: &[u8], sink: &mut impl FnMut(&[Event])) {
-        if let Some((_, last)) = &mut self.listing {
-            *last = Instant::now();
-        }
-        for message in Messages::new(bytes) {
+        let mut heard = std::mem::take(&mut self.heard);
+        let before = self.counters.messages;
+        let used = understand(&heard, |event| {
             self.counters.messages += 1;
-            // Links, addresses and neighbours come from the kernel alone.
-            match decode(&message, Source::Fpm).and_then(of_fpm) {
+            match event {
                 Some(event) => self.push(event, sink),
                 None => self.counters.ignored += 1,
             }
+        });
+        if let Some((_, last)) = self.listing.as_mut().filter(|_| self.counters.messages > before) {
+            *last = Instant::now();
         }
+        heard.drain(..used.unwrap_or(heard.len()));
+        self.heard = heard;
+        used.is_some()
     }
 
     fn push(&mut self, event: Event, sink: &mut impl FnMut(&[Event])) {
@@ -246,6 +230,27 @@ impl AsFd for Fpm {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
+}
+
+/// Hands the event of each netlink message in whole FPM messages to `each`, `None`
+/// for one that concerns nothing here. Returns the bytes of the whole messages;
+/// `None` where some are no FPM message.
+pub fn understand(heard: &[u8], mut each: impl FnMut(Option<Event>)) -> Option<usize> {
+    let mut rest = heard;
+    while let Some(&[version, kind, high, low]) = rest.first_chunk::<HEADER>() {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if version != 1 || length < HEADER {
+            return None;
+        }
+        let Some(message) = rest.get(HEADER..length) else { break }; // more is to come
+        rest = &rest[length..];
+        if kind == NETLINK {
+            // Links, addresses and neighbours come from the kernel alone.
+            let event = |message| decode(&message, Source::Fpm).and_then(of_fpm);
+            Messages::new(message).map(event).for_each(&mut each);
+        }
+    }
+    Some(heard.len() - rest.len())
 }
 
 /// Events that the FPM may cause; its next-hop objects are not the kernel's.
