@@ -15,12 +15,14 @@ pub mod dxr;
 pub mod flatten;
 mod hashed;
 mod intervals;
+pub(crate) mod isa;
 mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
 pub mod planb;
 pub mod poptrie;
 pub mod rutter4;
+pub mod rutter6;
 pub mod sail;
 pub mod space;
 mod staged;
@@ -171,6 +173,7 @@ impl Engines for u128 {
             bsd_radix::ENTRY_6,
             planb::ENTRY,
             poptrie::ENTRY_6,
+            rutter6::ENTRY,
             sail::six::ENTRY,
             tree_bitmap::ENTRY_6,
             vpp::HASH,

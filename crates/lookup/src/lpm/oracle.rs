@@ -369,6 +369,16 @@ fn moved(hop: Hop) -> Hop {
     Hop(hop.0 + 2000)
 }
 
+/// An engine with one instruction set, where this processor has it; the suite with
+/// the best one runs the rest.
+pub(crate) fn passes_with_isa<A: Addr>(entry: Entry<A>, isa: &str) {
+    let suite = Suite::new(entry, &[("isa", isa)]);
+    if suite.build(&Rib::new(), &Domain::new()).is_ok() {
+        suite.agrees_with_the_oracle();
+        suite.batch_agrees_with_scalar_at_every_length();
+    }
+}
+
 /// Addresses at, and one beside, both ends of every prefix; then random ones.
 /// Errors live at the edges: uniform addresses alone would almost never hit a /30.
 pub(crate) fn probes<A: Addr>(routes: &[Route<A>], rng: &mut Rng) -> Vec<A> {

@@ -1,0 +1,69 @@
+//! Which instruction set a table uses: chosen once when it is built, by name.
+
+use super::{Card, Options, Refusal};
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Isa {
+    /// What every processor of the target has.
+    Portable,
+    /// AVX2, BMI2 and POPCNT.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL, VPOPCNTDQ and VBMI2 beside [`Isa::Avx2`].
+    #[cfg(avx512)]
+    Avx512,
+}
+
+/// The option, for the cards of engines.
+pub(crate) const OPTION: (&str, &str, &str) = ("isa", "auto", "auto, portable, avx2 or avx512");
+
+impl Isa {
+    /// What the option asks for; `auto` is the best that processor and engine have.
+    ///
+    /// # Errors
+    /// When the option names what there is not.
+    pub(crate) fn choose(card: &'static Card, options: &Options) -> Result<Isa, Refusal> {
+        let known = |name: &String| OPTION.2.split([',', ' ']).any(|word| word == name);
+        let wanted = options.get(card, OPTION.0, known)?;
+        let fits = |isa: &Isa| wanted == "auto" || wanted == isa.name();
+        let found = Isa::there().into_iter().rfind(fits);
+        found.ok_or_else(|| card.refuse(format!("isa = {wanted} on a processor without")))
+    }
+
+    /// As in the option.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Isa::Portable => "portable",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => "avx2",
+            #[cfg(avx512)]
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    /// Those that the processor has, the best last.
+    fn there() -> Vec<Isa> {
+        #[allow(unused_mut)]
+        let mut there = vec![Isa::Portable];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("popcnt")
+        {
+            there.push(Isa::Avx2);
+        }
+        #[cfg(avx512)]
+        if there.contains(&Isa::Avx2)
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("avx512vbmi2")
+        {
+            there.push(Isa::Avx512);
+        }
+        there
+    }
+}

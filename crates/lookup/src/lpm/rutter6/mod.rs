@@ -1,0 +1,114 @@
+//! Rutter6: IPv6 by a small direct array, then a balanced tree of cache lines
+//! with 32-bit keys; a line holds keys and hops. Exact to /128, updated in place.
+//!
+//! ```text
+//!   dst     ├─ 16 bits ─┤├─ t bits ─ … ──────── x, 32 bits ─┤├─ x, 32 ─┤├─ x, 32 ─┤├ 16 ┤
+//!                ▼            ▼                  ▼                │          │        │
+//!   root    [2^16 words]   cells [2^t entries]   a tree           └ deeper trees, where a
+//!            cells 26│64-t  unit 26, bit 31: SUPER                  /48 (/80, /112) has
+//!                                                                   borders inside
+//!   SUPER      15 keys │ unit of child 0     a node whose children are nodes
+//!   node       15 keys │ unit of child 0     16 children at most, one block of units
+//!   line       10 keys │ 11 values of 16 bits     or   7 keys │ 8 values of 32 bits
+//!
+//!   key        (first x of the next child or answer) - 1, ascending, u32::MAX behind the
+//!              last: the child (value) for x is the one numbered: keys less than x
+//!   value      a hop, 0 for nothing but /0; or top bit and number of a deeper tree
+//!   deep       [2^15 or more entries]   the deeper trees by number
+//! ```
+//!
+//! | operation | cost                                                               |
+//! |-----------|--------------------------------------------------------------------|
+//! | lookup    | root, cell, node, line; a line more for each SUPER (1 key in 4)    |
+//! | build     | a sweep over the routes and a copy                                 |
+//! | update    | a line, and copies of the blocks on the way to it; /0: one store   |
+//! | memory    | 256 KiB, and 6 to 10 bytes an interval (wide: 9 to 14)             |
+//!
+//! Source: our own; from the design study of a tree of lines that hold keys and
+//! hops. We differ from it: a deeper tree is a tree like the others, on the next
+//! 32 bits, named by the value itself instead of a hash; a change replaces only
+//! the answers of its own prefix, so the routes beside it are not read; keys are
+//! unsigned (AVX2 compares by a maximum), so a tree may cover any range.
+//!
+//! t is chosen for each /16 by its borders: an array grows where it saves SUPER
+//! nodes. Several cells with few borders share a tree.
+//!
+//! Concurrency: nodes and lines are never written once an entry that leads to
+//! them is stored (release); entries are cells, root words and words of `deep`.
+//! What is replaced returns to use after a grace period of the
+//! [`Domain`](crate::sync::Domain).
+
+mod cells;
+mod rank;
+mod roots;
+mod table;
+mod tree;
+mod writer;
+
+use std::sync::Arc;
+
+use super::isa::{self, Isa};
+use super::{Card, Entry, Options, Refusal, Writer};
+use crate::sync::Domain;
+use crate::{Hop, Rib};
+use table::{Narrow, Value, Wide};
+
+/// The registry's line.
+pub const ENTRY: Entry<u128> = Entry { card: &CARD, build };
+
+const CARD: Card = Card {
+    name: "rutter6",
+    paper: "Rutter",
+    help: "2^16 roots over trees of lines with 32-bit keys; 16- or 32-bit hops, updates in place",
+    max_hop: Hop::MAX.0,
+    max_len: 128,
+    max_prefixes: Some(1 << 28),
+    options: &[isa::OPTION],
+};
+
+/// Chooses the width of a value by the largest hop, and by the deeper trees.
+fn build(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    options.check(&CARD)?;
+    let isa = Isa::choose(&CARD, options)?;
+    let limit = CARD.max_prefixes.unwrap_or(u64::MAX);
+    if rib.len() as u64 > limit {
+        return Err(CARD.refuse(format!("{} prefixes exceed {limit}", rib.len())));
+    }
+    let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
+    CARD.admit_hop(largest)?;
+    // It gives up where there are more deeper trees than 15 bits number.
+    if largest.0 <= Narrow::MOST
+        && let Ok(writer) = writer::Rutter6::<Narrow>::build(rib, isa, domain)
+    {
+        return Ok(Box::new(writer));
+    }
+    Ok(Box::new(writer::Rutter6::<Wide>::build(rib, isa, domain)?))
+}
+
+/// The 32 bits of `dst` that the trees of `level` tell apart.
+#[inline(always)]
+fn x_of(dst: u128, level: u32) -> u32 {
+    ((dst << (ROOT_BITS + X_BITS * level)) >> (u128::BITS - X_BITS)) as u32
+}
+
+/// Bits of the address before the `x` of `level`, and the `x`; 128 at most.
+fn bits_to(level: u32) -> u8 {
+    (ROOT_BITS + X_BITS * (level + 1)).min(u128::BITS) as u8
+}
+
+/// Bits of the address that choose the root word.
+const ROOT_BITS: u32 = 16;
+const X_BITS: u32 = 32;
+/// Trees below trees: 16 bits, then 32, 32, 32 and 16.
+const LEVELS: u32 = 4;
+/// Keys of a node; the entry of its first child stands behind them.
+const SEPARATORS: usize = 15;
+/// In an entry: the node's children are nodes.
+const SUPER: u32 = 1 << 31;
+
+#[cfg(test)]
+mod tests;

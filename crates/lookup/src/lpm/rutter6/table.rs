@@ -1,0 +1,360 @@
+//! What readers share, and how they look up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+use super::rank::{GROUP, List, Portable, Rank};
+use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
+use crate::Hop;
+use crate::hint::prefetch;
+use crate::lpm::isa::Isa;
+use crate::lpm::space::Space;
+use crate::lpm::{Lpm, Refusal};
+use crate::pages::Pages;
+use crate::sync::Domain;
+
+/// A cache line: a node or a line.
+pub(super) type Unit = [AtomicU32; 16];
+
+/// A value of a line: 16 bits where every hop fits in 15, else 32.
+///
+/// The top bit tells a hop, 0 for nothing but /0, from the number of a deeper
+/// tree. Values are handed around as 32 bits with [`DEEP`] as the top bit.
+pub(super) trait Value: Send + Sync + 'static {
+    /// Keys of a line; a value more follows them.
+    const KEYS: usize;
+    /// The largest hop, and the largest number of a deeper tree.
+    const MOST: u32;
+    /// Value `i` of a line.
+    fn value(unit: &Unit, i: usize) -> u32;
+    /// Puts value `i` into a line that is still private.
+    fn put(words: &mut [u32; 16], i: usize, value: u32);
+    /// Looks `x` up in a line.
+    fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32;
+}
+
+pub(super) struct Narrow;
+
+impl Value for Narrow {
+    const KEYS: usize = 10;
+    const MOST: u32 = (1 << 15) - 1;
+
+    #[inline(always)]
+    fn value(unit: &Unit, i: usize) -> u32 {
+        const { assert!(2 * Self::KEYS + Self::KEYS < 2 * 16) };
+        let halves: *const AtomicU16 = unit.as_ptr().cast();
+        let half = halves.wrapping_add((2 * Self::KEYS + i) & 31);
+        // SAFETY: one of the 32 halves of the unit; nobody writes whole words of
+        // it meanwhile (I2), and where a reader is not to be relied on (I3), this
+        // is one load like another.
+        let half = unsafe { &*half };
+        let value = u32::from(half.load(Ordering::Relaxed));
+        value & Self::MOST | (value & !Self::MOST) << 16
+    }
+
+    fn put(words: &mut [u32; 16], i: usize, value: u32) {
+        let half = value & Self::MOST | value >> 16 & !Self::MOST;
+        let at = 2 * Self::KEYS + i;
+        let upper = (at % 2 == 1) == cfg!(target_endian = "little");
+        words[at / 2] |= if upper { half << 16 } else { half };
+    }
+
+    #[inline(always)]
+    fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32 {
+        Self::value(unit, rank.rank::<{ Self::KEYS }>(unit, x) as usize)
+    }
+}
+
+pub(super) struct Wide;
+
+impl Value for Wide {
+    const KEYS: usize = 7;
+    const MOST: u32 = DEEP - 1;
+
+    #[inline(always)]
+    fn value(unit: &Unit, i: usize) -> u32 {
+        unit[(Self::KEYS + i) & 15].load(Ordering::Relaxed)
+    }
+
+    fn put(words: &mut [u32; 16], i: usize, value: u32) {
+        words[Self::KEYS + i] = value;
+    }
+
+    #[inline(always)]
+    fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32 {
+        Self::value(unit, rank.rank::<{ Self::KEYS }>(unit, x) as usize)
+    }
+}
+
+/// - I1: a root word names cells that were written before; a cell, and a word of
+///   `deep`, names a tree that was written before. What a store replaced is not
+///   written again until every thread online then has quiesced.
+/// - I2: a unit that a tree in use consists of is never written.
+/// - I3: whatever words a reader sees that does not quiesce as it should, every
+///   place that is made from them lies inside the arrays: all are masked.
+pub(super) struct Table<V> {
+    root: Pages<AtomicU32>,
+    cells: Pages<[AtomicU32; CELLS]>,
+    units: Pages<[Unit; UNITS]>,
+    deep: Pages<[AtomicU32; DEEPS]>,
+    /// The hop of /0.
+    pub(super) default: AtomicU32,
+    isa: Isa,
+    /// How many of `cells` (in [`CELL_UNIT`]), `units` and `deep` were ever used.
+    touched: [Arc<AtomicU32>; 3],
+    width: std::marker::PhantomData<V>,
+}
+
+/// The writer's account of a table's three arrays.
+pub(super) struct Spaces {
+    pub(super) cells: Space,
+    pub(super) units: Space,
+    pub(super) deep: Space,
+}
+
+impl<V: Value> Table<V> {
+    /// A table whose root names nothing yet: the writer fills it.
+    pub(super) fn new(isa: Isa, domain: &Arc<Domain>) -> Result<(Self, Spaces), Refusal> {
+        let deeps = (V::MOST as usize).min(DEEPS - 1) + 1;
+        let spaces = Spaces {
+            cells: Space::new(domain, (CELLS / CELL_UNIT) as u32, WAITING),
+            units: Space::new(domain, UNITS as u32, WAITING),
+            deep: Space::new(domain, deeps as u32, WAITING),
+        };
+        let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
+        let table = Table {
+            root: Pages::zeroed(ROOTS).map_err(no_memory)?,
+            cells: Pages::zeroed(1).map_err(no_memory)?,
+            units: Pages::zeroed(1).map_err(no_memory)?,
+            deep: Pages::zeroed(1).map_err(no_memory)?,
+            default: AtomicU32::new(0),
+            isa,
+            touched: [&spaces.cells, &spaces.units, &spaces.deep].map(Space::touched),
+            width: std::marker::PhantomData,
+        };
+        Ok((table, spaces))
+    }
+
+    #[inline(always)]
+    fn root(&self) -> &[AtomicU32; ROOTS] {
+        self.root[..].try_into().expect("it was made with so many")
+    }
+
+    /// Root word `i`: which cells, and 64 less the bits that choose among them.
+    #[inline(always)]
+    pub(super) fn root_word(&self, i: usize) -> &AtomicU32 {
+        &self.root()[i % ROOTS]
+    }
+
+    #[inline(always)]
+    pub(super) fn cell(&self, i: usize) -> &AtomicU32 {
+        &self.cells[0][i % CELLS]
+    }
+
+    /// The unit that `entry` names; its flag is ignored.
+    #[inline(always)]
+    pub(super) fn unit(&self, entry: u32) -> &Unit {
+        // Where UNITS is 2^26, the 32 bits of the product drop the flag.
+        &self.units[0][((entry << 6) as usize / 64) % UNITS]
+    }
+
+    #[inline(always)]
+    pub(super) fn deep(&self, value: u32) -> &AtomicU32 {
+        &self.deep[0][(value & !DEEP) as usize % DEEPS]
+    }
+
+    /// The entry of the tree that holds the answer for an address that starts
+    /// with `high`.
+    #[inline(always)]
+    fn entry(&self, high: u64) -> u32 {
+        let word = self.root_word((high >> 48) as usize).load(Ordering::Acquire);
+        let within = (high << 16) >> (word & 63);
+        self.cell((word >> 6) as usize + within as usize).load(Ordering::Acquire)
+    }
+
+    /// The entry one step down from `entry`.
+    #[inline(always)]
+    fn step(&self, rank: impl Rank, entry: u32, x: u32) -> u32 {
+        let node = self.unit(entry);
+        let first = node[SEPARATORS].load(Ordering::Relaxed);
+        first.wrapping_add(rank.rank::<SEPARATORS>(node, x))
+    }
+
+    /// The value for `x` in the tree of `entry`.
+    #[inline]
+    pub(super) fn value(&self, mut entry: u32, x: u32) -> u32 {
+        for _ in 0..MOST_STEPS {
+            let plain = entry & SUPER == 0;
+            entry = self.step(Portable, entry, x);
+            if plain {
+                break;
+            }
+        }
+        V::search(Portable, self.unit(entry), x)
+    }
+
+    /// The hop behind a value that names a deeper tree.
+    #[cold]
+    #[inline(never)]
+    fn below(&self, mut value: u32, dst: u128) -> u32 {
+        for level in 1..LEVELS {
+            let entry = self.deep(value).load(Ordering::Acquire);
+            value = self.value(entry, x_of(dst, level));
+            if value & DEEP == 0 {
+                break;
+            }
+        }
+        value & !DEEP
+    }
+
+    #[inline(always)]
+    fn batch(&self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop]) {
+        let default = self.default.load(Ordering::Acquire);
+        let mut chunks = dsts.chunks_exact(BURST);
+        let mut outs = hops.chunks_exact_mut(BURST);
+        for (dsts, hops) in (&mut chunks).zip(&mut outs) {
+            self.burst(rank, dsts, hops, default);
+        }
+        let (dsts, hops) = (chunks.remainder(), outs.into_remainder());
+        let whole = dsts.len() / GROUP * GROUP;
+        if whole > 0 {
+            self.burst(rank, &dsts[..whole], &mut hops[..whole], default);
+        }
+        if whole < dsts.len() {
+            let (mut padded, mut found) = ([0; GROUP], [Hop::NONE; GROUP]);
+            let left = dsts.len() - whole;
+            padded[..left].copy_from_slice(&dsts[whole..]);
+            self.burst(rank, &padded, &mut found, default);
+            hops[whole..].copy_from_slice(&found[..left]);
+        }
+    }
+
+    /// Takes up to [`BURST`] keys, a multiple of [`GROUP`], down together.
+    #[inline(always)]
+    fn burst(&self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop], default: u32) {
+        let mut entries = [0; BURST];
+        let count = dsts.len().min(BURST);
+        let (entries, hops) = (&mut entries[..count], &mut hops[..count]);
+        for (entry, dst) in entries.iter_mut().zip(dsts) {
+            *entry = self.entry((dst >> 64) as u64);
+        }
+        self.supers(rank, dsts, entries);
+        for (entry, &dst) in entries.iter_mut().zip(dsts) {
+            *entry = self.step(rank, *entry, x_of(dst, 0));
+            prefetch(self.unit(*entry));
+        }
+        let mut any = 0;
+        for ((hop, &entry), &dst) in hops.iter_mut().zip(&*entries).zip(dsts) {
+            let value = V::search(rank, self.unit(entry), x_of(dst, 0));
+            any |= value;
+            hop.0 = if value == 0 { default } else { value };
+        }
+        if any & DEEP != 0 {
+            for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 & DEEP != 0) {
+                let found = self.below(hop.0, dst);
+                hop.0 = if found == 0 { default } else { found };
+            }
+        }
+    }
+
+    /// Steps down from super nodes until every entry names a plain one.
+    #[inline(always)]
+    fn supers(&self, rank: impl Rank, dsts: &[u128], entries: &mut [u32]) {
+        let mut list = List::new();
+        for (i, group) in entries.chunks_exact(GROUP).enumerate() {
+            rank.compress(group.try_into().expect("GROUP of them"), i * GROUP, &mut list);
+        }
+        for _ in 0..MOST_STEPS {
+            let (listed, mut left) = (list.len, 0);
+            for at in 0..listed {
+                let i = usize::from(list.places[at]);
+                entries[i] = self.step(rank, entries[i], x_of(dsts[i], 0));
+                prefetch(self.unit(entries[i]));
+                list.places[left] = i as u8; // `left` is not ahead of `at`
+                left += (entries[i] >> 31) as usize;
+            }
+            list.len = left;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn batch_avx2(&self, dsts: &[u128], hops: &mut [Hop]) {
+        // SAFETY: they are enabled here.
+        self.batch(unsafe { super::rank::Avx2::new() }, dsts, hops);
+    }
+
+    #[cfg(avx512)]
+    #[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have it
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+    fn batch_avx512(&self, dsts: &[u128], hops: &mut [Hop]) {
+        // SAFETY: they are enabled here.
+        self.batch(unsafe { super::rank::Avx512::new() }, dsts, hops);
+    }
+}
+
+impl<V: Value> Lpm<u128> for Table<V> {
+    fn lookup(&self, dst: u128) -> Hop {
+        let mut value = self.value(self.entry((dst >> 64) as u64), x_of(dst, 0));
+        if value & DEEP != 0 {
+            value = self.below(value, dst);
+        }
+        Hop(if value == 0 { self.default.load(Ordering::Acquire) } else { value })
+    }
+
+    fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {
+        assert_eq!(dsts.len(), hops.len());
+        match self.isa {
+            Isa::Portable => self.batch(Portable, dsts, hops),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Isa::choose` gives this value only where there is AVX2.
+            Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops) },
+            #[cfg(avx512)]
+            // SAFETY: as above, AVX-512.
+            Isa::Avx512 => unsafe { self.batch_avx512(dsts, hops) },
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let [cells, units, deep] =
+            [0, 1, 2].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
+        (ROOTS + cells * CELL_UNIT + deep) * size_of::<u32>() + units * size_of::<Unit>()
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let touched = |i: usize| u64::from(self.touched[i].load(Ordering::Relaxed));
+        let hop_bits = if V::MOST == Wide::MOST { 32 } else { 16 };
+        vec![
+            ("hop_bits", hop_bits),
+            ("cells", touched(0) * CELL_UNIT as u64),
+            ("units", touched(1)),
+            ("deep_trees", touched(2)),
+            ("portable", u64::from(self.isa == Isa::Portable)),
+        ]
+    }
+}
+
+/// The top bit of a value: the rest is the number of a deeper tree.
+pub(super) const DEEP: u32 = 1 << 31;
+
+pub(super) const ROOTS: usize = 1 << 16;
+
+/// Cells are handed out by this many: a cache line.
+pub(super) const CELL_UNIT: usize = 16;
+
+/// Address space that is reserved; memory comes as it is used.
+const CELLS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 26 };
+pub(super) const UNITS: usize = if cfg!(miri) { 1 << 13 } else { 1 << 26 };
+const DEEPS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
+
+/// Pieces of each array that may wait for readers.
+const WAITING: usize = 1 << 20;
+
+/// Steps from a tree's first node to its line: 15 times 16^6 lines are more than
+/// there are units.
+const MOST_STEPS: usize = 8;
+
+pub(super) const BURST: usize = 256;

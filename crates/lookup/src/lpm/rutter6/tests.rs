@@ -1,0 +1,160 @@
+use super::*;
+use crate::Prefix;
+use crate::lpm::oracle::{Rng, conformance};
+use crate::lpm::{Applied, Intervals};
+use crate::rib::Change;
+
+conformance!(u128, ENTRY);
+conformance!(portable: u128, ENTRY, "isa" = "portable");
+conformance!(wide: u128, Entry { card: &CARD, build: build_wide });
+conformance!(wide_portable: u128, Entry { card: &CARD, build: build_wide }, "isa" = "portable");
+
+#[test]
+fn avx2_passes_where_the_processor_has_it() {
+    crate::lpm::oracle::passes_with_isa(ENTRY, "avx2");
+}
+
+/// The same with values of 32 bits.
+fn build_wide(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
+    Ok(Box::new(writer::Rutter6::<Wide>::build(rib, Isa::choose(&CARD, options)?, domain)?))
+}
+
+/// A table under change, one prefix at a time, as a router meets it.
+struct Fixture {
+    rib: Rib<u128>,
+    writer: Box<dyn Writer<u128>>,
+}
+
+impl Fixture {
+    fn new(routes: impl IntoIterator<Item = (Prefix<u128>, Hop)>) -> Self {
+        let rib = routes.into_iter().collect();
+        let writer = build(&rib, &Options::default(), &Domain::new()).expect("within the limits");
+        Fixture { rib, writer }
+    }
+
+    fn change(&mut self, prefix: Prefix<u128>, hop: Option<Hop>) {
+        let change = Change { prefix, hop };
+        self.rib.apply(&change);
+        let applied = self.writer.apply(&self.rib, &[change]).expect("within the limits");
+        assert_eq!(applied, Applied::InPlace);
+    }
+
+    /// Both ends of each prefix and one beside, in a batch.
+    fn agree(&self, prefixes: &[Prefix<u128>]) {
+        let edges = |p: &Prefix<u128>| {
+            [p.first(), p.last(), p.first().wrapping_sub(1), p.last().wrapping_add(1)]
+        };
+        let dsts: Vec<u128> = prefixes.iter().flat_map(edges).collect();
+        let mut hops = vec![Hop::NONE; dsts.len()];
+        self.writer.table().lookup_batch(&dsts, &mut hops);
+        let flat = Intervals::new(self.rib.iter());
+        for (&dst, &hop) in dsts.iter().zip(&hops) {
+            assert_eq!(hop, flat.lookup(dst), "{dst:#x}");
+        }
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        let counters = self.writer.table().counters();
+        counters.into_iter().find(|(n, _)| *n == name).expect("a counter").1
+    }
+}
+
+/// Grows from nothing to many routes below `place` and shrinks again.
+fn comes_and_goes(place: u128, len: u8, longest: u8) {
+    let mut table = Fixture::new([]);
+    let mut rng = Rng::new(u64::from(len));
+    let within = Prefix::covering(place, len);
+    let mut prefixes: Vec<Prefix<u128>> = (0..if cfg!(miri) { 60 } else { 4000 })
+        .map(|_| {
+            let addr = within.first() | (rng.addr::<u128>() & within.host_mask());
+            let spread = u32::from(longest - len);
+            Prefix::covering(addr, longest - (rng.below(spread) * rng.below(2)) as u8)
+        })
+        .collect();
+    prefixes.dedup();
+    for (i, &prefix) in prefixes.iter().enumerate() {
+        table.change(prefix, Some(Hop(1 + rng.below(300))));
+        if i % 1000 == 10 {
+            table.agree(&prefixes[..i]);
+        }
+    }
+    table.agree(&prefixes);
+    let most = table.writer.table().bytes();
+    for (i, &prefix) in prefixes.iter().enumerate() {
+        table.change(prefix, None);
+        if i % 1000 == 10 {
+            table.agree(&prefixes);
+        }
+    }
+    table.agree(&prefixes);
+    for &prefix in &prefixes {
+        table.change(prefix, Some(Hop(1 + rng.below(300))));
+    }
+    table.agree(&prefixes);
+    let again = table.writer.table().bytes();
+    assert!(again < most * 2, "{most} -> {again}");
+}
+
+#[test]
+fn a_16_grows_from_nothing() {
+    comes_and_goes(0x2001 << 112, 16, 48);
+}
+
+#[test]
+fn many_routes_inside_one_48() {
+    comes_and_goes(0x2001_0db8_0001 << 80, 48, 64);
+}
+
+#[test]
+fn many_routes_inside_one_112() {
+    comes_and_goes(0x2001_0db8_0001 << 80, 112, 128);
+}
+
+#[test]
+fn a_deeper_tree_goes_with_the_last_long_route() {
+    let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
+    let mut table = Fixture::new([(around, Hop(1))]);
+    for round in 0..500 {
+        table.change(inside, Some(Hop(2 + round)));
+        table.agree(&[around, inside]);
+        table.change(inside, None);
+        table.agree(&[around, inside]);
+    }
+    // Some wait for the grace period, none is lost.
+    assert!(table.counter("deep_trees") < 200);
+}
+
+#[test]
+fn a_long_route_like_its_parent_costs_nothing() {
+    let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
+    let mut table = Fixture::new([(around, Hop(1))]);
+    table.change(inside, Some(Hop(1)));
+    assert_eq!(table.counter("deep_trees"), 0);
+    // But it counts when the parent changes.
+    table.change(around, Some(Hop(2)));
+    table.agree(&[around, inside]);
+    assert_eq!(table.counter("deep_trees"), 1);
+}
+
+#[test]
+fn more_deeper_trees_than_15_bits_make_it_wide() {
+    let count = if cfg!(miri) { return } else { (1 << 15) + 1 };
+    let route = |i: u128| (Prefix::covering(0x2001 << 112 | i << 80 | 1 << 64, 64), Hop(3));
+    let table = Fixture::new((0..count).map(route));
+    assert_eq!(table.counter("hop_bits"), 32);
+    assert_eq!(table.writer.table().lookup(route(count - 1).0.last()), Hop(3));
+}
+
+#[test]
+fn a_hop_beyond_15_bits_asks_for_a_rebuild() {
+    let mut table = Fixture::new([(Prefix::all(), Hop(1))]);
+    assert_eq!(table.counter("hop_bits"), 16);
+    let change = Change { prefix: Prefix::all(), hop: Some(Hop(Narrow::MOST + 1)) };
+    table.rib.apply(&change);
+    assert_eq!(table.writer.apply(&table.rib, &[change]), Ok(Applied::Rebuild));
+}
