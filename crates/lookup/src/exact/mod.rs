@@ -10,6 +10,7 @@ mod lines;
 pub mod mac_table;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod oracle;
+mod scan;
 
 pub use key::Key;
 
@@ -87,6 +88,12 @@ pub enum Refused {
     Memory {
         /// Bytes asked for.
         bytes: usize,
+    },
+    /// The processor, or this build, has no such instructions.
+    #[error("there is no {name} here")]
+    Isa {
+        /// As asked for.
+        name: &'static str,
     },
     /// No table holds so many.
     #[error("a table holds at most {max} entries")]

@@ -7,33 +7,41 @@
 //!    chunk c-2    read the second lines; what is absent is final if nothing moved
 //! ```
 
-use super::frame::Frame;
+use super::frame::View;
 use super::mix::Mix;
+use crate::exact::scan::Scan;
 use crate::exact::{ABSENT, Key};
-use crate::hint::prefetch;
 
 /// Keys that wait for their lines.
 ///
 /// I1: of `mixed` the first `len`, of `late` the first `lates` are in use; a late
 /// one is less than `len`.
-pub(super) struct Flight {
+pub(super) struct Flight<const N: usize> {
     len: usize,
-    mixed: [u64; CHUNK],
+    mixed: [u64; N],
     moves: u64,
-    late: [u8; CHUNK],
+    late: [u8; N],
     lates: usize,
 }
 
-impl Flight {
-    pub(super) const EMPTY: Flight =
-        Flight { len: 0, mixed: [0; CHUNK], moves: 0, late: [0; CHUNK], lates: 0 };
+impl<const N: usize> Flight<N> {
+    pub(super) const EMPTY: Self =
+        Flight { len: 0, mixed: [0; N], moves: 0, late: [0; N], lates: 0 };
+
+    /// Keys under way.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
 }
 
-impl Frame {
+impl View<'_> {
     /// `values[i]` is the value of `keys[i]`, of the numbers drawn by `mix`.
-    pub(super) fn lookup_batch(&self, mix: &Mix, keys: &[Key], values: &mut [u16]) {
-        assert_eq!(keys.len(), values.len());
-        let mut flights = [Flight::EMPTY; 3];
+    ///
+    /// # Safety
+    /// As [`Scan::scan`].
+    #[inline(always)]
+    pub(super) unsafe fn lookup_batch<S: Scan>(self, mix: &Mix, keys: &[Key], values: &mut [u16]) {
+        let mut flights = [Flight::<CHUNK>::EMPTY; 3];
         let [next, now, last] = &mut flights;
         let (mut next, mut now, mut last) = (next, now, last);
         let mut keys = keys.chunks(CHUNK);
@@ -41,8 +49,10 @@ impl Frame {
         let mut rest = values;
         loop {
             let chunk = keys.next().unwrap_or(&[]);
-            self.step(mix, chunk, next, now, values_now);
-            self.finish(last, values_last);
+            // SAFETY: passed on.
+            unsafe { self.step::<S, CHUNK>(mix, chunk, next, now, values_now) };
+            // SAFETY: passed on.
+            unsafe { self.finish::<S, CHUNK>(last, values_last) };
             if chunk.is_empty() && now.len == 0 {
                 return;
             }
@@ -53,67 +63,97 @@ impl Frame {
     }
 
     /// Starts `keys` as `next`, and reads the first lines of `now`.
+    ///
+    /// # Safety
+    /// As [`Scan::scan`].
     #[inline(always)]
-    fn step(
-        &self,
+    pub(super) unsafe fn step<S: Scan, const N: usize>(
+        self,
         mix: &Mix,
         keys: &[Key],
-        next: &mut Flight,
-        now: &mut Flight,
+        next: &mut Flight<N>,
+        now: &mut Flight<N>,
         values: &mut [u16],
     ) {
         next.len = keys.len();
-        now.lates = 0;
         now.moves = self.moves(); // before the lines are read (I3)
+        let mut lates = 0;
         // One loop for both: requests in a row would wait for each other.
-        let both = keys.len().min(values.len());
-        for i in 0..both {
-            self.start(mix, keys[i], i, next);
-            self.read_first(i, now, &mut values[i]);
+        let both = keys.len().min(now.len);
+        let (keys_both, keys_more) = keys.split_at(both);
+        let (values_both, values_more) = values.split_at_mut(both);
+        let (next_both, next_more) = next.mixed.split_at_mut(both);
+        let (now_both, now_more) = now.mixed.split_at(both);
+        let starting = keys_both.iter().zip(next_both);
+        let reading = now_both.iter().zip(values_both);
+        for (i, ((&key, next), (&mixed, value))) in starting.zip(reading).enumerate() {
+            *next = self.start(mix, key);
+            now.late[lates % N] = i as u8;
+            // SAFETY: passed on.
+            lates += usize::from(unsafe { self.read_first::<S>(mixed, value) });
         }
-        for (i, &key) in keys.iter().enumerate().skip(both) {
-            self.start(mix, key, i, next);
+        for (&key, next) in keys_more.iter().zip(next_more) {
+            *next = self.start(mix, key);
         }
-        for (i, value) in values.iter_mut().enumerate().skip(both) {
-            self.read_first(i, now, value);
+        for (i, (&mixed, value)) in now_more.iter().zip(values_more).enumerate() {
+            now.late[lates % N] = (both + i) as u8;
+            // SAFETY: passed on.
+            lates += usize::from(unsafe { self.read_first::<S>(mixed, value) });
         }
-        for &i in &now.late[..now.lates] {
-            let first = self.first(now.mixed[usize::from(i) % CHUNK]);
-            prefetch(self.line(self.second(first).line));
+        now.lates = lates;
+        for &i in &now.late[..lates] {
+            self.ask(self.second(self.first(now.mixed[usize::from(i) % N])));
         }
     }
 
     #[inline(always)]
-    fn start(&self, mix: &Mix, key: Key, i: usize, flight: &mut Flight) {
+    fn start(self, mix: &Mix, key: Key) -> u64 {
         let mixed = mix.mix(key);
-        self.ask(mixed);
-        flight.mixed[i % CHUNK] = mixed;
+        self.ask(self.first(mixed));
+        mixed
     }
 
-    /// Writes the value if the first line has it; lists the key if not.
+    /// Writes the value if the first line has it; says if it may be in the second.
+    ///
+    /// # Safety
+    /// As [`Scan::scan`].
     #[inline(always)]
-    fn read_first(&self, i: usize, flight: &mut Flight, value: &mut u16) {
-        let first = self.first(flight.mixed[i % CHUNK]);
-        let word = self.find(first);
+    unsafe fn read_first<S: Scan>(self, mixed: u64, value: &mut u16) -> bool {
+        let first = self.first(mixed);
+        // SAFETY: passed on.
+        let word = unsafe { self.find::<S>(first) };
         *value = if word == 0 { ABSENT } else { word as u16 };
-        flight.late[flight.lates % CHUNK] = i as u8;
-        flight.lates += usize::from((word == 0) & self.hints(first));
+        (word == 0) & self.hints(first)
     }
 
     /// Reads the second lines of `flight`, and asks again for what a move may
     /// have hidden.
+    ///
+    /// # Safety
+    /// As [`Scan::scan`].
     #[inline(always)]
-    fn finish(&self, flight: &Flight, values: &mut [u16]) {
+    pub(super) unsafe fn finish<S: Scan, const N: usize>(
+        self,
+        flight: &Flight<N>,
+        values: &mut [u16],
+    ) {
         for &i in &flight.late[..flight.lates] {
-            let i = usize::from(i) % CHUNK;
-            let word = self.find(self.second(self.first(flight.mixed[i])));
+            let i = usize::from(i) % N;
+            let second = self.second(self.first(flight.mixed[i]));
+            // SAFETY: passed on.
+            let word = unsafe { self.find::<S>(second) };
             values[i] = if word == 0 { ABSENT } else { word as u16 };
         }
         if !self.still(flight.moves) {
-            for (value, &mixed) in values.iter_mut().zip(&flight.mixed) {
-                if *value == ABSENT {
-                    *value = self.lookup(mixed);
-                }
+            self.ask_again(&flight.mixed, values);
+        }
+    }
+
+    #[cold]
+    fn ask_again(self, mixed: &[u64], values: &mut [u16]) {
+        for (value, &mixed) in values.iter_mut().zip(mixed) {
+            if *value == ABSENT {
+                *value = self.lookup(mixed);
             }
         }
     }

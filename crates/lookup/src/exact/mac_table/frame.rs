@@ -3,6 +3,7 @@
 use super::{BITS_AT_LEAST, BITS_AT_MOST};
 use crate::exact::ABSENT;
 use crate::exact::lines::{Line, Lines, SLOTS};
+use crate::exact::scan::{FREE_BITS, Portable, Scan};
 use crate::hint::prefetch;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -22,6 +23,15 @@ pub(super) struct Frame {
 /// Counts displacements. A line of its own: readers look at it all the time.
 #[repr(align(128))]
 struct Moves(AtomicU64);
+
+/// A frame as a lookup holds it, in registers: loads of words are barriers, across
+/// which the compiler would read the fields of a `&Frame` again.
+#[derive(Clone, Copy)]
+pub(super) struct View<'f> {
+    lines: &'f [Line],
+    bits: u32,
+    moves: &'f Moves,
+}
 
 /// Where an entry may stand, and what its word begins with, there.
 #[derive(Clone, Copy)]
@@ -49,22 +59,20 @@ impl Frame {
         1 << self.bits
     }
 
-    /// The line at `at`.
     #[inline(always)]
+    pub(super) fn view(&self) -> View<'_> {
+        View { lines: &self.lines, bits: self.bits, moves: &self.moves }
+    }
+
+    /// The line at `at`.
     pub(super) fn line(&self, at: usize) -> &Line {
         &self.lines[at]
     }
 
-    /// The first place of the key of number `mixed`.
-    #[inline(always)]
-    pub(super) fn first(&self, mixed: u64) -> Place {
-        Place { line: (mixed >> (64 - self.bits)) as usize, want: mixed << self.bits | USED }
-    }
-
-    /// The second place of the entry whose first is `place`.
-    #[inline(always)]
-    pub(super) fn second(&self, place: Place) -> Place {
-        Place { line: place.line ^ self.distance(place.want), want: place.want | OTHER }
+    /// The two lines of the key of number `mixed`.
+    pub(super) fn lines_of(&self, mixed: u64) -> [usize; 2] {
+        let first = self.view().first(mixed);
+        [first.line, self.view().second(first).line]
     }
 
     /// The number of the key of `word`, found in `line`.
@@ -75,61 +83,82 @@ impl Frame {
 
     /// The other line of the entry `word`, found in `line`.
     pub(super) fn other_line(&self, line: usize, word: u64) -> usize {
-        line ^ self.distance(word)
+        line ^ self.view().distance(word)
+    }
+}
+
+impl<'f> View<'f> {
+    /// The line at `at`.
+    #[inline(always)]
+    pub(super) fn line(self, at: usize) -> &'f Line {
+        &self.lines[at]
+    }
+
+    /// The first place of the key of number `mixed`.
+    #[inline(always)]
+    pub(super) fn first(self, mixed: u64) -> Place {
+        Place { line: (mixed >> (64 - self.bits)) as usize, want: mixed << self.bits | USED }
+    }
+
+    /// The second place of the entry whose first is `place`.
+    #[inline(always)]
+    pub(super) fn second(self, place: Place) -> Place {
+        Place { line: place.line ^ self.distance(place.want), want: place.want | OTHER }
     }
 
     /// How far the lines of an entry are apart, as a pattern of bits. Odd, so
     /// they differ; of the stored part only, so a move needs no key.
     #[inline(always)]
-    fn distance(&self, word: u64) -> usize {
-        (spread(word) >> (64 - self.bits)) as usize | 1
+    fn distance(self, word: u64) -> usize {
+        let spread = (word & REST).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (spread >> (64 - self.bits)) as usize | 1
     }
 
-    /// The slot that holds the hint of an entry: other bits than the distance.
+    /// Asks for a line.
     #[inline(always)]
-    fn hint_slot(&self, word: u64) -> usize {
-        (spread(word) << self.bits >> 61) as usize % SLOTS
+    pub(super) fn ask(self, place: Place) {
+        prefetch(self.line(place.line));
     }
 
-    /// Asks for the first line of `mixed`.
+    /// The word of the entry that stands in this place, or 0.
+    ///
+    /// # Safety
+    /// As [`Scan::scan`].
     #[inline(always)]
-    pub(super) fn ask(&self, mixed: u64) {
-        prefetch(self.line(self.first(mixed).line));
-    }
-
-    /// The word of the entry that stands in its first place, or 0.
-    #[inline(always)]
-    pub(super) fn find(&self, place: Place) -> u64 {
-        scan(self.line(place.line), place.want)
+    pub(super) unsafe fn find<S: Scan>(self, place: Place) -> u64 {
+        // SAFETY: passed on.
+        unsafe { S::scan(self.line(place.line), place.want) }
     }
 
     /// True when the entry of this first place may stand in the second.
     #[inline(always)]
-    pub(super) fn hints(&self, first: Place) -> bool {
-        self.line(first.line).load(self.hint_slot(first.want)) & HINT != 0
+    pub(super) fn hints(self, first: Place) -> bool {
+        self.line(first.line).load(hint_slot(first.want)) & HINT != 0
     }
 
     /// Displacements until now, and all that was written before the last.
     #[inline(always)]
-    pub(super) fn moves(&self) -> u64 {
+    pub(super) fn moves(self) -> u64 {
         self.moves.0.load(Ordering::Acquire)
     }
 
     /// True when no entry that this thread has read was moved since `moves`.
     #[inline(always)]
-    pub(super) fn still(&self, moves: u64) -> bool {
+    pub(super) fn still(self, moves: u64) -> bool {
         fence(Ordering::Acquire);
         self.moves.0.load(Ordering::Relaxed) == moves
     }
 
     /// The value of the key of number `mixed`.
-    pub(super) fn lookup(&self, mixed: u64) -> u16 {
+    pub(super) fn lookup(self, mixed: u64) -> u16 {
         let first = self.first(mixed);
+        // SAFETY: every processor can do what is portable.
+        let find = |place| unsafe { self.find::<Portable>(place) };
         loop {
             let moves = self.moves();
-            let mut word = self.find(first);
+            let mut word = find(first);
             if word == 0 && self.hints(first) {
-                word = self.find(self.second(first));
+                word = find(self.second(first));
             }
             if word != 0 {
                 return word as u16;
@@ -141,13 +170,19 @@ impl Frame {
     }
 }
 
+/// The slot that holds the hint of an entry: other bits than say the distance.
+#[inline(always)]
+fn hint_slot(word: u64) -> usize {
+    (word >> 61) as usize % SLOTS
+}
+
 /// What the writer alone does.
 impl Frame {
     /// Where the entry of number `mixed` stands.
     pub(super) fn locate(&self, mixed: u64) -> Option<Slot> {
-        let first = self.first(mixed);
-        [first, self.second(first)].into_iter().find_map(|Place { line, want }| {
-            let is_it = |&slot: &usize| (self.line(line).own(slot) ^ want) >> VALUE_AND_HINT == 0;
+        let first = self.view().first(mixed);
+        [first, self.view().second(first)].into_iter().find_map(|Place { line, want }| {
+            let is_it = |&slot: &usize| (self.line(line).own(slot) ^ want) >> FREE_BITS == 0;
             (0..SLOTS).find(is_it).map(|slot| Slot { line, slot })
         })
     }
@@ -165,8 +200,8 @@ impl Frame {
 
     /// Writes the entry of `mixed` to `slot`, which lies in one of its lines.
     pub(super) fn write(&self, slot: Slot, mixed: u64, value: u16) {
-        let first = self.first(mixed);
-        let here = if slot.line == first.line { first } else { self.second(first) };
+        let first = self.view().first(mixed);
+        let here = if slot.line == first.line { first } else { self.view().second(first) };
         self.put(slot, here.want | u64::from(value));
     }
 
@@ -193,32 +228,13 @@ impl Frame {
     /// the line is its second, the entry's own hint in its first (I2).
     fn put(&self, slot: Slot, word: u64) {
         if word & OTHER != 0 {
-            let (first, at) = (self.line(self.other_line(slot.line, word)), self.hint_slot(word));
+            let (first, at) = (self.line(self.other_line(slot.line, word)), hint_slot(word));
             if first.own(at) & HINT == 0 {
                 first.store(at, first.own(at) | HINT);
             }
         }
         self.line(slot.line).store(slot.slot, word | self.word(slot) & HINT);
     }
-}
-
-/// The word of `line` that begins with `want`, or 0. Every word is compared, and
-/// none decides a branch: where an entry stands nobody can predict.
-#[inline(always)]
-fn scan(line: &Line, want: u64) -> u64 {
-    let mut found = 0;
-    for slot in 0..SLOTS {
-        let word = line.load(slot);
-        // Not `|=`: an entry taken out and put back during the loop may match twice.
-        found = if (word ^ want) >> VALUE_AND_HINT == 0 { word } else { found };
-    }
-    found
-}
-
-/// The stored part of the key, spread over 64 bits.
-#[inline(always)]
-fn spread(word: u64) -> u64 {
-    (word & REST).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// An entry is there; its value is the 16 bits below the hint.
@@ -233,5 +249,3 @@ pub(super) const HINT: u64 = 1 << 16;
 
 /// The part of the key that the line does not say.
 const REST: u64 = !0 << 19;
-
-const VALUE_AND_HINT: u32 = 17;

@@ -69,36 +69,112 @@ use std::sync::Arc;
 
 pub use writer::{Fate, Inserted, MacWriter, Settings};
 
-use self::frame::Frame;
+use self::batch::Flight;
+use self::frame::{Frame, View};
 use self::mix::Mix;
+use super::scan::{Isa, Scan, Work};
 use super::{Exact, Key};
 use crate::sync::{Domain, Guard, Published};
 
 /// What the readers share. Made by [`MacWriter::new`].
 pub struct MacTable {
     mix: Mix,
+    isa: Isa,
     now: Published<Arc<Frame>>,
 }
 
+/// The keys of one burst that wait for the next: [`MacTable::exchange`].
+pub struct Pipeline(Flight<PIPELINE>);
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Pipeline(Flight::EMPTY)
+    }
+}
+
 impl MacTable {
-    fn new(mix: Mix, first: Arc<Frame>, domain: &Arc<Domain>) -> MacTable {
-        MacTable { mix, now: Published::new(domain, first) }
+    fn new(mix: Mix, isa: Isa, first: Arc<Frame>, domain: &Arc<Domain>) -> MacTable {
+        MacTable { mix, isa, now: Published::new(domain, first) }
     }
 
     fn publish(&self, next: Arc<Frame>) {
         self.now.publish(next);
     }
+
+    /// The instructions that compare a line.
+    pub fn isa(&self) -> &'static str {
+        self.isa.name()
+    }
+
+    /// Takes the next burst of `keys`, at most [`PIPELINE`], and gives the `values`
+    /// of the burst before: its lines have come meanwhile.
+    ///
+    /// # Panics
+    /// When there are too many keys, or not as many values as keys were before.
+    pub fn exchange(
+        &self,
+        guard: Guard<'_>,
+        pipeline: &mut Pipeline,
+        keys: &[Key],
+        values: &mut [u16],
+    ) {
+        assert!(keys.len() <= PIPELINE && values.len() == pipeline.0.len());
+        let view = self.now.load(guard).view();
+        let flight = &mut pipeline.0;
+        self.isa.run(Exchange { view, mix: &self.mix, flight, keys, values });
+    }
 }
 
 impl Exact for MacTable {
     fn lookup(&self, guard: Guard<'_>, key: Key) -> u16 {
-        self.now.load(guard).lookup(self.mix.mix(key))
+        self.now.load(guard).view().lookup(self.mix.mix(key))
     }
 
     fn lookup_batch(&self, guard: Guard<'_>, keys: &[Key], values: &mut [u16]) {
-        self.now.load(guard).lookup_batch(&self.mix, keys, values);
+        assert_eq!(keys.len(), values.len());
+        let view = self.now.load(guard).view();
+        self.isa.run(Batch { view, mix: &self.mix, keys, values });
     }
 }
+
+struct Batch<'a> {
+    view: View<'a>,
+    mix: &'a Mix,
+    keys: &'a [Key],
+    values: &'a mut [u16],
+}
+
+impl Work for Batch<'_> {
+    #[inline(always)]
+    unsafe fn with<S: Scan>(self) {
+        // SAFETY: passed on.
+        unsafe { self.view.lookup_batch::<S>(self.mix, self.keys, self.values) }
+    }
+}
+
+struct Exchange<'a> {
+    view: View<'a>,
+    mix: &'a Mix,
+    flight: &'a mut Flight<PIPELINE>,
+    keys: &'a [Key],
+    values: &'a mut [u16],
+}
+
+impl Work for Exchange<'_> {
+    #[inline(always)]
+    unsafe fn with<S: Scan>(self) {
+        let mut next = Flight::EMPTY;
+        let Exchange { view, mix, flight, keys, values } = self;
+        // SAFETY: passed on.
+        unsafe { view.step::<S, PIPELINE>(mix, keys, &mut next, flight, values) };
+        // SAFETY: passed on.
+        unsafe { view.finish::<S, PIPELINE>(flight, values) };
+        *flight = next;
+    }
+}
+
+/// The largest burst of a [`Pipeline`].
+pub const PIPELINE: usize = 64;
 
 /// The smallest table: 2^15 lines are one page of 2 MB. With fewer an entry
 /// would not hold the rest of the key.

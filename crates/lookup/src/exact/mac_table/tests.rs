@@ -17,6 +17,49 @@ fn large_at_once(max_entries: usize, domain: &Arc<Domain>) -> Box<dyn Writer> {
 
 conformance!(starts_large, large_at_once);
 
+fn portable(max_entries: usize, domain: &Arc<Domain>) -> Box<dyn Writer> {
+    let settings = Settings { isa: Some("portable"), ..Settings::new(max_entries) };
+    Box::new(MacWriter::new(settings, domain).expect("there is memory"))
+}
+
+conformance!(portable_isa, portable);
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn avx2(max_entries: usize, domain: &Arc<Domain>) -> Box<dyn Writer> {
+    let isa = is_x86_feature_detected!("avx2").then_some("avx2");
+    let settings = Settings { isa, ..Settings::new(max_entries) };
+    Box::new(MacWriter::new(settings, domain).expect("there is memory"))
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+conformance!(avx2_isa, avx2);
+
+#[test]
+fn instructions_are_chosen_by_name_and_unknown_ones_refused() {
+    let domain = Domain::new();
+    let with = |isa| MacWriter::new(Settings { isa: Some(isa), ..Settings::new(10) }, &domain);
+    assert_eq!(with("portable").unwrap().shared().isa(), "portable");
+    assert!(matches!(with("mmx").err(), Some(Refused::Isa { name: "mmx" })));
+    let best = MacWriter::new(Settings::new(10), &domain).unwrap();
+    assert!(with(best.shared().isa()).is_ok());
+}
+
+#[test]
+fn a_pipeline_gives_the_values_of_the_burst_before() {
+    let (mut table, domain) = writer(1 << 18);
+    (0..200_000).for_each(|i| assert_eq!(table.insert(key(i), (i % 5000) as u16), Ok(None)));
+    let (thread, mut rng) = (domain.register("test"), Rng(4));
+    let (mut pipeline, mut before) = (Pipeline::default(), Vec::new());
+    for len in (0..=PIPELINE).chain((0..PIPELINE).rev()).chain([64, 64, 1, 64]) {
+        let keys: Vec<_> = (0..len).map(|_| key(rng.next() % 300_000)).collect();
+        let mut values = vec![7; before.len()];
+        table.shared().exchange(thread.guard(), &mut pipeline, &keys, &mut values);
+        let want: Vec<_> = before.iter().map(|&key| table.get(key).unwrap_or(ABSENT)).collect();
+        assert_eq!(values, want);
+        before = keys;
+    }
+}
+
 fn writer(max_entries: usize) -> (MacWriter, Arc<Domain>) {
     let domain = Domain::new();
     let settings = Settings { seed: Some(3), ..Settings::new(max_entries) };

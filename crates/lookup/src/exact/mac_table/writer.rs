@@ -7,6 +7,7 @@ use super::mix::Mix;
 use super::search::Search;
 use super::{BITS_AT_LEAST, BITS_AT_MOST, MacTable};
 use crate::exact::lines::{Line, SLOTS};
+use crate::exact::scan::Isa;
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
 use crate::pages;
@@ -21,12 +22,15 @@ pub struct Settings {
     pub start_entries: usize,
     /// Draws the hash; at random where there is none.
     pub seed: Option<u64>,
+    /// The instructions that compare a line: `portable`, `avx2` or `avx512`; the
+    /// best that there are, where there is no name.
+    pub isa: Option<&'static str>,
 }
 
 impl Settings {
     /// A table that grows from nothing to `max_entries`, of a random hash.
     pub fn new(max_entries: usize) -> Settings {
-        Settings { max_entries, start_entries: 0, seed: None }
+        Settings { max_entries, start_entries: 0, seed: None, isa: None }
     }
 }
 
@@ -88,11 +92,13 @@ impl MacWriter {
     /// # Errors
     /// When `max_entries` are more than a table can hold, or there is no memory.
     pub fn new(settings: Settings, domain: &Arc<Domain>) -> Result<MacWriter, Refused> {
-        let Settings { max_entries, start_entries, seed, .. } = settings;
+        let Settings { max_entries, start_entries, seed, isa } = settings;
+        let isa =
+            isa.map_or(Ok(Isa::best()), |name| Isa::named(name).ok_or(Refused::Isa { name }))?;
         let most_bits = bits_for(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
         let bits = bits_for(start_entries.min(max_entries)).unwrap_or(most_bits);
         let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits)?));
-        let table = Arc::new(MacTable::new(mix, frame.clone(), domain));
+        let table = Arc::new(MacTable::new(mix, isa, frame.clone(), domain));
         Ok(MacWriter {
             table,
             mix,
@@ -311,8 +317,7 @@ impl MacWriter {
 
     /// The slot of the entry that [`MacWriter::insert_or_replace`] replaces.
     fn oldest(&self, mixed: u64, age: impl Fn(u16) -> Option<u32>) -> Option<Slot> {
-        let first = self.frame.first(mixed);
-        let second = self.frame.second(first);
+        let [first, second] = self.frame.lines_of(mixed);
         let oldest_of = |lines: [usize; 2]| {
             let slots = lines.into_iter().flat_map(|line| (0..SLOTS).map(move |s| (line, s)));
             let aged = slots.filter_map(|(line, slot)| {
@@ -324,7 +329,7 @@ impl MacWriter {
             aged.max_by_key(|&(age, _)| age).map(|(_, slot)| slot)
         };
         let last = self.frame.len() - 1;
-        let mut pairs = (0..PAIRS).map(|i| [(first.line + i) & last, (second.line + i) & last]);
+        let mut pairs = (0..PAIRS).map(|i| [(first + i) & last, (second + i) & last]);
         pairs.find_map(oldest_of)
     }
 
@@ -366,9 +371,9 @@ impl Writer for MacWriter {
         let mut refused = 0;
         for entries in entries.chunks(BURST) {
             for &(key, _) in entries {
-                let first = self.frame.first(self.mix.mix(key));
-                prefetch(self.frame.line(first.line));
-                prefetch(self.frame.line(self.frame.second(first).line));
+                for line in self.frame.lines_of(self.mix.mix(key)) {
+                    prefetch(self.frame.line(line));
+                }
             }
             refused += entries.iter().filter(|&&(key, v)| self.insert(key, v).is_err()).count();
         }
@@ -407,8 +412,7 @@ impl Writer for MacWriter {
 impl Search {
     /// A slot of `frame` for `mixed`, made free.
     fn room(&mut self, frame: &Frame, mixed: u64) -> Option<Slot> {
-        let first = frame.first(mixed);
-        self.make_room(frame, [first.line, frame.second(first).line])
+        self.make_room(frame, frame.lines_of(mixed))
     }
 
     /// Gives `mixed` a value in `frame`; false when there is no room.
