@@ -8,6 +8,7 @@
 //! - its card, [`Card`]: name, families, source and limits, as data.
 
 mod bitmap;
+pub mod bloomfwd;
 pub mod bsd_radix;
 mod cell;
 pub mod dir24_8;
@@ -162,6 +163,9 @@ impl Engines for u32 {
             sail::m::ENTRY,
             sail::u::ENTRY,
             tree_bitmap::ENTRY,
+            bloomfwd::NAIVE,
+            bloomfwd::BASELINE,
+            bloomfwd::FOUR,
         ]
     }
     const DEFAULT: &'static str = "dir-24-8";
@@ -180,6 +184,7 @@ impl Engines for u128 {
             vpp::BLOOM,
             vpp::TRIE,
             vpp::CUVPP,
+            bloomfwd::SIX,
         ]
     }
     const DEFAULT: &'static str = "planb";

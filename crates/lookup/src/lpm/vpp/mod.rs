@@ -24,7 +24,6 @@ mod cuvpp;
 mod fib;
 mod hash;
 mod screen;
-mod tally;
 mod trie;
 mod writer;
 
@@ -32,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::fib::Fib;
-use self::tally::{Sums, Tally};
+use super::hashed::{BURST, Found, Sums, Tally};
 use super::{Lpm, Options, Refusal};
 use crate::hash::{Crc32c, Portable};
 use crate::lpm::Card;
@@ -60,8 +59,6 @@ trait Guide: Send + Sync + 'static {
     /// Bytes that a lookup can read.
     fn bytes(&self) -> usize;
 }
-
-type Found = [u32; BURST];
 
 impl<G: Guide> Lpm<u128> for Table<G> {
     fn lookup(&self, dst: u128) -> Hop {
@@ -127,23 +124,17 @@ enum Isa {
 
 impl Isa {
     fn choose(card: &'static Card, options: &Options) -> Result<Isa, Refusal> {
-        let known = |name: &String| ["auto", "portable", "sse4.2"].contains(&name.as_str());
-        let wanted = options.get(card, "isa", known)?;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            let there = crate::hash::hardware()
-                && is_x86_feature_detected!("popcnt")
-                && is_x86_feature_detected!("lzcnt")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2");
-            if wanted != "portable" && there {
-                return Ok(Isa::Sse42);
-            }
-        }
-        match wanted.as_str() {
-            "sse4.2" => Err(card.refuse("isa = sse4.2 on a processor without".to_string())),
-            _ => Ok(Isa::Portable),
-        }
+        let there = crate::hash::hardware()
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2");
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        let tiers = [("sse4.2", there, Isa::Sse42)];
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let tiers = [("sse4.2", false, Isa::Portable)];
+        Ok(options.isa(card, &tiers)?.unwrap_or(Isa::Portable))
     }
 }
 
@@ -152,6 +143,3 @@ const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or sse4.2");
 
 /// Prefixes that the FIB has room for.
 const MAX_PREFIXES: u64 = 1 << 26;
-
-/// Addresses that go through the lengths together.
-const BURST: usize = 64;

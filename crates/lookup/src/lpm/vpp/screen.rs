@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use super::Guide;
 use super::fib::{Fib, narrow, wide};
-use super::tally::Sums;
-use super::{BURST, Found, Guide};
 use crate::filter::{Bloom, Cuckoo, Still};
 use crate::hash::Crc32c;
-use crate::lpm::hashed::Hashed;
+use crate::lpm::hashed::{BURST, Found, Hashed, Run, Sums};
 
 /// A filter as the search sees it.
 pub(super) trait Screen: Send + Sync + 'static {
@@ -123,18 +122,20 @@ fn search<C: Crc32c, S: Screen>(
 ) {
     let mut run = Run::new(dsts, found, sums);
     let mut lengths = fib.lengths();
-    while lengths != 0 && run.count > 0 {
+    while lengths != 0 && !run.left().is_empty() {
         let len = (128 - lengths.leading_zeros()) as u8; // the longest first
         lengths &= !(1 << (len - 1));
         if len > 64 {
-            run.probe(
+            probe(
+                &mut run,
                 screen,
                 &fib.wide,
                 |dst| wide(dst, len),
                 |key| fib.hashing.of::<C, 3>(len, key),
             );
         } else {
-            run.probe(
+            probe(
+                &mut run,
                 screen,
                 &fib.narrow,
                 |dst| narrow(dst, len),
@@ -144,100 +145,27 @@ fn search<C: Crc32c, S: Screen>(
     }
 }
 
-/// A burst on its way: the first `count` of `dsts` have no hop yet.
-struct Run<'r> {
-    dsts: [u128; BURST],
-    /// Where each stands in the burst.
-    places: [u8; BURST],
-    count: usize,
-    found: &'r mut Found,
-    sums: &'r mut Sums,
-}
-
-impl<'r> Run<'r> {
-    #[inline(always)]
-    fn new(from: &[u128], found: &'r mut Found, sums: &'r mut Sums) -> Self {
-        let mut dsts = [0; BURST];
-        dsts[..from.len()].copy_from_slice(from);
-        *found = [0; BURST];
-        Run { dsts, places: std::array::from_fn(|i| i as u8), count: from.len(), found, sums }
-    }
-
-    /// Probes one length for all that have no hop.
-    #[inline(always)]
-    fn probe<S: Screen, const W: usize>(
-        &mut self,
-        screen: &S,
-        table: &Hashed<W>,
-        key: impl Fn(u128) -> [u64; W],
-        hash: impl Fn(&[u64; W]) -> u64,
-    ) {
-        let mut hashes = [0; BURST];
-        for (place, &dst) in hashes.iter_mut().zip(&self.dsts[..self.count]) {
-            *place = hash(&key(dst));
-            if S::ASKS {
-                screen.prefetch(*place);
-            } else {
-                table.prefetch(*place as u32);
-            }
-        }
-        // Each place is written to the end of the list; only some lengthen it.
-        let (mut passed, mut end) = ([0_u8; BURST], 0);
-        for (i, &hash) in hashes[..self.count].iter().enumerate() {
-            passed[end % BURST] = i as u8;
-            end += usize::from(!S::ASKS || screen.may_hold(hash));
-        }
-        self.sums.filter_probes += if S::ASKS { self.count as u64 } else { 0 };
-        if end > 0 {
-            self.finish(table, &hashes, &passed[..end], key);
+/// Probes one length for all that have no hop.
+#[inline(always)]
+fn probe<S: Screen, const W: usize>(
+    run: &mut Run<u128>,
+    screen: &S,
+    table: &Hashed<W>,
+    key: impl Fn(u128) -> [u64; W],
+    hash: impl Fn(&[u64; W]) -> u64,
+) {
+    let mut hashes = [0; BURST];
+    for (place, &dst) in hashes.iter_mut().zip(run.left()) {
+        *place = hash(&key(dst));
+        if S::ASKS {
+            screen.prefetch(*place);
         }
     }
-
-    /// Searches the FIB for those that passed.
-    #[inline(always)]
-    fn finish<const W: usize>(
-        &mut self,
-        table: &Hashed<W>,
-        hashes: &[u64; BURST],
-        passed: &[u8],
-        key: impl Fn(u128) -> [u64; W],
-    ) {
-        for &i in passed {
-            table.prefetch(hashes[usize::from(i) % BURST] as u32);
-        }
-        let mut headers = [0; BURST];
-        for (header, &i) in headers.iter_mut().zip(passed) {
-            *header = table.header(hashes[usize::from(i) % BURST] as u32);
-            if *header != 0 {
-                table.prefetch_records(*header);
-            }
-        }
-        let mut hits = 0;
-        for (&header, &i) in headers.iter().zip(passed) {
-            let i = usize::from(i) % BURST;
-            let value = if header == 0 { 0 } else { table.find(header, &key(self.dsts[i])) };
-            self.found[usize::from(self.places[i]) % BURST] = value;
-            hits += usize::from(value != 0);
-        }
-        self.sums.fib_probes += passed.len() as u64;
-        self.sums.false_positives += (passed.len() - hits) as u64;
-        if hits > 0 {
-            self.close_ranks();
-        }
+    if S::ASKS {
+        run.sums.filter_probes += run.left().len() as u64;
     }
-
-    /// Leaves out those that have a hop.
-    #[inline(always)]
-    fn close_ranks(&mut self) {
-        let mut kept = 0;
-        for i in 0..self.count {
-            let (dst, place) = (self.dsts[i], self.places[i]);
-            self.dsts[kept] = dst;
-            self.places[kept] = place;
-            kept += usize::from(self.found[usize::from(place) % BURST] == 0);
-        }
-        self.count = kept;
-    }
+    let passes = |i: usize| !S::ASKS || screen.may_hold(hashes[i % BURST]);
+    run.probe(table, passes, |i| hashes[i % BURST] as u32, key, |_, hop| hop);
 }
 
 /// How often a burst is repeated because the filter was being changed.

@@ -24,12 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::fib::{Fib, narrow, wide};
-use super::tally::Sums;
 use super::writer::{Steer, build};
-use super::{BURST, Found, Guide, ISA, MAX_PREFIXES};
+use super::{Guide, ISA, MAX_PREFIXES};
 use crate::hash::Crc32c;
 use crate::hint::prefetch;
-use crate::lpm::hashed::NoRoom;
+use crate::lpm::hashed::{BURST, Found, NoRoom, Sums};
 use crate::lpm::space::Space;
 use crate::lpm::{Card, Entry};
 use crate::pages::Pages;

@@ -22,9 +22,15 @@
 //! block has as many records as it needs, not pages of a power of two; readers
 //! take no lock and see a block before or after a change, never in between.
 
+mod run;
+mod tally;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+pub(super) use run::{BURST, Found, Run};
+pub(super) use tally::{Sums, Tally};
 
 use super::space::Space;
 use crate::hash::below;
@@ -148,6 +154,11 @@ impl<const W: usize> HashedWriter<W> {
     /// When too many blocks wait for readers.
     pub(super) fn admit(&mut self) -> Result<(), Congested> {
         self.space.admit()
+    }
+
+    /// The value of `key`, 0 if it is not there.
+    pub(super) fn get(&self, hash: u32, key: &[u64; W]) -> u32 {
+        self.table.find(self.table.header(hash), key)
     }
 
     /// Inserts or changes; returns the value before, 0 for none.
@@ -299,12 +310,6 @@ mod tests {
     use crate::hash::murmur3_32;
     use crate::lpm::oracle::Rng;
     use std::collections::BTreeMap;
-
-    impl<const W: usize> HashedWriter<W> {
-        fn get(&self, hash: u32, key: &[u64; W]) -> u32 {
-            self.table.find(self.table.header(hash), key)
-        }
-    }
 
     /// Keys of `W` words; hashes of few buckets, so that they grow long.
     fn random<const W: usize>(rng: &mut Rng) -> (u32, [u64; W]) {

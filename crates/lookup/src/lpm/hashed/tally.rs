@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Counters in stripes: threads rarely share one, so that counting costs an
 /// uncontended addition a call.
-pub(super) struct Tally([Stripe; STRIPES]);
+pub(in crate::lpm) struct Tally([Stripe; STRIPES]);
 
 #[derive(Default)]
 #[repr(align(128))]
@@ -12,7 +12,7 @@ struct Stripe([AtomicU64; 5]);
 
 /// What one call has done.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Sums {
+pub(in crate::lpm) struct Sums {
     /// Addresses looked up.
     pub lookups: u64,
     /// Prefixes asked of a filter; nodes read, for a trie.
@@ -26,12 +26,12 @@ pub(super) struct Sums {
 }
 
 impl Tally {
-    pub(super) fn new() -> Self {
+    pub(in crate::lpm) fn new() -> Self {
         Tally(Default::default())
     }
 
     #[inline]
-    pub(super) fn add(&self, sums: &Sums) {
+    pub(in crate::lpm) fn add(&self, sums: &Sums) {
         let Sums { lookups, filter_probes, fib_probes, false_positives, cycles } = *sums;
         let figures = [lookups, filter_probes, fib_probes, false_positives, cycles];
         let stripe = &self.0[STRIPE.with(|stripe| *stripe)];
@@ -40,7 +40,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+    pub(in crate::lpm) fn counters(&self) -> Vec<(&'static str, u64)> {
         let sum = |i: usize| self.0.iter().map(|stripe| stripe.0[i].load(Ordering::Relaxed)).sum();
         NAMES.into_iter().enumerate().map(|(i, name)| (name, sum(i))).collect()
     }

@@ -1,0 +1,151 @@
+//! The hash functions of the paper over keys of both families, and the two ways to
+//! get many hashes from them.
+
+use std::marker::PhantomData;
+
+use crate::Addr;
+use crate::filter::Bloom;
+use crate::hash::{GOLDEN, h2, knuth_32, knuth_64, murmur3_32, murmur3_64};
+use crate::lpm::hashed::BURST;
+
+/// A family of hash functions. Of an IPv6 key only the upper half counts.
+pub(super) trait Hash<A: Copy>: Send + Sync + 'static {
+    /// Function `i` of the family.
+    fn one(key: A, i: u32) -> u32;
+
+    /// Two of them.
+    #[inline(always)]
+    fn two(key: A) -> (u32, u32) {
+        (Self::one(key, 0), Self::one(key, 1))
+    }
+}
+
+pub(super) struct Murmur;
+pub(super) struct Knuth;
+pub(super) struct H2;
+
+impl Hash<u32> for Murmur {
+    #[inline(always)]
+    fn one(key: u32, i: u32) -> u32 {
+        murmur3_32(key, salt(i))
+    }
+}
+
+impl Hash<u32> for Knuth {
+    #[inline(always)]
+    fn one(key: u32, i: u32) -> u32 {
+        knuth_32(key ^ salt(i))
+    }
+}
+
+impl Hash<u32> for H2 {
+    #[inline(always)]
+    fn one(key: u32, i: u32) -> u32 {
+        h2(key ^ salt(i))
+    }
+}
+
+impl Hash<u128> for Murmur {
+    #[inline(always)]
+    fn one(key: u128, i: u32) -> u32 {
+        (murmur3_64(high(key), salt(i).into()) >> 32) as u32
+    }
+
+    /// Both halves of one hash: as good as two, for half of the work.
+    #[inline(always)]
+    fn two(key: u128) -> (u32, u32) {
+        let hash = murmur3_64(high(key), 0);
+        ((hash >> 32) as u32, hash as u32)
+    }
+}
+
+impl Hash<u128> for Knuth {
+    #[inline(always)]
+    fn one(key: u128, i: u32) -> u32 {
+        (knuth_64(high(key) ^ u64::from(salt(i)).wrapping_mul(GOLDEN)) >> 32) as u32
+    }
+}
+
+impl Hash<u128> for H2 {
+    /// A function of 32 bits, of one half and then of the other.
+    #[inline(always)]
+    fn one(key: u128, i: u32) -> u32 {
+        h2(h2((high(key) >> 32) as u32 ^ salt(i)) ^ high(key) as u32)
+    }
+}
+
+/// How a filter and the table behind it get their hashes of one key.
+pub(super) trait Scheme<A: Addr>: Send + Sync + 'static {
+    /// Hash `i` of the filter.
+    fn filter(key: A, i: u32) -> u32;
+
+    /// The hash of the table.
+    fn table(key: A) -> u32;
+
+    /// Which of the first `count` keys the filter passes, and their table hashes.
+    fn screen(filter: &Bloom, keys: &[A; BURST], count: usize) -> ([bool; BURST], [u32; BURST]);
+}
+
+/// Every hash is a function of its own.
+pub(super) struct Separate<H>(PhantomData<H>);
+
+impl<A: Addr, H: Hash<A>> Scheme<A> for Separate<H> {
+    #[inline(always)]
+    fn filter(key: A, i: u32) -> u32 {
+        H::one(key, i + 1)
+    }
+
+    #[inline(always)]
+    fn table(key: A) -> u32 {
+        H::one(key, 0)
+    }
+
+    #[inline(always)]
+    fn screen(filter: &Bloom, keys: &[A; BURST], count: usize) -> ([bool; BURST], [u32; BURST]) {
+        let (mut passes, mut hashes) = ([false; BURST], [0; BURST]);
+        for ((pass, hash), &key) in passes.iter_mut().zip(&mut hashes).zip(keys).take(count) {
+            let each = (0..filter.k()).map(|i| <Self as Scheme<A>>::filter(key, i));
+            *pass = filter.contains_all(each);
+            if *pass {
+                *hash = <Self as Scheme<A>>::table(key);
+            }
+        }
+        (passes, hashes)
+    }
+}
+
+/// Two functions, combined linearly; the first serves the table too. Computed over
+/// all keys of a burst in vectors.
+pub(super) struct Combined<H>(PhantomData<H>);
+
+impl<A: Addr, H: Hash<A>> Scheme<A> for Combined<H> {
+    #[inline(always)]
+    fn filter(key: A, i: u32) -> u32 {
+        let (first, step) = H::two(key);
+        first.wrapping_add(i.wrapping_mul(step | 1))
+    }
+
+    #[inline(always)]
+    fn table(key: A) -> u32 {
+        H::two(key).0
+    }
+
+    #[inline(always)]
+    fn screen(filter: &Bloom, keys: &[A; BURST], _: usize) -> ([bool; BURST], [u32; BURST]) {
+        let (mut lower, mut upper) = ([0; BURST], [0; BURST]);
+        for ((lower, upper), &key) in lower.iter_mut().zip(&mut upper).zip(keys) {
+            (*lower, *upper) = H::two(key);
+        }
+        (filter.contains_each(&lower, &upper), lower)
+    }
+}
+
+#[inline(always)]
+fn high(key: u128) -> u64 {
+    (key >> 64) as u64
+}
+
+#[inline(always)]
+fn salt(i: u32) -> u32 {
+    i.wrapping_mul(0x5bd1_e995)
+}

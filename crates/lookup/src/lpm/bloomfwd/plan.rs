@@ -1,0 +1,91 @@
+//! What the options of an engine ask for: levels, filters, instructions.
+
+use super::expand::cost;
+use super::{Isa, MAX_PREFIXES};
+use crate::Rib;
+use crate::lpm::{Card, Options, Refusal};
+
+/// The shape of a table, before it is built.
+pub(super) struct Plan {
+    /// Ascending; the last is the longest length that a key can have.
+    pub levels: Vec<u8>,
+    /// Bits of the direct array, which takes what is not longer.
+    pub direct: Option<u8>,
+    /// False positives of each filter.
+    pub rate: f64,
+    /// All filters get the size of the largest.
+    pub equal: bool,
+    /// Keys that one change may write; more: the table is built anew.
+    pub most_keys: u64,
+    pub isa: Isa,
+}
+
+impl Plan {
+    /// /24, /32, and an array of /20.
+    pub fn four(rate: f64, isa: Isa) -> Self {
+        let (levels, direct) = (vec![24, 32], Some(20));
+        Plan { levels, direct, rate, equal: false, most_keys: 1 << 8, isa }
+    }
+}
+
+/// Refuses a table that would become too many keys.
+pub(super) fn admit_expansion(
+    card: &'static Card,
+    rib: &Rib<u32>,
+    plan: &Plan,
+) -> Result<(), Refusal> {
+    let mut counts = [0; 129];
+    let from = plan.direct.unwrap_or(0) + 1;
+    (from..=32).for_each(|len| counts[usize::from(len)] = rib.count_of_len(len) as u64);
+    let keys = cost(&counts, &plan.levels);
+    if keys <= MAX_PREFIXES.into() {
+        return Ok(());
+    }
+    Err(card.refuse(format!("expanded, {keys} keys exceed {MAX_PREFIXES}")))
+}
+
+/// The option `rate`.
+pub(super) const RATE: (&str, &str, &str) =
+    ("false_positives", "0.3", "rate of false positives of each filter, 0.0001 to 0.9");
+
+/// The option `isa`.
+pub(super) const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or avx2");
+
+pub(super) fn rate(card: &'static Card, options: &Options) -> Result<f64, Refusal> {
+    options.get(card, RATE.0, |rate| (0.0001..=0.9).contains(rate))
+}
+
+/// The hash function that the option `hash` names.
+pub(super) enum Named {
+    Murmur,
+    Knuth,
+    H2,
+}
+
+/// Reads the option `hash`, whose default is the card's.
+pub(super) fn hash(card: &'static Card, options: &Options) -> Result<Named, Refusal> {
+    let known = |name: &String| ["murmur", "knuth", "h2"].contains(&name.as_str());
+    Ok(match options.get(card, "hash", known)?.as_str() {
+        "murmur" => Named::Murmur,
+        "knuth" => Named::Knuth,
+        _ => Named::H2,
+    })
+}
+
+/// Builds with the scheme `$scheme` over the hash that `$named` names.
+macro_rules! with_hash {
+    ($named:expr, $build:ident::<$addr:ty, $w:literal, $scheme:ident>($($argument:expr),*)) => {
+        match $named {
+            $crate::lpm::bloomfwd::plan::Named::Murmur => {
+                $build::<$addr, $w, $scheme<$crate::lpm::bloomfwd::hashing::Murmur>>($($argument),*)
+            }
+            $crate::lpm::bloomfwd::plan::Named::Knuth => {
+                $build::<$addr, $w, $scheme<$crate::lpm::bloomfwd::hashing::Knuth>>($($argument),*)
+            }
+            $crate::lpm::bloomfwd::plan::Named::H2 => {
+                $build::<$addr, $w, $scheme<$crate::lpm::bloomfwd::hashing::H2>>($($argument),*)
+            }
+        }
+    };
+}
+pub(super) use with_hash;

@@ -1,0 +1,120 @@
+//! Bloomfwd for IPv6: levels chosen for the table by dynamic programming (DPCPE).
+//!
+//! ```text
+//!    levels   {33, 38, 44, 48, 64}, say: each a filter and a table, hashed as `bloomfwd`
+//!    deep     what is longer than /64: see `deep`
+//! ```
+//!
+//! | operation | cost                                                          |
+//! |-----------|---------------------------------------------------------------|
+//! | lookup    | for each level a hash in vectors, k filter reads; 2 reads for each |
+//! |           | that passes; in a /64 with deep prefixes 2 for each of their lengths |
+//! | build     | the choice of levels (0.2 ms), then the keys: 5 to 8 a prefix at 5 levels |
+//! | update    | a prefix's own keys; more than 65,536: built anew             |
+//! | memory    | 20 bytes and 2.5 bits a key; the writer: a byte a filter bit  |
+//!
+//! Source: Lucchesi et al., 2018, section 4.2. The paper's DPCPE is greedy: it adds
+//! one best length after the other (option `choice = "greedy"`, the default);
+//! `optimal` is the exact optimum of the same cost. We differ: where the levels asked
+//! for would need more than 32 keys a prefix and 65,536, one more is taken until they
+//! do not (the paper's 3 levels did not fit its machine); `levels = "none"` has a level
+//! for each length present; /65-/128 work.
+
+use std::sync::Arc;
+
+use super::expand::{Counts, cost, greedy, optimal};
+use super::hashing::Combined;
+use super::plan::{ISA, Plan, RATE, hash, rate, with_hash};
+use super::writer::build;
+use super::{Isa, MAX_PREFIXES};
+use crate::lpm::{Card, Entry, Options, Refusal, Writer};
+use crate::sync::Domain;
+use crate::{Hop, Rib};
+
+/// The registry's line.
+pub const ENTRY: Entry<u128> = Entry { card: &CARD, build: build_six };
+
+const CARD: Card = Card {
+    name: "bloomfwd6",
+    paper: "Lucchesi et al.: High-performance IP lookup using Intel Xeon Phi (2018)",
+    help: "Bloom filters and hash tables of a few lengths chosen by DPCPE; updates in place",
+    max_hop: Hop::MAX.0,
+    max_len: 128,
+    max_prefixes: Some(MAX_PREFIXES),
+    options: &[
+        ISA,
+        RATE,
+        ("hash", "murmur", "murmur, knuth or h2"),
+        ("levels", "5", "lengths that prefixes up to /64 are expanded to: 3 to 8, or none"),
+        ("choice", "greedy", "how they are chosen: greedy (the paper's) or optimal"),
+    ],
+};
+
+fn build_six(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    let n = |text: &String| text == "none" || matches!(text.parse(), Ok(3..=8));
+    let n: Option<usize> = options.get(&CARD, "levels", n)?.parse().ok();
+    let choice = options
+        .get(&CARD, "choice", |text: &String| ["greedy", "optimal"].contains(&text.as_str()))?;
+    let levels = match n {
+        None => present(rib),
+        Some(n) if choice == "greedy" => affordable(rib, n, greedy),
+        Some(n) => affordable(rib, n, optimal),
+    };
+    let plan = Plan {
+        levels,
+        direct: None,
+        rate: rate(&CARD, options)?,
+        equal: false,
+        most_keys: if n.is_none() { 1 } else { 1 << 16 },
+        isa: Isa::choose(&CARD, options)?,
+    };
+    let named = hash(&CARD, options)?;
+    with_hash!(named, build::<u128, 2, Combined>(&CARD, rib, options, domain, &plan))
+}
+
+/// `n` levels, or as many more as keep the keys within the limit.
+fn affordable(rib: &Rib<u128>, n: usize, choose: fn(&Counts, usize, u8) -> Vec<u8>) -> Vec<u8> {
+    let mut counts = [0; 129];
+    (1..=64).for_each(|len| counts[usize::from(len)] = rib.count_of_len(len) as u64);
+    let limit = (KEYS_A_PREFIX * rib.len() + SPARE_KEYS) as u128;
+    let levels = (n..64).map(|n| choose(&counts, n, 64));
+    let within = |levels: &Vec<u8>| cost(&counts, levels) <= limit;
+    levels.into_iter().find(within).unwrap_or_else(|| (1..=64).collect())
+}
+
+/// The lengths that prefixes have, and /64, in which deep ones are marked.
+fn present(rib: &Rib<u128>) -> Vec<u8> {
+    (1..=64).filter(|&len| len == 64 || rib.count_of_len(len) > 0).collect()
+}
+
+/// Keys that a prefix may become on average, beside the spare ones.
+const KEYS_A_PREFIX: usize = 32;
+
+const SPARE_KEYS: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    crate::lpm::oracle::conformance!(u128, ENTRY);
+    crate::lpm::oracle::conformance!(none: u128, ENTRY, "levels" = "none", "isa" = "portable");
+    crate::lpm::oracle::conformance!(
+        optimal: u128, ENTRY, "levels" = "3", "choice" = "optimal", "hash" = "knuth"
+    );
+    crate::lpm::oracle::conformance!(h2: u128, ENTRY, "levels" = "8", "hash" = "h2");
+
+    #[test]
+    fn levels_are_as_many_as_asked_for_unless_that_costs_too_much() {
+        let route = |i: u128, len| (crate::Prefix::covering(i << 80, len), Hop(1));
+        let near: Rib<u128> = (0..1000).flat_map(|i| [48, 47, 46].map(|n| route(i, n))).collect();
+        assert_eq!(affordable(&near, 3, greedy).len(), 3);
+        // Many /33 and /48: both need levels, and 31 bits to /64 cannot be bridged.
+        let far: Rib<u128> =
+            (1..1000).flat_map(|i| (1..=16).map(move |n| route(i << 16, 4 * n))).collect();
+        assert!(affordable(&far, 3, greedy).len() > 3);
+    }
+}

@@ -1,0 +1,111 @@
+//! A burst of addresses on its way through tables, the longest prefixes first:
+//! all reads of one kind are asked for before the first is waited for.
+
+use super::Hashed;
+use super::tally::Sums;
+use crate::Addr;
+
+/// Addresses that go through the tables together.
+pub(in crate::lpm) const BURST: usize = 64;
+
+/// Hops of a burst; 0 where none was found.
+pub(in crate::lpm) type Found = [u32; BURST];
+
+/// A burst: the first `count` addresses have no hop yet.
+pub(in crate::lpm) struct Run<'r, A> {
+    dsts: [A; BURST],
+    /// Where each stands in the burst.
+    places: [u8; BURST],
+    count: usize,
+    pub found: &'r mut Found,
+    pub sums: &'r mut Sums,
+}
+
+impl<'r, A: Addr> Run<'r, A> {
+    /// Begins with up to [`BURST`] addresses.
+    #[inline(always)]
+    pub(in crate::lpm) fn new(from: &[A], found: &'r mut Found, sums: &'r mut Sums) -> Self {
+        let mut dsts = [A::default(); BURST];
+        dsts[..from.len()].copy_from_slice(from);
+        *found = [0; BURST];
+        Run { dsts, places: std::array::from_fn(|i| i as u8), count: from.len(), found, sums }
+    }
+
+    /// The addresses without a hop.
+    #[inline(always)]
+    pub(in crate::lpm) fn left(&self) -> &[A] {
+        &self.dsts[..self.count]
+    }
+
+    /// As [`Run::left`], with others behind them.
+    #[inline(always)]
+    pub(in crate::lpm) fn padded(&self) -> &[A; BURST] {
+        &self.dsts
+    }
+
+    /// Searches `table` for those that `passes` (by their number in `left`).
+    #[inline(always)]
+    pub(in crate::lpm) fn probe<const W: usize>(
+        &mut self,
+        table: &Hashed<W>,
+        passes: impl Fn(usize) -> bool,
+        hash: impl Fn(usize) -> u32,
+        key: impl Fn(A) -> [u64; W],
+        value: impl Fn(A, u32) -> u32,
+    ) {
+        // Each number is written to the end of the list; only some lengthen it.
+        let (mut passed, mut end) = ([0_u8; BURST], 0);
+        for i in 0..self.count {
+            passed[end % BURST] = i as u8;
+            end += usize::from(passes(i));
+        }
+        if end == 0 {
+            return;
+        }
+        let passed = &passed[..end];
+        for &i in passed {
+            table.prefetch(hash(usize::from(i) % BURST));
+        }
+        let mut headers = [0; BURST];
+        for (header, &i) in headers.iter_mut().zip(passed) {
+            *header = table.header(hash(usize::from(i) % BURST));
+            if *header != 0 {
+                table.prefetch_records(*header);
+            }
+        }
+        let mut hits = 0;
+        for (&header, &i) in headers.iter().zip(passed) {
+            let i = usize::from(i) % BURST;
+            let there = if header == 0 { 0 } else { table.find(header, &key(self.dsts[i])) };
+            let hop = if there == 0 { 0 } else { value(self.dsts[i], there) };
+            self.found[usize::from(self.places[i]) % BURST] = hop;
+            hits += usize::from(hop != 0);
+        }
+        self.sums.fib_probes += end as u64;
+        self.sums.false_positives += (end - hits) as u64;
+        if hits > 0 {
+            self.close_ranks();
+        }
+    }
+
+    /// Gives all that are left the hop of `hop`.
+    #[inline(always)]
+    pub(in crate::lpm) fn finish(self, hop: impl Fn(A) -> u32) {
+        for (&dst, &place) in self.dsts[..self.count].iter().zip(&self.places) {
+            self.found[usize::from(place) % BURST] = hop(dst);
+        }
+    }
+
+    /// Leaves out those that have a hop.
+    #[inline(always)]
+    fn close_ranks(&mut self) {
+        let mut kept = 0;
+        for i in 0..self.count {
+            let (dst, place) = (self.dsts[i], self.places[i]);
+            self.dsts[kept] = dst;
+            self.places[kept] = place;
+            kept += usize::from(self.found[usize::from(place) % BURST] == 0);
+        }
+        self.count = kept;
+    }
+}
