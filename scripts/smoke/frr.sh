@@ -34,6 +34,17 @@ frr_on_router() { # ARGUMENTS OF ZEBRA
 	bgpd_pid=$last_pid
 }
 
+frr_kill() {
+	kill -KILL "$zebra_pid" "$bgpd_pid"
+	wait_gone "$bgpd_pid" 100 || true
+}
+
+frr_is_ready() { # the kernel has all of the peer's routes
+	wait_for 40 sh -c "[ \$(ip netns exec ${P}r ip route | grep -c '^100\.') = 1000 ] &&
+		[ \$(ip netns exec ${P}r ip -6 route | grep -c '^2001:db8:8') = 100 ]"
+	wait_for 5 has_routes 1000 100
+}
+
 frr_off() {
 	kill -TERM "$bgpd_pid" "$zebra_pid"
 	wait_gone "$bgpd_pid" 100 || true
@@ -51,6 +62,25 @@ wait_for 40 has_routes 1000 100
 assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
 same_as_kernel # FRR's next-hop objects among them
+
+# Rutter killed: right again within five seconds. FRR killed: what is there
+# serves, and with FRR back all is right. Both killed, both back.
+router_kill
+router_start
+wait_for 5 has_routes 1000 100
+wait_for 5 same_as_kernel
+frr_kill
+assert_ping a 100.64.3.1
+frr_on_router
+frr_is_ready
+wait_for 5 same_as_kernel
+frr_kill
+router_kill
+frr_on_router
+router_start
+frr_is_ready
+wait_for 5 same_as_kernel
+assert_ping a 100.64.3.1
 frr_off
 wait_for 20 has_routes 0 0
 router_stop
@@ -66,11 +96,20 @@ frr_on_router -M dplane_fpm_nl
 wait_for 40 has_routes 1000 100
 assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
+same_as_kernel # where zebra has put them, too
 
 # Without FRR what is there serves on; it comes back and all is right again.
-kill -KILL "$zebra_pid" "$bgpd_pid"
+frr_kill
 sleep 1
 assert_ping a 100.64.3.1
 frr_on_router -M dplane_fpm_nl
-wait_for 40 has_routes 1000 100
+frr_is_ready
+assert_ping a 100.64.3.1
+wait_for 5 same_as_kernel
+
+# Rutter killed: zebra connects again and says everything anew, in its own time.
+router_kill
+router_start
+wait_for 30 has_routes 1000 100
+wait_for 5 same_as_kernel
 assert_ping a 100.64.3.1

@@ -246,8 +246,8 @@ frames() { # NS ARGUMENTS: frames.py there
 wait_for() { # SECONDS COMMAND …: until it succeeds
 	local deadline=$((SECONDS + $1))
 	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $deadline ] || fail "not so within the time: $*"
+	until ("$@") >/dev/null 2>&1; do # an assertion may end its shell
+		[ $SECONDS -lt $deadline ] || { ("$@") || true; fail "not so within the time: $*"; }
 		sleep 0.2
 	done
 }
