@@ -1,0 +1,146 @@
+//! Ports, their VLANs and addresses.
+
+use super::*;
+
+pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
+    named(table, "ports", |name, value, table| {
+        let mut known = names("ports.NAME");
+        known.push("vlan");
+        table.only(&known);
+        if !is_port_name(name) {
+            let rule = "the name of a port starts with a letter and has up to 10 letters, digits, \
+                        `-`, `_` (the kernel's interface and p0.4094 must fit)";
+            return value.mistake(rule);
+        }
+        let interface = interface(table, name.into(), 1500, "main");
+        let vlans = vlans(table, &interface);
+        let device_value = required(table, "device")?;
+        let device = device(&device_value)?;
+        Some(Port {
+            name: name.into(),
+            device,
+            device_text: device_value.text().unwrap_or_default().into(),
+            queues: number(table, "queues", 0..=64, 0) as u16,
+            mac: table.get("mac").and_then(|value| mac(&value)),
+            interface,
+            vlans,
+        })
+    })
+}
+
+fn is_port_name(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let reserved = ["all", "default", "lo"].contains(&name);
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= 10
+        && name.chars().all(inner)
+        && !reserved
+}
+
+pub(super) fn mac(value: &Value<'_>) -> Option<Mac> {
+    let mac: Mac = value.parse("a hardware address, such as \"02:00:00:00:00:01\"")?;
+    let group = mac.0[0] & 1 == 1;
+    if group || mac.0 == [0; 6] {
+        value.expected("the address of a single station")
+    } else {
+        Some(mac)
+    }
+}
+
+fn device(value: &Value<'_>) -> Option<Device> {
+    let expected = "a device: a DPDK device argument such as \"net_af_packet0,iface=eth1\", a PCI \
+                    address, \"mem\" or \"pcap:IN,OUT\"";
+    let text = match value.text() {
+        Some(text) if !text.trim().is_empty() => text,
+        _ => return value.expected(expected),
+    };
+    if text == "mem" {
+        return Some(Device::Mem);
+    }
+    if let Some(name) = text.strip_prefix("tap:") {
+        let fits = !name.is_empty() && name.len() < 16 && !name.contains(['/', ',', ' ']);
+        return if fits { Some(Device::Tap(name.into())) } else { value.expected("tap:NAME") };
+    }
+    let Some(files) = text.strip_prefix("pcap:") else {
+        return Some(Device::Dpdk(text.into()));
+    };
+    let mut parts = files.split(',');
+    let mut file = || parts.next().filter(|name| !name.is_empty()).map(str::to_string);
+    let (input, output) = (file(), file());
+    let raw = match parts.next() {
+        None => false,
+        Some("raw") => true,
+        Some(_) => return value.expected("pcap:IN,OUT or pcap:IN,OUT,raw"),
+    };
+    if parts.next().is_some() || (input.is_none() && output.is_none()) {
+        return value.expected("pcap:IN,OUT or pcap:IN,OUT,raw");
+    }
+    Some(Device::Pcap { input, output, raw })
+}
+
+fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> Interface {
+    let addresses = table.get("addresses").and_then(|value| value.list()).unwrap_or_default();
+    let vrf =
+        table.get("vrf").and_then(|value| value.parse("the name of a vrf")).unwrap_or(vrf.into());
+    Interface {
+        name,
+        addresses: addresses.iter().filter_map(interface_address).collect(),
+        mtu: number(table, "mtu", 68..=9216, mtu.into()) as u16,
+        vrf,
+    }
+}
+
+fn interface_address(value: &Value<'_>) -> Option<Net> {
+    let what = "an address with the length of its network, such as \"192.0.2.1/24\"";
+    let net: Net = value.parse(what)?;
+    let usable = match net.address {
+        IpAddr::V4(a) => {
+            !(a.is_multicast() || a.is_broadcast() || a.is_unspecified() || a.is_loopback())
+        }
+        IpAddr::V6(a) => !(a.is_multicast() || a.is_unspecified() || a.is_loopback()),
+    };
+    if usable { Some(net) } else { value.expected("an address of a single host") }
+}
+
+fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {
+    named(table, "vlan", |name, value, table| {
+        table.only(&names("ports.NAME.vlan.TAGS"));
+        let Some(tags) = vlan_tags(name) else {
+            return value.mistake("expected a VLAN from 1 to 4094, or outer and inner as \"7.8\"");
+        };
+        let full = format!("{}.{name}", port.name);
+        if full.len() > 15 {
+            let text =
+                format_args!("`{full}` is longer than the 15 letters of an interface's name");
+            return value.mistake(text);
+        }
+        let vlan = interface(table, full, port.mtu, &port.vrf);
+        if vlan.mtu > port.mtu {
+            return value.mistake(format_args!("its mtu exceeds the port's, {}", port.mtu));
+        }
+        Some((tags, vlan))
+    })
+}
+
+fn vlan_tags(name: &str) -> Option<VlanTags> {
+    let vlan = |text: &str| {
+        let number: u16 = text.parse().ok()?;
+        ((1..=4094).contains(&number) && number.to_string() == text).then_some(number)
+    };
+    match name.split_once('.') {
+        None => vlan(name).map(VlanTags::One),
+        Some((outer, inner)) => Some(VlanTags::Two(vlan(outer)?, vlan(inner)?)),
+    }
+}
+
+pub(super) fn check_interface(value: &Value<'_>, ports: &[Port]) -> Option<String> {
+    let mut names = Vec::new();
+    for port in ports {
+        names.push(port.name.as_str());
+        names.extend(port.vlans.iter().map(|(_, vlan)| vlan.name.as_str()));
+    }
+    let found = value.text().filter(|text| names.contains(text));
+    found
+        .map(str::to_string)
+        .or_else(|| value.expected(format_args!("an interface of this file: {}", names.join(", "))))
+}

@@ -1,0 +1,134 @@
+//! VRFs, and who uses them.
+
+use super::*;
+
+pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
+    let mut all = named(table, "vrf", |name, value, table| {
+        table.only(&names("vrf.NAME"));
+        let main = (name == "main").then_some(254);
+        // 255 is the kernel's local table, 253 and 254 default and main.
+        let chosen = table.get("table").and_then(|value| value.number(1..=u64::from(u32::MAX)));
+        let number = match (main, chosen.map(|number| number as u32)) {
+            (Some(254), None | Some(254)) => 254,
+            (Some(_), Some(_)) => return value.mistake("the table of `main` is 254"),
+            (None, Some(253..=255)) => {
+                return value.mistake("tables 253 to 255 are the kernel's own");
+            }
+            (None, Some(number)) => number,
+            (None, None) => return value.mistake("`table` is missing: the kernel's number of it"),
+            (Some(_), None) => 254,
+        };
+        let feeds = [("netlink", Feed::Netlink), ("fpm", Feed::Fpm)];
+        Some(Vrf {
+            name: name.into(),
+            table: number,
+            routes: table.get("routes").and_then(|v| v.word(&feeds)).unwrap_or(Feed::Netlink),
+            ipv4: fib::<u32>(table, "ipv4"),
+            ipv6: fib::<u128>(table, "ipv6"),
+        })
+    });
+    match all.iter().position(|vrf| vrf.name == "main") {
+        Some(main) => all[..=main].rotate_right(1),
+        None => all.insert(0, Vrf::main()),
+    }
+    all
+}
+
+impl Vrf {
+    /// `main` with its defaults.
+    pub fn main() -> Vrf {
+        let routes = Feed::Netlink;
+        Vrf {
+            name: "main".into(),
+            table: 254,
+            routes,
+            ipv4: default_fib::<u32>(),
+            ipv6: default_fib::<u128>(),
+        }
+    }
+}
+
+fn default_fib<A: Engines>() -> Fib {
+    Fib { engine: A::DEFAULT.into(), max_routes: None, options: Options::default() }
+}
+
+fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
+    let mut fib = default_fib::<A>();
+    let Some(value) = table.get(key) else { return fib };
+    let Some(inner) = value.table() else { return fib };
+    let mut card = A::engine(A::DEFAULT).map(|entry| entry.card);
+    if let Some(engine) = inner.get("engine") {
+        match engine.text().and_then(A::engine) {
+            Some(entry) => {
+                card = Some(entry.card);
+                fib.engine = entry.card.name.into();
+            }
+            None => unknown_engine::<A>(&engine, key),
+        }
+    }
+    let options = card.map_or(&[][..], |card: &Card| card.options);
+    let mut known = vec!["engine", "max_routes"];
+    known.extend(options.iter().map(|(name, _, _)| *name));
+    inner.only(&known);
+    fib.max_routes = inner.get("max_routes").and_then(|v| v.number(1..=u64::from(u32::MAX)));
+    for (name, value) in inner.entries() {
+        if options.iter().any(|(option, _, _)| *option == name)
+            && let Some(text) = value.option()
+        {
+            fib.options.0.insert(name.into(), text);
+        }
+    }
+    fib
+}
+
+fn unknown_engine<A: Engines>(value: &Value<'_>, family: &str) {
+    let engines: Vec<_> = A::engines().iter().map(|entry| entry.card.name).collect();
+    let near = value.text().and_then(|text| nearest(text, engines.iter().copied()));
+    let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
+    let list = engines.join(", ");
+    value.expected::<()>(format_args!("an engine for {family}{hint}: {list}"));
+}
+
+pub(super) fn vrf_name(table: Table<'_>, vrfs: &[Vrf]) -> Option<String> {
+    let Some(value) = table.get("vrf") else { return Some("main".into()) };
+    check_vrf(&value, vrfs)
+}
+
+pub(super) fn check_vrf(value: &Value<'_>, vrfs: &[Vrf]) -> Option<String> {
+    let found = value.text().filter(|text| vrfs.iter().any(|vrf| vrf.name == *text));
+    found.map(str::to_string).or_else(|| {
+        let names: Vec<_> = vrfs.iter().map(|vrf| vrf.name.as_str()).collect();
+        value.expected(format_args!("a vrf of this file: {}", names.join(", ")))
+    })
+}
+
+/// Ports are read before it is known which vrfs there are.
+pub(super) fn uses_of_vrfs(table: Table<'_>, config: &Config) {
+    let Some(ports) = table.get("ports") else { return };
+    let Some(ports) = ports.table() else { return };
+    for (_, port) in ports.entries().iter().filter(|(_, port)| port.is_table()) {
+        let Some(port) = port.table() else { continue };
+        vrf_name(port, &config.vrfs);
+        let Some(vlans) = port.get("vlan").filter(Value::is_table) else { continue };
+        let Some(vlans) = vlans.table() else { continue };
+        for (_, vlan) in vlans.entries().iter().filter(|(_, vlan)| vlan.is_table()) {
+            if let Some(vlan) = vlan.table() {
+                vrf_name(vlan, &config.vrfs);
+            }
+        }
+    }
+    unique_tables(config, table);
+}
+
+fn unique_tables(config: &Config, table: Table<'_>) {
+    let mut seen = HashSet::new();
+    for vrf in config.vrfs.iter().filter(|vrf| !seen.insert(vrf.table)) {
+        if let Some(value) = table.get("vrf") {
+            let text = format_args!(
+                "table {} is used twice, the second time by `{}`",
+                vrf.table, vrf.name
+            );
+            value.mistake::<()>(text);
+        }
+    }
+}
