@@ -27,37 +27,6 @@ impl Options {
         value.ok_or_else(|| card.refuse(format!("option {name} = \"{text}\" ({help})")))
     }
 
-    /// Which of `tiers` of instructions (name, and whether the processor has it; the
-    /// best first) the option `isa` chooses: the first that is there, or the one
-    /// named; `None` for `portable`, or where none is there.
-    ///
-    /// # Errors
-    /// When the name is unknown, or what it names is not there.
-    ///
-    /// # Panics
-    /// As [`Options::get`].
-    pub fn isa<T: Copy>(
-        &self,
-        card: &'static Card,
-        tiers: &[(&str, bool, T)],
-    ) -> Result<Option<T>, Refusal> {
-        let known = |name: &String| {
-            ["auto", "portable"].contains(&name.as_str()) || tiers.iter().any(|(n, ..)| n == name)
-        };
-        let wanted = self.get(card, "isa", known)?;
-        if wanted == "portable" {
-            return Ok(None);
-        }
-        let fits =
-            |(name, there, _): &&(&str, bool, T)| *there && [*name, "auto"].contains(&&*wanted);
-        match tiers.iter().find(fits) {
-            None if wanted != "auto" => {
-                Err(card.refuse(format!("isa = {wanted} on a processor without")))
-            }
-            tier => Ok(tier.map(|&(.., tier)| tier)),
-        }
-    }
-
     /// Refuses names that the card does not have.
     ///
     /// # Errors

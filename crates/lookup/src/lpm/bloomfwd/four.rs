@@ -22,10 +22,11 @@
 
 use std::sync::Arc;
 
+use super::MAX_PREFIXES;
 use super::hashing::Combined;
-use super::plan::{ISA, Plan, RATE, admit_expansion, hash, rate, with_hash};
+use super::plan::{Plan, RATE, admit_expansion, hash, rate, with_hash};
 use super::writer::build;
-use super::{Isa, MAX_PREFIXES};
+use crate::lpm::isa::{self, Isa};
 use crate::lpm::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
@@ -40,7 +41,7 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: Some(MAX_PREFIXES),
-    options: &[ISA, RATE, ("hash", "h2", "murmur, knuth or h2")],
+    options: &[isa::OPTION, RATE, ("hash", "h2", "murmur, knuth or h2")],
 };
 
 fn build_four(

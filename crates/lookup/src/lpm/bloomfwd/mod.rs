@@ -43,8 +43,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use self::deep::Deep;
 use self::hashing::Scheme;
+use super::Lpm;
 use super::hashed::{BURST, Found, Hashed, Run, Sums, Tally};
-use super::{Card, Lpm, Options, Refusal};
+use super::isa::Isa;
 use crate::filter::Bloom;
 use crate::pages::Pages;
 use crate::{Addr, Hop, hint};
@@ -119,6 +120,9 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Lpm<A> for Table<A, W, S> {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Isa::choose` gives this value only where all of it is there.
             Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops, &mut sums) },
+            #[cfg(avx512)]
+            // SAFETY: as above.
+            Isa::Avx512 => unsafe { self.batch_avx512(dsts, hops, &mut sums) },
         }
         sums.cycles = hint::cycles().wrapping_sub(start);
         self.tally.add(&sums);
@@ -142,8 +146,14 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Lpm<A> for Table<A, W, S> {
 
 impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt,lzcnt,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi2,popcnt")]
     fn batch_avx2(&self, dsts: &[A], hops: &mut [Hop], sums: &mut Sums) {
+        self.batch(dsts, hops, sums);
+    }
+
+    #[cfg(avx512)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi2,popcnt")]
+    fn batch_avx512(&self, dsts: &[A], hops: &mut [Hop], sums: &mut Sums) {
         self.batch(dsts, hops, sums);
     }
 
@@ -203,30 +213,6 @@ impl Direct {
     #[inline(always)]
     fn hop<A: Addr>(&self, dst: A) -> u32 {
         self.hops[dst.bits(0, self.bits) as usize].load(Ordering::Acquire)
-    }
-}
-
-/// Which instructions the loops are compiled for.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-}
-
-impl Isa {
-    fn choose(card: &'static Card, options: &Options) -> Result<Isa, Refusal> {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let there = is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("popcnt")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2");
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let tiers = [("avx2", there, Isa::Avx2)];
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let tiers = [("avx2", false, Isa::Portable)];
-        Ok(options.isa(card, &tiers)?.unwrap_or(Isa::Portable))
     }
 }
 

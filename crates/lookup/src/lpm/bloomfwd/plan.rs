@@ -1,8 +1,9 @@
 //! What the options of an engine ask for: levels, filters, instructions.
 
+use super::MAX_PREFIXES;
 use super::expand::cost;
-use super::{Isa, MAX_PREFIXES};
 use crate::Rib;
+use crate::lpm::isa::Isa;
 use crate::lpm::{Card, Options, Refusal};
 
 /// The shape of a table, before it is built.
@@ -47,9 +48,6 @@ pub(super) fn admit_expansion(
 /// The option `rate`.
 pub(super) const RATE: (&str, &str, &str) =
     ("false_positives", "0.3", "rate of false positives of each filter, 0.0001 to 0.9");
-
-/// The option `isa`.
-pub(super) const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or avx2");
 
 pub(super) fn rate(card: &'static Card, options: &Options) -> Result<f64, Refusal> {
     options.get(card, RATE.0, |rate| (0.0001..=0.9).contains(rate))

@@ -22,11 +22,12 @@
 
 use std::sync::Arc;
 
+use super::MAX_PREFIXES;
 use super::expand::{Counts, cost, greedy, optimal};
 use super::hashing::Combined;
-use super::plan::{ISA, Plan, RATE, hash, rate, with_hash};
+use super::plan::{Plan, RATE, hash, rate, with_hash};
 use super::writer::build;
-use super::{Isa, MAX_PREFIXES};
+use crate::lpm::isa::{self, Isa};
 use crate::lpm::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
@@ -42,7 +43,7 @@ const CARD: Card = Card {
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
     options: &[
-        ISA,
+        isa::OPTION,
         RATE,
         ("hash", "murmur", "murmur, knuth or h2"),
         ("levels", "5", "lengths that prefixes up to /64 are expanded to: 3 to 8, or none"),

@@ -24,12 +24,12 @@
 
 use std::sync::Arc;
 
+use super::MAX_PREFIXES;
 use super::screen::Screened;
 use super::writer::{Steer, build};
-use super::{ISA, MAX_PREFIXES};
 use crate::filter::{Bloom, CountingBloom};
 use crate::lpm::hashed::NoRoom;
-use crate::lpm::{Card, Entry, Options, Refusal, Writer};
+use crate::lpm::{Card, Entry, Options, Refusal, Writer, isa};
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
 
@@ -44,7 +44,7 @@ const CARD: Card = Card {
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
     options: &[
-        ISA,
+        isa::OPTION,
         ("filter_bytes", "6000000", "at least so many bytes of filter, 8 to 536870912"),
         ("k", "4", "bits that a prefix sets, 1 to 16"),
     ],

@@ -30,12 +30,12 @@
 
 use std::sync::Arc;
 
+use super::MAX_PREFIXES;
 use super::screen::Screened;
 use super::writer::{Steer, build};
-use super::{ISA, MAX_PREFIXES};
 use crate::filter::{Cuckoo, CuckooWriter};
 use crate::lpm::hashed::NoRoom;
-use crate::lpm::{Card, Entry, Options, Refusal, Writer};
+use crate::lpm::{Card, Entry, Options, Refusal, Writer, isa};
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
 
@@ -50,7 +50,7 @@ const CARD: Card = Card {
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
     options: &[
-        ISA,
+        isa::OPTION,
         ("fingerprint_bits", "16", "bits of a fingerprint, 4 to 16; a byte a place up to 8"),
         ("filter_entries", "3000000", "at least so many places in the filter, 4 to 268435456"),
         ("load_limit", "95", "percent of the places that may be used, 10 to 100"),

@@ -21,11 +21,11 @@
 
 use std::sync::Arc;
 
+use super::MAX_PREFIXES;
 use super::screen::{Open, Screened};
 use super::writer::{Steer, build};
-use super::{ISA, MAX_PREFIXES};
 use crate::lpm::hashed::NoRoom;
-use crate::lpm::{Card, Entry};
+use crate::lpm::{Card, Entry, isa};
 use crate::{Hop, Prefix};
 
 /// The registry's line.
@@ -41,7 +41,7 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
-    options: &[ISA],
+    options: &[isa::OPTION],
 };
 
 /// Every length present is probed.

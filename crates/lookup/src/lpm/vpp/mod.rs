@@ -31,10 +31,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::fib::Fib;
+use super::Lpm;
 use super::hashed::{BURST, Found, Sums, Tally};
-use super::{Lpm, Options, Refusal};
+use super::isa::Isa;
 use crate::hash::{Crc32c, Portable};
-use crate::lpm::Card;
 use crate::{Hop, hint};
 
 pub use bloom::ENTRY as BLOOM;
@@ -74,8 +74,9 @@ impl<G: Guide> Lpm<u128> for Table<G> {
         match self.isa {
             Isa::Portable => self.batch::<Portable>(dsts, hops, &mut sums),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `Isa::choose` gives this value only where all of it is there.
-            Isa::Sse42 => unsafe { self.batch_sse42(dsts, hops, &mut sums) },
+            // SAFETY: `Isa::choose` gives any other value only where there is AVX2,
+            // and so SSE 4.2.
+            _ => unsafe { self.batch_sse42(dsts, hops, &mut sums) },
         }
         sums.cycles = hint::cycles().wrapping_sub(start);
         self.tally.add(&sums);
@@ -96,7 +97,7 @@ impl<G: Guide> Lpm<u128> for Table<G> {
 
 impl<G: Guide> Table<G> {
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "sse4.2,popcnt,lzcnt,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi2,popcnt")]
     fn batch_sse42(&self, dsts: &[u128], hops: &mut [Hop], sums: &mut Sums) {
         self.batch::<crate::hash::Sse42>(dsts, hops, sums);
     }
@@ -113,33 +114,6 @@ impl<G: Guide> Table<G> {
         }
     }
 }
-
-/// How CRC-32C is computed.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Isa {
-    Portable,
-    #[cfg(target_arch = "x86_64")]
-    Sse42,
-}
-
-impl Isa {
-    fn choose(card: &'static Card, options: &Options) -> Result<Isa, Refusal> {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let there = crate::hash::hardware()
-            && is_x86_feature_detected!("popcnt")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2");
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let tiers = [("sse4.2", there, Isa::Sse42)];
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let tiers = [("sse4.2", false, Isa::Portable)];
-        Ok(options.isa(card, &tiers)?.unwrap_or(Isa::Portable))
-    }
-}
-
-/// The option that all four have.
-const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or sse4.2");
 
 /// Prefixes that the FIB has room for.
 const MAX_PREFIXES: u64 = 1 << 26;

@@ -25,12 +25,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::fib::{Fib, narrow, wide};
 use super::writer::{Steer, build};
-use super::{Guide, ISA, MAX_PREFIXES};
+use super::{Guide, MAX_PREFIXES};
 use crate::hash::Crc32c;
 use crate::hint::prefetch;
 use crate::lpm::hashed::{BURST, Found, NoRoom, Sums};
 use crate::lpm::space::Space;
-use crate::lpm::{Card, Entry};
+use crate::lpm::{Card, Entry, isa};
 use crate::pages::Pages;
 use crate::sync::{Congested, Domain};
 use crate::{Addr, Hop, Prefix};
@@ -48,7 +48,7 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(MAX_PREFIXES),
-    options: &[ISA],
+    options: &[isa::OPTION],
 };
 
 /// What readers share.

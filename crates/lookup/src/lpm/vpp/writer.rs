@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::fib::{Fib, Hashing, narrow, wide};
-use super::{Guide, Isa, MAX_PREFIXES, Table};
+use super::{Guide, MAX_PREFIXES, Table};
 use crate::hash::crc32c;
 use crate::lpm::hashed::{HashedWriter, NoRoom, Tally};
+use crate::lpm::isa::Isa;
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
 use crate::rib::Change;
 use crate::sync::{Congested, Domain};
