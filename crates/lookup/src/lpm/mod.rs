@@ -17,6 +17,7 @@ pub mod flatten;
 mod hashed;
 mod intervals;
 pub(crate) mod isa;
+pub mod lc_trie;
 mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
@@ -156,6 +157,7 @@ impl Engines for u32 {
             bsd_radix::ENTRY,
             dir24_8::ENTRY,
             dxr::ENTRY,
+            lc_trie::ENTRY,
             poptrie::ENTRY,
             rutter4::ENTRY,
             sail::b::ENTRY,
@@ -175,6 +177,7 @@ impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
         &[
             bsd_radix::ENTRY_6,
+            lc_trie::ENTRY_6,
             planb::ENTRY,
             poptrie::ENTRY_6,
             rutter6::ENTRY,
