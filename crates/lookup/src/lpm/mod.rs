@@ -18,6 +18,7 @@ mod hashed;
 mod intervals;
 pub(crate) mod isa;
 pub mod lc_trie;
+pub mod lulea;
 mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
@@ -158,6 +159,7 @@ impl Engines for u32 {
             dir24_8::ENTRY,
             dxr::ENTRY,
             lc_trie::ENTRY,
+            lulea::ENTRY,
             poptrie::ENTRY,
             rutter4::ENTRY,
             sail::b::ENTRY,
