@@ -19,6 +19,7 @@ mod intervals;
 pub(crate) mod isa;
 pub mod lc_trie;
 pub mod lulea;
+pub mod miht;
 mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
@@ -160,6 +161,7 @@ impl Engines for u32 {
             dxr::ENTRY,
             lc_trie::ENTRY,
             lulea::ENTRY,
+            miht::ENTRY,
             poptrie::ENTRY,
             rutter4::ENTRY,
             sail::b::ENTRY,
@@ -180,6 +182,7 @@ impl Engines for u128 {
         &[
             bsd_radix::ENTRY_6,
             lc_trie::ENTRY_6,
+            miht::ENTRY_6,
             planb::ENTRY,
             poptrie::ENTRY_6,
             rutter6::ENTRY,
