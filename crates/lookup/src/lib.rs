@@ -1,6 +1,6 @@
 //! The lookup library: longest-prefix match ([`lpm`]), exact match ([`exact`]),
-//! filters ([`filter`]), and the publication of tables to threads that never wait
-//! ([`sync`]).
+//! filters ([`filter`]), the publication of tables to threads that never wait
+//! ([`sync`]), and searches that take turns while memory is read ([`interleave`]).
 //!
 //! Addresses are numbers in host byte order: IPv4 is [`u32`], IPv6 is [`u128`]
 //! (see [`Addr`]). A table maps an address to a [`Hop`].
@@ -11,6 +11,7 @@ pub mod filter;
 pub mod hash;
 pub mod hint;
 mod hop;
+pub mod interleave;
 pub mod lpm;
 pub mod pages;
 mod prefix;

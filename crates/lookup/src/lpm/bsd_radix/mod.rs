@@ -27,7 +27,7 @@
 //! under its readers, ours is copied along the path of a change, so a reader sees
 //! all changes of one update or none; the way back is a stack of the reader, not
 //! a parent pointer; a set of lengths takes the place of the list of masks. A
-//! burst goes down in groups, reading ahead.
+//! burst goes down in groups, or as coroutines, reading ahead (option `batch`).
 
 mod writer;
 
@@ -35,8 +35,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Card, Entry, Lpm};
+use super::{Card, Entry, Lpm, Options, Refusal};
 use crate::hint::prefetch;
+use crate::interleave::{fetch, grouped, interleave};
 use crate::pages::Pages;
 use crate::{Addr, Hop};
 
@@ -57,7 +58,7 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: Some(MAX_NODES as u64 / 2),
-    options: &[],
+    options: &[("batch", "group", "group, async or scalar: how the searches of a burst overlap")],
 };
 
 const CARD_6: Card = Card { max_len: 128, ..CARD };
@@ -76,10 +77,35 @@ struct BsdRadix<A> {
     root: AtomicU32,
     /// Nodes that have ever been used.
     touched: Arc<AtomicU32>,
+    batch: Batch,
     family: PhantomData<A>,
 }
 
+/// How the searches of a burst overlap.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Batch {
+    /// Down in groups; those that must look back do so one by one.
+    Group,
+    /// As coroutines, down and back.
+    Async,
+    /// Not beyond what the processor does by itself.
+    Scalar,
+}
+
 type Words = [AtomicU64; WORDS];
+
+impl Batch {
+    fn choose(options: &Options, card: &'static Card) -> Result<Batch, Refusal> {
+        let by_name = |name: &str| match name {
+            "group" => Some(Batch::Group),
+            "async" => Some(Batch::Async),
+            "scalar" => Some(Batch::Scalar),
+            _ => None,
+        };
+        let name: String = options.get(card, "batch", |name: &String| by_name(name).is_some())?;
+        Ok(by_name(&name).expect("it was just looked at"))
+    }
+}
 
 /// Names a node; see the header for its bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -128,12 +154,16 @@ impl<A: Addr> Lpm<A> for BsdRadix<A> {
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
         let root = Ref(self.root.load(Ordering::Acquire));
-        for (dsts, hops) in dsts.chunks(GROUP).zip(hops.chunks_mut(GROUP)) {
-            let leaves = self.descend_all(root, dsts);
-            for ((&dst, hop), leaf) in dsts.iter().zip(hops).zip(leaves) {
-                let found = self.match_leaf(leaf, dst);
-                // The way is in the cache now; the way back needs a stack.
-                *hop = found.unwrap_or_else(|| self.search(root, dst));
+        match self.batch {
+            Batch::Group => self.group(root, dsts, hops),
+            Batch::Async => {
+                let task = |i: usize| self.search_in_turns(root, dsts[i]);
+                interleave::<TURNS, _>(dsts.len(), task, |i, hop| hops[i] = hop);
+            }
+            Batch::Scalar => {
+                for (&dst, hop) in dsts.iter().zip(hops) {
+                    *hop = self.search(root, dst);
+                }
             }
         }
     }
@@ -200,24 +230,60 @@ impl<A: Addr> BsdRadix<A> {
         })
     }
 
-    /// The leaves that a group of searches ends at, a step of all at a time.
-    #[inline(always)]
-    fn descend_all(&self, root: Ref, dsts: &[A]) -> [Ref; GROUP] {
-        let mut at = [root; GROUP];
-        for _ in 0..A::WIDTH {
-            let mut inside = false;
-            for (at, &dst) in at.iter_mut().zip(dsts) {
-                if !at.is_leaf() {
-                    *at = self.child(*at, dst);
-                    prefetch(self.word(*at, 0));
-                    inside |= !at.is_leaf();
+    fn group(&self, root: Ref, dsts: &[A], hops: &mut [Hop]) {
+        let step = |dst: A, at: &mut Ref| {
+            if at.is_leaf() {
+                return false;
+            }
+            *at = self.child(*at, dst);
+            prefetch(self.word(*at, 0));
+            true
+        };
+        grouped::<GROUP, _, _>(
+            dsts,
+            |_| root,
+            step,
+            |i, leaf| {
+                let found = self.match_leaf(leaf, dsts[i]);
+                // The way is in the cache now; the way back needs a stack.
+                hops[i] = found.unwrap_or_else(|| self.search(root, dsts[i]));
+            },
+        );
+    }
+
+    /// `search`, with a turn for the others before each node is read.
+    async fn search_in_turns(&self, root: Ref, dst: A) -> Hop {
+        let mut way: [Ref; 128] = [Ref::NONE; 128];
+        let (mut at, mut depth) = (root, 0);
+        while !at.is_leaf() && depth < way.len() {
+            way[depth] = at;
+            depth += 1;
+            at = self.child(at, dst);
+            fetch(self.word(at, 0)).await;
+        }
+        if let Some(hop) = self.match_leaf(at, dst) {
+            return hop;
+        }
+        for &branch in way[..depth].iter().rev() {
+            let mut masks = self.wide(branch);
+            while masks != 0 {
+                let len = masks.ilog2() as u8; // longest first
+                masks &= !(1 << len);
+                let (mut at, addr) = (branch, dst.and(A::mask(len)));
+                for _ in 0..A::WIDTH {
+                    if at.is_leaf() {
+                        break;
+                    }
+                    at = self.child(at, addr);
+                    fetch(self.word(at, 0)).await;
+                }
+                let same = |leaf: &Leaf<A>| leaf.len == len && leaf.addr == addr;
+                if let Some(leaf) = self.chain(at).find(same) {
+                    return leaf.hop;
                 }
             }
-            if !inside {
-                break;
-            }
         }
-        at
+        Hop::NONE
     }
 
     #[inline(always)]
@@ -285,10 +351,16 @@ const WORDS: usize = MAX_NODES as usize * 4;
 /// Searches that go down together.
 const GROUP: usize = 32;
 
+/// Coroutines that take turns.
+const TURNS: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     crate::lpm::oracle::conformance!(u32, ENTRY);
     crate::lpm::oracle::conformance!(ipv6: u128, ENTRY_6);
+    crate::lpm::oracle::conformance!(in_turns: u32, ENTRY, "batch" = "async");
+    crate::lpm::oracle::conformance!(ipv6_in_turns: u128, ENTRY_6, "batch" = "async");
+    crate::lpm::oracle::conformance!(one_by_one: u32, ENTRY, "batch" = "scalar");
 }

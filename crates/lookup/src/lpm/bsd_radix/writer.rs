@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Branch, BsdRadix, Leaf, MAX_NODES, Ref, entry, words_of};
+use super::{Batch, Branch, BsdRadix, Leaf, MAX_NODES, Ref, entry, words_of};
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
@@ -43,12 +43,13 @@ pub(super) fn build<A: Addr>(
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
     let card = entry::<A>().card;
     options.check(card)?;
+    let batch = Batch::choose(options, card)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let nodes = Pages::zeroed(1).map_err(|error| card.refuse(format!("no memory: {error}")))?;
     let space = Space::new(domain, MAX_NODES, NODES_IN_LIMBO);
     let (root, touched) = (AtomicU32::new(Ref::NONE.0), space.touched());
     let mut writer = RadixWriter {
-        table: Arc::new(BsdRadix { nodes, root, touched, family: PhantomData }),
+        table: Arc::new(BsdRadix { nodes, root, touched, batch, family: PhantomData }),
         space,
         root: Ref::NONE,
         fresh: Vec::new(),
