@@ -88,6 +88,15 @@ impl<T: Zeroed> Pages<T> {
         Ok(Pages { place: place.cast(), len, bytes, owns: PhantomData })
     }
 
+    /// Stays on small pages, for comparison; to be called before any use.
+    pub fn refuse_large(&self) {
+        #[cfg(not(miri))]
+        // SAFETY: I1; advice changes no contents.
+        unsafe {
+            libc::madvise(self.place.as_ptr().cast(), self.bytes, libc::MADV_NOHUGEPAGE)
+        };
+    }
+
     /// The values, to be changed.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: I1; zero is a value of `T`, and `self` is not shared.

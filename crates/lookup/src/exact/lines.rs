@@ -4,16 +4,48 @@
 use crate::pages::{Pages, Zeroed};
 use crate::sync::{AtomicU64, Ordering};
 
-/// One bucket: a cache line of eight entries.
-#[repr(align(64))]
-pub(super) struct Line([AtomicU64; SLOTS]);
+/// A bucket of `$n` words, aligned so that it lies in one cache line.
+macro_rules! bucket {
+    ($(#[$doc:meta])* $name:ident, $n:expr, $align:literal) => {
+        $(#[$doc])*
+        #[repr(align($align))]
+        pub(super) struct $name([AtomicU64; $n]);
 
-/// Entries in a line.
-pub(super) const SLOTS: usize = 8;
+        // SAFETY: atomics, of which zero is a value, without a destructor.
+        #[cfg(not(loom))]
+        unsafe impl Zeroed for $name {}
 
-// SAFETY: atomics, of which zero is a value, without a destructor.
-#[cfg(not(loom))]
-unsafe impl Zeroed for Line {}
+        #[cfg(loom)]
+        impl Default for $name {
+            fn default() -> Self {
+                $name(std::array::from_fn(|_| AtomicU64::new(0)))
+            }
+        }
+
+        impl $name {
+            /// The word in `slot`: the writer's own, or one that a version guards.
+            #[inline(always)]
+            pub(super) fn own(&self, slot: usize) -> u64 {
+                self.0[slot].load(Ordering::Relaxed)
+            }
+
+            /// Writes `slot`; who loads it sees all that was written before.
+            #[inline(always)]
+            pub(super) fn store(&self, slot: usize, word: u64) {
+                self.0[slot].store(word, Ordering::Release);
+            }
+        }
+    };
+}
+
+bucket! {
+    /// A cache line of entries.
+    Line, SLOTS, 64
+}
+bucket! {
+    /// Half a line.
+    Half, HALF, 32
+}
 
 impl Line {
     /// The word in `slot`, and all that was written before it was.
@@ -21,62 +53,59 @@ impl Line {
     pub(super) fn load(&self, slot: usize) -> u64 {
         self.0[slot].load(Ordering::Acquire)
     }
-
-    /// The writer's own last word in `slot`.
-    #[inline(always)]
-    pub(super) fn own(&self, slot: usize) -> u64 {
-        self.0[slot].load(Ordering::Relaxed)
-    }
-
-    /// Writes `slot`; who loads it sees all that was written before.
-    #[inline(always)]
-    pub(super) fn store(&self, slot: usize, word: u64) {
-        self.0[slot].store(word, Ordering::Release);
-    }
 }
 
-/// 2^bits lines.
+/// Entries in a [`Line`]; fewer where loom explores them all.
+pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 8 };
+
+/// Entries in a [`Half`].
+pub(super) const HALF: usize = if cfg!(loom) { 2 } else { 4 };
+
+/// 2^bits buckets, all zero at first.
 #[cfg(not(loom))]
-pub(super) struct Lines(Pages<Line>);
+pub(super) struct Lines<T: Zeroed>(Pages<T>);
 
 #[cfg(not(loom))]
-impl Lines {
-    /// All zero.
+impl<T: Zeroed> Lines<T> {
+    /// On large pages where there are such and `large` says so.
     ///
     /// # Errors
     /// When the system has no room for them.
-    pub(super) fn zeroed(bits: u32) -> std::io::Result<Lines> {
-        Ok(Lines(Pages::zeroed(1 << bits)?))
+    pub(super) fn zeroed(bits: u32, large: bool) -> std::io::Result<Self> {
+        let pages = Pages::zeroed(1 << bits)?;
+        if !large {
+            pages.refuse_large();
+        }
+        Ok(Lines(pages))
     }
 }
 
 #[cfg(not(loom))]
-impl std::ops::Deref for Lines {
-    type Target = [Line];
+impl<T: Zeroed> std::ops::Deref for Lines<T> {
+    type Target = [T];
 
     #[inline(always)]
-    fn deref(&self) -> &[Line] {
+    fn deref(&self) -> &[T] {
         &self.0
     }
 }
 
 /// Loom's atomics are made one by one.
 #[cfg(loom)]
-pub(super) struct Lines(Box<[Line]>);
+pub(super) struct Lines<T>(Box<[T]>);
 
 #[cfg(loom)]
-impl Lines {
-    pub(super) fn zeroed(bits: u32) -> std::io::Result<Lines> {
-        let line = || Line(std::array::from_fn(|_| AtomicU64::new(0)));
-        Ok(Lines((0..1 << bits).map(|_| line()).collect()))
+impl<T: Default> Lines<T> {
+    pub(super) fn zeroed(bits: u32, _: bool) -> std::io::Result<Self> {
+        Ok(Lines((0..1 << bits).map(|_| T::default()).collect()))
     }
 }
 
 #[cfg(loom)]
-impl std::ops::Deref for Lines {
-    type Target = [Line];
+impl<T> std::ops::Deref for Lines<T> {
+    type Target = [T];
 
-    fn deref(&self) -> &[Line] {
+    fn deref(&self) -> &[T] {
         &self.0
     }
 }

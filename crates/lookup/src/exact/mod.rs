@@ -2,17 +2,21 @@
 //!
 //! Two kinds of tables, by what they hold:
 //!
-//! - [`mac_table`] and its like map a [`Key`] (an Ethernet address in a
+//! - [`mac_table`] and [`cuckoo`] map a [`Key`] (an Ethernet address in a
 //!   forwarding domain) to 16 bits, in 8 bytes an entry: [`Exact`].
 
+pub mod cuckoo;
 mod key;
 mod lines;
 pub mod mac_table;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod oracle;
+mod registry;
 mod scan;
+mod search;
 
 pub use key::Key;
+pub use registry::{Build, Card, Entry, cards, engine, engines};
 
 use std::sync::Arc;
 

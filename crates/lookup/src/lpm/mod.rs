@@ -20,7 +20,7 @@ pub(crate) mod isa;
 pub mod lc_trie;
 pub mod lulea;
 pub mod miht;
-mod options;
+pub(crate) mod options;
 #[cfg(test)]
 pub(crate) mod oracle;
 pub mod planb;

@@ -6,6 +6,9 @@ use core::str::FromStr;
 use super::{Card, Options, Refusal};
 use crate::{Hop, Prefix, pages};
 
+/// The options that an engine has: name, default, one line of help.
+pub type Known = &'static [(&'static str, &'static str, &'static str)];
+
 impl Options {
     /// The value of `name`: as given, or the card's default.
     ///
@@ -20,11 +23,28 @@ impl Options {
         name: &str,
         valid: impl Fn(&T) -> bool,
     ) -> Result<T, Refusal> {
-        let known = card.options.iter().find(|(known, ..)| *known == name);
+        self.get_of(card.name, card.options, name, valid)
+    }
+
+    /// As [`Options::get`], of an engine of any kind.
+    ///
+    /// # Errors
+    /// As [`Options::get`].
+    ///
+    /// # Panics
+    /// As [`Options::get`].
+    pub fn get_of<T: FromStr + Display>(
+        &self,
+        engine: &'static str,
+        known: Known,
+        name: &str,
+        valid: impl Fn(&T) -> bool,
+    ) -> Result<T, Refusal> {
+        let known = known.iter().find(|(known, ..)| *known == name);
         let (_, default, help) = known.expect("an engine asks for the options of its card");
         let text = self.0.get(name).map_or(*default, String::as_str);
-        let value = text.parse().ok().filter(valid);
-        value.ok_or_else(|| card.refuse(format!("option {name} = \"{text}\" ({help})")))
+        let limit = || format!("option {name} = \"{text}\" ({help})");
+        text.parse().ok().filter(valid).ok_or_else(|| Refusal { engine, limit: limit() })
     }
 
     /// Refuses names that the card does not have.
@@ -32,10 +52,18 @@ impl Options {
     /// # Errors
     /// The first unknown name.
     pub fn check(&self, card: &'static Card) -> Result<(), Refusal> {
-        let unknown = |name: &&String| !card.options.iter().any(|(known, ..)| known == name);
+        self.check_of(card.name, card.options)
+    }
+
+    /// As [`Options::check`], of an engine of any kind.
+    ///
+    /// # Errors
+    /// The first unknown name.
+    pub fn check_of(&self, engine: &'static str, known: Known) -> Result<(), Refusal> {
+        let unknown = |name: &&String| !known.iter().any(|(known, ..)| known == name);
         match self.0.keys().find(unknown) {
             None => Ok(()),
-            Some(name) => Err(card.refuse(format!("there is no option {name}"))),
+            Some(name) => Err(Refusal { engine, limit: format!("there is no option {name}") }),
         }
     }
 }

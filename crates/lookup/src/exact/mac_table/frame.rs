@@ -4,6 +4,7 @@ use super::{BITS_AT_LEAST, BITS_AT_MOST};
 use crate::exact::ABSENT;
 use crate::exact::lines::{Line, Lines, SLOTS};
 use crate::exact::scan::{FREE_BITS, Portable, Scan};
+use crate::exact::search::{Buckets, Slot};
 use crate::hint::prefetch;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -15,7 +16,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// - I3: before an entry's word is overwritten because it has moved, `moves` was
 ///   advanced, and before that the copy and (I2) the hint were written.
 pub(super) struct Frame {
-    lines: Lines,
+    lines: Lines<Line>,
     pub(super) bits: u32,
     moves: Moves,
 }
@@ -40,18 +41,11 @@ pub(super) struct Place {
     pub(super) want: u64,
 }
 
-/// A slot of a line.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Slot {
-    pub(super) line: usize,
-    pub(super) slot: usize,
-}
-
 impl Frame {
     /// An empty table of 2^`bits` lines.
     pub(super) fn new(bits: u32) -> std::io::Result<Frame> {
         debug_assert!((BITS_AT_LEAST..=BITS_AT_MOST).contains(&bits));
-        Ok(Frame { lines: Lines::zeroed(bits)?, bits, moves: Moves(AtomicU64::new(0)) })
+        Ok(Frame { lines: Lines::zeroed(bits, true)?, bits, moves: Moves(AtomicU64::new(0)) })
     }
 
     /// How many lines there are.
@@ -183,57 +177,69 @@ impl Frame {
         let first = self.view().first(mixed);
         [first, self.view().second(first)].into_iter().find_map(|Place { line, want }| {
             let is_it = |&slot: &usize| (self.line(line).own(slot) ^ want) >> FREE_BITS == 0;
-            (0..SLOTS).find(is_it).map(|slot| Slot { line, slot })
+            (0..SLOTS).find(is_it).map(|slot| Slot { bucket: line, slot })
         })
-    }
-
-    /// A slot of `line` without an entry.
-    pub(super) fn empty(&self, line: usize) -> Option<Slot> {
-        let free = |&slot: &usize| self.line(line).own(slot) & USED == 0;
-        (0..SLOTS).find(free).map(|slot| Slot { line, slot })
     }
 
     /// The word at `slot`.
     pub(super) fn word(&self, slot: Slot) -> u64 {
-        self.line(slot.line).own(slot.slot)
+        self.line(slot.bucket).own(slot.slot)
     }
 
     /// Writes the entry of `mixed` to `slot`, which lies in one of its lines.
     pub(super) fn write(&self, slot: Slot, mixed: u64, value: u16) {
         let first = self.view().first(mixed);
-        let here = if slot.line == first.line { first } else { self.view().second(first) };
+        let here = if slot.bucket == first.line { first } else { self.view().second(first) };
         self.put(slot, here.want | u64::from(value));
     }
 
     /// Gives the entry at `slot` another value.
     pub(super) fn set_value(&self, slot: Slot, value: u16) {
         let rest = self.word(slot) & !u64::from(u16::MAX);
-        self.line(slot.line).store(slot.slot, rest | u64::from(value));
+        self.line(slot.bucket).store(slot.slot, rest | u64::from(value));
     }
 
     /// Takes out the entry at `slot`; the hint stays.
     pub(super) fn clear(&self, slot: Slot) {
-        self.line(slot.line).store(slot.slot, self.word(slot) & HINT);
-    }
-
-    /// Copies the entry at `from` to `to`, in its other line, so that `from` may
-    /// be overwritten (I3).
-    pub(super) fn move_entry(&self, from: Slot, to: Slot) {
-        self.put(to, (self.word(from) ^ OTHER) & !HINT);
-        let moves = self.moves.0.load(Ordering::Relaxed); // we alone write
-        self.moves.0.store(moves + 1, Ordering::Release);
+        self.line(slot.bucket).store(slot.slot, self.word(slot) & HINT);
     }
 
     /// Writes an entry's `word` beside the hint that `slot` has; before, where
     /// the line is its second, the entry's own hint in its first (I2).
     fn put(&self, slot: Slot, word: u64) {
         if word & OTHER != 0 {
-            let (first, at) = (self.line(self.other_line(slot.line, word)), hint_slot(word));
+            let (first, at) = (self.line(self.other_line(slot.bucket, word)), hint_slot(word));
             if first.own(at) & HINT == 0 {
                 first.store(at, first.own(at) | HINT);
             }
         }
-        self.line(slot.line).store(slot.slot, word | self.word(slot) & HINT);
+        self.line(slot.bucket).store(slot.slot, word | self.word(slot) & HINT);
+    }
+}
+
+impl Buckets for &Frame {
+    const SLOTS: usize = SLOTS;
+    /// The two, the 16 behind them, and 128 behind those: fills to 99 %.
+    const MOST: usize = 2 * (1 + SLOTS + SLOTS * SLOTS);
+
+    fn empty(&self, line: usize) -> Option<Slot> {
+        let free = |&slot: &usize| self.line(line).own(slot) & USED == 0;
+        (0..SLOTS).find(free).map(|slot| Slot { bucket: line, slot })
+    }
+
+    fn other(&self, slot: Slot) -> usize {
+        self.other_line(slot.bucket, self.word(slot))
+    }
+
+    fn ask(&self, line: usize) {
+        prefetch(self.line(line));
+    }
+
+    /// By I3.
+    fn move_entry(&mut self, from: Slot, to: Slot) {
+        self.put(to, (self.word(from) ^ OTHER) & !HINT);
+        let moves = self.moves.0.load(Ordering::Relaxed); // we alone write
+        self.moves.0.store(moves + 1, Ordering::Release);
     }
 }
 

@@ -62,7 +62,6 @@
 mod batch;
 mod frame;
 mod mix;
-mod search;
 mod writer;
 
 use std::sync::Arc;
@@ -73,8 +72,48 @@ use self::batch::Flight;
 use self::frame::{Frame, View};
 use self::mix::Mix;
 use super::scan::{Isa, Scan, Work};
-use super::{Exact, Key};
+use super::{ABSENT, Card, Entry, Exact, Key, Writer};
+use crate::lpm::{Options, Refusal};
 use crate::sync::{Domain, Guard, Published};
+
+/// The registry's line.
+pub const ENTRY: Entry = Entry { card: &CARD, build };
+
+const CARD: Card = Card {
+    name: "mac-table",
+    family: "mac",
+    paper: "Zhou, Fan, Lim, Kaminsky, Andersen: CuckooSwitch (2013); ours",
+    help: "MAC and VLAN in 8 bytes, hits by one load, absent keys by a count of moves; grows",
+    key_bits: 60,
+    max_value: ABSENT as u32 - 1,
+    max_entries: Some(writer::MAX_ENTRIES as u64),
+    options: &[
+        ("isa", "auto", "auto, portable, avx2 or avx512"),
+        ("start", "0", "entries for which there is room from the start"),
+        ("seed", "random", "draws the hash: a number, or random"),
+    ],
+};
+
+fn build(
+    max_entries: usize,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer>, Refusal> {
+    options.check_of(CARD.name, CARD.options)?;
+    let text = |name, valid: fn(&String) -> bool| {
+        options.get_of::<String>(CARD.name, CARD.options, name, valid)
+    };
+    let isa = text("isa", |isa| isa == "auto" || Isa::named(isa).is_some())?;
+    let seed = text("seed", |seed| seed == "random" || seed.parse::<u64>().is_ok())?;
+    let settings = Settings {
+        max_entries,
+        start_entries: options.get_of(CARD.name, CARD.options, "start", |_: &usize| true)?,
+        seed: seed.parse().ok(),
+        isa: Isa::named(&isa).map(Isa::name),
+    };
+    let writer = MacWriter::new(settings, domain).map_err(|refused| CARD.refuse(refused))?;
+    Ok(Box::new(writer))
+}
 
 /// What the readers share. Made by [`MacWriter::new`].
 pub struct MacTable {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::frame::{Frame, Slot, USED};
+use super::frame::{Frame, USED};
 use super::mix::Mix;
-use super::search::Search;
 use super::{BITS_AT_LEAST, BITS_AT_MOST, MacTable};
 use crate::exact::lines::{Line, SLOTS};
 use crate::exact::scan::Isa;
+use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
 use crate::pages;
@@ -141,7 +141,7 @@ impl MacWriter {
             Err(full @ Refused::Full { .. }) => {
                 let slot = self.oldest(self.mix.mix(key), age).ok_or(full)?;
                 let word = self.frame.word(slot);
-                let old = self.frame.mixed(slot.line, word);
+                let old = self.frame.mixed(slot.bucket, word);
                 self.remove(slot, old);
                 self.insert(key, value)?;
                 (self.refused, self.replaced) = (self.refused - 1, self.replaced + 1);
@@ -171,7 +171,7 @@ impl MacWriter {
     pub fn sweep(&mut self, lines: usize, mut visit: impl FnMut(Key, u16) -> Fate) -> bool {
         let end = self.swept.saturating_add(lines).min(self.frame.len());
         for line in self.swept..end {
-            for slot in (0..SLOTS).map(|slot| Slot { line, slot }) {
+            for slot in (0..SLOTS).map(|slot| Slot { bucket: line, slot }) {
                 let word = self.frame.word(slot);
                 if word & USED == 0 {
                     continue;
@@ -201,7 +201,7 @@ impl MacWriter {
     /// Calls `visit` for every entry.
     pub fn for_each(&self, mut visit: impl FnMut(Key, u16)) {
         for line in 0..self.frame.len() {
-            for slot in (0..SLOTS).map(|slot| Slot { line, slot }) {
+            for slot in (0..SLOTS).map(|slot| Slot { bucket: line, slot }) {
                 let word = self.frame.word(slot);
                 if word & USED != 0 {
                     visit(self.mix.unmix(self.frame.mixed(line, word)), word as u16);
@@ -218,7 +218,7 @@ impl MacWriter {
         let from = std::mem::replace(&mut growth.done, end);
         let next = growth.next.clone();
         for line in from..end {
-            for slot in (0..SLOTS).map(|slot| Slot { line, slot }) {
+            for slot in (0..SLOTS).map(|slot| Slot { bucket: line, slot }) {
                 let word = self.frame.word(slot);
                 let mixed = self.frame.mixed(line, word);
                 if word & USED != 0 && !self.search.upsert(&next, mixed, word as u16) {
@@ -304,7 +304,7 @@ impl MacWriter {
         if self.growth.is_some() {
             for slot in std::mem::take(&mut self.search.moved) {
                 let word = self.frame.word(slot);
-                self.mirror(self.frame.mixed(slot.line, word), Some(word as u16));
+                self.mirror(self.frame.mixed(slot.bucket, word), Some(word as u16));
             }
         }
     }
@@ -321,7 +321,7 @@ impl MacWriter {
         let oldest_of = |lines: [usize; 2]| {
             let slots = lines.into_iter().flat_map(|line| (0..SLOTS).map(move |s| (line, s)));
             let aged = slots.filter_map(|(line, slot)| {
-                let slot = Slot { line, slot };
+                let slot = Slot { bucket: line, slot };
                 let word = self.frame.word(slot);
                 let age = if word & USED == 0 { None } else { age(word as u16) };
                 age.map(|age| (age, slot))
@@ -411,8 +411,9 @@ impl Writer for MacWriter {
 
 impl Search {
     /// A slot of `frame` for `mixed`, made free.
-    fn room(&mut self, frame: &Frame, mixed: u64) -> Option<Slot> {
-        self.make_room(frame, frame.lines_of(mixed))
+    fn room(&mut self, mut frame: &Frame, mixed: u64) -> Option<Slot> {
+        let lines = frame.lines_of(mixed);
+        self.make_room(&mut frame, lines)
     }
 
     /// Gives `mixed` a value in `frame`; false when there is no room.
@@ -443,7 +444,7 @@ const fn room_of(bits: u32) -> usize {
 }
 
 /// The most that a table can be asked to hold.
-const MAX_ENTRIES: usize = room_of(BITS_AT_MOST);
+pub(super) const MAX_ENTRIES: usize = room_of(BITS_AT_MOST);
 
 /// Lines copied with each insertion while the table grows: it is 7/8 full then,
 /// and copied before the 1/8 is taken.
