@@ -3,9 +3,12 @@
 //! Two kinds of tables, by what they hold:
 //!
 //! - [`mac_table`] and [`cuckoo`] map a [`Key`] (an Ethernet address in a
-//!   forwarding domain) to 16 bits, in 8 bytes an entry: [`Exact`].
+//!   forwarding domain) to 16 bits, in 8 bytes an entry: [`Exact`];
+//! - [`flow`]: a pair of addresses to an entry of 64 bytes, in the hands of one
+//!   thread.
 
 pub mod cuckoo;
+pub mod flow;
 mod key;
 mod lines;
 pub mod mac_table;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Writer, cuckoo, mac_table};
+use super::{Writer, cuckoo, flow, mac_table};
 use crate::lpm::options::Known;
 use crate::lpm::{Options, Refusal};
 use crate::sync::Domain;
@@ -60,7 +60,8 @@ pub fn engine(name: &str) -> Option<&'static Entry> {
 
 /// The cards of all exact-match engines, of every family.
 pub fn cards() -> Vec<&'static Card> {
-    engines().iter().map(|entry| entry.card).collect()
+    let flows = flow::engines().iter().map(|entry| entry.card);
+    engines().iter().map(|entry| entry.card).chain(flows).collect()
 }
 
 #[cfg(all(test, not(loom)))]
