@@ -13,6 +13,7 @@
 //! | avx512   | 5                   | 1.35 times                              |
 
 use super::lines::{Line, SLOTS};
+use crate::lpm::isa::Isa;
 
 /// How a line is searched.
 pub(super) trait Scan {
@@ -33,62 +34,18 @@ pub(super) trait Work {
     unsafe fn with<S: Scan>(self);
 }
 
-/// Which instructions a table uses: chosen once.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Isa(Choice);
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Choice {
-    Portable,
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    Avx2,
-    #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-    Avx512,
-}
-
-impl Isa {
-    /// The best that there is.
-    pub(super) fn best() -> Isa {
-        let names = ["avx512", "avx2", "portable"];
-        names.into_iter().find_map(Isa::named).expect("the last is always there")
-    }
-
-    /// The one of this name, where the processor has it.
-    pub(super) fn named(name: &str) -> Option<Isa> {
-        match name {
-            "portable" => Some(Isa(Choice::Portable)),
-            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            "avx2" if x86::has_avx2() => Some(Isa(Choice::Avx2)),
-            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            "avx512" if x86::has_avx512() => Some(Isa(Choice::Avx512)),
-            _ => None,
-        }
-    }
-
-    /// Its name.
-    pub(super) fn name(self) -> &'static str {
-        match self.0 {
-            Choice::Portable => "portable",
-            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            Choice::Avx2 => "avx2",
-            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            Choice::Avx512 => "avx512",
-        }
-    }
-
-    /// Does `work` with these instructions.
-    #[inline(always)]
-    pub(super) fn run(self, work: impl Work) {
-        match self.0 {
-            // SAFETY: every processor can do what is portable.
-            Choice::Portable => unsafe { work.with::<Portable>() },
-            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            // SAFETY: `named` gives this only where there are these instructions.
-            Choice::Avx2 => unsafe { x86::with_avx2(work) },
-            #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-            // SAFETY: as above.
-            Choice::Avx512 => unsafe { x86::with_avx512(work) },
-        }
+/// Does `work` with the instructions of `isa`.
+#[inline(always)]
+pub(super) fn run(isa: Isa, work: impl Work) {
+    match isa {
+        #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+        // SAFETY: the value exists only where the processor has AVX2 and BMI2.
+        Isa::Avx2 => unsafe { x86::with_avx2(work) },
+        #[cfg(all(avx512, not(any(miri, loom))))]
+        // SAFETY: and here AVX-512 F and DQ.
+        Isa::Avx512 => unsafe { x86::with_avx512(work) },
+        // SAFETY: every processor can do what is portable.
+        _ => unsafe { work.with::<Portable>() },
     }
 }
 
@@ -124,23 +81,14 @@ mod x86 {
 
     use super::{FREE_BITS, Line, SLOTS, Scan, Work, agree};
 
-    pub(super) fn has_avx2() -> bool {
-        is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-    }
-
-    pub(super) fn has_avx512() -> bool {
-        has_avx2() && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq")
-    }
-
-    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn with_avx2(work: impl Work) {
         // SAFETY: the instructions are those of this function.
         unsafe { work.with::<Avx2>() }
     }
 
-    #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq")]
+    #[cfg(avx512)]
+    #[target_feature(enable = "avx2,bmi2,avx512f,avx512dq")]
     pub(super) fn with_avx512(work: impl Work) {
         // SAFETY: the instructions are those of this function.
         unsafe { work.with::<Avx512>() }
@@ -151,7 +99,7 @@ mod x86 {
 
     impl Scan for Avx2 {
         #[inline]
-        #[target_feature(enable = "avx2,bmi1,bmi2")]
+        #[target_feature(enable = "avx2,bmi2")]
         unsafe fn scan(line: &Line, want: u64) -> u64 {
             let (low, high): (u32, u32);
             // SAFETY:
@@ -186,11 +134,13 @@ mod x86 {
     }
 
     /// A line at once.
+    #[cfg(avx512)]
     struct Avx512;
 
+    #[cfg(avx512)]
     impl Scan for Avx512 {
         #[inline]
-        #[target_feature(enable = "avx2,bmi1,bmi2,avx512f,avx512dq")]
+        #[target_feature(enable = "avx2,bmi2,avx512f,avx512dq")]
         unsafe fn scan(line: &Line, want: u64) -> u64 {
             let slots: u32;
             // SAFETY:
@@ -220,7 +170,8 @@ mod x86 {
     /// taken out or moved after the search began, as the caller finds out.
     #[inline(always)]
     fn decide(line: &Line, want: u64, slots: u32) -> u64 {
-        let word = line.load(slots.trailing_zeros() as usize % SLOTS);
+        let slot = (slots | 1 << SLOTS).trailing_zeros() as usize % SLOTS;
+        let word = line.load(slot);
         if agree(word, want) { word } else { 0 }
     }
 }

@@ -31,6 +31,11 @@ impl Isa {
         found.ok_or_else(|| card.refuse(format!("isa = {wanted} on a processor without")))
     }
 
+    /// The one of this name, where the processor has it; the best for `auto`.
+    pub(crate) fn named(name: &str) -> Option<Isa> {
+        Isa::there().into_iter().rfind(|isa| name == "auto" || name == isa.name())
+    }
+
     /// As in the option.
     pub(crate) fn name(self) -> &'static str {
         match self {

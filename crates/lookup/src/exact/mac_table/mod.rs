@@ -71,8 +71,9 @@ pub use writer::{Fate, Inserted, MacWriter, Settings};
 use self::batch::Flight;
 use self::frame::{Frame, View};
 use self::mix::Mix;
-use super::scan::{Isa, Scan, Work};
+use super::scan::{self, Scan, Work};
 use super::{ABSENT, Card, Entry, Exact, Key, Writer};
+use crate::lpm::isa::{self, Isa};
 use crate::lpm::{Options, Refusal};
 use crate::sync::{Domain, Guard, Published};
 
@@ -88,7 +89,7 @@ const CARD: Card = Card {
     max_value: ABSENT as u32 - 1,
     max_entries: Some(writer::MAX_ENTRIES as u64),
     options: &[
-        ("isa", "auto", "auto, portable, avx2 or avx512"),
+        isa::OPTION,
         ("start", "0", "entries for which there is room from the start"),
         ("seed", "random", "draws the hash: a number, or random"),
     ],
@@ -103,7 +104,7 @@ fn build(
     let text = |name, valid: fn(&String) -> bool| {
         options.get_of::<String>(CARD.name, CARD.options, name, valid)
     };
-    let isa = text("isa", |isa| isa == "auto" || Isa::named(isa).is_some())?;
+    let isa = text("isa", |isa| Isa::named(isa).is_some())?;
     let seed = text("seed", |seed| seed == "random" || seed.parse::<u64>().is_ok())?;
     let settings = Settings {
         max_entries,
@@ -160,7 +161,7 @@ impl MacTable {
         assert!(keys.len() <= PIPELINE && values.len() == pipeline.0.len());
         let view = self.now.load(guard).view();
         let flight = &mut pipeline.0;
-        self.isa.run(Exchange { view, mix: &self.mix, flight, keys, values });
+        scan::run(self.isa, Exchange { view, mix: &self.mix, flight, keys, values });
     }
 }
 
@@ -172,7 +173,7 @@ impl Exact for MacTable {
     fn lookup_batch(&self, guard: Guard<'_>, keys: &[Key], values: &mut [u16]) {
         assert_eq!(keys.len(), values.len());
         let view = self.now.load(guard).view();
-        self.isa.run(Batch { view, mix: &self.mix, keys, values });
+        scan::run(self.isa, Batch { view, mix: &self.mix, keys, values });
     }
 }
 

@@ -6,10 +6,10 @@ use super::frame::{Frame, USED};
 use super::mix::Mix;
 use super::{BITS_AT_LEAST, BITS_AT_MOST, MacTable};
 use crate::exact::lines::{Line, SLOTS};
-use crate::exact::scan::Isa;
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
+use crate::lpm::isa::Isa;
 use crate::pages;
 use crate::sync::Domain;
 
@@ -93,8 +93,8 @@ impl MacWriter {
     /// When `max_entries` are more than a table can hold, or there is no memory.
     pub fn new(settings: Settings, domain: &Arc<Domain>) -> Result<MacWriter, Refused> {
         let Settings { max_entries, start_entries, seed, isa } = settings;
-        let isa =
-            isa.map_or(Ok(Isa::best()), |name| Isa::named(name).ok_or(Refused::Isa { name }))?;
+        let name = isa.unwrap_or("auto");
+        let isa = Isa::named(name).ok_or(Refused::Isa { name })?;
         let most_bits = bits_for(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
         let bits = bits_for(start_entries.min(max_entries)).unwrap_or(most_bits);
         let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits)?));
