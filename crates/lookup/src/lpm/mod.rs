@@ -170,6 +170,7 @@ impl Engines for u32 {
             sail::u::ENTRY,
             tree_bitmap::ENTRY,
             bloomfwd::NAIVE,
+            bloomfwd::PBF,
             bloomfwd::BASELINE,
             bloomfwd::FOUR,
         ]
@@ -188,6 +189,7 @@ impl Engines for u128 {
             rutter6::ENTRY,
             sail::six::ENTRY,
             tree_bitmap::ENTRY_6,
+            sail::hybrid::ENTRY,
             vpp::HASH,
             vpp::BLOOM,
             vpp::TRIE,

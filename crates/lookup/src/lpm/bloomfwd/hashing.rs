@@ -140,6 +140,33 @@ impl<A: Addr, H: Hash<A>> Scheme<A> for Combined<H> {
     }
 }
 
+/// As [`Combined`], but one key after the other, none further than to its first bit
+/// that is not set: for filters of many bits a key.
+pub(super) struct Brief<H>(PhantomData<H>);
+
+impl<A: Addr, H: Hash<A>> Scheme<A> for Brief<H> {
+    #[inline(always)]
+    fn filter(key: A, i: u32) -> u32 {
+        <Combined<H> as Scheme<A>>::filter(key, i)
+    }
+
+    #[inline(always)]
+    fn table(key: A) -> u32 {
+        <Combined<H> as Scheme<A>>::table(key)
+    }
+
+    #[inline(always)]
+    fn screen(filter: &Bloom, keys: &[A; BURST], count: usize) -> ([bool; BURST], [u32; BURST]) {
+        let (mut passes, mut hashes) = ([false; BURST], [0; BURST]);
+        for ((pass, hash), &key) in passes.iter_mut().zip(&mut hashes).zip(keys).take(count) {
+            let (first, step) = H::two(key);
+            *pass = filter.contains(u64::from(step) << 32 | u64::from(first));
+            *hash = first;
+        }
+        (passes, hashes)
+    }
+}
+
 #[inline(always)]
 fn high(key: u128) -> u64 {
     (key >> 64) as u64

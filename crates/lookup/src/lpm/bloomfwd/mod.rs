@@ -23,6 +23,7 @@
 //! | engine           | levels             | filters      | hashes                     |
 //! |------------------|--------------------|--------------|----------------------------|
 //! | `bloom-naive`    | every length       | of one size  | k for the filter, 1 for the table |
+//! | `pbf`            | every length       | by need      | 2, combined and shared     |
 //! | `bloom-baseline` | /24, /32, direct   | by need      | the same                   |
 //! | `bloomfwd`       | /24, /32, direct   | by need      | 2, combined and shared, in vectors |
 //! | `bloomfwd6`      | 5 by DPCPE, deep   | by need      | the same                   |
@@ -33,6 +34,7 @@ mod expand;
 mod four;
 mod hashing;
 mod naive;
+mod pbf;
 mod plan;
 mod six;
 mod writer;
@@ -53,6 +55,7 @@ use crate::{Addr, Hop, hint};
 pub use baseline::ENTRY as BASELINE;
 pub use four::ENTRY as FOUR;
 pub use naive::ENTRY as NAIVE;
+pub use pbf::ENTRY as PBF;
 pub use six::ENTRY as SIX;
 
 /// An address whose leading bits are a key of `W` words.

@@ -22,7 +22,7 @@
 //! | memory    | 132 MiB, and 1 KiB for each /24 that holds longer routes         |
 //!
 //! Source: thesis, section 3.3. We differ:
-//! - The bits of six lengths that one address needs lie in one word ([`super::nest`]),
+//! - The bits of six lengths that one address needs lie in one word (`nest`),
 //!   so 25 reads become 5; they are the same bits, and as many.
 //! - A chunk's cells stay 0 where no route longer than /24 is, and such an address is
 //!   looked up again above: the paper pushes the hop of the nearest shorter route into
@@ -91,7 +91,7 @@ impl Lengths for Nests {
     #[inline(always)]
     fn place(&self, top: u32) -> u32 {
         // The longest first: what an update replaces by shorter ones is not missed.
-        let pivot = self.pivots[0][(top as usize / 64) % (1 << 18)].load(Ordering::Acquire);
+        let pivot = self.pivots[0][(top as usize / 64) % (1 << 18)].load(Ordering::Relaxed);
         let above = self.above(top);
         if pivot >> (top % 64) & 1 != 0 { 1 << 24 | top } else { above }
     }
@@ -137,19 +137,25 @@ impl Lengths for Nests {
         if len == 24 {
             table.set_pivot(place, change.hop.is_some() || table.has_chunk(place));
         } else {
-            let base = len / 6 * 6;
-            let bit = 1 << nest::bit(top >> (24 - len), len - base);
-            let word = table.lengths.nest(top, base);
-            let old = word.load(Ordering::Relaxed);
-            let new = if change.hop.is_some() { old | bit } else { old & !bit };
-            if new != old {
-                table.store(word, new);
+            let (word, bits) = table.lengths.with(top, len, change.hop.is_some());
+            if bits != word.load(Ordering::Relaxed) {
+                table.store(word, bits);
             }
         }
     }
 }
 
 impl Nests {
+    /// The word of the prefix of `len` bits, at most 23, that covers `top`, and the
+    /// bits that the word has with the prefix there, or not.
+    pub(super) fn with(&self, top: u32, len: u8, there: bool) -> (&AtomicU64, u64) {
+        let base = len / 6 * 6;
+        let bit = 1 << nest::bit(top >> (24 - len), len - base);
+        let word = self.nest(top, base);
+        let old = word.load(Ordering::Relaxed); // the writer alone writes
+        (word, if there { old | bit } else { old & !bit })
+    }
+
     /// The word of the node that the first `base` bits of `top` lead to.
     #[inline(always)]
     fn nest(&self, top: u32, base: u8) -> &AtomicU64 {
@@ -161,7 +167,7 @@ impl Nests {
     /// The bits of the prefixes that cover `top`, of lengths `base` to `base` + 5.
     #[inline(always)]
     fn on_path(&self, top: u32, base: u8) -> u64 {
-        let word = self.nest(top, base).load(Ordering::Acquire);
+        let word = self.nest(top, base).load(Ordering::Relaxed);
         word & nest::path(top >> (24 - 5 - base))
     }
 }

@@ -74,10 +74,10 @@ impl<A: Addr, C: Cell> Lpm<A> for Levels<A, C> {
     fn lookup(&self, dst: A) -> Hop {
         let mut entry = self.root[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
         if entry & CHUNK != 0 {
-            entry = self.mid_cell(entry, dst).load();
+            entry = cell(&self.mid, entry, dst.bits(16, 8)).load();
             let mut level = 24;
             while entry & CHUNK != 0 && level < A::WIDTH {
-                entry = self.deep_cell(entry, dst, level).load();
+                entry = cell(&self.deep, entry, dst.bits(level, 8)).load();
                 level += 8;
             }
         }
@@ -108,34 +108,28 @@ impl<A: Addr, C: Cell> Lpm<A> for Levels<A, C> {
 }
 
 impl<A: Addr, C: Cell> Levels<A, C> {
-    /// All down one level at a time; those that go on are listed without a
-    /// branch on a key, and their cells fetched ahead.
+    /// All down one level at a time, cells fetched ahead and without a branch on a
+    /// key. Few keys stop at /16 or, in IPv4, go beyond /24: up to there all are
+    /// read, below only those that are listed.
     #[inline(always)]
     fn burst(&self, dsts: &[A], hops: &mut [Hop]) {
-        let (mut list, mut left) = ([0_u8; BURST], 0);
-        for (i, (&dst, hop)) in dsts.iter().zip(hops.iter_mut()).enumerate() {
-            hop.0 = self.root()[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
-            list[left % BURST] = i as u8;
-            left += (hop.0 >> CHUNK.trailing_zeros()) as usize;
-            prefetch(self.mid_cell(hop.0, dst));
+        // Taken once: after a load that acquires, a field would be read again.
+        let (root, mid, deep) = (self.root(), &self.mid[..], &self.deep[..]);
+        for (&dst, hop) in dsts.iter().zip(hops.iter_mut()) {
+            hop.0 = root[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
+            prefetch(cell(mid, hop.0, dst.bits(16, 8)));
         }
-        left = self.step(dsts, hops, &mut list, left, |entry, dst| {
-            let entry = self.mid_cell(entry, dst).load();
+        let mut any = 0;
+        for (&dst, hop) in dsts.iter().zip(hops.iter_mut()) {
+            let below = cell(mid, hop.0, dst.bits(16, 8)).load();
+            hop.0 = if hop.0 & CHUNK != 0 { below } else { hop.0 };
+            any |= hop.0;
             if A::WIDTH > 32 {
-                prefetch(self.deep_cell(entry, dst, 24));
+                prefetch(cell(deep, hop.0, dst.bits(24, 8)));
             }
-            entry
-        });
-        let mut level = 24;
-        while left > 0 && level < A::WIDTH {
-            left = self.step(dsts, hops, &mut list, left, |entry, dst| {
-                let entry = self.deep_cell(entry, dst, level).load();
-                if level + 8 < A::WIDTH {
-                    prefetch(self.deep_cell(entry, dst, level + 8));
-                }
-                entry
-            });
-            level += 8;
+        }
+        if any & CHUNK != 0 {
+            Self::go_on(deep, dsts, hops);
         }
         let default = self.default.load(Ordering::Acquire);
         for hop in hops {
@@ -143,10 +137,30 @@ impl<A: Addr, C: Cell> Levels<A, C> {
         }
     }
 
+    /// From level 24 on.
+    #[inline(always)]
+    fn go_on(deep: &[[C; CELLS]], dsts: &[A], hops: &mut [Hop]) {
+        let (mut list, mut left) = ([0_u8; BURST], 0);
+        for (i, hop) in hops.iter().enumerate() {
+            list[left % BURST] = i as u8;
+            left += (hop.0 >> CHUNK.trailing_zeros()) as usize;
+        }
+        let mut level = 24;
+        while left > 0 && level < A::WIDTH {
+            left = Self::step(dsts, hops, &mut list, left, |entry, dst| {
+                let entry = cell(deep, entry, dst.bits(level, 8)).load();
+                if level + 8 < A::WIDTH {
+                    prefetch(cell(deep, entry, dst.bits(level + 8, 8)));
+                }
+                entry
+            });
+            level += 8;
+        }
+    }
+
     /// Takes the first `left` of `list` down; returns how many go on.
     #[inline(always)]
     fn step(
-        &self,
         dsts: &[A],
         hops: &mut [Hop],
         list: &mut [u8; BURST],
@@ -168,22 +182,12 @@ impl<A: Addr, C: Cell> Levels<A, C> {
     fn root(&self) -> &[AtomicU32; 1 << ROOT_BITS] {
         self.root[..].try_into().expect("it was made with so many")
     }
-
-    #[inline(always)]
-    fn mid_cell(&self, entry: u32, dst: A) -> &C {
-        cell(&self.mid, entry, dst.bits(16, 8))
-    }
-
-    #[inline(always)]
-    fn deep_cell(&self, entry: u32, dst: A, level: u8) -> &C {
-        cell(&self.deep, entry, dst.bits(level, 8))
-    }
 }
 
 /// Masked to the array, whose length is a power of two: whatever an entry says,
 /// the read stays inside.
 #[inline(always)]
-fn cell<C: Cell>(chunks: &Pages<[C; CELLS]>, entry: u32, byte: u32) -> &C {
+fn cell<C: Cell>(chunks: &[[C; CELLS]], entry: u32, byte: u32) -> &C {
     &chunks[entry as usize & (chunks.len() - 1)][byte as usize % CELLS]
 }
 

@@ -3,7 +3,7 @@
 //! they find the length ([`Lengths`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::accesses::{Accesses, words};
 use super::owned::{gaps, holds_longer, owner};
@@ -27,7 +27,7 @@ pub(super) trait Lengths: Send + Sync + Sized + 'static {
 
     fn new() -> std::io::Result<Self>;
     /// The place of the longest prefix, or of the /24 where anything longer is
-    /// below; the root's where there is none.
+    /// below; the root's where there is none. Read relaxed: a fence follows.
     fn place(&self, top: u32) -> u32;
     /// The same above level 24.
     fn above(&self, top: u32) -> u32;
@@ -68,6 +68,7 @@ pub(super) struct Split<L: Lengths> {
 impl<L: Lengths> Lpm<u32> for Split<L> {
     fn lookup(&self, dst: u32) -> Hop {
         let place = self.lengths.place(dst >> 8);
+        fence(Ordering::Acquire); // I1
         let mut hop = self.hop(place).load(Ordering::Acquire);
         if goes_on(place, hop) {
             hop = self.deep(dst, hop);
@@ -109,12 +110,14 @@ impl<L: Lengths> Split<L> {
             *place = self.lengths.place(dst >> 8);
             prefetch(self.hop(*place));
         }
+        fence(Ordering::Acquire); // I1
         let mut any = false;
         for (hop, &place) in hops.iter_mut().zip(&places) {
-            hop.0 = self.hop(place).load(Ordering::Acquire);
+            hop.0 = self.hop(place).load(Ordering::Relaxed);
             any |= goes_on(place, hop.0);
         }
         if any {
+            fence(Ordering::Acquire); // I3
             for ((hop, &dst), &place) in hops.iter_mut().zip(dsts).zip(&places) {
                 if goes_on(place, hop.0) {
                     hop.0 = self.deep(dst, hop.0);
@@ -142,7 +145,9 @@ impl<L: Lengths> Split<L> {
                 return label;
             }
         }
-        self.hop(self.lengths.above(dst >> 8)).load(Ordering::Acquire)
+        let place = self.lengths.above(dst >> 8);
+        fence(Ordering::Acquire); // I1
+        self.hop(place).load(Ordering::Relaxed)
     }
 
     /// Masked to the array: whatever a place says, the read stays inside.

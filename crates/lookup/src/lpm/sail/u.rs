@@ -91,7 +91,7 @@ impl Lengths for Pushed {
     #[inline(always)]
     fn place(&self, top: u32) -> u32 {
         // The longest first: what an update replaces by shorter ones is not missed.
-        let pivot = self.word(top, 18).load(Ordering::Acquire);
+        let pivot = self.word(top, 18).load(Ordering::Relaxed);
         let above = self.above(top);
         if pivot >> (top % 64) & 1 != 0 { 1 << 24 | top } else { above }
     }
@@ -101,7 +101,7 @@ impl Lengths for Pushed {
         let mut place = 1;
         for level in [6, 12, 18] {
             let bits = top >> (24 - level);
-            let word = self.word(top, level as u8 - 6).load(Ordering::Acquire);
+            let word = self.word(top, level as u8 - 6).load(Ordering::Relaxed);
             place = if word >> (bits % 64) & 1 != 0 { 1 << level | bits } else { place };
         }
         place

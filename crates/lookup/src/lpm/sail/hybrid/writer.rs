@@ -1,0 +1,283 @@
+//! Building and updating: routes, then the pivots above and below them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::super::b::Nests;
+use super::super::owned::{holds_longer, owner};
+use super::super::split::Lengths;
+use super::filters::FiltersWriter;
+use super::{CARD, Hybrid, INTERNAL, PIVOTS, hash_of, narrow, wide};
+use crate::lpm::hashed::{HashedWriter, NoRoom};
+use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
+use crate::rib::Change;
+use crate::sync::Domain;
+use crate::{Addr, Prefix, Rib};
+
+/// The one thread that changes a table.
+pub(super) struct Merged {
+    table: Arc<Hybrid>,
+    filters: FiltersWriter,
+    narrow: HashedWriter<2>,
+    wide: HashedWriter<3>,
+    /// Values by pivot level.
+    nodes: [usize; PIVOTS.len()],
+}
+
+pub(super) fn build(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    Ok(Box::new(Merged::new(rib, options, domain)?))
+}
+
+/// What the hash tables are built from.
+#[derive(Default)]
+struct Records {
+    narrow: Vec<(u32, [u64; 2])>,
+    wide: Vec<(u32, [u64; 3])>,
+    nodes: [usize; PIVOTS.len()],
+}
+
+impl Records {
+    /// Every route, and every pivot node.
+    fn of(rib: &Rib<u128>) -> Self {
+        let mut records = Records::default();
+        let mut last = [None; PIVOTS.len()];
+        let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
+        while let Some((prefix, hop)) = routes.next() {
+            for (at, &pivot) in PIVOTS.iter().enumerate().filter(|(_, p)| **p < prefix.len()) {
+                let node = Prefix::covering(prefix.first(), pivot);
+                if last[at] != Some(node) {
+                    last[at] = Some(node);
+                    records.push(node, INTERNAL | owner(rib, node, 1));
+                }
+            }
+            let internal = routes.peek().is_some_and(|(next, _)| prefix.covers(next));
+            match pivot_at(prefix.len()) {
+                Some(at) if internal => {
+                    last[at] = Some(prefix); // the node that those inside would make
+                    records.push(prefix, INTERNAL | hop.0);
+                }
+                _ => records.push(prefix, hop.0),
+            }
+        }
+        records
+    }
+
+    fn push(&mut self, prefix: Prefix<u128>, value: u32) {
+        let (dst, len) = (prefix.first(), prefix.len());
+        if let Some(at) = pivot_at(len) {
+            self.nodes[at] += 1;
+        }
+        let hash = hash_of(dst, len) as u32;
+        if len <= 64 {
+            let [high, last] = narrow(dst, len);
+            self.narrow.push((hash, [high, last | u64::from(value)]));
+        } else {
+            let [high, low, last] = wide(dst, len);
+            self.wide.push((hash, [high, low, last | u64::from(value)]));
+        }
+    }
+}
+
+impl Merged {
+    pub(super) fn new(
+        rib: &Rib<u128>,
+        options: &Options,
+        domain: &Arc<Domain>,
+    ) -> Result<Self, Refusal> {
+        options.check(&CARD)?;
+        let rate = options.get(&CARD, "false_positives", |rate| (1e-6..=0.99).contains(rate))?;
+        let most = CARD.max_prefixes.unwrap_or(u64::MAX);
+        if rib.len() as u64 > most {
+            return Err(CARD.refuse(format!("{} prefixes exceed {most}", rib.len())));
+        }
+        rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
+        let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
+        let in_filter = |len: u8| if has_filter(len) { rib.count_of_len(len) } else { 0 };
+        let counts: Vec<_> = (1..=128).map(in_filter).collect();
+        let mut filters = FiltersWriter::new(&counts, rate).map_err(no_memory)?;
+        let records = Records::of(rib);
+        let narrow = HashedWriter::build(domain, &records.narrow).map_err(no_memory)?;
+        let wide = HashedWriter::build(domain, &records.wide).map_err(no_memory)?;
+        let nests = Nests::new().map_err(no_memory)?;
+        for (prefix, _) in rib.iter().filter(|(prefix, _)| prefix.len() > 0) {
+            let len = prefix.len();
+            show(&nests, prefix, true);
+            if has_filter(len) {
+                filters.insert(len, hash_of(prefix.first(), len));
+            }
+        }
+        let table = Hybrid {
+            nests,
+            filters: filters.table().clone(),
+            narrow: narrow.table().clone(),
+            wide: wide.table().clone(),
+            default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+            reach: AtomicUsize::new(reach(rib)),
+            inherited: Default::default(),
+        };
+        let (table, nodes) = (Arc::new(table), records.nodes);
+        let merged = Merged { table, filters, narrow, wide, nodes };
+        merged.count(rib);
+        Ok(merged)
+    }
+
+    #[cfg(test)]
+    pub(super) fn reader(&self) -> &Hybrid {
+        &self.table
+    }
+
+    /// Brings `prefix` in line, and what depends on it.
+    fn change(&mut self, rib: &Rib<u128>, prefix: Prefix<u128>) -> Result<(), NoRoom> {
+        let (len, hop) = (prefix.len(), rib.get(&prefix));
+        if len == 0 {
+            self.table.default.store(hop.unwrap_or_default().0, Ordering::Release);
+            return Ok(());
+        }
+        if len < 24 && hop.is_none() {
+            show(&self.table.nests, prefix, false); // before the hop goes
+        }
+        if pivot_at(len).is_none() {
+            let old = self.set_value(prefix, hop.map_or(0, |hop| hop.0))?;
+            if has_filter(len) && (old != 0) != hop.is_some() {
+                self.filter(prefix, hop.is_some());
+            }
+        }
+        if len < 24 && hop.is_some() {
+            show(&self.table.nests, prefix, true);
+        }
+        for at in (0..PIVOTS.len()).take_while(|&at| PIVOTS[at] <= len) {
+            self.fix_pivot(rib, at, prefix.first())?;
+        }
+        self.relabel(rib, prefix)
+    }
+
+    /// Brings the node of pivot level number `at` that covers `dst` in line.
+    fn fix_pivot(&mut self, rib: &Rib<u128>, at: usize, dst: u128) -> Result<(), NoRoom> {
+        let node = Prefix::covering(dst, PIVOTS[at]);
+        let value = if holds_longer(rib, node) {
+            INTERNAL | owner(rib, node, 1)
+        } else {
+            rib.get(&node).map_or(0, |hop| hop.0)
+        };
+        if at == 0 && value == 0 {
+            show(&self.table.nests, node, false); // before the value goes
+        }
+        let old = self.set_value(node, value)?;
+        self.nodes[at] = self.nodes[at] + usize::from(value != 0) - usize::from(old != 0);
+        if at == 0 && value != 0 {
+            show(&self.table.nests, node, true);
+        }
+        Ok(())
+    }
+
+    /// Writes the hop of `prefix` to the pivot nodes inside that inherit from it, or
+    /// now from what covers it: above each route next inside, as far as `prefix`.
+    fn relabel(&mut self, rib: &Rib<u128>, prefix: Prefix<u128>) -> Result<(), NoRoom> {
+        let value = INTERNAL | owner(rib, prefix, 1);
+        let mut last = [None; PIVOTS.len()];
+        for (child, _) in rib.children(prefix) {
+            let inside = |pivot: u8| prefix.len() < pivot && pivot < child.len();
+            for (at, &pivot) in PIVOTS.iter().enumerate().filter(|(_, pivot)| inside(**pivot)) {
+                let node = Prefix::covering(child.first(), pivot);
+                if last[at] != Some(node) {
+                    last[at] = Some(node);
+                    // Where it is not there yet, the child's own change brings it.
+                    if self.table.find(node.first(), pivot, hash_of(node.first(), pivot)) != 0 {
+                        self.set_value(node, value)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts, changes or (0) removes a value; returns the one before.
+    fn set_value(&mut self, prefix: Prefix<u128>, value: u32) -> Result<u32, NoRoom> {
+        let (dst, len) = (prefix.first(), prefix.len());
+        let hash = hash_of(dst, len) as u32;
+        match (len <= 64, value) {
+            (true, 0) => Ok(self.narrow.remove(hash, &narrow(dst, len))),
+            (true, _) => self.narrow.set(hash, &narrow(dst, len), value),
+            (false, 0) => Ok(self.wide.remove(hash, &wide(dst, len))),
+            (false, _) => self.wide.set(hash, &wide(dst, len), value),
+        }
+    }
+
+    fn filter(&mut self, prefix: Prefix<u128>, there: bool) {
+        let (len, hash) = (prefix.len(), hash_of(prefix.first(), prefix.len()));
+        if there {
+            self.filters.insert(len, hash);
+        } else {
+            self.filters.remove(len, hash);
+        }
+    }
+
+    /// Tells the readers' counters how many pivot nodes inherit.
+    fn count(&self, rib: &Rib<u128>) {
+        let nodes = self.table.inherited.iter().zip(&self.nodes);
+        for ((inherited, nodes), &pivot) in nodes.zip(&PIVOTS) {
+            let own = rib.count_of_len(pivot);
+            inherited.store(nodes.saturating_sub(own) as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Writer<u128> for Merged {
+    fn table(&self) -> Arc<dyn Lpm<u128>> {
+        self.table.clone()
+    }
+
+    fn apply(&mut self, rib: &Rib<u128>, changes: &[Change<u128>]) -> Result<Applied, Refusal> {
+        for hop in changes.iter().filter_map(|change| change.hop) {
+            CARD.admit_hop(hop)?;
+        }
+        let admitted = self.narrow.admit().and_then(|()| self.wide.admit());
+        admitted.map_err(|congested| CARD.refuse(congested.to_string()))?;
+        // A pivot too many costs a probe, one too few would hide what is behind it.
+        self.table.reach.fetch_max(reach(rib), Ordering::Release);
+        for change in changes {
+            if let Err(NoRoom) = self.change(rib, change.prefix) {
+                return Ok(Applied::Rebuild); // half-way: a rebuilt table has room
+            }
+        }
+        self.table.reach.store(reach(rib), Ordering::Release);
+        self.count(rib);
+        Ok(if self.filters.is_crowded() { Applied::Rebuild } else { Applied::InPlace })
+    }
+
+    fn bytes(&self) -> usize {
+        self.filters.bytes() + self.narrow.bytes() + self.wide.bytes()
+    }
+}
+
+/// Sets or clears the bit of a prefix of up to /24; of a longer one, that of its /24.
+fn show(nests: &Nests, prefix: Prefix<u128>, there: bool) {
+    let top = prefix.first().bits(0, 24);
+    if prefix.len() < 24 {
+        let (word, bits) = nests.with(top, prefix.len(), there);
+        word.store(bits, Ordering::Release);
+    } else {
+        let word = &nests.pivots()[top as usize / 64];
+        let (old, bit) = (word.load(Ordering::Relaxed), 1 << (top % 64)); // we alone write
+        word.store(if there { old | bit } else { old & !bit }, Ordering::Release);
+    }
+}
+
+/// The number of a pivot level.
+fn pivot_at(len: u8) -> Option<usize> {
+    PIVOTS.iter().position(|&pivot| pivot == len)
+}
+
+fn has_filter(len: u8) -> bool {
+    len > 24 && pivot_at(len).is_none()
+}
+
+/// How many pivot levels are no longer than the longest route; 24 always is one.
+fn reach(rib: &Rib<u128>) -> usize {
+    let longest = (0..=128).rev().find(|&len| rib.count_of_len(len) > 0).unwrap_or(0);
+    PIVOTS.partition_point(|&pivot| pivot <= longest).max(1)
+}
