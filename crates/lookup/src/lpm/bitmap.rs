@@ -1,33 +1,6 @@
-//! What tries with bitmaps share: which instructions count the bits, and the
-//! six-bit windows of an address.
+//! What tries with bitmaps of 64 bits share: the six-bit windows of an address.
 
-use super::{Card, Options, Refusal};
 use crate::Addr;
-
-/// An engine's option that chooses the instructions that count bits.
-pub(super) const ISA: (&str, &str, &str) = ("isa", "auto", "auto, portable or popcnt");
-
-/// True where batches shall run compiled for POPCNT, BMI1, BMI2 and LZCNT; the
-/// portable version counts bits by shifts and additions.
-///
-/// # Errors
-/// When the option asks for what the processor lacks, or for something unknown.
-pub(super) fn counts_bits(options: &Options, card: &'static Card) -> Result<bool, Refusal> {
-    let known = |name: &String| ["auto", "portable", "popcnt"].contains(&name.as_str());
-    let wanted = options.get(card, ISA.0, known)?;
-    #[cfg(target_arch = "x86_64")]
-    let there = is_x86_feature_detected!("popcnt")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("lzcnt");
-    #[cfg(not(target_arch = "x86_64"))]
-    let there = false;
-    match wanted.as_str() {
-        "popcnt" if !there => Err(card.refuse("isa = popcnt on a processor without".to_string())),
-        "portable" => Ok(false),
-        _ => Ok(there),
-    }
-}
 
 /// The six bits of `dst` after the first `from`, with zeros behind the last.
 #[inline(always)]

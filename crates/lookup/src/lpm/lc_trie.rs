@@ -304,6 +304,8 @@ fn build<A: Addr>(
     let too_large = || card.refuse(format!("more than {} nodes", u32::MAX));
     let nodes = builder.grow().ok_or_else(too_large)?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
+    let words = nodes.len() + builder.routes.len() * words_of::<A>();
+    card.admit_bytes(words * size_of::<u64>())?;
     let mut table = LcTrie {
         nodes: Pages::zeroed(nodes.len()).map_err(no_memory)?,
         routes: Pages::zeroed(builder.routes.len() * words_of::<A>()).map_err(no_memory)?,

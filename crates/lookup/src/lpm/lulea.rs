@@ -228,6 +228,7 @@ fn build(
     }
     let (maps, pointers) = heads(&values);
     let (codewords, bases) = builder.rows.codewords(&maps, 4);
+    CARD.admit_bytes((pointers.len() + builder.chunks.len()) * size_of::<u32>())?;
     let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
     let table = Lulea {
         codewords: codewords.try_into().expect("a codeword for 16 of 2^16 slots"),

@@ -74,6 +74,11 @@ impl Staged {
         self.space.admit()
     }
 
+    /// Why [`Staged::take`] had nothing: memory, or else `full`.
+    pub(super) fn limit(&self, full: impl FnOnce() -> String) -> String {
+        self.space.limit(full)
+    }
+
     /// Heap bytes.
     pub(super) fn bytes(&self) -> usize {
         let blocks = self.fresh.capacity() + self.stale.capacity();

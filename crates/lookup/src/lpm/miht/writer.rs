@@ -46,8 +46,10 @@ pub(super) fn build<A: Addr>(
     let tree = Btree { table: table.clone(), nodes: inodes };
     let tries = Tries { table: table.clone(), nodes: dnodes };
     let mut writer = MihtWriter { table, tree, tries };
-    writer.fill(rib).map_err(|Full| full::<A>())?;
-    Ok(Box::new(writer))
+    match writer.fill(rib) {
+        Ok(()) => Ok(Box::new(writer)),
+        Err(Full) => Err(card.refuse(writer.limit())),
+    }
 }
 
 impl<A: Addr> Writer<A> for MihtWriter<A> {
@@ -78,6 +80,11 @@ impl<A: Addr> Writer<A> for MihtWriter<A> {
 }
 
 impl<A: Addr> MihtWriter<A> {
+    fn limit(&self) -> String {
+        let full = || format!("more than {DNODES} d-nodes or {INODES} i-nodes");
+        self.tree.nodes.limit(|| self.tries.nodes.limit(full))
+    }
+
     fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full> {
         let k = self.table.k;
         let routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0);
@@ -138,10 +145,6 @@ fn item<A: Addr>(prefix: Prefix<A>, k: u8) -> Item<A> {
     let (first, len) = (prefix.first(), prefix.len());
     let (suffix, len) = if len < k { (first, len) } else { (suffix(first, k), len - k) };
     Item { suffix, len, hop: Hop::NONE }
-}
-
-fn full<A: Addr>() -> Refusal {
-    card::<A>().refuse(format!("more than {DNODES} prefixes or {INODES} i-nodes"))
 }
 
 fn card<A: Addr>() -> &'static Card {

@@ -39,8 +39,9 @@ mod writer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::bitmap::{ISA, STRIDE, six, top};
+use super::bitmap::{STRIDE, six, top};
 use super::cell::Cell;
+use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch_either;
 use crate::pages::Pages;
@@ -62,7 +63,7 @@ const CARD: Card = Card {
     options: &[
         ("s", "18", "bits of the direct table, 12 to 24"),
         ("leafvec", "yes", "yes or no: store a run of equal leaves once"),
-        ISA,
+        isa::OPTION,
     ],
 };
 
@@ -83,7 +84,7 @@ struct Poptrie<L: Cell> {
     default: AtomicU32,
     /// Nodes and leaves that have ever been used.
     touched: [Arc<AtomicU32>; 2],
-    popcnt: bool,
+    isa: Isa,
 }
 
 /// A node as it stands in `nodes`: vector, leafvec, bases.
@@ -121,9 +122,9 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
         #[cfg(target_arch = "x86_64")]
-        if self.popcnt {
-            // SAFETY: set only where the processor has these instructions.
-            return unsafe { self.batch_popcnt(dsts, hops) };
+        if self.isa != Isa::Portable {
+            // SAFETY: every other set has AVX2, BMI2 and POPCNT.
+            return unsafe { self.batch_avx2(dsts, hops) };
         }
         self.batch(dsts, hops);
     }
@@ -135,14 +136,14 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let [nodes, leaves] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed).into());
-        vec![("nodes", nodes), ("leaves", leaves), ("popcnt", self.popcnt.into())]
+        vec![("nodes", nodes), ("leaves", leaves)]
     }
 }
 
 impl<L: Cell> Poptrie<L> {
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")]
-    fn batch_popcnt<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
+    #[target_feature(enable = "avx2,bmi2,popcnt")]
+    fn batch_avx2<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
         self.batch(dsts, hops);
     }
 

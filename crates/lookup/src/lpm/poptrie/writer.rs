@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::{BLOCKS_IN_LIMBO, CARD, CARD_6, LEAF, LEAVES, NODES, Node, Poptrie};
-use crate::lpm::bitmap::{SLOTS, STRIDE, counts_bits, six};
+use crate::lpm::bitmap::{SLOTS, STRIDE, six};
 use crate::lpm::cell::Cell;
 use crate::lpm::flatten::owner;
+use crate::lpm::isa::Isa;
 use crate::lpm::staged::{Full, Staged};
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
@@ -62,8 +63,9 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     let s: u8 = options.get(card, "s", |s| (12..=24).contains(s))?;
     let known = |name: &String| ["yes", "no"].contains(&name.as_str());
     let compress = options.get(card, "leafvec", known)? == "yes";
-    let popcnt = counts_bits(options, card)?;
+    let isa = Isa::choose(card, options)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
+    card.admit_bytes(size_of::<u32>() << s)?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
     let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
     let leaves = Staged::new(domain, LEAVES as u32, BLOCKS_IN_LIMBO);
@@ -74,12 +76,14 @@ pub(super) fn build_with<A: Addr, L: Cell>(
         leaves: Pages::zeroed(1).map_err(no_memory)?,
         default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
         touched: [nodes.touched(), leaves.touched()],
-        popcnt,
+        isa,
     };
     let (table, routes) = (Arc::new(table), Vec::new());
     let mut writer = PoptrieWriter { table, nodes, leaves, compress, routes, family: PhantomData };
-    writer.fill_direct(rib).map_err(|Full| full::<A>())?;
-    Ok(Box::new(writer))
+    match writer.fill_direct(rib) {
+        Ok(()) => Ok(Box::new(writer)),
+        Err(Full) => Err(card.refuse(writer.limit())),
+    }
 }
 
 impl<A: Addr, L: Cell> Writer<A> for PoptrieWriter<A, L> {
@@ -113,6 +117,11 @@ impl<A: Addr, L: Cell> Writer<A> for PoptrieWriter<A, L> {
 }
 
 impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
+    fn limit(&self) -> String {
+        let full = || format!("more than {NODES} nodes or {LEAVES} leaves");
+        self.nodes.limit(|| self.leaves.limit(full))
+    }
+
     /// Builds everything. Routes come by address, then length: a longer one
     /// paints over a shorter one, and those of one entry follow each other.
     fn fill_direct(&mut self, rib: &Rib<A>) -> Result<(), Full> {
@@ -377,10 +386,6 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
 fn longer_inside<A: Addr>(rib: &Rib<A>, around: Prefix<A>) -> bool {
     let mut inside = rib.inside(around.first()..=around.last());
     inside.any(|(prefix, _)| prefix.len() > around.len())
-}
-
-fn full<A: Addr>() -> Refusal {
-    card::<A>().refuse(format!("more than {} nodes or {LEAVES} leaves", NODES))
 }
 
 fn card<A: Addr>() -> &'static Card {

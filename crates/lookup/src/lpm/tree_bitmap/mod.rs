@@ -37,8 +37,9 @@ mod writer;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::bitmap::{ISA, SLOTS, STRIDE, six, top};
+use super::bitmap::{SLOTS, STRIDE, six, top};
 use super::cell::Cell;
+use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch;
 use crate::pages::Pages;
@@ -57,7 +58,7 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,
-    options: &[ISA],
+    options: &[isa::OPTION],
 };
 
 const CARD_6: Card = Card { max_len: 128, ..CARD };
@@ -76,7 +77,7 @@ struct TreeBitmap<L: Cell> {
     default: AtomicU32,
     /// Nodes and results that have ever been used.
     touched: [Arc<AtomicU32>; 2],
-    popcnt: bool,
+    isa: Isa,
 }
 
 /// A node as it stands in `nodes`: internal, external, places.
@@ -134,9 +135,9 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
         #[cfg(target_arch = "x86_64")]
-        if self.popcnt {
-            // SAFETY: set only where the processor has these instructions.
-            return unsafe { self.batch_popcnt(dsts, hops) };
+        if self.isa != Isa::Portable {
+            // SAFETY: every other set has AVX2, BMI2 and POPCNT.
+            return unsafe { self.batch_avx2(dsts, hops) };
         }
         self.batch(dsts, hops);
     }
@@ -148,14 +149,14 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let [nodes, results] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed).into());
-        vec![("nodes", nodes), ("results", results), ("popcnt", self.popcnt.into())]
+        vec![("nodes", nodes), ("results", results)]
     }
 }
 
 impl<L: Cell> TreeBitmap<L> {
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt,bmi1,bmi2,lzcnt")]
-    fn batch_popcnt<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
+    #[target_feature(enable = "avx2,bmi2,popcnt")]
+    fn batch_avx2<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
         self.batch(dsts, hops);
     }
 

@@ -9,9 +9,10 @@ use super::{
     BLOCKS_IN_LIMBO, CARD, CARD_6, INITIAL, NO_NODE, NODES, Node, RESULTS, TreeBitmap, bit_of,
     rank, slot, split,
 };
-use crate::lpm::bitmap::{SLOTS, STRIDE, counts_bits, six};
+use crate::lpm::bitmap::{SLOTS, STRIDE, six};
 use crate::lpm::cell::Cell;
 use crate::lpm::flatten::owner;
+use crate::lpm::isa::Isa;
 use crate::lpm::staged::{Full, Staged};
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
@@ -49,25 +50,30 @@ pub(super) fn build_with<A: Addr, L: Cell>(
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
     let card = card::<A>();
     options.check(card)?;
-    let popcnt = counts_bits(options, card)?;
+    let isa = Isa::choose(card, options)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
     let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
     let mut results = Staged::new(domain, RESULTS as u32, BLOCKS_IN_LIMBO);
-    results.take(1).expect("the first of many"); // NO_RESULT
+    // NO_RESULT; where there is no memory for it, there is none for others.
+    if results.take(1).is_err() {
+        return Err(card.refuse(results.limit(String::new)));
+    }
     let table = TreeBitmap::<L> {
         initial: Pages::zeroed(1).map_err(no_memory)?,
         nodes: Pages::zeroed(1).map_err(no_memory)?,
         results: Pages::zeroed(1).map_err(no_memory)?,
         default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
         touched: [nodes.touched(), results.touched()],
-        popcnt,
+        isa,
     };
     table.initial[0].iter().for_each(|entry| entry.store(NO_NODE.into(), Ordering::Relaxed));
     let mut writer =
         TreeBitmapWriter { table: Arc::new(table), nodes, results, family: PhantomData };
-    writer.fill(rib).map_err(|Full| full::<A>())?;
-    Ok(Box::new(writer))
+    match writer.fill(rib) {
+        Ok(()) => Ok(Box::new(writer)),
+        Err(Full) => Err(card.refuse(writer.limit())),
+    }
 }
 
 impl<A: Addr, L: Cell> Writer<A> for TreeBitmapWriter<A, L> {
@@ -100,6 +106,11 @@ impl<A: Addr, L: Cell> Writer<A> for TreeBitmapWriter<A, L> {
 }
 
 impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
+    fn limit(&self) -> String {
+        let full = || format!("more than {NODES} nodes or {RESULTS} results");
+        self.nodes.limit(|| self.results.limit(full))
+    }
+
     /// Builds everything. Routes come by address, then length: a longer one
     /// paints over a shorter one, and those of one entry follow each other.
     fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full> {
@@ -299,10 +310,6 @@ fn bits(mut map: u64) -> impl Iterator<Item = u32> {
         map &= map - 1;
         Some(bit)
     })
-}
-
-fn full<A: Addr>() -> Refusal {
-    card::<A>().refuse(format!("more than {NODES} nodes or {RESULTS} results"))
 }
 
 fn card<A: Addr>() -> &'static Card {
