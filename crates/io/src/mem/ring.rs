@@ -280,8 +280,9 @@ fn arrived(mut packet: Owned, len: u16, port: u16) -> Owned {
     packet
 }
 
-/// Packets between the one received and the one whose descriptor is asked for.
-const AHEAD: usize = 8;
+/// Packets between the one received and the one whose descriptor is asked for: 8
+/// cost 2 cycles a packet more with 16,000 of them (Sapphire Rapids), 32 gain nothing.
+const AHEAD: usize = 16;
 
 /// A device whose queues are rings: queue `i` receives from, and gives back
 /// to, `rings[i]`.
