@@ -84,6 +84,9 @@ pub struct Stats {
     pub(crate) law: Law,
     pub(crate) receive: NodeStats,
     pub(crate) entry: usize,
+    /// Packets dropped for reasons that the graph before this one had and this
+    /// one has not.
+    former: Counter,
 }
 
 impl Stats {
@@ -96,6 +99,43 @@ impl Stats {
             receive: NodeStats::default(),
             places,
             entry,
+            former: Counter::default(),
+        }
+    }
+
+    /// Goes on where the counters of the graph before it stood: nodes, edges and
+    /// reasons are matched by name. To be called before this graph works.
+    pub(crate) fn take_over(&self, old: &Stats) {
+        let before = old.snapshot();
+        for (place, stats) in self.places.iter().zip(&self.nodes) {
+            let Some(node) = before.node(place.card.name) else { continue };
+            stats.vectors.add(node.vectors);
+            stats.packets.add(node.packets);
+            stats.cycles.add(node.cycles);
+            for edge in &node.edges {
+                match place.card.edges.iter().position(|name| *name == edge.name) {
+                    Some(code) => stats.edges[code].add(edge.packets),
+                    None if edge.name == "drop" => stats.edges[DROP_EDGE].add(edge.packets),
+                    None => {}
+                }
+            }
+        }
+        let mut lost = before.law.dropped;
+        let reasons = self
+            .places
+            .iter()
+            .flat_map(|place| place.card.drops.iter().map(|reason| (place.card.name, *reason)));
+        for ((node, reason), counter) in reasons.zip(&self.drops) {
+            let dropped = before.dropped(node, reason);
+            counter.add(dropped);
+            lost -= dropped;
+        }
+        self.former.add(lost);
+        self.receive.vectors.add(before.receive.vectors);
+        self.receive.packets.add(before.receive.packets);
+        self.receive.cycles.add(before.receive.cycles);
+        for (term, earlier) in self.law.0.iter().zip(&old.law.0) {
+            term.add(earlier.get());
         }
     }
 
@@ -142,7 +182,7 @@ impl Stats {
             })
             .collect();
         if !place.card.drops.is_empty() && !place.card.edges.is_empty() {
-            let packets = stats.edges[usize::from(crate::node::DROP)].get();
+            let packets = stats.edges[DROP_EDGE].get();
             edges.push(EdgeCount { name: "drop", to: "drop", packets });
         }
         edges
@@ -158,11 +198,13 @@ impl Stats {
             transmitted: self.law.get(Account::Transmitted),
             punted: self.law.get(Account::Punted),
             handed_over: self.law.get(Account::HandedOver),
-            dropped: self.drops.iter().map(Counter::get).sum(),
+            dropped: self.drops.iter().map(Counter::get).sum::<u64>() + self.former.get(),
             crossed: self.law.get(Account::Crossed),
         }
     }
 }
+
+const DROP_EDGE: usize = crate::node::DROP as usize;
 
 /// The accounting law: what came in equals what went out. Exact between two
 /// polls of the worker.

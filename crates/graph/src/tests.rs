@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::ring::{frames, spsc};
 use crate::{
-    Account, Builder, Capture, Error, Graph, Idle, Live, NoDrop, NoEdge, Node, Point, Trace, View,
-    Worker, WorkerConfig, WorkerError,
+    Account, Builder, Capture, Error, Graph, Idle, Live, NoDrop, NoEdge, Node, Point, Stats, Trace,
+    View, Worker, WorkerConfig, WorkerError,
 };
 
 crate::labels! { enum Fork { Left = "left", Right = "right", Out = "out" } }
@@ -158,7 +158,11 @@ fn a_worker_polls_obeys_and_stops() {
     }
     assert_eq!(worker.call(|graph| graph.worker()).unwrap(), 0);
     let fresh = bench().graph;
+    let kept = fresh.stats().clone();
     let old = worker.swap(fresh).unwrap();
+    assert_eq!(kept.balance(), stats.balance());
+    let packets = |stats: &Stats, node: &str| stats.snapshot().node(node).map(|node| node.packets);
+    assert_eq!((packets(&kept, "left"), packets(&kept, "out")), (Some(100), Some(100)));
     assert!(Arc::ptr_eq(old.stats(), &stats) && stats.balance().transmitted == 100);
     let status = worker.status();
     assert!(status.polls > 0 && status.busy() > 0.0, "{status:?}");

@@ -141,13 +141,15 @@ impl Worker {
     }
 
     /// Replaces the graph. Ports that `graph` has not got move over to it; new
-    /// ones are attached. Returns the old graph, to be dropped here.
+    /// ones are attached; counters go on where the old ones stood. Returns the
+    /// old graph, to be dropped here.
     ///
     /// # Errors
     /// When the worker's thread has ended.
     pub fn swap(&self, mut graph: Graph) -> Result<Graph, WorkerError> {
         self.call(move |now| {
             let worker = now.worker();
+            graph.stats().take_over(now.stats());
             graph.ports().iter_mut().for_each(|(_, port)| port.attach(worker));
             for number in 0..now.ports().end() {
                 if graph.ports().world(number).is_none()
