@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use io::{BURST, VECTOR};
+use io::{BURST, Burst, Port, VECTOR};
 use lookup::sync::Guard;
 
 use crate::clock;
@@ -74,7 +74,7 @@ impl Graph {
         let mut before = self.context.now;
         let mut packets = 0;
         for port in 0..self.context.ports.end() {
-            let (n, after) = self.receive(port, before, guard);
+            let (n, after) = self.receive(port, before, guard, <dyn Port>::receive);
             packets += n;
             before = after;
         }
@@ -86,20 +86,33 @@ impl Graph {
         packets
     }
 
-    /// As [`Graph::poll`], but receives nothing from ports: what other threads
-    /// have put into the sources' rings is worked off before a stop.
+    /// As [`Graph::poll`], but nothing is received from devices: what other
+    /// threads have put into rings is worked off before a stop.
     pub fn drain(&mut self, guard: Guard<'_>) -> usize {
         self.context.now = clock::now();
-        let sources = 0..self.sources.len();
-        sources.map(|i| self.ask(self.sources[i], clock::now(), guard).0).sum()
+        let mut packets = 0;
+        for port in 0..self.context.ports.end() {
+            packets += self.receive(port, clock::now(), guard, <dyn Port>::drain).0;
+        }
+        for i in 0..self.sources.len() {
+            packets += self.ask(self.sources[i], clock::now(), guard).0;
+        }
+        packets
     }
 
-    fn receive(&mut self, number: u16, before: u64, guard: Guard<'_>) -> (usize, u64) {
+    #[inline(always)]
+    fn receive(
+        &mut self,
+        number: u16,
+        before: u64,
+        guard: Guard<'_>,
+        how: impl Fn(&mut (dyn Port + 'static), &mut Burst, usize) -> usize,
+    ) -> (usize, u64) {
         let Some(port) = self.context.ports.get(number) else { return (0, before) };
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         v.world = port.world();
         v.port = number;
-        if port.receive(&mut v.burst, BURST) == 0 {
+        if how(port, &mut v.burst, BURST) == 0 {
             self.spare.push(v);
             return (0, before);
         }

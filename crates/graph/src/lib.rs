@@ -16,6 +16,7 @@ mod draw;
 mod graph;
 mod node;
 pub mod ring;
+pub mod spread;
 mod stats;
 mod sync;
 pub mod testing;

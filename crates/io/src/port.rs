@@ -12,6 +12,12 @@ pub trait Port: Send {
     /// prefetches their heads; returns how many.
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize;
 
+    /// As [`Port::receive`], but only what other threads have put into its hands:
+    /// a stopping worker works that off. Nothing for the queue of a device.
+    fn drain(&mut self, _burst: &mut Burst, _most: usize) -> usize {
+        0
+    }
+
     /// Sends `packets` in order, each `Some`; takes every one it accepts (they
     /// become `None`) and returns how many it took, always from the front. The
     /// caller frees the rest with [`Port::free`] and counts them.

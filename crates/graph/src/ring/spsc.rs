@@ -57,7 +57,13 @@ impl<T: Send> Producer<T> {
 
     /// True when the next [`Producer::push`] would be refused.
     pub fn is_full(&mut self) -> bool {
-        !self.mine.room(&self.shared.indices, 1)
+        !self.has_room(1)
+    }
+
+    /// True when the next `n` items would be taken.
+    #[inline]
+    pub fn has_room(&mut self, n: usize) -> bool {
+        self.mine.room(&self.shared.indices, n)
     }
 }
 

@@ -1,0 +1,376 @@
+//! Spreading: the packets of one queue over several workers, by flow.
+//!
+//! ```text
+//!  device ─► Holder ─┬─ its own flows ─► the holding worker's graph ─► transmit ─► device
+//!                    └─ others' ─► ring ─► Borrower ─► another worker's graph
+//!  device ◄─ Holder ◄───────────── ring ◄─ Borrower: transmit, free
+//! ```
+//!
+//! A port with fewer queues than workers is polled by one of them. Another worker
+//! sees the port as one of its own: a [`Port`] that receives what the holder hands
+//! it, and gives everything back to the holder, which transmits and frees. So no
+//! node knows of it, a packet is freed where its queue is, and a flow, which is
+//! always the same worker's, keeps its order.
+//!
+//! | cost | the hash of the flow a packet; for another worker's two pushes and two pops beside |
+//! |------|-------------------------------------------------------------------------------------|
+//!
+//! What finds a ring full is dropped and counted ([`Lost`]), never kept.
+
+use std::sync::Arc;
+
+use io::{BURST, Burst, Owned, Port, World, prefetch};
+
+use crate::Counter;
+use crate::ring::spsc::{Consumer, Producer, ring};
+
+/// The hash of a frame's flow, where its device computed none.
+pub type FlowOf = Box<dyn FnMut(&[u8]) -> u32 + Send>;
+
+/// Packets that were dropped between workers.
+#[derive(Debug, Default)]
+pub struct Lost {
+    /// Received, and the ring to their worker was full.
+    pub received: Counter,
+    /// Given back to be sent, and the device took no more.
+    pub transmitted: Counter,
+}
+
+/// A port for each worker, in place of one.
+pub struct Shares {
+    /// For the worker that holds the queue.
+    pub holder: Box<dyn Port>,
+    /// For the others.
+    pub borrowers: Vec<Box<dyn Port>>,
+    /// What is dropped between them.
+    pub lost: Arc<Lost>,
+}
+
+/// Spreads `port` over the worker that holds it and `others` more. `buffers` is
+/// the number of packets there are: no more can be in a borrower's hands.
+pub fn spread(port: Box<dyn Port>, others: usize, buffers: usize, flow_of: FlowOf) -> Shares {
+    let (world, lost) = (port.world(), Arc::new(Lost::default()));
+    let (mut lanes, mut borrowers) = (Vec::new(), Vec::<Box<dyn Port>>::new());
+    for _ in 0..others {
+        let (to_worker, from_holder) = ring(FORTH);
+        let (to_holder, from_worker) = ring(BACK);
+        lanes.push(Lane { to_worker, from_worker });
+        let held = Vec::with_capacity(buffers);
+        borrowers.push(Box::new(Borrower { from_holder, to_holder, held, world }));
+    }
+    let holder = Box::new(Holder { port, flow_of, lanes, lost: lost.clone() });
+    Shares { holder, borrowers, lost }
+}
+
+/// A packet that comes back.
+struct Back {
+    packet: Owned,
+    /// Transmit it; else it is only freed.
+    send: bool,
+}
+
+/// The rings between the holder and one borrower.
+struct Lane {
+    to_worker: Producer<Owned>,
+    from_worker: Consumer<Back>,
+}
+
+/// The port of the worker that has the queue.
+struct Holder {
+    port: Box<dyn Port>,
+    flow_of: FlowOf,
+    lanes: Vec<Lane>,
+    lost: Arc<Lost>,
+}
+
+impl Holder {
+    /// Which lane a packet takes; `None` for the holder's own.
+    fn lane(&mut self, packet: &Owned) -> Option<usize> {
+        let descriptor = packet.packet();
+        let flow = match descriptor.flags & io::Packet::HAS_HASH {
+            0 => (self.flow_of)(packet.data()),
+            _ => descriptor.flow,
+        };
+        // Multiply-shift: 0 is the holder, and what has no flow is 0.
+        let worker = (u64::from(flow) * (self.lanes.len() as u64 + 1)) >> 32;
+        (worker as usize).checked_sub(1)
+    }
+
+    /// Hands the packets from `start` on to their workers; its own stay.
+    fn deal(&mut self, burst: &mut Burst, start: usize) {
+        let (mut kept, end) = (start, usize::from(burst.n));
+        for i in start..end {
+            let Some(packet) = burst.pkt[i].take() else { continue };
+            let lane = self.lane(&packet);
+            let Some(lane) = lane.map(|lane| &mut self.lanes[lane]) else {
+                burst.pkt[kept] = Some(packet);
+                burst.head[kept] = burst.head[i];
+                burst.len[kept] = burst.len[i];
+                kept += 1;
+                continue;
+            };
+            if let Err(packet) = lane.to_worker.push(packet) {
+                self.lost.received.add(1);
+                self.port.free(&mut [Some(packet)]);
+            }
+        }
+        burst.n = kept as u16;
+    }
+
+    /// Transmits and frees what comes back.
+    fn serve(&mut self) {
+        for lane in &mut self.lanes {
+            let mut packets = [const { None }; BURST];
+            let mut n = 0;
+            while let Some(Back { packet, send }) = lane.from_worker.pop() {
+                if !send {
+                    self.port.free(&mut [Some(packet)]);
+                    continue;
+                }
+                packets[n] = Some(packet);
+                n += 1;
+                if n == BURST {
+                    send_all(&mut *self.port, &mut packets, &self.lost);
+                    n = 0;
+                }
+            }
+            if n > 0 {
+                send_all(&mut *self.port, &mut packets[..n], &self.lost);
+            }
+        }
+    }
+}
+
+fn send_all(port: &mut dyn Port, packets: &mut [Option<Owned>], lost: &Lost) {
+    let sent = port.transmit(packets);
+    if sent < packets.len() {
+        lost.transmitted.add((packets.len() - sent) as u64);
+        port.free(&mut packets[sent..]);
+    }
+}
+
+impl Port for Holder {
+    fn attach(&mut self, worker: usize) {
+        self.port.attach(worker);
+    }
+
+    /// Goes on while bursts are full and all of them others': the worker would
+    /// take an answer of 0 for silence, and sleep.
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        self.serve();
+        let start = usize::from(burst.n);
+        for _ in 0..MOST_BURSTS {
+            let n = self.port.receive(burst, most);
+            self.deal(burst, start);
+            let kept = usize::from(burst.n) - start;
+            if n < most || kept > 0 {
+                return kept;
+            }
+        }
+        0
+    }
+
+    fn drain(&mut self, _: &mut Burst, _: usize) -> usize {
+        self.serve();
+        0
+    }
+
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        self.port.transmit(packets)
+    }
+
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        self.port.free(packets);
+    }
+
+    fn allocate(&mut self) -> Option<Owned> {
+        self.port.allocate()
+    }
+
+    fn world(&self) -> World {
+        self.port.world()
+    }
+
+    fn idle(&mut self) {
+        self.port.idle();
+    }
+}
+
+/// The port as another worker sees it.
+struct Borrower {
+    from_holder: Consumer<Owned>,
+    to_holder: Producer<Back>,
+    /// To be freed by the holder, whose ring was full.
+    held: Vec<Owned>,
+    world: World,
+}
+
+impl Borrower {
+    /// Has `packet` freed by the holder.
+    fn give_back(&mut self, packet: Owned) {
+        if let Err(back) = self.to_holder.push(Back { packet, send: false }) {
+            self.held.push(back.packet); // has room for every packet there is
+        }
+    }
+}
+
+impl Port for Borrower {
+    fn attach(&mut self, _: usize) {}
+
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        while !self.to_holder.is_full()
+            && let Some(packet) = self.held.pop()
+        {
+            self.give_back(packet);
+        }
+        let start = usize::from(burst.n);
+        let most = most.min(burst.pkt.len() - start);
+        for _ in 0..most {
+            let Some(packet) = self.from_holder.pop() else { break };
+            prefetch(packet.head());
+            burst.push(packet);
+        }
+        usize::from(burst.n) - start
+    }
+
+    fn drain(&mut self, burst: &mut Burst, most: usize) -> usize {
+        self.receive(burst, most)
+    }
+
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        for (i, slot) in packets.iter_mut().enumerate() {
+            // The last places are for packets to be freed.
+            if !self.to_holder.has_room(1 + RESERVED) {
+                return i;
+            }
+            let Some(packet) = slot.take() else { continue };
+            if let Err(back) = self.to_holder.push(Back { packet, send: true }) {
+                *slot = Some(back.packet);
+                return i;
+            }
+        }
+        packets.len()
+    }
+
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        packets.iter_mut().filter_map(Option::take).for_each(|packet| self.give_back(packet));
+    }
+
+    /// Copies into this port's world go to its holder as frames.
+    fn allocate(&mut self) -> Option<Owned> {
+        None
+    }
+
+    fn world(&self) -> World {
+        self.world
+    }
+}
+
+/// Packets of the ring to a borrower.
+const FORTH: usize = 2048;
+/// Packets of the ring back: those of the other ring, and what the borrower got
+/// from other ports.
+const BACK: usize = 8192;
+/// Places of the ring back that packets to be sent leave free.
+const RESERVED: usize = 2048;
+/// Bursts that the holder hands on at most before other ports have their turn.
+const MOST_BURSTS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use io::mem::{Peer, connect};
+    use io::{Device, Pool, PoolConfig};
+
+    fn lent() -> (Shares, Peer, Pool) {
+        let pool = Pool::new(&PoolConfig { packets: 8192, ..PoolConfig::default() }).unwrap();
+        let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, 1], &pool);
+        let port = device.start(1).unwrap().remove(0);
+        // The frame's first byte says whose it is: 0, 1 or 2.
+        let flow_of = |frame: &[u8]| u32::from(frame[0]) * 0x6000_0000;
+        (spread(port, 2, 8192, Box::new(flow_of)), peer, pool)
+    }
+
+    fn push(peer: &Peer, workers: &[u8]) {
+        for (i, worker) in workers.iter().enumerate() {
+            let mut frame = [0; 60];
+            (frame[0], frame[1]) = (*worker, i as u8);
+            peer.push(&frame);
+        }
+    }
+
+    fn take(port: &mut dyn Port) -> (Box<Burst>, Vec<u8>) {
+        let mut burst = Burst::new();
+        let n = port.receive(&mut burst, BURST);
+        let numbers = burst.pkt[..n].iter().flatten().map(|packet| packet.data()[1]).collect();
+        (burst, numbers)
+    }
+
+    #[test]
+    fn flows_go_to_their_workers_and_come_back_in_order() {
+        let (Shares { mut holder, mut borrowers, lost }, peer, pool) = lent();
+        push(&peer, &[0, 1, 2, 1, 0, 2, 1, 1]);
+        let (mut own, numbers) = take(&mut *holder);
+        assert_eq!(numbers, [0, 4]);
+        let (mut first, numbers) = take(&mut *borrowers[0]);
+        assert_eq!(numbers, [1, 3, 6, 7]);
+        let (mut second, numbers) = take(&mut *borrowers[1]);
+        assert_eq!(numbers, [2, 5]);
+        assert_eq!(holder.transmit(&mut own.pkt[..2]), 2);
+        assert_eq!(borrowers[0].transmit(&mut first.pkt[..3]), 3);
+        borrowers[0].free(&mut first.pkt[3..4]);
+        borrowers[1].free(&mut second.pkt[..2]);
+        assert_eq!(take(&mut *holder).1, []);
+        let sent: Vec<u8> = peer.take().iter().map(|frame| frame[1]).collect();
+        assert_eq!(sent, [0, 4, 1, 3, 6]);
+        assert_eq!((lost.received.get(), lost.transmitted.get()), (0, 0));
+        drop((holder, borrowers));
+        assert_eq!(pool.available(), pool.size());
+    }
+
+    #[test]
+    fn a_worker_that_sleeps_costs_its_own_packets_only() {
+        let (Shares { mut holder, mut borrowers, lost }, peer, pool) = lent();
+        let mut own = 0;
+        for _ in 0..40 {
+            push(&peer, &[1; 60]);
+            push(&peer, &[0; 4]);
+            let (mut burst, numbers) = take(&mut *holder);
+            own += numbers.len();
+            holder.free(&mut burst.pkt[..numbers.len()]);
+        }
+        assert_eq!(own, 160);
+        assert_eq!(lost.received.get(), 40 * 60 - FORTH as u64);
+        loop {
+            let (mut burst, numbers) = take(&mut *borrowers[0]);
+            if numbers.is_empty() {
+                break;
+            }
+            borrowers[0].free(&mut burst.pkt[..numbers.len()]);
+        }
+        holder.drain(&mut Burst::new(), BURST);
+        drop((holder, borrowers));
+        assert_eq!(pool.available(), pool.size());
+    }
+
+    #[test]
+    fn bursts_of_others_are_no_silence() {
+        let (Shares { mut holder, mut borrowers, .. }, peer, _pool) = lent();
+        push(&peer, &[1; 200]);
+        push(&peer, &[0]);
+        let (mut burst, numbers) = take(&mut *holder);
+        assert_eq!(numbers, [0]);
+        holder.free(&mut burst.pkt[..1]);
+        let mut given = 0;
+        loop {
+            let (mut burst, numbers) = take(&mut *borrowers[0]);
+            given += numbers.len();
+            if numbers.is_empty() {
+                break;
+            }
+            borrowers[0].free(&mut burst.pkt[..numbers.len()]);
+        }
+        assert_eq!(given, 200);
+        holder.drain(&mut Burst::new(), BURST);
+    }
+}
