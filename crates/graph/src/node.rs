@@ -218,6 +218,25 @@ impl<'v, N: Node> View<'v, N> {
         true
     }
 
+    /// Puts packet `i`'s head to its frame's first byte.
+    #[inline(always)]
+    pub fn rewind(&mut self, i: usize) {
+        let i = i % VECTOR;
+        let Some(owned) = &self.vector.burst.pkt[i] else { return };
+        // V1: the port, or `Owned::prepend`, left as much before the frame.
+        self.vector.burst.head[i] = owned.head();
+        self.vector.burst.len[i] = owned.packet().data_len;
+    }
+
+    /// Changes packet `i`'s frame as a whole; its head is at the first byte then.
+    /// `None` where there is no packet `i`.
+    #[inline]
+    pub fn edit<R>(&mut self, i: usize, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
+        let changed = self.vector.burst.pkt[i % VECTOR].as_mut().map(change);
+        self.rewind(i);
+        changed
+    }
+
     /// Sends packet `i` along `edge`.
     #[inline(always)]
     pub fn leave(&mut self, i: usize, edge: N::Edge) {

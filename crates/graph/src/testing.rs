@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use io::mem::{Mem, Peer, connect};
 use io::{Device, Pool, PoolConfig};
+use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 
 use crate::context::{Context, Ports};
@@ -40,6 +41,8 @@ pub struct Outcome {
     pub out: u16,
     /// The lane of this name.
     pub iface: u16,
+    /// The lane of this name.
+    pub key64: Key,
     /// The lane of this name.
     pub key128: u128,
 }
@@ -105,6 +108,7 @@ fn outcome<N: Node>(card: &Card, view: &View<'_, N>, i: usize) -> Outcome {
         hop: view.hop[i].0,
         out: view.out[i],
         iface: view.iface[i],
+        key64: view.wide.key64[i],
         key128: view.wide.key128[i],
     }
 }

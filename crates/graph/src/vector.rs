@@ -4,6 +4,7 @@ use std::ops::{Index, IndexMut, Range};
 
 use io::{Burst, VECTOR, World};
 use lookup::Hop;
+use lookup::exact::Key;
 
 /// One value a packet. An index is taken modulo [`VECTOR`], so it is never out
 /// of bounds and costs no branch.
@@ -63,8 +64,8 @@ impl<T> IndexMut<usize> for Lane<T> {
 /// out the others in the cache.
 #[repr(C)]
 pub struct Wide {
-    /// 64-bit keys: MAC address and forwarding domain.
-    pub key64: Lane<u64>,
+    /// MAC address and forwarding domain.
+    pub key64: Lane<Key>,
     /// 128-bit keys: IPv6 destinations, host byte order.
     pub key128: Lane<u128>,
     /// Hash of the flow.
@@ -150,7 +151,7 @@ impl Vector {
             why: Lane::filled(0),
             mark: Lane::filled(0),
             wide: Box::new(Wide {
-                key64: Lane::filled(0),
+                key64: Lane::filled(Key::new(0, 0)),
                 key128: Lane::filled(0),
                 flow: Lane::filled(0),
             }),

@@ -70,6 +70,8 @@ impl Packet {
     pub const HAS_HASH: u64 = 1 << 1;
     /// Bytes before the data in a fresh packet (`RTE_PKTMBUF_HEADROOM`).
     pub const HEADROOM: u16 = 128;
+    /// Bytes before the data that stay free, for nodes that write link headers.
+    pub const KEPT: u16 = 32;
 }
 
 /// Whose pool a packet returns to. Packets of one world never enter the other's
@@ -227,6 +229,34 @@ impl Owned {
         to.vlan = from.vlan;
         to.vlan_outer = from.vlan_outer;
         true
+    }
+
+    /// Makes room for `n` bytes in front of the data, of whatever value; `false`,
+    /// and nothing done, where that left less than [`Packet::KEPT`] before them.
+    #[inline]
+    pub fn prepend(&mut self, n: usize) -> bool {
+        let packet = self.packet_mut();
+        let fits = usize::from(packet.data_off) >= n + usize::from(Packet::KEPT);
+        if fits {
+            packet.data_off -= n as u16;
+            packet.data_len += n as u16;
+            packet.pkt_len += n as u32;
+        }
+        fits
+    }
+
+    /// Takes the first `n` bytes off; `false`, and nothing done, where there are
+    /// not so many.
+    #[inline]
+    pub fn strip(&mut self, n: usize) -> bool {
+        let packet = self.packet_mut();
+        let fits = usize::from(packet.data_len) >= n;
+        if fits {
+            packet.data_off += n as u16;
+            packet.data_len -= n as u16;
+            packet.pkt_len -= n as u32;
+        }
+        fits
     }
 
     /// Says that `len` bytes behind a whole headroom are the packet; at most

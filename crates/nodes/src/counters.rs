@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use graph::Counter;
 use tables::IfaceId;
+use tables::bridge::DomainId;
 
 /// Packets and bytes (of whole frames) of one interface.
 #[derive(Debug, Default)]
@@ -48,6 +49,40 @@ impl IfaceCounters {
         let counter = self.of(iface);
         counter.tx_packets.add(packets);
         counter.tx_bytes.add(bytes);
+    }
+}
+
+/// Frames of one forwarding domain.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct DomainCounter {
+    pub frames: Counter,
+    pub bytes: Counter,
+    /// Frames that went to every member.
+    pub flooded: Counter,
+}
+
+/// One worker's counters of all forwarding domains.
+#[derive(Debug)]
+pub struct DomainCounters {
+    by_domain: Box<[DomainCounter; MOST]>,
+    /// Stations that were seen while the ring to the bridge thread was full.
+    pub not_learnt: Counter,
+}
+
+impl DomainCounters {
+    /// Counters at zero.
+    pub fn new() -> Arc<DomainCounters> {
+        let counters: Vec<_> = (0..MOST).map(|_| DomainCounter::default()).collect();
+        let counters = counters.into_boxed_slice().try_into();
+        let by_domain = counters.expect("as many as the array has");
+        Arc::new(DomainCounters { by_domain, not_learnt: Counter::default() })
+    }
+
+    /// The counters of one domain; ids are below [`MOST`].
+    #[inline(always)]
+    pub fn of(&self, domain: DomainId) -> &DomainCounter {
+        &self.by_domain[usize::from(domain.0) % MOST]
     }
 }
 

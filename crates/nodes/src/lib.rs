@@ -1,5 +1,5 @@
 //! The nodes of the packet graph, one file each, in folders in the packet's
-//! order: [`parse`], [`l3`], [`rewrite`], [`out`]. [`NODES`] lists them;
+//! order: [`parse`], [`l2`], [`l3`], [`rewrite`], [`out`]. [`NODES`] lists them;
 //! [`router`] connects them.
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ pub mod class;
 pub mod counters;
 pub mod family;
 pub mod filter;
+pub mod l2;
 pub mod l3;
 pub mod out;
 pub mod parse;
@@ -24,7 +25,7 @@ static ALLOCATOR: graph::testing::Counting = graph::testing::Counting;
 mod vrf;
 
 pub use class::{Class, Rates};
-pub use counters::{IfaceCounter, IfaceCounters};
+pub use counters::{DomainCounter, DomainCounters, IfaceCounter, IfaceCounters};
 
 use graph::Card;
 
@@ -33,6 +34,13 @@ use crate::family::{V4, V6};
 /// Every node: name, help, edges, drop reasons.
 pub const NODES: &[Card] = &[
     Card::of::<parse::ethernet_input::EthernetInput>(),
+    Card::of::<l2::bridge_input::BridgeInput>(),
+    Card::of::<l2::bridge_learn::BridgeLearn>(),
+    Card::of::<l2::bridge_forward::BridgeForward>(),
+    Card::of::<l2::bridge_local::BridgeLocal>(),
+    Card::of::<l2::bridge_send::BridgeSend>(),
+    Card::of::<l2::bridge_flood::BridgeFlood>(),
+    Card::of::<l2::bridge_copies::BridgeCopies>(),
     Card::of::<l3::ip4_input::Ip4Input>(),
     Card::of::<l3::ip_lookup::Lookup<V4>>(),
     Card::of::<l3::ip_multipath::Multipath<V4>>(),

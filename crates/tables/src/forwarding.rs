@@ -6,6 +6,8 @@ use lookup::Hop;
 use lookup::lpm::Lpm;
 use lookup::sync::{Domain, Published};
 
+use crate::bridge::Bridges;
+use crate::macs::Macs;
 use crate::{HopTable, Ifaces};
 
 /// A set of routing tables by index; 0 is the main one (kernel table 254).
@@ -30,6 +32,10 @@ pub struct Forwarding {
     pub hops: Published<Arc<HopTable>>,
     /// By [`VrfId`].
     pub vrfs: Published<Vec<Vrf>>,
+    /// Bridges, and how frames find them.
+    pub bridges: Published<Bridges>,
+    /// Where stations are.
+    pub macs: Macs,
 }
 
 impl Forwarding {
@@ -40,6 +46,8 @@ impl Forwarding {
             ifaces: Published::new(domain, Ifaces::new([])),
             hops: Published::new(domain, Arc::new(HopTable::new(64, 16, 64))),
             vrfs: Published::new(domain, vec![empty]),
+            bridges: Published::new(domain, Bridges::default()),
+            macs: Macs::default(),
         })
     }
 }

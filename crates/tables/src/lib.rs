@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adjacency;
+pub mod bridge;
 mod build;
 mod builtin;
 pub mod control;
@@ -17,6 +18,7 @@ pub mod iface;
 mod intake;
 pub mod limits;
 mod links;
+pub mod macs;
 #[cfg(test)]
 mod model;
 pub mod net;
@@ -26,6 +28,7 @@ mod routes;
 mod scenarios;
 pub mod show;
 mod slab;
+pub mod switch;
 mod table;
 mod targets;
 #[cfg(test)]

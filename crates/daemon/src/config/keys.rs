@@ -40,6 +40,12 @@ const fn like(name: &'static str, example: &'static str, help: &'static str) -> 
     Key { name, default: None, example, help }
 }
 
+/// A port of a bridge.
+const fn bridged(heading: &'static str, keys: &'static [Key]) -> Section {
+    let help = "A port of a bridge has no addresses of its own.";
+    Section { path: "ports.NAME", heading, help, optional: true, keys }
+}
+
 /// All of them, in the order of the example.
 pub const SECTIONS: &[Section] = &[
     Section {
@@ -216,6 +222,133 @@ pub const SECTIONS: &[Section] = &[
             },
         ],
     },
+    bridged("[ports.p1]", &[like("device", "\"net_af_packet1,iface=veth1\"", "As above.")]),
+    bridged("[ports.p2]", &[like("device", "\"net_af_packet2,iface=veth2\"", "As above.")]),
+    bridged("[ports.p3]", &[like("device", "\"net_af_packet3,iface=veth3\"", "As above.")]),
+    Section {
+        path: "bridge.NAME",
+        heading: "[bridge.lan]",
+        help: "A switch: frames between its ports are forwarded by their MAC addresses.",
+        optional: true,
+        keys: &[
+            like("ports", "[\"p1\"]", "Its ports."),
+            Key {
+                name: "addresses",
+                default: Some("none, and no routed interface"),
+                example: "[]",
+                help: "Makes the routed interface, in the kernel the tap `lan`; as for ports.",
+            },
+            Key {
+                name: "mtu",
+                default: Some("the ports' smallest"),
+                example: "1500",
+                help: "Of the routed interface.",
+            },
+            key("vrf", "\"main\"", "Of the routed interface."),
+            key("max_macs", "1_000_000", "The most stations that are learnt."),
+            key(
+                "when_full",
+                "\"refuse\"",
+                "\"refuse\": further stations are not learnt (their frames are flooded).\n\
+                 \"replace\": they take the place of those that were silent the longest.",
+            ),
+            key("ageing", "300", "Seconds after which a silent station is forgotten."),
+            key(
+                "link_local",
+                "\"drop\"",
+                "Frames to 01:80:c2:00:00:0x (spanning tree, LACP, LLDP): \"drop\" or \"forward\".",
+            ),
+        ],
+    },
+    Section {
+        path: "bridge.NAME",
+        heading: "[bridge.dc]",
+        help: "Where a port has `access` or `trunk`, all of its bridge need one of them, and tags\n\
+               tell VLANs apart; in a bridge without, tags are payload.",
+        optional: true,
+        keys: &[like("ports", "[\"p2\", \"p3\"]", "Its ports.")],
+    },
+    Section {
+        path: "bridge.NAME.port.PORT",
+        heading: "[bridge.dc.port.p2]",
+        help: "What is special about a port.",
+        optional: true,
+        keys: &[
+            Key {
+                name: "access",
+                default: Some("none"),
+                example: "10",
+                help: "Its frames are untagged and belong to this VLAN; others are dropped.",
+            },
+            key(
+                "tunnel",
+                "false",
+                "With `access`: tags in its frames are payload, and travel inside the VLAN (QinQ).",
+            ),
+            key("isolated", "false", "Its frames do not go to other isolated ports."),
+            Key {
+                name: "max_macs",
+                default: Some("the bridge's"),
+                example: "1000",
+                help: "The most stations that are learnt at it.",
+            },
+            key("flood_unknown", "100000", "Frames a second to unknown stations that are flooded."),
+            key("flood_broadcast", "10000", "Likewise, to all stations."),
+            key("flood_multicast", "100000", "Likewise, to groups."),
+        ],
+    },
+    Section {
+        path: "bridge.NAME.port.PORT",
+        heading: "[bridge.dc.port.p3]",
+        help: "A trunk.",
+        optional: true,
+        keys: &[
+            Key {
+                name: "trunk",
+                default: Some("none"),
+                example: "[10, \"20-30\"]",
+                help: "Its frames are tagged with one of these VLANs; \"all\": with any.",
+            },
+            Key {
+                name: "native",
+                default: Some("none"),
+                example: "10",
+                help: "With `trunk`: the VLAN of its untagged frames, which are dropped without.",
+            },
+        ],
+    },
+    Section {
+        path: "bridge.NAME.vlan.VLAN",
+        heading: "[bridge.dc.vlan.10]",
+        help: "The routed interface of a VLAN; in the kernel: dc.10.",
+        optional: true,
+        keys: &[
+            like("addresses", "[\"198.51.100.1/24\"]", "As for ports."),
+            Key {
+                name: "mtu",
+                default: Some("the ports' smallest"),
+                example: "1500",
+                help: "As for ports.",
+            },
+            key("vrf", "\"main\"", "As for ports."),
+        ],
+    },
+    Section {
+        path: "bridge.NAME.mac[]",
+        heading: "[[bridge.dc.mac]]",
+        help: "A station that is not learnt, and does not age.",
+        optional: true,
+        keys: &[
+            like("mac", "\"02:00:00:00:00:09\"", "Its address."),
+            Key {
+                name: "vlan",
+                default: Some("0: the ports have none"),
+                example: "10",
+                help: "Its VLAN.",
+            },
+            like("port", "\"p2\"", "Where it is."),
+        ],
+    },
     Section {
         path: "route[]",
         heading: "[[route]]",
@@ -259,14 +392,15 @@ pub const SECTIONS: &[Section] = &[
 pub const ROOT_TABLES: &[&str] =
     &["dpdk", "neighbours", "punt", "ports", "vrf", "route", "neighbour", "bridge"];
 
-/// Names of the keys of the section at `path`.
+/// Names of the keys of the sections at `path`.
 ///
 /// # Panics
 /// When there is no such section: callers name constants.
 pub fn names(path: &str) -> Vec<&'static str> {
-    let section = SECTIONS.iter().find(|section| section.path == path);
-    let keys = section.expect("a section of SECTIONS").keys;
-    keys.iter().map(|key| key.name).collect()
+    let sections = SECTIONS.iter().filter(|section| section.path == path);
+    let names: Vec<_> = sections.flat_map(|section| section.keys).map(|key| key.name).collect();
+    assert!(!names.is_empty(), "no section is called {path}");
+    names
 }
 
 /// A whole configuration with every key, its meaning and default. With `all`

@@ -3,6 +3,7 @@
 //! Reading collects every mistake, each with its line, column and what was
 //! expected; nothing starts while there is one.
 
+pub mod bridge;
 pub mod keys;
 pub mod mistake;
 pub mod net;
@@ -15,6 +16,7 @@ use std::path::Path;
 use api::request::RouteKind;
 use lookup::lpm::Options;
 
+pub use bridge::Bridge;
 pub use mistake::{Mistake, Mistakes};
 pub use net::{Mac, Net};
 
@@ -40,6 +42,8 @@ pub struct Config {
     pub punt: Punt,
     /// In the order of the file.
     pub ports: Vec<Port>,
+    /// In the order of the file.
+    pub bridges: Vec<Bridge>,
     /// `main` first.
     pub vrfs: Vec<Vrf>,
     /// Static routes.
@@ -229,12 +233,40 @@ impl Config {
         read::config(file, text)
     }
 
-    /// Every interface with its port, in a fixed order.
-    pub fn interfaces(&self) -> impl Iterator<Item = (&Port, Option<VlanTags>, &Interface)> {
-        self.ports.iter().flat_map(|port| {
-            let vlans = port.vlans.iter().map(move |(tags, vlan)| (port, Some(*tags), vlan));
-            std::iter::once((port, None, &port.interface)).chain(vlans)
-        })
+    /// Every layer-3 interface with what carries it, in a fixed order: ports that
+    /// are in no bridge and their sub-interfaces, then bridges'.
+    pub fn interfaces(&self) -> impl Iterator<Item = (Carrier<'_>, Option<VlanTags>, &Interface)> {
+        let routed = self.ports.iter().filter(|port| self.bridge_of(&port.name).is_none());
+        let ports = routed.flat_map(|port| {
+            let vlans = port.vlans.iter().map(|(tags, vlan)| (Some(*tags), vlan));
+            let all = std::iter::once((None, &port.interface)).chain(vlans);
+            all.map(move |(tags, interface)| (Carrier::Port(port), tags, interface))
+        });
+        let bridges = self.bridges.iter().flat_map(|bridge| {
+            let vlans = bridge.vlans.iter().map(|(vlan, of)| (Some(VlanTags::One(*vlan)), of));
+            let all = bridge.interface.iter().map(|own| (None, own)).chain(vlans);
+            all.map(move |(tags, interface)| (Carrier::Bridge(bridge), tags, interface))
+        });
+        ports.chain(bridges)
+    }
+
+    /// The bridge that a port is in.
+    pub fn bridge_of(&self, port: &str) -> Option<&Bridge> {
+        let has = |bridge: &&Bridge| bridge.ports.iter().any(|member| member.port == port);
+        self.bridges.iter().find(has)
+    }
+
+    /// The number of what carries an interface in the data plane: ports in the
+    /// order of the file, bridges behind them.
+    pub fn number(&self, carrier: Carrier<'_>) -> u16 {
+        let at = match carrier {
+            Carrier::Port(port) => self.ports.iter().position(|one| one.name == port.name),
+            Carrier::Bridge(bridge) => {
+                let at = self.bridges.iter().position(|one| one.name == bridge.name);
+                at.map(|at| self.ports.len() + at)
+            }
+        };
+        at.unwrap_or(0) as u16
     }
 
     /// True when no port is a real device: nothing needs the kernel or privileges.
@@ -246,6 +278,26 @@ impl Config {
                 ["net_null", "net_ring"].iter().any(|name| argument.starts_with(name))
             }
         })
+    }
+}
+
+/// What carries a layer-3 interface.
+#[derive(Clone, Copy, Debug)]
+pub enum Carrier<'c> {
+    /// A port that is in no bridge.
+    Port(&'c Port),
+    /// A bridge, by its routed interface.
+    Bridge(&'c Bridge),
+}
+
+impl Carrier<'_> {
+    /// The port whose hardware address the interface has, by name: a bridge's
+    /// first.
+    pub fn port(&self) -> &str {
+        match self {
+            Carrier::Port(port) => &port.name,
+            Carrier::Bridge(bridge) => &bridge.ports[0].port,
+        }
     }
 }
 

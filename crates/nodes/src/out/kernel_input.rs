@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use graph::ring::frames::Consumer;
-use graph::{Account, Live, Node, View, labels};
+use graph::{Account, Live, Node, Ports, View, labels};
 use tables::{Forwarding, IfaceId, Ifaces, Tags};
 use wire::bytes::put16;
 use wire::ethernet;
@@ -63,11 +63,12 @@ impl Node for KernelInput {
             return;
         }
         let ifaces = self.forwarding.ifaces.load(v.guard());
+        let first_routed = self.forwarding.bridges.load(v.guard()).first_routed;
         let (ring, tagged, counters) = (&mut self.ring, &mut self.tagged, &self.counters);
         for _ in 0..io::BURST {
             let one = ring.pop(|meta, frame| {
                 v.account(Account::FromKernel, 1);
-                match take(v, ifaces, IfaceId(meta.iface), frame, tagged) {
+                match take(v, ifaces, IfaceId(meta.iface), frame, (first_routed, tagged)) {
                     Ok(bytes) => counters.sent(IfaceId(meta.iface), 1, bytes as u64),
                     Err(why) => v.count_dropped(why, 1),
                 }
@@ -86,10 +87,11 @@ fn take(
     ifaces: &Ifaces,
     id: IfaceId,
     frame: &[u8],
-    tagged: &mut Vec<u8>,
+    (first_routed, tagged): (u16, &mut Vec<u8>),
 ) -> Result<usize, Why> {
     let iface = ifaces.get(id).ok_or(Why::NoInterface)?;
-    let port = v.ports().get(iface.port.0).ok_or(Why::NoInterface)?;
+    let pool = pool(v.ports(), iface.port.0, first_routed).ok_or(Why::NoInterface)?;
+    let port = v.ports().get(pool).ok_or(Why::NoInterface)?;
     if frame.len() < ethernet::LEN {
         return Err(Why::Runt);
     }
@@ -102,17 +104,26 @@ fn take(
         port.free(&mut [Some(packet)]);
         return Err(Why::NoBuffer);
     }
-    match v.push(packet, iface.port.0) {
+    match v.push(packet, pool) {
         Ok(i) => {
             v.out[i] = iface.port.0;
             v.iface[i] = id.0;
             Ok(frame.len())
         }
         Err(packet) => {
-            v.ports().free(iface.port.0, &mut [Some(packet)]);
+            v.ports().free(pool, &mut [Some(packet)]);
             Err(Why::NoBuffer)
         }
     }
+}
+
+/// The port of whose pool a packet that leaves by `port` is: that port, or any
+/// for a bridge's routed side.
+fn pool(ports: &mut Ports, port: u16, first_routed: u16) -> Option<u16> {
+    if port < first_routed || first_routed == 0 {
+        return Some(port);
+    }
+    ports.iter_mut().next().map(|(number, _)| number)
 }
 
 /// `frame` with `tags` behind its addresses.

@@ -4,6 +4,7 @@
 //!  vector ─┬ all by one port ──► transmit the vector as it is
 //!          └ mixed ──► staged by port, flushed at the vector's end
 //!               another worker's port ──► its ring        another world's ──► copied
+//!               a bridge's routed side ──► ring to bridge_send
 //! ```
 //!
 //! | cost | one push a packet where ports are mixed; holding packets back until 32 are together gained nothing |
@@ -16,6 +17,8 @@ use graph::ring::spsc::Producer;
 use graph::{Account, Live, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
 
+use crate::l2::bridge_copies::Flooded;
+
 labels! {
     /// Why packets are dropped.
     pub enum Why {
@@ -27,6 +30,8 @@ labels! {
         HandoverFull = "handover_full",
         /// The port's pool had no packet to copy into, or none long enough.
         NoBuffer = "no_buffer",
+        /// The ring to `bridge_send` is full.
+        BridgeFull = "bridge_full",
         /// Another worker has the port, and it takes packets of another world.
         OtherWorld = "other_world",
     }
@@ -55,6 +60,8 @@ pub struct Output {
     remotes: Vec<Remote>,
     /// By port: the index of its worker in `remotes`, and whose packets it takes.
     remote: Vec<Option<(usize, World)>>,
+    /// To `bridge_send`, for ports from this number on.
+    bridges: (u16, Producer<Flooded>),
 }
 
 /// Packets of one vector that leave by one port.
@@ -64,8 +71,9 @@ struct Staged {
 }
 
 impl Output {
-    /// A node for ports below `ports`, of which other workers have those in `remotes`.
-    pub fn new(ports: u16, remotes: Vec<Remote>) -> Self {
+    /// A node for ports below `ports`, of which other workers have those in
+    /// `remotes`; bridges' routed sides are those from a number on, with a ring.
+    pub fn new(ports: u16, remotes: Vec<Remote>, bridges: (u16, Producer<Flooded>)) -> Self {
         let most = remotes.iter().flat_map(|remote| &remote.ports).map(|(port, _)| port + 1);
         let ports = usize::from(most.fold(ports, u16::max));
         let mut remote = vec![None; ports];
@@ -75,7 +83,7 @@ impl Output {
             }
         }
         let staged = |_| Staged { n: 0, packets: Box::new([const { None }; VECTOR]) };
-        Output { staged: (0..=ports).map(staged).collect(), remotes, remote }
+        Output { staged: (0..=ports).map(staged).collect(), remotes, remote, bridges }
     }
 }
 
@@ -128,6 +136,8 @@ impl Output {
             cross(v, out, packets);
         } else if let Some((i, _)) = remote.filter(|&(_, world)| world == v.world()) {
             hand_over(v, &mut self.remotes[i].ring, out, packets);
+        } else if out >= self.bridges.0 && usize::from(out) < self.remote.len() {
+            return to_bridge(v, &mut self.bridges.1, out, packets);
         } else {
             let why = if remote.is_some() { Why::OtherWorld } else { Why::NoPort };
             v.count_dropped(why, packets.len());
@@ -154,6 +164,24 @@ fn hand_over(
     }
     v.account(Account::HandedOver, handed);
     v.count_dropped(Why::HandoverFull, packets.len() - handed);
+}
+
+/// Puts packets into the ring of this worker's `bridge_send`.
+fn to_bridge(
+    v: &mut View<'_, Output>,
+    ring: &mut Producer<Flooded>,
+    out: u16,
+    packets: &mut [Option<Owned>],
+) {
+    let pool = v.port();
+    for slot in packets.iter_mut() {
+        let Some(packet) = slot.take() else { continue };
+        if let Err(back) = ring.push(Flooded { packet, pool, out }) {
+            v.count_dropped(Why::BridgeFull, 1);
+            *slot = Some(back.packet);
+        }
+    }
+    v.ports().free(pool, packets);
 }
 
 /// Sends copies, in packets of port `out`'s world; the originals stay.

@@ -6,6 +6,7 @@
 //!  frame ─► tags ─► iface ┼ ours, IPv6 ──► ip6_input    iface set
 //!                       ├ broadcast, multicast, ARP, other EtherTypes ──► punt, with a class
 //!                       └ someone else's, unknown VLAN, … ──► drop
+//!  all frames of a port that is in a bridge ──► bridge_input
 //! ```
 //!
 //! | cost (reads a packet) | one line of the frame, cold |
@@ -23,6 +24,7 @@
 use std::sync::Arc;
 
 use graph::{Live, Node, View, labels};
+use tables::bridge::Ingress;
 use tables::{Forwarding, Iface, IfaceId, Ifaces, Tags};
 use wire::bytes::be16;
 use wire::{ethernet, vlan};
@@ -32,7 +34,12 @@ use crate::counters::IfaceCounters;
 
 labels! {
     /// Where frames go.
-    pub enum To { Ip4 = "ip4_input", Ip6 = "ip6_input", Punt = "punt" }
+    pub enum To {
+        Ip4 = "ip4_input",
+        Ip6 = "ip6_input",
+        Punt = "punt",
+        Bridge = "bridge_input",
+    }
 }
 
 labels! {
@@ -72,6 +79,9 @@ impl Node for EthernetInput {
     const LIVE: Live = Live::IFACE.and(Live::OUT);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
+        if *self.forwarding.bridges.load(v.guard()).ingress(v.port()) != Ingress::Routed {
+            return v.leave_all(To::Bridge);
+        }
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let untagged = Untagged::of(ifaces, v.port());
         let (mut packets, mut bytes) = (0, 0);
@@ -100,34 +110,60 @@ impl EthernetInput {
     #[inline(never)]
     fn other(&self, v: &mut View<'_, Self>, i: usize, ifaces: &Ifaces) {
         let len = v.len(i);
-        let link = match link(v.head(i), len) {
-            Ok(link) => link,
+        let (id, link, arrival) = match arrival(ifaces, v.port(), v.head(i), len) {
+            Ok(found) => found,
             Err(why) => return v.drop(i, why),
         };
-        let demux = ifaces.demux.get(usize::from(v.port()));
-        let id = demux.map_or(IfaceId::NONE, |demux| demux.find(link.tags));
-        let Some(iface) = ifaces.get(id) else {
-            let untagged = matches!(link.tags, Tags::None | Tags::Dot1q(0));
-            return v.drop(i, if untagged { Why::NoInterface } else { Why::UnknownVlan });
-        };
-        let dst = v.head(i)[0..6].try_into().expect("six bytes of an array");
-        let group = wire::ethernet::Mac(dst).is_group();
-        if !group && dst != iface.mac {
-            return v.drop(i, Why::NotForUs);
-        }
         self.counters.received(id, 1, u64::from(len));
         v.iface[i] = id.0;
-        v.advance(i, link.len); // `link` saw to it that the frame is longer
-        let class = match link.kind {
-            ethernet::IPV4 if !group => return v.leave(i, To::Ip4),
-            ethernet::IPV6 if !group => return v.leave(i, To::Ip6),
-            ethernet::IPV4 | ethernet::IPV6 => Class::Multicast,
-            ethernet::ARP => Class::ArpNd,
-            _ => Class::Unknown,
-        };
-        v.out[i] = class as u16;
-        v.leave(i, To::Punt);
+        v.advance(i, link); // `arrival` saw to it that the frame is longer
+        match arrival {
+            Arrival::Ip4 => v.leave(i, To::Ip4),
+            Arrival::Ip6 => v.leave(i, To::Ip6),
+            Arrival::Punt(class) => {
+                v.out[i] = class as u16;
+                v.leave(i, To::Punt);
+            }
+        }
     }
+}
+
+/// What a frame is to this machine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Arrival {
+    Ip4,
+    Ip6,
+    Punt(Class),
+}
+
+/// The interface of a frame that came in by `port`, the length of its link
+/// header, and what it is.
+pub(crate) fn arrival(
+    ifaces: &Ifaces,
+    port: u16,
+    head: &[u8; 64],
+    len: u16,
+) -> Result<(IfaceId, usize, Arrival), Why> {
+    let link = link(head, len)?;
+    let demux = ifaces.demux.get(usize::from(port));
+    let id = demux.map_or(IfaceId::NONE, |demux| demux.find(link.tags));
+    let Some(iface) = ifaces.get(id) else {
+        let untagged = matches!(link.tags, Tags::None | Tags::Dot1q(0));
+        return Err(if untagged { Why::NoInterface } else { Why::UnknownVlan });
+    };
+    let dst = wire::bytes::array(head, ethernet::DST);
+    let group = ethernet::Mac(dst).is_group();
+    if !group && dst != iface.mac {
+        return Err(Why::NotForUs);
+    }
+    let arrival = match link.kind {
+        ethernet::IPV4 if !group => Arrival::Ip4,
+        ethernet::IPV6 if !group => Arrival::Ip6,
+        ethernet::IPV4 | ethernet::IPV6 => Arrival::Punt(Class::Multicast),
+        ethernet::ARP => Arrival::Punt(Class::ArpNd),
+        _ => Arrival::Punt(Class::Unknown),
+    };
+    Ok((id, link.len, arrival))
 }
 
 /// The port's interface for untagged frames, as the loop compares it.

@@ -1,5 +1,6 @@
 //! From TOML to [`Config`]: one function a table.
 
+mod bridges;
 mod ports;
 mod routes;
 mod vrfs;
@@ -38,13 +39,11 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
     let mut known = names("");
     known.extend(ROOT_TABLES);
     table.only(&known);
-    if let Some(bridge) = table.get("bridge") {
-        bridge.mistake::<()>("bridges come with the switch, which this version does not have yet");
-    }
     let vrfs = vrfs(table);
     let ports = ports(table);
+    let bridges = bridges::bridges(table, &ports);
     let words = [("adaptive", Idle::Adaptive), ("poll", Idle::Poll)];
-    let config = Config {
+    let mut config = Config {
         workers: table.get("workers").and_then(|v| workers(&v)).unwrap_or_else(default_workers),
         idle: table.get("idle").and_then(|v| v.word(&words)).unwrap_or(Idle::Adaptive),
         spread: table.get("spread").and_then(|v| v.flag()).unwrap_or(false),
@@ -52,11 +51,16 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
         dpdk: dpdk(table),
         max_neighbours: max_neighbours(table),
         punt: punt(table),
-        routes: elements(table, "route", |route| self::route(route, &vrfs, &ports)),
-        neighbours: elements(table, "neighbour", |entry| neighbour(entry, &ports)),
         ports,
+        bridges,
         vrfs,
+        routes: Vec::new(),
+        neighbours: Vec::new(),
     };
+    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
+    let routes = elements(table, "route", |route| self::route(route, &config.vrfs, &names));
+    let neighbours = elements(table, "neighbour", |entry| neighbour(entry, &names));
+    (config.routes, config.neighbours) = (routes, neighbours);
     uses_of_vrfs(table, &config);
     if config.ports.is_empty() && source.mistakes.borrow().is_empty() {
         source.mistake(0..0, "no port: expected at least one table such as [ports.p0]");

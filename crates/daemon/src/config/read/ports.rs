@@ -28,7 +28,7 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
     })
 }
 
-fn is_port_name(name: &str) -> bool {
+pub(super) fn is_port_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let reserved = ["all", "default", "lo"].contains(&name);
     name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -78,7 +78,7 @@ fn device(value: &Value<'_>) -> Option<Device> {
     Some(Device::Pcap { input, output, raw })
 }
 
-fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> Interface {
+pub(super) fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> Interface {
     let addresses = table.get("addresses").and_then(|value| value.list()).unwrap_or_default();
     let vrf =
         table.get("vrf").and_then(|value| value.parse("the name of a vrf")).unwrap_or(vrf.into());
@@ -133,12 +133,7 @@ fn vlan_tags(name: &str) -> Option<VlanTags> {
     }
 }
 
-pub(super) fn check_interface(value: &Value<'_>, ports: &[Port]) -> Option<String> {
-    let mut names = Vec::new();
-    for port in ports {
-        names.push(port.name.as_str());
-        names.extend(port.vlans.iter().map(|(_, vlan)| vlan.name.as_str()));
-    }
+pub(super) fn check_interface(value: &Value<'_>, names: &[&str]) -> Option<String> {
     let found = value.text().filter(|text| names.contains(text));
     found
         .map(str::to_string)

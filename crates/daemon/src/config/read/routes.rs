@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) fn route(table: Table<'_>, vrfs: &[Vrf], ports: &[Port]) -> Option<Route> {
+pub(super) fn route(table: Table<'_>, vrfs: &[Vrf], names: &[&str]) -> Option<Route> {
     let kinds = [
         ("unicast", RouteKind::Unicast),
         ("blackhole", RouteKind::Blackhole),
@@ -21,7 +21,7 @@ pub(super) fn route(table: Table<'_>, vrfs: &[Vrf], ports: &[Port]) -> Option<Ro
             table.mistake("`via` is missing: the route's gateways");
             return None;
         }
-        (RouteKind::Unicast, Some(value)) => gateways(&value, prefix, ports)?,
+        (RouteKind::Unicast, Some(value)) => gateways(&value, prefix, names)?,
         (_, Some(value)) => return value.mistake("only unicast routes have gateways"),
         (_, None) => Vec::new(),
     };
@@ -29,18 +29,18 @@ pub(super) fn route(table: Table<'_>, vrfs: &[Vrf], ports: &[Port]) -> Option<Ro
     Some(Route { prefix, kind, via, vrf, metric: metric.map(|metric| metric as u32) })
 }
 
-fn gateways(value: &Value<'_>, prefix: Net, ports: &[Port]) -> Option<Vec<Via>> {
+fn gateways(value: &Value<'_>, prefix: Net, names: &[&str]) -> Option<Vec<Via>> {
     if value.text().is_some() {
-        return Some(vec![gateway(value, prefix, ports)?]);
+        return Some(vec![gateway(value, prefix, names)?]);
     }
     let list = value.list()?;
     if list.is_empty() || list.len() > 256 {
         return value.expected("1 to 256 gateways");
     }
-    list.iter().map(|value| gateway(value, prefix, ports)).collect()
+    list.iter().map(|value| gateway(value, prefix, names)).collect()
 }
 
-fn gateway(value: &Value<'_>, prefix: Net, ports: &[Port]) -> Option<Via> {
+fn gateway(value: &Value<'_>, prefix: Net, names: &[&str]) -> Option<Via> {
     let what = "the address of a gateway, or a table of `to`, `interface`, `weight`";
     if !value.is_table() {
         let to = address_of(value, prefix, what)?;
@@ -53,7 +53,7 @@ fn gateway(value: &Value<'_>, prefix: Net, ports: &[Port]) -> Option<Via> {
         None => None,
     };
     let interface = match table.get("interface") {
-        Some(interface) => Some(check_interface(&interface, ports)?),
+        Some(interface) => Some(check_interface(&interface, names)?),
         None => None,
     };
     if to.is_none() && interface.is_none() {
@@ -71,8 +71,8 @@ fn address_of(value: &Value<'_>, prefix: Net, what: &str) -> Option<IpAddr> {
     Some(address)
 }
 
-pub(super) fn neighbour(table: Table<'_>, ports: &[Port]) -> Option<Neighbour> {
-    let interface = required(table, "interface").and_then(|value| check_interface(&value, ports));
+pub(super) fn neighbour(table: Table<'_>, names: &[&str]) -> Option<Neighbour> {
+    let interface = required(table, "interface").and_then(|value| check_interface(&value, names));
     let address = required(table, "address").and_then(|value| value.parse("an address"));
     let mac = required(table, "mac").and_then(|value| mac(&value));
     Some(Neighbour { interface: interface?, address: address?, mac: mac? })

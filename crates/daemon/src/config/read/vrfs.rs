@@ -102,22 +102,26 @@ pub(super) fn check_vrf(value: &Value<'_>, vrfs: &[Vrf]) -> Option<String> {
     })
 }
 
-/// Ports are read before it is known which vrfs there are.
+/// Ports and bridges are read before it is known which vrfs there are.
 pub(super) fn uses_of_vrfs(table: Table<'_>, config: &Config) {
-    let Some(ports) = table.get("ports") else { return };
-    let Some(ports) = ports.table() else { return };
-    for (_, port) in ports.entries().iter().filter(|(_, port)| port.is_table()) {
-        let Some(port) = port.table() else { continue };
-        vrf_name(port, &config.vrfs);
-        let Some(vlans) = port.get("vlan").filter(Value::is_table) else { continue };
-        let Some(vlans) = vlans.table() else { continue };
-        for (_, vlan) in vlans.entries().iter().filter(|(_, vlan)| vlan.is_table()) {
-            if let Some(vlan) = vlan.table() {
-                vrf_name(vlan, &config.vrfs);
-            }
-        }
+    for kind in ["ports", "bridge"] {
+        each_table(table, kind, &mut |carrier| {
+            vrf_name(carrier, &config.vrfs);
+            each_table(carrier, "vlan", &mut |vlan| drop(vrf_name(vlan, &config.vrfs)));
+        });
     }
     unique_tables(config, table);
+}
+
+/// Calls `each` for the tables in the table `key`, and reports nothing.
+fn each_table(table: Table<'_>, key: &str, each: &mut dyn FnMut(Table<'_>)) {
+    let Some(all) = table.get(key).filter(Value::is_table) else { return };
+    let Some(all) = all.table() else { return };
+    for (_, inner) in all.entries().iter().filter(|(_, inner)| inner.is_table()) {
+        if let Some(inner) = inner.table() {
+            each(inner);
+        }
+    }
 }
 
 fn unique_tables(config: &Config, table: Table<'_>) {

@@ -1,0 +1,73 @@
+//! Bridges of the configuration: `[bridge.NAME]`, its ports and VLANs.
+
+use tables::bridge::FloodRates;
+use tables::switch::{Mode, WhenFull};
+
+use super::{Interface, Mac};
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bridge {
+    /// Its name, and that of its routed interface.
+    pub name: String,
+    /// Its ports.
+    pub ports: Vec<Member>,
+    /// Its routed interface, where it has one and does not look at tags.
+    pub interface: Option<Interface>,
+    /// Routed interfaces of its VLANs.
+    pub vlans: Vec<(u16, Interface)>,
+    /// The most stations that are learnt.
+    pub max_macs: u64,
+    /// What happens beyond.
+    pub when_full: WhenFull,
+    /// Seconds after which a silent station is forgotten.
+    pub ageing: u32,
+    /// Link-local group addresses (BPDUs and the like) are flooded, not dropped.
+    pub forwards_link_local: bool,
+    /// Stations that are not learnt.
+    pub macs: Vec<StaticMac>,
+}
+
+/// A port of a bridge.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Member {
+    /// Its name; such a port exists.
+    pub port: String,
+    /// What it does with tags.
+    pub mode: Mode,
+    /// Frames do not go to another isolated port.
+    pub isolated: bool,
+    /// The most stations learnt at it; `None`: as many as the bridge takes.
+    pub max_macs: Option<u64>,
+    /// How much of it may be flooded.
+    pub flood: FloodRates,
+}
+
+/// A station that is not learnt.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct StaticMac {
+    /// Its address.
+    pub mac: Mac,
+    /// Its VLAN; 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    /// The name of its port, one of the bridge's.
+    pub port: String,
+}
+
+impl Bridge {
+    /// True where tags tell the forwarding domain.
+    pub fn looks_at_tags(&self) -> bool {
+        self.ports.iter().any(|member| member.mode != Mode::Plain)
+    }
+
+    /// Its VLANs in order; 0 alone where it does not look at tags.
+    pub fn domains(&self) -> Vec<u16> {
+        if !self.looks_at_tags() {
+            return vec![0];
+        }
+        let mut all: Vec<u16> = self.ports.iter().flat_map(|member| member.mode.vlans()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}

@@ -1,0 +1,181 @@
+//! `bridge_flood`: a copy for every member of the domain but the one that the
+//! frame came in by, at a limited rate.
+//!
+//! ```text
+//!  frame ─► token bucket of its port and kind ─► per member: copy, tag edited ─► ring ─► bridge_copies
+//!               └ empty: dropped, counted                    (the last member gets the frame itself)
+//! ```
+//!
+//! | cost | a packet and a copy of its bytes a member |
+//! |------|-------------------------------------------|
+//!
+//! The copies go round by a ring of this worker and leave in its next poll: a
+//! burst of broadcasts to many ports makes more packets than a vector holds.
+//!
+//! Source: IEEE 802.1Q-2022 §8.6.1, §8.8; the rates are those of vendors' "storm
+//! control".
+
+use std::sync::Arc;
+
+use graph::ring::spsc::Producer;
+use graph::{Account, Live, NoEdge, Node, View, clock, labels};
+use io::Owned;
+use tables::Forwarding;
+use tables::bridge::{Bridges, Domain, DomainId, Egress, FloodRates};
+use wire::bytes::array;
+use wire::ethernet::{self, Mac};
+
+use super::bridge_copies::Flooded;
+use super::tag::Edit;
+use crate::class::Bucket;
+use crate::counters::DomainCounters;
+
+labels! {
+    /// Why frames and copies are dropped.
+    pub enum Why {
+        /// Beyond the port's rate for stations that nobody has seen.
+        Unknown = "unknown_rate",
+        /// Beyond the port's rate for broadcasts.
+        Broadcast = "broadcast_rate",
+        /// Beyond the port's rate for multicasts.
+        Multicast = "multicast_rate",
+        /// The domain has no other member.
+        Alone = "alone",
+        /// The pool has no packet for a copy, or none long enough.
+        NoBuffer = "no_buffer",
+        /// More copies than a poll takes.
+        RingFull = "ring_full",
+    }
+}
+
+/// The node.
+pub struct BridgeFlood {
+    forwarding: Arc<Forwarding>,
+    counters: Arc<DomainCounters>,
+    ring: Producer<Flooded>,
+    /// The share of the rates that this worker has.
+    workers: u32,
+    /// By port: unknown, broadcast, multicast; and the rates that they are for.
+    buckets: Vec<(FloodRates, [Bucket; 3])>,
+    /// Members that get the frame in hand.
+    targets: Vec<(u16, Edit)>,
+}
+
+impl BridgeFlood {
+    /// A node of one of `workers` workers, for ports below `ports`, whose copies
+    /// go by `ring` to its `bridge_copies`.
+    pub fn new(
+        forwarding: Arc<Forwarding>,
+        counters: Arc<DomainCounters>,
+        ring: Producer<Flooded>,
+        (ports, workers): (u16, u32),
+    ) -> Self {
+        let rates = FloodRates::default();
+        let buckets = (0..ports).map(|_| (rates, buckets(rates, workers))).collect();
+        let targets = Vec::with_capacity(ports.into());
+        BridgeFlood { forwarding, counters, ring, workers, buckets, targets }
+    }
+}
+
+impl Node for BridgeFlood {
+    type Edge = NoEdge;
+    type Drop = Why;
+    const NAME: &'static str = "bridge_flood";
+    const HELP: &'static str = "copies frames to all members of a domain, at a limited rate";
+    const LIVE: Live = Live::NONE;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let forwarding = self.forwarding.clone();
+        let bridges = forwarding.bridges.load(v.guard());
+        for i in 0..v.n() {
+            let id = DomainId(v.wide.key64[i].domain());
+            let Some(domain) = bridges.domain(id) else {
+                v.count_dropped(Why::Alone, 1);
+                continue;
+            };
+            let (from, dst) = (v.out[i], Mac(array(v.head(i), ethernet::DST)));
+            if let Err(why) = self.admit(bridges, from, dst, v.now()) {
+                v.count_dropped(why, 1);
+                continue;
+            }
+            self.aim(bridges, domain, from, v.key32[i] != 0);
+            self.counters.of(id).flooded.add(1);
+            self.copy(v, i);
+        }
+        v.free(); // what no member got
+    }
+}
+
+impl BridgeFlood {
+    /// May another frame of this kind be flooded now?
+    fn admit(&mut self, bridges: &Bridges, from: u16, dst: Mac, now: u64) -> Result<(), Why> {
+        let (kind, why) = match (dst == Mac::BROADCAST, dst.is_group()) {
+            (true, _) => (1, Why::Broadcast),
+            (_, true) => (2, Why::Multicast),
+            _ => (0, Why::Unknown),
+        };
+        let Some((known, buckets)) = self.buckets.get_mut(usize::from(from)) else { return Ok(()) };
+        let rates = bridges.rates.get(usize::from(from)).copied().unwrap_or_default();
+        if *known != rates {
+            (*known, *buckets) = (rates, self::buckets(rates, self.workers));
+        }
+        if buckets[kind].take(now) { Ok(()) } else { Err(why) }
+    }
+
+    /// Fills `targets` with the members that get the frame.
+    fn aim(&mut self, bridges: &Bridges, domain: &Domain, from: u16, tagged: bool) {
+        self.targets.clear();
+        for port in domain.members.iter().map(|port| port.0) {
+            let way = domain.egress(port).way();
+            if way == Egress::Closed || bridges.separates(from, port) {
+                continue;
+            }
+            if self.targets.len() < self.targets.capacity() {
+                self.targets.push((port, Edit::of(way, tagged, domain.vlan)));
+            }
+        }
+    }
+
+    /// Sends copies of packet `i` to all targets but the last, and itself to that.
+    fn copy(&mut self, v: &mut View<'_, Self>, i: usize) {
+        let Some(((last, edit), others)) = self.targets.split_last() else {
+            return v.count_dropped(Why::Alone, 1);
+        };
+        let pool = v.port();
+        for (out, edit) in others {
+            let Some(mut copy) = v.ports().get(pool).and_then(|port| port.allocate()) else {
+                v.account(Account::Copies, 1);
+                v.count_dropped(Why::NoBuffer, 1);
+                continue;
+            };
+            v.account(Account::Copies, 1);
+            if !copy.copy_from(v.packet(i)) || !edit.apply(&mut copy) {
+                v.count_dropped(Why::NoBuffer, 1);
+                v.ports().free(pool, &mut [Some(copy)]);
+                continue;
+            }
+            pass(v, &mut self.ring, Flooded { packet: copy, pool, out: *out });
+        }
+        let Some(mut packet) = v.take(i) else { return };
+        if !edit.apply(&mut packet) {
+            v.count_dropped(Why::NoBuffer, 1);
+            return v.ports().free(pool, &mut [Some(packet)]);
+        }
+        pass(v, &mut self.ring, Flooded { packet, pool, out: *last });
+    }
+}
+
+/// Puts a packet into the ring; frees it where that is full.
+fn pass(v: &mut View<'_, BridgeFlood>, ring: &mut Producer<Flooded>, flooded: Flooded) {
+    if let Err(back) = ring.push(flooded) {
+        v.count_dropped(Why::RingFull, 1);
+        let packets: &mut [Option<Owned>] = &mut [Some(back.packet)];
+        v.ports().free(back.pool, packets);
+    }
+}
+
+fn buckets(rates: FloodRates, workers: u32) -> [Bucket; 3] {
+    let (hz, now) = (clock::hz(), clock::now());
+    [rates.unknown, rates.broadcast, rates.multicast]
+        .map(|rate| Bucket::new(rate.div_ceil(workers.max(1)), hz, now))
+}

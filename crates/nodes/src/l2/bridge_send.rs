@@ -1,0 +1,108 @@
+//! `bridge_send`: frames that this machine itself puts into a bridge: routed
+//! packets whose next hop is behind it, and what the kernel sends by its tap.
+//!
+//! ```text
+//!  output ─► ring ─► domain by the routed interface's tag ─► MAC table ─► output | bridge_flood
+//! ```
+//!
+//! | cost (reads a packet) | the frame's line, in cache; one line of the MAC table |
+//! |-----------------------|-------------------------------------------------------|
+//!
+//! The ring costs a routed packet one poll; in return no node on the way of
+//! packets between ports has to ask whether a next hop is behind a bridge.
+
+use std::sync::Arc;
+
+use graph::ring::spsc::Consumer;
+use graph::{Live, Node, View, labels};
+use io::VECTOR;
+use lookup::exact::Key;
+use tables::Forwarding;
+use wire::bytes::array;
+use wire::ethernet;
+
+use super::bridge_copies::{Flooded, refill};
+use super::bridge_input::classify;
+use super::decide::{Verdict, decide};
+
+labels! {
+    /// Where frames go.
+    pub enum To { Output = "output", Flood = "bridge_flood" }
+}
+
+labels! {
+    /// Why frames are dropped.
+    pub enum Why {
+        /// The bridge has no such VLAN any more.
+        NoDomain = "no_domain",
+        /// To the bridge's own address.
+        ToItself = "to_itself",
+        /// The packet has no room for a tag.
+        NoRoom = "no_room",
+    }
+}
+
+/// The node.
+pub struct BridgeSend {
+    forwarding: Arc<Forwarding>,
+    ring: Consumer<Flooded>,
+    /// One that did not fit into the last vector.
+    held: Option<Flooded>,
+    entries: Box<[u16; VECTOR]>,
+}
+
+impl BridgeSend {
+    /// A node that empties `ring`, and looks up in the MAC table of `forwarding`.
+    pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Flooded>) -> Self {
+        BridgeSend { forwarding, ring, held: None, entries: Box::new([0; VECTOR]) }
+    }
+}
+
+impl Node for BridgeSend {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "bridge_send";
+    const HELP: &'static str = "puts frames of the routed interface into its bridge";
+    const LIVE: Live = Live::KEY64.and(Live::KEY32).and(Live::OUT).and(Live::IFACE);
+    const SOURCE: bool = true;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        refill(v, &mut self.ring, &mut self.held);
+        let (n, guard) = (v.n(), v.guard());
+        if n == 0 {
+            return;
+        }
+        let bridges = self.forwarding.bridges.load(guard);
+        for i in 0..n {
+            let found = classify(bridges.ingress(v.out[i]), v.head(i), v.len(i));
+            let key = found
+                .as_ref()
+                .map_or(NO_KEY, |found| Key::of(array(v.head(i), ethernet::DST), found.domain.0));
+            v.wide.key64[i] = key;
+            v.key32[i] = found.is_ok_and(|found| found.tagged).into();
+        }
+        let entries = &mut self.entries[..n];
+        self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
+        for (i, &entry) in entries.iter().enumerate() {
+            let (key, from) = (v.wide.key64[i], v.out[i]);
+            if key == NO_KEY {
+                v.drop(i, Why::NoDomain);
+                continue;
+            }
+            match decide(bridges, key, v.key32[i] != 0, from, entry) {
+                Verdict::Send(port, edit) if port < bridges.first_routed => {
+                    v.out[i] = port;
+                    match v.edit(i, |packet| edit.apply(packet)) {
+                        Some(true) => v.leave(i, To::Output),
+                        _ => v.drop(i, Why::NoRoom),
+                    }
+                }
+                Verdict::Flood => v.leave(i, To::Flood),
+                _ => v.drop(i, Why::ToItself),
+            }
+        }
+    }
+}
+
+/// A key that no frame has: domain 0.
+const NO_KEY: Key = Key::new(0, 0);

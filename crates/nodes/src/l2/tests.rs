@@ -1,0 +1,346 @@
+//! A whole switch between seven cables.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use graph::ring::{frames, spsc};
+use graph::testing::Counting;
+use graph::{Graph, Snapshot};
+use io::mem::{Peer, Ring, RingDevice, connect};
+use io::{Device, Pool, PoolConfig};
+use lookup::sync::Thread;
+use tables::bridge::FloodRates;
+use tables::macs::Learn;
+use tables::switch::{BridgeConfig, Mode};
+use wire::arp;
+use wire::build::Frame;
+use wire::ethernet::Mac;
+use wire::flow::Hasher;
+use wire::vlan::Tag;
+
+use super::testbed::{Lan, OWN, bridges, frame, mac, member};
+use crate::router::{Bridging, Parts, router};
+use crate::{DomainCounters, IfaceCounters, Rates};
+
+struct Rig {
+    lan: Lan,
+    graph: Graph,
+    peers: Vec<Peer>,
+    kernel: frames::Consumer,
+    to_router: frames::Producer,
+    learnt: spsc::Consumer<Learn>,
+    domains: Arc<DomainCounters>,
+    thread: Thread,
+}
+
+impl Rig {
+    fn new() -> Rig {
+        Rig::of(bridges())
+    }
+
+    fn of(bridges: Vec<BridgeConfig>) -> Rig {
+        let lan = Lan::of(bridges);
+        let (to_kernel, kernel) = frames::ring(1 << 20);
+        let (to_router, from_kernel) = frames::ring(1 << 16);
+        let (learn, learnt) = spsc::ring(1024);
+        let domains = DomainCounters::new();
+        let parts = Parts {
+            forwarding: lan.forwarding.clone(),
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel,
+            ports: 7,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+            bridging: Bridging { bridges: 2, workers: 1, domains: domains.clone(), learn },
+        };
+        let mut graph = router(parts).build(0).unwrap();
+        let config = PoolConfig { packets: 8192, mtu: 9000, large_pages: false };
+        let pool = Pool::new(&config).unwrap();
+        let mut peers = Vec::new();
+        for port in 0..7 {
+            let (mut device, peer) = connect("p", [2, 0, 0, 0, 1, port as u8], &pool);
+            graph.ports().set(port, device.start(1).unwrap().remove(0));
+            peers.push(peer);
+        }
+        let thread = lan.domain.register("rig");
+        Rig { lan, graph, peers, kernel, to_router, learnt, domains, thread }
+    }
+
+    /// Polls and learns until nothing comes any more; all is accounted for.
+    fn run(&mut self) -> Snapshot {
+        while self.graph.poll(self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+        while let Some(learn) = self.learnt.pop() {
+            self.lan.switch.learn(learn, Instant::now());
+        }
+        let counts = self.graph.stats().snapshot();
+        assert!(counts.law.holds(), "{:?}", counts.law);
+        counts
+    }
+
+    /// What leaves by each port when `frame` comes in by `port`.
+    fn send(&mut self, port: usize, frame: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        self.peers[port].push(frame);
+        self.run();
+        self.sent()
+    }
+
+    fn sent(&mut self) -> Vec<(usize, Vec<u8>)> {
+        let all = self.peers.iter().enumerate();
+        all.flat_map(|(port, peer)| peer.take().into_iter().map(move |frame| (port, frame)))
+            .collect()
+    }
+
+    /// Ports by which `frame` leaves.
+    fn ports(&mut self, port: usize, frame: &[u8]) -> Vec<usize> {
+        self.send(port, frame).into_iter().map(|(port, _)| port).collect()
+    }
+}
+
+#[test]
+fn unknown_stations_are_flooded_and_then_not() {
+    let mut rig = Rig::new();
+    let there = frame(2, 1).build();
+    assert_eq!(rig.send(0, &there), [(1, there.to_vec()), (2, there.to_vec())]);
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [0], "1 was learnt");
+    assert_eq!(rig.ports(0, &there), [1], "2 was learnt");
+    let counters = rig.lan.switch.counters();
+    assert_eq!((counters.learnt, counters.moved), (2, 0));
+    assert_eq!(rig.domains.of(tables::bridge::DomainId(1)).flooded.get(), 1);
+}
+
+#[test]
+fn a_station_that_moved_is_followed() {
+    let mut rig = Rig::new();
+    rig.send(0, &frame(2, 1).build());
+    rig.send(1, &frame(2, 1).build());
+    assert_eq!(rig.ports(2, &frame(1, 3).build()), [1]);
+    assert_eq!(rig.lan.switch.counters().moved, 1);
+}
+
+#[test]
+fn a_frame_to_where_it_came_from_is_dropped() {
+    let mut rig = Rig::new();
+    rig.send(0, &frame(9, 1).build());
+    rig.send(0, &frame(9, 2).build());
+    assert_eq!(rig.ports(0, &frame(2, 1).build()), []);
+    let counts = rig.graph.stats().snapshot();
+    let dropped = counts.drops.iter().find(|drop| drop.reason == "same_port");
+    assert_eq!(dropped.map(|drop| drop.packets), Some(1));
+}
+
+#[test]
+fn tags_are_put_in_and_taken_out() {
+    let mut rig = Rig::new();
+    let plain = frame(2, 1).build().to_vec();
+    let tagged = |tci| frame(2, 1).tag(Tag { tpid: 0x8100, tci }).build().to_vec();
+    // From the access port of VLAN 10: untagged on the trunk, whose native it is.
+    assert_eq!(rig.send(3, &plain), [(4, plain.clone())]);
+    // The trunk's VLAN 10, tagged: untagged at the access port.
+    assert_eq!(rig.send(4, &tagged(10)), [(3, plain.clone())]);
+    // VLAN 20 from the tunnel: a tag around what the frame has.
+    let customer = frame(2, 1).tag(Tag::new(77)).build().to_vec();
+    let around = frame(2, 1).tag(Tag::new(20)).tag(Tag::new(77)).build().to_vec();
+    assert_eq!(rig.send(5, &customer), [(4, around.clone())]);
+    assert_eq!(rig.send(4, &around), [(5, customer)]);
+    // Priority and drop bit of a tag stay.
+    rig.lan.station(7, 4, 3);
+    let with_priority = frame(7, 1).tag(Tag { tpid: 0x8100, tci: 0xb000 | 20 }).build().to_vec();
+    assert_eq!(rig.send(4, &with_priority), [], "it came from there");
+    let of_native = frame(2, 1).tag(Tag { tpid: 0x8100, tci: 0xe000 }).build().to_vec();
+    assert_eq!(rig.send(3, &of_native), [(4, plain)], "the native VLAN has no tag");
+}
+
+#[test]
+fn known_stations_get_the_tag_of_their_port() {
+    let mut rig = Rig::new();
+    rig.lan.station(8, 4, 3);
+    let customer = frame(8, 1).tag(Tag::new(77)).build().to_vec();
+    let around = frame(8, 1).tag(Tag::new(20)).tag(Tag::new(77)).build().to_vec();
+    assert_eq!(rig.send(5, &customer), [(4, around)]);
+    rig.lan.station(9, 5, 3);
+    let back = frame(9, 8).tag(Tag::new(20)).build().to_vec();
+    assert_eq!(rig.send(4, &back), [(5, frame(9, 8).build().to_vec())]);
+}
+
+#[test]
+fn the_same_station_may_be_in_several_domains() {
+    let mut rig = Rig::new();
+    rig.send(0, &frame(9, 1).build());
+    rig.send(3, &frame(9, 1).build());
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [0]);
+    assert_eq!(rig.ports(4, &frame(1, 2).build()), [3]);
+}
+
+#[test]
+fn isolated_ports_reach_the_others_only() {
+    let mut bridges = bridges();
+    bridges[0].members[0].isolated = true;
+    bridges[0].members[1].isolated = true;
+    let mut rig = Rig::of(bridges);
+    assert_eq!(rig.ports(0, &frame(9, 1).build()), [2]);
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [], "known, and isolated");
+    assert_eq!(rig.ports(2, &frame(1, 3).build()), [0]);
+    assert_eq!(rig.ports(2, &frame(9, 3).build()), [0, 1]);
+}
+
+#[test]
+fn floods_keep_to_their_rate() {
+    let mut bridges = bridges();
+    bridges[0].members[0].flood = FloodRates { unknown: 0, broadcast: 40, multicast: 0 };
+    let mut rig = Rig::of(bridges);
+    assert_eq!(rig.ports(0, &frame(9, 1).build()), []);
+    let to = |dst| frame(9, 1).macs(Mac(mac(1)), Mac(dst)).build();
+    assert_eq!(rig.ports(0, &to([1, 0, 0x5e, 0, 0, 1])), []);
+    for _ in 0..100 {
+        rig.peers[0].push(&to([0xff; 6]));
+    }
+    rig.run();
+    assert!((64..=70).contains(&rig.sent().len()), "32 at once, to two ports each");
+    assert_eq!(rig.ports(1, &frame(9, 2).build()), [0, 2], "the others' rates are their own");
+}
+
+#[test]
+fn a_port_that_went_down_gets_nothing_and_its_stations_are_forgotten() {
+    let mut rig = Rig::new();
+    rig.send(0, &frame(9, 1).build());
+    rig.lan.switch.set_link(0, false);
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [2], "flooded, not to the port that is down");
+    rig.lan.switch.set_link(0, true);
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [0, 2], "not trusted before the sweep");
+    for _ in 0..1000 {
+        rig.lan.switch.sweep(Instant::now());
+    }
+    assert_eq!(rig.lan.switch.counters().flushed, 1);
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [0, 2], "unknown");
+    rig.send(0, &frame(9, 1).build());
+    assert_eq!(rig.ports(1, &frame(1, 2).build()), [0], "learnt again");
+}
+
+#[test]
+fn the_routed_side_gets_what_is_for_it() {
+    let mut rig = Rig::new();
+    let to_own = |frame: Frame<'static>| frame.macs(Mac(mac(1)), Mac(OWN)).build();
+    rig.send(0, &to_own(frame(9, 1)));
+    assert_eq!(punted(&mut rig), [(2, 0x88b5)]);
+    // Broadcasts go to the stations and to this machine.
+    let request = arp::Header {
+        operation: arp::REQUEST,
+        sender_mac: Mac(mac(1)),
+        sender_ip: [192, 0, 2, 2].into(),
+        target_mac: Mac([0; 6]),
+        target_ip: [192, 0, 2, 1].into(),
+    };
+    let who_has = Frame::arp(request).macs(Mac(mac(1)), Mac::BROADCAST);
+    assert_eq!(rig.ports(0, &who_has.build()), [1, 2]);
+    assert_eq!(punted(&mut rig), [(2, 0x0806)]);
+    // In VLAN 10 the routed side is tagged inside, and plain in the kernel.
+    assert_eq!(rig.ports(3, &who_has.build()), [4]);
+    assert_eq!(punted(&mut rig), [(3, 0x0806)]);
+    assert_eq!(rig.ports(5, &who_has.build()), [4], "VLAN 20 has no routed side");
+    assert_eq!(punted(&mut rig), []);
+}
+
+/// Interface and EtherType of what the kernel got.
+fn punted(rig: &mut Rig) -> Vec<(u16, u16)> {
+    let kernel = &mut rig.kernel;
+    std::iter::from_fn(|| {
+        kernel.pop(|meta, frame| (meta.iface, u16::from_be_bytes([frame[12], frame[13]])))
+    })
+    .collect()
+}
+
+#[test]
+fn the_kernel_reaches_stations_by_the_bridge() {
+    let mut rig = Rig::new();
+    rig.lan.station(1, 2, 1);
+    rig.lan.station(1, 3, 2);
+    rig.lan.station(4, 4, 2);
+    let from_kernel = |rig: &mut Rig, iface, dst| {
+        let meta = frames::Meta { iface, ..frames::Meta::default() };
+        let frame = frame(dst, 0xee).build().to_vec();
+        assert!(rig.to_router.push(meta, &[&frame]));
+        rig.run();
+        rig.sent().into_iter().map(move |(port, sent)| (port, sent == frame)).collect::<Vec<_>>()
+    };
+    assert_eq!(from_kernel(&mut rig, 2, 1), [(2, true)]);
+    assert_eq!(from_kernel(&mut rig, 2, 9), [(0, true), (1, true), (2, true)]);
+    assert_eq!(from_kernel(&mut rig, 3, 1), [(3, true)], "the tag of VLAN 10 is gone");
+    assert_eq!(from_kernel(&mut rig, 3, 4), [(4, true)]);
+    assert_eq!(from_kernel(&mut rig, 3, 9), [(3, true), (4, true)]);
+}
+
+#[test]
+fn no_frame_is_lost_when_many_are_flooded() {
+    let mut bridges = bridges();
+    bridges.truncate(1);
+    bridges[0].members = (0..6).map(|port| member(port, Mode::Plain)).collect();
+    let mut rig = Rig::of(bridges);
+    for n in 0..200 {
+        rig.peers[0].push(&frame(99, n).build());
+    }
+    rig.run();
+    assert_eq!(rig.sent().len(), 199 * 5, "station 99 speaks to itself once");
+}
+
+#[test]
+fn long_frames_pass() {
+    let mut rig = Rig::new();
+    let mut jumbo = frame(2, 1).build().to_vec();
+    jumbo.resize(9014, 7);
+    assert_eq!(rig.send(0, &jumbo), [(1, jumbo.clone()), (2, jumbo.clone())]);
+    assert_eq!(rig.send(3, &jumbo), [(4, jumbo.clone())]);
+}
+
+/// House rule 11, with rings of prepared packets, which allocate nothing themselves.
+#[test]
+fn nodes_allocate_nothing() {
+    let cases = [
+        frame(2, 1).build().to_vec(),
+        frame(3, 2).build().to_vec(),
+        frame(1, 3).tag(Tag::new(20)).build().to_vec(),
+        frame(1, 4).macs(Mac(mac(4)), Mac::BROADCAST).build().to_vec(),
+        frame(1, 4).macs(Mac(mac(4)), Mac(OWN)).build().to_vec(),
+        frame(1, 1).build().to_vec(),
+    ];
+    let config = PoolConfig { packets: 4096, mtu: 1500, large_pages: false };
+    let fill = |i: usize, room: &mut [u8]| {
+        let frame = &cases[i % cases.len()];
+        room[..frame.len()].copy_from_slice(frame);
+        frame.len()
+    };
+    let rings = [Ring::new(&config, 1, fill).unwrap()];
+    let pool = Pool::new(&config).unwrap();
+    let mut rig = Rig::new();
+    for number in 0..7 {
+        let mut device = RingDevice::new("m", [2, 0, 0, 0, 0, 1], number, &rings, &pool);
+        let mut port = device.start(1).unwrap().remove(0);
+        port.attach(0);
+        drop(rig.graph.ports().set(number, port));
+    }
+    let poll = |rig: &mut Rig| {
+        let meta = frames::Meta { iface: 2, ..frames::Meta::default() };
+        assert!(rig.to_router.push(meta, &[&cases[0]]));
+        let before = Counting::allocations();
+        rig.graph.poll(rig.thread.guard());
+        rig.thread.quiesce();
+        let allocated = Counting::allocations() - before;
+        while let Some(learn) = rig.learnt.pop() {
+            rig.lan.switch.learn(learn, Instant::now());
+        }
+        allocated
+    };
+    let allocations: Vec<u64> = (0..8).map(|_| poll(&mut rig)).collect();
+    assert_eq!(allocations[1..], [0; 7]);
+    while rig.graph.drain(rig.thread.guard()) > 0 {
+        rig.thread.quiesce();
+    }
+    let counts = rig.graph.stats().snapshot();
+    let idle = counts.nodes.iter().filter(|node| node.packets == 0).map(|node| node.name);
+    let bridging: Vec<_> = idle.filter(|name| name.starts_with("bridge_")).collect();
+    assert!(bridging.is_empty(), "no packets at {bridging:?}");
+}

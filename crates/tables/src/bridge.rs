@@ -1,0 +1,194 @@
+//! Bridges as the data path sees them: which forwarding domain a frame enters,
+//! and by which ports it may leave, tagged or not.
+//!
+//! ```text
+//!  port + tag ─► Ingress ─► domain (bridge × VLAN, 12 bits) ─► MAC table ─► port ─► Egress: how it leaves
+//! ```
+//!
+//! A bridge's routed interface is a port, too: one of the numbers behind those
+//! of the devices, on which no device receives.
+
+use crate::PortId;
+
+/// A forwarding domain by index: a bridge, or one VLAN of a bridge. 0 is none.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct DomainId(pub u16);
+
+impl DomainId {
+    /// No domain.
+    pub const NONE: DomainId = DomainId(0);
+    /// Domains fit into 12 bits, of which 0 and 4,095 stay free.
+    pub const MOST: usize = 4_094;
+}
+
+/// What happens to frames that come in by a port.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum Ingress {
+    /// It is no bridge's.
+    #[default]
+    Routed,
+    /// All belong to one domain; tags are payload.
+    Whole(DomainId),
+    /// The outermost tag tells.
+    ByTag {
+        /// Untagged frames, and priority-tagged ones.
+        untagged: DomainId,
+        /// By VLAN id, 4,096 entries.
+        tagged: Box<[DomainId]>,
+    },
+}
+
+/// How frames of a domain leave by a port.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(u8)]
+pub enum Egress {
+    /// Not at all: the port is no member, or down.
+    #[default]
+    Closed,
+    /// As they came in.
+    AsIs,
+    /// Without the domain's tag.
+    Untagged,
+    /// With the domain's tag.
+    Tagged,
+    /// The port was down, and what was learnt there is still being forgotten:
+    /// to known addresses by flooding, then with the tag or without.
+    FlushingAsIs,
+    /// Likewise.
+    FlushingUntagged,
+    /// Likewise.
+    FlushingTagged,
+}
+
+impl Egress {
+    /// True where what was learnt at the port counts.
+    #[inline(always)]
+    pub fn trusts(self) -> bool {
+        matches!(self, Egress::AsIs | Egress::Untagged | Egress::Tagged)
+    }
+
+    /// The way itself, without the flushing.
+    #[must_use]
+    pub fn way(self) -> Egress {
+        match self {
+            Egress::FlushingAsIs => Egress::AsIs,
+            Egress::FlushingUntagged => Egress::Untagged,
+            Egress::FlushingTagged => Egress::Tagged,
+            other => other,
+        }
+    }
+
+    /// The same way while what was learnt is being forgotten.
+    #[must_use]
+    pub fn flushing(self) -> Egress {
+        match self {
+            Egress::AsIs => Egress::FlushingAsIs,
+            Egress::Untagged => Egress::FlushingUntagged,
+            Egress::Tagged => Egress::FlushingTagged,
+            other => other,
+        }
+    }
+}
+
+/// One forwarding domain.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Domain {
+    /// The name of its bridge.
+    pub bridge: String,
+    /// Its VLAN; 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    /// Link-local group addresses (BPDUs and the like) are flooded, not dropped.
+    pub forwards_link_local: bool,
+    /// By port: how its frames leave.
+    pub egress: Vec<Egress>,
+    /// The ports of `egress` that are not closed.
+    pub members: Vec<PortId>,
+}
+
+/// Frames a second that one port may have flooded, by kind.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct FloodRates {
+    /// To single stations that nobody has seen.
+    pub unknown: u32,
+    /// To all stations.
+    pub broadcast: u32,
+    /// To groups.
+    pub multicast: u32,
+}
+
+impl Default for FloodRates {
+    fn default() -> Self {
+        FloodRates { unknown: 100_000, broadcast: 10_000, multicast: 100_000 }
+    }
+}
+
+/// All bridges; small, replaced whole when something changes.
+#[derive(Clone, Debug, Default)]
+pub struct Bridges {
+    /// By port.
+    pub ingress: Vec<Ingress>,
+    /// By [`DomainId`]; entry 0 is a blank.
+    pub domains: Vec<Domain>,
+    /// By port: true where frames may not go to another isolated port.
+    pub isolated: Vec<bool>,
+    /// By port.
+    pub rates: Vec<FloodRates>,
+    /// Ports from this number on are bridges' routed interfaces.
+    pub first_routed: u16,
+}
+
+impl Bridges {
+    /// What to do with frames that come in by `port`.
+    #[inline]
+    pub fn ingress(&self, port: u16) -> &Ingress {
+        self.ingress.get(usize::from(port)).unwrap_or(&Ingress::Routed)
+    }
+
+    /// The domain of this number; 0 and unknown ones are the blank.
+    #[inline]
+    pub fn domain(&self, id: DomainId) -> Option<&Domain> {
+        self.domains.get(usize::from(id.0))
+    }
+
+    /// True where a frame must not go from one port to the other.
+    #[inline]
+    pub fn separates(&self, from: u16, to: u16) -> bool {
+        let isolated = |port: u16| self.isolated.get(usize::from(port)) == Some(&true);
+        from == to || isolated(from) && isolated(to)
+    }
+}
+
+impl Domain {
+    /// How frames leave by `port`.
+    #[inline]
+    pub fn egress(&self, port: u16) -> Egress {
+        self.egress.get(usize::from(port)).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_are_not_there_are_closed() {
+        let bridges = Bridges { isolated: vec![true, false, true], ..Bridges::default() };
+        assert_eq!(bridges.ingress(9), &Ingress::Routed);
+        assert!(bridges.domain(DomainId(1)).is_none());
+        assert_eq!(Domain::default().egress(3), Egress::Closed);
+        let apart = [(0, 2), (2, 0), (1, 1)].map(|(a, b)| bridges.separates(a, b));
+        let together = [(0, 1), (1, 2), (2, 7)].map(|(a, b)| bridges.separates(a, b));
+        assert_eq!((apart, together), ([true; 3], [false; 3]));
+    }
+
+    #[test]
+    fn flushing_changes_only_trust() {
+        for way in [Egress::AsIs, Egress::Untagged, Egress::Tagged] {
+            assert!(way.trusts() && !way.flushing().trusts());
+            assert_eq!((way.flushing().way(), way.way()), (way, way));
+        }
+        assert!(!Egress::Closed.trusts());
+        assert_eq!(Egress::Closed.flushing(), Egress::Closed);
+    }
+}

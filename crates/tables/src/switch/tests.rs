@@ -1,0 +1,184 @@
+//! Stations that come, move, age and go.
+
+use super::*;
+use crate::bridge::FloodRates;
+use crate::{Forwarding, PortId};
+use lookup::sync::{Domain, Thread};
+
+struct Lan {
+    switch: Switch,
+    forwarding: Arc<Forwarding>,
+    thread: Thread,
+    start: Instant,
+}
+
+impl Lan {
+    fn new(change: impl FnOnce(&mut BridgeConfig)) -> Lan {
+        let member = |port| Member {
+            port: PortId(port),
+            mode: Mode::Plain,
+            isolated: false,
+            max_macs: None,
+            flood: FloodRates::default(),
+        };
+        let mut config = BridgeConfig {
+            name: "lan".into(),
+            members: vec![member(0), member(1)],
+            routed: vec![0],
+            max_macs: 100,
+            ageing: 80,
+            ..BridgeConfig::default()
+        };
+        change(&mut config);
+        let domain = Domain::new();
+        let forwarding = Forwarding::new(&domain);
+        let own = [OWN];
+        let switch = Switch::new(&forwarding, &domain, vec![config], (2, &own), |_| true);
+        let mut switch = switch.unwrap();
+        switch.set_link(0, true);
+        switch.set_link(1, true);
+        let start = switch.tick_due - switch.tick_length;
+        Lan { switch, forwarding, thread: domain.register("test"), start }
+    }
+
+    fn see(&mut self, n: u64, port: u16) {
+        self.switch.learn(Learn { key: Key::new(n, 1), port }, self.start);
+    }
+
+    /// The port of station `n`, as readers see it.
+    fn port(&mut self, n: u64) -> Option<u16> {
+        let mut found = [0];
+        self.forwarding.macs.lookup_batch(self.thread.guard(), &[Key::new(n, 1)], &mut found);
+        (found[0] != crate::macs::ABSENT).then(|| entry_port(found[0]))
+    }
+
+    /// `seconds` go by, with a sweep every tenth.
+    fn wait(&mut self, seconds: u64) {
+        for _ in 0..10 * seconds {
+            self.start += Duration::from_millis(100);
+            self.switch.sweep(self.start);
+        }
+    }
+}
+
+const OWN: [u8; 6] = [2, 0xff, 0, 0, 0, 0];
+const OWN_NUMBER: u64 = 0x02ff_0000_0000;
+
+#[test]
+fn stations_are_learnt_and_age() {
+    let mut lan = Lan::new(|_| ());
+    (lan.see(1, 0), lan.see(2, 1));
+    assert_eq!((lan.port(1), lan.port(2), lan.port(3)), (Some(0), Some(1), None));
+    lan.wait(60);
+    lan.see(2, 1);
+    lan.wait(40);
+    assert_eq!((lan.port(1), lan.port(2)), (None, Some(1)), "only 2 has spoken since");
+    lan.wait(60);
+    assert_eq!(lan.port(2), None);
+    let counters = lan.switch.counters();
+    assert_eq!((counters.learnt, counters.aged), (2, 2));
+    assert_eq!(lan.switch.shares().next(), Some(("lan", Share { limit: 100, ..Share::default() })));
+    assert_eq!(lan.port(OWN_NUMBER), Some(2), "the routed side does not age");
+}
+
+#[test]
+fn ageing_takes_no_more_than_nine_eighths_of_its_time_over_many_rounds() {
+    let mut lan = Lan::new(|_| ());
+    for round in 0..40 {
+        lan.see(round, 0);
+        lan.wait(79);
+        assert_eq!(lan.port(round), Some(0), "{round}: before its time");
+        lan.wait(21);
+        assert_eq!(lan.port(round), None, "{round}: after");
+    }
+}
+
+#[test]
+fn limits_refuse_and_lose_nothing() {
+    let mut lan = Lan::new(|config| config.members[1].max_macs = Some(3));
+    (0..120).for_each(|n| lan.see(n, 0));
+    assert!((0..100).all(|n| lan.port(n) == Some(0)));
+    assert!((100..120).all(|n| lan.port(n).is_none()));
+    assert_eq!(lan.switch.counters().refused, 20);
+    lan.switch.flush(Which::default());
+    (0..10).for_each(|n| lan.see(n, 1));
+    assert_eq!((0..10).filter(|&n| lan.port(n) == Some(1)).count(), 3);
+    assert_eq!(lan.switch.counters().refused, 27);
+}
+
+#[test]
+fn a_full_table_may_replace_old_stations() {
+    let mut lan = Lan::new(|config| config.when_full = WhenFull::Replace);
+    (0..5000).for_each(|n| lan.see(n, 0));
+    let counters = lan.switch.counters();
+    let here = (0..5000).filter(|&n| lan.port(n).is_some()).count() as u64;
+    assert_eq!(here, counters.learnt - counters.replaced);
+    assert_eq!(lan.switch.shares().next().unwrap().1.used, here);
+    assert!(lan.switch.capacity().entries <= 104);
+    assert_eq!(lan.port(OWN_NUMBER), Some(2), "static entries are not replaced");
+}
+
+#[test]
+fn a_flapping_station_is_held_and_named() {
+    let mut lan = Lan::new(|_| ());
+    for i in 0..20 {
+        lan.see(7, i % 2);
+    }
+    let counters = lan.switch.counters();
+    assert_eq!((counters.moved, counters.held), (5, 7));
+    assert_eq!(lan.switch.take_notices(), [Notice::Flapping(Key::new(7, 1), 0)]);
+    assert_eq!(lan.switch.take_notices(), []);
+    assert_eq!(lan.switch.held(lan.start), [Key::new(7, 1)]);
+}
+
+#[test]
+fn static_stations_stay_where_they_are() {
+    let mut lan = Lan::new(|_| ());
+    let (mac, domain) = ([0, 0, 0, 0, 0, 9], DomainId(1));
+    lan.see(9, 0);
+    lan.switch.insert_static(mac, domain, 1).unwrap();
+    lan.see(9, 0);
+    lan.wait(200);
+    assert_eq!(lan.port(9), Some(1));
+    assert_eq!(lan.switch.counters().misplaced, 1);
+    assert_eq!(lan.switch.shares().next().unwrap().1.used, 0);
+    assert_eq!(lan.switch.flush(Which::default()), 0);
+    assert!(lan.switch.delete(mac, domain) && !lan.switch.delete(mac, domain));
+    assert_eq!(lan.port(9), None);
+    assert!(!lan.switch.delete(OWN, domain), "the routed side's own");
+}
+
+#[test]
+fn flushing_takes_what_is_asked_for() {
+    let mut lan = Lan::new(|_| ());
+    (0..10).for_each(|n| lan.see(n, (n % 2) as u16));
+    assert_eq!(lan.switch.flush(Which { port: Some(1), ..Which::default() }), 5);
+    let (stations, count) = lan.switch.stations(Which { port: Some(0), ..Which::default() }, 3);
+    assert_eq!((stations.len(), count), (3, 5));
+    assert!(stations.iter().all(|station| station.port == 0 && station.age == Some(0)));
+    let one = Which { mac: Some([0, 0, 0, 0, 0, 4]), ..Which::default() };
+    assert_eq!(lan.switch.flush(one), 1);
+    let (_, all) = lan.switch.stations(Which::default(), 0);
+    assert_eq!(all, 4 + 1, "and the routed side");
+}
+
+#[test]
+fn a_table_grows_while_it_learns() {
+    let mut lan = Lan::new(|config| config.max_macs = 1_000_000);
+    (0..600_000).for_each(|n| lan.see(n, 0));
+    assert!((0..600_000).step_by(997).all(|n| lan.port(n) == Some(0)));
+    assert!(lan.switch.capacity().growths > 0);
+}
+
+#[test]
+fn domains_have_names() {
+    let lan = Lan::new(|config| {
+        config.members[0].mode = Mode::Access(10);
+        config.members[1].mode = Mode::Trunk { vlans: vec![10..=12], native: Some(20) };
+        config.routed = Vec::new();
+    });
+    let ids = [10, 11, 12, 20].map(|vlan| lan.switch.domain("lan", vlan).map(|id| id.0));
+    assert_eq!(ids, [Some(1), Some(2), Some(3), None], "a native VLAN is in the list");
+    assert_eq!(lan.switch.name(DomainId(2)), Some(("lan", 11)));
+    assert_eq!((lan.switch.domain("lan", 0), lan.switch.domain("x", 10)), (None, None));
+}
