@@ -56,6 +56,10 @@ pub enum Reply {
     Routes(Vec<Route>),
     /// To [`crate::What::Neighbours`].
     Neighbours(Vec<Neighbour>),
+    /// To [`crate::What::Bridges`].
+    Bridges(Vec<Bridge>),
+    /// To [`crate::What::Macs`]: the first of them, and how many there are.
+    Macs((Vec<Mac>, u64)),
     /// To [`crate::What::Graph`].
     Graph {
         /// Every node, in the graph's order.
@@ -179,6 +183,45 @@ pub struct Neighbour {
     pub mac: Option<String>,
     /// The kernel's word: `reachable`, `stale`, `permanent` …
     pub state: String,
+}
+
+/// A bridge.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Bridge {
+    pub name: String,
+    pub ports: u16,
+    /// Stations learnt.
+    pub macs: u64,
+    pub max_macs: u64,
+    pub domains: Vec<BridgeDomain>,
+    /// Stations that moved too often, and are held.
+    pub held: Vec<String>,
+}
+
+/// A VLAN of a bridge.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct BridgeDomain {
+    /// 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    pub frames: u64,
+    pub bytes: u64,
+    /// Frames that went to every member.
+    pub flooded: u64,
+}
+
+/// A station of a bridge.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Mac {
+    pub mac: String,
+    pub bridge: String,
+    /// 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    pub port: String,
+    /// Seconds since it was seen, to an eighth of the ageing time; none: static.
+    pub age_s: Option<u64>,
 }
 
 /// A node of the graph, all workers together.

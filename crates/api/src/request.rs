@@ -43,6 +43,26 @@ pub enum Request {
         /// Its address.
         address: IpAddr,
     },
+    /// A station of a bridge that does not age.
+    MacAdd {
+        /// Its address, `02:00:00:00:00:01`.
+        mac: String,
+        /// The port where it is, one of a bridge's.
+        port: String,
+        /// Its VLAN; 0 where the bridge does not look at tags.
+        vlan: u16,
+    },
+    /// Takes a station out, static or learnt.
+    MacDel {
+        /// Its address.
+        mac: String,
+        /// In which bridge; may be left out where there is one.
+        bridge: Option<String>,
+        /// Its VLAN; 0 where the bridge does not look at tags.
+        vlan: u16,
+    },
+    /// Forgets learnt stations.
+    MacFlush(WhichMacs),
     /// Rebuilds a forwarding table with another engine, beside the running one.
     FibEngine {
         /// Which routing tables.
@@ -106,6 +126,15 @@ pub enum What {
     },
     /// Hosts on connected networks.
     Neighbours,
+    /// Bridges, their VLANs and counters.
+    Bridges,
+    /// Stations of bridges.
+    Macs {
+        /// Which.
+        which: WhichMacs,
+        /// At most so many.
+        limit: Option<u64>,
+    },
     /// Nodes, edges and the packets on them.
     Graph {
         /// Draw edges that no packet took, too.
@@ -121,6 +150,19 @@ pub enum What {
     Capacity,
     /// The daemon, its machine, the kernel settings it changed.
     System,
+}
+
+/// Which stations: all of these hold that are given.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WhichMacs {
+    /// Of this bridge.
+    pub bridge: Option<String>,
+    /// Of this VLAN.
+    pub vlan: Option<u16>,
+    /// At this port.
+    pub port: Option<String>,
+    /// With this address.
+    pub mac: Option<String>,
 }
 
 /// A static route.

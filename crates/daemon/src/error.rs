@@ -29,6 +29,12 @@ pub enum Error {
     /// A table refuses.
     #[error(transparent)]
     Tables(#[from] tables::Error),
+    /// The bridges' table.
+    #[error("bridges: {reason}")]
+    Bridge {
+        /// Why.
+        reason: String,
+    },
     /// The nodes do not fit together.
     #[error(transparent)]
     Graph(#[from] graph::Error),

@@ -19,6 +19,7 @@ use crate::instance::Instance;
 use crate::kernel::Taps;
 use crate::kernel::taps::{Rings, TapEnd};
 use crate::router::answer::Router;
+use crate::router::bridges::BridgeThread;
 use crate::router::control::ControlThread;
 use crate::router::devices::{self, Port};
 use crate::router::feed::FeedThread;
@@ -76,6 +77,7 @@ struct Running {
     feeds: Vec<FeedThread>,
     taps: Option<Taps>,
     domain: Arc<Domain>,
+    bridges: Option<BridgeThread>,
     _control: ControlThread,
 }
 
@@ -98,7 +100,8 @@ impl Running {
             control.handle(&offline::events(&config, &ports));
         }
         let forwarding = control.forwarding().clone();
-        let (workers, rings) = start_workers(&config, &forwarding, &domain, &mut ports, &undo)?;
+        let (mut workers, rings) = start_workers(&config, &forwarding, &domain, &mut ports, &undo)?;
+        let bridges = start_bridges(&config, &ports, (&forwarding, &domain), &mut workers)?;
         let control = ControlThread::start(control)?;
         let (mut kernel, mut taps, mut feeds) = (None, None, Vec::new());
         if let Some(prepared) = undo.0.take() {
@@ -117,6 +120,7 @@ impl Running {
             started: Instant::now(),
             workers: RwLock::new(Some(workers)),
             control: control.handle(),
+            bridges: bridges.as_ref().map(BridgeThread::handle),
             kernel,
             taps: taps.as_ref().map(Taps::counters),
             feeds: feeds.iter().map(FeedThread::status).collect(),
@@ -136,7 +140,7 @@ impl Running {
             router.config.workers,
             router.socket,
         );
-        Ok(Running { server, router, monitor, feeds, taps, domain, _control: control })
+        Ok(Running { server, router, monitor, feeds, taps, domain, bridges, _control: control })
     }
 
     fn wait(mut self, stopped: &Receiver<Stop>) -> Result<(), Error> {
@@ -153,9 +157,9 @@ impl Running {
     }
 
     fn stop(self, stop: Stop) -> Result<(), Error> {
-        let Running { server, router, monitor, feeds, taps, domain, _control } = self;
+        let Running { server, router, monitor, feeds, taps, domain, bridges, _control } = self;
         server.end_streams();
-        drop((monitor, feeds));
+        drop((monitor, feeds, bridges));
         let workers = router.workers.write().unwrap_or_else(PoisonError::into_inner).take();
         let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
         let taps = taps.map(Taps::stop).unwrap_or_default();
@@ -213,6 +217,20 @@ fn start_feeds(config: &Config, control: &ControlThread) -> Result<Vec<FeedThrea
     Ok(feeds)
 }
 
+/// The bridge thread, where there is a bridge.
+fn start_bridges(
+    config: &Config,
+    ports: &[Port],
+    tables: (&Arc<Forwarding>, &Arc<Domain>),
+    workers: &mut Workers,
+) -> Result<Option<BridgeThread>, Error> {
+    let seen = std::mem::take(&mut workers.seen);
+    if config.bridges.is_empty() {
+        return Ok(None);
+    }
+    BridgeThread::start(config, ports, tables, seen).map(Some)
+}
+
 fn start_workers(
     config: &Config,
     forwarding: &Arc<Forwarding>,
@@ -251,11 +269,11 @@ fn control(config: &Config, ports: &[Port], domain: &Arc<Domain>) -> Result<Cont
     for vrf in vrfs.iter().skip(1) {
         control.add_vrf(vrf)?;
     }
-    for (port, tags, interface) in config.interfaces() {
-        let open = ports.iter().find(|open| open.config.name == port.name);
+    for (carrier, tags, interface) in config.interfaces() {
+        let open = ports.iter().find(|open| open.config.name == carrier.port());
         control.add_iface(Iface {
             name: interface.name.clone(),
-            port: PortId(open.map_or(0, |open| open.number)),
+            port: PortId(config.number(carrier)),
             tags: match tags {
                 None => Tags::None,
                 Some(VlanTags::One(vlan)) => Tags::Dot1q(vlan),
@@ -292,8 +310,8 @@ fn vrf(vrf: &config::Vrf) -> VrfConfig {
 /// Each tap with its interface's number and the worker that has the port.
 fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<TapEnd> {
     let mut ends = Vec::new();
-    for (((port, ..), iface), tap) in config.interfaces().zip(1..).zip(taps) {
-        let open = ports.iter().find(|open| open.config.name == port.name);
+    for (((carrier, ..), iface), tap) in config.interfaces().zip(1..).zip(taps) {
+        let open = ports.iter().find(|open| open.config.name == carrier.port());
         let worker = open.and_then(|open| open.workers.first()).copied().unwrap_or(0);
         ends.push(TapEnd { iface, tap, worker: worker.into() });
     }

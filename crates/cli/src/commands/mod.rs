@@ -33,6 +33,7 @@ commands! {
     Show: show,
     Route: route,
     Neighbour: neighbour,
+    Mac: mac,
     Fib: fib,
     Trace: trace,
     Capture: capture,

@@ -50,6 +50,16 @@ enum Show {
     /// Hosts on connected networks
     #[command(visible_alias = "neighbors")]
     Neighbours,
+    /// Bridges, their VLANs and counters
+    Bridges,
+    /// Stations of bridges: address, port, age
+    Macs {
+        #[command(flatten)]
+        which: super::mac::Which,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        limit: u64,
+    },
     /// The graph of nodes, drawn, with the packets on its edges
     Graph {
         /// Also edges that no packet took
@@ -82,6 +92,10 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Show::Interfaces => What::Interfaces,
         Show::Neighbours => What::Neighbours,
         Show::Graph { all } => What::Graph { all },
+        Show::Bridges => What::Bridges,
+        Show::Macs { which, limit } => {
+            What::Macs { which: which.into(), limit: Some(limit) }
+        }
         Show::Runtime => What::Runtime,
         Show::Drops { all } => return drops(all, cx),
         Show::Fib => What::Fib,
@@ -92,6 +106,8 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Reply::Ports(all) => print(cx, &all[..], view::ports),
         Reply::Interfaces(all) => print(cx, &all[..], view::interfaces),
         Reply::Neighbours(all) => print(cx, &all[..], view::neighbours),
+        Reply::Bridges(all) => print(cx, &all[..], view::bridges),
+        Reply::Macs((all, count)) => print(cx, &all[..], |all| view::macs(all, count)),
         Reply::Graph { nodes, drawing } => print(cx, &nodes, |_| drawing),
         Reply::Runtime(runtime) => print(cx, &runtime, view::runtime),
         Reply::Fib(all) => print(cx, &all[..], view::fib),

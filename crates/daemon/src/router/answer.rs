@@ -12,9 +12,11 @@ use lookup::lpm::{Engines, Options};
 use tables::show::{RouteCursor, RouteFilter};
 use tables::{Control, VrfId};
 
+use super::bridges;
 use super::control::Handle;
 use super::devices::Port;
 use super::kernel_side::KernelSide;
+use super::macs;
 use super::watch::{self, Names, Wanted};
 use super::workers::Workers;
 use super::{offline, show};
@@ -41,6 +43,8 @@ pub struct Router {
     pub workers: RwLock<Option<Workers>>,
     /// The control thread.
     pub control: Handle,
+    /// The bridge thread; `None` where there is no bridge.
+    pub bridges: Option<bridges::Handle>,
     /// The kernel's side; `None` where there is none.
     pub kernel: Option<Mutex<KernelSide>>,
     /// What went through the taps, by interface.
@@ -71,6 +75,13 @@ impl Handler for Router {
             Request::NeighbourDel { interface, address } => {
                 self.neighbour_del(&interface, address).map(|()| changed(out))
             }
+            Request::MacAdd { mac, port, vlan } => {
+                macs::add(self, &mac, &port, vlan).map(|()| changed(out))
+            }
+            Request::MacDel { mac, bridge, vlan } => {
+                macs::del(self, &mac, bridge.as_deref(), vlan).map(|()| changed(out))
+            }
+            Request::MacFlush(which) => macs::flush(self, &which).map(|()| changed(out)),
             Request::FibEngine { vrf, family, engine, options } => {
                 self.fib_engine(&vrf, family, engine, options).map(|()| changed(out))
             }
@@ -106,6 +117,8 @@ impl Router {
             What::Routes { vrf, family, inside, to, limit } => {
                 return self.routes((vrf, family, inside, to), limit, out);
             }
+            What::Macs { which, limit } => Reply::Macs(macs::stations(self, &which, limit)?),
+            What::Bridges => Reply::Bridges(macs::bridges(self)?),
             What::Ports => Reply::Ports(lock(&self.ports).iter().map(Port::show).collect()),
             What::Interfaces => Reply::Interfaces(self.interfaces()?),
             What::Neighbours => Reply::Neighbours(self.ask(|control| show::neighbours(control))?),
@@ -117,7 +130,11 @@ impl Router {
             What::Runtime => Reply::Runtime(show::runtime(up(&self.workers())?)),
             What::Drops => Reply::Drops(show::drops(&self.snapshot()?)),
             What::Fib => Reply::Fib(self.ask(|control| show::fibs(control))?),
-            What::Capacity => Reply::Capacity(self.ask(|control| show::capacity(control))?),
+            What::Capacity => {
+                let mut all = self.ask(|control| show::capacity(control))?;
+                all.extend(macs::capacity(self)?);
+                Reply::Capacity(all)
+            }
             What::System => Reply::System(Box::new(self.system()?)),
         };
         out.part(reply);
@@ -170,7 +187,7 @@ impl Router {
             uptime_s: self.started.elapsed().as_secs(),
             config: self.file.0.clone(),
             socket: self.socket.clone(),
-            application: crate::designs::router::NAME.into(),
+            application: crate::designs::name(&self.config).into(),
             idle: match self.config.idle {
                 config::Idle::Adaptive => "adaptive".into(),
                 config::Idle::Poll => "poll".into(),
@@ -363,7 +380,7 @@ impl Router {
         self.control.call(f).map_err(|error: Error| failure(ErrorKind::Internal, error))
     }
 
-    fn workers(&self) -> RwLockReadGuard<'_, Option<Workers>> {
+    pub(super) fn workers(&self) -> RwLockReadGuard<'_, Option<Workers>> {
         self.workers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -378,7 +395,7 @@ impl Router {
     }
 }
 
-fn up(workers: &Option<Workers>) -> Result<&Workers, Failure> {
+pub(super) fn up(workers: &Option<Workers>) -> Result<&Workers, Failure> {
     workers.as_ref().ok_or_else(|| failure(ErrorKind::Busy, "the router is stopping"))
 }
 
@@ -404,7 +421,7 @@ fn changed(out: &mut Client) {
     out.part(Reply::Changed { warnings: Vec::new() });
 }
 
-fn failure(kind: ErrorKind, text: impl std::fmt::Display) -> Failure {
+pub(super) fn failure(kind: ErrorKind, text: impl std::fmt::Display) -> Failure {
     Failure { kind, text: text.to_string() }
 }
 

@@ -124,8 +124,9 @@ impl KernelSide {
         // What an instance that was killed has left.
         self.rtnetlink.flush_rules().doing(|| "flush rules".into())?;
         self.vrfs(config)?;
-        for (port, _, interface) in config.interfaces() {
-            let mac = ports.iter().find(|open| open.config.name == port.name).map(|open| open.mac);
+        for (carrier, _, interface) in config.interfaces() {
+            let mac = ports.iter().find(|open| open.config.name == carrier.port());
+            let mac = mac.map(|open| open.mac);
             let name = &interface.name;
             let table = table_of(config, &interface.vrf);
             let tap = self.tap(interface, mac.unwrap_or_default(), table);

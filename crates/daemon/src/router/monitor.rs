@@ -9,6 +9,7 @@ use feeds::netlink::Keeper;
 use tables::event::{Event, Link, LinkId};
 
 use super::answer::Router;
+use crate::config::Carrier;
 
 /// What was seen the last time.
 pub struct Monitor {
@@ -94,17 +95,34 @@ impl Monitor {
         drop(ports);
         for (name, up) in links {
             let before = self.links.insert(name.clone(), up);
-            if before.is_none_or(|before| before == up) && (before.is_some() || up) {
+            if before == Some(up) {
                 continue;
+            }
+            self.set_bridged(&name, up);
+            if before.is_none() && up {
+                continue; // taps start with a carrier
             }
             tracing::info!("port {name}: link {}", if up { "up" } else { "down" });
             self.set_carrier(&name, up);
         }
     }
 
+    /// Tells the bridge thread.
+    fn set_bridged(&self, port: &str, up: bool) {
+        let config = &self.router.config;
+        if let Some(bridges) = &self.router.bridges
+            && let Some(number) = config.ports.iter().position(|one| one.name == port)
+        {
+            // The thread may have ended: then nothing is bridged any more.
+            let _ = bridges.call(move |switch| switch.set_link(number as u16, up));
+        }
+    }
+
     fn set_carrier(&self, port: &str, up: bool) {
         let config = &self.router.config;
-        let of_port = config.interfaces().zip(1..).filter(|((of, ..), _)| of.name == port);
+        let of_port =
+            |(of, ..): &(Carrier<'_>, _, _)| matches!(of, Carrier::Port(of) if of.name == port);
+        let of_port = config.interfaces().zip(1..).filter(|(interface, _)| of_port(interface));
         for ((.., interface), index) in of_port {
             if let Some(kernel) = &self.router.kernel {
                 let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);

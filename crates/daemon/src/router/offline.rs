@@ -16,8 +16,8 @@ use crate::config::{self, Config, Mac};
 pub fn events(config: &Config, ports: &[Port]) -> Vec<Event> {
     let mut events = Vec::new();
     let interfaces = config.interfaces().zip(1..);
-    for ((port, _, interface), index) in interfaces {
-        let mac = ports.iter().find(|open| open.config.name == port.name).map(|open| open.mac);
+    for ((carrier, _, interface), index) in interfaces {
+        let mac = ports.iter().find(|open| open.config.name == carrier.port()).map(|open| open.mac);
         let table = table_of(config, &interface.vrf);
         events.push(link(index, interface, mac.unwrap_or_default()));
         for net in &interface.addresses {

@@ -8,9 +8,10 @@ use graph::ring::{frames, spsc};
 use graph::{Graph, Stats, Worker, WorkerConfig};
 use lookup::sync::Domain;
 use nodes::out::output::{Handed, Remote};
-use nodes::router::Parts;
-use nodes::{Class, IfaceCounters, Rates};
+use nodes::router::{Bridging, Parts};
+use nodes::{Class, DomainCounters, IfaceCounters, Rates};
 use tables::Forwarding;
+use tables::macs::Learn;
 use wire::flow::Hasher;
 
 use super::devices::Port;
@@ -28,6 +29,10 @@ pub struct Workers {
     pub cores: Vec<u16>,
     /// Counters per interface of each.
     pub counters: Vec<Arc<IfaceCounters>>,
+    /// Counters per forwarding domain of each.
+    pub domains: Vec<Arc<DomainCounters>>,
+    /// From each: the stations that it saw; taken by the bridge thread.
+    pub seen: Vec<spsc::Consumer<Learn>>,
     /// Counters of nodes of each.
     pub stats: Vec<Arc<Stats>>,
 }
@@ -61,6 +66,8 @@ impl Plan<'_> {
             threads: Vec::new(),
             cores: self.config.workers.clone(),
             counters: (0..count).map(|_| IfaceCounters::new()).collect(),
+            domains: (0..count).map(|_| DomainCounters::new()).collect(),
+            seen: Vec::new(),
             stats: Vec::new(),
         };
         let mut rings = Vec::new();
@@ -69,6 +76,14 @@ impl Plan<'_> {
             let (to_kernel, from_worker) = frames::ring(RING);
             let (to_worker, from_kernel) = frames::ring(RING);
             rings.push(Rings { from_worker, to_worker });
+            let (learn, seen) = spsc::ring(SEEN);
+            workers.seen.push(seen);
+            let bridging = Bridging {
+                bridges: self.config.bridges.len() as u16,
+                workers: count as u32,
+                domains: workers.domains[worker].clone(),
+                learn,
+            };
             let parts = Parts {
                 forwarding: self.forwarding.clone(),
                 counters: workers.counters[worker].clone(),
@@ -79,6 +94,7 @@ impl Plan<'_> {
                 ports: ports.len() as u16,
                 remotes,
                 from_workers,
+                bridging,
             };
             let mut graph = designs::router::graph(worker, parts)?;
             for (number, port) in queues.by_worker[worker].drain(..) {
@@ -186,5 +202,7 @@ impl Workers {
 
 /// Bytes of each ring between a worker and the kernel thread.
 const RING: usize = 2 << 20;
+/// Stations of each ring from a worker to the bridge thread.
+const SEEN: usize = 1 << 14;
 /// Packets of each ring between two workers.
 const HANDED: usize = 2048;

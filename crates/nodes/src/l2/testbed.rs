@@ -72,7 +72,7 @@ impl Lan {
             iface("dc.10", 8, Tags::Dot1q(10)),
         ]));
         let own = vec![OWN; bridges.len()];
-        let switch = Switch::new(&forwarding, &domain, bridges, (7, &own), |_| true);
+        let switch = Switch::new(&forwarding, &domain, bridges, (7, &own));
         let mut switch = switch.unwrap();
         (0..7).for_each(|port| switch.set_link(port, true));
         Lan { domain, forwarding, switch }

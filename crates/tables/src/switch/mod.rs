@@ -126,9 +126,8 @@ impl Which {
 }
 
 impl Switch {
-    /// Bridges over `ports` devices, all down; `memory` says whether a table may
-    /// grow by so many bytes. Bridge `i`'s routed interface, which answers to the
-    /// address `macs[i]`, is port `ports + i`.
+    /// Bridges over `ports` devices, all down. Bridge `i`'s routed interface, which
+    /// answers to the address `macs[i]`, is port `ports + i`.
     ///
     /// # Errors
     /// When there is no memory for the smallest table, or more stations are asked
@@ -138,7 +137,6 @@ impl Switch {
         domain: &Arc<Domain>,
         bridges: Vec<BridgeConfig>,
         (ports, macs): (u16, &[[u8; 6]]),
-        memory: impl Fn(u64) -> bool + Send + 'static,
     ) -> Result<Switch, Refused> {
         let domains = bridges
             .iter()
@@ -148,7 +146,7 @@ impl Switch {
         let most: u64 = bridges.iter().map(|bridge| bridge.max_macs).sum();
         // Every domain may have its routed interface's address.
         let most = most as usize + domains.len() * 2;
-        let settings = Settings { memory: Box::new(memory), ..Settings::new(most) };
+        let settings = Settings::new(most);
         let writer = MacWriter::new(settings, domain)?;
         let ageing = bridges.iter().map(|bridge| bridge.ageing).min().unwrap_or(300);
         let tick_length = Duration::from_secs(ageing.into()) / TICKS_OF_AGE.into();

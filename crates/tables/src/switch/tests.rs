@@ -33,7 +33,7 @@ impl Lan {
         let domain = Domain::new();
         let forwarding = Forwarding::new(&domain);
         let own = [OWN];
-        let switch = Switch::new(&forwarding, &domain, vec![config], (2, &own), |_| true);
+        let switch = Switch::new(&forwarding, &domain, vec![config], (2, &own));
         let mut switch = switch.unwrap();
         switch.set_link(0, true);
         switch.set_link(1, true);

@@ -8,7 +8,7 @@ use lookup::lpm::{Intervals, Options, Writer};
 use lookup::rib::Change;
 use lookup::sync::{Domain, Thread};
 use lookup::{Hop, Prefix, Rib};
-use nodes::router::{Parts, router};
+use nodes::router::{Bridging, Parts, router};
 use nodes::{IfaceCounters, Rates};
 use tables::hops::fixed;
 use tables::{
@@ -93,6 +93,7 @@ impl<A: Frames> Tables<A> {
             ports: 2,
             remotes: Vec::new(),
             from_workers: Vec::new(),
+            bridging: Bridging::none(),
         };
         router(parts).build(worker).map_err(|error| error.to_string())
     }

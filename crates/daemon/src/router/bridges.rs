@@ -1,0 +1,203 @@
+//! The bridge thread: learns what workers see, and answers for the MAC table.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use graph::ring::spsc;
+use lookup::sync::Domain;
+use tables::bridge::DomainId;
+use tables::macs::Learn;
+use tables::switch::{BridgeConfig, Member, Notice, Switch};
+use tables::{Forwarding, PortId};
+
+use super::devices::Port;
+use crate::config::{self, Carrier, Config};
+use crate::error::{Doing, Error};
+
+/// The running bridge thread.
+pub struct BridgeThread {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The way to the bridge thread; cheap to clone.
+#[derive(Clone)]
+pub struct Handle(SyncSender<Message>);
+
+type Call = Box<dyn FnOnce(&mut Switch) + Send>;
+
+enum Message {
+    Call(Call),
+    Stop,
+}
+
+impl BridgeThread {
+    /// Starts it for the bridges of the configuration; `seen` are the workers' rings.
+    ///
+    /// # Errors
+    /// When there is no memory for the tables, or no thread to be had.
+    pub fn start(
+        config: &Config,
+        ports: &[Port],
+        (forwarding, domain): (&Arc<Forwarding>, &Arc<Domain>),
+        seen: Vec<spsc::Consumer<Learn>>,
+    ) -> Result<BridgeThread, Error> {
+        let switch = switch(config, ports, forwarding, domain)?;
+        let names = ports.iter().map(|port| port.config.name.clone()).collect();
+        let (sender, messages) = mpsc::sync_channel(16);
+        let mut bridge = Bridge { switch, seen, names, domain: domain.clone() };
+        let run = move || bridge.run(&messages);
+        let thread = std::thread::Builder::new().name("bridge".into()).spawn(run);
+        let thread = Some(thread.doing(|| "start the bridge thread".into())?);
+        Ok(BridgeThread { handle: Handle(sender), thread })
+    }
+
+    /// A way to it.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+}
+
+impl Drop for BridgeThread {
+    fn drop(&mut self) {
+        // It may have ended by itself: by a panic, which was printed.
+        let _ = self.handle.0.send(Message::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Handle {
+    /// Runs `f` on the bridge thread and waits for the answer.
+    ///
+    /// # Errors
+    /// When the bridge thread has ended.
+    pub fn call<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Switch) -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        let (answer, answered) = mpsc::channel();
+        let call: Call = Box::new(move |switch| {
+            let _ = answer.send(f(switch)); // whoever asked may be gone
+        });
+        let gone = Error::Gone { thread: "bridge" };
+        if self.0.send(Message::Call(call)).is_err() {
+            return Err(gone);
+        }
+        answered.recv().map_err(|_| gone)
+    }
+}
+
+/// What the thread owns.
+struct Bridge {
+    switch: Switch,
+    seen: Vec<spsc::Consumer<Learn>>,
+    /// Of ports, by number.
+    names: Vec<String>,
+    domain: Arc<Domain>,
+}
+
+impl Bridge {
+    fn run(&mut self, messages: &Receiver<Message>) {
+        let mut pause = BUSY;
+        loop {
+            match messages.recv_timeout(pause) {
+                Ok(Message::Call(call)) => call(&mut self.switch),
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            let learnt = self.learn(now);
+            self.switch.sweep(now);
+            self.domain.reclaim();
+            for notice in self.switch.take_notices() {
+                self.tell(notice);
+            }
+            pause = if learnt > 0 { BUSY } else { (pause * 2).min(IDLE) };
+        }
+    }
+
+    /// Takes in a batch of what each worker saw.
+    fn learn(&mut self, now: Instant) -> usize {
+        let mut learnt = 0;
+        for ring in &mut self.seen {
+            for _ in 0..BATCH {
+                let Some(learn) = ring.pop() else { break };
+                self.switch.learn(learn, now);
+                learnt += 1;
+            }
+        }
+        learnt
+    }
+
+    fn tell(&self, notice: Notice) {
+        let Notice::Flapping(key, port) = notice;
+        let mac = config::Mac(key.octets());
+        let port = self.names.get(usize::from(port)).map_or("?", String::as_str);
+        let (bridge, vlan) = self.switch.name(DomainId(key.domain())).unwrap_or(("?", 0));
+        tracing::warn!(
+            "bridge {bridge}, VLAN {vlan}: {mac} moves all the time, last to port {port} (a loop?): \
+             it is held where it was for a minute"
+        );
+    }
+}
+
+fn switch(
+    config: &Config,
+    ports: &[Port],
+    forwarding: &Arc<Forwarding>,
+    domain: &Arc<Domain>,
+) -> Result<Switch, Error> {
+    let count = config.ports.len() as u16;
+    let number = |name: &str| config.ports.iter().position(|port| port.name == name);
+    let bridges = config.bridges.iter().map(|bridge| bridge_config(bridge, &number));
+    let macs: Vec<[u8; 6]> = config.bridges.iter().map(|bridge| mac_of(bridge, ports)).collect();
+    let refused = |error| Error::Bridge { reason: format!("{error}") };
+    let switch = Switch::new(forwarding, domain, bridges.collect(), (count, &macs));
+    let mut switch = switch.map_err(refused)?;
+    for bridge in &config.bridges {
+        for entry in &bridge.macs {
+            let domain = switch.domain(&bridge.name, entry.vlan).unwrap_or_default();
+            let port = number(&entry.port).unwrap_or_default() as u16;
+            switch.insert_static(entry.mac.0, domain, port).map_err(refused)?;
+        }
+    }
+    Ok(switch)
+}
+
+fn bridge_config(bridge: &config::Bridge, number: &dyn Fn(&str) -> Option<usize>) -> BridgeConfig {
+    let member = |member: &config::bridge::Member| Member {
+        port: PortId(number(&member.port).unwrap_or_default() as u16),
+        mode: member.mode.clone(),
+        isolated: member.isolated,
+        max_macs: member.max_macs,
+        flood: member.flood,
+    };
+    let own = bridge.interface.iter().map(|_| 0);
+    BridgeConfig {
+        name: bridge.name.clone(),
+        members: bridge.ports.iter().map(member).collect(),
+        routed: own.chain(bridge.vlans.iter().map(|(vlan, _)| *vlan)).collect(),
+        max_macs: bridge.max_macs,
+        when_full: bridge.when_full,
+        ageing: bridge.ageing,
+        forwards_link_local: bridge.forwards_link_local,
+    }
+}
+
+/// The hardware address of a bridge's routed interface.
+pub fn mac_of(bridge: &config::Bridge, ports: &[Port]) -> [u8; 6] {
+    let first = Carrier::Bridge(bridge);
+    let port = ports.iter().find(|port| port.config.name == first.port());
+    port.map(|port| port.mac.0).unwrap_or_default()
+}
+
+/// Messages of a worker taken in at once.
+const BATCH: usize = 65_536;
+/// Between looks while stations come.
+const BUSY: Duration = Duration::from_millis(1);
+/// Between looks while none does.
+const IDLE: Duration = Duration::from_millis(16);

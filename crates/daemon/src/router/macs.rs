@@ -1,0 +1,259 @@
+//! Answers about bridges and stations.
+
+use std::time::Instant;
+
+use api::reply::{Bridge, BridgeDomain, Capacity, Mac as Shown};
+use api::request::WhichMacs;
+use api::{ErrorKind, Failure};
+use tables::bridge::DomainId;
+use tables::switch::{Station, Switch, Which};
+
+use super::answer::{Router, failure, up};
+use super::bridges::Handle;
+use crate::config::Mac;
+
+/// At most `limit` stations, and how many there are.
+pub fn stations(
+    router: &Router,
+    which: &WhichMacs,
+    limit: Option<u64>,
+) -> Result<(Vec<Shown>, u64), Failure> {
+    let (which, names) = (resolve(router, which)?, port_names(router));
+    let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+    ask(router, move |switch| {
+        let (found, mut count) = switch.stations(which.0, limit);
+        let domains = which.1.as_deref();
+        let of_bridge = |station: &&Station| {
+            domains.is_none_or(|domains| domains.contains(&station.key.domain()))
+        };
+        let shown: Vec<_> =
+            found.iter().filter(of_bridge).map(|station| shown(station, switch, &names)).collect();
+        if domains.is_some() {
+            count = shown.len() as u64;
+        }
+        (shown, count)
+    })
+}
+
+fn shown(station: &Station, switch: &Switch, names: &[String]) -> Shown {
+    let (bridge, vlan) = switch.name(DomainId(station.key.domain())).unwrap_or(("", 0));
+    Shown {
+        mac: Mac(station.key.octets()).to_string(),
+        bridge: bridge.into(),
+        vlan,
+        port: names.get(usize::from(station.port)).cloned().unwrap_or_default(),
+        age_s: station.age,
+    }
+}
+
+/// Bridges with their domains and counters, all workers together.
+pub fn bridges(router: &Router) -> Result<Vec<Bridge>, Failure> {
+    if router.bridges.is_none() {
+        return Ok(Vec::new());
+    }
+    let counters = {
+        let workers = router.workers();
+        up(&workers)?.domains.clone()
+    };
+    ask(router, move |switch| {
+        let held = switch.held(Instant::now());
+        let shares: Vec<_> =
+            switch.shares().map(|(name, share)| (name.to_string(), share)).collect();
+        let of = |config: &tables::switch::BridgeConfig| {
+            let share = shares.iter().find(|(name, _)| *name == config.name).map(|(_, s)| *s);
+            let share = share.unwrap_or_default();
+            let domain = |vlan: &u16| {
+                let id = switch.domain(&config.name, *vlan)?;
+                let sum = |get: &dyn Fn(&nodes::DomainCounter) -> u64| {
+                    counters.iter().map(|worker| get(worker.of(id))).sum()
+                };
+                Some(BridgeDomain {
+                    vlan: *vlan,
+                    frames: sum(&|counter| counter.frames.get()),
+                    bytes: sum(&|counter| counter.bytes.get()),
+                    flooded: sum(&|counter| counter.flooded.get()),
+                })
+            };
+            let held = held.iter().filter(|key| {
+                switch.name(DomainId(key.domain())).is_some_and(|(name, _)| name == config.name)
+            });
+            Bridge {
+                name: config.name.clone(),
+                ports: config.members.len() as u16,
+                macs: share.used,
+                max_macs: share.limit,
+                domains: config.vlans().iter().filter_map(domain).collect(),
+                held: held.map(|key| Mac(key.octets()).to_string()).collect(),
+            }
+        };
+        let mut all: Vec<Bridge> = switch.bridges().iter().map(of).collect();
+        // Domains of a trunk of all VLANs that never had a frame say nothing.
+        for bridge in all.iter_mut().filter(|bridge| bridge.domains.len() > 64) {
+            bridge.domains.retain(|domain| domain.frames + domain.flooded > 0);
+        }
+        all
+    })
+}
+
+/// The limits on stations.
+pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
+    if router.bridges.is_none() {
+        return Ok(Vec::new());
+    }
+    ask(router, |switch| {
+        let shares = switch.shares().map(|(name, share)| Capacity {
+            what: format!("macs of bridge {name}"),
+            used: share.used,
+            limit: Some(share.limit),
+            refused: share.refused,
+            last: String::new(),
+            key: format!("bridge.{name}.max_macs"),
+        });
+        let mut all: Vec<_> = shares.collect();
+        let table = switch.capacity();
+        all.push(Capacity {
+            what: "mac table, slots at its present size".into(),
+            used: table.entries as u64,
+            limit: Some(table.slots as u64),
+            refused: table.refused + table.growths_refused,
+            last: String::new(),
+            key: "memory".into(),
+        });
+        all
+    })
+}
+
+/// A station that does not age.
+pub fn add(router: &Router, mac: &str, port: &str, vlan: u16) -> Result<(), Failure> {
+    let mac = parse(mac)?;
+    if mac.0[0] & 1 == 1 || mac.0 == [0; 6] {
+        return Err(failure(
+            ErrorKind::Invalid,
+            format!("{mac} is not a single station's address"),
+        ));
+    }
+    let number = port_number(router, port)?;
+    let bridge = router
+        .config
+        .bridge_of(port)
+        .ok_or_else(|| failure(ErrorKind::Invalid, format!("port `{port}` is in no bridge")))?;
+    let name = bridge.name.clone();
+    let added = ask(router, move |switch| {
+        let domain = switch.domain(&name, vlan)?;
+        Some(switch.insert_static(mac.0, domain, number))
+    })?;
+    match added {
+        None => Err(no_domain(&bridge.name, vlan)),
+        Some(result) => result.map_err(|error| failure(ErrorKind::Refused, error)),
+    }
+}
+
+/// Takes a station out, static or learnt.
+pub fn del(router: &Router, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Failure> {
+    let mac = parse(mac)?;
+    let bridge = match (bridge, router.config.bridges.as_slice()) {
+        (Some(name), _) => name.to_string(),
+        (None, [only]) => only.name.clone(),
+        (None, _) => {
+            let text = "there are several bridges: say which one (--bridge)";
+            return Err(failure(ErrorKind::Invalid, text));
+        }
+    };
+    let name = bridge.clone();
+    let gone = ask(router, move |switch| {
+        let domain = switch.domain(&name, vlan)?;
+        Some(switch.delete(mac.0, domain))
+    })?;
+    match gone {
+        None => Err(no_domain(&bridge, vlan)),
+        Some(true) => Ok(()),
+        Some(false) => Err(failure(ErrorKind::NotFound, format!("{mac} is not there"))),
+    }
+}
+
+/// Forgets learnt stations.
+pub fn flush(router: &Router, which: &WhichMacs) -> Result<(), Failure> {
+    let (which, domains) = resolve(router, which)?;
+    ask(router, move |switch| match domains {
+        None => drop(switch.flush(which)),
+        Some(domains) => {
+            for domain in domains {
+                switch.flush(Which { domain: Some(DomainId(domain)), ..which });
+            }
+        }
+    })
+}
+
+/// What is asked for by name, by number; and the domains of a whole bridge.
+fn resolve(router: &Router, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>>), Failure> {
+    let port = match &which.port {
+        Some(port) => Some(port_number(router, port)?),
+        None => None,
+    };
+    let mac = match &which.mac {
+        Some(mac) => Some(parse(mac)?.0),
+        None => None,
+    };
+    if which.bridge.is_none() && which.vlan.is_none() {
+        return Ok((Which { domain: None, port, mac }, None));
+    }
+    let all = &router.config.bridges;
+    if let Some(name) = &which.bridge
+        && !all.iter().any(|bridge| bridge.name == *name)
+    {
+        let names: Vec<_> = all.iter().map(|bridge| bridge.name.as_str()).collect();
+        let text = format!("no bridge is called `{name}`; there are: {}", names.join(", "));
+        return Err(failure(ErrorKind::Invalid, text));
+    }
+    let wanted =
+        all.iter().filter(|bridge| which.bridge.as_ref().is_none_or(|n| *n == bridge.name));
+    let vlan = which.vlan;
+    let domains = wanted.flat_map(|bridge| {
+        let vlans = bridge.domains().into_iter().filter(move |of| vlan.is_none_or(|v| v == *of));
+        vlans.map(|vlan| (bridge.name.clone(), vlan))
+    });
+    let domains: Vec<_> = domains.collect();
+    let ids = ask(router, move |switch| {
+        let ids = domains.iter().filter_map(|(name, vlan)| switch.domain(name, *vlan));
+        ids.map(|id| id.0).collect()
+    })?;
+    Ok((Which { domain: None, port, mac }, Some(ids)))
+}
+
+fn ask<R: Send + 'static>(
+    router: &Router,
+    f: impl FnOnce(&mut Switch) -> R + Send + 'static,
+) -> Result<R, Failure> {
+    let handle: &Handle = router.bridges.as_ref().ok_or_else(|| {
+        failure(ErrorKind::NotFound, "the configuration has no bridge ([bridge.NAME])")
+    })?;
+    handle.call(f).map_err(|error| failure(ErrorKind::Internal, error))
+}
+
+/// Of ports and bridges' routed sides, by number.
+fn port_names(router: &Router) -> Vec<String> {
+    let ports = router.config.ports.iter().map(|port| port.name.clone());
+    ports.chain(router.config.bridges.iter().map(|bridge| bridge.name.clone())).collect()
+}
+
+fn port_number(router: &Router, name: &str) -> Result<u16, Failure> {
+    let at = router.config.ports.iter().position(|port| port.name == name);
+    let known = || {
+        let names: Vec<_> = router.config.ports.iter().map(|port| port.name.as_str()).collect();
+        let text = format!("no port is called `{name}`; there are: {}", names.join(", "));
+        failure(ErrorKind::Invalid, text)
+    };
+    at.map(|at| at as u16).ok_or_else(known)
+}
+
+fn parse(text: &str) -> Result<Mac, Failure> {
+    text.parse().map_err(|error| failure(ErrorKind::Invalid, format!("`{text}`: {error}")))
+}
+
+fn no_domain(bridge: &str, vlan: u16) -> Failure {
+    let text = match vlan {
+        0 => format!("the ports of `{bridge}` have VLANs: say which one (--vlan)"),
+        vlan => format!("the bridge `{bridge}` has no VLAN {vlan}"),
+    };
+    failure(ErrorKind::Invalid, text)
+}
