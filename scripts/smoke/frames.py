@@ -4,6 +4,8 @@
     frames.py tag IF TAP TAG [TAG]      a tap whose frames are tagged on IF (VLAN ids, outermost first)
     frames.py flood IF MAC SRC DST [--ttl N] [--rate N] [--seconds N] [--ports N]
                                         UDP datagrams SRC > DST to MAC
+    frames.py stations IF [--mac MAC] [--seconds N]
+                                        frames from ever new addresses, or one from MAC
     frames.py count IF SECONDS FILTER   counts frames that come in on IF and contain FILTER (hex)
     frames.py garbage SOCKET            what no client of the API would send
 """
@@ -121,6 +123,19 @@ def flood(arguments):
     print(sent)
 
 
+def stations(arguments):
+    raw, sent = packet_socket(arguments.interface), 0
+    begin = time.monotonic()
+    while not sent or time.monotonic() - begin < arguments.seconds:
+        source = arguments.mac or f"02:5a:{sent >> 24 & 255:02x}:{sent >> 16 & 255:02x}:{sent >> 8 & 255:02x}:{sent & 255:02x}"
+        try:
+            raw.send(b"\x02\0\0\0\0\1" + bytes.fromhex(source.replace(":", "")) + b"\x88\xb5" + bytes(46))
+            sent += 1
+        except OSError:
+            time.sleep(0.0005)
+    print(sent)
+
+
 def count(arguments):
     raw, wanted = packet_socket(arguments.interface), bytes.fromhex(arguments.filter)
     raw.settimeout(0.1)
@@ -172,6 +187,12 @@ def main():
     command.add_argument("--seconds", type=float, default=3)
     command.add_argument("--ports", type=int, default=1)
     command.set_defaults(run=flood)
+
+    command = commands.add_parser("stations")
+    command.add_argument("interface")
+    command.add_argument("--mac")
+    command.add_argument("--seconds", type=float, default=3)
+    command.set_defaults(run=stations)
 
     command = commands.add_parser("count")
     command.add_argument("interface")

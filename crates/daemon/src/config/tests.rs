@@ -34,7 +34,8 @@ fn the_whole_example_uses_every_key() {
     assert_eq!(port.vlans[0].1.name, "p0.100");
     assert_eq!(config.routes[0].via[1].weight, 2);
     assert_eq!(config.neighbours[0].mac.to_string(), "02:00:00:00:00:02");
-    assert_eq!(config.interfaces().count(), 2);
+    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
+    assert_eq!(names, ["p0", "p0.100", "lan", "dc.10"]);
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn all_mistakes_are_told_at_once() {
 #[test]
 fn each_mistake_is_found() {
     let table = [
-        ("[bridge.lan]\nports = []\n", "come with the switch"),
+        ("[bridge.lan]\nports = []\n", "at least one port"),
         ("[ports.much-too-long-a-name]\ndevice=\"mem\"\n", "up to 10 letters"),
         ("[ports.p0]\n", "`device` is missing"),
         ("[ports.p0]\ndevice=\"pcap:\"\n", "expected pcap:IN,OUT"),
@@ -120,4 +121,48 @@ proptest! {
         text[at] = with;
         let _ = Config::parse("t", &text.into_iter().collect::<String>());
     }
+}
+
+const TWO: &str = "[ports.p0]\ndevice = \"mem\"\n[ports.p1]\ndevice = \"mem\"\n";
+
+#[test]
+fn bridges_are_read() {
+    let plain = good(&format!("{TWO}[bridge.lan]\nports = [\"p0\", \"p1\"]\naddresses = []\n"));
+    let lan = &plain.bridges[0];
+    assert_eq!((lan.looks_at_tags(), lan.domains(), lan.ageing), (false, vec![0], 300));
+    let names: Vec<_> = plain.interfaces().map(|(.., of)| of.name.clone()).collect();
+    assert_eq!(names, ["lan"], "the ports of a bridge have no interfaces");
+    let tagged = good(&format!(
+        "{TWO}[bridge.dc]\nports = [\"p0\", \"p1\"]\n[bridge.dc.port.p0]\naccess = 10\n\
+         [bridge.dc.port.p1]\ntrunk = [20, \"30-31\"]\nnative = 5\n\
+         [bridge.dc.vlan.30]\naddresses = [\"10.0.0.1/24\"]\n\
+         [[bridge.dc.mac]]\nmac = \"02:00:00:00:00:01\"\nvlan = 10\nport = \"p0\"\n"
+    ));
+    assert_eq!(tagged.bridges[0].domains(), [5, 10, 20, 30, 31]);
+    assert_eq!(tagged.interfaces().next().unwrap().2.name, "dc.30");
+}
+
+#[test]
+fn mistakes_about_bridges_say_what_to_do() {
+    let bridge = |rest: &str| bad(&format!("{TWO}[bridge.lan]\nports = [\"p0\", \"p1\"]\n{rest}"));
+    let cases = [
+        ("[bridge.x]\nports = [\"p0\"]\n", "in a bridge already"),
+        ("[bridge.lan.port.p0]\naccess = 10\n", "neither `access` nor `trunk`"),
+        ("[bridge.lan.port.p2]\naccess = 10\n", "not in the list"),
+        ("[bridge.lan.port.p0]\naccess = 4095\n", "1 to 4094"),
+        ("[bridge.lan.port.p0]\naccess = 1\ntrunk = \"all\"\n", "either"),
+        ("[bridge.lan.port.p0]\nnative = 1\n", "`native` is for"),
+        ("[bridge.lan.vlan.7]\naddresses = []\n", "no port of the bridge has this VLAN"),
+        ("[bridge.lan.port.p0]\ntrunk = [\"9-3\"]\n", "ranges"),
+        ("when_full = \"forget\"\n", "replace"),
+        ("max_mac = 7\n", "did you mean `max_macs`"),
+        ("[[route]]\nprefix = \"10.0.0.0/8\"\nvia = [{ interface = \"p0\" }]\n", "an interface of"),
+    ];
+    for (rest, what) in cases {
+        let text = bridge(rest);
+        assert!(text.contains(what), "{rest}: {text}");
+    }
+    let routed = "[ports.p0]\ndevice = \"mem\"\naddresses = [\"10.0.0.1/8\"]\n\
+                  [bridge.lan]\nports = [\"p0\"]\n";
+    assert!(bad(routed).contains("give them to the bridge"));
 }

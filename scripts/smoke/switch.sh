@@ -1,0 +1,128 @@
+# The switch: access ports, a trunk, learning, ageing, moves, a loop, a flood of
+# addresses, the routed interfaces of VLANs.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool python3
+
+# VLAN 10: a and b on access ports, c on the trunk; VLAN 20: d, and c again.
+host r a b c d
+link a eth0 r v0
+link b eth0 r v1
+link c eth0 r v2 1504 # room for the tag
+link d eth0 r v3
+tagged c eth0 t10 10
+tagged c eth0 t20 20
+on a ip address add 10.10.0.1/24 dev eth0
+on b ip address add 10.10.0.2/24 dev eth0
+on c ip address add 10.10.0.3/24 dev t10
+on c ip address add 10.20.0.3/24 dev t20
+on d ip address add 10.20.0.4/24 dev eth0
+on a ip route add default via 10.10.0.254
+on d ip route add default via 10.20.0.254
+
+router_start <<-END
+	[ports.p0]
+	device = "$(device 0 v0)"
+	[ports.p1]
+	device = "$(device 1 v1)"
+	[ports.p2]
+	device = "$(device 2 v2)"
+	[ports.p3]
+	device = "$(device 3 v3)"
+	[bridge.lan]
+	ports = ["p0", "p1", "p2", "p3"]
+	ageing = 8
+	max_macs = 20_000
+	[bridge.lan.port.p0]
+	access = 10
+	[bridge.lan.port.p1]
+	access = 10
+	[bridge.lan.port.p2]
+	trunk = [10, 20]
+	[bridge.lan.port.p3]
+	access = 20
+	[bridge.lan.vlan.10]
+	addresses = ["10.10.0.254/24"]
+	[bridge.lan.vlan.20]
+	addresses = ["10.20.0.254/24"]
+END
+
+# ----- hosts talk, within their VLAN
+assert_ping a 10.10.0.2
+assert_ping a 10.10.0.3
+assert_ping d 10.20.0.3
+assert_no_loss a 10.10.0.2 100
+assert_ping a 10.10.0.2 -M do -s 1472
+assert_eq "$(kernel_forwarded r)" 0 "packets between ports that the kernel forwarded"
+
+at() { # NS IF: the port where the bridge saw it
+	rutter show macs -j --mac "$(mac_of "$1" "$2")" | json 'x[0]["port"] if x else "nowhere"'
+}
+assert_eq "$(at a eth0)" p0 "where a is"
+assert_eq "$(at c t10)" p2 "where c is"
+assert_match "$(rutter show macs)" "$(mac_of d eth0) +lan +20 +p3" "d in the table"
+
+# ----- unknown stations are flooded, and then not
+flooded() { rutter show bridges -j | json 'sum(d["flooded"] for b in x for d in b["domains"])'; }
+before=$(flooded)
+assert_no_loss a 10.10.0.2 50
+assert_at_most $(($(flooded) - before)) 5 "frames flooded between known stations"
+
+# ----- the VLANs' routed interfaces
+assert_ping a 10.10.0.254
+assert_ping d 10.20.0.254
+assert_ping a 10.20.0.4 # routed between the VLANs
+assert_ping d 10.10.0.1
+
+# ----- a host that moves is followed
+mac=$(mac_of a eth0)
+on a ip link set eth0 down
+on b ip link set eth0 address "$mac"
+on b ip address add 10.10.0.1/24 dev eth0
+on b ping -n -q -c 1 -W 1 10.10.0.3 >/dev/null || true
+assert_eq "$(at b eth0)" p1 "where the moved address is"
+assert_ping c 10.10.0.1
+on b ip address del 10.10.0.1/24 dev eth0
+on b ip link set eth0 address 02:00:00:00:0b:0b
+on a ip link set eth0 up
+on a ip route replace default via 10.10.0.254
+assert_ping a 10.10.0.3
+
+# ----- silent stations are forgotten
+known() { rutter show macs -j --mac 02:00:00:00:0b:0b | json 'len(x)'; }
+silent() { [ "$(known)" = 0 ]; }
+on b ping -n -q -c 1 -W 1 10.10.0.3 >/dev/null || true
+assert_eq "$(known)" 1 "b is known"
+on b sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1
+on b ip link set eth0 arp off
+wait_for 20 silent
+on b ip link set eth0 arp on
+
+# ----- static stations, and flushing
+rutter mac add 02:00:00:00:00:77 --port p3 --vlan 20
+assert_match "$(rutter show macs)" '02:00:00:00:00:77 +lan +20 +p3 +static' "a static station"
+assert_status 0 rutter mac del 02:00:00:00:00:77 --vlan 20
+assert_status 1 rutter mac del 02:00:00:00:00:77 --vlan 20
+assert_status 2 rutter mac add 02:00:00:00:00:77 --port p9 --vlan 20
+assert_ping a 10.10.0.3
+rutter mac flush --port p0
+assert_ping a 10.10.0.3
+
+# ----- a flood of addresses neither stops known stations nor fills memory
+background flood ip netns exec "${P}b" python3 "$SMOKE/frames.py" stations eth0 --seconds 4
+sleep 1
+assert_ping a 10.10.0.3
+wait_gone "$last_pid" 100
+assert_at_most "$(rutter show bridges -j | json 'x[0]["macs"]')" 20000 "stations learnt"
+assert_match "$(rutter show capacity)" 'bridge lan' "the limit in show capacity"
+assert_ping a 10.10.0.3
+
+# ----- a loop: one address at two ports by turns is held and named
+rutter mac flush
+for _ in 1 2 3 4 5 6; do
+	frames a stations eth0 --mac 02:00:00:00:1f:1f --seconds 0
+	frames b stations eth0 --mac 02:00:00:00:1f:1f --seconds 0
+done
+wait_for 5 grep -q '02:00:00:00:1f:1f moves all the time' "$TMP/rutter.log"
+assert_match "$(rutter show bridges)" '02:00:00:00:1f:1f' "the held station"
+
+router_stop
