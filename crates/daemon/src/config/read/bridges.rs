@@ -42,7 +42,7 @@ pub(super) fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
             return value.mistake(format_args!("all bridges together have more than {most} VLANs"));
         }
         left -= domains;
-        routed(&mut bridge, table, &value, ports)?;
+        routed(&mut bridge, table, value, ports)?;
         bridge.macs = macs(&bridge, table);
         Some(bridge)
     })
