@@ -67,7 +67,8 @@ const OWN_NUMBER: u64 = 0x02ff_0000_0000;
 #[test]
 fn stations_are_learnt_and_age() {
     let mut lan = Lan::new(|_| ());
-    (lan.see(1, 0), lan.see(2, 1));
+    lan.see(1, 0);
+    lan.see(2, 1);
     assert_eq!((lan.port(1), lan.port(2), lan.port(3)), (Some(0), Some(1), None));
     lan.wait(60);
     lan.see(2, 1);
