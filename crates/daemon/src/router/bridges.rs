@@ -158,6 +158,9 @@ fn switch(
     let refused = |error| Error::Bridge { reason: format!("{error}") };
     let switch = Switch::new(forwarding, domain, bridges.collect(), (count, &macs));
     let mut switch = switch.map_err(refused)?;
+    for port in ports {
+        switch.set_link(port.number, port.device.link().up);
+    }
     for bridge in &config.bridges {
         for entry in &bridge.macs {
             let domain = switch.domain(&bridge.name, entry.vlan).unwrap_or_default();

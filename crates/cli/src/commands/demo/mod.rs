@@ -10,6 +10,7 @@ mod bird;
 mod net;
 mod reduced;
 mod steps;
+mod switch;
 mod traffic;
 
 use std::io::Write;
@@ -22,13 +23,14 @@ use crate::context::{Context, warn};
 use crate::error::Error;
 use crate::status::Status;
 
-/// Show a complete router on this machine: hosts, BGP with a full table, traffic
+/// Show a complete router on this machine: hosts, BGP with a full table, traffic; and a switch
 #[derive(clap::Args)]
 #[command(after_help = "\
 Makes network namespaces for two hosts, an upstream provider and a router; the
 upstream's BIRD announces a generated table of the Internet's shape. Waits until
 the table is in the data plane, then pings, traceroutes and sends traffic through
-it, and prints what it costs. Everything is taken away at the end, also when
+it, and prints what it costs. Then two switches with a trunk between them, and a
+table of 64,000,000 stations where memory allows it. Everything is taken away at the end, also when
 interrupted.
 
 Without root it runs in a user namespace; where those are not allowed, a reduced
@@ -57,6 +59,8 @@ pub struct Size {
     pub v6: usize,
     /// Seconds of traffic.
     pub seconds: u64,
+    /// Stations of the switch's table.
+    pub stations: usize,
 }
 
 /// Runs it.
@@ -65,13 +69,17 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         return traffic::send(&file, args.seconds);
     }
     let (v4, v6) = if args.quick { (50_000, 10_000) } else { (1_000_000, 200_000) };
-    let size = Size { v4, v6, seconds: args.seconds };
+    let stations = if args.quick { 1_000_000 } else { 64_000_000 };
+    let size = Size { v4, v6, seconds: args.seconds, stations };
     let stop = interruptible(cx)?;
     if args.reduced {
         return reduced::run(&stop, cx);
     }
     match place() {
-        Place::Here => steps::run(size, &stop, cx),
+        Place::Here => match steps::run(size, &stop, cx)? {
+            Status::Success => switch::run(size, &stop, cx),
+            other => Ok(other),
+        },
         Place::UserNamespace => in_user_namespace(&args_again(args.quick, size)),
         Place::Nowhere(why) => {
             warn(format_args!("{why}: a reduced demo without a network follows"));
