@@ -227,25 +227,27 @@ struct Avx2;
 impl Rank for Avx2 {
     #[inline(always)]
     fn rank(node: &Node, x: i64) -> u32 {
-        use core::arch::x86_64::*;
-        let place = node.as_ptr().cast::<__m256i>();
-        // SAFETY: this and the next four calls need AVX2, which the only caller,
-        // `batch_avx2`, has enabled; the load is of the node's first half.
-        let low = unsafe { _mm256_loadu_si256(place) };
-        // SAFETY: as above; the second half starts 32 bytes on, inside the node.
-        let high = unsafe { _mm256_loadu_si256(place.wrapping_add(1)) };
-        // SAFETY: as above; no memory is touched from here on.
-        let x = unsafe { _mm256_set1_epi64x(x) };
-        // SAFETY: as above.
-        let low = unsafe { _mm256_cmpgt_epi64(x, low) };
-        // SAFETY: as above.
-        let high = unsafe { _mm256_cmpgt_epi64(x, high) };
-        // SAFETY: as above. Four bytes of ones for each key below x.
-        let both = unsafe { _mm256_packs_epi32(low, high) };
-        // SAFETY: as above.
-        let mask = unsafe { _mm256_movemask_epi8(both) };
-        mask.count_ones() / 4
+        // SAFETY: the only caller, `batch_avx2`, has the instructions enabled.
+        unsafe { rank_avx2(node, x) }
     }
+}
+
+// A function of its own: the intrinsics are inlined into one that has the same
+// instructions enabled, and with it.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,popcnt")]
+fn rank_avx2(node: &Node, x: i64) -> u32 {
+    use core::arch::x86_64::*;
+    let place = node.as_ptr().cast::<__m256i>();
+    let x = _mm256_set1_epi64x(x);
+    // SAFETY: the node's first half.
+    let low = unsafe { _mm256_loadu_si256(place) };
+    // SAFETY: the second half starts 32 bytes on, inside the node.
+    let high = unsafe { _mm256_loadu_si256(place.wrapping_add(1)) };
+    let (low, high) = (_mm256_cmpgt_epi64(x, low), _mm256_cmpgt_epi64(x, high));
+    // Four bytes of ones for each key below x.
+    _mm256_movemask_epi8(_mm256_packs_epi32(low, high)).count_ones() / 4
 }
 
 #[cfg(avx512)]
@@ -254,18 +256,21 @@ struct Avx512;
 #[cfg(avx512)]
 impl Rank for Avx512 {
     #[inline(always)]
-    #[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have it
     fn rank(node: &Node, x: i64) -> u32 {
-        use core::arch::x86_64::*;
-        // SAFETY: this and the next two calls need AVX-512, which the only caller,
-        // `batch_avx512`, has enabled; the load is of the whole node.
-        let keys = unsafe { _mm512_loadu_si512(node.as_ptr().cast()) };
-        // SAFETY: as above; no memory is touched from here on.
-        let x = unsafe { _mm512_set1_epi64(x) };
-        // SAFETY: as above.
-        let below = unsafe { _mm512_cmplt_epi64_mask(keys, x) };
-        below.count_ones()
+        // SAFETY: the only caller, `batch_avx512`, has the instructions enabled.
+        unsafe { rank_avx512(node, x) }
     }
+}
+
+#[cfg(avx512)]
+#[inline]
+#[target_feature(enable = "avx512f,popcnt")]
+#[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have it
+fn rank_avx512(node: &Node, x: i64) -> u32 {
+    use core::arch::x86_64::*;
+    // SAFETY: the whole node.
+    let keys = unsafe { _mm512_loadu_si512(node.as_ptr().cast()) };
+    _mm512_cmplt_epi64_mask(keys, _mm512_set1_epi64(x)).count_ones()
 }
 
 impl Blocks {

@@ -4,7 +4,7 @@
 use core::arch::x86_64::*;
 use std::sync::atomic::Ordering;
 
-use super::table::{CELLS, PLACE, Table, Value};
+use super::table::{CELLS, PLACE, Table, Value, View};
 use super::{REST_BITS, SLOTS};
 use crate::Hop;
 
@@ -13,8 +13,9 @@ use crate::Hop;
     enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq"
 )]
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) {
+    let (view, hop) = (table.view(), table.default.load(Ordering::Relaxed));
+    let default = _mm512_set1_epi32(hop as i32);
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-        let default = _mm512_set1_epi32(table.default.load(Ordering::Relaxed) as i32);
         let mut any = 0;
         let mut i = 0;
         while i < dsts.len() {
@@ -23,7 +24,7 @@ pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) 
             // SAFETY: the lanes set lie inside the slice.
             let keys =
                 unsafe { _mm512_maskz_loadu_epi32(lanes, dsts.as_ptr().wrapping_add(i).cast()) };
-            let (found, deep) = sixteen(table, keys);
+            let (found, deep) = sixteen(view, keys);
             any |= deep & lanes;
             let none = _mm512_testn_epi32_mask(found, found);
             let found = _mm512_mask_mov_epi32(found, none, default);
@@ -34,7 +35,7 @@ pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) 
             i += LANES;
         }
         if any != 0 {
-            table.finish_deep(dsts, hops);
+            view.finish_deep(hop, dsts, hops);
         }
     }
 }
@@ -44,25 +45,25 @@ pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) 
 #[target_feature(
     enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq"
 )]
-fn sixteen<V: Value>(table: &Table<V>, keys: __m512i) -> (__m512i, __mmask16) {
+fn sixteen<V: Value>(view: View<'_, V>, keys: __m512i) -> (__m512i, __mmask16) {
     let number = |n: u32| _mm512_set1_epi32(n as i32);
     let flag = number(1 << (V::WIDTH - 1));
     let tops = _mm512_srlv_epi32(keys, number(32 - V::TOP_BITS));
     // SAFETY: `tops` has an entry for all that remains of a key. A lane is one
     // load of four aligned bytes, so a word stored meanwhile is read whole.
-    let blocks = unsafe { _mm512_i32gather_epi32::<4>(tops, table.tops().as_ptr().cast()) };
+    let blocks = unsafe { _mm512_i32gather_epi32::<4>(tops, view.tops.as_ptr().cast()) };
     let numbers = _mm512_srli_epi32::<REST_BITS>(keys);
     let numbers = _mm512_and_si512(numbers, number(V::ENTRIES as u32 - 1));
     let zeros = _mm512_setzero_si512();
-    let entries = cells(table, zeros, 0xffff, _mm512_add_epi32(blocks, numbers));
+    let entries = cells(view, zeros, 0xffff, _mm512_add_epi32(blocks, numbers));
     let records = _mm512_test_epi32_mask(entries, flag);
     let places = _mm512_add_epi32(blocks, _mm512_andnot_si512(flag, entries));
     let slots = _mm512_and_si512(_mm512_srli_epi32::<8>(keys), number(SLOTS as u32 - 1));
-    let low = later(table, records as u8, half::<0>(places), half::<0>(slots));
-    let high = later(table, (records >> 8) as u8, half::<1>(places), half::<1>(slots));
+    let low = later(view, records as u8, half::<0>(places), half::<0>(slots));
+    let high = later(view, (records >> 8) as u8, half::<1>(places), half::<1>(slots));
     let later = _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high);
     let values = _mm512_add_epi32(places, number(V::MAP_CELLS as u32));
-    let found = cells(table, entries, records, _mm512_add_epi32(values, later));
+    let found = cells(view, entries, records, _mm512_add_epi32(values, later));
     let deep = _mm512_test_epi32_mask(found, flag);
     (_mm512_mask_or_epi32(found, deep, found, number(PLACE)), deep)
 }
@@ -70,8 +71,13 @@ fn sixteen<V: Value>(table: &Table<V>, keys: __m512i) -> (__m512i, __mmask16) {
 /// The cells at `places`, not widened; those of `other` where `lanes` has none.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn cells<V: Value>(table: &Table<V>, other: __m512i, lanes: __mmask16, places: __m512i) -> __m512i {
-    let base = table.cells().as_ptr().cast();
+fn cells<V: Value>(
+    view: View<'_, V>,
+    other: __m512i,
+    lanes: __mmask16,
+    places: __m512i,
+) -> __m512i {
+    let base = view.cells.as_ptr().cast();
     let places = _mm512_and_si512(places, _mm512_set1_epi32(CELLS as i32 - 1));
     if V::WIDTH == 16 {
         // SAFETY: four bytes from a cell on: I3, and a spare end. All cells that
@@ -87,8 +93,8 @@ fn cells<V: Value>(table: &Table<V>, other: __m512i, lanes: __mmask16, places: _
 /// Changes of the answer after `slots`, by the bits at `places`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512vpopcntdq")]
-fn later<V: Value>(table: &Table<V>, lanes: __mmask8, places: __m256i, slots: __m256i) -> __m256i {
-    let (zeros, base) = (_mm512_setzero_si512(), table.cells().as_ptr().cast());
+fn later<V: Value>(view: View<'_, V>, lanes: __mmask8, places: __m256i, slots: __m256i) -> __m256i {
+    let (zeros, base) = (_mm512_setzero_si512(), view.cells.as_ptr().cast());
     let places = _mm256_and_si256(places, _mm256_set1_epi32(CELLS as i32 - 1));
     let maps = if V::WIDTH == 16 {
         // SAFETY: eight bytes from a cell on, otherwise as in `cells`.

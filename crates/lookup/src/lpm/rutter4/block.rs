@@ -96,7 +96,7 @@ impl Draft {
         block: u32,
         which: std::ops::Range<usize>,
     ) {
-        for entry in which.map(|i| table.cell(block + i as u32)) {
+        for entry in which.map(|i| table.view().cell(block + i as u32)) {
             if entry & PLACE == 0 {
                 self.entries.push(entry);
             } else {
@@ -108,17 +108,17 @@ impl Draft {
     fn copy_record<V: Value>(&mut self, table: &Table<V>, block: u32, at: u32) {
         let start = self.bodies.len();
         let maps = V::MAP_CELLS as u32;
-        let len = maps + table.map(at).count_ones() + 1;
-        self.bodies.extend((at..at + len).map(|at| table.cell(at)));
+        let len = maps + table.view().map(at).count_ones() + 1;
+        self.bodies.extend((at..at + len).map(|at| table.view().cell(at)));
         for i in start + V::MAP_CELLS..self.bodies.len() {
             if self.bodies[i] & PLACE == 0 {
                 continue;
             }
             let lines = (self.deep.len() / V::ENTRIES) as u32;
             let at = block + (self.bodies[i] & !PLACE) * V::ENTRIES as u32;
-            let ones = (0..DEEP_WORDS).map(|word| table.map(at + word * maps).count_ones());
+            let ones = (0..DEEP_WORDS).map(|word| table.view().map(at + word * maps).count_ones());
             let len = DEEP_WORDS * maps + ones.sum::<u32>() + 1;
-            self.deep.extend((at..at + len).map(|at| table.cell(at)));
+            self.deep.extend((at..at + len).map(|at| table.view().cell(at)));
             self.deep.resize(self.deep.len().next_multiple_of(V::ENTRIES), 0);
             self.bodies[i] = PLACE | lines;
         }

@@ -86,6 +86,21 @@ pub(super) struct Table<V: Value> {
     touched: Arc<AtomicU32>,
 }
 
+/// A table's arrays. Read through the table, each would cost a load and a
+/// comparison a key.
+pub(super) struct View<'t, V: Value> {
+    pub(super) tops: &'t [AtomicU32; TOPS],
+    pub(super) cells: &'t [V::Cell; CELLS + SPARE],
+}
+
+impl<V: Value> Clone for View<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V: Value> Copy for View<'_, V> {}
+
 impl<V: Value> Table<V> {
     /// A table in which nothing has a route.
     pub(super) fn new(isa: Isa, domain: &Arc<Domain>) -> Result<(Self, Space), Refusal> {
@@ -103,31 +118,44 @@ impl<V: Value> Table<V> {
         Ok((table, space))
     }
 
+    /// The arrays, to be taken once a batch.
     #[inline(always)]
-    pub(super) fn tops(&self) -> &[AtomicU32; TOPS] {
-        &self.tops[0]
+    pub(super) fn view(&self) -> View<'_, V> {
+        View { tops: &self.tops[0], cells: &self.cells[0] }
     }
 
     #[inline(always)]
-    pub(super) fn cells(&self) -> &[V::Cell; CELLS + SPARE] {
-        &self.cells[0]
+    fn batch(&self, dsts: &[u32], hops: &mut [Hop]) {
+        let (view, default) = (self.view(), self.default.load(Ordering::Relaxed));
+        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
+            view.burst(default, dsts, hops);
+        }
     }
 
+    /// The portable code, with the one instruction that counts ones.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn batch_avx2(&self, dsts: &[u32], hops: &mut [Hop]) {
+        self.batch(dsts, hops);
+    }
+}
+
+impl<'t, V: Value> View<'t, V> {
     #[inline(always)]
-    pub(super) fn cell(&self, at: u32) -> u32 {
-        V::load(&self.cells()[at as usize % CELLS])
+    pub(super) fn cell(self, at: u32) -> u32 {
+        V::load(&self.cells[at as usize % CELLS])
     }
 
     /// The block that holds `dst`.
     #[inline(always)]
-    pub(super) fn block(&self, dst: u32) -> u32 {
-        self.tops()[(dst >> (32 - V::TOP_BITS)) as usize % TOPS].load(Ordering::Acquire)
+    pub(super) fn block(self, dst: u32) -> u32 {
+        self.tops[(dst >> (32 - V::TOP_BITS)) as usize % TOPS].load(Ordering::Acquire)
     }
 
     /// The bits at `at`, that of the first /24 (address) the lowest.
     #[inline(always)]
-    pub(super) fn map(&self, at: u32) -> u64 {
-        let place: *const V::Cell = &self.cells()[at as usize % CELLS];
+    pub(super) fn map(self, at: u32) -> u64 {
+        let place: *const V::Cell = &self.cells[at as usize % CELLS];
         // SAFETY: 8 bytes from a cell on lie inside the array and its spare end;
         // nobody writes them meanwhile (I1), and where a reader is not to be
         // relied on (I3), this is one load like another.
@@ -136,7 +164,7 @@ impl<V: Value> Table<V> {
 
     /// Where in the block entry `number` has its record, and its cells; none for a
     /// hop. `None` where it leads to deep records.
-    pub(super) fn record(&self, block: u32, number: u32) -> Option<(u32, usize)> {
+    pub(super) fn record(self, block: u32, number: u32) -> Option<(u32, usize)> {
         let entry = self.cell(block + number);
         if entry & PLACE == 0 {
             return Some((0, 0));
@@ -149,17 +177,17 @@ impl<V: Value> Table<V> {
     }
 
     /// Writes cells where no reader is.
-    pub(super) fn write(&self, at: u32, values: &[u32]) {
-        for (cell, &value) in self.cells()[at as usize..][..values.len()].iter().zip(values) {
+    pub(super) fn write(self, at: u32, values: &[u32]) {
+        for (cell, &value) in self.cells[at as usize..][..values.len()].iter().zip(values) {
             V::store(cell, value);
         }
     }
 
     /// Copies `lines` of a block to where no reader is.
-    pub(super) fn copy(&self, from: u32, to: u32, lines: u32) {
+    pub(super) fn copy(self, from: u32, to: u32, lines: u32) {
         let cells = lines as usize * V::ENTRIES;
-        let from = self.cells()[from as usize..][..cells].as_ptr();
-        let to = self.cells()[to as usize..][..cells].as_ptr().cast_mut();
+        let from = self.cells[from as usize..][..cells].as_ptr();
+        let to = self.cells[to as usize..][..cells].as_ptr().cast_mut();
         // SAFETY: both lie inside the array; `to` was taken from the `Space` since
         // `from` was, so they do not overlap; nobody writes `from` (I1) nor reads
         // `to`, and the cells are atomics, which may be written when shared.
@@ -168,7 +196,7 @@ impl<V: Value> Table<V> {
 
     /// What the block says of `dst`: a hop, or the place of a deep record.
     #[inline(always)]
-    fn value(&self, block: u32, dst: u32) -> u32 {
+    fn value(self, block: u32, dst: u32) -> u32 {
         let entry = self.cell(block + (dst >> REST_BITS) % V::ENTRIES as u32);
         let is_record = entry & PLACE != 0;
         // The record of zeros (I2) for the others: no branch on a key.
@@ -181,7 +209,7 @@ impl<V: Value> Table<V> {
     /// The answer inside a /24 that holds longer prefixes.
     #[cold]
     #[inline(never)]
-    fn deep(&self, dst: u32) -> u32 {
+    fn deep(self, dst: u32) -> u32 {
         // The block is loaded anew, so all of the answer comes from one.
         let block = self.block(dst);
         let value = self.value(block, dst);
@@ -202,57 +230,42 @@ impl<V: Value> Table<V> {
 
     /// Up to [`BURST`] lookups, in two passes: blocks and entries, then values.
     #[inline(always)]
-    fn burst(&self, dsts: &[u32], hops: &mut [Hop]) {
+    fn burst(self, default: u32, dsts: &[u32], hops: &mut [Hop]) {
         for (hop, &dst) in hops.iter_mut().zip(dsts) {
             hop.0 = self.block(dst);
         }
         for (hop, &dst) in hops.iter_mut().zip(dsts) {
             hop.0 = self.value(hop.0, dst);
         }
-        self.finish(dsts, hops);
+        self.finish(default, dsts, hops);
     }
 
     /// Resolves deep records, then zeros to the default route.
     #[inline(always)]
-    fn finish(&self, dsts: &[u32], hops: &mut [Hop]) {
+    fn finish(self, default: u32, dsts: &[u32], hops: &mut [Hop]) {
         if hops.iter().fold(0, |any, hop| any | hop.0) & PLACE != 0 {
-            self.finish_deep(dsts, hops);
+            self.finish_deep(default, dsts, hops);
         }
-        let default = self.default.load(Ordering::Relaxed);
         for hop in hops {
             hop.0 = if hop.0 == 0 { default } else { hop.0 };
         }
     }
 
     /// Resolves deep records, zeros there to the default route.
-    pub(super) fn finish_deep(&self, dsts: &[u32], hops: &mut [Hop]) {
-        let default = self.default.load(Ordering::Relaxed);
+    pub(super) fn finish_deep(self, default: u32, dsts: &[u32], hops: &mut [Hop]) {
         for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 & PLACE != 0) {
             let found = self.deep(dst);
             hop.0 = if found == 0 { default } else { found };
         }
-    }
-
-    #[inline(always)]
-    fn batch(&self, dsts: &[u32], hops: &mut [Hop]) {
-        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-            self.burst(dsts, hops);
-        }
-    }
-
-    /// The portable code, with the one instruction that counts ones.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    fn batch_avx2(&self, dsts: &[u32], hops: &mut [Hop]) {
-        self.batch(dsts, hops);
     }
 }
 
 impl<V: Value> Lpm<u32> for Table<V> {
     #[inline]
     fn lookup(&self, dst: u32) -> Hop {
-        let mut hop = [Hop(self.value(self.block(dst), dst))];
-        self.finish(&[dst], &mut hop);
+        let (view, default) = (self.view(), self.default.load(Ordering::Relaxed));
+        let mut hop = [Hop(view.value(view.block(dst), dst))];
+        view.finish(default, &[dst], &mut hop);
         hop[0]
     }
 

@@ -120,7 +120,7 @@ impl<V: Value> Rutter4<V> {
         let (first, last) = (within.first(), within.last());
         let top = top_of::<V>(first);
         let number = |dst: u32| (dst >> REST_BITS) as usize % V::ENTRIES;
-        let block = self.table.block(first);
+        let block = self.table.view().block(first);
         self.draft.clear();
         self.draft.copy(&self.table, block, 0..number(first));
         self.draft.paint::<V>(first, last, self.flatten.sweep(rib, within), 0);
@@ -133,12 +133,12 @@ impl<V: Value> Rutter4<V> {
     /// not do: deep records come or go, or too much of the block is waste.
     fn repaint_one(&mut self, rib: &Rib<u32>, within: Prefix<u32>) -> Option<bool> {
         let (first, last) = (within.first(), within.last());
-        let (top, block) = (top_of::<V>(first) as usize, self.table.block(first));
+        let (top, block) = (top_of::<V>(first) as usize, self.table.view().block(first));
         let (had, most) = (self.lines[top], self.tight[top] + self.tight[top] / 4 + 1);
         self.draft.clear();
         self.draft.paint::<V>(first, last, self.flatten.sweep(rib, within), 0);
         let number = (first >> REST_BITS) % V::ENTRIES as u32;
-        let old = self.table.record(block, number);
+        let old = self.table.view().record(block, number);
         let (Some((mut entry, body)), Some((at, room))) = (self.draft.only(), old) else {
             return Some(false);
         };
@@ -151,12 +151,12 @@ impl<V: Value> Rutter4<V> {
             return Some(false);
         }
         let new = self.space.take(had + more)? * V::ENTRIES as u32;
-        self.table.copy(block, new, had);
+        self.table.view().copy(block, new, had);
         if !body.is_empty() {
-            self.table.write(new + at, body);
+            self.table.view().write(new + at, body);
             entry = PLACE | at;
         }
-        self.table.write(new + number, &[entry]);
+        self.table.view().write(new + number, &[entry]);
         self.replace(top as u32, new, had + more);
         Some(true)
     }
@@ -176,7 +176,7 @@ impl<V: Value> Rutter4<V> {
 
     fn set_uniform(&mut self, top: u32, hop: u32) -> Option<()> {
         let block = self.shared_block(hop)?;
-        if self.table.tops()[top as usize].load(Ordering::Relaxed) == block {
+        if self.table.view().tops[top as usize].load(Ordering::Relaxed) == block {
             return Some(());
         }
         if let Some(shared) = self.shared.get_mut(&hop) {
@@ -199,7 +199,7 @@ impl<V: Value> Rutter4<V> {
     }
 
     fn replace(&mut self, top: u32, block: u32, lines: u32) {
-        let place = &self.table.tops()[top as usize];
+        let place = &self.table.view().tops[top as usize];
         let old = place.load(Ordering::Relaxed);
         place.store(block, Ordering::Release); // I1
         let had = std::mem::replace(&mut self.lines[top as usize], lines);
@@ -211,7 +211,7 @@ impl<V: Value> Rutter4<V> {
     }
 
     fn leave_shared(&mut self, block: u32) {
-        let hop = self.table.cell(block);
+        let hop = self.table.view().cell(block);
         let shared = self.shared.get_mut(&hop).expect("I4: it is shared");
         shared.users -= 1;
         if shared.users == 0 {
@@ -248,7 +248,7 @@ impl<V: Value> Writer<u32> for Rutter4<V> {
 /// Writes a block where no reader is; its first cell.
 fn write<V: Value>(table: &Table<V>, space: &mut Space, cells: &[u32]) -> Option<u32> {
     let block = space.take((cells.len() / V::ENTRIES) as u32)? * V::ENTRIES as u32;
-    table.write(block, cells);
+    table.view().write(block, cells);
     Some(block)
 }
 

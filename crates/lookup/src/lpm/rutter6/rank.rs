@@ -58,7 +58,8 @@ impl List {
     fn append(&mut self, mask: u8, base: usize) {
         let ones = ONES[usize::from(mask)].wrapping_add(base as u64 * 0x0101_0101_0101_0101);
         let at = self.len & (super::table::BURST - 1); // a burst has no more
-        self.places[at..at + GROUP].copy_from_slice(&ones.to_le_bytes());
+        let place = self.places[at..].first_chunk_mut().expect("GROUP more than a burst");
+        *place = ones.to_le_bytes();
         self.len += mask.count_ones() as usize;
     }
 }

@@ -31,7 +31,7 @@ impl<V: Value> Rutter6<V> {
     /// if `deep` says so.
     pub(super) fn replace(&mut self, at: u32, answers: &[Answer], deep: bool) -> Option<()> {
         let root = at as usize;
-        let old = self.trees.table.root_word(root).load(Ordering::Relaxed);
+        let old = self.trees.table.view().root_word(root).load(Ordering::Relaxed);
         let had_own = self.own.remove(&at).is_some();
         let word = match answers {
             &[(_, value)] if value & DEEP == 0 => {
@@ -47,7 +47,7 @@ impl<V: Value> Rutter6<V> {
                 self.own_word(answers)?
             }
         };
-        self.trees.table.root_word(root).store(word, Ordering::Release);
+        self.trees.table.view().root_word(root).store(word, Ordering::Release);
         if had_own {
             self.uproot_cells(old, deep);
         } else {
@@ -82,18 +82,18 @@ impl<V: Value> Rutter6<V> {
 
     fn store(&self, cells: u32, (first, last): (u32, u32), tree: u32) {
         for i in first..=last {
-            self.trees.table.cell((cells + i) as usize).store(tree, Ordering::Release);
+            self.trees.table.view().cell((cells + i) as usize).store(tree, Ordering::Release);
         }
     }
 
     fn load(&self, cells: u32, i: u32) -> u32 {
-        self.trees.table.cell((cells + i) as usize).load(Ordering::Relaxed)
+        self.trees.table.view().cell((cells + i) as usize).load(Ordering::Relaxed)
     }
 
     /// The entry of the tree for `x` in the /16.
     pub(super) fn entry(&self, at: u32, x: u32) -> u32 {
         let (cells, bits) =
-            cells_of(self.trees.table.root_word(at as usize).load(Ordering::Relaxed));
+            cells_of(self.trees.table.view().root_word(at as usize).load(Ordering::Relaxed));
         self.load(cells, cell(x, bits))
     }
 
@@ -104,7 +104,7 @@ impl<V: Value> Rutter6<V> {
         patch: Patch<'_>,
         dropped: &mut Vec<u32>,
     ) -> Option<()> {
-        let old = self.trees.table.root_word(at as usize).load(Ordering::Relaxed);
+        let old = self.trees.table.view().root_word(at as usize).load(Ordering::Relaxed);
         let (cells, bits) = cells_of(old);
         if !self.own.contains_key(&at) {
             let mut answers = vec![(0, self.uniform_hop(old))];
@@ -228,7 +228,7 @@ impl<V: Value> Rutter6<V> {
     /// The answer of a shared root word.
     fn uniform_hop(&self, word: u32) -> u32 {
         let (cells, _) = cells_of(word);
-        self.trees.table.value(self.load(cells, 0), 0)
+        self.trees.table.view().value(self.load(cells, 0), 0)
     }
 
     fn leave_shared(&mut self, hop: u32) {

@@ -25,12 +25,18 @@ pub(super) trait Value: Send + Sync + 'static {
     const KEYS: usize;
     /// The largest hop, and the largest number of a deeper tree.
     const MOST: u32;
-    /// Value `i` of a line.
-    fn value(unit: &Unit, i: usize) -> u32;
+    /// Value `i` of a line, as it stands there.
+    fn raw(unit: &Unit, i: usize) -> u32;
     /// Puts value `i` into a line that is still private.
     fn put(words: &mut [u32; 16], i: usize, value: u32);
-    /// Looks `x` up in a line.
+    /// Looks `x` up in a line; the value as it stands there.
     fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32;
+
+    /// A value as it stands in a line with its top bit as [`DEEP`].
+    #[inline(always)]
+    fn widen(raw: u32) -> u32 {
+        if raw > Self::MOST { raw & Self::MOST | DEEP } else { raw }
+    }
 }
 
 pub(super) struct Narrow;
@@ -40,7 +46,7 @@ impl Value for Narrow {
     const MOST: u32 = (1 << 15) - 1;
 
     #[inline(always)]
-    fn value(unit: &Unit, i: usize) -> u32 {
+    fn raw(unit: &Unit, i: usize) -> u32 {
         const { assert!(2 * Self::KEYS + Self::KEYS < 2 * 16) };
         let halves: *const AtomicU16 = unit.as_ptr().cast();
         let half = halves.wrapping_add((2 * Self::KEYS + i) & 31);
@@ -48,8 +54,7 @@ impl Value for Narrow {
         // it meanwhile (I2), and where a reader is not to be relied on (I3), this
         // is one load like another.
         let half = unsafe { &*half };
-        let value = u32::from(half.load(Ordering::Relaxed));
-        value & Self::MOST | (value & !Self::MOST) << 16
+        u32::from(half.load(Ordering::Relaxed))
     }
 
     fn put(words: &mut [u32; 16], i: usize, value: u32) {
@@ -61,7 +66,7 @@ impl Value for Narrow {
 
     #[inline(always)]
     fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32 {
-        Self::value(unit, rank.rank::<{ Self::KEYS }>(unit, x) as usize)
+        Self::raw(unit, rank.rank::<{ Self::KEYS }>(unit, x) as usize)
     }
 }
 
@@ -72,7 +77,7 @@ impl Value for Wide {
     const MOST: u32 = DEEP - 1;
 
     #[inline(always)]
-    fn value(unit: &Unit, i: usize) -> u32 {
+    fn raw(unit: &Unit, i: usize) -> u32 {
         unit[(Self::KEYS + i) & 15].load(Ordering::Relaxed)
     }
 
@@ -82,7 +87,7 @@ impl Value for Wide {
 
     #[inline(always)]
     fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32 {
-        Self::value(unit, rank.rank::<{ Self::KEYS }>(unit, x) as usize)
+        Self::raw(unit, rank.rank::<{ Self::KEYS }>(unit, x) as usize)
     }
 }
 
@@ -104,6 +109,24 @@ pub(super) struct Table<V> {
     touched: [Arc<AtomicU32>; 3],
     width: std::marker::PhantomData<V>,
 }
+
+/// A table's arrays. Read through the table, each would cost a load and a
+/// comparison a key.
+pub(super) struct View<'t, V> {
+    root: &'t [AtomicU32; ROOTS],
+    cells: &'t [AtomicU32; CELLS],
+    units: &'t [Unit; UNITS],
+    deep: &'t [AtomicU32; DEEPS],
+    width: std::marker::PhantomData<V>,
+}
+
+impl<V> Clone for View<'_, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for View<'_, V> {}
 
 /// The writer's account of a table's three arrays.
 pub(super) struct Spaces {
@@ -135,148 +158,37 @@ impl<V: Value> Table<V> {
         Ok((table, spaces))
     }
 
+    /// The arrays, to be taken once a batch.
     #[inline(always)]
-    fn root(&self) -> &[AtomicU32; ROOTS] {
-        self.root[..].try_into().expect("it was made with so many")
-    }
-
-    /// Root word `i`: which cells, and 64 less the bits that choose among them.
-    #[inline(always)]
-    pub(super) fn root_word(&self, i: usize) -> &AtomicU32 {
-        &self.root()[i % ROOTS]
-    }
-
-    #[inline(always)]
-    pub(super) fn cell(&self, i: usize) -> &AtomicU32 {
-        &self.cells[0][i % CELLS]
-    }
-
-    /// The unit that `entry` names; its flag is ignored.
-    #[inline(always)]
-    pub(super) fn unit(&self, entry: u32) -> &Unit {
-        // Where UNITS is 2^26, the 32 bits of the product drop the flag.
-        &self.units[0][((entry << 6) as usize / 64) % UNITS]
-    }
-
-    #[inline(always)]
-    pub(super) fn deep(&self, value: u32) -> &AtomicU32 {
-        &self.deep[0][(value & !DEEP) as usize % DEEPS]
-    }
-
-    /// The entry of the tree that holds the answer for an address that starts
-    /// with `high`.
-    #[inline(always)]
-    fn entry(&self, high: u64) -> u32 {
-        let word = self.root_word((high >> 48) as usize).load(Ordering::Acquire);
-        let within = (high << 16) >> (word & 63);
-        self.cell((word >> 6) as usize + within as usize).load(Ordering::Acquire)
-    }
-
-    /// The entry one step down from `entry`.
-    #[inline(always)]
-    fn step(&self, rank: impl Rank, entry: u32, x: u32) -> u32 {
-        let node = self.unit(entry);
-        let first = node[SEPARATORS].load(Ordering::Relaxed);
-        first.wrapping_add(rank.rank::<SEPARATORS>(node, x))
-    }
-
-    /// The value for `x` in the tree of `entry`.
-    #[inline]
-    pub(super) fn value(&self, mut entry: u32, x: u32) -> u32 {
-        for _ in 0..MOST_STEPS {
-            let plain = entry & SUPER == 0;
-            entry = self.step(Portable, entry, x);
-            if plain {
-                break;
-            }
+    pub(super) fn view(&self) -> View<'_, V> {
+        View {
+            root: self.root[..].try_into().expect("it was made with so many"),
+            cells: &self.cells[0],
+            units: &self.units[0],
+            deep: &self.deep[0],
+            width: std::marker::PhantomData,
         }
-        V::search(Portable, self.unit(entry), x)
-    }
-
-    /// The hop behind a value that names a deeper tree.
-    #[cold]
-    #[inline(never)]
-    fn below(&self, mut value: u32, dst: u128) -> u32 {
-        for level in 1..LEVELS {
-            let entry = self.deep(value).load(Ordering::Acquire);
-            value = self.value(entry, x_of(dst, level));
-            if value & DEEP == 0 {
-                break;
-            }
-        }
-        value & !DEEP
     }
 
     #[inline(always)]
     fn batch(&self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop]) {
-        let default = self.default.load(Ordering::Acquire);
+        let (view, default) = (self.view(), self.default.load(Ordering::Acquire));
         let mut chunks = dsts.chunks_exact(BURST);
         let mut outs = hops.chunks_exact_mut(BURST);
         for (dsts, hops) in (&mut chunks).zip(&mut outs) {
-            self.burst(rank, dsts, hops, default);
+            view.burst(rank, dsts, hops, default);
         }
         let (dsts, hops) = (chunks.remainder(), outs.into_remainder());
         let whole = dsts.len() / GROUP * GROUP;
         if whole > 0 {
-            self.burst(rank, &dsts[..whole], &mut hops[..whole], default);
+            view.burst(rank, &dsts[..whole], &mut hops[..whole], default);
         }
         if whole < dsts.len() {
             let (mut padded, mut found) = ([0; GROUP], [Hop::NONE; GROUP]);
             let left = dsts.len() - whole;
             padded[..left].copy_from_slice(&dsts[whole..]);
-            self.burst(rank, &padded, &mut found, default);
+            view.burst(rank, &padded, &mut found, default);
             hops[whole..].copy_from_slice(&found[..left]);
-        }
-    }
-
-    /// Takes up to [`BURST`] keys, a multiple of [`GROUP`], down together.
-    #[inline(always)]
-    fn burst(&self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop], default: u32) {
-        let mut entries = [0; BURST];
-        let count = dsts.len().min(BURST);
-        let (entries, hops) = (&mut entries[..count], &mut hops[..count]);
-        for (entry, dst) in entries.iter_mut().zip(dsts) {
-            *entry = self.entry((dst >> 64) as u64);
-        }
-        self.supers(rank, dsts, entries);
-        for (entry, &dst) in entries.iter_mut().zip(dsts) {
-            *entry = self.step(rank, *entry, x_of(dst, 0));
-            prefetch(self.unit(*entry));
-        }
-        let mut any = 0;
-        for ((hop, &entry), &dst) in hops.iter_mut().zip(&*entries).zip(dsts) {
-            let value = V::search(rank, self.unit(entry), x_of(dst, 0));
-            any |= value;
-            hop.0 = if value == 0 { default } else { value };
-        }
-        if any & DEEP != 0 {
-            for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 & DEEP != 0) {
-                let found = self.below(hop.0, dst);
-                hop.0 = if found == 0 { default } else { found };
-            }
-        }
-    }
-
-    /// Steps down from super nodes until every entry names a plain one.
-    #[inline(always)]
-    fn supers(&self, rank: impl Rank, dsts: &[u128], entries: &mut [u32]) {
-        let mut list = List::new();
-        for (i, group) in entries.chunks_exact(GROUP).enumerate() {
-            rank.compress(group.try_into().expect("GROUP of them"), i * GROUP, &mut list);
-        }
-        for _ in 0..MOST_STEPS {
-            let (listed, mut left) = (list.len, 0);
-            for at in 0..listed {
-                let i = usize::from(list.places[at]);
-                entries[i] = self.step(rank, entries[i], x_of(dsts[i], 0));
-                prefetch(self.unit(entries[i]));
-                list.places[left] = i as u8; // `left` is not ahead of `at`
-                left += (entries[i] >> 31) as usize;
-            }
-            list.len = left;
-            if left == 0 {
-                break;
-            }
         }
     }
 
@@ -296,11 +208,140 @@ impl<V: Value> Table<V> {
     }
 }
 
+impl<'t, V: Value> View<'t, V> {
+    /// Root word `i`: which cells, and 64 less the bits that choose among them.
+    #[inline(always)]
+    pub(super) fn root_word(self, i: usize) -> &'t AtomicU32 {
+        &self.root[i % ROOTS]
+    }
+
+    #[inline(always)]
+    pub(super) fn cell(self, i: usize) -> &'t AtomicU32 {
+        &self.cells[i % CELLS]
+    }
+
+    /// The unit that `entry` names; its flag is ignored.
+    #[inline(always)]
+    pub(super) fn unit(self, entry: u32) -> &'t Unit {
+        // Where UNITS is 2^26, the 32 bits of the product drop the flag.
+        &self.units[((entry << 6) as usize / 64) % UNITS]
+    }
+
+    #[inline(always)]
+    pub(super) fn deep(self, value: u32) -> &'t AtomicU32 {
+        &self.deep[(value & !DEEP) as usize % DEEPS]
+    }
+
+    /// The entry of the tree that holds the answer for an address that starts
+    /// with `high`.
+    #[inline(always)]
+    fn entry(self, high: u64) -> u32 {
+        let word = self.root_word((high >> 48) as usize).load(Ordering::Acquire);
+        let within = (high << 16) >> (word & 63);
+        self.cell((word >> 6) as usize + within as usize).load(Ordering::Acquire)
+    }
+
+    /// The entry one step down from `entry`.
+    #[inline(always)]
+    fn step(self, rank: impl Rank, entry: u32, x: u32) -> u32 {
+        let node = self.unit(entry);
+        let first = node[SEPARATORS].load(Ordering::Relaxed);
+        first.wrapping_add(rank.rank::<SEPARATORS>(node, x))
+    }
+
+    /// The value for `x` in the tree of `entry`.
+    #[inline]
+    pub(super) fn value(self, mut entry: u32, x: u32) -> u32 {
+        for _ in 0..MOST_STEPS {
+            let plain = entry & SUPER == 0;
+            entry = self.step(Portable, entry, x);
+            if plain {
+                break;
+            }
+        }
+        V::widen(V::search(Portable, self.unit(entry), x))
+    }
+
+    /// The hop behind a value that names a deeper tree.
+    #[cold]
+    #[inline(never)]
+    fn below(self, mut value: u32, dst: u128) -> u32 {
+        for level in 1..LEVELS {
+            let entry = self.deep(value).load(Ordering::Acquire);
+            value = self.value(entry, x_of(dst, level));
+            if value & DEEP == 0 {
+                break;
+            }
+        }
+        value & !DEEP
+    }
+
+    /// Takes up to [`BURST`] keys, a multiple of [`GROUP`], down together.
+    #[inline(always)]
+    fn burst(self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop], default: u32) {
+        let mut entries = [0; BURST];
+        let count = dsts.len().min(BURST);
+        let (entries, hops) = (&mut entries[..count], &mut hops[..count]);
+        for (entry, dst) in entries.iter_mut().zip(dsts) {
+            *entry = self.entry((dst >> 64) as u64);
+        }
+        self.supers(rank, dsts, entries);
+        for (entry, &dst) in entries.iter_mut().zip(dsts) {
+            *entry = self.step(rank, *entry, x_of(dst, 0));
+            prefetch(self.unit(*entry));
+        }
+        let mut most = 0;
+        for ((hop, &entry), &dst) in hops.iter_mut().zip(&*entries).zip(dsts) {
+            let value = V::search(rank, self.unit(entry), x_of(dst, 0));
+            most = most.max(value);
+            // As a branch it costs half of the rate where many keys have no route.
+            hop.0 = std::hint::select_unpredictable(value == 0, default, value);
+        }
+        if most > V::MOST {
+            self.finish_deep(dsts, hops, default);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_deep(self, dsts: &[u128], hops: &mut [Hop], default: u32) {
+        // A default route is no greater than MOST: the table would be wide.
+        for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 > V::MOST) {
+            let found = self.below(V::widen(hop.0), dst);
+            hop.0 = if found == 0 { default } else { found };
+        }
+    }
+
+    /// Steps down from super nodes until every entry names a plain one.
+    #[inline(always)]
+    fn supers(self, rank: impl Rank, dsts: &[u128], entries: &mut [u32]) {
+        let mut list = List::new();
+        for (i, group) in entries.chunks_exact(GROUP).enumerate() {
+            rank.compress(group.try_into().expect("GROUP of them"), i * GROUP, &mut list);
+        }
+        for _ in 0..MOST_STEPS {
+            let (listed, mut left) = (list.len, 0);
+            for at in 0..listed {
+                let i = usize::from(list.places[at]);
+                entries[i] = self.step(rank, entries[i], x_of(dsts[i], 0));
+                prefetch(self.unit(entries[i]));
+                list.places[left] = i as u8; // `left` is not ahead of `at`
+                left += (entries[i] >> 31) as usize;
+            }
+            list.len = left;
+            if left == 0 {
+                break;
+            }
+        }
+    }
+}
+
 impl<V: Value> Lpm<u128> for Table<V> {
     fn lookup(&self, dst: u128) -> Hop {
-        let mut value = self.value(self.entry((dst >> 64) as u64), x_of(dst, 0));
+        let view = self.view();
+        let mut value = view.value(view.entry((dst >> 64) as u64), x_of(dst, 0));
         if value & DEEP != 0 {
-            value = self.below(value, dst);
+            value = view.below(value, dst);
         }
         Hop(if value == 0 { self.default.load(Ordering::Acquire) } else { value })
     }

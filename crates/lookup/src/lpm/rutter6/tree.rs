@@ -127,10 +127,10 @@ impl<V: Value> Trees<V> {
     }
 
     fn harvest_line(&self, entry: u32, first: u32, to: &mut Vec<Answer>) {
-        let unit = self.table.unit(entry);
+        let unit = self.table.view().unit(entry);
         let mut start = first;
         for i in 0..=V::KEYS {
-            push(to, (start, V::value(unit, i)));
+            push(to, (start, V::widen(V::raw(unit, i))));
             match unit[i].load(Ordering::Relaxed) {
                 key if i < V::KEYS && key != u32::MAX => start = key + 1,
                 _ => break,
@@ -264,7 +264,7 @@ impl<V: Value> Trees<V> {
 
     /// Retires the deeper tree that `value` names, and those below it.
     pub(super) fn uproot_deep(&mut self, value: u32) {
-        let entry = self.table.deep(value).load(Ordering::Relaxed);
+        let entry = self.table.view().deep(value).load(Ordering::Relaxed);
         let mut answers = Vec::new();
         self.harvest(entry, (0, u32::MAX), &mut answers);
         answers.iter().filter(|(_, v)| v & DEEP != 0).for_each(|&(_, v)| self.uproot_deep(v));
@@ -276,7 +276,7 @@ impl<V: Value> Trees<V> {
     fn height(&self, mut entry: u32) -> u32 {
         let mut height = 1;
         while entry & SUPER != 0 {
-            entry = self.table.unit(entry)[SEPARATORS].load(Ordering::Relaxed);
+            entry = self.table.view().unit(entry)[SEPARATORS].load(Ordering::Relaxed);
             height += 1;
         }
         height
@@ -313,12 +313,12 @@ impl<V: Value> Trees<V> {
     }
 
     fn read(&self, entry: u32) -> Words {
-        let unit = self.table.unit(entry);
+        let unit = self.table.view().unit(entry);
         std::array::from_fn(|i| unit[i].load(Ordering::Relaxed))
     }
 
     fn write(&self, unit: u32, words: &Words) {
-        for (place, &word) in self.table.unit(unit).iter().zip(words) {
+        for (place, &word) in self.table.view().unit(unit).iter().zip(words) {
             place.store(word, Ordering::Relaxed);
         }
     }

@@ -46,7 +46,8 @@ impl<V: Value> Rutter6<V> {
     fn fill(&mut self, rib: &Rib<u128>) -> Option<()> {
         let nothing = self.shared_word(0)?;
         self.uniform.get_mut(&0)?.users = ROOTS as u32;
-        (0..ROOTS).for_each(|i| self.trees.table.root_word(i).store(nothing, Ordering::Relaxed));
+        (0..ROOTS)
+            .for_each(|i| self.trees.table.view().root_word(i).store(nothing, Ordering::Relaxed));
         let mut flatten = std::mem::take(&mut self.flatten);
         let (mut next, mut outside) = (0, Hop::NONE);
         for part in flatten.sweep(rib, Prefix::all()).chunk_by(|a, b| root_of(a.0) == root_of(b.0))
@@ -129,7 +130,7 @@ impl<V: Value> Rutter6<V> {
             return Some(Some((x_of(prefix.last(), level), answers)));
         }
         let x = x_of(prefix.first(), level);
-        let value = self.trees.table.value(entry, x);
+        let value = self.trees.table.view().value(entry, x);
         let answer = self.inside(rib, level, value, prefix)?;
         Some(answer.map(|value| (x, vec![(x, value)])))
     }
@@ -154,7 +155,7 @@ impl<V: Value> Rutter6<V> {
         if !inside.any(|(prefix, _)| prefix.len() > around.len()) {
             return Some(Some(hop_of(rib, around)));
         }
-        let entry = self.trees.table.deep(value).load(Ordering::Relaxed);
+        let entry = self.trees.table.view().deep(value).load(Ordering::Relaxed);
         let Some((last, answers)) = self.patch(rib, level + 1, entry, prefix)? else {
             return Some(None);
         };
@@ -167,7 +168,7 @@ impl<V: Value> Rutter6<V> {
             Spliced::Overflow(answers) => Some(self.trees.plant(&answers)?),
         };
         if let Some(tree) = tree {
-            self.trees.table.deep(value).store(tree, Ordering::Release);
+            self.trees.table.view().deep(value).store(tree, Ordering::Release);
         }
         self.drop_deep(&dropped);
         Some(None)
@@ -224,7 +225,7 @@ impl<V: Value> Rutter6<V> {
         let answers = self.answers(level, first, part, outside, u32::MAX)?;
         let tree = self.trees.plant(&answers)?;
         let number = self.trees.spaces.deep.take(1)?;
-        self.trees.table.deep(number).store(tree, Ordering::Release);
+        self.trees.table.view().deep(number).store(tree, Ordering::Release);
         Some(number | DEEP)
     }
 }
