@@ -84,13 +84,14 @@ impl Bloom {
     #[inline(always)]
     pub fn contains_each<const N: usize>(&self, lower: &[u32; N], upper: &[u32; N]) -> [bool; N] {
         let (mut inside, mut hashes) = ([true; N], *lower);
+        // Loops apart: those without reads of the filter become vectors.
         for _ in 0..self.k {
             let places = hashes.map(|hash| below(hash, self.bits) as u32);
-            for ((inside, place), (hash, step)) in
-                inside.iter_mut().zip(places).zip(hashes.iter_mut().zip(upper))
-            {
+            for (hash, &step) in hashes.iter_mut().zip(upper) {
+                *hash = hash.wrapping_add(step | 1);
+            }
+            for (inside, place) in inside.iter_mut().zip(places) {
                 *inside &= self.bit(place.into());
-                *hash = hash.wrapping_add(*step | 1);
             }
         }
         inside
@@ -99,7 +100,7 @@ impl Bloom {
     /// Asks for the line that a test reads first.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
-        prefetch(&self.words[(below(hash as u32, self.bits) / 64) as usize]);
+        prefetch(self.cell(below(hash as u32, self.bits)));
     }
 
     /// Adds an element. One thread at a time may write.
@@ -129,18 +130,26 @@ impl Bloom {
 
     #[inline(always)]
     fn word(&self, bit: u64) -> u64 {
-        self.words[(bit / 64) as usize].load(Ordering::Relaxed)
+        self.cell(bit).load(Ordering::Relaxed)
+    }
+
+    /// The word of a bit that `below` gave.
+    #[inline(always)]
+    fn cell(&self, bit: u64) -> &AtomicU64 {
+        debug_assert!(bit < self.bits);
+        // SAFETY: `bit` is below `bits`, and `words` has a word for every 64 of them.
+        unsafe { self.words.get_unchecked((bit / 64) as usize) }
     }
 
     fn set(&self, bit: u64) {
         // One writer: no read-modify-write is needed.
         let word = self.word(bit) | 1 << (bit % 64);
-        self.words[(bit / 64) as usize].store(word, Ordering::Relaxed);
+        self.cell(bit).store(word, Ordering::Relaxed);
     }
 
     fn clear(&self, bit: u64) {
         let word = self.word(bit) & !(1 << (bit % 64));
-        self.words[(bit / 64) as usize].store(word, Ordering::Relaxed);
+        self.cell(bit).store(word, Ordering::Relaxed);
     }
 }
 

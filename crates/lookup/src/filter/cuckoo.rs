@@ -52,6 +52,8 @@ use crate::pages::Pages;
 /// - I2: at any moment each of them is in at least one place; a reader may miss it
 ///   only if `version` was odd or changed between its reads.
 /// - I3: `stashed` is not less than the number of places of the stash in use.
+/// - I4: a bucket's number, from a `Spot` or `other`, is below m, and `words` has a
+///   word for each bucket (two, where `layout` says so, in one).
 pub struct Cuckoo {
     words: Pages<AtomicU64>,
     /// m, the number of buckets.
@@ -76,12 +78,13 @@ struct Layout {
     tops: u64,
 }
 
-/// Two buckets and a fingerprint.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Spot {
-    at: u64,
-    other: u64,
-    fingerprint: u64,
+/// Where an element can be: two buckets, and its fingerprint. Worth keeping from
+/// [`Cuckoo::prefetch`] to [`Cuckoo::holds`]; of use to the filter that gave it only.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Spot {
+    at: u32,
+    other: u32,
+    fingerprint: u32,
 }
 
 /// The state of a filter that a reader saw before it tested: see
@@ -107,8 +110,13 @@ impl Cuckoo {
     /// nothing meanwhile ([`Cuckoo::is_still`]).
     #[inline(always)]
     pub fn contains(&self, hash: u64) -> bool {
-        let spot = self.spot(hash);
-        let wanted = self.layout.ones * spot.fingerprint;
+        self.holds(self.spot(hash))
+    }
+
+    /// As [`Cuckoo::contains`], of an element given by its spot in this filter.
+    #[inline(always)]
+    pub(crate) fn holds(&self, spot: Spot) -> bool {
+        let wanted = self.layout.ones * u64::from(spot.fingerprint);
         let here = self.layout.has_zero(self.bucket(spot.at) ^ wanted);
         let there = self.layout.has_zero(self.bucket(spot.other) ^ wanted);
         here | there || (self.stashed.load(Ordering::Acquire) > 0 && self.in_stash(spot))
@@ -116,10 +124,9 @@ impl Cuckoo {
 
     /// Asks for the two lines that a test reads.
     #[inline(always)]
-    pub fn prefetch(&self, hash: u64) {
-        let spot = self.spot(hash);
-        prefetch(&self.words[(spot.at >> self.layout.halves) as usize]);
-        prefetch(&self.words[(spot.other >> self.layout.halves) as usize]);
+    pub(crate) fn prefetch(&self, spot: Spot) {
+        prefetch(self.word(spot.at));
+        prefetch(self.word(spot.other));
     }
 
     /// To be taken before a series of tests, and handed to [`Cuckoo::is_still`].
@@ -146,26 +153,37 @@ impl Cuckoo {
         size_of_val(&*self.words) + size_of_val(&self.stash)
     }
 
+    /// Where the element of `hash` can be.
     #[inline(always)]
-    fn spot(&self, hash: u64) -> Spot {
-        let part = hash & ((1 << self.layout.bits) - 1);
-        let fingerprint = part + u64::from(part == 0); // 0 is a free lane
-        let at = below((hash >> 32) as u32, self.buckets);
+    pub(crate) fn spot(&self, hash: u64) -> Spot {
+        let part = hash as u32 & ((1 << self.layout.bits) - 1);
+        let fingerprint = part + u32::from(part == 0); // 0 is a free lane
+        let at = below((hash >> 32) as u32, self.buckets) as u32;
         Spot { at, other: self.other(at, fingerprint), fingerprint }
     }
 
     /// The other bucket of a fingerprint in `at`; its own inverse.
     #[inline(always)]
-    fn other(&self, at: u64, fingerprint: u64) -> u64 {
-        let sum = below((fingerprint as u32).wrapping_mul(0x9e37_79b1), self.buckets);
-        if sum >= at { sum - at } else { sum + self.buckets - at }
+    fn other(&self, at: u32, fingerprint: u32) -> u32 {
+        let (sum, at) = (below(fingerprint.wrapping_mul(0x9e37_79b1), self.buckets), at.into());
+        let other = if sum >= at { sum - at } else { sum + self.buckets - at };
+        other as u32 // less than m
     }
 
     /// The lanes of a bucket; above them, zeros or another bucket.
     #[inline(always)]
-    fn bucket(&self, at: u64) -> u64 {
-        let word = self.words[(at >> self.layout.halves) as usize].load(Ordering::Acquire);
-        word >> (32 * (at as u32 & self.layout.halves))
+    fn bucket(&self, at: u32) -> u64 {
+        self.word(at).load(Ordering::Acquire) >> (32 * (at & self.layout.halves))
+    }
+
+    #[inline(always)]
+    fn word(&self, at: u32) -> &AtomicU64 {
+        let place = (at >> self.layout.halves) as usize;
+        debug_assert!(place < self.words.len());
+        // Without checks, here, in the Bloom filter and in `Hashed`: 11 % fewer
+        // instructions a lookup of `cuvpp`, 9 % of `vpp-hash`, 8 % of `vpp-bloom`.
+        // SAFETY: I4.
+        unsafe { self.words.get_unchecked(place) }
     }
 
     #[cold]
@@ -178,7 +196,7 @@ impl Cuckoo {
 impl Spot {
     /// The same from either bucket; never 0, for a fingerprint is not.
     fn stashed(self) -> u64 {
-        self.at.min(self.other) << 16 | self.fingerprint
+        u64::from(self.at.min(self.other)) << 16 | u64::from(self.fingerprint)
     }
 }
 
@@ -199,12 +217,12 @@ impl Layout {
         bucket.wrapping_sub(self.ones) & !bucket & self.tops != 0
     }
 
-    fn lane(self, bucket: u64, slot: usize) -> u64 {
-        bucket >> (self.lane * slot as u32) & ((1 << self.lane) - 1)
+    fn lane(self, bucket: u64, slot: usize) -> u32 {
+        (bucket >> (self.lane * slot as u32)) as u32 & ((1 << self.lane) - 1)
     }
 
     /// The first lane of `bucket` that is `fingerprint` (0: that is free).
-    fn find(self, bucket: u64, fingerprint: u64) -> Option<usize> {
+    fn find(self, bucket: u64, fingerprint: u32) -> Option<usize> {
         (0..SLOTS).find(|&slot| self.lane(bucket, slot) == fingerprint)
     }
 }
@@ -221,7 +239,7 @@ pub struct CuckooWriter {
 /// the step before it in the path, or to a free lane.
 #[derive(Clone, Copy)]
 struct Step {
-    at: u64,
+    at: u32,
     /// The step that would put something here, and the lane that it would leave.
     from: Option<(usize, usize)>,
 }
@@ -302,17 +320,17 @@ impl CuckooWriter {
     }
 
     /// Writes `fingerprint` into a free lane of bucket `at`, if there is one.
-    fn put(&mut self, at: u64, fingerprint: u64) -> bool {
+    fn put(&mut self, at: u32, fingerprint: u32) -> bool {
         let slot = self.filter.layout.find(self.filter.bucket(at), 0);
         slot.inspect(|&slot| self.write(at, slot, fingerprint)).is_some()
     }
 
-    fn write(&mut self, at: u64, slot: usize, fingerprint: u64) {
+    fn write(&mut self, at: u32, slot: usize, fingerprint: u32) {
         let layout = self.filter.layout;
-        let cell = &self.filter.words[(at >> layout.halves) as usize];
-        let shift = 32 * (at as u32 & layout.halves) + layout.lane * slot as u32;
+        let cell = self.filter.word(at);
+        let shift = 32 * (at & layout.halves) + layout.lane * slot as u32;
         let others = cell.load(Ordering::Relaxed) & !(((1 << layout.lane) - 1) << shift);
-        cell.store(others | fingerprint << shift, Ordering::Release); // we alone write
+        cell.store(others | u64::from(fingerprint) << shift, Ordering::Release); // we alone write
     }
 
     /// Moves others, until there is a free lane in one of the two buckets.
@@ -343,7 +361,7 @@ impl CuckooWriter {
 
     /// Walks a path from its free end; the lane that is free in the end. No bucket
     /// is on it twice, so each lane still holds what the search saw.
-    fn walk(&mut self, steps: &[Step], end: usize, free: usize) -> (u64, usize) {
+    fn walk(&mut self, steps: &[Step], end: usize, free: usize) -> (u32, usize) {
         let (mut step, mut free) = (&steps[end], free);
         while let Some((before, slot)) = step.from {
             let source = steps[before].at;
@@ -397,7 +415,7 @@ impl CuckooWriter {
             if held == 0 {
                 continue;
             }
-            let (at, fingerprint) = (held >> 16, held & 0xffff);
+            let (at, fingerprint) = ((held >> 16) as u32, held as u32 & 0xffff);
             let other = filter.other(at, fingerprint);
             self.moving(|writer| {
                 if writer.put(at, fingerprint) || writer.put(other, fingerprint) {
@@ -414,7 +432,7 @@ impl CuckooWriter {
 }
 
 /// True when bucket `at` is `step`'s, or on the path that led there.
-fn on_path(steps: &[Step], step: usize, at: u64) -> bool {
+fn on_path(steps: &[Step], step: usize, at: u32) -> bool {
     let before = |&step: &usize| steps[step].from.map(|(before, _)| before);
     std::iter::successors(Some(step), before).any(|step| steps[step].at == at)
 }
@@ -441,7 +459,9 @@ mod tests {
 
     fn held(writer: &CuckooWriter) -> usize {
         let layout = writer.filter.layout;
-        let of = |at| (0..SLOTS).filter(|&s| layout.lane(writer.filter.bucket(at), s) != 0).count();
+        let of = |at: u64| {
+            (0..SLOTS).filter(|&s| layout.lane(writer.filter.bucket(at as u32), s) != 0).count()
+        };
         let stash = writer.filter.stashed.load(Ordering::Relaxed) as usize;
         (0..writer.filter.buckets).map(of).sum::<usize>() + stash
     }
@@ -486,7 +506,7 @@ mod tests {
             let filter = CuckooWriter::new(entries, 16, 95).unwrap().filter().clone();
             for key in 0..if cfg!(miri) { 20 } else { 2000 } {
                 let spot = filter.spot(hash(key));
-                assert!(spot.at < filter.buckets && spot.other < filter.buckets);
+                assert!(u64::from(spot.at.max(spot.other)) < filter.buckets);
                 assert_eq!(filter.other(spot.other, spot.fingerprint), spot.at);
                 assert_ne!(spot.fingerprint, 0);
             }

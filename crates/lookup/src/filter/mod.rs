@@ -14,4 +14,5 @@ mod bloom;
 mod cuckoo;
 
 pub use bloom::{Bloom, CountingBloom};
+pub(crate) use cuckoo::Spot;
 pub use cuckoo::{Cuckoo, CuckooWriter, Full, Still};

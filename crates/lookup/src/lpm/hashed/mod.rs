@@ -107,7 +107,9 @@ impl<const W: usize> Hashed<W> {
 
     #[inline(always)]
     fn place(&self, hash: u32) -> &AtomicU32 {
-        &self.index[below(hash, self.index.len() as u64) as usize]
+        let place = below(hash, self.index.len() as u64) as usize;
+        // SAFETY: `below` gives less than the length, which is not 0.
+        unsafe { self.index.get_unchecked(place) }
     }
 }
 

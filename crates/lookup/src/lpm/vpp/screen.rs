@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Guide;
 use super::fib::{Fib, narrow, wide};
-use crate::filter::{Bloom, Cuckoo, Still};
+use crate::filter::{Bloom, Cuckoo, Spot, Still};
 use crate::hash::Crc32c;
 use crate::lpm::hashed::{BURST, Found, Hashed, Run, Sums};
 
@@ -13,8 +13,12 @@ pub(super) trait Screen: Send + Sync + 'static {
     /// False where every prefix passes: then nothing is asked.
     const ASKS: bool;
 
-    fn prefetch(&self, hash: u64);
-    fn may_hold(&self, hash: u64) -> bool;
+    /// What is kept of a prefix from the one to the other.
+    type Mark: Copy + Default;
+
+    /// Asks for what a test of the prefix will read.
+    fn prefetch(&self, hash: u64) -> Self::Mark;
+    fn may_hold(&self, mark: Self::Mark) -> bool;
     fn bytes(&self) -> usize;
 
     /// Before and after a burst: whether what the filter denied can be trusted.
@@ -33,11 +37,12 @@ pub(super) struct Open;
 
 impl Screen for Open {
     const ASKS: bool = false;
+    type Mark = ();
 
     #[inline(always)]
     fn prefetch(&self, _: u64) {}
     #[inline(always)]
-    fn may_hold(&self, _: u64) -> bool {
+    fn may_hold(&self, (): ()) -> bool {
         true
     }
     fn bytes(&self) -> usize {
@@ -47,10 +52,12 @@ impl Screen for Open {
 
 impl Screen for Arc<Bloom> {
     const ASKS: bool = true;
+    type Mark = u64;
 
     #[inline(always)]
-    fn prefetch(&self, hash: u64) {
+    fn prefetch(&self, hash: u64) -> u64 {
         Bloom::prefetch(self, hash);
+        hash
     }
     #[inline(always)]
     fn may_hold(&self, hash: u64) -> bool {
@@ -63,14 +70,17 @@ impl Screen for Arc<Bloom> {
 
 impl Screen for Arc<Cuckoo> {
     const ASKS: bool = true;
+    type Mark = Spot;
 
     #[inline(always)]
-    fn prefetch(&self, hash: u64) {
-        Cuckoo::prefetch(self, hash);
+    fn prefetch(&self, hash: u64) -> Spot {
+        let spot = self.spot(hash);
+        Cuckoo::prefetch(self, spot);
+        spot
     }
     #[inline(always)]
-    fn may_hold(&self, hash: u64) -> bool {
-        self.contains(hash)
+    fn may_hold(&self, spot: Spot) -> bool {
+        self.holds(spot)
     }
     fn bytes(&self) -> usize {
         Cuckoo::bytes(self)
@@ -126,21 +136,11 @@ fn search<C: Crc32c, S: Screen>(
         let len = (128 - lengths.leading_zeros()) as u8; // the longest first
         lengths &= !(1 << (len - 1));
         if len > 64 {
-            probe(
-                &mut run,
-                screen,
-                &fib.wide,
-                |dst| wide(dst, len),
-                |key| fib.hashing.of::<C, 3>(len, key),
-            );
+            let key = |dst| wide(dst, len);
+            probe(&mut run, screen, &fib.wide, key, |key| fib.hashing.of::<C, 3>(len, key));
         } else {
-            probe(
-                &mut run,
-                screen,
-                &fib.narrow,
-                |dst| narrow(dst, len),
-                |key| fib.hashing.of::<C, 2>(len, key),
-            );
+            let key = |dst| narrow(dst, len);
+            probe(&mut run, screen, &fib.narrow, key, |key| fib.hashing.of::<C, 2>(len, key));
         }
     }
 }
@@ -154,18 +154,16 @@ fn probe<S: Screen, const W: usize>(
     key: impl Fn(u128) -> [u64; W],
     hash: impl Fn(&[u64; W]) -> u64,
 ) {
-    let mut hashes = [0; BURST];
-    for (place, &dst) in hashes.iter_mut().zip(run.left()) {
-        *place = hash(&key(dst));
-        if S::ASKS {
-            screen.prefetch(*place);
-        }
+    let (mut hashes, mut marks) = ([0; BURST], [S::Mark::default(); BURST]);
+    for ((place, mark), &dst) in hashes.iter_mut().zip(&mut marks).zip(run.left()) {
+        let hash = hash(&key(dst));
+        (*place, *mark) = (hash as u32, screen.prefetch(hash));
     }
     if S::ASKS {
         run.sums.filter_probes += run.left().len() as u64;
     }
-    let passes = |i: usize| !S::ASKS || screen.may_hold(hashes[i % BURST]);
-    run.probe(table, passes, |i| hashes[i % BURST] as u32, key, |_, hop| hop);
+    let passes = |i: usize| !S::ASKS || screen.may_hold(marks[i % BURST]);
+    run.probe(table, passes, |i| hashes[i % BURST], key, |_, hop| hop);
 }
 
 /// How often a burst is repeated because the filter was being changed.

@@ -57,7 +57,7 @@ const CARD: Card = Card {
 ///   every thread that was online when the link went has quiesced.
 /// - I2: but for the root, no node has two empty links.
 struct Trie {
-    nodes: Pages<Node>,
+    nodes: Pages<[Node; NODES]>,
     touched: Arc<AtomicU32>,
 }
 
@@ -91,24 +91,40 @@ impl Trie {
     /// `masks` says that a prefix of length n covers it. Returns the nodes read.
     #[inline(always)]
     fn descend(&self, dsts: &[u128], masks: &mut [u128]) -> u64 {
-        let (mut at, mut read) = ([ROOT; GROUP], 0);
-        for depth in 0..128 {
-            let mut inside = false;
-            for ((at, &dst), mask) in at.iter_mut().zip(dsts).zip(masks.iter_mut()) {
-                if *at != 0 {
-                    let link = self.nodes[*at as usize][dst.bit(depth)].load(Ordering::Acquire);
-                    *mask |= u128::from(link >> 31) << depth;
+        let (mut at, mut read) = ([0; GROUP], 0);
+        at[..dsts.len()].fill(ROOT);
+        for half in 0..2 {
+            let (mut words, mut found) = ([0; GROUP], [0; GROUP]);
+            let shift = 64 * (1 - half);
+            words.iter_mut().zip(dsts).for_each(|(word, dst)| *word = (dst >> shift) as u64);
+            for depth in 0..64 {
+                let mut inside = 0;
+                for ((at, word), found) in at.iter_mut().zip(&mut words).zip(&mut found) {
+                    // Node 0 leads nowhere: no branch for those that have ended.
+                    read += u64::from(*at != 0);
+                    let link = self.node(*at)[(*word >> 63) as usize].load(Ordering::Acquire);
+                    *found |= u64::from(link >> 31) << depth;
+                    *word <<= 1;
                     *at = link & !MARK;
-                    read += 1;
-                    prefetch(&self.nodes[*at as usize]);
-                    inside |= *at != 0;
+                    prefetch(self.node(*at));
+                    inside |= *at;
+                }
+                if inside == 0 {
+                    break;
                 }
             }
-            if !inside {
-                break;
+            for (mask, found) in masks.iter_mut().zip(found) {
+                *mask |= u128::from(found) << (64 * half);
             }
         }
         read
+    }
+
+    /// Masked to the array: whatever a link says, the read stays inside.
+    #[inline(always)]
+    fn node(&self, number: u32) -> &Node {
+        let nodes: &[Node; NODES] = &self.nodes[0];
+        &nodes[number as usize & (NODES - 1)]
     }
 }
 
@@ -174,11 +190,11 @@ impl TrieWriter {
         for _ in 0..=ROOT {
             space.take(1); // the place of "none", and the root
         }
-        Ok(TrieWriter { trie: Arc::new(Trie { nodes: Pages::zeroed(NODES)?, touched }), space })
+        Ok(TrieWriter { trie: Arc::new(Trie { nodes: Pages::zeroed(1)?, touched }), space })
     }
 
     fn link(&self, node: u32, side: usize) -> &AtomicU32 {
-        &self.trie.nodes[node as usize][side]
+        &self.trie.node(node)[side]
     }
 
     fn load(&self, node: u32, side: usize) -> u32 {
