@@ -7,6 +7,7 @@ mod lpm;
 mod machine;
 mod router;
 mod sail;
+mod switch;
 
 pub use router::fixed;
 
@@ -58,6 +59,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &router::converge::Converge,
         &router::scale::Scale,
         &router::memory::Memory,
+        &switch::forward::Forward,
     ];
     ALL
 }

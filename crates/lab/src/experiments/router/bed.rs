@@ -155,7 +155,7 @@ impl<A: Frames> Work for Bed<'_, A> {
 }
 
 /// Nanoseconds of each node for each packet received: the parts add up.
-fn per_node(before: &Snapshot, after: &Snapshot) -> Vec<(String, f64)> {
+pub(in crate::experiments) fn per_node(before: &Snapshot, after: &Snapshot) -> Vec<(String, f64)> {
     let received = (after.receive.packets - before.receive.packets).max(1);
     let nanos = |ticks: u64| ticks as f64 / received as f64 * 1e9 / graph::clock::hz() as f64;
     let mut parts = vec![("receive".into(), nanos(after.receive.cycles - before.receive.cycles))];

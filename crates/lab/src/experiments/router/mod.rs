@@ -13,5 +13,6 @@ pub(super) mod memory;
 pub(super) mod scale;
 pub(super) mod updates;
 
+pub(super) use bed::per_node;
 pub(super) use scale::workers;
 pub(super) use through::engines as through;

@@ -1,0 +1,356 @@
+//! `switch/forward`: one worker's whole path between two ports of a bridge:
+//! receive, classification, learning, lookup, transmit, counters on.
+//!
+//! ```text
+//!  m0 ─ N packets in a ring ─► graph ─► m1, which gives them back to the ring
+//!  plain    tags are payload        access   a VLAN of the bridge, untagged frames
+//!  trunk    the VLAN's tag is in the frames
+//! ```
+//!
+//! 64-byte frames to stations at m1, all of them known, drawn at random; from a
+//! thousand stations at m0, or a million. After each slice no packet may be
+//! missing, flooded or dropped.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use graph::ring::{frames as frame_ring, spsc};
+use graph::{Graph, Snapshot};
+use io::mem::{Ring, RingDevice};
+use io::{Burst, Device, Owned, Pool, PoolConfig, Port, World};
+use lookup::exact::Key;
+use lookup::sync::{Domain, Thread};
+use nodes::router::{Bridging, Parts, router};
+use nodes::{DomainCounters, IfaceCounters, Rates};
+use tables::bridge::FloodRates;
+use tables::macs::Learn;
+use tables::switch::{BridgeConfig, Member, Mode, Switch};
+use tables::{Forwarding, PortId};
+use wire::build::Frame;
+use wire::ethernet::Mac;
+use wire::flow::Hasher;
+use wire::vlan::Tag;
+
+use super::super::router::per_node;
+use crate::clock;
+use crate::data::Rng;
+use crate::slices::{Sample, Variant, Work};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+
+/// See the module.
+pub struct Forward;
+
+impl Experiment for Forward {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let sizes: &[u64] = context.pick(
+            &[1_000, 100_000, 1_000_000, 16_000_000, 64_000_000, 256_000_000, 1_000_000_000],
+            &[1_000, 1_000_000],
+        );
+        let rows =
+            context.cells(sizes.to_vec(), |context, &stations| measure(context, stations))?;
+        let verdicts = verdicts(&rows);
+        let notes = vec![
+            "core cycles a frame of processor time, receive and transmit included; mem ports, \
+             16,000 packets, bursts of 64"
+                .into(),
+        ];
+        Ok(context.record(rows, verdicts, notes))
+    }
+}
+
+const CARD: Card = Card {
+    name: "switch/forward",
+    help: "frames/s and cycles a frame of one worker's switch, per node, by stations",
+    source: "CuckooSwitch (CoNEXT 2013), section 5; issue on the switch (Zen 3)",
+    claim: "≤ 90 core cycles a frame at 1,000,000 stations, learning, VLANs and counters on (Zen \
+            3); from there to 10⁹ at most 2.5 × as many",
+    plots: &[
+        Plot {
+            title: "Cycles a frame",
+            figure: "cycles",
+            unit: "core cycles a frame",
+            x: "stations",
+            series: "variant",
+            panels: &[],
+            style: Style::LogLines,
+        },
+        Plot {
+            title: "Rate of one worker",
+            figure: "rate_mpps",
+            unit: "million frames/s",
+            x: "stations",
+            series: "variant",
+            panels: &[],
+            style: Style::LogLines,
+        },
+    ],
+};
+
+fn measure(context: &mut Context, stations: u64) -> Result<Vec<Row>, Error> {
+    let (mut variants, mut rows) = (Vec::new(), Vec::new());
+    for (name, kind, sources) in VARIANTS {
+        match Bed::new(kind, stations, sources) {
+            Ok(bed) => variants.push(Variant::new(name, bed)),
+            Err(reason) => rows.push(labels(stations, name).noting(reason)),
+        }
+    }
+    for timing in context.measure(&mut variants) {
+        let mut row = labels(stations, &timing.name);
+        if timing.checksum.is_none() {
+            rows.push(row.noting("frames were lost, flooded or dropped"));
+            continue;
+        }
+        row = row.with("cycles", timing.cycles).with("rate_mpps", timing.rate.scaled(1e-6));
+        for (node, cycles) in &timing.parts {
+            row = row.with(format!("node.{node}"), *cycles);
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn labels(stations: u64, variant: &str) -> Row {
+    Row::new([("stations", stations.to_string()), ("variant", variant.to_string())])
+}
+
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let cycles = |stations: &str| {
+        let labels = [("stations", stations), ("variant", "access")];
+        rows.iter().find(|row| row.is(&labels))?.median("cycles")
+    };
+    let most = "≤ 90 cycles at 1,000,000 stations (Zen 3)";
+    let growth = "10⁹ stations: at most 2.5 × the cycles at 1,000,000";
+    vec![
+        match cycles("1000000") {
+            Some(measured) => Verdict::at_most(most, measured, 90.0, "cycles"),
+            None => Verdict::open(most, "not measured here"),
+        },
+        match (cycles("1000000"), cycles("1000000000")) {
+            (Some(small), Some(large)) => Verdict::at_most(growth, large / small, 2.5, "×"),
+            _ => Verdict::open(growth, "not measured here"),
+        },
+    ]
+}
+
+/// What the ports do with tags.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Kind {
+    Plain,
+    Access,
+    Trunk,
+}
+
+impl Kind {
+    fn mode(self) -> Mode {
+        match self {
+            Kind::Plain => Mode::Plain,
+            Kind::Access => Mode::Access(VLAN),
+            Kind::Trunk => Mode::Trunk { vlans: vec![VLAN..=VLAN], native: None },
+        }
+    }
+}
+
+/// One worker's switch, and the packets that go round through it.
+struct Bed {
+    graph: Graph,
+    thread: Thread,
+    switch: Switch,
+    seen: spsc::Consumer<Learn>,
+    /// Dropped after the ports, which are in the graph.
+    _devices: Vec<RingDevice>,
+}
+
+impl Bed {
+    fn new(kind: Kind, stations: u64, sources: u64) -> Result<Bed, String> {
+        let domain = Domain::new();
+        let forwarding = Forwarding::new(&domain);
+        let mut switch = switch(&forwarding, &domain, kind, stations + sources)?;
+        let now = Instant::now();
+        for n in 0..stations {
+            switch.learn(Learn { key: Key::new(THERE | n, 1), port: 1 }, now);
+        }
+        for n in 0..sources {
+            switch.learn(Learn { key: Key::new(HERE | n, 1), port: 0 }, now);
+        }
+        if switch.counters().refused > 0 {
+            return Err(format!("no memory for {stations} stations"));
+        }
+        let (learn, seen) = spsc::ring(1 << 14);
+        let mut graph = graph(&forwarding, learn)?;
+        let mut rng = Rng::new(1);
+        let fill = |_: usize, room: &mut [u8]| {
+            let to = THERE | rng.below(stations as usize) as u64;
+            let from = HERE | rng.below(sources as usize) as u64;
+            write(kind, to, from, room)
+        };
+        let said = |error: io::Error| error.to_string();
+        let config = PoolConfig { packets: PACKETS, ..PoolConfig::default() };
+        let ring = Ring::new(&config, 1, fill).map_err(said)?;
+        let spare = Pool::new(&PoolConfig { packets: 64, ..config }).map_err(said)?;
+        let mut devices = Vec::new();
+        for number in 0..2 {
+            let rings = std::slice::from_ref(&ring);
+            let mac = [2, 0, 0, 0, 1, number as u8];
+            let mut device = RingDevice::new(&format!("m{number}"), mac, number, rings, &spare);
+            let mut port = device.start(1).map_err(said)?.remove(0);
+            port.attach(0);
+            let port = if number == 0 { port } else { Box::new(Outward(port)) };
+            graph.ports().set(number, port);
+            devices.push(device);
+        }
+        let mut thread = domain.register("switch");
+        thread.offline();
+        Ok(Bed { graph, thread, switch, seen, _devices: devices })
+    }
+}
+
+fn switch(
+    forwarding: &Arc<Forwarding>,
+    domain: &Arc<Domain>,
+    kind: Kind,
+    most: u64,
+) -> Result<Switch, String> {
+    let member = |port| Member {
+        port: PortId(port),
+        mode: kind.mode(),
+        isolated: false,
+        max_macs: None,
+        flood: FloodRates::default(),
+    };
+    let bridge = BridgeConfig {
+        name: "lan".into(),
+        members: vec![member(0), member(1)],
+        max_macs: most,
+        ageing: 300,
+        ..BridgeConfig::default()
+    };
+    let switch = Switch::new(forwarding, domain, vec![bridge], (2, &[[2; 6]]));
+    let mut switch = switch.map_err(|error| error.to_string())?;
+    switch.set_link(0, true);
+    switch.set_link(1, true);
+    Ok(switch)
+}
+
+fn graph(forwarding: &Arc<Forwarding>, learn: spsc::Producer<Learn>) -> Result<Graph, String> {
+    let (to_kernel, _) = frame_ring::ring(1 << 16);
+    let (_, from_kernel) = frame_ring::ring(1 << 16);
+    let parts = Parts {
+        forwarding: forwarding.clone(),
+        counters: IfaceCounters::new(),
+        hasher: Hasher::new(7),
+        rates: Rates::default(),
+        to_kernel,
+        from_kernel,
+        ports: 2,
+        remotes: Vec::new(),
+        from_workers: Vec::new(),
+        bridging: Bridging { bridges: 1, workers: 1, domains: DomainCounters::new(), learn },
+    };
+    router(parts).build(0).map_err(|error| error.to_string())
+}
+
+fn write(kind: Kind, to: u64, from: u64, room: &mut [u8]) -> usize {
+    let mac = |n: u64| Mac(Key::new(n, 0).octets());
+    let frame = Frame::other(0x88b5).payload(&[0; 46]).macs(mac(from), mac(to)).pad_to(64);
+    let frame = if kind == Kind::Trunk { frame.tag(Tag::new(VLAN)) } else { frame };
+    frame.emit(room).expect("64 bytes of room")
+}
+
+impl Work for Bed {
+    fn slice(&mut self, target: Duration) -> Sample {
+        let before = self.graph.stats().snapshot();
+        self.thread.online();
+        let (mut time, start) = (Duration::ZERO, clock::thread_time());
+        while time < target {
+            for _ in 0..ROUNDS {
+                self.graph.poll(self.thread.guard());
+                self.thread.quiesce();
+            }
+            time = clock::thread_time() - start;
+        }
+        self.thread.offline();
+        while let Some(learn) = self.seen.pop() {
+            self.switch.learn(learn, Instant::now());
+        }
+        let after = self.graph.stats().snapshot();
+        let ops = after.law.transmitted - before.law.transmitted;
+        Sample {
+            ops,
+            time,
+            checksum: right(&before, &after).then_some(0),
+            parts: per_node(&before, &after),
+            ..Sample::default()
+        }
+    }
+}
+
+/// Every frame came out again, by lookup.
+fn right(before: &Snapshot, after: &Snapshot) -> bool {
+    let received = after.law.received - before.law.received;
+    let sent = after.law.transmitted - before.law.transmitted;
+    after.law.holds() && received > 0 && received == sent && after.law.copies == 0
+}
+
+/// A port by which nothing comes in.
+struct Outward(Box<dyn Port>);
+
+impl Port for Outward {
+    fn attach(&mut self, worker: usize) {
+        self.0.attach(worker);
+    }
+
+    fn receive(&mut self, _: &mut Burst, _: usize) -> usize {
+        0
+    }
+
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        self.0.transmit(packets)
+    }
+
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        self.0.free(packets);
+    }
+
+    fn allocate(&mut self) -> Option<Owned> {
+        self.0.allocate()
+    }
+
+    fn world(&self) -> World {
+        self.0.world()
+    }
+}
+
+/// Name, tags, stations that send.
+const VARIANTS: [(&str, Kind, u64); 4] = [
+    ("plain", Kind::Plain, 1_000),
+    ("access", Kind::Access, 1_000),
+    ("trunk", Kind::Trunk, 1_000),
+    ("access, a million senders", Kind::Access, 1_000_000),
+];
+
+const PACKETS: usize = 16_000;
+const VLAN: u16 = 10;
+/// Addresses of stations at either port.
+const HERE: u64 = 0x0200_0000_0000;
+const THERE: u64 = 0x0600_0000_0000;
+/// Polls between two looks at the clock.
+const ROUNDS: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_frame_leaves_by_lookup() {
+        for (name, kind, _) in VARIANTS {
+            let mut bed = Bed::new(kind, 1000, 100).unwrap();
+            let sample = bed.slice(Duration::from_millis(2));
+            assert!(sample.ops > 0 && sample.checksum.is_some(), "{name}: {sample:?}");
+            assert!(sample.parts.iter().any(|(part, _)| part == "bridge_forward"), "{name}");
+        }
+    }
+}

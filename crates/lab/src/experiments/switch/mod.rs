@@ -1,0 +1,3 @@
+//! The switch: forwarding.
+
+pub(super) mod forward;
