@@ -19,6 +19,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &machine::limits::Limits,
         &lpm::peers::PEERS,
         &lpm::scale::SCALE,
+        &lpm::interleave::INTERLEAVE,
         &dxr::TABLE1,
         &dxr::Table2,
         &dxr::FIG3,

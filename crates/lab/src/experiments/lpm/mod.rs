@@ -1,4 +1,5 @@
 //! Longest-prefix match: our engines and the rivals.
 
+pub(super) mod interleave;
 pub(super) mod peers;
 pub(super) mod scale;
