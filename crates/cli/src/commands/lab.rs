@@ -48,6 +48,15 @@ enum Action {
         #[command(flatten)]
         records: Records,
     },
+    /// What a counter of cache misses watches: builds a table and looks addresses up
+    #[command(hide = true)]
+    Drive {
+        engine: String,
+        #[arg(long)]
+        table: String,
+        #[arg(long)]
+        count: usize,
+    },
     /// Make one page of all records: plots, and each claim beside what was measured
     Report {
         /// Where the page goes; unless given, it is report.html beside the records
@@ -71,6 +80,12 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Action::List => list(cx),
         Action::Run { names, quick, table, hops, records } => {
             measure(&names, Options { quick, out: records.out, tables: table, hops }, cx)
+        }
+        Action::Drive { engine, table, count } => {
+            lab::misses::drive(&engine, &table, count).map_err(|reason| {
+                lab::Error::Missing { experiment: "lab drive", what: reason }
+            })?;
+            Ok(Status::Success)
         }
         Action::Report { page, records } => {
             let (path, n) = lab::report::write(&records.out, page.as_deref())?;

@@ -54,6 +54,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &cuvpp::Fig11,
         &cuvpp::Fig12,
         &cuvpp::TABLE2,
+        &cuvpp::Table3,
         &cuvpp::TABLE4,
         &router::forward::Forward,
         &router::updates::Updates,

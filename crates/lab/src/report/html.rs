@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use super::plot;
 use crate::record::short;
-use crate::{Card, Error, Record, Row, Verdict};
+use crate::{Card, Error, Record, Row, Verdict, experiments};
 
 /// The whole page.
 pub(super) fn page(records: &[Record], sections: &[String]) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
         <meta name=\"viewport\" content=\"width=device-width\"><title>Rutter lab</title>\
-        <style>{STYLE}</style></head><body>\n<h1>Rutter lab</h1>\n"
+        <style>{STYLE}</style></head><body>\n<h1>Rutter lab</h1>\n{INTRODUCTION}"
     );
     text.push_str(&machines(records));
     text.push_str(&summary(records));
@@ -24,10 +24,13 @@ pub(super) fn page(records: &[Record], sections: &[String]) -> String {
 /// One experiment: claim, verdicts, plots, figures.
 pub(super) fn section(card: &Card, record: &Record) -> Result<String, Error> {
     let name = escape(card.name);
-    let mut text = format!("<h2 id=\"{name}\">{name}</h2>\n<p>{}</p>\n", escape(card.help));
+    let mut text = format!(
+        "<h2 id=\"{name}\">{name}<a class=\"up\" href=\"#\">up</a></h2>\n<p>{}</p>\n",
+        escape(card.help)
+    );
     let _ = writeln!(
         text,
-        "<p class=\"claim\"><b>{}:</b> {}</p>",
+        "<p class=\"claim\"><b>Claim ({}):</b> {}</p>",
         escape(card.source),
         escape(card.claim)
     );
@@ -38,6 +41,8 @@ pub(super) fn section(card: &Card, record: &Record) -> Result<String, Error> {
     for note in &record.notes {
         let _ = writeln!(text, "<p class=\"note\">{}</p>", escape(note));
     }
+    text.push_str(&absent(record));
+    text.push_str(&data(record));
     text.push_str(&figures(record));
     Ok(text)
 }
@@ -73,20 +78,43 @@ fn machines(records: &[Record]) -> String {
     text
 }
 
+/// What was measured, group by group, and how its claims fared.
 fn summary(records: &[Record]) -> String {
-    let mut text = String::from(
-        "<table><tr><th>experiment</th><th>confirmed</th><th>not</th><th>open</th></tr>\n",
-    );
-    for record in records {
-        let count = |state| record.verdicts.iter().filter(|v| v.confirmed == state).count();
-        let name = escape(&record.experiment);
-        let quick = if record.quick { " (quick)" } else { "" };
+    let mut text = String::from("<h2>Experiments</h2>\n<table class=\"summary\">\n");
+    let mut group = "";
+    for card in experiments::all().iter().map(|experiment| experiment.card()) {
+        let Some(record) = records.iter().find(|record| record.experiment == card.name) else {
+            continue;
+        };
+        let first = card.name.split('/').next().unwrap_or_default();
+        if first != group {
+            group = first;
+            let title = GROUPS.iter().find(|(name, _)| *name == group).map_or(group, |(_, t)| t);
+            let _ = writeln!(
+                text,
+                "<tr class=\"group\"><th colspan=\"2\">{}</th><th>confirmed</th><th>not</th>\
+                <th>open</th></tr>",
+                escape(title)
+            );
+        }
+        let count = |state, class: &str| match record
+            .verdicts
+            .iter()
+            .filter(|v| v.confirmed == state)
+            .count()
+        {
+            0 => "<td></td>".to_string(),
+            n => format!("<td class=\"{class}\">{n}</td>"),
+        };
+        let name = escape(card.name);
         let _ = writeln!(
             text,
-            "<tr><td><a href=\"#{name}\">{name}</a>{quick}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            count(Some(true)),
-            count(Some(false)),
-            count(None)
+            "<tr><td><a href=\"#{name}\">{name}</a>{}</td><td>{}</td>{}{}{}</tr>",
+            if record.quick { " <small>quick</small>" } else { "" },
+            escape(card.help),
+            count(Some(true), "yes"),
+            count(Some(false), "no"),
+            count(None, "open")
         );
     }
     text.push_str("</table>\n");
@@ -113,6 +141,40 @@ fn verdicts(verdicts: &[Verdict]) -> String {
     }
     text.push_str("</table>\n");
     text
+}
+
+/// What did not take part, and why: each reason once.
+fn absent(record: &Record) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for row in record.rows.iter().filter(|row| row.note.is_some()) {
+        let (note, who) = (row.note.as_deref().unwrap_or_default(), row.label("engine"));
+        match reasons.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, names)) if names.contains(&who) => {}
+            Some((_, names)) => names.push(who),
+            None => reasons.push((note, vec![who])),
+        }
+    }
+    let line = |(note, names): &(&str, Vec<&str>)| {
+        format!("<li>{}: {}</li>", escape(&names.join(", ")), escape(note))
+    };
+    match reasons.len() {
+        0 => String::new(),
+        n => {
+            let lines: String = reasons.iter().map(line).collect();
+            format!(
+                "<details class=\"note\"><summary>remarks on rows: {n}</summary><ul>{lines}</ul></details>\n"
+            )
+        }
+    }
+}
+
+fn data(record: &Record) -> String {
+    if record.data.is_empty() {
+        return String::new();
+    }
+    let set = |(name, sum): (&String, &String)| format!("{} ({})", escape(name), escape(sum));
+    let sets: Vec<String> = record.data.iter().map(set).collect();
+    format!("<p class=\"note\">Tables (checksums): {}</p>\n", sets.join(", "))
 }
 
 /// All rows, folded away: median (best, spread in percent).
@@ -169,6 +231,26 @@ fn date(time_s: u64) -> String {
     format!("{year}-{month:02}-{day:02}")
 }
 
+const INTRODUCTION: &str = "<p>Every experiment redoes one figure or table of a paper, or measures \
+a goal of the project, on the machine below. Things compared take turns in slices of a few \
+milliseconds; a figure is the median of its slices, the best and the spread (difference of the \
+quartiles) stand in the tables. Answers are checked against a flattened table before anything is \
+timed: a wrong engine gets no figure. A claim is confirmed when the middle one of all comparable \
+pairs keeps the bound; the papers' absolute figures belong to their machines.</p>\n";
+
+const GROUPS: [(&str, &str); 10] = [
+    ("machine", "The machine"),
+    ("lpm", "Longest-prefix match: all engines and rivals"),
+    ("dxr", "DXR (Zec, Rizzo, Mikuc 2012)"),
+    ("sail", "SAIL (thesis, chapter 3)"),
+    ("bloomfwd", "Bloomfwd"),
+    ("cuvpp", "CuVPP"),
+    ("cuckooswitch", "CuckooSwitch"),
+    ("exact", "Exact match: all tables and rivals"),
+    ("gatekeeper", "Gatekeeper (thesis, chapter 4)"),
+    ("router", "The router"),
+];
+
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
 padding:0 1rem;color:#222}h1,h2{font-weight:600}h2{margin-top:3rem;border-top:1px solid #ddd;\
 padding-top:1rem}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .7rem;\
@@ -176,7 +258,10 @@ border-bottom:1px solid #e5e5e5;text-align:left;vertical-align:top}.figures{font
 .figure{text-align:right;white-space:nowrap}.machine,.note{color:#555;font-size:13px}\
 .claim{background:#f5f7fa;padding:.6rem 1rem;border-left:3px solid #89a}.yes{color:#17722c}\
 .no{color:#b3261e}.open{color:#8a6d00}svg{max-width:100%;height:auto;display:block;margin:1rem 0}\
-details{overflow-x:auto}";
+details{overflow-x:auto}.group th{padding-top:1.2rem;border-bottom:2px solid #bbb}\
+.summary{width:100%;font-size:14px}.summary td:nth-child(n+3),.summary .group th:nth-child(n+2)\
+{text-align:right;width:4rem}.summary td:first-child{white-space:nowrap}small{color:#777}\
+.up{float:right;font-size:13px;font-weight:400}a{color:#1a5a96;text-decoration:none}";
 
 #[cfg(test)]
 mod tests {

@@ -3,11 +3,13 @@
 mod fig12;
 mod forward;
 mod lookups;
+mod misses;
 mod profile;
 
 pub(super) use fig12::Fig12;
 pub(super) use forward::{FIG8, FIG9, Fig11};
 pub(super) use lookups::{FIG6, FIG7};
+pub(super) use misses::Table3;
 pub(super) use profile::{FIG10, TABLE2, TABLE4};
 
 use crate::Context;

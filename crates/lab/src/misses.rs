@@ -1,0 +1,130 @@
+//! Cache misses of lookups: hardware counters by `perf` where the machine has them,
+//! else cachegrind's simulation. Both watch a process of its own that builds a
+//! table and looks addresses up; the same without lookups is taken away.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use lookup::{Hop, Rib};
+
+use crate::contest::{self, Family};
+use crate::data::{Table, Traffic};
+use crate::lookups::Entrant;
+
+/// References to the cache and misses of it, of `lookups` lookups.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Misses {
+    /// Data reads and writes.
+    pub references: u64,
+    /// Of them, served by memory.
+    pub misses: u64,
+}
+
+/// What counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Counter {
+    /// Hardware counters.
+    Perf,
+    /// A simulation: 32 KiB of level 1, and a last level of so many bytes.
+    Cachegrind(u32),
+}
+
+impl Counter {
+    /// `perf` where it counts here, else cachegrind with `last_level` bytes.
+    pub fn here(last_level: u32) -> Counter {
+        match perf(Command::new("perf"), &["true".as_ref()]) {
+            Ok(_) => Counter::Perf,
+            Err(_) => Counter::Cachegrind(last_level),
+        }
+    }
+
+    /// Counts what [`drive`] does with these arguments.
+    ///
+    /// # Errors
+    /// When there is neither tool, or the process fails.
+    pub fn count(self, engine: &str, table: &str, lookups: u64) -> Result<Misses, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let run = |count: u64| {
+            let count = count.to_string();
+            let words = ["lab", "drive", engine, "--table", table, "--count", &count];
+            let mut all: Vec<&OsStr> = vec![program.as_ref()];
+            all.extend(words.map(OsStr::new));
+            match self {
+                Counter::Perf => perf(Command::new("perf"), &all),
+                Counter::Cachegrind(bytes) => cachegrind(bytes, &all),
+            }
+        };
+        let (with, without) = (run(lookups)?, run(0)?);
+        Ok(Misses {
+            references: with.references.saturating_sub(without.references),
+            misses: with.misses.saturating_sub(without.misses),
+        })
+    }
+}
+
+/// Builds `engine` from the routes of `table` and looks `count` addresses up.
+///
+/// # Errors
+/// When there is no such engine or table, or the engine refuses it.
+pub fn drive(engine: &str, table: &str, count: usize) -> Result<(), String> {
+    let table = Table::load(table).map_err(|error| error.to_string())?;
+    if table.ipv6.is_empty() {
+        look(engine, &table.ipv4, count)
+    } else {
+        look(engine, &table.ipv6, count)
+    }
+}
+
+fn look<A: Family>(
+    engine: &str,
+    routes: &[(lookup::Prefix<A>, Hop)],
+    count: usize,
+) -> Result<(), String> {
+    let rib: Rib<A> = routes.iter().copied().collect();
+    let entrant = Entrant::new(engine);
+    let subject = contest::named::<A>(engine, entrant.options)?.build(&rib)?;
+    // The same addresses are drawn whatever the count: drawing cancels out.
+    let dsts = Traffic::Prefix.draw(routes, DRAWN, 1);
+    let mut stream = subject.stream(&dsts);
+    for from in (0..count).step_by(DRAWN) {
+        stream.run(0, (count - from).min(DRAWN), 256);
+    }
+    Ok(())
+}
+
+fn perf(mut command: Command, program: &[&OsStr]) -> Result<Misses, String> {
+    command.args(["stat", "-x,", "-e", "cache-references,cache-misses", "--"]).args(program);
+    let text = said(command)?;
+    let count = |event: &str| {
+        let line = text.lines().find(|line| line.contains(event));
+        let first = line.and_then(|line| line.split(',').next()?.parse().ok());
+        first.ok_or_else(|| "perf counts nothing here".to_string())
+    };
+    Ok(Misses { references: count("cache-references")?, misses: count("cache-misses")? })
+}
+
+fn cachegrind(last_level: u32, program: &[&OsStr]) -> Result<Misses, String> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
+    command.args(["--D1=32768,8,64".to_string(), format!("--LL={last_level},16,64")]).args(program);
+    let text = said(command)?;
+    let count = |name: &str| {
+        let line = text.lines().find(|line| line.contains(name));
+        let number = line.and_then(|line| line.split(':').nth(1)?.split_whitespace().next());
+        let number = number.map(|digits| digits.replace(',', ""));
+        let number = number.and_then(|digits| digits.parse().ok());
+        number.ok_or_else(|| format!("cachegrind says nothing of `{name}`: {text}"))
+    };
+    Ok(Misses { references: count("D refs:")?, misses: count("LLd misses:")? })
+}
+
+/// What a tool writes to its standard error, if all went well.
+fn said(mut command: Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(text) } else { Err(format!("{name}: {}", text.trim())) }
+}
+
+/// Addresses that are looked up again and again.
+const DRAWN: usize = 1 << 16;
