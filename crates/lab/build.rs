@@ -18,7 +18,7 @@ fn rivals() {
     for path in &dpdk.link_paths {
         println!("cargo:rustc-link-search=native={}", path.display());
     }
-    for library in ["rte_fib", "rte_rib", "rte_lpm", "rte_eal", "rte_mempool"] {
+    for library in ["rte_fib", "rte_rib", "rte_lpm", "rte_hash", "rte_eal", "rte_mempool"] {
         println!("cargo:rustc-link-lib={library}");
     }
 }

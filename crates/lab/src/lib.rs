@@ -17,6 +17,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod lookups;
 pub mod machine;
+pub mod matching;
 pub mod misses;
 pub mod record;
 pub mod report;

@@ -3,6 +3,7 @@
 mod bloomfwd;
 mod cuvpp;
 mod dxr;
+mod exact;
 mod lpm;
 mod machine;
 mod router;
@@ -30,6 +31,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &sail::FIG3_8,
         &sail::FIG3_9,
         &sail::FIG3_11,
+        &sail::Fig312,
         &sail::FIG3_13,
         &sail::TABLE3_2,
         &sail::Table34,
@@ -56,6 +58,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &cuvpp::TABLE2,
         &cuvpp::Table3,
         &cuvpp::TABLE4,
+        &exact::Peers,
         &router::forward::Forward,
         &router::updates::Updates,
         &router::converge::Converge,

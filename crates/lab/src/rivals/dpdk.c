@@ -7,6 +7,8 @@
 #include <rte_errno.h>
 #include <rte_fib.h>
 #include <rte_fib6.h>
+#include <rte_hash.h>
+#include <rte_hash_crc.h>
 #include <rte_lpm.h>
 #include <rte_malloc.h>
 #include <rte_vect.h>
@@ -79,4 +81,46 @@ struct rte_lpm *lab_lpm_new(const char *name, int socket, uint32_t routes, uint3
 void lab_lpm_bulk(struct rte_lpm *lpm, const uint32_t *ips, uint32_t *hops, unsigned int n)
 {
 	rte_lpm_lookup_bulk(lpm, ips, hops, n);
+}
+
+struct rte_hash *lab_hash_new(const char *name, int socket, uint32_t entries)
+{
+	struct rte_hash_parameters parameters = {
+		.name = name,
+		.entries = entries,
+		.key_len = sizeof(uint64_t),
+		.hash_func = rte_hash_crc,
+		.socket_id = socket,
+		.extra_flag = RTE_HASH_EXTRA_FLAGS_RW_CONCURRENCY_LF,
+	};
+
+	return rte_hash_create(&parameters);
+}
+
+int lab_hash_add(struct rte_hash *hash, uint64_t key, uint16_t value)
+{
+	return rte_hash_add_key_data(hash, &key, (void *)(uintptr_t)value);
+}
+
+/* Nobody reads while the lab deletes: the place may be used again at once. */
+void lab_hash_delete(struct rte_hash *hash, uint64_t key)
+{
+	int32_t place = rte_hash_del_key(hash, &key);
+
+	if (place >= 0)
+		rte_hash_free_key_with_position(hash, place);
+}
+
+/* At most 64 keys. A key that is not there has the value 0xffff. */
+void lab_hash_bulk(struct rte_hash *hash, const uint64_t *keys, uint16_t *values, unsigned int n)
+{
+	const void *pointers[RTE_HASH_LOOKUP_BULK_MAX];
+	void *data[RTE_HASH_LOOKUP_BULK_MAX];
+	uint64_t hits = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		pointers[i] = &keys[i];
+	rte_hash_lookup_bulk_data(hash, pointers, n, &hits, data);
+	for (unsigned int i = 0; i < n; i++)
+		values[i] = hits >> i & 1 ? (uint16_t)(uintptr_t)data[i] : 0xffff;
 }

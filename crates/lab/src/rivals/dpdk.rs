@@ -343,7 +343,7 @@ fn groups<A: Addr>(rib: &Rib<A>) -> u32 {
 }
 
 /// Starts DPDK once; the number of the lab's memory in it.
-fn start() -> Result<c_int, String> {
+pub(super) fn start() -> Result<c_int, String> {
     static SOCKET: OnceLock<c_int> = OnceLock::new();
     // SAFETY: called once; DPDK starts threads of its own and no more.
     let socket = *SOCKET.get_or_init(|| unsafe { lab_dpdk_start(MEMORY) });

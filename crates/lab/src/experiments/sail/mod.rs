@@ -3,11 +3,13 @@
 
 mod bounds;
 mod lookups;
+mod many;
 mod six;
 mod updates;
 
 pub(super) use bounds::{TABLE3_2, Table34};
 pub(super) use lookups::{FIG3_7, FIG3_8, FIG3_9, FIG3_13};
+pub(super) use many::Fig312;
 pub(super) use six::{FIG3_16, FIG3_17, TABLE3_5};
 pub(super) use updates::FIG3_11;
 

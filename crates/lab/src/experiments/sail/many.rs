@@ -1,0 +1,137 @@
+//! `sail/fig3.12`: SAIL_M, many FIBs in one overlay.
+
+use lookup::lpm::Intervals;
+use lookup::lpm::sail::m::OverlayWriter;
+use lookup::sync::Domain;
+use lookup::{Hop, Rib};
+
+use crate::contest;
+use crate::data::{Rng, Traffic};
+use crate::lookups::Claim;
+use crate::slices::{Variant, repeat};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+
+/// See the module.
+pub struct Fig312;
+
+impl Experiment for Fig312 {
+    fn card(&self) -> &'static Card {
+        &Card {
+            name: "sail/fig3.12",
+            help: "lookup rate and memory of SAIL_M against the number of FIBs in one overlay",
+            source: "thesis, figure 3.12",
+            claim: "132 Mpps for random traffic and 366 for prefix-based on average, whatever the number of FIBs",
+            plots: &[
+                Plot {
+                    title: "Lookups in 1 to 12 FIBs",
+                    figure: "rate_mlps",
+                    unit: "million lookups/s",
+                    x: "fibs",
+                    series: "traffic",
+                    panels: &[],
+                    style: Style::Lines,
+                },
+                Plot {
+                    title: "Memory",
+                    figure: "bytes_per_fib",
+                    unit: "bytes a FIB",
+                    x: "fibs",
+                    series: "traffic",
+                    panels: &[],
+                    style: Style::Lines,
+                },
+            ],
+        }
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let counts = context.pick(vec![1, 2, 4, 6, 8, 10, 12], vec![1, 4, 12]);
+        let size = context.pick(467_000, 200_000);
+        let rows = context.cells(counts, |context, fibs| {
+            let names = (1..=*fibs).map(|seed| format!("internet:{size},{seed}"));
+            let ribs: Result<Vec<Rib<u32>>, Error> =
+                names.map(|name| Ok(context.load(&name)?.ipv4.iter().copied().collect())).collect();
+            measure(context, &ribs?)
+        })?;
+        let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let notes = ["each destination goes to a random FIB of the overlay, in bursts of 256"];
+        Ok(context.record(rows, verdicts, notes.map(String::from).to_vec()))
+    }
+}
+
+const CLAIMS: &[Claim] = &[
+    Claim::Trend {
+        text: "more FIBs cost little: the bound on memory accesses does not depend on their number",
+        figure: "rate_mlps",
+        along: "fibs",
+        least: 0.5,
+        most: f64::INFINITY,
+        when: &[],
+    },
+    Claim::Ratio {
+        text: "prefix-based traffic is 2.8 × as fast as random traffic",
+        figure: "rate_mlps",
+        label: "traffic",
+        of: "swept",
+        to: "random",
+        least: 2.0,
+        when: &[],
+    },
+];
+
+fn measure(context: &Context, ribs: &[Rib<u32>]) -> Result<Vec<Row>, Error> {
+    let row = |traffic: Traffic| {
+        Row::new([("fibs", ribs.len().to_string()), ("traffic", traffic.to_string())])
+    };
+    let each: Vec<&Rib<u32>> = ribs.iter().collect();
+    let overlay = match OverlayWriter::build(&each, &Domain::new()) {
+        Ok(writer) => writer.table(),
+        Err(refusal) => return Ok(vec![row(Traffic::Random).noting(refusal.to_string())]),
+    };
+    let flat: Vec<_> = ribs.iter().map(|rib| Intervals::new(rib.iter())).collect();
+    let all: Vec<_> = ribs[0].iter().collect();
+    let mut rng = Rng::new(1);
+    let (mut loads, mut rows) = (Vec::new(), Vec::new());
+    for traffic in [Traffic::Random, Traffic::Swept, Traffic::Prefix] {
+        let dsts = traffic.draw(&all, DSTS, 1);
+        let fibs: Vec<u16> = dsts.iter().map(|_| rng.below(ribs.len()) as u16).collect();
+        let want = |(fib, dst): (&u16, &u32)| flat[usize::from(*fib)].lookup(*dst);
+        let want: Vec<Hop> = fibs.iter().zip(&dsts).map(want).collect();
+        let mut hops = vec![Hop::NONE; dsts.len()];
+        overlay.lookup_batch(&fibs, &dsts, &mut hops);
+        if hops == want {
+            rows.push(row(traffic).checked(contest::checksum(&want)));
+            loads.push((fibs, dsts));
+        } else {
+            rows.push(row(traffic).noting("answers differ from the flattened intervals"));
+        }
+    }
+    let mut variants: Vec<Variant<'_>> = loads
+        .iter()
+        .map(|(fibs, dsts)| {
+            let (overlay, mut hops) = (&overlay, [Hop::NONE; BURST]);
+            Variant::new(
+                "",
+                repeat(DSTS as u64, move || {
+                    for (fibs, dsts) in fibs.chunks(BURST).zip(dsts.chunks(BURST)) {
+                        overlay.lookup_batch(fibs, dsts, &mut hops[..dsts.len()]);
+                        std::hint::black_box(&mut hops);
+                    }
+                    0
+                }),
+            )
+        })
+        .collect();
+    let mut timings = context.measure(&mut variants).into_iter();
+    let each_fib = overlay.bytes() as f64 / ribs.len() as f64;
+    let timed = |row: Row| match timings.next().filter(|_| row.note.is_none()) {
+        Some(timing) => {
+            row.with("rate_mlps", timing.rate.scaled(1e-6)).with("bytes_per_fib", each_fib)
+        }
+        None => row,
+    };
+    Ok(rows.into_iter().map(timed).collect())
+}
+
+const DSTS: usize = 1 << 18;
+const BURST: usize = 256;

@@ -1,0 +1,269 @@
+//! Exact match: our tables and the rivals brought to one shape, as [`crate::contest`]
+//! does for prefixes.
+//!
+//! Keys are an Ethernet address and a domain, values 16 bits. What is timed is each
+//! table's own call on its own form of the keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookup::exact::mac_table::{MacWriter, Settings};
+use lookup::exact::{ABSENT, Exact, Key, Refused, Writer};
+use lookup::sync::{Domain, Thread};
+
+use crate::clock;
+use crate::data::Rng;
+use crate::rivals;
+use crate::slices::{Sample, Work};
+
+/// An entry: a key and its value.
+pub type Entry = (Key, u16);
+
+/// A table that does not exist yet.
+pub struct Contestant {
+    /// Its name in records.
+    pub name: String,
+    /// Ours, or a rival.
+    pub ours: bool,
+    build: Box<dyn Fn(usize) -> Result<Box<dyn Table>, String>>,
+}
+
+impl Contestant {
+    /// A contestant that `build` makes, with room for so many entries.
+    pub fn new<T: Table + 'static>(
+        name: &str,
+        build: impl Fn(usize) -> Result<T, String> + 'static,
+    ) -> Self {
+        let build = move |room| build(room).map(|table| Box::new(table) as Box<dyn Table>);
+        Contestant { name: name.into(), ours: false, build: Box::new(build) }
+    }
+
+    /// One of our tables, made by `build`.
+    pub fn ours<W: Writer + 'static>(
+        name: &str,
+        build: impl Fn(usize, &Arc<Domain>) -> Result<W, Refused> + 'static,
+    ) -> Self {
+        let build = move |room| {
+            let domain = Domain::new();
+            let writer = build(room, &domain).map_err(|refusal| refusal.to_string())?;
+            Ok(Ours { table: writer.table(), writer, domain })
+        };
+        Contestant { ours: true, ..Contestant::new(name, build) }
+    }
+
+    /// An empty table with room for `entries`.
+    ///
+    /// # Errors
+    /// When there is no room for so many.
+    pub fn build(&self, entries: usize) -> Result<Box<dyn Table>, String> {
+        (self.build)(entries)
+    }
+}
+
+/// Our tables, then the rivals.
+pub fn all() -> Vec<Contestant> {
+    let mac_table = Contestant::ours("mac-table", |room, domain| {
+        let settings = Settings { start_entries: room, seed: Some(1), ..Settings::new(room) };
+        MacWriter::new(settings, domain)
+    });
+    [mac_table].into_iter().chain(rivals::exact()).collect()
+}
+
+/// A table that answers.
+pub trait Table {
+    /// Inserts; returns how many were refused.
+    fn insert(&mut self, entries: &[Entry]) -> usize;
+
+    /// Deletes.
+    fn delete(&mut self, keys: &[Key]);
+
+    /// Takes these keys, in its own form, to look them up again and again.
+    fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's>;
+
+    /// What another thread calls, again and again, to look keys up while others do
+    /// or this one updates; `None` where that is not allowed.
+    fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>>;
+
+    /// Bytes; `None` where it does not say.
+    fn bytes(&self) -> Option<usize>;
+}
+
+/// Keys that are looked up again and again.
+pub trait Stream {
+    /// The `n` from the one numbered `from`, `burst` at a time: what is timed.
+    fn run(&mut self, from: usize, n: usize, burst: usize);
+
+    /// All of them once; [`ABSENT`] for those that are not there.
+    fn answers(&mut self) -> Vec<u16>;
+}
+
+/// `n` different entries, addresses of many vendors in 64 domains.
+pub fn entries(n: usize) -> Vec<Entry> {
+    // Multiplying by an odd number is one-to-one modulo 2^42: no key comes twice.
+    let key = |i: usize| {
+        let mixed = (i as u64).wrapping_mul(0x9e37_79b9_7f4b) & ((1 << 42) - 1);
+        // A unicast address: the two lowest bits of the first byte are 0.
+        let mac = (mixed >> 36) << 42 | (mixed & ((1 << 36) - 1));
+        (Key::new(mac, 1 + (i % 64) as u16), (i % 60_000) as u16)
+    };
+    (0..n).map(key).collect()
+}
+
+/// `n` keys for a table of `entries`, `miss_percent` of them not in it, and what
+/// each is to find.
+pub fn keys(entries: &[Entry], n: usize, miss_percent: usize, seed: u64) -> (Vec<Key>, Vec<u16>) {
+    let mut rng = Rng::new(seed);
+    let key = |_| {
+        let (key, value) = entries[rng.below(entries.len())];
+        // No entry has a domain beyond 64.
+        if rng.below(100) < miss_percent {
+            (Key::new(key.mac(), 100), ABSENT)
+        } else {
+            (key, value)
+        }
+    };
+    (0..n).map(key).unzip()
+}
+
+/// Lookups of a stream of `n` keys in bursts, round and round.
+pub fn rate<'s>(stream: Box<dyn Stream + 's>, n: usize, burst: usize) -> impl Work + 's {
+    Rate { stream, n, at: 0, burst }
+}
+
+struct Rate<'s> {
+    stream: Box<dyn Stream + 's>,
+    n: usize,
+    at: usize,
+    burst: usize,
+}
+
+impl Work for Rate<'_> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        let (start, mut ops) = (clock::thread_time(), 0);
+        let mut time = Duration::ZERO;
+        while time < target {
+            let n = STEP.min(self.n - self.at);
+            self.stream.run(self.at, n, self.burst);
+            self.at = (self.at + n) % self.n;
+            ops += n as u64;
+            time = clock::thread_time() - start;
+        }
+        Sample { ops, time, ..Sample::default() }
+    }
+}
+
+/// One of ours.
+struct Ours<W> {
+    writer: W,
+    table: Arc<dyn Exact>,
+    domain: Arc<Domain>,
+}
+
+impl<W: Writer> Table for Ours<W> {
+    fn insert(&mut self, entries: &[Entry]) -> usize {
+        self.writer.insert_batch(entries)
+    }
+
+    fn delete(&mut self, keys: &[Key]) {
+        for key in keys {
+            self.writer.delete(*key);
+        }
+    }
+
+    fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
+        let thread = self.domain.register("lab");
+        let values = vec![ABSENT; LARGEST_BURST];
+        Box::new(OurStream { table: &*self.table, thread, keys: keys.to_vec(), values })
+    }
+
+    fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>> {
+        let mut thread = self.domain.register("lab reader");
+        let (table, keys) = (self.table.clone(), keys.to_vec());
+        let mut values = vec![ABSENT; BURST];
+        Some(Box::new(move || {
+            for keys in keys.chunks(BURST) {
+                table.lookup_batch(thread.guard(), keys, &mut values[..keys.len()]);
+                std::hint::black_box(&mut values);
+                thread.quiesce();
+            }
+        }))
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        Some(self.writer.capacity().bytes)
+    }
+}
+
+struct OurStream<'s> {
+    table: &'s dyn Exact,
+    thread: Thread,
+    keys: Vec<Key>,
+    values: Vec<u16>,
+}
+
+impl Stream for OurStream<'_> {
+    fn run(&mut self, from: usize, n: usize, burst: usize) {
+        for keys in self.keys[from..from + n].chunks(burst) {
+            self.table.lookup_batch(self.thread.guard(), keys, &mut self.values[..keys.len()]);
+            std::hint::black_box(&mut self.values);
+            self.thread.quiesce();
+        }
+    }
+
+    fn answers(&mut self) -> Vec<u16> {
+        let mut all = vec![ABSENT; self.keys.len()];
+        for (keys, values) in self.keys.chunks(BURST).zip(all.chunks_mut(BURST)) {
+            self.table.lookup_batch(self.thread.guard(), keys, values);
+        }
+        all
+    }
+}
+
+/// A checksum of values in their order.
+pub fn checksum(values: &[u16]) -> u64 {
+    values.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, value| {
+        (sum ^ u64::from(*value)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// No experiment looks up more at once.
+pub const LARGEST_BURST: usize = 4096;
+
+const BURST: usize = 256;
+/// Lookups between two looks at the clock.
+const STEP: usize = 1 << 13;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_key_comes_twice() {
+        let all: BTreeSet<Key> = entries(100_000).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(all.len(), 100_000);
+    }
+
+    #[test]
+    fn every_table_answers_rightly() {
+        let entries = entries(20_000);
+        let (keys, want) = keys(&entries, 5000, 30, 1);
+        for contestant in all() {
+            let name = &contestant.name;
+            let mut table =
+                contestant.build(entries.len()).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(table.insert(&entries), 0, "{name}");
+            assert_eq!(table.stream(&keys).answers(), want, "{name}");
+            let some: Vec<Entry> = entries.iter().step_by(3).copied().collect();
+            table.delete(&some.iter().map(|(key, _)| *key).collect::<Vec<_>>());
+            assert_eq!(table.stream(&[some[0].0]).answers(), [ABSENT], "{name}");
+            assert_eq!(table.insert(&some), 0, "{name}");
+            if let Some(mut read) = table.reader(&keys) {
+                read();
+            }
+            table.stream(&keys).run(100, 1000, 64);
+            assert_eq!(table.stream(&keys).answers(), want, "{name}");
+        }
+    }
+}
