@@ -39,6 +39,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &sail::FIG3_16,
         &sail::FIG3_17,
         &bloomfwd::Table3,
+        &bloomfwd::Table4,
         &bloomfwd::Table5,
         &bloomfwd::FIG1,
         &bloomfwd::FIG2,

@@ -8,12 +8,12 @@ use crate::contest::Contestant;
 
 /// For IPv4.
 pub(super) fn ipv4() -> Contestant<u32> {
-    plain::contestant::<u32, Poptrie<(u32, u8), Hop>>("crate-poptrie")
+    plain::contestant::<u32, Poptrie<(u32, u8), Hop>>("crate-poptrie").slow()
 }
 
 /// For IPv6.
 pub(super) fn ipv6() -> Contestant<u128> {
-    plain::contestant::<u128, Poptrie<(u128, u8), Hop>>("crate-poptrie")
+    plain::contestant::<u128, Poptrie<(u128, u8), Hop>>("crate-poptrie").slow()
 }
 
 macro_rules! family {

@@ -5,7 +5,7 @@ mod counts;
 mod ipv4;
 mod ipv6;
 
-pub(super) use counts::{Table3, Table5};
+pub(super) use counts::{Table3, Table4, Table5};
 pub(super) use ipv4::{FIG1, FIG2, FIG3, FIG4, FIG5, FIG6};
 pub(super) use ipv6::{FIG7, FIG8};
 

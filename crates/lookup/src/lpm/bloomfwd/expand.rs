@@ -9,11 +9,11 @@ use std::ops::RangeInclusive;
 use crate::{Addr, Hop, Prefix, Rib};
 
 /// Prefixes by length.
-pub(super) type Counts = [u64; 129];
+pub type Counts = [u64; 129];
 
 /// Keys that prefixes of `counts` become at most at `levels` (ascending), without
 /// regard to those that longer prefixes own: the paper's cost.
-pub(super) fn cost(counts: &Counts, levels: &[u8]) -> u128 {
+pub fn cost(counts: &Counts, levels: &[u8]) -> u128 {
     let (mut from, mut sum) = (0, 0);
     for &level in levels {
         sum += segment(counts, from, level);
@@ -24,7 +24,7 @@ pub(super) fn cost(counts: &Counts, levels: &[u8]) -> u128 {
 
 /// The paper's choice (DPCPE): starts with `last`, and adds the length that lowers
 /// the cost most until there are `n`.
-pub(super) fn greedy(counts: &Counts, n: usize, last: u8) -> Vec<u8> {
+pub fn greedy(counts: &Counts, n: usize, last: u8) -> Vec<u8> {
     let mut levels = vec![last];
     while levels.len() < n {
         let with = |len: u8| {
@@ -42,7 +42,7 @@ pub(super) fn greedy(counts: &Counts, n: usize, last: u8) -> Vec<u8> {
 }
 
 /// The cheapest levels of all, by dynamic programming over (levels, last level).
-pub(super) fn optimal(counts: &Counts, n: usize, last: u8) -> Vec<u8> {
+pub fn optimal(counts: &Counts, n: usize, last: u8) -> Vec<u8> {
     let ends = usize::from(last) + 1;
     // best[q]: the cost with so many levels, the longest of them q; and before[..][q]
     // the one before it.

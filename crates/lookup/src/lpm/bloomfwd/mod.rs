@@ -30,7 +30,7 @@
 
 mod baseline;
 mod deep;
-mod expand;
+pub mod expand;
 mod four;
 mod hashing;
 mod naive;
