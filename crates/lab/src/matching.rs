@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookup::exact::mac_table::{MacWriter, Settings};
-use lookup::exact::{ABSENT, Exact, Key, Refused, Writer};
+use lookup::exact::{ABSENT, Exact, Key, Writer};
+use lookup::lpm::Options;
 use lookup::sync::{Domain, Thread};
 
 use crate::clock;
@@ -25,8 +25,11 @@ pub struct Contestant {
     pub name: String,
     /// Ours, or a rival.
     pub ours: bool,
-    build: Box<dyn Fn(usize) -> Result<Box<dyn Table>, String>>,
+    build: Box<Build>,
 }
+
+/// Why a table refuses is a text for the record.
+type Build = dyn Fn(usize) -> Result<Box<dyn Table>, String>;
 
 impl Contestant {
     /// A contestant that `build` makes, with room for so many entries.
@@ -38,15 +41,13 @@ impl Contestant {
         Contestant { name: name.into(), ours: false, build: Box::new(build) }
     }
 
-    /// One of our tables, made by `build`.
-    pub fn ours<W: Writer + 'static>(
-        name: &str,
-        build: impl Fn(usize, &Arc<Domain>) -> Result<W, Refused> + 'static,
-    ) -> Self {
+    /// One of our tables, with options, under the name that records use.
+    pub fn engine(entry: &'static lookup::exact::Entry, name: &str, options: Options) -> Self {
+        let narrow = entry.card.key_bits < 60;
         let build = move |room| {
             let domain = Domain::new();
-            let writer = build(room, &domain).map_err(|refusal| refusal.to_string())?;
-            Ok(Ours { table: writer.table(), writer, domain })
+            let writer = (entry.build)(room, &options, &domain).map_err(|r| r.to_string())?;
+            Ok(Ours { table: writer.table(), writer, domain, narrow })
         };
         Contestant { ours: true, ..Contestant::new(name, build) }
     }
@@ -62,11 +63,15 @@ impl Contestant {
 
 /// Our tables, then the rivals.
 pub fn all() -> Vec<Contestant> {
-    let mac_table = Contestant::ours("mac-table", |room, domain| {
-        let settings = Settings { start_entries: room, seed: Some(1), ..Settings::new(room) };
-        MacWriter::new(settings, domain)
-    });
-    [mac_table].into_iter().chain(rivals::exact()).collect()
+    let engine = |entry: &'static lookup::exact::Entry| {
+        Contestant::engine(entry, entry.card.name, fixed_seed())
+    };
+    lookup::exact::engines().iter().map(engine).chain(rivals::exact()).collect()
+}
+
+/// Options that draw the hash the same way every time.
+pub fn fixed_seed() -> Options {
+    Options([("seed".to_string(), "1".to_string())].into())
 }
 
 /// A table that answers.
@@ -153,32 +158,52 @@ impl Work for Rate<'_> {
 }
 
 /// One of ours.
-struct Ours<W> {
-    writer: W,
+struct Ours {
+    writer: Box<dyn Writer>,
     table: Arc<dyn Exact>,
     domain: Arc<Domain>,
+    /// It holds addresses without domains.
+    narrow: bool,
 }
 
-impl<W: Writer> Table for Ours<W> {
+impl Ours {
+    fn key(&self, key: &Key) -> Key {
+        if self.narrow { Key::new(key.mac(), 0) } else { *key }
+    }
+
+    fn keys(&self, keys: &[Key]) -> Vec<Key> {
+        keys.iter().map(|key| self.key(key)).collect()
+    }
+}
+
+impl Table for Ours {
     fn insert(&mut self, entries: &[Entry]) -> usize {
-        self.writer.insert_batch(entries)
+        if !self.narrow {
+            return self.writer.insert_batch(entries);
+        }
+        let mut refused = 0;
+        for entries in entries.chunks(LARGEST_BURST) {
+            let entries = entries.iter().map(|(key, value)| (self.key(key), *value));
+            refused += self.writer.insert_batch(&entries.collect::<Vec<_>>());
+        }
+        refused
     }
 
     fn delete(&mut self, keys: &[Key]) {
-        for key in keys {
-            self.writer.delete(*key);
+        for key in self.keys(keys) {
+            self.writer.delete(key);
         }
     }
 
     fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's> {
         let thread = self.domain.register("lab");
         let values = vec![ABSENT; LARGEST_BURST];
-        Box::new(OurStream { table: &*self.table, thread, keys: keys.to_vec(), values })
+        Box::new(OurStream { table: &*self.table, thread, keys: self.keys(keys), values })
     }
 
     fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>> {
         let mut thread = self.domain.register("lab reader");
-        let (table, keys) = (self.table.clone(), keys.to_vec());
+        let (table, keys) = (self.table.clone(), self.keys(keys));
         let mut values = vec![ABSENT; BURST];
         Some(Box::new(move || {
             for keys in keys.chunks(BURST) {

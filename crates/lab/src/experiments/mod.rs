@@ -1,9 +1,11 @@
 //! The experiments, one file each.
 
 mod bloomfwd;
+mod cuckooswitch;
 mod cuvpp;
 mod dxr;
 mod exact;
+mod gatekeeper;
 mod lpm;
 mod machine;
 mod router;
@@ -60,6 +62,11 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &cuvpp::Table3,
         &cuvpp::TABLE4,
         &exact::Peers,
+        &cuckooswitch::FIG5,
+        &cuckooswitch::FIG6,
+        &cuckooswitch::FIG7,
+        &cuckooswitch::TABLE3,
+        &gatekeeper::Fig47,
         &router::forward::Forward,
         &router::updates::Updates,
         &router::converge::Converge,

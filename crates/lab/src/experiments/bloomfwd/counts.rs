@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn nested_prefixes_expand_once() {
-        let route = |first, len| (Prefix::new(first, len).unwrap(), Hop(1));
+        let route = |first: u32, len| (Prefix::new(first, len).unwrap(), Hop(1));
         let routes = [route(0x0a00_0000, 22), route(0x0a00_0100, 24), route(0x0a00_0400, 24)];
         assert_eq!(counts(&routes, (21, 24)), [3, 5]);
         assert_eq!(counts(&routes, (0, 20)), [0, 1 << 20]);

@@ -1,0 +1,296 @@
+//! CuckooSwitch: Zhou, Fan, Lim, Kaminsky, Andersen, *Scalable, High Performance
+//! Ethernet Forwarding with CuckooSwitch*, CoNEXT 2013.
+
+use lookup::exact::engine;
+use lookup::lpm::Options;
+
+use crate::lookups::Claim;
+use crate::matching::{self, Contestant};
+use crate::slices::Variant;
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, clock};
+
+/// A figure of lookups in tables of several sizes.
+pub struct Figure {
+    card: &'static Card,
+    /// What takes part: contestant, burst and labels.
+    entrants: fn() -> Vec<Entrant>,
+    sizes: fn(&Context) -> &'static [usize],
+    claims: &'static [Claim],
+    notes: &'static [&'static str],
+}
+
+struct Entrant {
+    contestant: Result<Contestant, String>,
+    burst: usize,
+    labels: Vec<(&'static str, String)>,
+}
+
+/// Figure 5: the factor analysis.
+pub static FIG5: Figure = Figure {
+    card: &Card {
+        name: "cuckooswitch/fig5",
+        help: "what each optimisation adds to the lookup rate of the paper's table, and ours beside it",
+        source: "CuckooSwitch, figure 5",
+        claim: "pages, memory order, batches and prefetching each add; all together make it 2 to 4 × the baseline",
+        plots: &[Plot { x: "engine", series: "entries", ..RATE }],
+    },
+    entrants: || {
+        let steps: [(&str, &[(&str, &str)]); 5] = [
+            (
+                "baseline",
+                &[("pages", "small"), ("order", "atomic"), ("batch", "1"), ("prefetch", "none")],
+            ),
+            ("+ large pages", &[("order", "atomic"), ("batch", "1"), ("prefetch", "none")]),
+            ("+ x86 order", &[("batch", "1"), ("prefetch", "none")]),
+            ("+ batches of 14", &[("batch", "14"), ("prefetch", "none")]),
+            ("+ prefetching", &[("batch", "14")]),
+        ];
+        let mut entrants: Vec<Entrant> =
+            steps.iter().map(|(name, options)| cuckoo(name, options)).collect();
+        entrants.push(cuckoo("+ batches of 256", &[("batch", "0")]));
+        entrants.push(other("mac-table", "mac-table"));
+        entrants
+    },
+    sizes,
+    claims: &[
+        Claim::Ratio {
+            text: "prefetching and batches: at least 2 × the table with large pages and plain loads",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "+ prefetching",
+            to: "+ x86 order",
+            least: 2.0,
+            when: &[],
+        },
+        Claim::Ratio {
+            text: "large pages add to the rate",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "+ large pages",
+            to: "baseline",
+            least: 1.02,
+            when: &[],
+        },
+        Claim::Ratio {
+            text: "plain loads add to the rate (2 × among the paper's 16 threads)",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "+ x86 order",
+            to: "+ large pages",
+            least: 1.02,
+            when: &[],
+        },
+        Claim::Ratio {
+            text: "our mac-table is 3 × the paper's table at its batch of 14",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "mac-table",
+            to: "+ prefetching",
+            least: 3.0,
+            when: &[],
+        },
+    ],
+    notes: &["one thread; the paper's figure has 16, which contend for the version counters"],
+};
+
+/// Figure 6: batch sizes.
+pub static FIG6: Figure = Figure {
+    card: &Card {
+        name: "cuckooswitch/fig6",
+        help: "lookup rate of the paper's table against the batch size",
+        source: "CuckooSwitch, figure 6",
+        claim: "the rate grows with the batch size and flattens at about 14",
+        plots: &[Plot { x: "batch", series: "entries", style: Style::LogLines, ..RATE }],
+    },
+    entrants: || {
+        let sizes = ["1", "2", "4", "8", "14", "16", "32", "64", "128", "256"];
+        let entrant = |batch: &&str| {
+            let mut entrant = cuckoo("cuckoo", &[("batch", batch)]);
+            entrant.labels.push(("batch", (*batch).to_string()));
+            entrant
+        };
+        sizes.iter().map(entrant).collect()
+    },
+    sizes,
+    claims: &[
+        Claim::Ratio {
+            text: "batches of 14 are at least 1.5 × single lookups",
+            figure: "rate_mlps",
+            label: "batch",
+            of: "14",
+            to: "1",
+            least: 1.5,
+            when: &[],
+        },
+        Claim::Ratio {
+            text: "beyond 14 nothing is gained (16 to 14: within a tenth)",
+            figure: "rate_mlps",
+            label: "batch",
+            of: "14",
+            to: "16",
+            least: 0.9,
+            when: &[],
+        },
+    ],
+    notes: &[],
+};
+
+/// Figure 7: rivals.
+pub static FIG7: Figure = Figure {
+    card: &Card {
+        name: "cuckooswitch/fig7",
+        help: "lookup rate of the paper's table beside ordinary hash tables and rte_hash",
+        source: "CuckooSwitch, figure 7",
+        claim: "the optimised table is several times as fast as dense_hash_map, TBB and rte_hash",
+        plots: &[Plot { x: "engine", series: "entries", ..RATE }],
+    },
+    entrants: || {
+        let all = matching::all().into_iter();
+        all.map(|contestant| {
+            let labels = vec![("engine", contestant.name.clone())];
+            Entrant { contestant: Ok(contestant), burst: 256, labels }
+        })
+        .collect()
+    },
+    sizes,
+    claims: &[
+        Claim::Ratio {
+            text: "faster than rte_hash",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "cuckoo",
+            to: "rte_hash",
+            least: 1.2,
+            when: &[],
+        },
+        Claim::Ratio {
+            text: "faster than the ordinary map",
+            figure: "rate_mlps",
+            label: "engine",
+            of: "cuckoo",
+            to: "hashbrown-fx",
+            least: 1.0,
+            when: &[],
+        },
+    ],
+    notes: &[
+        "hashbrown stands for Google's dense_hash_map, dashmap and papaya for TBB's concurrent map",
+    ],
+};
+
+/// Table 3: memory.
+pub static TABLE3: Figure = Figure {
+    card: &Card {
+        name: "cuckooswitch/table3",
+        help: "bytes of the paper's table and of ours by number of entries",
+        source: "CuckooSwitch, table 3",
+        claim: "about 8.4 bytes an entry at 95 % load: 0.27 GB at 32 M, 8.5 GB at 10⁹",
+        plots: &[Plot {
+            title: "Memory",
+            figure: "bytes_per_entry",
+            unit: "bytes an entry",
+            x: "engine",
+            series: "entries",
+            ..RATE
+        }],
+    },
+    entrants: || vec![cuckoo("cuckoo", &[]), other("mac-table", "mac-table")],
+    sizes: |context| context.pick(&[31_876_710, 127_506_841], &[996_147, 7_969_177]),
+    claims: &[Claim::Bound {
+        text: "at most 8.6 bytes an entry at 95 % load",
+        figure: "bytes_per_entry",
+        least: 8.0,
+        most: 8.6,
+        unit: "bytes",
+        when: &[],
+    }],
+    notes: &[
+        "tables of 2^n slots filled to 95 %; larger ones take minutes to fill and more memory than here",
+    ],
+};
+
+impl Experiment for Figure {
+    fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let sizes = (self.sizes)(context);
+        let rows = context.cells(sizes.iter().copied(), |context, size| {
+            Ok(measure(context, (self.entrants)(), *size))
+        })?;
+        let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let notes = self.notes.iter().map(|note| (*note).to_string()).collect();
+        Ok(context.record(rows, verdicts, notes))
+    }
+}
+
+/// Tables are built and measured side by side.
+fn measure(context: &Context, entrants: Vec<Entrant>, size: usize) -> Vec<Row> {
+    let entries = matching::entries(size);
+    clock::cores().last().map(|&core| clock::pin(core));
+    let n = context.pick(1 << 22, 1 << 19);
+    let (keys, values) = matching::keys(&entries, n, 0, 1);
+    let want = matching::checksum(&values);
+    let (mut tables, mut rows) = (Vec::new(), Vec::new());
+    for entrant in entrants {
+        let mut row = Row::new([("entries", size.to_string())]);
+        row.labels
+            .extend(entrant.labels.into_iter().map(|(name, value)| (name.to_string(), value)));
+        let mut table = match entrant.contestant.and_then(|contestant| contestant.build(size)) {
+            Ok(table) => table,
+            Err(refusal) => {
+                rows.push(row.noting(refusal));
+                continue;
+            }
+        };
+        let refused = table.insert(&entries);
+        if refused > 0 || matching::checksum(&table.stream(&keys).answers()) != want {
+            rows.push(row.noting(format!("{refused} entries refused, or wrong answers")));
+            continue;
+        }
+        if let Some(bytes) = table.bytes() {
+            row = row.with("bytes_per_entry", bytes as f64 / size as f64);
+        }
+        tables.push((table, entrant.burst, row.checked(want)));
+    }
+    let mut variants: Vec<Variant<'_>> = tables
+        .iter()
+        .map(|(table, burst, _)| Variant::new("", matching::rate(table.stream(&keys), n, *burst)))
+        .collect();
+    let timings = context.measure(&mut variants);
+    drop(variants);
+    let timed = tables.into_iter().zip(timings);
+    rows.extend(timed.map(|((_, _, row), timing)| row.with("rate_mlps", timing.rate.scaled(1e-6))));
+    rows
+}
+
+fn cuckoo(name: &str, options: &[(&str, &str)]) -> Entrant {
+    let mut all = matching::fixed_seed();
+    all.0.extend(options.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+    entrant("cuckoo", name, all)
+}
+
+fn other(name: &str, label: &str) -> Entrant {
+    entrant(name, label, matching::fixed_seed())
+}
+
+fn entrant(name: &str, label: &str, options: Options) -> Entrant {
+    let contestant = engine(name).map(|entry| Contestant::engine(entry, name, options));
+    let contestant = contestant.ok_or_else(|| format!("this build has no {name}"));
+    Entrant { contestant, burst: 256, labels: vec![("engine", label.to_string())] }
+}
+
+fn sizes(context: &Context) -> &'static [usize] {
+    context.pick(&[1_000_000, 8_000_000, 64_000_000], &[1_000_000, 8_000_000])
+}
+
+const RATE: Plot = Plot {
+    title: "Lookups",
+    figure: "rate_mlps",
+    unit: "million lookups/s",
+    x: "engine",
+    series: "entries",
+    panels: &[],
+    style: Style::Ranked,
+};
