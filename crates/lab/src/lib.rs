@@ -25,6 +25,7 @@ mod rivals;
 pub mod slices;
 mod testpmd;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::PathBuf;
 
 pub use context::{Context, Options};
@@ -57,8 +58,12 @@ pub fn select(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Error> {
 /// # Errors
 /// When the experiment cannot run, or a file cannot be written.
 pub fn run(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, PathBuf), Error> {
-    context.start(experiment.card().name)?;
-    let record = experiment.run(context)?;
+    let name = experiment.card().name;
+    context.start(name)?;
+    // A set of experiments runs for hours: one that panics must not end the others.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| experiment.run(context)));
+    let panicked = |_| Err(Error::Wrong { experiment: name, what: "it panicked".into() });
+    let record = outcome.unwrap_or_else(panicked)?;
     let path = record.save(context.out())?;
     context.finish()?;
     Ok((record, path))
