@@ -10,7 +10,7 @@
 //! |-----------|---------------------------------------------------------------|
 //! | lookup    | 2 filters of k reads, with false positives at 0.3 k = 2; 2 reads |
 //! |           | for each that passes; else 1 read of the array                |
-//! | build     | up to 128 keys a prefix (1.1 on average in real tables)       |
+//! | build     | up to 128 keys a prefix (1.5 on average in real tables)       |
 //! | update    | a prefix's own keys: up to 8 of /24, 128 of /32; up to /20 a run |
 //! |           | of the array                                                  |
 //! | memory    | 4 MiB; 12 bytes and 2.5 bits a key; the writer: a byte a filter bit |

@@ -16,7 +16,7 @@
 //!
 //! Source: Lucchesi et al., 2018, sections 4.1 and 4.3.2; with H2 and a rate of 0.3,
 //! the paper's best. We differ: vectors are the compiler's, of loops over arrays of
-//! keys compiled for AVX2 and for any processor; hashes become places by a
+//! keys compiled for AVX-512, AVX2 and any processor; hashes become places by a
 //! multiplication that takes their high bits, not by a division; threads are
 //! the caller's.
 

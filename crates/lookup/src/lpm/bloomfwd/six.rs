@@ -9,7 +9,8 @@
 //! |-----------|---------------------------------------------------------------|
 //! | lookup    | for each level a hash in vectors, k filter reads; 2 reads for each |
 //! |           | that passes; in a /64 with deep prefixes 2 for each of their lengths |
-//! | build     | the choice of levels (0.2 ms), then the keys: 5 to 8 a prefix at 5 levels |
+//! | build     | the choice of levels, then the keys: 7 to 12 a prefix at 5 levels, |
+//! |           | 4 with `choice = "optimal"`                                    |
 //! | update    | a prefix's own keys; more than 65,536: built anew             |
 //! | memory    | 20 bytes and 2.5 bits a key; the writer: a byte a filter bit  |
 //!

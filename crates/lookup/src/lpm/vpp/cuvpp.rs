@@ -10,7 +10,7 @@
 //! | operation | cost                                                         |
 //! |-----------|--------------------------------------------------------------|
 //! | lookup    | a hash and 2 filter reads a length; a FIB probe for each that passes: |
-//! |           | one that answers, and a false positive in 10,000             |
+//! |           | one that answers, and at most 1 false positive in 8,000 asked |
 //! | build     | a place in the filter a prefix                               |
 //! | update    | the FIB's, and one filter word; above a load of 0.8 moves    |
 //! | memory    | the FIB, 6 MB                                                |

@@ -14,7 +14,7 @@
 //! |           | then one FIB probe, of the longest length that was passed    |
 //! | build     | a descent a prefix, and its nodes                            |
 //! | update    | the same; new nodes are linked, and old ones cut off, by one store |
-//! | memory    | the FIB, and 8 bytes a node: about 6 nodes a prefix in real tables |
+//! | memory    | the FIB, and 8 bytes a node: 3 nodes a prefix in real tables  |
 //!
 //! Source: Kwon et al., *CuVPP*, 2020, "VPP + Trie". We differ: a node has 8 bytes
 //! instead of 24 (numbers for pointers, the mark of a prefix in its parent, so that
@@ -292,7 +292,7 @@ const NODES: usize = if cfg!(miri) { 1 << 14 } else { 1 << 30 };
 /// Nodes that may wait for readers.
 const NODES_IN_LIMBO: usize = 1 << 20;
 
-/// Addresses that go down together; 16 and 64 measured alike.
+/// Addresses that go down together.
 const GROUP: usize = 32;
 
 #[cfg(test)]
