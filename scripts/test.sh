@@ -31,8 +31,11 @@ step loom
 RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $cargo test --locked --release \
 	-p lookup -p graph --lib --target-dir "$target/loom" -- loom
 
-step "smoke scripts"
 $cargo build --locked -p cli
+step "install and uninstall"
+scripts/install-check.sh "$target/debug/rutter"
+
+step "smoke scripts"
 RUTTER=$target/debug/rutter scripts/smoke/run.sh
 
 printf '\nall tests passed in %d s\n' $((SECONDS - begin))
