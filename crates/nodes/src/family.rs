@@ -3,7 +3,7 @@
 use graph::{Lane, Vector};
 use lookup::lpm::Lpm;
 use lookup::{Addr, Hop};
-use tables::Vrf;
+use tables::{Forwarding, Recent, Vrf};
 use wire::bytes::array;
 use wire::flow::Hasher;
 use wire::{ethernet, ipv4, ipv6};
@@ -24,6 +24,9 @@ pub trait Family: Send + 'static {
 
     /// The family's table of a VRF.
     fn table(vrf: &Vrf) -> &dyn Lpm<Self::Addr>;
+
+    /// Where destinations met are noted.
+    fn recent(forwarding: &Forwarding) -> &Recent;
 
     /// The lane with the destinations, and the one for what the lookup answers.
     fn lanes(v: &mut Vector) -> (&Lane<Self::Addr>, &mut Lane<Hop>);
@@ -54,6 +57,11 @@ impl Family for V4 {
     #[inline(always)]
     fn table(vrf: &Vrf) -> &dyn Lpm<u32> {
         &*vrf.v4
+    }
+
+    #[inline(always)]
+    fn recent(forwarding: &Forwarding) -> &Recent {
+        &forwarding.recent4
     }
 
     #[inline(always)]
@@ -88,6 +96,11 @@ impl Family for V6 {
     #[inline(always)]
     fn table(vrf: &Vrf) -> &dyn Lpm<u128> {
         &*vrf.v6
+    }
+
+    #[inline(always)]
+    fn recent(forwarding: &Forwarding) -> &Recent {
+        &forwarding.recent6
     }
 
     #[inline(always)]

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use lookup::Rib;
 use lookup::lpm::{Engines, Entry, Lpm, Options, Refusal, Writer};
 use lookup::sync::Domain;
+use lookup::{Hop, Rib};
+
+use crate::{Family, Forwarding};
 
 /// The thread; it ends when this is dropped and its last job done.
 pub(crate) struct Builder {
     jobs: Option<Sender<Work>>,
+    forwarding: Arc<Forwarding>,
 }
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -21,8 +24,9 @@ pub(crate) struct Job<A: Engines> {
     pub(crate) options: Options,
     pub(crate) rib: Rib<A>,
     pub(crate) domain: Arc<Domain>,
-    /// Compare answers with those of the routes before it is used.
-    pub(crate) check: bool,
+    /// Compare answers with those of the routes before it is used, also for what
+    /// the workers have met lately.
+    pub(crate) check: Option<Arc<Forwarding>>,
 }
 
 /// A table that was built.
@@ -32,8 +36,13 @@ pub(crate) struct Built<A: Engines> {
 }
 
 impl Builder {
-    pub(crate) fn new() -> Builder {
-        Builder { jobs: None }
+    pub(crate) fn new(forwarding: Arc<Forwarding>) -> Builder {
+        Builder { jobs: None, forwarding }
+    }
+
+    /// What the workers read and note.
+    pub(crate) fn forwarding(&self) -> Arc<Forwarding> {
+        self.forwarding.clone()
     }
 
     /// Starts a build. The receiver is disconnected when the build panicked or no
@@ -66,22 +75,33 @@ impl<A: Engines> Job<A> {
         let start = Instant::now();
         let writer = (self.entry.build)(&self.rib, &self.options, &self.domain)?;
         let took = start.elapsed();
-        if self.check {
-            self.compare(&*writer.table())?;
+        if let Some(forwarding) = &self.check {
+            self.compare(&*writer.table(), forwarding)?;
         }
         Ok(Built { writer, took })
     }
 
-    /// Looks up both ends of a sample of the prefixes, and one beside.
-    fn compare(&self, table: &dyn Lpm<A>) -> Result<(), Refusal> {
-        let step = (self.rib.len() / SAMPLE).max(1);
-        for (prefix, _) in self.rib.iter().step_by(step) {
+    /// Looks up what the workers met lately, and both ends of every prefix and one
+    /// beside; as the workers do, in batches.
+    fn compare(&self, table: &dyn Lpm<A>, forwarding: &Forwarding) -> Result<(), Refusal> {
+        let recent = match Family::of_addr::<A>() {
+            Family::V4 => forwarding.recent4.all(),
+            Family::V6 => forwarding.recent6.all(),
+        };
+        let edges = self.rib.iter().flat_map(|(prefix, _)| {
             let (first, last) = (prefix.first(), prefix.last());
-            for addr in [first, last, first.minus(1), last.plus(1)] {
-                let want = self.rib.lookup(addr).map(|(_, hop)| hop).unwrap_or_default();
-                let got = table.lookup(addr);
+            [first, last, first.minus(1), last.plus(1)]
+        });
+        let mut addresses = recent.into_iter().chain(edges).peekable();
+        let (mut batch, mut hops) = (Vec::with_capacity(BATCH), vec![Hop::NONE; BATCH]);
+        while addresses.peek().is_some() {
+            batch.clear();
+            batch.extend(addresses.by_ref().take(BATCH));
+            table.lookup_batch(&batch, &mut hops[..batch.len()]);
+            for (&address, &got) in batch.iter().zip(&hops) {
+                let want = self.rib.lookup(address).map(|(_, hop)| hop).unwrap_or_default();
                 if got != want {
-                    let limit = format!("{} answers {}, not {}", addr.to_ip(), got.0, want.0);
+                    let limit = format!("{} answers {}, not {}", address.to_ip(), got.0, want.0);
                     return Err(Refusal { engine: self.entry.card.name, limit });
                 }
             }
@@ -90,5 +110,5 @@ impl<A: Engines> Job<A> {
     }
 }
 
-/// Prefixes that are compared: a wrong engine is wrong in more than one of these.
-const SAMPLE: usize = 20_000;
+/// Addresses of a batch: a vector of the workers.
+const BATCH: usize = 256;

@@ -160,6 +160,7 @@ impl Control {
     ) -> Result<Control, Error> {
         let forwarding = Forwarding::new(domain);
         let pool = Pool::new(domain, &forwarding, limits, memory);
+        let builder = Builder::new(forwarding.clone());
         let mut control = Control {
             domain: domain.clone(),
             forwarding,
@@ -172,7 +173,7 @@ impl Control {
             sweeps: HashMap::new(),
             generations: [[0; 2]; 2],
             by_table: HashMap::new(),
-            builder: Builder::new(),
+            builder,
             ifaces_changed: false,
             memory_short: None,
         };

@@ -295,7 +295,7 @@ impl<A: Engines> Fib<A> {
             options: choice.options,
             rib: self.rib.clone(),
             domain: self.domain.clone(),
-            check: switch.is_some(),
+            check: switch.is_some().then(|| builder.forwarding()),
         };
         let result = builder.start(job);
         // While the engine changes, the one that serves is not rebuilt.

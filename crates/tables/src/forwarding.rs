@@ -8,6 +8,7 @@ use lookup::sync::{Domain, Published};
 
 use crate::bridge::Bridges;
 use crate::macs::Macs;
+use crate::recent::Recent;
 use crate::{HopTable, Ifaces};
 
 /// A set of routing tables by index; 0 is the main one (kernel table 254).
@@ -36,6 +37,10 @@ pub struct Forwarding {
     pub bridges: Published<Bridges>,
     /// Where stations are.
     pub macs: Macs,
+    /// IPv4 destinations met lately, of all VRFs.
+    pub recent4: Recent,
+    /// IPv6 destinations.
+    pub recent6: Recent,
 }
 
 impl Forwarding {
@@ -48,6 +53,8 @@ impl Forwarding {
             vrfs: Published::new(domain, vec![empty]),
             bridges: Published::new(domain, Bridges::default()),
             macs: Macs::default(),
+            recent4: Recent::new(),
+            recent6: Recent::new(),
         })
     }
 }

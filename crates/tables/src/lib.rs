@@ -23,6 +23,7 @@ pub mod macs;
 mod model;
 pub mod net;
 mod pool;
+pub mod recent;
 mod routes;
 #[cfg(test)]
 mod scenarios;
@@ -43,3 +44,4 @@ pub use hops::{HopTable, Kind, Step};
 pub use iface::{Demux, Iface, IfaceId, Ifaces, PortId, Tags};
 pub use limits::{Capacity, Limits, Refused};
 pub use net::{Family, Net};
+pub use recent::Recent;

@@ -330,6 +330,51 @@ fn the_engine_changes_live_and_a_wrong_one_is_refused() {
 }
 
 #[test]
+fn an_engine_is_tried_on_what_the_workers_met() {
+    let mut b = bench();
+    for (met, accepted) in [(0x0a00_0078_u32, true), (0x0a00_0077, false)] {
+        b.control.forwarding().recent4.note(1, met);
+        let set = b.control.set_engine(crate::VrfId(0), Family::V4, "rarely wrong", <_>::default());
+        set.unwrap();
+        b.settle();
+        let info = b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
+        let (_, result) = info.switched.unwrap();
+        assert_eq!(result.is_ok(), accepted, "{result:?}");
+    }
+}
+
+#[test]
+fn every_engine_of_the_registry_serves_a_router_and_takes_over_live() {
+    let (v4, v6) = (lookup_names::<u32>(), lookup_names::<u128>());
+    let mut b = bench();
+    let switch = |b: &mut Bench, family, name: &'static str| {
+        b.control.set_engine(crate::VrfId(0), family, name, Default::default()).unwrap();
+        b.handle(&[add("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
+        b.handle(&[add("2001:db8:20::/48", 0, Target::Blackhole)]);
+        b.settle();
+        let info = b.control.fib_info(crate::VrfId(0), family).unwrap();
+        assert_eq!((info.engine, info.switched), (name, Some((name.into(), Ok(())))));
+        for _ in 0..2 {
+            assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.3")), (by(1, 2), GLEAN), "{name}");
+            assert_eq!(b.see("2001:db8:20::1"), Seen::Other(Kind::Blackhole), "{name}");
+            // Once more, with what was taken in and out while it served.
+            b.handle(&[del("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
+            b.settle();
+            assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.2")), (NO_ROUTE, by(1, 2)), "{name}");
+            b.handle(&[add("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
+            b.settle();
+        }
+        assert_eq!(b.refused("engine prefixes"), 0, "{name}");
+    };
+    v4.into_iter().for_each(|name| switch(&mut b, Family::V4, name));
+    v6.into_iter().for_each(|name| switch(&mut b, Family::V6, name));
+}
+
+fn lookup_names<A: lookup::lpm::Engines>() -> Vec<&'static str> {
+    A::engines().iter().map(|entry| entry.card.name).collect()
+}
+
+#[test]
 fn what_the_engine_refuses_is_left_out_and_the_rest_goes_in() {
     let mut b = Bench::new(Limits::default(), "short");
     b.handle(&[

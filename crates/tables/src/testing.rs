@@ -28,13 +28,14 @@ pub(crate) fn engine<A: Engines>(name: &str) -> Result<Entry<A>, Error> {
         "rebuilt" => Ok(Entry { card: &REBUILT, build: build::<A, 1> }),
         "short" => Ok(Entry { card: &SHORT, build: build::<A, 2> }),
         "wrong" => Ok(Entry { card: &WRONG, build: build::<A, 3> }),
+        "rarely wrong" => Ok(Entry { card: &RARELY, build: build::<A, 4> }),
         "few" => Ok(Entry { card: &FEW, build: build::<A, 0> }),
         _ => A::engine(name).copied().ok_or_else(unknown),
     }
 }
 
 /// `KIND`: 0 updates in place, 1 is rebuilt, 2 refuses host routes by
-/// itself, 3 answers wrongly.
+/// itself, 3 answers wrongly, 4 in the middle of a few networks only.
 fn build<A: Engines, const KIND: u8>(
     rib: &Rib<A>,
     _: &Options,
@@ -69,7 +70,8 @@ impl<A: Engines, const KIND: u8> Writer<A> for Plain<A, KIND> {
 impl<A: Engines, const KIND: u8> Lpm<A> for Table<A, KIND> {
     fn lookup(&self, dst: A) -> Hop {
         let hop = self.0.read().unwrap().lookup(dst).map(|(_, hop)| hop).unwrap_or_default();
-        if KIND == 3 { Hop(hop.0 ^ 1) } else { hop }
+        let rare = KIND == 4 && dst.to_u128() & 0xff == 0x77;
+        if KIND == 3 || rare { Hop(hop.0 ^ 1) } else { hop }
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
@@ -94,6 +96,7 @@ const PLAIN: Card = Card {
 const REBUILT: Card = Card { name: "rebuilt", ..PLAIN };
 const SHORT: Card = Card { name: "short", ..PLAIN };
 const WRONG: Card = Card { name: "wrong", ..PLAIN };
+const RARELY: Card = Card { name: "rarely wrong", ..PLAIN };
 const FEW: Card = Card { name: "few", max_prefixes: Some(20), ..PLAIN };
 
 /// A control thread's state with one registered reader, and what one sees

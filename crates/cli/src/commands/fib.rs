@@ -13,7 +13,9 @@ Examples:
   rutter fib engine set dxr
   rutter fib engine set planb --vrf red -o option=value
 
-The new table is built beside the running one and swapped in; no packet is lost.
+The new table is built beside the running one, compared with the routes at both
+ends of every prefix and for what the workers met lately, and swapped in; no
+packet is lost. One that answers otherwise is refused.
 `rutter engines` lists the engines, `rutter show fib` what runs.")]
 pub struct Args {
     #[command(subcommand)]

@@ -32,13 +32,16 @@ labels! {
 /// The node of the family `F`.
 pub struct Lookup<F> {
     forwarding: Arc<Forwarding>,
+    /// Vectors so far, from a place of this worker's own.
+    turn: usize,
     family: PhantomData<F>,
 }
 
 impl<F: Family> Lookup<F> {
     /// A node that looks up in `forwarding`.
     pub fn new(forwarding: Arc<Forwarding>) -> Self {
-        Lookup { forwarding, family: PhantomData }
+        let turn = F::recent(&forwarding).start();
+        Lookup { forwarding, turn, family: PhantomData }
     }
 }
 
@@ -54,6 +57,9 @@ impl<F: Family> Node for Lookup<F> {
         let vrfs = self.forwarding.vrfs.load(v.guard());
         for_each_vrf(v, ifaces, |v, vrf, run| {
             let (keys, hops) = F::lanes(v);
+            // What another engine will be tried on before it takes over.
+            F::recent(&self.forwarding).note(self.turn, keys[run.start]);
+            self.turn = self.turn.wrapping_add(1);
             let hops = &mut hops.first_mut(run.end)[run.clone()];
             match vrfs.get(usize::from(vrf.0)) {
                 Some(vrf) => F::table(vrf).lookup_batch(&keys.first(run.end)[run], hops),
