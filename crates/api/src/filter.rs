@@ -73,3 +73,15 @@ impl Filter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_counts_every_level() {
+        let inner = Filter::Not(Box::new(Filter::Proto(1)));
+        assert_eq!(Filter::And(vec![Filter::Ether(0x0800), inner]).depth(), 3);
+        assert_eq!(Filter::Or(Vec::new()).depth(), 1);
+    }
+}

@@ -185,6 +185,26 @@ fn an_engine_is_used_for_its_families() {
 }
 
 #[test]
+fn an_engine_that_refuses_names_its_limit() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    // Tables larger than any file here would do; so does less memory than the
+    // engine reserves (2 GiB).
+    for command in ["lookup", "check"] {
+        let rest = if command == "lookup" { "192.0.2.1" } else { "" };
+        let line = format!(
+            "ulimit -v 1500000; exec {} {command} --table {table} --engine dir-24-8 {rest}",
+            common::RUTTER
+        );
+        let done = Command::new("sh").args(["-c", &line]).output().expect("sh runs");
+        let err = String::from_utf8_lossy(&done.stderr);
+        let refusals = err.lines().filter(|line| line.starts_with("dir-24-8 refuses: "));
+        assert_eq!(refusals.count(), 1, "{err}");
+        assert_eq!((done.status.code(), done.stdout.as_slice()), (Some(2), &b""[..]), "{err}");
+    }
+}
+
+#[test]
 fn every_engine_agrees_with_a_table() {
     let engines: serde_json::Value = serde_json::from_str(&rutter(&["engines", "-j"]).out).unwrap();
     for engine in engines.as_array().expect("an array") {

@@ -7,7 +7,8 @@ use wire::bytes::{array, be16};
 use wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 /// A condition on one frame. What the frame does not have (an address, a port)
-/// does not match.
+/// does not match. Evaluation recurses: whoever makes one from what a client
+/// sent refuses trees that are deep.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Filter {
     /// An IP address.
@@ -43,18 +44,6 @@ pub enum Side {
 }
 
 impl Filter {
-    /// How deep the tree is. Evaluation recurses: refuse what is deeper than
-    /// [`DEEPEST`] where it comes in.
-    pub fn depth(&self) -> usize {
-        match self {
-            Filter::And(all) | Filter::Or(all) => {
-                1 + all.iter().map(Filter::depth).max().unwrap_or(0)
-            }
-            Filter::Not(inner) => 1 + inner.depth(),
-            _ => 1,
-        }
-    }
-
     fn holds(&self, facts: &Facts) -> bool {
         match self {
             Filter::Host(side, address) => side.any(facts.addresses, |found| found == *address),
@@ -170,9 +159,6 @@ impl Facts {
     }
 }
 
-/// The deepest tree that should be given to a worker.
-pub const DEEPEST: usize = 32;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,7 +217,6 @@ mod tests {
         assert!(on(&And(vec![Port(Destination, 53, 53), Proto(17), Ether(0x86dd)]), v6()));
         assert!(on(&Host(Destination, address("2001:db8::1")), v6()));
         assert!(!on(&Port(Any, 0, 65_535), v4().fragment(1, 8, false)));
-        assert_eq!(And(vec![Not(Box::new(Proto(1)))]).depth(), 3);
     }
 
     proptest! {
