@@ -18,12 +18,13 @@ miri() {
 		cargo +nightly miri test --target-dir "$target/miri" -p wire -p lookup -p io --lib
 }
 
-# The interleavings of docs/adr/0001-publication.md.
+# The interleavings of docs/adr/0001-publication.md, and of the rings.
 loom() {
-	RUSTFLAGS="--cfg loom" cargo test --target-dir "$target/loom" --release -p lookup --lib loom
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph --lib loom
 }
 
-# Memory errors in everything that handles packets.
+# Memory errors in everything that handles packets; the captures beside the
+# repository, or under RUTTER_DATA, are replayed whole and damaged (nodes).
 asan() {
 	RUSTFLAGS=-Zsanitizer=address ASAN_OPTIONS=detect_leaks=0 \
 		cargo +nightly test --target "$host" --target-dir "$target/asan" \
