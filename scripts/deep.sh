@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|stress|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -21,6 +21,12 @@ miri() {
 # The interleavings of docs/adr/0001-publication.md, and of the rings.
 loom() {
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph --lib loom
+}
+
+# Tables that change while they are read, for a share of MINUTES each.
+stress() {
+	LOOKUP_STRESS_SECONDS=$((MINUTES * 60 / 8)) cargo test --release -p lookup --lib \
+		what_stays_is_found -- --test-threads=1
 }
 
 # Memory errors in everything that handles packets; the captures beside the
@@ -56,7 +62,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom stress asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	"$part"

@@ -123,12 +123,16 @@ const fn card(name: &'static str, paper: &'static str, help: &'static str) -> Ca
         key_bits: 288,
         max_value: u32::MAX,
         max_entries: Some(MAX_ENTRIES as u64),
-        options: &[SEED],
+        options: &[SEED, BATCH],
     }
 }
 
 /// The option that every flow table has.
 const SEED: (&str, &str, &str) = ("seed", "random", "draws the hash: a number, or random");
+
+/// And how it looks many up.
+const BATCH: (&str, &str, &str) =
+    ("batch", "groups", "groups (prefetched), turns (coroutines) or singly");
 
 /// The most that a table can be asked to hold.
 const MAX_ENTRIES: usize = (1 << 31) - 1;

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use super::key::Seed;
 use super::{Flow, FlowId, FlowKey, FlowTable, MAX_ENTRIES};
 use crate::exact::{Capacity, Card, Refused};
+use crate::interleave::{interleave, turn};
 use crate::lpm::{Options, Refusal};
 use crate::pages::{self, Pages, Zeroed};
 
@@ -46,6 +47,7 @@ pub(super) trait Core: Send {
 pub(super) struct Table<C> {
     core: C,
     seed: Seed,
+    batch: Batch,
     max_entries: usize,
     entries: usize,
     swept: usize,
@@ -61,6 +63,18 @@ pub(super) struct Size {
     pub(super) bits: u32,
     /// Draws the hash.
     pub(super) seed: u64,
+    batch: Batch,
+}
+
+/// How many keys are looked up together.
+#[derive(Clone, Copy)]
+enum Batch {
+    /// All of a group a step at a time.
+    Groups,
+    /// Coroutines that take turns: one that ends makes room for the next.
+    Turns,
+    /// One after the other.
+    Singly,
 }
 
 impl Size {
@@ -77,9 +91,16 @@ impl Size {
         if max_entries > MAX_ENTRIES {
             return Err(card.refuse(Refused::TooMany { max: MAX_ENTRIES }));
         }
+        let known = |batch: &String| ["groups", "turns", "singly"].contains(&batch.as_str());
+        let batch = options.get_of::<String>(card.name, card.options, "batch", known)?;
+        let batch = match batch.as_str() {
+            "turns" => Batch::Turns,
+            "singly" => Batch::Singly,
+            _ => Batch::Groups,
+        };
         let bits = (max_entries + 1).next_power_of_two().ilog2().max(4);
         let seed = seed.parse().unwrap_or_else(|_| RandomState::new().hash_one(0));
-        Ok(Size { max_entries, bits, seed })
+        Ok(Size { max_entries, bits, seed, batch })
     }
 }
 
@@ -94,8 +115,34 @@ pub(super) fn zeroed<T: Zeroed>(card: &'static Card, len: usize) -> Result<Pages
 impl<C: Core> Table<C> {
     pub(super) fn new(core: C, size: &Size) -> Table<C> {
         let seed = Seed::new(size.seed);
-        let max_entries = size.max_entries;
-        Table { core, seed, max_entries, entries: 0, swept: 0, refused: 0, replaced: 0 }
+        let (max_entries, batch) = (size.max_entries, size.batch);
+        Table { core, seed, batch, max_entries, entries: 0, swept: 0, refused: 0, replaced: 0 }
+    }
+
+    /// A lookup that gives others a turn while what it asked for comes.
+    async fn find_in_turns(&self, key: &FlowKey) -> Option<u32> {
+        let hash = key.hash(&self.seed);
+        for round in 0..C::ROUNDS {
+            self.core.ask(hash, round);
+            turn().await;
+        }
+        self.core.find(hash, key)
+    }
+
+    fn lookup_groups(&self, keys: &[FlowKey], ids: &mut [FlowId]) {
+        let mut hashes = [0; GROUP];
+        for (keys, ids) in keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)) {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = key.hash(&self.seed);
+                self.core.ask(*hash, 0);
+            }
+            for round in 1..C::ROUNDS {
+                hashes[..keys.len()].iter().for_each(|&hash| self.core.ask(hash, round));
+            }
+            for ((&hash, key), id) in hashes.iter().zip(keys).zip(ids) {
+                *id = self.core.find(hash, key).map_or(FlowId::NONE, FlowId);
+            }
+        }
     }
 
     fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32> {
@@ -118,17 +165,15 @@ impl<C: Core> FlowTable for Table<C> {
 
     fn lookup_batch(&self, keys: &[FlowKey], ids: &mut [FlowId]) {
         assert_eq!(keys.len(), ids.len());
-        let mut hashes = [0; GROUP];
-        for (keys, ids) in keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)) {
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = key.hash(&self.seed);
-                self.core.ask(*hash, 0);
-            }
-            for round in 1..C::ROUNDS {
-                hashes[..keys.len()].iter().for_each(|&hash| self.core.ask(hash, round));
-            }
-            for ((&hash, key), id) in hashes.iter().zip(keys).zip(ids) {
-                *id = self.core.find(hash, key).map_or(FlowId::NONE, FlowId);
+        match self.batch {
+            Batch::Groups => self.lookup_groups(keys, ids),
+            Batch::Turns => interleave::<GROUP, _>(
+                keys.len(),
+                |i| self.find_in_turns(&keys[i]),
+                |i, found| ids[i] = found.map_or(FlowId::NONE, FlowId),
+            ),
+            Batch::Singly => {
+                ids.iter_mut().zip(keys).for_each(|(id, key)| *id = self.lookup(key));
             }
         }
     }

@@ -28,7 +28,7 @@
 use super::key::Seed;
 use super::pool::Pool;
 use super::table::{Core, Size, Table, zeroed};
-use super::{Entry, Flow, FlowKey, FlowTable, SEED, card};
+use super::{BATCH, Entry, Flow, FlowKey, FlowTable, SEED, card};
 use crate::exact::Card;
 use crate::exact::search::{Buckets, Search, Slot};
 use crate::hash::GOLDEN;
@@ -47,7 +47,7 @@ const CUCKOO_CARD: Card = card(
     "cuckoo hashing as in DPDK's rte_hash: a long search for room",
 );
 const FLOW_CARD: Card = Card {
-    options: &[SEED, ("full", "refuse", "a new flow in a full table: refuse or replace")],
+    options: &[SEED, BATCH, ("full", "refuse", "a new flow in a full table: refuse or replace")],
     ..card(
         "flow-table",
         "ours; after Pagh, Rodler: Cuckoo Hashing (2001)",

@@ -128,8 +128,9 @@ fn flows_that_come_and_go_leave_no_trace() {
 
 #[test]
 fn batches_of_every_length() {
-    for entry in engines() {
-        let mut table = built(entry, 1000, &[]);
+    let ways = ["groups", "turns", "singly"];
+    for (entry, way) in engines().iter().flat_map(|entry| ways.map(|way| (entry, way))) {
+        let mut table = built(entry, 1000, &[("batch", way)]);
         (0..700).for_each(|number| assert!(table.insert(&key(number)).is_ok()));
         let keys: Vec<_> = (0..100).map(|i| key(i * 11)).collect();
         for len in 0..=keys.len() {
