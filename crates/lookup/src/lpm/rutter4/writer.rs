@@ -93,6 +93,29 @@ impl<V: Value> Rutter4<V> {
         }
     }
 
+    /// The same for many: a record is made once however many routes in it change,
+    /// and a block at once where several records do.
+    fn change_all(&mut self, rib: &Rib<u32>, changes: &[Change<u32>]) -> Option<()> {
+        let within = |prefix: Prefix<u32>| {
+            Prefix::covering(prefix.first(), prefix.len().min(RECORD_BITS as u8))
+        };
+        let mut dirty: Vec<_> = changes.iter().map(|change| within(change.prefix)).collect();
+        dirty.sort_unstable();
+        dirty.dedup();
+        let in_block = |prefix: &Prefix<u32>| u32::from(prefix.len()) > V::TOP_BITS;
+        let together = |a: &Prefix<u32>, b: &Prefix<u32>| {
+            in_block(a) && in_block(b) && top_of::<V>(a.first()) == top_of::<V>(b.first())
+        };
+        for of_block in dirty.chunk_by(together) {
+            if of_block.len() > FEW {
+                self.repaint(rib, prefix_of::<V>(top_of::<V>(of_block[0].first())))?;
+            } else {
+                of_block.iter().try_for_each(|&prefix| self.change(rib, prefix))?;
+            }
+        }
+        Some(())
+    }
+
     /// Each block of which `prefix` (not longer than a block) owns a part.
     fn cover(&mut self, rib: &Rib<u32>, prefix: Prefix<u32>) -> Option<()> {
         let longest = rib.covering(prefix).next().filter(|(owner, _)| owner.len() > 0);
@@ -235,7 +258,10 @@ impl<V: Value> Writer<u32> for Rutter4<V> {
         }
         self.space.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
         // Full half-way: a rebuilt table has no garbage, or names the limit.
-        let done = changes.iter().try_for_each(|change| self.change(rib, change.prefix));
+        let done = match changes {
+            [change] => self.change(rib, change.prefix),
+            _ => self.change_all(rib, changes),
+        };
         Ok(if done.is_some() { Applied::InPlace } else { Applied::Rebuild })
     }
 
@@ -260,3 +286,6 @@ fn top_of<V: Value>(dst: u32) -> u32 {
 fn prefix_of<V: Value>(top: u32) -> Prefix<u32> {
     Prefix::covering(top << (32 - V::TOP_BITS), V::TOP_BITS as u8)
 }
+
+/// Records of a block that are changed one by one.
+const FEW: usize = 2;

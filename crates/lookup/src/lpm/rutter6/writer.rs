@@ -53,15 +53,20 @@ impl<V: Value> Rutter6<V> {
         for part in flatten.sweep(rib, Prefix::all()).chunk_by(|a, b| root_of(a.0) == root_of(b.0))
         {
             let at = root_of(part[0].0);
-            (next..at).try_for_each(|i| self.set_uniform(i, outside.0))?;
+            self.fill_uniform(next..at, outside)?;
             let answers = self.answers(0, first_of(at), part, outside, u32::MAX)?;
             self.replace(at, &answers, false)?;
             (next, outside) = (at + 1, part[part.len() - 1].1);
         }
-        (next..ROOTS as u32).try_for_each(|i| self.set_uniform(i, outside.0))?;
+        self.fill_uniform(next..ROOTS as u32, outside)?;
         self.flatten = flatten;
         self.store_default(rib);
         Some(())
+    }
+
+    /// /16s of a new table, in which nothing has a route.
+    fn fill_uniform(&mut self, mut roots: std::ops::Range<u32>, hop: Hop) -> Option<()> {
+        if hop.is_none() { Some(()) } else { roots.try_for_each(|i| self.set_uniform(i, hop.0)) }
     }
 
     fn store_default(&self, rib: &Rib<u128>) {
