@@ -42,6 +42,8 @@
 //!   is written, so no reader that took both versions misses it.
 //! - D. Several buckets share a version: asked again without need, never wrongly.
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod table;
 mod writer;
 

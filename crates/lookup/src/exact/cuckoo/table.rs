@@ -104,6 +104,14 @@ impl Cuckoo {
         }
     }
 
+    /// The value of a key as a number.
+    pub(super) fn lookup_number(&self, key: u64) -> u16 {
+        match self.steps.atomic {
+            true => self.lookup_one::<true>(key),
+            false => self.lookup_one::<false>(key),
+        }
+    }
+
     /// Algorithms 1 and 2: again until nothing has changed meanwhile.
     fn lookup_one<const ATOMIC: bool>(&self, key: u64) -> u16 {
         let [first, second] = self.buckets_of(key);
@@ -176,10 +184,7 @@ impl Cuckoo {
 
 impl Exact for Cuckoo {
     fn lookup(&self, _: Guard<'_>, key: Key) -> u16 {
-        match self.steps.atomic {
-            true => self.lookup_one::<true>(number(key)),
-            false => self.lookup_one::<false>(number(key)),
-        }
+        self.lookup_number(number(key))
     }
 
     fn lookup_batch(&self, _: Guard<'_>, keys: &[Key], values: &mut [u16]) {

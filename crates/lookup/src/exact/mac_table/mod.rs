@@ -223,5 +223,7 @@ const BITS_AT_LEAST: u32 = if cfg!(loom) { 1 } else { 15 };
 /// The largest: 2^31 slots, 16 GiB.
 const BITS_AT_MOST: u32 = 28;
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;
