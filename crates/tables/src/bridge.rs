@@ -39,6 +39,17 @@ pub enum Ingress {
     },
 }
 
+impl Ingress {
+    /// The domain of frames without a tag; none where they are not taken.
+    #[inline]
+    pub fn untagged(&self) -> DomainId {
+        match self {
+            Ingress::Routed => DomainId::NONE,
+            Ingress::Whole(domain) | Ingress::ByTag { untagged: domain, .. } => *domain,
+        }
+    }
+}
+
 /// How frames of a domain leave by a port.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(u8)]

@@ -26,6 +26,7 @@ use wire::bytes::array;
 use wire::ethernet::{self, Mac};
 
 use super::bridge_copies::Flooded;
+use super::bridge_input::Came;
 use super::tag::Edit;
 use crate::class::Bucket;
 use crate::counters::DomainCounters;
@@ -98,7 +99,7 @@ impl Node for BridgeFlood {
                 v.count_dropped(why, 1);
                 continue;
             }
-            self.aim(bridges, domain, from, v.key32[i] != 0);
+            self.aim(bridges, domain, from, Came::from_code(v.key32[i]));
             self.counters.of(id).flooded.add(1);
             self.copy(v, i);
         }
@@ -123,7 +124,7 @@ impl BridgeFlood {
     }
 
     /// Fills `targets` with the members that get the frame.
-    fn aim(&mut self, bridges: &Bridges, domain: &Domain, from: u16, tagged: bool) {
+    fn aim(&mut self, bridges: &Bridges, domain: &Domain, from: u16, came: Came) {
         self.targets.clear();
         for port in domain.members.iter().map(|port| port.0) {
             let way = domain.egress(port).way();
@@ -131,7 +132,7 @@ impl BridgeFlood {
                 continue;
             }
             if self.targets.len() < self.targets.capacity() {
-                self.targets.push((port, Edit::of(way, tagged, domain.vlan)));
+                self.targets.push((port, Edit::of(way, came, domain.vlan)));
             }
         }
     }

@@ -18,6 +18,7 @@ use graph::{Live, Node, View, labels};
 use io::VECTOR;
 use tables::Forwarding;
 
+use super::bridge_input::Came;
 use super::decide::{Verdict, decide};
 use super::tag::Edit;
 
@@ -64,8 +65,8 @@ impl Node for BridgeForward {
         let entries = &mut self.entries[..n];
         self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
         for (i, &entry) in entries.iter().enumerate() {
-            let (key, tagged) = (v.wide.key64[i], v.key32[i] != 0);
-            match decide(bridges, key, tagged, from, entry) {
+            let (key, came) = (v.wide.key64[i], Came::from_code(v.key32[i]));
+            match decide(bridges, key, came, from, entry) {
                 Verdict::Send(port, Edit::Keep) => {
                     v.out[i] = port;
                     v.leave(i, if port < bridges.first_routed { To::Output } else { To::Local });

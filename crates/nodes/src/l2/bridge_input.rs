@@ -4,7 +4,7 @@
 //! ```text
 //!                    ┌ Whole: one domain, tags are payload
 //!  port ─► ingress ──┤                                       ─► key = destination · domain
-//!                    └ ByTag: outermost tag, or untagged          key32 = came with the domain's tag?
+//!                    └ ByTag: outermost tag, or untagged          key32 = how it came
 //! ```
 //!
 //! | cost (reads a packet) | one line of the frame, cold |
@@ -75,13 +75,19 @@ impl Node for BridgeInput {
     fn process(&mut self, v: &mut View<'_, Self>) {
         let bridges = self.forwarding.bridges.load(v.guard());
         let ingress = bridges.ingress(v.port());
+        let untagged = ingress.untagged();
         let mut run = Run::default();
         for i in 0..v.n() {
             let (head, len) = (v.head(i), v.len(i));
-            match classify(ingress, head, len).and_then(|found| check(bridges, head, found)) {
-                Ok(Found { domain, tagged }) => {
+            let plain = !is_tag(be16(head, ethernet::ETHERTYPE)) & (untagged != DomainId::NONE);
+            let found = match plain && usize::from(len) >= ethernet::LEN {
+                true => Ok(Found { domain: untagged, came: Came::Untagged }),
+                false => classify(ingress, head, len),
+            };
+            match found.and_then(|found| check(bridges, head, found)) {
+                Ok(Found { domain, came }) => {
                     v.wide.key64[i] = Key::of(array(head, ethernet::DST), domain.0);
-                    v.key32[i] = tagged.into();
+                    v.key32[i] = came as u32;
                     v.iface[i] = IfaceId::NONE.0;
                     v.leave(i, To::Learn);
                     run.add(&self.counters, domain, len);
@@ -93,15 +99,39 @@ impl Node for BridgeInput {
     }
 }
 
-/// The domain of a frame, and whether its outermost tag is the domain's.
+/// The domain of a frame, and how it came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Found {
     pub domain: DomainId,
-    pub tagged: bool,
+    pub came: Came,
+}
+
+/// What a frame's outermost tag is to its domain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(u8)]
+pub(super) enum Came {
+    /// None, or payload.
+    Untagged,
+    /// The domain's.
+    Tagged,
+    /// One that says a priority and no VLAN.
+    Priority,
+}
+
+impl Came {
+    /// From the lane.
+    #[inline(always)]
+    pub(super) fn from_code(code: u32) -> Came {
+        match code {
+            0 => Came::Untagged,
+            1 => Came::Tagged,
+            _ => Came::Priority,
+        }
+    }
 }
 
 /// Finds the domain of a frame that starts with `head`.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn classify(ingress: &Ingress, head: &[u8; 64], len: u16) -> Result<Found, Why> {
     if usize::from(len) < ethernet::LEN {
         return Err(Why::Runt);
@@ -111,14 +141,13 @@ pub(super) fn classify(ingress: &Ingress, head: &[u8; 64], len: u16) -> Result<F
             if is_tag(be16(head, ethernet::ETHERTYPE)) {
                 outermost(head, len)?;
             }
-            Ok(Found { domain: *domain, tagged: false })
+            Ok(Found { domain: *domain, came: Came::Untagged })
         }
         Ingress::ByTag { untagged, tagged } => by_tag(*untagged, tagged, head, len),
         Ingress::Routed => Err(Why::NoBridge),
     }
 }
 
-#[inline(never)]
 fn by_tag(
     untagged: DomainId,
     by_vlan: &[DomainId],
@@ -127,11 +156,12 @@ fn by_tag(
 ) -> Result<Found, Why> {
     let tagged = is_tag(be16(head, ethernet::ETHERTYPE));
     let vlan = if tagged { outermost(head, len)? } else { 0 };
-    let domain = match vlan {
-        0 => untagged, // a priority tag says nothing of a VLAN (IEEE 802.1Q §6.9.1)
-        vlan => by_vlan.get(usize::from(vlan)).copied().unwrap_or_default(),
+    let (domain, came) = match vlan {
+        // A priority tag says nothing of a VLAN (IEEE 802.1Q §6.9.1).
+        0 => (untagged, if tagged { Came::Priority } else { Came::Untagged }),
+        vlan => (by_vlan.get(usize::from(vlan)).copied().unwrap_or_default(), Came::Tagged),
     };
-    if domain == DomainId::NONE { Err(Why::UnknownVlan) } else { Ok(Found { domain, tagged }) }
+    if domain == DomainId::NONE { Err(Why::UnknownVlan) } else { Ok(Found { domain, came }) }
 }
 
 /// The VLAN of the outermost tag, after a look at those behind it.
@@ -236,28 +266,28 @@ mod tests {
         found
     }
 
-    fn found(domain: u16, tagged: bool) -> Result<Found, Why> {
-        Ok(Found { domain: DomainId(domain), tagged })
+    fn found(domain: u16, came: Came) -> Result<Found, Why> {
+        Ok(Found { domain: DomainId(domain), came })
     }
 
     #[test]
     fn a_plain_bridge_takes_every_frame_as_it_is() {
-        assert_eq!(run(0, &frame(2, 1).build()), found(1, false));
-        assert_eq!(run(0, &frame(2, 1).tag(Tag::new(7)).build()), found(1, false));
+        assert_eq!(run(0, &frame(2, 1).build()), found(1, Came::Untagged));
+        assert_eq!(run(0, &frame(2, 1).tag(Tag::new(7)).build()), found(1, Came::Untagged));
         let two = frame(2, 1).tag(Tag::outer(5)).tag(Tag::new(6)).build();
-        assert_eq!(run(0, &two), found(1, false));
+        assert_eq!(run(0, &two), found(1, Came::Untagged));
     }
 
     #[test]
     fn tags_choose_the_domain() {
         // Port 3: access to VLAN 10; port 4: trunk of 10 and 20, native 10.
-        assert_eq!(run(3, &frame(2, 1).build()), found(2, false));
-        assert_eq!(run(3, &frame(2, 1).tag(Tag::new(0)).build()), found(2, true));
+        assert_eq!(run(3, &frame(2, 1).build()), found(2, Came::Untagged));
+        assert_eq!(run(3, &frame(2, 1).tag(Tag::new(0)).build()), found(2, Came::Priority));
         assert_eq!(run(3, &frame(2, 1).tag(Tag::new(20)).build()), Err(Why::UnknownVlan));
-        assert_eq!(run(4, &frame(2, 1).build()), found(2, false));
-        assert_eq!(run(4, &frame(2, 1).tag(Tag::new(10)).build()), found(2, true));
-        assert_eq!(run(4, &frame(2, 1).tag(Tag::new(20)).build()), found(3, true));
-        assert_eq!(run(4, &frame(2, 1).tag(Tag::outer(20)).build()), found(3, true));
+        assert_eq!(run(4, &frame(2, 1).build()), found(2, Came::Untagged));
+        assert_eq!(run(4, &frame(2, 1).tag(Tag::new(10)).build()), found(2, Came::Tagged));
+        assert_eq!(run(4, &frame(2, 1).tag(Tag::new(20)).build()), found(3, Came::Tagged));
+        assert_eq!(run(4, &frame(2, 1).tag(Tag::outer(20)).build()), found(3, Came::Tagged));
         assert_eq!(run(4, &frame(2, 1).tag(Tag::new(30)).build()), Err(Why::UnknownVlan));
     }
 
@@ -290,7 +320,7 @@ mod tests {
             frame(2, 1).macs(Mac([2, 0, 0, 0, 0, 1]), mac).build()
         };
         assert_eq!(run(0, &bpdu(0)), Err(Why::LinkLocal));
-        assert_eq!(run(0, &bpdu(0x10)), found(1, false));
-        assert_eq!(run(4, &bpdu(0)), found(2, false), "the VLAN bridge forwards them");
+        assert_eq!(run(0, &bpdu(0x10)), found(1, Came::Untagged));
+        assert_eq!(run(4, &bpdu(0)), found(2, Came::Untagged), "the VLAN bridge forwards them");
     }
 }

@@ -22,7 +22,7 @@ use wire::bytes::array;
 use wire::ethernet;
 
 use super::bridge_copies::{Flooded, refill};
-use super::bridge_input::classify;
+use super::bridge_input::{Came, classify};
 use super::decide::{Verdict, decide};
 
 labels! {
@@ -79,7 +79,7 @@ impl Node for BridgeSend {
                 .as_ref()
                 .map_or(NO_KEY, |found| Key::of(array(v.head(i), ethernet::DST), found.domain.0));
             v.wide.key64[i] = key;
-            v.key32[i] = found.is_ok_and(|found| found.tagged).into();
+            v.key32[i] = found.map_or(0, |found| found.came as u32);
         }
         let entries = &mut self.entries[..n];
         self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
@@ -89,7 +89,7 @@ impl Node for BridgeSend {
                 v.drop(i, Why::NoDomain);
                 continue;
             }
-            match decide(bridges, key, v.key32[i] != 0, from, entry) {
+            match decide(bridges, key, Came::from_code(v.key32[i]), from, entry) {
                 Verdict::Send(port, edit) if port < bridges.first_routed => {
                     v.out[i] = port;
                     match v.edit(i, |packet| edit.apply(packet)) {

@@ -4,6 +4,7 @@ use lookup::exact::Key;
 use tables::bridge::{Bridges, DomainId, Egress};
 use tables::macs::{ABSENT, entry_port};
 
+use super::bridge_input::Came;
 use super::tag::Edit;
 
 /// The decision.
@@ -19,10 +20,10 @@ pub(super) enum Verdict {
     Isolated,
 }
 
-/// `key` and `tagged` as `bridge_input` left them; `from` is the port that the
+/// `key` and `came` as `bridge_input` left them; `from` is the port that the
 /// frame came in by, `entry` the MAC table's answer.
 #[inline(always)]
-pub(super) fn decide(bridges: &Bridges, key: Key, tagged: bool, from: u16, entry: u16) -> Verdict {
+pub(super) fn decide(bridges: &Bridges, key: Key, came: Came, from: u16, entry: u16) -> Verdict {
     let Some(domain) = bridges.domain(DomainId(key.domain())) else {
         return Verdict::Flood;
     };
@@ -36,7 +37,7 @@ pub(super) fn decide(bridges: &Bridges, key: Key, tagged: bool, from: u16, entry
     }
     let edit = match egress {
         Egress::AsIs => Edit::Keep,
-        egress => Edit::of(egress, tagged, domain.vlan),
+        egress => Edit::of(egress, came, domain.vlan),
     };
     Verdict::Send(port, edit)
 }

@@ -5,6 +5,8 @@ use tables::bridge::Egress;
 use wire::bytes::{be16, put16};
 use wire::{ethernet, vlan};
 
+use super::bridge_input::Came;
+
 /// What has to be done with a frame's outermost tag.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Edit {
@@ -17,14 +19,13 @@ pub(super) enum Edit {
 }
 
 impl Edit {
-    /// For a frame of VLAN `vlan`; `tagged`: its outermost tag is the domain's, or
-    /// a priority tag.
+    /// For a frame of VLAN `vlan`.
     #[inline(always)]
-    pub(super) fn of(way: Egress, tagged: bool, vlan: u16) -> Edit {
-        match (way, tagged) {
-            (Egress::Tagged, true) => Edit::Name(vlan),
-            (Egress::Tagged, false) => Edit::Push(vlan),
-            (Egress::Untagged, true) => Edit::Pop,
+    pub(super) fn of(way: Egress, came: Came, vlan: u16) -> Edit {
+        match (way, came) {
+            (Egress::Tagged, Came::Priority) => Edit::Name(vlan),
+            (Egress::Tagged, Came::Untagged) => Edit::Push(vlan),
+            (Egress::Untagged, Came::Tagged | Came::Priority) => Edit::Pop,
             _ => Edit::Keep,
         }
     }
