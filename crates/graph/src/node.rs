@@ -344,10 +344,12 @@ impl<N: Node<Edge = NoEdge>> View<'_, N> {
         (&mut self.vector.burst.pkt[..n], &mut self.context.ports)
     }
 
-    /// Takes packet `i` out.
+    /// The packets, which a sink has to take, and the port that each leaves by.
     #[inline]
-    pub fn take(&mut self, i: usize) -> Option<Owned> {
-        self.vector.burst.pkt[i % VECTOR].take()
+    pub fn by_port(&mut self) -> impl Iterator<Item = (&mut Option<Owned>, u16)> {
+        let n = self.n();
+        let vector = &mut *self.vector;
+        vector.burst.pkt[..n].iter_mut().zip(vector.out.first(n).iter().copied())
     }
 
     /// Gives packets back to the pool that they came from.

@@ -53,7 +53,7 @@ pub struct Parts {
     /// To the workers that have the other ports.
     pub remotes: Vec<output::Remote>,
     /// From those workers.
-    pub from_workers: Vec<spsc::Consumer<output::Handed>>,
+    pub from_workers: Vec<worker_input::Incoming>,
     /// What it bridges.
     pub bridging: Bridging,
 }

@@ -1,7 +1,10 @@
 //! From the configuration's ports to devices.
 
+use std::sync::Arc;
+
 use ::io::{Device, Pool, PoolConfig};
 use api::reply;
+use graph::spread::Lost;
 
 use crate::config::{self, Config, Mac};
 use crate::error::Error;
@@ -22,6 +25,8 @@ pub struct Port {
     pub queues: u16,
     /// The workers that poll it.
     pub workers: Vec<u16>,
+    /// What was dropped between the workers that share a queue.
+    pub lost: Vec<Arc<Lost>>,
 }
 
 /// Opens every device, and sets its MTU.
@@ -51,8 +56,8 @@ impl Opener<'_> {
         device.set_mtu(port.interface.mtu)?;
         let mac = port.mac.unwrap_or(Mac(device.mac()));
         let netdev = device.netdev();
-        let (config, queues, workers) = (port.clone(), 0, Vec::new());
-        Ok(Port { number, config, device, mac, netdev, queues, workers })
+        let (config, queues, workers, lost) = (port.clone(), 0, Vec::new(), Vec::new());
+        Ok(Port { number, config, device, mac, netdev, queues, workers, lost })
     }
 
     fn dpdk(&self, argument: &str) -> Result<Box<dyn Device>, Error> {
@@ -87,6 +92,8 @@ impl Port {
     /// As `show ports` tells it.
     pub fn show(&self) -> reply::Port {
         let (link, counters) = (self.device.link(), self.device.counters());
+        let unreceived: u64 = self.lost.iter().map(|lost| lost.received.get()).sum();
+        let unsent: u64 = self.lost.iter().map(|lost| lost.transmitted.get()).sum();
         reply::Port {
             name: self.config.name.clone(),
             device: self.config.device_text.clone(),
@@ -99,12 +106,12 @@ impl Port {
             workers: self.workers.clone(),
             rx_packets: counters.rx_packets,
             rx_bytes: counters.rx_bytes,
-            rx_missed: counters.rx_missed,
+            rx_missed: counters.rx_missed + unreceived,
             rx_errors: counters.rx_errors,
             rx_no_buffer: counters.rx_no_buffer,
             tx_packets: counters.tx_packets,
             tx_bytes: counters.tx_bytes,
-            tx_errors: counters.tx_errors,
+            tx_errors: counters.tx_errors + unsent,
         }
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use ::io::World;
 use graph::ring::{frames, spsc};
+use graph::spread;
 use graph::{Graph, Stats, Worker, WorkerConfig};
 use lookup::sync::Domain;
-use nodes::out::output::{Handed, Remote};
+use nodes::out::output::Remote;
+use nodes::out::worker_input::Incoming;
+use nodes::parse::flow;
 use nodes::router::{Bridging, Parts};
 use nodes::{Class, DomainCounters, IfaceCounters, Rates};
 use tables::Forwarding;
@@ -58,10 +61,15 @@ impl Plan<'_> {
         let count = self.config.workers.len();
         let most: Vec<u16> = ports.iter().map(|port| self.queues(port)).collect();
         let dealt = plan::deal(&most, count);
-        let mut queues = start_devices(ports, &dealt, count)?;
-        let worlds: Vec<World> = queues.worlds.clone();
-        let mesh = mesh(&plan::handovers(&dealt, count), &worlds, count);
+        let away = plan::handovers(&dealt, count);
         let hasher = Hasher::new(RandomState::new().hash_one("flow"));
+        let mut queues = start_devices(ports, &dealt, count)?;
+        if self.config.spread {
+            let buffers = self.config.buffers as usize;
+            let flow_of = move |frame: &[u8]| flow::of_frame(&hasher, frame);
+            queues.spread(ports, &away, flow_of, buffers);
+        }
+        let mesh = mesh(&away, &queues.worlds, count);
         let mut workers = Workers {
             threads: Vec::new(),
             cores: self.config.workers.clone(),
@@ -162,11 +170,43 @@ fn start_devices(
     Ok(queues)
 }
 
-type Handovers = (Vec<Remote>, Vec<spsc::Consumer<Handed>>);
+impl Queues {
+    /// Gives workers without a queue of a port a share of the queue of the worker
+    /// to which they would hand its packets over.
+    fn spread(
+        &mut self,
+        ports: &mut [Port],
+        away: &[Vec<(u16, usize)>],
+        flow_of: impl Fn(&[u8]) -> u32 + Copy + Send + 'static,
+        buffers: usize,
+    ) {
+        let all: Vec<_> = self.by_worker.iter_mut().map(std::mem::take).collect();
+        for (holder, queues) in all.into_iter().enumerate() {
+            for (number, queue) in queues {
+                let lacks = |worker: &usize| away[*worker].contains(&(number, holder));
+                let others: Vec<usize> = (0..away.len()).filter(lacks).collect();
+                if others.is_empty() {
+                    self.by_worker[holder].push((number, queue));
+                    continue;
+                }
+                let flow_of = Box::new(flow_of);
+                let shares = spread::spread(queue, others.len(), buffers, flow_of);
+                self.by_worker[holder].push((number, shares.holder));
+                for (worker, share) in others.iter().zip(shares.borrowers) {
+                    self.by_worker[*worker].push((number, share));
+                }
+                ports[usize::from(number)].lost.push(shares.lost);
+            }
+        }
+    }
+}
+
+type Handovers = (Vec<Remote>, Vec<Incoming>);
 
 /// The rings from each worker to those that have ports which it has not.
 fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], workers: usize) -> Vec<Handovers> {
     let mut mesh: Vec<Handovers> = (0..workers).map(|_| Handovers::default()).collect();
+    let two_worlds = worlds.iter().any(|world| *world != worlds[0]);
     for (from, ports) in away.iter().enumerate() {
         for to in 0..workers {
             let theirs = ports.iter().filter(|(_, worker)| *worker == to);
@@ -175,9 +215,15 @@ fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], workers: usize) -> Vec<Han
             if theirs.is_empty() {
                 continue;
             }
-            let (ring, consumer) = spsc::ring(HANDED);
-            mesh[from].0.push(Remote { ring, ports: theirs });
-            mesh[to].1.push(consumer);
+            let (ring, packets) = spsc::ring(HANDED);
+            let (copies, copied) = if two_worlds {
+                let (copies, copied) = frames::ring(COPIES);
+                (Some(copies), Some(copied))
+            } else {
+                (None, None)
+            };
+            mesh[from].0.push(Remote { ring, copies, ports: theirs });
+            mesh[to].1.push(Incoming { ring: packets, copies: copied });
         }
     }
     mesh
@@ -204,5 +250,7 @@ impl Workers {
 const RING: usize = 2 << 20;
 /// Stations of each ring from a worker to the bridge thread.
 const SEEN: usize = 1 << 14;
+/// Bytes of each ring of copies between two workers.
+const COPIES: usize = 1 << 20;
 /// Packets of each ring between two workers.
 const HANDED: usize = 2048;

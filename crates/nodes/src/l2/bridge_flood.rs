@@ -157,7 +157,8 @@ impl BridgeFlood {
             }
             pass(v, &mut self.ring, Flooded { packet: copy, pool, out: *out });
         }
-        let Some(mut packet) = v.take(i) else { return };
+        let (packets, _) = v.sink();
+        let Some(mut packet) = packets[i].take() else { return };
         if !edit.apply(&mut packet) {
             v.count_dropped(Why::NoBuffer, 1);
             return v.ports().free(pool, &mut [Some(packet)]);

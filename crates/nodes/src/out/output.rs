@@ -3,7 +3,7 @@
 //! ```text
 //!  vector ─┬ all by one port ──► transmit the vector as it is
 //!          └ mixed ──► staged by port, flushed at the vector's end
-//!               another worker's port ──► its ring        another world's ──► copied
+//!               another worker's port ──► its ring        another world's ──► copied, counted
 //!               a bridge's routed side ──► ring to bridge_send
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! What a port does not take is dropped and counted, never kept: a queue here
 //! would only add delay (tried: counting sort by port, 11 cycles a packet more).
 
+use graph::ring::frames;
 use graph::ring::spsc::Producer;
 use graph::{Account, Live, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
@@ -32,8 +33,6 @@ labels! {
         NoBuffer = "no_buffer",
         /// The ring to `bridge_send` is full.
         BridgeFull = "bridge_full",
-        /// Another worker has the port, and it takes packets of another world.
-        OtherWorld = "other_world",
     }
 }
 
@@ -45,10 +44,13 @@ pub struct Handed {
     pub out: u16,
 }
 
-/// The ring to another worker, and the ports that it has.
+/// The rings to another worker, and the ports that it has.
 pub struct Remote {
-    /// The way in.
+    /// The way in for packets of the port's own world.
     pub ring: Producer<Handed>,
+    /// The way in for copies of others; their `kind` is the port. `None` where
+    /// there is one world only.
+    pub copies: Option<frames::Producer>,
     /// Its ports, and whose packets they take.
     pub ports: Vec<(u16, World)>,
 }
@@ -107,9 +109,10 @@ impl Node for Output {
             return v.count_dropped(Why::TransmitFull, left);
         }
         let last = self.staged.len() - 1;
-        for i in 0..n {
-            let staged = &mut self.staged[usize::from(v.out[i]).min(last)];
-            staged.packets[staged.n % VECTOR] = v.take(i);
+        for (packet, out) in v.by_port() {
+            let staged = &mut self.staged[usize::from(out).min(last)];
+            // The place is empty: cheaper than to ask whether it must be dropped.
+            std::mem::swap(&mut staged.packets[staged.n % VECTOR], packet);
             staged.n += 1;
         }
         for out in 0..=last {
@@ -132,15 +135,16 @@ impl Output {
             return v.count_dropped(Why::TransmitFull, left);
         }
         let remote = self.remote.get(usize::from(out)).copied().flatten();
-        if here.is_some() {
-            cross(v, out, packets);
-        } else if let Some((i, _)) = remote.filter(|&(_, world)| world == v.world()) {
-            hand_over(v, &mut self.remotes[i].ring, out, packets);
-        } else if out >= self.bridges.0 && usize::from(out) < self.remote.len() {
-            return to_bridge(v, &mut self.bridges.1, out, packets);
-        } else {
-            let why = if remote.is_some() { Why::OtherWorld } else { Why::NoPort };
-            v.count_dropped(why, packets.len());
+        match remote {
+            Some((i, world)) if world == v.world() => {
+                hand_over(v, &mut self.remotes[i].ring, out, packets);
+            }
+            Some((i, _)) => copy_over(v, self.remotes[i].copies.as_mut(), out, packets),
+            None if here.is_some() => cross(v, out, packets),
+            None if out >= self.bridges.0 && usize::from(out) < self.remote.len() => {
+                return to_bridge(v, &mut self.bridges.1, out, packets);
+            }
+            None => v.count_dropped(Why::NoPort, packets.len()),
         }
         let from = v.port();
         v.ports().free(from, packets); // what could not leave, and originals of copies
@@ -182,6 +186,24 @@ fn to_bridge(
         }
     }
     v.ports().free(pool, packets);
+}
+
+/// Copies packets to the worker that has port `out`, which takes those of another
+/// world; the originals stay.
+#[cold]
+fn copy_over(
+    v: &View<'_, Output>,
+    ring: Option<&mut frames::Producer>,
+    out: u16,
+    packets: &[Option<Owned>],
+) {
+    let Some(ring) = ring else { return v.count_dropped(Why::NoPort, packets.len()) };
+    let meta = frames::Meta { kind: out, ..frames::Meta::default() };
+    let copied =
+        packets.iter().flatten().filter(|packet| ring.push(meta, &[packet.data()])).count();
+    v.account(Account::HandedOver, copied);
+    v.account(Account::Crossed, copied);
+    v.count_dropped(Why::HandoverFull, packets.len() - copied);
 }
 
 /// Sends copies, in packets of port `out`'s world; the originals stay.

@@ -2,12 +2,14 @@
 //! the port that they leave by.
 //!
 //! ```text
-//!  other worker's output ─► ring ─► worker_input ─► output
+//!  other worker's output ─┬─► ring ─────────────────────────────────┬► worker_input ─► output
+//!                         └─► copies of another world's packets ─► packet of the port's pool ─┘
 //! ```
 //!
 //! | cost | one read of the ring a packet, one of its index a poll while it is empty |
 //! |------|---------------------------------------------------------------------------|
 
+use graph::ring::frames;
 use graph::ring::spsc::Consumer;
 use graph::{Account, Live, Node, View, labels};
 
@@ -21,23 +23,64 @@ labels! {
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// The port has gone, or takes packets of another world.
+        /// The port has gone.
         NoPort = "no_port",
+        /// The port's pool had no packet to copy into, or none long enough.
+        NoBuffer = "no_buffer",
     }
+}
+
+/// What comes in from one other worker: the other ends of
+/// [`Remote`](super::output::Remote).
+pub struct Incoming {
+    /// Packets.
+    pub ring: Consumer<Handed>,
+    /// Copies of packets of other worlds, by port.
+    pub copies: Option<frames::Consumer>,
 }
 
 /// The node.
 pub struct WorkerInput {
-    /// One from each other worker.
-    rings: Vec<Consumer<Handed>>,
+    workers: Vec<Incoming>,
     /// A packet that did not fit into the last vector.
     held: Option<Handed>,
 }
 
 impl WorkerInput {
-    /// A node that empties `rings`.
-    pub fn new(rings: Vec<Consumer<Handed>>) -> Self {
-        WorkerInput { rings, held: None }
+    /// A node that empties the rings from other workers.
+    pub fn new(workers: Vec<Incoming>) -> Self {
+        WorkerInput { workers, held: None }
+    }
+
+    /// The next packet, each worker's packets before its copies.
+    fn next(&mut self, v: &mut View<'_, Self>) -> Option<Handed> {
+        self.held.take().or_else(|| {
+            self.workers.iter_mut().find_map(|from| {
+                from.ring.pop().or_else(|| from.copies.as_mut().and_then(|ring| copy(v, ring)))
+            })
+        })
+    }
+}
+
+/// The next copy that there is a packet for.
+fn copy(v: &mut View<'_, WorkerInput>, ring: &mut frames::Consumer) -> Option<Handed> {
+    loop {
+        let made = ring.pop(|meta, frame| {
+            let port = v.ports().get(meta.kind).ok_or(Why::NoPort)?;
+            let mut packet = port.allocate().ok_or(Why::NoBuffer)?;
+            if packet.fill(frame) {
+                return Ok(Handed { packet, out: meta.kind });
+            }
+            port.free(&mut [Some(packet)]);
+            Err(Why::NoBuffer)
+        })?;
+        match made {
+            Ok(handed) => return Some(handed),
+            Err(why) => {
+                v.account(Account::FromWorkers, 1);
+                v.count_dropped(why, 1);
+            }
+        }
     }
 }
 
@@ -50,11 +93,8 @@ impl Node for WorkerInput {
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let rings = &mut self.rings;
-        let mut next = || rings.iter_mut().find_map(Consumer::pop);
         while v.n() < io::BURST {
-            let Some(handed) = self.held.take().or_else(&mut next) else { break };
-            let Handed { packet, out } = handed;
+            let Some(Handed { packet, out }) = self.next(v) else { break };
             match v.push(packet, out) {
                 Ok(i) => {
                     v.out[i] = out;

@@ -1,3 +1,4 @@
 //! From frames to packets of a protocol on an interface.
 
 pub mod ethernet_input;
+pub mod flow;
