@@ -216,8 +216,10 @@ impl Switch {
     /// Takes in what a worker saw.
     pub fn learn(&mut self, Learn { key, port }: Learn, now: Instant) {
         self.counters.seen += 1;
-        let up = self.ports.get(usize::from(port)).is_some_and(|state| state.up);
-        let Some(bridge) = self.bridge_of(key).filter(|_| up) else { return };
+        // Also from a port that is down as far as we know: the frame was quicker than
+        // the news, and an entry of a closed port does no harm.
+        let known = usize::from(port) < self.ports.len();
+        let Some(bridge) = self.bridge_of(key).filter(|_| known) else { return };
         match self.writer.get(key) {
             None => self.add(key, port, bridge),
             Some(old) if entry_port(old) == port => {
