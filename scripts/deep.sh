@@ -20,7 +20,7 @@ miri() {
 
 # The interleavings of docs/adr/0001-publication.md, and of the rings.
 loom() {
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph --lib loom
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph --lib loom_tests
 }
 
 # Tables that change while they are read, for a share of MINUTES each.

@@ -29,7 +29,7 @@ fi
 # another directory.
 step loom
 RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $cargo test --locked --release \
-	-p lookup -p graph --lib --target-dir "$target/loom" -- loom
+	-p lookup -p graph --lib --target-dir "$target/loom" -- loom_tests
 
 $cargo build --locked -p cli
 step "install and uninstall"
