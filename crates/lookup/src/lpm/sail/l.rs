@@ -18,14 +18,16 @@
 //! | lookup    | 1 read, then 1 where the /16 holds longer, then 1 where the /24 does |
 //! | build     | one write per cell that a route covers, nested ones again        |
 //! | update    | the cells that the prefix owns at its level, chunks below: not   |
-//! |           | bounded, 2 words of 64 bits on average; /0: one store            |
+//! |           | bounded; 1.8 to 2.3 words of 64 bits on average in the thesis, more |
+//! |           | where a chunk is opened (64 words); /0: one store                |
 //! | memory    | 256 KB, and 512 B (1 KB) a /16 or /24 that holds longer routes   |
 //!
 //! Source: thesis, section 3.4.2. We differ: the paper's chunk numbers have 15
-//! bits at /16, which today's tables exceed; ours 31. As the paper does on
-//! processors, B and N are one array; C too, so that a /24 with longer routes
-//! costs one read less. The paper's mark is 0, ours a bit: 0 is "nothing but /0",
-//! and a default route is not painted. The cells' width is chosen at build.
+//! bits at /16, which today's tables exceed; ours 31, so the bound of table 3.2 for
+//! memory on chip, 2.13 MiB, is 2.25 MiB. As the paper does on processors, B and N
+//! are one array; C too, so that a /24 with longer routes costs one read less. The
+//! paper's mark is 0, ours a bit: 0 is "nothing but /0", and a default route is not
+//! painted. The cells' width is chosen at build.
 //!
 //! The open problem of section 5.2.1, a bounded update with this lookup, is not
 //! solved here but by `sail-b`: the domino effect comes with pushing.

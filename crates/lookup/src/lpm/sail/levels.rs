@@ -103,6 +103,9 @@ impl<A: Addr, C: Cell> Lpm<A> for Levels<A, C> {
         let [mid, deep] = [0, 1].map(chunks);
         counters.extend([("chunks_24", mid), ("chunks_deeper", deep)]);
         counters.push(("cell_bytes", size_of::<C>() as u64));
+        // As the thesis splits them: the root, and of each cell of /24 the mark.
+        let on_chip = size_of_val(&*self.root) as u64 + mid * CELLS as u64 / 8;
+        counters.extend([("on_chip_bytes", on_chip), ("on_chip_reads", 2)]);
         counters
     }
 }
