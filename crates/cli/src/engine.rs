@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use formats::Table;
+use lookup::exact;
 use lookup::lpm::{Card, Engines, Entry, Lpm, Options, Writer};
 use lookup::sync::{Domain, Thread};
 use lookup::{Addr, Hop, Prefix, Rib};
@@ -18,7 +19,7 @@ pub struct Description {
     pub name: &'static str,
     /// What it looks up: `lpm` or `exact`.
     pub kind: &'static str,
-    /// `ipv4`, `ipv6` or both.
+    /// `ipv4`, `ipv6` or both; `mac` or `flow` of an exact match.
     pub families: Vec<&'static str>,
     /// Its source.
     pub paper: &'static str,
@@ -29,13 +30,14 @@ pub struct Description {
 }
 
 /// What an engine refuses; where its families differ, what neither refuses
-/// (hops, prefixes) or the longer one (length).
+/// (hops, prefixes) or the longer one (length). Of an exact match, a value is a
+/// hop and a key is a prefix.
 #[derive(Clone, Copy, Serialize)]
 pub struct Limits {
     /// The largest hop id.
     pub max_hop: u32,
     /// The longest prefix.
-    pub max_len: u8,
+    pub max_len: u16,
     /// The most prefixes; none where only memory limits them.
     pub max_prefixes: Option<u64>,
 }
@@ -43,8 +45,29 @@ pub struct Limits {
 impl Description {
     fn new(family: &'static str, card: &Card) -> Self {
         let Card { name, paper, help, max_hop, max_len, max_prefixes, .. } = *card;
-        let limits = Limits { max_hop, max_len, max_prefixes };
+        let limits = Limits { max_hop, max_len: max_len.into(), max_prefixes };
         Description { name, kind: "lpm", families: vec![family], paper, help, limits }
+    }
+
+    fn exact(card: &exact::Card) -> Self {
+        let exact::Card { name, family, paper, help, key_bits, max_value, max_entries, .. } = *card;
+        let limits = Limits { max_hop: max_value, max_len: key_bits, max_prefixes: max_entries };
+        Description { name, kind: "exact", families: vec![family], paper, help, limits }
+    }
+
+    /// The limits worth a word.
+    pub fn limits(&self) -> String {
+        let Limits { max_hop, max_len, max_prefixes } = self.limits;
+        if self.kind == "exact" {
+            let values = (max_hop < NOTABLE_HOP).then(|| format!("values up to {max_hop}"));
+            let entries = max_prefixes.map(|most| format!("{most} entries"));
+            let keys = Some(format!("keys of {max_len} bits"));
+            return [keys, values, entries].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        }
+        let hop = (max_hop < NOTABLE_HOP).then(|| format!("hop ids up to {max_hop}"));
+        let len = (max_len != 32 && max_len != 128).then(|| format!("prefixes up to /{max_len}"));
+        let prefixes = max_prefixes.map(|most| format!("{most} prefixes"));
+        [hop, len, prefixes].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
     /// True when `family` uses this engine where none is chosen.
@@ -53,22 +76,17 @@ impl Description {
     }
 }
 
-impl std::fmt::Display for Limits {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let hop = (self.max_hop < NOTABLE_HOP).then(|| format!("hop ids up to {}", self.max_hop));
-        let len = (self.max_len != 32 && self.max_len != 128)
-            .then(|| format!("prefixes up to /{}", self.max_len));
-        let prefixes = self.max_prefixes.map(|most| format!("{most} prefixes"));
-        let limits: Vec<_> = [hop, len, prefixes].into_iter().flatten().collect();
-        f.write_str(&limits.join(", "))
-    }
-}
-
 /// A limit of more hops than this is none worth a word.
 const NOTABLE_HOP: u32 = 1 << 24;
 
-/// Every engine once, IPv4's first.
+/// Every engine once: IPv4's first, those for exact match last.
 pub fn all() -> Vec<Description> {
+    let mut all = lpm();
+    all.extend(exact::cards().into_iter().map(Description::exact));
+    all
+}
+
+fn lpm() -> Vec<Description> {
     let v4 = u32::engines().iter().map(|entry| Description::new(u32::FAMILY, entry.card));
     let mut all: Vec<_> = v4.collect();
     for entry in u128::engines() {
@@ -97,8 +115,11 @@ pub fn find(name: Option<&str>) -> Result<Pair, Error> {
         return Ok((u32::engine(u32::DEFAULT), u128::engine(u128::DEFAULT)));
     };
     match (u32::engine(name), u128::engine(name)) {
+        (None, None) if exact::cards().iter().any(|card| card.name == name) => {
+            Err(Error::ExactEngine { name: name.into() })
+        }
         (None, None) => {
-            let all: Vec<_> = all().iter().map(|engine| engine.name).collect();
+            let all: Vec<_> = lpm().iter().map(|engine| engine.name).collect();
             let near = near(name, &all);
             Err(Error::UnknownEngine { name: name.into(), near, all })
         }

@@ -23,6 +23,12 @@ pub enum Error {
     /// The engine does not take the table.
     #[error(transparent)]
     Refusal(#[from] Refusal),
+    /// An engine of another kind.
+    #[error("{name} matches exactly, not prefixes")]
+    ExactEngine {
+        /// As asked for.
+        name: String,
+    },
     /// No such engine.
     #[error("no engine is called `{name}`{}; there are: {}", did_you_mean(near), all.join(", "))]
     UnknownEngine {

@@ -34,7 +34,7 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
             .collect();
         writeln!(cx.out, "{:width$}  {:11}  {}", engine.name, families.join(" "), engine.help)?;
         writeln!(cx.out, "{:width$}  {:11}  {}", "", "", engine.paper)?;
-        let limits = engine.limits.to_string();
+        let limits = engine.limits();
         if !limits.is_empty() {
             writeln!(cx.out, "{:width$}  {:11}  limits: {limits}", "", "")?;
         }
