@@ -1,5 +1,7 @@
 //! Cache lines of eight words: the buckets of the tables of 8-byte entries.
 
+use std::ops::RangeInclusive;
+
 #[cfg(not(loom))]
 use crate::pages::{Pages, Zeroed};
 use crate::sync::{AtomicU64, Ordering};
@@ -61,6 +63,18 @@ pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 8 };
 /// Entries in a [`Half`].
 pub(super) const HALF: usize = if cfg!(loom) { 2 } else { 4 };
 
+/// The fewest buckets, as their power of two among `bits`, that hold `entries` in
+/// buckets of `slots`.
+pub(super) fn bits_for(entries: usize, slots: usize, bits: RangeInclusive<u32>) -> Option<u32> {
+    bits.into_iter().find(|&bits| room_of(slots << bits) >= entries)
+}
+
+/// How many entries `slots` hold: 95 %, to which two choices of a bucket fill with
+/// few moves.
+pub(super) const fn room_of(slots: usize) -> usize {
+    (slots as u64 * 19 / 20) as usize // as 64 bits: of 2^31 slots 19 times as many
+}
+
 /// 2^bits buckets, all zero at first.
 #[cfg(not(loom))]
 pub(super) struct Lines<T: Zeroed>(Pages<T>);
@@ -107,5 +121,22 @@ impl<T> std::ops::Deref for Lines<T> {
 
     fn deref(&self) -> &[T] {
         &self.0
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_holds_95_percent_of_its_slots_to_the_last() {
+        for bits in 1..=20 {
+            let most = room_of(SLOTS << bits);
+            assert_eq!(most, (SLOTS << bits) * 95 / 100);
+            assert_eq!(bits_for(most, SLOTS, 1..=28), Some(bits));
+            assert_eq!(bits_for(most + 1, SLOTS, 1..=28), Some(bits + 1));
+        }
+        assert_eq!(bits_for(0, HALF, 3..=28), Some(3));
+        assert_eq!(bits_for(room_of(HALF << 28) + 1, HALF, 3..=28), None);
     }
 }

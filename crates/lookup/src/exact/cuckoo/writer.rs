@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::CARD;
 use super::table::{BATCH, Cuckoo, Prefetch, Steps, number};
-use crate::exact::lines::{HALF, Half, Lines};
+use crate::exact::lines::{HALF, Half, Lines, bits_for, room_of};
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
@@ -31,8 +31,7 @@ impl CuckooWriter {
     pub fn new(max_entries: usize, options: &Options) -> Result<CuckooWriter, Refusal> {
         let Parsed { steps, large, seed } = parse(options)?;
         let too_many = || CARD.refuse(Refused::TooMany { max: MAX_ENTRIES });
-        let bits = (1..=MOST_BITS).find(|&bits| room_of(bits) >= max_entries);
-        let bits = bits.ok_or_else(too_many)?;
+        let bits = bits_for(max_entries, HALF, 1..=MOST_BITS).ok_or_else(too_many)?;
         let bytes = size_of::<Half>() << bits;
         let no_memory = || CARD.refuse(Refused::Memory { bytes });
         pages::admit(bytes).map_err(|_| no_memory())?;
@@ -162,12 +161,8 @@ fn parse(options: &Options) -> Result<Parsed, Refusal> {
     Ok(Parsed { steps: Steps { atomic, batch, prefetch }, large, seed })
 }
 
-const fn room_of(bits: u32) -> usize {
-    (HALF << bits) / 20 * 19
-}
-
 /// 2^31 slots, 16 GiB.
 const MOST_BITS: u32 = 29;
 
 /// The most that a table can be asked to hold.
-pub(super) const MAX_ENTRIES: usize = room_of(MOST_BITS);
+pub(super) const MAX_ENTRIES: usize = room_of(HALF << MOST_BITS);

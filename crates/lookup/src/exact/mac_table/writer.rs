@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::frame::{Frame, USED};
 use super::mix::Mix;
 use super::{BITS_AT_LEAST, BITS_AT_MOST, MacTable};
-use crate::exact::lines::{Line, SLOTS};
+use crate::exact::lines::{Line, SLOTS, bits_for, room_of};
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
@@ -95,8 +95,9 @@ impl MacWriter {
         let Settings { max_entries, start_entries, seed, isa } = settings;
         let name = isa.unwrap_or("auto");
         let isa = Isa::named(name).ok_or(Refused::Isa { name })?;
-        let most_bits = bits_for(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
-        let bits = bits_for(start_entries.min(max_entries)).unwrap_or(most_bits);
+        let size = |entries| bits_for(entries, SLOTS, BITS_AT_LEAST..=BITS_AT_MOST);
+        let most_bits = size(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
+        let bits = size(start_entries.min(max_entries)).unwrap_or(most_bits);
         let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits)?));
         let table = Arc::new(MacTable::new(mix, isa, frame.clone(), domain));
         Ok(MacWriter {
@@ -434,17 +435,8 @@ fn new_frame(bits: u32) -> Result<Frame, Refused> {
     Frame::new(bits).map_err(|_| Refused::Memory { bytes })
 }
 
-/// The smallest size that holds `entries` at 95 %.
-fn bits_for(entries: usize) -> Option<u32> {
-    (BITS_AT_LEAST..=BITS_AT_MOST).find(|&bits| room_of(bits) >= entries)
-}
-
-const fn room_of(bits: u32) -> usize {
-    (SLOTS << bits) / 20 * 19
-}
-
 /// The most that a table can be asked to hold.
-pub(super) const MAX_ENTRIES: usize = room_of(BITS_AT_MOST);
+pub(super) const MAX_ENTRIES: usize = room_of(SLOTS << BITS_AT_MOST);
 
 /// Lines copied with each insertion while the table grows: it is 7/8 full then,
 /// and copied before the 1/8 is taken.
