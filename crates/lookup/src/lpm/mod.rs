@@ -197,5 +197,5 @@ impl Engines for u128 {
             bloomfwd::SIX,
         ]
     }
-    const DEFAULT: &'static str = "planb";
+    const DEFAULT: &'static str = "rutter6";
 }
