@@ -1,13 +1,12 @@
 //! Building and updating: chunks are encoded beside the old ones, then stored.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{
-    CARD, CELLS, CHUNKS_IN_LIMBO, DIRECT, Dxr, FORMAT_SHIFT, HOP_MASK, LONG, Range, Ranges, SHORT,
-    WIDE,
-};
+use super::search::{DIRECT, LONG, SHORT, WIDE, cells_of, entry, format_of, place_of};
+use super::{CARD, CHUNKS_IN_LIMBO, Dxr, UNITS};
 use crate::lpm::flatten::Flatten;
+use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
@@ -17,8 +16,7 @@ use crate::{Hop, Prefix, Rib};
 
 struct DxrWriter {
     table: Arc<Dxr>,
-    /// By format; none for `DIRECT`.
-    spaces: [Space; 3],
+    space: Space,
     flatten: Flatten<u32>,
 }
 
@@ -38,7 +36,7 @@ pub(super) fn build(
     options.check(&CARD)?;
     let k = options.get(&CARD, "k", |k| (16..=24).contains(k))?;
     rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
-    let mut writer = DxrWriter::empty(k, domain)?;
+    let mut writer = DxrWriter::empty(k, Isa::choose(&CARD, options)?, domain)?;
     let mut flatten = std::mem::take(&mut writer.flatten);
     writer.fill(flatten.sweep(rib, Prefix::all()))?;
     let default = rib.get(&Prefix::all()).map_or(0, |hop| hop.0);
@@ -56,9 +54,7 @@ impl Writer<u32> for DxrWriter {
         for hop in changes.iter().filter_map(|change| change.hop) {
             CARD.admit_hop(hop)?;
         }
-        for space in &mut self.spaces {
-            space.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
-        }
+        self.space.admit().map_err(|congested| CARD.refuse(congested.to_string()))?;
         let (mut stores, mut dirty) = (Vec::new(), Vec::new());
         for change in changes {
             self.plan(rib, change.prefix, &mut stores, &mut dirty);
@@ -75,36 +71,30 @@ impl Writer<u32> for DxrWriter {
     }
 
     fn bytes(&self) -> usize {
-        self.spaces.iter().map(Space::bytes).sum()
+        self.space.bytes()
     }
 }
 
 impl DxrWriter {
-    fn empty(k: u32, domain: &Arc<Domain>) -> Result<Self, Refusal> {
+    fn empty(k: u32, isa: Isa, domain: &Arc<Domain>) -> Result<Self, Refusal> {
         CARD.admit_bytes(size_of::<u32>() << k)?;
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
-        let units = |per_unit: usize| (CELLS / per_unit) as u32;
-        let spaces = [
-            Space::new(domain, units(AtomicU16::PER_UNIT), CHUNKS_IN_LIMBO),
-            Space::new(domain, units(AtomicU32::PER_UNIT), CHUNKS_IN_LIMBO),
-            Space::new(domain, units(AtomicU64::PER_UNIT), CHUNKS_IN_LIMBO),
-        ];
-        let [short, long, wide] = [0, 1, 2].map(|i| spaces[i].touched());
+        let space = Space::new(domain, UNITS as u32, CHUNKS_IN_LIMBO);
         let table = Dxr {
-            root: Pages::zeroed(1 << k).map_err(no_memory)?,
+            root: Pages::zeroed(1).map_err(no_memory)?,
+            ranges: Pages::zeroed(1).map_err(no_memory)?,
             k,
-            short: Ranges { cells: Pages::zeroed(1).map_err(no_memory)?, touched: short },
-            long: Ranges { cells: Pages::zeroed(1).map_err(no_memory)?, touched: long },
-            wide: Ranges { cells: Pages::zeroed(1).map_err(no_memory)?, touched: wide },
+            isa,
             default: AtomicU32::new(0),
+            touched: space.touched(),
         };
-        Ok(DxrWriter { table: Arc::new(table), spaces, flatten: Flatten::new() })
+        Ok(DxrWriter { table: Arc::new(table), space, flatten: Flatten::new() })
     }
 
     /// Builds every chunk from the intervals of the whole table.
     fn fill(&mut self, intervals: &[(u32, Hop)]) -> Result<(), Refusal> {
         let mut inside = 0; // the interval that the present chunk starts in
-        let chunks = self.table.root.len();
+        let chunks = 1_usize << self.table.k;
         let mut slot = 0;
         while slot < chunks {
             let last_dst = ((slot + 1) << (32 - self.table.k)).wrapping_sub(1) as u32;
@@ -113,8 +103,9 @@ impl DxrWriter {
             let end = beyond + here.count();
             if end == beyond {
                 // Uniform, and so are the chunks up to the next border.
-                let next =
-                    intervals.get(beyond).map_or(chunks, |&(start, _)| self.table.slot(start));
+                let next = intervals
+                    .get(beyond)
+                    .map_or(chunks, |&(start, _)| self.table.view().slot(start));
                 self.store(&Store { first: slot, last: next - 1, entry: intervals[inside].1.0 });
                 slot = next;
             } else {
@@ -143,7 +134,8 @@ impl DxrWriter {
         if prefix.len() == 0 {
             return; // one store at the end of `apply`
         }
-        let (mut next, last) = (self.table.slot(prefix.first()), self.table.slot(prefix.last()));
+        let (mut next, last) =
+            (self.table.view().slot(prefix.first()), self.table.view().slot(prefix.last()));
         if u32::from(prefix.len()) > self.table.k {
             return dirty.push(next);
         }
@@ -155,7 +147,7 @@ impl DxrWriter {
             }
         };
         for (child, _) in rib.children(prefix) {
-            let first = self.table.slot(child.first());
+            let first = self.table.view().slot(child.first());
             if first < next {
                 continue; // longer than /k, in a chunk that has been seen
             }
@@ -163,7 +155,7 @@ impl DxrWriter {
             if u32::from(child.len()) > self.table.k {
                 dirty.push(first);
             }
-            next = self.table.slot(child.last()) + 1;
+            next = self.table.view().slot(child.last()) + 1;
         }
         fill(next, last + 1);
     }
@@ -191,8 +183,8 @@ impl DxrWriter {
         self.flatten = flatten;
         if done.is_err() {
             for store in stores.drain(begun..) {
-                if let Some((space, units)) = self.block_of(store.entry) {
-                    self.spaces[space].untake(store.entry & HOP_MASK, units);
+                if format_of(store.entry) != DIRECT {
+                    self.space.untake(place_of(store.entry), units_of(store.entry));
                 }
             }
         }
@@ -206,43 +198,51 @@ impl DxrWriter {
         }
         let most = chunk.iter().map(|(_, hop)| hop.0).max().unwrap_or(0);
         let at_24 = chunk[1..].iter().all(|(start, _)| start & 0xff == 0);
-        let (count, mask) = (chunk.len() as u32, self.table.low_mask());
-        let (format, units) = match most {
-            ..=0xff if at_24 => (SHORT, Ranges::<AtomicU16>::units(count)),
-            ..=0xffff => (LONG, Ranges::<AtomicU32>::units(count)),
-            _ => (WIDE, Ranges::<AtomicU64>::units(count)),
+        let format = match most {
+            ..=0xff if at_24 => SHORT,
+            ..=0xffff => LONG,
+            _ => WIDE,
         };
-        let space = &mut self.spaces[format as usize - 1];
-        let Some(place) = space.take(units) else {
-            return Err(CARD.refuse(space.limit(|| format!("more than {CELLS} ranges"))));
+        let units = units_of(entry(format, chunk.len() as u32, 0));
+        let Some(place) = self.space.take(units) else {
+            let full = || format!("more than {} MiB of ranges", UNITS >> 17);
+            return Err(CARD.refuse(self.space.limit(full)));
         };
-        match format {
-            SHORT => self.table.short.write(place, chunk, mask),
-            LONG => self.table.long.write(place, chunk, mask),
-            _ => self.table.wide.write(place, chunk, mask),
+        let entry = entry(format, chunk.len() as u32, place);
+        self.write(entry, chunk);
+        Ok(entry)
+    }
+
+    /// Writes the ranges of a chunk where no reader is.
+    fn write(&self, entry: u32, chunk: &[(u32, Hop)]) {
+        let (format, low_mask) = (format_of(entry), self.table.view().low_mask());
+        let bits = 8 << format;
+        let range = |i: usize| {
+            let (start, hop) = chunk[i.min(chunk.len() - 1)];
+            let low = if i == 0 { 0 } else { start & low_mask }; // the first may start before
+            let base = if format == SHORT { low >> 8 } else { low };
+            u64::from(base) << (bits / 2) | u64::from(hop.0)
+        };
+        let units = &self.table.view().ranges[place_of(entry) as usize..];
+        for (unit, first) in units.iter().zip((0..cells_of(entry) as usize).step_by(64 / bits)) {
+            let whole = (0..64 / bits).fold(0, |unit, i| unit | range(first + i) << (i * bits));
+            unit.store(whole.to_le(), Ordering::Relaxed);
         }
-        Ok(format << FORMAT_SHIFT | place)
     }
 
     fn store(&mut self, store: &Store) {
         let table = self.table.clone();
-        for slot in &table.root[store.first..=store.last] {
+        for slot in &table.view().root[store.first..=store.last] {
             let old = slot.load(Ordering::Relaxed); // we alone write
             slot.store(store.entry, Ordering::Release); // I1
-            if let Some((space, units)) = self.block_of(old) {
-                self.spaces[space].retire(old & HOP_MASK, units);
+            if format_of(old) != DIRECT {
+                self.space.retire(place_of(old), units_of(old));
             }
         }
     }
+}
 
-    /// The space and the units of the chunk that `entry` places.
-    fn block_of(&self, entry: u32) -> Option<(usize, u32)> {
-        let count = self.table.count(entry);
-        match entry >> FORMAT_SHIFT {
-            DIRECT => None,
-            SHORT => Some((0, Ranges::<AtomicU16>::units(count))),
-            LONG => Some((1, Ranges::<AtomicU32>::units(count))),
-            _ => Some((2, Ranges::<AtomicU64>::units(count))),
-        }
-    }
+/// Units of the chunk that `entry` names.
+fn units_of(entry: u32) -> u32 {
+    (cells_of(entry) << format_of(entry)).div_ceil(8)
 }
