@@ -1,47 +1,52 @@
-//! Rutter4: IPv4 in under two bytes a prefix, so that a full table stays in the
-//! second-level cache; exact to /32, updated in place under readers.
+//! Rutter4: IPv4 in two dependent reads of a few megabytes, one where a /18 has one
+//! hop; exact to /32, updated in place under readers.
 //!
 //! ```text
-//!   dst = 10.1.2.200     ├─ 13 bits ─┤├ 5 ┤├─ 6 ──┤├─ 8 ──┤
-//!                              ▼        │     │       │
-//!   tops  [2^13 × u32]      a block     │     │       │
-//!                              ▼        ▼     │       │
-//!   block   entries [32 × u16]          entry │       │    one cache line
-//!                             top bit 0: the hop of the whole /18
-//!                             top bit 1: the place of its record in the block
-//!                                             ▼       │
-//!           records   [u64: bit j = the answer changes after /24 number j]
-//!                     [u16 values, the last one first]
-//!                     values[ones in (bits >> slot)]  │    ──► hop, or top bit and
-//!                                                     ▼        place of a deep record
-//!           deep      [256 bits, the same for addresses][u16 values]
+//!   dst = 10.1.2.200     ├──── 18 bits ────┤├── 14 bits ──┤
+//!                                ▼                 │
+//!   roots  [2^18 × u32]   bits 31..5: place p      │
+//!                         bits  4..0: shift s      │
+//!                                │                 ▼
+//!   cells  [u16]          cell p + (last 14 bits >> s)   ──► hop, or top bit and the
+//!            ▲                                               line of a deep record
+//!            ├ cells 0 to 2^15 - 1: h at h, the record of a /18 of hop h (s = 14)
+//!            ├ records of 2, 4 or 8 cells (s = 13, 12, 11), 16 bytes each
+//!            └ records of 16, 32 or 64 cells (s = 10, 9, 8), whole lines;
+//!              behind one of 64, on lines of their own, deep records, one for
+//!              each /24 with longer prefixes: [256 bits: bit j = the answer
+//!              changes after address j][values, the last one first]
 //!
-//!   wide    hops beyond 15 bits: all of 32 bits, 2^14 blocks of 16 entries
+//!   wide    hops beyond 15 bits: cells of 32 bits
 //! ```
 //!
 //! | operation | cost                                                           |
 //! |-----------|----------------------------------------------------------------|
-//! | lookup    | 2 reads (tops: 32 KiB, mostly in the first-level cache) in a   |
-//! |           | uniform /18, else 4 on 3 lines; 8 inside a /24 with longer     |
+//! | lookup    | 2 reads on 2 lines: root, cell (AVX-512: 1 where the /18 has   |
+//! |           | one hop); 8 inside a /24 with longer prefixes                  |
 //! | build     | one sweep over the prefixes                                    |
-//! | update    | the /18 swept, its block copied, one store; a prefix shorter   |
-//! |           | than /13: each block that it owns part of; /0: one store       |
-//! | memory    | 32 KiB, 64 bytes for each /13 and 8 for each /18 that is not   |
-//! |           | uniform, 2 for each change of the answer                       |
+//! | update    | a /18 swept and its record written anew, one store; a prefix   |
+//! |           | shorter than /18: each /18 that it owns part of; /0: one store |
+//! | memory    | 1 MiB, 64 KiB, and up to 128 bytes for each /18 that is not    |
+//! |           | uniform; 64 or more for each /24 with longer prefixes          |
 //!
-//! Source: our own; from the design study of bitmap records under a /18 root
-//! (U18). We differ from it: the root of 2^18 words, 1 MiB, is a line in each
-//! block, so that sixteen keys are answered from 1.7 MB by gathers (AVX-512)
-//! or a loop without a branch on a key; an update replaces a block, and a deep
-//! record lies in it: an answer is always that of one version of its /13.
+//! Source: our own; the design study's V18 (roots of /18s, each with a stride of
+//! its own). We differ from it: deep records lie behind their record, not in a
+//! hash of all /24s, so that an answer is always that of one version of its /18;
+//! cells are 15 bits and a flag; there is a version with cells of 32.
 //!
-//! Concurrency: a block is never written after the word of `tops` that names it
-//! was stored (release); a replaced one returns to use after a grace period of
-//! the [`Domain`](crate::sync::Domain).
+//! Tried and lost (libloc, 968,428 prefixes; millions a second, medians of runs in
+//! turns beside `dir-24-8`): bitmap records of 1.85 bytes a prefix, found by a
+//! table of /13s and a line of entries, so that all lay in the second-level
+//! cache: 4 reads on 3 lines and about 30 instructions a key cost more than the
+//! lines saved. Random, prefix-based, Zipf: 81, 84, 127 (AVX2), 180, 167, 331
+//! (AVX-512), where this does 180, 166, 255 and 413, 254, 424.
+//!
+//! Concurrency: a record is never written after the root that places it was stored
+//! (release); a replaced one returns to use after a grace period of the
+//! [`Domain`](crate::sync::Domain).
 
 #[cfg(avx512)]
 mod avx512;
-mod block;
 mod record;
 mod table;
 mod writer;
@@ -60,7 +65,7 @@ pub const ENTRY: Entry<u32> = Entry { card: &CARD, build };
 const CARD: Card = Card {
     name: "rutter4",
     paper: "Rutter",
-    help: "bitmap records in blocks of 64-byte lines; 16- or 32-bit hops, updates in place",
+    help: "roots of /18s, arrays of 2 to 64 hops; 16- or 32-bit hops, updates in place",
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,

@@ -1,3 +1,4 @@
+use super::table::OWN;
 use super::*;
 use crate::Prefix;
 use crate::lpm::Applied;
@@ -34,38 +35,40 @@ fn built(routes: &[(u32, u8, u32)]) -> (Rib<u32>, Box<dyn crate::lpm::Writer<u32
     (rib, writer)
 }
 
-fn lines(writer: &dyn crate::lpm::Writer<u32>) -> u64 {
-    writer.table().counters().into_iter().find(|(name, _)| *name == "lines").expect("it is there").1
+/// Records of up to eight cells, and lines of others.
+fn taken(writer: &dyn crate::lpm::Writer<u32>) -> (u64, u64) {
+    let counters = writer.table().counters();
+    let counter = |wanted| counters.iter().find(|(name, _)| *name == wanted).expect("is there").1;
+    (counter("small"), counter("lines"))
 }
 
 #[test]
-fn a_record_takes_what_its_changes_do() {
-    // The zeros; a block of one line of entries.
-    assert_eq!(lines(&*built(&[(0x0a00_0000, 18, 1)]).1), 2);
-    // And one record: two changes, three values.
-    assert_eq!(lines(&*built(&[(0x0a00_0100, 24, 1)]).1), 3);
-    // Two of them on one line.
-    assert_eq!(lines(&*built(&[(0x0a00_0100, 24, 1), (0x0a00_4100, 24, 2)]).1), 3);
-    // A deep record has a line of its own.
-    assert_eq!(lines(&*built(&[(0x0a00_0100, 32, 1)]).1), 4);
+fn a_record_is_as_fine_as_its_borders() {
+    // A /18 of one hop is a root.
+    assert_eq!(taken(&*built(&[(0x0a00_0000, 8, 1)]).1), (0, 0));
+    // Two halves, and eight parts.
+    assert_eq!(taken(&*built(&[(0x0a00_0000, 19, 1)]).1), (1, 0));
+    assert_eq!(taken(&*built(&[(0x0a00_0800, 21, 1)]).1), (1, 0));
+    // 16, 32 and 64.
+    assert_eq!(taken(&*built(&[(0x0a00_0400, 22, 1)]).1), (0, 1));
+    assert_eq!(taken(&*built(&[(0x0a00_0200, 23, 1)]).1), (0, 1));
+    assert_eq!(taken(&*built(&[(0x0a00_0100, 24, 1)]).1), (0, 2));
+    // A deep record has lines of its own.
+    assert_eq!(taken(&*built(&[(0x0a00_0100, 32, 1)]).1), (0, 3));
+    assert_eq!(taken(&*built(&[(0x0a00_3fff, 32, 1)]).1), (0, 3));
 }
 
 #[test]
-fn blocks_of_one_answer_are_one() {
-    assert_eq!(lines(&*built(&[(0x0a00_0000, 8, 1), (0x0c00_0000, 8, 1)]).1), 2);
-    let (mut rib, mut writer) = built(&[(0x0a00_0000, 8, 1)]);
-    for hop in 2..1000 {
-        let change = Change { prefix: Prefix::covering(0x0a00_0000, 8), hop: Some(Hop(hop)) };
-        rib.apply(&change);
-        assert_eq!(writer.apply(&rib, &[change]), Ok(Applied::InPlace));
-        assert_eq!(writer.table().lookup(0x0aff_ffff), Hop(hop));
-    }
-    assert!(lines(&*writer) < 200, "{}", lines(&*writer));
+fn a_hop_without_a_cell_of_its_own_takes_a_record() {
+    let (_, writer) = built(&[(0x0a00_0000, 17, OWN - 1)]);
+    assert_eq!(taken(&*writer), (0, 0));
+    let (_, writer) = built(&[(0x0a00_0000, 17, OWN)]);
+    assert_eq!((taken(&*writer), writer.table().lookup(0x0a00_7fff)), ((2, 0), Hop(OWN)));
 }
 
 #[test]
-fn a_block_full_of_deep_records() {
-    // Each address of a /13 has another answer than the one before.
+fn sixteen_blocks_full_of_deep_records() {
+    // Each address has another answer than the one before.
     let count = if cfg!(miri) { 1 << 10 } else { 1 << 18 };
     let routes: Vec<_> = (0..count).map(|i| (0x0a00_0000 + 2 * i, 32, 1 + i % 30_000)).collect();
     let (_, writer) = built(&routes);
