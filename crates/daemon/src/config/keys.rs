@@ -250,7 +250,8 @@ pub const SECTIONS: &[Section] = &[
                 "when_full",
                 "\"refuse\"",
                 "\"refuse\": further stations are not learnt (their frames are flooded).\n\
-                 \"replace\": they take the place of those that were silent the longest.",
+                 \"replace\": each takes the place of one of this bridge that was silent for long, the\n\
+                 oldest of about a dozen; never of another bridge's, and not beyond a port's limit.",
             ),
             key("ageing", "300", "Seconds after which a silent station is forgotten."),
             key(

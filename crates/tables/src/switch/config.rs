@@ -65,7 +65,9 @@ pub enum WhenFull {
     /// They are not learnt.
     #[default]
     Refuse,
-    /// They take the place of one that was silent for long.
+    /// Each takes the place of one of the same bridge that was silent for long: the
+    /// oldest of about a dozen. Another bridge's share is never touched, and a
+    /// port's limit refuses all the same.
     Replace,
 }
 

@@ -39,6 +39,8 @@ pub struct Switch {
     ports: Vec<PortState>,
     writer: MacWriter,
     moves: Moves,
+    /// By port: the bridge it is in.
+    bridge_by_port: Vec<u16>,
     /// Learnt stations by port, and their limit.
     by_port: Vec<Share>,
     /// Learnt stations by bridge, and their limit.
@@ -153,9 +155,14 @@ impl Switch {
         let share = |limit| Share { limit, ..Share::default() };
         let all = usize::from(ports) + bridges.len();
         let mut by_port = vec![share(u64::MAX); all];
-        for member in bridges.iter().flat_map(|bridge| &bridge.members) {
-            if let Some(slot) = by_port.get_mut(usize::from(member.port.0)) {
-                slot.limit = member.max_macs.unwrap_or(u64::MAX);
+        let mut bridge_by_port = vec![u16::MAX; all];
+        for (i, bridge) in (0..).zip(&bridges) {
+            for member in &bridge.members {
+                let port = usize::from(member.port.0);
+                if let Some(slot) = by_port.get_mut(port) {
+                    slot.limit = member.max_macs.unwrap_or(u64::MAX);
+                    bridge_by_port[port] = i;
+                }
             }
         }
         let mut switch = Switch {
@@ -166,6 +173,7 @@ impl Switch {
             ports: vec![PortState::default(); ports.into()],
             writer,
             moves: Moves::default(),
+            bridge_by_port,
             by_port,
             tick: 0,
             tick_due: Instant::now() + tick_length,
@@ -239,25 +247,13 @@ impl Switch {
 
     /// A station that is new.
     fn add(&mut self, key: Key, port: u16, bridge: usize) {
-        let replace = self.bridges[bridge].when_full == WhenFull::Replace;
         let at_port = &mut self.by_port[usize::from(port)];
         if at_port.used >= at_port.limit {
             at_port.refused += 1;
             self.counters.refused += 1;
             return;
         }
-        let in_bridge = &mut self.by_bridge[bridge];
-        if in_bridge.used >= in_bridge.limit && !replace {
-            in_bridge.refused += 1;
-            self.counters.refused += 1;
-            return;
-        }
-        let (value, now) = (entry(port, self.tick), self.tick);
-        let inserted = match replace {
-            true => self.writer.insert_or_replace(key, value, |old| age_of(old, now)),
-            false => self.writer.insert(key, value).map(|_| Inserted::New),
-        };
-        match inserted {
+        match self.insert(key, entry(port, self.tick), bridge) {
             Ok(Inserted::Replaced(old, entry)) => {
                 self.counters.replaced += 1;
                 self.leave(old, entry);
@@ -272,6 +268,27 @@ impl Switch {
         self.counters.learnt += 1;
         self.by_port[usize::from(port)].used += 1;
         self.by_bridge[bridge].used += 1;
+    }
+
+    /// Where the bridge is full, or the table, in the place of a station of this
+    /// bridge if it may be; never of another's.
+    fn insert(&mut self, key: Key, value: u16, bridge: usize) -> Result<Inserted, Refused> {
+        let Share { used, limit, .. } = self.by_bridge[bridge];
+        let (now, bridges) = (self.tick, &self.bridge_by_port);
+        let age = |old: u16| {
+            let at = bridges.get(usize::from(entry_port(old)))?;
+            if usize::from(*at) == bridge { age_of(old, now) } else { None }
+        };
+        match (self.bridges[bridge].when_full, used < limit) {
+            (WhenFull::Replace, true) => self.writer.insert_or_replace(key, value, age),
+            (WhenFull::Replace, false) => {
+                self.writer.replace(key, value, age).map(|(old, was)| Inserted::Replaced(old, was))
+            }
+            (WhenFull::Refuse, true) => self.writer.insert(key, value).map(|_| Inserted::New),
+            (WhenFull::Refuse, false) => {
+                Err(Refused::Full { entries: used as usize, max_entries: limit as usize })
+            }
+        }
     }
 
     /// A learnt station has gone from the table.

@@ -108,15 +108,54 @@ fn limits_refuse_and_lose_nothing() {
 }
 
 #[test]
-fn a_full_table_may_replace_old_stations() {
+fn a_full_bridge_may_replace_its_old_stations() {
     let mut lan = Lan::new(|config| config.when_full = WhenFull::Replace);
     (0..5000).for_each(|n| lan.see(n, 0));
     let counters = lan.switch.counters();
     let here = (0..5000).filter(|&n| lan.port(n).is_some()).count() as u64;
-    assert_eq!(here, counters.learnt - counters.replaced);
-    assert_eq!(lan.switch.shares().next().unwrap().1.used, here);
-    assert!(lan.switch.capacity().entries <= 104);
+    assert_eq!((here, counters.replaced + counters.refused), (100, 4900));
+    assert!(counters.refused < 50, "{counters:?}: an old one is not always met");
+    assert_eq!(lan.switch.shares().next().unwrap().1.used, 100);
     assert_eq!(lan.port(OWN_NUMBER), Some(2), "static entries are not replaced");
+    lan.wait(20);
+    let young: Vec<u64> = (6000..6050).collect();
+    young.iter().for_each(|&n| lan.see(n, 0));
+    let kept = young.iter().filter(|&&n| lan.port(n).is_some()).count();
+    assert!(kept >= 48, "{kept}: the older ones go first");
+}
+
+#[test]
+fn a_full_bridge_takes_nothing_from_another() {
+    let mut lan = Lan::new(|_| ());
+    let bridge = |name: &str, port, max_macs, when_full| BridgeConfig {
+        name: name.into(),
+        members: vec![Member { port: PortId(port), ..lan.switch.bridges[0].members[0].clone() }],
+        routed: Vec::new(),
+        max_macs,
+        when_full,
+        ..lan.switch.bridges[0].clone()
+    };
+    let bridges =
+        vec![bridge("a", 0, 3000, WhenFull::Refuse), bridge("b", 1, 40, WhenFull::Replace)];
+    let domain = Domain::new();
+    lan.forwarding = Forwarding::new(&domain);
+    lan.switch = Switch::new(&lan.forwarding, &domain, bridges, (2, &[])).unwrap();
+    let now = lan.start;
+    let see = |switch: &mut Switch, n, port: u16| {
+        switch.learn(Learn { key: Key::new(n, port + 1), port }, now);
+    };
+    (0..2900).for_each(|n| see(&mut lan.switch, n, 0));
+    (0..5000).for_each(|n| see(&mut lan.switch, n, 1));
+    (2900..3100).for_each(|n| see(&mut lan.switch, n, 0));
+    let shares: Vec<_> =
+        lan.switch.shares().map(|(_, Share { used, refused, .. })| (used, refused)).collect();
+    assert_eq!((shares[0], shares[1].0), ((3000, 100), 40));
+    assert!(shares[1].1 < 200, "{shares:?}: an old one is not always met");
+    let counted = |domain| {
+        let which = Which { domain: Some(DomainId(domain)), ..Which::default() };
+        lan.switch.stations(which, 0).1
+    };
+    assert_eq!((counted(1), counted(2)), (3000, 40));
 }
 
 #[test]

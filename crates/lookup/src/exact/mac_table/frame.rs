@@ -1,5 +1,6 @@
 //! One size of the table: its lines, and how a key is found in them.
 
+use super::away::Away;
 use super::{BITS_AT_LEAST, BITS_AT_MOST};
 use crate::exact::ABSENT;
 use crate::exact::lines::{Line, Lines, SLOTS};
@@ -14,9 +15,13 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// - I2: an entry stands in its first line or, marked `OTHER`, in its second,
 ///   and then the hint of its number is set in the first.
 /// - I3: before an entry's word is overwritten because it has moved, `moves` was
-///   advanced, and before that the copy and (I2) the hint were written.
+///   advanced, and before that the copy and (I2) the hint were written; only
+///   after it was, a hint that the move has made needless is cleared.
+/// - I4: `away` counts for each hint the entries that I2 is about: a hint without
+///   any is clear.
 pub(super) struct Frame {
     lines: Lines<Line>,
+    away: Away,
     pub(super) bits: u32,
     moves: Moves,
 }
@@ -45,7 +50,13 @@ impl Frame {
     /// An empty table of 2^`bits` lines.
     pub(super) fn new(bits: u32) -> std::io::Result<Frame> {
         debug_assert!((BITS_AT_LEAST..=BITS_AT_MOST).contains(&bits));
-        Ok(Frame { lines: Lines::zeroed(bits, true)?, bits, moves: Moves(AtomicU64::new(0)) })
+        let (lines, away) = (Lines::zeroed(bits, true)?, Away::new(1 << bits)?);
+        Ok(Frame { lines, away, bits, moves: Moves(AtomicU64::new(0)) })
+    }
+
+    /// Memory of a table of 2^`bits` lines.
+    pub(super) fn bytes(bits: u32) -> usize {
+        (size_of::<Line>() << bits) + Away::bytes(1 << bits)
     }
 
     /// How many lines there are.
@@ -166,7 +177,7 @@ impl<'f> View<'f> {
 
 /// The slot that holds the hint of an entry: other bits than say the distance.
 #[inline(always)]
-fn hint_slot(word: u64) -> usize {
+pub(super) fn hint_slot(word: u64) -> usize {
     (word >> 61) as usize % SLOTS
 }
 
@@ -199,18 +210,58 @@ impl Frame {
         self.line(slot.bucket).store(slot.slot, rest | u64::from(value));
     }
 
-    /// Takes out the entry at `slot`; the hint stays.
+    /// Takes out the entry at `slot`.
     pub(super) fn clear(&self, slot: Slot) {
+        let word = self.word(slot);
+        self.vacate(slot);
+        self.leave(slot.bucket, word);
+    }
+
+    /// Overwrites the copy that a move has left at `slot` (I3).
+    pub(super) fn vacate(&self, slot: Slot) {
         self.line(slot.bucket).store(slot.slot, self.word(slot) & HINT);
+    }
+
+    /// The entry `word` has gone from `line`: if that was its second, and it was
+    /// the last of its hint there, the hint goes (I4).
+    fn leave(&self, line: usize, word: u64) {
+        if word & OTHER != 0 {
+            let (first, hint) = (self.other_line(line, word), hint_slot(word));
+            if self.away.returns(first, hint) {
+                let first = self.line(first);
+                first.store(hint, first.own(hint) & !HINT);
+            }
+        }
+    }
+
+    /// Asks for the first line of the entry at `slot`, where it is not in that.
+    pub(super) fn ask_home(&self, slot: Slot) {
+        let word = self.word(slot);
+        if word & OTHER != 0 {
+            prefetch(self.line(self.other_line(slot.bucket, word)));
+        }
+    }
+
+    /// Moves the entry at `slot` to its first line, where that has room.
+    pub(super) fn bring_home(&self, slot: Slot) {
+        let word = self.word(slot);
+        if word & OTHER != 0
+            && let mut frame = self
+            && let Some(free) = frame.empty(self.other_line(slot.bucket, word))
+        {
+            frame.move_entry(slot, free);
+            self.vacate(slot);
+        }
     }
 
     /// Writes an entry's `word` beside the hint that `slot` has; before, where
     /// the line is its second, the entry's own hint in its first (I2).
     fn put(&self, slot: Slot, word: u64) {
         if word & OTHER != 0 {
-            let (first, at) = (self.line(self.other_line(slot.bucket, word)), hint_slot(word));
-            if first.own(at) & HINT == 0 {
-                first.store(at, first.own(at) | HINT);
+            let (first, hint) = (self.other_line(slot.bucket, word), hint_slot(word));
+            if self.away.goes(first, hint) {
+                let first = self.line(first);
+                first.store(hint, first.own(hint) | HINT);
             }
         }
         self.line(slot.bucket).store(slot.slot, word | self.word(slot) & HINT);
@@ -237,9 +288,11 @@ impl Buckets for &Frame {
 
     /// By I3.
     fn move_entry(&mut self, from: Slot, to: Slot) {
-        self.put(to, (self.word(from) ^ OTHER) & !HINT);
+        let word = self.word(from);
+        self.put(to, (word ^ OTHER) & !HINT);
         let moves = self.moves.0.load(Ordering::Relaxed); // we alone write
         self.moves.0.store(moves + 1, Ordering::Release);
+        self.leave(from.bucket, word);
     }
 }
 

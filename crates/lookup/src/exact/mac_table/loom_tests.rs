@@ -41,13 +41,13 @@ fn moved(from: Slot, to: Slot, read: u64, allowed: &'static [u16], counted: bool
         } else {
             frame.write(to, X, 7);
         }
-        frame.clear(from);
+        frame.vacate(from);
         reader.join().unwrap();
     });
 }
 
-/// Interleavings A, B: the second line is read before the copy comes to the
-/// first, and after the entry has gone.
+/// Interleavings A, B, H: the second line is read before the copy comes to the
+/// first, and after the entry has gone; and the hint goes with it.
 #[test]
 fn loom_an_entry_that_moves_to_its_first_line_is_found() {
     moved(slot(1, 0), slot(0, 0), X, &[7], true);
@@ -81,9 +81,9 @@ fn loom_an_entry_that_moves_twice_is_found() {
         let theirs = frame.clone();
         let reader = thread::spawn(move || assert_eq!(theirs.view().lookup(X), 7));
         (&mut &*frame).move_entry(first, second);
-        frame.clear(first);
+        frame.vacate(first);
         (&mut &*frame).move_entry(second, first);
-        frame.clear(second);
+        frame.vacate(second);
         reader.join().unwrap();
     });
 }

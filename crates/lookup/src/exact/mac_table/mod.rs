@@ -16,7 +16,8 @@
 //! The line and the rest together are the key (quotienting), so a hit is exact;
 //! and a move to the other line needs the entry alone. `hint` belongs to the
 //! slot: one of eight bits which say that an entry of this first line may stand
-//! in its second; where it is clear an absent key costs one line.
+//! in its second; where it is clear an absent key costs one line. The writer counts
+//! these entries, and clears the hint with the last.
 //!
 //! | operation | cost                                                             |
 //! |-----------|------------------------------------------------------------------|
@@ -25,7 +26,7 @@
 //! | insert    | 2 lines; beyond, a search of the lines around, bounded           |
 //! | change    | one 8-byte store                                                 |
 //! | grow      | 4 lines an insert, beside the running table; one store at the end |
-//! | memory    | 8 B a slot, 8.42 B an entry at 95 %; doubles at 87 % until the limit |
+//! | memory    | 8 B a slot, 8.42 B an entry at 95 %; doubles at 87 % until the limit; 0.5 B a slot more, which only the writer reads |
 //!
 //! Source: Zhou, Fan, Lim, Kaminsky, Andersen, *Scalable, High Performance
 //! Ethernet Forwarding with CuckooSwitch*, CoNEXT 2013. We differ:
@@ -51,6 +52,9 @@
 //!   the last move that R1 saw has the copy, until a later move, seen by R4.
 //! - D. The hint: set before W1, so for a key that moves to its second line as
 //!   the copy in A; for a new key, before it is written.
+//! - H. The hint goes (W4) with the last entry that needed it: by a delete, F; by
+//!   a move to the first line, after W2, so who read that line before W1 and then
+//!   the hint after W4 sees the move in R4, as in A.
 //! - E. A change of the value: one store to the one place that has the key; a
 //!   stale copy in the old place (before W3 is seen) has the value before, and a
 //!   reader that saw the new one has seen W3.
@@ -59,14 +63,17 @@
 //!   whole; a reader of the old one, which is no longer changed, has begun its
 //!   batch before.
 
+mod away;
 mod batch;
 mod frame;
 mod mix;
+mod replace;
 mod writer;
 
 use std::sync::Arc;
 
-pub use writer::{Fate, Inserted, MacWriter, Settings};
+pub use replace::Inserted;
+pub use writer::{Fate, MacWriter, Settings};
 
 use self::batch::Flight;
 use self::frame::{Frame, View};

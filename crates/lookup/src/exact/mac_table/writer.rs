@@ -34,17 +34,6 @@ impl Settings {
     }
 }
 
-/// What [`MacWriter::insert_or_replace`] did.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Inserted {
-    /// The key is new.
-    New,
-    /// The key was there, with this value.
-    Changed(u16),
-    /// The key is new, and has the place of this entry, which is gone.
-    Replaced(Key, u16),
-}
-
 /// What [`MacWriter::sweep`] does with an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
@@ -64,8 +53,8 @@ pub enum Fate {
 ///   not in `frame`.
 pub struct MacWriter {
     table: Arc<MacTable>,
-    mix: Mix,
-    frame: Arc<Frame>,
+    pub(super) mix: Mix,
+    pub(super) frame: Arc<Frame>,
     growth: Option<Growth>,
     search: Search,
     settings: Settings,
@@ -75,8 +64,8 @@ pub struct MacWriter {
     patience: u32,
     growths: u64,
     growths_refused: u64,
-    refused: u64,
-    replaced: u64,
+    pub(super) refused: u64,
+    pub(super) replaced: u64,
     moves: u64,
 }
 
@@ -124,34 +113,6 @@ impl MacWriter {
         &self.table
     }
 
-    /// As [`Writer::insert`]; where that would find the table full, the oldest
-    /// entry of the lines of `key` goes: the one for whose value `age` says most,
-    /// of those for which it says anything. Where these lines have none, as may be
-    /// in a table whose limit is below its size, one of the lines behind them.
-    ///
-    /// # Errors
-    /// As [`Writer::insert`], when no entry there may go.
-    pub fn insert_or_replace(
-        &mut self,
-        key: Key,
-        value: u16,
-        age: impl Fn(u16) -> Option<u32>,
-    ) -> Result<Inserted, Refused> {
-        match self.insert(key, value) {
-            Ok(before) => Ok(before.map_or(Inserted::New, Inserted::Changed)),
-            Err(full @ Refused::Full { .. }) => {
-                let slot = self.oldest(self.mix.mix(key), age).ok_or(full)?;
-                let word = self.frame.word(slot);
-                let old = self.frame.mixed(slot.bucket, word);
-                self.remove(slot, old);
-                self.insert(key, value)?;
-                (self.refused, self.replaced) = (self.refused - 1, self.replaced + 1);
-                Ok(Inserted::Replaced(self.mix.unmix(old), word as u16))
-            }
-            Err(other) => Err(other),
-        }
-    }
-
     /// Gives `key`, if it is present, another value with one store; returns the
     /// one before. [`ABSENT`] is no value, and changes nothing.
     pub fn change(&mut self, key: Key, value: u16) -> Option<u16> {
@@ -166,25 +127,37 @@ impl MacWriter {
     }
 
     /// Visits the entries of the next `lines` lines, beginning again behind the
-    /// last; returns true when the end was among them. An entry that is moved by
-    /// an insertion between two calls may be visited twice or not at all in one
-    /// round. All lines at once: [`MacWriter::lines`].
+    /// last; returns true when the end was among them. An entry that is moved
+    /// between two calls may be visited twice or not at all in one round. All
+    /// lines at once: [`MacWriter::lines`].
+    ///
+    /// Entries that stay go back to their first line where that has room again:
+    /// with keys that come and go at 95 % load ever more stand in their second,
+    /// a third instead of a sixth, and each lookup of them costs two lines.
     pub fn sweep(&mut self, lines: usize, mut visit: impl FnMut(Key, u16) -> Fate) -> bool {
         let end = self.swept.saturating_add(lines).min(self.frame.len());
         for line in self.swept..end {
-            for slot in (0..SLOTS).map(|slot| Slot { bucket: line, slot }) {
+            let slots = (0..SLOTS).map(|slot| Slot { bucket: line, slot });
+            slots.clone().for_each(|slot| self.frame.ask_home(slot));
+            for slot in slots {
                 let word = self.frame.word(slot);
                 if word & USED == 0 {
                     continue;
                 }
                 let mixed = self.frame.mixed(line, word);
                 match visit(self.mix.unmix(mixed), word as u16) {
-                    Fate::Set(value) if value != ABSENT => {
-                        self.frame.set_value(slot, value);
-                        self.mirror(mixed, Some(value));
-                    }
-                    Fate::Keep | Fate::Set(_) => {}
                     Fate::Remove => self.remove(slot, mixed),
+                    fate => {
+                        if let Fate::Set(value) = fate
+                            && value != ABSENT
+                        {
+                            self.frame.set_value(slot, value);
+                            self.mirror(mixed, Some(value));
+                        }
+                        if self.growth.is_none() {
+                            self.frame.bring_home(slot);
+                        }
+                    }
                 }
             }
         }
@@ -269,7 +242,7 @@ impl MacWriter {
     }
 
     /// A slot of the present table for `mixed`, made free.
-    fn room(&mut self, mixed: u64) -> Option<Slot> {
+    pub(super) fn room(&mut self, mixed: u64) -> Option<Slot> {
         if let Some(slot) = self.search.room(&self.frame, mixed) {
             self.moves += self.search.moved.len() as u64;
             self.mirror_moved();
@@ -310,31 +283,21 @@ impl MacWriter {
         }
     }
 
-    fn remove(&mut self, slot: Slot, mixed: u64) {
+    /// Puts a new entry into `slot`, which is free.
+    pub(super) fn write(&mut self, slot: Slot, mixed: u64, value: u16) {
+        self.frame.write(slot, mixed, value);
+        self.entries += 1;
+        self.mirror(mixed, Some(value));
+    }
+
+    /// Takes the entry in `slot` out.
+    pub(super) fn remove(&mut self, slot: Slot, mixed: u64) {
         self.frame.clear(slot);
         self.entries -= 1;
         self.mirror(mixed, None);
     }
 
-    /// The slot of the entry that [`MacWriter::insert_or_replace`] replaces.
-    fn oldest(&self, mixed: u64, age: impl Fn(u16) -> Option<u32>) -> Option<Slot> {
-        let [first, second] = self.frame.lines_of(mixed);
-        let oldest_of = |lines: [usize; 2]| {
-            let slots = lines.into_iter().flat_map(|line| (0..SLOTS).map(move |s| (line, s)));
-            let aged = slots.filter_map(|(line, slot)| {
-                let slot = Slot { bucket: line, slot };
-                let word = self.frame.word(slot);
-                let age = if word & USED == 0 { None } else { age(word as u16) };
-                age.map(|age| (age, slot))
-            });
-            aged.max_by_key(|&(age, _)| age).map(|(_, slot)| slot)
-        };
-        let last = self.frame.len() - 1;
-        let mut pairs = (0..PAIRS).map(|i| [(first + i) & last, (second + i) & last]);
-        pairs.find_map(oldest_of)
-    }
-
-    fn full(&mut self) -> Refused {
+    pub(super) fn full(&mut self) -> Refused {
         self.refused += 1;
         Refused::Full { entries: self.entries, max_entries: self.settings.max_entries }
     }
@@ -362,9 +325,7 @@ impl Writer for MacWriter {
         self.consider_growth();
         self.grow_on(LINES_A_CHANGE);
         let Some(slot) = self.room(mixed) else { return Err(self.full()) };
-        self.frame.write(slot, mixed, value);
-        self.entries += 1;
-        self.mirror(mixed, Some(value));
+        self.write(slot, mixed, value);
         Ok(None)
     }
 
@@ -430,7 +391,7 @@ impl Search {
 
 /// A table of 2^`bits` lines, where memory allows it.
 fn new_frame(bits: u32) -> Result<Frame, Refused> {
-    let bytes = size_of::<Line>() << bits;
+    let bytes = Frame::bytes(bits);
     pages::admit(bytes).map_err(|_| Refused::Memory { bytes })?;
     Frame::new(bits).map_err(|_| Refused::Memory { bytes })
 }
@@ -440,14 +401,10 @@ pub(super) const MAX_ENTRIES: usize = room_of(SLOTS << BITS_AT_MOST);
 
 /// Lines copied with each insertion while the table grows: it is 7/8 full then,
 /// and copied before the 1/8 is taken.
-const LINES_A_CHANGE: usize = 4;
+pub(super) const LINES_A_CHANGE: usize = 4;
 
 /// Insertions that would have the table grow until it is tried again.
 const PATIENCE: u32 = 1 << 14;
-
-/// Pairs of lines in which something old is looked for: of a table that is half
-/// full one in 4,000 is empty, two in a row never.
-const PAIRS: usize = 16;
 
 /// Entries whose lines are asked for together.
 const BURST: usize = 32;
