@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|stress|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|stress|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -21,6 +21,36 @@ miri() {
 # The interleavings of docs/adr/0001-publication.md, and of the rings.
 loom() {
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph --lib loom_tests
+}
+
+# Every engine on every table and update stream of the data folder, and on generated
+# tables of 2,000,000 prefixes: a line each; the disagreements are counted at the end.
+# An engine may refuse a table for a limit that its card names: status 2.
+check() {
+	cargo build --locked --release -p cli
+	local data=${RUTTER_DATA:-../shared/data} engine table wrong=0
+	for engine in $("$target/release/rutter" engines | awk '$2 ~ /^ipv/ { print $1 }'); do
+		for table in internet:2000000 internet6:2000000 "$data"/fib/* "$data"/mrt/bview* "$data"/mrt/rib*; do
+			checked "$engine" "$table" || wrong=$((wrong + 1))
+		done
+		for table in internet:100000+50000 "$data"/fib/libloc-*; do
+			for stream in "$data"/updates/* "$data"/mrt/updates*; do
+				checked "$engine" "$table" --updates "$stream" || wrong=$((wrong + 1))
+			done
+		done
+	done
+	[ "$wrong" = 0 ]
+}
+
+# One line of `check`: fails only where an answer was wrong.
+checked() {
+	local status=0 engine=$1 table=$2
+	shift 2
+	[ -e "$table" ] || [[ $table = internet* ]] || return 0
+	"$target/release/rutter" check -e "$engine" -t "$table" "$@" >"$target/check.txt" 2>&1 || status=$?
+	! grep -q 'has no such prefix' "$target/check.txt" || return 0
+	printf '%s %s %s: status %s, %s\n' "$engine" "${table##*/}" "${*##*/}" "$status" "$(tail -1 "$target/check.txt")"
+	[ "$status" = 0 ] || [ "$status" = 2 ]
 }
 
 # Tables that change while they are read, for a share of MINUTES each.
@@ -62,7 +92,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom stress asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check stress asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	"$part"

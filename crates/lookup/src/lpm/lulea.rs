@@ -36,10 +36,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
+use super::rebuilt::{self, Rebuilt, RebuiltWriter};
+use super::{Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::hint::prefetch;
 use crate::pages::Pages;
-use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
 
@@ -194,21 +194,11 @@ impl Lulea {
     }
 }
 
-struct LuleaWriter(Arc<Lulea>);
+impl Rebuilt<u32> for Lulea {
+    const CARD: &'static Card = &CARD;
 
-impl Writer<u32> for LuleaWriter {
-    fn table(&self) -> Arc<dyn Lpm<u32>> {
-        self.0.clone()
-    }
-
-    fn apply(&mut self, rib: &Rib<u32>, changes: &[Change<u32>]) -> Result<Applied, Refusal> {
-        if changes.iter().any(|change| change.prefix.len() > 0) {
-            return Ok(Applied::Rebuild);
-        }
-        let hop = rib.get(&Prefix::all()).unwrap_or(Hop::NONE);
-        CARD.admit_hop(hop)?;
-        self.0.default.store(hop.0, Ordering::Release);
-        Ok(Applied::InPlace)
+    fn default_hop(&self) -> &AtomicU32 {
+        &self.default
     }
 }
 
@@ -236,9 +226,9 @@ fn build(
         pointers: pages(&pointers).map_err(no_memory)?,
         maptable: builder.rows.maptable(),
         chunks: pages(&builder.chunks).map_err(no_memory)?,
-        default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+        default: rebuilt::default_hop(rib),
     };
-    Ok(Box::new(LuleaWriter(Arc::new(table))))
+    Ok(Box::new(RebuiltWriter(Arc::new(table))))
 }
 
 fn pages(words: &[u32]) -> std::io::Result<Pages<u32>> {

@@ -25,6 +25,7 @@ pub(crate) mod options;
 pub(crate) mod oracle;
 pub mod planb;
 pub mod poptrie;
+mod rebuilt;
 pub mod rutter4;
 pub mod rutter6;
 pub mod sail;

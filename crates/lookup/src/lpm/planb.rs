@@ -31,10 +31,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::flatten::Flatten;
 use super::isa::{self, Isa};
-use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
+use super::rebuilt::{self, Rebuilt, RebuiltWriter};
+use super::{Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::hint::prefetch;
 use crate::pages::Pages;
-use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
 
@@ -300,21 +300,11 @@ impl Blocks {
     }
 }
 
-struct PlanBWriter(Arc<PlanB>);
+impl Rebuilt<u128> for PlanB {
+    const CARD: &'static Card = &CARD;
 
-impl Writer<u128> for PlanBWriter {
-    fn table(&self) -> Arc<dyn Lpm<u128>> {
-        self.0.clone()
-    }
-
-    fn apply(&mut self, rib: &Rib<u128>, changes: &[Change<u128>]) -> Result<Applied, Refusal> {
-        if changes.iter().any(|change| change.prefix.len() > 0) {
-            return Ok(Applied::Rebuild);
-        }
-        let hop = rib.get(&Prefix::all()).unwrap_or(Hop::NONE);
-        CARD.admit_hop(hop)?;
-        self.0.default.store(hop.0, Ordering::Release);
-        Ok(Applied::InPlace)
+    fn default_hop(&self) -> &AtomicU32 {
+        &self.default
     }
 }
 
@@ -339,8 +329,8 @@ fn build(
         *place = value;
     }
     let (nodes, levels) = lay_out(&top).map_err(no_memory)?;
-    let default = AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0));
-    Ok(Box::new(PlanBWriter(Arc::new(PlanB { nodes, levels, hops, blocks, default, rank }))))
+    let default = rebuilt::default_hop(rib);
+    Ok(Box::new(RebuiltWriter(Arc::new(PlanB { nodes, levels, hops, blocks, default, rank }))))
 }
 
 /// Starts of intervals by their high halves, with values; and what lies deeper.
