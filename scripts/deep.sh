@@ -33,8 +33,8 @@ check() {
 		for table in internet:2000000 internet6:2000000 "$data"/fib/* "$data"/mrt/bview* "$data"/mrt/rib*; do
 			checked "$engine" "$table" || wrong=$((wrong + 1))
 		done
-		for table in internet:100000+50000 "$data"/fib/libloc-*; do
-			for stream in "$data"/updates/* "$data"/mrt/updates*; do
+		for stream in "$data"/updates/* "$data"/mrt/updates*; do
+			for table in internet:100000+50000 "$data"/fib/libloc-*; do
 				checked "$engine" "$table" --updates "$stream" || wrong=$((wrong + 1))
 			done
 		done
@@ -49,7 +49,7 @@ checked() {
 	[ -e "$table" ] || [[ $table = internet* ]] || return 0
 	"$target/release/rutter" check -e "$engine" -t "$table" "$@" >"$target/check.txt" 2>&1 || status=$?
 	! grep -q 'has no such prefix' "$target/check.txt" || return 0
-	printf '%s %s %s: status %s, %s\n' "$engine" "${table##*/}" "${*##*/}" "$status" "$(tail -1 "$target/check.txt")"
+	printf '%s %s %s: status %s, %s\n' "$engine" "${table##*/}" "${*##*/}" "$status" "$(paste -sd';' "$target/check.txt")"
 	[ "$status" = 0 ] || [ "$status" = 2 ]
 }
 
