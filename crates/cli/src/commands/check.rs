@@ -126,6 +126,8 @@ impl<A: Addr> Check<A> {
 
     /// Applies `changes` and looks around each.
     fn apply(&mut self, mut changes: Vec<Change<A>>) -> Result<(), Error> {
+        // Also where there are none: the other family's garbage waits for this thread.
+        self.fib.thread.quiesce();
         changes.retain(|change| self.rib.get(&change.prefix) != change.hop);
         if changes.is_empty() {
             return Ok(());
@@ -218,5 +220,24 @@ impl Checks {
         let v4 = self.v4.as_ref().and_then(|check| check.updates);
         let v6 = self.v6.as_ref().and_then(|check| check.updates);
         v4.into_iter().chain(v6).any(|updates| updates.rebuilds > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_one_family_do_not_wait_for_the_other() {
+        let domain = Domain::new();
+        let engines = engine::find(Some("bsd-radix")).unwrap();
+        let mut checks = Checks {
+            v4: engines.0.map(|entry| Check::new(entry, Rib::new(), &domain).unwrap()),
+            v6: engines.1.map(|entry| Check::new(entry, Rib::new(), &domain).unwrap()),
+        };
+        let mark = domain.mark();
+        let prefix = AnyPrefix::V4(lookup::Prefix::new(0xc000_0200, 24).unwrap());
+        checks.apply(&[(prefix, Some(Hop(1)))]).unwrap();
+        assert!(domain.passed(mark), "{:?}", domain.silent(mark));
     }
 }
