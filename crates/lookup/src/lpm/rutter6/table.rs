@@ -113,8 +113,8 @@ pub(super) struct Table<V> {
 /// A table's arrays. Read through the table, each would cost a load and a
 /// comparison a key.
 pub(super) struct View<'t, V> {
-    root: &'t [AtomicU32; ROOTS],
-    cells: &'t [AtomicU32; CELLS],
+    pub(super) root: &'t [AtomicU32; ROOTS],
+    pub(super) cells: &'t [AtomicU32; CELLS],
     units: &'t [Unit; UNITS],
     deep: &'t [AtomicU32; DEEPS],
     width: std::marker::PhantomData<V>,
@@ -173,22 +173,15 @@ impl<V: Value> Table<V> {
     #[inline(always)]
     fn batch(&self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop]) {
         let (view, default) = (self.view(), self.default.load(Ordering::Acquire));
-        let mut chunks = dsts.chunks_exact(BURST);
-        let mut outs = hops.chunks_exact_mut(BURST);
-        for (dsts, hops) in (&mut chunks).zip(&mut outs) {
-            view.burst(rank, dsts, hops, default);
-        }
-        let (dsts, hops) = (chunks.remainder(), outs.into_remainder());
-        let whole = dsts.len() / GROUP * GROUP;
-        if whole > 0 {
-            view.burst(rank, &dsts[..whole], &mut hops[..whole], default);
-        }
-        if whole < dsts.len() {
-            let (mut padded, mut found) = ([0; GROUP], [Hop::NONE; GROUP]);
-            let left = dsts.len() - whole;
-            padded[..left].copy_from_slice(&dsts[whole..]);
+        let (groups, last) = dsts.as_chunks::<GROUP>();
+        let (outs, last_out) = hops.as_chunks_mut::<GROUP>();
+        let bursts = groups.chunks(BURST / GROUP).zip(outs.chunks_mut(BURST / GROUP));
+        bursts.for_each(|(dsts, hops)| view.burst(rank, dsts, hops, default));
+        if !last.is_empty() {
+            let (mut padded, mut found) = ([[0; GROUP]], [[Hop::NONE; GROUP]]);
+            padded[0][..last.len()].copy_from_slice(last);
             view.burst(rank, &padded, &mut found, default);
-            hops[whole..].copy_from_slice(&found[..left]);
+            last_out.copy_from_slice(&found[0][..last.len()]);
         }
     }
 
@@ -235,7 +228,7 @@ impl<'t, V: Value> View<'t, V> {
     /// The entry of the tree that holds the answer for an address that starts
     /// with `high`.
     #[inline(always)]
-    fn entry(self, high: u64) -> u32 {
+    pub(super) fn entry(self, high: u64) -> u32 {
         let word = self.root_word((high >> 48) as usize).load(Ordering::Acquire);
         let within = (high << 16) >> (word & 63);
         self.cell((word >> 6) as usize + within as usize).load(Ordering::Acquire)
@@ -276,29 +269,41 @@ impl<'t, V: Value> View<'t, V> {
         value & !DEEP
     }
 
-    /// Takes up to [`BURST`] keys, a multiple of [`GROUP`], down together.
+    /// Takes up to [`BURST`] keys down together.
     #[inline(always)]
-    fn burst(self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop], default: u32) {
-        let mut entries = [0; BURST];
-        let count = dsts.len().min(BURST);
+    fn burst(
+        self,
+        rank: impl Rank,
+        dsts: &[[u128; GROUP]],
+        hops: &mut [[Hop; GROUP]],
+        default: u32,
+    ) {
+        let mut entries = [[0; GROUP]; BURST / GROUP];
+        let count = dsts.len().min(BURST / GROUP);
         let (entries, hops) = (&mut entries[..count], &mut hops[..count]);
-        for (entry, dst) in entries.iter_mut().zip(dsts) {
-            *entry = self.entry((dst >> 64) as u64);
+        for (entries, dsts) in entries.iter_mut().zip(dsts) {
+            *entries = rank.entries(self, dsts);
         }
-        self.supers(rank, dsts, entries);
-        for (entry, &dst) in entries.iter_mut().zip(dsts) {
-            *entry = self.step(rank, *entry, x_of(dst, 0));
-            prefetch(self.unit(*entry));
+        self.supers(rank, dsts.as_flattened(), entries);
+        for (entries, dsts) in entries.iter_mut().zip(dsts) {
+            for (entry, &dst) in entries.iter_mut().zip(dsts) {
+                *entry = self.step(rank, *entry, x_of(dst, 0));
+                prefetch(self.unit(*entry));
+            }
         }
-        let mut most = 0;
-        for ((hop, &entry), &dst) in hops.iter_mut().zip(&*entries).zip(dsts) {
-            let value = V::search(rank, self.unit(entry), x_of(dst, 0));
-            most = most.max(value);
-            // As a branch it costs half of the rate where many keys have no route.
-            hop.0 = std::hint::select_unpredictable(value == 0, default, value);
+        for ((hops, entries), dsts) in hops.iter_mut().zip(&*entries).zip(dsts) {
+            for ((hop, &entry), &dst) in hops.iter_mut().zip(entries).zip(dsts) {
+                hop.0 = V::search(rank, self.unit(entry), x_of(dst, 0));
+            }
         }
-        if most > V::MOST {
-            self.finish_deep(dsts, hops, default);
+        // A pass of its own: many at a time, where it costs 5 instructions a key.
+        let (hops, mut any) = (hops.as_flattened_mut(), 0);
+        for hop in &mut *hops {
+            any |= hop.0;
+            hop.0 = if hop.0 == 0 { default } else { hop.0 };
+        }
+        if any > V::MOST {
+            self.finish_deep(dsts.as_flattened(), hops, default);
         }
     }
 
@@ -314,11 +319,12 @@ impl<'t, V: Value> View<'t, V> {
 
     /// Steps down from super nodes until every entry names a plain one.
     #[inline(always)]
-    fn supers(self, rank: impl Rank, dsts: &[u128], entries: &mut [u32]) {
+    fn supers(self, rank: impl Rank, dsts: &[u128], entries: &mut [[u32; GROUP]]) {
         let mut list = List::new();
-        for (i, group) in entries.chunks_exact(GROUP).enumerate() {
-            rank.compress(group.try_into().expect("GROUP of them"), i * GROUP, &mut list);
+        for (i, group) in entries.iter().enumerate() {
+            rank.compress(group, i * GROUP, &mut list);
         }
+        let entries = entries.as_flattened_mut();
         for _ in 0..MOST_STEPS {
             let (listed, mut left) = (list.len, 0);
             for at in 0..listed {
@@ -387,7 +393,7 @@ pub(super) const ROOTS: usize = 1 << 16;
 pub(super) const CELL_UNIT: usize = 16;
 
 /// Address space that is reserved; memory comes as it is used.
-const CELLS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 26 };
+pub(super) const CELLS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 26 };
 pub(super) const UNITS: usize = if cfg!(miri) { 1 << 13 } else { 1 << 26 };
 const DEEPS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
 
