@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::SIGN;
 #[cfg(avx512)]
 use super::table::CELLS;
 use super::table::{Unit, Value, View};
@@ -9,7 +10,7 @@ use super::table::{Unit, Value, View};
 /// Counts keys, and gives numbers to a batch.
 pub(super) trait Rank: Copy {
     /// The number of the first `KEYS` words of `unit`, ascending, that are less
-    /// than `x`.
+    /// than `x`, all with their top bits turned.
     fn rank<const KEYS: usize>(self, unit: &Unit, x: u32) -> u32;
 
     /// The entries of the trees for a group of keys.
@@ -38,7 +39,8 @@ impl Rank for Portable {
     #[inline(always)]
     fn rank<const KEYS: usize>(self, unit: &Unit, x: u32) -> u32 {
         // Halving without a branch on a key; KEYS is known, so it is unrolled.
-        let less = |i: usize| unit[i & (unit.len() - 1)].load(Ordering::Relaxed) < x;
+        let x = (x ^ SIGN) as i32;
+        let less = |i: usize| (unit[i & (unit.len() - 1)].load(Ordering::Relaxed) as i32) < x;
         let (mut rank, mut left) = (0, KEYS);
         while left > 1 {
             let half = left / 2;
@@ -91,16 +93,21 @@ static ONES: [u64; 256] = {
 };
 
 /// Made by code only that AVX2, BMI2 and POPCNT are enabled for.
+///
+/// It holds [`SIGN`] eight times, in a way that the compiler does not see through:
+/// else it turns the bit of `x` before it spreads it, for 2 instructions more.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-pub(super) struct Avx2(());
+pub(super) struct Avx2(core::arch::x86_64::__m256i);
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
     /// # Safety
     /// The processor has AVX2, BMI2 and POPCNT.
+    #[inline]
+    #[target_feature(enable = "avx2")]
     pub(super) unsafe fn new() -> Self {
-        Avx2(())
+        Avx2(std::hint::black_box(core::arch::x86_64::_mm256_set1_epi32(SIGN as i32)))
     }
 }
 
@@ -109,7 +116,7 @@ impl Rank for Avx2 {
     #[inline(always)]
     fn rank<const KEYS: usize>(self, unit: &Unit, x: u32) -> u32 {
         // SAFETY: `new` asks for the instructions.
-        unsafe { rank_avx2::<KEYS>(unit, x) }
+        unsafe { rank_avx2::<KEYS>(self.0, unit, x) }
     }
 
     #[inline(always)]
@@ -123,26 +130,24 @@ impl Rank for Avx2 {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,popcnt")]
-fn rank_avx2<const KEYS: usize>(unit: &Unit, x: u32) -> u32 {
+fn rank_avx2<const KEYS: usize>(sign: core::arch::x86_64::__m256i, unit: &Unit, x: u32) -> u32 {
     use core::arch::x86_64::*;
     let place = unit.as_ptr().cast::<__m256i>();
-    let x = _mm256_set1_epi32(x as i32);
-    // AVX2 has no unsigned comparison, but a maximum: v >= x where it is v.
-    let no_less = |v| _mm256_cmpeq_epi32(_mm256_max_epu32(v, x), v);
+    let x = _mm256_xor_si256(_mm256_set1_epi32(x as i32), sign);
     // SAFETY: the first half of the unit; no thread that quiesces as it should
     // is reading while it is written, and any words will do for the others.
-    let low = no_less(unsafe { _mm256_loadu_si256(place) });
+    let low = _mm256_cmpgt_epi32(x, unsafe { _mm256_loadu_si256(place) });
     if KEYS <= 8 {
-        let no_less = _mm256_movemask_ps(_mm256_castsi256_ps(low)) & ((1 << KEYS) - 1);
-        return KEYS as u32 - no_less.count_ones();
+        let less = _mm256_movemask_ps(_mm256_castsi256_ps(low)) & ((1 << KEYS) - 1);
+        return less.count_ones();
     }
     // SAFETY: the second half, otherwise as above.
-    let high = no_less(unsafe { _mm256_loadu_si256(place.wrapping_add(1)) });
+    let high = _mm256_cmpgt_epi32(x, unsafe { _mm256_loadu_si256(place.wrapping_add(1)) });
     // Two bytes a key, in the order low 0-3, high 0-3, low 4-7, high 4-7.
-    let no_less = _mm256_movemask_epi8(_mm256_packs_epi32(low, high)) as u32;
+    let less = _mm256_movemask_epi8(_mm256_packs_epi32(low, high)) as u32;
     let wanted =
         (0..KEYS).fold(0_u32, |mask, i| mask | 1 << (2 * (i % 4 + i / 8 * 4 + i / 4 % 2 * 8)));
-    KEYS as u32 - (no_less & wanted).count_ones()
+    (less & wanted).count_ones()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -158,15 +163,19 @@ fn signs_avx2(entries: &[u32; GROUP]) -> u8 {
 /// Made by code only that AVX-512 is enabled for.
 #[cfg(avx512)]
 #[derive(Clone, Copy)]
-pub(super) struct Avx512(Avx2);
+pub(super) struct Avx512(Avx2, core::arch::x86_64::__m512i);
 
 #[cfg(avx512)]
 impl Avx512 {
     /// # Safety
     /// The processor has AVX-512 F, beside what [`Avx2::new`] asks for.
+    #[inline]
+    #[target_feature(enable = "avx2,avx512f")]
+    #[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have them
     pub(super) unsafe fn new() -> Self {
+        let sign = std::hint::black_box(core::arch::x86_64::_mm512_set1_epi32(SIGN as i32));
         // SAFETY: the caller's promise.
-        Avx512(unsafe { Avx2::new() })
+        Avx512(unsafe { Avx2::new() }, sign)
     }
 }
 
@@ -175,7 +184,7 @@ impl Rank for Avx512 {
     #[inline(always)]
     fn rank<const KEYS: usize>(self, unit: &Unit, x: u32) -> u32 {
         // SAFETY: `new` asks for the instructions.
-        unsafe { rank_avx512::<KEYS>(unit, x) }
+        unsafe { rank_avx512::<KEYS>(self.1, unit, x) }
     }
 
     #[inline(always)]
@@ -194,11 +203,11 @@ impl Rank for Avx512 {
 #[inline]
 #[target_feature(enable = "avx512f,popcnt")]
 #[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have them
-fn rank_avx512<const KEYS: usize>(unit: &Unit, x: u32) -> u32 {
+fn rank_avx512<const KEYS: usize>(sign: core::arch::x86_64::__m512i, unit: &Unit, x: u32) -> u32 {
     use core::arch::x86_64::*;
     // SAFETY: the whole unit; otherwise as in `rank_avx2`.
     let words = unsafe { _mm512_loadu_si512(unit.as_ptr().cast()) };
-    let less = _mm512_cmplt_epu32_mask(words, _mm512_set1_epi32(x as i32));
+    let less = _mm512_cmplt_epi32_mask(words, _mm512_xor_si512(_mm512_set1_epi32(x as i32), sign));
     (u32::from(less) & ((1 << KEYS) - 1)).count_ones()
 }
 
@@ -247,7 +256,7 @@ mod tests {
             let mut words: [u32; 16] = std::array::from_fn(|_| rng.next() as u32 >> (seed % 30));
             words[..KEYS].sort_unstable();
             words[KEYS - (seed as usize % KEYS)..KEYS].fill(u32::MAX);
-            let unit = words.map(AtomicU32::new);
+            let unit = words.map(|word| AtomicU32::new(word ^ SIGN));
             let near = words.iter().flat_map(|&w| [w.wrapping_sub(1), w, w.wrapping_add(1)]);
             for x in near.chain([0, u32::MAX, 1 << 31]) {
                 let want = words[..KEYS].iter().filter(|&&word| word < x).count() as u32;

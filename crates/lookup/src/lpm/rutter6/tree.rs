@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::table::{CELL_UNIT, DEEP, Spaces, Table, Value};
-use super::{SEPARATORS, SUPER};
+use super::{SEPARATORS, SIGN, SUPER};
 
 /// From this `x` on, up to the next answer, a value.
 pub(super) type Answer = (u32, u32);
@@ -94,11 +94,11 @@ impl<V: Value> Trees<V> {
         let fill = if loose || height > 1 { room - room / 4 } else { room };
         let children = answers.len().div_ceil(fill).min(FANOUT);
         let block = self.take(children as u32)?;
-        let mut words = [u32::MAX; 16];
+        let mut words = [NO_KEY; 16];
         for i in 0..children {
             let part = answers.len() * i / children..answers.len() * (i + 1) / children;
             if i > 0 {
-                words[i - 1] = answers[part.start].0 - 1;
+                words[i - 1] = key_before(answers[part.start].0);
             }
             let part = &answers[part];
             let child =
@@ -132,7 +132,7 @@ impl<V: Value> Trees<V> {
         for i in 0..=V::KEYS {
             push(to, (start, V::widen(V::raw(unit, i))));
             match unit[i].load(Ordering::Relaxed) {
-                key if i < V::KEYS && key != u32::MAX => start = key + 1,
+                key if i < V::KEYS && key != NO_KEY => start = behind(key),
                 _ => break,
             }
         }
@@ -201,7 +201,8 @@ impl<V: Value> Trees<V> {
         let (mut entry, mut range) = (entry, range);
         loop {
             let words = self.read(entry);
-            let child = words[..SEPARATORS].iter().filter(|&&key| key < patch.first).count();
+            let before = |&&key: &&u32| key != NO_KEY && behind(key) <= patch.first;
+            let child = words[..SEPARATORS].iter().filter(before).count();
             let within = child_range(&words, range, child);
             if within.1 < patch.last {
                 return path;
@@ -339,13 +340,23 @@ impl<V: Value> Trees<V> {
     }
 }
 
+/// The key between what starts at `start` and what comes before.
+fn key_before(start: u32) -> u32 {
+    (start - 1) ^ SIGN
+}
+
+/// Where begins what comes behind `key`.
+fn behind(key: u32) -> u32 {
+    (key ^ SIGN) + 1
+}
+
 /// A line of these answers; the first holds from wherever the line starts.
 fn line<V: Value>(answers: &[Answer]) -> Words {
     let mut words = [0; 16];
-    words[..V::KEYS].fill(u32::MAX);
+    words[..V::KEYS].fill(NO_KEY);
     for (i, &(start, value)) in answers.iter().enumerate() {
         if i > 0 {
-            words[i - 1] = start - 1;
+            words[i - 1] = key_before(start);
         }
         V::put(&mut words, i, value);
     }
@@ -383,18 +394,21 @@ pub(super) fn patched(before: &[Answer], patch: Patch<'_>, end: u32, after: &mut
 
 /// Children of a node: I4: its separators ascend, then come the largest numbers.
 fn children(words: &Words) -> usize {
-    words[..SEPARATORS].iter().take_while(|&&key| key != u32::MAX).count() + 1
+    words[..SEPARATORS].iter().take_while(|&&key| key != NO_KEY).count() + 1
 }
 
 fn child_range(words: &Words, (first, last): (u32, u32), child: usize) -> (u32, u32) {
-    let from = if child == 0 { first } else { words[child - 1] + 1 };
-    let to = if child + 1 < children(words) { words[child] } else { last };
+    let from = if child == 0 { first } else { behind(words[child - 1]) };
+    let to = if child + 1 < children(words) { behind(words[child]) - 1 } else { last };
     (from, to)
 }
 
 fn cell_units(bits: u32) -> u32 {
     (1_u32 << bits).div_ceil(CELL_UNIT as u32)
 }
+
+/// Behind the last key: the largest number, which no key is.
+const NO_KEY: u32 = u32::MAX ^ SIGN;
 
 const FANOUT: usize = SEPARATORS + 1;
 
