@@ -13,23 +13,16 @@ use crate::Hop;
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) {
     let (view, default) = (table.view(), table.default.load(Ordering::Relaxed));
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
+        // Two passes: the gathers of one wait for nothing.
+        for i in (0..dsts.len()).step_by(LANES) {
+            store(&mut hops[i..], roots(view, load(&dsts[i..])));
+        }
         let mut deep = 0;
-        let mut i = 0;
-        while i < dsts.len() {
-            let left = (dsts.len() - i).min(LANES);
-            let lanes = (u32::MAX >> (32 - left)) as __mmask16;
-            // SAFETY: the lanes set lie inside the slice.
-            let keys =
-                unsafe { _mm512_maskz_loadu_epi32(lanes, dsts.as_ptr().wrapping_add(i).cast()) };
-            let found = sixteen(view, keys);
-            deep |= _mm512_mask_test_epi32_mask(lanes, found, number(V::DEEP));
+        for i in (0..dsts.len()).step_by(LANES) {
+            let found = values(view, load_roots(&hops[i..]), load(&dsts[i..]));
+            deep |= _mm512_mask_test_epi32_mask(lanes(dsts.len() - i), found, number(V::DEEP));
             let none = _mm512_testn_epi32_mask(found, found);
-            let found = _mm512_mask_mov_epi32(found, none, number(default));
-            // SAFETY: as above; a `Hop` is a `u32`.
-            unsafe {
-                _mm512_mask_storeu_epi32(hops.as_mut_ptr().wrapping_add(i).cast(), lanes, found)
-            };
-            i += LANES;
+            store(&mut hops[i..], _mm512_mask_mov_epi32(found, none, number(default)));
         }
         if deep != 0 {
             view.finish_deep(default, dsts, hops);
@@ -37,14 +30,19 @@ pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) 
     }
 }
 
-/// The cells of sixteen keys.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn sixteen<V: Value>(view: View<'_, V>, keys: __m512i) -> __m512i {
+fn roots<V: Value>(view: View<'_, V>, keys: __m512i) -> __m512i {
     let numbers = _mm512_srli_epi32::<REST_BITS>(keys);
     // SAFETY: there is a root for all that remains of a key. A lane is one load of
     // four aligned bytes, so a root stored meanwhile is read whole.
-    let roots = unsafe { _mm512_i32gather_epi32::<4>(numbers, view.roots.as_ptr().cast()) };
+    unsafe { _mm512_i32gather_epi32::<4>(numbers, view.roots.as_ptr().cast()) }
+}
+
+/// What the records of `roots` say of sixteen keys.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn values<V: Value>(view: View<'_, V>, roots: __m512i, keys: __m512i) -> __m512i {
     let places = _mm512_srli_epi32::<SHIFT_BITS>(roots);
     let shifts = _mm512_and_si512(roots, number((1 << SHIFT_BITS) - 1));
     // A /18 of one hop has its place for an answer (I3): those lanes read no more.
@@ -54,14 +52,43 @@ fn sixteen<V: Value>(view: View<'_, V>, keys: __m512i) -> __m512i {
     let base = view.cells.as_ptr().cast();
     if V::WIDTH == 16 {
         // SAFETY: four bytes from a cell on: at most 63 cells behind a place that is
-        // less than `CELLS` (I2), and cells behind that one. All that a record
-        // consists of is written no more (I1).
+        // less than `CELLS` (I2); the first where key and root are the zeros of `load`.
+        // A cell lies on one line, so one stored meanwhile is read whole.
         let pairs = unsafe { _mm512_mask_i32gather_epi32::<2>(places, records, at, base) };
         _mm512_and_si512(pairs, number(0xffff))
     } else {
         // SAFETY: as above.
         unsafe { _mm512_mask_i32gather_epi32::<4>(places, records, at, base) }
     }
+}
+
+/// Those of sixteen lanes for which there are `words`.
+#[inline]
+fn lanes(words: usize) -> __mmask16 {
+    ((1_u32 << words.min(LANES)) - 1) as __mmask16
+}
+
+/// Up to sixteen words, zeros where there are no more.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(words: &[u32]) -> __m512i {
+    // SAFETY: `lanes` lie inside the slice.
+    unsafe { _mm512_maskz_loadu_epi32(lanes(words.len()), words.as_ptr().cast()) }
+}
+
+/// The same for what [`store`] has left.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_roots(hops: &[Hop]) -> __m512i {
+    // SAFETY: `lanes` lie inside the slice; a `Hop` is a `u32`.
+    unsafe { _mm512_maskz_loadu_epi32(lanes(hops.len()), hops.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store(hops: &mut [Hop], words: __m512i) {
+    // SAFETY: as in `load_roots`.
+    unsafe { _mm512_mask_storeu_epi32(hops.as_mut_ptr().cast(), lanes(hops.len()), words) }
 }
 
 #[inline]

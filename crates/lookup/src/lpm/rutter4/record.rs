@@ -1,7 +1,9 @@
 //! One /18 as the writer sees it: from intervals to cells.
 
+use std::ops::Range;
+
 use super::SLOTS;
-use super::table::{DEEP_WORDS, Value};
+use super::table::{DEEP_WORDS, Value, View};
 use crate::Hop;
 
 /// The answers inside one /18.
@@ -47,6 +49,40 @@ impl Painted {
         }
         self.slots[from..].fill(outside);
         outside
+    }
+
+    /// Takes a record as it is; cells that place deep records stay what they are.
+    pub(super) fn load<V: Value>(&mut self, view: View<'_, V>, root: u32) {
+        self.deep.clear();
+        let cells = view.cells_of(root);
+        if cells.len() == SLOTS {
+            // Most of them; one by one, `fill` below is four times as much work.
+            self.slots.iter_mut().zip(cells).for_each(|(slot, cell)| *slot = V::load(cell));
+            return;
+        }
+        for (slots, cell) in self.slots.chunks_exact_mut(SLOTS / cells.len()).zip(cells) {
+            slots.fill(V::load(cell));
+        }
+    }
+
+    /// Gives some /24s a hop; [`Painted::measure`] is to follow.
+    pub(super) fn fill(&mut self, slots: Range<usize>, hop: u32) {
+        self.slots[slots].fill(hop);
+    }
+
+    /// Finds the borders anew.
+    pub(super) fn measure(&mut self) {
+        let differs = |i: usize| if self.slots[i] == self.slots[i - 1] { 0 } else { i };
+        self.borders = (1..SLOTS).fold(0, |borders, i| borders | differs(i));
+    }
+
+    /// Writes over the cells of `slots` in a record that readers see, and which has
+    /// as many cells as this one: each answers as before or as now.
+    pub(super) fn patch<V: Value>(&self, cells: &[V::Cell], slots: Range<usize>) {
+        let each = SLOTS / cells.len();
+        let (first, end) = (slots.start / each, slots.end.div_ceil(each));
+        let values = self.slots[first * each..].iter().step_by(each);
+        cells[first..end].iter().zip(values).for_each(|(cell, &value)| V::store(cell, value));
     }
 
     /// The hop of the whole /18, if it has one.
