@@ -29,6 +29,13 @@ pub fn core_ghz() -> f64 {
     (0..CHAINS).map(|_| chain_ghz()).fold(0.0, f64::max)
 }
 
+/// How much the core does now, in operations a nanosecond: the best of a few short
+/// loops of many operations at once. Whoever shares the core's units, a neighbour
+/// on its other hardware thread above all, takes from this and not from [`core_ghz`].
+pub fn core_width() -> f64 {
+    (0..LOOPS).map(|_| loop_width()).fold(0.0, f64::max)
+}
+
 /// Binds the calling thread to one core; false where the system refuses.
 pub fn pin(core: usize) -> bool {
     let mut set = CpuSet::new();
@@ -70,8 +77,30 @@ fn chain(mut x: u64, add: u64, flip: u64) -> u64 {
     x
 }
 
+fn loop_width() -> f64 {
+    let start = thread_time();
+    black_box(side_by_side(black_box([1; LANES]), black_box(3), black_box(5)));
+    let spent = thread_time() - start;
+    f64::from(LINKS) / spent.as_nanos().max(1) as f64
+}
+
+/// [`LINKS`] operations in chains that do not wait for each other: more of them than
+/// a core has units.
+#[inline(never)]
+fn side_by_side(mut lanes: [u64; LANES], add: u64, flip: u64) -> [u64; LANES] {
+    for _ in 0..LINKS as usize / (2 * LANES) {
+        for x in &mut lanes {
+            *x = x.wrapping_add(add) ^ flip;
+        }
+    }
+    lanes
+}
+
 const LINKS: u32 = 64_000;
 const CHAINS: usize = 8;
+const LOOPS: usize = 4;
+/// Two to a register of 128 bits: 12 of the 16 registers that every x86-64 has.
+const LANES: usize = 24;
 
 #[cfg(test)]
 mod tests {
@@ -82,6 +111,7 @@ mod tests {
         let ghz = core_ghz();
         // A debug build keeps the chain, at several instructions a link.
         assert!(ghz > 0.01 && ghz < 10.0, "{ghz} GHz");
+        assert!(core_width() > 0.01);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a running experiment has at hand: the options, the machine, the plan of
 //! its slices, and the memory of what an interrupted run had already measured.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::data::Table;
-use crate::machine::Machine;
+use crate::data::{Table, short_name};
+use crate::machine::{self, Machine};
 use crate::record::{file_stem, write_whole};
 use crate::slices::{self, Plan, Timing, Variant};
 use crate::{Error, Record, Row, Verdict};
@@ -45,6 +46,9 @@ pub struct Context {
     data: BTreeMap<String, String>,
     /// The tables used last: experiments share them.
     loaded: Vec<(String, Arc<Table>)>,
+    started: Instant,
+    /// Slices that were timed, and of them those that were dropped.
+    slices: Cell<(usize, usize)>,
     partial: Partial,
 }
 
@@ -52,6 +56,8 @@ pub struct Context {
 #[derive(Default, Deserialize, Serialize)]
 struct Partial {
     machine: Machine,
+    #[serde(default)]
+    build: String,
     quick: bool,
     tables: Vec<String>,
     #[serde(default)]
@@ -70,6 +76,8 @@ impl Context {
             experiment: "",
             data: BTreeMap::new(),
             loaded: Vec::new(),
+            started: Instant::now(),
+            slices: Cell::default(),
             partial: Partial::default(),
         }
     }
@@ -130,13 +138,23 @@ impl Context {
     pub fn measure(&self, variants: &mut [Variant<'_>]) -> Vec<Timing> {
         // The last core: interrupts and the rest of the system prefer the first.
         clock::cores().last().map(|&core| clock::pin(core));
-        slices::interleave(variants, self.plan())
+        let timings = slices::interleave(variants, self.plan(variants.len()));
+        let (mut all, mut dropped) = self.slices.get();
+        all += timings.iter().map(|timing| timing.rates.len()).sum::<usize>();
+        dropped += timings.iter().map(|timing| timing.dropped).sum::<usize>();
+        self.slices.set((all, dropped));
+        timings
     }
 
-    /// How many slices, and how long.
-    pub fn plan(&self) -> Plan {
-        let (rounds, ms) = self.pick((15, 40), (5, 10));
-        Plan { rounds, slice: Duration::from_millis(ms) }
+    /// How many slices each of `variants` gets, and how long: where many take
+    /// turns slices are shorter, so that all of them together take 20 seconds.
+    pub fn plan(&self, variants: usize) -> Plan {
+        if self.quick() {
+            return Plan { rounds: 5, slice: SHORTEST_SLICE };
+        }
+        let rounds = 11;
+        let slice = TURNS / (variants.max(1) * (rounds + 1)) as u32;
+        Plan { rounds, slice: slice.clamp(SHORTEST_SLICE, LONGEST_SLICE) }
     }
 
     /// Runs one cell after the other, each a part of the experiment with a name of
@@ -178,12 +196,21 @@ impl Context {
     }
 
     /// The record of what was measured.
-    pub fn record(&self, rows: Vec<Row>, verdicts: Vec<Verdict>, notes: Vec<String>) -> Record {
+    pub fn record(&self, rows: Vec<Row>, verdicts: Vec<Verdict>, mut notes: Vec<String>) -> Record {
+        if let (all, dropped @ 1..) = self.slices.get() {
+            notes.push(format!(
+                "{dropped} of {all} slices were dropped: somebody else used the core beside them"
+            ));
+        }
         Record {
             experiment: self.experiment.to_string(),
             quick: self.options.quick,
+            tables: self.tables_asked(),
+            hops: self.options.hops,
             time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+            took_s: (self.started.elapsed().as_secs_f64() * 10.0).round() / 10.0,
             machine: self.machine.clone(),
+            build: machine::build().into(),
             data: self.data.clone(),
             rows,
             verdicts,
@@ -191,20 +218,41 @@ impl Context {
         }
     }
 
+    /// The record that this very program left of `experiment` on this machine,
+    /// with the same options.
+    pub(crate) fn done(&self, experiment: &str) -> Option<(Record, PathBuf)> {
+        let path = Record::path(self.out(), experiment);
+        let record = Record::load(&path).ok()?;
+        let same = record.machine.is_same(&self.machine)
+            && record.build == machine::build()
+            && record.quick == self.options.quick
+            && record.tables == self.tables_asked()
+            && record.hops == self.options.hops;
+        same.then_some((record, path))
+    }
+
+    /// As records name them.
+    fn tables_asked(&self) -> Vec<String> {
+        self.options.tables.iter().map(|name| short_name(name)).collect()
+    }
+
     /// Starts an experiment, taking up what an interrupted run left.
     pub(crate) fn start(&mut self, experiment: &'static str) -> Result<(), Error> {
-        self.experiment = experiment;
+        (self.experiment, self.started) = (experiment, Instant::now());
+        self.slices.set((0, 0));
         fs::create_dir_all(self.out()).map_err(Error::file(self.out()))?;
         let found = fs::read_to_string(self.partial_path()).ok();
         let found = found.and_then(|text| serde_json::from_str::<Partial>(&text).ok());
         let fits = |p: &Partial| {
             p.machine.is_same(&self.machine)
+                && p.build == machine::build()
                 && p.quick == self.options.quick
                 && p.tables == self.options.tables
                 && p.hops == self.options.hops
         };
         self.partial = found.filter(fits).unwrap_or_else(|| Partial {
             machine: self.machine.clone(),
+            build: machine::build().into(),
             quick: self.options.quick,
             tables: self.options.tables.clone(),
             hops: self.options.hops,
@@ -239,10 +287,20 @@ impl Context {
     }
 }
 
-fn clock_text(time: Duration) -> String {
+/// `40 s`, `3 min 05 s`, `1 h 02 min`.
+pub(crate) fn clock_text(time: Duration) -> String {
     let s = time.as_secs();
-    if s < 60 { format!("{s} s") } else { format!("{} min {:02} s", s / 60, s % 60) }
+    match s {
+        0..60 => format!("{s} s"),
+        60..3600 => format!("{} min {:02} s", s / 60, s % 60),
+        _ => format!("{} h {:02} min", s / 3600, s / 60 % 60),
+    }
 }
+
+/// Of all variants that take turns, in a full run.
+const TURNS: Duration = Duration::from_secs(20);
+const SHORTEST_SLICE: Duration = Duration::from_millis(10);
+const LONGEST_SLICE: Duration = Duration::from_millis(40);
 
 const TABLES_KEPT: usize = 4;
 

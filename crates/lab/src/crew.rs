@@ -1,43 +1,49 @@
 //! Threads that work at the same time, each on a core of its own, told how long.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use crate::clock;
-use crate::slices::{Sample, Work};
+use crate::slices::{Sample, Work, rounds};
 
-/// What one thread does again and again; returns how many operations it did.
-pub type Pass = Box<dyn FnMut() -> u64 + Send>;
+/// Makes what one thread does, in that thread.
+pub type Maker<'s> = Box<dyn FnOnce() -> Box<dyn Work + 's> + Send + 's>;
+
+/// Calls `pass`, which does `ops` operations, again and again.
+pub fn pass<'s>(ops: u64, mut pass: impl FnMut() + Send + 's) -> Maker<'s> {
+    Box::new(move || Box::new(rounds(ops as usize, ops as usize, move |_, _| pass())))
+}
 
 /// Threads on the last cores of the machine. They end when it is dropped.
-pub struct Crew {
-    members: Vec<Member>,
+pub struct Crew<'s> {
+    members: Vec<Member<'s>>,
 }
 
-struct Member {
+struct Member<'s> {
     orders: Option<Sender<Duration>>,
     answers: Receiver<Sample>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<ScopedJoinHandle<'s, ()>>,
 }
 
-impl Crew {
-    /// One thread for each of `passes`.
-    pub fn new(passes: Vec<Pass>) -> Crew {
+impl<'s> Crew<'s> {
+    /// One thread for each of `makers`.
+    pub fn new(scope: &'s Scope<'s, '_>, makers: Vec<Maker<'s>>) -> Crew<'s> {
         let cores = clock::cores();
-        let start = |(number, pass): (usize, Pass)| {
+        let start = |(number, maker): (usize, Maker<'s>)| {
             let (orders, inbox) = channel();
             let (outbox, answers) = channel();
             let core = cores[cores.len() - 1 - number % cores.len()];
-            let thread = thread::spawn(move || member(core, pass, &inbox, &outbox));
+            let thread = scope.spawn(move || member(core, maker, &inbox, &outbox));
             Member { orders: Some(orders), answers, thread: Some(thread) }
         };
-        Crew { members: passes.into_iter().enumerate().map(start).collect() }
+        Crew { members: makers.into_iter().enumerate().map(start).collect() }
     }
 }
 
-impl Work for Crew {
-    /// The sum of the operations, and the mean of the processor times.
+impl Work for Crew<'_> {
+    /// The sum of the operations, and the mean of the processor times. It has a
+    /// checksum when all of them have one.
     fn slice(&mut self, target: Duration) -> Sample {
         for member in &self.members {
             // A thread that is gone is noticed below.
@@ -49,12 +55,13 @@ impl Work for Crew {
         Sample {
             ops: samples.iter().map(|sample| sample.ops).sum(),
             time: time / samples.len().max(1) as u32,
+            checksum: samples.iter().all(|sample| sample.checksum.is_some()).then_some(0),
             ..Sample::default()
         }
     }
 }
 
-impl Drop for Crew {
+impl Drop for Crew<'_> {
     fn drop(&mut self) {
         self.members.iter_mut().for_each(|member| member.orders = None);
         for thread in self.members.iter_mut().filter_map(|member| member.thread.take()) {
@@ -64,16 +71,11 @@ impl Drop for Crew {
     }
 }
 
-fn member(core: usize, mut pass: Pass, orders: &Receiver<Duration>, answers: &Sender<Sample>) {
+fn member(core: usize, maker: Maker<'_>, orders: &Receiver<Duration>, answers: &Sender<Sample>) {
     clock::pin(core);
+    let mut work = maker();
     for target in orders {
-        let (start, mut ops) = (clock::thread_time(), 0);
-        let mut time = Duration::ZERO;
-        while time < target {
-            ops += pass();
-            time = clock::thread_time() - start;
-        }
-        if answers.send(Sample { ops, time, ..Sample::default() }).is_err() {
+        if answers.send(work.slice(target)).is_err() {
             return;
         }
     }
@@ -81,16 +83,29 @@ fn member(core: usize, mut pass: Pass, orders: &Receiver<Duration>, answers: &Se
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
     fn every_member_counts() {
-        let pass = || {
-            Box::new(|| std::hint::black_box((0..1000_u64).fold(1, |a, b| a ^ b) | 1).min(1))
-                as Pass
-        };
-        let mut crew = Crew::new(vec![pass(), pass()]);
-        let sample = crew.slice(Duration::from_millis(2));
-        assert!(sample.ops >= 2 && sample.time >= Duration::from_millis(2));
+        fn work<'s>() -> Maker<'s> {
+            pass(1, || {
+                std::hint::black_box((0..1000_u64).fold(1, |a, b| a ^ b));
+            })
+        }
+        thread::scope(|scope| {
+            let mut crew = Crew::new(scope, vec![work(), work()]);
+            let sample = crew.slice(Duration::from_millis(2));
+            assert!(sample.ops >= 2 && sample.time >= Duration::from_millis(2));
+        });
+    }
+
+    #[test]
+    fn a_member_without_work_leaves_no_checksum() {
+        thread::scope(|scope| {
+            let mut crew = Crew::new(scope, vec![Box::new(|| Box::new(None::<Crew<'_>>))]);
+            assert_eq!(crew.slice(Duration::from_millis(1)).checksum, None);
+        });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +43,7 @@ impl Machine {
         let cpuinfo = read("/proc/cpuinfo");
         let field = |name| value(&cpuinfo, name).unwrap_or_default();
         let flags = field("flags");
-        let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
+        let has = |flag: &str| is_word(&flags, flag);
         Machine {
             cpu: field("model name"),
             model: ["cpu family", "model", "stepping"].map(field).join("/"),
@@ -65,6 +66,30 @@ impl Machine {
         let still = |machine: &Machine| Machine { core_ghz: 0.0, ..machine.clone() };
         still(self) == still(other)
     }
+}
+
+/// True when the processor has this instruction set, named as Linux names it.
+pub fn has(flag: &str) -> bool {
+    value(&read("/proc/cpuinfo"), "flags").is_some_and(|flags| is_word(&flags, flag))
+}
+
+fn is_word(text: &str, word: &str) -> bool {
+    text.split_whitespace().any(|other| other == word)
+}
+
+/// A checksum of the running program: two builds of one commit may differ in
+/// their features.
+pub fn build() -> &'static str {
+    static BUILD: OnceLock<String> = OnceLock::new();
+    BUILD.get_or_init(|| {
+        let program = std::env::current_exe().and_then(fs::read).unwrap_or_default();
+        let mix = |sum: u64, word: &[u8]| {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            (sum ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        };
+        format!("{:016x}", program.chunks(8).fold(program.len() as u64, mix))
+    })
 }
 
 const FLAGS: [&str; 12] = [

@@ -5,16 +5,14 @@
 //! table's own call on its own form of the keys.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lookup::exact::{ABSENT, Exact, Key, Writer};
 use lookup::lpm::Options;
 use lookup::sync::{Domain, Thread};
 
-use crate::clock;
 use crate::data::Rng;
 use crate::rivals;
-use crate::slices::{Sample, Work};
+use crate::slices::{Work, rounds};
 
 /// An entry: a key and its value.
 pub type Entry = (Key, u16);
@@ -55,8 +53,12 @@ impl Contestant {
     /// An empty table with room for `entries`.
     ///
     /// # Errors
-    /// When there is no room for so many.
+    /// When there is no room for so many, or filling it would take minutes and
+    /// most of a machine's memory.
     pub fn build(&self, entries: usize) -> Result<Box<dyn Table>, String> {
+        if entries > MANY && !self.ours && !LARGE.contains(&self.name.as_str()) {
+            return Err("left out: so many entries take it minutes and gigabytes".into());
+        }
         (self.build)(entries)
     }
 }
@@ -74,8 +76,11 @@ pub fn fixed_seed() -> Options {
     Options([("seed".to_string(), "1".to_string())].into())
 }
 
+/// Finds keys as they come, on any thread; [`ABSENT`] for those that are not there.
+pub type Finder = Box<dyn FnMut(&[Key], &mut [u16]) + Send>;
+
 /// A table that answers.
-pub trait Table {
+pub trait Table: Send {
     /// Inserts; returns how many were refused.
     fn insert(&mut self, entries: &[Entry]) -> usize;
 
@@ -88,6 +93,10 @@ pub trait Table {
     /// What another thread calls, again and again, to look keys up while others do
     /// or this one updates; `None` where that is not allowed.
     fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>>;
+
+    /// What finds keys one burst after the other, each as it comes. Only where
+    /// [`Table::reader`] allows it may the table change meanwhile.
+    fn finder(&self) -> Finder;
 
     /// Bytes; `None` where it does not say.
     fn bytes(&self) -> Option<usize>;
@@ -129,30 +138,8 @@ pub fn keys(entries: &[Entry], n: usize, miss_percent: usize, seed: u64) -> (Vec
 }
 
 /// Lookups of a stream of `n` keys in bursts, round and round.
-pub fn rate<'s>(stream: Box<dyn Stream + 's>, n: usize, burst: usize) -> impl Work + 's {
-    Rate { stream, n, at: 0, burst }
-}
-
-struct Rate<'s> {
-    stream: Box<dyn Stream + 's>,
-    n: usize,
-    at: usize,
-    burst: usize,
-}
-
-impl Work for Rate<'_> {
-    fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut ops) = (clock::thread_time(), 0);
-        let mut time = Duration::ZERO;
-        while time < target {
-            let n = STEP.min(self.n - self.at);
-            self.stream.run(self.at, n, self.burst);
-            self.at = (self.at + n) % self.n;
-            ops += n as u64;
-            time = clock::thread_time() - start;
-        }
-        Sample { ops, time, ..Sample::default() }
-    }
+pub fn rate<'s>(mut stream: Box<dyn Stream + 's>, n: usize, burst: usize) -> impl Work + 's {
+    rounds(n, STEP, move |from, n| stream.run(from, n, burst))
 }
 
 /// One of ours.
@@ -212,6 +199,22 @@ impl Table for Ours {
         }))
     }
 
+    fn finder(&self) -> Finder {
+        let mut thread = self.domain.register("lab finder");
+        let (table, narrow, mut plain) = (self.table.clone(), self.narrow, Vec::new());
+        Box::new(move |keys, values| {
+            let keys = if narrow {
+                plain.clear();
+                plain.extend(keys.iter().map(|key| Key::new(key.mac(), 0)));
+                &plain[..]
+            } else {
+                keys
+            };
+            table.lookup_batch(thread.guard(), keys, values);
+            thread.quiesce();
+        })
+    }
+
     fn bytes(&self) -> Option<usize> {
         Some(self.writer.capacity().bytes)
     }
@@ -249,6 +252,10 @@ pub fn checksum(values: &[u16]) -> u64 {
     })
 }
 
+/// Beyond so many entries only our own tables and these rivals take part.
+const MANY: usize = 16_000_000;
+const LARGE: [&str; 2] = ["rte_hash", "hashbrown-fx"];
+
 /// No experiment looks up more at once.
 pub const LARGEST_BURST: usize = 4096;
 
@@ -285,6 +292,9 @@ mod tests {
             if let Some(mut read) = table.reader(&keys) {
                 read();
             }
+            let mut found = vec![0; keys.len()];
+            table.finder()(&keys, &mut found);
+            assert_eq!(found, want, "{name}");
             table.stream(&keys).run(100, 1000, 64);
             assert_eq!(table.stream(&keys).answers(), want, "{name}");
         }

@@ -8,7 +8,7 @@ use std::process::Command;
 use lookup::{Hop, Rib};
 
 use crate::contest::{self, Family};
-use crate::data::{Table, Traffic};
+use crate::data::{Table, Traffic, short_name};
 use crate::lookups::Entrant;
 
 /// References to the cache and misses of it, of `lookups` lookups.
@@ -123,8 +123,31 @@ fn said(mut command: Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.success() { Ok(text) } else { Err(format!("{name}: {}", text.trim())) }
+    if output.status.success() { Ok(text) } else { Err(format!("{name}: {}", reason(&text))) }
+}
+
+/// The last line that the watched program said, or else the tool: what a record
+/// may hold. The tools' own lines name folders of the machine.
+fn reason(text: &str) -> String {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let of_tool = |line: &&str| line.starts_with("==") || line.starts_with("--");
+    let line = lines().rfind(|line| !of_tool(line)).or_else(|| lines().next_back());
+    let words = line.unwrap_or("it failed and says nothing").split(' ');
+    words.map(short_name).collect::<Vec<_>>().join(" ")
 }
 
 /// Addresses that are looked up again and again.
 const DRAWN: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_names_no_folder() {
+        let text =
+            "==7== Command: /home/me/rutter lab\n==7== \nerror: /home/me/x: no file\n==7== \n";
+        assert_eq!(reason(text), "error: x: no file");
+        assert_eq!(reason("==7== /a/b failed"), "==7== b failed");
+    }
+}

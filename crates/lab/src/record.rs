@@ -11,16 +11,28 @@ use crate::Error;
 use crate::machine::Machine;
 
 /// The outcome of one run of one experiment.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Record {
     /// The experiment's name.
     pub experiment: String,
     /// True when it was run with `--quick`.
     pub quick: bool,
+    /// The tables given with `--table`, without their folders.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// How many different hops its tables have at most (`--hops`).
+    #[serde(default)]
+    pub hops: u32,
     /// Seconds since 1970 when it ended.
     pub time_s: u64,
+    /// Seconds that it ran, without those of an interrupted run before.
+    #[serde(default)]
+    pub took_s: f64,
     /// Where it ran.
     pub machine: Machine,
+    /// A checksum of the program that ran it.
+    #[serde(default)]
+    pub build: String,
     /// Data sets used: name and checksum.
     pub data: BTreeMap<String, String>,
     /// What was measured.
@@ -80,13 +92,18 @@ impl Record {
         serde_json::from_str(&text).map_err(|source| Error::Record { path: path.into(), source })
     }
 
+    /// Where the record of `experiment` lies in `folder`.
+    pub fn path(folder: &Path, experiment: &str) -> PathBuf {
+        folder.join(format!("{}.json", file_stem(experiment)))
+    }
+
     /// Writes `NAME.json` and `NAME.csv` into `folder`; returns the former's path.
     ///
     /// # Errors
     /// When a file cannot be written.
     pub fn save(&self, folder: &Path) -> Result<PathBuf, Error> {
         fs::create_dir_all(folder).map_err(Error::file(folder))?;
-        let path = folder.join(format!("{}.json", file_stem(&self.experiment)));
+        let path = Record::path(folder, &self.experiment);
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|source| Error::Record { path: path.clone(), source })?;
         text.push('\n');
@@ -296,13 +313,9 @@ mod tests {
         let row = Row::new([("engine", "a,b".to_string())]).with("rate_mlps", 5.0).checked(7);
         let record = Record {
             experiment: "x/y".into(),
-            quick: true,
-            time_s: 1,
-            machine: Machine::default(),
-            data: BTreeMap::new(),
             rows: vec![row],
             verdicts: vec![Verdict::at_most("fast", 3.0, 4.0, "cycles")],
-            notes: vec![],
+            ..Record::default()
         };
         let path = record.save(&folder).unwrap();
         assert!(path.ends_with("x-y.json"));

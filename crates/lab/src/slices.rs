@@ -7,6 +7,10 @@
 //!  round 3   A ██ B ██ C ██    ├─► per variant: median, best, spread
 //!   …                         ─┘
 //! ```
+//!
+//! Before and after each slice a fixed loop tells how much the core does. A slice
+//! beside which it did clearly less than its best is dropped, and counted: somebody
+//! else used the core then. Half of the slices are kept whatever they were like.
 
 use std::time::Duration;
 
@@ -76,24 +80,40 @@ pub struct Timing {
     /// The checksum of the results; `None` where the work has none, or where two
     /// slices disagreed.
     pub checksum: Option<u64>,
-    /// The rate of each round in turn, for comparisons round by round.
+    /// The rate of each round in turn, for comparisons round by round: of the
+    /// dropped slices, too.
     pub rates: Vec<f64>,
+    /// How many slices were dropped.
+    pub dropped: usize,
+}
+
+/// A slice, and the core beside it.
+#[derive(Clone)]
+struct Slice {
+    sample: Sample,
+    ghz: f64,
+    width: f64,
 }
 
 /// Runs the variants in turn: one round to warm up, then `plan.rounds`.
 pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
-    let mut samples = vec![Vec::with_capacity(plan.rounds); variants.len()];
+    let mut slices = vec![Vec::with_capacity(plan.rounds); variants.len()];
     for round in 0..=plan.rounds {
-        for (variant, samples) in variants.iter_mut().zip(&mut samples) {
-            let before = clock::core_ghz();
+        for (variant, slices) in variants.iter_mut().zip(&mut slices) {
+            let before = (clock::core_ghz(), clock::core_width());
             let sample = variant.work.slice(plan.slice);
-            let ghz = before.max(clock::core_ghz());
+            let after = (clock::core_ghz(), clock::core_width());
+            // An interrupt makes either clock slower, a neighbour stays.
+            let (ghz, width) = (before.0.max(after.0), before.1.min(after.1));
             if round > 0 {
-                samples.push((sample, ghz));
+                slices.push(Slice { sample, ghz, width });
             }
         }
     }
-    variants.iter().zip(&samples).map(|(variant, samples)| summary(variant, samples)).collect()
+    let widths = slices.iter().flatten().map(|slice| slice.width);
+    let least = QUIET * widths.fold(0.0, f64::max);
+    let summary = |(variant, slices): (&Variant<'_>, &Vec<Slice>)| summary(variant, slices, least);
+    variants.iter().zip(&slices).map(summary).collect()
 }
 
 /// A [`Work`] out of a closure that does `ops` operations a call and returns a
@@ -124,34 +144,87 @@ impl<F: FnMut() -> u64> Work for Repeat<F> {
     }
 }
 
+/// A [`Work`] that goes round and round over `n` things: `run` gets the first of
+/// those to do and how many, at most `step` between two looks at the clock, which
+/// cost a system call.
+pub fn rounds<F: FnMut(usize, usize)>(n: usize, step: usize, run: F) -> Rounds<F> {
+    Rounds { n, step, at: 0, run }
+}
+
+/// See [`rounds`].
+pub struct Rounds<F> {
+    n: usize,
+    step: usize,
+    at: usize,
+    run: F,
+}
+
+impl<F: FnMut(usize, usize)> Work for Rounds<F> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        let (start, mut ops) = (clock::thread_time(), 0);
+        let mut time = Duration::ZERO;
+        while time < target {
+            let n = self.step.min(self.n - self.at);
+            (self.run)(self.at, n);
+            self.at = (self.at + n) % self.n;
+            ops += n as u64;
+            time = clock::thread_time() - start;
+        }
+        Sample { ops, time, ..Sample::default() }
+    }
+}
+
+/// Nothing to run: no operations and no checksum.
+impl<W: Work> Work for Option<W> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        self.as_mut().map(|work| work.slice(target)).unwrap_or_default()
+    }
+}
+
 type Named = fn(&Sample) -> &[(String, f64)];
 
-fn summary(variant: &Variant<'_>, samples: &[(Sample, f64)]) -> Timing {
+/// Those of `slices` beside which the core did at least `least`, or else the better
+/// half.
+fn quiet(slices: &[Slice], least: f64) -> Vec<&Slice> {
+    let mut sorted: Vec<&Slice> = slices.iter().collect();
+    sorted.sort_by(|a, b| b.width.total_cmp(&a.width));
+    let enough = sorted.partition_point(|slice| slice.width >= least);
+    sorted.truncate(enough.max(slices.len().div_ceil(2)));
+    sorted
+}
+
+fn summary(variant: &Variant<'_>, slices: &[Slice], least: f64) -> Timing {
     let nanos = |sample: &Sample| sample.time.as_nanos() as f64 / sample.ops.max(1) as f64;
-    let each = |f: &dyn Fn(&(Sample, f64)) -> f64| samples.iter().map(f).collect::<Vec<_>>();
-    let rates = each(&|(sample, _)| 1e9 / nanos(sample).max(1e-9));
-    let first = samples.first().and_then(|(sample, _)| sample.checksum);
-    let same = samples.iter().all(|(sample, _)| sample.checksum == first);
+    let rate = |slice: &Slice| 1e9 / nanos(&slice.sample).max(1e-9);
+    let quiet = quiet(slices, least);
+    let each = |f: &dyn Fn(&Slice) -> f64| quiet.iter().map(|slice| f(slice)).collect::<Vec<_>>();
+    let first = slices.first().and_then(|slice| slice.sample.checksum);
+    let same = slices.iter().all(|slice| slice.sample.checksum == first);
     let parts = |named: Named, cycles: bool| {
-        let names = samples.first().map_or(&[][..], |(sample, _)| named(sample));
+        let names = slices.first().map_or(&[][..], |slice| named(&slice.sample));
         let figure = |name: &str| {
             let of = |s: &Sample| named(s).iter().find(|(n, _)| n == name).map_or(0.0, |(_, v)| *v);
-            let samples = each(&|(sample, ghz)| of(sample) * if cycles { *ghz } else { 1.0 });
+            let unit = |slice: &Slice| if cycles { slice.ghz } else { 1.0 };
+            let samples = each(&|slice| of(&slice.sample) * unit(slice));
             Figure::least_is_best(&samples)
         };
         names.iter().map(|(name, _)| (name.clone(), figure(name))).collect::<Vec<_>>()
     };
     Timing {
         name: variant.name.clone(),
-        rate: Figure::most_is_best(&rates),
-        nanos: Figure::least_is_best(&each(&|(sample, _)| nanos(sample))),
-        cycles: Figure::least_is_best(&each(&|(sample, ghz)| nanos(sample) * ghz)),
+        rate: Figure::most_is_best(&each(&rate)),
+        nanos: Figure::least_is_best(&each(&|slice| nanos(&slice.sample))),
+        cycles: Figure::least_is_best(&each(&|slice| nanos(&slice.sample) * slice.ghz)),
         parts: parts(|sample| &sample.parts, true),
         figures: parts(|sample| &sample.figures, false),
         checksum: first.filter(|_| same),
-        rates,
+        rates: slices.iter().map(rate).collect(),
+        dropped: slices.len() - quiet.len(),
     }
 }
+
+/// The share of the core's best beside which a slice counts.
+const QUIET: f64 = 0.85;
 
 #[cfg(test)]
 mod tests {
@@ -169,6 +242,32 @@ mod tests {
         assert!(timings[0].rate.median > 2.0 * timings[1].rate.median, "{timings:?}");
         assert_eq!(timings[0].rates.len(), 3);
         assert!(timings[0].checksum.is_some());
+    }
+
+    #[test]
+    fn slices_beside_a_busy_neighbour_are_dropped() {
+        let slice = |ops: u64, width: f64| {
+            let sample = Sample { ops, time: Duration::from_secs(1), ..Sample::default() };
+            Slice { sample, ghz: 1.0, width }
+        };
+        let variant = Variant::new("one", repeat(1, || 0));
+        let slices = [slice(100, 5.0), slice(60, 3.0), slice(100, 4.9), slice(98, 4.8)];
+        let timing = summary(&variant, &slices, QUIET * 5.0);
+        assert_eq!((timing.dropped, timing.rates.len()), (1, 4));
+        assert_eq!(timing.rate.samples, 3);
+        // Were all but one disturbed, half of them would stay.
+        let timing = summary(&variant, &slices, 5.0);
+        assert_eq!((timing.dropped, timing.rate.samples), (2, 2));
+    }
+
+    #[test]
+    fn rounds_leave_nothing_out() {
+        let mut seen = [0; 10];
+        let mut work =
+            rounds(10, 4, |from, n| seen[from..from + n].iter_mut().for_each(|s| *s += 1));
+        let ops = work.slice(Duration::from_micros(50)).ops;
+        assert_eq!(seen.iter().sum::<u64>(), ops);
+        assert!(seen.iter().max().unwrap() - seen.iter().min().unwrap() <= 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use lab::{Context as Lab, Options, Record, Verdict};
+use lab::{Context as Lab, Options, Outcome, Record, Verdict};
 use serde::Serialize;
 
 use crate::context::{Context, warn};
@@ -19,7 +19,8 @@ Examples:
   rutter lab run lpm/peers --table routes.txt --out measured
   rutter lab run all && rutter lab report
 
-An interrupted run goes on where it was when it is started again with the same options.
+A run may be done in pieces: what this program has measured with the same options on this
+machine is not run again unless --again is given, and an interrupted run goes on where it was.
 For figures worth keeping, let nothing else run on the machine.")]
 pub struct Args {
     #[command(subcommand)]
@@ -41,6 +42,9 @@ enum Action {
         /// A table instead of the experiments' own; may be given several times
         #[arg(short, long, value_name = "FILE")]
         table: Vec<String>,
+        /// Run what has a record already, too
+        #[arg(long)]
+        again: bool,
         /// Fold next hops to N different ones, so that tables of narrow hops take part
         #[arg(long, value_name = "N", default_value_t = Options::HOPS,
               value_parser = clap::value_parser!(u32).range(1..))]
@@ -78,8 +82,9 @@ struct Records {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     match args.action {
         Action::List => list(cx),
-        Action::Run { names, quick, table, hops, records } => {
-            measure(&names, Options { quick, out: records.out, tables: table, hops }, cx)
+        Action::Run { names, quick, table, again, hops, records } => {
+            let options = Options { quick, out: records.out, tables: table, hops };
+            measure(&names, options, again, cx)
         }
         Action::Drive { engine, table, count } => {
             lab::misses::drive(&engine, &table, count).map_err(|reason| {
@@ -125,32 +130,40 @@ fn list(cx: &mut Context) -> Result<Status, Error> {
 }
 
 /// Runs what was asked for; one that cannot run does not keep the others from it.
-fn measure(names: &[String], options: Options, cx: &mut Context) -> Result<Status, Error> {
+fn measure(
+    names: &[String],
+    options: Options,
+    again: bool,
+    cx: &mut Context,
+) -> Result<Status, Error> {
     let experiments = lab::select(names)?;
     if cfg!(debug_assertions) {
         warn("this is a debug build: its figures mean nothing");
     }
     let mut lab = Lab::new(options, |line| warn(line));
     let mut status = Status::Success;
-    for experiment in experiments {
-        match lab::run(experiment, &mut lab) {
-            Ok((record, path)) if cx.json => {
-                let _ = path;
+    lab::run(&experiments, &mut lab, again, |name, outcome| {
+        match outcome {
+            Outcome::Ran(record, _) | Outcome::There(record, _) if cx.json => {
                 cx.print_json(&record)?;
             }
-            Ok((record, path)) => show(&record, &path, cx)?,
-            Err(error) => {
-                warn(format_args!("{}: {error}", experiment.card().name));
+            Outcome::Ran(record, path) => show(&record, &path, cx)?,
+            Outcome::There(_, path) => {
+                writeln!(cx.out, "{name}: there already, {}", path.display())?;
+            }
+            Outcome::Failed(error) => {
+                warn(format_args!("{name}: {error}"));
                 status = Status::Fault;
             }
         }
-        cx.out.flush()?;
-    }
+        Ok::<(), Error>(cx.out.flush()?)
+    })?;
     Ok(status)
 }
 
 fn show(record: &Record, path: &std::path::Path, cx: &mut Context) -> Result<(), Error> {
-    writeln!(cx.out, "{}: {} rows in {}", record.experiment, record.rows.len(), path.display())?;
+    let Record { experiment, rows, took_s, .. } = record;
+    writeln!(cx.out, "{experiment}: {} rows, {took_s} s, {}", rows.len(), path.display())?;
     for Verdict { claim, measured, confirmed } in &record.verdicts {
         let word = match confirmed {
             Some(true) => "confirmed",

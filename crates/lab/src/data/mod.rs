@@ -6,5 +6,6 @@ mod table;
 mod traffic;
 
 pub use rng::Rng;
+pub(crate) use table::short_name;
 pub use table::{Table, checksum};
 pub use traffic::Traffic;

@@ -61,7 +61,7 @@ pub fn checksum<A: Addr>(routes: &[(Prefix<A>, Hop)]) -> u64 {
 }
 
 /// Records name no folder of the machine that they come from.
-fn short_name(name: &str) -> String {
+pub(crate) fn short_name(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_string()
 }
 

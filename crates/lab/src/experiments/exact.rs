@@ -1,6 +1,8 @@
 //! `exact/peers`: exact-match tables of Ethernet addresses, ours and rivals.
 
-use crate::crew::{Crew, Pass};
+use std::thread;
+
+use crate::crew::{self, Crew, Maker};
 use crate::matching::{self, Contestant, Entry, Table};
 use crate::record::{Figure, short};
 use crate::slices::Variant;
@@ -120,28 +122,29 @@ fn fill(contestant: &Contestant, entries: &[Entry], row: Row) -> Result<Filled, 
 
 /// Two threads' rate over one's, where other threads may read.
 fn threads(context: &Context, tables: &[Filled], entries: &[Entry]) -> Vec<Option<f64>> {
-    let pass = |table: &dyn Table, seed: u64| -> Option<Pass> {
-        let (keys, _) = matching::keys(entries, 1 << 18, 0, 10 + seed);
-        let mut read = table.reader(&keys)?;
-        Some(Box::new(move || {
-            read();
-            1 << 18
-        }))
-    };
-    let mut variants = Vec::new();
     let mut taken = Vec::new();
-    for one in tables {
-        let crew = |n: u64| (0..n).map(|seed| pass(&*one.table, seed)).collect::<Option<Vec<_>>>();
-        let both = crew(1).zip(crew(2)).filter(|_| clock::cores().len() > 1);
-        taken.push(both.is_some());
-        if let Some((single, double)) = both {
-            variants.push(Variant::new("1", Crew::new(single)));
-            variants.push(Variant::new("2", Crew::new(double)));
+    let timings = thread::scope(|scope| {
+        let mut variants = Vec::new();
+        for one in tables {
+            let makers = |n| {
+                (0..n).map(|seed| maker(&*one.table, entries, seed)).collect::<Option<Vec<_>>>()
+            };
+            let both = makers(1).zip(makers(2)).filter(|_| clock::cores().len() > 1);
+            taken.push(both.is_some());
+            if let Some((single, double)) = both {
+                variants.push(Variant::new("1", Crew::new(scope, single)));
+                variants.push(Variant::new("2", Crew::new(scope, double)));
+            }
         }
-    }
-    let timings = context.measure(&mut variants);
+        context.measure(&mut variants)
+    });
     let mut pairs = timings.chunks(2).map(|pair| pair[1].rate.median / pair[0].rate.median);
     taken.into_iter().map(|took| if took { pairs.next() } else { None }).collect()
+}
+
+fn maker<'s>(table: &dyn Table, entries: &[Entry], seed: u64) -> Option<Maker<'s>> {
+    let (keys, _) = matching::keys(entries, 1 << 18, 0, 10 + seed);
+    table.reader(&keys).map(|read| crew::pass(1 << 18, read))
 }
 
 /// Millions of updates a second: deletes, and inserts that put the entries back.

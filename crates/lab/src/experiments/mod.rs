@@ -11,8 +11,10 @@ mod machine;
 mod router;
 mod sail;
 mod switch;
+mod times;
 
 pub use router::fixed;
+pub use times::seconds;
 
 use crate::Experiment;
 
@@ -81,7 +83,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::all;
+    use super::{all, times::TIMES};
 
     #[test]
     fn every_experiment_has_a_card() {
@@ -95,7 +97,10 @@ mod tests {
             for text in [card.help, card.source, card.claim] {
                 assert!(!text.is_empty() && !text.contains('\n'), "{}", card.name);
             }
+            let known = TIMES.iter().filter(|(name, ..)| *name == card.name).count();
+            assert_eq!(known, 1, "{} has no usual time", card.name);
             assert!(!card.plots.is_empty(), "{} draws nothing", card.name);
         }
+        assert_eq!(TIMES.len(), all().len());
     }
 }

@@ -1,6 +1,6 @@
 //! Rates, latencies and probes of one traffic.
 
-use std::time::Duration;
+use std::thread;
 
 use lookup::Hop;
 
@@ -9,9 +9,9 @@ use super::run::{Built, Field};
 use crate::Row;
 use crate::clock;
 use crate::contest::{self, Family, LARGEST_BURST, Stream, Subject};
-use crate::crew::{Crew, Pass};
+use crate::crew::{self, Crew, Maker};
 use crate::data::Traffic;
-use crate::slices::{Sample, Timing, Variant, Work};
+use crate::slices::{Timing, Variant, Work, rounds};
 
 /// The rows of one traffic for all that took the table.
 pub(super) fn all<A: Family>(
@@ -60,16 +60,10 @@ fn timed<A: Family>(field: &Field<'_, A>, built: &[&Built<A>], rows: &mut [&mut 
     for one in built {
         for (_, burst, _) in &bursts {
             let stream = one.subject.stream(dsts);
-            variants.push(Variant::new(
-                &one.name,
-                Rate { stream, n: dsts.len(), at: 0, burst: *burst },
-            ));
+            variants.push(Variant::new(&one.name, rate(stream, dsts.len(), *burst)));
         }
         if latency {
-            variants.push(Variant::new(
-                &one.name,
-                Chase { subject: &*one.subject, dsts, at: 0, mask: 1 },
-            ));
+            variants.push(Variant::new(&one.name, chase(&*one.subject, dsts, 1)));
         }
     }
     let each = bursts.len() + usize::from(latency);
@@ -118,21 +112,27 @@ fn threads<A: Family>(
         Measure::Threads(most) => Some((*most).min(clock::cores().len())),
         _ => None,
     });
-    let (mut variants, mut found) = (Vec::new(), Vec::new());
-    for (one, row) in built.iter().zip(rows) {
-        for threads in 1..=most.unwrap_or(0) {
-            let mut row = (**row).clone();
-            row.figures.clear();
-            row.labels.insert("threads".into(), threads.to_string());
-            let passes = (0..threads).map(|i| pass(field, &*one.subject, traffic, i as u64));
-            match passes.collect::<Option<Vec<Pass>>>() {
-                Some(passes) => variants.push(Variant::new(&one.name, Crew::new(passes))),
-                None => row = row.noting("it has one reader only"),
+    let mut found = Vec::new();
+    let timings = thread::scope(|scope| {
+        let mut variants = Vec::new();
+        for (one, row) in built.iter().zip(rows) {
+            for threads in 1..=most.unwrap_or(0) {
+                let mut row = (**row).clone();
+                row.figures.clear();
+                row.labels.insert("threads".into(), threads.to_string());
+                let makers = (0..threads).map(|i| maker(field, &*one.subject, traffic, i as u64));
+                match makers.collect::<Option<Vec<_>>>() {
+                    Some(makers) => {
+                        variants.push(Variant::new(&one.name, Crew::new(scope, makers)));
+                    }
+                    None => row = row.noting("it has one reader only"),
+                }
+                found.push(row);
             }
-            found.push(row);
         }
-    }
-    let mut timings = field.context.measure(&mut variants).into_iter();
+        field.context.measure(&mut variants)
+    });
+    let mut timings = timings.into_iter();
     let timed = |row: Row, timing: Option<Timing>| match timing {
         Some(timing) => row.with("rate_mlps", timing.rate.scaled(1e-6)),
         None => row,
@@ -144,82 +144,40 @@ fn threads<A: Family>(
     found.into_iter().map(figure).collect()
 }
 
-fn pass<A: Family>(
+fn maker<'s, A: Family>(
     field: &Field<'_, A>,
     subject: &dyn Subject<A>,
     traffic: Traffic,
     seed: u64,
-) -> Option<Pass> {
+) -> Option<Maker<'s>> {
     let dsts = traffic.draw(&field.routes, field.context.pick(1 << 20, 1 << 16), 1 + seed);
-    let mut read = subject.reader(&dsts)?;
-    let n = dsts.len() as u64;
-    Some(Box::new(move || {
-        read();
-        n
-    }))
+    let read = subject.reader(&dsts)?;
+    Some(crew::pass(dsts.len() as u64, read))
 }
 
 /// Lookups one by one, each its own call; the next does not wait for the hop.
 pub fn scalar<'s, A: Family>(subject: &'s dyn Subject<A>, dsts: &'s [A]) -> impl Work + 's {
-    Chase { subject, dsts, at: 0, mask: 0 }
+    chase(subject, dsts, 0)
 }
 
 /// Lookups of a stream of `n` destinations in bursts, round and round.
-pub fn rate<'s>(stream: Box<dyn Stream + 's>, n: usize, burst: usize) -> impl Work + 's {
-    Rate { stream, n, at: 0, burst }
-}
-
-/// Goes round and round over the destinations.
-struct Rate<'s> {
-    stream: Box<dyn Stream + 's>,
-    n: usize,
-    at: usize,
-    burst: usize,
-}
-
-impl Work for Rate<'_> {
-    fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut ops) = (clock::thread_time(), 0);
-        let mut time = Duration::ZERO;
-        while time < target {
-            let n = STEP.min(self.n - self.at);
-            self.stream.run(self.at, n, self.burst);
-            self.at = (self.at + n) % self.n;
-            ops += n as u64;
-            time = clock::thread_time() - start;
-        }
-        Sample { ops, time, ..Sample::default() }
-    }
+pub fn rate<'s>(mut stream: Box<dyn Stream + 's>, n: usize, burst: usize) -> impl Work + 's {
+    rounds(n, STEP, move |from, n| stream.run(from, n, burst))
 }
 
 /// Looks destinations up one by one. With `mask` 1 each waits for the one before:
 /// a hop's top bit is always 0, which the compiler does not know.
-struct Chase<'s, A: Family> {
-    subject: &'s dyn Subject<A>,
-    dsts: &'s [A],
-    at: usize,
-    mask: u32,
-}
-
-impl<A: Family> Work for Chase<'_, A> {
-    fn slice(&mut self, target: Duration) -> Sample {
-        let (start, mut ops, mut hop) = (clock::thread_time(), 0, Hop::NONE);
-        let mut time = Duration::ZERO;
-        while time < target {
-            let n = CHASED.min(self.dsts.len() - self.at);
-            for dst in &self.dsts[self.at..self.at + n] {
-                let add = hop.0 >> 31 & self.mask;
-                hop = self.subject.lookup(dst.plus(u64::from(add)));
-            }
-            self.at = (self.at + n) % self.dsts.len();
-            ops += n as u64;
-            time = clock::thread_time() - start;
+fn chase<'s, A: Family>(subject: &'s dyn Subject<A>, dsts: &'s [A], mask: u32) -> impl Work + 's {
+    let mut hop = Hop::NONE;
+    rounds(dsts.len(), CHASED, move |from, n| {
+        for dst in &dsts[from..from + n] {
+            let add = hop.0 >> 31 & mask;
+            hop = subject.lookup(dst.plus(u64::from(add)));
         }
         std::hint::black_box(hop);
-        Sample { ops, time, ..Sample::default() }
-    }
+    })
 }
 
-/// Lookups between two looks at the clock, which cost a system call.
+/// Lookups between two looks at the clock.
 const STEP: usize = 1 << 14;
 const CHASED: usize = 1 << 11;

@@ -54,8 +54,6 @@ pub fn load(folder: &Path) -> Result<Vec<Record>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::machine::Machine;
     use crate::record::{Figure, Row, Verdict};
@@ -72,14 +70,13 @@ mod tests {
             quick: true,
             time_s: 1_800_000_000,
             machine: Machine { cpu: "Test & Co".into(), ..Machine::default() },
-            data: BTreeMap::new(),
             rows: rows.collect(),
             verdicts: vec![
                 Verdict::at_least("overlap", 9.0, 8.0, "reads"),
                 Verdict::at_least("more overlap", 7.0, 8.0, "reads"),
                 Verdict::open("unknown", "no counters here"),
             ],
-            notes: vec![],
+            ..Record::default()
         };
         let page = page(&[record]).unwrap();
         assert_eq!(page.matches("<svg").count(), 2);
@@ -97,13 +94,8 @@ mod tests {
         let card = experiments::all()[0].card();
         let record = Record {
             experiment: card.name.into(),
-            quick: true,
-            time_s: 0,
-            machine: Machine::default(),
-            data: BTreeMap::new(),
-            rows: vec![],
-            verdicts: vec![],
             notes: vec!["nothing".into()],
+            ..Record::default()
         };
         assert!(!page(&[record]).unwrap().contains("<svg"));
     }

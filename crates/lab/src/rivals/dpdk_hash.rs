@@ -9,7 +9,7 @@ use lookup::exact::Key;
 
 use super::dpdk::start;
 use super::maps::number;
-use crate::matching::{Contestant, Entry, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Stream, Table};
 
 /// `rte_hash` with 8-byte keys and CRC-32C.
 pub(super) fn rte_hash() -> Contestant {
@@ -85,6 +85,16 @@ impl Table for RteHash {
                 std::hint::black_box(&mut values);
             }
         }))
+    }
+
+    fn finder(&self) -> Finder {
+        let (table, mut numbers) = (self.0.clone(), [0; MOST]);
+        Box::new(move |keys, values| {
+            for (keys, values) in keys.chunks(MOST).zip(values.chunks_mut(MOST)) {
+                keys.iter().zip(&mut numbers).for_each(|(key, n)| *n = number(*key));
+                table.bulk(&numbers[..keys.len()], values);
+            }
+        })
     }
 
     fn bytes(&self) -> Option<usize> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lookup::exact::{ABSENT, Key};
 
-use crate::matching::{Contestant, Entry, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Stream, Table};
 
 /// All of them. Those without a keyed hash of their own get the multiplication by
 /// which Firefox hashes: the quickest that spreads addresses.
@@ -20,7 +20,7 @@ pub(super) fn all() -> Vec<Contestant> {
 }
 
 /// What such a map can do.
-trait Map: 'static {
+trait Map: Send + Sync + 'static {
     fn with_room(entries: usize) -> Self;
     fn put(&mut self, key: u64, value: u16);
     fn take(&mut self, key: u64);
@@ -33,7 +33,7 @@ fn plain<M: Map>(name: &str) -> Contestant {
     })
 }
 
-fn shared<M: Map + Send + Sync>(name: &str) -> Contestant {
+fn shared<M: Map>(name: &str) -> Contestant {
     Contestant::new(name, |room| Ok(Held::<M> { map: Arc::new(M::with_room(room)), read: reader }))
 }
 
@@ -44,7 +44,7 @@ struct Held<M> {
     read: fn(&Arc<M>, Vec<u64>) -> Option<Reader>,
 }
 
-fn reader<M: Map + Send + Sync>(map: &Arc<M>, keys: Vec<u64>) -> Option<Reader> {
+fn reader<M: Map>(map: &Arc<M>, keys: Vec<u64>) -> Option<Reader> {
     let map = map.clone();
     Some(Box::new(move || {
         for key in &keys {
@@ -78,6 +78,15 @@ impl<M: Map> Table for Held<M> {
 
     fn reader(&self, keys: &[Key]) -> Option<Reader> {
         (self.read)(&self.map, keys.iter().map(|key| number(*key)).collect())
+    }
+
+    fn finder(&self) -> Finder {
+        let map = self.map.clone();
+        Box::new(move |keys, values| {
+            for (key, value) in keys.iter().zip(values) {
+                *value = map.find(number(*key)).unwrap_or(ABSENT);
+            }
+        })
     }
 
     fn bytes(&self) -> Option<usize> {
@@ -117,7 +126,7 @@ impl Map for HashMap<u64, u16> {
     }
 }
 
-impl<S: BuildHasher + Default + 'static> Map for hashbrown::HashMap<u64, u16, S> {
+impl<S: BuildHasher + Default + Send + Sync + 'static> Map for hashbrown::HashMap<u64, u16, S> {
     fn with_room(entries: usize) -> Self {
         hashbrown::HashMap::with_capacity_and_hasher(entries, S::default())
     }
@@ -132,7 +141,9 @@ impl<S: BuildHasher + Default + 'static> Map for hashbrown::HashMap<u64, u16, S>
     }
 }
 
-impl<S: BuildHasher + Default + Clone + 'static> Map for dashmap::DashMap<u64, u16, S> {
+impl<S: BuildHasher + Default + Clone + Send + Sync + 'static> Map
+    for dashmap::DashMap<u64, u16, S>
+{
     fn with_room(entries: usize) -> Self {
         dashmap::DashMap::with_capacity_and_hasher(entries, S::default())
     }
@@ -147,7 +158,7 @@ impl<S: BuildHasher + Default + Clone + 'static> Map for dashmap::DashMap<u64, u
     }
 }
 
-impl<S: BuildHasher + Default + 'static> Map for papaya::HashMap<u64, u16, S> {
+impl<S: BuildHasher + Default + Send + Sync + 'static> Map for papaya::HashMap<u64, u16, S> {
     fn with_room(entries: usize) -> Self {
         papaya::HashMap::builder().capacity(entries).hasher(S::default()).build()
     }

@@ -1,6 +1,7 @@
 //! `cuvpp/table3`: cache misses.
 
 use super::ENGINES;
+use crate::data::short_name;
 use crate::lookups::Claim;
 use crate::misses::Counter;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
@@ -52,9 +53,11 @@ impl Experiment for Table3 {
                 Counter::Perf => "perf",
                 Counter::Cachegrind(_) => "cachegrind",
             };
-            let short = table.rsplit('/').next().unwrap_or(&table).to_string();
-            let labels =
-                [("engine", engine.to_string()), ("table", short), ("counter", name.into())];
+            let labels = [
+                ("engine", engine.to_string()),
+                ("table", short_name(&table)),
+                ("counter", name.into()),
+            ];
             let row = Row::new(labels);
             Ok(vec![match counter.count(engine, &table, lookups) {
                 Ok(found) => {
@@ -74,8 +77,9 @@ impl Experiment for Table3 {
             }
             Counter::Cachegrind(bytes) => format!(
                 "no hardware counters here: simulated by cachegrind on a reduced run ({lookups} \
-                 lookups in {table}; a last level of {bytes} bytes, as much smaller than the paper's \
-                 25 MB as the table is than its 500,000 prefixes); building the table is taken away"
+                 lookups in {}; a last level of {bytes} bytes, as much smaller than the paper's \
+                 25 MB as the table is than its 500,000 prefixes); building the table is taken away",
+                short_name(&table)
             ),
         };
         Ok(context.record(rows, verdicts, vec![note]))

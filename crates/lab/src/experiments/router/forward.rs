@@ -95,15 +95,17 @@ impl fmt::Display for Cell {
 
 fn cells(context: &Context) -> Vec<Cell> {
     let sizes: &[&str] = context.pick(&["10", "10000", "1000000"], &["1000000"]);
-    let traffics: &[Traffic] =
-        context.pick(&[Traffic::Random, Traffic::Prefix], &[Traffic::Prefix]);
     let mut cells = Vec::new();
     for (ipv6, kind) in [(false, "internet"), (true, "internet6")] {
         let usual: Vec<String> = sizes.iter().map(|n| format!("{kind}:{n}")).collect();
         let usual: Vec<&str> = usual.iter().map(String::as_str).collect();
         for table in context.tables(&usual) {
-            let cell = |traffic| Cell { ipv6, table: table.clone(), traffic };
-            cells.extend(traffics.iter().copied().map(cell));
+            cells.push(Cell { ipv6, table, traffic: Traffic::Prefix });
+        }
+        // Random addresses meet few of the long prefixes: of the largest table only.
+        if let Some(last) = cells.last().filter(|_| !context.quick()) {
+            let table = last.table.clone();
+            cells.push(Cell { ipv6, table, traffic: Traffic::Random });
         }
     }
     cells

@@ -1,9 +1,7 @@
 //! `router/scale`: one worker and two, each with its own ring of packets and its
 //! own core, all with the same tables; control does nothing.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use lookup::{Hop, Prefix};
 
@@ -12,8 +10,9 @@ use super::frames::Frames;
 use super::source::Source;
 use super::tables::Tables;
 use crate::clock;
+use crate::crew::{Crew, Maker};
 use crate::data::Traffic;
-use crate::slices::{Sample, Variant, Work};
+use crate::slices::Variant;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
 
 /// See the module.
@@ -80,17 +79,18 @@ pub(in crate::experiments) fn workers<A: Frames>(
     }
     let dsts = Traffic::Prefix.draw(&routed, PACKETS, 1);
     let (tables, _updater) = Tables::new(&routed, engine, false)?;
-    let cores = clock::cores();
     let timings = thread::scope(|scope| {
-        let start = |number: usize| {
-            let (orders, inbox) = channel();
-            let (outbox, answers) = channel();
-            let (core, tables, dsts) = (cores[cores.len() - 1 - number], &tables, &dsts);
-            scope.spawn(move || worker(core, tables, dsts, &inbox, &outbox));
-            Worker { orders, answers }
+        let maker = |_| -> Maker<'_> {
+            let (tables, dsts) = (&tables, &dsts);
+            Box::new(move || {
+                let faults = Faults::default();
+                let source = Source::mem(PACKETS, dsts);
+                // Without packets its slices have no checksum.
+                Box::new(source.and_then(|s| Bed::new(tables, "worker", s, &faults)).ok())
+            })
         };
-        let workers: Vec<Worker> = (0..MOST_WORKERS).map(start).collect();
-        let crew = |n: usize| Variant::new(n.to_string(), Crew(&workers[..n]));
+        let crew =
+            |n: usize| Variant::new(n.to_string(), Crew::new(scope, (0..n).map(maker).collect()));
         context.measure(&mut (1..=MOST_WORKERS).map(crew).collect::<Vec<_>>())
     });
     let mut rows = Vec::new();
@@ -106,53 +106,6 @@ pub(in crate::experiments) fn workers<A: Frames>(
         rows.push(row.with("rate_mpps", timing.rate.scaled(1e-6)));
     }
     Ok(rows)
-}
-
-/// A worker's thread, told how long to forward.
-struct Worker {
-    orders: Sender<Duration>,
-    answers: Receiver<Sample>,
-}
-
-fn worker<A: Frames>(
-    core: usize,
-    tables: &Tables<A>,
-    dsts: &[A],
-    orders: &Receiver<Duration>,
-    answers: &Sender<Sample>,
-) {
-    clock::pin(core);
-    let faults = Faults::default();
-    let bed = Source::mem(PACKETS, dsts).and_then(|s| Bed::new(tables, "worker", s, &faults));
-    // A worker without packets answers with nothing: its slices have no checksum.
-    let mut bed = bed.ok();
-    for target in orders {
-        let sample = bed.as_mut().map(|bed| bed.slice(target)).unwrap_or_default();
-        if answers.send(sample).is_err() {
-            return;
-        }
-    }
-}
-
-/// The first workers, forwarding at the same time.
-struct Crew<'w>(&'w [Worker]);
-
-impl Work for Crew<'_> {
-    fn slice(&mut self, target: Duration) -> Sample {
-        for worker in self.0 {
-            // A thread that is gone is noticed below.
-            let _ = worker.orders.send(target);
-        }
-        let samples: Vec<Sample> =
-            self.0.iter().map(|worker| worker.answers.recv().unwrap_or_default()).collect();
-        let time = samples.iter().map(|sample| sample.time).sum::<Duration>();
-        Sample {
-            ops: samples.iter().map(|sample| sample.ops).sum(),
-            time: time / samples.len().max(1) as u32,
-            checksum: samples.iter().all(|sample| sample.checksum.is_some()).then_some(0),
-            ..Sample::default()
-        }
-    }
 }
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {

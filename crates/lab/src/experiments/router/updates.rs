@@ -11,10 +11,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use lookup::rib::Change;
 use lookup::{Hop, Prefix};
@@ -22,11 +18,11 @@ use lookup::{Hop, Prefix};
 use super::bed::{Bed, Faults};
 use super::frames::Frames;
 use super::source::Source;
-use super::tables::{Tables, Updater};
+use super::tables::Tables;
 use crate::clock;
 use crate::data::{Rng, Traffic};
-use crate::record::{Figure, short};
-use crate::slices::{Sample, Variant, Work};
+use crate::pace::{self, Beside};
+use crate::record::short;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
 
 /// See the module.
@@ -92,39 +88,32 @@ fn measure<A: Frames>(context: &Context, routes: &[(Prefix<A>, Hop)]) -> Result<
         return Err(failed("every route covers a destination".into()));
     }
     let faults: Faults = Rc::new(RefCell::new(Vec::new()));
-    let bed = Rc::new(RefCell::new(Bed::new(&tables, "worker", source, &faults).map_err(failed)?));
-    let pace = Arc::new(Pace::default());
-    let timings = thread::scope(|scope| {
-        let control = scope.spawn(|| control(updater, &changes, &pace, &tables));
-        let variant = |wanted: u64| {
-            let work = Beside { bed: bed.clone(), pace: pace.clone(), wanted };
-            Variant::new(wanted.to_string(), work)
-        };
-        let mut variants: Vec<Variant<'_>> = RATES.iter().copied().map(variant).collect();
-        let timings = context.measure(&mut variants);
-        pace.stop.store(true, Ordering::Relaxed);
-        let ended = control.join().map_err(|_| "the updating thread panicked".to_string());
-        ended.and_then(|result| result).map(|()| timings)
+    let bed = Bed::new(&tables, "worker", source, &faults).map_err(failed)?;
+    let mut updater = updater;
+    let mut next = changes.iter().cycle();
+    let found = pace::beside(context, bed, &RATES, |pace| {
+        pace.keep(|n| {
+            let mut some = next.by_ref().take(n as usize);
+            some.try_for_each(|change| updater.apply(std::slice::from_ref(change)))?;
+            tables.reclaim();
+            Ok(())
+        })
     });
-    let timings = timings.map_err(failed)?;
+    let found = found.map_err(failed)?;
     if let Some(fault) = faults.borrow().first() {
         return Err(failed(fault.clone()));
     }
-    let quiet = &timings[0].rates;
-    let rows = timings.iter().map(|timing| {
-        let kept: Vec<f64> = timing.rates.iter().zip(quiet).map(|(r, q)| r / q).collect();
-        let mut row = Row::new([
+    let rows = found.iter().map(|Beside { wanted, done, timing, kept }| {
+        let row = Row::new([
             ("family", A::FAMILY.to_string()),
             ("prefixes", routes.len().to_string()),
             ("engine", A::DEFAULT.to_string()),
-            ("updates_wanted", timing.name.clone()),
+            ("updates_wanted", wanted.to_string()),
         ]);
-        for (name, figure) in &timing.figures {
-            row = row.with(name, *figure);
-        }
-        row.with("rate_mpps", timing.rate.scaled(1e-6))
+        row.with("updates_per_s", *done)
+            .with("rate_mpps", timing.rate.scaled(1e-6))
             .with("cycles", timing.cycles)
-            .with("kept", Figure::most_is_best(&kept))
+            .with("kept", *kept)
     });
     Ok(rows.collect())
 }
@@ -143,69 +132,6 @@ fn changes<A: Frames>(
     some.truncate(MOST_ROUTES);
     let pair = |(prefix, hop)| [Change { prefix, hop: None }, Change { prefix, hop: Some(hop) }];
     some.into_iter().flat_map(pair).collect()
-}
-
-/// What the worker's side tells the control's, and back.
-#[derive(Default)]
-struct Pace {
-    per_second: AtomicU64,
-    done: AtomicU64,
-    stop: AtomicBool,
-}
-
-/// The control thread: applies changes at the pace that is asked for, one at a
-/// time, as a routing daemon sends them.
-fn control<A: Frames>(
-    mut updater: Updater<A>,
-    changes: &[Change<A>],
-    pace: &Pace,
-    tables: &Tables<A>,
-) -> Result<(), String> {
-    clock::pin(clock::cores()[0]);
-    let (mut next, mut now) = (0, 0);
-    let (mut since, mut done) = (Instant::now(), 0_u64);
-    while !pace.stop.load(Ordering::Relaxed) {
-        let wanted = pace.per_second.load(Ordering::Relaxed);
-        if wanted != now {
-            (now, since, done) = (wanted, Instant::now(), 0);
-        }
-        let due = (since.elapsed().as_secs_f64() * wanted as f64) as u64;
-        if due <= done {
-            thread::sleep(NAP);
-            continue;
-        }
-        // What was missed is not made up for in one go: the pace stays the pace.
-        done = done.max(due.saturating_sub(MOST_AT_ONCE));
-        while done < due {
-            updater.apply(std::slice::from_ref(&changes[next]))?;
-            next = (next + 1) % changes.len();
-            done += 1;
-            pace.done.fetch_add(1, Ordering::Relaxed);
-        }
-        tables.reclaim();
-    }
-    Ok(())
-}
-
-/// The worker's slice at one pace.
-struct Beside<'t, A: Frames> {
-    bed: Rc<RefCell<Bed<'t, A>>>,
-    pace: Arc<Pace>,
-    wanted: u64,
-}
-
-impl<A: Frames> Work for Beside<'_, A> {
-    fn slice(&mut self, target: Duration) -> Sample {
-        self.pace.per_second.store(self.wanted, Ordering::Relaxed);
-        thread::sleep(SETTLE);
-        let (start, before) = (Instant::now(), self.pace.done.load(Ordering::Relaxed));
-        let mut sample = self.bed.borrow_mut().slice(target);
-        let done = self.pace.done.load(Ordering::Relaxed) - before;
-        let rate = done as f64 / start.elapsed().as_secs_f64();
-        sample.figures = vec![("updates_per_s".into(), rate)];
-        self.pace.per_second.store(0, Ordering::Relaxed);
-        sample
-    }
 }
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {
@@ -233,6 +159,3 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
 const RATES: [u64; 3] = [0, 10_000, 100_000];
 const PACKETS: usize = 16_000;
 const MOST_ROUTES: usize = 50_000;
-const MOST_AT_ONCE: u64 = 2_000;
-const NAP: Duration = Duration::from_micros(100);
-const SETTLE: Duration = Duration::from_millis(2);

@@ -15,7 +15,7 @@ pub static FIG3_7: Study = Study {
         claim: "SAIL_L is 34–59 × LC-trie, 30–31 × Tree Bitmap, 7–8 × Lulea, 4.4–5.1 × D18R, 1.6–1.7 × Poptrie",
         plots: PLOTS,
     },
-    parts: |context| parts(context, 12, Traffic::Zipf),
+    parts: |context| parts(context, 6, Traffic::Zipf),
     claims: &[
         faster("lc-trie", "34 to 59 × LC-trie", 34.0),
         faster("tree-bitmap", "30 to 31 × Tree Bitmap", 29.0),
@@ -39,7 +39,7 @@ pub static FIG3_8: Study = Study {
         plots: PLOTS,
     },
     parts: |context| {
-        let each = |traffic| parts(context, 12, traffic);
+        let each = |traffic| parts(context, 6, traffic);
         [Traffic::Swept, Traffic::Prefix].into_iter().flat_map(each).collect()
     },
     claims: &[

@@ -1,0 +1,66 @@
+//! How long each experiment usually takes: what the time left is reckoned from.
+
+/// Seconds that `name` takes on a quiet machine of 2026.
+pub fn seconds(name: &str, quick: bool) -> f64 {
+    let known = TIMES.iter().find(|(known, ..)| *known == name);
+    let (full, short) = known.map_or((60.0, 10.0), |(_, full, short)| (*full, *short));
+    if quick { short } else { full }
+}
+
+/// Name, seconds of a full run, of a quick one.
+pub(super) const TIMES: &[(&str, f64, f64)] = &[
+    ("machine/limits", 20.0, 3.0),
+    ("lpm/peers", 320.0, 100.0),
+    ("lpm/scale", 200.0, 20.0),
+    ("lpm/interleave", 40.0, 8.0),
+    ("dxr/table1", 8.0, 2.0),
+    ("dxr/table2", 8.0, 2.0),
+    ("dxr/fig3", 8.0, 2.0),
+    ("dxr/fig4", 15.0, 2.0),
+    ("dxr/fig5", 10.0, 2.0),
+    ("dxr/fig6", 15.0, 2.0),
+    ("sail/fig3.7", 45.0, 3.0),
+    ("sail/fig3.8", 85.0, 4.0),
+    ("sail/fig3.9", 8.0, 2.0),
+    ("sail/fig3.11", 20.0, 2.0),
+    ("sail/fig3.12", 75.0, 5.0),
+    ("sail/fig3.13", 30.0, 4.0),
+    ("sail/table3.2", 25.0, 2.0),
+    ("sail/table3.4", 5.0, 2.0),
+    ("sail/table3.5", 10.0, 1.0),
+    ("sail/fig3.16", 10.0, 1.0),
+    ("sail/fig3.17", 10.0, 1.0),
+    ("bloomfwd/table3", 2.0, 1.0),
+    ("bloomfwd/table4", 2.0, 1.0),
+    ("bloomfwd/table5", 1.0, 1.0),
+    ("bloomfwd/fig1", 30.0, 4.0),
+    ("bloomfwd/fig2", 10.0, 2.0),
+    ("bloomfwd/fig3", 12.0, 3.0),
+    ("bloomfwd/fig4", 10.0, 2.0),
+    ("bloomfwd/fig5", 15.0, 3.0),
+    ("bloomfwd/fig6", 10.0, 2.0),
+    ("bloomfwd/fig7", 15.0, 3.0),
+    ("bloomfwd/fig8", 40.0, 5.0),
+    ("cuvpp/fig6", 60.0, 11.0),
+    ("cuvpp/fig7", 60.0, 12.0),
+    ("cuvpp/fig8", 80.0, 29.0),
+    ("cuvpp/fig9", 80.0, 25.0),
+    ("cuvpp/fig10", 40.0, 9.0),
+    ("cuvpp/fig11", 15.0, 3.0),
+    ("cuvpp/fig12", 15.0, 3.0),
+    ("cuvpp/table2", 8.0, 3.0),
+    ("cuvpp/table3", 80.0, 40.0),
+    ("cuvpp/table4", 10.0, 3.0),
+    ("exact/peers", 200.0, 40.0),
+    ("cuckooswitch/fig5", 95.0, 16.0),
+    ("cuckooswitch/fig6", 50.0, 14.0),
+    ("cuckooswitch/fig7", 60.0, 40.0),
+    ("cuckooswitch/table3", 80.0, 6.0),
+    ("gatekeeper/fig4.7", 60.0, 6.0),
+    ("router/forward", 300.0, 80.0),
+    ("router/updates", 15.0, 3.0),
+    ("router/converge", 60.0, 27.0),
+    ("router/scale", 12.0, 3.0),
+    ("router/memory", 12.0, 2.0),
+    ("switch/forward", 240.0, 5.0),
+];

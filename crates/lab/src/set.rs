@@ -1,0 +1,176 @@
+//! Runs a set of experiments, one after the other.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::context::clock_text;
+use crate::experiments::{self, seconds};
+use crate::{Context, Error, Experiment, Record};
+
+/// What became of one experiment of a set.
+pub enum Outcome {
+    /// It was run; its record, and where that is.
+    Ran(Record, PathBuf),
+    /// Its record was there already.
+    There(Record, PathBuf),
+    /// It could not run.
+    Failed(Error),
+}
+
+/// The experiments that `names` ask for, in the registry's order. A name is an
+/// experiment's, or its beginning up to a slash (`router`), or `all`.
+///
+/// # Errors
+/// When a name fits none.
+pub fn select(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Error> {
+    let fits = |experiment: &dyn Experiment, name: &str| {
+        let full = experiment.card().name;
+        name == "all" || full == name || full.split('/').next() == Some(name.trim_end_matches('/'))
+    };
+    let all = experiments::all();
+    for name in names {
+        if !all.iter().any(|experiment| fits(*experiment, name)) {
+            return Err(Error::Unknown { name: name.clone() });
+        }
+    }
+    let wanted = |experiment: &&&dyn Experiment| names.iter().any(|name| fits(**experiment, name));
+    Ok(all.iter().filter(wanted).copied().collect())
+}
+
+/// Runs `experiments` and hands `each` what became of them. Those whose record
+/// this very program has left, with the same options on this machine, are run
+/// only if `again` says so: a set may be run in pieces. One that cannot run does
+/// not keep the others from it.
+///
+/// # Errors
+/// When `each` fails.
+pub fn run<E>(
+    experiments: &[&dyn Experiment],
+    context: &mut Context,
+    again: bool,
+    mut each: impl FnMut(&str, Outcome) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut progress = Progress::new(experiments, context, again);
+    for (i, experiment) in experiments.iter().enumerate() {
+        let name = experiment.card().name;
+        if let Some((record, path)) = context.done(name).filter(|_| !again) {
+            each(name, Outcome::There(record, path))?;
+            continue;
+        }
+        let left = clock_text(progress.left());
+        context.say(&format!("{} of {}: {name}, {left} left", i + 1, experiments.len()));
+        let start = Instant::now();
+        let outcome = match one(*experiment, context) {
+            Ok((record, path)) => Outcome::Ran(record, path),
+            Err(error) => Outcome::Failed(error),
+        };
+        progress.did(name, start.elapsed());
+        each(name, outcome)?;
+    }
+    Ok(())
+}
+
+/// Runs one experiment and writes its record.
+fn one(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, PathBuf), Error> {
+    let name = experiment.card().name;
+    context.start(name)?;
+    // A set of experiments runs for an hour: one that panics must not end the others.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| experiment.run(context)));
+    let panicked = |_| Err(Error::Wrong { experiment: name, what: "it panicked".into() });
+    let record = outcome.unwrap_or_else(panicked)?;
+    let path = record.save(context.out())?;
+    context.finish()?;
+    Ok((record, path))
+}
+
+/// How much is to be done: the usual times of the experiments, corrected by how
+/// those that are done compare with theirs.
+struct Progress {
+    quick: bool,
+    to_do: f64,
+    usual: f64,
+    took: f64,
+}
+
+impl Progress {
+    fn new(experiments: &[&dyn Experiment], context: &Context, again: bool) -> Progress {
+        let quick = context.quick();
+        let names = experiments.iter().map(|experiment| experiment.card().name);
+        let names = names.filter(|name| again || context.done(name).is_none());
+        let to_do = names.map(|name| seconds(name, quick)).sum();
+        Progress { quick, to_do, usual: 0.0, took: 0.0 }
+    }
+
+    fn did(&mut self, name: &str, took: Duration) {
+        let usual = seconds(name, self.quick);
+        self.to_do -= usual;
+        self.usual += usual;
+        self.took += took.as_secs_f64();
+    }
+
+    fn left(&self) -> Duration {
+        // A minute at the usual speed keeps the first few from saying too much.
+        let pace = (self.took + 60.0) / (self.usual + 60.0);
+        Duration::from_secs_f64((self.to_do * pace).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{Card, Options, Row};
+
+    struct Made(&'static str, bool);
+
+    impl Experiment for Made {
+        fn card(&self) -> &'static Card {
+            const CARD: Card = Card { name: "", help: "", source: "", claim: "", plots: &[] };
+            Box::leak(Box::new(Card { name: self.0, ..CARD }))
+        }
+
+        fn run(&self, context: &mut Context) -> Result<Record, Error> {
+            assert!(self.1, "a fault of the experiment");
+            let row = Row::new([("engine", "none".to_string())]).with("rate", 1.0);
+            Ok(context.record(vec![row], vec![], vec![]))
+        }
+    }
+
+    fn outcomes(out: &Path, quick: bool, again: bool) -> Vec<char> {
+        let options = Options { quick, out: out.into(), tables: vec![], hops: Options::HOPS };
+        let mut context = Context::new(options, |_| {});
+        let set: [&dyn Experiment; 3] =
+            [&Made("made/a", true), &Made("made/b", false), &Made("made/c", true)];
+        let mut found = Vec::new();
+        let each = |_: &str, outcome| {
+            found.push(match outcome {
+                Outcome::Ran(..) => 'r',
+                Outcome::There(..) => 't',
+                Outcome::Failed(_) => 'f',
+            });
+            Ok::<(), ()>(())
+        };
+        run(&set, &mut context, again, each).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_set_goes_on_with_what_is_not_there() {
+        let out = std::env::temp_dir().join(format!("rutter-lab-set-{}", std::process::id()));
+        assert_eq!(outcomes(&out, true, false), ['r', 'f', 'r']);
+        assert_eq!(outcomes(&out, true, false), ['t', 'f', 't']);
+        assert_eq!(outcomes(&out, true, true), ['r', 'f', 'r']);
+        assert_eq!(outcomes(&out, false, false), ['r', 'f', 'r']);
+        std::fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn what_is_left_follows_the_pace() {
+        let mut progress = Progress { quick: true, to_do: 600.0, usual: 0.0, took: 0.0 };
+        assert_eq!(progress.left(), Duration::from_secs(600));
+        (progress.to_do, progress.usual, progress.took) = (300.0, 300.0, 660.0);
+        assert_eq!(progress.left(), Duration::from_secs(600));
+    }
+}
