@@ -147,7 +147,8 @@ impl Frames for u128 {
     }
 }
 
-fn stamp<const N: usize>(parts: Vec<[u8; N]>, at: usize) -> Stamp {
+/// Writes the next of `parts` into each packet, `at` so many bytes from its start.
+pub(in crate::experiments) fn stamp<const N: usize>(parts: Vec<[u8; N]>, at: usize) -> Stamp {
     let mut next = 0;
     Box::new(move |packets| {
         for packet in packets.iter_mut().flatten() {

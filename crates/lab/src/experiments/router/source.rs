@@ -14,7 +14,7 @@ use io::{Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use super::frames::{Frames, LEN, MOST_LAPS, ROUTER};
 
 /// Two ports and the packets that go round in them.
-pub(super) struct Source {
+pub(in crate::experiments) struct Source {
     /// The ports, until a graph takes them.
     pub ports: Vec<Box<dyn Port>>,
     kind: Kind,
@@ -30,9 +30,17 @@ enum Kind {
 impl Source {
     /// `packets` packets to `dsts` in a ring.
     pub fn mem<A: Frames>(packets: usize, dsts: &[A]) -> Result<Source, String> {
+        Source::ring(packets, |number, frame| A::write(dsts[number % dsts.len()], frame))
+    }
+
+    /// `packets` packets in a ring, each as `fill` writes it: it gets the packet's
+    /// number and room, and returns the length.
+    pub fn ring(
+        packets: usize,
+        fill: impl FnMut(usize, &mut [u8]) -> usize,
+    ) -> Result<Source, String> {
         let said = |error: io::Error| error.to_string();
         let config = PoolConfig { packets, ..PoolConfig::default() };
-        let fill = |number: usize, frame: &mut [u8]| A::write(dsts[number % dsts.len()], frame);
         let ring = Ring::new(&config, 1, fill).map_err(said)?;
         let spare = PoolConfig { packets: 64, ..PoolConfig::default() };
         let pool = Pool::new(&spare).map_err(said)?;
@@ -68,12 +76,17 @@ impl Source {
     }
 
     /// From now on every packet gets the next of these destinations as it comes in.
-    pub fn stamp<A: Frames>(mut self, dsts: &[A]) -> Self {
-        // Both ports go on where the other is in the list: they share the stamp.
-        let ports = std::mem::take(&mut self.ports).into_iter();
+    pub fn stamp<A: Frames>(self, dsts: &[A]) -> Self {
         let part = dsts.len() / 2;
+        self.stamped(|i| A::stamp(&dsts[i * part..(i + 1) * part]))
+    }
+
+    /// From now on what `make` returns for a port is called with its packets as
+    /// they come in.
+    pub fn stamped(mut self, mut make: impl FnMut(usize) -> Stamp) -> Self {
+        let ports = std::mem::take(&mut self.ports).into_iter();
         let stamped = ports.enumerate().map(|(i, port)| {
-            let stamp = A::stamp(&dsts[i * part..(i + 1) * part]);
+            let stamp = make(i);
             Box::new(Stamped { port, stamp }) as Box<dyn Port>
         });
         self.ports = stamped.collect();
