@@ -11,7 +11,7 @@ use lookup::rib::Change;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix, Rib};
 
-use crate::rivals;
+use crate::{machine, rivals};
 
 /// An address family: its engines, and the rivals that know it.
 pub trait Family: Engines {
@@ -90,10 +90,20 @@ pub fn named<A: Family>(name: &str, options: Options) -> Result<Contestant<A>, S
     rival.ok_or_else(|| format!("this build has no {name} for {}", A::FAMILY))
 }
 
-/// Every engine of a family with its default options, then every rival.
+/// Every engine of a family with its default options, some as they are on a
+/// processor without AVX-512, then every rival.
 pub fn all<A: Family>() -> Vec<Contestant<A>> {
     let engines = A::engines().iter().map(|e| Contestant::engine(e, Options::default()));
-    engines.chain(A::rivals()).collect()
+    let narrower = A::engines().iter().filter_map(narrower);
+    engines.chain(narrower).chain(A::rivals()).collect()
+}
+
+/// `engine` told to use AVX2, on a processor that has more.
+fn narrower<A: Family>(entry: &'static Entry<A>) -> Option<Contestant<A>> {
+    let more = machine::has("avx512vl") && AVX2_TOO.contains(&entry.card.name);
+    let avx2 = Options([("isa".to_string(), "avx2".to_string())].into());
+    let name = format!("{}-avx2", entry.card.name);
+    more.then(|| Contestant { name, ..Contestant::engine(entry, avx2) })
 }
 
 /// A table that answers.
@@ -233,6 +243,9 @@ pub fn checksum(hops: &[Hop]) -> u64 {
         (sum ^ u64::from(hop.0)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
+
+/// Engines that take part once more as on a processor with no more than AVX2.
+const AVX2_TOO: [&str; 4] = ["rutter4", "rutter6", "poptrie", "planb"];
 
 /// No experiment looks up more at once.
 pub const LARGEST_BURST: usize = 4096;

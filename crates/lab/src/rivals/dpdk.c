@@ -10,6 +10,7 @@
 #include <rte_hash.h>
 #include <rte_hash_crc.h>
 #include <rte_lpm.h>
+#include <rte_lpm6.h>
 #include <rte_malloc.h>
 #include <rte_vect.h>
 
@@ -81,6 +82,13 @@ struct rte_lpm *lab_lpm_new(const char *name, int socket, uint32_t routes, uint3
 void lab_lpm_bulk(struct rte_lpm *lpm, const uint32_t *ips, uint32_t *hops, unsigned int n)
 {
 	rte_lpm_lookup_bulk(lpm, ips, hops, n);
+}
+
+struct rte_lpm6 *lab_lpm6_new(const char *name, int socket, uint32_t routes, uint32_t groups)
+{
+	struct rte_lpm6_config config = { .max_rules = routes, .number_tbl8s = groups };
+
+	return rte_lpm6_create(name, socket, &config);
 }
 
 struct rte_hash *lab_hash_new(const char *name, int socket, uint32_t entries)

@@ -1,5 +1,7 @@
 //! DPDK: `rte_fib` (DIR-24-8, entries of 2 or 4 bytes, plain and AVX-512),
-//! `rte_fib6` (trie) and `rte_lpm`, called in bulk as their documentation asks.
+//! `rte_fib6` (trie), `rte_lpm` and `rte_lpm6`, called in bulk as their documentation
+//! asks. Of the fibs a name without `-avx512` is the scalar lookup: DPDK has none
+//! for AVX2.
 //!
 //! Their tables lie in memory that the lab gives to DPDK, on the same kind of
 //! pages as our own. Addresses are in host byte order for IPv4, in network byte
@@ -37,7 +39,8 @@ pub(super) fn ipv6() -> Vec<Contestant<u128>> {
     let fib = |name: &'static str, kind| {
         Contestant::rival(name, move |rib| Dpdk::build(name, rib, |room| Fib6::new(room, kind)))
     };
-    vec![fib("rte_fib6", FIB6_SCALAR), fib("rte_fib6-avx512", FIB6_AVX512)]
+    let lpm = Contestant::rival("rte_lpm6", |rib| Dpdk::build("rte_lpm6", rib, Lpm6::new));
+    vec![fib("rte_fib6", FIB6_SCALAR), fib("rte_fib6-avx512", FIB6_AVX512), lpm]
 }
 
 /// One of DPDK's tables: how it is called.
@@ -329,6 +332,54 @@ impl Table<u32> for Lpm4 {
     }
 }
 
+struct Lpm6(Handle);
+
+impl Lpm6 {
+    fn new(room: Room) -> Option<Lpm6> {
+        // SAFETY: as in `Fib4::new`.
+        let lpm =
+            unsafe { lab_lpm6_new(room.name.as_ptr(), room.socket, room.routes, room.groups) };
+        (!lpm.is_null()).then(|| Lpm6(Handle(lpm, rte_lpm6_free)))
+    }
+}
+
+impl Table<u128> for Lpm6 {
+    type Key = [u8; 16];
+    type Answer = i32;
+
+    fn key(dst: u128) -> [u8; 16] {
+        dst.to_be_bytes()
+    }
+
+    fn hop(answer: i32) -> Hop {
+        u32::try_from(answer).map_or(Hop::NONE, Hop)
+    }
+
+    fn bulk(&self, keys: &[[u8; 16]], answers: &mut [i32]) {
+        let n = keys.len().min(answers.len()) as c_uint;
+        // SAFETY: the table lives; both arrays hold `n` entries; the keys are only read.
+        unsafe { rte_lpm6_lookup_bulk_func(self.0.0, keys.as_ptr(), answers.as_mut_ptr(), n) };
+    }
+
+    fn add(&self, prefix: &Prefix<u128>, hop: Hop) -> bool {
+        let key = prefix.first().to_be_bytes();
+        // It has no /0, as `rte_lpm`.
+        // SAFETY: the table lives; the key is 16 bytes.
+        prefix.len() > 0
+            && unsafe { rte_lpm6_add(self.0.0, key.as_ptr(), prefix.len(), hop.0) == 0 }
+    }
+
+    fn delete(&self, prefix: &Prefix<u128>) -> bool {
+        let key = prefix.first().to_be_bytes();
+        // SAFETY: the table lives; the key is 16 bytes.
+        unsafe { rte_lpm6_delete(self.0.0, key.as_ptr(), prefix.len()) == 0 }
+    }
+
+    fn bytes(&self) -> Option<usize> {
+        None // as for `Fib6`
+    }
+}
+
 /// Second-level groups that a table needs at most, and some to spare: one for
 /// each 8-bit step below the first 24 bits that a prefix is the first to take.
 fn groups<A: Addr>(rib: &Rib<A>) -> u32 {
@@ -368,6 +419,7 @@ unsafe extern "C" {
         kind: c_int,
     ) -> *mut c_void;
     fn lab_lpm_new(name: *const c_char, socket: c_int, routes: u32, groups: u32) -> *mut c_void;
+    fn lab_lpm6_new(name: *const c_char, socket: c_int, routes: u32, groups: u32) -> *mut c_void;
     fn lab_lpm_bulk(lpm: *mut c_void, ips: *const u32, hops: *mut u32, n: c_uint);
     fn rte_fib_add(fib: *mut c_void, ip: u32, depth: u8, hop: u64) -> c_int;
     fn rte_fib_delete(fib: *mut c_void, ip: u32, depth: u8) -> c_int;
@@ -385,6 +437,15 @@ unsafe extern "C" {
     fn rte_lpm_add(lpm: *mut c_void, ip: u32, depth: u8, hop: u32) -> c_int;
     fn rte_lpm_delete(lpm: *mut c_void, ip: u32, depth: u8) -> c_int;
     fn rte_lpm_free(lpm: *mut c_void);
+    fn rte_lpm6_add(lpm: *mut c_void, ip: *const u8, depth: u8, hop: u32) -> c_int;
+    fn rte_lpm6_delete(lpm: *mut c_void, ip: *const u8, depth: u8) -> c_int;
+    fn rte_lpm6_lookup_bulk_func(
+        lpm: *const c_void,
+        ips: *const [u8; 16],
+        hops: *mut i32,
+        n: c_uint,
+    ) -> c_int;
+    fn rte_lpm6_free(lpm: *mut c_void);
 }
 
 /// Address space for DPDK's tables; only what is written takes memory.

@@ -116,7 +116,9 @@ impl Rate {
             figures.max_by(|a, b| a.0.total_cmp(&b.0))
         };
         let own = figures(&|name| name == *ours);
-        let best = figures(&|name| name != *ours && name.starts_with(rivals));
+        // The same engine with other instructions is no rival.
+        let is_own = |name: &str| name.trim_end_matches("-avx2") == *ours;
+        let best = figures(&|name| !is_own(name) && name.starts_with(rivals));
         match (own, best) {
             (Some((own, _)), Some((best, name))) => Verdict {
                 measured: format!("{} × {name} ({} M/s)", short(own / best), short(own)),
