@@ -80,7 +80,20 @@ fn machines(records: &[Record]) -> String {
 
 /// What was measured, group by group, and how its claims fared.
 fn summary(records: &[Record]) -> String {
-    let mut text = String::from("<h2>Experiments</h2>\n<table class=\"summary\">\n");
+    let all = |state: Option<bool>| {
+        let verdicts = records.iter().flat_map(|record| &record.verdicts);
+        verdicts.filter(|verdict| verdict.confirmed == state).count()
+    };
+    let mut text = format!(
+        "<h2>Experiments</h2>\n<p>{} experiments, {:.0} minutes. Of their claims <b class=\"yes\">{} \
+        are confirmed</b>, <b class=\"no\">{} are not</b>; {} are open: one side did not take part \
+        or was not measured here.</p>\n<table class=\"summary\">\n",
+        records.len(),
+        records.iter().map(|record| record.took_s).sum::<f64>() / 60.0,
+        all(Some(true)),
+        all(Some(false)),
+        all(None)
+    );
     let mut group = "";
     for card in experiments::all().iter().map(|experiment| experiment.card()) {
         let Some(record) = records.iter().find(|record| record.experiment == card.name) else {
@@ -238,7 +251,7 @@ quartiles) stand in the tables. Answers are checked against a flattened table be
 timed: a wrong engine gets no figure. A claim is confirmed when the middle one of all comparable \
 pairs keeps the bound; the papers' absolute figures belong to their machines.</p>\n";
 
-const GROUPS: [(&str, &str); 10] = [
+const GROUPS: [(&str, &str); 11] = [
     ("machine", "The machine"),
     ("lpm", "Longest-prefix match: all engines and rivals"),
     ("dxr", "DXR (Zec, Rizzo, Mikuc 2012)"),
@@ -249,6 +262,7 @@ const GROUPS: [(&str, &str); 10] = [
     ("exact", "Exact match: all tables and rivals"),
     ("gatekeeper", "Gatekeeper (thesis, chapter 4)"),
     ("router", "The router"),
+    ("switch", "The switch"),
 ];
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
@@ -257,7 +271,7 @@ padding-top:1rem}table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2re
 border-bottom:1px solid #e5e5e5;text-align:left;vertical-align:top}.figures{font-size:12px}\
 .figure{text-align:right;white-space:nowrap}.machine,.note{color:#555;font-size:13px}\
 .claim{background:#f5f7fa;padding:.6rem 1rem;border-left:3px solid #89a}.yes{color:#17722c}\
-.no{color:#b3261e}.open{color:#8a6d00}svg{max-width:100%;height:auto;display:block;margin:1rem 0}\
+.no{color:#b3261e}.open{color:#8a6d00}td.yes,td.no,td.open{white-space:nowrap}svg{max-width:100%;height:auto;display:block;margin:1rem 0}\
 details{overflow-x:auto}.group th{padding-top:1.2rem;border-bottom:2px solid #bbb}\
 .summary{width:100%;font-size:14px}.summary td:nth-child(n+3),.summary .group th:nth-child(n+2)\
 {text-align:right;width:4rem}.summary td:first-child{white-space:nowrap}small{color:#777}\

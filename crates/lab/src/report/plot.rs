@@ -34,23 +34,56 @@ pub(super) fn draw(plot: &Plot, rows: &[Row]) -> Result<Vec<String>, Error> {
 }
 
 fn picture(plot: &Plot, title: &str, rows: &[&Row]) -> Result<String, String> {
-    if matches!(plot.style, Style::Ranked | Style::RankedLog) {
+    let ranked = matches!(plot.style, Style::Ranked | Style::RankedLog);
+    if ranked || (plot.style == Style::Bars && !fits(&distinct(rows, plot.x))) {
         return Ok(ranked::draw(plot, title, rows));
     }
     let series = distinct(rows, plot.series);
+    let longest = series.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let side = (50 + LETTER * longest.max(plot.series.len()) as u32).min(WIDTH / 3);
     let mut svg = String::new();
     let size = (WIDTH, HEIGHT.max(110 + 20 * series.len() as u32));
     {
         let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         area.fill(&WHITE).map_err(said)?;
         let area = area.titled(title, ("sans-serif", 18)).map_err(said)?;
+        let (chart, side) = area.split_horizontally(WIDTH - side);
         match plot.style {
-            Style::Bars => bars(&area, plot, rows, &series)?,
-            _ => lines(&area, plot, rows, &series)?,
+            Style::Bars => bars(&chart, plot, rows, &series)?,
+            _ => lines(&chart, plot, rows, &series)?,
         }
+        legend(&side, plot, &series)?;
         area.present().map_err(said)?;
     }
     Ok(svg)
+}
+
+/// True when these names have room beside each other under an axis.
+fn fits(names: &[String]) -> bool {
+    let letters: usize = names.iter().map(|name| name.chars().count() + 2).sum();
+    letters as u32 * LETTER < WIDTH * 3 / 4
+}
+
+/// What each colour means, beside the chart.
+fn legend(side: &Area<'_>, plot: &Plot, series: &[String]) -> Result<(), String> {
+    let text = |words: &str, x: i32, y: i32, style: &TextStyle<'_>| {
+        side.draw(&Text::new(words.to_string(), (x, y - 6), style.clone())).map_err(said)
+    };
+    let plain = ("sans-serif", 12).into_font().color(&BLACK);
+    let grey = ("sans-serif", 12).into_font().color(&RGBColor(85, 85, 85));
+    text(&words(plot.series), 4, 20, &grey)?;
+    for (s, name) in series.iter().enumerate() {
+        let y = 40 + 18 * s as i32;
+        let mark = Rectangle::new([(4, y - 5), (14, y + 5)], color(s).filled());
+        side.draw(&mark).map_err(said)?;
+        text(name, 20, y, &plain)?;
+    }
+    Ok(())
+}
+
+/// A label's name as words.
+fn words(label: &str) -> String {
+    label.replace('_', " ").replace('+', ", ")
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -75,7 +108,8 @@ fn bars(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resul
         .disable_x_mesh()
         .x_labels(groups.len() * 2 + 1)
         .x_label_formatter(&name)
-        .x_desc(plot.x)
+        .label_style(("sans-serif", 12))
+        .x_desc(words(plot.x))
         .y_desc(plot.unit)
         .y_label_formatter(&|y| short(*y))
         .light_line_style(WHITE)
@@ -92,13 +126,9 @@ fn bars(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resul
             let row = rows.iter().find(is)?;
             Some((x as f64, row.median(plot.figure)?))
         });
-        chart
-            .draw_series(points.map(bar))
-            .map_err(said)?
-            .label(name)
-            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 10, y + 5)], color.filled()));
+        chart.draw_series(points.map(bar)).map_err(said)?;
     }
-    legend(&mut chart)
+    Ok(())
 }
 
 fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Result<(), String> {
@@ -128,7 +158,8 @@ fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resu
     chart
         .configure_mesh()
         .x_label_formatter(&name)
-        .x_desc(plot.x)
+        .label_style(("sans-serif", 12))
+        .x_desc(words(plot.x))
         .y_desc(plot.unit)
         .y_label_formatter(&level)
         .light_line_style(WHITE)
@@ -142,29 +173,10 @@ fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resu
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         let dots = points.iter().map(|&point| Circle::new(point, 3, color.filled()));
         chart.draw_series(dots).map_err(said)?;
-        chart
-            .draw_series(LineSeries::new(points.clone(), color.stroke_width(2)))
-            .map_err(said)?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 10, y)], color.stroke_width(2)));
+        let line = LineSeries::new(points, color.stroke_width(2));
+        chart.draw_series(line).map_err(said)?;
     }
-    legend(&mut chart)
-}
-
-type Chart<'a, 'b> = ChartContext<
-    'a,
-    SVGBackend<'b>,
-    Cartesian2d<plotters::coord::types::RangedCoordf64, plotters::coord::types::RangedCoordf64>,
->;
-
-fn legend<'a, 'b: 'a>(chart: &mut Chart<'a, 'b>) -> Result<(), String> {
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(RGBColor(200, 200, 200))
-        .draw()
-        .map_err(said)
+    Ok(())
 }
 
 /// The values of a label in the order of first appearance.
@@ -226,6 +238,8 @@ pub(super) fn color(i: usize) -> RGBColor {
 }
 
 const WIDTH: u32 = 920;
+/// What a letter takes at most.
+const LETTER: u32 = 7;
 const HEIGHT: u32 = 360;
 
 #[cfg(test)]
