@@ -200,7 +200,13 @@ impl HopTable {
     /// an id beyond the capacity.
     #[inline(always)]
     pub fn adjacency(&self, id: AdjacencyId) -> &Cell {
-        self.cells.get(id.0 as usize).unwrap_or(&self.cells[0])
+        self.cells.get(id.0 as usize).unwrap_or_else(|| self.blank())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn blank(&self) -> &Cell {
+        &self.cells[0]
     }
 
     /// Writes an adjacency that no step points to.

@@ -17,10 +17,11 @@
 //!
 //! Multiply-fold costs as much as CRC32 of 12 bytes (7.5 cycles in the vector, most
 //! of it load and store), needs no instruction beyond the base set, and can be
-//! keyed; Toeplitz by tables costs 25. The key keeps an outsider from choosing
+//! keyed; Toeplitz by tables costs 25. Numbers are in memory order: the hash of an IPv6
+//! flow costs 2 cycles less than with its words swapped (Sapphire Rapids). The key keeps an outsider from choosing
 //! flows that share a path.
 
-use crate::bytes::{array, be16, be32};
+use crate::bytes::{array, be16};
 use crate::protocol::has_ports;
 use crate::{ipv4, ipv6};
 
@@ -52,7 +53,7 @@ impl Hasher {
         let header_len = usize::from(header[ipv4::VERSION_IHL] & 15) * 4;
         let whole = !ipv4::is_fragment(be16(header, ipv4::FRAGMENT));
         let ports = if whole & has_ports(protocol) { ports(packet, header_len) } else { 0 };
-        let addresses = u64::from_be_bytes(array(header, ipv4::SRC));
+        let addresses = u64::from_le_bytes(array(header, ipv4::SRC));
         half(fold(addresses ^ self.keys[0], last(protocol, ports) ^ self.keys[1]))
     }
 
@@ -70,7 +71,7 @@ impl Hasher {
         } else {
             (next, 0)
         };
-        let word = |at| u64::from_be_bytes(array(header, at));
+        let word = |at| u64::from_le_bytes(array(header, at));
         let src = fold(word(ipv6::SRC) ^ self.keys[2], word(ipv6::SRC + 8) ^ self.keys[3]);
         let dst = fold(word(ipv6::DST) ^ self.keys[4], word(ipv6::DST + 8) ^ self.keys[5]);
         // Rotated, so that swapping source and destination swaps nothing away.
@@ -91,10 +92,10 @@ fn upper(next: u8, payload: &[u8]) -> (u8, u32) {
     }
 }
 
-/// Source and destination port at `at`, or 0 where the bytes end before.
+/// Source and destination port at `at`, in memory order, or 0 where the bytes end before.
 #[inline(always)]
 fn ports(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(0, |ports| be32(ports, 0))
+    bytes.get(at..at + 4).map_or(0, |ports| u32::from_le_bytes(array(ports, 0)))
 }
 
 #[inline(always)]
@@ -110,7 +111,7 @@ fn fold(a: u64, b: u64) -> u64 {
 
 #[inline(always)]
 fn half(hash: u64) -> u32 {
-    (hash >> 32) as u32 ^ hash as u32
+    (hash >> 32) as u32
 }
 
 /// SplitMix64: the next state, and a number (Steele, Lea, Flood, OOPSLA 2014).

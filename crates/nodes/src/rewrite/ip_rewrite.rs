@@ -63,15 +63,18 @@ fn rewrite<F: Family>(v: &mut View<'_, Rewrite<F>>, hops: &HopTable, counters: &
     for i in 0..v.n() {
         let cell = hops.adjacency(AdjacencyId(v.key32[i]));
         let (out, limit, len) = (cell.out(), F::limit(v.head(i)), v.len(i));
-        let usual = out.is_usual(v.l2(i)) & (limit as u8 > 1) & (len <= out.mtu());
-        if !usual && !prepare::<F>(v, i, cell) {
-            continue;
+        let mut l2 = v.l2(i);
+        if !(out.is_usual(l2) & (limit as u8 > 1) & (len <= out.mtu())) {
+            if !prepare::<F>(v, i, cell) {
+                continue;
+            }
+            l2 = usize::from(out.len());
         }
         F::decrement(v.head_mut(i), limit);
-        cell.write(v.before_mut(i), F::ETHERTYPE);
+        cell.write(l2, v.before_mut(i), F::ETHERTYPE);
         v.out[i] = out.port().0;
         v.iface[i] = out.iface().0;
-        counters.sent(out.iface(), 1, u64::from(out.len()) + u64::from(len));
+        counters.sent(out.iface(), 1, l2 as u64 + u64::from(len));
     }
 }
 
