@@ -13,21 +13,42 @@ use crate::Hop;
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) {
     let (view, default) = (table.view(), table.default.load(Ordering::Relaxed));
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-        // Two passes: the gathers of one wait for nothing.
-        for i in (0..dsts.len()).step_by(LANES) {
-            store(&mut hops[i..], roots(view, load(&dsts[i..])));
-        }
-        let mut deep = 0;
-        for i in (0..dsts.len()).step_by(LANES) {
-            let found = values(view, load_roots(&hops[i..]), load(&dsts[i..]));
-            deep |= _mm512_mask_test_epi32_mask(lanes(dsts.len() - i), found, number(V::DEEP));
-            let none = _mm512_testn_epi32_mask(found, found);
-            store(&mut hops[i..], _mm512_mask_mov_epi32(found, none, number(default)));
+        let (whole, rest) = dsts.as_chunks();
+        let (found, rest_found) = hops.as_chunks_mut();
+        let mut deep = burst(view, default, whole, found);
+        if !rest.is_empty() {
+            let (mut keys, mut found) = ([0; LANES], [Hop::NONE; LANES]);
+            keys[..rest.len()].copy_from_slice(rest);
+            deep |= burst(view, default, &[keys], std::slice::from_mut(&mut found));
+            rest_found.copy_from_slice(&found[..rest.len()]);
         }
         if deep != 0 {
             view.finish_deep(default, dsts, hops);
         }
     }
+}
+
+/// Two passes: the gathers of one wait for nothing. Not zero where there are deep
+/// records.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+fn burst<V: Value>(
+    view: View<'_, V>,
+    default: u32,
+    dsts: &[[u32; LANES]],
+    hops: &mut [[Hop; LANES]],
+) -> __mmask16 {
+    for (keys, hops) in dsts.iter().zip(hops.iter_mut()) {
+        store(hops, roots(view, load(keys)));
+    }
+    let mut deep = 0;
+    for (keys, hops) in dsts.iter().zip(hops) {
+        let found = values(view, load_roots(hops), load(keys));
+        deep |= _mm512_test_epi32_mask(found, number(V::DEEP));
+        let none = _mm512_testn_epi32_mask(found, found);
+        store(hops, _mm512_mask_mov_epi32(found, none, number(default)));
+    }
+    deep
 }
 
 #[inline]
@@ -52,7 +73,7 @@ fn values<V: Value>(view: View<'_, V>, roots: __m512i, keys: __m512i) -> __m512i
     let base = view.cells.as_ptr().cast();
     if V::WIDTH == 16 {
         // SAFETY: four bytes from a cell on: at most 63 cells behind a place that is
-        // less than `CELLS` (I2); the first where key and root are the zeros of `load`.
+        // less than `CELLS` (I2), and the spare end.
         // A cell lies on one line, so one stored meanwhile is read whole.
         let pairs = unsafe { _mm512_mask_i32gather_epi32::<2>(places, records, at, base) };
         _mm512_and_si512(pairs, number(0xffff))
@@ -62,33 +83,25 @@ fn values<V: Value>(view: View<'_, V>, roots: __m512i, keys: __m512i) -> __m512i
     }
 }
 
-/// Those of sixteen lanes for which there are `words`.
-#[inline]
-fn lanes(words: usize) -> __mmask16 {
-    ((1_u32 << words.min(LANES)) - 1) as __mmask16
-}
-
-/// Up to sixteen words, zeros where there are no more.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(words: &[u32]) -> __m512i {
-    // SAFETY: `lanes` lie inside the slice.
-    unsafe { _mm512_maskz_loadu_epi32(lanes(words.len()), words.as_ptr().cast()) }
-}
-
-/// The same for what [`store`] has left.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_roots(hops: &[Hop]) -> __m512i {
-    // SAFETY: `lanes` lie inside the slice; a `Hop` is a `u32`.
-    unsafe { _mm512_maskz_loadu_epi32(lanes(hops.len()), hops.as_ptr().cast()) }
+fn load(words: &[u32; LANES]) -> __m512i {
+    // SAFETY: sixteen words.
+    unsafe { _mm512_loadu_epi32(words.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store(hops: &mut [Hop], words: __m512i) {
+fn load_roots(hops: &[Hop; LANES]) -> __m512i {
+    // SAFETY: sixteen words: a `Hop` is a `u32`.
+    unsafe { _mm512_loadu_epi32(hops.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store(hops: &mut [Hop; LANES], words: __m512i) {
     // SAFETY: as in `load_roots`.
-    unsafe { _mm512_mask_storeu_epi32(hops.as_mut_ptr().cast(), lanes(hops.len()), words) }
+    unsafe { _mm512_storeu_epi32(hops.as_mut_ptr().cast(), words) }
 }
 
 #[inline]
