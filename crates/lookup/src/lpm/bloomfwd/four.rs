@@ -24,9 +24,9 @@ use std::sync::Arc;
 
 use super::MAX_PREFIXES;
 use super::hashing::Combined;
-use super::plan::{Plan, RATE, admit_expansion, hash, rate, with_hash};
+use super::plan::{Plan, RATE, with_hash};
 use super::writer::build;
-use crate::lpm::isa::{self, Isa};
+use crate::lpm::isa;
 use crate::lpm::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
@@ -49,9 +49,7 @@ fn build_four(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
-    let plan = Plan::four(rate(&CARD, options)?, Isa::choose(&CARD, options)?);
-    admit_expansion(&CARD, rib, &plan)?;
-    let named = hash(&CARD, options)?;
+    let (plan, named) = Plan::four(&CARD, rib, options)?;
     with_hash!(named, build::<u32, 1, Combined>(&CARD, rib, options, domain, &plan))
 }
 

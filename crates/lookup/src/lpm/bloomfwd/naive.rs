@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use super::MAX_PREFIXES;
 use super::hashing::Separate;
-use super::plan::{Plan, RATE, hash, rate, with_hash};
+use super::plan::{Plan, RATE, with_hash};
 use super::writer::build;
-use crate::lpm::isa::{self, Isa};
+use crate::lpm::isa;
 use crate::lpm::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
@@ -50,15 +50,7 @@ fn build_naive(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
-    let plan = Plan {
-        levels: (1..=32).collect(),
-        direct: None,
-        rate: rate(&CARD, options)?,
-        equal: true,
-        most_keys: 1,
-        isa: Isa::choose(&CARD, options)?,
-    };
-    let named = hash(&CARD, options)?;
+    let (plan, named) = Plan::by_length(&CARD, options, true)?;
     with_hash!(named, build::<u32, 1, Separate>(&CARD, rib, options, domain, &plan))
 }
 

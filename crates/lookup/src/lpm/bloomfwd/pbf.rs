@@ -26,9 +26,9 @@ use std::sync::Arc;
 
 use super::MAX_PREFIXES;
 use super::hashing::Brief;
-use super::plan::{Plan, hash, rate, with_hash};
+use super::plan::{Plan, with_hash};
 use super::writer::build;
-use crate::lpm::isa::{self, Isa};
+use crate::lpm::isa;
 use crate::lpm::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
@@ -55,15 +55,7 @@ fn build_pbf(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
-    let plan = Plan {
-        levels: (1..=32).collect(),
-        direct: None,
-        rate: rate(&CARD, options)?,
-        equal: false,
-        most_keys: 1,
-        isa: Isa::choose(&CARD, options)?,
-    };
-    let named = hash(&CARD, options)?;
+    let (plan, named) = Plan::by_length(&CARD, options, false)?;
     with_hash!(named, build::<u32, 1, Brief>(&CARD, rib, options, domain, &plan))
 }
 

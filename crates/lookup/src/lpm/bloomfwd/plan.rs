@@ -22,19 +22,34 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// /24, /32, and an array of /20.
-    pub fn four(rate: f64, isa: Isa) -> Self {
+    /// Every length a level; and the hash, both by the options.
+    pub fn by_length(
+        card: &'static Card,
+        options: &Options,
+        equal: bool,
+    ) -> Result<(Self, Named), Refusal> {
+        let (rate, isa) = (rate(card, options)?, Isa::choose(card, options)?);
+        let levels = (1..=32).collect();
+        let plan = Plan { levels, direct: None, rate, equal, most_keys: 1, isa };
+        Ok((plan, hash(card, options)?))
+    }
+
+    /// /24, /32, and an array of /20; and the hash, both by the options.
+    pub fn four(
+        card: &'static Card,
+        rib: &Rib<u32>,
+        options: &Options,
+    ) -> Result<(Self, Named), Refusal> {
+        let (rate, isa) = (rate(card, options)?, Isa::choose(card, options)?);
         let (levels, direct) = (vec![24, 32], Some(20));
-        Plan { levels, direct, rate, equal: false, most_keys: 1 << 8, isa }
+        let plan = Plan { levels, direct, rate, equal: false, most_keys: 1 << 8, isa };
+        admit_expansion(card, rib, &plan)?;
+        Ok((plan, hash(card, options)?))
     }
 }
 
 /// Refuses a table that would become too many keys.
-pub(super) fn admit_expansion(
-    card: &'static Card,
-    rib: &Rib<u32>,
-    plan: &Plan,
-) -> Result<(), Refusal> {
+fn admit_expansion(card: &'static Card, rib: &Rib<u32>, plan: &Plan) -> Result<(), Refusal> {
     let mut counts = [0; 129];
     let from = plan.direct.unwrap_or(0) + 1;
     (from..=32).for_each(|len| counts[usize::from(len)] = rib.count_of_len(len) as u64);
