@@ -42,8 +42,22 @@
 //! lines saved. Random, prefix-based, Zipf: 81, 84, 127 (AVX2), 180, 167, 331
 //! (AVX-512), where this does 180, 166, 255 and 413, 254, 424.
 //!
-//! Every update a sweep over its /18 and a record anew: 7,500 instructions, 2,900
-//! so (prefixes of that table, deleted and put back).
+//! Roots and cells of a key in one loop, from roots in registers (202, 191, 325 in a
+//! test of the kernels alone; passes of their own 244, 266, 487; `dir-24-8` 94, 154,
+//! 352), or roots 64 keys ahead (177, 198, 361): five instructions a key between the
+//! reads, which a pass of their own does for eight at once. AVX2 gathers in both
+//! passes: 468, 434, 804 there, on Sapphire Rapids; left out because on Zen 3, which
+//! has no AVX-512 and needs this path, a gather is no faster than its loads. Sixteen
+//! keys at a time through both gathers: 394, 513, 844; a burst through each 655,
+//! 593, 959; two to eight blocks ahead as much. Reading the cells of the lanes that
+//! need one by scalar loads: 564, 366, 481.
+//! Every update a sweep over its /18 and a record anew: 7,500 instructions, 1,900
+//! so, a third of them searches for the owner (prefixes of that table, deleted and
+//! put back).
+//!
+//! Where the time is: reads of roots alone do 1,100 to 1,500 M/s (by gathers 1,600
+//! to 1,900), those of cells, 0.7 a key for prefix-based traffic in 4 MB, the rest;
+//! one random line of `dir-24-8`'s 64 MiB 108 to 122.
 //!
 //! Concurrency: a record is complete before the root that places it is stored
 //! (release); after that its cells are changed one by one, and what is deep is
