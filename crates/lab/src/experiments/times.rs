@@ -52,9 +52,9 @@ pub(super) const TIMES: &[(&str, f64, f64)] = &[
     ("cuvpp/table3", 80.0, 40.0),
     ("cuvpp/table4", 10.0, 3.0),
     ("exact/peers", 200.0, 40.0),
-    ("cuckooswitch/fig5", 95.0, 16.0),
+    ("cuckooswitch/fig5", 60.0, 13.0),
     ("cuckooswitch/fig6", 50.0, 14.0),
-    ("cuckooswitch/fig7", 60.0, 40.0),
+    ("cuckooswitch/fig7", 80.0, 35.0),
     ("cuckooswitch/table3", 80.0, 6.0),
     ("cuckooswitch/table2", 10.0, 2.0),
     ("cuckooswitch/fig8", 110.0, 20.0),
@@ -66,5 +66,5 @@ pub(super) const TIMES: &[(&str, f64, f64)] = &[
     ("router/converge", 60.0, 27.0),
     ("router/scale", 12.0, 3.0),
     ("router/memory", 12.0, 2.0),
-    ("switch/forward", 240.0, 5.0),
+    ("switch/forward", 210.0, 6.0),
 ];
