@@ -9,6 +9,8 @@ pub mod bridge_learn;
 pub mod bridge_local;
 pub mod bridge_send;
 mod decide;
+#[cfg(test)]
+mod real;
 mod tag;
 #[cfg(test)]
 mod testbed;

@@ -22,10 +22,10 @@ use super::testbed::{Lan, OWN, bridges, frame, mac, member};
 use crate::router::{Bridging, Parts, router};
 use crate::{DomainCounters, IfaceCounters, Rates};
 
-struct Rig {
-    lan: Lan,
+pub(super) struct Rig {
+    pub lan: Lan,
     graph: Graph,
-    peers: Vec<Peer>,
+    pub peers: Vec<Peer>,
     kernel: frames::Consumer,
     to_router: frames::Producer,
     learnt: spsc::Consumer<Learn>,
@@ -38,7 +38,7 @@ impl Rig {
         Rig::of(bridges())
     }
 
-    fn of(bridges: Vec<BridgeConfig>) -> Rig {
+    pub fn of(bridges: Vec<BridgeConfig>) -> Rig {
         let lan = Lan::of(bridges);
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let (to_router, from_kernel) = frames::ring(1 << 16);
@@ -70,7 +70,7 @@ impl Rig {
     }
 
     /// Polls and learns until nothing comes any more; all is accounted for.
-    fn run(&mut self) -> Snapshot {
+    pub fn run(&mut self) -> Snapshot {
         while self.graph.poll(self.thread.guard()) > 0 {
             self.thread.quiesce();
         }
@@ -246,7 +246,7 @@ fn the_routed_side_gets_what_is_for_it() {
 }
 
 /// Interface and EtherType of what the kernel got.
-fn punted(rig: &mut Rig) -> Vec<(u16, u16)> {
+pub(super) fn punted(rig: &mut Rig) -> Vec<(u16, u16)> {
     let kernel = &mut rig.kernel;
     std::iter::from_fn(|| {
         kernel.pop(|meta, frame| (meta.iface, u16::from_be_bytes([frame[12], frame[13]])))

@@ -1,6 +1,6 @@
 //! The registry of nodes, and whole routers.
 
-mod replay;
+pub(crate) mod replay;
 mod router;
 
 use std::path::PathBuf;

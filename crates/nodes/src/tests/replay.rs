@@ -1,10 +1,11 @@
 //! Every frame of the captures, those in archives too, as it is and damaged,
-//! through a router: nothing panics, and every packet is accounted for.
+//! through a router or a switch: nothing panics, and every packet is accounted for.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+use graph::Balance;
 use io::pcap::Reader;
 use xz2::read::XzDecoder;
 
@@ -12,31 +13,68 @@ use super::router::Rig;
 use crate::Rates;
 use crate::testbed::P0;
 
-/// Where the captures are; none of them is part of the repository.
-fn folder() -> PathBuf {
+/// Where data are that are no part of the repository; `None`, said to the reader
+/// of the test's output, where they are not.
+pub(crate) fn data(name: &str) -> Option<PathBuf> {
     let data = std::env::var_os("RUTTER_DATA").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    data.unwrap_or(beside).join("pcap")
+    let path = data.unwrap_or(beside).join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("skipped: there is no {} (set RUTTER_DATA)", path.display());
+    None
 }
 
-/// A router, and what it was given.
-struct Replay {
-    rig: Rig,
+/// What survives any frame.
+pub(crate) trait Survivor {
+    /// Takes `frame` at one of its ports.
+    fn push(&mut self, frame: &[u8]);
+
+    /// Works until nothing comes any more; the law, which holds.
+    fn run(&mut self) -> Balance;
+
+    /// An address that it answers to.
+    fn mac(&self) -> [u8; 6];
+}
+
+impl Survivor for Rig {
+    fn push(&mut self, frame: &[u8]) {
+        self.peers[0].push(frame);
+    }
+
+    fn run(&mut self) -> Balance {
+        let law = Rig::run(self).law;
+        self.punted();
+        self.peers.iter().for_each(|peer| drop(peer.take()));
+        law
+    }
+
+    fn mac(&self) -> [u8; 6] {
+        P0
+    }
+}
+
+/// A survivor, and what it was given.
+struct Replay<S> {
+    survivor: S,
     captures: usize,
     pushed: u64,
     unread: Vec<String>,
 }
 
 #[test]
-fn captures_are_survived_whole_and_damaged() {
-    let Ok(entries) = std::fs::read_dir(folder()) else {
-        eprintln!("skipped: no captures in {} (set RUTTER_DATA)", folder().display());
-        return;
-    };
+fn a_router_survives_captures_whole_and_damaged() {
+    replay(Rig::new(&Rates::default()));
+}
+
+/// Replays the captures, where there are such, whole and damaged.
+pub(crate) fn replay(survivor: impl Survivor) {
+    let Some(folder) = data("pcap") else { return };
+    let entries = std::fs::read_dir(folder).expect("it is there");
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    let rig = Rig::new(&Rates::default());
-    let mut replay = Replay { rig, captures: 0, pushed: 0, unread: Vec::new() };
+    let mut replay = Replay { survivor, captures: 0, pushed: 0, unread: Vec::new() };
     for path in paths.iter().filter(|path| path.is_file()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         replay.file(&name, &std::fs::read(path).unwrap());
@@ -46,7 +84,7 @@ fn captures_are_survived_whole_and_damaged() {
     assert!(captures > 0, "files are there, and none was read");
 }
 
-impl Replay {
+impl<S: Survivor> Replay<S> {
     /// Replays a capture; unpacks what is compressed, and archives.
     fn file(&mut self, name: &str, bytes: &[u8]) {
         let mut unpacked = Vec::new();
@@ -79,14 +117,15 @@ impl Replay {
     }
 
     fn frames(&mut self, frames: &[Vec<u8>]) {
+        let mac = self.survivor.mac();
         for (i, frame) in frames.iter().enumerate() {
             self.push(frame);
-            self.push(&addressed(frame));
+            self.push(&addressed(frame, mac));
             if i < MOST_DAMAGED {
                 let mut rng = Rng(i as u64 + 1);
-                self.push(&addressed(&frame[..rng.below(frame.len() + 1)]));
-                self.push(&addressed(&flipped(frame, &mut rng)));
-                self.push(&relengthened(frame, &mut rng));
+                self.push(&addressed(&frame[..rng.below(frame.len() + 1)], mac));
+                self.push(&addressed(&flipped(frame, &mut rng), mac));
+                self.push(&relengthened(addressed(frame, mac), &mut rng));
             }
             if i % 32 == 31 {
                 self.run();
@@ -96,15 +135,13 @@ impl Replay {
     }
 
     fn push(&mut self, frame: &[u8]) {
-        self.rig.peers[0].push(frame);
+        self.survivor.push(frame);
         self.pushed += 1;
     }
 
     fn run(&mut self) {
-        let law = self.rig.run().law;
-        assert_eq!((law.received, law.given()), (self.pushed, self.pushed));
-        self.rig.punted();
-        self.rig.peers.iter().for_each(|peer| drop(peer.take()));
+        let law = self.survivor.run();
+        assert_eq!((law.received, law.given()), (self.pushed, self.pushed + law.copies));
     }
 }
 
@@ -126,11 +163,11 @@ fn members(archive: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     })
 }
 
-/// To the router, so that it is not stopped at the first check.
-fn addressed(frame: &[u8]) -> Vec<u8> {
+/// To `mac`, so that it is not stopped at the first check.
+fn addressed(frame: &[u8], mac: [u8; 6]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let n = frame.len().min(6);
-    frame[..n].copy_from_slice(&P0[..n]);
+    frame[..n].copy_from_slice(&mac[..n]);
     frame
 }
 
@@ -147,8 +184,7 @@ fn flip(bytes: &mut [u8], rng: &mut Rng) {
 }
 
 /// Another length field, with a right checksum where it is IPv4.
-fn relengthened(frame: &[u8], rng: &mut Rng) -> Vec<u8> {
-    let mut frame = addressed(frame);
+fn relengthened(mut frame: Vec<u8>, rng: &mut Rng) -> Vec<u8> {
     if frame.len() < 54 {
         return frame;
     }
@@ -165,7 +201,7 @@ fn relengthened(frame: &[u8], rng: &mut Rng) -> Vec<u8> {
 }
 
 /// The frames of a pcap or pcapng file up to its first damage, whatever their
-/// link type: the router has to survive any bytes. `None` for another file.
+/// link type: it has to survive any bytes. `None` for another file.
 fn frames_of(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut reader = Reader::new(file).ok()?;
     let mut frames = Vec::new();
