@@ -47,3 +47,10 @@ host_up b 10.0.2.1 2001:db8:2::1
 wait_for 10 sh -c "! ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
 wait_for 10 reaches a 10.0.2.2
 wait_for 10 same_as_kernel
+
+# The interface below a port is deleted: the same, and it is said.
+on r ip link del v1
+wait_for 10 sh -c "ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
+assert_match "$(rutter show ports | grep '^p1')" down "the port of a deleted interface"
+assert_match "$(cat "$TMP/rutter.log")" 'port p1: link down: the interface v1 is gone' "what the log says"
+router_stop

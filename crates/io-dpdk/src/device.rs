@@ -133,8 +133,10 @@ impl Device for DpdkDevice {
         let mut speed_mbps = 0;
         // SAFETY: writes the one number.
         let up = unsafe { shim::rutter_link(self.port, &mut speed_mbps) } == 1;
-        // Drivers over an interface of the kernel often say up whatever it is.
-        let below = self.netdev().is_none_or(|name| tap::running(&name).unwrap_or(false));
+        // Drivers over an interface of the kernel often say up whatever it is,
+        // also when it is gone.
+        let running = |name: String| tap::running(&name).unwrap_or(false);
+        let below = self.info.netdev == 0 || self.netdev().is_some_and(running);
         Link { up: up && below, speed_mbps }
     }
 

@@ -143,6 +143,18 @@ fn af_packet() {
 }
 
 #[test]
+fn a_deleted_interface_is_down() {
+    with_veth(Leaks::Nothing, || {
+        let mut device = open("net_af_packet0,iface=v0");
+        let _ports = start(&mut *device, 1);
+        assert!(device.link().up);
+        assert!(ip("link del v0"));
+        assert!(!device.link().up);
+        assert_eq!(device.netdev(), None);
+    });
+}
+
+#[test]
 fn af_xdp() {
     with_veth(Leaks::FillRing, || match io_dpdk::open("net_af_xdp0,iface=v0") {
         Ok(device) => {

@@ -92,6 +92,10 @@ impl Monitor {
         let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let links: Vec<_> =
             ports.iter().map(|port| (port.config.name.clone(), port.device.link().up)).collect();
+        let gone = ports.iter().filter(|port| port.device.netdev().is_none());
+        let gone: HashMap<String, String> = gone
+            .filter_map(|port| Some((port.config.name.clone(), port.netdev.clone()?)))
+            .collect();
         drop(ports);
         for (name, up) in links {
             let before = self.links.insert(name.clone(), up);
@@ -102,7 +106,13 @@ impl Monitor {
             if before.is_none() && up {
                 continue; // taps start with a carrier
             }
-            tracing::info!("port {name}: link {}", if up { "up" } else { "down" });
+            match gone.get(&name) {
+                Some(netdev) => tracing::error!(
+                    "port {name}: link down: the interface {netdev} is gone; restart the router \
+                     when it is back"
+                ),
+                None => tracing::info!("port {name}: link {}", if up { "up" } else { "down" }),
+            }
             self.set_carrier(&name, up);
         }
     }
