@@ -9,6 +9,8 @@ mod addr;
 pub mod exact;
 pub mod filter;
 pub mod hash;
+#[cfg(test)]
+mod heap;
 pub mod hint;
 mod hop;
 pub mod interleave;

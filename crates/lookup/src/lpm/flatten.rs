@@ -40,6 +40,11 @@ impl<A: Addr> Flatten<A> {
         &self.intervals
     }
 
+    /// Heap bytes.
+    pub fn bytes(&self) -> usize {
+        (self.intervals.capacity() + self.open.capacity()) * size_of::<(A, Hop)>()
+    }
+
     /// Leaves the innermost open prefix for the one around it.
     fn close(&mut self, outside: Hop) {
         let (last, _) = self.open.pop().expect("the callers looked");

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{Applied, Engines, Entry, Intervals, Options, Refusal, Writer};
 use crate::rib::Change;
 use crate::sync::Domain;
-use crate::{Addr, Hop, Prefix, Rib};
+use crate::{Addr, Hop, Prefix, Rib, heap, pages};
 
 /// A list of routes, searched from end to end.
 pub(crate) struct Linear<A>(Vec<(Prefix<A>, Hop)>);
@@ -55,6 +55,9 @@ macro_rules! conformance {
                 updates_leave_what_a_rebuild_gives,
                 a_refused_update_changes_nothing,
                 memory_is_used_again,
+                memory_is_told,
+                without_memory_no_route_is_lost,
+                hops_of_every_size_are_found,
                 readers_see_old_or_new
             );
         }
@@ -242,6 +245,82 @@ impl<A: Addr> Suite<A> {
         assert!(bytes <= after_a_while + after_a_while / 2, "{after_a_while} -> {bytes}");
     }
 
+    /// The table's bytes grow with the routes, and the writer's are what goes from the
+    /// heap with it.
+    pub(crate) fn memory_is_told(&self) {
+        let mut rng = Rng::new(8);
+        let routes: Vec<_> = (0..scaled(3000)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        for (prefix, _) in routes.iter().take(routes.len() / 4) {
+            let change = Change { prefix: *prefix, hop: Some(Hop(1 + rng.below(200))) };
+            self.apply(&mut built, &[change]);
+        }
+        let (table, writers) = (built.writer.table(), built.writer.bytes());
+        let with_it = heap::live();
+        drop(built.writer);
+        let went = (with_it - heap::live()).unsigned_abs();
+        let told = format!("{}: {writers} told, {went} went", self.name());
+        assert!(writers.abs_diff(went) <= (16 << 10) + went / 4, "{told}");
+        let (empty, tables) = (self.built(&[]).writer.table().bytes(), table.bytes());
+        assert!(tables >= empty + built.rib.len(), "{}: table {tables}, {empty}", self.name());
+    }
+
+    /// A machine that has nothing left: what is there goes on, and when there is
+    /// memory again, so does the writer.
+    pub(crate) fn without_memory_no_route_is_lost(&self) {
+        let mut rng = Rng::new(9);
+        let routes: Vec<_> = (0..scaled(60)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        for _ in 0..scaled(100) {
+            let before = built.rib.clone();
+            let changes: Vec<_> = (0..3).map(|_| self.change(&built.rib, &mut rng)).collect();
+            changes.iter().for_each(|change| {
+                built.rib.apply(change);
+            });
+            match without_memory(|| built.writer.apply(&built.rib, &changes)) {
+                Ok(Applied::InPlace) => {}
+                Ok(Applied::Rebuild) => match without_memory(|| self.built_of(&built)) {
+                    Ok(writer) => built.writer = writer,
+                    Err(_) => built.writer = self.built_of(&built).expect("there is memory"),
+                },
+                Err(_) => built.rib = before,
+            }
+            let dsts: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
+            built.agree(self.name(), &dsts);
+        }
+        let change = self.change(&built.rib, &mut rng);
+        self.apply(&mut built, &[change]);
+        let all: Vec<_> = built.rib.iter().collect();
+        built.agree(self.name(), &probes(&all, &mut rng));
+    }
+
+    /// Hops around each width in which an engine may keep them, alone and mixed.
+    pub(crate) fn hops_of_every_size_are_found(&self) {
+        let most = self.entry.card.max_hop;
+        for top in [1, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x1_0000, 0xff_ffff, most] {
+            let (top, mut rng) = (top.min(most), Rng::new(top.into()));
+            let hop = |rng: &mut Rng| Hop(if rng.below(2) == 0 { top } else { 1 + rng.below(top) });
+            let route = |rng: &mut Rng| (self.route(rng).0, hop(rng));
+            let routes: Vec<_> = (0..scaled(100)).map(|_| route(&mut rng)).collect();
+            let mut built = self.built(&routes);
+            for round in 0..2 {
+                let dsts = probes(&built.rib.iter().collect::<Vec<_>>(), &mut rng);
+                built.agree(self.name(), &dsts);
+                let (table, mut hops) = (built.writer.table(), vec![Hop(99); dsts.len()]);
+                table.lookup_batch(&dsts, &mut hops);
+                let wrong = dsts.iter().zip(&hops).find(|&(&dst, &hop)| table.lookup(dst) != hop);
+                assert_eq!(wrong, None, "{} round {round} to {top}", self.name());
+                let changes: Vec<_> = (0..8)
+                    .map(|_| Change {
+                        hop: Some(hop(&mut rng)),
+                        ..self.change(&built.rib, &mut rng)
+                    })
+                    .collect();
+                self.apply(&mut built, &changes);
+            }
+        }
+    }
+
     /// While half of the routes change and come and go, every answer is the
     /// hop, old or new, of a prefix on the way to the first that stays.
     pub(crate) fn readers_see_old_or_new(&self) {
@@ -305,6 +384,10 @@ impl<A: Addr> Suite<A> {
         (self.entry.build)(rib, &self.options, domain)
     }
 
+    fn built_of(&self, built: &Built<A>) -> Result<Box<dyn Writer<A>>, Refusal> {
+        self.build(&built.rib, &built.domain)
+    }
+
     fn built(&self, routes: &[Route<A>]) -> Built<A> {
         let (rib, domain) = (routes.iter().copied().collect(), Domain::new());
         let writer = self.build(&rib, &domain).expect("within the engine's limits");
@@ -362,6 +445,20 @@ fn legal_hops<A: Addr>(dst: A, rib: &Rib<A>, moving: &[Route<A>]) -> Vec<Hop> {
     }
     legal.push(Hop::NONE);
     legal
+}
+
+/// On a machine that has no memory left to grow.
+fn without_memory<T>(work: impl FnOnce() -> T) -> T {
+    pages::tests::PRETENDED.set(Some(0));
+    let mut left = pages::STEP as usize; // what other tests were granted
+    while left > 0 {
+        if pages::admit(left).is_err() {
+            left /= 2;
+        }
+    }
+    let done = work();
+    pages::tests::PRETENDED.set(None);
+    done
 }
 
 /// The hop that a moving route has half of the time.

@@ -226,6 +226,11 @@ mod tests {
     crate::lpm::oracle::conformance!(d16r: u32, ENTRY, "k" = "16");
     crate::lpm::oracle::conformance!(d20r: u32, ENTRY, "k" = "20", "isa" = "portable");
 
+    #[test]
+    fn avx2_passes_where_the_processor_has_it() {
+        crate::lpm::oracle::passes_with_isa(ENTRY, "avx2");
+    }
+
     fn counters(k: &str, routes: &[(u32, u8, u32)]) -> Vec<u64> {
         let route = |&(first, len, hop)| (Prefix::covering(first, len), Hop(hop));
         let options = Options([("k".to_string(), k.to_string())].into());
@@ -249,5 +254,8 @@ mod tests {
         assert_eq!(counters("18", &[(0x0a00_0100, 24, 256)]), [1, 0, 3, 0]);
         assert_eq!(counters("18", &[(0x0a00_0100, 25, 1)]), [1, 0, 3, 0]);
         assert_eq!(counters("18", &[(0x0a00_0100, 24, 65_536)]), [1, 0, 0, 3]);
+        // Two chunks: the second one's place is not 0.
+        let two = [(0x0a00_0100, 24, 1), (0x0a01_0100, 24, 1), (0x0a01_0300, 24, 2)];
+        assert_eq!(counters("18", &two), [2, 3 + 5, 0, 0]);
     }
 }

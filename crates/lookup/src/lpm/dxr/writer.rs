@@ -37,11 +37,9 @@ pub(super) fn build(
     let k = options.get(&CARD, "k", |k| (16..=24).contains(k))?;
     rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
     let mut writer = DxrWriter::empty(k, Isa::choose(&CARD, options)?, domain)?;
-    let mut flatten = std::mem::take(&mut writer.flatten);
-    writer.fill(flatten.sweep(rib, Prefix::all()))?;
+    writer.fill(Flatten::new().sweep(rib, Prefix::all()))?; // an update's is small
     let default = rib.get(&Prefix::all()).map_or(0, |hop| hop.0);
     writer.table.default.store(default, Ordering::Release);
-    writer.flatten = flatten;
     Ok(Box::new(writer))
 }
 
@@ -71,7 +69,7 @@ impl Writer<u32> for DxrWriter {
     }
 
     fn bytes(&self) -> usize {
-        self.space.bytes()
+        self.space.bytes() + self.flatten.bytes()
     }
 }
 

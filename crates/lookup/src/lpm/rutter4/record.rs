@@ -85,6 +85,11 @@ impl Painted {
         cells[first..end].iter().zip(values).for_each(|(cell, &value)| V::store(cell, value));
     }
 
+    /// Heap bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.deep.capacity() * size_of::<[u32; 256]>() + self.cells.capacity() * 4
+    }
+
     /// The hop of the whole /18, if it has one.
     pub(super) fn uniform(&self) -> Option<u32> {
         (self.borders == 0).then_some(self.slots[0])

@@ -62,7 +62,7 @@ impl<V: Value> Rutter4<V> {
     }
 
     fn fill_all(&mut self, rib: &Rib<u32>) -> Option<()> {
-        let mut flatten = std::mem::take(&mut self.flatten);
+        let mut flatten = Flatten::new(); // an update's is small
         let (mut next, mut outside) = (0, 0);
         let intervals = flatten.sweep(rib, Prefix::all());
         for part in intervals.chunk_by(|a, b| number_of(a.0) == number_of(b.0)) {
@@ -73,7 +73,6 @@ impl<V: Value> Rutter4<V> {
             next = number + 1;
         }
         self.fill_gap(next..ROOTS as u32, outside)?;
-        self.flatten = flatten;
         self.store_default(rib);
         Some(())
     }
@@ -280,7 +279,8 @@ impl<V: Value> Writer<u32> for Rutter4<V> {
 
     fn bytes(&self) -> usize {
         let deep = self.deep.capacity() * (size_of::<(u32, u32)>() + 1);
-        self.small.bytes() + self.large.bytes() + deep
+        let scratch = self.flatten.bytes() + self.painted.bytes();
+        self.small.bytes() + self.large.bytes() + deep + scratch
     }
 }
 

@@ -48,7 +48,7 @@ impl<V: Value> Rutter6<V> {
         self.uniform.get_mut(&0)?.users = ROOTS as u32;
         (0..ROOTS)
             .for_each(|i| self.trees.table.view().root_word(i).store(nothing, Ordering::Relaxed));
-        let mut flatten = std::mem::take(&mut self.flatten);
+        let mut flatten = Flatten::new(); // an update's is small
         let (mut next, mut outside) = (0, Hop::NONE);
         for part in flatten.sweep(rib, Prefix::all()).chunk_by(|a, b| root_of(a.0) == root_of(b.0))
         {
@@ -59,7 +59,6 @@ impl<V: Value> Rutter6<V> {
             (next, outside) = (at + 1, part[part.len() - 1].1);
         }
         self.fill_uniform(next..ROOTS as u32, outside)?;
-        self.flatten = flatten;
         self.store_default(rib);
         Some(())
     }
@@ -257,7 +256,8 @@ impl<V: Value> Writer<u128> for Rutter6<V> {
 
     fn bytes(&self) -> usize {
         let entry = size_of::<(u32, Shared)>() + 1;
-        self.trees.bytes() + (self.uniform.capacity() + self.own.capacity()) * entry
+        let roots = (self.uniform.capacity() + self.own.capacity()) * entry;
+        self.trees.bytes() + self.flatten.bytes() + roots
     }
 }
 

@@ -138,5 +138,7 @@ mod tests {
                 .map(|name| counter(&*writer, name));
             assert_eq!((after[0] - before[0], after[1] - before[1]), words, "{prefix}");
         }
+        assert_eq!(counter(&*writer, "chunks_24"), 1);
+        assert_eq!(counter(&*writer, "chunks_deeper"), 0);
     }
 }
