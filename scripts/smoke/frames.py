@@ -6,7 +6,9 @@
                                         UDP datagrams SRC > DST to MAC
     frames.py stations IF [--mac MAC] [--seconds N]
                                         frames from ever new addresses, or one from MAC
-    frames.py count IF SECONDS FILTER   counts frames that come in on IF and contain FILTER (hex)
+    frames.py station IF MAC [--tci N]  one frame from MAC to all, in a tag if N is given
+    frames.py count IF SECONDS FILTER [--first]
+                                        counts frames that come in on IF and contain FILTER (hex), or waits for one
     frames.py garbage SOCKET            what no client of the API would send
 """
 
@@ -136,6 +138,12 @@ def stations(arguments):
     print(sent)
 
 
+def station(arguments):
+    source = bytes.fromhex(arguments.mac.replace(":", ""))
+    tag = b"" if arguments.tci is None else struct.pack("!HH", TPID, arguments.tci)
+    packet_socket(arguments.interface).send(b"\xff" * 6 + source + tag + b"\x88\xb5" + bytes(46))
+
+
 def count(arguments):
     raw, wanted = packet_socket(arguments.interface), bytes.fromhex(arguments.filter)
     raw.settimeout(0.1)
@@ -147,6 +155,8 @@ def count(arguments):
         except TimeoutError:
             continue
         found += bool(frame) and wanted in frame
+        if found and arguments.first:
+            break
     print(found)
 
 
@@ -194,10 +204,17 @@ def main():
     command.add_argument("--seconds", type=float, default=3)
     command.set_defaults(run=stations)
 
+    command = commands.add_parser("station")
+    command.add_argument("interface")
+    command.add_argument("mac")
+    command.add_argument("--tci", type=lambda text: int(text, 0))
+    command.set_defaults(run=station)
+
     command = commands.add_parser("count")
     command.add_argument("interface")
     command.add_argument("seconds", type=float)
     command.add_argument("filter")
+    command.add_argument("--first", action="store_true")
     command.set_defaults(run=count)
 
     command = commands.add_parser("garbage")

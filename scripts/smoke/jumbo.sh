@@ -1,0 +1,72 @@
+# The switch: what frames keep on their way, priorities in tags (802.1p) and their
+# length, up to 9000 bytes.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool python3
+
+# Of the devices for network interfaces this one takes long frames.
+jumbo() { echo "net_pcap$1,rx_iface_in=$2,tx_iface=$2"; }
+
+# a and b on access ports of VLAN 10, c and d on trunks.
+host r a b c d
+link a eth0 r v0 9000
+link b eth0 r v1 9000
+link c eth0 r v2 9004 # room for the tag
+link d eth0 r v3 9004
+TAGGED_MTU=9000 tagged c eth0 t10 10
+TAGGED_MTU=9000 tagged d eth0 t10 10
+on a ip address add 10.10.0.1/24 dev eth0
+on b ip address add 10.10.0.2/24 dev eth0
+on c ip address add 10.10.0.3/24 dev t10
+on d ip address add 10.10.0.4/24 dev t10
+
+router_start <<-END
+	[ports.p0]
+	device = "$(jumbo 0 v0)"
+	mtu = 9000
+	[ports.p1]
+	device = "$(jumbo 1 v1)"
+	mtu = 9000
+	[ports.p2]
+	device = "$(jumbo 2 v2)"
+	mtu = 9004
+	[ports.p3]
+	device = "$(jumbo 3 v3)"
+	mtu = 9004
+	[bridge.lan]
+	ports = ["p0", "p1", "p2", "p3"]
+	[bridge.lan.port.p0]
+	access = 10
+	[bridge.lan.port.p1]
+	access = 10
+	[bridge.lan.port.p2]
+	trunk = [10]
+	[bridge.lan.port.p3]
+	trunk = [10]
+END
+
+# ----- long frames, whole
+for to in 10.10.0.2 10.10.0.3 10.10.0.4; do assert_ping a $to -M do -s 8972; done
+assert_ping c 10.10.0.4 -M do -s 8972
+assert_no_loss a 10.10.0.2 20
+
+# ----- priorities
+station=02:00:00:00:99:01 # speaks to whoever listens
+sees() { # NS FRAME-PART: among what comes while the rest of the words send a frame
+	local name=$1 part=$2
+	shift 2
+	rm -f "$TMP/watch.log"
+	background watch ip netns exec "$P$name" python3 "$SMOKE/frames.py" count eth0 8 "$part" --first
+	wait_for 20 grep -q ready "$TMP/watch.log"
+	frames "$1" station eth0 "$station" "${@:2}"
+	wait_gone "$last_pid" 100
+	tail -n 1 "$TMP/watch.log"
+}
+from=${station//:/}
+assert_eq "$(sees c "${from}8100a00a88b5" a --tci 0xa000)" 1 "a priority tag, on the trunk: VLAN 10, priority 5"
+assert_eq "$(sees c "${from}8100000a88b5" a)" 1 "no tag, on the trunk: VLAN 10, priority 0"
+assert_eq "$(sees d "${from}8100e00a88b5" c --tci 0xe00a)" 1 "from trunk to trunk: priority 7"
+assert_eq "$(sees d "${from}8100700a88b5" c --tci 0x700a)" 1 "from trunk to trunk: priority 3, may be dropped"
+assert_eq "$(sees b "${from}88b5" c --tci 0xe00a)" 1 "from the trunk to an access port: no tag"
+assert_eq "$(sees b "${from}8100" c --tci 0xe014)" 0 "VLAN 20"
+
+router_stop
