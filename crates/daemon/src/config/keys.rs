@@ -172,7 +172,7 @@ pub const SECTIONS: &[Section] = &[
             Key {
                 name: "addresses",
                 default: Some("[]"),
-                example: "[\"198.51.100.1/24\"]",
+                example: "[\"198.51.100.1/25\"]",
                 help: "As for ports.",
             },
             Key {
@@ -217,7 +217,7 @@ pub const SECTIONS: &[Section] = &[
             Key {
                 name: "ipv6",
                 default: Some("the default engine"),
-                example: "{ max_routes = 2_000_000 }",
+                example: "{ max_routes = 4_000_000 }",
                 help: "As ipv4.",
             },
         ],
@@ -324,7 +324,7 @@ pub const SECTIONS: &[Section] = &[
         help: "The routed interface of a VLAN; in the kernel: dc.10.",
         optional: true,
         keys: &[
-            like("addresses", "[\"198.51.100.1/24\"]", "As for ports."),
+            like("addresses", "[\"198.51.100.129/25\"]", "As for ports."),
             Key {
                 name: "mtu",
                 default: Some("the ports' smallest"),

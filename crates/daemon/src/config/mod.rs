@@ -216,8 +216,15 @@ impl Config {
     /// Every mistake in it, or that it cannot be read.
     pub fn load(path: &Path) -> Result<Config, Mistakes> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => Config::parse(&file, &text),
+        match std::fs::read(path) {
+            Ok(bytes) => match std::str::from_utf8(&bytes) {
+                Ok(text) => Config::parse(&file, text),
+                Err(error) => {
+                    let (text, at) = (String::from_utf8_lossy(&bytes), error.valid_up_to());
+                    let what = "expected text in UTF-8".to_string();
+                    Err(Mistakes(vec![Mistake::at(&file, &text, at..at, what)]))
+                }
+            },
             Err(error) => {
                 let text = format!("cannot be read: {error}");
                 Err(Mistakes(vec![Mistake { file, line: 0, column: 0, text }]))

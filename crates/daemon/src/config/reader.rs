@@ -129,6 +129,11 @@ impl<'t> Value<'t> {
         self.value.is_table()
     }
 
+    /// True for a list.
+    pub fn is_list(&self) -> bool {
+        self.value.is_array()
+    }
+
     /// As text.
     pub fn text(&self) -> Option<&'t str> {
         self.value.as_str()

@@ -19,7 +19,7 @@ fn the_example_is_a_configuration_and_shows_the_defaults() {
     let config = good(&example(false));
     let plain = good("workers = [1]\n[ports.p0]\ndevice = \"net_af_packet0,iface=veth0\"\n");
     let limits = |vrf: &Vrf| (vrf.ipv4.max_routes, vrf.ipv6.max_routes);
-    assert_eq!(limits(&config.vrfs[0]), (Some(4_000_000), Some(2_000_000)));
+    assert_eq!(limits(&config.vrfs[0]), (Some(4_000_000), Some(4_000_000)));
     let mut without = config.clone();
     without.vrfs = plain.vrfs.clone();
     assert_eq!(without, plain);
@@ -83,11 +83,37 @@ fn each_mistake_is_found() {
         ("[[route]]\nprefix=\"::/0\"\nvia=[{weight=1}]\n", "at least one of"),
         ("[[neighbour]]\ninterface=\"p9\"\n", "an interface of this file"),
         ("workers=[1,1]\n", "there already"),
+        ("[ports.p0]\ndevice=\"mem\"\nmtu=68\naddresses=[\"fe80::1/64\"]\n", "at least 1280"),
+        (
+            "[ports.a]\ndevice=\"x,iface=v\"\n[ports.b]\ndevice=\"y,iface=v\"\n",
+            "`a` has `v` already",
+        ),
+        ("[ports.a]\ndevice=\"net_x0\"\n[ports.b]\ndevice=\"net_x0,k=1\"\n", "`a` has `net_x0`"),
+        ("[vrf.p0]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "an interface has this name"),
+        (
+            "[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.1/8\"]\n\
+             [ports.a.vlan.5]\naddresses=[\"10.0.0.1/16\"]\n",
+            "`a` of the same vrf",
+        ),
+        (
+            "[[route]]\nprefix=\"10.0.0.0/8\"\nkind=\"blackhole\"\n\
+             [[route]]\nprefix=\"10.0.0.0/8\"\nkind=\"prohibit\"\n",
+            "is there already",
+        ),
     ];
     for (text, wanted) in table {
         let told = bad(text);
         assert!(told.contains(wanted), "{text}\n{told}\nwanted: {wanted}");
     }
+}
+
+#[test]
+fn what_stands_twice_is_told_at_its_second_place() {
+    let text = bad(&format!("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n{PORT}"));
+    assert_eq!(text, "t.toml:4:7: vrf.b.table: `a` has this table already: it is used twice");
+    let apart = "[vrf.red]\ntable=7\n[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.1/8\"]\n\
+                 [ports.b]\ndevice=\"mem\"\nvrf=\"red\"\naddresses=[\"10.0.0.1/8\"]\n";
+    good(apart);
 }
 
 #[test]
@@ -156,12 +182,19 @@ fn mistakes_about_bridges_say_what_to_do() {
         ("[bridge.lan.port.p0]\ntrunk = [\"9-3\"]\n", "ranges"),
         ("when_full = \"forget\"\n", "replace"),
         ("max_mac = 7\n", "did you mean `max_macs`"),
+        ("mtu = 9000\n", "exceeds that of a port of the bridge, 1500"),
         ("[[route]]\nprefix = \"10.0.0.0/8\"\nvia = [{ interface = \"p0\" }]\n", "an interface of"),
     ];
     for (rest, what) in cases {
         let text = bridge(rest);
         assert!(text.contains(what), "{rest}: {text}");
     }
+    let vlans = "[bridge.lan.port.p0]\naccess = 10\n[bridge.lan.port.p1]\naccess = 20\n";
+    assert!(bridge(&format!("{vlans}[bridge.lan.vlan.010]\n")).contains("no port of the bridge"));
+    let station = "[[bridge.lan.mac]]\nmac = \"02:00:00:00:00:01\"\nvlan = 10\n";
+    assert!(bridge(&format!("{vlans}{station}port = \"p1\"\n")).contains("a port of VLAN 10"));
+    let twice = format!("{vlans}{station}port = \"p0\"\n{station}port = \"p0\"\n");
+    assert!(bridge(&twice).contains("the station is at `p0` already"));
     let routed = "[ports.p0]\ndevice = \"mem\"\naddresses = [\"10.0.0.1/8\"]\n\
                   [bridge.lan]\nports = [\"p0\"]\n";
     assert!(bad(routed).contains("give them to the bridge"));

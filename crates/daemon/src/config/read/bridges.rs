@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use tables::bridge::{DomainId, FloodRates};
 use tables::switch::{Mode, WhenFull};
 
-use super::ports::{interface, is_port_name, mac};
+use super::ports::{interface, is_port_name, mac, vlan_tags};
 use super::*;
 use crate::config::bridge::{Bridge, Member, StaticMac};
 
@@ -173,6 +173,7 @@ fn routed(bridge: &mut Bridge, table: Table<'_>, value: &Value<'_>, ports: &[Por
     });
     let mtu = mtus.min().unwrap_or(1500);
     let own = interface(table, bridge.name.clone(), mtu, "main");
+    check_mtu(&own, mtu, table);
     if table.get("addresses").is_some() {
         if bridge.looks_at_tags() {
             let text = "the ports of this bridge have VLANs: give the addresses to one of them, \
@@ -184,17 +185,31 @@ fn routed(bridge: &mut Bridge, table: Table<'_>, value: &Value<'_>, ports: &[Por
     let known = bridge.domains();
     bridge.vlans = named(table, "vlan", |name, value, table| {
         table.only(&names("bridge.NAME.vlan.VLAN"));
-        let vlan = name.parse().ok().filter(|vlan| *vlan != 0 && known.contains(vlan));
-        let Some(vlan) = vlan else {
+        let Some(VlanTags::One(vlan)) = vlan_tags(name).filter(|tags| has(&known, tags)) else {
             return value.mistake("no port of the bridge has this VLAN");
         };
-        Some((vlan, interface(table, format!("{}.{vlan}", bridge.name), mtu, &own.vrf)))
+        let of = interface(table, format!("{}.{vlan}", bridge.name), mtu, &own.vrf);
+        check_mtu(&of, mtu, table);
+        Some((vlan, of))
     });
     Some(())
 }
 
+fn has(known: &[u16], tags: &VlanTags) -> bool {
+    matches!(tags, VlanTags::One(vlan) if known.contains(vlan))
+}
+
+/// What the routed interface sends must fit through every port.
+fn check_mtu(interface: &Interface, least: u16, table: Table<'_>) {
+    if interface.mtu > least {
+        let text = format_args!("its mtu exceeds that of a port of the bridge, {least}");
+        table.mistake(text);
+    }
+}
+
 fn macs(bridge: &Bridge, table: Table<'_>) -> Vec<StaticMac> {
     let Some(value) = table.get("mac") else { return Vec::new() };
+    let mut taken = Once::new();
     let one = |value: &Value<'_>| {
         let table = value.table()?;
         table.only(&names("bridge.NAME.mac[]"));
@@ -205,11 +220,15 @@ fn macs(bridge: &Bridge, table: Table<'_>) -> Vec<StaticMac> {
             return None;
         }
         let port = required(table, "port")?;
-        let known = |name: &&str| bridge.ports.iter().any(|member| member.port == *name);
-        match port.text().filter(known) {
-            Some(name) => Some(StaticMac { mac, vlan, port: name.into() }),
-            None => port.expected("a port of this bridge"),
+        let member = bridge.ports.iter().find(|member| port.text() == Some(&member.port));
+        let Some(member) = member else { return port.expected("a port of this bridge") };
+        if bridge.looks_at_tags() && !member.mode.vlans().any(|of| of == vlan) {
+            return port.expected(format_args!("a port of VLAN {vlan}"));
         }
+        if let Some(first) = taken.take((mac.0, vlan), &member.port) {
+            table.mistake(format_args!("the station is at `{first}` already"));
+        }
+        Some(StaticMac { mac, vlan, port: member.port.clone() })
     };
     value.list().unwrap_or_default().iter().filter_map(one).collect()
 }

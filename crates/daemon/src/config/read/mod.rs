@@ -1,12 +1,12 @@
 //! From TOML to [`Config`]: one function a table.
 
 mod bridges;
+mod once;
 mod ports;
 mod routes;
 mod vrfs;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
 use std::net::IpAddr;
 
 use lookup::lpm::{Card, Engines, Options};
@@ -16,9 +16,10 @@ use super::keys::{Key, ROOT_TABLES, SECTIONS, names};
 use super::mistake::nearest;
 use super::reader::{Source, Table, Value};
 use super::*;
+use once::Once;
 use ports::{check_interface, mac, ports};
 use routes::{neighbour, route};
-use vrfs::{uses_of_vrfs, vrf_name, vrfs};
+use vrfs::{each_table, uses_of_vrfs, vrf_name, vrfs};
 
 /// Reads a whole file.
 pub fn config(file: &str, text: &str) -> Result<Config, Mistakes> {
@@ -58,10 +59,19 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
         neighbours: Vec::new(),
     };
     let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
-    let routes = elements(table, "route", |route| self::route(route, &config.vrfs, &names));
+    let mut taken = Once::new();
+    let routes = elements(table, "route", |table| {
+        let route = route(table, &config.vrfs, &names)?;
+        if taken.take((route.vrf.clone(), route.prefix, route.metric), "").is_some() {
+            table.mistake("a route to this prefix, of this metric, is there already");
+        }
+        Some(route)
+    });
     let neighbours = elements(table, "neighbour", |entry| neighbour(entry, &names));
     (config.routes, config.neighbours) = (routes, neighbours);
     uses_of_vrfs(table, &config);
+    once::tables(&config, table);
+    once::addresses(table);
     if config.ports.is_empty() && source.mistakes.borrow().is_empty() {
         source.mistake(0..0, "no port: expected at least one table such as [ports.p0]");
     }

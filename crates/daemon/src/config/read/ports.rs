@@ -3,6 +3,7 @@
 use super::*;
 
 pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
+    let mut taken = Once::new();
     named(table, "ports", |name, value, table| {
         let mut known = names("ports.NAME");
         known.push("vlan");
@@ -16,6 +17,11 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
         let vlans = vlans(table, &interface);
         let device_value = required(table, "device")?;
         let device = device(&device_value)?;
+        for claim in once::claims(&device) {
+            if let Some(first) = taken.take(claim.clone(), name) {
+                return device_value.mistake(format_args!("`{first}` has `{claim}` already"));
+            }
+        }
         Some(Port {
             name: name.into(),
             device,
@@ -82,13 +88,16 @@ pub(super) fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> 
     let addresses = table.get("addresses").and_then(|value| value.list()).unwrap_or_default();
     let vrf =
         table.get("vrf").and_then(|value| value.parse("the name of a vrf")).unwrap_or(vrf.into());
-    Interface {
-        name,
-        addresses: addresses.iter().filter_map(interface_address).collect(),
-        mtu: number(table, "mtu", 68..=9216, mtu.into()) as u16,
-        vrf,
+    let addresses: Vec<Net> = addresses.iter().filter_map(interface_address).collect();
+    let mtu = number(table, "mtu", 68..=9216, mtu.into()) as u16;
+    if mtu < LEAST_MTU6 && addresses.iter().any(|net| net.address.is_ipv6()) {
+        table.mistake(format_args!("IPv6 needs an mtu of at least {LEAST_MTU6} (RFC 8200)"));
     }
+    Interface { name, addresses, mtu, vrf }
 }
+
+/// RFC 8200 §5.
+const LEAST_MTU6: u16 = 1280;
 
 fn interface_address(value: &Value<'_>) -> Option<Net> {
     let what = "an address with the length of its network, such as \"192.0.2.1/24\"";
@@ -122,7 +131,7 @@ fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {
     })
 }
 
-fn vlan_tags(name: &str) -> Option<VlanTags> {
+pub(super) fn vlan_tags(name: &str) -> Option<VlanTags> {
     let vlan = |text: &str| {
         let number: u16 = text.parse().ok()?;
         ((1..=4094).contains(&number) && number.to_string() == text).then_some(number)

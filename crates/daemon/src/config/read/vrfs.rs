@@ -105,34 +105,21 @@ pub(super) fn check_vrf(value: &Value<'_>, vrfs: &[Vrf]) -> Option<String> {
 /// Ports and bridges are read before it is known which vrfs there are.
 pub(super) fn uses_of_vrfs(table: Table<'_>, config: &Config) {
     for kind in ["ports", "bridge"] {
-        each_table(table, kind, &mut |carrier| {
+        each_table(table, kind, &mut |_, carrier| {
             vrf_name(carrier, &config.vrfs);
-            each_table(carrier, "vlan", &mut |vlan| drop(vrf_name(vlan, &config.vrfs)));
+            each_table(carrier, "vlan", &mut |_, vlan| drop(vrf_name(vlan, &config.vrfs)));
         });
     }
-    unique_tables(config, table);
 }
 
-/// Calls `each` for the tables in the table `key`, and reports nothing.
-fn each_table(table: Table<'_>, key: &str, each: &mut dyn FnMut(Table<'_>)) {
+/// Calls `each` with name and table for the tables in the table `key`, in the order
+/// of the file, and reports nothing.
+pub(super) fn each_table(table: Table<'_>, key: &str, each: &mut dyn FnMut(&str, Table<'_>)) {
     let Some(all) = table.get(key).filter(Value::is_table) else { return };
     let Some(all) = all.table() else { return };
-    for (_, inner) in all.entries().iter().filter(|(_, inner)| inner.is_table()) {
+    for (name, inner) in all.entries().iter().filter(|(_, inner)| inner.is_table()) {
         if let Some(inner) = inner.table() {
-            each(inner);
-        }
-    }
-}
-
-fn unique_tables(config: &Config, table: Table<'_>) {
-    let mut seen = HashSet::new();
-    for vrf in config.vrfs.iter().filter(|vrf| !seen.insert(vrf.table)) {
-        if let Some(value) = table.get("vrf") {
-            let text = format_args!(
-                "table {} is used twice, the second time by `{}`",
-                vrf.table, vrf.name
-            );
-            value.mistake::<()>(text);
+            each(name, inner);
         }
     }
 }

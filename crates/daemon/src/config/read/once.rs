@@ -1,0 +1,90 @@
+//! What may stand only once in a file.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use super::*;
+
+/// Who was first to have each thing.
+pub(super) struct Once<K>(HashMap<K, String>);
+
+impl<K: Eq + Hash> Once<K> {
+    pub(super) fn new() -> Self {
+        Once(HashMap::new())
+    }
+
+    /// Gives `thing` to `owner`; who has it already, if someone has.
+    pub(super) fn take(&mut self, thing: K, owner: &str) -> Option<&str> {
+        use std::collections::hash_map::Entry;
+        match self.0.entry(thing) {
+            Entry::Occupied(first) => Some(first.into_mut()),
+            Entry::Vacant(place) => {
+                place.insert(owner.into());
+                None
+            }
+        }
+    }
+}
+
+/// What of the machine a port has to itself: a device's name, a netdev, a file.
+pub(super) fn claims(device: &Device) -> Vec<String> {
+    match device {
+        Device::Mem => Vec::new(),
+        Device::Tap(name) => vec![name.clone()],
+        Device::Pcap { output, .. } => output.iter().cloned().collect(),
+        Device::Dpdk(text) => {
+            let mut parts = text.split(',').map(str::trim);
+            let name = parts.next().map(str::to_string);
+            let netdevs = parts.filter_map(|part| part.strip_prefix("iface=").map(str::to_string));
+            name.into_iter().chain(netdevs).collect()
+        }
+    }
+}
+
+/// No two interfaces of a vrf have the same address.
+pub(super) fn addresses(table: Table<'_>) {
+    let mut taken = Once::new();
+    let mut interface = |table: Table<'_>, vrf: &str, name: &str| {
+        let list = table.get("addresses").filter(Value::is_list).and_then(|value| value.list());
+        for value in list.unwrap_or_default() {
+            let Some(net) = value.text().and_then(|text| text.parse::<Net>().ok()) else {
+                continue; // reported where it was read
+            };
+            if let Some(first) = taken.take((vrf.to_string(), net.address), name) {
+                let text = format_args!("`{first}` of the same vrf has this address already");
+                value.mistake::<()>(text);
+            }
+        }
+    };
+    let vrf = |table: Table<'_>, outer: &str| {
+        table.get("vrf").and_then(|value| value.text().map(str::to_string)).unwrap_or(outer.into())
+    };
+    for kind in ["ports", "bridge"] {
+        each_table(table, kind, &mut |name, carrier| {
+            let outer = vrf(carrier, "main");
+            interface(carrier, &outer, name);
+            each_table(carrier, "vlan", &mut |vlan, inner| {
+                interface(inner, &vrf(inner, &outer), &format!("{name}.{vlan}"));
+            });
+        });
+    }
+}
+
+/// A table of the kernel belongs to one vrf, and no vrf is named as an interface.
+pub(super) fn tables(config: &Config, table: Table<'_>) {
+    let mut taken = Once::new();
+    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
+    // In the order of the file; `main` may be missing there.
+    taken.take(254, "main");
+    each_table(table, "vrf", &mut |name, inner| {
+        if name != "main" && names.contains(&name) {
+            inner.mistake("an interface has this name, and the kernel's device of a vrf needs it");
+        }
+        let Some(vrf) = config.vrfs.iter().find(|vrf| vrf.name == name && name != "main") else {
+            return;
+        };
+        if let (Some(first), Some(value)) = (taken.take(vrf.table, name), inner.get("table")) {
+            value.mistake::<()>(format_args!("`{first}` has this table already: it is used twice"));
+        }
+    });
+}
