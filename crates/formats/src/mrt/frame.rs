@@ -186,9 +186,13 @@ impl Header {
     }
 
     /// True for the types of RFC 6396 §4 and its appendix B, with a length that
-    /// a record can have.
+    /// a record can have. Zeros would be one of type NULL, of the year 1970: they are
+    /// what a damaged disk or a download with holes leaves.
     fn is_possible(&self) -> bool {
-        matches!(self.kind, 0..=13 | 16 | 17 | 32 | 33 | 48 | 49) && self.length <= MAX_LENGTH
+        let zeros = self.seconds == 0 && self.kind == 0;
+        !zeros
+            && matches!(self.kind, 0..=13 | 16 | 17 | 32 | 33 | 48 | 49)
+            && self.length <= MAX_LENGTH
     }
 
     /// Narrower, for a search among noise.
@@ -252,6 +256,14 @@ mod tests {
         let file = [raw(13, 3, b"abc"), raw(17, 6, b"mmmmxy"), raw(16, 0, b"")].concat();
         let want = ["record 1 at byte 0 3", "record 2 at byte 15 2", "record 3 at byte 33 0"];
         assert_eq!(all(&file), want);
+    }
+
+    #[test]
+    fn zeros_are_damage_and_no_records() {
+        let file = [raw(13, 3, b"abc"), vec![0; 4800], raw(13, 3, b"def")].concat();
+        let seen = all(&file);
+        assert!(seen.iter().any(|line| line.contains("byte 15")), "{seen:?}");
+        assert_eq!(all(&[0; 480]).len(), 1);
     }
 
     #[test]
