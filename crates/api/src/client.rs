@@ -68,7 +68,11 @@ impl Client {
     /// # Errors
     /// When the connection breaks.
     pub fn stream(&mut self, request: &Request) -> Result<Parts<'_>, CallError> {
-        self.stream.write_all(&encode(request, MAX_REQUEST)?)?;
+        match self.stream.write_all(&encode(request, MAX_REQUEST)?) {
+            // A daemon that hangs up says why before, and that is still to be read.
+            Err(error) if hung_up(&error) => {}
+            sent => sent?,
+        }
         Ok(Parts { client: self, done: false })
     }
 
@@ -94,6 +98,10 @@ impl Client {
             }
         }
     }
+}
+
+fn hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// The parts of one answer. Dropped before its end, the connection is of no
@@ -162,6 +170,16 @@ mod tests {
         answer(&mut daemon, Answer::Part(Reply::Fib(vec![])));
         answer(&mut daemon, Answer::Done);
         assert_eq!(client.call(&show).unwrap(), Reply::Fib(vec![]));
+    }
+
+    #[test]
+    fn a_refusal_before_the_request_is_heard() {
+        let (mut client, mut daemon) = pair();
+        let failure = Failure { kind: ErrorKind::Busy, text: "64 clients".into() };
+        answer(&mut daemon, Answer::Error(failure.clone()));
+        drop(daemon);
+        let error = client.call(&Request::Config).unwrap_err();
+        assert!(matches!(error, CallError::Failed(f) if f == failure));
     }
 
     #[test]

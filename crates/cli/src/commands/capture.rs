@@ -21,7 +21,7 @@ use crate::status::Status;
 #[command(after_help = "\
 Examples:
   rutter capture -w packets.pcapng
-  rutter capture -c 100 -w packets.pcapng host 192.0.2.1 and not arp
+  rutter capture 'host 192.0.2.1 and not arp' -c 100 -w packets.pcapng
   rutter capture -w - | tcpdump -n -r -
 
 Without -c it goes on until interrupted (Ctrl-C).")]
@@ -39,7 +39,6 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
     /// Which packets: host, net, port, proto, vlan, and, or, not, parentheses
-    #[arg(trailing_var_arg = true)]
     filter: Vec<String>,
 }
 
@@ -48,15 +47,20 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let filter = filter::parse(&args.filter)?;
     let mut client = cx.connect()?;
     client.set_timeout(Some(Duration::from_secs(5)))?;
+    let stop = interrupted(cx)?;
+    let (snap_length, count) = (args.snap_length, args.count);
+    let mut parts = client.stream(&Request::Capture { filter, snap_length, count })?.peekable();
+    // A capture that is refused leaves an older file as it is.
+    if let Some(refused) = parts.next_if(Result::is_err) {
+        refused?;
+    }
     let to_stdout = args.write.as_os_str() == "-";
     let file: Box<dyn Write> =
         if to_stdout { Box::new(stdout()) } else { Box::new(File::create(&args.write)?) };
     let mut writer = Writer::new(BufWriter::new(file), args.snap_length)?;
-    let stop = interrupted(cx)?;
-    let (snap_length, count) = (args.snap_length, args.count);
     let end = args.seconds.map(|s| std::time::Instant::now() + Duration::from_secs(s));
     let (mut packets, mut lost) = (0_u64, 0);
-    for part in client.stream(&Request::Capture { filter, snap_length, count })? {
+    for part in parts {
         // The daemon sends an empty part now and then: a quiet network is no reason to wait.
         let Reply::Packets { packets: some, lost: all } = part? else {
             return Err(CallError::Unexpected.into());

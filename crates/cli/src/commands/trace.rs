@@ -34,7 +34,6 @@ enum Action {
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
         timeout: u64,
         /// Which packets: host, net, port, proto, vlan, and, or, not, parentheses
-        #[arg(trailing_var_arg = true)]
         filter: Vec<String>,
     },
 }
