@@ -126,7 +126,14 @@ impl Context {
             Some(i) => self.loaded.remove(i).1,
             None => Arc::new(Table::load(name)?),
         };
-        self.data.insert(table.name.clone(), format!("{:016x}", table.checksum));
+        let mut note = format!("{:016x}", table.checksum);
+        if table.damaged > 0 {
+            note += &format!(", {} damaged lines or records left out", table.damaged);
+            if kept.is_none() {
+                self.say(&format!("{}: {note}", table.name));
+            }
+        }
+        self.data.insert(table.name.clone(), note);
         self.loaded.push((name.to_string(), table.clone()));
         if self.loaded.len() > TABLES_KEPT {
             self.loaded.remove(0);

@@ -42,6 +42,13 @@ pub struct Args {
     filter: Vec<String>,
 }
 
+/// What `-j` prints at the end.
+#[derive(serde::Serialize)]
+struct Count {
+    packets: u64,
+    lost: u64,
+}
+
 /// Captures until interrupted, or as many as were asked for.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let filter = filter::parse(&args.filter)?;
@@ -76,7 +83,11 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             break;
         }
     }
-    warn(format_args!("{packets} packets captured, {lost} lost"));
+    if cx.json && !to_stdout {
+        cx.print_json(&Count { packets, lost })?;
+    } else {
+        warn(format_args!("{packets} packets captured, {lost} lost"));
+    }
     Ok(Status::Success)
 }
 

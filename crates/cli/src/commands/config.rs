@@ -39,6 +39,11 @@ struct Checked {
 }
 
 #[derive(Serialize)]
+struct Shown {
+    toml: String,
+}
+
+#[derive(Serialize)]
 struct MistakeAt {
     file: String,
     line: usize,
@@ -55,7 +60,11 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             let Reply::Config(text) = cx.call(&Request::Config)? else {
                 return Err(api::CallError::Unexpected.into());
             };
-            write!(cx.out, "{text}")?;
+            if cx.json {
+                cx.print_json(&Shown { toml: text })?;
+            } else {
+                write!(cx.out, "{text}")?;
+            }
         }
     }
     Ok(Status::Success)

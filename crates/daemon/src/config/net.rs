@@ -71,6 +71,13 @@ impl fmt::Display for Net {
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Mac(pub [u8; 6]);
 
+impl Mac {
+    /// True for the address of a single station: no group, not zero.
+    pub fn is_station(&self) -> bool {
+        self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
 impl FromStr for Mac {
     type Err = NotAMac;
 

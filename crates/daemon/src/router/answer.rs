@@ -1,6 +1,6 @@
 //! Answers the API's requests.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::macs;
 use super::watch::{self, Names, Wanted};
 use super::workers::Workers;
 use super::{offline, show};
-use crate::config::{self, Config, Mac, Net};
+use crate::config::{self, Config, Net};
 use crate::error::Error;
 use crate::kernel::netlink::errno;
 use crate::kernel::taps::TapCounters;
@@ -250,10 +250,13 @@ impl Router {
     fn route_add(&self, wanted: &Route) -> Answered {
         let prefix = prefix(&wanted.prefix)?;
         self.vrf(&wanted.vrf)?;
+        if wanted.via.iter().any(|via| !(1..=256).contains(&via.weight)) {
+            return Err(failure(ErrorKind::Invalid, "a gateway's weight is 1 to 256"));
+        }
         let via = wanted.via.iter().map(|via| config::Via {
             to: via.gateway,
             interface: via.interface.clone(),
-            weight: via.weight.clamp(1, 256),
+            weight: via.weight,
         });
         let via: Vec<_> = via.collect();
         if via.is_empty() != (wanted.kind != RouteKind::Unicast) {
@@ -289,9 +292,11 @@ impl Router {
 
     fn neighbour_add(&self, interface: &str, address: IpAddr, mac: &str) -> Answered {
         let index = self.interface(interface)?;
-        let mac: Mac = mac
-            .parse()
-            .map_err(|error| failure(ErrorKind::Invalid, format!("`{mac}`: {error}")))?;
+        let mac = macs::station(mac)?;
+        if address.is_multicast() || address.is_unspecified() || address == Ipv4Addr::BROADCAST {
+            let text = format!("{address} is not a single host's address");
+            return Err(failure(ErrorKind::Invalid, text));
+        }
         if let Some(kernel) = &self.kernel {
             let mut kernel = lock(kernel);
             let link = kernel.rtnetlink().link(interface).map_err(refused)?;

@@ -125,13 +125,7 @@ pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
 
 /// A station that does not age.
 pub fn add(router: &Router, mac: &str, port: &str, vlan: u16) -> Result<(), Failure> {
-    let mac = parse(mac)?;
-    if mac.0[0] & 1 == 1 || mac.0 == [0; 6] {
-        return Err(failure(
-            ErrorKind::Invalid,
-            format!("{mac} is not a single station's address"),
-        ));
-    }
+    let mac = station(mac)?;
     let number = port_number(router, port)?;
     let bridge = router
         .config
@@ -248,6 +242,16 @@ fn port_number(router: &Router, name: &str) -> Result<u16, Failure> {
 
 fn parse(text: &str) -> Result<Mac, Failure> {
     text.parse().map_err(|error| failure(ErrorKind::Invalid, format!("`{text}`: {error}")))
+}
+
+/// The address of a single station.
+pub(super) fn station(text: &str) -> Result<Mac, Failure> {
+    let mac = parse(text)?;
+    if !mac.is_station() {
+        let text = format!("{mac} is not a single station's address");
+        return Err(failure(ErrorKind::Invalid, text));
+    }
+    Ok(mac)
 }
 
 fn no_domain(bridge: &str, vlan: u16) -> Failure {

@@ -6,6 +6,7 @@ use super::made;
 use crate::Error;
 
 /// Routes of both families, ordered by address, then length.
+#[derive(Default)]
 pub struct Table {
     /// What names it in records: the specification, or a file's name without its
     /// folders.
@@ -16,6 +17,8 @@ pub struct Table {
     pub ipv6: Vec<(Prefix<u128>, Hop)>,
     /// A checksum of all of them.
     pub checksum: u64,
+    /// Lines or records of the file that could not be read.
+    pub damaged: u64,
 }
 
 impl Table {
@@ -30,12 +33,12 @@ impl Table {
         let mut words = name.split('|');
         let base = words.next().unwrap_or_default();
         let mut table = match made::routes(base) {
-            Some(ipv6) => Table { name: String::new(), ipv4: vec![], ipv6, checksum: 0 },
+            Some(ipv6) => Table { ipv6, ..Table::default() },
             None => {
                 let found = formats::Table::open(base, &formats::Load::default());
                 let found = found.map_err(|error| failed(error.to_string()))?;
                 let (ipv4, ipv6) = (found.v4.iter().collect(), found.v6.iter().collect());
-                Table { name: String::new(), ipv4, ipv6, checksum: 0 }
+                Table { ipv4, ipv6, damaged: found.report.damaged, ..Table::default() }
             }
         };
         for word in words {

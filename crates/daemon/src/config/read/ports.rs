@@ -45,12 +45,7 @@ pub(super) fn is_port_name(name: &str) -> bool {
 
 pub(super) fn mac(value: &Value<'_>) -> Option<Mac> {
     let mac: Mac = value.parse("a hardware address, such as \"02:00:00:00:00:01\"")?;
-    let group = mac.0[0] & 1 == 1;
-    if group || mac.0 == [0; 6] {
-        value.expected("the address of a single station")
-    } else {
-        Some(mac)
-    }
+    if mac.is_station() { Some(mac) } else { value.expected("the address of a single station") }
 }
 
 fn device(value: &Value<'_>) -> Option<Device> {
