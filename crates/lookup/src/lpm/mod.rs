@@ -176,7 +176,7 @@ impl Engines for u32 {
             bloomfwd::FOUR,
         ]
     }
-    const DEFAULT: &'static str = "dir-24-8";
+    const DEFAULT: &'static str = "rutter4";
 }
 
 impl Engines for u128 {
