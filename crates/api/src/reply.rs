@@ -116,6 +116,7 @@ pub struct Port {
     pub rx_bytes: u64,
     /// Lost for lack of receive descriptors.
     pub rx_missed: u64,
+    /// Damaged, or longer than a buffer.
     pub rx_errors: u64,
     /// Lost for lack of buffers.
     pub rx_no_buffer: u64,
@@ -197,6 +198,9 @@ pub struct Bridge {
     pub domains: Vec<BridgeDomain>,
     /// Stations that moved too often, and are held.
     pub held: Vec<String>,
+    /// What happened to its stations, by name: reports of workers, stations learnt,
+    /// moved, aged …
+    pub counters: Vec<(String, u64)>,
 }
 
 /// A VLAN of a bridge.

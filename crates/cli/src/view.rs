@@ -156,7 +156,16 @@ pub fn bridges(all: &[Bridge]) -> String {
             ]);
         }
     }
-    table.to_string()
+    let mut text = table.to_string();
+    for bridge in all {
+        let counters = bridge.counters.iter().filter(|(_, count)| *count > 0);
+        let counters: Vec<_> =
+            counters.map(|(name, count)| format!("{} {name}", number(*count))).collect();
+        if !counters.is_empty() {
+            text += &format!("stations of {}: {}\n", bridge.name, counters.join(", "));
+        }
+    }
+    text
 }
 
 /// Stations; `count` is how many there are.

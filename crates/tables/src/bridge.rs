@@ -145,6 +145,9 @@ pub struct Bridges {
     pub isolated: Vec<bool>,
     /// By port.
     pub rates: Vec<FloodRates>,
+    /// By port: the bytes of the longest frame that it takes, link header and tags
+    /// included; a device may hand over longer ones cut off.
+    pub longest: Vec<u16>,
     /// Ports from this number on are bridges' routed interfaces.
     pub first_routed: u16,
 }
@@ -154,6 +157,12 @@ impl Bridges {
     #[inline]
     pub fn ingress(&self, port: u16) -> &Ingress {
         self.ingress.get(usize::from(port)).unwrap_or(&Ingress::Routed)
+    }
+
+    /// The bytes of the longest frame that a port takes.
+    #[inline]
+    pub fn longest(&self, port: u16) -> u16 {
+        self.longest.get(usize::from(port)).copied().unwrap_or(u16::MAX)
     }
 
     /// The domain of this number; 0 and unknown ones are the blank.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The age travels in the entry, so it moves with its slot: a tick is an eighth
-//! of the ageing time, and a station's entry has that of when it was last seen.
+//! of the bridge's ageing time, and a station's entry has that of when it was last seen.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -44,11 +44,21 @@ pub fn entry_tick(entry: u16) -> u16 {
 }
 
 /// What the nodes of all workers share. Empty until a bridge is there.
-#[derive(Default)]
 pub struct Macs {
     table: OnceLock<Arc<MacTable>>,
-    tick: AtomicU16,
+    /// By domain: each bridge has its own ageing time.
+    ticks: Box<[AtomicU16; DOMAINS]>,
     flushes: AtomicU16,
+}
+
+/// Values of a key's 12 bits for its domain.
+const DOMAINS: usize = 1 << 12;
+
+impl Default for Macs {
+    fn default() -> Macs {
+        let ticks = Box::new([const { AtomicU16::new(0) }; DOMAINS]);
+        Macs { table: OnceLock::new(), ticks, flushes: AtomicU16::new(0) }
+    }
 }
 
 impl Macs {
@@ -64,11 +74,11 @@ impl Macs {
         }
     }
 
-    /// The tick that stations seen now get.
+    /// The tick that a station of the key's domain gets when it is seen now.
     #[inline]
-    pub fn tick(&self) -> u16 {
+    pub fn tick(&self, key: Key) -> u16 {
         // Relaxed: a tick late by a little makes a station a little older.
-        self.tick.load(Ordering::Relaxed)
+        self.ticks[usize::from(key.domain()) % DOMAINS].load(Ordering::Relaxed)
     }
 
     /// Changes whenever stations are forgotten before they age.
@@ -81,8 +91,8 @@ impl Macs {
         self.flushes.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn set_tick(&self, tick: u16) {
-        self.tick.store(tick, Ordering::Relaxed);
+    pub(crate) fn set_tick(&self, domain: u16, tick: u16) {
+        self.ticks[usize::from(domain) % DOMAINS].store(tick, Ordering::Relaxed);
     }
 
     /// Lets readers find `table`; the first one stays.

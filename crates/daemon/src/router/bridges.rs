@@ -153,9 +153,11 @@ fn switch(
 ) -> Result<Switch, Error> {
     let count = config.ports.len() as u16;
     let number = |name: &str| config.ports.iter().position(|port| port.name == name);
-    let bridges = config.bridges.iter().map(|bridge| bridge_config(bridge, &number));
+    let bridges = config.bridges.iter().map(|bridge| bridge_config(bridge, &config.ports));
     let macs: Vec<[u8; 6]> = config.bridges.iter().map(|bridge| mac_of(bridge, ports)).collect();
-    let refused = |error| Error::Bridge { reason: format!("{error}") };
+    fn refused(error: impl std::fmt::Display) -> Error {
+        Error::Bridge { reason: error.to_string() }
+    }
     let switch = Switch::new(forwarding, domain, bridges.collect(), (count, &macs));
     let mut switch = switch.map_err(refused)?;
     for port in ports {
@@ -171,13 +173,16 @@ fn switch(
     Ok(switch)
 }
 
-fn bridge_config(bridge: &config::Bridge, number: &dyn Fn(&str) -> Option<usize>) -> BridgeConfig {
+fn bridge_config(bridge: &config::Bridge, ports: &[config::Port]) -> BridgeConfig {
+    let number = |name: &str| ports.iter().position(|port| port.name == name);
+    let port = |name: &str| ports.iter().find(|port| port.name == name);
     let member = |member: &config::bridge::Member| Member {
         port: PortId(number(&member.port).unwrap_or_default() as u16),
         mode: member.mode.clone(),
         isolated: member.isolated,
         max_macs: member.max_macs,
         flood: member.flood,
+        mtu: port(&member.port).map_or(u16::MAX, |port| port.interface.mtu),
     };
     let own = bridge.interface.iter().map(|_| 0);
     BridgeConfig {

@@ -107,7 +107,7 @@ impl Port {
             rx_packets: counters.rx_packets,
             rx_bytes: counters.rx_bytes,
             rx_missed: counters.rx_missed + unreceived,
-            rx_errors: counters.rx_errors,
+            rx_errors: counters.rx_errors + counters.rx_scattered,
             rx_no_buffer: counters.rx_no_buffer,
             tx_packets: counters.tx_packets,
             tx_bytes: counters.tx_bytes,

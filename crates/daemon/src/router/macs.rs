@@ -5,8 +5,9 @@ use std::time::Instant;
 use api::reply::{Bridge, BridgeDomain, Capacity, Mac as Shown};
 use api::request::WhichMacs;
 use api::{ErrorKind, Failure};
+use tables::PortId;
 use tables::bridge::DomainId;
-use tables::switch::{Station, Switch, Which};
+use tables::switch::{Counters, Station, Switch, Which};
 
 use super::answer::{Router, failure, up};
 use super::bridges::Handle;
@@ -59,7 +60,7 @@ pub fn bridges(router: &Router) -> Result<Vec<Bridge>, Failure> {
         let held = switch.held(Instant::now());
         let shares: Vec<_> =
             switch.shares().map(|(name, share)| (name.to_string(), share)).collect();
-        let of = |config: &tables::switch::BridgeConfig| {
+        let of = |(i, config): (usize, &tables::switch::BridgeConfig)| {
             let share = shares.iter().find(|(name, _)| *name == config.name).map(|(_, s)| *s);
             let share = share.unwrap_or_default();
             let domain = |vlan: &u16| {
@@ -84,9 +85,10 @@ pub fn bridges(router: &Router) -> Result<Vec<Bridge>, Failure> {
                 max_macs: share.limit,
                 domains: config.vlans().iter().filter_map(domain).collect(),
                 held: held.map(|key| Mac(key.octets()).to_string()).collect(),
+                counters: named(switch.counters(i)),
             }
         };
-        let mut all: Vec<Bridge> = switch.bridges().iter().map(of).collect();
+        let mut all: Vec<Bridge> = switch.bridges().iter().enumerate().map(of).collect();
         // Domains of a trunk of all VLANs that never had a frame say nothing.
         for bridge in all.iter_mut().filter(|bridge| bridge.domains.len() > 64) {
             bridge.domains.retain(|domain| domain.frames + domain.flooded > 0);
@@ -95,12 +97,32 @@ pub fn bridges(router: &Router) -> Result<Vec<Bridge>, Failure> {
     })
 }
 
+fn named(counters: Counters) -> Vec<(String, u64)> {
+    let Counters { seen, learnt, moved, held, aged, flushed, refused, replaced, misplaced } =
+        counters;
+    let all = [
+        ("reports", seen),
+        ("learnt", learnt),
+        ("moved", moved),
+        ("held", held),
+        ("aged", aged),
+        ("flushed", flushed),
+        ("refused", refused),
+        ("replaced", replaced),
+        ("misplaced", misplaced),
+    ];
+    all.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
+}
+
 /// The limits on stations.
 pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
     if router.bridges.is_none() {
         return Ok(Vec::new());
     }
-    ask(router, |switch| {
+    let names = port_names(router);
+    let bridge_of = |port: &str| router.config.bridge_of(port).map(|bridge| bridge.name.clone());
+    let bridges: Vec<_> = names.iter().map(|port| bridge_of(port).unwrap_or_default()).collect();
+    ask(router, move |switch| {
         let shares = switch.shares().map(|(name, share)| Capacity {
             what: format!("macs of bridge {name}"),
             used: share.used,
@@ -110,6 +132,18 @@ pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
             key: format!("bridge.{name}.max_macs"),
         });
         let mut all: Vec<_> = shares.collect();
+        all.extend(switch.port_shares().filter_map(|(PortId(port), share)| {
+            let name = names.get(usize::from(port))?;
+            let bridge = bridges.get(usize::from(port))?;
+            Some(Capacity {
+                what: format!("macs at port {name}"),
+                used: share.used,
+                limit: Some(share.limit),
+                refused: share.refused,
+                last: String::new(),
+                key: format!("bridge.{bridge}.port.{name}.max_macs"),
+            })
+        }));
         let table = switch.capacity();
         all.push(Capacity {
             what: "mac table, slots at its present size".into(),
@@ -131,6 +165,11 @@ pub fn add(router: &Router, mac: &str, port: &str, vlan: u16) -> Result<(), Fail
         .config
         .bridge_of(port)
         .ok_or_else(|| failure(ErrorKind::Invalid, format!("port `{port}` is in no bridge")))?;
+    let member = bridge.ports.iter().find(|member| member.port == port);
+    if vlan != 0 && member.is_some_and(|member| !member.mode.vlans().any(|of| of == vlan)) {
+        let text = format!("port `{port}` is not in VLAN {vlan}");
+        return Err(failure(ErrorKind::Invalid, text));
+    }
     let name = bridge.name.clone();
     let added = ask(router, move |switch| {
         let domain = switch.domain(&name, vlan)?;

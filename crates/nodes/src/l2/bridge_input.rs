@@ -35,6 +35,8 @@ labels! {
     pub enum Why {
         /// Shorter than its link header.
         Runt = "runt",
+        /// Longer than the port's MTU allows; its device may have cut it off.
+        TooLong = "too_long",
         /// From a group address, or from 00:00:00:00:00:00: nobody's.
         BadSource = "bad_source",
         /// To the station that it comes from.
@@ -75,16 +77,11 @@ impl Node for BridgeInput {
     fn process(&mut self, v: &mut View<'_, Self>) {
         let bridges = self.forwarding.bridges.load(v.guard());
         let ingress = bridges.ingress(v.port());
-        let untagged = ingress.untagged();
+        let longest = bridges.longest(v.port());
         let mut run = Run::default();
         for i in 0..v.n() {
             let (head, len) = (v.head(i), v.len(i));
-            let plain = !is_tag(be16(head, ethernet::ETHERTYPE)) & (untagged != DomainId::NONE);
-            let found = match plain && usize::from(len) >= ethernet::LEN {
-                true => Ok(Found { domain: untagged, came: Came::Untagged }),
-                false => classify(ingress, head, len),
-            };
-            match found.and_then(|found| check(bridges, head, found)) {
+            match find(ingress, longest, head, len).and_then(|found| check(bridges, head, found)) {
                 Ok(Found { domain, came }) => {
                     v.wide.key64[i] = Key::of(array(head, ethernet::DST), domain.0);
                     v.key32[i] = came as u32;
@@ -130,7 +127,22 @@ impl Came {
     }
 }
 
-/// Finds the domain of a frame that starts with `head`.
+/// Finds the domain of a frame that starts with `head`; at most `longest` bytes
+/// are taken.
+#[inline(always)]
+fn find(ingress: &Ingress, longest: u16, head: &[u8; 64], len: u16) -> Result<Found, Why> {
+    let untagged = ingress.untagged();
+    let plain = !is_tag(be16(head, ethernet::ETHERTYPE)) & (untagged != DomainId::NONE);
+    if plain && (SHORTEST..=longest).contains(&len) {
+        return Ok(Found { domain: untagged, came: Came::Untagged });
+    }
+    if len > longest {
+        return Err(Why::TooLong);
+    }
+    classify(ingress, head, len)
+}
+
+/// Finds it by the tags.
 #[inline(never)]
 pub(super) fn classify(ingress: &Ingress, head: &[u8; 64], len: u16) -> Result<Found, Why> {
     if usize::from(len) < ethernet::LEN {
@@ -237,6 +249,7 @@ impl Run {
     }
 }
 
+const SHORTEST: u16 = ethernet::LEN as u16;
 /// The six bytes of a MAC address in a little-endian number.
 const MAC: u64 = 0xffff_ffff_ffff;
 /// The group bit in such a number.
@@ -260,7 +273,8 @@ mod tests {
         head[..n].copy_from_slice(&frame[..n]);
         let mut thread = lan.domain.register("test");
         let bridges = lan.forwarding.bridges.load(thread.guard());
-        let found = classify(bridges.ingress(port), &head, frame.len() as u16);
+        let len = frame.len() as u16;
+        let found = find(bridges.ingress(port), bridges.longest(port), &head, len);
         let found = found.and_then(|found| check(bridges, &head, found));
         thread.quiesce();
         found
@@ -311,6 +325,18 @@ mod tests {
             assert_eq!(run(port, &deep), Err(Why::NestedTags));
         }
         assert_eq!(run(6, &frame(2, 1).build()), Err(Why::NoBridge));
+    }
+
+    #[test]
+    fn frames_longer_than_the_mtu_allows_are_dropped() {
+        let of = |payload: usize| {
+            let payload = vec![0; payload];
+            frame(2, 1).payload(&payload).build()
+        };
+        assert_eq!(run(1, &of(1500)), found(1, Came::Untagged));
+        assert_eq!(run(1, &of(1508)), found(1, Came::Untagged), "two tags, as payload");
+        assert_eq!(run(1, &of(1509)), Err(Why::TooLong));
+        assert_eq!(run(0, &of(1900)), found(1, Came::Untagged));
     }
 
     #[test]

@@ -85,11 +85,10 @@ impl BridgeLearn {
         let macs = &self.forwarding.macs;
         let (keys, entries) = (&self.keys[..n], &mut self.entries[..n]);
         macs.lookup_batch(v.guard(), keys, entries);
-        let tick = macs.tick();
         for (&key, &entry) in keys.iter().zip(&*entries) {
             let known = entry != ABSENT
                 && (entry_tick(entry) == STATIC
-                    || entry_port(entry) == seen.port && entry_tick(entry) == tick);
+                    || entry_port(entry) == seen.port && entry_tick(entry) == macs.tick(key));
             if !known && self.ring.push(Learn { key, port: seen.port }).is_err() {
                 self.counters.not_learnt.add(1);
                 continue; // so that its next frame tries again

@@ -90,7 +90,7 @@ fn stations_of_real_frames_are_learnt_where_they_are() {
     let law = rig.run().law;
     rig.peers.iter().for_each(|peer| drop(peer.take()));
     assert_eq!((law.received, law.given()), (frames, frames + law.copies));
-    let counters = rig.lan.switch.counters();
+    let counters = rig.lan.switch.counters(0);
     assert_eq!((counters.moved, counters.refused), (0, 0));
     let here = Which { domain: Some(tables::bridge::DomainId(1)), ..Which::default() };
     let (stations, _) = rig.lan.switch.stations(here, usize::MAX);

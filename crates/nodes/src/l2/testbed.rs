@@ -1,7 +1,7 @@
 //! A small switch for tests.
 //!
 //! ```text
-//!  plain bridge `lan`:  ports 0, 1, 2            domain 1
+//!  plain bridge `lan`:  ports 0, 1, 2            domain 1; port 1 with an MTU of 1500
 //!  VLAN bridge `dc`:    port 3 access to 10      domain 2: VLAN 10
 //!                       port 4 trunk 10, 20, native 10
 //!                       port 5 tunnel into 20    domain 3: VLAN 20
@@ -30,7 +30,8 @@ pub(crate) struct Lan {
 
 pub(crate) fn member(port: u16, mode: Mode) -> Member {
     let (isolated, max_macs, flood) = (false, None, FloodRates::default());
-    Member { port: PortId(port), mode, isolated, max_macs, flood }
+    let mtu = if port == 1 { 1500 } else { u16::MAX };
+    Member { port: PortId(port), mode, isolated, max_macs, flood, mtu }
 }
 
 pub(crate) fn bridges() -> Vec<BridgeConfig> {

@@ -108,7 +108,7 @@ fn unknown_stations_are_flooded_and_then_not() {
     assert_eq!(rig.send(0, &there), [(1, there.to_vec()), (2, there.to_vec())]);
     assert_eq!(rig.ports(1, &frame(1, 2).build()), [0], "1 was learnt");
     assert_eq!(rig.ports(0, &there), [1], "2 was learnt");
-    let counters = rig.lan.switch.counters();
+    let counters = rig.lan.switch.counters(0);
     assert_eq!((counters.learnt, counters.moved), (2, 0));
     assert_eq!(rig.domains.of(tables::bridge::DomainId(1)).flooded.get(), 1);
 }
@@ -119,7 +119,7 @@ fn a_station_that_moved_is_followed() {
     rig.send(0, &frame(2, 1).build());
     rig.send(1, &frame(2, 1).build());
     assert_eq!(rig.ports(2, &frame(1, 3).build()), [1]);
-    assert_eq!(rig.lan.switch.counters().moved, 1);
+    assert_eq!(rig.lan.switch.counters(0).moved, 1);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_port_that_went_down_gets_nothing_and_its_stations_are_forgotten() {
     for _ in 0..1000 {
         rig.lan.switch.sweep(Instant::now());
     }
-    assert_eq!(rig.lan.switch.counters().flushed, 1);
+    assert_eq!(rig.lan.switch.counters(0).flushed, 1);
     assert_eq!(rig.ports(1, &frame(1, 2).build()), [0, 2], "unknown");
     rig.send(0, &frame(9, 1).build());
     assert_eq!(rig.ports(1, &frame(1, 2).build()), [0], "learnt again");

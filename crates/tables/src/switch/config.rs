@@ -38,7 +38,12 @@ pub struct Member {
     pub max_macs: Option<u64>,
     /// How much of it may be flooded.
     pub flood: FloodRates,
+    /// The longest packet that it takes, in bytes behind link header and tags.
+    pub mtu: u16,
 }
+
+/// A link header and two tags.
+const LINK_LEN: u16 = 14 + 2 * 4;
 
 /// What a port does with tags.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -147,6 +152,7 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
         domains: vec![Domain::default()],
         isolated: vec![false; all],
         rates: vec![FloodRates::default(); all],
+        longest: vec![u16::MAX; all],
         first_routed: ports.len() as u16,
     };
     for (config, i) in configs.iter().zip(0..) {
@@ -163,6 +169,7 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
             *ingress = member.mode.ingress(domain);
             bridges.isolated[port] = member.isolated;
             bridges.rates[port] = member.flood;
+            bridges.longest[port] = member.mtu.saturating_add(LINK_LEN);
         }
         let members = || config.members.iter().chain(&routed);
         bridges.domains.extend(vlans.iter().map(|&vlan| {
@@ -197,5 +204,5 @@ fn routed_member(config: &BridgeConfig, port: u16) -> Option<Member> {
         vlans => Mode::Trunk { vlans: vlans.iter().map(|&v| v..=v).collect(), native: None },
     };
     let (isolated, max_macs, flood) = (false, None, FloodRates::default());
-    Some(Member { port: PortId(port), mode, isolated, max_macs, flood })
+    Some(Member { port: PortId(port), mode, isolated, max_macs, flood, mtu: u16::MAX })
 }

@@ -10,25 +10,29 @@
 //!                  limits, moves, held   └ sweep: a slice at a time, an entry of 8 ticks or more goes
 //! ```
 
+mod ageing;
 mod config;
+mod learning;
 mod moves;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use lookup::exact::mac_table::{Fate, Inserted, MacWriter, Settings};
+use lookup::exact::mac_table::{Fate, MacWriter, Settings};
 use lookup::exact::{Key, Refused, Writer};
 use lookup::sync::Domain;
 
 pub use config::{BridgeConfig, Member, Mode, WhenFull};
 
+use self::ageing::Ageing;
 use self::config::{PortState, layout};
-use self::moves::{Moves, Ruling};
+use self::moves::Moves;
 use crate::Forwarding;
+use crate::PortId;
 use crate::bridge::DomainId;
-use crate::macs::{Learn, STATIC, TICKS, entry, entry_port, entry_tick};
+use crate::macs::{STATIC, entry, entry_port, entry_tick};
 
 /// All that the bridge thread knows and writes.
 pub struct Switch {
@@ -45,13 +49,9 @@ pub struct Switch {
     by_port: Vec<Share>,
     /// Learnt stations by bridge, and their limit.
     by_bridge: Vec<Share>,
-    tick: u16,
-    tick_due: Instant,
-    tick_length: Duration,
-    /// Lines of this tick's round, and when the last slice was done.
-    sweep_done: usize,
-    swept_at: Instant,
-    counters: Counters,
+    ageing: Ageing,
+    /// By bridge.
+    counters: Vec<Counters>,
     notices: Vec<Notice>,
 }
 
@@ -66,10 +66,21 @@ pub struct Share {
     pub refused: u64,
 }
 
-/// What happened since the start.
+/// Why a static station is not taken.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RefusedStatic {
+    /// It would take the routed interface off the network.
+    #[error("the address is the bridge's own")]
+    Own,
+    /// There is no place.
+    #[error(transparent)]
+    Full(#[from] Refused),
+}
+
+/// What happened in a bridge since the start.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Messages of workers.
+    /// Messages of workers about its stations.
     pub seen: u64,
     /// Stations that were new.
     pub learnt: u64,
@@ -150,8 +161,7 @@ impl Switch {
         let most = most as usize + domains.len() * 2;
         let settings = Settings::new(most);
         let writer = MacWriter::new(settings, domain)?;
-        let ageing = bridges.iter().map(|bridge| bridge.ageing).min().unwrap_or(300);
-        let tick_length = Duration::from_secs(ageing.into()) / TICKS_OF_AGE.into();
+        let ageing = Ageing::new(bridges.iter().map(|bridge| bridge.ageing), Instant::now());
         let share = |limit| Share { limit, ..Share::default() };
         let all = usize::from(ports) + bridges.len();
         let mut by_port = vec![share(u64::MAX); all];
@@ -165,6 +175,7 @@ impl Switch {
                 }
             }
         }
+        let counters = vec![Counters::default(); bridges.len()];
         let mut switch = Switch {
             forwarding: forwarding.clone(),
             by_bridge: bridges.iter().map(|bridge| share(bridge.max_macs)).collect(),
@@ -175,12 +186,8 @@ impl Switch {
             moves: Moves::default(),
             bridge_by_port,
             by_port,
-            tick: 0,
-            tick_due: Instant::now() + tick_length,
-            tick_length,
-            sweep_done: 0,
-            swept_at: Instant::now(),
-            counters: Counters::default(),
+            ageing,
+            counters,
             notices: Vec::new(),
         };
         switch.add_own(macs)?;
@@ -195,7 +202,7 @@ impl Switch {
             let port = (self.ports.len() + i) as u16;
             for vlan in &bridge.routed {
                 if let Some(domain) = self.domain(&bridge.name, *vlan) {
-                    self.insert_static(*mac, domain, port)?;
+                    self.writer.insert(Key::of(*mac, domain.0), entry(port, STATIC))?;
                 }
             }
         }
@@ -221,160 +228,16 @@ impl Switch {
         self.forwarding.bridges.publish(layout(&self.bridges, &self.ports));
     }
 
-    /// Takes in what a worker saw.
-    pub fn learn(&mut self, Learn { key, port }: Learn, now: Instant) {
-        self.counters.seen += 1;
-        // Also from a port that is down as far as we know: the frame was quicker than
-        // the news, and an entry of a closed port does no harm.
-        let known = usize::from(port) < self.ports.len();
-        let Some(bridge) = self.bridge_of(key).filter(|_| known) else { return };
-        match self.writer.get(key) {
-            None => self.add(key, port, bridge),
-            Some(old) if entry_port(old) == port => {
-                if entry_tick(old) != STATIC {
-                    self.writer.change(key, entry(port, self.tick));
-                }
-            }
-            Some(old) if entry_tick(old) == STATIC => self.counters.misplaced += 1,
-            Some(old) => self.follow(key, (entry_port(old), port), now),
+    /// Counts something that happened to a station.
+    fn count(&mut self, key: Key, add: impl FnOnce(&mut Counters)) {
+        if let Some(counters) = self.bridge_of(key).and_then(|at| self.counters.get_mut(at)) {
+            add(counters);
         }
     }
 
     fn bridge_of(&self, key: Key) -> Option<usize> {
         let &(at, _) = self.domains.get(usize::from(key.domain()))?;
         Some(usize::from(at)).filter(|&at| at < self.bridges.len())
-    }
-
-    /// A station that is new.
-    fn add(&mut self, key: Key, port: u16, bridge: usize) {
-        let at_port = &mut self.by_port[usize::from(port)];
-        if at_port.used >= at_port.limit {
-            at_port.refused += 1;
-            self.counters.refused += 1;
-            return;
-        }
-        match self.insert(key, entry(port, self.tick), bridge) {
-            Ok(Inserted::Replaced(old, entry)) => {
-                self.counters.replaced += 1;
-                self.leave(old, entry);
-            }
-            Ok(_) => {}
-            Err(_) => {
-                self.by_bridge[bridge].refused += 1;
-                self.counters.refused += 1;
-                return;
-            }
-        }
-        self.counters.learnt += 1;
-        self.by_port[usize::from(port)].used += 1;
-        self.by_bridge[bridge].used += 1;
-    }
-
-    /// Where the bridge is full, or the table, in the place of a station of this
-    /// bridge if it may be; never of another's.
-    fn insert(&mut self, key: Key, value: u16, bridge: usize) -> Result<Inserted, Refused> {
-        let Share { used, limit, .. } = self.by_bridge[bridge];
-        let (now, bridges) = (self.tick, &self.bridge_by_port);
-        let age = |old: u16| {
-            let at = bridges.get(usize::from(entry_port(old)))?;
-            if usize::from(*at) == bridge { age_of(old, now) } else { None }
-        };
-        match (self.bridges[bridge].when_full, used < limit) {
-            (WhenFull::Replace, true) => self.writer.insert_or_replace(key, value, age),
-            (WhenFull::Replace, false) => {
-                self.writer.replace(key, value, age).map(|(old, was)| Inserted::Replaced(old, was))
-            }
-            (WhenFull::Refuse, true) => self.writer.insert(key, value).map(|_| Inserted::New),
-            (WhenFull::Refuse, false) => {
-                Err(Refused::Full { entries: used as usize, max_entries: limit as usize })
-            }
-        }
-    }
-
-    /// A learnt station has gone from the table.
-    fn leave(&mut self, key: Key, entry: u16) {
-        if entry_tick(entry) == STATIC {
-            return;
-        }
-        let bridge = self.bridge_of(key);
-        if let Some(share) = self.by_port.get_mut(usize::from(entry_port(entry))) {
-            share.used = share.used.saturating_sub(1);
-        }
-        if let Some(share) = bridge.and_then(|bridge| self.by_bridge.get_mut(bridge)) {
-            share.used = share.used.saturating_sub(1);
-        }
-    }
-
-    /// A station was seen at another port.
-    fn follow(&mut self, key: Key, (from, to): (u16, u16), now: Instant) {
-        match self.moves.rule(key, now) {
-            Ruling::Hold(first) => {
-                self.counters.held += 1;
-                if first && self.notices.len() < MOST_NOTICES {
-                    self.notices.push(Notice::Flapping(key, to));
-                }
-            }
-            Ruling::Follow => {
-                self.counters.moved += 1;
-                self.writer.change(key, entry(to, self.tick));
-                if let Some(share) = self.by_port.get_mut(usize::from(from)) {
-                    share.used = share.used.saturating_sub(1);
-                }
-                self.by_port[usize::from(to)].used += 1;
-            }
-        }
-    }
-
-    /// Does what is due: the next slice of the sweep, the next tick. Call it
-    /// about every millisecond.
-    pub fn sweep(&mut self, now: Instant) {
-        if now >= self.tick_due {
-            self.tick = (self.tick + 1) % TICKS;
-            self.forwarding.macs.set_tick(self.tick);
-            self.tick_due = now + self.tick_length;
-            self.sweep_done = 0;
-        }
-        let flushing = self.ports.iter().any(|port| port.flushing > 0);
-        let lines = self.writer.lines();
-        let gone_by = now.saturating_duration_since(self.swept_at);
-        self.swept_at = now;
-        // A round a tick, done by its middle.
-        let share = 2.0 * gone_by.as_secs_f64() / self.tick_length.as_secs_f64();
-        let slice = match flushing {
-            true => FLUSH_LINES,
-            false if self.sweep_done < lines => (lines as f64 * share) as usize + 1,
-            false => 0,
-        };
-        self.writer.grow_on(slice.min(GROW_LINES));
-        if slice > 0 {
-            self.sweep_done += slice;
-            self.sweep_slice(slice);
-        }
-    }
-
-    fn sweep_slice(&mut self, lines: usize) {
-        let (tick, ports) = (self.tick, &self.ports);
-        let mut gone = Vec::new();
-        let mut flushed = 0;
-        let round = self.writer.sweep(lines, |key, value| {
-            let old = age_of(value, tick).is_some_and(|age| age >= TICKS_OF_AGE.into());
-            let port = ports.get(usize::from(entry_port(value)));
-            let flush = entry_tick(value) != STATIC && port.is_some_and(|p| p.flushing > 0);
-            if !old && !flush {
-                return Fate::Keep;
-            }
-            flushed += u64::from(flush);
-            gone.push((key, value));
-            Fate::Remove
-        });
-        self.counters.flushed += flushed;
-        self.counters.aged += gone.len() as u64 - flushed;
-        gone.into_iter().for_each(|(key, value)| self.leave(key, value));
-        if round && self.ports.iter().any(|port| port.flushing > 0) {
-            self.ports.iter_mut().for_each(|port| port.flushing = port.flushing.saturating_sub(1));
-            self.forwarding.macs.count_flush();
-            self.publish();
-        }
     }
 
     /// A device's link came or went. What was learnt at a port that goes down is
@@ -396,9 +259,17 @@ impl Switch {
     /// Adds a station that does not age.
     ///
     /// # Errors
-    /// When the table is full.
-    pub fn insert_static(&mut self, mac: [u8; 6], at: DomainId, port: u16) -> Result<(), Refused> {
+    /// When the table is full, or the address is the routed interface's own.
+    pub fn insert_static(
+        &mut self,
+        mac: [u8; 6],
+        at: DomainId,
+        port: u16,
+    ) -> Result<(), RefusedStatic> {
         let key = Key::of(mac, at.0);
+        if self.is_own(key) {
+            return Err(RefusedStatic::Own);
+        }
         if let Some(old) = self.writer.insert(key, entry(port, STATIC))? {
             self.leave(key, old);
         }
@@ -409,14 +280,19 @@ impl Switch {
     /// routed interfaces' own stay.
     pub fn delete(&mut self, mac: [u8; 6], domain: DomainId) -> bool {
         let key = Key::of(mac, domain.0);
-        let own = |entry: u16| usize::from(entry_port(entry)) >= self.ports.len();
-        if self.writer.get(key).is_none_or(own) {
+        if self.is_own(key) {
             return false;
         }
         let gone = self.writer.delete(key);
         self.forwarding.macs.count_flush();
         gone.into_iter().for_each(|entry| self.leave(key, entry));
         gone.is_some()
+    }
+
+    /// True for the address of a routed interface.
+    fn is_own(&self, key: Key) -> bool {
+        let at = |entry| usize::from(entry_port(entry));
+        self.writer.get(key).is_some_and(|entry| at(entry) >= self.ports.len())
     }
 
     /// Forgets learnt stations; returns how many.
@@ -434,8 +310,10 @@ impl Switch {
         }
         self.forwarding.macs.count_flush();
         let count = gone.len() as u64;
-        self.counters.flushed += count;
-        gone.into_iter().for_each(|(key, value)| self.leave(key, value));
+        for (key, value) in gone {
+            self.count(key, |counters| counters.flushed += 1);
+            self.leave(key, value);
+        }
         count
     }
 
@@ -446,8 +324,7 @@ impl Switch {
             if which.takes(key, value) {
                 count += 1;
                 if found.len() < limit {
-                    let tick = self.tick_length.as_secs_f64();
-                    let age = age_of(value, self.tick).map(|age| (f64::from(age) * tick) as u64);
+                    let age = self.age_s(key, value);
                     found.push(Station { key, port: entry_port(value), age });
                 }
             }
@@ -455,14 +332,20 @@ impl Switch {
         (found, count)
     }
 
-    /// What happened.
-    pub fn counters(&self) -> Counters {
-        self.counters
+    /// What happened in bridge `i` of the configuration.
+    pub fn counters(&self, i: usize) -> Counters {
+        self.counters.get(i).copied().unwrap_or_default()
     }
 
     /// Learnt stations of each bridge, by name.
     pub fn shares(&self) -> impl Iterator<Item = (&str, Share)> {
         self.bridges.iter().map(|bridge| bridge.name.as_str()).zip(self.by_bridge.iter().copied())
+    }
+
+    /// Learnt stations of each port that has a limit of its own.
+    pub fn port_shares(&self) -> impl Iterator<Item = (PortId, Share)> {
+        let all = (0..).map(PortId).zip(self.by_port.iter().copied());
+        all.filter(|(_, share)| share.limit != u64::MAX)
     }
 
     /// What the MAC table holds and could hold.
@@ -486,18 +369,5 @@ impl Switch {
     }
 }
 
-/// Ticks since a learnt station was seen; `None` for a static one.
-fn age_of(entry: u16, tick: u16) -> Option<u32> {
-    let then = entry_tick(entry);
-    (then != STATIC).then(|| u32::from((tick + TICKS - then) % TICKS))
-}
-
-/// Ticks after which a silent station goes.
-const TICKS_OF_AGE: u16 = 8;
-/// Lines of a slice while a port is flushed: 256 KiB.
-const FLUSH_LINES: usize = 4096;
-/// Lines that a growing table is moved on in an idle millisecond.
-const GROW_LINES: usize = 1024;
 /// Ends of rounds until a port is flushed.
 const ROUNDS: u8 = 3;
-const MOST_NOTICES: usize = 64;

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::bridge::FloodRates;
+use crate::macs::Learn;
 use crate::{Forwarding, PortId};
 use lookup::sync::{Domain, Thread};
+use std::time::Duration;
 
 struct Lan {
     switch: Switch,
@@ -20,6 +22,7 @@ impl Lan {
             isolated: false,
             max_macs: None,
             flood: FloodRates::default(),
+            mtu: 1500,
         };
         let mut config = BridgeConfig {
             name: "lan".into(),
@@ -37,7 +40,7 @@ impl Lan {
         let mut switch = switch.unwrap();
         switch.set_link(0, true);
         switch.set_link(1, true);
-        let start = switch.tick_due - switch.tick_length;
+        let start = Instant::now();
         Lan { switch, forwarding, thread: domain.register("test"), start }
     }
 
@@ -76,7 +79,7 @@ fn stations_are_learnt_and_age() {
     assert_eq!((lan.port(1), lan.port(2)), (None, Some(1)), "only 2 has spoken since");
     lan.wait(60);
     assert_eq!(lan.port(2), None);
-    let counters = lan.switch.counters();
+    let counters = lan.switch.counters(0);
     assert_eq!((counters.learnt, counters.aged), (2, 2));
     assert_eq!(lan.switch.shares().next(), Some(("lan", Share { limit: 100, ..Share::default() })));
     assert_eq!(lan.port(OWN_NUMBER), Some(2), "the routed side does not age");
@@ -100,18 +103,57 @@ fn limits_refuse_and_lose_nothing() {
     (0..120).for_each(|n| lan.see(n, 0));
     assert!((0..100).all(|n| lan.port(n) == Some(0)));
     assert!((100..120).all(|n| lan.port(n).is_none()));
-    assert_eq!(lan.switch.counters().refused, 20);
+    assert_eq!(lan.switch.counters(0).refused, 20);
     lan.switch.flush(Which::default());
     (0..10).for_each(|n| lan.see(n, 1));
     assert_eq!((0..10).filter(|&n| lan.port(n) == Some(1)).count(), 3);
-    assert_eq!(lan.switch.counters().refused, 27);
+    assert_eq!(lan.switch.counters(0).refused, 27);
+}
+
+#[test]
+fn a_full_port_does_not_take_stations_of_another() {
+    let mut lan = Lan::new(|config| config.members[1].max_macs = Some(3));
+    (0..10).for_each(|n| lan.see(n, 0));
+    (0..10).for_each(|n| lan.see(n, 1));
+    assert_eq!((0..10).filter(|&n| lan.port(n) == Some(1)).count(), 3);
+    assert_eq!((0..10).filter(|&n| lan.port(n) == Some(0)).count(), 7);
+    let (port, share) = lan.switch.port_shares().next().unwrap();
+    assert_eq!((port, share.used, share.refused), (PortId(1), 3, 7));
+}
+
+#[test]
+fn each_bridge_has_its_own_ageing_time() {
+    let mut lan = Lan::new(|_| ());
+    let bridge = |name: &str, port, ageing| BridgeConfig {
+        name: name.into(),
+        members: vec![Member { port: PortId(port), ..lan.switch.bridges[0].members[0].clone() }],
+        routed: Vec::new(),
+        ageing,
+        ..lan.switch.bridges[0].clone()
+    };
+    let bridges = vec![bridge("quick", 0, 8), bridge("slow", 1, 800)];
+    let domain = Domain::new();
+    lan.forwarding = Forwarding::new(&domain);
+    lan.switch = Switch::new(&lan.forwarding, &domain, bridges, (2, &[])).unwrap();
+    for port in [0, 1] {
+        lan.switch.learn(Learn { key: Key::new(7, port + 1), port }, lan.start);
+    }
+    let count = |lan: &Lan| lan.switch.stations(Which::default(), 0).1;
+    lan.wait(7);
+    assert_eq!(count(&lan), 2);
+    lan.wait(4);
+    assert_eq!((count(&lan), lan.switch.counters(0).aged), (1, 1));
+    lan.wait(780);
+    assert_eq!(count(&lan), 1);
+    lan.wait(130);
+    assert_eq!((count(&lan), lan.switch.counters(1).aged), (0, 1));
 }
 
 #[test]
 fn a_full_bridge_may_replace_its_old_stations() {
     let mut lan = Lan::new(|config| config.when_full = WhenFull::Replace);
     (0..5000).for_each(|n| lan.see(n, 0));
-    let counters = lan.switch.counters();
+    let counters = lan.switch.counters(0);
     let here = (0..5000).filter(|&n| lan.port(n).is_some()).count() as u64;
     assert_eq!((here, counters.replaced + counters.refused), (100, 4900));
     assert!(counters.refused < 50, "{counters:?}: an old one is not always met");
@@ -164,7 +206,7 @@ fn a_flapping_station_is_held_and_named() {
     for i in 0..20 {
         lan.see(7, i % 2);
     }
-    let counters = lan.switch.counters();
+    let counters = lan.switch.counters(0);
     assert_eq!((counters.moved, counters.held), (5, 7));
     assert_eq!(lan.switch.take_notices(), [Notice::Flapping(Key::new(7, 1), 0)]);
     assert_eq!(lan.switch.take_notices(), []);
@@ -180,12 +222,13 @@ fn static_stations_stay_where_they_are() {
     lan.see(9, 0);
     lan.wait(200);
     assert_eq!(lan.port(9), Some(1));
-    assert_eq!(lan.switch.counters().misplaced, 1);
+    assert_eq!(lan.switch.counters(0).misplaced, 1);
     assert_eq!(lan.switch.shares().next().unwrap().1.used, 0);
     assert_eq!(lan.switch.flush(Which::default()), 0);
     assert!(lan.switch.delete(mac, domain) && !lan.switch.delete(mac, domain));
     assert_eq!(lan.port(9), None);
     assert!(!lan.switch.delete(OWN, domain), "the routed side's own");
+    assert_eq!(lan.switch.insert_static(OWN, domain, 1), Err(RefusedStatic::Own));
 }
 
 #[test]

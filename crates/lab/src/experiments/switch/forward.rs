@@ -187,7 +187,7 @@ impl Bed {
         for n in 0..sources {
             switch.learn(Learn { key: Key::new(HERE | n, 1), port: 0 }, now);
         }
-        if switch.counters().refused > 0 {
+        if switch.counters(0).refused > 0 {
             return Err(format!("no memory for {stations} stations"));
         }
         let (learn, seen) = spsc::ring(1 << 14);
@@ -237,6 +237,7 @@ fn switch(
         isolated: false,
         max_macs: None,
         flood: FloodRates::default(),
+        mtu: 1500,
     };
     let bridge = BridgeConfig {
         name: "lan".into(),
