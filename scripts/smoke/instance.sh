@@ -11,6 +11,13 @@ told=$(on r "$RUTTER" run --config "$TMP/rutter.toml" 2>&1) && fail "a second in
 assert_match "$told" "$router_pid|already|running" "why a second instance is refused"
 assert_ping a 10.0.2.2
 
+# What is no socket is not taken for one, and stays.
+echo mine >"$TMP/notes"
+assert_status 2 on r "$RUTTER" --socket "$TMP/notes" run --config "$TMP/rutter.toml"
+assert_match "$(cat "$TMP/status.out")" "no socket" "why a file is refused"
+assert_eq "$(cat "$TMP/notes")" mine "the file that was named"
+assert_status 2 on r "$RUTTER" --socket "$TMP/$(printf '%0108d' 0)" run --config "$TMP/rutter.toml"
+
 # Half requests and noise, held open while others are served.
 background noise python3 "$SMOKE/frames.py" garbage "$SOCKET" --hold 3
 for _ in 1 2 3 4 5; do

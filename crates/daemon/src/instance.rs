@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Doing, Error};
+use crate::server::check_path;
 
 /// The right to run at a socket.
 #[derive(Debug)]
@@ -22,8 +23,10 @@ impl Instance {
     /// Claims `socket`; `config` is what others are told.
     ///
     /// # Errors
-    /// When another instance has it, or its directory cannot be written.
+    /// When another instance has it, no socket can be there, or its directory
+    /// cannot be written.
     pub fn claim(socket: &Path, config: &str) -> Result<Instance, Error> {
+        check_path(socket).doing(|| format!("listen at {}", socket.display()))?;
         if let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) {
             std::fs::create_dir_all(dir).doing(|| format!("make {}", dir.display()))?;
         }

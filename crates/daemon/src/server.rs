@@ -5,8 +5,8 @@
 //! is dropped, and there are only so many clients.
 
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -138,8 +138,9 @@ impl Server {
     /// lock of [`crate::instance`].
     ///
     /// # Errors
-    /// When the system refuses.
+    /// When the system refuses, or something else than a socket is there.
     pub fn start(path: &Path, handler: Arc<dyn Handler>) -> io::Result<Server> {
+        check_path(path)?;
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -170,6 +171,22 @@ impl Drop for Server {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic there has been reported already
         }
+    }
+}
+
+/// Whether a socket can be at `path`: what else is there is somebody's, and
+/// stays.
+///
+/// # Errors
+/// When the path is too long for a socket, or something else is there.
+pub fn check_path(path: &Path) -> io::Result<()> {
+    SocketAddr::from_pathname(path)?;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            let reason = "something is there that is no socket; name another path (--socket)";
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
+        }
+        _ => Ok(()), // a socket, or nothing
     }
 }
 
@@ -272,6 +289,22 @@ mod tests {
         drop(server);
         assert!(!path.exists());
         assert!(api::Client::connect(&path).is_err());
+    }
+
+    #[test]
+    fn what_is_no_socket_stays() {
+        let dir = std::env::temp_dir().join(format!("rutter-no-socket-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("notes");
+        std::fs::write(&file, "mine").unwrap();
+        for path in [&file, &dir] {
+            let refused = Server::start(path, Arc::new(Echo)).err().expect("refused");
+            assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+        assert!(check_path(&dir.join("x".repeat(108))).is_err());
+        assert!(check_path(&dir.join("none")).is_ok());
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
