@@ -46,15 +46,17 @@ wait_for 10 has_routes 1000 100
 wait_for 10 same_as_kernel
 assert_ping a 100.64.3.1
 
-# SIGTERM and SIGINT end it in order, and give back what it changed.
+# SIGTERM, SIGINT and SIGHUP end it in order, and give back what it changed.
 router_stop
-router_start
-kill -INT "$router_pid"
-wait_gone "$router_pid" 100 || fail "the router does not end on SIGINT"
-wait "$router_pid" || true
-router_pid=
-for netdev in v0 v1; do
-	assert_eq "$(on r cat /proc/sys/net/ipv6/conf/$netdev/disable_ipv6)" 0 "disable_ipv6 of $netdev is restored"
+for signal in INT HUP; do
+	router_start
+	kill -$signal "$router_pid"
+	wait_gone "$router_pid" 100 || fail "the router does not end on SIG$signal"
+	wait "$router_pid" || true
+	router_pid=
+	for netdev in v0 v1; do
+		assert_eq "$(on r cat /proc/sys/net/ipv6/conf/$netdev/disable_ipv6)" 0 "disable_ipv6 of $netdev is restored"
+	done
 done
 
 # Taps stay until told otherwise.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use lookup::sync::Domain;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tables::{Control, FibConfig, Forwarding, Iface, Limits, PortId, Tags, VrfConfig};
 
 use crate::config::{self, Config, Fib, VlanTags};
@@ -318,17 +319,25 @@ fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<T
     ends
 }
 
-/// The first SIGTERM or SIGINT ends the run in order, the second at once.
+/// The first SIGTERM, SIGINT or SIGHUP ends the run in order, a second at once.
+/// Where hanging up was ignored before (`nohup`), it still is.
 fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]);
+    let mut wanted = vec![SIGINT, SIGTERM];
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !ignores(&status, SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    let signals = signal_hook::iterator::Signals::new(wanted);
     let mut signals = signals.doing(|| "listen to signals".into())?;
     let listen = move || {
-        for (count, signal) in signals.forever().enumerate() {
-            if count > 0 {
+        let mut ending = false;
+        for signal in signals.forever() {
+            // A terminal that goes says so twice: by the kernel and by the shell.
+            if ending && signal != SIGHUP {
                 tracing::warn!("a second signal: ended at once; `rutter run --cleanup` cleans up");
                 std::process::exit(128 + signal);
             }
+            ending = true;
             let _ = stop.send(Stop { remove: false }); // it may be stopping already
         }
     };
@@ -336,7 +345,27 @@ fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
     thread.doing(|| "start the signals thread".into()).map(|_| ())
 }
 
+/// Whether a process with this `/proc/PID/status` ignores `signal`.
+fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 /// Ending of the file with changed settings, beside the socket.
 const RECORD: &str = "settings";
 /// How often links and workers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_found() {
+        let status = "Name:\trutter\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n";
+        assert!(ignores(status, SIGHUP));
+        assert!(!ignores(status, SIGINT) && !ignores(status, SIGTERM));
+        assert!(!ignores("", SIGHUP));
+    }
+}

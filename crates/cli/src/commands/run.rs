@@ -18,8 +18,8 @@ Examples:
   rutter run --config rutter.toml
   rutter run --cleanup                   after a crash: taps, rules, settings
 
-SIGTERM and Ctrl-C end it in order, a second one at once. Logs go to standard
-error; RUTTER_LOG=debug tells more.")]
+SIGTERM, SIGHUP and Ctrl-C end it in order, a second one at once. Logs go to
+standard error; RUTTER_LOG=debug tells more.")]
 pub struct Args {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
@@ -49,6 +49,9 @@ fn log_to_stderr() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_env("RUTTER_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let logger = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    // Complaints about standard error go to standard error, and panic where that
+    // is a terminal that is gone.
+    let logger = logger.log_internal_errors(false);
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     // Fails only where there is a logger already.
     let _ = logger.with_ansi(colours).with_writer(std::io::stderr).try_init();
