@@ -34,3 +34,23 @@ router_start
 assert_ping a 10.0.2.2
 router_stop
 assert_status 2 rutter show ports
+
+# A start that fails late leaves nothing behind: FRR's port is taken, the last
+# thing but the socket.
+on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
+state() {
+	on r ip -br link | cut -d ' ' -f 1
+	on r sysctl -a 2>/dev/null | grep -E 'forwarding|disable_ipv6'
+	on r ip rule
+}
+state >"$TMP/before"
+{
+	cat "$TMP/rutter.toml"
+	printf '[vrf.main]\nroutes = "fpm"\n'
+} >"$TMP/fpm.toml"
+background taken ip netns exec "${P}r" python3 -c 'import socket, time
+s = socket.create_server(("127.0.0.1", 2620)); print("ready", flush=True); time.sleep(60)'
+wait_for 5 grep -q ready "$TMP/taken.log"
+assert_status 2 on r "$RUTTER" run --config "$TMP/fpm.toml"
+assert_match "$(cat "$TMP/status.out")" "listen for FRR" "why it does not start"
+state | diff "$TMP/before" - || fail "the failed start has left something behind"

@@ -24,7 +24,7 @@ use crate::router::bridges::BridgeThread;
 use crate::router::control::ControlThread;
 use crate::router::devices::{self, Port};
 use crate::router::feed::FeedThread;
-use crate::router::kernel_side::{self, KernelSide};
+use crate::router::kernel_side::{self, KernelSide, Remove};
 use crate::router::monitor::Monitor;
 use crate::router::offline;
 use crate::router::workers::{Plan, Workers};
@@ -55,7 +55,7 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     let (stop, stopped) = mpsc::channel();
     listen_to_signals(stop.clone())?;
     let running = Running::start(config, options, &instance, stop)?;
-    running.wait(&stopped)
+    running.serve(&instance)?.wait(&stopped)
 }
 
 /// Takes away what an instance that was killed has left.
@@ -72,7 +72,7 @@ pub fn cleanup(config: &Config, options: &Options) -> Result<(), Error> {
 
 /// All parts, in the order in which they stop.
 struct Running {
-    server: Server,
+    server: Option<Server>,
     router: Arc<Router>,
     monitor: Monitor,
     feeds: Vec<FeedThread>,
@@ -104,16 +104,18 @@ impl Running {
         let (mut workers, rings) = start_workers(&config, &forwarding, &domain, &mut ports, &undo)?;
         let bridges = start_bridges(&config, &ports, (&forwarding, &domain), &mut workers)?;
         let control = ControlThread::start(control)?;
-        let (mut kernel, mut taps, mut feeds) = (None, None, Vec::new());
-        if let Some(prepared) = undo.0.take() {
-            let ends = tap_ends(&config, &ports, prepared.taps);
-            taps = Some(Taps::start(ends, rings).doing(|| "start the kernel thread".into())?);
+        let mut feeds = Vec::new();
+        if let Some(prepared) = &mut undo.0 {
+            prepared.carry(&config, &ports, rings)?;
             feeds = start_feeds(&config, &control)?;
-            let mut side = prepared.side;
-            side.room_for_tags(&ports);
-            side.static_entries(&config, true);
-            kernel = Some(Mutex::new(side));
+            prepared.side.room_for_tags(&ports);
+            prepared.side.static_entries(&config, true);
         }
+        // Nothing fails any more between here and `serve`, which undoes all itself.
+        let (kernel, taps) = match undo.0.take() {
+            Some(prepared) => (Some(Mutex::new(prepared.side)), prepared.thread),
+            None => (None, None),
+        };
         let text = std::fs::read_to_string(&options.file).unwrap_or_default();
         let router = Arc::new(Router {
             file: (options.file.clone(), text),
@@ -131,17 +133,27 @@ impl Running {
             ports: Mutex::new(ports),
             config,
         });
-        let server = Server::start(instance.socket(), router.clone());
-        let server = server.doing(|| format!("listen at {}", instance.socket().display()))?;
-        let monitor = Monitor::new(router.clone());
+        let (server, monitor) = (None, Monitor::new(router.clone()));
+        Ok(Running { server, router, monitor, feeds, taps, domain, bridges, _control: control })
+    }
+
+    /// Answers at the API's socket; where it cannot, all is stopped again.
+    fn serve(mut self, instance: &Instance) -> Result<Running, Error> {
+        match Server::start(instance.socket(), self.router.clone()) {
+            Ok(server) => self.server = Some(server),
+            Err(error) => {
+                let _ = self.stop(Remove::New); // the first error is the one to tell
+                return Err(error).doing(|| format!("listen at {}", instance.socket().display()));
+            }
+        }
         tracing::info!(
             "rutter {} runs: {} ports, workers on cores {:?}, API at {}",
             env!("CARGO_PKG_VERSION"),
-            router.config.ports.len(),
-            router.config.workers,
-            router.socket,
+            self.router.config.ports.len(),
+            self.router.config.workers,
+            self.router.socket,
         );
-        Ok(Running { server, router, monitor, feeds, taps, domain, bridges, _control: control })
+        Ok(self)
     }
 
     fn wait(mut self, stopped: &Receiver<Stop>) -> Result<(), Error> {
@@ -154,12 +166,12 @@ impl Running {
             }
         };
         tracing::info!("stopping");
-        self.stop(stop)
+        self.stop(if stop.remove { Remove::All } else { Remove::Nothing })
     }
 
-    fn stop(self, stop: Stop) -> Result<(), Error> {
+    fn stop(self, remove: Remove) -> Result<(), Error> {
         let Running { server, router, monitor, feeds, taps, domain, bridges, _control } = self;
-        server.end_streams();
+        server.iter().for_each(Server::end_streams);
         drop((monitor, feeds, bridges));
         let workers = router.workers.write().unwrap_or_else(PoisonError::into_inner).take();
         let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
@@ -171,7 +183,7 @@ impl Running {
         drop(server);
         if let Some(kernel) = &router.kernel {
             let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
-            kernel.restore(taps, stop.remove);
+            kernel.restore(taps, remove);
         }
         tracing::info!("stopped");
         balanced
@@ -182,7 +194,9 @@ impl Running {
 /// where the start fails.
 struct Prepared {
     side: KernelSide,
+    /// Empty once the thread has them.
     taps: Vec<::io::tap::Tap>,
+    thread: Option<Taps>,
 }
 
 impl Prepared {
@@ -190,12 +204,20 @@ impl Prepared {
         let mut side = KernelSide::new(&instance.beside(RECORD))?;
         let taps = side.protect(ports).and_then(|()| side.taps(config, ports));
         match taps {
-            Ok(taps) => Ok(Prepared { side, taps }),
+            Ok(taps) => Ok(Prepared { side, taps, thread: None }),
             Err(error) => {
-                side.restore(Vec::new(), false);
+                side.restore(Vec::new(), Remove::New);
                 Err(error)
             }
         }
+    }
+
+    /// Starts the thread that carries frames between the taps and the workers.
+    fn carry(&mut self, config: &Config, ports: &[Port], rings: Vec<Rings>) -> Result<(), Error> {
+        let ends = tap_ends(config, ports, std::mem::take(&mut self.taps));
+        let thread = Taps::start(ends, rings).doing(|| "start the kernel thread".into())?;
+        self.thread = Some(thread);
+        Ok(())
     }
 }
 
@@ -204,7 +226,8 @@ struct Undo(Option<Prepared>);
 impl Drop for Undo {
     fn drop(&mut self) {
         if let Some(mut prepared) = self.0.take() {
-            prepared.side.restore(prepared.taps, false);
+            let taps = prepared.thread.map_or(prepared.taps, Taps::stop);
+            prepared.side.restore(taps, Remove::New);
         }
     }
 }

@@ -28,8 +28,21 @@ pub struct KernelSide {
     vrfs: HashMap<u32, (String, u32)>,
     /// Where it has none: each marks what is punted to a tap with its table.
     markers: Vec<Marker>,
+    /// Names of the taps and VRF devices that were not there before.
+    new: Vec<String>,
     /// What is not as it should be.
     pub warnings: Vec<String>,
+}
+
+/// What goes in the end, beside what a run changes for its own time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Remove {
+    /// Nothing: the next run takes the taps over.
+    Nothing,
+    /// What was not there before: the start has failed.
+    New,
+    /// All taps and VRF devices.
+    All,
 }
 
 impl KernelSide {
@@ -45,6 +58,7 @@ impl KernelSide {
             taps: Vec::new(),
             vrfs: HashMap::new(),
             markers: Vec::new(),
+            new: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -140,8 +154,12 @@ impl KernelSide {
     /// by mark stand for them.
     fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
+            let known = self.rtnetlink.link(&vrf.name).is_ok();
             match self.rtnetlink.add_vrf(&vrf.name, vrf.table) {
                 Ok(index) => {
+                    if !known {
+                        self.new.push(vrf.name.clone());
+                    }
                     self.vrfs.insert(vrf.table, (vrf.name.clone(), index));
                 }
                 Err(error) => {
@@ -179,6 +197,7 @@ impl KernelSide {
 
     fn tap(&mut self, interface: &Interface, mac: Mac, table: u32) -> io::Result<Tap> {
         let name = &interface.name;
+        let known = self.rtnetlink.link(name).is_ok();
         let tap = Tap::open(name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 io::Error::new(error.kind(), format!("{error}: run as root"))
@@ -186,6 +205,9 @@ impl KernelSide {
             _ => error,
         })?;
         tap.set_persistent(true)?;
+        if !known {
+            self.new.push(name.clone());
+        }
         if tap.mac()? != mac.0 {
             tap.set_mac(mac.0)?;
         }
@@ -333,8 +355,8 @@ impl KernelSide {
         }
     }
 
-    /// Undoes it. The taps stay, with their addresses, unless `remove`.
-    pub fn restore(&mut self, taps: Vec<Tap>, remove: bool) {
+    /// Undoes it, but for the taps that are to stay, with their addresses.
+    pub fn restore(&mut self, taps: Vec<Tap>, remove: Remove) {
         self.guards.clear();
         self.markers.clear();
         if let Err(error) = self.rtnetlink.flush_rules() {
@@ -343,16 +365,21 @@ impl KernelSide {
         for (name, error) in self.settings.restore() {
             tracing::warn!("{name} is not restored: {error}");
         }
-        if remove {
-            let _ = self.rtnetlink.flush_routes(); // most went with the taps
-            for tap in taps {
-                let name = tap.name().to_string();
-                if let Err(error) = tap.delete() {
-                    tracing::warn!("tap {name} is not deleted: {error}");
-                }
+        drop(taps); // the kernel keeps them
+        let go = match remove {
+            Remove::Nothing => return,
+            Remove::New => std::mem::take(&mut self.new),
+            Remove::All => {
+                let _ = self.rtnetlink.flush_routes(); // most go with the taps
+                let vrfs = self.vrfs.values().map(|(name, _)| name);
+                self.taps.iter().chain(vrfs).cloned().collect()
             }
-            for (_, index) in self.vrfs.values() {
-                let _ = self.rtnetlink.delete_link(*index); // it may be gone
+        };
+        for link in self.rtnetlink.links().unwrap_or_default() {
+            if go.contains(&link.name)
+                && let Err(error) = self.rtnetlink.delete_link(link.index)
+            {
+                tracing::warn!("{} is not deleted: {error}", link.name);
             }
         }
     }
