@@ -11,6 +11,14 @@ told=$(on r "$RUTTER" run --config "$TMP/rutter.toml" 2>&1) && fail "a second in
 assert_match "$told" "$router_pid|already|running" "why a second instance is refused"
 assert_ping a 10.0.2.2
 
+# Nor does one at another socket, or its cleanup, take this one apart.
+on r ip route add 10.77.0.0/16 via 10.0.2.2 proto 198
+for how in "" --cleanup; do
+	assert_status 2 on r "$RUTTER" --socket "$TMP/other.sock" run --config "$TMP/rutter.toml" $how
+	assert_match "$(cat "$TMP/status.out")" "network namespace: process $router_pid, $SOCKET" "why it is refused"
+done
+on r ip route show | grep -q 10.77.0.0/16 || fail "another instance has flushed the routes"
+
 # What is no socket is not taken for one, and stays.
 echo mine >"$TMP/notes"
 assert_status 2 on r "$RUTTER" --socket "$TMP/notes" run --config "$TMP/rutter.toml"

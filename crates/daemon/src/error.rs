@@ -15,6 +15,12 @@ pub enum Error {
         /// Its process and configuration.
         who: String,
     },
+    /// Another instance has the network namespace, at another socket.
+    #[error("another instance is running in this network namespace: {who}")]
+    NamespaceTaken {
+        /// Its process and socket.
+        who: String,
+    },
     /// A device.
     #[error(transparent)]
     Device(#[from] ::io::Error),

@@ -1,10 +1,13 @@
-//! One instance for a socket: a lock beside it, held for the time of the run.
-//! The lock goes with the process, however that ends, so a stale socket or
-//! lock file hinders nobody.
+//! One instance for a socket: a lock beside it, held for the time of the run;
+//! and one for a network namespace, whose taps, rules and static routes it calls
+//! its own: an abstract socket's name. Both go with the process, however that
+//! ends, so a stale socket or lock file hinders nobody.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -60,6 +63,48 @@ impl Instance {
     }
 }
 
+/// The right to change the calling thread's network namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    /// The name itself, which only one socket of a namespace can have.
+    _lock: UnixListener,
+    /// A second name, for others to read who it is.
+    _who: Option<UnixListener>,
+}
+
+impl Namespace {
+    /// Claims the namespace for the instance at `socket`.
+    ///
+    /// # Errors
+    /// When another instance has it.
+    pub fn claim(socket: &Path) -> Result<Namespace, Error> {
+        let lock = match listen(NAME) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let sockets = std::fs::read_to_string("/proc/thread-self/net/unix");
+                let who = holder(&sockets.unwrap_or_default()).unwrap_or("unknown").to_string();
+                return Err(Error::NamespaceTaken { who });
+            }
+            result => result.doing(|| "claim the network namespace".into())?,
+        };
+        let who = format!("{NAME}: process {}, {}", std::process::id(), socket.display());
+        // A longer name cannot be; whom others meet is then unknown to them.
+        Ok(Namespace { _lock: lock, _who: listen(&who).ok() })
+    }
+}
+
+fn listen(name: &str) -> std::io::Result<UnixListener> {
+    UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
+}
+
+/// Who has the namespace with these sockets (`/proc/net/unix`).
+fn holder(sockets: &str) -> Option<&str> {
+    let prefix = format!("@{NAME}: ");
+    sockets.lines().find_map(|line| line.split_once(&*prefix)).map(|(_, who)| who)
+}
+
+/// The abstract name (`@rutter` in `ss -xl`).
+const NAME: &str = "rutter";
+
 fn beside(socket: &Path, suffix: &str) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".");
@@ -82,5 +127,14 @@ mod tests {
         drop(first);
         Instance::claim(&socket, "second.toml").unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_holder_of_a_namespace_is_found() {
+        let sockets = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 1 @rutter\n\
+            0000: 00000002 00000000 00010000 0001 01 2 @rutter: process 7, /run/a b.sock\n";
+        assert_eq!(holder(sockets), Some("process 7, /run/a b.sock"));
+        assert_eq!(holder("0000: 1 @rutter\n"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! From a configuration to a running router, and back.
 //!
 //! ```text
-//!  claim the socket ─► devices ─► taps, addresses, protection ─► tables ─► workers
+//!  claim socket and namespace ─► devices ─► taps, addresses, protection ─► tables ─► workers
 //!    ─► kernel thread ─► mirror ─► static routes ─► API ─► … ─► stop: the same backwards
 //! ```
 
@@ -16,7 +16,7 @@ use tables::{Control, FibConfig, Forwarding, Iface, Limits, PortId, Tags, VrfCon
 
 use crate::config::{self, Config, Fib, VlanTags};
 use crate::error::{Doing, Error};
-use crate::instance::Instance;
+use crate::instance::{Instance, Namespace};
 use crate::kernel::Taps;
 use crate::kernel::taps::{Rings, TapEnd};
 use crate::router::answer::Router;
@@ -52,6 +52,10 @@ pub struct Stop {
 /// When something of it cannot be had; nothing is left behind then.
 pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     let instance = Instance::claim(&options.socket, &options.file)?;
+    let _namespace = match config.is_offline() {
+        true => None,
+        false => Some(Namespace::claim(instance.socket())?),
+    };
     let (stop, stopped) = mpsc::channel();
     listen_to_signals(stop.clone())?;
     let running = Running::start(config, options, &instance, stop)?;
@@ -67,6 +71,7 @@ pub fn cleanup(config: &Config, options: &Options) -> Result<(), Error> {
     if config.is_offline() {
         return Ok(());
     }
+    let _namespace = Namespace::claim(instance.socket())?;
     kernel_side::cleanup(config, &instance.beside(RECORD))
 }
 
