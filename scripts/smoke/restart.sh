@@ -70,3 +70,20 @@ router_start
 router_kill
 on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
 ! on r ip link show dev p0 >/dev/null 2>&1 || fail "the tap p0 is still there after run --cleanup"
+
+# Taps that the configuration names no more go, by whatever way.
+renamed() { sed 's/ports\.p1\]/ports.q1]/' "$TMP/rutter.toml"; }
+gone() { ! on r ip link show dev "$1" >/dev/null 2>&1 || fail "the tap $1 is still there: $2"; }
+router_start
+router_stop
+cp "$TMP/rutter.toml" "$TMP/old.toml"
+renamed >"$TMP/new.toml"
+cp "$TMP/new.toml" "$TMP/rutter.toml"
+router_start
+gone p1 "renamed, and started again"
+assert_match "$(cat "$TMP/rutter.log")" 'p1 is in the configuration no more' "the log names it"
+on r ip link show dev q1 >/dev/null || fail "there is no tap q1"
+assert_ping a 10.0.2.2
+router_kill
+on r "$RUTTER" run --cleanup --config "$TMP/old.toml"
+gone q1 "cleanup with the old configuration"

@@ -24,6 +24,8 @@ pub struct LinkInfo {
     pub mtu: u32,
     /// Hardware address.
     pub mac: Mac,
+    /// An instance of Rutter's has made it, this one or another.
+    pub ours: bool,
 }
 
 /// Changes links, addresses, routes, rules and neighbours.
@@ -92,6 +94,15 @@ impl Rtnetlink {
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
         let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
         self.0.request(message.attr(ADDRESS, &mac.0))
+    }
+
+    /// Marks a link as made by Rutter; it shows as its alias.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn mark(&mut self, index: u32) -> io::Result<()> {
+        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(ALIAS, MARK))
     }
 
     /// Sets the carrier of a tap.
@@ -194,6 +205,7 @@ fn link_info(answer: &[u8]) -> Option<LinkInfo> {
         match kind {
             IFNAME => info.name = String::from_utf8_lossy(value).trim_end_matches('\0').into(),
             MTU => info.mtu = word(value, 0)?,
+            ALIAS => info.ours = value.strip_suffix(&[0]).unwrap_or(value) == MARK,
             ADDRESS => info.mac = value.try_into().map(Mac).unwrap_or_default(),
             _ => {}
         }
@@ -262,6 +274,8 @@ const IFNAME: u16 = 3;
 const MTU: u16 = 4;
 const MASTER: u16 = 10;
 const LINKINFO: u16 = 18;
+const ALIAS: u16 = 20;
+const MARK: &[u8] = b"made by rutter";
 const CARRIER: u16 = 33;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;

@@ -14,7 +14,7 @@ use super::offline::table_of;
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, Marker, switch_off_offloads};
-use crate::kernel::{Rtnetlink, Settings};
+use crate::kernel::{LinkInfo, Rtnetlink, Settings};
 
 /// The kernel's side of a running router.
 pub struct KernelSide {
@@ -41,7 +41,7 @@ pub enum Remove {
     Nothing,
     /// What was not there before: the start has failed.
     New,
-    /// All taps and VRF devices.
+    /// All taps and VRF devices, also those of other configurations.
     All,
 }
 
@@ -137,6 +137,7 @@ impl KernelSide {
         self.limit_neighbours(config.max_neighbours);
         // What an instance that was killed has left.
         self.rtnetlink.flush_rules().doing(|| "flush rules".into())?;
+        self.delete_unknown(config).doing(|| "delete old taps".into())?;
         self.vrfs(config)?;
         for (carrier, _, interface) in config.interfaces() {
             let mac = ports.iter().find(|open| open.config.name == carrier.port());
@@ -150,6 +151,28 @@ impl KernelSide {
         Ok(taps)
     }
 
+    /// Deletes what an instance with another configuration has made: its addresses
+    /// would draw traffic to where nobody takes it.
+    fn delete_unknown(&mut self, config: &Config) -> io::Result<()> {
+        for link in self.rtnetlink.links()?.iter().filter(|link| link.ours) {
+            let tap = config.interfaces().any(|(.., interface)| interface.name == link.name);
+            let vrf = config.vrfs.iter().any(|vrf| vrf.table != MAIN && vrf.name == link.name);
+            if !tap && !vrf {
+                self.rtnetlink.delete_link(link.index)?;
+                tracing::info!("{} is in the configuration no more: deleted", link.name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what was made. Without the mark a later run would not know it.
+    fn made(&mut self, name: &str, index: u32) {
+        self.new.push(name.to_string());
+        if let Err(error) = self.rtnetlink.mark(index) {
+            tracing::debug!("{name}: alias: {error}");
+        }
+    }
+
     /// Makes the VRFs' devices; where the kernel has none, rules by interface and
     /// by mark stand for them.
     fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
@@ -158,7 +181,7 @@ impl KernelSide {
             match self.rtnetlink.add_vrf(&vrf.name, vrf.table) {
                 Ok(index) => {
                     if !known {
-                        self.new.push(vrf.name.clone());
+                        self.made(&vrf.name, index);
                     }
                     self.vrfs.insert(vrf.table, (vrf.name.clone(), index));
                 }
@@ -205,15 +228,15 @@ impl KernelSide {
             _ => error,
         })?;
         tap.set_persistent(true)?;
+        let index = tap.index()?;
         if !known {
-            self.new.push(name.clone());
+            self.made(name, index);
         }
         if tap.mac()? != mac.0 {
             tap.set_mac(mac.0)?;
         }
         tap.set_mtu(interface.mtu)?;
         self.forward(name);
-        let index = tap.index()?;
         let connected = self.enter_vrf(name, index, table)?;
         tap.set_up(true)?;
         self.set_addresses(index, &interface.addresses, connected)?;
@@ -366,17 +389,16 @@ impl KernelSide {
             tracing::warn!("{name} is not restored: {error}");
         }
         drop(taps); // the kernel keeps them
-        let go = match remove {
-            Remove::Nothing => return,
-            Remove::New => std::mem::take(&mut self.new),
-            Remove::All => {
-                let _ = self.rtnetlink.flush_routes(); // most go with the taps
-                let vrfs = self.vrfs.values().map(|(name, _)| name);
-                self.taps.iter().chain(vrfs).cloned().collect()
-            }
+        if remove == Remove::All {
+            let _ = self.rtnetlink.flush_routes(); // most go with the taps
+        }
+        let goes = |link: &LinkInfo| match remove {
+            Remove::Nothing => false,
+            Remove::New => self.new.contains(&link.name),
+            Remove::All => link.ours || self.taps.contains(&link.name),
         };
         for link in self.rtnetlink.links().unwrap_or_default() {
-            if go.contains(&link.name)
+            if goes(&link)
                 && let Err(error) = self.rtnetlink.delete_link(link.index)
             {
                 tracing::warn!("{} is not deleted: {error}", link.name);
@@ -404,6 +426,12 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
     for (name, error) in Settings::new(record).restore() {
         tracing::warn!("{name} is not restored: {error}");
     }
+    for link in rtnetlink.links().doing(|| "list links".into())?.iter().filter(|link| link.ours) {
+        let deleted = rtnetlink.delete_link(link.index);
+        deleted.doing(|| format!("delete `{}`", link.name))?;
+        tracing::info!("{} deleted", link.name);
+    }
+    // What was there before, and was taken over.
     for (.., interface) in config.interfaces() {
         let name = &interface.name;
         if rtnetlink.link(name).is_ok() {
