@@ -125,4 +125,15 @@ done
 wait_for 5 grep -q '02:00:00:00:1f:1f moves all the time' "$TMP/rutter.log"
 assert_match "$(rutter show bridges)" '02:00:00:00:1f:1f' "the held station"
 
+# ----- a routed interface has a carrier while a port of its VLAN has a link
+carrier() { on r ip link show dev "$1" | grep -c LOWER_UP; }
+without() { [ "$(carrier "$1")" = 0 ]; }
+with() { [ "$(carrier "$1")" = 1 ]; }
+on d ip link set eth0 down
+on c ip link set eth0 down
+wait_for 5 without lan.20
+assert_eq "$(carrier lan.10)" 1 "the carrier of lan.10, with two of three ports"
+on d ip link set eth0 up
+wait_for 5 with lan.20
+
 router_stop

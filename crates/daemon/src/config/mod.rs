@@ -297,7 +297,20 @@ pub enum Carrier<'c> {
     Bridge(&'c Bridge),
 }
 
-impl Carrier<'_> {
+impl<'c> Carrier<'c> {
+    /// The ports by which frames with these tags come and go.
+    pub fn ports(&self, tags: Option<VlanTags>) -> Vec<&'c str> {
+        let bridge = match self {
+            Carrier::Port(port) => return vec![&port.name],
+            Carrier::Bridge(bridge) => bridge,
+        };
+        let carries = |member: &&bridge::Member| match tags {
+            Some(VlanTags::One(vlan)) => member.mode.vlans().any(|one| one == vlan),
+            _ => true,
+        };
+        bridge.ports.iter().filter(carries).map(|member| member.port.as_str()).collect()
+    }
+
     /// The port whose hardware address the interface has, by name: a bridge's
     /// first.
     pub fn port(&self) -> &str {

@@ -165,7 +165,11 @@ fn bridges_are_read() {
          [[bridge.dc.mac]]\nmac = \"02:00:00:00:00:01\"\nvlan = 10\nport = \"p0\"\n"
     ));
     assert_eq!(tagged.bridges[0].domains(), [5, 10, 20, 30, 31]);
-    assert_eq!(tagged.interfaces().next().unwrap().2.name, "dc.30");
+    let (carrier, tags, interface) = tagged.interfaces().next().unwrap();
+    assert_eq!(interface.name, "dc.30");
+    assert_eq!(carrier.ports(tags), ["p1"], "the ports that have its VLAN");
+    let (carrier, tags, _) = plain.interfaces().next().unwrap();
+    assert_eq!(carrier.ports(tags), ["p0", "p1"]);
 }
 
 #[test]

@@ -9,12 +9,15 @@ use feeds::netlink::Keeper;
 use tables::event::{Event, Link, LinkId};
 
 use super::answer::Router;
-use crate::config::Carrier;
+use crate::config::{Carrier, Interface};
 
 /// What was seen the last time.
 pub struct Monitor {
     router: Arc<Router>,
+    /// Of ports.
     links: HashMap<String, bool>,
+    /// Of interfaces.
+    carriers: HashMap<String, bool>,
     taps: HashMap<String, bool>,
     /// Opened when it is first needed: there may be no kernel.
     keeper: Option<Keeper>,
@@ -33,6 +36,7 @@ impl Monitor {
         Monitor {
             router,
             links,
+            carriers: HashMap::new(),
             taps,
             keeper: None,
             next_taps: now,
@@ -87,7 +91,7 @@ impl Monitor {
         *known = silent;
     }
 
-    /// A port's link is its taps' carrier: routing daemons see it.
+    /// Ports' links are their taps' carrier: routing daemons see it.
     fn links(&mut self) {
         let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let links: Vec<_> =
@@ -97,14 +101,16 @@ impl Monitor {
             .filter_map(|port| Some((port.config.name.clone(), port.netdev.clone()?)))
             .collect();
         drop(ports);
+        let mut changed = false;
         for (name, up) in links {
             let before = self.links.insert(name.clone(), up);
             if before == Some(up) {
                 continue;
             }
+            changed = true;
             self.set_bridged(&name, up);
             if before.is_none() && up {
-                continue; // taps start with a carrier
+                continue; // as was to be expected
             }
             match gone.get(&name) {
                 Some(netdev) => tracing::error!(
@@ -113,7 +119,9 @@ impl Monitor {
                 ),
                 None => tracing::info!("port {name}: link {}", if up { "up" } else { "down" }),
             }
-            self.set_carrier(&name, up);
+        }
+        if changed {
+            self.carriers();
         }
     }
 
@@ -128,24 +136,32 @@ impl Monitor {
         }
     }
 
-    fn set_carrier(&self, port: &str, up: bool) {
-        let config = &self.router.config;
-        let of_port =
-            |(of, ..): &(Carrier<'_>, _, _)| matches!(of, Carrier::Port(of) if of.name == port);
-        let of_port = config.interfaces().zip(1..).filter(|(interface, _)| of_port(interface));
-        for ((.., interface), index) in of_port {
-            if let Some(kernel) = &self.router.kernel {
-                let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
-                kernel.set_carrier(&interface.name, up);
-                continue;
+    /// An interface has a carrier while one of its ports has a link.
+    fn carriers(&mut self) {
+        let router = self.router.clone();
+        for ((carrier, tags, interface), index) in router.config.interfaces().zip(1..) {
+            let linked = |port: &&str| self.links.get(*port).is_some_and(|up| *up);
+            let up = carrier.ports(tags).iter().any(linked);
+            // They start with a carrier.
+            if self.carriers.insert(interface.name.clone(), up).unwrap_or(true) != up {
+                self.set_carrier((carrier, interface), index, up);
             }
-            let (name, mtu) = (interface.name.clone(), interface.mtu.into());
-            let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
-            let mac = ports.iter().find(|open| open.config.name == port).map(|open| open.mac.0);
-            let mac = mac.unwrap_or_default();
-            let link = Link { index: LinkId(index), name, up, mtu, mac, ..Link::default() };
-            self.router.control.events(vec![Event::Link(link)]);
         }
+    }
+
+    fn set_carrier(&self, (carrier, interface): (Carrier<'_>, &Interface), index: u32, up: bool) {
+        if let Some(kernel) = &self.router.kernel {
+            let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+            kernel.set_carrier(&interface.name, up);
+            return;
+        }
+        let (name, mtu) = (interface.name.clone(), interface.mtu.into());
+        let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mac = ports.iter().find(|open| open.config.name == carrier.port());
+        let mac = mac.map(|open| open.mac.0).unwrap_or_default();
+        drop(ports);
+        let link = Link { index: LinkId(index), name, up, mtu, mac, ..Link::default() };
+        self.router.control.events(vec![Event::Link(link)]);
     }
 
     /// Tells the kernel which neighbours the data plane needs.
