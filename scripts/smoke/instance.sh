@@ -40,7 +40,19 @@ router_kill
 assert_status 2 rutter show ports
 router_start
 assert_ping a 10.0.2.2
-router_stop
+
+# A capture that is not read holds up neither others nor the end.
+background stuck "$RUTTER" capture -w "$TMP/stuck.pcapng"
+stuck=$last_pid
+wait_for 5 [ -s "$TMP/stuck.pcapng" ]
+kill -STOP "$stuck"
+on a ping -n -q -f -c 2000 -s 1400 -W 1 10.0.2.2 >/dev/null || true
+timeout 5 "$RUTTER" show drops >/dev/null || [ $? = 1 ] || fail "show drops beside a stopped capture"
+kill -TERM "$router_pid"
+wait_gone "$router_pid" 50 || fail "a stopped capture holds up SIGTERM"
+kill -CONT "$stuck"
+wait "$router_pid" || true
+router_pid=
 assert_status 2 rutter show ports
 
 # A start that fails late leaves nothing behind: FRR's port is taken, the last

@@ -68,7 +68,27 @@ impl Client {
             let text = error.to_string();
             encode(&Answer::Error(Failure { kind: ErrorKind::Internal, text }), MAX_REPLY)
         });
-        self.gone = bytes.is_err() || self.stream.write_all(&bytes.unwrap_or_default()).is_err();
+        self.gone = !bytes.is_ok_and(|bytes| self.write(&bytes));
+    }
+
+    /// True when the client took all of it in time. Its first part is offered also
+    /// when the daemon stops.
+    fn write(&mut self, mut bytes: &[u8]) -> bool {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match self.stream.write(bytes) {
+                Ok(0) => return false,
+                Ok(n) => bytes = &bytes[n..],
+                Err(error) if is_wait(&error) => {}
+                Err(_) => return false,
+            }
+            if bytes.is_empty() {
+                return true;
+            }
+            if Instant::now() >= end || self.stopping.load(Ordering::Relaxed) {
+                return false;
+            }
+        }
     }
 
     /// The next request; `None` when the client is gone, silent in the middle of
@@ -206,7 +226,7 @@ fn accept(
             continue;
         };
         let limits = stream.set_read_timeout(Some(TICK));
-        if limits.and(stream.set_write_timeout(Some(PATIENCE))).is_err() {
+        if limits.and(stream.set_write_timeout(Some(TICK))).is_err() {
             continue;
         }
         let decoder = Decoder::new(MAX_REQUEST);
@@ -237,7 +257,7 @@ impl Drop for Counted {
 }
 
 const MOST_CLIENTS: usize = 64;
-/// How long half a message is waited for, and an answer offered.
+/// How long half a message is waited for, and a part of an answer offered.
 const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
@@ -305,6 +325,19 @@ mod tests {
         assert!(check_path(&dir.join("x".repeat(108))).is_err());
         assert!(check_path(&dir.join("none")).is_ok());
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_holds_up_no_end() {
+        let (stream, _other) = UnixStream::pair().unwrap();
+        stream.set_write_timeout(Some(TICK)).unwrap();
+        let stopping = Arc::new(AtomicBool::new(true));
+        let decoder = Decoder::new(MAX_REQUEST);
+        let mut client = Client { stream, decoder, gone: false, stopping };
+        assert!(client.write(&[0; 100]), "what the socket holds is sent");
+        let start = Instant::now();
+        assert!(!client.write(&vec![0; 16 << 20]));
+        assert!(start.elapsed() < PATIENCE / 2);
     }
 
     #[test]

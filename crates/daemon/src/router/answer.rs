@@ -88,14 +88,14 @@ impl Handler for Router {
             Request::Trace { count, filter, timeout_ms } => {
                 let filter = watch::filter(filter)?;
                 let timeout = Duration::from_millis(timeout_ms.min(3_600_000));
-                let (_one, workers) = (self.watch()?, self.workers());
-                watch::trace(up(&workers)?, &self.names(), (count, filter), timeout, out)
+                let _one = self.watch()?;
+                watch::trace(self, (count, filter), timeout, out)
             }
             Request::Capture { filter, snap_length, count } => {
                 let filter = watch::filter(filter)?;
                 let wanted = Wanted { filter, snap: snap_length.into(), count };
-                let (_one, workers) = (self.watch()?, self.workers());
-                watch::capture(up(&workers)?, &self.names(), wanted, out)
+                let _one = self.watch()?;
+                watch::capture(self, wanted, out)
             }
             Request::Config => {
                 out.part(Reply::Config(self.file.1.clone()));
@@ -370,7 +370,7 @@ impl Router {
         })
     }
 
-    fn names(&self) -> Names {
+    pub(super) fn names(&self) -> Names {
         let ports = self.config.ports.iter().map(|port| port.name.clone()).collect();
         let mut interfaces = vec![String::new()];
         let known = self.config.interfaces().map(|(.., interface)| interface.name.clone());

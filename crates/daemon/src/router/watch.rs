@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use api::filter::{Filter, Side};
@@ -12,7 +13,7 @@ use graph::ring::{frames, spsc};
 use graph::{Capture, Point, Stats, Step, Trace};
 use nodes::filter as conditions;
 
-use super::workers::Workers;
+use super::answer::{Router, up};
 use crate::server::Client;
 
 /// Names of ports and interfaces, by number.
@@ -38,21 +39,22 @@ impl Names {
 /// # Errors
 /// When a worker has ended.
 pub fn trace(
-    workers: &Workers,
-    names: &Names,
+    router: &Router,
     (count, filter): (u32, Option<conditions::Filter>),
     timeout: Duration,
     out: &mut Client,
 ) -> Result<(), Failure> {
     let mut rings = Vec::new();
-    for worker in &workers.threads {
+    each(router, |worker| {
         let (ring, steps) = spsc::ring(STEPS);
         let packets = count.min(u32::from(u16::MAX)) as u16;
         let filter = filter.clone().map(|filter| Box::new(filter) as Box<dyn graph::Filter>);
         let trace = Trace { packets, filter, ring };
-        worker.call(move |graph| drop(graph.set_trace(Some(trace)))).map_err(internal)?;
         rings.push(steps);
-    }
+        worker.call(move |graph| drop(graph.set_trace(Some(trace))))
+    })?;
+    let stats: Vec<Arc<Stats>> = up(&router.workers())?.stats.clone();
+    let names = router.names();
     let (start, mut left) = (Instant::now(), count);
     let mut ways = HashMap::<(usize, u16), Vec<Step>>::new();
     while left > 0 && start.elapsed() < timeout && out.waits() {
@@ -63,16 +65,25 @@ pub fn trace(
                 if step.edge == Step::SUNK && left > 0 {
                     left -= 1;
                     let way = ways.remove(&(worker, step.packet)).unwrap_or_default();
-                    out.part(Reply::Trace(shown(worker, &way, &workers.stats[worker], names)));
+                    out.part(Reply::Trace(shown(worker, &way, &stats[worker], &names)));
                 }
             }
         }
         std::thread::sleep(PAUSE);
     }
-    for worker in &workers.threads {
-        worker.call(|graph| drop(graph.set_trace(None))).map_err(internal)?;
-    }
-    Ok(())
+    each(router, |worker| worker.call(|graph| drop(graph.set_trace(None))))
+}
+
+/// Calls every worker. They are held only for that time, not while a client is
+/// written to: a slow one would keep the router from stopping. Where they have
+/// stopped there is none.
+fn each(
+    router: &Router,
+    mut call: impl FnMut(&graph::Worker) -> Result<(), graph::WorkerError>,
+) -> Result<(), Failure> {
+    let workers = router.workers();
+    let mut threads = workers.iter().flat_map(|workers| &workers.threads);
+    threads.try_for_each(|worker| call(worker).map_err(internal))
 }
 
 fn shown(worker: usize, way: &[Step], stats: &Stats, names: &Names) -> ShownTrace {
@@ -135,22 +146,18 @@ pub struct Wanted {
 ///
 /// # Errors
 /// When a worker has ended.
-pub fn capture(
-    workers: &Workers,
-    names: &Names,
-    wanted: Wanted,
-    out: &mut Client,
-) -> Result<(), Failure> {
+pub fn capture(router: &Router, wanted: Wanted, out: &mut Client) -> Result<(), Failure> {
     let mut rings = Vec::new();
-    for worker in &workers.threads {
+    each(router, |worker| {
         let (ring, captured) = frames::ring(CAPTURE_RING);
         let filter = wanted.filter.clone().map(|filter| Box::new(filter) as Box<dyn graph::Filter>);
         let points = vec![Point::Received, Point::Transmitted];
         let capture = Capture { points, filter, snap: wanted.snap, ring };
-        worker.call(move |graph| drop(graph.set_capture(Some(capture)))).map_err(internal)?;
         rings.push(captured);
-    }
-    let lost_before = lost(workers)?;
+        worker.call(move |graph| drop(graph.set_capture(Some(capture))))
+    })?;
+    let lost_before = lost(router)?;
+    let names = router.names();
     let clock = Clock::new();
     let mut left = wanted.count.unwrap_or(u64::MAX);
     let mut told = Instant::now();
@@ -158,7 +165,7 @@ pub fn capture(
         let mut packets: Vec<Captured> = Vec::new();
         for ring in &mut rings {
             let some =
-                std::iter::from_fn(|| ring.pop(|meta, frame| one(meta, frame, names, &clock)));
+                std::iter::from_fn(|| ring.pop(|meta, frame| one(meta, frame, &names, &clock)));
             packets.extend(some.take(PART));
         }
         packets.sort_by_key(|packet| packet.time_ns);
@@ -167,16 +174,13 @@ pub fn capture(
         // Now and then an empty part, so that the client sees us alive.
         if !packets.is_empty() || told.elapsed() > ALIVE {
             told = Instant::now();
-            let lost = lost(workers)?.saturating_sub(lost_before);
+            let lost = lost(router)?.saturating_sub(lost_before);
             out.part(Reply::Packets { packets, lost });
         } else {
             std::thread::sleep(PAUSE);
         }
     }
-    for worker in &workers.threads {
-        worker.call(|graph| drop(graph.set_capture(None))).map_err(internal)?;
-    }
-    Ok(())
+    each(router, |worker| worker.call(|graph| drop(graph.set_capture(None))))
 }
 
 fn one(meta: frames::Meta, frame: &[u8], names: &Names, clock: &Clock) -> Captured {
@@ -196,9 +200,10 @@ fn one(meta: frames::Meta, frame: &[u8], names: &Names, clock: &Clock) -> Captur
     }
 }
 
-fn lost(workers: &Workers) -> Result<u64, Failure> {
-    let lost = workers.threads.iter().map(|worker| worker.call(|graph| graph.lost()));
-    lost.sum::<Result<u64, _>>().map_err(internal)
+fn lost(router: &Router) -> Result<u64, Failure> {
+    let mut lost = 0;
+    each(router, |worker| worker.call(|graph| graph.lost()).map(|more| lost += more))?;
+    Ok(lost)
 }
 
 /// From ticks to the time of day.
