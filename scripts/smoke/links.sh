@@ -9,6 +9,14 @@ for name in b c; do on $name ip address add 10.9.0.1/32 dev lo; done
 {
 	two_ports
 	port p2 v2 10.0.3.1/24 2001:db8:3::1/64
+	cat <<-'END'
+		[[route]]
+		prefix = "10.7.1.0/24"
+		via = ["10.0.2.2"]
+		[[route]]
+		prefix = "2001:db8:7::/48"
+		via = ["2001:db8:2::2"]
+	END
 } | router_start
 for i in 1 2 3; do
 	on r ip route add 10.8.$i.0/24 via 10.0.2.2
@@ -39,6 +47,33 @@ on r ip link set p1 up
 on r ip route add 10.8.1.0/24 via 10.0.2.2
 wait_for 10 has 10.8.1.0/24
 wait_for 10 reaches a 10.0.2.2
+
+# Down and up faster than anybody looks, and for longer: what the router itself
+# has set comes back.
+ours() {
+	on r ip -br address show dev p1 | grep '10.0.2.1/24' | grep -q '2001:db8:2::1/64' &&
+		on r ip route show 10.7.1.0/24 | grep -q 'via 10.0.2.2' && on r ip route show 10.7.2.0/24 | grep -q 'via 10.0.2.2' &&
+		on r ip -6 route show 2001:db8:7::/48 | grep -q 'via 2001:db8:2::2' &&
+		on r ip neighbour show 10.0.2.77 dev p1 | grep -q 02:00:00:00:00:77
+}
+rutter route add 10.7.2.0/24 via 10.0.2.2
+rutter neighbour add 10.0.2.77 --interface p1 --mac 02:00:00:00:00:77
+wait_for 5 ours
+on r sysctl -qw net.ipv6.conf.p1.keep_addr_on_down=0 net.ipv6.conf.all.keep_addr_on_down=0
+for pause in 0 2; do
+	on r ip link set p1 down
+	sleep $pause
+	on r ip link set p1 up
+	wait_for 5 ours
+done
+on r ip address del 10.0.2.1/24 dev p1
+sleep 1
+! on r ip route show 10.7.1.0/24 | grep -q . || fail "the kernel keeps routes without their address"
+on r ip address add 10.0.2.1/24 dev p1
+wait_for 5 ours
+rutter route del 10.7.2.0/24
+on r ip route add 10.8.1.0/24 via 10.0.2.2
+wait_for 10 same_as_kernel
 
 # The wire goes: the tap loses its carrier, routing daemons see it.
 on b ip link set eth0 down

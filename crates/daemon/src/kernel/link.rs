@@ -197,7 +197,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn link_info(answer: &[u8]) -> Option<LinkInfo> {
+/// What a message of the kernel says about a link.
+pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
     let flags = word(answer, 8)?;
     let (up, running) = (flags & FLAG_UP != 0, flags & FLAG_RUNNING != 0);
     let mut info = LinkInfo { index: word(answer, 4)?, up, running, ..LinkInfo::default() };

@@ -1,6 +1,7 @@
 //! What the daemon does to the kernel: links, addresses, static routes, the
 //! protection of interfaces below ports, settings.
 
+pub mod changes;
 pub mod guard;
 pub mod link;
 pub mod netlink;
@@ -8,6 +9,7 @@ pub mod route;
 pub mod settings;
 pub mod taps;
 
+pub use changes::Changes;
 pub use guard::Guard;
 pub use link::{LinkInfo, Rtnetlink};
 pub use settings::Settings;

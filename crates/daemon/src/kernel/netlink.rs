@@ -96,6 +96,34 @@ impl Netlink {
         Ok(Netlink { socket, sequence: 0 })
     }
 
+    /// Connects to `protocol` to hear what it tells these groups.
+    ///
+    /// # Errors
+    /// When the kernel does not have it.
+    pub fn hear(protocol: isize, groups: &[u32]) -> io::Result<Netlink> {
+        let netlink = Netlink::open(protocol)?;
+        netlink.socket.set_non_blocking(true)?;
+        groups.iter().try_for_each(|group| netlink.socket.add_membership(*group))?;
+        Ok(netlink)
+    }
+
+    /// Kind and contents of every message that has come, without waiting.
+    ///
+    /// # Errors
+    /// The kernel's: some were lost (`ENOBUFS`).
+    pub fn heard(&mut self) -> io::Result<Vec<(u16, Vec<u8>)>> {
+        let mut all = Vec::new();
+        loop {
+            match self.receive() {
+                Ok(bytes) => {
+                    all.extend(split(&bytes).iter().map(|one| (one.kind, one.payload.to_vec())));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(all),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Sends one request and waits for its acknowledgement.
     ///
     /// # Errors

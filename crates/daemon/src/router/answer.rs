@@ -267,7 +267,7 @@ impl Router {
         let route = config::Route { prefix, kind: wanted.kind, via, vrf, metric };
         let table = offline::table_of(&self.config, &route.vrf);
         if let Some(kernel) = &self.kernel {
-            return lock(kernel).rtnetlink().add_route(&route, table).map_err(refused);
+            return lock(kernel).add_route(route, table).map_err(refused);
         }
         let event = offline::static_route(&self.config, &route);
         let event = event.ok_or_else(|| {
@@ -281,8 +281,7 @@ impl Router {
         self.vrf(vrf)?;
         let table = offline::table_of(&self.config, vrf);
         if let Some(kernel) = &self.kernel {
-            let deleted = lock(kernel).rtnetlink().delete_route(net, table, metric);
-            return deleted.map_err(refused);
+            return lock(kernel).delete_route(net, table, metric).map_err(refused);
         }
         let net = tables::Net::covering(net.address, net.length);
         let net = net.ok_or_else(|| failure(ErrorKind::Invalid, "not a prefix"))?;
@@ -298,10 +297,8 @@ impl Router {
             return Err(failure(ErrorKind::Invalid, text));
         }
         if let Some(kernel) = &self.kernel {
-            let mut kernel = lock(kernel);
-            let link = kernel.rtnetlink().link(interface).map_err(refused)?;
-            let added = kernel.rtnetlink().add_neighbour(link.index, address, mac);
-            return added.map_err(refused);
+            let entry = config::Neighbour { interface: interface.into(), address, mac };
+            return lock(kernel).add_neighbour(entry).map_err(refused);
         }
         self.ask(move |control| control.handle(&[offline::neighbour(index, address, mac)]))
     }
@@ -309,9 +306,7 @@ impl Router {
     fn neighbour_del(&self, interface: &str, address: IpAddr) -> Answered {
         let index = self.interface(interface)?;
         if let Some(kernel) = &self.kernel {
-            let mut kernel = lock(kernel);
-            let link = kernel.rtnetlink().link(interface).map_err(refused)?;
-            return kernel.rtnetlink().delete_neighbour(link.index, address).map_err(refused);
+            return lock(kernel).delete_neighbour(interface, address).map_err(refused);
         }
         let event = tables::Event::NeighbourGone(tables::LinkId(index), address);
         self.ask(move |control| control.handle(&[event]))

@@ -1,6 +1,6 @@
 //! What a router changes in the kernel, and how it is undone: taps and their
-//! addresses, rules of VRFs, static routes, the protection of interfaces below
-//! ports, settings.
+//! addresses, rules of VRFs, the protection of interfaces below ports, settings.
+//! (Static routes and neighbours: `entries`.)
 
 use std::collections::HashMap;
 use std::io;
@@ -10,6 +10,7 @@ use std::path::Path;
 use ::io::tap::Tap;
 
 use super::devices::Port;
+use super::entries::Added;
 use super::offline::table_of;
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
@@ -18,18 +19,20 @@ use crate::kernel::{LinkInfo, Rtnetlink, Settings};
 
 /// The kernel's side of a running router.
 pub struct KernelSide {
-    rtnetlink: Rtnetlink,
+    pub(super) rtnetlink: Rtnetlink,
     settings: Settings,
     /// Each drops what the interface below a port would hand to the stack.
     guards: Vec<Guard>,
     /// Names of all taps.
     taps: Vec<String>,
     /// VRF devices, by their table, where the kernel has such devices.
-    vrfs: HashMap<u32, (String, u32)>,
+    pub(super) vrfs: HashMap<u32, (String, u32)>,
     /// Where it has none: each marks what is punted to a tap with its table.
     markers: Vec<Marker>,
     /// Names of the taps and VRF devices that were not there before.
     new: Vec<String>,
+    /// Routes and neighbours that the API was given.
+    pub(super) added: Added,
     /// What is not as it should be.
     pub warnings: Vec<String>,
 }
@@ -59,6 +62,7 @@ impl KernelSide {
             vrfs: HashMap::new(),
             markers: Vec::new(),
             new: Vec::new(),
+            added: Added::default(),
             warnings: Vec::new(),
         })
     }
@@ -245,7 +249,12 @@ impl KernelSide {
 
     /// Adds what the configuration says, takes away what an earlier one said.
     /// Addresses that others set stay.
-    fn set_addresses(&mut self, index: u32, wanted: &[Net], connected: bool) -> io::Result<()> {
+    pub(super) fn set_addresses(
+        &mut self,
+        index: u32,
+        wanted: &[Net],
+        connected: bool,
+    ) -> io::Result<()> {
         let present = self.rtnetlink.addresses(index)?;
         for (net, ours) in &present {
             if *ours && !wanted.contains(net) {
@@ -306,63 +315,11 @@ impl KernelSide {
         }
     }
 
-    fn warn(&mut self, warning: String) {
-        tracing::warn!("{warning}");
-        self.warnings.push(warning);
-    }
-
-    /// Writes the static routes and neighbours of the configuration to the
-    /// kernel, after taking out those of an instance before.
-    pub fn static_entries(&mut self, config: &Config, flush: bool) {
-        if flush && let Err(error) = self.rtnetlink.flush_routes() {
-            self.warn(format!("old static routes: {error}"));
+    pub(super) fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            tracing::warn!("{warning}");
+            self.warnings.push(warning);
         }
-        self.connected_routes(config);
-        for route in &config.routes {
-            let added = self.rtnetlink.add_route(route, table_of(config, &route.vrf));
-            if let Err(error) = added {
-                self.warn(format!("static route {}: {error}", route.prefix));
-            }
-        }
-        for entry in &config.neighbours {
-            let link = self.rtnetlink.link(&entry.interface);
-            let added = link.and_then(|link| {
-                self.rtnetlink.add_neighbour(link.index, entry.address, entry.mac)
-            });
-            if let Err(error) = added {
-                self.warn(format!("neighbour {} on {}: {error}", entry.address, entry.interface));
-            }
-        }
-    }
-
-    /// Where rules stand for VRF devices, their tables get what the kernel would
-    /// have made for a device.
-    fn connected_routes(&mut self, config: &Config) {
-        for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-            if self.vrfs.contains_key(&vrf.table) {
-                continue;
-            }
-            let mut result = self.rtnetlink.add_end(vrf.table);
-            let inside = config.interfaces().filter(|(.., interface)| interface.vrf == vrf.name);
-            for (.., interface) in inside {
-                let link = self.rtnetlink.link(&interface.name);
-                for net in &interface.addresses {
-                    let added = match &link {
-                        Ok(link) => self.rtnetlink.add_connected(link.index, *net, vrf.table),
-                        Err(error) => Err(io::Error::other(error.to_string())),
-                    };
-                    result = result.and(added);
-                }
-            }
-            if let Err(error) = result {
-                self.warn(format!("connected routes of vrf {}: {error}", vrf.name));
-            }
-        }
-    }
-
-    /// The kernel's routes, neighbours, links.
-    pub fn rtnetlink(&mut self) -> &mut Rtnetlink {
-        &mut self.rtnetlink
     }
 
     /// Settings changed so far.
@@ -450,4 +407,4 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
 }
 
 /// The kernel's main table.
-const MAIN: u32 = 254;
+pub(super) const MAIN: u32 = 254;

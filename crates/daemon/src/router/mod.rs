@@ -4,6 +4,7 @@ pub mod answer;
 pub mod bridges;
 pub mod control;
 pub mod devices;
+pub mod entries;
 pub mod feed;
 pub mod kernel_side;
 pub mod macs;

@@ -10,6 +10,8 @@ use tables::event::{Event, Link, LinkId};
 
 use super::answer::Router;
 use crate::config::{Carrier, Interface};
+use crate::kernel::Changes;
+use crate::kernel::changes::Lost;
 
 /// What was seen the last time.
 pub struct Monitor {
@@ -18,10 +20,11 @@ pub struct Monitor {
     links: HashMap<String, bool>,
     /// Of interfaces.
     carriers: HashMap<String, bool>,
-    taps: HashMap<String, bool>,
+    /// What befalls the taps; `None` where there are none.
+    changes: Option<Changes>,
     /// Opened when it is first needed: there may be no kernel.
     keeper: Option<Keeper>,
-    next_taps: Instant,
+    next_neighbours: Instant,
     next_use: Instant,
     /// Refusals that were logged, by limit, and when the next may be.
     refused: HashMap<String, u64>,
@@ -31,15 +34,18 @@ pub struct Monitor {
 impl Monitor {
     /// Has seen nothing yet.
     pub fn new(router: Arc<Router>) -> Monitor {
-        let (links, taps) = (HashMap::new(), HashMap::new());
         let now = Instant::now();
+        let changes = router.kernel.as_ref().and_then(|_| {
+            let opened = Changes::open();
+            opened.inspect_err(|error| tracing::warn!("changes of taps: {error}")).ok()
+        });
         Monitor {
             router,
-            links,
+            links: HashMap::new(),
             carriers: HashMap::new(),
-            taps,
+            changes,
             keeper: None,
-            next_taps: now,
+            next_neighbours: now,
             next_use: now,
             refused: HashMap::new(),
             next_refusals: now,
@@ -50,9 +56,9 @@ impl Monitor {
     pub fn look(&mut self) {
         self.workers();
         self.links();
-        if Instant::now() >= self.next_taps {
-            self.next_taps = Instant::now() + TAPS;
-            self.taps();
+        self.taps();
+        if Instant::now() >= self.next_neighbours {
+            self.next_neighbours = Instant::now() + NEIGHBOURS;
             self.neighbours();
         }
         if Instant::now() >= self.next_refusals {
@@ -188,26 +194,21 @@ impl Monitor {
         }
     }
 
-    /// The kernel forgets the routes of a link that is set down: static ones are
-    /// written again when it comes up.
+    /// Gives back what the kernel forgot with a link or an address.
     fn taps(&mut self) {
-        let Some(kernel) = &self.router.kernel else { return };
-        let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
-        let links = kernel.rtnetlink().links().unwrap_or_default();
-        let mut came_up = false;
-        for (.., interface) in self.router.config.interfaces() {
-            let up = links.iter().any(|link| link.name == interface.name && link.up);
-            let before = self.taps.insert(interface.name.clone(), up);
-            came_up |= before == Some(false) && up;
-        }
-        if came_up {
-            kernel.static_entries(&self.router.config, false);
+        let (Some(kernel), Some(changes)) = (&self.router.kernel, &mut self.changes) else {
+            return;
+        };
+        let lost = changes.take();
+        if lost != Lost::default() {
+            let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+            kernel.give_back(&self.router.config, &lost);
         }
     }
 }
 
 const SILENCE: Duration = Duration::from_millis(100);
-const TAPS: Duration = Duration::from_secs(1);
+const NEIGHBOURS: Duration = Duration::from_secs(1);
 const REFUSALS: Duration = Duration::from_secs(10);
 /// Often enough that a host stays reachable (30 s), seldom enough to cost nothing.
 const USE: Duration = Duration::from_secs(10);

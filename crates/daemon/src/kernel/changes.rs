@@ -1,0 +1,104 @@
+//! What befalls the taps: set down and up, given and denied addresses. The
+//! kernel then forgets what hung on them, in silence.
+//!
+//! These are the kernel's own messages, one for each change: a tap that is down
+//! for a moment only is not missed. (The mirror of `feeds` tells states.)
+
+use std::collections::HashMap;
+use std::io;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+
+use super::link::link_info;
+use super::netlink::Netlink;
+
+/// Hears about links and addresses.
+pub struct Changes {
+    netlink: Netlink,
+    /// Links by number: administratively up.
+    up: HashMap<u32, bool>,
+}
+
+/// Links that have lost something.
+#[derive(Debug, Default, Eq, PartialEq)]
+pub struct Lost {
+    /// Came up after they were down: IPv6 addresses, routes, neighbours.
+    pub all: Vec<u32>,
+    /// Were given an address: routes over it, if it is an old one.
+    pub routes: Vec<u32>,
+    /// The kernel has told more than there was room for: any link may have.
+    pub unknown: bool,
+}
+
+impl Changes {
+    /// Hears from now on.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn open() -> io::Result<Changes> {
+        let netlink = Netlink::hear(NETLINK_ROUTE, &[LINKS, IPV4_ADDRESSES, IPV6_ADDRESSES])?;
+        Ok(Changes { netlink, up: HashMap::new() })
+    }
+
+    /// What happened since the last time.
+    pub fn take(&mut self) -> Lost {
+        let mut lost = Lost::default();
+        match self.netlink.heard() {
+            Ok(messages) => {
+                messages.iter().for_each(|(kind, message)| self.one(*kind, message, &mut lost));
+            }
+            Err(_) => lost.unknown = true,
+        }
+        lost
+    }
+
+    fn one(&mut self, kind: u16, message: &[u8], lost: &mut Lost) {
+        match kind {
+            NEW_LINK => {
+                let Some(link) = link_info(message) else { return };
+                // Links that are not known are up: taps are when this begins.
+                let before = self.up.insert(link.index, link.up).unwrap_or(true);
+                if link.up && !before {
+                    lost.all.push(link.index);
+                }
+            }
+            NEW_ADDR => {
+                let index = message.get(4..).and_then(|rest| rest.first_chunk());
+                lost.routes.extend(index.map(|index| u32::from_ne_bytes(*index)));
+            }
+            _ => {}
+        }
+    }
+}
+
+const NEW_LINK: u16 = 16;
+const NEW_ADDR: u16 = 20;
+/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV6_IFADDR`.
+const LINKS: u32 = 1;
+const IPV4_ADDRESSES: u32 = 5;
+const IPV6_ADDRESSES: u32 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn down_and_up_in_one_look_is_seen() {
+        let mut changes = Changes::open().unwrap();
+        let mut lost = Lost::default();
+        let mut link = |index: u32, up: u32| {
+            let mut message = [0; 16];
+            message[4..8].copy_from_slice(&index.to_ne_bytes());
+            message[8..12].copy_from_slice(&up.to_ne_bytes());
+            changes.one(NEW_LINK, &message, &mut lost);
+        };
+        link(7, 1);
+        link(7, 0);
+        link(7, 1);
+        link(7, 1);
+        link(8, 0);
+        changes.one(NEW_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
+        changes.one(NEW_ADDR, &[2, 24], &mut lost);
+        assert_eq!(lost, Lost { all: vec![7], routes: vec![9], unknown: false });
+    }
+}

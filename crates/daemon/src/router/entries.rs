@@ -1,0 +1,226 @@
+//! Static routes and permanent neighbours in the kernel, those of the
+//! configuration and those that the API was given. The kernel forgets them with
+//! a link that is set down, or an address that goes; they are written again when
+//! it comes back, for as long as the router runs.
+
+use std::io;
+use std::net::IpAddr;
+
+use super::kernel_side::{KernelSide, MAIN};
+use super::offline::table_of;
+use crate::config::{Config, Neighbour, Net, Route};
+use crate::kernel::changes::Lost;
+use crate::kernel::netlink::errno;
+
+/// What the API was given, the last at the end.
+#[derive(Default)]
+pub struct Added {
+    /// With the kernel's table of each.
+    routes: Vec<(Route, u32)>,
+    neighbours: Vec<Neighbour>,
+}
+
+impl Added {
+    /// One of a prefix, table and metric: the kernel keeps no more either.
+    fn route(&mut self, route: Route, table: u32) {
+        let same = |(known, of): &(Route, u32)| {
+            (known.prefix, known.metric, *of) == (route.prefix, route.metric, table)
+        };
+        self.routes.retain(|known| !same(known));
+        self.routes.push((route, table));
+    }
+
+    /// True where there was one.
+    fn forget_route(&mut self, prefix: Net, table: u32, metric: Option<u32>) -> bool {
+        let at = self.routes.iter().position(|(known, of)| {
+            let any = metric.is_none_or(|metric| known.metric.unwrap_or(0) == metric);
+            (known.prefix, *of) == (prefix, table) && any
+        });
+        at.map(|at| self.routes.remove(at)).is_some()
+    }
+
+    fn neighbour(&mut self, entry: Neighbour) {
+        self.forget_neighbour(&entry.interface, entry.address);
+        self.neighbours.push(entry);
+    }
+
+    /// True where there was one.
+    fn forget_neighbour(&mut self, interface: &str, address: IpAddr) -> bool {
+        let before = self.neighbours.len();
+        self.neighbours.retain(|known| known.interface != interface || known.address != address);
+        self.neighbours.len() < before
+    }
+}
+
+impl KernelSide {
+    /// Writes the static routes and neighbours of the configuration to the
+    /// kernel, after taking out those of an instance before.
+    pub fn static_entries(&mut self, config: &Config, flush: bool) {
+        if flush && let Err(error) = self.rtnetlink.flush_routes() {
+            self.warn(format!("old static routes: {error}"));
+        }
+        self.connected_routes(config);
+        for route in &config.routes {
+            let added = self.rtnetlink.add_route(route, table_of(config, &route.vrf));
+            if let Err(error) = added {
+                self.warn(format!("static route {}: {error}", route.prefix));
+            }
+        }
+        for entry in &config.neighbours {
+            if let Err(error) = self.write_neighbour(entry) {
+                self.warn(format!("neighbour {} on {}: {error}", entry.address, entry.interface));
+            }
+        }
+        self.added_entries();
+    }
+
+    /// Where rules stand for VRF devices, their tables get what the kernel would
+    /// have made for a device.
+    fn connected_routes(&mut self, config: &Config) {
+        for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
+            if self.vrfs.contains_key(&vrf.table) {
+                continue;
+            }
+            let mut result = self.rtnetlink.add_end(vrf.table);
+            let inside = config.interfaces().filter(|(.., interface)| interface.vrf == vrf.name);
+            for (.., interface) in inside {
+                let link = self.rtnetlink.link(&interface.name);
+                for net in &interface.addresses {
+                    let added = match &link {
+                        Ok(link) => self.rtnetlink.add_connected(link.index, *net, vrf.table),
+                        Err(error) => Err(io::Error::other(error.to_string())),
+                    };
+                    result = result.and(added);
+                }
+            }
+            if let Err(error) = result {
+                self.warn(format!("connected routes of vrf {}: {error}", vrf.name));
+            }
+        }
+    }
+
+    /// Writes what the API was given once more.
+    fn added_entries(&mut self) {
+        for at in 0..self.added.routes.len() {
+            let (route, table) = self.added.routes[at].clone();
+            if let Err(error) = self.rtnetlink.add_route(&route, table) {
+                self.warn(format!("route {}: {error}", route.prefix));
+            }
+        }
+        for at in 0..self.added.neighbours.len() {
+            let entry = self.added.neighbours[at].clone();
+            if let Err(error) = self.write_neighbour(&entry) {
+                self.warn(format!("neighbour {} on {}: {error}", entry.address, entry.interface));
+            }
+        }
+    }
+
+    fn write_neighbour(&mut self, entry: &Neighbour) -> io::Result<()> {
+        let link = self.rtnetlink.link(&entry.interface)?;
+        self.rtnetlink.add_neighbour(link.index, entry.address, entry.mac)
+    }
+
+    /// Gives the taps back what the kernel has forgotten.
+    pub fn give_back(&mut self, config: &Config, lost: &Lost) {
+        let links = self.rtnetlink.links().unwrap_or_default();
+        let mut any = false;
+        for (.., interface) in config.interfaces() {
+            let Some(link) = links.iter().find(|link| link.name == interface.name) else {
+                continue;
+            };
+            let all = lost.unknown || lost.all.contains(&link.index);
+            any |= all || lost.routes.contains(&link.index);
+            if !all {
+                continue;
+            }
+            let table = table_of(config, &interface.vrf);
+            let connected = table == MAIN || self.vrfs.contains_key(&table);
+            let set = self.set_addresses(link.index, &interface.addresses, connected);
+            if let Err(error) = set {
+                self.warn(format!("addresses of {}: {error}", interface.name));
+            }
+        }
+        if any {
+            self.static_entries(config, false);
+        }
+    }
+
+    /// Adds a route that lasts as long as the router runs.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_route(&mut self, route: Route, table: u32) -> io::Result<()> {
+        self.rtnetlink.add_route(&route, table)?;
+        self.added.route(route, table);
+        Ok(())
+    }
+
+    /// Takes a static route out; one that waits for its link is in no table.
+    ///
+    /// # Errors
+    /// When there is none, or the kernel refuses.
+    pub fn delete_route(&mut self, net: Net, table: u32, metric: Option<u32>) -> io::Result<()> {
+        let known = self.added.forget_route(net, table, metric);
+        unless_gone(self.rtnetlink.delete_route(net, table, metric), known)
+    }
+
+    /// Adds a permanent neighbour that lasts as long as the router runs.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_neighbour(&mut self, entry: Neighbour) -> io::Result<()> {
+        self.write_neighbour(&entry)?;
+        self.added.neighbour(entry);
+        Ok(())
+    }
+
+    /// Takes a neighbour out.
+    ///
+    /// # Errors
+    /// When there is none, or the kernel refuses.
+    pub fn delete_neighbour(&mut self, interface: &str, address: IpAddr) -> io::Result<()> {
+        let known = self.added.forget_neighbour(interface, address);
+        let link = self.rtnetlink.link(interface)?;
+        unless_gone(self.rtnetlink.delete_neighbour(link.index, address), known)
+    }
+}
+
+/// That the kernel has forgotten what was to be deleted is no error.
+fn unless_gone(result: io::Result<()>, known: bool) -> io::Result<()> {
+    match result {
+        Err(error) if known && matches!(errno(&error), Some(ENOENT | ESRCH)) => Ok(()),
+        result => result,
+    }
+}
+
+const ENOENT: i32 = 2;
+const ESRCH: i32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::request::RouteKind;
+
+    fn route(prefix: &str, metric: Option<u32>, kind: RouteKind) -> Route {
+        let (prefix, via) = (prefix.parse().unwrap(), Vec::new());
+        Route { prefix, kind, via, vrf: "main".into(), metric }
+    }
+
+    #[test]
+    fn added_routes_are_kept_once_and_forgotten() {
+        let mut added = Added::default();
+        added.route(route("10.0.0.0/8", None, RouteKind::Blackhole), 254);
+        added.route(route("10.0.0.0/8", None, RouteKind::Prohibit), 254);
+        added.route(route("10.0.0.0/8", Some(7), RouteKind::Blackhole), 254);
+        added.route(route("10.0.0.0/8", None, RouteKind::Blackhole), 100);
+        let kinds: Vec<_> = added.routes.iter().map(|(route, _)| route.kind).collect();
+        assert_eq!(kinds.len(), 3);
+        assert_eq!(kinds[0], RouteKind::Prohibit);
+        let net: Net = "10.0.0.0/8".parse().unwrap();
+        assert!(!added.forget_route(net, 254, Some(8)));
+        assert!(added.forget_route(net, 254, Some(7)));
+        assert!(added.forget_route(net, 254, None));
+        assert!(!added.forget_route(net, 254, None));
+        assert!(added.forget_route(net, 100, Some(0)));
+    }
+}
