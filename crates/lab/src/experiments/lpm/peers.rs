@@ -81,8 +81,11 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
     tables.dedup();
     let of = |table: &str| {
         let rows: Vec<&Row> = rows.iter().filter(|row| row.label("table") == table).collect();
-        let mut verdicts: Vec<_> = RATES.iter().map(|goal| goal.judge(&rows, table)).collect();
-        verdicts.extend(BOUNDS.iter().map(|bound| bound.judge(&rows, table)));
+        let has = |family| rows.iter().any(|row| row.label("family") == family);
+        let rates = RATES.iter().filter(|goal| has(goal.family));
+        let mut verdicts: Vec<_> = rates.map(|goal| goal.judge(&rows, table)).collect();
+        let bounds = BOUNDS.iter().filter(|bound| has(bound.family));
+        verdicts.extend(bounds.map(|bound| bound.judge(&rows, table)));
         verdicts
     };
     tables.iter().flat_map(|table| of(table)).collect()
