@@ -39,7 +39,11 @@ frr_kill() {
 	wait_gone "$bgpd_pid" 100 || true
 }
 
-frr_is_ready() { # the kernel has all of the peer's routes
+# Both sessions are up, and the kernel has all of the peer's routes. A new zebra
+# takes out what a killed one left, so that the routes alone say nothing.
+frr_is_ready() {
+	wait_for 40 sh -c "[ \$(ip netns exec ${P}r ss -Hnt state established '( sport = :179 or dport = :179 )' |
+		wc -l) = 2 ]"
 	wait_for 40 sh -c "[ \$(ip netns exec ${P}r ip route | grep -c '^100\.') = 1000 ] &&
 		[ \$(ip netns exec ${P}r ip -6 route | grep -c '^2001:db8:8') = 100 ]"
 	wait_for 5 has_routes 1000 100
