@@ -4,6 +4,9 @@
 //! the whole suite; `conformance!(d18r: u32, ENTRY, "k" = "18")` once more, with
 //! options, in a module of its own.
 
+mod memory;
+mod rng;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{Applied, Engines, Entry, Intervals, Options, Refusal, Writer};
 use crate::rib::Change;
 use crate::sync::Domain;
-use crate::{Addr, Hop, Prefix, Rib, heap, pages};
+use crate::{Addr, Hop, Prefix, Rib};
+
+pub(crate) use rng::Rng;
 
 /// A list of routes, searched from end to end.
 pub(crate) struct Linear<A>(Vec<(Prefix<A>, Hop)>);
@@ -220,78 +225,7 @@ impl<A: Addr> Suite<A> {
             let dsts: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
             built.agree(self.name(), &dsts);
         }
-        let change = self.change(&built.rib, &mut rng);
-        self.apply(&mut built, &[change]);
-        let all: Vec<_> = built.rib.iter().collect();
-        built.agree(self.name(), &probes(&all, &mut rng));
-    }
-
-    pub(crate) fn memory_is_used_again(&self) {
-        let mut rng = Rng::new(5);
-        let routes: Vec<_> = (0..scaled(100)).map(|_| self.route(&mut rng)).collect();
-        let mut built = self.built(&routes);
-        let mut after_a_while = 0;
-        for round in 0..scaled(400) {
-            // The same few prefixes come and go with changing hops.
-            for (prefix, _) in &routes[..routes.len().min(10)] {
-                let hop = (rng.below(3) > 0).then(|| Hop(1 + rng.below(200)));
-                self.apply(&mut built, &[Change { prefix: *prefix, hop }]);
-            }
-            if round == scaled(100) {
-                after_a_while = built.writer.table().bytes();
-            }
-        }
-        let bytes = built.writer.table().bytes();
-        assert!(bytes <= after_a_while + after_a_while / 2, "{after_a_while} -> {bytes}");
-    }
-
-    /// The table's bytes grow with the routes, and the writer's are what goes from the
-    /// heap with it.
-    pub(crate) fn memory_is_told(&self) {
-        let mut rng = Rng::new(8);
-        let routes: Vec<_> = (0..scaled(3000)).map(|_| self.route(&mut rng)).collect();
-        let mut built = self.built(&routes);
-        for (prefix, _) in routes.iter().take(routes.len() / 4) {
-            let change = Change { prefix: *prefix, hop: Some(Hop(1 + rng.below(200))) };
-            self.apply(&mut built, &[change]);
-        }
-        let (table, writers) = (built.writer.table(), built.writer.bytes());
-        let with_it = heap::live();
-        drop(built.writer);
-        let went = (with_it - heap::live()).unsigned_abs();
-        let told = format!("{}: {writers} told, {went} went", self.name());
-        assert!(writers.abs_diff(went) <= (16 << 10) + went / 4, "{told}");
-        let (empty, tables) = (self.built(&[]).writer.table().bytes(), table.bytes());
-        assert!(tables >= empty + built.rib.len(), "{}: table {tables}, {empty}", self.name());
-    }
-
-    /// A machine that has nothing left: what is there goes on, and when there is
-    /// memory again, so does the writer.
-    pub(crate) fn without_memory_no_route_is_lost(&self) {
-        let mut rng = Rng::new(9);
-        let routes: Vec<_> = (0..scaled(60)).map(|_| self.route(&mut rng)).collect();
-        let mut built = self.built(&routes);
-        for _ in 0..scaled(100) {
-            let before = built.rib.clone();
-            let changes: Vec<_> = (0..3).map(|_| self.change(&built.rib, &mut rng)).collect();
-            changes.iter().for_each(|change| {
-                built.rib.apply(change);
-            });
-            match without_memory(|| built.writer.apply(&built.rib, &changes)) {
-                Ok(Applied::InPlace) => {}
-                Ok(Applied::Rebuild) => match without_memory(|| self.built_of(&built)) {
-                    Ok(writer) => built.writer = writer,
-                    Err(_) => built.writer = self.built_of(&built).expect("there is memory"),
-                },
-                Err(_) => built.rib = before,
-            }
-            let dsts: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
-            built.agree(self.name(), &dsts);
-        }
-        let change = self.change(&built.rib, &mut rng);
-        self.apply(&mut built, &[change]);
-        let all: Vec<_> = built.rib.iter().collect();
-        built.agree(self.name(), &probes(&all, &mut rng));
+        self.goes_on(&mut built, &mut rng);
     }
 
     /// Hops around each width in which an engine may keep them, alone and mixed.
@@ -404,6 +338,14 @@ impl<A: Addr> Suite<A> {
         }
     }
 
+    /// After refusals: the next change is taken, and all is right.
+    fn goes_on(&self, built: &mut Built<A>, rng: &mut Rng) {
+        let change = self.change(&built.rib, rng);
+        self.apply(built, &[change]);
+        let all: Vec<_> = built.rib.iter().collect();
+        built.agree(self.name(), &probes(&all, rng));
+    }
+
     fn route(&self, rng: &mut Rng) -> Route<A> {
         let (prefix, hop) = rng.route::<A>();
         let len = quick::<A>(prefix.len().min(self.max_len()));
@@ -445,20 +387,6 @@ fn legal_hops<A: Addr>(dst: A, rib: &Rib<A>, moving: &[Route<A>]) -> Vec<Hop> {
     }
     legal.push(Hop::NONE);
     legal
-}
-
-/// On a machine that has no memory left to grow.
-fn without_memory<T>(work: impl FnOnce() -> T) -> T {
-    pages::tests::PRETENDED.set(Some(0));
-    let mut left = pages::STEP as usize; // what other tests were granted
-    while left > 0 {
-        if pages::admit(left).is_err() {
-            left /= 2;
-        }
-    }
-    let done = work();
-    pages::tests::PRETENDED.set(None);
-    done
 }
 
 /// The hop that a moving route has half of the time.
@@ -506,49 +434,6 @@ fn scaled(count: u64) -> u64 {
 /// write millions of entries.
 fn quick<A: Addr>(len: u8) -> u8 {
     if cfg!(miri) && A::WIDTH == 32 && len > 0 { len.max(14) } else { len }
-}
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a seed in a failure message
-/// is enough to see the failure again.
-pub(crate) struct Rng(u64);
-
-impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
-        Rng(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, n: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
-    }
-
-    pub(crate) fn addr<A: Addr>(&mut self) -> A {
-        A::from_u128(u128::from(self.next()) << 64 | u128::from(self.next()))
-    }
-
-    /// An address that shares 0, 16, 32, 48 … bits with one of 4,096 places, so
-    /// that prefixes nest often, at any depth.
-    fn near<A: Addr>(&mut self) -> A {
-        let place: A = Rng(u64::from(self.below(2))).addr();
-        let fixed = Prefix::covering(place, A::WIDTH / 8 * (2 * self.below(4) as u8 + 1));
-        let step = u128::from(self.below(64)) << (A::WIDTH - fixed.len()).saturating_sub(6);
-        let noise = if self.below(2) == 0 { self.addr::<A>() } else { A::default() };
-        let low = A::from_u128(step).or(noise.and(fixed.host_mask()));
-        fixed.first().or(low.and(fixed.host_mask()))
-    }
-
-    /// A route near one of a few places or anywhere.
-    pub(crate) fn route<A: Addr>(&mut self) -> Route<A> {
-        let len = self.below(u32::from(A::WIDTH) + 1) as u8;
-        let addr = if self.below(4) == 0 { self.addr() } else { self.near() };
-        (Prefix::covering(addr, len), Hop(1 + self.below(1000)))
-    }
 }
 
 fn the_registry_is_complete<A: Engines>() {

@@ -1,0 +1,87 @@
+//! What engines owe about memory: they use it again, tell it, and lose nothing
+//! where there is none.
+
+use super::{Applied, Rng, Suite, edges, scaled};
+use crate::rib::Change;
+use crate::{Addr, Hop, heap, pages};
+
+impl<A: Addr> Suite<A> {
+    pub(crate) fn memory_is_used_again(&self) {
+        let mut rng = Rng::new(5);
+        let routes: Vec<_> = (0..scaled(100)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        let mut after_a_while = 0;
+        for round in 0..scaled(400) {
+            // The same few prefixes come and go with changing hops.
+            for (prefix, _) in &routes[..routes.len().min(10)] {
+                let hop = (rng.below(3) > 0).then(|| Hop(1 + rng.below(200)));
+                self.apply(&mut built, &[Change { prefix: *prefix, hop }]);
+            }
+            if round == scaled(100) {
+                after_a_while = built.writer.table().bytes();
+            }
+        }
+        let bytes = built.writer.table().bytes();
+        assert!(bytes <= after_a_while + after_a_while / 2, "{after_a_while} -> {bytes}");
+    }
+
+    /// The table's bytes grow with the routes, and the writer's are what goes from the
+    /// heap with it.
+    pub(crate) fn memory_is_told(&self) {
+        let mut rng = Rng::new(8);
+        let routes: Vec<_> = (0..scaled(3000)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        for (prefix, _) in routes.iter().take(routes.len() / 4) {
+            let change = Change { prefix: *prefix, hop: Some(Hop(1 + rng.below(200))) };
+            self.apply(&mut built, &[change]);
+        }
+        let (table, writers) = (built.writer.table(), built.writer.bytes());
+        let with_it = heap::live();
+        drop(built.writer);
+        let went = (with_it - heap::live()).unsigned_abs();
+        let told = format!("{}: {writers} told, {went} went", self.name());
+        assert!(writers.abs_diff(went) <= (16 << 10) + went / 4, "{told}");
+        let (empty, tables) = (self.built(&[]).writer.table().bytes(), table.bytes());
+        assert!(tables >= empty + built.rib.len(), "{}: table {tables}, {empty}", self.name());
+    }
+
+    /// A machine that has nothing left: what is there goes on, and when there is
+    /// memory again, so does the writer.
+    pub(crate) fn without_memory_no_route_is_lost(&self) {
+        let mut rng = Rng::new(9);
+        let routes: Vec<_> = (0..scaled(60)).map(|_| self.route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        for _ in 0..scaled(100) {
+            let before = built.rib.clone();
+            let changes: Vec<_> = (0..3).map(|_| self.change(&built.rib, &mut rng)).collect();
+            changes.iter().for_each(|change| {
+                built.rib.apply(change);
+            });
+            match without_memory(|| built.writer.apply(&built.rib, &changes)) {
+                Ok(Applied::InPlace) => {}
+                Ok(Applied::Rebuild) => match without_memory(|| self.built_of(&built)) {
+                    Ok(writer) => built.writer = writer,
+                    Err(_) => built.writer = self.built_of(&built).expect("there is memory"),
+                },
+                Err(_) => built.rib = before,
+            }
+            let dsts: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
+            built.agree(self.name(), &dsts);
+        }
+        self.goes_on(&mut built, &mut rng);
+    }
+}
+
+/// On a machine that has no memory left to grow.
+fn without_memory<T>(work: impl FnOnce() -> T) -> T {
+    pages::tests::PRETENDED.set(Some(0));
+    let mut left = pages::STEP as usize; // what other tests were granted
+    while left > 0 {
+        if pages::admit(left).is_err() {
+            left /= 2;
+        }
+    }
+    let done = work();
+    pages::tests::PRETENDED.set(None);
+    done
+}
