@@ -47,8 +47,9 @@ pub struct Context {
     /// The tables used last: experiments share them.
     loaded: Vec<(String, Arc<Table>)>,
     started: Instant,
-    /// Slices that were timed, and of them those that were dropped.
-    slices: Cell<(usize, usize)>,
+    /// Slices that were timed; of them those that were dropped, and those that were
+    /// kept although they were disturbed.
+    slices: Cell<(usize, usize, usize)>,
     partial: Partial,
 }
 
@@ -146,10 +147,11 @@ impl Context {
         // The last core: interrupts and the rest of the system prefer the first.
         clock::cores().last().map(|&core| clock::pin(core));
         let timings = slices::interleave(variants, self.plan(variants.len()));
-        let (mut all, mut dropped) = self.slices.get();
+        let (mut all, mut dropped, mut disturbed) = self.slices.get();
         all += timings.iter().map(|timing| timing.rates.len()).sum::<usize>();
         dropped += timings.iter().map(|timing| timing.dropped).sum::<usize>();
-        self.slices.set((all, dropped));
+        disturbed += timings.iter().map(Timing::disturbed).sum::<usize>();
+        self.slices.set((all, dropped, disturbed));
         timings
     }
 
@@ -204,10 +206,14 @@ impl Context {
 
     /// The record of what was measured.
     pub fn record(&self, rows: Vec<Row>, verdicts: Vec<Verdict>, mut notes: Vec<String>) -> Record {
-        if let (all, dropped @ 1..) = self.slices.get() {
+        let (all, dropped, disturbed) = self.slices.get();
+        if dropped > 0 {
             notes.push(format!(
                 "{dropped} of {all} slices were dropped: somebody else used the core beside them"
             ));
+        }
+        if disturbed > 0 {
+            notes.push(format!("{disturbed} such slices were kept: there were no better ones"));
         }
         Record {
             experiment: self.experiment.to_string(),
@@ -246,7 +252,7 @@ impl Context {
     /// Starts an experiment, taking up what an interrupted run left.
     pub(crate) fn start(&mut self, experiment: &'static str) -> Result<(), Error> {
         (self.experiment, self.started) = (experiment, Instant::now());
-        self.slices.set((0, 0));
+        self.slices.set((0, 0, 0));
         fs::create_dir_all(self.out()).map_err(Error::file(self.out()))?;
         let found = fs::read_to_string(self.partial_path()).ok();
         let found = found.and_then(|text| serde_json::from_str::<Partial>(&text).ok());

@@ -60,13 +60,23 @@ pub fn beside<W: Work>(
         let ended = control.join().map_err(|_| "the updating thread panicked".to_string());
         ended.and_then(|result| result).map(|()| timings)
     })?;
-    let quiet = timings.first().map_or(Vec::new(), |timing| timing.rates.clone());
+    let first = timings.first().cloned();
     let each = rates.iter().zip(timings).map(|(wanted, timing)| {
-        let kept: Vec<f64> = timing.rates.iter().zip(&quiet).map(|(r, q)| r / q).collect();
+        let kept = first.as_ref().map_or(Vec::new(), |first| ratios(&timing, first));
         let done = timing.figures.first().map_or(Figure::default(), |(_, done)| *done);
         Beside { wanted: *wanted, done, timing, kept: Figure::most_is_best(&kept) }
     });
     Ok(each.collect())
+}
+
+/// The rates of `timing` over those of `first`, round by round: of the rounds in which
+/// nobody disturbed either, or of all if there is none.
+fn ratios(timing: &Timing, first: &Timing) -> Vec<f64> {
+    let rates = timing.rates.iter().zip(&first.rates).map(|(rate, first)| rate / first);
+    let quiet = timing.quiet.iter().zip(&first.quiet).map(|(this, first)| *this && *first);
+    let all: Vec<(f64, bool)> = rates.zip(quiet).collect();
+    let any = all.iter().any(|(_, quiet)| *quiet);
+    all.into_iter().filter(|(_, quiet)| *quiet || !any).map(|(ratio, _)| ratio).collect()
 }
 
 impl Pace {

@@ -8,9 +8,10 @@
 //!   …                         ─┘
 //! ```
 //!
-//! Before and after each slice a fixed loop tells how much the core does. A slice
-//! beside which it did clearly less than its best is dropped, and counted: somebody
-//! else used the core then. Half of the slices are kept whatever they were like.
+//! Before and after each slice a fixed loop tells how much of the core there is. A
+//! slice beside which that was clearly less than the most is dropped, and counted:
+//! somebody else used the core then. Rounds are added until each variant has slices
+//! enough; where the neighbours never rest, the better ones are kept.
 
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ impl<'a> Variant<'a> {
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Rounds that count.
+    /// Rounds that count; up to [`MOST_ROUNDS`] times as many while somebody disturbs.
     pub rounds: usize,
     /// Processor time of one slice.
     pub slice: Duration,
@@ -83,8 +84,18 @@ pub struct Timing {
     /// The rate of each round in turn, for comparisons round by round: of the
     /// dropped slices, too.
     pub rates: Vec<f64>,
+    /// Which of the rounds nobody disturbed.
+    pub quiet: Vec<bool>,
     /// How many slices were dropped.
     pub dropped: usize,
+}
+
+impl Timing {
+    /// How many of the slices kept were disturbed: there were too few others.
+    pub fn disturbed(&self) -> usize {
+        let quiet = self.quiet.iter().filter(|quiet| **quiet).count();
+        self.rates.len() - self.dropped - quiet
+    }
 }
 
 /// A slice, and the core beside it.
@@ -95,25 +106,46 @@ struct Slice {
     width: f64,
 }
 
-/// Runs the variants in turn: one round to warm up, then `plan.rounds`.
+/// Runs the variants in turn: one round to warm up, then `plan.rounds`, and more
+/// until half as many were quiet for each variant.
 pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
-    let mut slices = vec![Vec::with_capacity(plan.rounds); variants.len()];
-    for round in 0..=plan.rounds {
+    let mut slices: Vec<Vec<Slice>> = vec![Vec::with_capacity(plan.rounds); variants.len()];
+    let enough = plan.rounds.div_ceil(2);
+    let lacking = |slices: &Vec<Slice>| {
+        let least = least();
+        slices.iter().filter(|slice| slice.width >= least).count() < enough
+    };
+    let mut round = 0;
+    while round <= plan.rounds || (round <= plan.rounds * MOST_ROUNDS && slices.iter().any(lacking))
+    {
         for (variant, slices) in variants.iter_mut().zip(&mut slices) {
-            let before = (clock::core_ghz(), clock::core_width());
-            let sample = variant.work.slice(plan.slice);
-            let after = (clock::core_ghz(), clock::core_width());
-            // An interrupt makes either clock slower, a neighbour stays.
-            let (ghz, width) = (before.0.max(after.0), before.1.min(after.1));
+            let slice = slice(variant, plan.slice);
             if round > 0 {
-                slices.push(Slice { sample, ghz, width });
+                slices.push(slice);
             }
         }
+        round += 1;
     }
-    let widths = slices.iter().flatten().map(|slice| slice.width);
-    let least = QUIET * widths.fold(0.0, f64::max);
-    let summary = |(variant, slices): (&Variant<'_>, &Vec<Slice>)| summary(variant, slices, least);
-    variants.iter().zip(&slices).map(summary).collect()
+    let least = least();
+    let each = variants.iter().zip(&slices);
+    each.map(|(variant, slices)| summary(variant, slices, least, enough)).collect()
+}
+
+fn slice(variant: &mut Variant<'_>, target: Duration) -> Slice {
+    let core = || {
+        let ghz = clock::core_ghz();
+        (ghz, clock::core_width(ghz))
+    };
+    let before = core();
+    let sample = variant.work.slice(target);
+    let after = core();
+    // An interrupt makes either clock slower, a neighbour stays.
+    Slice { sample, ghz: before.0.max(after.0), width: before.1.min(after.1) }
+}
+
+/// The width of the core beside which a slice counts.
+fn least() -> f64 {
+    QUIET * clock::widest()
 }
 
 /// A [`Work`] out of a closure that does `ops` operations a call and returns a
@@ -183,21 +215,21 @@ impl<W: Work> Work for Option<W> {
 
 type Named = fn(&Sample) -> &[(String, f64)];
 
-/// Those of `slices` beside which the core did at least `least`, or else the better
-/// half.
-fn quiet(slices: &[Slice], least: f64) -> Vec<&Slice> {
+/// Those of `slices` beside which the core had at least this width, and no fewer than
+/// the `enough` best.
+fn kept(slices: &[Slice], least: f64, enough: usize) -> Vec<&Slice> {
     let mut sorted: Vec<&Slice> = slices.iter().collect();
     sorted.sort_by(|a, b| b.width.total_cmp(&a.width));
-    let enough = sorted.partition_point(|slice| slice.width >= least);
-    sorted.truncate(enough.max(slices.len().div_ceil(2)));
+    let quiet = sorted.partition_point(|slice| slice.width >= least);
+    sorted.truncate(quiet.max(enough));
     sorted
 }
 
-fn summary(variant: &Variant<'_>, slices: &[Slice], least: f64) -> Timing {
+fn summary(variant: &Variant<'_>, slices: &[Slice], least: f64, enough: usize) -> Timing {
     let nanos = |sample: &Sample| sample.time.as_nanos() as f64 / sample.ops.max(1) as f64;
     let rate = |slice: &Slice| 1e9 / nanos(&slice.sample).max(1e-9);
-    let quiet = quiet(slices, least);
-    let each = |f: &dyn Fn(&Slice) -> f64| quiet.iter().map(|slice| f(slice)).collect::<Vec<_>>();
+    let kept = kept(slices, least, enough);
+    let each = |f: &dyn Fn(&Slice) -> f64| kept.iter().map(|slice| f(slice)).collect::<Vec<_>>();
     let first = slices.first().and_then(|slice| slice.sample.checksum);
     let same = slices.iter().all(|slice| slice.sample.checksum == first);
     let parts = |named: Named, cycles: bool| {
@@ -219,12 +251,16 @@ fn summary(variant: &Variant<'_>, slices: &[Slice], least: f64) -> Timing {
         figures: parts(|sample| &sample.figures, false),
         checksum: first.filter(|_| same),
         rates: slices.iter().map(rate).collect(),
-        dropped: slices.len() - quiet.len(),
+        quiet: slices.iter().map(|slice| slice.width >= least).collect(),
+        dropped: slices.len() - kept.len(),
     }
 }
 
 /// The share of the core's best beside which a slice counts.
 const QUIET: f64 = 0.85;
+
+/// How many times the rounds asked for are run at most.
+pub const MOST_ROUNDS: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -240,7 +276,7 @@ mod tests {
         let timings = interleave(&mut variants, PLAN);
         assert_eq!(timings[0].name, "fast");
         assert!(timings[0].rate.median > 2.0 * timings[1].rate.median, "{timings:?}");
-        assert_eq!(timings[0].rates.len(), 3);
+        assert!(timings[0].rates.len() >= 3);
         assert!(timings[0].checksum.is_some());
     }
 
@@ -251,13 +287,25 @@ mod tests {
             Slice { sample, ghz: 1.0, width }
         };
         let variant = Variant::new("one", repeat(1, || 0));
-        let slices = [slice(100, 5.0), slice(60, 3.0), slice(100, 4.9), slice(98, 4.8)];
-        let timing = summary(&variant, &slices, QUIET * 5.0);
-        assert_eq!((timing.dropped, timing.rates.len()), (1, 4));
-        assert_eq!(timing.rate.samples, 3);
-        // Were all but one disturbed, half of them would stay.
-        let timing = summary(&variant, &slices, 5.0);
-        assert_eq!((timing.dropped, timing.rate.samples), (2, 2));
+        let slices = [slice(100, 1.0), slice(60, 0.6), slice(100, 0.98), slice(98, 0.96)];
+        let timing = summary(&variant, &slices, QUIET, 2);
+        assert_eq!((timing.dropped, timing.rates.len(), timing.disturbed()), (1, 4, 0));
+        assert_eq!((timing.rate.samples, timing.rate.best), (3, 100.0));
+        assert_eq!(timing.quiet, [true, false, true, true]);
+        // Were all but one disturbed, the better ones would stay.
+        let slices = [slice(100, 1.0), slice(60, 0.6), slice(70, 0.7), slice(50, 0.5)];
+        let timing = summary(&variant, &slices, QUIET, 2);
+        assert_eq!((timing.dropped, timing.rate.samples, timing.disturbed()), (2, 2, 1));
+    }
+
+    #[test]
+    fn rounds_are_added_for_what_was_disturbed_and_not_for_ever() {
+        let count = |plan: Plan| {
+            let mut variants = [Variant::new("one", repeat(1, || 0))];
+            interleave(&mut variants, plan)[0].rates.len()
+        };
+        let rounds = count(Plan { rounds: 4, slice: Duration::from_micros(10) });
+        assert!((4..=4 * MOST_ROUNDS).contains(&rounds), "{rounds}");
     }
 
     #[test]
