@@ -20,6 +20,7 @@ pub mod machine;
 pub mod matching;
 pub mod misses;
 mod pace;
+mod peer;
 pub mod record;
 pub mod report;
 mod rivals;

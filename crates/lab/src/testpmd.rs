@@ -2,19 +2,17 @@
 //! port to port costs when nothing is looked up. Between slices it is stopped.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::clock;
+use crate::peer::Peer;
 use crate::slices::{Sample, Work};
 
 /// A running `dpdk-testpmd` between two `net_null` ports.
 pub struct Testpmd {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    peer: Peer,
     /// The kernel's account of the forwarding thread's processor time.
     schedstat: String,
 }
@@ -38,28 +36,24 @@ impl Testpmd {
         command.args(["--vdev", "net_null0", "--vdev", "net_null1", "--", "-i", "--nb-cores=1"]);
         command.arg(format!("--forward-mode={mode}"));
         command.args(["--burst=64", "--total-num-mbufs=16384", "--no-lsc-interrupt"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let missing = "dpdk-testpmd does not start (Debian: apt-get install dpdk)";
-        let mut process = command.spawn().map_err(|error| format!("{missing}: {error}"))?;
-        let (Some(input), Some(output)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err(missing.into());
-        };
-        let output = BufReader::new(output);
-        let mut testpmd = Testpmd { process, input, output, schedstat: String::new() };
+        let peer = Peer::start(command).map_err(|error| format!("{missing}: {error}"))?;
+        let mut testpmd = Testpmd { peer, schedstat: String::new() };
         // It answers commands once it is up.
         testpmd
+            .peer
             .say("start")
             .and_then(|()| testpmd.packets())
             .map_err(|reason| format!("{missing}: {reason}"))?;
         let tid = testpmd.worker().ok_or("dpdk-testpmd has no worker thread")?;
-        testpmd.schedstat = format!("/proc/{}/task/{tid}/schedstat", testpmd.process.id());
+        testpmd.schedstat = format!("/proc/{}/task/{tid}/schedstat", testpmd.peer.id());
         Ok(testpmd)
     }
 
     /// Forwards for about `target` of its thread's processor time.
     fn forward(&mut self, target: Duration) -> Result<Sample, String> {
         let (start, before) = (Instant::now(), self.processor_time());
-        self.say("start")?;
+        self.peer.say("start")?;
         while self.processor_time() - before < target && start.elapsed() < 50 * target {
             thread::sleep(target / 8);
         }
@@ -69,14 +63,10 @@ impl Testpmd {
 
     /// Stops forwarding; the packets received since it started.
     fn packets(&mut self) -> Result<u64, String> {
-        self.say("stop")?;
-        let (mut line, mut packets, mut all_ports) = (String::new(), 0, false);
+        self.peer.say("stop")?;
+        let (mut packets, mut all_ports) = (0, false);
         loop {
-            line.clear();
-            let read = self.output.read_line(&mut line).map_err(|error| error.to_string())?;
-            if read == 0 {
-                return Err("it has ended".into());
-            }
+            let line = self.peer.line()?;
             all_ports |= line.contains("Accumulated forward statistics");
             if all_ports && let Some((_, rest)) = line.split_once("RX-packets:") {
                 let number = rest.split_whitespace().next().and_then(|n| n.parse().ok());
@@ -88,14 +78,9 @@ impl Testpmd {
         }
     }
 
-    fn say(&mut self, command: &str) -> Result<(), String> {
-        writeln!(self.input, "{command}").map_err(|error| error.to_string())?;
-        self.input.flush().map_err(|error| error.to_string())
-    }
-
     /// The thread that forwards: DPDK names workers by their core.
     fn worker(&self) -> Option<String> {
-        let folder = format!("/proc/{}/task", self.process.id());
+        let folder = format!("/proc/{}/task", self.peer.id());
         let tasks = fs::read_dir(folder).ok()?.flatten();
         let is_worker = |path: &std::path::Path| {
             let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
@@ -122,11 +107,10 @@ impl Work for Testpmd {
 
 impl Drop for Testpmd {
     fn drop(&mut self) {
-        // It may have ended by itself; then both fail, and nothing is left to do.
-        let _ = self.say("quit");
-        thread::sleep(Duration::from_millis(200));
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        // It leaves nothing behind when it ends by itself.
+        if self.peer.say("quit").is_ok() {
+            thread::sleep(Duration::from_millis(200));
+        }
     }
 }
 

@@ -61,6 +61,13 @@ enum Action {
         #[arg(long)]
         count: usize,
     },
+    /// One side of router/hugepages: forwards for as many microseconds as each line says
+    #[command(hide = true)]
+    Forward {
+        family: String,
+        #[arg(long)]
+        hugepages: bool,
+    },
     /// Make one page of all records: plots, and each claim beside what was measured
     Report {
         /// Where the page goes; unless given, it is report.html beside the records
@@ -89,6 +96,12 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Action::Drive { engine, table, count } => {
             lab::misses::drive(&engine, &table, count).map_err(|reason| {
                 lab::Error::Missing { experiment: "lab drive", what: reason }
+            })?;
+            Ok(Status::Success)
+        }
+        Action::Forward { family, hugepages } => {
+            lab::experiments::hugepages::serve(&family, hugepages).map_err(|reason| {
+                lab::Error::Missing { experiment: "lab forward", what: reason }
             })?;
             Ok(Status::Success)
         }

@@ -13,7 +13,7 @@ mod sail;
 mod switch;
 mod times;
 
-pub use router::fixed;
+pub use router::{fixed, hugepages};
 pub use times::seconds;
 
 use crate::Experiment;
@@ -74,6 +74,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &cuckooswitch::Fig10,
         &gatekeeper::Fig47,
         &router::forward::Forward,
+        &router::hugepages::Hugepages,
         &router::updates::Updates,
         &router::converge::Converge,
         &router::scale::Scale,

@@ -62,6 +62,7 @@ pub(super) const TIMES: &[(&str, f64, f64)] = &[
     ("cuckooswitch/fig10", 10.0, 3.0),
     ("gatekeeper/fig4.7", 60.0, 6.0),
     ("router/forward", 300.0, 80.0),
+    ("router/hugepages", 15.0, 8.0),
     ("router/updates", 15.0, 3.0),
     ("router/converge", 60.0, 27.0),
     ("router/scale", 12.0, 3.0),

@@ -9,6 +9,7 @@ mod through;
 pub(super) mod converge;
 pub mod fixed;
 pub(super) mod forward;
+pub mod hugepages;
 pub(super) mod memory;
 pub(super) mod scale;
 pub(super) mod updates;
