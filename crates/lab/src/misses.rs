@@ -108,14 +108,20 @@ fn cachegrind(last_level: u32, program: &[&OsStr]) -> Result<Misses, String> {
     command.args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]);
     command.args(["--D1=32768,8,64".to_string(), format!("--LL={last_level},16,64")]).args(program);
     let text = said(command)?;
-    let count = |name: &str| {
-        let line = text.lines().find(|line| line.contains(name));
-        let number = line.and_then(|line| line.split(':').nth(1)?.split_whitespace().next());
-        let number = number.map(|digits| digits.replace(',', ""));
-        let number = number.and_then(|digits| digits.parse().ok());
-        number.ok_or_else(|| format!("cachegrind says nothing of `{name}`: {text}"))
-    };
-    Ok(Misses { references: count("D refs:")?, misses: count("LLd misses:")? })
+    let count = |name| number_of(&text, name).ok_or(format!("cachegrind counts no `{name}`"));
+    Ok(Misses { references: count("D refs")?, misses: count("LLd misses")? })
+}
+
+/// Of lines like `==7== D   refs:      1,234  (1,200 rd + 34 wr)` the number behind `name`.
+fn number_of(text: &str, name: &str) -> Option<u64> {
+    let numbers = text.lines().filter_map(|line| {
+        let (title, numbers) = line.split_once(':')?;
+        // Behind the number of the process.
+        let words: Vec<&str> = title.split_whitespace().skip(1).collect();
+        (words.join(" ") == name).then_some(numbers)
+    });
+    let first = numbers.filter_map(|numbers| numbers.split_whitespace().next()).next()?;
+    first.replace(',', "").parse().ok()
 }
 
 /// What a tool writes to its standard error, if all went well.
@@ -142,6 +148,15 @@ const DRAWN: usize = 1 << 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_may_be_padded() {
+        let text = "==7== I   refs:      9\n==7== D   refs:     1,234  (1,200 rd + 34 wr)\n\
+                    ==7== LLd misses:        5  (  4 rd + 1 wr)\n";
+        assert_eq!(number_of(text, "D refs"), Some(1234));
+        assert_eq!(number_of(text, "LLd misses"), Some(5));
+        assert_eq!(number_of(text, "LLi misses"), None);
+    }
 
     #[test]
     fn a_record_names_no_folder() {

@@ -101,8 +101,10 @@ impl Experiment for Fig11 {
             lengths.dedup();
             let kind = if lengths.len() == 1 { "one" } else { "many" };
             let label = |mut row: Row| {
+                // Tables of one size are compared, so none is named.
                 row.labels.insert("lengths".into(), kind.into());
-                labelled(row, &table.name, table.ipv6.len())
+                row.labels.insert("prefixes".into(), table.ipv6.len().to_string());
+                row
             };
             let rows = workers(context, &table.ipv6, "cuvpp")
                 .unwrap_or_else(|why| vec![Row::default().noting(why)]);
