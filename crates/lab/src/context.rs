@@ -177,7 +177,7 @@ impl Context {
         cells: impl IntoIterator<Item = K>,
         mut run: impl FnMut(&mut Context, &K) -> Result<Vec<Row>, Error>,
     ) -> Result<Vec<Row>, Error> {
-        let cells: Vec<(String, K)> = cells.into_iter().map(|k| (k.to_string(), k)).collect();
+        let cells = distinct(cells);
         let (start, mut ran, mut rows) = (Instant::now(), 0, Vec::new());
         for (i, (name, cell)) in cells.iter().enumerate() {
             if let Some(kept) = self.partial.cells.get(name) {
@@ -317,6 +317,18 @@ const LONGEST_SLICE: Duration = Duration::from_millis(40);
 
 const TABLES_KEPT: usize = 4;
 
+/// The cells by name; those of one name are numbered, or the first one's rows would be
+/// taken for the others'.
+fn distinct<K: Display>(cells: impl IntoIterator<Item = K>) -> Vec<(String, K)> {
+    let mut seen = BTreeMap::<String, usize>::new();
+    let named = cells.into_iter().map(|cell| {
+        let name = cell.to_string();
+        let n = seen.entry(name.clone()).and_modify(|n| *n += 1).or_insert(1);
+        (if *n == 1 { name } else { format!("{name} ({n})") }, cell)
+    });
+    named.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,6 +336,12 @@ mod tests {
     fn context(out: &Path) -> Context {
         let options = Options { quick: true, out: out.into(), tables: vec![], hops: Options::HOPS };
         Context::new(options, |_| {})
+    }
+
+    #[test]
+    fn cells_of_one_name_are_cells_of_their_own() {
+        let names = distinct(["a", "b", "a", "a"]).into_iter().map(|(name, _)| name);
+        assert!(names.eq(["a", "b", "a (2)", "a (3)"]));
     }
 
     #[test]
