@@ -6,18 +6,20 @@ need ping ethtool python3
 # Of the devices for network interfaces this one takes long frames.
 jumbo() { echo "net_pcap$1,rx_iface_in=$2,tx_iface=$2"; }
 
-# a and b on access ports of VLAN 10, c and d on trunks.
-host r a b c d
+# a, b and e on access ports of VLAN 10, c and d on trunks; e's port is for 1500 bytes.
+host r a b c d e
 link a eth0 r v0 9000
 link b eth0 r v1 9000
 link c eth0 r v2 9004 # room for the tag
 link d eth0 r v3 9004
+link e eth0 r v4 9000
 TAGGED_MTU=9000 tagged c eth0 t10 10
 TAGGED_MTU=9000 tagged d eth0 t10 10
 on a ip address add 10.10.0.1/24 dev eth0
 on b ip address add 10.10.0.2/24 dev eth0
 on c ip address add 10.10.0.3/24 dev t10
 on d ip address add 10.10.0.4/24 dev t10
+on e ip address add 10.10.0.5/24 dev eth0
 
 router_start <<-END
 	[ports.p0]
@@ -32,8 +34,10 @@ router_start <<-END
 	[ports.p3]
 	device = "$(jumbo 3 v3)"
 	mtu = 9004
+	[ports.p4]
+	device = "$(jumbo 4 v4)"
 	[bridge.lan]
-	ports = ["p0", "p1", "p2", "p3"]
+	ports = ["p0", "p1", "p2", "p3", "p4"]
 	[bridge.lan.port.p0]
 	access = 10
 	[bridge.lan.port.p1]
@@ -42,12 +46,24 @@ router_start <<-END
 	trunk = [10]
 	[bridge.lan.port.p3]
 	trunk = [10]
+	[bridge.lan.port.p4]
+	access = 10
 END
 
 # ----- long frames, whole
 for to in 10.10.0.2 10.10.0.3 10.10.0.4; do assert_ping a $to -M do -s 8972; done
 assert_ping c 10.10.0.4 -M do -s 8972
 assert_no_loss a 10.10.0.2 20
+
+# ----- too long for one port: counted, to a known station and among copies; the others get theirs
+too_long() { rutter show drops -j | json "sum(d['packets'] for d in x if d['reason'] == '$1.too_long')"; }
+assert_ping a 10.10.0.5 -M do -s 1472
+assert_status 1 on a ping -n -q -c 3 -i 0.2 -W 1 -M do -s 1473 10.10.0.5
+assert_eq "$(too_long bridge_forward)" 3 "frames too long for the port of a known station"
+before=$(too_long bridge_flood)
+rutter mac flush
+assert_ping a 10.10.0.2 -M do -s 8972
+assert_eq "$(($(too_long bridge_flood) > before))" 1 "copies too long for one of the ports were counted"
 
 # ----- priorities
 station=02:00:00:00:99:01 # speaks to whoever listens

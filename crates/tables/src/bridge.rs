@@ -145,9 +145,10 @@ pub struct Bridges {
     pub isolated: Vec<bool>,
     /// By port.
     pub rates: Vec<FloodRates>,
-    /// By port: the bytes of the longest frame that it takes, link header and tags
-    /// included; a device may hand over longer ones cut off.
-    pub longest: Vec<u16>,
+    /// By port: the most bytes behind link header and tags, as of an interface.
+    pub mtu: Vec<u16>,
+    /// Frames of so many bytes, link header included, fit through every port.
+    pub fits_all: u16,
     /// Ports from this number on are bridges' routed interfaces.
     pub first_routed: u16,
 }
@@ -159,10 +160,10 @@ impl Bridges {
         self.ingress.get(usize::from(port)).unwrap_or(&Ingress::Routed)
     }
 
-    /// The bytes of the longest frame that a port takes.
+    /// The most bytes that a port takes behind link header and tags.
     #[inline]
-    pub fn longest(&self, port: u16) -> u16 {
-        self.longest.get(usize::from(port)).copied().unwrap_or(u16::MAX)
+    pub fn mtu(&self, port: u16) -> u16 {
+        self.mtu.get(usize::from(port)).copied().unwrap_or(u16::MAX)
     }
 
     /// The domain of this number; 0 and unknown ones are the blank.

@@ -27,6 +27,7 @@ use wire::ethernet::{self, Mac};
 
 use super::bridge_copies::Flooded;
 use super::bridge_input::Came;
+use super::decide::Frame;
 use super::tag::Edit;
 use crate::class::Bucket;
 use crate::counters::DomainCounters;
@@ -42,6 +43,8 @@ labels! {
         Multicast = "multicast_rate",
         /// The domain has no other member.
         Alone = "alone",
+        /// Longer than the MTU of the port that the copy is for.
+        TooLong = "too_long",
         /// The pool has no packet for a copy, or none long enough.
         NoBuffer = "no_buffer",
         /// More copies than a poll takes.
@@ -94,13 +97,16 @@ impl Node for BridgeFlood {
                 v.count_dropped(Why::Alone, 1);
                 continue;
             };
-            let (from, dst) = (v.out[i], Mac(array(v.head(i), ethernet::DST)));
+            let (key, came, from) = (v.wide.key64[i], Came::from_code(v.key32[i]), v.out[i]);
+            let dst = Mac(array(v.head(i), ethernet::DST));
             if let Err(why) = self.admit(bridges, from, dst, v.now()) {
                 v.count_dropped(why, 1);
                 continue;
             }
-            self.aim(bridges, domain, from, Came::from_code(v.key32[i]));
+            let frame = Frame { key, came, from, head: v.head(i), len: v.len(i) };
+            let too_long = self.aim(bridges, domain, frame);
             self.counters.of(id).flooded.add(1);
+            self.leave_out(v, too_long);
             self.copy(v, i);
         }
         v.free(); // what no member got
@@ -123,25 +129,39 @@ impl BridgeFlood {
         if buckets[kind].take(now) { Ok(()) } else { Err(why) }
     }
 
-    /// Fills `targets` with the members that get the frame.
-    fn aim(&mut self, bridges: &Bridges, domain: &Domain, from: u16, came: Came) {
+    /// Fills `targets` with the members that get the frame; returns for how many
+    /// others it is too long.
+    fn aim(&mut self, bridges: &Bridges, domain: &Domain, frame: Frame<'_>) -> usize {
         self.targets.clear();
+        let mut too_long = 0;
         for port in domain.members.iter().map(|port| port.0) {
             let way = domain.egress(port).way();
-            if way == Egress::Closed || bridges.separates(from, port) {
+            if way == Egress::Closed || bridges.separates(frame.from, port) {
+                continue;
+            }
+            if !frame.fits(bridges, port) {
+                too_long += 1;
                 continue;
             }
             if self.targets.len() < self.targets.capacity() {
-                self.targets.push((port, Edit::of(way, came, domain.vlan)));
+                self.targets.push((port, Edit::of(way, frame.came, domain.vlan)));
             }
         }
+        too_long
+    }
+
+    /// Counts the copies that are too long for their port, and a frame that nobody gets.
+    fn leave_out(&self, v: &View<'_, Self>, too_long: usize) {
+        // Where no member gets it, the frame itself is one of those.
+        let nobody = self.targets.is_empty();
+        v.account(Account::Copies, too_long.saturating_sub(usize::from(nobody)));
+        v.count_dropped(Why::TooLong, too_long);
+        v.count_dropped(Why::Alone, usize::from(nobody && too_long == 0));
     }
 
     /// Sends copies of packet `i` to all targets but the last, and itself to that.
     fn copy(&mut self, v: &mut View<'_, Self>, i: usize) {
-        let Some(((last, edit), others)) = self.targets.split_last() else {
-            return v.count_dropped(Why::Alone, 1);
-        };
+        let Some(((last, edit), others)) = self.targets.split_last() else { return };
         let pool = v.port();
         for (out, edit) in others {
             let Some(mut copy) = v.ports().get(pool).and_then(|port| port.allocate()) else {

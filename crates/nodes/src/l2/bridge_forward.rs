@@ -4,7 +4,7 @@
 //!                        ┌ at a port ──► output, the tag put in or taken out
 //!  key ─► MAC table ─────┼ the bridge's own address ──► bridge_local
 //!                        ├ unknown, group ──► bridge_flood
-//!                        └ where it came from, isolated ──► drop
+//!                        └ where it came from, isolated, too long for the port ──► drop
 //! ```
 //!
 //! | cost (reads a packet) | one line of the MAC table, two for an unknown address |
@@ -19,7 +19,7 @@ use io::VECTOR;
 use tables::Forwarding;
 
 use super::bridge_input::Came;
-use super::decide::{Verdict, decide};
+use super::decide::{Frame, Verdict, decide};
 use super::tag::Edit;
 
 labels! {
@@ -34,6 +34,8 @@ labels! {
         SamePort = "same_port",
         /// Both ports are isolated.
         Isolated = "isolated",
+        /// Longer than the MTU of the port that the station is at.
+        TooLong = "too_long",
         /// The packet has no room for a tag.
         NoRoom = "no_room",
     }
@@ -66,7 +68,8 @@ impl Node for BridgeForward {
         self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
         for (i, &entry) in entries.iter().enumerate() {
             let (key, came) = (v.wide.key64[i], Came::from_code(v.key32[i]));
-            match decide(bridges, key, came, from, entry) {
+            let frame = Frame { key, came, from, head: v.head(i), len: v.len(i) };
+            match decide(bridges, frame, entry) {
                 Verdict::Send(port, Edit::Keep) => {
                     v.out[i] = port;
                     v.leave(i, if port < bridges.first_routed { To::Output } else { To::Local });
@@ -85,6 +88,7 @@ impl Node for BridgeForward {
                 }
                 Verdict::SamePort => v.drop(i, Why::SamePort),
                 Verdict::Isolated => v.drop(i, Why::Isolated),
+                Verdict::TooLong => v.drop(i, Why::TooLong),
             }
         }
     }

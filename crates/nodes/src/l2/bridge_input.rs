@@ -77,7 +77,7 @@ impl Node for BridgeInput {
     fn process(&mut self, v: &mut View<'_, Self>) {
         let bridges = self.forwarding.bridges.load(v.guard());
         let ingress = bridges.ingress(v.port());
-        let longest = bridges.longest(v.port());
+        let longest = longest(bridges, v.port());
         let mut run = Run::default();
         for i in 0..v.n() {
             let (head, len) = (v.head(i), v.len(i));
@@ -125,6 +125,12 @@ impl Came {
             _ => Came::Priority,
         }
     }
+}
+
+/// The bytes of the longest frame that a port takes: devices hand over what its
+/// MTU allows with two tags, whether there are tags or not; longer ones cut off.
+fn longest(bridges: &Bridges, port: u16) -> u16 {
+    bridges.mtu(port).saturating_add((ethernet::LEN + vlan::MAX_TAGS * vlan::LEN) as u16)
 }
 
 /// Finds the domain of a frame that starts with `head`; at most `longest` bytes
@@ -219,7 +225,7 @@ fn check(bridges: &Bridges, head: &[u8; 64], found: Found) -> Result<Found, Why>
 }
 
 #[inline(always)]
-fn is_tag(kind: u16) -> bool {
+pub(super) fn is_tag(kind: u16) -> bool {
     kind == ethernet::VLAN || kind == ethernet::QINQ
 }
 
@@ -274,7 +280,7 @@ mod tests {
         let mut thread = lan.domain.register("test");
         let bridges = lan.forwarding.bridges.load(thread.guard());
         let len = frame.len() as u16;
-        let found = find(bridges.ingress(port), bridges.longest(port), &head, len);
+        let found = find(bridges.ingress(port), longest(bridges, port), &head, len);
         let found = found.and_then(|found| check(bridges, &head, found));
         thread.quiesce();
         found

@@ -23,7 +23,7 @@ use wire::ethernet;
 
 use super::bridge_copies::{Flooded, refill};
 use super::bridge_input::{Came, classify};
-use super::decide::{Verdict, decide};
+use super::decide::{Frame, Verdict, decide};
 
 labels! {
     /// Where frames go.
@@ -37,6 +37,8 @@ labels! {
         NoDomain = "no_domain",
         /// To the bridge's own address.
         ToItself = "to_itself",
+        /// Longer than the MTU of the port that the station is at.
+        TooLong = "too_long",
         /// The packet has no room for a tag.
         NoRoom = "no_room",
     }
@@ -89,7 +91,9 @@ impl Node for BridgeSend {
                 v.drop(i, Why::NoDomain);
                 continue;
             }
-            match decide(bridges, key, Came::from_code(v.key32[i]), from, entry) {
+            let came = Came::from_code(v.key32[i]);
+            let frame = Frame { key, came, from, head: v.head(i), len: v.len(i) };
+            match decide(bridges, frame, entry) {
                 Verdict::Send(port, edit) if port < bridges.first_routed => {
                     v.out[i] = port;
                     match v.edit(i, |packet| edit.apply(packet)) {
@@ -98,6 +102,7 @@ impl Node for BridgeSend {
                     }
                 }
                 Verdict::Flood => v.leave(i, To::Flood),
+                Verdict::TooLong => v.drop(i, Why::TooLong),
                 _ => v.drop(i, Why::ToItself),
             }
         }

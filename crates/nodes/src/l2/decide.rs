@@ -4,7 +4,10 @@ use lookup::exact::Key;
 use tables::bridge::{Bridges, DomainId, Egress};
 use tables::macs::{ABSENT, entry_port};
 
-use super::bridge_input::Came;
+use wire::bytes::be16;
+use wire::{ethernet, vlan};
+
+use super::bridge_input::{Came, is_tag};
 use super::tag::Edit;
 
 /// The decision.
@@ -18,12 +21,47 @@ pub(super) enum Verdict {
     SamePort,
     /// Nowhere: both ports are isolated.
     Isolated,
+    /// Nowhere: the port's MTU is less.
+    TooLong,
 }
 
-/// `key` and `came` as `bridge_input` left them; `from` is the port that the
-/// frame came in by, `entry` the MAC table's answer.
+/// A frame whose domain is known.
+#[derive(Clone, Copy)]
+pub(super) struct Frame<'v> {
+    /// As `bridge_input` left it.
+    pub key: Key,
+    /// Likewise.
+    pub came: Came,
+    /// The port that it came in by.
+    pub from: u16,
+    /// Its first bytes.
+    pub head: &'v [u8; 64],
+    pub len: u16,
+}
+
+impl Frame<'_> {
+    /// Does it fit through `port`? As for routed packets, tags do not count, so it
+    /// is the same before an edit and after.
+    #[inline(always)]
+    pub(super) fn fits(&self, bridges: &Bridges, port: u16) -> bool {
+        self.len <= bridges.fits_all || self.payload() <= usize::from(bridges.mtu(port))
+    }
+
+    /// Bytes behind link header and tags.
+    #[cold]
+    fn payload(&self) -> usize {
+        let mut end = ethernet::LEN;
+        while is_tag(be16(self.head, end - 2)) && end < ethernet::LEN + vlan::MAX_TAGS * vlan::LEN {
+            end += vlan::LEN;
+        }
+        usize::from(self.len).saturating_sub(end)
+    }
+}
+
+/// `entry` is the MAC table's answer.
 #[inline(always)]
-pub(super) fn decide(bridges: &Bridges, key: Key, came: Came, from: u16, entry: u16) -> Verdict {
+pub(super) fn decide(bridges: &Bridges, frame: Frame<'_>, entry: u16) -> Verdict {
+    let Frame { key, came, from, .. } = frame;
     let Some(domain) = bridges.domain(DomainId(key.domain())) else {
         return Verdict::Flood;
     };
@@ -34,6 +72,9 @@ pub(super) fn decide(bridges: &Bridges, key: Key, came: Came, from: u16, entry: 
     }
     if bridges.separates(from, port) {
         return if from == port { Verdict::SamePort } else { Verdict::Isolated };
+    }
+    if !frame.fits(bridges, port) {
+        return Verdict::TooLong;
     }
     let edit = match egress {
         Egress::AsIs => Edit::Keep,

@@ -292,8 +292,54 @@ fn long_frames_pass() {
     let mut rig = Rig::new();
     let mut jumbo = frame(2, 1).build().to_vec();
     jumbo.resize(9014, 7);
-    assert_eq!(rig.send(0, &jumbo), [(1, jumbo.clone()), (2, jumbo.clone())]);
+    assert_eq!(rig.send(2, &jumbo), [(0, jumbo.clone())], "not to port 1");
     assert_eq!(rig.send(3, &jumbo), [(4, jumbo.clone())]);
+}
+
+/// Port 1 has an MTU of 1500; tags do not count.
+#[test]
+fn frames_longer_than_the_mtu_of_their_port_are_dropped_there() {
+    let mut rig = Rig::new();
+    let of = |payload: usize, tags: &[u16]| {
+        let payload = vec![7; payload];
+        let frame = frame(9, 1).payload(&payload);
+        tags.iter().fold(frame, |frame, tag| frame.tag(Tag::new(*tag))).build().to_vec()
+    };
+    let sizes = [(of(1500, &[]), true), (of(1501, &[]), false), (of(1500, &[5]), true)];
+    let tagged = [(of(1501, &[5]), false), (of(1500, &[5, 6]), true), (of(1501, &[5, 6]), false)];
+    let dropped = |rig: &Rig, node| rig.graph.stats().snapshot().dropped(node, "too_long");
+    for known in [false, true] {
+        for (frame, fits) in sizes.iter().chain(&tagged) {
+            let others: &[usize] = if known { &[] } else { &[2] };
+            let ports = if *fits { [&[1], others].concat() } else { others.to_vec() };
+            assert_eq!(rig.ports(0, frame), ports, "{} bytes", frame.len());
+        }
+        rig.lan.station(9, 1, 1);
+    }
+    assert_eq!((dropped(&rig, "bridge_flood"), dropped(&rig, "bridge_forward")), (3, 3));
+}
+
+#[test]
+fn a_frame_that_fits_no_port_is_counted_for_each() {
+    let mut bridges = bridges();
+    bridges[0].members[2].mtu = 1400;
+    bridges[0].routed.clear();
+    let mut rig = Rig::of(bridges);
+    assert_eq!(rig.ports(0, &frame(9, 1).payload(&[0; 2000]).build()), []);
+    let counts = rig.graph.stats().snapshot();
+    assert_eq!(counts.dropped("bridge_flood", "too_long"), 2);
+    assert_eq!((counts.law.copies, counts.dropped("bridge_flood", "alone")), (1, 0));
+}
+
+#[test]
+fn what_this_machine_sends_keeps_to_the_mtu_too() {
+    let mut rig = Rig::new();
+    rig.lan.station(1, 1, 1);
+    let meta = frames::Meta { iface: 2, ..frames::Meta::default() };
+    let long = frame(1, 0xee).payload(&[0; 1501]).build();
+    assert!(rig.to_router.push(meta, &[&long]));
+    let counts = rig.run();
+    assert_eq!((rig.sent(), counts.dropped("bridge_send", "too_long")), (Vec::new(), 1));
 }
 
 /// House rule 11, with rings of prepared packets, which allocate nothing themselves.

@@ -38,12 +38,12 @@ pub struct Member {
     pub max_macs: Option<u64>,
     /// How much of it may be flooded.
     pub flood: FloodRates,
-    /// The longest packet that it takes, in bytes behind link header and tags.
+    /// The longest packet that it takes and sends, in bytes behind link header and tags.
     pub mtu: u16,
 }
 
-/// A link header and two tags.
-const LINK_LEN: u16 = 14 + 2 * 4;
+/// A link header without tags.
+const LINK_LEN: u16 = 14;
 
 /// What a port does with tags.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -152,7 +152,8 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
         domains: vec![Domain::default()],
         isolated: vec![false; all],
         rates: vec![FloodRates::default(); all],
-        longest: vec![u16::MAX; all],
+        mtu: vec![u16::MAX; all],
+        fits_all: u16::MAX,
         first_routed: ports.len() as u16,
     };
     for (config, i) in configs.iter().zip(0..) {
@@ -169,7 +170,8 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
             *ingress = member.mode.ingress(domain);
             bridges.isolated[port] = member.isolated;
             bridges.rates[port] = member.flood;
-            bridges.longest[port] = member.mtu.saturating_add(LINK_LEN);
+            bridges.mtu[port] = member.mtu;
+            bridges.fits_all = bridges.fits_all.min(member.mtu.saturating_add(LINK_LEN));
         }
         let members = || config.members.iter().chain(&routed);
         bridges.domains.extend(vlans.iter().map(|&vlan| {
