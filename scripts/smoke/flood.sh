@@ -24,3 +24,11 @@ for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "
 	assert_at_most $((($(punted) - before) / 3)) $((limit * 3 / 2 + 300)) "packets a second handed to the kernel ($flood)"
 done
 assert_match "$(rutter show drops)" "punt|rate|limit" "what was over the rate among the drops"
+
+# What comes while the router is held is more than its device's queue takes: counted, and told.
+kill -STOP "$router_pid"
+frames a flood eth0 "$(mac_of r p0)" 10.0.1.2 10.0.2.2 --rate 20000 --seconds 1 >/dev/null
+kill -CONT "$router_pid"
+lost() { rutter show ports -j | json 'next(p["rx_missed"] for p in x if p["name"] == "p0")'; }
+assert_eq "$(($(lost) > 1000))" 1 "frames that the device of p0 had no room for: $(lost)"
+assert_match "$(rutter show drops)" "p0.rx_missed" "what devices lost among the drops"

@@ -243,6 +243,26 @@ fn ratio(part: u64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { format!("{:.1}", part as f64 / whole as f64) }
 }
 
+/// What a port's device lost. That is in no node's count: of what it receives it
+/// tells the nodes nothing, and what it takes to send they count as sent.
+pub fn lost_by(port: &Port) -> impl Iterator<Item = Drop> {
+    let counts = [
+        ("rx_missed", port.rx_missed, "came while the device's queue was full"),
+        ("rx_errors", port.rx_errors, "came damaged, or too long for a buffer"),
+        ("rx_no_buffer", port.rx_no_buffer, "came while there was no buffer: see `buffers`"),
+        (
+            "tx_errors",
+            port.tx_errors,
+            "the device took them and did not send them: is it there, and up?",
+        ),
+    ];
+    counts.into_iter().map(|(count, packets, help)| Drop {
+        reason: format!("{}.{count}", port.name),
+        packets,
+        help: help.into(),
+    })
+}
+
 /// Drops by reason.
 pub fn drops(all: &[Drop]) -> String {
     if all.is_empty() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use io::{Counters, Device, Error, Link, Port, tap};
 
 use crate::eal::{self, Eal, explain};
+use crate::missed::Missed;
 use crate::pool::Pool;
 use crate::port::DpdkPort;
 use crate::{Config, is_pci, shim};
@@ -35,6 +36,7 @@ struct DpdkDevice {
     mtu: u16,
     pool: Option<Pool>,
     scattered: Arc<AtomicU64>,
+    missed: Option<Missed>,
 }
 
 impl DpdkDevice {
@@ -63,8 +65,8 @@ impl DpdkDevice {
         // SAFETY: fills in the struct.
         check(&name, "ask", unsafe { shim::rutter_info(port, &mut info) })?;
         let mtu = eal.config.mtu;
-        let scattered = Arc::default();
-        Ok(DpdkDevice { name, port, info, eal, mtu, pool: None, scattered })
+        let (scattered, missed) = (Arc::default(), Missed::of(&name, info.netdev));
+        Ok(DpdkDevice { name, port, info, eal, mtu, pool: None, scattered, missed })
     }
 
     fn check(&self, action: &'static str, result: c_int) -> Result<(), Error> {
@@ -96,6 +98,7 @@ impl Device for DpdkDevice {
         // SAFETY: the pool lives for ever.
         let result = unsafe { shim::rutter_start(self.port, queues, mtu, pool.as_ptr()) };
         self.check("start", result)?;
+        self.missed.iter().for_each(Missed::restart);
         self.pool = Some(pool);
         let port = |queue| {
             let scattered = self.scattered.clone();
@@ -148,7 +151,7 @@ impl Device for DpdkDevice {
         Counters {
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
-            rx_missed: stats.rx_missed,
+            rx_missed: stats.rx_missed + self.missed.as_ref().map_or(0, Missed::count),
             rx_errors: stats.rx_errors,
             rx_no_buffer: stats.rx_no_buffer,
             rx_scattered: self.scattered.load(Ordering::Relaxed),

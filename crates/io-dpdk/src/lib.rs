@@ -11,6 +11,8 @@ mod eal;
 #[cfg(feature = "dpdk")]
 mod layout;
 #[cfg(feature = "dpdk")]
+mod missed;
+#[cfg(feature = "dpdk")]
 mod pool;
 #[cfg(feature = "dpdk")]
 mod port;

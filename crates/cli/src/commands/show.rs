@@ -68,7 +68,7 @@ enum Show {
     },
     /// Cycles per packet, vector sizes, busy share
     Runtime,
-    /// Packets dropped, by reason
+    /// Packets dropped, by reason, and (but for -j) what devices lost
     Drops {
         /// Also reasons that dropped none
         #[arg(short, long)]
@@ -142,8 +142,12 @@ fn drops(all: bool, cx: &mut Context) -> Result<Status, Error> {
     let Reply::Drops(mut drops) = cx.call(&Request::Show { what: What::Drops })? else {
         return Err(CallError::Unexpected.into());
     };
-    if !cx.json && !all {
-        drops.retain(|drop| drop.packets > 0);
+    if !cx.json {
+        let Reply::Ports(ports) = cx.call(&Request::Show { what: What::Ports })? else {
+            return Err(CallError::Unexpected.into());
+        };
+        drops.extend(ports.iter().flat_map(view::lost_by));
+        drops.retain(|drop| all || drop.packets > 0);
     }
     print(cx, &drops[..], view::drops)
 }
