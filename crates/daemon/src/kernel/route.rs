@@ -12,11 +12,13 @@ use super::netlink::{CREATE, Message, REPLACE, attributes};
 use crate::config::{Mac, Net, Route, Via};
 
 impl Rtnetlink {
-    /// Adds or replaces a static route in the kernel's `table`.
+    /// Writes a static route to the kernel's `table`; with `replace` in the place of
+    /// one of the same prefix and metric, whosever that is.
     ///
     /// # Errors
-    /// When the kernel refuses; a named interface must be there.
-    pub fn add_route(&mut self, route: &Route, table: u32) -> io::Result<()> {
+    /// When the kernel refuses; a named interface must be there, and, without
+    /// `replace`, no such route.
+    pub fn add_route(&mut self, route: &Route, table: u32, replace: bool) -> io::Result<()> {
         let kind = match route.kind {
             RouteKind::Unicast => RTN_UNICAST,
             RouteKind::Blackhole => RTN_BLACKHOLE,
@@ -29,7 +31,8 @@ impl Rtnetlink {
         } else {
             SCOPE_UNIVERSE
         };
-        let message = route_message(NEW_ROUTE, REPLACE, route.prefix, table, (scope, kind));
+        let how = if replace { REPLACE } else { CREATE };
+        let message = route_message(NEW_ROUTE, how, route.prefix, table, (scope, kind));
         let mut message = metric(message, route.metric);
         message = match route.via.as_slice() {
             [] => message,

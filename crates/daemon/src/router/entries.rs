@@ -3,6 +3,7 @@
 //! a link that is set down, or an address that goes; they are written again when
 //! it comes back, for as long as the router runs.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 
@@ -52,6 +53,36 @@ impl Added {
     }
 }
 
+/// Routes that this instance has written: what is not in it is somebody else's,
+/// and stays.
+#[derive(Default)]
+pub struct Written(BTreeSet<(Net, u32, u32)>);
+
+impl Written {
+    fn has(&self, route: &Route, table: u32) -> bool {
+        self.0.contains(&(route.prefix, table, metric(route)))
+    }
+
+    fn add(&mut self, route: &Route, table: u32) {
+        self.0.insert((route.prefix, table, metric(route)));
+    }
+
+    /// As the kernel deletes: without a metric the first.
+    fn forget(&mut self, prefix: Net, table: u32, metric: Option<u32>) {
+        let all = (prefix, table, 0)..=(prefix, table, u32::MAX);
+        let first = self.0.range(all).find(|(.., of)| metric.is_none_or(|metric| metric == *of));
+        if let Some(first) = first.copied() {
+            self.0.remove(&first);
+        }
+    }
+}
+
+/// The kernel's own where a route says none.
+fn metric(route: &Route) -> u32 {
+    let default = if route.prefix.address.is_ipv4() { 0 } else { IP6_RT_PRIO_USER };
+    route.metric.filter(|metric| *metric > 0).unwrap_or(default)
+}
+
 impl KernelSide {
     /// Writes the static routes and neighbours of the configuration to the
     /// kernel, after taking out those of an instance before.
@@ -61,8 +92,7 @@ impl KernelSide {
         }
         self.connected_routes(config);
         for route in &config.routes {
-            let added = self.rtnetlink.add_route(route, table_of(config, &route.vrf));
-            if let Err(error) = added {
+            if let Err(error) = self.write_route(route, table_of(config, &route.vrf)) {
                 self.warn(format!("static route {}: {error}", route.prefix));
             }
         }
@@ -103,7 +133,7 @@ impl KernelSide {
     fn added_entries(&mut self) {
         for at in 0..self.added.routes.len() {
             let (route, table) = self.added.routes[at].clone();
-            if let Err(error) = self.rtnetlink.add_route(&route, table) {
+            if let Err(error) = self.write_route(&route, table) {
                 self.warn(format!("route {}: {error}", route.prefix));
             }
         }
@@ -111,6 +141,21 @@ impl KernelSide {
             let entry = self.added.neighbours[at].clone();
             if let Err(error) = self.write_neighbour(&entry) {
                 self.warn(format!("neighbour {} on {}: {error}", entry.address, entry.interface));
+            }
+        }
+    }
+
+    /// Writes a static route, also over what it has written before, but never
+    /// over another's: a connected network would be cut off.
+    fn write_route(&mut self, route: &Route, table: u32) -> io::Result<()> {
+        match self.rtnetlink.add_route(route, table, self.written.has(route, table)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(io::Error::new(error.kind(), TAKEN))
+            }
+            result => {
+                result?;
+                self.written.add(route, table);
+                Ok(())
             }
         }
     }
@@ -148,9 +193,9 @@ impl KernelSide {
     /// Adds a route that lasts as long as the router runs.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// When the kernel refuses, or has another's route of this prefix and metric.
     pub fn add_route(&mut self, route: Route, table: u32) -> io::Result<()> {
-        self.rtnetlink.add_route(&route, table)?;
+        self.write_route(&route, table)?;
         self.added.route(route, table);
         Ok(())
     }
@@ -161,6 +206,7 @@ impl KernelSide {
     /// When there is none, or the kernel refuses.
     pub fn delete_route(&mut self, net: Net, table: u32, metric: Option<u32>) -> io::Result<()> {
         let known = self.added.forget_route(net, table, metric);
+        self.written.forget(net, table, metric);
         unless_gone(self.rtnetlink.delete_route(net, table, metric), known)
     }
 
@@ -193,6 +239,13 @@ fn unless_gone(result: io::Result<()>, known: bool) -> io::Result<()> {
     }
 }
 
+/// Why a route is refused.
+const TAKEN: &str = "there is a route to this prefix already, of the same metric and not a static \
+                     one of rutter's (the network of an address, or another's); with a `metric` \
+                     of its own this one stands beside it";
+
+/// The metric of IPv6 routes that say none.
+const IP6_RT_PRIO_USER: u32 = 1024;
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
 
@@ -204,6 +257,24 @@ mod tests {
     fn route(prefix: &str, metric: Option<u32>, kind: RouteKind) -> Route {
         let (prefix, via) = (prefix.parse().unwrap(), Vec::new());
         Route { prefix, kind, via, vrf: "main".into(), metric }
+    }
+
+    #[test]
+    fn what_was_written_is_known_by_prefix_table_and_metric() {
+        let mut written = Written::default();
+        let of = |prefix, metric| route(prefix, metric, RouteKind::Blackhole);
+        written.add(&of("10.0.0.0/8", None), 254);
+        written.add(&of("10.0.0.0/8", Some(7)), 254);
+        written.add(&of("2001:db8::/32", None), 254);
+        assert!(written.has(&of("10.0.0.0/8", Some(0)), 254));
+        assert!(!written.has(&of("10.0.0.0/8", None), 100));
+        assert!(!written.has(&of("10.0.0.0/9", None), 254));
+        assert!(written.has(&of("2001:db8::/32", Some(1024)), 254));
+        assert!(!written.has(&of("2001:db8::/32", Some(256)), 254));
+        written.forget("10.0.0.0/8".parse().unwrap(), 254, None);
+        assert!(!written.has(&of("10.0.0.0/8", None), 254));
+        written.forget("10.0.0.0/8".parse().unwrap(), 254, Some(9));
+        assert!(written.has(&of("10.0.0.0/8", Some(7)), 254));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use ::io::tap::Tap;
 
 use super::devices::Port;
-use super::entries::Added;
+use super::entries::{Added, Written};
 use super::offline::table_of;
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
@@ -33,6 +33,8 @@ pub struct KernelSide {
     new: Vec<String>,
     /// Routes and neighbours that the API was given.
     pub(super) added: Added,
+    /// Static routes that are in the kernel by this instance.
+    pub(super) written: Written,
     /// What is not as it should be.
     pub warnings: Vec<String>,
 }
@@ -63,6 +65,7 @@ impl KernelSide {
             markers: Vec::new(),
             new: Vec::new(),
             added: Added::default(),
+            written: Written::default(),
             warnings: Vec::new(),
         })
     }
