@@ -19,6 +19,19 @@ for how in "" --cleanup; do
 done
 on r ip route show | grep -q 10.77.0.0/16 || fail "another instance has flushed the routes"
 
+# Somebody else who has the name keeps no router from starting.
+router_stop
+background squatter ip netns exec "${P}r" python3 -c 'import os, socket, time
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+s = socket.socket(socket.AF_UNIX); s.bind("\0rutter"); s.listen(0); print("ready", flush=True); time.sleep(60)'
+wait_for 5 grep -q ready "$TMP/squatter.log"
+router_start
+assert_ping a 10.0.2.2
+assert_match "$(cat "$TMP/rutter.log")" "process .* of user 65534 has the socket @rutter" "the warning"
+kill "$last_pid"
+router_stop
+router_start
+
 # What is no socket is not taken for one, and stays.
 echo mine >"$TMP/notes"
 assert_status 2 on r "$RUTTER" --socket "$TMP/notes" run --config "$TMP/rutter.toml"

@@ -3,7 +3,7 @@
 //! its own: an abstract socket's name. Both go with the process, however that
 //! ends, so a stale socket or lock file hinders nobody.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, read_dir, read_link, read_to_string};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -66,8 +66,9 @@ impl Instance {
 /// The right to change the calling thread's network namespace.
 #[derive(Debug)]
 pub struct Namespace {
-    /// The name itself, which only one socket of a namespace can have.
-    _lock: UnixListener,
+    /// The name itself, which only one socket of a namespace can have; none where
+    /// somebody who is no router's user keeps it from us.
+    _lock: Option<UnixListener>,
     /// A second name, for others to read who it is.
     _who: Option<UnixListener>,
 }
@@ -76,15 +77,28 @@ impl Namespace {
     /// Claims the namespace for the instance at `socket`.
     ///
     /// # Errors
-    /// When another instance has it.
+    /// When another instance has it: any process of root's or our own user's that
+    /// has its name. Whoever else has it cannot change a network, and must not be
+    /// able to keep a router from it: a warning, and no claim.
     pub fn claim(socket: &Path) -> Result<Namespace, Error> {
         let lock = match listen(NAME) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                let sockets = std::fs::read_to_string("/proc/thread-self/net/unix");
-                let who = holder(&sockets.unwrap_or_default()).unwrap_or("unknown").to_string();
-                return Err(Error::NamespaceTaken { who });
+                let sockets = read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
+                let owner = inode(&sockets, NAME).and_then(owner);
+                let own = [0, rustix::process::geteuid().as_raw()];
+                let Some(Owner { pid, uid }) = owner.filter(|owner| !own.contains(&owner.uid))
+                else {
+                    let process = owner.map(|owner| format!("process {}", owner.pid));
+                    let who = holder(&sockets).map(str::to_string).or(process);
+                    return Err(Error::NamespaceTaken { who: who.unwrap_or("unknown".into()) });
+                };
+                tracing::warn!(
+                    "process {pid} of user {uid} has the socket @{NAME} and is no router: another \
+                     instance in this network namespace would not be noticed"
+                );
+                None
             }
-            result => result.doing(|| "claim the network namespace".into())?,
+            result => Some(result.doing(|| "claim the network namespace".into())?),
         };
         let who = format!("{NAME}: process {}, {}", std::process::id(), socket.display());
         // A longer name cannot be; whom others meet is then unknown to them.
@@ -100,6 +114,39 @@ fn listen(name: &str) -> std::io::Result<UnixListener> {
 fn holder(sockets: &str) -> Option<&str> {
     let prefix = format!("@{NAME}: ");
     sockets.lines().find_map(|line| line.split_once(&*prefix)).map(|(_, who)| who)
+}
+
+/// The inode of the socket with this abstract name (`/proc/net/unix`).
+fn inode(sockets: &str, name: &str) -> Option<u64> {
+    sockets.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let inode = words.nth(6)?.parse().ok();
+        let found = words.next()?.strip_prefix('@')? == name && words.next().is_none();
+        inode.filter(|_| found)
+    })
+}
+
+/// Who has a socket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Owner {
+    pid: u32,
+    /// Its effective user.
+    uid: u32,
+}
+
+/// The process that has the socket of this inode, as far as we may see it.
+fn owner(inode: u64) -> Option<Owner> {
+    let socket = format!("socket:[{inode}]");
+    let processes = read_dir("/proc").ok()?.flatten();
+    let mut numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
+    numbers.find_map(|pid: u32| {
+        let mut files = read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
+        files.find(|file| read_link(file.path()).is_ok_and(|to| to.as_os_str() == &*socket))?;
+        let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        let uid = uids.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        Some(Owner { pid, uid })
+    })
 }
 
 /// The abstract name (`@rutter` in `ss -xl`).
@@ -136,5 +183,16 @@ mod tests {
             0000: 00000002 00000000 00010000 0001 01 2 @rutter: process 7, /run/a b.sock\n";
         assert_eq!(holder(sockets), Some("process 7, /run/a b.sock"));
         assert_eq!(holder("0000: 1 @rutter\n"), None);
+        assert_eq!(inode(sockets, "rutter"), Some(1));
+        assert_eq!(inode(sockets, "other"), None);
+    }
+
+    #[test]
+    fn the_owner_of_a_name_is_found() {
+        let name = format!("rutter-test-{}", std::process::id());
+        let _socket = listen(&name).unwrap();
+        let sockets = read_to_string("/proc/thread-self/net/unix").unwrap();
+        let (pid, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
+        assert_eq!(inode(&sockets, &name).and_then(owner), Some(Owner { pid, uid }));
     }
 }
