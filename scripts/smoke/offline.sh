@@ -36,3 +36,6 @@ for engine in $(json '" ".join(e["name"] for e in x if e["kind"] == "lpm" and "i
 	assert_status 0 rutter check --table "internet6:20000" --engine "$engine"
 done
 assert_status 2 rutter check --table "internet:100" --engine no-such-engine
+echo "# no route" >"$TMP/empty.txt"
+assert_status 2 rutter check --table "$TMP/empty.txt" --engine rutter4
+assert_match "$(cat "$TMP/status.out")" "empty.txt: there is no prefix" "a table without prefixes"

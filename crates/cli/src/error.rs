@@ -39,6 +39,18 @@ pub enum Error {
         /// All names.
         all: Vec<&'static str>,
     },
+    /// An option of an engine is there twice.
+    #[error("option `{name}` is given twice")]
+    OptionTwice {
+        /// Which.
+        name: String,
+    },
+    /// A table without a prefix.
+    #[error("{spec}: there is no prefix to check")]
+    EmptyTable {
+        /// As given to `--table`.
+        spec: String,
+    },
     /// The engine's family has no prefix in the table.
     #[error("{engine} is for {families}, and {spec} has no such prefix")]
     NoPrefix {

@@ -15,6 +15,7 @@ use std::net::IpAddr;
 
 use api::Filter;
 use api::filter::Side;
+use lookup::Prefix;
 
 /// Why a text is no filter, and where.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -138,6 +139,9 @@ impl Parser<'_> {
             return self.took(filter, "expected a port, or two as 1000-2000");
         }
         let named = self.eat(&["host", "net"]);
+        if self.words.first().is_some_and(|word| has_host_bits(word)) {
+            return self.fail("expected a prefix without bits behind its length");
+        }
         let found = self.words.first().and_then(|word| address(word));
         let filter = found.map(|(address, length)| match length {
             None => Filter::Host { side, address },
@@ -205,6 +209,15 @@ fn address(word: &str) -> Option<(IpAddr, Option<u8>)> {
     };
     let (address, length): (IpAddr, u8) = (address.parse().ok()?, length.parse().ok()?);
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, Some(length)))
+}
+
+/// A prefix that is none: as elsewhere, what was meant is not guessed.
+fn has_host_bits(word: &str) -> bool {
+    match address(word) {
+        Some((IpAddr::V4(addr), Some(len))) => Prefix::new(u32::from(addr), len).is_err(),
+        Some((IpAddr::V6(addr), Some(len))) => Prefix::new(u128::from(addr), len).is_err(),
+        _ => false,
+    }
 }
 
 const DEEPEST: usize = 32;
@@ -284,6 +297,9 @@ mod tests {
             ("tcp )", Some(")")),
             ("port 70000", Some("70000")),
             ("net 10.0.0.0/33", Some("10.0.0.0/33")),
+            ("net 10.0.0.1/31", Some("10.0.0.1/31")),
+            ("tcp dst 2001:db8::1/64", Some("2001:db8::1/64")),
+            ("::1/0", Some("::1/0")),
             ("tcp and", None),
             ("or", Some("or")),
         ] {

@@ -36,8 +36,8 @@ Examples:
 
 Of updates from several peers the best route of each prefix counts, as in a table.
 
-Exit status: 0 all answers agree, 1 some do not, 2 the engine refuses the table, or
-a file could not be read in full.")]
+Exit status: 0 all answers agree, 1 some do not, 2 the engine refuses the table, a
+file could not be read in full, or there is nothing to check.")]
 pub struct Args {
     #[command(flatten)]
     table: TableArgs,
@@ -64,6 +64,9 @@ pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
         loaded => loaded?,
     };
     engine::skip(&engines, &table, &args.table.table)?;
+    if table.v4.is_empty() && table.v6.is_empty() && args.updates.is_none() {
+        return Err(Error::EmptyTable { spec: args.table.table });
+    }
     let domain = Domain::new();
     let mut hops = table.hops;
     let mut checks = Checks {
