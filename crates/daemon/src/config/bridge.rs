@@ -11,7 +11,7 @@ pub struct Bridge {
     /// Its name, and that of its routed interface.
     pub name: String,
     /// Its ports.
-    pub ports: Vec<Member>,
+    pub ports: Vec<BridgePort>,
     /// Its routed interface, where it has one and does not look at tags.
     pub interface: Option<Interface>,
     /// Routed interfaces of its VLANs.
@@ -30,7 +30,7 @@ pub struct Bridge {
 
 /// A port of a bridge.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Member {
+pub struct BridgePort {
     /// Its name; such a port exists.
     pub port: String,
     /// What it does with tags.

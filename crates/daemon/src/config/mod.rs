@@ -304,7 +304,7 @@ impl<'c> Carrier<'c> {
             Carrier::Port(port) => return vec![&port.name],
             Carrier::Bridge(bridge) => bridge,
         };
-        let carries = |member: &&bridge::Member| match tags {
+        let carries = |member: &&bridge::BridgePort| match tags {
             Some(VlanTags::One(vlan)) => member.mode.vlans().any(|one| one == vlan),
             _ => true,
         };

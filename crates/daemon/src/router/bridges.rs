@@ -176,7 +176,7 @@ fn switch(
 fn bridge_config(bridge: &config::Bridge, ports: &[config::Port]) -> BridgeConfig {
     let number = |name: &str| ports.iter().position(|port| port.name == name);
     let port = |name: &str| ports.iter().find(|port| port.name == name);
-    let member = |member: &config::bridge::Member| Member {
+    let member = |member: &config::bridge::BridgePort| Member {
         port: PortId(number(&member.port).unwrap_or_default() as u16),
         mode: member.mode.clone(),
         isolated: member.isolated,

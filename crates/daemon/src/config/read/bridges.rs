@@ -5,9 +5,10 @@ use std::ops::RangeInclusive;
 use tables::bridge::{DomainId, FloodRates};
 use tables::switch::{Mode, WhenFull};
 
+use super::once::Once;
 use super::ports::{interface, is_port_name, mac, vlan_tags};
 use super::*;
-use crate::config::bridge::{Bridge, Member, StaticMac};
+use crate::config::bridge::{Bridge, BridgePort, StaticMac};
 
 /// Reads all bridges; takes the routed interface from ports that are in one.
 pub(super) fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
@@ -53,7 +54,7 @@ fn when_full(table: Table<'_>) -> WhenFull {
     table.get("when_full").and_then(|value| value.word(&words)).unwrap_or_default()
 }
 
-fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<Vec<Member>> {
+fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<Vec<BridgePort>> {
     let list = required(table, "ports")?;
     let mut members = Vec::new();
     for value in list.list()? {
@@ -70,7 +71,7 @@ fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<
             return value.mistake(text);
         }
         taken.push(port.name.clone());
-        members.push(Member::plain(&port.name));
+        members.push(BridgePort::plain(&port.name));
     }
     if members.is_empty() {
         return list.expected("at least one port");
@@ -95,9 +96,9 @@ fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<
     Some(members)
 }
 
-impl Member {
-    fn plain(port: &str) -> Member {
-        Member {
+impl BridgePort {
+    fn plain(port: &str) -> BridgePort {
+        BridgePort {
             port: port.into(),
             mode: Mode::Plain,
             isolated: false,
@@ -107,7 +108,7 @@ impl Member {
     }
 }
 
-fn member(member: &mut Member, table: Table<'_>) -> Option<()> {
+fn member(member: &mut BridgePort, table: Table<'_>) -> Option<()> {
     let vlan =
         |key| table.get(key).and_then(|value| value.number(1..=4094)).map(|vlan| vlan as u16);
     let tunnel = table.get("tunnel").and_then(|value| value.flag()) == Some(true);

@@ -7,6 +7,7 @@ mod routes;
 mod vrfs;
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use lookup::lpm::{Card, Engines, Options};
@@ -16,7 +17,6 @@ use super::keys::{Key, ROOT_TABLES, SECTIONS, names};
 use super::mistake::nearest;
 use super::reader::{Source, Table, Value};
 use super::*;
-use once::Once;
 use ports::{check_interface, mac, ports};
 use routes::{neighbour, route};
 use vrfs::{each_table, uses_of_vrfs, vrf_name, vrfs};
@@ -59,10 +59,10 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
         neighbours: Vec::new(),
     };
     let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
-    let mut taken = Once::new();
+    let mut taken = HashSet::new();
     let routes = elements(table, "route", |table| {
         let route = route(table, &config.vrfs, &names)?;
-        if taken.take((route.vrf.clone(), route.prefix, route.metric), "").is_some() {
+        if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
             table.mistake("a route to this prefix, of this metric, is there already");
         }
         Some(route)

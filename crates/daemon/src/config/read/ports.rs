@@ -1,5 +1,6 @@
 //! Ports, their VLANs and addresses.
 
+use super::once::Once;
 use super::*;
 
 pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
