@@ -33,6 +33,14 @@
 //! signed ones only, and turning a bit of x costs 2 instructions less than
 //! comparing by a minimum.
 //!
+//! With AVX-512 sixteen keys lie side by side. Root words, cells, first children and
+//! values come by gathers, and the places of lines are made for all at once; for each
+//! key alone remain 5 instructions a line: its entry, its place, its `x`, the
+//! comparison, and a store of the mask, counted later. Two gathers and one comparison
+//! a key and step read the same lines as before, in half the instructions: 1.5 to
+//! 1.65 times the rate of the one that compared, counted and stepped key by key
+//! (which was no faster than AVX2), in turns with it on a table of 177,846 prefixes.
+//!
 //! t is chosen for each /16 by its borders: an array grows where it saves SUPER
 //! nodes. Several cells with few borders share a tree.
 //!
@@ -41,6 +49,8 @@
 //! What is replaced returns to use after a grace period of the
 //! [`Domain`](crate::sync::Domain).
 
+#[cfg(avx512)]
+mod avx512;
 mod cells;
 mod rank;
 mod roots;

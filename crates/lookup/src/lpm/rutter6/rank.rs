@@ -3,21 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::SIGN;
-#[cfg(avx512)]
-use super::table::CELLS;
-use super::table::{Unit, Value, View};
+use super::table::Unit;
 
 /// Counts keys, and gives numbers to a batch.
 pub(super) trait Rank: Copy {
     /// The number of the first `KEYS` words of `unit`, ascending, that are less
     /// than `x`, all with their top bits turned.
     fn rank<const KEYS: usize>(self, unit: &Unit, x: u32) -> u32;
-
-    /// The entries of the trees for a group of keys.
-    #[inline(always)]
-    fn entries<V: Value>(self, view: View<'_, V>, dsts: &[u128; GROUP]) -> [u32; GROUP] {
-        dsts.map(|dst| view.entry((dst >> 64) as u64))
-    }
 
     /// Appends to `list` the numbers `base..` of `entries` that have bit 31 set.
     fn compress(self, entries: &[u32; GROUP], base: usize, list: &mut List);
@@ -160,89 +152,6 @@ fn signs_avx2(entries: &[u32; GROUP]) -> u8 {
     _mm256_movemask_ps(_mm256_castsi256_ps(entries)) as u8
 }
 
-/// Made by code only that AVX-512 is enabled for.
-#[cfg(avx512)]
-#[derive(Clone, Copy)]
-pub(super) struct Avx512(Avx2, core::arch::x86_64::__m512i);
-
-#[cfg(avx512)]
-impl Avx512 {
-    /// # Safety
-    /// The processor has AVX-512 F, beside what [`Avx2::new`] asks for.
-    #[inline]
-    #[target_feature(enable = "avx2,avx512f")]
-    #[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have them
-    pub(super) unsafe fn new() -> Self {
-        let sign = std::hint::black_box(core::arch::x86_64::_mm512_set1_epi32(SIGN as i32));
-        // SAFETY: the caller's promise.
-        Avx512(unsafe { Avx2::new() }, sign)
-    }
-}
-
-#[cfg(avx512)]
-impl Rank for Avx512 {
-    #[inline(always)]
-    fn rank<const KEYS: usize>(self, unit: &Unit, x: u32) -> u32 {
-        // SAFETY: `new` asks for the instructions.
-        unsafe { rank_avx512::<KEYS>(self.1, unit, x) }
-    }
-
-    #[inline(always)]
-    fn entries<V: Value>(self, view: View<'_, V>, dsts: &[u128; GROUP]) -> [u32; GROUP] {
-        // SAFETY: `new` asks for the instructions.
-        unsafe { entries_avx512(view, dsts) }
-    }
-
-    #[inline(always)]
-    fn compress(self, entries: &[u32; GROUP], base: usize, list: &mut List) {
-        self.0.compress(entries, base, list);
-    }
-}
-
-#[cfg(avx512)]
-#[inline]
-#[target_feature(enable = "avx512f,popcnt")]
-#[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have them
-fn rank_avx512<const KEYS: usize>(sign: core::arch::x86_64::__m512i, unit: &Unit, x: u32) -> u32 {
-    use core::arch::x86_64::*;
-    // SAFETY: the whole unit; otherwise as in `rank_avx2`.
-    let words = unsafe { _mm512_loadu_si512(unit.as_ptr().cast()) };
-    let less = _mm512_cmplt_epi32_mask(words, _mm512_xor_si512(_mm512_set1_epi32(x as i32), sign));
-    (u32::from(less) & ((1 << KEYS) - 1)).count_ones()
-}
-
-/// As `View::entry`, by gathers: 6 instructions a key instead of 15.
-#[cfg(avx512)]
-#[inline]
-#[target_feature(enable = "avx512f")]
-#[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have them
-fn entries_avx512<V: Value>(view: View<'_, V>, dsts: &[u128; GROUP]) -> [u32; GROUP] {
-    use core::arch::x86_64::*;
-    let number = |n: usize| _mm512_set1_epi64(n as i64);
-    let (low, high) = dsts.split_at(GROUP / 2);
-    // SAFETY: four keys.
-    let low = unsafe { _mm512_loadu_si512(low.as_ptr().cast()) };
-    // SAFETY: the other four.
-    let high = unsafe { _mm512_loadu_si512(high.as_ptr().cast()) };
-    let odd = _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1);
-    let highs = _mm512_permutex2var_epi64(low, odd, high);
-    let roots = _mm512_srli_epi64::<48>(highs);
-    // SAFETY: 16 bits, and there are 2^16 words. A lane is one load of four aligned
-    // bytes, so a word that is stored meanwhile is read whole.
-    let words = unsafe { _mm512_i64gather_epi32::<4>(roots, view.root.as_ptr().cast()) };
-    let words = _mm512_cvtepu32_epi64(words);
-    let shifts = _mm512_and_si512(words, number(63));
-    let within = _mm512_srlv_epi64(_mm512_slli_epi64::<16>(highs), shifts);
-    let cells = _mm512_add_epi64(_mm512_srli_epi64::<6>(words), within);
-    let cells = _mm512_and_si512(cells, number(CELLS - 1));
-    // SAFETY: masked to the array's length; otherwise as above.
-    let entries = unsafe { _mm512_i64gather_epi32::<4>(cells, view.cells.as_ptr().cast()) };
-    let mut all = [0; GROUP];
-    // SAFETY: eight words.
-    unsafe { _mm256_storeu_si256(all.as_mut_ptr().cast(), entries) };
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
@@ -291,11 +200,6 @@ mod tests {
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
             // SAFETY: it was just detected (BMI2 is used by none of these).
             all(unsafe { Avx2::new() });
-            #[cfg(avx512)]
-            if is_x86_feature_detected!("avx512f") {
-                // SAFETY: it was just detected.
-                all(unsafe { Avx512::new() });
-            }
         }
     }
 }

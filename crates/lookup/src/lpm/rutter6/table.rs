@@ -23,6 +23,8 @@ pub(super) type Unit = [AtomicU32; 16];
 pub(super) trait Value: Send + Sync + 'static {
     /// Keys of a line; a value more follows them.
     const KEYS: usize;
+    /// Bits of a value.
+    const WIDTH: u32;
     /// The largest hop, and the largest number of a deeper tree.
     const MOST: u32;
     /// Value `i` of a line, as it stands there.
@@ -43,6 +45,7 @@ pub(super) struct Narrow;
 
 impl Value for Narrow {
     const KEYS: usize = 10;
+    const WIDTH: u32 = 16;
     const MOST: u32 = (1 << 15) - 1;
 
     #[inline(always)]
@@ -74,6 +77,7 @@ pub(super) struct Wide;
 
 impl Value for Wide {
     const KEYS: usize = 7;
+    const WIDTH: u32 = 32;
     const MOST: u32 = DEEP - 1;
 
     #[inline(always)]
@@ -115,7 +119,7 @@ pub(super) struct Table<V> {
 pub(super) struct View<'t, V> {
     pub(super) root: &'t [AtomicU32; ROOTS],
     pub(super) cells: &'t [AtomicU32; CELLS],
-    units: &'t [Unit; UNITS],
+    pub(super) units: &'t [Unit; UNITS],
     deep: &'t [AtomicU32; DEEPS],
     width: std::marker::PhantomData<V>,
 }
@@ -190,14 +194,6 @@ impl<V: Value> Table<V> {
     fn batch_avx2(&self, dsts: &[u128], hops: &mut [Hop]) {
         // SAFETY: they are enabled here.
         self.batch(unsafe { super::rank::Avx2::new() }, dsts, hops);
-    }
-
-    #[cfg(avx512)]
-    #[allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have it
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
-    fn batch_avx512(&self, dsts: &[u128], hops: &mut [Hop]) {
-        // SAFETY: they are enabled here.
-        self.batch(unsafe { super::rank::Avx512::new() }, dsts, hops);
     }
 }
 
@@ -282,7 +278,7 @@ impl<'t, V: Value> View<'t, V> {
         let count = dsts.len().min(BURST / GROUP);
         let (entries, hops) = (&mut entries[..count], &mut hops[..count]);
         for (entries, dsts) in entries.iter_mut().zip(dsts) {
-            *entries = rank.entries(self, dsts);
+            *entries = dsts.map(|dst| self.entry((dst >> 64) as u64));
         }
         self.supers(rank, dsts.as_flattened(), entries);
         for (entries, dsts) in entries.iter_mut().zip(dsts) {
@@ -309,7 +305,7 @@ impl<'t, V: Value> View<'t, V> {
 
     #[cold]
     #[inline(never)]
-    fn finish_deep(self, dsts: &[u128], hops: &mut [Hop], default: u32) {
+    pub(super) fn finish_deep(self, dsts: &[u128], hops: &mut [Hop], default: u32) {
         // A default route is no greater than MOST: the table would be wide.
         for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 > V::MOST) {
             let found = self.below(V::widen(hop.0), dst);
@@ -361,7 +357,7 @@ impl<V: Value> Lpm<u128> for Table<V> {
             Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops) },
             #[cfg(avx512)]
             // SAFETY: as above, AVX-512.
-            Isa::Avx512 => unsafe { self.batch_avx512(dsts, hops) },
+            Isa::Avx512 => unsafe { super::avx512::batch(self, dsts, hops) },
         }
     }
 
@@ -373,9 +369,8 @@ impl<V: Value> Lpm<u128> for Table<V> {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let touched = |i: usize| u64::from(self.touched[i].load(Ordering::Relaxed));
-        let hop_bits = if V::MOST == Wide::MOST { 32 } else { 16 };
         vec![
-            ("hop_bits", hop_bits),
+            ("hop_bits", V::WIDTH.into()),
             ("cells", touched(0) * CELL_UNIT as u64),
             ("units", touched(1)),
             ("deep_trees", touched(2)),
@@ -402,6 +397,6 @@ const WAITING: usize = 1 << 20;
 
 /// Steps from a tree's first node to its line: 15 times 16^6 lines are more than
 /// there are units.
-const MOST_STEPS: usize = 8;
+pub(super) const MOST_STEPS: usize = 8;
 
 pub(super) const BURST: usize = 256;
