@@ -4,9 +4,9 @@ use super::away::Away;
 use super::{BITS_AT_LEAST, BITS_AT_MOST};
 use crate::exact::ABSENT;
 use crate::exact::lines::{Line, Lines, SLOTS};
-use crate::exact::scan::{FREE_BITS, Portable, Scan};
+use crate::exact::scan::{FREE_BITS, NONE, Portable, Scan};
 use crate::exact::search::{Buckets, Slot};
-use crate::hint::prefetch;
+use crate::hint::{prefetch, prefetch_near};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// What readers share of one size.
@@ -35,7 +35,7 @@ struct Moves(AtomicU64);
 #[derive(Clone, Copy)]
 pub(super) struct View<'f> {
     lines: &'f [Line],
-    bits: u32,
+    pub(super) bits: u32,
     moves: &'f Moves,
 }
 
@@ -44,6 +44,13 @@ pub(super) struct View<'f> {
 pub(super) struct Place {
     pub(super) line: usize,
     pub(super) want: u64,
+}
+
+impl Place {
+    /// The number of the key of this first place in a table of 2^`bits` lines.
+    pub(super) fn mixed(self, bits: u32) -> u64 {
+        (self.line as u64) << (64 - bits) | (self.want & REST) >> bits
+    }
 }
 
 impl Frame {
@@ -83,7 +90,7 @@ impl Frame {
     /// The number of the key of `word`, found in `line`.
     pub(super) fn mixed(&self, line: usize, word: u64) -> u64 {
         let first = if word & OTHER == 0 { line } else { self.other_line(line, word) };
-        (first as u64) << (64 - self.bits) | (word & REST) >> self.bits
+        Place { line: first, want: word }.mixed(self.bits)
     }
 
     /// The other line of the entry `word`, found in `line`.
@@ -119,20 +126,30 @@ impl<'f> View<'f> {
         (spread >> (64 - self.bits)) as usize | 1
     }
 
-    /// Asks for a line.
-    #[inline(always)]
-    pub(super) fn ask(self, place: Place) {
-        prefetch(self.line(place.line));
-    }
-
-    /// The word of the entry that stands in this place, or 0.
+    /// The line at `at`, unchecked: 4 % of the instructions of a batched lookup.
     ///
     /// # Safety
-    /// As [`Scan::scan`].
+    /// `at` is less than 2^`bits`.
     #[inline(always)]
-    pub(super) unsafe fn find<S: Scan>(self, place: Place) -> u64 {
+    pub(super) unsafe fn line_of(self, at: usize) -> &'f Line {
+        debug_assert!(at < self.lines.len());
+        // SAFETY: by the caller, and I1 of the frame.
+        unsafe { self.lines.get_unchecked(at) }
+    }
+
+    /// Asks for the line at `at`, which is read much later.
+    ///
+    /// # Safety
+    /// `at` is less than 2^`bits`.
+    #[inline(always)]
+    pub(super) unsafe fn ask(self, at: usize) {
         // SAFETY: passed on.
-        unsafe { S::scan(self.line(place.line), place.want) }
+        let line = unsafe { self.line_of(at) };
+        if self.bits > NEAR_BITS {
+            prefetch_near(line);
+        } else {
+            prefetch(line);
+        }
     }
 
     /// True when the entry of this first place may stand in the second.
@@ -154,18 +171,17 @@ impl<'f> View<'f> {
         self.moves.0.load(Ordering::Relaxed) == moves
     }
 
-    /// The value of the key of number `mixed`.
-    pub(super) fn lookup(self, mixed: u64) -> u16 {
-        let first = self.first(mixed);
+    /// The value of the entry whose first place is `first`.
+    pub(super) fn lookup(self, first: Place) -> u16 {
         // SAFETY: every processor can do what is portable.
-        let find = |place| unsafe { self.find::<Portable>(place) };
+        let find = |Place { line, want }| unsafe { Portable::scan(self.line(line), &want) };
         loop {
             let moves = self.moves();
             let mut word = find(first);
-            if word == 0 && self.hints(first) {
+            if word == NONE && self.hints(first) {
                 word = find(self.second(first));
             }
-            if word != 0 {
+            if word != NONE {
                 return word as u16;
             }
             if self.still(moves) {
@@ -308,3 +324,8 @@ pub(super) const HINT: u64 = 1 << 16;
 
 /// The part of the key that the line does not say.
 const REST: u64 = !0 << 19;
+
+/// Up to so many lines, 16 MiB, are asked for into the first-level cache. On
+/// Sapphire Rapids that is 7 % faster at 8 MiB, as fast at 16, and from 32 on 10 %
+/// slower than into the second, of which the first is not kept waiting.
+const NEAR_BITS: u32 = 18;

@@ -131,12 +131,11 @@ pub struct MacTable {
 }
 
 /// The keys of one burst that wait for the next: [`MacTable::exchange`].
-pub struct Pipeline(Flight<PIPELINE>);
-
-impl Default for Pipeline {
-    fn default() -> Self {
-        Pipeline(Flight::EMPTY)
-    }
+#[derive(Default)]
+pub struct Pipeline {
+    /// Two, that take turns.
+    flights: [Flight<PIPELINE>; 2],
+    turn: usize,
 }
 
 impl MacTable {
@@ -165,16 +164,19 @@ impl MacTable {
         keys: &[Key],
         values: &mut [u16],
     ) {
-        assert!(keys.len() <= PIPELINE && values.len() == pipeline.0.len());
+        assert!(keys.len() <= PIPELINE && values.len() == pipeline.flights[pipeline.turn].len());
         let view = self.now.load(guard).view();
-        let flight = &mut pipeline.0;
-        scan::run(self.isa, Exchange { view, mix: &self.mix, flight, keys, values });
+        let [now, next] = &mut pipeline.flights;
+        let [now, next] = if pipeline.turn == 0 { [now, next] } else { [next, now] };
+        scan::run(self.isa, Exchange { view, mix: &self.mix, now, next, keys, values });
+        pipeline.turn ^= 1;
     }
 }
 
 impl Exact for MacTable {
     fn lookup(&self, guard: Guard<'_>, key: Key) -> u16 {
-        self.now.load(guard).view().lookup(self.mix.mix(key))
+        let view = self.now.load(guard).view();
+        view.lookup(view.first(self.mix.mix(key)))
     }
 
     fn lookup_batch(&self, guard: Guard<'_>, keys: &[Key], values: &mut [u16]) {
@@ -202,7 +204,8 @@ impl Work for Batch<'_> {
 struct Exchange<'a> {
     view: View<'a>,
     mix: &'a Mix,
-    flight: &'a mut Flight<PIPELINE>,
+    now: &'a mut Flight<PIPELINE>,
+    next: &'a mut Flight<PIPELINE>,
     keys: &'a [Key],
     values: &'a mut [u16],
 }
@@ -210,13 +213,11 @@ struct Exchange<'a> {
 impl Work for Exchange<'_> {
     #[inline(always)]
     unsafe fn with<S: Scan>(self) {
-        let mut next = Flight::EMPTY;
-        let Exchange { view, mix, flight, keys, values } = self;
+        let Exchange { view, mix, now, next, keys, values } = self;
         // SAFETY: passed on.
-        unsafe { view.step::<S, PIPELINE>(mix, keys, &mut next, flight, values) };
+        unsafe { view.step::<S, PIPELINE>(mix, keys, next, now, values) };
         // SAFETY: passed on.
-        unsafe { view.finish::<S, PIPELINE>(flight, values) };
-        *flight = next;
+        unsafe { view.finish::<S, PIPELINE>(now, values) };
     }
 }
 

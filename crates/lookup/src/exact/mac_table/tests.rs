@@ -63,6 +63,27 @@ fn a_pipeline_gives_the_values_of_the_burst_before() {
     }
 }
 
+#[test]
+fn a_pipeline_outlives_a_growth() {
+    let (mut table, domain) = writer(1 << 20);
+    let (thread, mut pipeline) = (domain.register("test"), Pipeline::default());
+    let (mut last, mut i) = (Vec::new(), 0);
+    while table.capacity().growths < 2 {
+        for _ in 0..5000 {
+            table.insert(key(i), (i % 5000) as u16).unwrap();
+            i += 1;
+        }
+        let keys: Vec<_> = (i - 40..i + 20).map(key).collect();
+        let mut values = vec![7; last.len()];
+        table.shared().exchange(thread.guard(), &mut pipeline, &keys, &mut values);
+        assert_eq!(values, last);
+        let value = |&key| table.get(key).unwrap_or(ABSENT);
+        // Those that are absent will be there when they are read.
+        last =
+            keys.iter().zip(i - 40..).map(|(key, i)| value(key).min((i % 5000) as u16)).collect();
+    }
+}
+
 fn writer(max_entries: usize) -> (MacWriter, Arc<Domain>) {
     let domain = Domain::new();
     let settings = Settings { seed: Some(3), ..Settings::new(max_entries) };
