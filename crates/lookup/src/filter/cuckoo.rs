@@ -377,7 +377,7 @@ impl CuckooWriter {
     }
 
     /// Does `change` while readers can see that something moves (I2).
-    fn moving(&mut self, change: impl FnOnce(&mut Self)) {
+    pub(crate) fn moving(&mut self, change: impl FnOnce(&mut Self)) {
         let version = self.filter.version.load(Ordering::Relaxed);
         self.filter.version.store(version + 1, Ordering::Relaxed);
         fence(Ordering::Release);

@@ -1,8 +1,8 @@
 use super::table::OWN;
 use super::*;
 use crate::Prefix;
-use crate::lpm::Applied;
 use crate::lpm::oracle::{conformance, passes_with_isa};
+use crate::lpm::{Applied, Intervals};
 use crate::rib::Change;
 
 conformance!(u32, ENTRY);
@@ -75,6 +75,84 @@ fn sixteen_blocks_full_of_deep_records() {
     let table = writer.table();
     for &(dst, _, hop) in routes.iter().step_by(7) {
         assert_eq!((table.lookup(dst), table.lookup(dst + 1)), (Hop(hop), Hop::NONE));
+    }
+}
+
+#[test]
+fn bytes_are_the_roots_and_what_was_taken() {
+    let bytes = |routes: &[(u32, u8, u32)]| built(routes).1.table().bytes();
+    let empty = 4 * (1 << 18) + 2 * OWN as usize;
+    assert_eq!(bytes(&[(0x0a00_0000, 8, 1)]), empty);
+    assert_eq!(bytes(&[(0x0a00_0800, 21, 1)]), empty + 16);
+    assert_eq!(bytes(&[(0x0a00_0800, 21, 1), (0x0b00_0100, 24, 1)]), empty + 16 + 128);
+}
+
+/// Makes the changes all at once; the table takes them as it is.
+fn change(
+    rib: &mut Rib<u32>,
+    writer: &mut dyn crate::lpm::Writer<u32>,
+    routes: &[(u32, u8, Option<u32>)],
+) {
+    let change = |&(first, len, hop): &(u32, u8, Option<u32>)| Change {
+        prefix: Prefix::covering(first, len),
+        hop: hop.map(Hop),
+    };
+    let changes: Vec<_> = routes.iter().map(change).collect();
+    changes.iter().for_each(|change| {
+        rib.apply(change);
+    });
+    assert_eq!(writer.apply(rib, &changes), Ok(Applied::InPlace), "{changes:x?}");
+    let (table, flat) = (writer.table(), Intervals::new(rib.iter()));
+    for dst in (0x0a00_0000..0x0a01_0000).step_by(64) {
+        assert_eq!(table.lookup(dst), flat.lookup(dst), "{dst:x} after {changes:x?}");
+    }
+}
+
+#[test]
+fn changes_are_made_in_place_alone_and_many_at_once() {
+    let (mut rib, mut writer) = built(&[(0x0a00_0000, 8, 1)]);
+    let mut change = |routes: &[_]| change(&mut rib, &mut *writer, routes);
+    change(&[(0, 0, Some(9))]);
+    change(&[(0x0a00_0000, 18, Some(Narrow::MOST))]);
+    let few: Vec<_> = (0..3).map(|i| (0x0a00_0000 + (i << 8), 24, Some(2 + i))).collect();
+    let many: Vec<_> = (0..30).map(|i| (0x0a00_4000 + (i << 9), 25, Some(2 + i))).collect();
+    for routes in [few, many] {
+        change(&routes);
+        change(&routes.iter().map(|&(first, len, _)| (first, len, None)).collect::<Vec<_>>());
+    }
+    change(&[(0x0a00_0000, 18, None), (0, 0, None), (0x0a00_8000, 32, Some(3))]);
+}
+
+#[test]
+fn an_update_leaves_a_record_as_fine_as_its_borders() {
+    let (mut rib, mut writer) = built(&[(0x0a00_0000, 19, 1)]);
+    change(&mut rib, &mut *writer, &[(0x0a00_0000, 19, Some(2))]);
+    change(&mut rib, &mut *writer, &[(0x0a00_2000, 19, Some(2))]);
+    change(&mut rib, &mut *writer, &[(0x0a00_2000, 19, Some(1))]);
+    assert_eq!(taken(&*writer), (2, 0));
+    // From a record of 64 to none, and back.
+    for hop in [Some(3), None, Some(3)] {
+        change(&mut rib, &mut *writer, &[(0x0a00_0100, 24, hop)]);
+    }
+    assert!(taken(&*writer).1 <= 4, "{:?}", taken(&*writer));
+}
+
+#[test]
+fn two_deep_records_behind_one_record() {
+    let (mut rib, mut writer) = built(&[(0x0a00_0000, 32, 1), (0x0a00_0200, 32, 2)]);
+    assert_eq!(taken(&*writer), (0, 4));
+    change(&mut rib, &mut *writer, &[(0x0a00_0400, 25, Some(3)), (0x0a00_0600, 25, Some(3))]);
+    change(&mut rib, &mut *writer, &[(0x0a00_0200, 32, None)]);
+}
+
+/// The middle of a /18 between its ends; then from the middle of one to that of another.
+#[test]
+fn what_lies_between_two_prefixes_is_filled() {
+    let ends = [(0x0a00_0000, 20, 2), (0x0a00_3000, 20, 3), (0x0a00_7000, 20, 4)];
+    let (mut rib, mut writer) = built(&ends);
+    for hop in [Some(5), Some(6), None] {
+        change(&mut rib, &mut *writer, &[(0x0a00_0000, 18, hop)]);
+        change(&mut rib, &mut *writer, &[(0x0a00_0000, 17, hop)]);
     }
 }
 

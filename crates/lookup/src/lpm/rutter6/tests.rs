@@ -38,9 +38,14 @@ impl Fixture {
     }
 
     fn change(&mut self, prefix: Prefix<u128>, hop: Option<Hop>) {
-        let change = Change { prefix, hop };
-        self.rib.apply(&change);
-        let applied = self.writer.apply(&self.rib, &[change]).expect("within the limits");
+        self.change_all(&[Change { prefix, hop }]);
+    }
+
+    fn change_all(&mut self, changes: &[Change<u128>]) {
+        changes.iter().for_each(|change| {
+            self.rib.apply(change);
+        });
+        let applied = self.writer.apply(&self.rib, changes).expect("within the limits");
         assert_eq!(applied, Applied::InPlace);
     }
 
@@ -130,6 +135,25 @@ fn a_deeper_tree_goes_with_the_last_long_route() {
 }
 
 #[test]
+fn deeper_trees_go_with_what_lies_around_them() {
+    let count = if cfg!(miri) { 40 } else { 600 };
+    let place = |i: u128, len| Prefix::covering(0x2001 << 112 | i << 86 | 1 << 64, len);
+    let routes = (0..count).map(|i| (place(i, 48), Hop(1 + i as u32 % 7)));
+    let inside = (0..count).step_by(20).map(|i| (place(i, 64), Hop(9)));
+    let mut table = Fixture::new(routes.chain(inside));
+    let prefixes: Vec<_> = table.rib.iter().map(|(prefix, _)| prefix).collect();
+    // All of them at once, in several groups of cells.
+    for round in 0..if cfg!(miri) { 3 } else { 60 } {
+        table.change(Prefix::covering(0x2001 << 112, 17), Some(Hop(20 + round % 2)));
+        if round % 20 < 3 {
+            table.agree(&prefixes);
+        }
+    }
+    let deep = table.counter("deep_trees");
+    assert!(deep < 300, "{deep}");
+}
+
+#[test]
 fn a_long_route_like_its_parent_costs_nothing() {
     let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
     let mut table = Fixture::new([(around, Hop(1))]);
@@ -148,6 +172,35 @@ fn more_deeper_trees_than_15_bits_make_it_wide() {
     let table = Fixture::new((0..count).map(route));
     assert_eq!(table.counter("hop_bits"), 32);
     assert_eq!(table.writer.table().lookup(route(count - 1).0.last()), Hop(3));
+}
+
+#[test]
+fn many_changes_at_once_are_made_in_place() {
+    let mut table = Fixture::new([]);
+    let place = |i: u128| Prefix::covering(0x2001 << 112 | i << 80, 48);
+    let changes = |hop: Option<Hop>| -> Vec<_> {
+        (0..40).map(|i| Change { prefix: place(i), hop }).collect()
+    };
+    let prefixes: Vec<_> = (0..40).map(place).collect();
+    for hop in [Some(Hop(Narrow::MOST)), Some(Hop(1)), None] {
+        table.change_all(&changes(hop));
+        table.agree(&prefixes);
+    }
+}
+
+#[test]
+fn bytes_are_what_was_taken() {
+    // The cells of all /16s without a route, and of those with one: a line each,
+    // and a node with a line below it each.
+    let bytes = |routes: &[(Prefix<u128>, Hop)]| {
+        Fixture::new(routes.iter().copied()).writer.table().bytes()
+    };
+    let (one, two) =
+        ((Prefix::covering(1 << 125, 3), Hop(1)), (Prefix::covering(7 << 80, 64), Hop(2)));
+    assert_eq!(bytes(&[]), (1 << 18) + 64 + 2 * 64);
+    assert_eq!(bytes(&[one]), (1 << 18) + 2 * (64 + 2 * 64));
+    // A /16 of its own, and below it a deeper tree.
+    assert_eq!(bytes(&[two]), (1 << 18) + 2 * (64 + 2 * 64) + 2 * 64 + 4);
 }
 
 #[test]
