@@ -113,8 +113,39 @@ pub struct Domain {
     pub forwards_link_local: bool,
     /// By port: how its frames leave.
     pub egress: Vec<Egress>,
+    /// By port: whose frames leave by it as they came, at once; a digest of `egress`.
+    pub direct: Vec<Direct>,
     /// The ports of `egress` that are not closed.
     pub members: Vec<PortId>,
+}
+
+/// Which frames for a station at a port leave by it with no more ado: as a set of
+/// bits, so that one mask tells all.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(transparent)]
+pub struct Direct(pub u8);
+
+impl Direct {
+    /// Those that have no tag, or only ones that are payload.
+    pub const UNTAGGED: u8 = 1;
+    /// Those with the domain's tag.
+    pub const TAGGED: u8 = 2;
+    /// Those with a tag of priority and no VLAN.
+    pub const PRIORITY: u8 = 4;
+    /// The port is isolated: none from another such port.
+    pub const ISOLATED: u8 = 8;
+
+    /// Of a port whose frames leave by `way`.
+    #[must_use]
+    pub fn of(way: Egress, isolated: bool) -> Direct {
+        let as_they_came = match way {
+            Egress::AsIs => Direct::UNTAGGED | Direct::TAGGED | Direct::PRIORITY,
+            Egress::Untagged => Direct::UNTAGGED,
+            Egress::Tagged => Direct::TAGGED,
+            _ => 0,
+        };
+        Direct(as_they_came | if isolated { Direct::ISOLATED } else { 0 })
+    }
 }
 
 /// Frames a second that one port may have flooded, by kind.

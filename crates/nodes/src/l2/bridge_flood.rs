@@ -21,12 +21,12 @@ use graph::ring::spsc::Producer;
 use graph::{Account, Live, NoEdge, Node, View, clock, labels};
 use io::Owned;
 use tables::Forwarding;
-use tables::bridge::{Bridges, Domain, DomainId, Egress, FloodRates};
+use tables::bridge::{Bridges, Domain, Egress, FloodRates};
 use wire::bytes::array;
 use wire::ethernet::{self, Mac};
 
 use super::bridge_copies::Flooded;
-use super::bridge_input::Came;
+use super::bridge_input::Found;
 use super::decide::Frame;
 use super::tag::Edit;
 use crate::class::Bucket;
@@ -92,20 +92,19 @@ impl Node for BridgeFlood {
         let forwarding = self.forwarding.clone();
         let bridges = forwarding.bridges.load(v.guard());
         for i in 0..v.n() {
-            let id = DomainId(v.wide.key64[i].domain());
-            let Some(domain) = bridges.domain(id) else {
+            let (found, from) = (Found::from_code(v.key32[i]), v.out[i]);
+            let Some(domain) = bridges.domain(found.domain) else {
                 v.count_dropped(Why::Alone, 1);
                 continue;
             };
-            let (key, came, from) = (v.wide.key64[i], Came::from_code(v.key32[i]), v.out[i]);
             let dst = Mac(array(v.head(i), ethernet::DST));
             if let Err(why) = self.admit(bridges, from, dst, v.now()) {
                 v.count_dropped(why, 1);
                 continue;
             }
-            let frame = Frame { key, came, from, head: v.head(i), len: v.len(i) };
+            let frame = Frame { found, from, head: v.head(i), len: v.len(i) };
             let too_long = self.aim(bridges, domain, frame);
-            self.counters.of(id).flooded.add(1);
+            self.counters.of(found.domain).flooded.add(1);
             self.leave_out(v, too_long);
             self.copy(v, i);
         }
@@ -144,7 +143,7 @@ impl BridgeFlood {
                 continue;
             }
             if self.targets.len() < self.targets.capacity() {
-                self.targets.push((port, Edit::of(way, frame.came, domain.vlan)));
+                self.targets.push((port, Edit::of(way, frame.found.came, domain.vlan)));
             }
         }
         too_long

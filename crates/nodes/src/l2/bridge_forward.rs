@@ -9,6 +9,7 @@
 //!
 //! | cost (reads a packet) | one line of the MAC table, two for an unknown address |
 //! |-----------------------|-------------------------------------------------------|
+//! | as it came, to a port | one compare for all that could be otherwise, no call  |
 //!
 //! Source: IEEE 802.1Q-2022 §8.6.
 
@@ -17,8 +18,10 @@ use std::sync::Arc;
 use graph::{Live, Node, View, labels};
 use io::VECTOR;
 use tables::Forwarding;
+use tables::bridge::{Bridges, Direct};
+use tables::macs::entry_port;
 
-use super::bridge_input::Came;
+use super::bridge_input::{Came, Found};
 use super::decide::{Frame, Verdict, decide};
 use super::tag::Edit;
 
@@ -66,30 +69,118 @@ impl Node for BridgeForward {
         let bridges = self.forwarding.bridges.load(guard);
         let entries = &mut self.entries[..n];
         self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
+        v.leave_all(To::Output);
+        let mut run = Run::of(bridges, v.key32[0], from);
         for (i, &entry) in entries.iter().enumerate() {
-            let (key, came) = (v.wide.key64[i], Came::from_code(v.key32[i]));
-            let frame = Frame { key, came, from, head: v.head(i), len: v.len(i) };
-            match decide(bridges, frame, entry) {
-                Verdict::Send(port, Edit::Keep) => {
-                    v.out[i] = port;
-                    v.leave(i, if port < bridges.first_routed { To::Output } else { To::Local });
-                }
-                Verdict::Send(port, edit) => {
-                    v.out[i] = port;
-                    let edge = if port < bridges.first_routed { To::Output } else { To::Local };
-                    match v.edit(i, |packet| edit.apply(packet)) {
-                        Some(true) => v.leave(i, edge),
-                        _ => v.drop(i, Why::NoRoom),
-                    }
-                }
-                Verdict::Flood => {
-                    v.out[i] = from;
-                    v.leave(i, To::Flood);
-                }
-                Verdict::SamePort => v.drop(i, Why::SamePort),
-                Verdict::Isolated => v.drop(i, Why::Isolated),
-                Verdict::TooLong => v.drop(i, Why::TooLong),
+            if v.key32[i] != run.code {
+                run = Run::of(bridges, v.key32[i], from);
+            }
+            let port = entry_port(entry);
+            if run.is_direct(port) & (port != from) & (v.len(i) <= bridges.fits_all) {
+                v.out[i] = port;
+            } else {
+                other(v, i, bridges, entry);
             }
         }
+    }
+}
+
+/// What frames of one domain that came alike have in common.
+struct Run<'b> {
+    /// As in the lane.
+    code: u32,
+    ports: &'b [Direct],
+    /// The bits that are looked at, and what they have to be.
+    mask: u8,
+    want: u8,
+}
+
+impl<'b> Run<'b> {
+    fn of(bridges: &'b Bridges, code: u32, from: u16) -> Run<'b> {
+        let Found { domain, came } = Found::from_code(code);
+        let want = match came {
+            Came::Untagged => Direct::UNTAGGED,
+            Came::Tagged => Direct::TAGGED,
+            Came::Priority => Direct::PRIORITY,
+        };
+        let isolated = bridges.isolated.get(usize::from(from)) == Some(&true);
+        let mask = want | if isolated { Direct::ISOLATED } else { 0 };
+        let ports = bridges.domain(domain).map_or(&[][..], |domain| &domain.direct);
+        Run { code, ports, mask, want }
+    }
+
+    /// May they go to a station at `port` as they are? No port has the number
+    /// in [`tables::macs::ABSENT`].
+    #[inline(always)]
+    fn is_direct(&self, port: u16) -> bool {
+        let direct = self.ports.get(usize::from(port)).copied().unwrap_or_default();
+        direct.0 & self.mask == self.want
+    }
+}
+
+/// Frames that go nowhere or everywhere, or not as they are.
+#[inline(never)]
+fn other(v: &mut View<'_, BridgeForward>, i: usize, bridges: &Bridges, entry: u16) {
+    let (found, from) = (Found::from_code(v.key32[i]), v.port());
+    match decide(bridges, Frame { found, from, head: v.head(i), len: v.len(i) }, entry) {
+        Verdict::Send(port, edit) => {
+            v.out[i] = port;
+            let edge = if port < bridges.first_routed { To::Output } else { To::Local };
+            if edit != Edit::Keep && v.edit(i, |packet| edit.apply(packet)) != Some(true) {
+                return v.drop(i, Why::NoRoom);
+            }
+            v.leave(i, edge);
+        }
+        Verdict::Flood => {
+            v.out[i] = from;
+            v.leave(i, To::Flood);
+        }
+        Verdict::SamePort => v.drop(i, Why::SamePort),
+        Verdict::Isolated => v.drop(i, Why::Isolated),
+        Verdict::TooLong => v.drop(i, Why::TooLong),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testbed::{Lan, bridges};
+    use super::*;
+    use tables::bridge::DomainId;
+    use tables::macs::{ABSENT, entry};
+
+    #[test]
+    fn what_goes_directly_is_what_is_sent_as_it_is() {
+        let mut configs = bridges();
+        configs[0].members[0].isolated = true;
+        configs[0].members[1].isolated = true;
+        configs[1].members[0].isolated = true;
+        let mut lan = Lan::of(configs);
+        lan.switch.set_link(2, false);
+        lan.switch.set_link(2, true); // what was learnt there is not trusted
+        lan.switch.set_link(5, false);
+        let mut thread = lan.domain.register("test");
+        let bridges = lan.forwarding.bridges.load(thread.guard());
+        let mut sent = 0;
+        for domain in (0..5).map(DomainId) {
+            for came in [Came::Untagged, Came::Tagged, Came::Priority] {
+                let found = Found { domain, came };
+                assert_eq!(Found::from_code(found.code()), found);
+                for from in 0..10 {
+                    let run = Run::of(bridges, found.code(), from);
+                    assert!(!run.is_direct(entry_port(ABSENT)));
+                    for port in 0..10 {
+                        let frame = Frame { found, from, head: &[0; 64], len: 64 };
+                        let as_it_is = decide(bridges, frame, entry(port, 3))
+                            == Verdict::Send(port, Edit::Keep)
+                            && port < bridges.first_routed;
+                        let direct = run.is_direct(port) & (port != from);
+                        assert_eq!(direct, as_it_is, "{found:?} from {from} to {port}");
+                        sent += usize::from(direct);
+                    }
+                }
+            }
+        }
+        assert!(sent > 50, "{sent}");
+        thread.quiesce();
     }
 }

@@ -38,7 +38,8 @@ pub struct BridgeLearn {
     counters: Arc<DomainCounters>,
     ring: Producer<Learn>,
     recent: Recent,
-    /// Of the frames whose source was not seen within this second.
+    /// Numbers of the frames whose source was not seen within this second.
+    unseen: Box<[u8; VECTOR]>,
     keys: Box<[Key; VECTOR]>,
     entries: Box<[u16; VECTOR]>,
 }
@@ -51,7 +52,8 @@ impl BridgeLearn {
         ring: Producer<Learn>,
     ) -> Self {
         let (keys, entries) = (Box::new([Key::new(0, 0); VECTOR]), Box::new([0; VECTOR]));
-        BridgeLearn { forwarding, counters, ring, recent: Recent::new(), keys, entries }
+        let (recent, unseen) = (Recent::new(), Box::new([0; VECTOR]));
+        BridgeLearn { forwarding, counters, ring, recent, unseen, keys, entries }
     }
 }
 
@@ -64,13 +66,11 @@ impl Node for BridgeLearn {
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let second = (v.now() / clock::hz().max(1)) as u32;
-        let seen = Seen { port: v.port(), flushes: self.forwarding.macs.flushes(), second };
+        let seen = Seen::of(v.port(), self.forwarding.macs.flushes(), second);
         let mut unseen = 0;
         for i in 0..v.n() {
-            let domain = v.wide.key64[i].domain();
-            let key = Key::of(array(v.head(i), ethernet::SRC), domain);
-            self.keys[unseen % VECTOR] = key;
-            unseen += usize::from(!self.recent.has(key, seen));
+            self.unseen[unseen % VECTOR] = i as u8;
+            unseen += usize::from(!self.recent.has(Station::of(v, i), seen));
         }
         v.leave_all(To::Forward);
         if unseen > 0 {
@@ -82,55 +82,77 @@ impl Node for BridgeLearn {
 impl BridgeLearn {
     #[inline(never)]
     fn tell(&mut self, v: &View<'_, Self>, n: usize, seen: Seen) {
-        let macs = &self.forwarding.macs;
-        let (keys, entries) = (&self.keys[..n], &mut self.entries[..n]);
+        let (macs, port) = (&self.forwarding.macs, v.port());
+        let (keys, entries) = (&mut self.keys[..n], &mut self.entries[..n]);
+        for (key, &i) in keys.iter_mut().zip(&*self.unseen) {
+            *key = Station::of(v, i.into()).key();
+        }
         macs.lookup_batch(v.guard(), keys, entries);
-        for (&key, &entry) in keys.iter().zip(&*entries) {
+        for ((&key, &entry), &i) in keys.iter().zip(&*entries).zip(&*self.unseen) {
             let known = entry != ABSENT
                 && (entry_tick(entry) == STATIC
-                    || entry_port(entry) == seen.port && entry_tick(entry) == macs.tick(key));
-            if !known && self.ring.push(Learn { key, port: seen.port }).is_err() {
+                    || entry_port(entry) == port && entry_tick(entry) == macs.tick(key));
+            if !known && self.ring.push(Learn { key, port }).is_err() {
                 self.counters.not_learnt.add(1);
                 continue; // so that its next frame tries again
             }
-            self.recent.note(key, seen);
+            self.recent.note(Station::of(v, i.into()), seen);
         }
     }
 }
 
-/// Where and when.
+/// A source and its domain: the address as it is read, in the low 48 bits.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Seen {
-    port: u16,
+struct Station(u64);
+
+impl Station {
+    /// Of packet `i`.
+    #[inline(always)]
+    fn of(v: &View<'_, BridgeLearn>, i: usize) -> Station {
+        let address = u64::from_le_bytes(array(v.head(i), ethernet::SRC));
+        Station(address << 16 >> 16 | u64::from(v.key32[i]) << 48)
+    }
+
+    fn key(self) -> Key {
+        Key::new(self.0.swap_bytes() >> 16, (self.0 >> 48) as u16)
+    }
+}
+
+/// Where and when, as one number.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Seen(u64);
+
+impl Seen {
     /// Whoever was forgotten on a flush must be learnt again at once.
-    flushes: u16,
-    second: u32,
+    fn of(port: u16, flushes: u16, second: u32) -> Seen {
+        Seen(u64::from(port) << 48 | u64::from(flushes) << 32 | u64::from(second))
+    }
 }
 
 /// Stations seen of late: direct-mapped, so two may displace each other, which
 /// costs a lookup and nothing else.
-struct Recent(Box<[(Key, Seen); 1 << RECENT_BITS]>);
+struct Recent(Box<[(Station, Seen); 1 << RECENT_BITS]>);
 
 impl Recent {
     fn new() -> Recent {
-        let blank = vec![(Key::new(0, 0), Seen::default()); 1 << RECENT_BITS].into_boxed_slice();
+        let blank = vec![<(Station, Seen)>::default(); 1 << RECENT_BITS].into_boxed_slice();
         Recent(blank.try_into().expect("as many as the array has"))
     }
 
     #[inline(always)]
-    fn slot(key: Key) -> usize {
-        (key.mac().wrapping_add(u64::from(key.domain()) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            >> (64 - RECENT_BITS)) as usize
+    fn slot(station: Station) -> usize {
+        (station.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
     }
 
     #[inline(always)]
-    fn has(&self, key: Key, seen: Seen) -> bool {
-        self.0[Recent::slot(key)] == (key, seen)
+    fn has(&self, station: Station, seen: Seen) -> bool {
+        let (known, then) = self.0[Recent::slot(station)];
+        (known == station) & (then == seen)
     }
 
     #[inline(always)]
-    fn note(&mut self, key: Key, seen: Seen) {
-        self.0[Recent::slot(key)] = (key, seen);
+    fn note(&mut self, station: Station, seen: Seen) {
+        self.0[Recent::slot(station)] = (station, seen);
     }
 }
 

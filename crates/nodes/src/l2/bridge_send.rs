@@ -18,11 +18,9 @@ use graph::{Live, Node, View, labels};
 use io::VECTOR;
 use lookup::exact::Key;
 use tables::Forwarding;
-use wire::bytes::array;
-use wire::ethernet;
 
 use super::bridge_copies::{Flooded, refill};
-use super::bridge_input::{Came, classify};
+use super::bridge_input::{Found, classify, key};
 use super::decide::{Frame, Verdict, decide};
 
 labels! {
@@ -77,22 +75,18 @@ impl Node for BridgeSend {
         let bridges = self.forwarding.bridges.load(guard);
         for i in 0..n {
             let found = classify(bridges.ingress(v.out[i]), v.head(i), v.len(i));
-            let key = found
-                .as_ref()
-                .map_or(NO_KEY, |found| Key::of(array(v.head(i), ethernet::DST), found.domain.0));
-            v.wide.key64[i] = key;
-            v.key32[i] = found.map_or(0, |found| found.came as u32);
+            v.wide.key64[i] = found.map_or(NO_KEY, |found| key(v.head(i), found.domain));
+            v.key32[i] = found.map_or(0, Found::code);
         }
         let entries = &mut self.entries[..n];
         self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
         for (i, &entry) in entries.iter().enumerate() {
-            let (key, from) = (v.wide.key64[i], v.out[i]);
-            if key == NO_KEY {
+            if v.wide.key64[i] == NO_KEY {
                 v.drop(i, Why::NoDomain);
                 continue;
             }
-            let came = Came::from_code(v.key32[i]);
-            let frame = Frame { key, came, from, head: v.head(i), len: v.len(i) };
+            let found = Found::from_code(v.key32[i]);
+            let frame = Frame { found, from: v.out[i], head: v.head(i), len: v.len(i) };
             match decide(bridges, frame, entry) {
                 Verdict::Send(port, edit) if port < bridges.first_routed => {
                     v.out[i] = port;

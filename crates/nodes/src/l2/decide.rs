@@ -1,13 +1,12 @@
 //! Where a frame of a known domain goes, once the MAC table has answered.
 
-use lookup::exact::Key;
-use tables::bridge::{Bridges, DomainId, Egress};
+use tables::bridge::{Bridges, Egress};
 use tables::macs::{ABSENT, entry_port};
 
 use wire::bytes::be16;
 use wire::{ethernet, vlan};
 
-use super::bridge_input::{Came, is_tag};
+use super::bridge_input::{Found, is_tag};
 use super::tag::Edit;
 
 /// The decision.
@@ -29,9 +28,7 @@ pub(super) enum Verdict {
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'v> {
     /// As `bridge_input` left it.
-    pub key: Key,
-    /// Likewise.
-    pub came: Came,
+    pub found: Found,
     /// The port that it came in by.
     pub from: u16,
     /// Its first bytes.
@@ -59,10 +56,9 @@ impl Frame<'_> {
 }
 
 /// `entry` is the MAC table's answer.
-#[inline(always)]
 pub(super) fn decide(bridges: &Bridges, frame: Frame<'_>, entry: u16) -> Verdict {
-    let Frame { key, came, from, .. } = frame;
-    let Some(domain) = bridges.domain(DomainId(key.domain())) else {
+    let Frame { found: Found { domain, came }, from, .. } = frame;
+    let Some(domain) = bridges.domain(domain) else {
         return Verdict::Flood;
     };
     let port = entry_port(entry);

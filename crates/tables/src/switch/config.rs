@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::PortId;
-use crate::bridge::{Bridges, Domain, DomainId, Egress, FloodRates, Ingress};
+use crate::bridge::{Bridges, Direct, Domain, DomainId, Egress, FloodRates, Ingress};
 
 /// A bridge.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -185,6 +185,12 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
                     *slot = if state.flushing > 0 { way.flushing() } else { way };
                 }
             }
+            let direct =
+                egress.iter().zip(&bridges.isolated).zip(0..).map(|((&way, &isolated), port)| {
+                    let way = if port < bridges.first_routed { way } else { Egress::Closed };
+                    Direct::of(way, isolated)
+                });
+            let direct = direct.collect();
             let open = (0..).zip(&egress).filter(|(_, way)| **way != Egress::Closed);
             Domain {
                 bridge: config.name.clone(),
@@ -192,6 +198,7 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
                 forwards_link_local: config.forwards_link_local,
                 members: open.map(|(port, _)| PortId(port)).collect(),
                 egress,
+                direct,
             }
         }));
     }
