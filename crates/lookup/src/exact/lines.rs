@@ -50,6 +50,15 @@ bucket! {
 }
 
 impl Line {
+    /// The first slot whose word `is_it`, for the writer. All are looked at, and
+    /// none decides a branch: which it is nobody can predict.
+    #[inline(always)]
+    pub(super) fn position(&self, is_it: impl Fn(u64) -> bool) -> Option<usize> {
+        let bit = |slot| u32::from(is_it(self.own(slot))) << slot;
+        let bits = (0..SLOTS).fold(0, |bits, slot| bits | bit(slot));
+        (bits != 0).then_some(bits.trailing_zeros() as usize)
+    }
+
     /// The word in `slot`, and all that was written before it was.
     #[inline(always)]
     pub(super) fn load(&self, slot: usize) -> u64 {

@@ -4,6 +4,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::hint::prefetch;
 use crate::pages::Pages;
 
 /// The counts of all lines. Atomics because they lie in what readers share, and
@@ -14,6 +15,11 @@ impl Away {
     /// Of `lines` lines; nothing is away.
     pub(super) fn new(lines: usize) -> io::Result<Away> {
         Pages::zeroed(lines).map(Away)
+    }
+
+    /// Asks for the counts of `line`.
+    pub(super) fn ask(&self, line: usize) {
+        prefetch(&self.0[line]);
     }
 
     /// Bytes of the counts of `lines` lines.

@@ -199,13 +199,32 @@ pub(super) fn hint_slot(word: u64) -> usize {
 
 /// What the writer alone does.
 impl Frame {
-    /// Where the entry of number `mixed` stands.
+    /// Where the entry of number `mixed` stands. One line says it of most that are
+    /// absent, as for readers.
     pub(super) fn locate(&self, mixed: u64) -> Option<Slot> {
         let first = self.view().first(mixed);
-        [first, self.view().second(first)].into_iter().find_map(|Place { line, want }| {
-            let is_it = |&slot: &usize| (self.line(line).own(slot) ^ want) >> FREE_BITS == 0;
-            (0..SLOTS).find(is_it).map(|slot| Slot { bucket: line, slot })
-        })
+        let stands = |Place { line, want }| {
+            let slot = self.line(line).position(|word| (word ^ want) >> FREE_BITS == 0);
+            slot.map(|slot| Slot { bucket: line, slot })
+        };
+        let second = || self.view().hints(first).then(|| self.view().second(first));
+        stands(first).or_else(|| second().and_then(stands))
+    }
+
+    /// Asks for the first line of `mixed`, for [`Frame::ask_second`] and
+    /// [`Frame::locate`].
+    pub(super) fn ask_first(&self, mixed: u64) {
+        prefetch(self.line(self.view().first(mixed).line));
+    }
+
+    /// Asks for what an insertion of `mixed` needs beside the first line, which has
+    /// come, where that is full or may not be all.
+    pub(super) fn ask_second(&self, mixed: u64) {
+        let first = self.view().first(mixed);
+        if self.empty(first.line).is_none() || self.view().hints(first) {
+            prefetch(self.line(self.view().second(first).line));
+            self.away.ask(first.line);
+        }
     }
 
     /// The word at `slot`.
@@ -290,8 +309,8 @@ impl Buckets for &Frame {
     const MOST: usize = 2 * (1 + SLOTS + SLOTS * SLOTS);
 
     fn empty(&self, line: usize) -> Option<Slot> {
-        let free = |&slot: &usize| self.line(line).own(slot) & USED == 0;
-        (0..SLOTS).find(free).map(|slot| Slot { bucket: line, slot })
+        let slot = self.line(line).position(|word| word & USED == 0);
+        slot.map(|slot| Slot { bucket: line, slot })
     }
 
     fn other(&self, slot: Slot) -> usize {

@@ -8,7 +8,6 @@ use super::{BITS_AT_LEAST, BITS_AT_MOST, MacTable};
 use crate::exact::lines::{Line, SLOTS, bits_for, room_of};
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
-use crate::hint::prefetch;
 use crate::lpm::isa::Isa;
 use crate::pages;
 use crate::sync::Domain;
@@ -330,14 +329,22 @@ impl Writer for MacWriter {
     }
 
     fn insert_batch(&mut self, entries: &[(Key, u16)]) -> usize {
-        let mut refused = 0;
-        for entries in entries.chunks(BURST) {
-            for &(key, _) in entries {
-                for line in self.frame.lines_of(self.mix.mix(key)) {
-                    prefetch(self.frame.line(line));
-                }
+        let chunk = |at: Option<usize>| {
+            let chunk = at.and_then(|at| entries.get(at..entries.len().min(at + BURST)));
+            chunk.unwrap_or_default()
+        };
+        let (mix, mut refused) = (self.mix, 0);
+        for at in (0..entries.len() + 2 * BURST).step_by(BURST) {
+            let next = self.growth.as_ref().map(|growth| &growth.next);
+            for &(key, _) in chunk(Some(at)) {
+                self.frame.ask_first(mix.mix(key));
+                next.inspect(|next| next.ask_first(mix.mix(key)));
             }
-            refused += entries.iter().filter(|&&(key, v)| self.insert(key, v).is_err()).count();
+            for &(key, _) in chunk(at.checked_sub(BURST)) {
+                self.frame.ask_second(mix.mix(key));
+            }
+            let arrived = chunk(at.checked_sub(2 * BURST)).iter();
+            refused += arrived.filter(|&&(key, value)| self.insert(key, value).is_err()).count();
         }
         refused
     }
@@ -406,5 +413,5 @@ pub(super) const LINES_A_CHANGE: usize = 4;
 /// Insertions that would have the table grow until it is tried again.
 const PATIENCE: u32 = 1 << 14;
 
-/// Entries whose lines are asked for together.
-const BURST: usize = 32;
+/// Entries whose lines are asked for together; twice as many are under way.
+const BURST: usize = 16;
