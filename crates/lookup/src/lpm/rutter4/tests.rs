@@ -138,6 +138,23 @@ fn an_update_leaves_a_record_as_fine_as_its_borders() {
 }
 
 #[test]
+fn records_that_go_are_used_again() {
+    let stay = [(0x0a00_0100, 24, 1), (0x0a00_4800, 21, 1), (0x0a00_8100, 32, 1)];
+    let (mut rib, mut writer) = built(&stay);
+    for round in 0..if cfg!(miri) { 20 } else { 300 } {
+        let hop = (round % 2 == 0).then_some(2);
+        // A record of 64 cells, one of eight, and one with a deep record of many values.
+        change(&mut rib, &mut *writer, &[(0x0a00_c100, 24, hop)]);
+        change(&mut rib, &mut *writer, &[(0x0a01_0800, 21, hop)]);
+        let deep: Vec<_> = (0..100).map(|i| (0x0a01_4100 + 2 * i, 32, hop)).collect();
+        change(&mut rib, &mut *writer, &deep);
+    }
+    // Some wait for the grace period.
+    let (small, lines) = taken(&*writer);
+    assert!(small < 100 && lines < 600, "{small} {lines}");
+}
+
+#[test]
 fn two_deep_records_behind_one_record() {
     let (mut rib, mut writer) = built(&[(0x0a00_0000, 32, 1), (0x0a00_0200, 32, 2)]);
     assert_eq!(taken(&*writer), (0, 4));
