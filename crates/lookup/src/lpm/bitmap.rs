@@ -1,4 +1,5 @@
 //! What tries with bitmaps of 64 bits share: the six-bit windows of an address.
+//! And what masks of eight lanes do: where their ones are.
 
 use crate::Addr;
 
@@ -28,6 +29,24 @@ pub(super) const STRIDE: u8 = 6;
 
 /// Slots of a node.
 pub(super) const SLOTS: usize = 1 << STRIDE;
+
+/// For each byte the places of its ones, a byte each.
+pub(super) static ONES: [u64; 256] = {
+    let mut all = [0; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let (mut bit, mut at) = (0, 0);
+        while bit < 8 {
+            if mask >> bit & 1 == 1 {
+                all[mask] |= (bit as u64) << (8 * at);
+                at += 1;
+            }
+            bit += 1;
+        }
+        mask += 1;
+    }
+    all
+};
 
 #[cfg(test)]
 mod tests {

@@ -17,6 +17,8 @@ pub mod flatten;
 mod hashed;
 mod intervals;
 pub(crate) mod isa;
+#[cfg(target_arch = "x86_64")]
+mod lanes;
 pub mod lc_trie;
 pub mod lulea;
 pub mod miht;

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::SIGN;
 use super::table::Unit;
+use crate::lpm::bitmap::ONES;
 
 /// Counts keys, and gives numbers to a batch.
 pub(super) trait Rank: Copy {
@@ -65,24 +66,6 @@ impl List {
         self.len += mask.count_ones() as usize;
     }
 }
-
-/// For each byte the places of its ones, a byte each.
-static ONES: [u64; 256] = {
-    let mut all = [0; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut bit, mut at) = (0, 0);
-        while bit < 8 {
-            if mask >> bit & 1 == 1 {
-                all[mask] |= (bit as u64) << (8 * at);
-                at += 1;
-            }
-            bit += 1;
-        }
-        mask += 1;
-    }
-    all
-};
 
 /// Made by code only that AVX2, BMI2 and POPCNT are enabled for.
 ///
