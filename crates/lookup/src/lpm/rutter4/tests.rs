@@ -115,7 +115,7 @@ fn changes_are_made_in_place_alone_and_many_at_once() {
     change(&[(0, 0, Some(9))]);
     change(&[(0x0a00_0000, 18, Some(Narrow::MOST))]);
     let few: Vec<_> = (0..3).map(|i| (0x0a00_0000 + (i << 8), 24, Some(2 + i))).collect();
-    let many: Vec<_> = (0..30).map(|i| (0x0a00_4000 + (i << 9), 25, Some(2 + i))).collect();
+    let many: Vec<_> = (0..30).map(|i| (0x0a00_4000 + (i << 10), 25, Some(2 + i))).collect();
     for routes in [few, many] {
         change(&routes);
         change(&routes.iter().map(|&(first, len, _)| (first, len, None)).collect::<Vec<_>>());
