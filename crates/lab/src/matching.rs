@@ -42,8 +42,13 @@ impl Contestant {
     /// One of our tables, with options, under the name that records use.
     pub fn engine(entry: &'static lookup::exact::Entry, name: &str, options: Options) -> Self {
         let narrow = entry.card.key_bits < 60;
-        let build = move |room| {
-            let domain = Domain::new();
+        let grows = entry.card.options.iter().any(|(name, ..)| *name == "start");
+        let build = move |room: usize| {
+            let (domain, mut options) = (Domain::new(), options.clone());
+            if grows {
+                // As the others: growing on the way would be another measurement.
+                options.0.entry("start".into()).or_insert_with(|| room.to_string());
+            }
             let writer = (entry.build)(room, &options, &domain).map_err(|r| r.to_string())?;
             Ok(Ours { table: writer.table(), writer, domain, narrow })
         };
@@ -84,6 +89,13 @@ pub trait Table: Send {
     /// Inserts; returns how many were refused.
     fn insert(&mut self, entries: &[Entry]) -> usize;
 
+    /// Inserts one by one, where [`Table::insert`] does not; returns how many were
+    /// refused.
+    fn insert_singly(&mut self, entries: &[Entry]) -> Option<usize> {
+        let _ = entries;
+        None
+    }
+
     /// Deletes.
     fn delete(&mut self, keys: &[Key]);
 
@@ -111,24 +123,37 @@ pub trait Stream {
     fn answers(&mut self) -> Vec<u16>;
 }
 
-/// `n` different entries, addresses of many vendors in 64 domains.
+/// The first `n` entries.
 pub fn entries(n: usize) -> Vec<Entry> {
+    (0..n).map(entry).collect()
+}
+
+/// The entry numbered `i`: addresses of many vendors in 64 domains.
+pub fn entry(i: usize) -> Entry {
     // Multiplying by an odd number is one-to-one modulo 2^42: no key comes twice.
-    let key = |i: usize| {
-        let mixed = (i as u64).wrapping_mul(0x9e37_79b9_7f4b) & ((1 << 42) - 1);
-        // A unicast address: the two lowest bits of the first byte are 0.
-        let mac = (mixed >> 36) << 42 | (mixed & ((1 << 36) - 1));
-        (Key::new(mac, 1 + (i % 64) as u16), (i % 60_000) as u16)
-    };
-    (0..n).map(key).collect()
+    let mixed = (i as u64).wrapping_mul(0x9e37_79b9_7f4b) & ((1 << 42) - 1);
+    // A unicast address: the two lowest bits of the first byte are 0.
+    let mac = (mixed >> 36) << 42 | (mixed & ((1 << 36) - 1));
+    (Key::new(mac, 1 + (i % 64) as u16), (i % 60_000) as u16)
 }
 
 /// `n` keys for a table of `entries`, `miss_percent` of them not in it, and what
 /// each is to find.
 pub fn keys(entries: &[Entry], n: usize, miss_percent: usize, seed: u64) -> (Vec<Key>, Vec<u16>) {
+    keys_of(entries.len(), |i| entries[i], n, miss_percent, seed)
+}
+
+/// The same for a table of so many entries, each the `entry` of its number.
+pub fn keys_of(
+    entries: usize,
+    entry: impl Fn(usize) -> Entry,
+    n: usize,
+    miss_percent: usize,
+    seed: u64,
+) -> (Vec<Key>, Vec<u16>) {
     let mut rng = Rng::new(seed);
     let key = |_| {
-        let (key, value) = entries[rng.below(entries.len())];
+        let (key, value) = entry(rng.below(entries));
         // Bit 37 of every entry's address is 0. A table that holds addresses alone
         // would not tell another domain apart.
         let other = Key::new(key.mac() | 1 << 37, key.domain());
@@ -172,6 +197,15 @@ impl Table for Ours {
             refused += self.writer.insert_batch(&entries.collect::<Vec<_>>());
         }
         refused
+    }
+
+    fn insert_singly(&mut self, entries: &[Entry]) -> Option<usize> {
+        let mut refused = 0;
+        for (key, value) in entries {
+            let key = self.key(key);
+            refused += usize::from(self.writer.insert(key, *value).is_err());
+        }
+        Some(refused)
     }
 
     fn delete(&mut self, keys: &[Key]) {
@@ -288,7 +322,10 @@ mod tests {
             let some: Vec<Entry> = entries.iter().step_by(3).copied().collect();
             table.delete(&some.iter().map(|(key, _)| *key).collect::<Vec<_>>());
             assert_eq!(table.stream(&[some[0].0]).answers(), [ABSENT], "{name}");
-            assert_eq!(table.insert(&some), 0, "{name}");
+            let (first, rest) = some.split_at(some.len() / 2);
+            assert_eq!(table.insert(first), 0, "{name}");
+            let singly = table.insert_singly(rest).unwrap_or_else(|| table.insert(rest));
+            assert_eq!(singly, 0, "{name}");
             if let Some(mut read) = table.reader(&keys) {
                 read();
             }

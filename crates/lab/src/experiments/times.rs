@@ -51,7 +51,7 @@ pub(super) const TIMES: &[(&str, f64, f64)] = &[
     ("cuvpp/table2", 8.0, 3.0),
     ("cuvpp/table3", 80.0, 40.0),
     ("cuvpp/table4", 10.0, 3.0),
-    ("exact/peers", 200.0, 40.0),
+    ("exact/peers", 720.0, 50.0),
     ("cuckooswitch/fig5", 60.0, 13.0),
     ("cuckooswitch/fig6", 50.0, 14.0),
     ("cuckooswitch/fig7", 80.0, 35.0),

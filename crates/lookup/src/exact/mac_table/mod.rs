@@ -23,7 +23,7 @@
 //! |-----------|------------------------------------------------------------------|
 //! | lookup    | 1 line; 2 for the 17 % in their second line (at 95 % load)       |
 //! | absent    | 1 line; 2 where the hint is set (about a fifth at 95 %)          |
-//! | insert    | 2 lines; beyond, a search of the lines around, bounded           |
+//! | insert    | 1 line; 2 where it is full; beyond, a search around, bounded      |
 //! | change    | one 8-byte store                                                 |
 //! | grow      | 4 lines an insert, beside the running table; one store at the end |
 //! | memory    | 8 B a slot, 8.42 B an entry at 95 %; doubles at 87 % until the limit; 0.5 B a slot more, which only the writer reads |
