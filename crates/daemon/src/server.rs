@@ -30,6 +30,8 @@ pub struct Client {
     decoder: Decoder,
     gone: bool,
     stopping: Arc<AtomicBool>,
+    /// Clients there are, this one included.
+    places: Arc<AtomicUsize>,
 }
 
 impl Client {
@@ -113,13 +115,14 @@ impl Client {
                     }
                     self.decoder.feed(&bytes[..n]);
                 }
-                Err(error) if is_wait(&error) => {
-                    let half = self.decoder.waiting() && heard.elapsed() > PATIENCE;
-                    if half || self.gone {
-                        return None;
-                    }
-                }
+                Err(error) if is_wait(&error) => {}
                 Err(_) => return None,
+            }
+            // Half a request is waited for only so long, however it dribbles in; a
+            // client that asks nothing may stay until others want its place.
+            let full = self.places.load(Ordering::Relaxed) >= MOST_CLIENTS;
+            if self.gone || (self.decoder.waiting() || full) && heard.elapsed() > PATIENCE {
+                return None;
             }
         }
     }
@@ -230,7 +233,8 @@ fn accept(
             continue;
         }
         let decoder = Decoder::new(MAX_REQUEST);
-        let mut client = Client { stream, decoder, gone: false, stopping: stopping.clone() };
+        let (stopping, places) = (stopping.clone(), clients.clone());
+        let mut client = Client { stream, decoder, gone: false, stopping, places };
         if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
             let text = format!("there are {MOST_CLIENTS} clients already");
             client.send(&Answer::Error(Failure { kind: ErrorKind::Busy, text }));
@@ -258,7 +262,7 @@ impl Drop for Counted {
 
 const MOST_CLIENTS: usize = 64;
 /// How long half a message is waited for, and a part of an answer offered.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 const TICK: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
@@ -333,7 +337,8 @@ mod tests {
         stream.set_write_timeout(Some(TICK)).unwrap();
         let stopping = Arc::new(AtomicBool::new(true));
         let decoder = Decoder::new(MAX_REQUEST);
-        let mut client = Client { stream, decoder, gone: false, stopping };
+        let places = Arc::default();
+        let mut client = Client { stream, decoder, gone: false, stopping, places };
         assert!(client.write(&[0; 100]), "what the socket holds is sent");
         let start = Instant::now();
         assert!(!client.write(&vec![0; 16 << 20]));
@@ -357,6 +362,34 @@ mod tests {
         assert!(client.call(&Request::Config).is_ok());
         drop(kept);
         assert!(client.call(&Request::Config).is_ok());
+    }
+
+    /// Whether a client among `places` is given up within that time, that says one
+    /// of `bytes` now and then.
+    fn gives_up(bytes: &[u8], places: usize, within: Duration) -> bool {
+        let (stream, mut other) = UnixStream::pair().unwrap();
+        stream.set_read_timeout(Some(TICK)).unwrap();
+        let (decoder, places) = (Decoder::new(MAX_REQUEST), Arc::new(AtomicUsize::new(places)));
+        let stopping = Arc::default();
+        let mut client = Client { stream, decoder, gone: false, stopping, places };
+        let (start, mut bytes) = (Instant::now(), bytes.iter());
+        let thread = std::thread::spawn(move || assert!(client.receive().is_none()));
+        while !thread.is_finished() && start.elapsed() < within {
+            let _ = bytes.next().map(|byte| other.write_all(&[*byte])); // it may be gone
+            std::thread::sleep(TICK / 2);
+        }
+        let given_up = thread.is_finished();
+        drop(other); // what still waits ends here
+        thread.join().unwrap();
+        given_up
+    }
+
+    #[test]
+    fn neither_dribbling_nor_silence_keeps_a_place_that_others_want() {
+        let half = [[0, 0, 1, 0].as_slice(), &[b' '; 200]].concat();
+        assert!(gives_up(&half, 1, PATIENCE * 9), "a byte now and then");
+        assert!(gives_up(&[], MOST_CLIENTS, PATIENCE * 9), "silent, and all places are taken");
+        assert!(!gives_up(&[], 1, PATIENCE * 2), "silent, and there is room");
     }
 
     #[test]
