@@ -62,7 +62,10 @@ kill -STOP "$stuck"
 on a ping -n -q -f -c 2000 -s 1400 -W 1 10.0.2.2 >/dev/null || true
 timeout 5 "$RUTTER" show drops >/dev/null || [ $? = 1 ] || fail "show drops beside a stopped capture"
 kill -TERM "$router_pid"
+sleep 0.02
+kill -TERM "$router_pid" 2>/dev/null || true # as `timeout` does: still in order
 wait_gone "$router_pid" 50 || fail "a stopped capture holds up SIGTERM"
+! grep -q "a second signal" "$TMP/rutter.log" || fail "a repeated SIGTERM ends it out of order"
 kill -CONT "$stuck"
 wait "$router_pid" || true
 router_pid=

@@ -347,8 +347,10 @@ fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<T
     ends
 }
 
-/// The first SIGTERM, SIGINT or SIGHUP ends the run in order, a second at once.
-/// Where hanging up was ignored before (`nohup`), it still is.
+/// The first SIGTERM, SIGINT or SIGHUP ends the run in order; a second, after a
+/// while, at once. `timeout` and others signal the process and its group, which
+/// is the same wish said twice. Where hanging up was ignored before (`nohup`),
+/// it still is.
 fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
     let mut wanted = vec![SIGINT, SIGTERM];
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -358,14 +360,14 @@ fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
     let signals = signal_hook::iterator::Signals::new(wanted);
     let mut signals = signals.doing(|| "listen to signals".into())?;
     let listen = move || {
-        let mut ending = false;
+        let mut first: Option<Instant> = None;
         for signal in signals.forever() {
+            let since = first.get_or_insert_with(Instant::now).elapsed();
             // A terminal that goes says so twice: by the kernel and by the shell.
-            if ending && signal != SIGHUP {
+            if since >= IMPATIENT && signal != SIGHUP {
                 tracing::warn!("a second signal: ended at once; `rutter run --cleanup` cleans up");
                 std::process::exit(128 + signal);
             }
-            ending = true;
             let _ = stop.send(Stop { remove: false }); // it may be stopping already
         }
     };
@@ -382,6 +384,8 @@ fn ignores(status: &str, signal: i32) -> bool {
 
 /// Ending of the file with changed settings, beside the socket.
 const RECORD: &str = "settings";
+/// A signal so long after the first says that its sender will not wait.
+const IMPATIENT: Duration = Duration::from_secs(1);
 /// How often links and workers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
