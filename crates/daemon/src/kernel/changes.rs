@@ -15,17 +15,29 @@ use super::netlink::Netlink;
 /// Hears about links and addresses.
 pub struct Changes {
     netlink: Netlink,
-    /// Links by number: administratively up.
-    up: HashMap<u32, bool>,
+    /// What was told last of links, by number.
+    links: HashMap<u32, Carries>,
+}
+
+/// What a link does, as far as the kernel forgets things with it.
+#[derive(Clone, Copy)]
+struct Carries {
+    /// Administratively up.
+    any: bool,
+    /// Its MTU is enough for IPv6, which the kernel takes from it otherwise.
+    ipv6: bool,
 }
 
 /// Links that have lost something.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Lost {
-    /// Came up after they were down: IPv6 addresses, routes, neighbours.
+    /// Came up after they were down, or have room for IPv6 again: IPv6 addresses,
+    /// routes, neighbours.
     pub all: Vec<u32>,
     /// Were given an address: routes over it, if it is an old one.
     pub routes: Vec<u32>,
+    /// Changed in some way: the MTU, perhaps.
+    pub changed: Vec<u32>,
     /// The kernel has told more than there was room for: any link may have.
     pub unknown: bool,
 }
@@ -37,7 +49,7 @@ impl Changes {
     /// When the kernel refuses.
     pub fn open() -> io::Result<Changes> {
         let netlink = Netlink::hear(NETLINK_ROUTE, &[LINKS, IPV4_ADDRESSES, IPV6_ADDRESSES])?;
-        Ok(Changes { netlink, up: HashMap::new() })
+        Ok(Changes { netlink, links: HashMap::new() })
     }
 
     /// What happened since the last time.
@@ -56,9 +68,12 @@ impl Changes {
         match kind {
             NEW_LINK => {
                 let Some(link) = link_info(message) else { return };
-                // Links that are not known are up: taps are when this begins.
-                let before = self.up.insert(link.index, link.up).unwrap_or(true);
-                if link.up && !before {
+                let now = Carries { any: link.up, ipv6: link.mtu >= LEAST_MTU6 };
+                // Links that are not known carry all: taps do when this begins.
+                let all = Carries { any: true, ipv6: true };
+                let before = self.links.insert(link.index, now).unwrap_or(all);
+                lost.changed.push(link.index);
+                if now.any && !before.any || now.ipv6 && !before.ipv6 {
                     lost.all.push(link.index);
                 }
             }
@@ -71,6 +86,8 @@ impl Changes {
     }
 }
 
+/// RFC 8200 §5.
+const LEAST_MTU6: u32 = 1280;
 const NEW_LINK: u16 = 16;
 const NEW_ADDR: u16 = 20;
 /// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV6_IFADDR`.
@@ -86,19 +103,25 @@ mod tests {
     fn down_and_up_in_one_look_is_seen() {
         let mut changes = Changes::open().unwrap();
         let mut lost = Lost::default();
-        let mut link = |index: u32, up: u32| {
-            let mut message = [0; 16];
+        let mut link = |index: u32, up: u32, mtu: u32| {
+            let mut message = vec![0; 16];
             message[4..8].copy_from_slice(&index.to_ne_bytes());
             message[8..12].copy_from_slice(&up.to_ne_bytes());
+            message.extend([8_u16.to_ne_bytes(), 4_u16.to_ne_bytes()].concat()); // IFLA_MTU
+            message.extend(mtu.to_ne_bytes());
             changes.one(NEW_LINK, &message, &mut lost);
         };
-        link(7, 1);
-        link(7, 0);
-        link(7, 1);
-        link(7, 1);
-        link(8, 0);
+        link(7, 1, 1500);
+        link(7, 0, 1500);
+        link(7, 1, 1500);
+        link(7, 1, 1500);
+        link(8, 0, 1500);
+        link(9, 1, 1000);
+        link(9, 1, 1279);
+        link(9, 1, 1280);
         changes.one(NEW_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
         changes.one(NEW_ADDR, &[2, 24], &mut lost);
-        assert_eq!(lost, Lost { all: vec![7], routes: vec![9], unknown: false });
+        let changed = vec![7, 7, 7, 7, 8, 9, 9, 9];
+        assert_eq!(lost, Lost { all: vec![7, 9], routes: vec![9], changed, unknown: false });
     }
 }

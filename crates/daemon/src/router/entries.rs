@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use super::kernel_side::{KernelSide, MAIN};
 use super::offline::table_of;
 use crate::config::{Config, Neighbour, Net, Route};
+use crate::kernel::LinkInfo;
 use crate::kernel::changes::Lost;
 use crate::kernel::netlink::errno;
 
@@ -173,6 +174,7 @@ impl KernelSide {
             let Some(link) = links.iter().find(|link| link.name == interface.name) else {
                 continue;
             };
+            self.limit_mtu(link, interface.mtu);
             let all = lost.unknown || lost.all.contains(&link.index);
             any |= all || lost.routes.contains(&link.index);
             if !all {
@@ -187,6 +189,22 @@ impl KernelSide {
         }
         if any {
             self.static_entries(config, false);
+        }
+    }
+
+    /// A tap's MTU may be lowered while the router runs, not raised: the port
+    /// would drop what the kernel then takes for short enough.
+    fn limit_mtu(&mut self, link: &LinkInfo, most: u16) {
+        if link.mtu <= most.into() {
+            return;
+        }
+        let LinkInfo { name, mtu, .. } = link;
+        tracing::warn!(
+            "{name}: an MTU of {mtu} exceeds the port's, {most} (`mtu` in the configuration): \
+             set back"
+        );
+        if let Err(error) = self.rtnetlink.set_mtu(link.index, most) {
+            self.warn(format!("MTU of {name}: {error}"));
         }
     }
 
