@@ -28,6 +28,20 @@ impl Net {
         Net { address, length: self.length }
     }
 
+    /// What the address is instead of a host's: an IPv4 network's first and last
+    /// are its own and the broadcast address, but where there are two or one
+    /// (RFC 3021).
+    pub fn reserved_as(&self) -> Option<&'static str> {
+        let IpAddr::V4(address) = self.address else { return None };
+        let hosts = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
+        match address.to_bits() & hosts {
+            _ if hosts <= 1 => None,
+            0 => Some("the address of"),
+            all if all == hosts => Some("the broadcast address of"),
+            _ => None,
+        }
+    }
+
     /// True when no bit is set right of the network: a prefix.
     pub fn is_prefix(&self) -> bool {
         match self.address {

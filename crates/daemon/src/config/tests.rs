@@ -75,6 +75,7 @@ fn each_mistake_is_found() {
         ("[vrf.main]\ntable=7\n", "is 254"),
         ("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "used twice"),
         ("[vrf.main]\nipv4={engine=\"nonsense\"}\n", "an engine for ipv4"),
+        ("[vrf.main]\nipv4={engine=\"dxr\",k=99}\n", "vrf.main.ipv4.k: dxr refuses: option k"),
         ("[vrf.main]\nroutes=\"bgp\"\n", "one of \"netlink\", \"fpm\""),
         ("[[route]]\nprefix=\"10.0.0.1/8\"\nvia=\"1.2.3.4\"\n", "right of its length"),
         ("[[route]]\nprefix=\"10.0.0.0/8\"\n", "`via` is missing"),
@@ -87,6 +88,16 @@ fn each_mistake_is_found() {
         (
             "[ports.a]\ndevice=\"x,iface=v\"\n[ports.b]\ndevice=\"y,iface=v\"\n",
             "`a` has `v` already",
+        ),
+        ("[ports.eth0]\ndevice=\"x,iface=eth0\"\n", "2:8: ports.eth0.device: `eth0` is also"),
+        ("[ports.p0]\ndevice=\"tap:p0\"\n", "another name"),
+        ("[ports.p0]\ndevice=\"pcap:a,a\"\n", "two files"),
+        ("[ports.p0]\ndevice=\"mem\"\naddresses=[\"10.0.0.0/24\"]\n", "is the address of its"),
+        ("[ports.p0]\ndevice=\"mem\"\naddresses=[\"10.0.3.255/22\"]\n", "the broadcast address"),
+        (
+            "[ports.p0]\ndevice=\"mem\"\naddresses=[\"10.0.0.1/8\"]\n\
+             [[route]]\nprefix=\"20.0.0.0/8\"\nvia=\"10.0.0.1\"\n",
+            "own address",
         ),
         ("[ports.a]\ndevice=\"net_x0\"\n[ports.b]\ndevice=\"net_x0,k=1\"\n", "`a` has `net_x0`"),
         ("[vrf.p0]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "an interface has this name"),
@@ -114,6 +125,7 @@ fn what_stands_twice_is_told_at_its_second_place() {
     let apart = "[vrf.red]\ntable=7\n[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.1/8\"]\n\
                  [ports.b]\ndevice=\"mem\"\nvrf=\"red\"\naddresses=[\"10.0.0.1/8\"]\n";
     good(apart);
+    good("[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.0/31\", \"10.0.0.9/32\"]\n");
 }
 
 #[test]

@@ -232,6 +232,10 @@ impl KernelSide {
             io::ErrorKind::PermissionDenied => {
                 io::Error::new(error.kind(), format!("{error}: run as root"))
             }
+            io::ErrorKind::InvalidInput if known => io::Error::new(
+                error.kind(),
+                "an interface of this name is there that is no tap: name the port otherwise",
+            ),
             _ => error,
         })?;
         tap.set_persistent(true)?;

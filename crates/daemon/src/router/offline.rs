@@ -35,7 +35,15 @@ pub fn events(config: &Config, ports: &[Port]) -> Vec<Event> {
             events.push(neighbour(index, entry.address, entry.mac));
         }
     }
-    events.extend(config.routes.iter().filter_map(|route| static_route(config, route)));
+    for route in &config.routes {
+        match static_route(config, route) {
+            Some(event) => events.push(event),
+            None => tracing::warn!(
+                "static route {}: no interface has a network with its gateway",
+                route.prefix
+            ),
+        }
+    }
     events
 }
 

@@ -62,6 +62,9 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
     let mut taken = HashSet::new();
     let routes = elements(table, "route", |table| {
         let route = route(table, &config.vrfs, &names)?;
+        if let Some(own) = own_gateway(&config, &route) {
+            table.mistake(format_args!("the gateway {own} is this router's own address"));
+        }
         if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
             table.mistake("a route to this prefix, of this metric, is there already");
         }
@@ -72,10 +75,19 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
     uses_of_vrfs(table, &config);
     once::tables(&config, table);
     once::addresses(table);
+    once::netdev_names(&config, table);
     if config.ports.is_empty() && source.mistakes.borrow().is_empty() {
         source.mistake(0..0, "no port: expected at least one table such as [ports.p0]");
     }
     config
+}
+
+/// A gateway of the route that is an address of its vrf's interfaces.
+fn own_gateway(config: &Config, route: &Route) -> Option<IpAddr> {
+    let inside = config.interfaces().filter(|(.., interface)| interface.vrf == route.vrf);
+    let own: Vec<_> =
+        inside.flat_map(|(.., of)| of.addresses.iter().map(|net| net.address)).collect();
+    route.via.iter().filter_map(|via| via.to).find(|to| own.contains(to))
 }
 
 fn default_workers() -> Vec<u16> {

@@ -33,12 +33,39 @@ pub(super) fn claims(device: &Device) -> Vec<String> {
         Device::Tap(name) => vec![name.clone()],
         Device::Pcap { output, .. } => output.iter().cloned().collect(),
         Device::Dpdk(text) => {
-            let mut parts = text.split(',').map(str::trim);
-            let name = parts.next().map(str::to_string);
-            let netdevs = parts.filter_map(|part| part.strip_prefix("iface=").map(str::to_string));
-            name.into_iter().chain(netdevs).collect()
+            let name = text.split(',').next().map(|name| name.trim().to_string());
+            name.into_iter().chain(netdevs(device)).collect()
         }
     }
+}
+
+/// The kernel's interfaces below a port.
+pub(super) fn netdevs(device: &Device) -> Vec<String> {
+    match device {
+        Device::Tap(name) => vec![name.clone()],
+        Device::Dpdk(text) => {
+            let parts = text.split(',').map(str::trim);
+            parts.filter_map(|part| part.strip_prefix("iface=").map(str::to_string)).collect()
+        }
+        Device::Mem | Device::Pcap { .. } => Vec::new(),
+    }
+}
+
+/// No interface of the router is called as one below a port.
+pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
+    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
+    each_table(table, "ports", &mut |name, inner| {
+        let port = config.ports.iter().find(|port| port.name == name);
+        let below = port.map(|port| netdevs(&port.device)).unwrap_or_default();
+        if let Some(both) = below.iter().find(|below| names.contains(&below.as_str()))
+            && let Some(value) = inner.get("device")
+        {
+            value.mistake::<()>(format_args!(
+                "`{both}` is also what the router's own interface would be called in the kernel: \
+                 give the port, or the bridge, another name"
+            ));
+        }
+    });
 }
 
 /// No two interfaces of a vrf have the same address.

@@ -77,6 +77,9 @@ fn device(value: &Value<'_>) -> Option<Device> {
     if parts.next().is_some() || (input.is_none() && output.is_none()) {
         return value.expected("pcap:IN,OUT or pcap:IN,OUT,raw");
     }
+    if input.is_some() && input == output {
+        return value.expected("two files: what is written would overwrite what is read");
+    }
     Some(Device::Pcap { input, output, raw })
 }
 
@@ -104,7 +107,13 @@ fn interface_address(value: &Value<'_>) -> Option<Net> {
         }
         IpAddr::V6(a) => !(a.is_multicast() || a.is_unspecified() || a.is_loopback()),
     };
-    if usable { Some(net) } else { value.expected("an address of a single host") }
+    if !usable {
+        return value.expected("an address of a single host");
+    }
+    if let Some(what) = net.reserved_as() {
+        return value.mistake(format_args!("`{net}` is {what} its network, not of a host in it"));
+    }
+    Some(net)
 }
 
 fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {

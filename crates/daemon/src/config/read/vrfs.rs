@@ -1,5 +1,8 @@
 //! VRFs, and who uses them.
 
+use lookup::Rib;
+use lookup::sync::Domain;
+
 use super::*;
 
 pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
@@ -78,7 +81,21 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
             fib.options.0.insert(name.into(), text);
         }
     }
+    if !fib.options.0.is_empty() {
+        options_fit::<A>(&fib, inner);
+    }
     fib
+}
+
+/// Reports a value that the engine does not take. Only the engine knows: an empty
+/// one is made. What else it may refuse (memory) is for the machine that it runs on.
+fn options_fit<A: Engines>(fib: &Fib, table: Table<'_>) {
+    let Some(entry) = A::engine(&fib.engine) else { return };
+    let Err(refusal) = (entry.build)(&Rib::new(), &fib.options, &Domain::new()) else { return };
+    let about = |name: &&String| refusal.limit.starts_with(&format!("option {name} "));
+    if let Some(value) = fib.options.0.keys().find(about).and_then(|name| table.get(name)) {
+        value.mistake::<()>(format_args!("{refusal}"));
+    }
 }
 
 fn unknown_engine<A: Engines>(value: &Value<'_>, family: &str) {
