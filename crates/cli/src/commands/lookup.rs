@@ -1,6 +1,6 @@
 //! `rutter lookup`.
 
-use std::io::{BufRead, BufReader, Write, stdin};
+use std::io::{self, BufRead, BufReader, Write, stdin};
 use std::net::IpAddr;
 
 use formats::Table;
@@ -89,23 +89,55 @@ impl Fibs {
 /// the next question; what is piped in is answered in large pieces.
 fn from_stdin(fibs: &Fibs, cx: &mut Context) -> Result<Status, Error> {
     let mut input = BufReader::with_capacity(64 << 10, stdin().lock());
-    let (mut status, mut line) = (Status::Success, Vec::new());
-    for number in 1_u64.. {
+    let (mut status, mut line, mut number) = (Status::Success, Vec::new(), 1_u64);
+    loop {
         if input.buffer().is_empty() {
             cx.out.flush()?;
         }
-        line.clear();
-        if input.read_until(b'\n', &mut line).map_err(Error::Input)? == 0 {
-            break;
+        let ended = read_piece(&mut input, &mut line).map_err(Error::Input)?;
+        if line.is_empty() {
+            return Ok(status);
         }
-        let line = String::from_utf8_lossy(&line);
-        for word in line.split_ascii_whitespace() {
+        let text = String::from_utf8_lossy(&line);
+        for word in text.split_ascii_whitespace() {
             let place = format_args!("standard input:{number}");
             status = status.max(answer(fibs, word, place, cx)?);
         }
+        number += u64::from(ended);
     }
-    Ok(status)
 }
+
+/// Reads a line, or of a long one a piece that ends between words; true at the
+/// line's end. A word that is longer than any address loses the rest of it:
+/// memory stays bounded, whatever comes.
+fn read_piece(input: &mut impl BufRead, piece: &mut Vec<u8>) -> io::Result<bool> {
+    piece.clear();
+    let mut word = 0;
+    loop {
+        let buffer = input.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(true);
+        }
+        let mut used = 0;
+        for &byte in buffer {
+            used += 1;
+            word = if byte.is_ascii_whitespace() { 0 } else { word + 1 };
+            if word <= LONGEST {
+                piece.push(byte);
+            }
+            if byte == b'\n' || word == 0 && piece.len() >= PIECE {
+                input.consume(used);
+                return Ok(byte == b'\n');
+            }
+        }
+        input.consume(used);
+    }
+}
+
+/// More than an address has letters.
+const LONGEST: usize = 64;
+/// A line is answered in pieces of about so many bytes.
+const PIECE: usize = 4096;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -133,4 +165,28 @@ fn answer(
         writeln!(cx.out, "{word}\t{}\t{}", prefix.unwrap_or("-"), hop.unwrap_or("-"))?;
     }
     Ok(if found.is_some() { Status::Success } else { Status::No })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_of_any_length_is_read_in_pieces() {
+        let line = format!("{}\n{} 2.2.2.2\n", "1.1.1.1 ".repeat(1000), "x".repeat(100_000));
+        let mut input = BufReader::with_capacity(7, line.as_bytes());
+        let (mut piece, mut words, mut lines) = (Vec::new(), Vec::new(), 0);
+        loop {
+            lines += u32::from(read_piece(&mut input, &mut piece).unwrap());
+            if piece.is_empty() {
+                break;
+            }
+            assert!(piece.len() <= PIECE + LONGEST);
+            let text = String::from_utf8(piece.clone()).unwrap();
+            words.extend(text.split_ascii_whitespace().map(str::to_string));
+        }
+        assert_eq!((words.len(), lines), (1002, 3), "two lines, and the end");
+        assert!(words[..1000].iter().all(|word| word == "1.1.1.1"));
+        assert_eq!((words[1000].len(), words[1001].as_str()), (LONGEST, "2.2.2.2"));
+    }
 }
