@@ -13,6 +13,7 @@ exec </dev/null
 
 [ -n "${RUTTER:-}" ] || { echo "set RUTTER to the binary (run.sh does)" >&2; exit 2; }
 readonly SKIPPED=77
+readonly PATIENCE=${SMOKE_PATIENCE:-1} # times as long is waited for what takes time
 SMOKE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 P=rs$$
 TMP=$(mktemp -d "${TMPDIR:-/tmp}/rutter-smoke.XXXXXX")
@@ -67,6 +68,11 @@ need() { # COMMAND …: skips where one is not there
 	for command in "$@"; do
 		command -v "$command" >/dev/null || skip "$command is not installed"
 	done
+}
+
+needs_vrf_devices() { # asks namespace r
+	on r ip link add try type vrf table 99 2>/dev/null || skip "the kernel has no VRF devices"
+	on r ip link del try
 }
 
 # ----- namespaces and links
@@ -180,12 +186,12 @@ router_start() { # [CONFIGURATION on standard input]: starts and waits until it 
 
 router_ready() {
 	local i
-	for ((i = 0; i < 300; i++)); do
+	for ((i = 0; i < 300 * PATIENCE; i++)); do
 		kill -0 "$router_pid" 2>/dev/null || fail "the router ended while starting"
 		rutter show system >/dev/null 2>&1 && return
 		sleep 0.1
 	done
-	fail "the router does not answer after 30 s"
+	fail "the router does not answer after $((30 * PATIENCE)) s"
 }
 
 router_stop() { # ends it as systemd would, and expects success
@@ -214,7 +220,7 @@ background() { # NAME COMMAND …: a process that ends with the script, its log 
 
 wait_gone() { # PID TENTHS
 	local i
-	for ((i = 0; i < $2; i++)); do
+	for ((i = 0; i < $2 * PATIENCE; i++)); do
 		kill -0 "$1" 2>/dev/null || return 0
 		# A zombie is gone: only its parent, this script, has to look.
 		[ "$(ps -o stat= -p "$1" 2>/dev/null | cut -c 1)" != Z ] || return 0
@@ -244,7 +250,7 @@ frames() { # NS ARGUMENTS: frames.py there
 # ----- assertions
 
 wait_for() { # SECONDS COMMAND …: until it succeeds
-	local deadline=$((SECONDS + $1))
+	local deadline=$((SECONDS + $1 * PATIENCE))
 	shift
 	until ("$@") >/dev/null 2>&1; do # an assertion may end its shell
 		[ $SECONDS -lt $deadline ] || { ("$@") || true; fail "not so within the time: $*"; }

@@ -34,15 +34,17 @@ peer_announces() { # NS N4 N6
 	peer_pid=$last_pid
 }
 
-# BIRD on the router: BGP with the peer, routes into the kernel's tables.
-bird_on_router() {
-	cat >"$TMP/router-bird.conf" <<-'END'
+# BIRD on the router: BGP with the peer, routes into the kernel's tables, those of
+# main or of a VRF device.
+bird_on_router() { # [VRF TABLE]
+	local vrf=${1:+vrf \"$1\";} table=${2:+kernel table $2;}
+	cat >"$TMP/router-bird.conf" <<-END
 		router id 10.0.2.1;
 		protocol device { scan time 2; }
-		protocol direct { ipv4; ipv6; }
-		protocol kernel { ipv4 { export where source = RTS_BGP; import none; }; }
-		protocol kernel { ipv6 { export where source = RTS_BGP; import none; }; }
-		template bgp to_peer { local as 65001; hold time 9; connect retry time 1; error wait time 1, 2;
+		protocol direct { $vrf ipv4; ipv6; }
+		protocol kernel { $vrf $table ipv4 { export where source = RTS_BGP; import none; }; }
+		protocol kernel { $vrf $table ipv6 { export where source = RTS_BGP; import none; }; }
+		template bgp to_peer { $vrf local as 65001; hold time 9; connect retry time 1; error wait time 1, 2;
 			connect delay time 1; }
 		protocol bgp p4 from to_peer { neighbor 10.0.2.2 as 65002; ipv4 { import all; export none; }; }
 		protocol bgp p6 from to_peer { neighbor 2001:db8:2::2 as 65002; ipv6 { import all; export none; }; }

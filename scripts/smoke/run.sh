@@ -5,18 +5,19 @@
 #
 # RUTTER is the binary (default: the newest of target/{debug,release}/rutter).
 # As root they run in namespaces of their own; otherwise in a user namespace,
-# where those are allowed. Logs are in target/smoke.
+# where those are allowed. Logs are in target/smoke. SMOKE_PATIENCE=N waits N times
+# as long for what takes time, on a slow machine.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-readonly LIMIT_S=180
+readonly LIMIT_S=$((180 * ${SMOKE_PATIENCE:-1}))
 verbose=
 names=()
 for argument in "$@"; do
 	case $argument in
 	--list) list=1 ;;
 	-v) verbose=1 ;;
-	-*) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+	-*) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 	*) names+=("$argument") ;;
 	esac
 done

@@ -29,7 +29,10 @@ assert_no_ping a 10.0.9.9 # known in blue only
 on r ip route add 10.0.8.0/24 via 10.0.2.2 # known in main only: no way from blue
 on b ip address add 10.0.8.8/32 dev lo
 assert_ping a 10.0.8.8
+echoes() { on b grep '^Icmp: [0-9]' /proc/net/snmp | cut -d ' ' -f 10; }
+before=$(echoes)
 assert_no_ping c 10.0.8.8
+assert_eq "$(echoes)" "$before" "requests of blue that the kernel let into main"
 # The kernel answers by the tables of the interface asked, VRF devices or not:
 # both VRFs have these addresses, and each asks for itself, at the same time.
 own_addresses() {

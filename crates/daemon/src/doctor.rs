@@ -173,8 +173,15 @@ fn nftables() -> Finding {
 }
 
 fn vrf() -> Finding {
-    // A VRF device is used where the user makes one; rules do without.
-    good("vrf", "by `ip rule`, for each tap")
+    let release = read("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let module = |file: &str| {
+        read(&format!("/lib/modules/{release}/{file}")).is_some_and(|all| all.contains("/vrf.ko"))
+    };
+    let there = Path::new("/sys/module/vrf").exists();
+    if there || module("modules.dep") || module("modules.builtin") {
+        return good("vrf", "by VRF devices");
+    }
+    good("vrf", "by `ip rule`, for each tap: the kernel has no VRF devices")
 }
 
 fn ipv6_forwarding() -> Finding {

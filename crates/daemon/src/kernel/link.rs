@@ -26,6 +26,10 @@ pub struct LinkInfo {
     pub mac: Mac,
     /// An instance of Rutter's has made it, this one or another.
     pub ours: bool,
+    /// The VRF device or bridge above it, 0 where there is none.
+    pub master: u32,
+    /// Its table, where it is a VRF device.
+    pub vrf_table: Option<u32>,
 }
 
 /// Changes links, addresses, routes, rules and neighbours.
@@ -154,27 +158,36 @@ impl Rtnetlink {
         self.0.request(address_message(DEL_ADDR, 0, index, net))
     }
 
-    /// Makes a VRF device for a kernel table, or finds it.
+    /// Makes a VRF device for a kernel table, or finds it; true where it was made.
+    /// One that Rutter made for another table is made anew.
     ///
     /// # Errors
-    /// When the kernel has none (`CONFIG_NET_VRF`), or refuses.
-    pub fn add_vrf(&mut self, name: &str, table: u32) -> io::Result<u32> {
-        let message = Message::new(NEW_LINK, CREATE).body(&ifinfo(0, 0, 0)).text(IFNAME, name);
-        let made = self.0.request(message.nest(LINKINFO, |info| {
-            let info = info.text(INFO_KIND, "vrf");
-            info.nest(INFO_DATA, |data| data.attr(VRF_TABLE, &table.to_ne_bytes()))
-        }));
-        if let Err(error) = made
-            && error.kind() != io::ErrorKind::AlreadyExists
-        {
-            return Err(error);
-        }
-        let link = self.link(name)?;
-        self.set_up(link.index, true)?;
-        Ok(link.index)
+    /// When the kernel has none (`CONFIG_NET_VRF`), or refuses; when somebody's
+    /// link of another kind, or for another table, has the name.
+    pub fn add_vrf(&mut self, name: &str, table: u32) -> io::Result<(u32, bool)> {
+        let there = self.link(name).ok();
+        let found = there.as_ref().filter(|link| link.vrf_table == Some(table));
+        let index = match (found, &there) {
+            (Some(link), _) => link.index,
+            (None, Some(link)) if !link.ours => {
+                return Err(io::Error::other(format!("{name} is not the VRF of table {table}")));
+            }
+            (None, old) => {
+                old.iter().try_for_each(|old| self.delete_link(old.index))?;
+                let message = Message::new(NEW_LINK, CREATE).body(&ifinfo(0, 0, 0));
+                self.0.request(message.text(IFNAME, name).nest(LINKINFO, |info| {
+                    let info = info.text(INFO_KIND, "vrf");
+                    info.nest(INFO_DATA, |data| data.attr(VRF_TABLE, &table.to_ne_bytes()))
+                }))?;
+                self.link(name)?.index
+            }
+        };
+        self.set_up(index, true)?;
+        Ok((index, found.is_none()))
     }
 
-    /// Puts a link below a VRF device. Does nothing where it is there.
+    /// Puts a link below a VRF device, or below none (0). Does nothing where it is
+    /// there; else the link goes down for a moment, and loses what it then loses.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -208,10 +221,19 @@ pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
             MTU => info.mtu = word(value, 0)?,
             ALIAS => info.ours = value.strip_suffix(&[0]).unwrap_or(value) == MARK,
             ADDRESS => info.mac = value.try_into().map(Mac).unwrap_or_default(),
+            MASTER => info.master = word(value, 0)?,
+            LINKINFO => info.vrf_table = vrf_table(value),
             _ => {}
         }
     }
     Some(info)
+}
+
+/// The table, where `IFLA_LINKINFO` is that of a VRF device.
+fn vrf_table(info: &[u8]) -> Option<u32> {
+    let find = |bytes, kind| attributes(bytes).find(|(k, _)| *k == kind).map(|(_, value)| value);
+    find(info, INFO_KIND).filter(|kind| kind.starts_with(b"vrf\0"))?;
+    word(find(find(info, INFO_DATA)?, VRF_TABLE)?, 0)
 }
 
 /// `struct ifaddrmsg` and what follows, if the address is of link `index`.
@@ -286,3 +308,36 @@ const NO_PREFIX_ROUTE: u32 = 0x200;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_PROTO: u16 = 11;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_vrf_device_and_a_tap_below_it() {
+        let link = |index, attributes: &[Vec<u8>]| {
+            link_info(&[ifinfo(index, FLAG_UP, 0).to_vec(), attributes.concat()].concat()).unwrap()
+        };
+        let kind = |name: &[u8]| attribute(INFO_KIND, name);
+        let table = attribute(INFO_DATA, &attribute(VRF_TABLE, &10_u32.to_ne_bytes()));
+        let info = attribute(LINKINFO, &[kind(b"vrf\0"), table.clone()].concat());
+        let red = link(7, &[attribute(IFNAME, b"red\0"), info, attribute(ALIAS, MARK)]);
+        assert_eq!((red.name.as_str(), red.vrf_table, red.master), ("red", Some(10), 0));
+        assert!(red.up && red.ours);
+        let tap = link(8, &[attribute(MASTER, &7_u32.to_ne_bytes())]);
+        assert_eq!((tap.vrf_table, tap.master, tap.ours), (None, 7, false));
+        // The same attribute of another kind is no table.
+        for kind in [kind(b"vrfx\0"), kind(b"veth\0"), Vec::new()] {
+            let other = link(9, &[attribute(LINKINFO, &[kind, table.clone()].concat())]);
+            assert_eq!(other.vrf_table, None);
+        }
+    }
+}

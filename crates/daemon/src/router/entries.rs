@@ -105,15 +105,15 @@ impl KernelSide {
         self.added_entries();
     }
 
-    /// Where rules stand for VRF devices, their tables get what the kernel would
-    /// have made for a device.
+    /// Ends the search in the VRFs' tables: the kernel goes on to main else, devices
+    /// or not. Where rules stand for devices, the tables also get what the kernel
+    /// would have made for a device.
     fn connected_routes(&mut self, config: &Config) {
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-            if self.vrfs.contains_key(&vrf.table) {
-                continue;
-            }
             let mut result = self.rtnetlink.add_end(vrf.table);
-            let inside = config.interfaces().filter(|(.., interface)| interface.vrf == vrf.name);
+            let devices = self.vrfs.contains_key(&vrf.table);
+            let inside = config.interfaces();
+            let inside = inside.filter(|(.., i)| !devices && i.vrf == vrf.name);
             for (.., interface) in inside {
                 let link = self.rtnetlink.link(&interface.name);
                 for net in &interface.addresses {
@@ -182,7 +182,9 @@ impl KernelSide {
             }
             let table = table_of(config, &interface.vrf);
             let connected = table == MAIN || self.vrfs.contains_key(&table);
-            let set = self.set_addresses(link.index, &interface.addresses, connected);
+            let set = self
+                .return_to_vrf(link, table)
+                .and_then(|()| self.set_addresses(link.index, &interface.addresses, connected));
             if let Err(error) = set {
                 self.warn(format!("addresses of {}: {error}", interface.name));
             }

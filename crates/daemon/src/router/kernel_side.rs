@@ -184,33 +184,36 @@ impl KernelSide {
     /// by mark stand for them.
     fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-            let known = self.rtnetlink.link(&vrf.name).is_ok();
-            match self.rtnetlink.add_vrf(&vrf.name, vrf.table) {
-                Ok(index) => {
-                    if !known {
-                        self.made(&vrf.name, index);
-                    }
-                    self.vrfs.insert(vrf.table, (vrf.name.clone(), index));
+            if let Err(error) = self.vrf_device(&vrf.name, vrf.table) {
+                tracing::info!("vrf {}: rules instead of a device ({error})", vrf.name);
+                let rules = self.rtnetlink.add_mark_rules(vrf.table);
+                rules.doing(|| format!("rules for vrf `{}`", vrf.name))?;
+                for key in ["net/ipv4/fwmark_reflect", "net/ipv6/fwmark_reflect"] {
+                    self.set(key, "1");
                 }
-                Err(error) => {
-                    tracing::info!("vrf {}: rules instead of a device ({error})", vrf.name);
-                    let rules = self.rtnetlink.add_mark_rules(vrf.table);
-                    rules.doing(|| format!("rules for vrf `{}`", vrf.name))?;
-                    for key in ["net/ipv4/fwmark_reflect", "net/ipv6/fwmark_reflect"] {
-                        self.set(key, "1");
-                    }
-                    self.set("net/ipv4/tcp_fwmark_accept", "1");
-                }
+                self.set("net/ipv4/tcp_fwmark_accept", "1");
             }
         }
         Ok(())
+    }
+
+    /// Makes a VRF's device, or finds it. What is punted to a tap below it comes in
+    /// by the device, whose settings then say whether it is forwarded.
+    fn vrf_device(&mut self, name: &str, table: u32) -> io::Result<u32> {
+        let (index, made) = self.rtnetlink.add_vrf(name, table)?;
+        if made {
+            self.made(name, index);
+        }
+        self.forward(name);
+        self.vrfs.insert(table, (name.to_string(), index));
+        Ok(index)
     }
 
     /// Puts a tap into the tables of its VRF; true where the kernel then makes
     /// connected routes there by itself.
     fn enter_vrf(&mut self, name: &str, index: u32, table: u32) -> io::Result<bool> {
         if table == MAIN {
-            return Ok(true);
+            return self.leave_vrf(name).map(|()| true);
         }
         if let Some((_, device)) = self.vrfs.get(&table) {
             return self.rtnetlink.set_master(index, *device).map(|()| true);
@@ -223,6 +226,32 @@ impl KernelSide {
             )),
         }
         Ok(false)
+    }
+
+    /// A tap that stayed may be below the device of the VRF that it was in. Where a
+    /// user put it below one of theirs, it stays there.
+    fn leave_vrf(&mut self, name: &str) -> io::Result<()> {
+        let tap = self.rtnetlink.link(name)?;
+        if tap.master == 0 {
+            return Ok(());
+        }
+        let links = self.rtnetlink.links()?;
+        if links.iter().any(|link| link.index == tap.master && link.ours) {
+            return self.rtnetlink.set_master(tap.index, 0);
+        }
+        Ok(())
+    }
+
+    /// Puts a tap below its VRF's device again: without a word the kernel lets go
+    /// of it when somebody deletes the device, which is made again.
+    pub(super) fn return_to_vrf(&mut self, tap: &LinkInfo, table: u32) -> io::Result<()> {
+        let Some((name, _)) = self.vrfs.get(&table).cloned() else { return Ok(()) };
+        if tap.master != 0 {
+            return Ok(()); // where it was, or where a user wants it
+        }
+        let device = self.vrf_device(&name, table)?;
+        tracing::warn!("{}: put into vrf {name} again", tap.name);
+        self.rtnetlink.set_master(tap.index, device)
     }
 
     fn tap(&mut self, interface: &Interface, mac: Mac, table: u32) -> io::Result<Tap> {
@@ -402,12 +431,6 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
             let tap = Tap::open(name).and_then(Tap::delete);
             tap.doing(|| format!("delete tap `{name}`"))?;
             tracing::info!("tap {name} deleted");
-        }
-    }
-    for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-        if let Ok(link) = rtnetlink.link(&vrf.name) {
-            let deleted = rtnetlink.delete_link(link.index);
-            deleted.doing(|| format!("delete the device of vrf `{}`", vrf.name))?;
         }
     }
     Ok(())
