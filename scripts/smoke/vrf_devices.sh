@@ -24,6 +24,9 @@ works() {
 	assert_ping a 10.0.1.1
 	assert_ping a 2001:db8:1::1
 }
+first_rules() { # REGEX: both families' first rule
+	on r ip rule show | head -n 1 | grep -q "$1" && on r ip -6 rule show | head -n 1 | grep -q "$1"
+}
 is_below_blue() { [ "$(above p0)" = blue ] && [ "$(above p1)" = blue ]; }
 
 in_blue | router_start
@@ -31,6 +34,7 @@ is_below_blue || fail "the taps are not below the device"
 works
 assert_match "$(on r ip route show table 100)" '^unreachable default' "the search ends in the VRF"
 assert_match "$(on r ip -6 route show table 100)" '^unreachable default' "the search ends in the VRF"
+first_rules l3mdev || fail "main's own addresses are looked up before the VRF"
 
 # The router itself, in its VRF: out of it, and into it, by TCP too.
 assert_ping r 10.0.2.2 -I blue
@@ -46,6 +50,7 @@ assert_eq "$(on a timeout 10 bash -c 'read -r line </dev/tcp/10.0.1.1/1790; echo
 router_kill
 in_blue | router_start
 is_below_blue || fail "the taps have left the device"
+first_rules l3mdev || fail "main's own addresses are looked up before the VRF"
 works
 
 # Deleted by somebody: made again, with all that went with it.
@@ -56,6 +61,7 @@ assert_match "$(on r ip route show table 100)" '10\.0\.9\.0/24' "the static rout
 
 # Out of the VRF by the configuration, and back; the device is for another table then.
 router_stop
+first_rules 'lookup local' || fail "the kernel's first rule is not back: $(on r ip rule show)"
 in_main | router_start
 assert_eq "$(above p0)" "" "the device above a tap in main"
 assert_ping a 10.0.2.2

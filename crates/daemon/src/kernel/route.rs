@@ -83,8 +83,8 @@ impl Rtnetlink {
         for address in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
             let what = (SCOPE_UNIVERSE, RTN_UNREACHABLE);
             let all = Net { address, length: 0 };
-            let message = route_message(NEW_ROUTE, REPLACE, all, table, what);
-            self.0.request(metric(message, Some(LAST)))?;
+            let message = route_message(NEW_ROUTE, CREATE, all, table, what);
+            self.unless_there(metric(message, Some(LAST)))?;
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Rtnetlink {
     pub fn add_rules(&mut self, name: &str, table: u32) -> io::Result<()> {
         for (family, attribute) in rules() {
             let message = rule_message(NEW_RULE, CREATE, family, table).text(attribute, name);
-            self.add_rule(message)?;
+            self.unless_there(message)?;
         }
         Ok(())
     }
@@ -144,32 +144,60 @@ impl Rtnetlink {
     pub fn add_mark_rules(&mut self, table: u32) -> io::Result<()> {
         for family in [2, 10] {
             let message = rule_message(NEW_RULE, CREATE, family, table);
-            self.add_rule(message.attr(FRA_FWMARK, &table.to_ne_bytes()))?;
+            self.unless_there(message.attr(FRA_FWMARK, &table.to_ne_bytes()))?;
         }
         Ok(())
     }
 
-    fn add_rule(&mut self, message: Message) -> io::Result<()> {
+    /// Lets the tables of VRF devices be searched before that of the addresses of
+    /// main, as the kernel's documentation of VRFs has it: an address that both have
+    /// is else taken for main's, and what answers it in IPv6 leaves there. Where the
+    /// first rule is not the kernel's, a user has ordered them.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn search_vrfs_first(&mut self) -> io::Result<()> {
+        for family in [2, 10] {
+            let rules = self.rules(family)?;
+            if rules.iter().any(|rule| is_rule(rule, LOCAL, 0)) {
+                let moved = rule(NEW_RULE, CREATE, family, (LOCAL, AFTER_VRFS));
+                self.unless_there(moved.attr(FRA_PROTOCOL, &[OUR_PROTOCOL]))?;
+                self.0.request(rule(DEL_RULE, 0, family, (LOCAL, 0)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rules(&mut self, family: u8) -> io::Result<Vec<Vec<u8>>> {
+        let mut body = [0; 12];
+        body[0] = family;
+        self.0.dump(Message::new(GET_RULE, 0).body(&body))
+    }
+
+    /// Makes something; what is there, whosever it is, will do.
+    fn unless_there(&mut self, message: Message) -> io::Result<()> {
         match self.0.request(message) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result,
         }
     }
 
-    /// Takes every rule with Rutter's protocol number out.
+    /// Takes every rule with Rutter's protocol number out, and puts the kernel's
+    /// first one back where it was moved.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn flush_rules(&mut self) -> io::Result<()> {
         for family in [2, 10] {
-            let mut body = [0; 12];
-            body[0] = family;
-            for answer in self.0.dump(Message::new(GET_RULE, 0).body(&body))? {
-                let ours = attributes(answer.get(12..).unwrap_or_default())
-                    .any(|(kind, value)| kind == FRA_PROTOCOL && value == [OUR_PROTOCOL]);
-                if ours {
-                    self.0.request(Message::new(DEL_RULE, 0).body(&answer))?;
+            for answer in self.rules(family)? {
+                if rule_attribute(&answer, FRA_PROTOCOL) != Some(&[OUR_PROTOCOL]) {
+                    continue;
                 }
+                if is_rule(&answer, LOCAL, AFTER_VRFS) {
+                    let first = rule(NEW_RULE, CREATE, family, (LOCAL, 0));
+                    self.unless_there(first.attr(FRA_PROTOCOL, &[KERNEL]))?;
+                }
+                self.0.request(Message::new(DEL_RULE, 0).body(&answer))?;
             }
         }
         Ok(())
@@ -262,13 +290,29 @@ fn rules() -> [(u8, u16); 4] {
 }
 
 fn rule_message(kind: u16, flags: u16, family: u8, table: u32) -> Message {
+    rule(kind, flags, family, (table, RULE_PRIORITY)).attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
+}
+
+fn rule(kind: u16, flags: u16, family: u8, (table, priority): (u32, u32)) -> Message {
     let small = u8::try_from(table).unwrap_or(0);
     let body = [family, 0, 0, 0, small, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
     Message::new(kind, flags)
         .body(&body)
         .attr(FRA_TABLE, &table.to_ne_bytes())
-        .attr(FRA_PRIORITY, &RULE_PRIORITY.to_ne_bytes())
-        .attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
+        .attr(FRA_PRIORITY, &priority.to_ne_bytes())
+}
+
+fn rule_attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut all = attributes(answer.get(12..)?);
+    all.find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+/// Is it the rule of this priority, which sends everything to this table?
+fn is_rule(answer: &[u8], table: u32, priority: u32) -> bool {
+    // The kernel does not tell a priority of 0.
+    let found = rule_attribute(answer, FRA_PRIORITY).unwrap_or(&[0; 4]);
+    let table = rule_attribute(answer, FRA_TABLE) == Some(&table.to_ne_bytes());
+    table && found == priority.to_ne_bytes()
 }
 
 /// `struct ndmsg`.
@@ -282,6 +326,12 @@ fn ndmsg(link: u32, address: IpAddr, state: u16) -> [u8; 12] {
 
 /// Before the kernel's own rules (32766, 32767), after those of VRF devices (1000).
 const RULE_PRIORITY: u32 = 1100;
+/// Just after those of VRF devices.
+const AFTER_VRFS: u32 = 1001;
+/// `RT_TABLE_LOCAL`: the addresses of main.
+const LOCAL: u32 = 255;
+/// `RTPROT_KERNEL`.
+const KERNEL: u8 = 2;
 /// The metric that the kernel's documentation of VRFs gives to such a route.
 const LAST: u32 = 4_278_198_272;
 const NEW_ROUTE: u16 = 24;
@@ -318,3 +368,25 @@ const FRA_PROTOCOL: u16 = 21;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_PERMANENT: u16 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_first_rule_is_known_by_what_it_does_not_say() {
+        // As the kernel tells them: `struct fib_rule_hdr`, then FRA_TABLE first.
+        let header = [2, 0, 0, 0, 255, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
+        let table = [8, 0, FRA_TABLE as u8, 0, 255, 0, 0, 0];
+        let priority = |value: u32| {
+            let mut bytes = vec![8, 0, FRA_PRIORITY as u8, 0];
+            bytes.extend(value.to_ne_bytes());
+            bytes
+        };
+        let first = [header.as_slice(), &table].concat();
+        let moved = [first.as_slice(), &priority(AFTER_VRFS)].concat();
+        assert!(is_rule(&first, LOCAL, 0) && !is_rule(&first, LOCAL, AFTER_VRFS));
+        assert!(is_rule(&moved, LOCAL, AFTER_VRFS) && !is_rule(&moved, LOCAL, 0));
+        assert!(!is_rule(&first, 254, 0) && !is_rule(&header, LOCAL, 0) && !is_rule(&[], LOCAL, 0));
+    }
+}

@@ -194,6 +194,11 @@ impl KernelSide {
                 self.set("net/ipv4/tcp_fwmark_accept", "1");
             }
         }
+        if !self.vrfs.is_empty()
+            && let Err(error) = self.rtnetlink.search_vrfs_first()
+        {
+            self.warn(format!("addresses that main has too are main's in every vrf: {error}"));
+        }
         Ok(())
     }
 
