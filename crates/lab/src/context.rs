@@ -155,15 +155,14 @@ impl Context {
         timings
     }
 
-    /// How many slices each of `variants` gets, and how long: where many take
-    /// turns slices are shorter, so that all of them together take 20 seconds.
+    /// How many slices each of `variants` gets, and how long: the more take turns,
+    /// the fewer, so that all of them together take about 10 seconds. Slices are short:
+    /// neighbours come and go within a tenth of a second, and one that came and
+    /// went between the two looks at the core is not noticed.
     pub fn plan(&self, variants: usize) -> Plan {
-        if self.quick() {
-            return Plan { rounds: 5, slice: SHORTEST_SLICE };
-        }
-        let rounds = 11;
-        let slice = TURNS / (variants.max(1) * (rounds + 1)) as u32;
-        Plan { rounds, slice: slice.clamp(SHORTEST_SLICE, LONGEST_SLICE) }
+        let turns = TURNS.as_millis() / (SLICE.as_millis() * variants.max(1) as u128);
+        let rounds = if self.quick() { 5 } else { turns.clamp(11, 41) as usize };
+        Plan { rounds, slice: SLICE }
     }
 
     /// Runs one cell after the other, each a part of the experiment with a name of
@@ -311,9 +310,8 @@ pub(crate) fn clock_text(time: Duration) -> String {
 }
 
 /// Of all variants that take turns, in a full run.
-const TURNS: Duration = Duration::from_secs(20);
-const SHORTEST_SLICE: Duration = Duration::from_millis(10);
-const LONGEST_SLICE: Duration = Duration::from_millis(40);
+const TURNS: Duration = Duration::from_secs(10);
+const SLICE: Duration = Duration::from_millis(10);
 
 const TABLES_KEPT: usize = 4;
 

@@ -20,8 +20,8 @@ impl Experiment for Peers {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let sizes: &[usize] =
-            context.pick(&[1_000_000, 8_000_000, 64_000_000, BILLION], &[1_000_000, 8_000_000]);
+        let sizes: &[usize] = context
+            .pick(&[MILLION, EIGHT_MILLION, SIXTY_MILLION, BILLION], &[MILLION, EIGHT_MILLION]);
         let rows = context.cells(sizes.iter().copied(), |context, &size| {
             let measure = if size == BILLION { billion::measure } else { measure };
             Ok(measure(context, size))
@@ -192,19 +192,21 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         rows.iter().find(|row| row.is(&labels))?.median(figure)
     };
     let mut verdicts = Vec::new();
-    for (entries, least) in [("1000000", 130.0), ("64000000", 88.0), ("1000000000", 40.0)] {
+    for (size, least) in [(MILLION, 130.0), (SIXTY_MILLION, 88.0), (BILLION, 40.0)] {
+        let entries = &*size.to_string();
         if let Some(rate) = figure("mac-table", entries, "rate_mlps") {
             let claim = format!("mac-table: ≥ {least} M lookups/s at {entries} entries (Zen 3)");
             verdicts.push(Verdict::at_least(claim, rate, least, "M/s"));
         }
         let ratio = figure("mac-table", entries, "two_threads_ratio");
         if let Some(ratio) = ratio {
-            let least = if entries == "1000000" { 1.8 } else { 1.6 };
+            let least = if size == MILLION { 1.8 } else { 1.6 };
             let claim = format!("mac-table, {entries} entries: two threads ≥ {least} × one");
             verdicts.push(Verdict::at_least(claim, ratio, least, "×"));
         }
     }
-    for entries in ["1000000", "8000000", "64000000", "1000000000"] {
+    for size in [MILLION, EIGHT_MILLION, SIXTY_MILLION, BILLION] {
+        let entries = &*size.to_string();
         let ours = figure("mac-table", entries, "rate_mlps");
         let half = figure("mac-table", entries, "half_misses_mlps");
         if let Some((ours, half)) = ours.zip(half) {
@@ -218,7 +220,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             verdicts.push(Verdict { claim, measured, confirmed: Some(ours / rte >= 3.0) });
         }
         if let Some(inserts) = figure("mac-table", entries, "insert_mps") {
-            let least = if entries == "1000000000" { 4.0 } else { 5.0 };
+            let least = if size == BILLION { 4.0 } else { 5.0 };
             let claim = format!("mac-table, {entries} entries: filled at ≥ {least} M inserts/s");
             verdicts.push(Verdict::at_least(claim, inserts, least, "M/s"));
         }
@@ -227,6 +229,12 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
 }
 
 const CHURNED: usize = 100_000;
+
+/// 95 % of 2^20, 2^23 and 2^26 slots: one more, and the tables that grow by doubling
+/// would be half empty.
+const MILLION: usize = (1 << 20) / 20 * 19;
+const EIGHT_MILLION: usize = (1 << 23) / 20 * 19;
+const SIXTY_MILLION: usize = (1 << 26) / 20 * 19;
 
 /// The largest table: 8.5 GiB, and minutes to fill.
 const BILLION: usize = 1_000_000_000;
