@@ -32,3 +32,21 @@ s.close()' || fail "the transfer does not end"
 after=$(on b awk '/^TcpExt:/ { if (!head++) for (i = 1; i <= NF; i++) name[i] = $i; else for (i = 1; i <= NF; i++) if (name[i] == "TCPOFOQueue") print $i }' /proc/net/netstat)
 dropped=$(rutter show drops -j | json 'sum(d["packets"] for d in x)')
 [ "$dropped" -gt 0 ] || assert_eq "$((after - before))" 0 "segments out of order"
+
+# A bridge of such ports: what is flooded reaches everybody, whichever worker
+# does it. Neighbour discovery is, by the flow of its addresses.
+router_stop
+on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
+host c
+link c eth0 r v2
+on c ip address add 2001:db8:1::3/64 dev eth0 nodad
+on b ip address add 2001:db8:1::4/64 dev eth0 nodad
+{
+	printf 'workers = [0, 1]\nspread = true\n'
+	for i in 0 1 2; do printf '[ports.p%d]\ndevice = "%s"\n' $i "$(device $i v$i)"; done
+	printf '[bridge.lan]\nports = ["p0", "p1", "p2"]\naddresses = ["2001:db8:1::1/64"]\n'
+} | router_start
+for from in a b c; do
+	for to in 1 2 3 4; do assert_ping $from 2001:db8:1::$to; done
+done
+assert_no_match "$(rutter show drops)" no_buffer "floods without a buffer"

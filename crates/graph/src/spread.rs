@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use io::{BURST, Burst, Owned, Port, World, prefetch};
+use io::{Allocator, BURST, Burst, Owned, Port, World, prefetch};
 
 use crate::Counter;
 use crate::ring::spsc::{Consumer, Producer, ring};
@@ -56,7 +56,8 @@ pub fn spread(port: Box<dyn Port>, others: usize, buffers: usize, flow_of: FlowO
         let (to_holder, from_worker) = ring(BACK);
         lanes.push(Lane { to_worker, from_worker });
         let held = Vec::with_capacity(buffers);
-        borrowers.push(Box::new(Borrower { from_holder, to_holder, held, world }));
+        let allocator = port.allocator();
+        borrowers.push(Box::new(Borrower { from_holder, to_holder, held, allocator, world }));
     }
     let holder = Box::new(Holder { port, flow_of, lanes, lost: lost.clone() });
     Shares { holder, borrowers, lost }
@@ -187,6 +188,10 @@ impl Port for Holder {
         self.port.allocate()
     }
 
+    fn allocator(&self) -> Allocator {
+        self.port.allocator()
+    }
+
     fn world(&self) -> World {
         self.port.world()
     }
@@ -202,6 +207,8 @@ struct Borrower {
     to_holder: Producer<Back>,
     /// To be freed by the holder, whose ring was full.
     held: Vec<Owned>,
+    /// Of the holder's pool: for copies, and for what the kernel sends.
+    allocator: Allocator,
     world: World,
 }
 
@@ -256,9 +263,12 @@ impl Port for Borrower {
         packets.iter_mut().filter_map(Option::take).for_each(|packet| self.give_back(packet));
     }
 
-    /// Copies into this port's world go to its holder as frames.
     fn allocate(&mut self) -> Option<Owned> {
-        None
+        (self.allocator)()
+    }
+
+    fn allocator(&self) -> Allocator {
+        self.allocator.clone()
     }
 
     fn world(&self) -> World {
@@ -349,6 +359,19 @@ mod tests {
             borrowers[0].free(&mut burst.pkt[..numbers.len()]);
         }
         holder.drain(&mut Burst::new(), BURST);
+        drop((holder, borrowers));
+        assert_eq!(pool.available(), pool.size());
+    }
+
+    #[test]
+    fn copies_of_a_borrower_leave_by_the_holder() {
+        let (Shares { mut holder, mut borrowers, .. }, peer, pool) = lent();
+        let mut copies = [borrowers[0].allocate(), borrowers[0].allocate()];
+        copies.iter_mut().flatten().for_each(|copy| assert!(copy.fill(&[7; 60])));
+        assert_eq!(borrowers[0].transmit(&mut copies[..1]), 1);
+        borrowers[0].free(&mut copies[1..]);
+        holder.drain(&mut Burst::new(), BURST);
+        assert_eq!(peer.take(), [[7; 60]]);
         drop((holder, borrowers));
         assert_eq!(pool.available(), pool.size());
     }

@@ -21,6 +21,8 @@ pub(crate) struct Pool {
 
 // SAFETY: DPDK's pools may be used by any thread; registered ones have a cache.
 unsafe impl Send for Pool {}
+// SAFETY: as above: they are rings for many producers and consumers.
+unsafe impl Sync for Pool {}
 
 static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 

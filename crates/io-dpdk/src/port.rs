@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use io::{Burst, Owned, Port, VECTOR, World, prefetch};
+use io::{Allocator, Burst, Owned, Port, VECTOR, World, prefetch};
 
 use crate::pool::Pool;
 use crate::shim;
@@ -72,11 +72,12 @@ impl Port for DpdkPort {
     }
 
     fn allocate(&mut self) -> Option<Owned> {
-        // SAFETY: pools live for ever.
-        let packet = NonNull::new(unsafe { shim::rutter_allocate(self.pool.as_ptr()) })?;
-        // SAFETY: a fresh packet of one segment is nobody else's; I1 holds for
-        // the pool's buffers, which are 64 bytes longer than any packet.
-        Some(unsafe { Owned::from_raw(packet) })
+        allocate(self.pool)
+    }
+
+    fn allocator(&self) -> Allocator {
+        let pool = self.pool;
+        Arc::new(move || allocate(pool))
     }
 
     fn world(&self) -> World {
@@ -92,6 +93,15 @@ impl DpdkPort {
         // SAFETY: one packet, all its segments, that we own and give away.
         unsafe { shim::rutter_free(&mut raw, 1) };
     }
+}
+
+/// An empty packet, on any thread.
+fn allocate(pool: Pool) -> Option<Owned> {
+    // SAFETY: pools live for ever.
+    let packet = NonNull::new(unsafe { shim::rutter_allocate(pool.as_ptr()) })?;
+    // SAFETY: a fresh packet of one segment is nobody else's; I1 holds for
+    // the pool's buffers, which are 64 bytes longer than any packet.
+    Some(unsafe { Owned::from_raw(packet) })
 }
 
 /// What was given away is not dropped.

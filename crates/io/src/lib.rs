@@ -18,4 +18,4 @@ pub use hint::prefetch;
 pub use open::{is_own, open, open_with};
 pub use packet::{Head, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};
-pub use port::{Counters, Device, Error, Link, Port};
+pub use port::{Allocator, Counters, Device, Error, Link, Port};

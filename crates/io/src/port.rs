@@ -1,5 +1,7 @@
 //! What a device is to the control plane, and what one queue of it is to a worker.
 
+use std::sync::Arc;
+
 use crate::{Burst, Owned, Pool, World};
 
 /// One queue pair of a device, owned by one worker's thread.
@@ -30,12 +32,18 @@ pub trait Port: Send {
     /// link headers; `None` when the pool is exhausted.
     fn allocate(&mut self) -> Option<Owned>;
 
+    /// [`Port::allocate`] for any other thread; slower there.
+    fn allocator(&self) -> Allocator;
+
     /// Whose packets it takes.
     fn world(&self) -> World;
 
     /// Called on the worker's thread while it has nothing to do.
     fn idle(&mut self) {}
 }
+
+/// Where a thread without the port gets empty packets of its world.
+pub type Allocator = Arc<dyn Fn() -> Option<Owned> + Send + Sync>;
 
 /// A device as the control plane sees it.
 pub trait Device: Send {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::tally::Tally;
-use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch};
+use crate::{
+    Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch,
+};
 
 /// A device and the other end of its cable.
 pub fn connect(name: &str, mac: [u8; 6], pool: &Pool) -> (Mem, Peer) {
@@ -186,6 +188,11 @@ impl Port for MemPort {
 
     fn allocate(&mut self) -> Option<Owned> {
         self.pool.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        let pool = self.pool.clone();
+        Arc::new(move || pool.allocate())
     }
 
     fn world(&self) -> World {

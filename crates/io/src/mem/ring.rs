@@ -22,8 +22,8 @@ use std::sync::Arc;
 use crate::owner::{Claim, Owner};
 use crate::tally::Tally;
 use crate::{
-    Burst, Counters, Device, Error, Head, Link, Owned, Packet, Pool, PoolConfig, Port, VECTOR,
-    World, prefetch,
+    Allocator, Burst, Counters, Device, Error, Head, Link, Owned, Packet, Pool, PoolConfig, Port,
+    VECTOR, World, prefetch,
 };
 
 /// A ring of prepared packets. Clones name the same ring; one worker at a time
@@ -406,6 +406,11 @@ impl Port for RingPort {
 
     fn allocate(&mut self) -> Option<Owned> {
         self.pool.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        let pool = self.pool.clone();
+        Arc::new(move || pool.allocate())
     }
 
     fn world(&self) -> World {

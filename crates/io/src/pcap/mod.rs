@@ -14,7 +14,9 @@ pub use read::{Damage, ETHERNET, Frame, Reader};
 pub use write::{Style, Writer};
 
 use crate::tally::Tally;
-use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch};
+use crate::{
+    Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch,
+};
 
 /// Captures as a device: `IN` is read once, from start to end.
 pub struct Pcap {
@@ -227,6 +229,11 @@ impl Port for PcapPort {
 
     fn allocate(&mut self) -> Option<Owned> {
         self.pool.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        let pool = self.pool.clone();
+        Arc::new(move || pool.allocate())
     }
 
     fn world(&self) -> World {

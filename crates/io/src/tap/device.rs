@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::Tap;
 use crate::tally::Tally;
-use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch};
+use crate::{
+    Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch,
+};
 
 /// The device `tap:NAME`.
 pub struct TapDevice {
@@ -151,6 +153,11 @@ impl Port for TapPort {
 
     fn allocate(&mut self) -> Option<Owned> {
         self.pool.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        let pool = self.pool.clone();
+        Arc::new(move || pool.allocate())
     }
 
     fn world(&self) -> World {

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use io::mem::{Ring, RingDevice, Stamp};
-use io::{Burst, Device, Owned, Pool, PoolConfig, Port, World};
+use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 
 use super::frames::{Frames, LEN, MOST_LAPS, ROUTER};
 
@@ -172,6 +172,10 @@ impl Port for Stamped {
 
     fn allocate(&mut self) -> Option<Owned> {
         self.port.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        self.port.allocator()
     }
 
     fn world(&self) -> World {

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use graph::ring::{frames as frame_ring, spsc};
 use graph::{Graph, Snapshot};
-use io::{Burst, Owned, Port, World};
+use io::{Allocator, Burst, Owned, Port, World};
 use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 use nodes::router::{Bridging, Parts, router};
@@ -335,6 +335,10 @@ impl Port for Outward {
 
     fn allocate(&mut self) -> Option<Owned> {
         self.0.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        self.0.allocator()
     }
 
     fn world(&self) -> World {
