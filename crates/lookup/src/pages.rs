@@ -5,6 +5,9 @@
 //! when first touched, so an array may be reserved at the size that it may reach
 //! and never moves (what in-place engines need: readers hold references).
 //!
+//! Pages that the administrator has reserved ([`Kind::Reserved`]) are taken only where
+//! somebody asks for them: they may be meant for DPDK's packets.
+//!
 //! Because a mapping always succeeds, a table that grows asks [`admit`] first.
 
 use std::io;
@@ -13,10 +16,35 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// What an array lies on.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Kind {
+    /// Pages of 1 GB or 2 MB that were reserved (`vm.nr_hugepages`).
+    Reserved,
+    /// Memory that the system is asked to back with pages of 2 MB.
+    #[default]
+    Transparent,
+    /// Pages of 4 KB, for comparison.
+    Small,
+}
+
+impl Kind {
+    /// The kind of this name, as engines' options say it.
+    pub fn named(name: &str) -> Option<Kind> {
+        match name {
+            "reserved" => Some(Kind::Reserved),
+            "large" => Some(Kind::Transparent),
+            "small" => Some(Kind::Small),
+            _ => None,
+        }
+    }
+}
+
 /// A fixed number of `T`, all bytes zero at first.
 ///
-/// - I1: `place` is the start of a mapping of `bytes` bytes, aligned to a page and
-///   so to `T`, that is unmapped when this is dropped and at no other time.
+/// - I1: `place` is the start of a mapping of `bytes` bytes, whole pages, aligned to one
+///   and so to `T`, that is unmapped when this is dropped and at no other time; `len`
+///   values fit.
 pub struct Pages<T: Zeroed> {
     place: NonNull<T>,
     len: usize,
@@ -55,30 +83,31 @@ impl<T: Zeroed> Pages<T> {
     ///
     /// # Errors
     /// When the system has no room for the mapping.
-    #[cfg(not(miri))]
     pub fn zeroed(len: usize) -> io::Result<Self> {
+        Pages::zeroed_on(Kind::default(), len)
+    }
+
+    /// `len` zeros on pages of this kind.
+    ///
+    /// # Errors
+    /// When the system has no room for the mapping, or has not reserved so many pages.
+    #[cfg(not(miri))]
+    pub fn zeroed_on(kind: Kind, len: usize) -> io::Result<Self> {
         const { assert!(align_of::<T>() <= 4096 && size_of::<T>() > 0) };
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
-        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_large)?.max(1);
-        // A little more than asked, so that the array starts on a large page.
-        let mapped = bytes.checked_add(LARGE).ok_or_else(too_large)?;
-        let place = map(mapped)?;
-        let start = place.addr().get().next_multiple_of(LARGE) - place.addr().get();
-        // SAFETY: `start` < LARGE, so it lies inside the mapping.
-        let aligned = unsafe { place.add(start) };
-        unmap(place, start);
-        // SAFETY: the end of the mapping is one past the piece kept.
-        let tail = unsafe { aligned.add(bytes.next_multiple_of(SMALL)) };
-        unmap(tail, mapped - start - bytes.next_multiple_of(SMALL));
-        // SAFETY: the piece is mapped; advice changes no contents. Where it is
-        // refused (no such pages), small pages serve.
-        unsafe { libc::madvise(aligned.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-        Ok(Pages { place: aligned.cast(), len, bytes, owns: PhantomData })
+        let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
+        let bytes = bytes.ok_or_else(too_large)?.max(1);
+        let (place, bytes) = match kind {
+            Kind::Reserved => reserved(bytes)?,
+            Kind::Transparent => aligned(bytes, libc::MADV_HUGEPAGE)?,
+            Kind::Small => aligned(bytes, libc::MADV_NOHUGEPAGE)?,
+        };
+        Ok(Pages { place: place.cast(), len, bytes, owns: PhantomData })
     }
 
     /// Miri knows no `madvise`: an ordinary allocation, leaked to the drop below.
     #[cfg(miri)]
-    pub fn zeroed(len: usize) -> io::Result<Self> {
+    pub fn zeroed_on(_: Kind, len: usize) -> io::Result<Self> {
         let bytes = (len * size_of::<T>()).max(1);
         let layout = std::alloc::Layout::from_size_align(bytes, 4096)
             .map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -88,13 +117,19 @@ impl<T: Zeroed> Pages<T> {
         Ok(Pages { place: place.cast(), len, bytes, owns: PhantomData })
     }
 
-    /// Stays on small pages, for comparison; to be called before any use.
-    pub fn refuse_large(&self) {
-        #[cfg(not(miri))]
-        // SAFETY: I1; advice changes no contents.
-        unsafe {
-            libc::madvise(self.place.as_ptr().cast(), self.bytes, libc::MADV_NOHUGEPAGE)
-        };
+    /// `len` zeros where the machine has memory for them ([`admit`]), or so many pages are
+    /// reserved, which are not of that. With too few of those, large pages serve.
+    ///
+    /// # Errors
+    /// When there is too little of either.
+    pub fn admitted(kind: Kind, len: usize) -> io::Result<Self> {
+        if kind == Kind::Reserved
+            && let Ok(pages) = Pages::zeroed_on(kind, len)
+        {
+            return Ok(pages);
+        }
+        admit(len.saturating_mul(size_of::<T>())).map_err(io::Error::other)?;
+        Pages::zeroed_on(if kind == Kind::Small { kind } else { Kind::Transparent }, len)
     }
 
     /// The values, to be changed.
@@ -117,7 +152,7 @@ impl<T: Zeroed> Deref for Pages<T> {
 impl<T: Zeroed> Drop for Pages<T> {
     fn drop(&mut self) {
         #[cfg(not(miri))]
-        unmap(self.place.cast(), self.bytes.next_multiple_of(SMALL));
+        unmap(self.place.cast(), self.bytes);
         #[cfg(miri)]
         // SAFETY: allocated in `zeroed` with this layout (I1).
         unsafe {
@@ -185,15 +220,49 @@ unsafe impl<T: Zeroed + Send> Send for Pages<T> {}
 // SAFETY: sharing gives `&T` only, and `T` is `Sync`.
 unsafe impl<T: Zeroed> Sync for Pages<T> {}
 
+/// A mapping of `bytes` bytes on the largest reserved pages of which there are enough;
+/// and how long it is.
 #[cfg(not(miri))]
-fn map(bytes: usize) -> io::Result<NonNull<u8>> {
-    let (read_write, private) = (
-        libc::PROT_READ | libc::PROT_WRITE,
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-    );
+fn reserved(bytes: usize) -> io::Result<(NonNull<u8>, usize)> {
+    let sizes = [(GIANT, libc::MAP_HUGE_1GB), (LARGE, libc::MAP_HUGE_2MB)];
+    let mut refusal = io::Error::from(io::ErrorKind::OutOfMemory);
+    // Of a page twice as large as the array more than half would be lost.
+    for (page, size) in sizes.into_iter().filter(|(page, _)| page / 2 <= bytes.max(LARGE / 2)) {
+        let bytes = bytes.next_multiple_of(page);
+        match map(bytes, libc::MAP_HUGETLB | size) {
+            Ok(place) => return Ok((place, bytes)),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+/// A mapping of `bytes` bytes that starts where a large page may, with this `advice`; and
+/// how long it is. Where the advice is refused (there are no such pages), small ones serve.
+#[cfg(not(miri))]
+fn aligned(bytes: usize, advice: i32) -> io::Result<(NonNull<u8>, usize)> {
+    let bytes = bytes.next_multiple_of(SMALL);
+    let mapped = bytes + LARGE;
+    let place = map(mapped, libc::MAP_NORESERVE)?;
+    let start = place.addr().get().next_multiple_of(LARGE) - place.addr().get();
+    // SAFETY: `start` < LARGE, so it lies inside the mapping.
+    let aligned = unsafe { place.add(start) };
+    unmap(place, start);
+    // SAFETY: the end of the mapping is one past the piece kept.
+    let tail = unsafe { aligned.add(bytes) };
+    unmap(tail, mapped - start - bytes);
+    // SAFETY: the piece is mapped; advice changes no contents.
+    unsafe { libc::madvise(aligned.as_ptr().cast(), bytes, advice) };
+    Ok((aligned, bytes))
+}
+
+#[cfg(not(miri))]
+fn map(bytes: usize, flags: i32) -> io::Result<NonNull<u8>> {
+    let read_write = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
     // SAFETY: a new anonymous mapping at a place of the kernel's choice touches
     // nothing that exists.
-    let place = unsafe { libc::mmap(std::ptr::null_mut(), bytes, read_write, private, -1, 0) };
+    let place = unsafe { libc::mmap(std::ptr::null_mut(), bytes, read_write, flags, -1, 0) };
     if place == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -234,6 +303,9 @@ mod machine {
     }
 }
 
+/// What engines say of an option that is a [`Kind`].
+pub(crate) const HELP: &str = "large; reserved (of 1 GB or 2 MB, where there are enough); or small";
+
 /// Granted by the machine, and not taken yet.
 static GRANTED: AtomicU64 = AtomicU64::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -244,6 +316,8 @@ pub const RESERVE: u64 = 64 << 20;
 /// Bytes between two looks at the machine's memory, of about 20 µs each.
 pub const STEP: u64 = 16 << 20;
 
+#[cfg(not(miri))]
+const GIANT: usize = 1 << 30;
 #[cfg(not(miri))]
 const LARGE: usize = 2 << 20;
 #[cfg(not(miri))]
@@ -301,6 +375,20 @@ pub(crate) mod tests {
                     .all(|(i, c)| { c.load(Ordering::Relaxed) == i as u32 })
             );
         }
+    }
+
+    #[test]
+    fn small_pages_serve_and_reserved_ones_where_there_are_enough() {
+        let small = Pages::<u64>::zeroed_on(Kind::Small, 1000).unwrap();
+        assert!(small.iter().all(|&word| word == 0));
+        // A machine that has none refuses, at once and not at the first touch.
+        if let Ok(mut reserved) = Pages::<u64>::zeroed_on(Kind::Reserved, 1000) {
+            reserved.as_mut_slice().fill(7);
+            #[cfg(not(miri))]
+            assert_eq!(reserved.bytes, LARGE);
+        }
+        #[cfg(not(miri))]
+        assert!(Pages::<u8>::zeroed_on(Kind::Reserved, 1 << 44).is_err(), "16 TiB");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use crate::pages::Kind;
 #[cfg(not(loom))]
 use crate::pages::{Pages, Zeroed};
 use crate::sync::{AtomicU64, Ordering};
@@ -90,16 +91,12 @@ pub(super) struct Lines<T: Zeroed>(Pages<T>);
 
 #[cfg(not(loom))]
 impl<T: Zeroed> Lines<T> {
-    /// On large pages where there are such and `large` says so.
+    /// On pages of this kind.
     ///
     /// # Errors
-    /// When the system has no room for them.
-    pub(super) fn zeroed(bits: u32, large: bool) -> std::io::Result<Self> {
-        let pages = Pages::zeroed(1 << bits)?;
-        if !large {
-            pages.refuse_large();
-        }
-        Ok(Lines(pages))
+    /// When the system has no room for them, or would have too little left.
+    pub(super) fn zeroed(bits: u32, pages: Kind) -> std::io::Result<Self> {
+        Pages::admitted(pages, 1 << bits).map(Lines)
     }
 }
 
@@ -119,7 +116,7 @@ pub(super) struct Lines<T>(Box<[T]>);
 
 #[cfg(loom)]
 impl<T: Default> Lines<T> {
-    pub(super) fn zeroed(bits: u32, _: bool) -> std::io::Result<Self> {
+    pub(super) fn zeroed(bits: u32, _: Kind) -> std::io::Result<Self> {
         Ok(Lines((0..1 << bits).map(|_| T::default()).collect()))
     }
 }

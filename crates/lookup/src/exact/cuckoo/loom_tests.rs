@@ -9,13 +9,14 @@ use std::sync::Arc;
 use super::table::{BATCH, Cuckoo, Prefetch, Steps};
 use crate::exact::lines::Lines;
 use crate::exact::search::{Buckets, Slot};
+use crate::pages::Kind;
 
 const KEY: u64 = 5;
 const WORD: u64 = KEY << 16 | 8;
 
 fn table(atomic: bool) -> Arc<Cuckoo> {
     let steps = Steps { atomic, batch: BATCH, prefetch: Prefetch::None };
-    Arc::new(Cuckoo::new(Lines::zeroed(1, true).expect("there is memory"), 1, 3, steps))
+    Arc::new(Cuckoo::new(Lines::zeroed(1, Kind::Small).expect("there is memory"), 1, 3, steps))
 }
 
 /// The key is moved from bucket `first`, in which readers look first, or to it.

@@ -54,6 +54,7 @@ pub use writer::CuckooWriter;
 
 use super::{ABSENT, Card, Entry, Writer};
 use crate::lpm::{Options, Refusal};
+use crate::pages;
 use crate::sync::Domain;
 
 /// The registry's line.
@@ -68,7 +69,7 @@ const CARD: Card = Card {
     max_value: ABSENT as u32 - 1,
     max_entries: Some(writer::MAX_ENTRIES as u64),
     options: &[
-        ("pages", "large", "large or small"),
+        ("pages", "large", pages::HELP),
         ("order", "x86", "of versions: x86 (plain loads) or atomic (read-modify-write)"),
         ("batch", "0", "keys looked up together, 1 to 256; 0: all of a call, up to 256"),
         ("prefetch", "two-round", "two-round, both (buckets at once) or none"),

@@ -10,7 +10,7 @@ use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
 use crate::lpm::{Options, Refusal};
-use crate::pages;
+use crate::pages::Kind;
 
 /// The writer of a [`Cuckoo`]. The table is as large as it may become at once,
 /// as the paper's.
@@ -29,13 +29,12 @@ impl CuckooWriter {
     /// # Errors
     /// When they are too many, there is no memory, or an option is wrong.
     pub fn new(max_entries: usize, options: &Options) -> Result<CuckooWriter, Refusal> {
-        let Parsed { steps, large, seed } = parse(options)?;
+        let Parsed { steps, pages, seed } = parse(options)?;
         let too_many = || CARD.refuse(Refused::TooMany { max: MAX_ENTRIES });
         let bits = bits_for(max_entries, HALF, 1..=MOST_BITS).ok_or_else(too_many)?;
         let bytes = size_of::<Half>() << bits;
         let no_memory = || CARD.refuse(Refused::Memory { bytes });
-        pages::admit(bytes).map_err(|_| no_memory())?;
-        let buckets = Lines::zeroed(bits, large).map_err(|_| no_memory())?;
+        let buckets = Lines::zeroed(bits, pages).map_err(|_| no_memory())?;
         let table = Arc::new(Cuckoo::new(buckets, bits, seed, steps));
         let search = Search::default();
         Ok(CuckooWriter { table, search, max_entries, entries: 0, refused: 0, moves: 0 })
@@ -136,7 +135,7 @@ impl Writer for CuckooWriter {
 
 struct Parsed {
     steps: Steps,
-    large: bool,
+    pages: Kind,
     seed: u64,
 }
 
@@ -146,7 +145,8 @@ fn parse(options: &Options) -> Result<Parsed, Refusal> {
         let known = |value: &String| names.contains(&value.as_str());
         options.get_of::<String>(CARD.name, CARD.options, name, known)
     };
-    let large = one_of("pages", &["large", "small"])? == "large";
+    let pages = one_of("pages", &["large", "reserved", "small"])?;
+    let pages = Kind::named(&pages).unwrap_or_default();
     let atomic = one_of("order", &["x86", "atomic"])? == "atomic";
     let prefetch = match one_of("prefetch", &["two-round", "both", "none"])?.as_str() {
         "none" => Prefetch::None,
@@ -158,7 +158,7 @@ fn parse(options: &Options) -> Result<Parsed, Refusal> {
     let number = |seed: &String| seed == "random" || seed.parse::<u64>().is_ok();
     let seed = options.get_of::<String>(CARD.name, CARD.options, "seed", number)?;
     let seed = seed.parse().unwrap_or_else(|_| RandomState::new().hash_one(0));
-    Ok(Parsed { steps: Steps { atomic, batch, prefetch }, large, seed })
+    Ok(Parsed { steps: Steps { atomic, batch, prefetch }, pages, seed })
 }
 
 /// 2^31 slots, 16 GiB.

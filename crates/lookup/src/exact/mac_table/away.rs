@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::hint::prefetch;
-use crate::pages::Pages;
+use crate::pages::{Kind, Pages};
 
 /// The counts of all lines. Atomics because they lie in what readers share, and
 /// relaxed because no reader looks at them.
@@ -14,7 +14,7 @@ pub(super) struct Away(Pages<AtomicU32>);
 impl Away {
     /// Of `lines` lines; nothing is away.
     pub(super) fn new(lines: usize) -> io::Result<Away> {
-        Pages::zeroed(lines).map(Away)
+        Pages::admitted(Kind::Transparent, lines).map(Away)
     }
 
     /// Asks for the counts of `line`.

@@ -7,6 +7,7 @@ use crate::exact::lines::{Line, Lines, SLOTS};
 use crate::exact::scan::{FREE_BITS, NONE, Portable, Scan};
 use crate::exact::search::{Buckets, Slot};
 use crate::hint::{prefetch, prefetch_near};
+use crate::pages::Kind;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// What readers share of one size.
@@ -54,10 +55,10 @@ impl Place {
 }
 
 impl Frame {
-    /// An empty table of 2^`bits` lines.
-    pub(super) fn new(bits: u32) -> std::io::Result<Frame> {
+    /// An empty table of 2^`bits` lines on such pages.
+    pub(super) fn new(bits: u32, pages: Kind) -> std::io::Result<Frame> {
         debug_assert!((BITS_AT_LEAST..=BITS_AT_MOST).contains(&bits));
-        let (lines, away) = (Lines::zeroed(bits, true)?, Away::new(1 << bits)?);
+        let (lines, away) = (Lines::zeroed(bits, pages)?, Away::new(1 << bits)?);
         Ok(Frame { lines, away, bits, moves: Moves(AtomicU64::new(0)) })
     }
 

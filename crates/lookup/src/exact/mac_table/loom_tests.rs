@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::frame::Frame;
 use crate::exact::ABSENT;
 use crate::exact::search::{Buckets, Slot};
+use crate::pages::Kind;
 
 /// Numbers whose first line is 0; their hints are in different slots.
 const X: u64 = 1 << 60;
@@ -27,7 +28,7 @@ impl Frame {
 
 /// A frame with X at `at`, and Y in line 0.
 fn frame(at: Slot) -> Arc<Frame> {
-    let frame = Frame::new(1).expect("there is memory");
+    let frame = Frame::new(1, Kind::Small).expect("there is memory");
     frame.write(at, X, 7);
     frame.write(slot(0, 1), Y, 8);
     Arc::new(frame)

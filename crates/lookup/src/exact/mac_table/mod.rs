@@ -82,6 +82,7 @@ use super::scan::{self, Scan, Work};
 use super::{ABSENT, Card, Entry, Exact, Key, Writer};
 use crate::lpm::isa::{self, Isa};
 use crate::lpm::{Options, Refusal};
+use crate::pages::{self, Kind};
 use crate::sync::{Domain, Guard, Published};
 
 /// The registry's line.
@@ -97,6 +98,7 @@ const CARD: Card = Card {
     max_entries: Some(writer::MAX_ENTRIES as u64),
     options: &[
         isa::OPTION,
+        ("pages", "large", pages::HELP),
         ("start", "0", "entries for which there is room from the start"),
         ("seed", "random", "draws the hash: a number, or random"),
     ],
@@ -112,12 +114,14 @@ fn build(
         options.get_of::<String>(CARD.name, CARD.options, name, valid)
     };
     let isa = text("isa", |isa| Isa::named(isa).is_some())?;
+    let pages = text("pages", |pages| Kind::named(pages).is_some())?;
     let seed = text("seed", |seed| seed == "random" || seed.parse::<u64>().is_ok())?;
     let settings = Settings {
         max_entries,
         start_entries: options.get_of(CARD.name, CARD.options, "start", |_: &usize| true)?,
         seed: seed.parse().ok(),
         isa: Isa::named(&isa).map(Isa::name),
+        pages: Kind::named(&pages).unwrap_or_default(),
     };
     let writer = MacWriter::new(settings, domain).map_err(|refused| CARD.refuse(refused))?;
     Ok(Box::new(writer))

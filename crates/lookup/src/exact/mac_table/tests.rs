@@ -48,6 +48,17 @@ fn instructions_are_chosen_by_name_and_unknown_ones_refused() {
 }
 
 #[test]
+fn a_table_for_which_no_pages_are_reserved_lies_on_others() {
+    let domain = Domain::new();
+    for name in ["reserved", "small"] {
+        let options = Options([("pages".to_string(), name.to_string())].into());
+        let mut table = build(1 << 18, &options, &domain).unwrap();
+        (0..200_000).for_each(|i| assert_eq!(table.insert(key(i), 1), Ok(None)));
+        assert!((0..200_000).all(|i| table.get(key(i)) == Some(1)), "{name}");
+    }
+}
+
+#[test]
 fn a_pipeline_gives_the_values_of_the_burst_before() {
     let (mut table, domain) = writer(1 << 18);
     (0..200_000).for_each(|i| assert_eq!(table.insert(key(i), (i % 5000) as u16), Ok(None)));

@@ -9,7 +9,7 @@ use crate::exact::lines::{Line, SLOTS, bits_for, room_of};
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::lpm::isa::Isa;
-use crate::pages;
+use crate::pages::Kind;
 use crate::sync::Domain;
 
 /// What a table may become.
@@ -24,12 +24,14 @@ pub struct Settings {
     /// The instructions that compare a line: `portable`, `avx2` or `avx512`; the
     /// best that there are, where there is no name.
     pub isa: Option<&'static str>,
+    /// What its lines lie on. Reserved pages are taken only where this says so.
+    pub pages: Kind,
 }
 
 impl Settings {
     /// A table that grows from nothing to `max_entries`, of a random hash.
     pub fn new(max_entries: usize) -> Settings {
-        Settings { max_entries, start_entries: 0, seed: None, isa: None }
+        Settings { max_entries, start_entries: 0, seed: None, isa: None, pages: Kind::default() }
     }
 }
 
@@ -80,13 +82,13 @@ impl MacWriter {
     /// # Errors
     /// When `max_entries` are more than a table can hold, or there is no memory.
     pub fn new(settings: Settings, domain: &Arc<Domain>) -> Result<MacWriter, Refused> {
-        let Settings { max_entries, start_entries, seed, isa } = settings;
+        let Settings { max_entries, start_entries, seed, isa, pages } = settings;
         let name = isa.unwrap_or("auto");
         let isa = Isa::named(name).ok_or(Refused::Isa { name })?;
         let size = |entries| bits_for(entries, SLOTS, BITS_AT_LEAST..=BITS_AT_MOST);
         let most_bits = size(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
         let bits = size(start_entries.min(max_entries)).unwrap_or(most_bits);
-        let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits)?));
+        let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits, pages)?));
         let table = Arc::new(MacTable::new(mix, isa, frame.clone(), domain));
         Ok(MacWriter {
             table,
@@ -225,7 +227,7 @@ impl MacWriter {
             self.patience -= 1;
             return false;
         }
-        let Ok(next) = new_frame(self.frame.bits + 1) else {
+        let Ok(next) = new_frame(self.frame.bits + 1, self.settings.pages) else {
             self.give_up();
             return false;
         };
@@ -397,10 +399,8 @@ impl Search {
 }
 
 /// A table of 2^`bits` lines, where memory allows it.
-fn new_frame(bits: u32) -> Result<Frame, Refused> {
-    let bytes = Frame::bytes(bits);
-    pages::admit(bytes).map_err(|_| Refused::Memory { bytes })?;
-    Frame::new(bits).map_err(|_| Refused::Memory { bytes })
+fn new_frame(bits: u32, pages: Kind) -> Result<Frame, Refused> {
+    Frame::new(bits, pages).map_err(|_| Refused::Memory { bytes: Frame::bytes(bits) })
 }
 
 /// The most that a table can be asked to hold.
