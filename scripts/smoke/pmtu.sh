@@ -32,3 +32,24 @@ case $(device 0 v0) in
 net_af_packet*) ;;
 *) assert_ping a 10.0.2.2 -M dont -s 4000 ;;
 esac
+
+# A route's own MTU counts, as it does for the kernel: that of IPv6 where it is locked.
+on a ip route flush cache
+on a ip -6 route flush cache
+on b ip address add 10.9.1.1/32 dev lo
+on b ip address add 2001:db8:9::1/128 dev lo
+on r ip route add 10.9.1.0/24 via 10.0.2.2 mtu 1300
+on r ip -6 route add 2001:db8:9::/48 via 2001:db8:2::2 mtu lock 1290
+wait_for 5 reaches a 10.9.1.1
+wait_for 5 reaches a 2001:db8:9::1
+assert_match "$(rutter show routes)" "10.9.1.0/24 .* mtu 1300" "the route's MTU"
+assert_ping a 10.9.1.1 -M do -s 1272
+assert_told a 10.9.1.1 "mtu ?= ?1300" "fragmentation needed" -M do -s 1273
+assert_ping a 2001:db8:9::1 -M do -s 1242
+assert_told a 2001:db8:9::1 "mtu ?[=:] ?1290" "packet too big" -M do -s 1243
+# The way by the same neighbour without it is as wide as before; the hosts of a
+# network have the MTU of the route to it.
+assert_ping a 10.0.2.2 -M do -s 1372
+on r ip route change 10.0.2.0/24 dev p1 proto kernel scope link src 10.0.2.1 mtu 1350
+wait_for 5 sh -c '"$RUTTER" show routes | grep -q "10.0.2.0/24 .* mtu 1350"'
+assert_told a 10.0.2.2 "mtu ?= ?1350" "fragmentation needed" -M do -s 1323

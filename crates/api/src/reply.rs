@@ -159,6 +159,9 @@ pub struct Route {
     /// What the kernel calls its origin: `bird`, `static`, `kernel`, `rutter` …
     pub protocol: String,
     pub metric: u32,
+    /// Bytes of layer 3 that pass, where the route says that itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
     /// False: another route of the same prefix comes first.
     pub best: bool,
     pub via: Vec<NextHop>,

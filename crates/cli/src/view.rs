@@ -104,6 +104,9 @@ pub fn route(route: &Route) -> String {
         }
     }
     let _ = write!(line, " proto {} metric {}", route.protocol, route.metric);
+    if let Some(mtu) = route.mtu {
+        let _ = write!(line, " mtu {mtu}");
+    }
     if route.vrf != "main" {
         let _ = write!(line, " vrf {}", route.vrf);
     }
@@ -408,6 +411,7 @@ mod tests {
             kind: "unicast".into(),
             protocol: "bird".into(),
             metric: 32,
+            mtu: None,
             best: true,
             via: vec![hop("10.0.2.2", 1, "forward")],
         };
@@ -416,8 +420,11 @@ mod tests {
         let line = self::route(&route);
         assert!(line.contains("weight 1 via 10.0.2.3 dev p1 weight 2 (no-neighbour)"), "{line}");
         route.kind = "blackhole".into();
-        (route.via, route.vrf) = (vec![], "red".into());
-        assert_eq!(self::route(&route), "blackhole 10.0.0.0/8 proto bird metric 32 vrf red");
+        (route.via, route.vrf, route.mtu) = (vec![], "red".into(), Some(1400));
+        assert_eq!(
+            self::route(&route),
+            "blackhole 10.0.0.0/8 proto bird metric 32 mtu 1400 vrf red"
+        );
     }
 
     #[test]

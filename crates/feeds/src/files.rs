@@ -48,7 +48,7 @@ mod tests {
         let mut asked = Vec::new();
         let all: Vec<Event> = events(&table, 254, |_, name| {
             asked.push(name.unwrap().to_owned());
-            let path = Path { link: LinkId(1), via: None, weight: 1 };
+            let path = Path { link: LinkId(1), via: None, weight: 1, mtu: 0 };
             (name != Some("c")).then_some(Target::Path(path))
         })
         .collect();

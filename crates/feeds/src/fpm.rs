@@ -277,7 +277,7 @@ fn of_fpm(event: Event) -> Option<Event> {
 }
 
 fn own_object(target: &mut Target) {
-    if let Target::Object(id) = target {
+    if let Target::Object { id, .. } = target {
         *id |= FPM_OBJECTS;
     }
 }
@@ -372,7 +372,7 @@ mod tests {
         let all: Vec<Event> = b.batches.concat();
         assert_eq!(all.len(), 3);
         assert!(
-            matches!(&all[2], Event::Route(r, _) if r.target == Target::Object(7 | FPM_OBJECTS))
+            matches!(&all[2], Event::Route(r, _) if r.target == Target::Object { id: 7 | FPM_OBJECTS, mtu: 0 })
         );
         let with_deletion = b.batches.iter().find(|l| matches!(l[..], [.., Event::RouteGone(_)]));
         assert_eq!(with_deletion, None, "the addition goes with the deletion");

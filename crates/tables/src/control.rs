@@ -291,8 +291,8 @@ impl Control {
         self.retarget();
         let seq = self.next_hops.seq;
         for vrf in &mut self.vrfs {
-            self.counters.changes += vrf.v4.commit(&self.next_hops, seq) as u64;
-            self.counters.changes += vrf.v6.commit(&self.next_hops, seq) as u64;
+            self.counters.changes += vrf.v4.commit(&mut self.next_hops, seq) as u64;
+            self.counters.changes += vrf.v6.commit(&mut self.next_hops, seq) as u64;
         }
         self.next_hops.seq += 1;
         self.tend_fibs();

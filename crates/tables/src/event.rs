@@ -169,6 +169,8 @@ pub struct Path {
     pub via: Option<IpAddr>,
     /// Its share among the paths of a route, at least 1.
     pub weight: u16,
+    /// Bytes of layer 3 that the route lets pass; 0: as many as the link.
+    pub mtu: u16,
 }
 
 /// A route of a table.
@@ -210,7 +212,12 @@ pub enum Target {
     /// Several, by weight.
     Paths(Box<[Path]>),
     /// Where the next-hop object says.
-    Object(u32),
+    Object {
+        /// Its number.
+        id: u32,
+        /// As [`Path::mtu`], of all its paths.
+        mtu: u16,
+    },
     /// To this machine. The link decides whose VRF's address it is.
     Local(LinkId),
     /// A broadcast or anycast address of this machine, or multicast.

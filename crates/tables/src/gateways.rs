@@ -1,20 +1,34 @@
 //! Gateways: one hop for every neighbour that packets are sent to, whose step
 //! follows the neighbour, however many routes, hosts and groups name the hop.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use lookup::Hop;
 
-use crate::event::LinkId;
+use crate::event::{LinkId, Path};
 use crate::links::Links;
 use crate::pool::Pool;
 use crate::slab::Slab;
 use crate::{AdjacencyId, Family, Kind, Step};
 
 /// A neighbour of a link as the next hop of packets of one family (the link
-/// header names it, so IPv4 by an IPv6 neighbour has its own hop: RFC 8950).
-pub(crate) type Key = (LinkId, IpAddr, Family);
+/// header names it, so IPv4 by an IPv6 neighbour has its own hop: RFC 8950), of
+/// routes that let the same number of bytes pass ([`Path::mtu`]).
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Key {
+    pub(crate) link: LinkId,
+    pub(crate) ip: IpAddr,
+    pub(crate) family: Family,
+    pub(crate) mtu: u16,
+}
+
+impl Key {
+    /// Where a path leads; `None` without a gateway.
+    pub(crate) fn of(path: &Path, family: Family) -> Option<Key> {
+        Some(Key { link: path.link, ip: path.via?, family, mtu: path.mtu })
+    }
+}
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct GatewayId(u32);
@@ -37,12 +51,12 @@ pub(crate) struct Gateway {
 /// All gateways.
 pub(crate) struct Gateways {
     list: Slab<Gateway>,
-    by_key: HashMap<Key, GatewayId>,
+    by_key: BTreeMap<Key, GatewayId>,
 }
 
 impl Gateways {
     pub(crate) fn new() -> Self {
-        Gateways { list: Slab::new(), by_key: HashMap::new() }
+        Gateways { list: Slab::new(), by_key: BTreeMap::new() }
     }
 
     /// The gateway, held once more; `None` where no hop is left.
@@ -104,13 +118,20 @@ impl Gateways {
         }
     }
 
-    /// True when routes lead to it.
-    pub(crate) fn is_gateway(&self, key: &Key) -> bool {
-        self.find(key).and_then(|id| self.get(id)).is_some_and(Gateway::is_gateway)
+    /// True when routes lead to the neighbour.
+    pub(crate) fn is_gateway(&self, link: LinkId, ip: IpAddr) -> bool {
+        self.of(link, ip).filter_map(|id| self.get(id)).any(Gateway::is_gateway)
     }
 
     pub(crate) fn find(&self, key: &Key) -> Option<GatewayId> {
         self.by_key.get(key).copied()
+    }
+
+    /// All that the neighbour is: of each family and MTU.
+    pub(crate) fn of(&self, link: LinkId, ip: IpAddr) -> impl Iterator<Item = GatewayId> + '_ {
+        let key = |family, mtu| Key { link, ip, family, mtu };
+        let all = key(Family::V4, 0)..=key(Family::V6, u16::MAX);
+        self.by_key.range(all).map(|(_, id)| *id)
     }
 
     /// Gateways and hosts that something holds.
@@ -136,8 +157,7 @@ impl Gateways {
     /// Brings the gateway's step in line with its link and neighbour.
     pub(crate) fn refresh(&mut self, id: GatewayId, pool: &mut Pool, links: &Links) {
         let Some(gateway) = self.list.get_mut(id.0) else { return };
-        let (link, ip, family) = gateway.key;
-        let wanted = links.adjacency(link, ip, family);
+        let wanted = links.adjacency(&gateway.key);
         let now = gateway.adjacency.map(|id| pool.table().adjacency(id).get());
         if wanted == now {
             return;
@@ -156,7 +176,7 @@ impl Gateways {
 
     /// Brings all gateways of a link in line.
     pub(crate) fn refresh_link(&mut self, link: LinkId, pool: &mut Pool, links: &Links) {
-        self.refresh_where(|gateway| gateway.key.0 == link, pool, links);
+        self.refresh_where(|gateway| gateway.key.link == link, pool, links);
     }
 
     /// Tries again where no adjacency was free.

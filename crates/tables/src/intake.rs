@@ -109,9 +109,8 @@ impl Control {
             }
             None => {
                 // The gateway of a route is taken in whatever the limit.
-                let family = |family| self.next_hops.gateways.find(&(link, ip, family)).is_some();
-                let wanted = family(Family::V4) || family(Family::V6);
-                if count >= self.limits.neighbours && !wanted {
+                let wanted = || self.next_hops.gateways.of(link, ip).next().is_some();
+                if count >= self.limits.neighbours && !wanted() {
                     let reason = || format!("{count} neighbours are known");
                     return self.refused_neighbours.note(|| ip.to_string(), reason);
                 }

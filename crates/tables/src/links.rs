@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use crate::event::{Link, LinkId, Neighbour};
+use crate::gateways::Key;
 use crate::{Adjacency, Family, Iface, IfaceId, Tags, VrfId};
 
 /// What is known of links and neighbours.
@@ -156,16 +157,19 @@ impl Links {
         &mut self.neighbours
     }
 
-    /// The rewrite of packets of `family` to a neighbour; `None` while it is not
-    /// resolved, its link is down or not Rutter's.
-    pub(crate) fn adjacency(&self, link: LinkId, ip: IpAddr, family: Family) -> Option<Adjacency> {
-        let (id, iface) = self.ours(link)?;
-        let mac = self.neighbours.get(&(link, ip))?.neighbour.resolved().filter(|_| iface.up)?;
-        let ethertype = match family {
+    /// The rewrite of packets to a neighbour; `None` while it is not resolved, its
+    /// link is down or not Rutter's.
+    pub(crate) fn adjacency(&self, key: &Key) -> Option<Adjacency> {
+        let (id, iface) = self.ours(key.link)?;
+        let known = self.neighbours.get(&(key.link, key.ip))?;
+        let mac = known.neighbour.resolved().filter(|_| iface.up)?;
+        let ethertype = match key.family {
             Family::V4 => 0x0800,
             Family::V6 => 0x86dd,
         };
-        let out = (id, iface.port, iface.mtu);
+        // A route may let fewer bytes pass than its link, never more.
+        let mtu = if key.mtu == 0 { iface.mtu } else { iface.mtu.min(key.mtu) };
+        let out = (id, iface.port, mtu);
         Some(Adjacency::new(out, mac, iface.mac, iface.tags, ethertype))
     }
 

@@ -54,7 +54,9 @@ impl Model {
             Event::NextHop(object) => drop(self.objects.insert(object.id, object.to.clone())),
             Event::NextHopGone(id) => {
                 self.objects.remove(id);
-                self.flush(|_, target| *target != Target::Object(*id));
+                self.flush(
+                    |_, target| !matches!(target, Target::Object { id: of, .. } if of == id),
+                );
             }
             Event::Route(route, how) => self.put(route, *how),
             Event::RouteGone(route) => {
@@ -132,7 +134,7 @@ impl Model {
             lens.map(|len| Prefix::covering(addr, len).into()).find_map(|n| self.best(n))?;
         let on = match &target {
             Target::Path(path) => *path,
-            Target::Object(id) => match self.objects.get(id)? {
+            Target::Object { id, .. } => match self.objects.get(id)? {
                 NextHopTo::Path(path) => *path,
                 // A group of one is that one.
                 NextHopTo::Group(members) => {
@@ -164,7 +166,7 @@ impl Model {
             Target::Unreachable | Target::Prohibit => return Some(one(Kind::Unreachable)),
             Target::Path(path) => self.path(path).into_iter().collect(),
             Target::Paths(paths) => paths.iter().filter_map(|path| self.path(path)).collect(),
-            Target::Object(id) => match self.objects.get(id)? {
+            Target::Object { id, .. } => match self.objects.get(id)? {
                 NextHopTo::Group(members) => {
                     members.iter().filter_map(|(id, _)| self.member(*id)).collect()
                 }
@@ -277,16 +279,22 @@ const PROBES6: [&str; 6] =
 fn paths4() -> impl Strategy<Value = Path> {
     let via = prop_oneof![Just(""), Just("10.0.0.2"), Just("10.0.0.3"), Just("fe80::5")];
     let two = prop_oneof![Just(""), Just("10.0.1.2"), Just("fe80::5")];
-    prop_oneof![
+    let paths = prop_oneof![
         4 => via.prop_map(|via| path(1, via)),
         4 => two.prop_map(|via| path(2, via)),
         1 => Just(path(9, "10.8.8.8")),
-    ]
+    ];
+    (paths, mtu()).prop_map(|(path, mtu)| Path { mtu, ..path })
+}
+
+/// Most routes have none.
+fn mtu() -> impl Strategy<Value = u16> {
+    prop_oneof![4 => Just(0), 1 => Just(1400)]
 }
 
 fn target(family: Family) -> BoxedStrategy<Target> {
     let rest = prop_oneof![
-        3 => (1_u32..6).prop_map(Target::Object),
+        3 => (1_u32..6, mtu()).prop_map(|(id, mtu)| Target::Object { id, mtu }),
         1 => Just(Target::Blackhole),
         1 => Just(Target::Unreachable),
     ];
@@ -464,7 +472,7 @@ fn a_million_events_take_no_more_room_than_a_few() {
         .map(|i: u8| match i % 4 {
             0 => to(1, &format!("10.0.0.{i}")),
             1 => Target::Paths([path(1, "10.0.0.2"), path(2, &format!("10.0.1.{i}"))].into()),
-            2 => Target::Object(u32::from(i)),
+            2 => Target::Object { id: u32::from(i), mtu: 0 },
             _ => to(2, ""),
         })
         .collect();

@@ -1,7 +1,11 @@
 //! Tests of the whole: events in, what packets meet out.
 
-use crate::event::{Event, How, LinkId, NextHop, NextHopTo, Scope, Source, Target, Why};
-use crate::testing::{Bench, Seen, add, address, by, del, link, neighbour, path, route, to};
+use crate::event::{
+    Event, How, Link, LinkId, NextHop, NextHopTo, Path, Scope, Source, Target, Why,
+};
+use crate::testing::{
+    Bench, Seen, add, address, by, del, link, link_of, neighbour, path, route, to,
+};
 use crate::{Family, Kind, Limits};
 
 fn bench() -> Bench {
@@ -104,6 +108,37 @@ fn ipv4_by_an_ipv6_gateway_has_its_own_header() {
 }
 
 #[test]
+fn a_route_may_let_fewer_bytes_pass_than_its_link() {
+    let mut b = bench();
+    let with = |link, via, mtu| Target::Path(Path { mtu, ..path(link, via) });
+    let both = [path(1, "10.0.0.2"), path(2, "10.0.1.2")].map(|path| Path { mtu: 1300, ..path });
+    b.handle(&[
+        add("192.0.2.0/24", 0, to(1, "10.0.0.2")),
+        add("198.51.100.0/24", 0, with(1, "10.0.0.2", 1400)),
+        add("203.0.113.0/24", 0, with(1, "10.0.0.2", 9000)),
+        add("203.0.114.0/24", 0, Target::Paths(both.into())),
+        Event::NextHop(NextHop { id: 1, to: NextHopTo::Path(path(2, "10.0.1.2")) }),
+        add("203.0.115.0/24", 0, Target::Object { id: 1, mtu: 1200 }),
+        add("203.0.116.0/24", 0, Target::Object { id: 1, mtu: 0 }),
+    ]);
+    let all = ["192.0.2.1", "198.51.100.1", "203.0.113.1", "203.0.115.1", "203.0.116.1"];
+    assert_eq!(all.map(|ip| b.mtus(ip)), [[1500], [1400], [1500], [1200], [1500]]);
+    assert_eq!(b.mtus("203.0.114.1"), [1300, 1300]);
+    assert_eq!((b.see(all[0]), b.see(all[1])), (by(1, 2), by(1, 2)));
+    // All of them follow the neighbour, and the link.
+    b.handle(&[neighbour(1, "10.0.0.2", 9)]);
+    assert_eq!((b.see(all[0]), b.see(all[1])), (by(1, 9), by(1, 9)));
+    b.handle(&[Event::Link(Link { mtu: 1350, ..link_of(1, "p0", true) })]);
+    assert_eq!([all[0], all[1]].map(|ip| b.mtus(ip)), [[1350], [1350]]);
+    // A connected network's hosts have what its route says.
+    assert_eq!(b.mtus("10.0.1.2"), [1500]);
+    b.handle(&[Event::Route(route("10.0.1.0/24", 0, with(2, "", 1280)), How::Replace)]);
+    assert_eq!((b.mtus("10.0.1.2"), b.see("10.0.1.2")), (vec![1280], by(2, 3)));
+    b.handle(&[Event::Route(route("10.0.1.0/24", 0, to(2, "")), How::Replace)]);
+    assert_eq!(b.mtus("10.0.1.2"), [1500]);
+}
+
+#[test]
 fn next_hop_objects_move_all_routes_with_one_store() {
     let mut b = bench();
     let object = |id, to| Event::NextHop(NextHop { id, to });
@@ -112,8 +147,8 @@ fn next_hop_objects_move_all_routes_with_one_store() {
         object(1, NextHopTo::Path(path(1, "10.0.0.2"))),
         object(2, NextHopTo::Path(path(2, "10.0.1.2"))),
         object(3, group.clone()),
-        add("192.0.2.0/24", 0, Target::Object(1)),
-        add("198.51.100.0/24", 0, Target::Object(3)),
+        add("192.0.2.0/24", 0, Target::Object { id: 1, mtu: 0 }),
+        add("198.51.100.0/24", 0, Target::Object { id: 3, mtu: 0 }),
     ]);
     assert_eq!(b.see("192.0.2.1"), by(1, 2));
     assert_eq!(b.see_all(0, "198.51.100.1"), [by(1, 2), by(2, 3)]);

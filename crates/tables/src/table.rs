@@ -119,7 +119,7 @@ impl<A: Engines> Table<A> {
     }
 
     /// Brings the forwarding table in line; returns the number of its changes.
-    pub(crate) fn commit(&mut self, next_hops: &NextHops, seq: u64) -> usize {
+    pub(crate) fn commit(&mut self, next_hops: &mut NextHops, seq: u64) -> usize {
         if self.dirty.is_empty() {
             self.fib.idle(seq);
             return 0;
@@ -181,7 +181,7 @@ impl<A: Engines> Table<A> {
 
     /// Finds anew which hosts stand in the table, among those that a touched
     /// prefix decides about; true when `dirty` has grown by some.
-    fn place_hosts(&mut self, dirty: &mut Vec<Prefix<A>>, next_hops: &NextHops) -> bool {
+    fn place_hosts(&mut self, dirty: &mut Vec<Prefix<A>>, next_hops: &mut NextHops) -> bool {
         if self.hosts.is_empty() {
             return false;
         }
@@ -198,9 +198,12 @@ impl<A: Engines> Table<A> {
                 let usable = |c: &Candidate| next_hops.hop(c.target).is_some();
                 let cover = self.routes.longest(addr, usable);
                 let direct = cover.and_then(|(_, c)| next_hops.direct(c.target));
-                let installed = direct == Some(link);
+                let mtu = direct.filter(|(on, _)| *on == link).map(|(_, mtu)| mtu);
+                let installed = mtu.is_some();
                 host.cover = cover.map_or(0, |(prefix, _)| prefix.len());
-                if installed != host.installed {
+                let refit = mtu.and_then(|mtu| next_hops.refit_host(host.gateway, mtu));
+                host.gateway = refit.unwrap_or(host.gateway);
+                if installed != host.installed || refit.is_some() {
                     host.installed = installed;
                     dirty.push(Prefix::covering(addr, A::WIDTH));
                 }

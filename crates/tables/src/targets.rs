@@ -14,12 +14,12 @@
 mod objects;
 mod resolve;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use lookup::Hop;
 
 use crate::event::{LinkId, NextHopTo, Path, Target};
-use crate::gateways::{GatewayId, Gateways};
+use crate::gateways::{GatewayId, Gateways, Key};
 use crate::hops::fixed;
 use crate::links::Links;
 use crate::pool::{Group, Pool};
@@ -47,7 +47,8 @@ pub(crate) struct NextHops {
     targets: Slab<Entry>,
     /// By family: a gateway's hop is of one.
     by_paths: [HashMap<Box<[Path]>, TargetId>; 2],
-    by_object: HashMap<(u32, Family), TargetId>,
+    /// By number, MTU and family.
+    by_object: BTreeMap<(u32, u16, Family), TargetId>,
     objects: HashMap<u32, NextHopTo>,
     /// Groups by their member objects.
     parents: HashMap<u32, BTreeSet<u32>>,
@@ -82,8 +83,9 @@ struct Entry {
     group: Option<Group>,
     alias_of: Option<GatewayId>,
     usable: bool,
-    /// Its only path is a network of this link, which is Rutter's.
-    direct: Option<LinkId>,
+    /// Its only path is a network of this link, which is Rutter's; with the MTU
+    /// of the path.
+    direct: Option<(LinkId, u16)>,
     /// The kernel dropped all its routes without a word.
     gone: bool,
     /// Without a hop of its own or a group for want of ids.
@@ -93,7 +95,8 @@ struct Entry {
 #[derive(Clone)]
 enum Spec {
     Paths(Box<[Path]>),
-    Object(u32),
+    /// With the MTU of its routes.
+    Object(u32, u16),
 }
 
 /// A path, or a fixed hop with its weight.
@@ -111,7 +114,7 @@ impl NextHops {
             gateways: Gateways::new(),
             targets: Slab::new(),
             by_paths: [HashMap::new(), HashMap::new()],
-            by_object: HashMap::new(),
+            by_object: BTreeMap::new(),
             objects: HashMap::new(),
             parents: HashMap::new(),
             changed: BTreeSet::new(),
@@ -128,7 +131,7 @@ impl NextHops {
         match target {
             Target::Path(path) => self.intern_paths(std::slice::from_ref(path), family),
             Target::Paths(paths) => self.intern_paths(paths, family),
-            Target::Object(id) => self.intern_object(*id, family),
+            Target::Object { id, mtu } => self.intern_object((*id, *mtu, family)),
             // The others have fixed numbers.
             fixed => self.find(fixed, family).unwrap_or(VIA_KERNEL),
         }
@@ -140,7 +143,7 @@ impl NextHops {
         match target {
             Target::Path(path) => known.get(std::slice::from_ref(path)).copied(),
             Target::Paths(paths) => known.get(paths).copied(),
-            Target::Object(id) => self.by_object.get(&(*id, family)).copied(),
+            Target::Object { id, mtu } => self.by_object.get(&(*id, *mtu, family)).copied(),
             Target::Local(_) => Some(FOR_US),
             Target::Broadcast(_) => Some(MULTICAST),
             Target::Blackhole => Some(BLACKHOLE),
@@ -178,8 +181,8 @@ impl NextHops {
     }
 
     /// The link of Rutter's on which the target's packets find their destination
-    /// directly.
-    pub(crate) fn direct(&self, id: TargetId) -> Option<LinkId> {
+    /// directly, and the MTU of the route to it.
+    pub(crate) fn direct(&self, id: TargetId) -> Option<(LinkId, u16)> {
         self.entry(id)?.direct
     }
 
@@ -188,7 +191,7 @@ impl NextHops {
         let Some(entry) = self.entry(id) else { return Vec::new() };
         match &entry.spec {
             Spec::Paths(paths) => paths.to_vec(),
-            Spec::Object(id) => self.object_paths(*id).collect(),
+            Spec::Object(id, mtu) => self.object_paths(*id, *mtu).collect(),
         }
     }
 
@@ -196,14 +199,14 @@ impl NextHops {
     pub(crate) fn plain_paths(&self, id: TargetId) -> Option<&[Path]> {
         match &self.entry(id)?.spec {
             Spec::Paths(paths) => Some(paths),
-            Spec::Object(_) => None,
+            Spec::Object(..) => None,
         }
     }
 
     /// The next-hop object that the target is.
     pub(crate) fn object_of(&self, id: TargetId) -> Option<u32> {
         match self.entry(id)?.spec {
-            Spec::Object(id) => Some(id),
+            Spec::Object(id, _) => Some(id),
             Spec::Paths(_) => None,
         }
     }
@@ -219,7 +222,7 @@ impl NextHops {
         self.gateways.refresh_link(link, &mut self.pool, &self.links);
         let over = |entry: &Entry| match &entry.spec {
             Spec::Paths(paths) => paths.iter().any(|path| path.link == link),
-            Spec::Object(id) => self.object_paths(*id).any(|path| path.link == link),
+            Spec::Object(id, mtu) => self.object_paths(*id, *mtu).any(|path| path.link == link),
         };
         let ids: Vec<_> = self.targets.iter().filter(|(_, e)| over(e)).map(|(i, _)| i).collect();
         ids.into_iter().for_each(|at| self.resolve(TargetId(at + FIRST)));
@@ -227,11 +230,8 @@ impl NextHops {
 
     /// The neighbour was resolved, moved or lost.
     pub(crate) fn neighbour_changed(&mut self, link: LinkId, ip: std::net::IpAddr) {
-        for family in [Family::V4, Family::V6] {
-            if let Some(id) = self.gateways.find(&(link, ip, family)) {
-                self.gateways.refresh(id, &mut self.pool, &self.links);
-            }
-        }
+        let all: Vec<_> = self.gateways.of(link, ip).collect();
+        all.into_iter().for_each(|id| self.gateways.refresh(id, &mut self.pool, &self.links));
     }
 
     /// The kernel drops the routes of `family` all of whose paths use `link`.
@@ -306,12 +306,26 @@ impl NextHops {
         if self.links.ours(path.link).is_none() {
             return Some(Kind::ViaKernel);
         }
-        let Some(via) = path.via.filter(|_| self.links.usable(path.link)) else {
+        let Some(key) = Key::of(path, family).filter(|_| self.links.usable(path.link)) else {
             return self.links.usable(path.link).then_some(Kind::NoNeighbour);
         };
-        let gateway = self.gateways.find(&(path.link, via, family));
+        let gateway = self.gateways.find(&key);
         let step = gateway.and_then(|id| self.gateways.get(id)).map(|gateway| gateway.step());
         Some(step.map_or(Kind::ViaKernel, Step::kind))
+    }
+
+    /// The gateway that a host is to hold in place of `old` where the route to it
+    /// has this MTU; `None` where that is `old`, or no hop is left.
+    pub(crate) fn refit_host(&mut self, old: GatewayId, mtu: u16) -> Option<GatewayId> {
+        let key = self.gateways.get(old)?.key;
+        if key.mtu == mtu {
+            return None;
+        }
+        let key = Key { mtu, ..key };
+        let new = self.gateways.hold(key, &mut self.pool, &self.links)?;
+        self.gateways.set_host(new, true);
+        self.release_host(old);
+        Some(new)
     }
 
     /// Lets go of a gateway that a host held.
@@ -343,12 +357,13 @@ impl NextHops {
         id
     }
 
-    fn intern_object(&mut self, object: u32, family: Family) -> TargetId {
-        if let Some(id) = self.by_object.get(&(object, family)) {
+    fn intern_object(&mut self, object: (u32, u16, Family)) -> TargetId {
+        if let Some(id) = self.by_object.get(&object) {
             return *id;
         }
-        let id = self.insert(Spec::Object(object), family);
-        self.by_object.insert((object, family), id);
+        let (number, mtu, family) = object;
+        let id = self.insert(Spec::Object(number, mtu), family);
+        self.by_object.insert(object, id);
         id
     }
 
@@ -397,8 +412,8 @@ impl NextHops {
                     known.remove(&paths);
                 }
             }
-            Spec::Object(object) => {
-                let key = (object, entry.family);
+            Spec::Object(object, mtu) => {
+                let key = (object, mtu, entry.family);
                 if self.by_object.get(&key) == Some(&id) {
                     self.by_object.remove(&key);
                 }

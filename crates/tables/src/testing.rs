@@ -162,17 +162,31 @@ impl Bench {
         }
     }
 
-    /// What every flow in turn meets, without repetition.
-    pub(crate) fn see_all(&self, vrf: u16, ip: &str) -> Vec<Seen> {
+    /// The hops of all flows, the same ones once.
+    fn hops(&self, vrf: u16, ip: &str) -> Vec<Hop> {
         let hop = self.hop(vrf, ip);
         let hops = self.control.forwarding().hops.load(self.reader.guard());
         let step = hops.step(hop);
-        let all: Vec<Hop> = match step.kind() {
-            Kind::Multipath => (0..64).map(|i| hops.member(step.index(), i << 26)).collect(),
-            _ => vec![hop],
-        };
+        if step.kind() != Kind::Multipath {
+            return vec![hop];
+        }
+        let mut all: Vec<_> = (0..64).map(|i| hops.member(step.index(), i << 26)).collect();
+        all.dedup();
+        all
+    }
+
+    /// The MTUs of the ways to `ip`, which are all resolved.
+    pub(crate) fn mtus(&self, ip: &str) -> Vec<u16> {
+        let hops = self.control.forwarding().hops.load(self.reader.guard());
+        let mtu = |hop| hops.adjacency(hops.step(hop).forward().unwrap()).out().mtu();
+        self.hops(0, ip).into_iter().map(mtu).collect()
+    }
+
+    /// What every flow in turn meets, without repetition.
+    pub(crate) fn see_all(&self, vrf: u16, ip: &str) -> Vec<Seen> {
+        let hops = self.control.forwarding().hops.load(self.reader.guard());
         let mut seen: Vec<Seen> = Vec::new();
-        for hop in all {
+        for hop in self.hops(vrf, ip) {
             let step = hops.step(hop);
             let what = match step.kind() {
                 Kind::Forward => {
@@ -206,9 +220,13 @@ impl Bench {
 }
 
 pub(crate) fn link(index: u32, name: &str, up: bool) -> Event {
+    Event::Link(link_of(index, name, up))
+}
+
+pub(crate) fn link_of(index: u32, name: &str, up: bool) -> Link {
     let (index, name) = (LinkId(index), name.into());
     let mac = [2, 0, 0, 0, 0, index.0 as u8];
-    Event::Link(Link { index, name, up, mtu: 1500, mac, ..Link::default() })
+    Link { index, name, up, mtu: 1500, mac, ..Link::default() }
 }
 
 pub(crate) fn address(link: u32, text: &str) -> Event {
@@ -226,7 +244,7 @@ pub(crate) fn neighbour(link: u32, ip: &str, mac: u8) -> Event {
 
 pub(crate) fn path(link: u32, via: &str) -> Path {
     let via = (!via.is_empty()).then(|| via.parse().unwrap());
-    Path { link: LinkId(link), via, weight: 1 }
+    Path { link: LinkId(link), via, weight: 1, mtu: 0 }
 }
 
 pub(crate) fn to(link: u32, via: &str) -> Target {

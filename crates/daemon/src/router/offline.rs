@@ -24,7 +24,7 @@ pub fn events(config: &Config, ports: &[Port]) -> Vec<Event> {
             let link = LinkId(index);
             events.push(Event::Address(Address { link, ip: net.address, len: net.length }));
             if let Some(covered) = Net::covering(net.address, net.length) {
-                let path = Path { link, via: None, weight: 1 };
+                let path = Path { link, via: None, weight: 1, mtu: 0 };
                 let (net, target) = (covered, Target::Path(path));
                 events.push(route(net, table, target, (0, KERNEL), How::Create));
             }
@@ -54,7 +54,7 @@ pub fn static_route(config: &Config, wanted: &config::Route) -> Option<Event> {
             Some(name) => index_of(config, name)?,
             None => toward(config, via.to?, &wanted.vrf)?,
         };
-        Some(Path { link: LinkId(link), via: via.to, weight: via.weight })
+        Some(Path { link: LinkId(link), via: via.to, weight: via.weight, mtu: 0 })
     };
     let paths: Option<Vec<Path>> = wanted.via.iter().map(path).collect();
     let target = match (wanted.kind, paths?) {
@@ -104,6 +104,7 @@ fn target_of(info: &tables::show::RouteInfo) -> Target {
         link: path.link,
         via: path.via,
         weight: path.weight,
+        mtu: path.mtu,
     };
     match info.kind {
         Kind::Blackhole => Target::Blackhole,

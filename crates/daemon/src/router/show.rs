@@ -119,6 +119,7 @@ pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<reply::Route> {
         kind: kind.into(),
         protocol: protocol(info.protocol),
         metric: info.metric,
+        mtu: info.paths.first().map(|path| path.mtu).filter(|mtu| *mtu > 0),
         best: info.best,
         via: info.paths.iter().map(hop).collect(),
     })

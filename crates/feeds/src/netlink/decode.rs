@@ -161,7 +161,7 @@ fn next_hop(body: &Body<'_>, gone: bool) -> Option<Event> {
         _ if kernel => NextHopTo::Kernel,
         Some(members) => NextHopTo::Group(members.chunks_exact(8).map(member).collect()),
         None if blackhole => NextHopTo::Blackhole,
-        None => NextHopTo::Path(Path { link, via, weight: 1 }),
+        None => NextHopTo::Path(Path { link, via, weight: 1, mtu: 0 }),
     };
     Some(Event::NextHop(NextHop { id, to }))
 }
@@ -188,6 +188,7 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
             4 => found.path.link = LinkId(u32_at(value, 0)),
             5 => found.path.via = ip(family, value),
             6 => metric = u32_at(value, 0),
+            8 => found.path.mtu = mtu(family, value),
             9 => found.multipath = Some(value),
             15 => table = u32_at(value, 0),
             18 => found.path.via = via(value),
@@ -211,19 +212,19 @@ struct Found<'b> {
 
 impl Default for Found<'_> {
     fn default() -> Self {
-        let path = Path { link: LinkId(0), via: None, weight: 1 };
+        let path = Path { link: LinkId(0), via: None, weight: 1, mtu: 0 };
         Found { path, multipath: None, object: None, kernel: false }
     }
 }
 
 impl Found<'_> {
     fn target(&self, family: u8, kind: u8) -> Target {
-        let link = self.path.link;
+        let Path { link, mtu, .. } = self.path;
         match kind {
             UNICAST => match (self.object, self.multipath) {
                 _ if self.kernel => Target::Kernel,
-                (Some(id), _) => Target::Object(id),
-                (None, Some(hops)) => paths(family, hops),
+                (Some(id), _) => Target::Object { id, mtu },
+                (None, Some(hops)) => paths(family, hops, mtu),
                 (None, None) => Target::Path(self.path),
             },
             2 => Target::Local(link),
@@ -236,14 +237,29 @@ impl Found<'_> {
     }
 }
 
+/// The MTU of `RTA_METRICS`, as far as the kernel heeds it when it forwards: that
+/// of IPv6 only where it is locked, and never below RFC 8200 §5.
+fn mtu(family: u8, metrics: &[u8]) -> u16 {
+    const LOCK: u16 = 1;
+    const MTU: u16 = 2;
+    let find = |kind| attributes(metrics).find(|(k, _)| *k == kind);
+    let find = |kind| find(kind).map_or(0, |(_, value)| u32_at(value, 0));
+    let mtu = u16::try_from(find(MTU)).unwrap_or(u16::MAX);
+    match (family, find(LOCK) & 1 << MTU) {
+        (INET6, 0) => 0,
+        (INET6, _) if mtu > 0 => mtu.max(1280),
+        _ => mtu,
+    }
+}
+
 /// `RTA_MULTIPATH`: a row of `struct rtnexthop`, each with attributes.
-fn paths(family: u8, bytes: &[u8]) -> Target {
+fn paths(family: u8, bytes: &[u8], mtu: u16) -> Target {
     let (mut all, mut rest, mut kernel) = (Vec::new(), bytes, false);
     while let Some(header) = rest.first_chunk::<8>() {
         let length = usize::from(u16_at(header, 0));
         let Some(inner) = rest.get(8..length) else { break };
         let (flags, weight) = (header[2], u16::from(header[3]) + 1);
-        let mut path = Path { link: LinkId(u32_at(header, 4)), via: None, weight };
+        let mut path = Path { link: LinkId(u32_at(header, 4)), via: None, weight, mtu };
         for (kind, value) in attributes(inner) {
             match kind {
                 5 => path.via = ip(family, value),
@@ -355,12 +371,35 @@ mod tests {
             metric: 32,
             protocol: 12,
             source: Source::Kernel,
-            target: Target::Path(Path { link: LinkId(3), via, weight: 1 }),
+            target: Target::Path(Path { link: LinkId(3), via, weight: 1, mtu: 0 }),
         };
         let listed = decoded(RTM_ROUTE, MULTI, &ROUTE4, &attributes);
         assert_eq!(listed, Some(Event::Route(route.clone(), How::Listed)));
         let gone = decoded(RTM_ROUTE + DELETE, 0, &ROUTE4, &attributes);
         assert_eq!(gone, Some(Event::RouteGone(route)));
+    }
+
+    #[test]
+    fn the_mtu_of_a_route_where_the_kernel_heeds_it() {
+        let metrics = |locks: &[u32], mtu: u32| {
+            let lock = locks.iter().map(|bits| attribute(1, &bits.to_ne_bytes()));
+            let all: Vec<_> = lock.chain([attribute(2, &mtu.to_ne_bytes())]).collect();
+            all.concat()
+        };
+        assert_eq!(mtu(INET, &metrics(&[], 1400)), 1400);
+        assert_eq!(mtu(INET, &metrics(&[4], 70_000)), u16::MAX);
+        assert_eq!(mtu(INET, &attribute(8, &[7, 0, 0, 0])), 0);
+        assert_eq!(mtu(INET6, &metrics(&[], 1400)), 0, "hosts' only");
+        assert_eq!(mtu(INET6, &metrics(&[2], 1400)), 0, "another metric is locked");
+        assert_eq!(mtu(INET6, &metrics(&[4], 1400)), 1400);
+        assert_eq!(mtu(INET6, &metrics(&[4], 600)), 1280);
+        assert_eq!(mtu(INET6, &metrics(&[4], 0)), 0);
+        let all = [attribute(8, &metrics(&[], 1400)), attribute(30, &5_u32.to_ne_bytes())];
+        assert_eq!(target(&all), Target::Object { id: 5, mtu: 1400 });
+        let hop = [&[8, 0, 0, 0][..], &3_u32.to_ne_bytes()].concat();
+        let all = [attribute(9, &[hop.clone(), hop].concat()), attribute(8, &metrics(&[], 1400))];
+        let path = Path { link: LinkId(3), via: None, weight: 1, mtu: 1400 };
+        assert_eq!(target(&all), Target::Paths([path; 2].into()));
     }
 
     #[test]
@@ -379,7 +418,7 @@ mod tests {
         let all = target(&[attribute(9, &[first.clone(), second.clone()].concat())]);
         let path = |link, via: &str, weight| {
             let via = Some(via.parse().unwrap());
-            Path { link: LinkId(link), via, weight }
+            Path { link: LinkId(link), via, weight, mtu: 0 }
         };
         assert_eq!(all, Target::Paths([path(3, "::1", 1), path(4, "192.0.2.9", 3)].into()));
         let dead = hop(1, 0, 3, &a);
@@ -401,7 +440,10 @@ mod tests {
         assert_eq!(group, Some(Event::NextHop(NextHop { id: 5, to })));
         let gone = decoded(RTM_NEXTHOP + 1, 0, &[0; 8], &[attribute(1, &5_u32.to_ne_bytes())]);
         assert_eq!(gone, Some(Event::NextHopGone(5)));
-        assert_eq!(target(&[attribute(30, &5_u32.to_ne_bytes())]), Target::Object(5));
+        assert_eq!(
+            target(&[attribute(30, &5_u32.to_ne_bytes())]),
+            Target::Object { id: 5, mtu: 0 }
+        );
     }
 
     #[test]

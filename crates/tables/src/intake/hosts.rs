@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::control::Control;
 use crate::event::LinkId;
+use crate::gateways::Key;
 use crate::net::number;
 use crate::targets::NextHops;
 use crate::{Family, VrfId};
@@ -60,7 +61,7 @@ impl Control {
             return; // its gateway follows the neighbour
         }
         let (vrf, family) = (self.home(link), Family::of(ip));
-        let key = (link, ip, family);
+        let key = Key { link, ip, family, mtu: 0 };
         let NextHops { gateways, pool, links, .. } = &mut self.next_hops;
         let Some(gateway) = gateways.hold(key, pool, links) else {
             let limit = pool.usage()[0].1;

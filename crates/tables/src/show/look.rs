@@ -63,9 +63,7 @@ impl Control {
     /// Neighbours of Rutter's interfaces, by interface and address.
     pub fn neighbours(&self) -> Vec<NeighbourInfo> {
         let gateways = &self.next_hops.gateways;
-        let gateway = |link, ip| {
-            [Family::V4, Family::V6].iter().any(|family| gateways.is_gateway(&(link, ip, *family)))
-        };
+        let gateway = |link, ip| gateways.is_gateway(link, ip);
         let links = &self.next_hops.links;
         let mut all: Vec<_> = links
             .neighbours()
@@ -168,7 +166,7 @@ impl Control {
     pub fn gateways(&self) -> Vec<Gateway> {
         let neighbours = self.next_hops.links.neighbours();
         let all = self.next_hops.gateways.iter().filter(|gateway| gateway.is_gateway());
-        let keys: BTreeSet<_> = all.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
+        let keys: BTreeSet<_> = all.map(|gateway| (gateway.key.link, gateway.key.ip)).collect();
         let gateway = |(link, ip)| {
             let state = neighbours.get(&(link, ip)).map(|known| known.neighbour.state);
             let by_hand = [NeighbourState::Permanent, NeighbourState::NoArp].map(Some);
@@ -185,7 +183,7 @@ impl Control {
         let all = self.next_hops.gateways.iter();
         let used = all
             .filter(|gateway| gateway.adjacency.is_some_and(|id| table.adjacency(id).take_used()));
-        let mut used: Vec<_> = used.map(|gateway| (gateway.key.0, gateway.key.1)).collect();
+        let mut used: Vec<_> = used.map(|gateway| (gateway.key.link, gateway.key.ip)).collect();
         used.sort_unstable();
         used.dedup();
         let by_hand = |key: &(LinkId, IpAddr)| {
@@ -260,6 +258,7 @@ impl Control {
                     link_name: self.link_name(path.link),
                     via: path.via,
                     weight: path.weight,
+                    mtu: path.mtu,
                     state: self.next_hops.path_state(&path, net.family()),
                 })
                 .collect(),

@@ -81,6 +81,8 @@ pub struct PathInfo {
     pub via: Option<IpAddr>,
     /// Its share.
     pub weight: u16,
+    /// Bytes of layer 3 that the route lets pass; 0: as many as the link.
+    pub mtu: u16,
     /// What happens to packets; `None` while the link is down.
     pub state: Option<Kind>,
 }

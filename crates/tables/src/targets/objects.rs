@@ -1,6 +1,6 @@
 //! Next-hop objects: what each stands for, and the groups that it is in.
 
-use super::{NextHops, Way};
+use super::{NextHops, TargetId, Way};
 use crate::Family;
 use crate::event::{NextHop, NextHopTo, Path};
 use crate::hops::fixed;
@@ -27,11 +27,10 @@ impl NextHops {
     pub(crate) fn remove_object(&mut self, id: u32) -> bool {
         self.unlink_parents(id);
         let was_there = self.objects.remove(&id).is_some();
-        for family in [Family::V4, Family::V6] {
-            // A new object of this number has nothing to do with the routes of the old.
-            if let Some(target) = self.by_object.remove(&(id, family)) {
-                self.lose(target);
-            }
+        // A new object of this number has nothing to do with the routes of the old.
+        for (key, target) in self.targets_of(id) {
+            self.by_object.remove(&key);
+            self.lose(target);
         }
         self.object_changed(id);
         was_there
@@ -59,26 +58,33 @@ impl NextHops {
         let groups = self.parents.get(&id).into_iter().flatten().copied();
         let objects: Vec<u32> = groups.chain([id]).collect();
         for object in objects {
-            for family in [Family::V4, Family::V6] {
-                if let Some(target) = self.by_object.get(&(object, family)) {
-                    self.resolve(*target);
-                }
-            }
+            self.targets_of(object).into_iter().for_each(|(_, target)| self.resolve(target));
         }
+    }
+
+    /// What is interned of an object: a target for each MTU and family.
+    fn targets_of(&self, id: u32) -> Vec<((u32, u16, Family), TargetId)> {
+        let all = (id, 0, Family::V4)..=(id, u16::MAX, Family::V6);
+        self.by_object.range(all).map(|(key, target)| (*key, *target)).collect()
     }
 
     /// The ways of an object: its own, or those of its members. The kernel does
     /// not nest groups; a group inside a group has none.
-    pub(super) fn object_ways(&self, id: u32, weight: u16) -> Box<dyn Iterator<Item = Way> + '_> {
+    pub(super) fn object_ways(
+        &self,
+        id: u32,
+        weight: u16,
+        mtu: u16,
+    ) -> Box<dyn Iterator<Item = Way> + '_> {
         match self.objects.get(&id) {
             Some(NextHopTo::Path(path)) => {
-                Box::new(std::iter::once(Way::Path(Path { weight, ..*path })))
+                Box::new(std::iter::once(Way::Path(Path { weight, mtu, ..*path })))
             }
             Some(NextHopTo::Group(members)) => Box::new(
                 members
                     .iter()
                     .filter(|(id, _)| !matches!(self.objects.get(id), Some(NextHopTo::Group(_))))
-                    .flat_map(|(id, weight)| self.object_ways(*id, *weight)),
+                    .flat_map(move |(id, weight)| self.object_ways(*id, *weight, mtu)),
             ),
             Some(NextHopTo::Blackhole) => {
                 Box::new(std::iter::once(Way::Fixed(fixed::BLACKHOLE, weight)))
@@ -91,8 +97,8 @@ impl NextHops {
     }
 
     /// The paths among the ways of an object.
-    pub(super) fn object_paths(&self, id: u32) -> impl Iterator<Item = Path> + '_ {
-        self.object_ways(id, 1).filter_map(|way| match way {
+    pub(super) fn object_paths(&self, id: u32, mtu: u16) -> impl Iterator<Item = Path> + '_ {
+        self.object_ways(id, 1, mtu).filter_map(|way| match way {
             Way::Path(path) => Some(path),
             Way::Fixed(..) => None,
         })

@@ -4,7 +4,7 @@ use lookup::Hop;
 
 use super::{FIRST, NextHops, Spec, TargetId, Way};
 use crate::event::Path;
-use crate::gateways::GatewayId;
+use crate::gateways::{GatewayId, Key};
 use crate::hops::fixed;
 use crate::pool::Group;
 use crate::{Family, Kind, Step};
@@ -38,7 +38,7 @@ impl NextHops {
         let (mut leaves, mut members, mut short) = (Vec::new(), Vec::new(), false);
         let ways: Vec<Way> = match &spec {
             Spec::Paths(paths) => paths.iter().map(|path| Way::Path(*path)).collect(),
-            Spec::Object(object) => self.object_ways(*object, 1).collect(),
+            Spec::Object(object, mtu) => self.object_ways(*object, 1, *mtu).collect(),
         };
         for way in &ways {
             match *way {
@@ -62,7 +62,9 @@ impl NextHops {
         }
         self.swap_leaves(id, leaves);
         let direct = match ways[..] {
-            [Way::Path(Path { link, via: None, .. })] => self.links.ours(link).map(|_| link),
+            [Way::Path(Path { link, via: None, mtu, .. })] => {
+                self.links.ours(link).map(|_| (link, mtu))
+            }
             _ => None,
         };
         let Some(entry) = self.entry_mut(id) else { return };
@@ -77,11 +79,11 @@ impl NextHops {
         if self.links.ours(path.link).is_none() {
             return Some(Leaf::Fixed(fixed::VIA_KERNEL));
         }
-        let Some(via) = path.via else { return Some(Leaf::Fixed(fixed::GLEAN)) };
-        let id = self.gateways.hold((path.link, via, family), &mut self.pool, &self.links);
+        let Some(key) = Key::of(path, family) else { return Some(Leaf::Fixed(fixed::GLEAN)) };
+        let id = self.gateways.hold(key, &mut self.pool, &self.links);
         if id.is_none() {
             let limit = self.pool.usage()[0].1;
-            self.pool.refused_hops.note(|| via.to_string(), || format!("{limit} hops in use"));
+            self.pool.refused_hops.note(|| key.ip.to_string(), || format!("{limit} hops in use"));
         }
         leaves.push(id?);
         Some(Leaf::Gateway(id?))

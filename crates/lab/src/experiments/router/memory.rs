@@ -106,7 +106,7 @@ fn event<A: Addr>(prefix: &Prefix<A>, hop: Hop) -> Option<Event> {
     let net = Net::covering(prefix.first().to_ip().into(), prefix.len())?;
     let via = A::from_u128(if A::WIDTH == 32 { 0x0aff_0000 } else { 0xfe80 << 112 });
     let via = via.plus(u64::from(1 + hop.0 % GATEWAYS)).to_ip().into();
-    let path = Path { link: LinkId(2), via: Some(via), weight: 1 };
+    let path = Path { link: LinkId(2), via: Some(via), weight: 1, mtu: 0 };
     let route = Route {
         table: tables::control::MAIN_TABLE,
         net,
