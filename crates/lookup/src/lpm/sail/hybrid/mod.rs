@@ -19,7 +19,8 @@
 //! | operation | cost                                                             |
 //! |-----------|------------------------------------------------------------------|
 //! | lookup    | 1 probe up to /23; else 2, and mostly 1 more; 12 at most (13 where |
-//! |           | there are prefixes longer than /64); a probe is 2 reads          |
+//! |           | there are prefixes longer than /64; other pivots, other bounds); |
+//! |           | a probe is 2 reads                                               |
 //! | build     | a record a prefix and a pivot node, k bits a prefix              |
 //! | update    | a record, k bits, 4 pivots above; pivots that inherit from the prefix: |
 //! |           | a probe for each route next inside it, not bounded               |
@@ -32,15 +33,18 @@
 //! and of 40 filters at most 9 are asked. Routes of a pivot level need no filter, and /64
 //! is one, for routes beyond it. A pivot node takes one flag, not two: whether
 //! its hop is inherited the `Rib` knows. The pivots go on to /124 for prefixes beyond
-//! /64. Prefixes are removed by counters beside the filters. k = 13 as in section 3.6.3.
+//! /64; the levels are an option. Prefixes are removed by counters beside the filters.
+//! k = 13 as in section 3.6.3.
 
 mod filters;
+mod pivots;
 mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use self::filters::Filters;
+use self::pivots::Pivots;
 use super::b::Nests;
 use super::split::Lengths;
 use crate::hash::mix_128;
@@ -58,7 +62,14 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 128,
     max_prefixes: Some(1 << 24),
-    options: &[("false_positives", "0.000122", "rate of each filter, 0.000001 to 0.99; 2^-13")],
+    options: &[
+        ("false_positives", "0.000122", "rate of each filter, 0.000001 to 0.99; 2^-13"),
+        (
+            "pivots",
+            "24,34,44,54,64,74,84,94,104,114,124",
+            "pivot levels, up to 15 that rise from 24; the thesis' four, and on",
+        ),
+    ],
 };
 
 /// What readers share.
@@ -70,19 +81,21 @@ const CARD: Card = Card {
 /// - I3: a route of another level is in a hash table, and in its length's bitmap or
 ///   filter.
 struct Hybrid {
+    pivots: Pivots,
     nests: Nests,
     filters: Arc<Filters>,
     narrow: Arc<Hashed<2>>,
     wide: Arc<Hashed<3>>,
     default: AtomicU32,
-    /// How many of `PIVOTS` are no longer than the longest route.
+    /// How many pivots are no longer than the longest route; those beyond are not
+    /// asked.
     reach: AtomicUsize,
     /// Pivot nodes that inherit, by level (figure 3.16).
-    inherited: [AtomicU64; PIVOTS.len()],
+    inherited: [AtomicU64; pivots::MOST],
 }
 
 /// Where an address stands between two pivots: there is a value at `low`, 24 to
-/// begin with, and none at `high`; numbers into `PIVOTS`.
+/// begin with, and none at `high`; numbers of pivots.
 #[derive(Clone, Copy)]
 struct Between {
     low: u8,
@@ -103,8 +116,8 @@ impl Between {
     }
 
     /// The pivot to read next.
-    fn next(self) -> Option<u8> {
-        (self.high - self.low > 1).then(|| PIVOTS[usize::from((self.low + self.high) / 2)])
+    fn next(self, pivots: &Pivots) -> Option<u8> {
+        (self.high - self.low > 1).then(|| pivots.level((self.low + self.high) / 2))
     }
 
     /// Goes on by the value of `next`.
@@ -115,13 +128,6 @@ impl Between {
             leaf if leaf & INTERNAL == 0 => Step::Done(leaf),
             _ => Step::On(Between { low: middle, label: Some(value), ..self }),
         }
-    }
-
-    /// Of `lengths` those between the pivots.
-    fn lengths(self, lengths: u128) -> u128 {
-        let above = u128::MAX << PIVOTS[usize::from(self.low)];
-        let next = PIVOTS.get(usize::from(self.high));
-        lengths & above & next.map_or(u128::MAX, |&pivot| (1 << (pivot - 1)) - 1)
     }
 }
 
@@ -153,10 +159,12 @@ impl Lpm<u128> for Hybrid {
             ("filter_bytes", self.filters.bytes() as u64),
             ("table_bytes", table),
         ];
-        let names = ["pivots_24", "pivots_34", "pivots_44", "pivots_54"];
-        let of = |at: usize| self.inherited[at].load(Ordering::Relaxed);
-        counters.extend(names.into_iter().enumerate().map(|(at, name)| (name, of(at))));
-        counters.push(("pivots_longer", (names.len()..PIVOTS.len()).map(of).sum()));
+        let known = [(24, "pivots_24"), (34, "pivots_34"), (44, "pivots_44"), (54, "pivots_54")];
+        let inherited = |number: usize| self.inherited[number].load(Ordering::Relaxed);
+        let of = |level| self.pivots.number(level).map_or(0, inherited);
+        counters.extend(known.map(|(level, name)| (name, of(level))));
+        let others = (0..pivots::MOST).map(inherited).sum::<u64>();
+        counters.push(("pivots_other", others - known.iter().map(|k| of(k.0)).sum::<u64>()));
         counters
     }
 }
@@ -179,14 +187,14 @@ impl Hybrid {
             return (hop != 0 || len == 0).then_some((hop, u32::from(len > 0)));
         }
         let (mut at, mut probes) = (Between::all(self.reach.load(Ordering::Acquire)), 0);
-        while let Some(pivot) = at.next() {
+        while let Some(pivot) = at.next(&self.pivots) {
             probes += 1;
             match at.step(self.find(dst, pivot, hash_of(dst, pivot))) {
                 Step::Done(hop) => return Some((hop, probes)),
                 Step::On(closer) => at = closer,
             }
         }
-        let mut lengths = at.lengths(self.filters.lengths());
+        let mut lengths = self.filters.lengths() & self.pivots.between(at.low, at.high);
         while let Some((len, hash)) = self.candidate(dst, &mut lengths) {
             probes += 1;
             let hop = self.find(dst, len, hash);
@@ -196,7 +204,7 @@ impl Hybrid {
         }
         let label = at.label.unwrap_or_else(|| {
             probes += 1;
-            self.find(dst, PIVOTS[0], hash_of(dst, PIVOTS[0]))
+            self.find(dst, 24, hash_of(dst, 24))
         });
         (label != 0).then_some((label & !INTERNAL, probes))
     }
@@ -251,11 +259,11 @@ impl Hybrid {
         let present = self.filters.lengths();
         for &i in &deep[..left] {
             let i = usize::from(i);
-            let mut lengths = at[i].lengths(present);
+            let mut lengths = present & self.pivots.between(at[i].low, at[i].high);
             match (self.candidate(dsts[i], &mut lengths), at[i].label) {
                 (Some((len, hash)), _) => jobs.add_hashed(i, len, hash),
                 (None, Some(label)) => hops[i].0 = label & !INTERNAL,
-                (None, None) => jobs.add(i, PIVOTS[0], dsts[i]),
+                (None, None) => jobs.add(i, 24, dsts[i]),
             }
         }
         self.run(dsts, &mut jobs, |i, value| {
@@ -279,7 +287,7 @@ impl Hybrid {
         loop {
             for &i in &deep[..open] {
                 let i = usize::from(i);
-                if let Some(pivot) = at[i].next() {
+                if let Some(pivot) = at[i].next(&self.pivots) {
                     jobs.add(i, pivot, dsts[i]);
                 }
             }
@@ -386,9 +394,6 @@ const INTERNAL: u32 = 1 << 31;
 /// How often a lookup is repeated because a value went on its way.
 const TRIES: usize = 8;
 
-/// The pivot levels; those beyond the longest route are not asked.
-const PIVOTS: [u8; 11] = [24, 34, 44, 54, 64, 74, 84, 94, 104, 114, 124];
-
 const BURST: usize = 64;
 
 #[cfg(test)]
@@ -401,6 +406,10 @@ mod tests {
 
     crate::lpm::oracle::conformance!(u128, ENTRY);
     crate::lpm::oracle::conformance!(lax: u128, ENTRY, "false_positives" = "0.99");
+    crate::lpm::oracle::conformance!(one_pivot: u128, ENTRY, "pivots" = "24");
+    crate::lpm::oracle::conformance!(
+        many_pivots: u128, ENTRY, "pivots" = "24,25,32,40,47,48,49,56,63,64,65,96,126,127"
+    );
 
     /// Sections 3.6.2 and 3.6.3: 12 probes even where every filter says yes.
     #[test]

@@ -7,7 +7,8 @@ use super::super::b::Nests;
 use super::super::owned::{holds_longer, owner};
 use super::super::split::Lengths;
 use super::filters::FiltersWriter;
-use super::{CARD, Hybrid, INTERNAL, PIVOTS, hash_of, narrow, wide};
+use super::pivots::{self, Pivots};
+use super::{CARD, Hybrid, INTERNAL, hash_of, narrow, wide};
 use crate::lpm::hashed::{HashedWriter, NoRoom};
 use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
 use crate::rib::Change;
@@ -21,7 +22,7 @@ pub(super) struct Merged {
     narrow: HashedWriter<2>,
     wide: HashedWriter<3>,
     /// Values by pivot level.
-    nodes: [usize; PIVOTS.len()],
+    nodes: [usize; pivots::MOST],
 }
 
 pub(super) fn build(
@@ -37,38 +38,38 @@ pub(super) fn build(
 struct Records {
     narrow: Vec<(u32, [u64; 2])>,
     wide: Vec<(u32, [u64; 3])>,
-    nodes: [usize; PIVOTS.len()],
+    nodes: [usize; pivots::MOST],
 }
 
 impl Records {
     /// Every route, and every pivot node.
-    fn of(rib: &Rib<u128>) -> Self {
+    fn of(rib: &Rib<u128>, pivots: &Pivots) -> Self {
         let mut records = Records::default();
-        let mut last = [None; PIVOTS.len()];
+        let mut last = [None; pivots::MOST];
         let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
         while let Some((prefix, hop)) = routes.next() {
-            for (at, &pivot) in PIVOTS.iter().enumerate().filter(|(_, p)| **p < prefix.len()) {
+            for (at, &pivot) in shorter(pivots, prefix.len()) {
                 let node = Prefix::covering(prefix.first(), pivot);
                 if last[at] != Some(node) {
                     last[at] = Some(node);
-                    records.push(node, INTERNAL | owner(rib, node, 1));
+                    records.push(pivots, node, INTERNAL | owner(rib, node, 1));
                 }
             }
             let internal = routes.peek().is_some_and(|(next, _)| prefix.covers(next));
-            match pivot_at(prefix.len()) {
+            match pivots.number(prefix.len()) {
                 Some(at) if internal => {
                     last[at] = Some(prefix); // the node that those inside would make
-                    records.push(prefix, INTERNAL | hop.0);
+                    records.push(pivots, prefix, INTERNAL | hop.0);
                 }
-                _ => records.push(prefix, hop.0),
+                _ => records.push(pivots, prefix, hop.0),
             }
         }
         records
     }
 
-    fn push(&mut self, prefix: Prefix<u128>, value: u32) {
+    fn push(&mut self, pivots: &Pivots, prefix: Prefix<u128>, value: u32) {
         let (dst, len) = (prefix.first(), prefix.len());
-        if let Some(at) = pivot_at(len) {
+        if let Some(at) = pivots.number(len) {
             self.nodes[at] += 1;
         }
         let hash = hash_of(dst, len) as u32;
@@ -90,33 +91,35 @@ impl Merged {
     ) -> Result<Self, Refusal> {
         options.check(&CARD)?;
         let rate = options.get(&CARD, "false_positives", |rate| (1e-6..=0.99).contains(rate))?;
+        let pivots: Pivots = options.get(&CARD, "pivots", |_| true)?;
         let most = CARD.max_prefixes.unwrap_or(u64::MAX);
         if rib.len() as u64 > most {
             return Err(CARD.refuse(format!("{} prefixes exceed {most}", rib.len())));
         }
         rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
-        let in_filter = |len: u8| if has_filter(len) { rib.count_of_len(len) } else { 0 };
+        let in_filter = |len: u8| if pivots.has_filter(len) { rib.count_of_len(len) } else { 0 };
         let counts: Vec<_> = (1..=128).map(in_filter).collect();
         let mut filters = FiltersWriter::new(&counts, rate).map_err(no_memory)?;
-        let records = Records::of(rib);
+        let records = Records::of(rib, &pivots);
         let narrow = HashedWriter::build(domain, &records.narrow).map_err(no_memory)?;
         let wide = HashedWriter::build(domain, &records.wide).map_err(no_memory)?;
         let nests = Nests::new().map_err(no_memory)?;
         for (prefix, _) in rib.iter().filter(|(prefix, _)| prefix.len() > 0) {
             let len = prefix.len();
             show(&nests, prefix, true);
-            if has_filter(len) {
+            if pivots.has_filter(len) {
                 filters.insert(len, hash_of(prefix.first(), len));
             }
         }
         let table = Hybrid {
+            pivots,
             nests,
             filters: filters.table().clone(),
             narrow: narrow.table().clone(),
             wide: wide.table().clone(),
             default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
-            reach: AtomicUsize::new(reach(rib)),
+            reach: AtomicUsize::new(pivots.reach(longest(rib))),
             inherited: Default::default(),
         };
         let (table, nodes) = (Arc::new(table), records.nodes);
@@ -132,7 +135,7 @@ impl Merged {
 
     /// Brings `prefix` in line, and what depends on it.
     fn change(&mut self, rib: &Rib<u128>, prefix: Prefix<u128>) -> Result<(), NoRoom> {
-        let (len, hop) = (prefix.len(), rib.get(&prefix));
+        let (len, hop, pivots) = (prefix.len(), rib.get(&prefix), self.table.pivots);
         if len == 0 {
             self.table.default.store(hop.unwrap_or_default().0, Ordering::Release);
             return Ok(());
@@ -140,16 +143,16 @@ impl Merged {
         if len < 24 && hop.is_none() {
             show(&self.table.nests, prefix, false); // before the hop goes
         }
-        if pivot_at(len).is_none() {
+        if pivots.number(len).is_none() {
             let old = self.set_value(prefix, hop.map_or(0, |hop| hop.0))?;
-            if has_filter(len) && (old != 0) != hop.is_some() {
+            if pivots.has_filter(len) && (old != 0) != hop.is_some() {
                 self.filter(prefix, hop.is_some());
             }
         }
         if len < 24 && hop.is_some() {
             show(&self.table.nests, prefix, true);
         }
-        for at in (0..PIVOTS.len()).take_while(|&at| PIVOTS[at] <= len) {
+        for (at, _) in shorter(&pivots, len + 1) {
             self.fix_pivot(rib, at, prefix.first())?;
         }
         self.relabel(rib, prefix)
@@ -157,7 +160,7 @@ impl Merged {
 
     /// Brings the node of pivot level number `at` that covers `dst` in line.
     fn fix_pivot(&mut self, rib: &Rib<u128>, at: usize, dst: u128) -> Result<(), NoRoom> {
-        let node = Prefix::covering(dst, PIVOTS[at]);
+        let node = Prefix::covering(dst, self.table.pivots.all()[at]);
         let value = if holds_longer(rib, node) {
             INTERNAL | owner(rib, node, 1)
         } else {
@@ -178,10 +181,11 @@ impl Merged {
     /// now from what covers it: above each route next inside, as far as `prefix`.
     fn relabel(&mut self, rib: &Rib<u128>, prefix: Prefix<u128>) -> Result<(), NoRoom> {
         let value = INTERNAL | owner(rib, prefix, 1);
-        let mut last = [None; PIVOTS.len()];
+        let mut last = [None; pivots::MOST];
+        let pivots = self.table.pivots;
         for (child, _) in rib.children(prefix) {
-            let inside = |pivot: u8| prefix.len() < pivot && pivot < child.len();
-            for (at, &pivot) in PIVOTS.iter().enumerate().filter(|(_, pivot)| inside(**pivot)) {
+            let inside = shorter(&pivots, child.len()).filter(|(_, p)| **p > prefix.len());
+            for (at, &pivot) in inside {
                 let node = Prefix::covering(child.first(), pivot);
                 if last[at] != Some(node) {
                     last[at] = Some(node);
@@ -218,10 +222,9 @@ impl Merged {
 
     /// Tells the readers' counters how many pivot nodes inherit.
     fn count(&self, rib: &Rib<u128>) {
-        let nodes = self.table.inherited.iter().zip(&self.nodes);
-        for ((inherited, nodes), &pivot) in nodes.zip(&PIVOTS) {
-            let own = rib.count_of_len(pivot);
-            inherited.store(nodes.saturating_sub(own) as u64, Ordering::Relaxed);
+        for (at, &pivot) in shorter(&self.table.pivots, 128) {
+            let inherited = self.nodes[at].saturating_sub(rib.count_of_len(pivot));
+            self.table.inherited[at].store(inherited as u64, Ordering::Relaxed);
         }
     }
 }
@@ -238,13 +241,14 @@ impl Writer<u128> for Merged {
         let admitted = self.narrow.admit().and_then(|()| self.wide.admit());
         admitted.map_err(|congested| CARD.refuse(congested.to_string()))?;
         // A pivot too many costs a probe, one too few would hide what is behind it.
-        self.table.reach.fetch_max(reach(rib), Ordering::Release);
+        let reach = self.table.pivots.reach(longest(rib));
+        self.table.reach.fetch_max(reach, Ordering::Release);
         for change in changes {
             if let Err(NoRoom) = self.change(rib, change.prefix) {
                 return Ok(Applied::Rebuild); // half-way: a rebuilt table has room
             }
         }
-        self.table.reach.store(reach(rib), Ordering::Release);
+        self.table.reach.store(reach, Ordering::Release);
         self.count(rib);
         Ok(if self.filters.is_crowded() { Applied::Rebuild } else { Applied::InPlace })
     }
@@ -267,17 +271,12 @@ fn show(nests: &Nests, prefix: Prefix<u128>, there: bool) {
     }
 }
 
-/// The number of a pivot level.
-fn pivot_at(len: u8) -> Option<usize> {
-    PIVOTS.iter().position(|&pivot| pivot == len)
+/// The pivots less than `len`, with their numbers.
+fn shorter(pivots: &Pivots, len: u8) -> impl Iterator<Item = (usize, &u8)> {
+    pivots.all().iter().enumerate().take_while(move |(_, pivot)| **pivot < len)
 }
 
-fn has_filter(len: u8) -> bool {
-    len > 24 && pivot_at(len).is_none()
-}
-
-/// How many pivot levels are no longer than the longest route; 24 always is one.
-fn reach(rib: &Rib<u128>) -> usize {
-    let longest = (0..=128).rev().find(|&len| rib.count_of_len(len) > 0).unwrap_or(0);
-    PIVOTS.partition_point(|&pivot| pivot <= longest).max(1)
+/// The length of the longest route.
+fn longest(rib: &Rib<u128>) -> u8 {
+    (0..=128).rev().find(|&len| rib.count_of_len(len) > 0).unwrap_or(0)
 }
