@@ -18,6 +18,8 @@ pub mod lpm;
 pub mod pages;
 mod prefix;
 pub mod rib;
+#[cfg(test)]
+mod rng;
 pub mod sync;
 
 pub use addr::Addr;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{ABSENT, Key, Refused, Writer};
+pub(crate) use crate::rng::Rng;
 use crate::sync::{Domain, Thread};
 
 /// Builds an engine that may hold so many entries.
@@ -235,21 +236,7 @@ fn scaled(count: u64) -> u64 {
     if cfg!(miri) { count.div_ceil(100) } else { count }
 }
 
-/// SplitMix64: a seed in a failure message is enough to see the failure again.
-pub(crate) struct Rng(pub(crate) u64);
-
 impl Rng {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, n: u32) -> u32 {
-        (((self.next() >> 32) * u64::from(n)) >> 32) as u32
-    }
-
     /// One of `range` keys that look like those of a network.
     fn key(&mut self, range: u64) -> Key {
         Key::new(0x0200_0000_0000 + self.next() % range, 0)

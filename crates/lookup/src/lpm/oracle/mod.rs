@@ -5,7 +5,7 @@
 //! options, in a module of its own.
 
 mod memory;
-mod rng;
+mod routes;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Addr, Hop, Prefix, Rib};
 
-pub(crate) use rng::Rng;
+pub(crate) use crate::rng::Rng;
 
 /// A list of routes, searched from end to end.
 pub(crate) struct Linear<A>(Vec<(Prefix<A>, Hop)>);
