@@ -30,6 +30,17 @@ impl Switch {
         }
     }
 
+    /// Takes in what a worker saw, in this order; quicker than one by one, because the
+    /// table's lines are read while the stations before are taken in.
+    pub fn learn_all(&mut self, seen: &[Learn], now: Instant) {
+        let mut before: &[Learn] = &[];
+        for chunk in seen.chunks(AHEAD).chain([&[][..]]) {
+            chunk.iter().for_each(|learn| self.writer.ask(learn.key));
+            before.iter().for_each(|&learn| self.learn(learn, now));
+            before = chunk;
+        }
+    }
+
     /// A station that is new.
     fn add(&mut self, key: Key, port: u16, bridge: usize) {
         if !self.has_room(port, bridge) {
@@ -126,6 +137,9 @@ impl Switch {
         }
     }
 }
+
+/// Stations whose lines are asked for together.
+const AHEAD: usize = 16;
 
 /// Notices kept until somebody takes them.
 const MOST_NOTICES: usize = 64;

@@ -68,6 +68,21 @@ const OWN: [u8; 6] = [2, 0xff, 0, 0, 0, 0];
 const OWN_NUMBER: u64 = 0x02ff_0000_0000;
 
 #[test]
+fn many_at_once_are_learnt_as_one_by_one() {
+    let mut lan = Lan::new(|config| config.max_macs = 1000);
+    for n in [0, 1, 15, 16, 17, 100] {
+        // Every third comes again, by the other port.
+        let all = (0..n).map(|i| (i, 0)).chain((0..n).step_by(3).map(|i| (i, 1)));
+        let seen = all.map(|(i, port)| Learn { key: Key::new(1000 * n + i, 1), port });
+        lan.switch.learn_all(&seen.collect::<Vec<_>>(), lan.start);
+        for i in 0..n {
+            assert_eq!(lan.port(1000 * n + i), Some(u16::from(i % 3 == 0)), "{n}, {i}");
+        }
+    }
+    assert_eq!(lan.switch.counters(0).learnt, 149);
+}
+
+#[test]
 fn stations_are_learnt_and_age() {
     let mut lan = Lan::new(|_| ());
     lan.see(1, 0);

@@ -127,6 +127,15 @@ impl MacWriter {
         Some(before)
     }
 
+    /// Asks for the first line of `key`, which is looked at a little later.
+    pub fn ask(&self, key: Key) {
+        let mixed = self.mix.mix(key);
+        self.frame.ask_first(mixed);
+        if let Some(Growth { next, .. }) = &self.growth {
+            next.ask_first(mixed);
+        }
+    }
+
     /// Visits the entries of the next `lines` lines, beginning again behind the
     /// last; returns true when the end was among them. An entry that is moved
     /// between two calls may be visited twice or not at all in one round. All
@@ -337,11 +346,7 @@ impl Writer for MacWriter {
         };
         let (mix, mut refused) = (self.mix, 0);
         for at in (0..entries.len() + 2 * BURST).step_by(BURST) {
-            let next = self.growth.as_ref().map(|growth| &growth.next);
-            for &(key, _) in chunk(Some(at)) {
-                self.frame.ask_first(mix.mix(key));
-                next.inspect(|next| next.ask_first(mix.mix(key)));
-            }
+            chunk(Some(at)).iter().for_each(|&(key, _)| self.ask(key));
             for &(key, _) in chunk(at.checked_sub(BURST)) {
                 self.frame.ask_second(mix.mix(key));
             }
