@@ -159,7 +159,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
     let value = |key: Key, version: u32| (key.mac() % 1009) as u16 + 1009 * (version % 60) as u16;
     stays.iter().for_each(|&key| assert_eq!(writer.insert(key, value(key, 0)), Ok(None)));
     let (table, stop, bursts) = (writer.table(), AtomicBool::new(false), AtomicU64::new(0));
-    let mut thread = domain.register("reader");
+    let (mut thread, mut changes) = (domain.register("reader"), 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut rng = Rng(1);
@@ -183,7 +183,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
             thread.offline();
         });
         let (mut rng, end) = (Rng(2), Instant::now() + stress_time());
-        let (mut next, mut round) = (0, 0);
+        let (mut next, mut round) = (0, 0_u64);
         while !stop.load(Ordering::Relaxed) {
             // Twelve rounds fill the table, as far as it goes; four thin it out.
             let fill = round % 16 < 12;
@@ -205,8 +205,10 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
                 stop.store(true, Ordering::Relaxed);
             }
         }
+        changes = round * 2 * scaled(40_000);
     });
-    let moves = writer.capacity().moves;
+    let (moves, bursts) = (writer.capacity().moves, bursts.into_inner());
+    println!("{} lookups beside {changes} changes and {moves} moves", bursts * 256);
     assert!(cfg!(miri) || moves > 0, "nothing was moved");
 }
 
