@@ -14,7 +14,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What an array lies on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -162,6 +162,36 @@ impl<T: Zeroed> Drop for Pages<T> {
             )
         }
     }
+}
+
+/// Gives each of `cells` the same value, where no reader is yet.
+pub(crate) fn fill(cells: &[AtomicU32], value: u32) {
+    #[cfg(not(miri))]
+    cells.iter().for_each(|cell| cell.store(value, Ordering::Relaxed));
+    #[cfg(miri)]
+    fill_by_copies(cells, value);
+}
+
+/// Miri takes minutes for the stores of one root: a copy of any length is one step.
+#[cfg(miri)]
+fn fill_by_copies(cells: &[AtomicU32], value: u32) {
+    let Some(first) = cells.first() else { return };
+    first.store(value, Ordering::Relaxed);
+    let mut done = 1;
+    while done < cells.len() {
+        let more = done.min(cells.len() - done);
+        copy(&cells[..more], &cells[done..]);
+        done += more;
+    }
+}
+
+/// Copies cells at once, which no thread may read or write meanwhile: miri says so.
+#[cfg(miri)]
+pub(crate) fn copy<T: Zeroed>(from: &[T], to: &[T]) {
+    assert!(from.len() <= to.len());
+    // SAFETY: `to` has that many, cells of both may be written through a shared
+    // reference where they are atomics, and two slices do not overlap.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr().cast_mut(), from.len()) };
 }
 
 /// Too little memory is free for a table to grow.
@@ -327,7 +357,6 @@ const SMALL: usize = 4096;
 pub(crate) mod tests {
     use super::*;
     use std::cell::Cell;
-    use std::sync::atomic::AtomicU32;
 
     thread_local! {
         /// What the machine of this test's thread has.

@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn what_stays_is_never_denied_while_others_come_and_go() {
         let mut writer = CuckooWriter::new(400, 12, 97).unwrap();
-        let staying = 300;
+        let staying = if cfg!(miri) { 30 } else { 300 };
         (0..staying).for_each(|key| writer.insert(hash(key)).unwrap());
         let (filter, stop) = (writer.filter().clone(), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -548,11 +548,13 @@ mod tests {
         });
     }
 
+    const MOST_STEPS: usize = if cfg!(miri) { 40 } else { 300 };
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
         #[test]
         fn copies_are_as_many_as_elements(
-            steps in proptest::collection::vec((0..60_u64, any::<bool>()), 0..300),
+            steps in proptest::collection::vec((0..60_u64, any::<bool>()), 0..MOST_STEPS),
             entries in 1..100_usize, bits in 4..17_u32,
         ) {
             let mut writer = CuckooWriter::new(entries, bits, 100).unwrap();

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::isa::{self, Isa};
 use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::rib::Change;
 use crate::sync::{Domain, Limbo};
 use crate::{Hop, Prefix, Rib};
@@ -235,7 +235,7 @@ impl Dir24_8Writer {
             self.table.default.store(hop.0, Ordering::Release);
         } else if prefix.len() <= 24 {
             let slots = &self.table.tbl24()[slot(first)..=slot(last)];
-            slots.iter().for_each(|entry| entry.store(hop.0, Ordering::Relaxed));
+            pages::fill(slots, hop.0);
         } else {
             if !self.has_group(slot(first)) && self.groups_left() == 0 {
                 return Err(too_many_groups());

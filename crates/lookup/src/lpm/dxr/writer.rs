@@ -9,7 +9,7 @@ use crate::lpm::flatten::Flatten;
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
@@ -104,11 +104,11 @@ impl DxrWriter {
                 let next = intervals
                     .get(beyond)
                     .map_or(chunks, |&(start, _)| self.table.view().slot(start));
-                self.store(&Store { first: slot, last: next - 1, entry: intervals[inside].1.0 });
+                pages::fill(&self.table.view().root[slot..next], intervals[inside].1.0);
                 slot = next;
             } else {
                 let entry = self.encode(&intervals[inside..end])?;
-                self.store(&Store { first: slot, last: slot, entry });
+                self.table.view().root[slot].store(entry, Ordering::Relaxed);
                 // A border at the very end of a chunk belongs to the next one.
                 inside = end - 1;
                 slot += 1;

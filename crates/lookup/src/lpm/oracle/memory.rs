@@ -11,7 +11,7 @@ impl<A: Addr> Suite<A> {
         let routes: Vec<_> = (0..scaled(100)).map(|_| self.route(&mut rng)).collect();
         let mut built = self.built(&routes);
         let mut after_a_while = 0;
-        for round in 0..scaled(400) {
+        for round in 0..scaled(if cfg!(miri) { 160 } else { 400 }) {
             // The same few prefixes come and go with changing hops.
             for (prefix, _) in &routes[..routes.len().min(10)] {
                 let hop = (rng.below(3) > 0).then(|| Hop(1 + rng.below(200)));
@@ -31,7 +31,8 @@ impl<A: Addr> Suite<A> {
     /// heap with it.
     pub(crate) fn memory_is_told(&self) {
         let mut rng = Rng::new(8);
-        let routes: Vec<_> = (0..scaled(3000)).map(|_| self.route(&mut rng)).collect();
+        let routes: Vec<_> =
+            (0..if cfg!(miri) { 30 } else { 3000 }).map(|_| self.route(&mut rng)).collect();
         let mut built = self.built(&routes);
         for (prefix, _) in routes.iter().take(routes.len() / 4) {
             let change = Change { prefix: *prefix, hop: Some(Hop(1 + rng.below(200))) };

@@ -12,7 +12,7 @@ use crate::lpm::flatten::owner;
 use crate::lpm::isa::Isa;
 use crate::lpm::staged::{Full, Staged};
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
-use crate::pages::Pages;
+use crate::pages::{self, Pages};
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Addr, Hop, Prefix, Rib};
@@ -126,13 +126,13 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
     /// paints over a shorter one, and those of one entry follow each other.
     fn fill_direct(&mut self, rib: &Rib<A>) -> Result<(), Full> {
         let s = self.table.s;
-        self.table.direct.iter().for_each(|entry| entry.store(LEAF, Ordering::Relaxed));
+        pages::fill(&self.table.direct, LEAF);
         let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
         while let Some((prefix, hop)) = routes.next() {
             let first = self.slot(prefix.first());
             if prefix.len() <= s {
                 let entries = &self.table.direct[first..=self.slot(prefix.last())];
-                entries.iter().for_each(|entry| entry.store(LEAF | hop.0, Ordering::Relaxed));
+                pages::fill(entries, LEAF | hop.0);
                 continue;
             }
             let around = Prefix::covering(prefix.first(), s);

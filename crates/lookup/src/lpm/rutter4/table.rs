@@ -27,6 +27,27 @@ pub(super) trait Value: Send + Sync + 'static {
 
     fn load(cell: &Self::Cell) -> u32;
     fn store(cell: &Self::Cell, value: u32);
+
+    /// The cells of I3, to be copied.
+    #[cfg(miri)]
+    fn own() -> &'static [Self::Cell];
+}
+
+/// Cells from 0 on that hold their own numbers.
+#[cfg(miri)]
+macro_rules! own {
+    ($cell:ident, $number:ty) => {{
+        static CELLS: [$cell; OWN as usize] = {
+            let mut cells = [const { $cell::new(0) }; OWN as usize];
+            let mut hop = 0;
+            while hop < OWN {
+                cells[hop as usize] = $cell::new(hop as $number);
+                hop += 1;
+            }
+            cells
+        };
+        &CELLS
+    }};
 }
 
 pub(super) struct Narrow;
@@ -43,6 +64,11 @@ impl Value for Narrow {
     fn store(cell: &AtomicU16, value: u32) {
         cell.store(value as u16, Ordering::Release);
     }
+
+    #[cfg(miri)]
+    fn own() -> &'static [AtomicU16] {
+        own!(AtomicU16, u16)
+    }
 }
 
 pub(super) struct Wide;
@@ -58,6 +84,11 @@ impl Value for Wide {
     #[inline(always)]
     fn store(cell: &AtomicU32, value: u32) {
         cell.store(value, Ordering::Release);
+    }
+
+    #[cfg(miri)]
+    fn own() -> &'static [AtomicU32] {
+        own!(AtomicU32, u32)
     }
 }
 
@@ -104,7 +135,10 @@ impl<V: Value> Table<V> {
             isa,
             touched,
         };
+        #[cfg(not(miri))]
         (0..OWN).for_each(|hop| table.view().write(hop, &[hop]));
+        #[cfg(miri)]
+        crate::pages::copy(V::own(), &table.cells[0]); // at one go: pages::fill
         Ok(table)
     }
 

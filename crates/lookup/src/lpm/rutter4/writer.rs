@@ -13,6 +13,7 @@ use crate::lpm::flatten::{self, Flatten};
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
+use crate::pages;
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
@@ -83,7 +84,7 @@ impl<V: Value> Rutter4<V> {
             return numbers.try_for_each(|number| self.set_hop(number, hop));
         }
         let roots = &self.table.view().roots[numbers.start as usize..numbers.end as usize];
-        roots.iter().for_each(|root| root.store(root_of_hop(hop), Ordering::Relaxed));
+        pages::fill(roots, root_of_hop(hop));
         Some(())
     }
 

@@ -11,6 +11,7 @@ use super::{CARD, LEVELS, ROOT_BITS, bits_to, x_of};
 use crate::lpm::flatten::Flatten;
 use crate::lpm::isa::Isa;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
+use crate::pages;
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
@@ -46,8 +47,7 @@ impl<V: Value> Rutter6<V> {
     fn fill(&mut self, rib: &Rib<u128>) -> Option<()> {
         let nothing = self.shared_word(0)?;
         self.uniform.get_mut(&0)?.users = ROOTS as u32;
-        (0..ROOTS)
-            .for_each(|i| self.trees.table.view().root_word(i).store(nothing, Ordering::Relaxed));
+        pages::fill(self.trees.table.view().root, nothing);
         let mut flatten = Flatten::new(); // an update's is small
         let (mut next, mut outside) = (0, Hop::NONE);
         for part in flatten.sweep(rib, Prefix::all()).chunk_by(|a, b| root_of(a.0) == root_of(b.0))
