@@ -1,6 +1,8 @@
 //! Building and updating: expansion, filters and tables of all levels.
 
+use std::collections::TryReserveError;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -71,7 +73,7 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> BloomWriter<A, W, S> {
         domain: &Arc<Domain>,
         plan: &Plan,
     ) -> std::io::Result<Self> {
-        let keys = keys_of(rib, plan);
+        let keys = keys_of(rib, plan)?;
         let largest = keys.iter().map(Vec::len).max().unwrap_or(0);
         let (mut levels, mut seen) = (Vec::new(), Vec::new());
         for (i, (&len, keys)) in plan.levels.iter().zip(&keys).enumerate().rev() {
@@ -252,7 +254,8 @@ impl<const W: usize> LevelWriter<W> {
     ) -> std::io::Result<Self> {
         let (bits, k) = Bloom::size(designed.max(LEAST_KEYS), rate);
         let mut filter = CountingBloom::new(bits, k)?;
-        let mut records = Vec::with_capacity(keys.len());
+        let mut records = Vec::new();
+        records.try_reserve_exact(keys.len())?;
         for &(key, value) in keys {
             filter.insert_all((0..k).map(|i| S::filter(key, i)));
             let mut record = key.record();
@@ -311,16 +314,18 @@ impl Direct {
         owned(rib, prefix, self.bits, |run| self.fill(run, hop));
     }
 
-    fn fill(&self, run: std::ops::RangeInclusive<u64>, hop: u32) {
+    fn fill(&self, run: RangeInclusive<u64>, hop: u32) {
         let cells = &self.hops[*run.start() as usize..=*run.end() as usize];
         cells.iter().for_each(|cell| cell.store(hop, Ordering::Release));
     }
 }
 
-/// The keys of all levels: each prefix's own, and the /64s that hold deep ones.
-fn keys_of<A: Addr>(rib: &Rib<A>, plan: &Plan) -> Keys<A> {
-    let mut keys = vec![Vec::new(); plan.levels.len()];
+/// The keys of all levels: each prefix's own, and the /64s that hold deep ones. A
+/// table may become dozens of times as many keys: memory for them may be refused.
+fn keys_of<A: Addr>(rib: &Rib<A>, plan: &Plan) -> Result<Keys<A>, TryReserveError> {
+    let mut keys: Keys<A> = vec![Vec::new(); plan.levels.len()];
     let mut deep: Vec<A> = Vec::new();
+    let mut room: Result<(), TryReserveError> = Ok(());
     for (prefix, hop) in rib.iter() {
         let level = plan.levels.partition_point(|&level| level < prefix.len());
         let Some(&len) = plan.levels.get(level) else {
@@ -328,14 +333,23 @@ fn keys_of<A: Addr>(rib: &Rib<A>, plan: &Plan) -> Keys<A> {
             continue;
         };
         if prefix.len() > plan.direct.unwrap_or(0) {
-            owned(rib, prefix, len, |run| {
+            let mut add = |run: RangeInclusive<u64>| {
+                keys[level].try_reserve((run.end() - run.start()) as usize + 1)?;
                 keys[level].extend(run.map(|number| (key_of::<A>(number, len), hop.0)));
+                Ok(())
+            };
+            owned(rib, prefix, len, |run| {
+                if room.is_ok() {
+                    room = add(run);
+                }
             });
         }
     }
+    room?;
     if !deep.is_empty() {
         let keys = keys.last_mut().expect("there is a /64 level where there are deep ones");
         deep.dedup(); // in the order of the Rib
+        keys.try_reserve(deep.len())?;
         keys.sort_unstable();
         let there = keys.len();
         for addr in deep {
@@ -345,7 +359,7 @@ fn keys_of<A: Addr>(rib: &Rib<A>, plan: &Plan) -> Keys<A> {
             }
         }
     }
-    keys
+    Ok(keys)
 }
 
 /// The key of part `number` of `len` bits.

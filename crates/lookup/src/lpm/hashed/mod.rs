@@ -205,7 +205,9 @@ impl<const W: usize> HashedWriter<W> {
     fn fill(&mut self, records: &[(u32, [u64; W])]) -> Result<(), NoRoom> {
         let table = self.table.clone();
         let bucket = |hash: u32| below(hash, table.index.len() as u64) as usize;
-        let mut left = vec![0_u32; table.index.len()];
+        let mut left: Vec<u32> = Vec::new();
+        left.try_reserve_exact(table.index.len()).map_err(|_| NoRoom)?;
+        left.resize(table.index.len(), 0);
         records.iter().for_each(|(hash, _)| left[bucket(*hash)] += 1);
         for (header, &count) in table.index.iter().zip(&left).filter(|(_, count)| **count > 0) {
             let (place, header_of) = self.take(count as usize)?;
