@@ -14,6 +14,8 @@ use crate::watch::Point;
 pub trait Label: Copy + 'static {
     /// The names in `show` output, by code.
     const NAMES: &'static [&'static str];
+    /// What each means, by code: its documentation.
+    const HELP: &'static [&'static str];
     /// 0 for the first, and so on.
     fn code(self) -> u8;
 }
@@ -48,6 +50,7 @@ pub enum NoEdge {}
 
 impl Label for NoEdge {
     const NAMES: &'static [&'static str] = &[];
+    const HELP: &'static [&'static str] = &[];
     fn code(self) -> u8 {
         match self {}
     }
@@ -59,6 +62,7 @@ pub enum NoDrop {}
 
 impl Label for NoDrop {
     const NAMES: &'static [&'static str] = &[];
+    const HELP: &'static [&'static str] = &[];
     fn code(self) -> u8 {
         match self {}
     }
@@ -77,16 +81,17 @@ impl Label for NoDrop {
 #[macro_export]
 macro_rules! labels {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
-        $($(#[$each:meta])* $variant:ident = $text:literal),+ $(,)?
+        $($(#[doc = $help:literal])* $variant:ident = $text:literal),+ $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         #[repr(u8)]
         $vis enum $name {
-            $(#[doc = concat!("`", $text, "`")] $(#[$each])* $variant),+
+            $(#[doc = concat!("`", $text, "`")] $(#[doc = $help])* $variant),+
         }
         impl $crate::Label for $name {
             const NAMES: &'static [&'static str] = &[$($text),+];
+            const HELP: &'static [&'static str] = &[$(concat!($($help),*)),+];
             #[inline(always)]
             fn code(self) -> u8 {
                 self as u8
@@ -411,6 +416,8 @@ pub struct Card {
     pub edges: &'static [&'static str],
     /// Names of its reasons to drop.
     pub drops: &'static [&'static str],
+    /// What they mean.
+    pub drops_help: &'static [&'static str],
     /// Lanes that nodes after it read.
     pub live: Live,
     /// True for a node that puts packets in.
@@ -425,6 +432,7 @@ impl Card {
             help: N::HELP,
             edges: N::Edge::NAMES,
             drops: N::Drop::NAMES,
+            drops_help: N::Drop::HELP,
             live: N::LIVE,
             source: N::SOURCE,
         }

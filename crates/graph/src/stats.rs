@@ -153,9 +153,11 @@ impl Stats {
         };
         let drops = self.places.iter().flat_map(|place| {
             let counters = &self.drops[place.reasons..];
-            place.card.drops.iter().zip(counters).map(|(reason, counter)| DropCount {
+            let reasons = place.card.drops.iter().zip(place.card.drops_help).zip(counters);
+            reasons.map(|((reason, help), counter)| DropCount {
                 node: place.card.name,
                 reason,
+                help: help.trim().trim_end_matches('.'),
                 packets: counter.get(),
             })
         });
@@ -295,6 +297,7 @@ pub struct EdgeCount {
 pub struct DropCount {
     pub node: &'static str,
     pub reason: &'static str,
+    pub help: &'static str,
     pub packets: u64,
 }
 

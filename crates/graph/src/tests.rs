@@ -14,7 +14,14 @@ use crate::{
 };
 
 crate::labels! { enum Fork { Left = "left", Right = "right", Out = "out" } }
-crate::labels! { enum Bad { Odd = "odd", Even = "even" } }
+crate::labels! {
+    enum Bad {
+        /// An odd number,
+        /// or what stands for one.
+        Odd = "odd",
+        Even = "even",
+    }
+}
 crate::labels! { enum Straight { Out = "out" } }
 
 /// Takes the edge that byte `AT` names; 3 and more are drops.
@@ -207,6 +214,8 @@ fn a_full_port_is_a_counted_drop() {
     assert_eq!(bench.run(&[0; 20]).len(), 5);
     let counts = bench.graph.stats().snapshot();
     assert_eq!(counts.dropped("out", "odd"), 15);
+    let help = |drop: &crate::DropCount| (drop.node == "out").then_some(drop.help);
+    assert!(counts.drops.iter().filter_map(help).eq(["An odd number, or what stands for one", ""]));
     assert!(counts.law.holds());
 }
 

@@ -31,13 +31,13 @@ labels! {
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// RFC 1812 §5.2.2 (3).
+        /// The version is not 4: RFC 1812 §5.2.2 (3).
         BadVersion = "bad_version",
-        /// Header or total length too short, or longer than the frame: §5.2.2 (1), (4), (5).
+        /// Header or total length too short, or longer than the frame: RFC 1812 §5.2.2 (1), (4), (5).
         BadLength = "bad_length",
-        /// §5.2.2 (2).
+        /// The header's checksum is wrong: RFC 1812 §5.2.2 (2).
         BadChecksum = "bad_checksum",
-        /// From 0/8, 127/8, a multicast or a reserved address: §5.3.7.
+        /// From 0/8, 127/8, a multicast or a reserved address: RFC 1812 §5.3.7.
         BadSource = "bad_source",
     }
 }

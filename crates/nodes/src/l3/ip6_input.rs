@@ -32,7 +32,7 @@ labels! {
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// Not 6.
+        /// The version is not 6.
         BadVersion = "bad_version",
         /// Shorter than a header, or payload longer than the frame.
         BadLength = "bad_length",

@@ -43,7 +43,7 @@ labels! {
         Options = "options",
         /// Beyond the rate of [`Class::Unknown`].
         Unknown = "unknown",
-        /// The ring to the kernel thread is full.
+        /// The ring to the kernel thread is full: the thread is behind.
         RingFull = "ring_full",
     }
 }
