@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use graph::ring::frames::Consumer;
 use graph::{Account, Live, Node, Ports, View, labels};
-use tables::{Forwarding, IfaceId, Ifaces, Tags};
+use io::Owned;
+use tables::{Forwarding, IfaceId, Ifaces, PortId, Tags};
 use wire::bytes::put16;
 use wire::ethernet;
 
@@ -41,12 +42,25 @@ pub struct KernelInput {
     counters: Arc<IfaceCounters>,
     /// Where a frame with its tags is put together.
     tagged: Vec<u8>,
+    /// A packet of another world than the last vector's.
+    held: Option<Sent>,
+}
+
+/// What the kernel sends, as a packet.
+struct Sent {
+    packet: Owned,
+    /// The port whose pool it is of.
+    pool: u16,
+    /// The port to leave by.
+    out: PortId,
+    iface: IfaceId,
 }
 
 impl KernelInput {
     /// A node that empties `ring`, whose records have the interface to leave by.
     pub fn new(ring: Consumer, forwarding: Arc<Forwarding>, counters: Arc<IfaceCounters>) -> Self {
-        KernelInput { ring, forwarding, counters, tagged: Vec::with_capacity(LONGEST) }
+        let tagged = Vec::with_capacity(LONGEST);
+        KernelInput { ring, forwarding, counters, tagged, held: None }
     }
 }
 
@@ -59,36 +73,41 @@ impl Node for KernelInput {
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        if self.ring.is_empty() {
+        if self.ring.is_empty() && self.held.is_none() {
             return;
         }
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let first_routed = self.forwarding.bridges.load(v.guard()).first_routed;
-        let (ring, tagged, counters) = (&mut self.ring, &mut self.tagged, &self.counters);
+        let (ring, tagged) = (&mut self.ring, &mut self.tagged);
         for _ in 0..io::BURST {
-            let one = ring.pop(|meta, frame| {
-                v.account(Account::FromKernel, 1);
-                match take(v, ifaces, IfaceId(meta.iface), frame, (first_routed, tagged)) {
-                    Ok(bytes) => counters.sent(IfaceId(meta.iface), 1, bytes as u64),
-                    Err(why) => v.count_dropped(why, 1),
-                }
+            let next = self.held.take().map(Ok).or_else(|| {
+                ring.pop(|meta, frame| {
+                    v.account(Account::FromKernel, 1);
+                    take(v, ifaces, IfaceId(meta.iface), frame, (first_routed, tagged))
+                })
             });
-            if one.is_none() {
-                break;
+            match next.map(|made| made.and_then(|sent| put(v, sent, &self.counters))) {
+                Some(Ok(None)) => {}
+                Some(Ok(other)) => {
+                    self.held = other;
+                    break;
+                }
+                Some(Err(why)) => v.count_dropped(why, 1),
+                None => break,
             }
         }
         v.leave_all(To::Output);
     }
 }
 
-/// Makes a packet of `frame`; returns its length.
+/// Makes a packet of `frame`.
 fn take(
     v: &mut View<'_, KernelInput>,
     ifaces: &Ifaces,
     id: IfaceId,
     frame: &[u8],
     (first_routed, tagged): (u16, &mut Vec<u8>),
-) -> Result<usize, Why> {
+) -> Result<Sent, Why> {
     let iface = ifaces.get(id).ok_or(Why::NoInterface)?;
     let pool = pool(v.ports(), iface.port.0, first_routed).ok_or(Why::NoInterface)?;
     let port = v.ports().get(pool).ok_or(Why::NoInterface)?;
@@ -104,15 +123,29 @@ fn take(
         port.free(&mut [Some(packet)]);
         return Err(Why::NoBuffer);
     }
+    Ok(Sent { packet, pool, out: iface.port, iface: id })
+}
+
+/// Puts it into the vector. One of another world than those there is given back:
+/// it is the next vector's first.
+fn put(
+    v: &mut View<'_, KernelInput>,
+    sent: Sent,
+    counters: &IfaceCounters,
+) -> Result<Option<Sent>, Why> {
+    let Sent { packet, pool, out, iface } = sent;
+    let bytes = packet.data().len() as u64;
     match v.push(packet, pool) {
         Ok(i) => {
-            v.out[i] = iface.port.0;
-            v.iface[i] = id.0;
-            Ok(frame.len())
+            v.out[i] = out.0;
+            v.iface[i] = iface.0;
+            counters.sent(iface, 1, bytes);
+            Ok(None)
         }
+        Err(packet) if v.n() > 0 => Ok(Some(Sent { packet, pool, out, iface })),
         Err(packet) => {
             v.ports().free(pool, &mut [Some(packet)]);
-            Err(Why::NoBuffer)
+            Err(Why::NoInterface) // the port has gone
         }
     }
 }

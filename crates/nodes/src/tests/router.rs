@@ -7,7 +7,7 @@ use graph::spread::spread;
 use graph::testing::Counting;
 use graph::{Capture, Graph, Point, Snapshot};
 use io::mem::{Peer, Ring, RingDevice, connect};
-use io::{Device, Pool, PoolConfig, World};
+use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use lookup::sync::Thread;
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -194,6 +194,47 @@ fn frames_from_the_kernel_leave_with_their_interfaces_tags() {
     assert_eq!(counts.dropped("kernel_input", "no_interface"), 1);
     assert_eq!(counts.dropped("kernel_input", "runt"), 1);
     assert_eq!(counts.law.from_kernel, 5);
+}
+
+/// A port of Rutter's world that says it is of another.
+struct Foreign(Box<dyn Port>);
+
+impl Port for Foreign {
+    fn attach(&mut self, worker: usize) {
+        self.0.attach(worker);
+    }
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        self.0.receive(burst, most)
+    }
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        self.0.transmit(packets)
+    }
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        self.0.free(packets);
+    }
+    fn allocate(&mut self) -> Option<Owned> {
+        self.0.allocate()
+    }
+    fn allocator(&self) -> Allocator {
+        self.0.allocator()
+    }
+    fn world(&self) -> World {
+        World::Dpdk
+    }
+}
+
+#[test]
+fn frames_from_the_kernel_for_ports_of_two_worlds_all_leave() {
+    let mut rig = Rig::new(&Rates::default());
+    let (mut device, peer) = connect("p1", [2, 0, 0, 0, 0, 1], &rig.pool);
+    let port = device.start(1).unwrap().remove(0);
+    drop(rig.graph.ports().set(1, Box::new(Foreign(port))));
+    let frame = udp4("10.0.0.9").macs(Mac(P1), Mac(PEER)).build().to_vec();
+    for iface in [4, 2, 4, 2, 2] {
+        assert!(rig.to_router.push(frames::Meta { iface, ..Default::default() }, &[&frame]));
+    }
+    assert_eq!(rig.run().law.transmitted, 5);
+    assert_eq!((rig.peers[0].take().len(), peer.take().len()), (2, 3));
 }
 
 #[test]
