@@ -11,7 +11,7 @@ use lookup::rib::Change;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix, Rib};
 
-use crate::{machine, rivals};
+use crate::{machine, reads, rivals};
 
 /// An address family: its engines, and the rivals that know it.
 pub trait Family: Engines {
@@ -78,13 +78,17 @@ impl<A: Addr> Contestant<A> {
     }
 }
 
-/// The one called `name`, an engine of ours with `options` or a rival.
+/// The one called `name`, an engine of ours with `options`, its reads, or a rival.
 ///
 /// # Errors
 /// When this build has none of that name.
 pub fn named<A: Family>(name: &str, options: Options) -> Result<Contestant<A>, String> {
     if let Some(entry) = A::engine(name) {
         return Ok(Contestant::engine(entry, options));
+    }
+    if let Some(reads) = name.strip_suffix(reads::SUFFIX).and_then(|name| reads::of(name, options))
+    {
+        return Ok(reads);
     }
     let rival = A::rivals().into_iter().find(|rival| rival.name == name);
     rival.ok_or_else(|| format!("this build has no {name} for {}", A::FAMILY))
@@ -148,18 +152,22 @@ pub trait Stream {
 }
 
 /// One of our engines, built.
-struct Engine<A: Addr> {
+pub(crate) struct Engine<A: Addr> {
     writer: Box<dyn Writer<A>>,
     table: Arc<dyn Lpm<A>>,
     domain: Arc<Domain>,
 }
 
 impl<A: Addr> Engine<A> {
-    fn new(entry: &Entry<A>, options: &Options, rib: &Rib<A>) -> Result<Self, String> {
+    pub(crate) fn new(entry: &Entry<A>, options: &Options, rib: &Rib<A>) -> Result<Self, String> {
         let domain = Domain::new();
         let writer = (entry.build)(rib, options, &domain).map_err(|refusal| refusal.to_string())?;
         let table = writer.table();
         Ok(Engine { writer, table, domain })
+    }
+
+    pub(crate) fn table(&self) -> &dyn Lpm<A> {
+        &*self.table
     }
 }
 

@@ -21,6 +21,7 @@ pub mod matching;
 pub mod misses;
 mod pace;
 mod peer;
+mod reads;
 pub mod record;
 pub mod report;
 mod rivals;

@@ -24,6 +24,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &machine::limits::Limits,
         &lpm::peers::PEERS,
         &lpm::scale::SCALE,
+        &lpm::bound::BOUND,
         &lpm::interleave::INTERLEAVE,
         &dxr::TABLE1,
         &dxr::Table2,

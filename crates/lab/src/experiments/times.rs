@@ -12,6 +12,7 @@ pub(super) const TIMES: &[(&str, f64, f64)] = &[
     ("machine/limits", 20.0, 3.0),
     ("lpm/peers", 320.0, 100.0),
     ("lpm/scale", 200.0, 20.0),
+    ("lpm/bound", 60.0, 15.0),
     ("lpm/interleave", 40.0, 8.0),
     ("dxr/table1", 8.0, 2.0),
     ("dxr/table2", 8.0, 2.0),

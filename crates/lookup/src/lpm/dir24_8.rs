@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::isa::{self, Isa};
-use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
+use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer, address};
 use crate::pages::{self, Pages};
 use crate::rib::Change;
 use crate::sync::{Domain, Limbo};
@@ -93,6 +93,13 @@ impl Lpm<u32> for Dir24_8 {
 
     fn bytes(&self) -> usize {
         size_of::<Tbl24>() + self.groups.load(Ordering::Relaxed) as usize * GROUP_BYTES
+    }
+
+    fn reads(&self, dst: u32) -> Vec<usize> {
+        let first = &self.tbl24()[slot(dst)];
+        let entry = first.load(Ordering::Acquire);
+        let second = (entry & IS_GROUP != 0).then(|| &self.tbl8()[cell(entry, low8(dst))]);
+        [Some(first), second].into_iter().flatten().map(address).collect()
     }
 }
 

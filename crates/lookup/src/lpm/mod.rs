@@ -67,6 +67,19 @@ pub trait Lpm<A: Addr>: Send + Sync {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+
+    /// The addresses that a lookup of `dst` reads, one for each read of a line, in
+    /// order: what the lab replays to find the rate of the reads alone. There are four
+    /// bytes of this table at each; none from an engine that does not tell.
+    fn reads(&self, dst: A) -> Vec<usize> {
+        let _ = dst;
+        Vec::new()
+    }
+}
+
+/// Where `place` stands, for [`Lpm::reads`].
+fn address<T>(place: &T) -> usize {
+    std::ptr::from_ref(place).addr()
 }
 
 /// The one thread that changes a table.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use super::{CARD, RECORD_BITS, REST_BITS};
 use crate::Hop;
 use crate::lpm::isa::Isa;
-use crate::lpm::{Lpm, Refusal};
+use crate::lpm::{Lpm, Refusal, address};
 use crate::pages::{Pages, Zeroed};
 
 /// The width of a cell: 16 bits where every hop fits in 15, else 32.
@@ -211,8 +211,12 @@ impl<'t, V: Value> View<'t, V> {
         if value & V::DEEP == 0 {
             return value; // it changed meanwhile
         }
-        let lines = (value & !V::DEEP).wrapping_mul(V::LINE as u32);
-        let at = place(root).wrapping_add(lines);
+        self.cell(self.deep_cell(deep_place::<V>(root, value), dst)) & V::MOST
+    }
+
+    /// Where the deep record at `at` has its answer.
+    #[inline(always)]
+    fn deep_cell(self, at: u32, dst: u32) -> u32 {
         let low = dst & 0xff;
         let later = (low / 64..DEEP_WORDS).map(|word| {
             let bits = self.bits(at.wrapping_add(word * V::WORD as u32));
@@ -220,7 +224,7 @@ impl<'t, V: Value> View<'t, V> {
             (bits >> from).count_ones()
         });
         let values = at.wrapping_add(DEEP_WORDS * V::WORD as u32);
-        self.cell(values.wrapping_add(later.sum::<u32>())) & V::MOST
+        values.wrapping_add(later.sum::<u32>())
     }
 
     /// Up to [`BURST`] lookups, pass by pass: nothing waits for a read but a store,
@@ -304,6 +308,28 @@ impl<V: Value> Lpm<u32> for Table<V> {
             ("portable", u64::from(self.isa == Isa::Portable)),
         ]
     }
+
+    fn reads(&self, dst: u32) -> Vec<usize> {
+        let view = self.view();
+        let cell = |at: u32| address(&view.cells[at as usize % CELLS]);
+        let (root, mut reads) = (view.root(dst), Vec::with_capacity(2));
+        reads.push(address(&view.roots[(dst >> REST_BITS) as usize]));
+        if len(root) > 1 {
+            reads.push(cell(at(root, dst)));
+        }
+        let value = view.value(root, dst);
+        if value & V::DEEP != 0 {
+            let record = deep_place::<V>(root, value);
+            reads.extend([cell(record), cell(view.deep_cell(record, dst))]);
+        }
+        reads
+    }
+}
+
+/// Where the deep record starts that `value`, found by way of `root`, stands for.
+#[inline(always)]
+fn deep_place<V: Value>(root: u32, value: u32) -> u32 {
+    place(root).wrapping_add((value & !V::DEEP).wrapping_mul(V::LINE as u32))
 }
 
 /// The root of a record of `cells` (a power of two) at `place`.

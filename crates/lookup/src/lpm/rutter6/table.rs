@@ -9,7 +9,7 @@ use crate::Hop;
 use crate::hint::prefetch;
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
-use crate::lpm::{Lpm, Refusal};
+use crate::lpm::{Lpm, Refusal, address};
 use crate::pages::Pages;
 use crate::sync::Domain;
 
@@ -226,8 +226,13 @@ impl<'t, V: Value> View<'t, V> {
     #[inline(always)]
     pub(super) fn entry(self, high: u64) -> u32 {
         let word = self.root_word((high >> 48) as usize).load(Ordering::Acquire);
+        self.cell_of(word, high).load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn cell_of(self, word: u32, high: u64) -> &'t AtomicU32 {
         let within = (high << 16) >> (word & 63);
-        self.cell((word >> 6) as usize + within as usize).load(Ordering::Acquire)
+        self.cell((word >> 6) as usize + within as usize)
     }
 
     /// The entry one step down from `entry`.
@@ -240,14 +245,22 @@ impl<'t, V: Value> View<'t, V> {
 
     /// The value for `x` in the tree of `entry`.
     #[inline]
-    pub(super) fn value(self, mut entry: u32, x: u32) -> u32 {
+    pub(super) fn value(self, entry: u32, x: u32) -> u32 {
+        self.value_by(entry, x, |_| ())
+    }
+
+    /// As [`View::value`]; tells each unit on the way.
+    #[inline(always)]
+    fn value_by(self, mut entry: u32, x: u32, mut reads: impl FnMut(&Unit)) -> u32 {
         for _ in 0..MOST_STEPS {
             let plain = entry & SUPER == 0;
+            reads(self.unit(entry));
             entry = self.step(Portable, entry, x);
             if plain {
                 break;
             }
         }
+        reads(self.unit(entry));
         V::widen(V::search(Portable, self.unit(entry), x))
     }
 
@@ -376,6 +389,23 @@ impl<V: Value> Lpm<u128> for Table<V> {
             ("deep_trees", touched(2)),
             ("portable", u64::from(self.isa == Isa::Portable)),
         ]
+    }
+
+    fn reads(&self, dst: u128) -> Vec<usize> {
+        let (view, high) = (self.view(), (dst >> 64) as u64);
+        let root = view.root_word((high >> 48) as usize);
+        let mut cell = view.cell_of(root.load(Ordering::Acquire), high);
+        let mut reads = vec![address(root)];
+        for level in 0..LEVELS {
+            reads.push(address(cell));
+            let entry = cell.load(Ordering::Acquire);
+            let value = view.value_by(entry, x_of(dst, level), |unit| reads.push(address(unit)));
+            if value & DEEP == 0 {
+                break;
+            }
+            cell = view.deep(value);
+        }
+        reads
     }
 }
 
