@@ -103,8 +103,9 @@ pub(crate) fn batch_agrees_with_scalar_at_every_length(make: Make) {
         let key = rng.key(5000);
         built.insert(key, rng.below(1000) as u16);
     }
-    let keys: Vec<_> = (0..200).map(|_| rng.key(7000)).collect();
-    for len in (0..=200).step_by(if cfg!(miri) { 29 } else { 1 }) {
+    let (most, step) = if cfg!(miri) { (66, 13) } else { (200, 1) };
+    let keys: Vec<_> = (0..most).map(|_| rng.key(7000)).collect();
+    for len in (0..=most).step_by(step) {
         built.agrees(&keys[..len]);
         built.agrees(&keys[keys.len() - len..]);
     }
@@ -186,7 +187,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
         let (mut next, mut round) = (0, 0_u64);
         while !stop.load(Ordering::Relaxed) {
             // Twelve rounds fill the table, as far as it goes; four thin it out.
-            let fill = round % 16 < 12;
+            let fill = round % ROUNDS < ROUNDS / 4 * 3;
             for _ in 0..scaled(40_000) {
                 let version = rng.next() as u32;
                 let stays = stays[rng.below(stays.len() as u32) as usize];
@@ -201,7 +202,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
             }
             domain.reclaim();
             round += 1;
-            if round >= 16 && Instant::now() > end && bursts.load(Ordering::Relaxed) > 20 {
+            if round >= ROUNDS && Instant::now() > end && bursts.load(Ordering::Relaxed) > BURSTS {
                 stop.store(true, Ordering::Relaxed);
             }
         }
@@ -226,6 +227,12 @@ const COMING: u64 = 1 << 40;
 
 /// So many come that, with those which stay, they fill the table.
 const COMES: u32 = 440_000;
+
+/// A reader's at least.
+const BURSTS: u64 = if cfg!(miri) { 3 } else { 20 };
+
+/// Rounds after which all starts anew.
+const ROUNDS: u64 = if cfg!(miri) { 4 } else { 16 };
 
 /// `LOOKUP_STRESS_SECONDS`, for hours of doubt; a moment without.
 fn stress_time() -> Duration {

@@ -501,6 +501,31 @@ mod tests {
     }
 
     #[test]
+    fn the_stash_empties_as_lanes_become_free() {
+        let mut writer = CuckooWriter::new(400, 16, 100).unwrap();
+        (0..10).for_each(|_| writer.insert(hash(5)).unwrap());
+        for left in (0..10).rev() {
+            assert!(writer.remove(hash(5)));
+            let stashed = writer.filter().stashed.load(Ordering::Relaxed);
+            assert_eq!(stashed, u32::saturating_sub(left, 8));
+            assert_eq!(writer.filter().contains(hash(5)), left > 0);
+            assert!(!writer.filter().contains(hash(6)));
+        }
+    }
+
+    #[test]
+    fn nothing_is_believed_while_something_moves() {
+        let mut writer = CuckooWriter::new(400, 16, 100).unwrap();
+        let filter = writer.filter().clone();
+        let before = filter.version();
+        assert!(filter.is_still(before));
+        writer.moving(|_| {
+            assert!(!filter.is_still(before) && !filter.is_still(filter.version()));
+        });
+        assert!(!filter.is_still(before) && filter.is_still(filter.version()));
+    }
+
+    #[test]
     fn the_other_bucket_of_the_other_bucket_is_the_first() {
         for entries in [1, 4, 5, 12, 400, 3_000_001] {
             let filter = CuckooWriter::new(entries, 16, 95).unwrap().filter().clone();
@@ -517,6 +542,7 @@ mod tests {
     fn what_stays_is_never_denied_while_others_come_and_go() {
         let mut writer = CuckooWriter::new(400, 12, 97).unwrap();
         let staying = if cfg!(miri) { 30 } else { 300 };
+        assert_eq!(writer.moves(), 0);
         (0..staying).for_each(|key| writer.insert(hash(key)).unwrap());
         let (filter, stop) = (writer.filter().clone(), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -118,7 +118,9 @@ fn changes_are_made_in_place_alone_and_many_at_once() {
     let many: Vec<_> = (0..if cfg!(miri) { 6 } else { 30 })
         .map(|i| (0x0a00_4000 + (i << 10), 25, Some(2 + i)))
         .collect();
-    for routes in [few, many] {
+    // More than are made one by one, in four records.
+    let scattered: Vec<_> = (0..8).map(|i| (0x0a00_0000 + (i << 13), 24, Some(2 + i))).collect();
+    for routes in [few, many, scattered] {
         change(&routes);
         change(&routes.iter().map(|&(first, len, _)| (first, len, None)).collect::<Vec<_>>());
     }
@@ -169,11 +171,14 @@ fn two_deep_records_behind_one_record() {
 /// The middle of a /18 between its ends; then from the middle of one to that of another.
 #[test]
 fn what_lies_between_two_prefixes_is_filled() {
-    let ends = [(0x0a00_0000, 20, 2), (0x0a00_3000, 20, 3), (0x0a00_7000, 20, 4)];
-    let (mut rib, mut writer) = built(&ends);
-    for hop in [Some(5), Some(6), None] {
-        change(&mut rib, &mut *writer, &[(0x0a00_0000, 18, hop)]);
-        change(&mut rib, &mut *writer, &[(0x0a00_0000, 17, hop)]);
+    let within = [(0x0a00_0000, 20, 2), (0x0a00_3000, 20, 3), (0x0a00_7000, 20, 4)];
+    let across = [(0x0a00_0000, 20, 2), (0x0a00_5000, 20, 3)];
+    for ends in [&within[..], &across] {
+        let (mut rib, mut writer) = built(ends);
+        for hop in [Some(5), Some(6), None] {
+            change(&mut rib, &mut *writer, &[(0x0a00_0000, 18, hop)]);
+            change(&mut rib, &mut *writer, &[(0x0a00_0000, 17, hop)]);
+        }
     }
 }
 
