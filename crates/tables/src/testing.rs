@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lookup::lpm::{Applied, Card, Engines, Entry, Lpm, Options, Refusal, Writer};
 use lookup::rib::Change;
@@ -143,7 +143,8 @@ impl Bench {
 
     /// Ticks until nothing is due.
     pub(crate) fn settle(&mut self) {
-        for _ in 0..2000 {
+        let begun = Instant::now();
+        while begun.elapsed() < LONG {
             self.reader.quiesce();
             self.control.tick();
             if self.control.pause() > Duration::from_millis(50) {
@@ -274,3 +275,6 @@ pub(crate) fn del(net: &str, metric: u32, target: Target) -> Event {
 pub(crate) fn by(iface: u16, mac: u8) -> Seen {
     Seen::To(IfaceId(iface), [4, 0, 0, 0, 0, mac])
 }
+
+/// For what takes milliseconds, without a sanitizer and a busy machine.
+const LONG: Duration = Duration::from_secs(30);
