@@ -1,5 +1,8 @@
 //! Tests of the whole: events in, what packets meet out.
 
+mod engines;
+mod limits;
+
 use crate::event::{
     Event, How, Link, LinkId, NextHop, NextHopTo, Path, Scope, Source, Target, Why,
 };
@@ -265,50 +268,6 @@ fn siblings_of_ipv6_routes_come_and_go_one_by_one() {
 }
 
 #[test]
-fn a_full_table_refuses_and_goes_on() {
-    let mut b = bench();
-    let nets: Vec<String> = (0..200).map(|i| format!("20.{i}.0.0/16")).collect();
-    let all: Vec<_> = nets.iter().map(|net| add(net, 0, to(1, "10.0.0.2"))).collect();
-    b.handle(&all);
-    assert_eq!((b.used("routes"), b.refused("routes")), (100, 102));
-    let capacity = b.control.capacity();
-    let last = capacity[0].last.clone().unwrap();
-    assert_eq!((last.subject, last.reason), ("20.199.0.0/16".into(), "100 routes are in".into()));
-    assert_eq!((b.see("20.5.0.1"), b.see("20.150.0.1")), (by(1, 2), NO_ROUTE));
-    // One more of a prefix that is there is one more.
-    b.handle(&[add("20.5.0.0/16", 7, Target::Blackhole)]);
-    assert_eq!((b.used("routes"), b.refused("routes")), (100, 103));
-    // What is there changes, and makes room when it goes.
-    b.handle(&[Event::Route(route("20.5.0.0/16", 0, Target::Blackhole), How::Replace)]);
-    assert_eq!(b.see("20.5.0.1"), Seen::Other(Kind::Blackhole));
-    b.handle(&[
-        del("20.6.0.0/16", 0, to(1, "10.0.0.2")),
-        add("20.150.0.0/16", 0, to(1, "10.0.0.2")),
-    ]);
-    assert_eq!(b.see("20.150.0.1"), by(1, 2));
-}
-
-#[test]
-fn without_hops_the_kernel_forwards_until_some_return() {
-    let limits = Limits { hops: 12, ..Limits::default() };
-    let mut b = Bench::new(limits, "plain");
-    b.handle(&[add("10.0.0.0/24", 0, to(1, ""))]);
-    let via = |i: u8| to(1, &format!("10.0.0.{i}"));
-    let routes: Vec<_> = (2..8).map(|i| add(&format!("20.{i}.0.0/16"), 0, via(i))).collect();
-    b.handle(&routes);
-    assert_eq!((b.see("20.5.0.1"), b.see("20.6.0.1")), (GLEAN, Seen::Other(Kind::ViaKernel)));
-    assert_eq!(b.refused("hops"), 2);
-    b.handle(&[
-        neighbour(1, "10.0.0.7", 7),
-        del("20.2.0.0/16", 0, via(2)),
-        del("20.3.0.0/16", 0, via(3)),
-    ]);
-    b.settle();
-    assert_eq!((b.see("20.6.0.1"), b.see("20.7.0.1")), (GLEAN, by(1, 7)));
-    assert_eq!(b.used("hops"), 4);
-}
-
-#[test]
 fn a_hop_returns_only_when_no_reader_can_meet_it() {
     let mut b = bench();
     b.handle(&[add("192.0.2.0/24", 0, to(1, "10.0.0.9"))]);
@@ -322,109 +281,6 @@ fn a_hop_returns_only_when_no_reader_can_meet_it() {
     b.settle();
     b.handle(&[add("203.0.113.0/24", 0, to(1, "10.0.0.88"))]);
     assert_eq!(b.hop(0, "203.0.113.1"), hop);
-}
-
-#[test]
-fn an_engine_that_is_rebuilt_serves_the_old_table_until_the_new_one_is_there() {
-    let mut b = Bench::new(Limits::default(), "rebuilt");
-    b.handle(&[add("10.0.0.0/24", 0, to(1, "")), neighbour(1, "10.0.0.2", 2)]);
-    b.settle();
-    assert_eq!((b.see("10.0.0.2"), b.see("10.0.0.3")), (by(1, 2), GLEAN));
-    for i in 0..50 {
-        b.handle(&[add(&format!("20.{i}.0.0/16"), 0, to(1, "10.0.0.2"))]);
-    }
-    b.settle();
-    assert_eq!(b.see("20.49.0.1"), by(1, 2));
-    let fib = b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
-    assert!(fib.rebuilds < 50 && !fib.behind, "{fib:?}");
-}
-
-#[test]
-fn the_engine_changes_live_and_a_wrong_one_is_refused() {
-    let mut b = bench();
-    let set = |b: &mut Bench, name| {
-        b.control.set_engine(crate::VrfId(0), Family::V4, name, Default::default())
-    };
-    let info = |b: &Bench| b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
-    assert!(set(&mut b, "none").is_err());
-    set(&mut b, "wrong").unwrap();
-    assert!(set(&mut b, "plain").is_err(), "one at a time");
-    b.settle();
-    assert!(info(&b).switched.unwrap().1.is_err());
-    assert_eq!((info(&b).engine, b.see("10.0.0.2")), ("plain", by(1, 2)));
-    for engine in ["rebuilt", "dir-24-8", "plain"] {
-        set(&mut b, engine).unwrap();
-        b.handle(&[add("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
-        b.settle();
-        assert_eq!((info(&b).engine, info(&b).switched), (engine, Some((engine.into(), Ok(())))));
-        assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.3")), (by(1, 2), GLEAN));
-        b.handle(&[del("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
-        b.settle();
-        assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.2")), (NO_ROUTE, by(1, 2)));
-    }
-}
-
-#[test]
-fn an_engine_is_tried_on_what_the_workers_met() {
-    let mut b = bench();
-    for (met, accepted) in [(0x0a00_0078_u32, true), (0x0a00_0077, false)] {
-        b.control.forwarding().recent4.note(1, met);
-        let set = b.control.set_engine(crate::VrfId(0), Family::V4, "rarely wrong", <_>::default());
-        set.unwrap();
-        b.settle();
-        let info = b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
-        let (_, result) = info.switched.unwrap();
-        assert_eq!(result.is_ok(), accepted, "{result:?}");
-    }
-}
-
-#[test]
-fn every_engine_of_the_registry_serves_a_router_and_takes_over_live() {
-    let (v4, v6) = (lookup_names::<u32>(), lookup_names::<u128>());
-    let mut b = bench();
-    let switch = |b: &mut Bench, family, name: &'static str| {
-        b.control.set_engine(crate::VrfId(0), family, name, Default::default()).unwrap();
-        b.handle(&[add("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
-        b.handle(&[add("2001:db8:20::/48", 0, Target::Blackhole)]);
-        b.settle();
-        let info = b.control.fib_info(crate::VrfId(0), family).unwrap();
-        assert_eq!((info.engine, info.switched), (name, Some((name.into(), Ok(())))));
-        for _ in 0..2 {
-            assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.3")), (by(1, 2), GLEAN), "{name}");
-            assert_eq!(b.see("2001:db8:20::1"), Seen::Other(Kind::Blackhole), "{name}");
-            // Once more, with what was taken in and out while it served.
-            b.handle(&[del("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
-            b.settle();
-            assert_eq!((b.see("20.0.1.1"), b.see("10.0.0.2")), (NO_ROUTE, by(1, 2)), "{name}");
-            b.handle(&[add("20.0.0.0/16", 0, to(1, "10.0.0.2"))]);
-            b.settle();
-        }
-        assert_eq!(b.refused("engine prefixes"), 0, "{name}");
-    };
-    v4.into_iter().for_each(|name| switch(&mut b, Family::V4, name));
-    v6.into_iter().for_each(|name| switch(&mut b, Family::V6, name));
-}
-
-fn lookup_names<A: lookup::lpm::Engines>() -> Vec<&'static str> {
-    A::engines().iter().map(|entry| entry.card.name).collect()
-}
-
-#[test]
-fn what_the_engine_refuses_is_left_out_and_the_rest_goes_in() {
-    let mut b = Bench::new(Limits::default(), "short");
-    b.handle(&[
-        add("10.0.0.0/24", 0, to(1, "")),
-        add("192.0.2.1/32", 0, Target::Blackhole),
-        add("192.0.2.0/24", 0, Target::Unreachable),
-        add("192.0.2.2/32", 0, Target::Blackhole),
-    ]);
-    assert_eq!(b.see("192.0.2.1"), Seen::Other(Kind::Unreachable));
-    assert_eq!(b.refused("engine prefixes"), 5, "two routes, and built-in hosts");
-    let mut b = Bench::new(Limits::default(), "few");
-    let nets: Vec<String> = (0..30).map(|i| format!("20.{i}.0.0/16")).collect();
-    b.handle(&nets.iter().map(|net| add(net, 0, Target::Blackhole)).collect::<Vec<_>>());
-    assert_eq!(b.refused("engine prefixes"), 30 - (20 - 6));
-    assert_eq!(b.see("20.0.0.1"), Seen::Other(Kind::Blackhole));
 }
 
 #[test]
@@ -544,21 +400,4 @@ fn listings_for_people() {
     hops.adjacency(crate::AdjacencyId(hops.step(b.hop(0, "10.0.0.2")).index())).mark_used();
     assert_eq!(b.control.take_used(), [(LinkId(1), "10.0.0.2".parse().unwrap())]);
     assert!(b.control.take_used().is_empty());
-}
-
-#[test]
-fn short_memory_refuses_new_routes_only() {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    let short = Arc::new(AtomicBool::new(true));
-    let seen = short.clone();
-    let free = move || Some(if seen.load(Ordering::Relaxed) { 100 } else { u64::MAX });
-    let memory = crate::limits::Memory::of(free);
-    let mut b = Bench::with_memory(Limits::default(), "plain", memory);
-    b.handle(&[add("192.0.2.0/24", 0, Target::Blackhole)]);
-    assert_eq!((b.see("192.0.2.1"), b.refused("memory for routes")), (NO_ROUTE, 1));
-    short.store(false, Ordering::Relaxed);
-    std::thread::sleep(std::time::Duration::from_millis(120));
-    b.handle(&[add("192.0.2.0/24", 0, Target::Blackhole)]);
-    assert_eq!(b.see("192.0.2.1"), Seen::Other(Kind::Blackhole));
 }
