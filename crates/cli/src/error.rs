@@ -1,6 +1,7 @@
 //! Why a command could not do its work.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lookup::lpm::Refusal;
@@ -13,7 +14,7 @@ use crate::status::{BROKEN_PIPE, INTERRUPTED, Status};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The table cannot be loaded at all.
-    #[error("{spec}: {error}")]
+    #[error("{}", of_table(spec, error))]
     Table {
         /// As given to `--table`.
         spec: String,
@@ -113,6 +114,14 @@ pub enum Error {
     /// Standard input cannot be read.
     #[error("standard input: {0}")]
     Input(io::Error),
+    /// A file cannot be written.
+    #[error("{}: {error}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// Output cannot be written.
     #[error("cannot write: {0}")]
     Output(#[from] io::Error),
@@ -131,6 +140,10 @@ impl Error {
                 let _ = writeln!(io::stderr(), "{refusal}");
                 Status::Fault.into()
             }
+            Error::Config(mistakes) => {
+                mistakes.0.iter().for_each(warn);
+                Status::Fault.into()
+            }
             Error::Interrupted => {
                 warn(self);
                 ExitCode::from(INTERRUPTED as u8)
@@ -146,6 +159,14 @@ impl Error {
                 Status::Fault.into()
             }
         }
+    }
+}
+
+/// What cannot be opened is named in the error already.
+fn of_table(spec: &str, error: &formats::Error) -> String {
+    match error {
+        formats::Error::Open { .. } => error.to_string(),
+        _ => format!("{spec}: {error}"),
     }
 }
 

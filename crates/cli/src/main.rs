@@ -21,7 +21,7 @@ use clap::Parser;
 use crate::commands::Command;
 use crate::context::Context;
 
-/// A software router, switch and DDoS shield, and the tools around it.
+/// A software router and switch, and the tools around it.
 ///
 /// Exit status: 0 success, 1 the answer is "no", 2 usage or input error,
 /// 130 interrupted.

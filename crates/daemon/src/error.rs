@@ -64,8 +64,8 @@ pub enum Error {
     /// Packets that came in are neither out nor dropped: a fault of Rutter's.
     #[error("{missing} packets are unaccounted for")]
     Unaccounted {
-        /// How many; negative: counted twice.
-        missing: i64,
+        /// How many, or counted twice.
+        missing: u64,
     },
 }
 

@@ -273,16 +273,18 @@ fn start_workers(
 /// Stops the workers; what they counted has to balance.
 fn stop_workers(workers: Workers, domain: &Arc<Domain>) -> Result<(), Error> {
     let graphs = workers.stop(domain)?;
-    let mut missing = 0;
+    let mut missing = 0_u64;
     for graph in &graphs {
         let law = graph.stats().balance();
-        missing += law.taken() as i64 - law.given() as i64;
+        missing += law.taken().abs_diff(law.given());
         tracing::info!(
-            "worker-{}: {} packets in, {} transmitted, {} to the kernel, {} dropped",
+            "worker-{}: {} packets in, {} transmitted, {} to the kernel, {} to other workers, \
+             {} dropped",
             graph.worker(),
             law.taken(),
             law.transmitted,
             law.punted,
+            law.handed_over,
             law.dropped,
         );
     }

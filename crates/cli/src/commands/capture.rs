@@ -63,7 +63,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     }
     let to_stdout = args.write.as_os_str() == "-";
     let file: Box<dyn Write> =
-        if to_stdout { Box::new(stdout()) } else { Box::new(File::create(&args.write)?) };
+        if to_stdout { Box::new(stdout()) } else { Box::new(create(args.write)?) };
     let mut writer = Writer::new(BufWriter::new(file), args.snap_length)?;
     let end = args.seconds.map(|s| std::time::Instant::now() + Duration::from_secs(s));
     let (mut packets, mut lost) = (0_u64, 0);
@@ -89,6 +89,10 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         warn(format_args!("{packets} packets captured, {lost} lost"));
     }
     Ok(Status::Success)
+}
+
+fn create(path: PathBuf) -> Result<File, Error> {
+    File::create(&path).map_err(|error| Error::File { path, error })
 }
 
 /// From now on an interrupt ends the capture, and its file is whole.

@@ -52,7 +52,8 @@ fn log_to_stderr() {
     // Complaints about standard error go to standard error, and panic where that
     // is a terminal that is gone.
     let logger = logger.log_internal_errors(false);
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty());
+    let colours = wanted && std::io::IsTerminal::is_terminal(&std::io::stderr());
     // Fails only where there is a logger already.
     let _ = logger.with_ansi(colours).with_writer(std::io::stderr).try_init();
 }

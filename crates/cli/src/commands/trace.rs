@@ -6,7 +6,7 @@ use std::time::Duration;
 use api::reply::Trace;
 use api::{CallError, Reply, Request};
 
-use crate::context::Context;
+use crate::context::{Context, warn};
 use crate::error::Error;
 use crate::filter;
 use crate::status::Status;
@@ -54,6 +54,9 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             print(seen, &trace, cx)?;
         }
         cx.out.flush()?;
+    }
+    if seen < count {
+        warn(format_args!("{seen} of {count} packets came within {timeout} s"));
     }
     Ok(if seen == 0 { Status::No } else { Status::Success })
 }

@@ -106,6 +106,9 @@ impl<'t> Value<'t> {
             DeValue::String(text) => format!("`{text}`"),
             DeValue::Integer(number) => format!("{number}"),
             DeValue::Boolean(flag) => format!("{flag}"),
+            DeValue::Array(list) if list.is_empty() => "an empty list".into(),
+            DeValue::Array(_) => "a list".into(),
+            DeValue::Table(_) => "a table".into(),
             other => format!("a value of type {}", other.type_str()),
         };
         self.mistake(format_args!("expected {what}, found {found}"))
@@ -167,6 +170,11 @@ impl<'t> Value<'t> {
     /// As true or false.
     pub fn flag(&self) -> Option<bool> {
         self.value.as_bool().or_else(|| self.expected("true or false"))
+    }
+
+    /// As true or false, where the caller takes `other`, too.
+    pub fn flag_or(&self, other: &str) -> Option<bool> {
+        self.value.as_bool().or_else(|| self.expected(format_args!("true, false or {other}")))
     }
 
     /// As one of `words`.

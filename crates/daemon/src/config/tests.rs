@@ -53,9 +53,14 @@ fn mistakes_have_places_and_say_what_was_expected() {
 
 #[test]
 fn all_mistakes_are_told_at_once() {
+    // A vrf with a mistake is there for who uses it.
+    let text = "[ports.p0]\ndevice = \"mem\"\nvrf = \"red\"\n[vrf.red]\ntable = 255\n";
+    assert_eq!(Config::parse("t", text).unwrap_err().0.len(), 1);
     let text = "workers = []\nidle = \"lazy\"\n[ports.p0]\nmtu = 1\n[brigde.x]\n";
     let mistakes = Config::parse("t", text).unwrap_err();
     assert_eq!(mistakes.0.len(), 5, "{mistakes}");
+    let lines: Vec<_> = mistakes.0.iter().map(|mistake| mistake.line).collect();
+    assert!(lines.is_sorted(), "{mistakes}");
 }
 
 #[test]
@@ -63,7 +68,9 @@ fn each_mistake_is_found() {
     let table = [
         ("[bridge.lan]\nports = []\n", "at least one port"),
         ("[ports.much-too-long-a-name]\ndevice=\"mem\"\n", "up to 10 letters"),
+        ("[ports.lo]\ndevice=\"mem\"\n", "take another"),
         ("[ports.p0]\n", "`device` is missing"),
+        ("[dpdk]\nhugepages=\"maybe\"\n", "true, false or \"auto\""),
         ("[ports.p0]\ndevice=\"pcap:\"\n", "expected pcap:IN,OUT"),
         ("[ports.p0]\ndevice=\"mem\"\nvrf=\"red\"\n", "a vrf of this file: main"),
         ("[ports.p0]\ndevice=\"mem\"\naddresses=[\"224.0.0.1/4\"]\n", "a single host"),

@@ -281,7 +281,10 @@ impl Router {
         self.vrf(vrf)?;
         let table = offline::table_of(&self.config, vrf);
         if let Some(kernel) = &self.kernel {
-            return lock(kernel).delete_route(net, table, metric).map_err(refused);
+            let deleted = lock(kernel).delete_route(net, table, metric);
+            let metric = metric.map(|metric| format!(" of metric {metric}")).unwrap_or_default();
+            let what = format!("no static route to {net}{metric} in vrf {vrf}");
+            return deleted.map_err(|error| absent(error, what));
         }
         let net = tables::Net::covering(net.address, net.length);
         let net = net.ok_or_else(|| failure(ErrorKind::Invalid, "not a prefix"))?;
@@ -306,7 +309,9 @@ impl Router {
     fn neighbour_del(&self, interface: &str, address: IpAddr) -> Answered {
         let index = self.interface(interface)?;
         if let Some(kernel) = &self.kernel {
-            return lock(kernel).delete_neighbour(interface, address).map_err(refused);
+            let deleted = lock(kernel).delete_neighbour(interface, address);
+            let what = format!("no neighbour {address} at {interface}");
+            return deleted.map_err(|error| absent(error, what));
         }
         let event = tables::Event::NeighbourGone(tables::LinkId(index), address);
         self.ask(move |control| control.handle(&[event]))
@@ -425,13 +430,17 @@ pub(super) fn failure(kind: ErrorKind, text: impl std::fmt::Display) -> Failure 
     Failure { kind, text: text.to_string() }
 }
 
-/// The kernel's refusal; what is not there is told apart.
+/// The kernel's refusal.
 fn refused(error: std::io::Error) -> Failure {
-    let kind = match errno(&error) {
-        Some(ENOENT | ESRCH) => ErrorKind::NotFound,
-        _ => ErrorKind::Refused,
-    };
-    failure(kind, format_args!("the kernel: {error}"))
+    failure(ErrorKind::Refused, format_args!("the kernel: {error}"))
+}
+
+/// Its refusal to delete; what is not there is told apart.
+fn absent(error: std::io::Error, what: String) -> Failure {
+    match errno(&error) {
+        Some(ENOENT | ESRCH) => failure(ErrorKind::NotFound, format_args!("there is {what}")),
+        _ => refused(error),
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -221,7 +221,8 @@ fn reach(net: &mut Net, (v4, v6): (String, String)) -> Result<String, Error> {
 /// Sends packets to addresses of the whole table, and tells what the router did.
 fn traffic(net: &mut Net, table: &Table, size: Size) -> Result<String, Error> {
     let targets = net.file("targets");
-    std::fs::write(&targets, addresses(table))?;
+    let addresses = addresses(table);
+    std::fs::write(&targets, &addresses)?;
     // What comes there is dropped, without an answer.
     net.on("up", &["ip", "route", "replace", "blackhole", "default"])?;
     net.on("up", &["ip", "-6", "route", "replace", "blackhole", "default"])?;
@@ -243,7 +244,7 @@ fn traffic(net: &mut Net, table: &Table, size: Size) -> Result<String, Error> {
     let told = format!(
         "host a sent {} packets to {} destinations",
         number(sent.trim().parse().unwrap_or(0)),
-        number(TARGETS as u64),
+        number(addresses.lines().count() as u64),
     );
     let mut text = line(7, "traffic", took, &told);
     let _ = writeln!(
@@ -312,6 +313,7 @@ fn summary(net: &Net) -> Result<String, Error> {
     let Reply::Drops(mut drops) = ask(&socket, What::Drops)? else {
         return Err(CallError::Unexpected.into());
     };
+    drops.extend(ports(&socket)?.iter().flat_map(view::lost_by));
     drops.retain(|drop| drop.packets > 0);
     let _ = writeln!(text, "{}", view::drops(&drops));
     Ok(text)

@@ -32,7 +32,8 @@ pub fn config(file: &str, text: &str) -> Result<Config, Mistakes> {
         return Err(Mistakes(source.mistakes.into_inner()));
     }
     let config = root(Table::root(&source, table.get_ref()), &source);
-    let mistakes = source.mistakes.into_inner();
+    let mut mistakes = source.mistakes.into_inner();
+    mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
     if mistakes.is_empty() { Ok(config) } else { Err(Mistakes(mistakes)) }
 }
 
@@ -127,7 +128,7 @@ fn dpdk(table: Table<'_>) -> Dpdk {
         let hugepages = get("hugepages").filter(|value| value.text() != Some("auto"));
         let arguments = get("arguments").and_then(|value| value.list()).unwrap_or_default();
         Dpdk {
-            hugepages: hugepages.and_then(|value| value.flag()),
+            hugepages: hugepages.and_then(|value| value.flag_or("\"auto\"")),
             memory_mib: table.map_or(0, |t| number(t, "memory_mib", 0..=1 << 20, 0)) as u32,
             arguments: arguments.iter().filter_map(|v| v.parse("an argument")).collect(),
         }

@@ -107,9 +107,8 @@ pub(super) fn tables(config: &Config, table: Table<'_>) {
         if name != "main" && names.contains(&name) {
             inner.mistake("an interface has this name, and the kernel's device of a vrf needs it");
         }
-        let Some(vrf) = config.vrfs.iter().find(|vrf| vrf.name == name && name != "main") else {
-            return;
-        };
+        let known = |vrf: &&Vrf| vrf.name == name && name != "main" && vrf.table != 0;
+        let Some(vrf) = config.vrfs.iter().find(known) else { return };
         if let (Some(first), Some(value)) = (taken.take(vrf.table, name), inner.get("table")) {
             value.mistake::<()>(format_args!("`{first}` has this table already: it is used twice"));
         }

@@ -9,6 +9,10 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
         let mut known = names("ports.NAME");
         known.push("vlan");
         table.only(&known);
+        if RESERVED.contains(&name) {
+            return value
+                .mistake("the kernel has interfaces or settings of this name: take another");
+        }
         if !is_port_name(name) {
             let rule = "the name of a port starts with a letter and has up to 10 letters, digits, \
                         `-`, `_` (the kernel's interface and p0.4094 must fit)";
@@ -37,12 +41,14 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
 
 pub(super) fn is_port_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let reserved = ["all", "default", "lo"].contains(&name);
     name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= 10
         && name.chars().all(inner)
-        && !reserved
+        && !RESERVED.contains(&name)
 }
+
+/// Names under /proc/sys/net/ipv4/conf that are no port's.
+const RESERVED: [&str; 3] = ["all", "default", "lo"];
 
 pub(super) fn mac(value: &Value<'_>) -> Option<Mac> {
     let mac: Mac = value.parse("a hardware address, such as \"02:00:00:00:00:01\"")?;

@@ -12,19 +12,17 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
         // 255 is the kernel's local table, 253 and 254 default and main.
         let chosen = table.get("table").and_then(|value| value.number(1..=u64::from(u32::MAX)));
         let number = match (main, chosen.map(|number| number as u32)) {
-            (Some(254), None | Some(254)) => 254,
-            (Some(_), Some(_)) => return value.mistake("the table of `main` is 254"),
-            (None, Some(253..=255)) => {
-                return value.mistake("tables 253 to 255 are the kernel's own");
-            }
-            (None, Some(number)) => number,
-            (None, None) => return value.mistake("`table` is missing: the kernel's number of it"),
-            (Some(_), None) => 254,
+            (Some(_), None | Some(254)) => Some(254),
+            (Some(_), Some(_)) => value.mistake("the table of `main` is 254"),
+            (None, Some(253..=255)) => value.mistake("tables 253 to 255 are the kernel's own"),
+            (None, Some(number)) => Some(number),
+            (None, None) if table.get("table").is_some() => None, // told as no number
+            (None, None) => value.mistake("`table` is missing: the kernel's number of it"),
         };
         let feeds = [("netlink", Feed::Netlink), ("fpm", Feed::Fpm)];
         Some(Vrf {
             name: name.into(),
-            table: number,
+            table: number.unwrap_or(0), // whoever uses it makes no further mistake
             routes: table.get("routes").and_then(|v| v.word(&feeds)).unwrap_or(Feed::Netlink),
             ipv4: fib::<u32>(table, "ipv4"),
             ipv6: fib::<u128>(table, "ipv6"),
