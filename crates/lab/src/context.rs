@@ -46,6 +46,8 @@ pub struct Context {
     data: BTreeMap<String, String>,
     /// The tables used last: experiments share them.
     loaded: Vec<(String, Arc<Table>)>,
+    /// What the tables named with `--table` hold, by the names of records.
+    asked: BTreeMap<String, String>,
     started: Instant,
     /// Slices that were timed; of them those that were dropped, and those that were
     /// kept although they were disturbed.
@@ -77,6 +79,7 @@ impl Context {
             experiment: "",
             data: BTreeMap::new(),
             loaded: Vec::new(),
+            asked: BTreeMap::new(),
             started: Instant::now(),
             slices: Cell::default(),
             partial: Partial::default(),
@@ -115,6 +118,28 @@ impl Context {
         } else {
             self.options.tables.clone()
         }
+    }
+
+    /// Loads what `--table` names: a name that is wrong shows before anything is
+    /// measured, and records of a file that has changed since are not taken for its.
+    ///
+    /// # Errors
+    /// When one cannot be loaded, or two have one name in records.
+    pub(crate) fn open_tables(&mut self) -> Result<(), Error> {
+        for table in self.options.tables.clone() {
+            let name = self.load(&table)?.name.clone();
+            let note = self.data[&name].clone();
+            if self.asked.insert(name, note).is_some() {
+                let reason = "another one has the same name".into();
+                return Err(Error::Table { table, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// True where `data` is of the tables that were asked for as they are now.
+    fn is_of_asked(&self, data: &BTreeMap<String, String>) -> bool {
+        self.asked.iter().all(|(name, note)| data.get(name).is_none_or(|had| had == note))
     }
 
     /// Loads a table and notes it in the record.
@@ -239,7 +264,8 @@ impl Context {
             && record.build == machine::build()
             && record.quick == self.options.quick
             && record.tables == self.tables_asked()
-            && record.hops == self.options.hops;
+            && record.hops == self.options.hops
+            && self.is_of_asked(&record.data);
         same.then_some((record, path))
     }
 
@@ -261,6 +287,7 @@ impl Context {
                 && p.quick == self.options.quick
                 && p.tables == self.options.tables
                 && p.hops == self.options.hops
+                && self.is_of_asked(&p.data)
         };
         self.partial = found.filter(fits).unwrap_or_else(|| Partial {
             machine: self.machine.clone(),

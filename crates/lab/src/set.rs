@@ -44,13 +44,14 @@ pub fn select(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Error> {
 /// not keep the others from it.
 ///
 /// # Errors
-/// When `each` fails.
-pub fn run<E>(
+/// When a table that was asked for cannot be loaded, or `each` fails.
+pub fn run<E: From<Error>>(
     experiments: &[&dyn Experiment],
     context: &mut Context,
     again: bool,
     mut each: impl FnMut(&str, Outcome) -> Result<(), E>,
 ) -> Result<(), E> {
+    context.open_tables()?;
     let mut progress = Progress::new(experiments, context, again);
     for (i, experiment) in experiments.iter().enumerate() {
         let name = experiment.card().name;
@@ -150,7 +151,7 @@ mod tests {
                 Outcome::There(..) => 't',
                 Outcome::Failed(_) => 'f',
             });
-            Ok::<(), ()>(())
+            Ok::<(), Error>(())
         };
         run(&set, &mut context, again, each).unwrap();
         found
@@ -164,6 +165,46 @@ mod tests {
         assert_eq!(outcomes(&out, true, true), ['r', 'f', 'r']);
         assert_eq!(outcomes(&out, false, false), ['r', 'f', 'r']);
         std::fs::remove_dir_all(out).unwrap();
+    }
+
+    #[test]
+    fn a_table_that_has_changed_is_measured_anew_and_one_that_is_not_there_stops_all() {
+        let out = std::env::temp_dir().join(format!("rutter-lab-asked-{}", std::process::id()));
+        std::fs::create_dir_all(&out).unwrap();
+        let table = out.join("routes").display().to_string();
+        let ran = |tables: &[&String]| {
+            let tables = tables.iter().map(|table| (*table).clone()).collect();
+            let options = Options { quick: true, out: out.clone(), tables, hops: Options::HOPS };
+            let (mut context, mut ran) = (Context::new(options, |_| {}), 0);
+            run(&[&Loads], &mut context, false, |_, outcome| {
+                ran += usize::from(matches!(outcome, Outcome::Ran(..)));
+                Ok::<(), Error>(())
+            })
+            .map(|()| ran)
+        };
+        assert!(ran(&[&table]).is_err());
+        std::fs::write(&table, "10.0.0.0/8 a\n").unwrap();
+        assert_eq!([ran(&[&table]).unwrap(), ran(&[&table]).unwrap()], [1, 0]);
+        std::fs::write(&table, "10.0.0.0/8 a\n10.1.0.0/16 b\n").unwrap();
+        assert_eq!([ran(&[&table]).unwrap(), ran(&[&table]).unwrap()], [1, 0]);
+        assert!(ran(&[&table, &table]).is_err());
+        std::fs::remove_dir_all(out).unwrap();
+    }
+
+    /// Loads the tables that it is given.
+    struct Loads;
+
+    impl Experiment for Loads {
+        fn card(&self) -> &'static Card {
+            const CARD: Card =
+                Card { name: "made/loads", help: "", source: "", claim: "", plots: &[] };
+            &CARD
+        }
+
+        fn run(&self, context: &mut Context) -> Result<Record, Error> {
+            context.tables(&[]).iter().try_for_each(|table| context.load(table).map(drop))?;
+            Ok(context.record(vec![], vec![], vec![]))
+        }
     }
 
     #[test]

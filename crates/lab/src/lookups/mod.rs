@@ -37,6 +37,10 @@ impl Experiment for Study {
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells((self.parts)(context), run::part)?;
+        if rows.is_empty() {
+            let what = "a table with routes of its family".into();
+            return Err(Error::Missing { experiment: self.card.name, what });
+        }
         let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
         let notes = self.notes.iter().map(|note| (*note).to_string()).collect();
         Ok(context.record(rows, verdicts, notes))
