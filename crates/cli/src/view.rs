@@ -250,13 +250,13 @@ fn ratio(part: u64, whole: u64) -> String {
 /// tells the nodes nothing, and what it takes to send they count as sent.
 pub fn lost_by(port: &Port) -> impl Iterator<Item = Drop> {
     let counts = [
-        ("rx_missed", port.rx_missed, "came while the device's queue was full"),
-        ("rx_errors", port.rx_errors, "came damaged, or too long for a buffer"),
-        ("rx_no_buffer", port.rx_no_buffer, "came while there was no buffer: see `buffers`"),
+        ("rx_missed", port.rx_missed, "Came while the device's queue was full"),
+        ("rx_errors", port.rx_errors, "Came damaged, or too long for a buffer"),
+        ("rx_no_buffer", port.rx_no_buffer, "Came while there was no buffer: see `buffers`"),
         (
             "tx_errors",
             port.tx_errors,
-            "the device took them and did not send them: is it there, and up?",
+            "The device took them and did not send them: is it there, and up?",
         ),
     ];
     counts.into_iter().map(|(count, packets, help)| Drop {

@@ -49,15 +49,15 @@ pub fn nodes(all: &Snapshot) -> Vec<Node> {
 
 /// Drops, the most frequent first.
 pub fn drops(all: &Snapshot) -> Vec<Drop> {
-    let help = |node: &str, reason: &str| match (node, reason) {
-        ("punt", "ring_full") => "the kernel thread is behind".into(),
-        ("punt", class) => format!("beyond the rate `punt.{class}` of packets for the kernel"),
-        _ => all.node(node).map(|node| node.help.to_string()).unwrap_or_default(),
-    };
     let drop = |drop: &graph::DropCount| Drop {
         reason: format!("{}.{}", drop.node, drop.reason),
         packets: drop.packets,
-        help: help(drop.node, drop.reason),
+        help: match (drop.node, drop.reason) {
+            ("punt", class) if class != "ring_full" => {
+                format!("Beyond the rate `punt.{class}` of packets for the kernel")
+            }
+            _ => drop.help.into(),
+        },
     };
     let mut drops: Vec<Drop> = all.drops.iter().map(drop).collect();
     drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets)); // stable: then in the graph's order
