@@ -39,8 +39,8 @@ pub struct Args {
     #[arg(short, long, value_name = "NAME")]
     engine: Option<String>,
 
-    /// Addresses; `-` reads them from standard input, separated by blanks or lines
-    #[arg(value_name = "ADDR", required = true)]
+    /// Addresses; `-`, or none, reads them from standard input, separated by blanks or lines
+    #[arg(value_name = "ADDR", default_value = "-", hide_default_value = true)]
     addresses: Vec<String>,
 }
 
