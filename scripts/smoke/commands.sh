@@ -20,7 +20,7 @@ two_ports | router_start
 assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 
-for what in ports interfaces routes neighbours graph runtime drops fib capacity system; do
+for what in ports interfaces routes neighbours bridges macs graph runtime drops fib capacity system; do
 	assert_status 0 rutter show $what
 	rutter show $what -j >"$TMP/show.json" || fail "show $what -j"
 	json 'type(x)' <"$TMP/show.json" >/dev/null || fail "show $what -j is no JSON"
@@ -33,6 +33,10 @@ assert_status 0 rutter --help
 for command in run demo doctor show route neighbour trace capture fib stop config engines lookup check lab completion version; do
 	assert_status 0 rutter $command --help
 done
+rutter config example -j | json 'x["toml"].rstrip()' | cmp - "$TMP/example.toml" || fail "config example -j"
+rutter config show -j | json '"ports.p0" in x["toml"]' | grep -q True || fail "config show -j"
+rutter completion bash -j | json 'x["script"]' | grep -q complete || fail "completion -j"
+assert_eq "$(rutter show macs -j)" "[]" "the stations of a router without bridges"
 for shell in bash zsh fish; do
 	[ "$(rutter completion $shell | wc -l)" -gt 10 ] || fail "completion $shell"
 done

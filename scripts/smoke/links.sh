@@ -75,6 +75,21 @@ rutter route del 10.7.2.0/24
 on r ip route add 10.8.1.0/24 via 10.0.2.2
 wait_for 10 same_as_kernel
 
+# An MTU below what IPv6 needs takes it away from a link, which then comes back as a
+# new one: the tap forwards again, and what lies below the port is kept off.
+setting() { on r cat "/proc/sys/net/ipv6/conf/$1"; }
+before=$(setting p1/forwarding)
+for netdev in p1 v1; do
+	on r ip link set $netdev mtu 1200
+	sleep 0.5
+	on r ip link set $netdev mtu 1500
+done
+off() { [ "$(setting v1/disable_ipv6)" = 1 ] && [ "$(setting p1/forwarding)" = "$before" ]; }
+wait_for 5 off
+[ ! -e /proc/sys/net/ipv6/conf/all/force_forwarding ] || assert_eq "$(setting p1/force_forwarding)" 1 "forwarding by p1"
+wait_for 10 reaches a 2001:db8:2::2
+wait_for 10 same_as_kernel
+
 # The wire goes: the tap loses its carrier, routing daemons see it.
 on b ip link set eth0 down
 wait_for 10 sh -c "ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"

@@ -68,3 +68,23 @@ assert_status 0 rutter route add 10.0.2.0/24 unreachable metric 50
 assert_ping a 10.9.1.1
 assert_status 0 rutter route del 10.0.2.0/24 metric 50
 assert_status 1 rutter route del 10.99.0.0/16
+
+# A throw route is as none at all.
+on r ip route add throw 10.9.1.0/25
+wait_for 5 sh -c '"$RUTTER" show routes | grep -q "^throw 10.9.1.0/25"'
+assert_told a 10.9.1.1 "From 10.0.1.1 .*Unreachable" "a throw route"
+on r ip route del throw 10.9.1.0/25
+wait_for 5 reaches a 10.9.1.1
+
+# What no table by destination can say is counted and named.
+on r ip route add 10.9.1.0/24 tos 0x10 via 10.0.2.2
+wait_for 15 sh -c '"$RUTTER" show capacity | grep "routes by source or tos .*10.9.1.0/24: tos 0x10 only"'
+on r ip rule add from 10.77.0.0/16 lookup 100
+heeds_not='does not follow the policy rule .*from 10.77.0.0/16 lookup 100'
+wait_for 5 sh -c "\"\$RUTTER\" show system | grep '$heeds_not'"
+told=$(on r "$RUTTER" doctor) || [ $? = 1 ] || fail "doctor"
+assert_match "$told" "policy rules .*the first: .*from 10.77.0.0/16 lookup 100" "the rule in doctor"
+assert_match "$told" "refused so far .*routes by source or tos: 1" "the route in doctor"
+on r ip rule del from 10.77.0.0/16
+wait_for 5 sh -c "! \"\$RUTTER\" show system | grep '$heeds_not'"
+wait_for 15 grep "routes by source or tos: 1 refused" "$TMP/rutter.log"

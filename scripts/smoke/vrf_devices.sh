@@ -60,6 +60,11 @@ wait_for 20 is_below_blue
 wait_for 20 works
 assert_match "$(on r ip route show table 100)" '10\.0\.9\.0/24' "the static route"
 
+# Set down by somebody: set up again.
+on r ip link set blue down
+wait_for 10 sh -c "ip netns exec ${P}r ip link show up dev blue | grep -q blue"
+wait_for 20 works
+
 # Out of the VRF by the configuration, and back; the device is for another table then.
 router_stop
 first_rules 'lookup local' || fail "the kernel's first rule is not back: $(on r ip rule show)"

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::kernel::Rtnetlink;
+
 /// One thing that was looked at.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
@@ -42,6 +44,8 @@ pub fn findings() -> Vec<Finding> {
         ipv6_forwarding(),
         neighbours(),
         foreign_routes(),
+        rules(),
+        source_routes(),
     ]
 }
 
@@ -228,6 +232,38 @@ fn foreign_routes() -> Finding {
             "default route",
             format!("by {name}: where that is no port, such packets take the kernel's slow path"),
             "give the data plane a default route with a lower metric, or run in a namespace",
+        ),
+    }
+}
+
+/// The data plane looks up by destination, in the table of the interface.
+fn rules() -> Finding {
+    let rules = Rtnetlink::open().and_then(|mut kernel| kernel.foreign_rules());
+    let rules = match rules {
+        Ok(rules) => rules,
+        Err(error) => return missing("policy rules", error.to_string(), "run where netlink is"),
+    };
+    match &rules[..] {
+        [] => good("policy rules", "none but the kernel's own, and rutter's"),
+        [first, ..] => better(
+            "policy rules",
+            format!("{} that the data plane does not follow, the first: {first}", rules.len()),
+            "choose tables by interface (`[vrf.NAME]`), or delete them (ip rule del)",
+        ),
+    }
+}
+
+/// Routes of IPv6 that hold for some sources only. (Those by TOS, and what a router
+/// that runs has met of both: `show capacity`.)
+fn source_routes() -> Finding {
+    let text = read("/proc/net/ipv6_route").unwrap_or_default();
+    let by_source = |line: &&str| line.split_whitespace().nth(3).is_some_and(|len| len != "00");
+    match text.lines().filter(by_source).count() {
+        0 => good("routes by source", "none"),
+        count => better(
+            "routes by source",
+            format!("{count} of IPv6, which the data plane does not follow"),
+            "give such sources an interface, and that a VRF (`[vrf.NAME]`)",
         ),
     }
 }

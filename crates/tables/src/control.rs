@@ -16,7 +16,7 @@ use lookup::sync::Domain;
 
 use crate::build::Builder;
 use crate::error::Error;
-use crate::event::{Address, Event, LinkId, Route, Scope, Source, Why};
+use crate::event::{Address, Event, LinkId, PartialRoute, Route, Scope, Source, Why};
 use crate::fib::Fib;
 use crate::forwarding::Vrf;
 use crate::limits::{Limits, Memory, Refusals};
@@ -85,6 +85,9 @@ pub struct Control {
     pub(crate) limits: Limits,
     pub(crate) refused_neighbours: Refusals,
     pub(crate) refused_memory: Refusals,
+    pub(crate) refused_partial: Refusals,
+    /// With the listing that told of them last.
+    pub(crate) partial: HashMap<PartialRoute, u8>,
     pub(crate) counters: Counters,
     pub(crate) sweeps: HashMap<Scope, Sweep>,
     /// By family and source: the listing that is or was the last.
@@ -169,6 +172,8 @@ impl Control {
             limits,
             refused_neighbours: Refusals::default(),
             refused_memory: Refusals::default(),
+            refused_partial: Refusals::default(),
+            partial: HashMap::new(),
             counters: Counters::default(),
             sweeps: HashMap::new(),
             generations: [[0; 2]; 2],
@@ -276,6 +281,8 @@ impl Control {
             }
             Event::Route(route, how) => self.set_route(route, *how),
             Event::RouteGone(route) => self.remove_route(route),
+            Event::Partial(route) => self.set_partial(route),
+            Event::PartialGone(route) => self.remove_partial(route),
             Event::SweepBegin(scope, why) => self.begin_sweep(*scope, *why),
             Event::SweepEnd(scope) => self.end_sweep(*scope),
             Event::SweepAbort(scope) => drop(self.sweeps.remove(scope)),

@@ -34,6 +34,10 @@ pub enum Event {
     Route(Route, How),
     /// A route went.
     RouteGone(Route),
+    /// A route is there that holds for some packets only.
+    Partial(PartialRoute),
+    /// Such a route went.
+    PartialGone(PartialRoute),
     /// A complete listing of `Scope` follows.
     SweepBegin(Scope, Why),
     /// The listing ended: what was there before and not in it is gone.
@@ -190,6 +194,22 @@ pub struct Route {
     pub target: Target,
 }
 
+/// A route of the kernel's that holds for some packets to its prefix only, which no
+/// table by destination can say.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct PartialRoute {
+    /// The kernel's number of the table.
+    pub table: u32,
+    /// What it covers.
+    pub net: Net,
+    /// Only packets from there (IPv6).
+    pub from: Option<Net>,
+    /// Only packets with this type of service, where it is not 0 (IPv4).
+    pub tos: u8,
+    /// The lowest of a prefix wins.
+    pub metric: u32,
+}
+
 /// How a route joins those of the same prefix and metric.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum How {
@@ -228,7 +248,9 @@ pub enum Target {
     Unreachable,
     /// Dropped with an ICMP error: administratively prohibited.
     Prohibit,
-    /// What only the kernel does (throw, encapsulation …).
+    /// As if the table had no route: the kernel looks into the next, and answers.
+    Throw,
+    /// What only the kernel does (encapsulation …).
     Kernel,
 }
 

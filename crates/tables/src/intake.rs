@@ -1,6 +1,7 @@
 //! What each event changes.
 
 mod hosts;
+mod partial;
 
 use std::net::IpAddr;
 
@@ -202,6 +203,9 @@ impl Control {
         gone.iter().for_each(|event| self.apply(event));
         if let Scope::Routes(family, source) = scope {
             differences += self.sweep_routes(family, source);
+            if source == Source::Kernel {
+                self.sweep_partial(family);
+            }
         }
         self.counters.listings += 1;
         if sweep.why == Why::Audit {

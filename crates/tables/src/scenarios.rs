@@ -4,7 +4,7 @@ mod engines;
 mod limits;
 
 use crate::event::{
-    Event, How, Link, LinkId, NextHop, NextHopTo, Path, Scope, Source, Target, Why,
+    Event, How, Link, LinkId, NextHop, NextHopTo, PartialRoute, Path, Scope, Source, Target, Why,
 };
 use crate::testing::{
     Bench, Seen, add, address, by, del, link, link_of, neighbour, path, route, to,
@@ -56,11 +56,13 @@ fn the_lowest_metric_wins_and_a_dead_link_gives_way() {
         add("0.0.0.0/0", 10, to(1, "10.0.0.2")),
         add("192.0.2.0/24", 0, Target::Blackhole),
         add("192.0.2.128/25", 0, Target::Prohibit),
+        add("192.0.2.192/26", 0, Target::Throw),
         add("198.51.100.0/24", 0, to(9, "10.8.8.8")),
     ]);
     assert_eq!(b.see("8.8.8.8"), by(1, 2));
     assert_eq!(b.see("192.0.2.1"), Seen::Other(Kind::Blackhole));
     assert_eq!(b.see("192.0.2.129"), Seen::Other(Kind::Unreachable));
+    assert_eq!(b.see("192.0.2.193"), Seen::Other(Kind::Unreachable));
     assert_eq!(b.see("198.51.100.1"), Seen::Other(Kind::ViaKernel));
     b.handle(&[link(1, "p0", false)]);
     assert_eq!(b.see("8.8.8.8"), by(2, 3));
@@ -108,6 +110,34 @@ fn ipv4_by_an_ipv6_gateway_has_its_own_header() {
         let header = hops.adjacency(crate::AdjacencyId(step.index())).get().header;
         assert_eq!(header[22..], ethertype);
     }
+}
+
+#[test]
+fn routes_for_some_packets_only_are_left_out_and_counted_once() {
+    let mut b = bench();
+    let partial = |table, net: &str, tos| PartialRoute {
+        table,
+        net: net.parse().unwrap(),
+        from: (tos == 0).then(|| "2001:db8::/32".parse().unwrap()),
+        tos,
+        metric: 0,
+    };
+    let one = partial(254, "10.0.0.0/24", 16);
+    let v4 = Scope::Routes(Family::V4, Source::Kernel);
+    let listing = [
+        Event::SweepBegin(v4, Why::Audit),
+        add("10.0.0.0/24", 0, to(1, "")),
+        Event::Partial(one),
+        Event::SweepEnd(v4),
+    ];
+    b.handle(&[Event::Partial(one), Event::Partial(partial(254, "2001:db8:1::/48", 0))]);
+    b.handle(&listing);
+    b.handle(&[Event::Partial(partial(77, "10.0.0.0/8", 16))]);
+    assert_eq!(b.refused("routes by source or tos"), 2);
+    assert_eq!(b.see("10.0.0.2"), by(1, 2), "the route for all packets serves");
+    b.handle(&[Event::SweepBegin(v4, Why::Audit), Event::SweepEnd(v4), Event::Partial(one)]);
+    b.handle(&[Event::PartialGone(one), Event::Partial(one)]);
+    assert_eq!(b.refused("routes by source or tos"), 4, "gone and come again, twice");
 }
 
 #[test]

@@ -37,7 +37,10 @@ pub(crate) const MULTICAST: TargetId = TargetId(fixed::MULTICAST.0);
 pub(crate) const BLACKHOLE: TargetId = TargetId(fixed::BLACKHOLE.0);
 /// As unreachable, but shown by its own name.
 pub(crate) const PROHIBIT: TargetId = TargetId(fixed::FIRST_FREE);
-const FIRST: u32 = fixed::FIRST_FREE + 1;
+/// As no route at all, which no entry of a table can say: so the kernel, which is
+/// told of both, answers.
+pub(crate) const THROW: TargetId = TargetId(fixed::FIRST_FREE + 1);
+const FIRST: u32 = fixed::FIRST_FREE + 2;
 
 /// Links, neighbours, gateways, targets, and the ids they hold.
 pub(crate) struct NextHops {
@@ -149,6 +152,7 @@ impl NextHops {
             Target::Blackhole => Some(BLACKHOLE),
             Target::Unreachable => Some(UNREACHABLE),
             Target::Prohibit => Some(PROHIBIT),
+            Target::Throw => Some(THROW),
             Target::Kernel => Some(VIA_KERNEL),
         }
     }
@@ -175,7 +179,8 @@ impl NextHops {
     #[inline]
     pub(crate) fn hop(&self, id: TargetId) -> Option<Hop> {
         if id.0 < FIRST {
-            return Some(if id == PROHIBIT { fixed::UNREACHABLE } else { Hop(id.0) });
+            let error = id == PROHIBIT || id == THROW;
+            return Some(if error { fixed::UNREACHABLE } else { Hop(id.0) });
         }
         self.entry(id).filter(|entry| entry.usable).map(|entry| entry.hop)
     }

@@ -25,6 +25,11 @@ pub struct Args {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let mut script = Vec::new(); // the generator panics where its writer fails
     clap_complete::generate(args.shell, &mut crate::Rutter::command(), "rutter", &mut script);
-    cx.out.write_all(&script)?;
+    if cx.json {
+        let script = String::from_utf8_lossy(&script);
+        cx.print_json(&serde_json::json!({ "script": script }))?;
+    } else {
+        cx.out.write_all(&script)?;
+    }
     Ok(Status::Success)
 }

@@ -55,19 +55,23 @@ struct MistakeAt {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     match args.action {
         Action::Check { file } => return check(&file, cx),
-        Action::Example => write!(cx.out, "{}", keys::example(false))?,
+        Action::Example => show(keys::example(false), cx)?,
         Action::Show => {
             let Reply::Config(text) = cx.call(&Request::Config)? else {
                 return Err(api::CallError::Unexpected.into());
             };
-            if cx.json {
-                cx.print_json(&Shown { toml: text })?;
-            } else {
-                write!(cx.out, "{text}")?;
-            }
+            show(text, cx)?;
         }
     }
     Ok(Status::Success)
+}
+
+/// A configuration is TOML; in JSON it is a string.
+fn show(toml: String, cx: &mut Context) -> Result<(), Error> {
+    if cx.json {
+        return cx.print_json(&Shown { toml });
+    }
+    Ok(write!(cx.out, "{toml}")?)
 }
 
 fn check(file: &std::path::Path, cx: &mut Context) -> Result<Status, Error> {

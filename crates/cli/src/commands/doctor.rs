@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use api::{Reply, Request, What};
 use daemon::doctor::{Finding, Level, findings};
 use serde::Serialize;
 
@@ -26,7 +27,8 @@ struct Line {
 
 /// Looks at the machine; status 1 where something could be better.
 pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
-    let findings = findings();
+    let mut findings = findings();
+    findings.extend(refusals(cx));
     let all_well = findings.iter().all(|finding| finding.level == Level::Good);
     if cx.json {
         let line = |finding: Finding| Line {
@@ -46,6 +48,22 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
         }
     }
     Ok(if all_well { Status::Success } else { Status::No })
+}
+
+/// What a router that runs did not take in; `None` where none answers.
+fn refusals(cx: &Context) -> Option<Finding> {
+    let what = What::Capacity;
+    let Ok(Reply::Capacity(all)) = cx.call(&Request::Show { what }) else { return None };
+    let refused: Vec<_> = all.iter().filter(|limit| limit.refused > 0).collect();
+    let what = "refused so far";
+    let Some(first) = refused.first() else {
+        let (level, found) = (Level::Good, "nothing".into());
+        return Some(Finding { what, level, found, remedy: String::new() });
+    };
+    let more = if refused.len() > 1 { ", and others" } else { "" };
+    let found = format!("{}: {}, the latest {}{more}", first.what, first.refused, first.last);
+    let remedy = "rutter show capacity       (each limit, and the key that sets it)".into();
+    Some(Finding { what, level: Level::Better, found, remedy })
 }
 
 fn name(level: Level) -> &'static str {

@@ -38,6 +38,8 @@ pub struct Lost {
     pub routes: Vec<u32>,
     /// Changed in some way: the MTU, perhaps.
     pub changed: Vec<u32>,
+    /// There are other policy rules than before.
+    pub rules: bool,
     /// The kernel has told more than there was room for: any link may have.
     pub unknown: bool,
 }
@@ -48,7 +50,7 @@ impl Changes {
     /// # Errors
     /// When the kernel refuses.
     pub fn open() -> io::Result<Changes> {
-        let netlink = Netlink::hear(NETLINK_ROUTE, &[LINKS, IPV4_ADDRESSES, IPV6_ADDRESSES])?;
+        let netlink = Netlink::hear(NETLINK_ROUTE, &GROUPS)?;
         Ok(Changes { netlink, links: HashMap::new() })
     }
 
@@ -81,6 +83,7 @@ impl Changes {
                 let index = message.get(4..).and_then(|rest| rest.first_chunk());
                 lost.routes.extend(index.map(|index| u32::from_ne_bytes(*index)));
             }
+            NEW_RULE | DEL_RULE => lost.rules = true,
             _ => {}
         }
     }
@@ -90,10 +93,11 @@ impl Changes {
 const LEAST_MTU6: u32 = 1280;
 const NEW_LINK: u16 = 16;
 const NEW_ADDR: u16 = 20;
-/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV6_IFADDR`.
-const LINKS: u32 = 1;
-const IPV4_ADDRESSES: u32 = 5;
-const IPV6_ADDRESSES: u32 = 9;
+const NEW_RULE: u16 = 32;
+const DEL_RULE: u16 = 33;
+/// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_RULE`, `RTNLGRP_IPV6_IFADDR`,
+/// `RTNLGRP_IPV6_RULE`.
+const GROUPS: [u32; 5] = [1, 5, 8, 9, 19];
 
 #[cfg(test)]
 mod tests {
@@ -121,7 +125,12 @@ mod tests {
         link(9, 1, 1280);
         changes.one(NEW_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
         changes.one(NEW_ADDR, &[2, 24], &mut lost);
+        assert!(!lost.rules);
+        changes.one(DEL_RULE, &[0; 12], &mut lost);
         let changed = vec![7, 7, 7, 7, 8, 9, 9, 9];
-        assert_eq!(lost, Lost { all: vec![7, 9], routes: vec![9], changed, unknown: false });
+        assert_eq!(
+            lost,
+            Lost { all: vec![7, 9], routes: vec![9], changed, rules: true, unknown: false }
+        );
     }
 }

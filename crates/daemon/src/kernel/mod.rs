@@ -6,6 +6,7 @@ pub mod guard;
 pub mod link;
 pub mod netlink;
 pub mod route;
+pub mod rules;
 pub mod settings;
 pub mod taps;
 

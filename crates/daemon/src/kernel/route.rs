@@ -168,7 +168,7 @@ impl Rtnetlink {
         Ok(())
     }
 
-    fn rules(&mut self, family: u8) -> io::Result<Vec<Vec<u8>>> {
+    pub(super) fn rules(&mut self, family: u8) -> io::Result<Vec<Vec<u8>>> {
         let mut body = [0; 12];
         body[0] = family;
         self.0.dump(Message::new(GET_RULE, 0).body(&body))

@@ -61,6 +61,15 @@ impl Settings {
         fs::write(&path, value)
     }
 
+    /// Sets what was changed below `prefix` once more: the kernel gives a link new
+    /// settings where it has taken the old ones away.
+    pub fn renew(&self, prefix: &str) {
+        for changed in self.changed.iter().filter(|changed| changed.name.starts_with(prefix)) {
+            // It may be gone for good.
+            let _ = fs::write(self.root.join(&changed.name), &changed.is);
+        }
+    }
+
     /// The value of a setting now.
     ///
     /// # Errors
@@ -134,6 +143,11 @@ mod tests {
         first.set("net/c", "0").unwrap();
         assert_eq!(first.changed().len(), 2);
         assert!(first.set("net/none", "1").is_err());
+        fs::write(dir.join("net/b"), "0\n").unwrap();
+        first.renew("net/c");
+        assert_eq!(read("net/b").trim(), "0");
+        first.renew("net/b");
+        assert_eq!(read("net/b").trim(), "2");
         drop(first); // killed
         fs::write(dir.join("net/a"), "7\n").unwrap(); // somebody else's
         let mut second = Settings::below(&record, &dir);

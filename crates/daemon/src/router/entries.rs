@@ -169,7 +169,11 @@ impl KernelSide {
     /// Gives the taps back what the kernel has forgotten.
     pub fn give_back(&mut self, config: &Config, lost: &Lost) {
         let links = self.rtnetlink.links().unwrap_or_default();
-        let mut any = false;
+        if lost.rules || lost.unknown {
+            self.tell_foreign_rules();
+        }
+        let mut any = self.raise_vrfs(&links);
+        self.keep_off_again(&links, lost);
         for (.., interface) in config.interfaces() {
             let Some(link) = links.iter().find(|link| link.name == interface.name) else {
                 continue;
@@ -180,6 +184,8 @@ impl KernelSide {
             if !all {
                 continue;
             }
+            // A link that had no room for IPv6 has the settings of a new one.
+            self.forward(&interface.name);
             let table = table_of(config, &interface.vrf);
             let connected = table == MAIN || self.vrfs.contains_key(&table);
             let set = self
@@ -191,6 +197,18 @@ impl KernelSide {
         }
         if any {
             self.static_entries(config, false);
+        }
+    }
+
+    /// An interface below a port that had no room for IPv6 has the settings of a new
+    /// one: the kernel would take part again.
+    fn keep_off_again(&mut self, links: &[LinkInfo], lost: &Lost) {
+        for name in self.below.clone() {
+            let link = links.iter().find(|link| link.name == name);
+            if link.is_some_and(|link| lost.unknown || lost.all.contains(&link.index)) {
+                self.keep_off(&name);
+                self.settings.renew(&format!("net/ipv6/conf/{name}/"));
+            }
         }
     }
 

@@ -20,9 +20,11 @@ use crate::kernel::{LinkInfo, Rtnetlink, Settings};
 /// The kernel's side of a running router.
 pub struct KernelSide {
     pub(super) rtnetlink: Rtnetlink,
-    settings: Settings,
+    pub(super) settings: Settings,
     /// Each drops what the interface below a port would hand to the stack.
     guards: Vec<Guard>,
+    /// Names of the interfaces below ports.
+    pub(super) below: Vec<String>,
     /// Names of all taps.
     taps: Vec<String>,
     /// VRF devices, by their table, where the kernel has such devices.
@@ -60,6 +62,7 @@ impl KernelSide {
             rtnetlink: Rtnetlink::open().doing(|| "open netlink".into())?,
             settings: Settings::new(record),
             guards: Vec::new(),
+            below: Vec::new(),
             taps: Vec::new(),
             vrfs: HashMap::new(),
             markers: Vec::new(),
@@ -80,8 +83,8 @@ impl KernelSide {
             let of = |reason: String| Error::Port { port: port.config.name.clone(), reason };
             let link = self.rtnetlink.link(&name).map_err(|e| of(format!("{name}: {e}")))?;
             self.refuse_addresses(link.index, &name).map_err(of)?;
-            self.set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
-            self.set(&format!("net/ipv4/conf/{name}/forwarding"), "0");
+            self.keep_off(&name);
+            self.below.push(name.clone());
             if let Err(error) = switch_off_offloads(&name) {
                 tracing::debug!("{name}: offloads: {error}");
             }
@@ -96,6 +99,12 @@ impl KernelSide {
             up.map_err(|error| of(format!("{name}: set up: {error}")))?;
         }
         Ok(())
+    }
+
+    /// Keeps the kernel from using an interface as its own.
+    pub(super) fn keep_off(&mut self, name: &str) {
+        self.set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
+        self.set(&format!("net/ipv4/conf/{name}/forwarding"), "0");
     }
 
     /// The kernel answers for addresses that it has: they would clash with the port's.
@@ -155,6 +164,7 @@ impl KernelSide {
             taps.push(tap.doing(|| format!("tap `{name}`"))?);
             self.taps.push(name.clone());
         }
+        self.tell_foreign_rules();
         Ok(taps)
     }
 
@@ -247,6 +257,30 @@ impl KernelSide {
         Ok(())
     }
 
+    /// Tells which policy rules packets that the data plane forwards do not follow.
+    pub(super) fn tell_foreign_rules(&mut self) {
+        let told = self.rtnetlink.foreign_rules().unwrap_or_default();
+        let told: Vec<_> = told.iter().map(|rule| format!("{NOT_HEEDED}{rule}")).collect();
+        self.warnings.retain(|known| !known.starts_with(NOT_HEEDED) || told.contains(known));
+        told.into_iter().for_each(|rule| self.warn(rule));
+    }
+
+    /// Sets VRF devices up again that somebody has set down: the kernel forwards
+    /// nothing by their tables then. True where there was one.
+    pub(super) fn raise_vrfs(&mut self, links: &[LinkInfo]) -> bool {
+        let down = |link: &&LinkInfo| {
+            !link.up && self.vrfs.values().any(|(_, device)| *device == link.index)
+        };
+        let down: Vec<_> = links.iter().filter(down).collect();
+        for device in &down {
+            tracing::warn!("vrf {}: its device is down: set up again", device.name);
+            if let Err(error) = self.rtnetlink.set_up(device.index, true) {
+                self.warn(format!("vrf {}: {error}", device.name));
+            }
+        }
+        !down.is_empty()
+    }
+
     /// Puts a tap below its VRF's device again: without a word the kernel lets go
     /// of it when somebody deletes the device, which is made again.
     pub(super) fn return_to_vrf(&mut self, tap: &LinkInfo, table: u32) -> io::Result<()> {
@@ -309,7 +343,7 @@ impl KernelSide {
     }
 
     /// Lets the kernel forward what is punted to a tap.
-    fn forward(&mut self, name: &str) {
+    pub(super) fn forward(&mut self, name: &str) {
         self.set(&format!("net/ipv4/conf/{name}/forwarding"), "1");
         self.set(&format!("net/ipv6/conf/{name}/forwarding"), "1");
         let one_interface = format!("net/ipv6/conf/{name}/force_forwarding");
@@ -441,5 +475,6 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+const NOT_HEEDED: &str = "the data plane does not follow the policy rule ";
 /// The kernel's main table.
 pub(super) const MAIN: u32 = 254;

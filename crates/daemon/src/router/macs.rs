@@ -19,6 +19,9 @@ pub fn stations(
     which: &WhichMacs,
     limit: Option<u64>,
 ) -> Result<(Vec<Shown>, u64), Failure> {
+    if router.bridges.is_none() && which.bridge.is_none() {
+        return Ok((Vec::new(), 0));
+    }
     let (which, names) = (resolve(router, which)?, port_names(router));
     let limit = limit.map_or(usize::MAX, |limit| limit as usize);
     ask(router, move |switch| {

@@ -110,6 +110,7 @@ fn target_of(info: &tables::show::RouteInfo) -> Target {
         Kind::Blackhole => Target::Blackhole,
         Kind::Unreachable => Target::Unreachable,
         Kind::Prohibit => Target::Prohibit,
+        Kind::Throw => Target::Throw,
         Kind::Unicast if info.paths.len() > 1 => {
             Target::Paths(info.paths.iter().map(path).collect())
         }

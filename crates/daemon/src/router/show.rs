@@ -103,6 +103,7 @@ pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<reply::Route> {
         RouteKind::Blackhole => "blackhole",
         RouteKind::Unreachable => "unreachable",
         RouteKind::Prohibit => "prohibit",
+        RouteKind::Throw => "throw",
         RouteKind::Kernel => "kernel",
         RouteKind::Local | RouteKind::Broadcast => return None,
     };

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use tables::Net;
 use tables::event::{
-    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, NextHop, NextHopTo, Path, Route,
-    Source, Target,
+    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, NextHop, NextHopTo, PartialRoute,
+    Path, Route, Source, Target,
 };
 
 use super::message::{
@@ -28,6 +28,10 @@ pub fn decode(message: &Message<'_>, source: Source) -> Option<Event> {
         RTM_ADDRESS => address(&body, gone),
         RTM_NEIGHBOUR => neighbour(&body, gone),
         RTM_NEXTHOP => next_hop(&body, gone),
+        RTM_ROUTE if is_partial(&body) => {
+            let route = partial(&body)?;
+            Some(if gone { Event::PartialGone(route) } else { Event::Partial(route) })
+        }
         RTM_ROUTE => route(&body, source).map(|route| {
             if gone { Event::RouteGone(route) } else { Event::Route(route, how(message.flags)) }
         }),
@@ -173,11 +177,11 @@ fn member(bytes: &[u8]) -> (u32, u16) {
 }
 
 fn route(body: &Body<'_>, source: Source) -> Option<Route> {
-    let &[family, dst_len, src_len, tos, table, protocol, _, kind, ..] = body.fixed else {
+    let &[family, dst_len, _, _, table, protocol, _, kind, ..] = body.fixed else {
         return None;
     };
-    if u32_at(body.fixed, 8) & CLONED != 0 || src_len != 0 || tos != 0 {
-        return None; // an exception of the cache; source- and TOS-routing are not done here
+    if u32_at(body.fixed, 8) & CLONED != 0 {
+        return None; // an exception of the cache
     }
     let mut found = Found::default();
     let (mut table, mut metric) = (u32::from(table), 0);
@@ -200,6 +204,31 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     let net = Net::covering(destination, dst_len)?;
     let target = found.target(family, kind);
     Some(Route { table, net, metric, protocol, source, target })
+}
+
+/// Does the route hold for packets from somewhere, or of a type of service, only?
+fn is_partial(body: &Body<'_>) -> bool {
+    body.fixed[2] != 0 || body.fixed[3] != 0 // cannot panic: a route's has 12 bytes
+}
+
+fn partial(body: &Body<'_>) -> Option<PartialRoute> {
+    let &[family, dst_len, src_len, tos, table, ..] = body.fixed else { return None };
+    if u32_at(body.fixed, 8) & CLONED != 0 {
+        return None;
+    }
+    let (mut table, mut metric) = (u32::from(table), 0);
+    let (mut to, mut from) = (unspecified(family)?, unspecified(family)?);
+    for (kind, value) in body.attributes() {
+        match kind {
+            1 => to = ip(family, value)?,
+            2 => from = ip(family, value)?,
+            6 => metric = u32_at(value, 0),
+            15 => table = u32_at(value, 0),
+            _ => {}
+        }
+    }
+    let from = if src_len == 0 { None } else { Some(Net::covering(from, src_len)?) };
+    Some(PartialRoute { table, net: Net::covering(to, dst_len)?, from, tos, metric })
 }
 
 /// What a route's attributes say of where it leads.
@@ -232,6 +261,7 @@ impl Found<'_> {
             6 => Target::Blackhole,
             7 => Target::Unreachable,
             8 => Target::Prohibit,
+            9 => Target::Throw,
             _ => Target::Kernel,
         }
     }
@@ -400,6 +430,30 @@ mod tests {
         let all = [attribute(9, &[hop.clone(), hop].concat()), attribute(8, &metrics(&[], 1400))];
         let path = Path { link: LinkId(3), via: None, weight: 1, mtu: 1400 };
         assert_eq!(target(&all), Target::Paths([path; 2].into()));
+    }
+
+    #[test]
+    fn routes_for_some_packets_only() {
+        let to = attribute(1, &[203, 0, 113, 0]);
+        let net = |text: &str| text.parse::<Net>().unwrap();
+        let by_tos =
+            PartialRoute { table: 254, net: net("203.0.113.0/24"), from: None, tos: 16, metric: 0 };
+        let fixed = [2, 24, 0, 16, 254, 12, 0, 1, 0, 0, 0, 0];
+        let found = decoded(RTM_ROUTE, 0, &fixed, std::slice::from_ref(&to));
+        assert_eq!(found, Some(Event::Partial(by_tos)));
+        let found = decoded(RTM_ROUTE + DELETE, 0, &fixed, &[to]);
+        assert_eq!(found, Some(Event::PartialGone(by_tos)));
+        let from: Ipv6Addr = "2001:db8::".parse().unwrap();
+        let fixed = [10, 0, 32, 0, 254, 12, 0, 1, 0, 0, 0, 0];
+        let all = [attribute(2, &from.octets()), attribute(6, &1024_u32.to_ne_bytes())];
+        let by_source = PartialRoute {
+            table: 254,
+            net: net("::/0"),
+            from: Some(net("2001:db8::/32")),
+            tos: 0,
+            metric: 1024,
+        };
+        assert_eq!(decoded(RTM_ROUTE, 0, &fixed, &all), Some(Event::Partial(by_source)));
     }
 
     #[test]

@@ -49,6 +49,10 @@ labels! {
         ReservedVlan = "reserved_vlan",
         /// More than two tags.
         NestedTags = "nested_tags",
+        /// Its outermost tag is a service provider's (0x88a8), whose VLANs are others
+        /// than the bridge's: tunnels and plain bridges pass it, access ports and
+        /// trunks do not.
+        ServiceTag = "service_tag",
         /// To a link-local group (BPDUs and the like), which the bridge does not forward.
         LinkLocal = "link_local",
         /// The port has just left its bridge.
@@ -246,8 +250,12 @@ fn by_tag(
     head: &[u8; 64],
     len: u16,
 ) -> Result<Found, Why> {
-    let tagged = is_tag(be16(head, ethernet::ETHERTYPE));
+    let kind = be16(head, ethernet::ETHERTYPE);
+    let tagged = is_tag(kind);
     let vlan = if tagged { outermost(head, len)? } else { 0 };
+    if kind == ethernet::QINQ {
+        return Err(Why::ServiceTag);
+    }
     let (domain, came) = match vlan {
         // A priority tag says nothing of a VLAN (IEEE 802.1Q §6.9.1).
         0 => (untagged, if tagged { Came::Priority } else { Came::Untagged }),
@@ -358,7 +366,15 @@ mod tests {
         assert_eq!(run(4, &frame(2, 1).build()), found(2, Came::Untagged));
         assert_eq!(run(4, &frame(2, 1).tag(Tag::new(10)).build()), found(2, Came::Tagged));
         assert_eq!(run(4, &frame(2, 1).tag(Tag::new(20)).build()), found(3, Came::Tagged));
-        assert_eq!(run(4, &frame(2, 1).tag(Tag::outer(20)).build()), found(3, Came::Tagged));
+        for vlan in [0, 10, 20] {
+            let two = frame(2, 1).tag(Tag::outer(vlan)).tag(Tag::new(20)).build();
+            for frame in [frame(2, 1).tag(Tag::outer(vlan)).build(), two] {
+                assert_eq!(run(3, &frame), Err(Why::ServiceTag));
+                assert_eq!(run(4, &frame), Err(Why::ServiceTag));
+            }
+        }
+        let two = frame(2, 1).tag(Tag::new(20)).tag(Tag::outer(7)).build();
+        assert_eq!(run(4, &two), found(3, Came::Tagged), "below the bridge's tag it is payload");
         assert_eq!(run(4, &frame(2, 1).tag(Tag::new(30)).build()), Err(Why::UnknownVlan));
     }
 

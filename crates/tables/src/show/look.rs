@@ -153,6 +153,8 @@ impl Control {
         let routes: usize = self.vrfs.iter().map(routes).sum();
         let memory = &self.refused_memory;
         all.push(capacity("memory for routes", None, routes as u64, None, memory, "-"));
+        let partial = &self.refused_partial;
+        all.push(capacity("routes by source or tos", None, 0, Some(0), partial, "-"));
         all
     }
 
@@ -288,6 +290,7 @@ fn kind(target: TargetId) -> RouteKind {
         targets::MULTICAST => RouteKind::Broadcast,
         targets::BLACKHOLE => RouteKind::Blackhole,
         targets::PROHIBIT => RouteKind::Prohibit,
+        targets::THROW => RouteKind::Throw,
         _ => RouteKind::Unicast,
     }
 }

@@ -66,6 +66,8 @@ pub enum RouteKind {
     Unreachable,
     /// Drop: prohibited.
     Prohibit,
+    /// As where there is no route.
+    Throw,
     /// Left to the kernel.
     Kernel,
 }
