@@ -256,6 +256,14 @@ impl Switch {
         self.publish();
     }
 
+    /// Makes room for so many stations at once, instead of growing as they come.
+    ///
+    /// # Errors
+    /// When there is no memory; those that come are taken in all the same, as far as it goes.
+    pub fn reserve(&mut self, stations: usize) -> Result<(), Refused> {
+        self.writer.reserve(stations)
+    }
+
     /// Adds a station that does not age.
     ///
     /// # Errors

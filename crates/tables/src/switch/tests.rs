@@ -69,7 +69,9 @@ const OWN_NUMBER: u64 = 0x02ff_0000_0000;
 
 #[test]
 fn many_at_once_are_learnt_as_one_by_one() {
-    let mut lan = Lan::new(|config| config.max_macs = 1000);
+    let mut lan = Lan::new(|config| config.max_macs = 1_000_000);
+    lan.switch.reserve(900_000).unwrap();
+    assert_eq!(lan.switch.capacity().slots, 1 << 20);
     for n in [0, 1, 15, 16, 17, 100] {
         // Every third comes again, by the other port.
         let all = (0..n).map(|i| (i, 0)).chain((0..n).step_by(3).map(|i| (i, 1)));

@@ -178,6 +178,29 @@ fn while_it_grows_every_change_is_kept() {
 }
 
 #[test]
+fn room_is_made_at_once_for_what_is_expected() {
+    let (mut table, domain) = writer(1 << 21);
+    let thread = domain.register("test");
+    (0..230_000).for_each(|i| assert_eq!(table.insert(key(i), (i % 999) as u16), Ok(None)));
+    table.reserve(1 << 20).unwrap();
+    let Capacity { slots, entries, growths_refused, .. } = table.capacity();
+    assert_eq!((slots, entries, growths_refused), (1 << 21, 230_000, 0));
+    for i in 0..230_000 {
+        assert_eq!(table.shared().lookup(thread.guard(), key(i)), (i % 999) as u16);
+    }
+    table.reserve(10).unwrap();
+    table.reserve(usize::MAX).unwrap();
+    assert_eq!(table.capacity().slots, 1 << 22, "as many as it may hold");
+    let (mut small, _domain) = writer(1 << 24);
+    PRETENDED.set(Some(0));
+    let refused = small.reserve(1 << 24);
+    PRETENDED.set(None);
+    assert!(matches!(refused, Err(Refused::Memory { .. })), "{refused:?}");
+    assert_eq!(small.insert(key(1), 1), Ok(None));
+    table.check_hints();
+}
+
+#[test]
 fn a_sweep_visits_all_and_does_what_it_is_told() {
     let (mut table, _domain) = writer(100_000);
     (0..50_000).for_each(|i| assert_eq!(table.insert(key(i), (i % 3) as u16), Ok(None)));

@@ -85,7 +85,6 @@ impl MacWriter {
         let Settings { max_entries, start_entries, seed, isa, pages } = settings;
         let name = isa.unwrap_or("auto");
         let isa = Isa::named(name).ok_or(Refused::Isa { name })?;
-        let size = |entries| bits_for(entries, SLOTS, BITS_AT_LEAST..=BITS_AT_MOST);
         let most_bits = size(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
         let bits = size(start_entries.min(max_entries)).unwrap_or(most_bits);
         let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits, pages)?));
@@ -194,6 +193,22 @@ impl MacWriter {
         }
     }
 
+    /// Makes room for `entries` at once, as far as the table may grow: who knows what
+    /// comes need not have it copied from size to size.
+    ///
+    /// # Errors
+    /// When there is no memory; the table stays as it is.
+    pub fn reserve(&mut self, entries: usize) -> Result<(), Refused> {
+        let bits = size(entries.min(self.settings.max_entries)).unwrap_or(self.most_bits);
+        self.grow_on(usize::MAX);
+        if bits > self.frame.bits {
+            let next = Arc::new(new_frame(bits, self.settings.pages)?);
+            self.growth = Some(Growth { next, done: 0 });
+            self.grow_on(usize::MAX);
+        }
+        Ok(())
+    }
+
     /// Goes on growing, if it has begun, by `lines` lines; for idle moments.
     /// Insertions do it too.
     pub fn grow_on(&mut self, lines: usize) {
@@ -211,9 +226,9 @@ impl MacWriter {
             }
         }
         if end == self.frame.len() {
+            self.swept <<= next.bits - self.frame.bits;
             self.table.publish(next.clone());
             (self.frame, self.growth) = (next, None);
-            self.swept *= 2;
             self.growths += 1;
         }
     }
@@ -401,6 +416,11 @@ impl Search {
         let slot = self.room(frame, mixed);
         slot.map(|slot| frame.write(slot, mixed, value)).is_some()
     }
+}
+
+/// The lines that hold `entries`, as a power of two.
+fn size(entries: usize) -> Option<u32> {
+    bits_for(entries, SLOTS, BITS_AT_LEAST..=BITS_AT_MOST)
 }
 
 /// A table of 2^`bits` lines, where memory allows it.
