@@ -47,7 +47,8 @@ impl BridgeThread {
         let switch = switch(config, ports, forwarding, domain)?;
         let names = ports.iter().map(|port| port.config.name.clone()).collect();
         let (sender, messages) = mpsc::sync_channel(16);
-        let mut bridge = Bridge { switch, seen, names, domain: domain.clone() };
+        let domain = domain.clone();
+        let mut bridge = Bridge { switch, seen, batch: Vec::new(), names, domain };
         let run = move || bridge.run(&messages);
         let thread = std::thread::Builder::new().name("bridge".into()).spawn(run);
         let thread = Some(thread.doing(|| "start the bridge thread".into())?);
@@ -95,6 +96,8 @@ impl Handle {
 struct Bridge {
     switch: Switch,
     seen: Vec<spsc::Consumer<Learn>>,
+    /// What one of them has brought.
+    batch: Vec<Learn>,
     /// Of ports, by number.
     names: Vec<String>,
     domain: Arc<Domain>,
@@ -124,11 +127,10 @@ impl Bridge {
     fn learn(&mut self, now: Instant) -> usize {
         let mut learnt = 0;
         for ring in &mut self.seen {
-            for _ in 0..BATCH {
-                let Some(learn) = ring.pop() else { break };
-                self.switch.learn(learn, now);
-                learnt += 1;
-            }
+            self.batch.clear();
+            self.batch.extend(std::iter::from_fn(|| ring.pop()).take(BATCH));
+            self.switch.learn_all(&self.batch, now);
+            learnt += self.batch.len();
         }
         learnt
     }
