@@ -15,6 +15,7 @@ pub mod data;
 mod error;
 pub mod experiment;
 pub mod experiments;
+mod lines;
 pub mod lookups;
 pub mod machine;
 pub mod matching;

@@ -84,6 +84,9 @@ pub fn fixed_seed() -> Options {
 /// Finds keys as they come, on any thread; [`ABSENT`] for those that are not there.
 pub type Finder = Box<dyn FnMut(&[Key], &mut [u16]) + Send>;
 
+/// Looks up the keys from a number on, so many of them, on any thread.
+pub type Reader = Box<dyn FnMut(usize, usize) + Send>;
+
 /// A table that answers.
 pub trait Table: Send {
     /// Inserts; returns how many were refused.
@@ -102,9 +105,9 @@ pub trait Table: Send {
     /// Takes these keys, in its own form, to look them up again and again.
     fn stream<'s>(&'s self, keys: &[Key]) -> Box<dyn Stream + 's>;
 
-    /// What another thread calls, again and again, to look keys up while others do
-    /// or this one updates; `None` where that is not allowed.
-    fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>>;
+    /// What looks these keys up in another thread, while others do or this one
+    /// updates; `None` where that is not allowed.
+    fn reader(&self, keys: &[Key]) -> Option<Reader>;
 
     /// What finds keys one burst after the other, each as it comes. Only where
     /// [`Table::reader`] allows it may the table change meanwhile.
@@ -160,6 +163,11 @@ pub fn keys_of(
         if rng.below(100) < miss_percent { (other, ABSENT) } else { (key, value) }
     };
     (0..n).map(key).unzip()
+}
+
+/// Lookups by a reader of `n` keys, round and round.
+pub fn reading(read: Reader, n: usize) -> impl Work + Send {
+    rounds(n, STEP, read)
 }
 
 /// Lookups of a stream of `n` keys in bursts, round and round.
@@ -220,12 +228,12 @@ impl Table for Ours {
         Box::new(OurStream { table: &*self.table, thread, keys: self.keys(keys), values })
     }
 
-    fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>> {
+    fn reader(&self, keys: &[Key]) -> Option<Reader> {
         let mut thread = self.domain.register("lab reader");
         let (table, keys) = (self.table.clone(), self.keys(keys));
         let mut values = vec![ABSENT; BURST];
-        Some(Box::new(move || {
-            for keys in keys.chunks(BURST) {
+        Some(Box::new(move |from, n| {
+            for keys in keys[from..from + n].chunks(BURST) {
                 table.lookup_batch(thread.guard(), keys, &mut values[..keys.len()]);
                 std::hint::black_box(&mut values);
                 thread.quiesce();
@@ -327,7 +335,7 @@ mod tests {
             let singly = table.insert_singly(rest).unwrap_or_else(|| table.insert(rest));
             assert_eq!(singly, 0, "{name}");
             if let Some(mut read) = table.reader(&keys) {
-                read();
+                read(0, keys.len());
             }
             let mut found = vec![0; keys.len()];
             table.finder()(&keys, &mut found);

@@ -64,7 +64,7 @@ pub struct Plan {
 }
 
 /// What the slices of one variant came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Timing {
     /// The variant's name.
     pub name: String,

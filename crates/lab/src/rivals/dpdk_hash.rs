@@ -9,7 +9,7 @@ use lookup::exact::Key;
 
 use super::dpdk::start;
 use super::maps::number;
-use crate::matching::{Contestant, Entry, Finder, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table};
 
 /// `rte_hash` with 8-byte keys and CRC-32C.
 pub(super) fn rte_hash() -> Contestant {
@@ -76,11 +76,11 @@ impl Table for RteHash {
         Box::new(Finds { table: &self.0, keys, values: vec![0; MOST] })
     }
 
-    fn reader(&self, keys: &[Key]) -> Option<Box<dyn FnMut() + Send>> {
+    fn reader(&self, keys: &[Key]) -> Option<Reader> {
         let keys: Vec<u64> = keys.iter().map(|key| number(*key)).collect();
         let (table, mut values) = (self.0.clone(), [0; MOST]);
-        Some(Box::new(move || {
-            for keys in keys.chunks(MOST) {
+        Some(Box::new(move |from, n| {
+            for keys in keys[from..from + n].chunks(MOST) {
                 table.bulk(keys, &mut values[..keys.len()]);
                 std::hint::black_box(&mut values);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lookup::exact::{ABSENT, Key};
 
-use crate::matching::{Contestant, Entry, Finder, Stream, Table};
+use crate::matching::{Contestant, Entry, Finder, Reader, Stream, Table};
 
 /// All of them. Those without a keyed hash of their own get the multiplication by
 /// which Firefox hashes: the quickest that spreads addresses.
@@ -37,8 +37,6 @@ fn shared<M: Map>(name: &str) -> Contestant {
     Contestant::new(name, |room| Ok(Held::<M> { map: Arc::new(M::with_room(room)), read: reader }))
 }
 
-type Reader = Box<dyn FnMut() + Send>;
-
 struct Held<M> {
     map: Arc<M>,
     read: fn(&Arc<M>, Vec<u64>) -> Option<Reader>,
@@ -46,8 +44,8 @@ struct Held<M> {
 
 fn reader<M: Map>(map: &Arc<M>, keys: Vec<u64>) -> Option<Reader> {
     let map = map.clone();
-    Some(Box::new(move || {
-        for key in &keys {
+    Some(Box::new(move |from, n| {
+        for key in &keys[from..from + n] {
             std::hint::black_box(map.find(*key));
         }
     }))

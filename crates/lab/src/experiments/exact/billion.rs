@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lookup::pages::{self, Pages};
 
-use super::{Filled, compare};
+use super::{Filled, NAME, compare};
 use crate::matching::{self, Contestant, Entry, Table};
 use crate::{Context, Row, clock};
 
@@ -57,8 +57,6 @@ fn touch(bytes: usize) -> Result<(), String> {
     memory.as_mut_slice().iter_mut().step_by(PAGE / size_of::<u64>()).for_each(|word| *word = 1);
     Ok(())
 }
-
-const NAME: &str = "mac-table";
 
 /// Entries that are made together.
 const BATCH: usize = 1 << 16;

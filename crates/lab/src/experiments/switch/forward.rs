@@ -47,7 +47,7 @@ impl Experiment for Forward {
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes: &[u64] = context.pick(
-            &[1_000, 100_000, 1_000_000, 16_000_000, 64_000_000, 256_000_000],
+            &[1_000, 100_000, 1_000_000, 16_000_000, 64_000_000, 256_000_000, 1_000_000_000],
             &[1_000, 1_000_000],
         );
         let rows =
@@ -180,16 +180,10 @@ impl Bed {
         let domain = Domain::new();
         let forwarding = Forwarding::new(&domain);
         let mut switch = switch(&forwarding, &domain, kind, stations + sources)?;
-        let now = Instant::now();
-        for n in 0..stations {
-            switch.learn(Learn { key: Key::new(THERE | n, 1), port: 1 }, now);
-        }
-        for n in 0..sources {
-            switch.learn(Learn { key: Key::new(HERE | n, 1), port: 0 }, now);
-        }
-        if switch.counters(0).refused > 0 {
-            return Err(format!("no memory for {stations} stations"));
-        }
+        let all = (stations + sources) as usize;
+        switch.reserve(all).map_err(|refusal| refusal.to_string())?;
+        learn(&mut switch, (THERE, stations, 1))?;
+        learn(&mut switch, (HERE, sources, 0))?;
         let (learn, seen) = spsc::ring(1 << 14);
         let mut graph = graph(&forwarding, learn)?;
         let mut rng = Rng::new(1);
@@ -223,6 +217,22 @@ fn fresh_stations(stations: u64) -> Vec<[u8; 6]> {
     let mut rng = Rng::new(2);
     let address = |_| Key::new(THERE | rng.below(stations as usize) as u64, 0).octets();
     (0..FRESH).map(address).collect()
+}
+
+/// Has the switch see so many stations from one address on, at a port.
+fn learn(switch: &mut Switch, (first, stations, port): (u64, u64, u16)) -> Result<(), String> {
+    let now = Instant::now();
+    let mut seen = Vec::with_capacity(LEARNT as usize);
+    for n in (0..stations).step_by(LEARNT as usize) {
+        seen.clear();
+        let some = n..stations.min(n + LEARNT);
+        seen.extend(some.map(|n| Learn { key: Key::new(first | n, 1), port }));
+        switch.learn_all(&seen, now);
+        if switch.counters(0).refused > 0 {
+            return Err(format!("no memory for {stations} stations: {n} were learnt"));
+        }
+    }
+    Ok(())
 }
 
 fn switch(
@@ -291,9 +301,8 @@ impl Work for Bed {
             time = clock::thread_time() - start;
         }
         self.thread.offline();
-        while let Some(learn) = self.seen.pop() {
-            self.switch.learn(learn, Instant::now());
-        }
+        let seen: Vec<Learn> = std::iter::from_fn(|| self.seen.pop()).collect();
+        self.switch.learn_all(&seen, Instant::now());
         let after = self.graph.stats().snapshot();
         let ops = after.law.transmitted - before.law.transmitted;
         Sample {
@@ -365,6 +374,8 @@ const VLAN: u16 = 10;
 /// Addresses of stations at either port.
 const HERE: u64 = 0x0200_0000_0000;
 const THERE: u64 = 0x0600_0000_0000;
+/// Stations that are learnt together.
+const LEARNT: u64 = 1 << 12;
 /// Polls between two looks at the clock.
 const ROUNDS: usize = 128;
 
