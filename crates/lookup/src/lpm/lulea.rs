@@ -20,7 +20,7 @@
 //!
 //! | operation | cost                                                           |
 //! |-----------|----------------------------------------------------------------|
-//! | lookup    | 4 reads a level, of which 2 are in 15 KB; /24: 2 levels        |
+//! | lookup    | 4 reads a level, of which 3 are in 15 KB; /24: 2 levels        |
 //! | build     | one sweep over the routes                                      |
 //! | update    | built anew, as in the paper; a change of /0 is one store       |
 //! | memory    | 4 bytes a head, 40 to 52 a chunk                               |
