@@ -32,7 +32,7 @@ fn what_ip_does_is_what_packets_meet() {
             ("blackhole", "Blackhole"),
             ("unreachable", "Unreachable"),
             ("prohibit", "Unreachable"),
-            ("throw", "ViaKernel"),
+            ("throw", "Unreachable"),
         ] {
             ip(&format!("route add {kind} 198.51.100.0/24"));
             b.is("198.51.100.1", seen);
