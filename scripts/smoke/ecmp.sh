@@ -64,6 +64,9 @@ on r ip nexthop add id 12 via 10.0.3.2 dev p2
 on r ip nexthop add id 10 group 11/12
 on r ip route add 10.9.3.0/24 nhid 10
 wait_for 5 reaches a 10.9.3.9
+# By either path: the one that was down is asked for again, which takes a moment.
+known() { rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] for n in x)" | grep -q True; }
+wait_for 10 known 10.0.2.2
 between "$(spread 10.0.1.2 10.9.3.9)" 40 60 "the share of one of two equal paths, next-hop group"
 # Its deletion takes the route away, for which the kernel sends no message.
 on r ip nexthop del id 10
