@@ -59,7 +59,7 @@
 //! to 1,900), those of cells, 0.7 a key for prefix-based traffic in 4 MB, the rest;
 //! one random line of `dir-24-8`'s 64 MiB 108 to 122.
 //!
-//! The bound with AVX-512, by the same keys through the gathers alone, in turns (a busy
+//! The bound (`rutter lab run lpm/bound` measures it anew) with AVX-512, by the same keys through the gathers alone, in turns (a busy
 //! core; rates as multiples of the engine's, bursts of 256 and of 4,096):
 //!
 //! | traffic | cells a key | roots alone | cells alone | both in turn | `rte_fib` 2b |
