@@ -41,7 +41,8 @@ impl Experiment for Peers {
             "10⁹ entries: mac-table alone; the others would take 33 GB and more".into(),
             "goals are judged by the best slices: the neighbours' share of the machine is not ours"
                 .into(),
-            "random lines: independent reads in as much memory as mac-table's, on the same pages"
+            "random lines: independent loads in as much memory as mac-table's, where the system gives \
+             it on pages of 2 MB"
                 .into(),
             "500,000 updates/s: deletes, inserts and changes in turn; a hundredth is always away"
                 .into(),

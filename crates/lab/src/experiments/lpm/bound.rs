@@ -1,7 +1,8 @@
 //! `lpm/bound`: engines beside their own reads.
 //!
-//! What no engine of the same layout can exceed: the places that a key reads, known
-//! beforehand, so that nothing but memory takes time.
+//! The places that a key reads, known beforehand, so that hardly anything but memory
+//! takes time. No strict bound: an engine that keeps more reads in flight than gathers
+//! of eight do may exceed it.
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
