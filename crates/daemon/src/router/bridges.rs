@@ -107,13 +107,18 @@ impl Bridge {
     fn run(&mut self, messages: &Receiver<Message>) {
         let mut pause = BUSY;
         loop {
-            match messages.recv_timeout(pause) {
-                Ok(Message::Call(call)) => call(&mut self.switch),
+            let call = match messages.recv_timeout(pause) {
+                Ok(Message::Call(call)) => Some(call),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
+                Err(RecvTimeoutError::Timeout) => None,
+            };
             let now = Instant::now();
             let learnt = self.learn(now);
+            // After what workers saw before the question, or a host whose frame has
+            // been answered would be unknown for as long as the pause.
+            if let Some(call) = call {
+                call(&mut self.switch);
+            }
             self.switch.sweep(now);
             self.domain.reclaim();
             for notice in self.switch.take_notices() {
