@@ -181,13 +181,19 @@ impl Context {
     }
 
     /// How many slices each of `variants` gets, and how long: the more take turns,
-    /// the fewer, so that all of them together take about 10 seconds. Slices are short:
+    /// the fewer, so that all of them together take about 10 seconds; of a quick run
+    /// the shorter, and half a second, whatever the neighbours do. Slices are short:
     /// neighbours come and go within a tenth of a second, and one that came and
     /// went between the two looks at the core is not noticed.
     pub fn plan(&self, variants: usize) -> Plan {
-        let turns = TURNS.as_millis() / (SLICE.as_millis() * variants.max(1) as u128);
-        let rounds = if self.quick() { 5 } else { turns.clamp(11, 41) as usize };
-        Plan { rounds, slice: SLICE }
+        let variants = variants.max(1) as u32;
+        if self.quick() {
+            let slice = (QUICK_TURNS / (QUICK_ROUNDS * variants)).clamp(LEAST_SLICE, SLICE);
+            return Plan { rounds: QUICK_ROUNDS as usize, most: QUICK_ROUNDS as usize, slice };
+        }
+        let turns = TURNS.as_millis() / (SLICE.as_millis() * u128::from(variants));
+        let rounds = turns.clamp(11, 41) as usize;
+        Plan { rounds, most: 3 * rounds, slice: SLICE }
     }
 
     /// Runs one cell after the other, each a part of the experiment with a name of
@@ -339,6 +345,10 @@ pub(crate) fn clock_text(time: Duration) -> String {
 /// Of all variants that take turns, in a full run.
 const TURNS: Duration = Duration::from_secs(10);
 const SLICE: Duration = Duration::from_millis(10);
+/// Of all variants that take turns, in a quick run.
+const QUICK_TURNS: Duration = Duration::from_millis(500);
+const QUICK_ROUNDS: u32 = 5;
+const LEAST_SLICE: Duration = Duration::from_millis(2);
 
 const TABLES_KEPT: usize = 4;
 

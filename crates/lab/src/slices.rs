@@ -57,8 +57,10 @@ impl<'a> Variant<'a> {
 /// How often and how long.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Rounds that count; up to [`MOST_ROUNDS`] times as many while somebody disturbs.
+    /// Rounds that count.
     pub rounds: usize,
+    /// Rounds while somebody disturbs, at most.
+    pub most: usize,
     /// Processor time of one slice.
     pub slice: Duration,
 }
@@ -107,7 +109,7 @@ struct Slice {
 }
 
 /// Runs the variants in turn: one round to warm up, then `plan.rounds`, and more
-/// until half as many were quiet for each variant.
+/// until half as many were quiet for each variant, or `plan.most` were run.
 pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
     let mut slices: Vec<Vec<Slice>> = vec![Vec::with_capacity(plan.rounds); variants.len()];
     let enough = plan.rounds.div_ceil(2);
@@ -116,8 +118,7 @@ pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
         slices.iter().filter(|slice| slice.width >= least).count() < enough
     };
     let mut round = 0;
-    while round <= plan.rounds || (round <= plan.rounds * MOST_ROUNDS && slices.iter().any(lacking))
-    {
+    while round <= plan.rounds || (round <= plan.most && slices.iter().any(lacking)) {
         for (variant, slices) in variants.iter_mut().zip(&mut slices) {
             let slice = slice(variant, plan.slice);
             if round > 0 {
@@ -259,14 +260,11 @@ fn summary(variant: &Variant<'_>, slices: &[Slice], least: f64, enough: usize) -
 /// The share of the core's best beside which a slice counts.
 const QUIET: f64 = 0.85;
 
-/// How many times the rounds asked for are run at most.
-pub const MOST_ROUNDS: usize = 3;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { rounds: 3, slice: Duration::from_millis(2) };
+    const PLAN: Plan = Plan { rounds: 3, most: 9, slice: Duration::from_millis(2) };
 
     #[test]
     fn the_slower_variant_is_slower() {
@@ -304,8 +302,8 @@ mod tests {
             let mut variants = [Variant::new("one", repeat(1, || 0))];
             interleave(&mut variants, plan)[0].rates.len()
         };
-        let rounds = count(Plan { rounds: 4, slice: Duration::from_micros(10) });
-        assert!((4..=4 * MOST_ROUNDS).contains(&rounds), "{rounds}");
+        let rounds = count(Plan { rounds: 4, most: 12, slice: Duration::from_micros(10) });
+        assert!((4..=12).contains(&rounds), "{rounds}");
     }
 
     #[test]

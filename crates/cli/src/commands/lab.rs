@@ -164,6 +164,10 @@ fn measure(
             Outcome::There(_, path) => {
                 writeln!(cx.out, "{name}: there already, {}", path.display())?;
             }
+            // Of a set, what this machine can measure is all that can be asked.
+            Outcome::Failed(lab::Error::Missing { what, .. }) if experiments.len() > 1 => {
+                warn(format_args!("{name}: left out: it needs {what}"));
+            }
             Outcome::Failed(error) => {
                 warn(format_args!("{name}: {error}"));
                 status = Status::Fault;
