@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use lookup::Hop;
 
+use crate::memory::{self, NoMemory};
+
 /// Next-hop texts by id: dense from 1, in order of first appearance.
 ///
 /// Some ids may have no name: where a file gives only prefixes, 255 nameless
@@ -28,6 +30,12 @@ impl Hops {
         self.names.push(Some(Arc::clone(&name)));
         self.ids.insert(name, hop);
         Some(hop)
+    }
+
+    /// Makes room for one more name.
+    pub(crate) fn grow(&mut self) -> Result<(), NoMemory> {
+        memory::grow(&mut self.names)?;
+        memory::grow_map(&mut self.ids)
     }
 
     /// Appends `n` ids without a name; returns the id before the first of them.

@@ -8,11 +8,13 @@
 //! ```
 //!
 //! A damaged line or record never ends a load: what could be read is in the
-//! [`Table`], and its [`Report`] says how much was damaged, where, and why.
+//! [`Table`], and its [`Report`] says how much was damaged, where, and why. A table
+//! for which there is no memory is an [`Error`].
 #![forbid(unsafe_code)]
 
 mod hops;
 pub mod internet;
+mod memory;
 pub mod mrt;
 mod prefix;
 mod report;
@@ -22,6 +24,7 @@ mod table;
 mod text;
 
 pub use hops::Hops;
+pub use memory::NoMemory;
 pub use prefix::AnyPrefix;
 pub use report::{Damage, Fault, Place, Report};
 pub use rng::SplitMix64;

@@ -9,6 +9,7 @@ use lookup::{Addr, Hop, Prefix, Rib};
 
 use crate::hops::Hops;
 use crate::internet::{self, Internet};
+use crate::memory::{self, NoMemory, Small};
 use crate::prefix::AnyPrefix;
 use crate::report::{Fault, Report};
 use crate::stream::{Content, Stream};
@@ -56,12 +57,16 @@ impl Table {
     ///
     /// # Errors
     /// When there is nothing to read at all: no such file, a format that is not
-    /// a table, a peer that the file does not name, a malformed specification. A
-    /// damaged file is no error: see [`Table::report`].
+    /// a table, a peer that the file does not name, a malformed specification; when
+    /// there is no memory for the routes. A damaged file is no error: see
+    /// [`Table::report`].
     pub fn open(spec: &str, load: &Load) -> Result<Self, Error> {
         match Internet::parse(spec) {
             Some(Ok(_)) if load.peer.is_some() => Err(Error::NoPeers),
-            Some(Ok(internet)) => Ok(internet.table()),
+            Some(Ok(internet)) => {
+                memory::ask(internet.bytes())?;
+                Ok(internet.table())
+            }
             Some(Err(error)) => Err(error.into()),
             None => Self::load(Path::new(spec), load),
         }
@@ -71,8 +76,8 @@ impl Table {
     ///
     /// # Errors
     /// When there is nothing to read at all: no such file, a format that is not
-    /// a table, a peer that the file does not name. A damaged file is no error:
-    /// see [`Table::report`].
+    /// a table, a peer that the file does not name; when there is no memory for the
+    /// routes. A damaged file is no error: see [`Table::report`].
     pub fn load(path: &Path, load: &Load) -> Result<Self, Error> {
         let (file, total) = open(path)?;
         Self::read(file, total, load)
@@ -92,12 +97,12 @@ impl Table {
         };
         match content {
             Content::Text if load.peer.is_some() => return Err(Error::NoPeers),
-            Content::Text => text::read(stream, &mut builder, tick),
+            Content::Text => text::read(stream, &mut builder, tick)?,
             Content::Mrt => mrt::read(stream, load.peer, &mut builder, tick)?,
             Content::Tar => return Err(Error::Tar),
             Content::Foreign(format) => return Err(Error::Foreign { format }),
         }
-        Ok(builder.finish())
+        Ok(builder.finish()?)
     }
 
     /// Prefixes of both families.
@@ -149,6 +154,9 @@ pub enum Error {
     /// Updates were asked for, and this is something else.
     #[error("expected an MRT file with BGP4MP records")]
     NotMrt,
+    /// There is no memory for the table.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// A peer was asked for where there are none.
     #[error("only MRT files have peers to choose from")]
     NoPeers,
@@ -180,9 +188,18 @@ pub(crate) struct Builder {
     v4: Vec<(Prefix<u32>, Hop)>,
     v6: Vec<(Prefix<u128>, Hop)>,
     nameless: bool,
+    small: Small,
 }
 
 impl Builder {
+    /// Makes room for one more route; before each [`Builder::add`].
+    pub fn grow(&mut self) -> Result<(), NoMemory> {
+        self.small.ask()?;
+        self.hops.grow()?;
+        memory::grow(&mut self.v4)?;
+        memory::grow(&mut self.v6)
+    }
+
     /// Adds a route; of equal prefixes the last one counts.
     pub fn add(&mut self, prefix: AnyPrefix, name: Option<&str>) -> Result<(), Fault> {
         let hop = match name {
@@ -204,18 +221,24 @@ impl Builder {
         self.v4.len() + self.v6.len()
     }
 
-    pub fn finish(mut self) -> Table {
+    pub fn finish(mut self) -> Result<Table, NoMemory> {
         if self.nameless {
             let base = self.hops.add_nameless(NAMELESS as usize);
             place_nameless(&mut self.v4, base);
             place_nameless(&mut self.v6, base);
         }
         let routes = self.len();
-        let (v4, v6) = (self.v4.into_iter().collect::<Rib<_>>(), self.v6.into_iter().collect());
+        let (v4, v6) = (rib(self.v4)?, rib(self.v6)?);
         let mut table = Table { v4, v6, hops: self.hops, report: self.report };
         table.report.duplicates += (routes - table.len()) as u64;
-        table
+        Ok(table)
     }
+}
+
+/// Sorts `routes` into a store, where there is memory for a copy to sort and for it.
+fn rib<A: Addr>(routes: Vec<(Prefix<A>, Hop)>) -> Result<Rib<A>, NoMemory> {
+    memory::ask(routes.len() * 2 * size_of::<(Prefix<A>, Hop)>())?;
+    Ok(routes.into_iter().collect())
 }
 
 /// A route without a next hop gets one of 255 by its prefix, so that an engine

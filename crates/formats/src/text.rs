@@ -10,6 +10,7 @@
 
 use std::io::{self, BufRead};
 
+use crate::memory::NoMemory;
 use crate::prefix::AnyPrefix;
 use crate::report::{Damage, Fault, Place};
 use crate::table::Builder;
@@ -19,27 +20,30 @@ pub(crate) fn read<R: BufRead>(
     mut input: R,
     builder: &mut Builder,
     mut tick: impl FnMut(&R, usize),
-) {
+) -> Result<(), NoMemory> {
     let mut line = Vec::with_capacity(256);
     for number in 1.. {
         if number % 4096 == 0 {
             tick(&input, builder.len());
         }
         line.clear();
+        builder.grow()?;
         let fault = match next_line(&mut input, &mut line) {
-            Ok(End::File) if line.is_empty() => return,
+            Ok(End::File) if line.is_empty() => break,
             Ok(End::Line | End::File) => parse(&line, number == 1, builder).err(),
             Ok(End::TooLong) => Some(Fault::LongLine { limit: MAX_LINE }),
             // The line so far may be cut short: `10.0.0.0/2` of `10.0.0.0/24`.
             Err(error) => {
                 let fault = Fault::Stream(error.to_string());
-                return builder.report.damage(Damage { place: Place::Line(number), fault });
+                builder.report.damage(Damage { place: Place::Line(number), fault });
+                break;
             }
         };
         if let Some(fault) = fault {
             builder.report.damage(Damage { place: Place::Line(number), fault });
         }
     }
+    Ok(())
 }
 
 fn parse(line: &[u8], first: bool, builder: &mut Builder) -> Result<(), Fault> {
@@ -117,8 +121,8 @@ mod tests {
 
     fn table(text: impl AsRef<[u8]>) -> Table {
         let mut builder = Builder::default();
-        read(text.as_ref(), &mut builder, |_, _| ());
-        builder.finish()
+        read(text.as_ref(), &mut builder, |_, _| ()).unwrap();
+        builder.finish().unwrap()
     }
 
     fn faults(text: &str) -> Vec<String> {

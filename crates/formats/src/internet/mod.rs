@@ -78,6 +78,11 @@ impl Internet {
         Ok(internet)
     }
 
+    /// Memory that making the table takes, as measured.
+    pub(crate) fn bytes(&self) -> usize {
+        self.v4 * 64 + self.v6 * 192
+    }
+
     /// Makes the table.
     pub fn table(&self) -> Table {
         let mut table = Table::default();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::decode::{Event, Peer, Route};
+use crate::memory::{self, NoMemory, Small};
 use crate::prefix::AnyPrefix;
 
 /// Routes by (prefix, peer, path id), and the choice among them: highest
@@ -17,6 +18,7 @@ pub struct BestPath {
     peers: Ids<Peer>,
     /// Routes that each peer has here.
     counts: Vec<u32>,
+    small: Small,
 }
 
 /// Twelve bytes, since a full dump has tens of millions.
@@ -28,6 +30,19 @@ struct Entry {
 }
 
 impl BestPath {
+    /// Makes room for what one event brings; before each [`BestPath::apply`].
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn grow(&mut self) -> Result<(), NoMemory> {
+        self.small.ask()?;
+        memory::grow(&mut self.prefixes)?;
+        memory::grow_map(&mut self.places)?;
+        memory::grow(&mut self.counts)?;
+        self.peers.grow()?;
+        self.routes.grow()
+    }
+
     /// Applies one event; `touched` is called with each prefix whose routes
     /// changed.
     pub fn apply(&mut self, event: &Event, mut touched: impl FnMut(AnyPrefix)) {
@@ -143,6 +158,11 @@ impl<T> Default for Ids<T> {
 }
 
 impl<T: Copy + Eq + std::hash::Hash> Ids<T> {
+    fn grow(&mut self) -> Result<(), NoMemory> {
+        memory::grow(&mut self.values)?;
+        memory::grow_map(&mut self.ids)
+    }
+
     fn id(&mut self, value: T) -> u32 {
         *self.ids.entry(value).or_insert_with(|| {
             self.values.push(value);

@@ -101,6 +101,7 @@ pub(crate) fn read<R: BufRead>(
     let mut best = BestPath::default();
     let mut others = BTreeSet::new();
     let mut found = peer.is_none();
+    let mut room = Ok(());
     for number in 1_u64.. {
         let mut take = |event: Event| match peer {
             Some(peer) if event.peer().addr != peer => {
@@ -108,12 +109,16 @@ pub(crate) fn read<R: BufRead>(
             }
             _ => {
                 found = true;
-                best.apply(&event, |_| ());
+                room = room.and_then(|()| best.grow());
+                if room.is_ok() {
+                    best.apply(&event, |_| ());
+                }
             }
         };
         if source.record(&mut take).is_none() {
             break;
         }
+        room?;
         if number % 1024 == 0 {
             tick(source.records.input(), best.len());
         }
@@ -123,6 +128,7 @@ pub(crate) fn read<R: BufRead>(
     }
     builder.report = source.report;
     for (prefix, route) in best.iter() {
+        builder.grow()?;
         // Cannot fail: a table would need 2^31 distinct next hops.
         let _ = builder.add(prefix, route.next_hop.map(|hop| hop.to_string()).as_deref());
     }

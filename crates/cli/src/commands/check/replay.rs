@@ -32,6 +32,7 @@ pub fn replay(
             continue;
         }
         found = true;
+        best.grow().map_err(|error| failed(error.into()))?;
         best.apply(&event, |prefix| {
             touched.insert(prefix);
         });
