@@ -11,44 +11,43 @@ MINUTES=${MINUTES:-10}
 host=$(rustc -vV | sed -n 's/^host: //p')
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 
-# Undefined behaviour in what is unsafe and runs without system calls. The tables have
+# Undefined behaviour in what is unsafe and runs without system calls: `wire` forbids
+# unsafe code, and of `io` what reads captures has none. The tables have
 # their real layouts; the tests have few routes and few lookups (`cfg!(miri)`). Tree
 # borrows, and shared arrays taken as a whole: stacked borrows look at each word of an
 # array for each reference to it. Tags are collected often, because each access to an
 # array looks at all that it has. The tests are named in full, because miri takes longer
 # to search a thousand names for a part than for a small engine. Miri has no AVX2, so an
 # engine's default suite is its portable one. What is not done in MINUTES is cut off and
-# named: it has shown nothing. docs/VERIFIED.md tells how long each took. MIRI names
-# other tests of lookup: a line for each run, filters as cargo test takes them.
+# named: it has shown nothing. docs/VERIFIED.md tells how long each took. MIRI_TESTS
+# names others: a line for each run, a crate and filters as cargo test takes them.
 miri() {
 	local model="-Zmiri-tree-borrows -Zmiri-tree-borrows-no-precise-interior-mut -Zmiri-provenance-gc=1500"
 	export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance $model" PROPTEST_CASES=4
-	local filters names cut_off=()
-	if [ -z "${MIRI:-}" ]; then
-		timed_miri wire -p wire
-		timed_miri io -p io
-	fi
+	local crate filters names cut_off=()
 	while read -ra filters; do
-		names=$(cargo test -q -p lookup --lib -- --list "${filters[@]}" </dev/null | sed -n 's/: test$//p')
+		crate=${filters[0]}
+		names=$(cargo test -q -p "$crate" --lib -- --list "${filters[@]:1}" </dev/null | sed -n 's/: test$//p')
 		# shellcheck disable=SC2086 # a name is a word
-		timed_miri "${filters[*]}" -p lookup -- --exact $names
-	done <<<"${MIRI:-$MIRI_TESTS}"
+		timed_miri "${filters[*]}" -p "$crate" -- --exact $names
+	done <<<"${MIRI_TESTS:-$MIRI_ALL}"
 	[ ${#cut_off[@]} = 0 ] || printf 'cut off, and so not checked: %s\n' "${cut_off[@]}"
 }
 
-MIRI_TESTS=$(
+MIRI_ALL=$(
 	cat <<-end
-		sync::
-		filter::
-		rutter4::tests:: --skip tests::conformance --skip tests::wide
-		rutter6::tests:: --skip tests::conformance --skip tests::wide
-		dxr::tests::portable
-		mac_table::tests::grows
-		exact::cuckoo::tests::batch_14
-		vpp::cuvpp::tests::conformance
-		sail::l::tests::conformance
-		poptrie::tests::portable
-		exact::flow
+		io --skip pcap::
+		lookup sync::
+		lookup filter::
+		lookup rutter4::tests:: --skip tests::conformance --skip tests::wide
+		lookup rutter6::tests:: --skip tests::conformance --skip tests::wide
+		lookup dxr::tests::portable
+		lookup mac_table::tests::grows
+		lookup exact::cuckoo::tests::batch_14
+		lookup vpp::cuvpp::tests::conformance
+		lookup sail::l::tests::conformance
+		lookup poptrie::tests::portable
+		lookup exact::flow
 	end
 )
 
