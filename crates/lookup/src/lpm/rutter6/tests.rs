@@ -153,6 +153,28 @@ fn deeper_trees_go_with_what_lies_around_them() {
     assert!(deep < 300, "{deep}");
 }
 
+/// A /16 gets cells and trees of its own, of two nodes and more, and loses them; what
+/// /16s of one hop share goes with the last of them.
+#[test]
+fn cells_and_trees_that_go_are_used_again() {
+    let mut table = Fixture::new([]);
+    let around = Prefix::covering(0x2001 << 112, 16);
+    let count = if cfg!(miri) { 40 } else { 400 };
+    let inside = |hop: Option<Hop>| -> Vec<_> {
+        let prefix = |i: u128| Prefix::covering(0x2001 << 112 | i << 88, 48);
+        let hop = |i| hop.map(|hop| Hop(hop.0 + i as u32 % 2));
+        (0..count).map(|i| Change { prefix: prefix(i), hop: hop(i) }).collect()
+    };
+    for round in 0..if cfg!(miri) { 6 } else { 60 } {
+        table.change(around, Some(Hop(10 + round)));
+        table.change_all(&inside(Some(Hop(1))));
+        table.change_all(&inside(None));
+    }
+    // Some wait for the grace period.
+    let (cells, units) = (table.counter("cells"), table.counter("units"));
+    assert!(cells < 1200 && units < 2000, "{cells} {units}");
+}
+
 #[test]
 fn a_long_route_like_its_parent_costs_nothing() {
     let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
