@@ -284,7 +284,8 @@ pub const SECTIONS: &[Section] = &[
             key(
                 "tunnel",
                 "false",
-                "With `access`: tags in its frames are payload, and travel inside the VLAN (QinQ).",
+                "With `access`: tags in its frames, up to two, are payload, and travel inside the VLAN\n\
+                 (QinQ). On a trunk a third tag counts to the packet's length: give it 4 bytes more.",
             ),
             key("isolated", "false", "Its frames do not go to other isolated ports."),
             Key {
@@ -308,7 +309,8 @@ pub const SECTIONS: &[Section] = &[
                 name: "trunk",
                 default: Some("none"),
                 example: "[10, \"20-30\"]",
-                help: "Its frames are tagged with one of these VLANs; \"all\": with any.",
+                help: "Its frames are tagged with one of these VLANs; \"all\": with any. All bridges\n\
+                       together have 4094 VLANs, so with \"all\" there is no other bridge.",
             },
             Key {
                 name: "native",

@@ -218,6 +218,9 @@ fn mistakes_about_bridges_say_what_to_do() {
     assert!(bridge(&format!("{vlans}{station}port = \"p1\"\n")).contains("a port of VLAN 10"));
     let twice = format!("{vlans}{station}port = \"p0\"\n{station}port = \"p0\"\n");
     assert!(bridge(&twice).contains("the station is at `p0` already"));
+    let all = "[bridge.a]\nports = [\"p0\"]\n[bridge.a.port.p0]\ntrunk = \"all\"\n";
+    let beside = bad(&format!("{TWO}{all}[bridge.b]\nports = [\"p1\"]\n"));
+    assert!(beside.contains("name those in use, as in trunk"), "{beside}");
     let routed = "[ports.p0]\ndevice = \"mem\"\naddresses = [\"10.0.0.1/8\"]\n\
                   [bridge.lan]\nports = [\"p0\"]\n";
     assert!(bad(routed).contains("give them to the bridge"));

@@ -138,12 +138,13 @@ impl BridgeFlood {
             if way == Egress::Closed || bridges.separates(frame.from, port) {
                 continue;
             }
-            if !frame.fits(bridges, port) {
+            let edit = Edit::of(way, frame.found.came, domain.vlan);
+            if !frame.fits(bridges, port, edit) {
                 too_long += 1;
                 continue;
             }
             if self.targets.len() < self.targets.capacity() {
-                self.targets.push((port, Edit::of(way, frame.found.came, domain.vlan)));
+                self.targets.push((port, edit));
             }
         }
         too_long

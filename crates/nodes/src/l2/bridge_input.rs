@@ -47,7 +47,7 @@ labels! {
         UnknownVlan = "unknown_vlan",
         /// VLAN 4095, which IEEE 802.1Q reserves.
         ReservedVlan = "reserved_vlan",
-        /// More than two tags.
+        /// More than two tags, not counting the bridge's own, which a trunk looks at.
         NestedTags = "nested_tags",
         /// Its outermost tag is a service provider's (0x88a8), whose VLANs are others
         /// than the bridge's: tunnels and plain bridges pass it, access ports and
@@ -235,7 +235,7 @@ pub(super) fn classify(ingress: &Ingress, head: &[u8; 64], len: u16) -> Result<F
     match ingress {
         Ingress::Whole(domain) => {
             if is_tag(be16(head, ethernet::ETHERTYPE)) {
-                outermost(head, len)?;
+                outermost(head, len, vlan::MAX_TAGS)?;
             }
             Ok(Found { domain: *domain, came: Came::Untagged })
         }
@@ -252,7 +252,8 @@ fn by_tag(
 ) -> Result<Found, Why> {
     let kind = be16(head, ethernet::ETHERTYPE);
     let tagged = is_tag(kind);
-    let vlan = if tagged { outermost(head, len)? } else { 0 };
+    // The domain's own tag, and those that a tunnel has taken as payload.
+    let vlan = if tagged { outermost(head, len, 1 + vlan::MAX_TAGS)? } else { 0 };
     if kind == ethernet::QINQ {
         return Err(Why::ServiceTag);
     }
@@ -264,8 +265,8 @@ fn by_tag(
     if domain == DomainId::NONE { Err(Why::UnknownVlan) } else { Ok(Found { domain, came }) }
 }
 
-/// The VLAN of the outermost tag, after a look at those behind it.
-fn outermost(head: &[u8; 64], len: u16) -> Result<u16, Why> {
+/// The VLAN of the outermost tag, after a look at those behind it: at `most` so many.
+fn outermost(head: &[u8; 64], len: u16, most: usize) -> Result<u16, Why> {
     let mut end = ethernet::LEN;
     let mut tags = 0;
     while is_tag(be16(head, end - 2)) {
@@ -277,7 +278,7 @@ fn outermost(head: &[u8; 64], len: u16) -> Result<u16, Why> {
         if be16(head, end - 4) & vlan::ID_MASK == RESERVED {
             return Err(Why::ReservedVlan);
         }
-        if tags > 2 {
+        if tags > most {
             return Err(Why::NestedTags);
         }
     }
@@ -395,7 +396,10 @@ mod tests {
             let reserved = frame(2, 1).tag(Tag::new(4095)).build();
             assert_eq!(run(port, &reserved), Err(Why::ReservedVlan));
             let deep = frame(2, 1).tag(Tag::new(10)).tag(Tag::new(10)).tag(Tag::new(10)).build();
-            assert_eq!(run(port, &deep), Err(Why::NestedTags));
+            let below_own = if port == 4 { found(2, Came::Tagged) } else { Err(Why::NestedTags) };
+            assert_eq!(run(port, &deep), below_own);
+            let deeper = [&deep[..16], &deep[12..]].concat();
+            assert_eq!(run(port, &deeper), Err(Why::NestedTags));
         }
         assert_eq!(run(6, &frame(2, 1).build()), Err(Why::NoBridge));
     }

@@ -1,6 +1,6 @@
 //! Where a frame of a known domain goes, once the MAC table has answered.
 
-use tables::bridge::{Bridges, Egress};
+use tables::bridge::Bridges;
 use tables::macs::{ABSENT, entry_port};
 
 use wire::bytes::be16;
@@ -37,21 +37,26 @@ pub(super) struct Frame<'v> {
 }
 
 impl Frame<'_> {
-    /// Does it fit through `port`? As for routed packets, tags do not count, so it
-    /// is the same before an edit and after.
+    /// Does it fit through `port` after this edit? As for routed packets, two tags do
+    /// not count; a third one, which a tunnel's frame has on a trunk, does: the port
+    /// at the other end would cut it off.
     #[inline(always)]
-    pub(super) fn fits(&self, bridges: &Bridges, port: u16) -> bool {
-        self.len <= bridges.fits_all || self.payload() <= usize::from(bridges.mtu(port))
+    pub(super) fn fits(&self, bridges: &Bridges, port: u16, edit: Edit) -> bool {
+        self.len <= bridges.fits_all || self.payload(edit) <= usize::from(bridges.mtu(port))
     }
 
-    /// Bytes behind link header and tags.
+    /// Bytes behind link header and two tags, once the edit is done.
     #[cold]
-    fn payload(&self) -> usize {
-        let mut end = ethernet::LEN;
-        while is_tag(be16(self.head, end - 2)) && end < ethernet::LEN + vlan::MAX_TAGS * vlan::LEN {
-            end += vlan::LEN;
-        }
-        usize::from(self.len).saturating_sub(end)
+    fn payload(&self, edit: Edit) -> usize {
+        let kind = |tag: usize| be16(self.head, ethernet::LEN - 2 + tag * vlan::LEN);
+        let tags = (0..=vlan::MAX_TAGS).take_while(|&tag| is_tag(kind(tag))).count();
+        let untagged = usize::from(self.len).saturating_sub(ethernet::LEN + tags * vlan::LEN);
+        let tags = match edit {
+            Edit::Push(_) => tags + 1,
+            Edit::Pop => tags.saturating_sub(1),
+            Edit::Keep | Edit::Name(_) => tags,
+        };
+        untagged + tags.saturating_sub(vlan::MAX_TAGS) * vlan::LEN
     }
 }
 
@@ -69,12 +74,6 @@ pub(super) fn decide(bridges: &Bridges, frame: Frame<'_>, entry: u16) -> Verdict
     if bridges.separates(from, port) {
         return if from == port { Verdict::SamePort } else { Verdict::Isolated };
     }
-    if !frame.fits(bridges, port) {
-        return Verdict::TooLong;
-    }
-    let edit = match egress {
-        Egress::AsIs => Edit::Keep,
-        egress => Edit::of(egress, came, domain.vlan),
-    };
-    Verdict::Send(port, edit)
+    let edit = Edit::of(egress, came, domain.vlan);
+    if frame.fits(bridges, port, edit) { Verdict::Send(port, edit) } else { Verdict::TooLong }
 }

@@ -167,6 +167,33 @@ fn known_stations_get_the_tag_of_their_port() {
     assert_eq!(rig.send(4, &back), [(5, frame(9, 8).build().to_vec())]);
 }
 
+/// A tunnel's frames may have two tags of their own. On a trunk the third one counts
+/// as payload, or the answer would come back and this would not.
+#[test]
+fn what_a_tunnel_takes_comes_back() {
+    let mut bridges = bridges();
+    bridges[1].members[1].mtu = 1500;
+    let mut rig = Rig::of(bridges);
+    let of = |dst, src, tags: &[u16], payload: usize| {
+        let payload = vec![7; payload];
+        let frame = frame(dst, src).payload(&payload);
+        tags.iter().fold(frame, |frame, tag| frame.tag(Tag::new(*tag))).build().to_vec()
+    };
+    for payload in [100, 1496] {
+        let (there, around) = (of(2, 1, &[77, 78], payload), of(2, 1, &[20, 77, 78], payload));
+        assert_eq!(rig.send(5, &there), [(4, around)]);
+        let (back, around) = (of(1, 2, &[77, 78], payload), of(1, 2, &[20, 77, 78], payload));
+        assert_eq!(rig.send(4, &around), [(5, back)]);
+    }
+    for (tags, fits) in [(&[77, 78][..], false), (&[77], true), (&[], true)] {
+        assert_eq!(rig.ports(5, &of(2, 1, tags, 1500)), vec![4; usize::from(fits)], "{tags:?}");
+        assert_eq!(rig.ports(5, &of(9, 1, tags, 1500)), vec![4; usize::from(fits)], "{tags:?}");
+    }
+    let counts = rig.graph.stats().snapshot();
+    let too_long = |node| counts.dropped(node, "too_long");
+    assert_eq!((too_long("bridge_forward"), too_long("bridge_flood")), (1, 1));
+}
+
 #[test]
 fn the_same_station_may_be_in_several_domains() {
     let mut rig = Rig::new();

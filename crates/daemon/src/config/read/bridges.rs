@@ -40,7 +40,11 @@ pub(super) fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
         let domains = bridge.domains().len();
         if domains > left {
             let most = DomainId::MOST;
-            return value.mistake(format_args!("all bridges together have more than {most} VLANs"));
+            return value.mistake(format_args!(
+                "all bridges together have more than {most} VLANs, a bridge without any counted \
+                 as one and `trunk = \"all\"` as 4094: name those in use, as in \
+                 trunk = [10, \"20-30\"]"
+            ));
         }
         left -= domains;
         routed(&mut bridge, table, value, ports)?;
