@@ -20,7 +20,7 @@
 //! thesis calls cuckoo hashing (4.5.6). `cuckoo-flow` searches 1,000 lines for
 //! room as that does, which is 32 µs an insertion once the table is full: the
 //! collapse that the thesis describes. `flow-table` is ours: it looks at 18 (the
-//! two, and the 16 behind them), begins to refuse at 92 % instead of 99.4 and holds
+//! two, and the 16 behind them), begins to refuse at 91 % instead of 99.3 and holds
 //! 97.6 % after 2,000 refusals, at a fifth of the cost of a failing search; and it
 //! may replace the flow of its two lines that expires first instead (`full`). Both
 //! differ from `rte_hash` in that there is no second store of keys, and put a flow

@@ -168,3 +168,18 @@ fn sizes_and_options_are_checked() {
         assert!(empty.insert(&key(1)).is_err() && empty.lookup(&key(1)) == FlowId::NONE);
     }
 }
+
+/// The load at which a table begins to refuse is the one that the module's table says.
+#[test]
+#[cfg_attr(miri, ignore = "a table that is not small")]
+fn tables_are_full_where_it_is_said() {
+    for (name, least, most) in [("cuckoo-flow", 99.2, 99.5), ("flow-table", 90.0, 92.5)] {
+        let entry = engines().iter().find(|entry| entry.card.name == name).expect("it is one");
+        for seed in ["1", "2", "3"] {
+            let mut table = built(entry, (1 << 20) - 1, &[("seed", seed)]);
+            let full = (0..1 << 20).find(|&number| table.insert(&key(number)).is_err());
+            let percent = full.unwrap_or(1 << 20) as f64 / f64::from(1 << 20) * 100.0;
+            assert!((least..most).contains(&percent), "{name}, seed {seed}: {percent} %");
+        }
+    }
+}
