@@ -27,9 +27,9 @@ mod worker;
 pub use builder::{Builder, Error};
 pub use context::{Account, Ports};
 pub use graph::Graph;
-pub use node::{BEFORE, Card, L2_ROOM, Label, NoDrop, NoEdge, Node, View};
+pub use node::{Card, Label, NoDrop, NoEdge, Node, View};
 pub use stats::{Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats};
-pub use vector::{Lane, Live, Vector, Wide};
+pub use vector::{BEFORE, L2_ROOM, Lane, Live, Vector, Wide};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
 pub use worker::{Idle, Status, Worker, WorkerConfig, WorkerError};
 

@@ -6,7 +6,7 @@ use io::{Owned, VECTOR};
 use lookup::sync::Guard;
 
 use crate::context::{Account, Context, Ports};
-use crate::vector::{Live, Vector};
+use crate::vector::{Live, POSTPONED, Vector};
 use crate::watch::Point;
 
 /// A field-less `#[repr(u8)]` enum whose values have names: the edges of a
@@ -103,13 +103,6 @@ macro_rules! labels {
 /// Code of the edge to the one `drop` node that all nodes share.
 pub(crate) const DROP: u8 = 31;
 
-/// Most bytes of link header (two tags) that a head moves over.
-pub const L2_ROOM: usize = 22;
-
-/// Bytes before a head that can be written: three words, the link header at
-/// their end.
-pub const BEFORE: usize = 24;
-
 /// A vector as one node sees it: it sets edges and reasons of its own only.
 pub struct View<'v, N> {
     pub(crate) vector: &'v mut Vector,
@@ -120,128 +113,6 @@ pub struct View<'v, N> {
 }
 
 impl<'v, N: Node> View<'v, N> {
-    /// The 64 bytes from packet `i`'s head; those beyond [`Vector::len`] are
-    /// whatever the buffer holds.
-    #[inline(always)]
-    pub fn head(&self, i: usize) -> &[u8; 64] {
-        let head = self.vector.burst.head[i % VECTOR].as_ptr();
-        // SAFETY: V1: the head has 64 readable bytes; stale and unused heads are
-        // never reached, because nodes go over 0..n (debug assertion in `packet`).
-        unsafe { &*head.cast() }
-    }
-
-    /// The same, to be changed.
-    #[inline(always)]
-    pub fn head_mut(&mut self, i: usize) -> &mut [u8; 64] {
-        debug_assert!(i < self.n());
-        let head = self.vector.burst.head[i % VECTOR].as_ptr();
-        // SAFETY: V1, and the vector owns its packets, each once.
-        unsafe { &mut *head.cast() }
-    }
-
-    /// The [`BEFORE`] bytes before packet `i`'s head, to be changed.
-    #[inline(always)]
-    pub fn before_mut(&mut self, i: usize) -> &mut [u8; BEFORE] {
-        debug_assert!(i < self.n());
-        let head = self.vector.burst.head[i % VECTOR].as_ptr();
-        // SAFETY: V1: a head has 24 bytes of its buffer before it.
-        let before = unsafe { head.sub(BEFORE) };
-        // SAFETY: as above, and the vector owns its packets, each once.
-        unsafe { &mut *before.cast() }
-    }
-
-    /// Packet `i`: descriptor and whole frame, from its first byte on.
-    ///
-    /// # Panics
-    /// When there is no packet `i`.
-    #[inline]
-    pub fn packet(&self, i: usize) -> &Owned {
-        self.vector.burst.pkt[i % VECTOR].as_ref().expect("V1: i < n")
-    }
-
-    /// The hash of packet `i`'s flow, where its device computed one.
-    #[inline(always)]
-    pub fn device_hash(&self, i: usize) -> Option<u32> {
-        let packet = self.vector.burst.pkt[i % VECTOR].as_ref()?.packet();
-        (packet.flags & io::Packet::HAS_HASH != 0).then_some(packet.flow)
-    }
-
-    /// All bytes of packet `i` from its head to its end.
-    #[inline]
-    pub fn rest(&self, i: usize) -> &[u8] {
-        let frame = self.packet(i).data();
-        &frame[frame.len().saturating_sub(usize::from(self.vector.len(i)))..]
-    }
-
-    /// Moves packet `i`'s head `by` bytes towards its end, over a link header:
-    /// at most [`L2_ROOM`], once. False, and nothing done, where the packet is
-    /// shorter.
-    #[inline(always)]
-    pub fn advance(&mut self, i: usize, by: usize) -> bool {
-        let i = i % VECTOR;
-        let len = usize::from(self.vector.burst.len[i]);
-        if by > len || by > L2_ROOM {
-            return false;
-        }
-        let head = self.vector.burst.head[i].as_ptr();
-        // SAFETY: `by <= len`, so the head stays within the packet (V2).
-        let head = unsafe { head.add(by) };
-        // SAFETY: inside a buffer, so not null.
-        let head = unsafe { std::ptr::NonNull::new_unchecked(head) };
-        // SAFETY: buffers end at least 64 bytes behind the packet (I1, and
-        // `Owned::room`), so 64 bytes follow; the packet stays in the vector.
-        self.vector.burst.head[i] = unsafe { io::Head::new(head) };
-        self.vector.burst.len[i] = (len - by) as u16;
-        true
-    }
-
-    /// Bytes of packet `i`'s frame before its head.
-    #[inline(always)]
-    pub fn l2(&self, i: usize) -> usize {
-        let packet = self.packet(i).packet();
-        usize::from(packet.data_len.wrapping_sub(self.vector.burst.len[i % VECTOR]))
-    }
-
-    /// Makes the frame of packet `i` start `l2` bytes before its head and end
-    /// `l3` bytes after it. False, and nothing done, where the packet is shorter
-    /// than `l3` or `l2` exceeds [`L2_ROOM`].
-    #[inline(always)]
-    pub fn frame(&mut self, i: usize, l2: usize, l3: usize) -> bool {
-        let i = i % VECTOR;
-        let len = usize::from(self.vector.burst.len[i]);
-        let Some(owned) = &mut self.vector.burst.pkt[i] else { return false };
-        if l3 > len || l2 > L2_ROOM {
-            return false;
-        }
-        let packet = owned.packet_mut();
-        // V2: the head lies `data_len - len` bytes after the data's start.
-        let head = usize::from(packet.data_off) + usize::from(packet.data_len) - len;
-        packet.data_off = (head - l2) as u16;
-        packet.data_len = (l2 + l3) as u16;
-        packet.pkt_len = (l2 + l3) as u32;
-        self.vector.burst.len[i] = l3 as u16;
-        true
-    }
-
-    /// Puts packet `i`'s head to its frame's first byte.
-    #[inline(always)]
-    pub fn rewind(&mut self, i: usize) {
-        let i = i % VECTOR;
-        let Some(owned) = &self.vector.burst.pkt[i] else { return };
-        // V1: the port, or `Owned::prepend`, left as much before the frame.
-        self.vector.burst.head[i] = owned.head();
-        self.vector.burst.len[i] = owned.packet().data_len;
-    }
-
-    /// Changes packet `i`'s frame as a whole; its head is at the first byte then.
-    /// `None` where there is no packet `i`.
-    #[inline]
-    pub fn edit<R>(&mut self, i: usize, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
-        let changed = self.vector.burst.pkt[i % VECTOR].as_mut().map(change);
-        self.rewind(i);
-        changed
-    }
-
     /// Sends packet `i` along `edge`.
     #[inline(always)]
     pub fn leave(&mut self, i: usize, edge: N::Edge) {
@@ -253,6 +124,18 @@ impl<'v, N: Node> View<'v, N> {
     pub fn leave_all(&mut self, edge: N::Edge) {
         let n = self.n();
         self.vector.edge.first_mut(n).fill(edge.code());
+    }
+
+    /// Sends the packets that were [postponed](Vector::postpone) along `edge`, then
+    /// calls `act` with each.
+    #[cold]
+    pub fn postponed(&mut self, edge: N::Edge, mut act: impl FnMut(&mut Self, usize)) {
+        for i in 0..self.n() {
+            if self.vector.edge[i] == POSTPONED {
+                self.leave(i, edge);
+                act(self, i);
+            }
+        }
     }
 
     /// Sends packet `i` to the `drop` node, counted as `node.reason`.

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut, Range};
 
-use io::{Burst, VECTOR, World};
+use io::{Burst, Owned, VECTOR, World};
 use lookup::Hop;
 use lookup::exact::Key;
 
@@ -139,6 +139,16 @@ impl Live {
     }
 }
 
+/// Most bytes of link header (two tags) that a head moves over.
+pub const L2_ROOM: usize = 22;
+
+/// Bytes before a head that can be written: three words, the link header at
+/// their end.
+pub const BEFORE: usize = 24;
+
+/// In the place of an edge: the packet has none yet.
+pub(crate) const POSTPONED: u8 = 0xff;
+
 impl Vector {
     pub(crate) fn new() -> Box<Vector> {
         Box::new(Vector {
@@ -173,6 +183,135 @@ impl Vector {
         self.burst.len[i % VECTOR]
     }
 
+    /// The 64 bytes from packet `i`'s head; those beyond [`Vector::len`] are
+    /// whatever the buffer holds.
+    #[inline(always)]
+    pub fn head(&self, i: usize) -> &[u8; 64] {
+        let head = self.burst.head[i % VECTOR].as_ptr();
+        // SAFETY: V1: the head has 64 readable bytes; stale and unused heads are
+        // never reached, because nodes go over 0..n (debug assertion in `packet`).
+        unsafe { &*head.cast() }
+    }
+
+    /// The same, to be changed.
+    #[inline(always)]
+    pub fn head_mut(&mut self, i: usize) -> &mut [u8; 64] {
+        debug_assert!(i < self.n());
+        let head = self.burst.head[i % VECTOR].as_ptr();
+        // SAFETY: V1, and the vector owns its packets, each once.
+        unsafe { &mut *head.cast() }
+    }
+
+    /// The [`BEFORE`] bytes before packet `i`'s head, to be changed.
+    #[inline(always)]
+    pub fn before_mut(&mut self, i: usize) -> &mut [u8; BEFORE] {
+        debug_assert!(i < self.n());
+        let head = self.burst.head[i % VECTOR].as_ptr();
+        // SAFETY: V1: a head has 24 bytes of its buffer before it.
+        let before = unsafe { head.sub(BEFORE) };
+        // SAFETY: as above, and the vector owns its packets, each once.
+        unsafe { &mut *before.cast() }
+    }
+
+    /// Packet `i`: descriptor and whole frame, from its first byte on.
+    ///
+    /// # Panics
+    /// When there is no packet `i`.
+    #[inline]
+    pub fn packet(&self, i: usize) -> &Owned {
+        self.burst.pkt[i % VECTOR].as_ref().expect("V1: i < n")
+    }
+
+    /// The hash of packet `i`'s flow, where its device computed one.
+    #[inline(always)]
+    pub fn device_hash(&self, i: usize) -> Option<u32> {
+        let packet = self.burst.pkt[i % VECTOR].as_ref()?.packet();
+        (packet.flags & io::Packet::HAS_HASH != 0).then_some(packet.flow)
+    }
+
+    /// Moves packet `i`'s head `by` bytes towards its end, over a link header:
+    /// at most [`L2_ROOM`], once. False, and nothing done, where the packet is
+    /// shorter.
+    #[inline(always)]
+    pub fn advance(&mut self, i: usize, by: usize) -> bool {
+        let i = i % VECTOR;
+        let len = usize::from(self.burst.len[i]);
+        if by > len || by > L2_ROOM {
+            return false;
+        }
+        let head = self.burst.head[i].as_ptr();
+        // SAFETY: `by <= len`, so the head stays within the packet (V2).
+        let head = unsafe { head.add(by) };
+        // SAFETY: inside a buffer, so not null.
+        let head = unsafe { std::ptr::NonNull::new_unchecked(head) };
+        // SAFETY: buffers end at least 64 bytes behind the packet (I1, and
+        // `Owned::room`), so 64 bytes follow; the packet stays in the vector.
+        self.burst.head[i] = unsafe { io::Head::new(head) };
+        self.burst.len[i] = (len - by) as u16;
+        true
+    }
+
+    /// Bytes of packet `i`'s whole frame.
+    #[inline(always)]
+    pub fn frame_len(&self, i: usize) -> u16 {
+        self.packet(i).packet().data_len
+    }
+
+    /// All bytes of packet `i` from its head to its end.
+    #[inline]
+    pub fn rest(&self, i: usize) -> &[u8] {
+        let frame = self.packet(i).data();
+        &frame[frame.len().saturating_sub(usize::from(self.len(i)))..]
+    }
+
+    /// Makes the frame of packet `i` start `l2` bytes before its head and end
+    /// `l3` bytes after it. False, and nothing done, where the packet is shorter
+    /// than `l3` or `l2` exceeds [`L2_ROOM`].
+    #[inline(always)]
+    pub fn frame(&mut self, i: usize, l2: usize, l3: usize) -> bool {
+        let i = i % VECTOR;
+        let len = usize::from(self.burst.len[i]);
+        let Some(owned) = &mut self.burst.pkt[i] else { return false };
+        if l3 > len || l2 > L2_ROOM {
+            return false;
+        }
+        let packet = owned.packet_mut();
+        // V2: the head lies `data_len - len` bytes after the data's start.
+        let head = usize::from(packet.data_off) + usize::from(packet.data_len) - len;
+        packet.data_off = (head - l2) as u16;
+        packet.data_len = (l2 + l3) as u16;
+        packet.pkt_len = (l2 + l3) as u32;
+        self.burst.len[i] = l3 as u16;
+        true
+    }
+
+    /// Puts packet `i`'s head to its frame's first byte.
+    #[inline(always)]
+    pub fn rewind(&mut self, i: usize) {
+        let i = i % VECTOR;
+        let Some(owned) = &self.burst.pkt[i] else { return };
+        // V1: the port, or `Owned::prepend`, left as much before the frame.
+        self.burst.head[i] = owned.head();
+        self.burst.len[i] = owned.packet().data_len;
+    }
+
+    /// Changes packet `i`'s frame as a whole; its head is at the first byte then.
+    /// `None` where there is no packet `i`.
+    #[inline]
+    pub fn edit<R>(&mut self, i: usize, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
+        let changed = self.burst.pkt[i % VECTOR].as_mut().map(change);
+        self.rewind(i);
+        changed
+    }
+
+    /// Leaves packet `i` to [`View::postponed`](crate::View::postponed): so the loop
+    /// over the vector can be a function of its own without any call in it, and
+    /// what it needs stays in registers.
+    #[inline(always)]
+    pub fn postpone(&mut self, i: usize) {
+        self.edge[i] = POSTPONED;
+    }
+
     /// True when it holds no packet.
     pub fn is_empty(&self) -> bool {
         self.burst.n == 0
@@ -189,15 +328,7 @@ impl Vector {
     pub(crate) fn uniform(&self) -> Option<u8> {
         let edges = self.edge.first(self.n());
         let first = *edges.first()?;
-        let wide = u64::from_ne_bytes([first; 8]);
-        let mut chunks = edges.chunks_exact(8);
-        let mut differ = 0;
-        for chunk in &mut chunks {
-            differ |= u64::from_ne_bytes(chunk.try_into().expect("a chunk of 8")) ^ wide;
-        }
-        for &edge in chunks.remainder() {
-            differ |= u64::from(edge ^ first);
-        }
+        let differ = edges.iter().fold(0, |differ, &edge| differ | (edge ^ first));
         (differ == 0).then_some(first)
     }
 

@@ -129,8 +129,8 @@ impl Family for V6 {
 /// it is 0xfffe or 0xffff). The TTL is not 0.
 #[inline(always)]
 fn decremented(word: u32) -> u32 {
-    let carry = u32::from(word >= 0xfffe_0000) << 16;
-    word.wrapping_add(0xffff).wrapping_add(carry)
+    let no_carry = u32::from(word < 0xfffe_0000) << 16;
+    word.wrapping_add(0x1_ffff).wrapping_sub(no_carry)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Adjacencies: all that the rewrite of a packet needs, in one cache line.
 //!
 //! ```text
-//!  word 0   iface 16 │ port 16 │ mtu 16 │ len 8 │ –
+//!  word 0   iface 16 │ port 16 │ mtu 16 │ len
 //!  word 1-3 24 bytes that end where layer 3 begins: the link header, right-aligned
 //! ```
 
@@ -66,7 +66,7 @@ const DOT1AD: u16 = 0x88a8;
 /// atomics only so that a stale reader is never a data race.
 ///
 /// ```text
-///  word 0   iface 16 │ port 16 │ mtu 16 │ len 8 │ used 8     lowest bits first
+///  word 0   iface 16 │ port 16 │ mtu 16 │ – │ len 8 │ – │ used 1     lowest bits first
 ///  word 1   header bytes 0..8; of an untagged header, which starts later: 10..18
 ///  word 2   header bytes 8..16
 ///  word 3   header bytes 16..24
@@ -85,7 +85,7 @@ impl Cell {
         let word0 = u64::from(adjacency.iface.0)
             | u64::from(adjacency.port.0) << 16
             | u64::from(adjacency.mtu) << 32
-            | u64::from(adjacency.len) << 48;
+            | u64::from(adjacency.len) << LEN;
         self.0[0].store(word0, Relaxed);
         let first = if usize::from(adjacency.len) == UNTAGGED { UNTAGGED_AT } else { 0 };
         for (word, at) in self.0[1..].iter().zip([first, 8, 16]) {
@@ -100,25 +100,20 @@ impl Cell {
         Out(self.0[0].load(Relaxed))
     }
 
-    /// Writes the link header of `l2` bytes ([`Out::len`]), with the packet's own EtherType (an adjacency
-    /// serves both families: RFC 8950). Nothing before an untagged one is
-    /// touched: it is in a line that nobody else needs (30 to 40 cycles a packet).
+    /// Writes the link header that `out` ([`Cell::out`], in use) describes, with the
+    /// packet's own EtherType (an adjacency serves both families: RFC 8950). Nothing
+    /// before an untagged one is touched: it is in a line that nobody else needs (30
+    /// to 40 cycles a packet).
     #[inline(always)]
-    pub fn write(&self, l2: usize, before: &mut [u8; HEADER], ethertype: u16) {
-        if l2 == UNTAGGED {
+    pub fn write(&self, out: Out, before: &mut [u8; HEADER], ethertype: u16) {
+        self.put(before, 16, 3);
+        if out.is_untagged() {
             self.put(before, UNTAGGED_AT, 1);
-            self.put(before, 16, 3);
         } else {
-            self.write_tagged(before);
+            self.put(before, 0, 1);
+            self.put(before, 8, 2);
         }
         before[HEADER - 2..].copy_from_slice(&ethertype.to_be_bytes());
-    }
-
-    /// A function of its own: merged with the other case, the places where both
-    /// store are computed for each packet.
-    #[inline(never)]
-    fn write_tagged(&self, before: &mut [u8; HEADER]) {
-        [0, 8, 16].into_iter().zip(1..).for_each(|(at, i)| self.put(before, at, i));
     }
 
     #[inline(always)]
@@ -142,7 +137,7 @@ impl Cell {
         let out = self.out();
         let mut header = [0; HEADER];
         let ethertype = (self.0[3].load(Relaxed) >> 48) as u16;
-        self.write(usize::from(out.len()), &mut header, ethertype.swap_bytes());
+        self.write(out.used(), &mut header, ethertype.swap_bytes());
         Adjacency { iface: out.iface(), port: out.port(), mtu: out.mtu(), len: out.len(), header }
     }
 }
@@ -150,7 +145,11 @@ impl Cell {
 /// Bytes of an untagged header, and where it starts.
 const UNTAGGED: usize = 14;
 const UNTAGGED_AT: usize = HEADER - UNTAGGED;
-const USED: u64 = 1 << 56;
+/// The sign, which is the cheapest bit to ask for.
+const USED: u64 = 1 << 63;
+/// Where the length is. Not at a whole byte: the compiler would compare it in place,
+/// by two constants of 64 bits.
+const LEN: u32 = 49;
 
 /// The first word of an adjacency.
 #[derive(Clone, Copy, Debug)]
@@ -176,13 +175,17 @@ impl Out {
     #[inline(always)]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> u8 {
-        (self.0 >> 48) as u8
+        (self.0 >> LEN) as u8
     }
-    /// True when it is in use already and its header has `l2` bytes: nothing
-    /// about the packet's frame has to change for it. One compare.
+    /// The same in use.
+    #[inline]
+    pub fn used(self) -> Out {
+        Out(self.0 | USED)
+    }
+    /// True for a header without tags; it is in use.
     #[inline(always)]
-    pub fn is_usual(self, l2: usize) -> bool {
-        self.0 >> 48 == USED >> 48 | l2 as u64
+    fn is_untagged(self) -> bool {
+        self.0 >> LEN == USED >> LEN | UNTAGGED as u64
     }
     /// True once a packet left by it.
     #[inline(always)]
@@ -204,7 +207,7 @@ mod tests {
             cell.set(&adjacency);
             assert_eq!(cell.get(), adjacency);
             let mut before = [0xee; HEADER];
-            cell.write(len.into(), &mut before, 0x86dd);
+            cell.write(cell.out().used(), &mut before, 0x86dd);
             assert_eq!(before[22..], [0x86, 0xdd]);
             assert_eq!(
                 before[HEADER - usize::from(len)..22],

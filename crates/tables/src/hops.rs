@@ -200,13 +200,13 @@ impl HopTable {
     /// an id beyond the capacity.
     #[inline(always)]
     pub fn adjacency(&self, id: AdjacencyId) -> &Cell {
-        self.cells.get(id.0 as usize).unwrap_or_else(|| self.blank())
+        self.find(id).unwrap_or(&self.cells[0])
     }
 
-    #[cold]
-    #[inline(never)]
-    fn blank(&self) -> &Cell {
-        &self.cells[0]
+    /// The same; `None` for an id beyond the capacity.
+    #[inline(always)]
+    pub fn find(&self, id: AdjacencyId) -> Option<&Cell> {
+        self.cells.get(id.0 as usize)
     }
 
     /// Writes an adjacency that no step points to.

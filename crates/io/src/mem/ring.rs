@@ -180,8 +180,7 @@ impl Lap {
         let mask = slots.len() - 1;
         let mut end = self.head.wrapping_add(self.count);
         let mut bytes = 0;
-        for entry in packets {
-            let Some(packet) = entry.take() else { continue };
+        for packet in packets.iter_mut().filter_map(Option::take) {
             let len = packet.packet().data_len;
             bytes += u64::from(len);
             if pool.owns(&packet) {

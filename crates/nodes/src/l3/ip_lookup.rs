@@ -16,7 +16,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use graph::{Live, Node, View, labels};
+use graph::{Live, Node, Vector, View, labels};
 use lookup::Hop;
 use tables::{Forwarding, HopTable};
 
@@ -73,7 +73,7 @@ impl<F: Family> Node for Lookup<F> {
 /// Gives each packet the edge of its hop: most are forwarded.
 fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
     v.leave_all(To::Rewrite);
-    for i in 0..v.n() {
+    for i in forward(v, hops)..v.n() {
         let step = hops.step(v.hop[i]);
         if let Some(adjacency) = step.forward() {
             v.key32[i] = adjacency.0;
@@ -84,6 +84,20 @@ fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
             step::other(v, i, step, To::Punt);
         }
     }
+}
+
+/// Takes packets to their adjacencies, up to the first that has none. A function
+/// of its own, without a call: its addresses stay in registers.
+#[inline(never)]
+fn forward(v: &mut Vector, hops: &HopTable) -> usize {
+    let n = v.n();
+    for i in 0..n {
+        match hops.step(v.hop[i]).forward() {
+            Some(adjacency) => v.key32[i] = adjacency.0,
+            None => return i,
+        }
+    }
+    n
 }
 
 #[cfg(test)]

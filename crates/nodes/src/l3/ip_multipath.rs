@@ -17,7 +17,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use graph::{Live, Node, View, labels};
+use graph::{Live, Node, Vector, View, labels};
 use tables::{Forwarding, HopTable};
 use wire::flow::Hasher;
 
@@ -53,24 +53,30 @@ impl<F: Family> Node for Multipath<F> {
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let hops = self.forwarding.hops.load(v.guard());
-        choose(v, hops, self.hasher);
+        v.leave_all(To::Rewrite);
+        if !choose::<F>(v, hops, &self.hasher) {
+            v.postponed(To::Punt, |v, i| step::other(v, i, hops.step(v.hop[i]), To::Punt));
+        }
     }
 }
 
-/// A function of its own: as parameters the tables are known not to change.
+/// Chooses, and postpones packets whose hops do not forward; false where there are any.
 #[inline(never)]
-fn choose<F: Family>(v: &mut View<'_, Multipath<F>>, hops: &HopTable, hasher: Hasher) {
-    v.leave_all(To::Rewrite);
+fn choose<F: Family>(v: &mut Vector, hops: &HopTable, hasher: &Hasher) -> bool {
+    let mut all = true;
     for i in 0..v.n() {
-        let hash = v.device_hash(i).unwrap_or_else(|| F::flow(&hasher, v.head(i)));
+        let hash = v.device_hash(i).unwrap_or_else(|| F::flow(hasher, v.head(i)));
         let hop = hops.member(v.key32[i], hash);
-        let step = hops.step(hop);
         v.hop[i] = hop;
-        match step.forward() {
+        match hops.step(hop).forward() {
             Some(adjacency) => v.key32[i] = adjacency.0,
-            None => step::other(v, i, step, To::Punt),
+            None => {
+                v.postpone(i);
+                all = false;
+            }
         }
     }
+    all
 }
 
 #[cfg(test)]

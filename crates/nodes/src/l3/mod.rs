@@ -24,5 +24,6 @@ fn is_exact(total: u16, len: u16) -> bool {
 #[inline(never)]
 fn cut<N: Node>(v: &mut View<'_, N>, i: usize, total: u16) {
     let kept = total.max(v.len(i).min(MIN_PAYLOAD));
-    v.frame(i, v.l2(i), usize::from(kept));
+    let l2 = v.frame_len(i).wrapping_sub(v.len(i));
+    v.frame(i, l2.into(), usize::from(kept));
 }

@@ -109,8 +109,12 @@ impl Node for Output {
             return v.count_dropped(Why::TransmitFull, left);
         }
         let last = self.staged.len() - 1;
+        let (none, ports) = self.staged.split_last_mut().expect("one more than there are ports");
         for (packet, out) in v.by_port() {
-            let staged = &mut self.staged[usize::from(out).min(last)];
+            let staged = match ports.get_mut(usize::from(out)) {
+                Some(staged) => staged,
+                None => &mut *none,
+            };
             // The place is empty: cheaper than to ask whether it must be dropped.
             std::mem::swap(&mut staged.packets[staged.n % VECTOR], packet);
             staged.n += 1;
@@ -233,6 +237,9 @@ fn cross(v: &mut View<'_, Output>, out: u16, packets: &[Option<Owned>]) {
 fn transmit(ports: &mut Ports, port: u16, packets: &mut [Option<Owned>]) -> usize {
     let Some(port) = ports.get(port) else { return packets.len() };
     let sent = port.transmit(packets);
-    port.free(&mut packets[sent..]);
-    packets.len() - sent
+    let left = packets.len() - sent;
+    if left > 0 {
+        port.free(&mut packets[sent..]);
+    }
+    left
 }

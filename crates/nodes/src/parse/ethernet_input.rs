@@ -87,14 +87,15 @@ impl Node for EthernetInput {
         let (mut packets, mut bytes) = (0, 0);
         for i in 0..v.n() {
             let head = v.head(i);
-            let dst = u64::from_le_bytes(wire::bytes::array(head, 0)) & MAC;
-            let kind = be16(head, ethernet::ETHERTYPE);
+            let dst = u64::from_le_bytes(wire::bytes::array(head, 0)) << NOT_MAC;
+            let kind = u16::from_le_bytes(wire::bytes::array(head, ethernet::ETHERTYPE));
             let len = v.len(i);
-            let ip = (kind == ethernet::IPV4) | (kind == ethernet::IPV6);
+            let to = if kind == KINDS[0] { To::Ip4 } else { To::Ip6 };
+            let ip = kind == KINDS[to as usize];
             if (dst == untagged.mac) & ip && v.advance(i, ethernet::LEN) {
                 (packets, bytes) = (packets + 1, bytes + u64::from(len));
                 v.iface[i] = untagged.iface.0;
-                v.leave(i, if kind == ethernet::IPV4 { To::Ip4 } else { To::Ip6 });
+                v.leave(i, to);
             } else {
                 self.other(v, i, ifaces);
             }
@@ -169,8 +170,8 @@ pub(crate) fn arrival(
 /// The port's interface for untagged frames, as the loop compares it.
 struct Untagged {
     iface: IfaceId,
-    /// Its MAC address as the first six bytes of a little-endian number; where
-    /// there is no such interface, a number that no six bytes make.
+    /// Its MAC address as the last six bytes of a little-endian number, the first two
+    /// zero; where there is no such interface, a number whose first are not.
     mac: u64,
 }
 
@@ -185,7 +186,7 @@ impl Untagged {
 
 fn mac(iface: &Iface) -> u64 {
     let [a, b, c, d, e, f] = iface.mac;
-    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
+    u64::from_le_bytes([0, 0, a, b, c, d, e, f])
 }
 
 /// A link header.
@@ -212,8 +213,11 @@ fn link(head: &[u8; 64], len: u16) -> Result<Link, Why> {
     if link.len > usize::from(len) { Err(Why::Runt) } else { Ok(link) }
 }
 
-/// The six bytes of a MAC address in a little-endian number.
-const MAC: u64 = 0xffff_ffff_ffff;
+/// Bits of the first eight bytes that are not the destination.
+const NOT_MAC: u32 = 16;
+
+/// The EtherTypes of [`To::Ip4`] and [`To::Ip6`] in memory order.
+const KINDS: [u16; 2] = [ethernet::IPV4.swap_bytes(), ethernet::IPV6.swap_bytes()];
 
 #[cfg(test)]
 mod tests {

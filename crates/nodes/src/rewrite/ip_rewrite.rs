@@ -15,8 +15,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use graph::{Live, NoDrop, Node, View, labels};
-use tables::adjacency::Cell;
+use graph::{Live, NoDrop, Node, Vector, View, labels};
+use tables::adjacency::{Cell, Out};
 use tables::{AdjacencyId, Forwarding, HopTable};
 
 use crate::class::Class;
@@ -51,49 +51,69 @@ impl<F: Family> Node for Rewrite<F> {
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let hops = self.forwarding.hops.load(v.guard());
-        rewrite(v, hops, &self.counters);
-    }
-}
-
-/// A function of its own: as parameters the tables are known not to change, and
-/// their addresses stay in registers.
-#[inline(never)]
-fn rewrite<F: Family>(v: &mut View<'_, Rewrite<F>>, hops: &HopTable, counters: &IfaceCounters) {
-    v.leave_all(To::Output);
-    for i in 0..v.n() {
-        let cell = hops.adjacency(AdjacencyId(v.key32[i]));
-        let (out, limit, len) = (cell.out(), F::limit(v.head(i)), v.len(i));
-        let mut l2 = v.l2(i);
-        if !(out.is_usual(l2) & (limit as u8 > 1) & (len <= out.mtu())) {
-            if !prepare::<F>(v, i, cell) {
-                continue;
-            }
-            l2 = usize::from(out.len());
+        v.leave_all(To::Output);
+        if !rewrite::<F>(v, hops, &self.counters) {
+            v.postponed(To::Output, |v, i| other(v, i, hops, &self.counters));
         }
-        F::decrement(v.head_mut(i), limit);
-        cell.write(l2, v.before_mut(i), F::ETHERTYPE);
-        v.out[i] = out.port().0;
-        v.iface[i] = out.iface().0;
-        counters.sent(out.iface(), 1, l2 as u64 + u64::from(len));
     }
 }
 
-/// For packets that need more: true when packet `i` goes on after all, its frame
-/// made to hold the new header.
+/// Rewrites packets whose frames keep their lengths, by adjacencies in use, and
+/// postpones the others; false where there are any.
 #[inline(never)]
-fn prepare<F: Family>(v: &mut View<'_, Rewrite<F>>, i: usize, cell: &Cell) -> bool {
+fn rewrite<F: Family>(v: &mut Vector, hops: &HopTable, counters: &IfaceCounters) -> bool {
+    let mut all = true;
+    for i in 0..v.n() {
+        let Some(cell) = hops.find(AdjacencyId(v.key32[i])) else {
+            v.postpone(i);
+            all = false;
+            continue;
+        };
+        let (out, len) = (cell.out(), v.len(i));
+        let bytes = len.wrapping_add(out.len().into());
+        let limit = F::limit(v.head(i));
+        let goes = (limit as u8 > 1) & (len <= out.mtu());
+        if goes & out.is_used() & (v.frame_len(i) == bytes) {
+            send::<F>(v, i, cell, out);
+            counters.sent(out.iface(), 1, bytes.into());
+        } else {
+            v.postpone(i);
+            all = false;
+        }
+    }
+    all
+}
+
+/// Packets that may not go are punted; others' frames are made to hold the header.
+fn other<F: Family>(
+    v: &mut View<'_, Rewrite<F>>,
+    i: usize,
+    hops: &HopTable,
+    counters: &IfaceCounters,
+) {
+    let cell = hops.adjacency(AdjacencyId(v.key32[i]));
     let (out, len) = (cell.out(), v.len(i));
     let expired = F::limit(v.head(i)) as u8 <= 1;
     if expired | (len > out.mtu()) {
         v.out[i] = if expired { Class::TtlExceeded } else { Class::TooBig } as u16;
-        v.leave(i, To::Punt);
-        return false;
+        return v.leave(i, To::Punt);
     }
     if !out.is_used() {
         cell.mark_used();
     }
-    v.frame(i, usize::from(out.len()), usize::from(len));
-    true
+    v.frame(i, out.len().into(), len.into());
+    send::<F>(v, i, cell, out.used());
+    counters.sent(out.iface(), 1, u64::from(out.len()) + u64::from(len));
+}
+
+/// Changes packet `i` and where it goes.
+#[inline(always)]
+fn send<F: Family>(v: &mut Vector, i: usize, cell: &Cell, out: Out) {
+    let head = v.head_mut(i);
+    F::decrement(head, F::limit(head));
+    cell.write(out, v.before_mut(i), F::ETHERTYPE);
+    v.out[i] = out.port().0;
+    v.iface[i] = out.iface().0;
 }
 
 #[cfg(test)]
