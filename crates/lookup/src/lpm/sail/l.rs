@@ -27,7 +27,9 @@
 //! memory on chip, 2.13 MiB, is 2.25 MiB. As the paper does on processors, B and N
 //! are one array; C too, so that a /24 with longer routes costs one read less. The
 //! paper's mark is 0, ours a bit: 0 is "nothing but /0", and a default route is not
-//! painted. The cells' width is chosen at build.
+//! painted. The cells' width is chosen at build, and the first level by an option: of
+//! 8, 16 as in the paper (the picture), or 24 bits, for one read more or less where
+//! routes are long; chunks are of 256 cells below each.
 //!
 //! The open problem of section 5.2.1, a bounded update with this lookup, is not
 //! solved here but by `sail-b`: the domino effect comes with pushing.
@@ -51,7 +53,10 @@ const CARD: Card = Card {
     max_hop: Hop::MAX.0,
     max_len: 32,
     max_prefixes: None,
-    options: &[("cells", "auto", "bits of a cell: 16, 32, or auto by the largest hop")],
+    options: &[
+        ("root", "16", "the first level: 8, 16 or 24"),
+        ("cells", "auto", "bits of a cell: 16, 32, or auto by the largest hop"),
+    ],
 };
 
 fn build(
@@ -60,13 +65,25 @@ fn build(
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
     options.check(&CARD)?;
+    match options.get(&CARD, "root", |root: &u8| [8, 16, 24].contains(root))? {
+        8 => build_from::<8>(rib, options, domain),
+        16 => build_from::<16>(rib, options, domain),
+        _ => build_from::<24>(rib, options, domain),
+    }
+}
+
+fn build_from<const ROOT: u8>(
+    rib: &Rib<u32>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Box<dyn Writer<u32>>, Refusal> {
     let known = |cells: &String| ["auto", "16", "32"].contains(&cells.as_str());
     let cells = options.get(&CARD, "cells", known)?;
     let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
     CARD.admit_hop(largest)?;
     if cells != "32" {
         if largest.0 <= AtomicU16::MOST {
-            match Pusher::<u32, AtomicU16>::build(&CARD, rib, domain) {
+            match Pusher::<u32, AtomicU16, ROOT>::build(&CARD, rib, domain) {
                 Ok(writer) => return Ok(Box::new(writer)),
                 Err(refusal) if cells == "16" => return Err(refusal),
                 Err(_) => {} // too many chunks for 15 bits
@@ -75,7 +92,7 @@ fn build(
             return Err(CARD.refuse(format!("hop {} exceeds {}", largest.0, AtomicU16::MOST)));
         }
     }
-    Ok(Box::new(Pusher::<u32, AtomicU32>::build(&CARD, rib, domain)?))
+    Ok(Box::new(Pusher::<u32, AtomicU32, ROOT>::build(&CARD, rib, domain)?))
 }
 
 #[cfg(test)]
@@ -85,6 +102,8 @@ mod tests {
 
     crate::lpm::oracle::conformance!(u32, ENTRY);
     crate::lpm::oracle::conformance!(wide: u32, ENTRY, "cells" = "32");
+    crate::lpm::oracle::conformance!(root_8: u32, ENTRY, "root" = "8");
+    crate::lpm::oracle::conformance!(root_24: u32, ENTRY, "root" = "24");
 
     fn counter(writer: &dyn Writer<u32>, name: &str) -> u64 {
         let counters = writer.table().counters();

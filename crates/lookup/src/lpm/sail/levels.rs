@@ -1,6 +1,6 @@
-//! Prefixes pushed to the levels 16, 24, 32 …: a root of 2^16 entries and chunks
-//! of 256 cells below, as the readers see them. Drawn in the cards of `sail-l`
-//! and `sail6`.
+//! Prefixes pushed to a first level and to every eight bits beyond: a root of 2^16
+//! entries, or of as many as `ROOT` says, and chunks of 256 cells below, as the readers
+//! see them. Drawn in the cards of `sail-l` and `sail6`.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -57,9 +57,9 @@ impl Cell for AtomicU32 {
 ///   went has quiesced.
 /// - I2: where the writer rests, an entry of level l names a chunk exactly when the
 ///   `Rib` holds a route longer than /l inside.
-pub(super) struct Levels<A, C: Cell> {
+pub(super) struct Levels<A, C: Cell, const ROOT: u8> {
     pub(super) root: Pages<AtomicU32>,
-    /// Chunks below the root: cells of level 24.
+    /// Chunks below the root: where that is of level 16, cells of level 24.
     pub(super) mid: Pages<[C; CELLS]>,
     /// Chunks below those, of any level.
     pub(super) deep: Pages<[C; CELLS]>,
@@ -70,12 +70,12 @@ pub(super) struct Levels<A, C: Cell> {
     pub(super) family: PhantomData<A>,
 }
 
-impl<A: Addr, C: Cell> Lpm<A> for Levels<A, C> {
+impl<A: Addr, C: Cell, const ROOT: u8> Lpm<A> for Levels<A, C, ROOT> {
     fn lookup(&self, dst: A) -> Hop {
-        let mut entry = self.root[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
+        let mut entry = self.root[dst.bits(0, ROOT) as usize].load(Ordering::Acquire);
         if entry & CHUNK != 0 {
-            entry = cell(&self.mid, entry, dst.bits(16, 8)).load();
-            let mut level = 24;
+            entry = cell(&self.mid, entry, dst.bits(ROOT, 8)).load();
+            let mut level = Self::BELOW;
             while entry & CHUNK != 0 && level < A::WIDTH {
                 entry = cell(&self.deep, entry, dst.bits(level, 8)).load();
                 level += 8;
@@ -110,25 +110,28 @@ impl<A: Addr, C: Cell> Lpm<A> for Levels<A, C> {
     }
 }
 
-impl<A: Addr, C: Cell> Levels<A, C> {
+impl<A: Addr, C: Cell, const ROOT: u8> Levels<A, C, ROOT> {
+    /// The level of the chunks below the root.
+    const BELOW: u8 = ROOT + 8;
+
     /// All down one level at a time, cells fetched ahead and without a branch on a
-    /// key. Few keys stop at /16 or, in IPv4, go beyond /24: up to there all are
-    /// read, below only those that are listed.
+    /// key. Few keys stop at /16 or, in IPv4, go beyond /24: all are read at two
+    /// levels, below only those that are listed.
     #[inline(always)]
     fn burst(&self, dsts: &[A], hops: &mut [Hop]) {
         // Taken once: after a load that acquires, a field would be read again.
         let (root, mid, deep) = (self.root(), &self.mid[..], &self.deep[..]);
         for (&dst, hop) in dsts.iter().zip(hops.iter_mut()) {
-            hop.0 = root[dst.bits(0, ROOT_BITS) as usize].load(Ordering::Acquire);
-            prefetch(cell(mid, hop.0, dst.bits(16, 8)));
+            hop.0 = root[dst.bits(0, ROOT) as usize].load(Ordering::Acquire);
+            prefetch(cell(mid, hop.0, dst.bits(ROOT, 8)));
         }
         let mut any = 0;
         for (&dst, hop) in dsts.iter().zip(hops.iter_mut()) {
-            let below = cell(mid, hop.0, dst.bits(16, 8)).load();
+            let below = cell(mid, hop.0, dst.bits(ROOT, 8)).load();
             hop.0 = if hop.0 & CHUNK != 0 { below } else { hop.0 };
             any |= hop.0;
-            if A::WIDTH > 32 {
-                prefetch(cell(deep, hop.0, dst.bits(24, 8)));
+            if A::WIDTH > 32 || Self::BELOW < 24 {
+                prefetch(cell(deep, hop.0, dst.bits(Self::BELOW, 8)));
             }
         }
         if any & CHUNK != 0 {
@@ -140,7 +143,7 @@ impl<A: Addr, C: Cell> Levels<A, C> {
         }
     }
 
-    /// From level 24 on.
+    /// From below the second level on.
     #[inline(always)]
     fn go_on(deep: &[[C; CELLS]], dsts: &[A], hops: &mut [Hop]) {
         let (mut list, mut left) = ([0_u8; BURST], 0);
@@ -148,7 +151,7 @@ impl<A: Addr, C: Cell> Levels<A, C> {
             list[left % BURST] = i as u8;
             left += (hop.0 >> CHUNK.trailing_zeros()) as usize;
         }
-        let mut level = 24;
+        let mut level = Self::BELOW;
         while left > 0 && level < A::WIDTH {
             left = Self::step(dsts, hops, &mut list, left, |entry, dst| {
                 let entry = cell(deep, entry, dst.bits(level, 8)).load();
@@ -182,8 +185,8 @@ impl<A: Addr, C: Cell> Levels<A, C> {
     }
 
     #[inline(always)]
-    fn root(&self) -> &[AtomicU32; 1 << ROOT_BITS] {
-        self.root[..].try_into().expect("it was made with so many")
+    fn root(&self) -> &[AtomicU32] {
+        &self.root[..1 << ROOT] // as many as an index can be
     }
 }
 
@@ -199,8 +202,5 @@ pub(super) const CHUNK: u32 = 1 << 31;
 
 /// Cells of a chunk.
 pub(super) const CELLS: usize = 256;
-
-/// The first level.
-pub(super) const ROOT_BITS: u8 = 16;
 
 const BURST: usize = 128;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::accesses::{Accesses, words};
-use super::levels::{CELLS, CHUNK, Cell, Levels, ROOT_BITS};
+use super::levels::{CELLS, CHUNK, Cell, Levels};
 use super::owned::{gaps, holds_longer, owner};
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Card, Lpm, Refusal, Writer};
@@ -16,9 +16,9 @@ use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Addr, Hop, Prefix, Rib};
 
-pub(super) struct Pusher<A: Addr, C: Cell> {
+pub(super) struct Pusher<A: Addr, C: Cell, const ROOT: u8> {
     card: &'static Card,
-    table: Arc<Levels<A, C>>,
+    table: Arc<Levels<A, C, ROOT>>,
     /// Of chunks below the root, and deeper ones; counted in lines.
     spaces: [Space; 2],
 }
@@ -26,11 +26,12 @@ pub(super) struct Pusher<A: Addr, C: Cell> {
 /// This of the spaces has no chunk left.
 struct Full(usize);
 
-/// The cells that an address is looked up in next, and the level of their parent.
+/// The cells that an address is looked up in next: of the root and its level, or of a
+/// chunk and the level of its parent.
 #[derive(Clone, Copy)]
 enum Node {
-    Root,
-    Mid(u32),
+    Root(u8),
+    Mid(u32, u8),
     Deep(u32, u8),
 }
 
@@ -38,25 +39,24 @@ impl Node {
     /// Bits of an address before its cell's.
     fn from(self) -> u8 {
         match self {
-            Node::Root => 0,
-            Node::Mid(_) => ROOT_BITS,
-            Node::Deep(_, from) => from,
+            Node::Root(_) => 0,
+            Node::Mid(_, from) | Node::Deep(_, from) => from,
         }
     }
 
     /// The length of the prefix that a cell stands for.
     fn level(self) -> u8 {
         match self {
-            Node::Root => ROOT_BITS,
-            Node::Mid(_) | Node::Deep(..) => self.from() + 8,
+            Node::Root(level) => level,
+            Node::Mid(..) | Node::Deep(..) => self.from() + 8,
         }
     }
 
     /// What the chunk's number in a cell of this node names.
     fn child(self, entry: u32) -> Node {
         match self {
-            Node::Root => Node::Mid(entry & !CHUNK),
-            Node::Mid(_) | Node::Deep(..) => Node::Deep(entry & !CHUNK, self.level()),
+            Node::Root(level) => Node::Mid(entry & !CHUNK, level),
+            Node::Mid(..) | Node::Deep(..) => Node::Deep(entry & !CHUNK, self.level()),
         }
     }
 
@@ -65,7 +65,10 @@ impl Node {
     }
 }
 
-impl<A: Addr, C: Cell> Pusher<A, C> {
+impl<A: Addr, C: Cell, const ROOT: u8> Pusher<A, C, ROOT> {
+    /// Chunks below the root: one for each entry, and as many that wait for readers.
+    const MID_CHUNKS: usize = if cfg!(miri) { 1 << 8 } else { min(2 << ROOT, DEEP_CHUNKS) };
+
     /// Builds from all routes, whose hops fit the cells.
     pub(super) fn build(
         card: &'static Card,
@@ -87,10 +90,10 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
         let most = (C::MOST as usize + 1).min(DEEP_CHUNKS);
         let space =
             |chunks: usize| Space::new(domain, chunks as u32 * lines::<C>(), CHUNKS_IN_LIMBO);
-        let spaces = [space(MID_CHUNKS), space(most)];
+        let spaces = [space(Self::MID_CHUNKS), space(most)];
         let table = Levels {
-            root: Pages::zeroed(1 << ROOT_BITS).map_err(no_memory)?,
-            mid: Pages::zeroed(MID_CHUNKS).map_err(no_memory)?,
+            root: Pages::zeroed(1 << ROOT).map_err(no_memory)?,
+            mid: Pages::zeroed(Self::MID_CHUNKS).map_err(no_memory)?,
             deep: Pages::zeroed(most).map_err(no_memory)?,
             touched: [spaces[0].touched(), spaces[1].touched()],
             default: AtomicU32::new(0),
@@ -102,7 +105,7 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
 
     /// While building: writes `hop` over all that `prefix` covers.
     fn paint(&mut self, prefix: Prefix<A>, hop: u32) -> Result<(), Full> {
-        let mut node = Node::Root;
+        let mut node = Node::Root(ROOT);
         while prefix.len() > node.level() {
             node = self.open(node, node.cell_of(prefix.first()))?;
         }
@@ -117,7 +120,7 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
             self.set_default(rib);
             return Ok(());
         }
-        let mut node = Node::Root;
+        let mut node = Node::Root(ROOT);
         while prefix.len() > node.level() {
             let (cell, around) =
                 (node.cell_of(prefix.first()), Prefix::covering(prefix.first(), node.level()));
@@ -172,7 +175,7 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
         if old & CHUNK != 0 {
             return Ok(node.child(old));
         }
-        let space = usize::from(!matches!(node, Node::Root));
+        let space = usize::from(!matches!(node, Node::Root(_)));
         let at = self.spaces[space].take(lines::<C>()).ok_or(Full(space))?;
         let number = at / lines::<C>(); // exact: there are no other blocks
         let child = node.child(number);
@@ -184,8 +187,10 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
 
     fn load(&self, node: Node, cell: usize) -> u32 {
         match node {
-            Node::Root => self.table.root[cell].load(Ordering::Relaxed),
-            Node::Mid(number) => self.table.mid[number as usize][cell].load() & (C::MOST | CHUNK),
+            Node::Root(_) => self.table.root[cell].load(Ordering::Relaxed),
+            Node::Mid(number, _) => {
+                self.table.mid[number as usize][cell].load() & (C::MOST | CHUNK)
+            }
             Node::Deep(number, _) => {
                 self.table.deep[number as usize][cell].load() & (C::MOST | CHUNK)
             }
@@ -194,8 +199,8 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
 
     fn set(&self, node: Node, cell: usize, entry: u32) {
         match node {
-            Node::Root => self.table.root[cell].store(entry, Ordering::Release),
-            Node::Mid(number) => self.table.mid[number as usize][cell].store(entry),
+            Node::Root(_) => self.table.root[cell].store(entry, Ordering::Release),
+            Node::Mid(number, _) => self.table.mid[number as usize][cell].store(entry),
             Node::Deep(number, _) => self.table.deep[number as usize][cell].store(entry),
         }
     }
@@ -219,7 +224,7 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
 
     fn count(&self, node: Node, first: usize, last: usize) {
         match node {
-            Node::Root => self.table.accesses.on_chip(words(first, last, size_of::<u32>())),
+            Node::Root(_) => self.table.accesses.on_chip(words(first, last, size_of::<u32>())),
             _ => self.table.accesses.off_chip(words(first, last, size_of::<C>())),
         }
     }
@@ -233,8 +238,8 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
             }
         }
         match node {
-            Node::Root => {}
-            Node::Mid(number) => self.spaces[0].retire(number * lines::<C>(), lines::<C>()),
+            Node::Root(_) => {}
+            Node::Mid(number, _) => self.spaces[0].retire(number * lines::<C>(), lines::<C>()),
             Node::Deep(number, _) => self.spaces[1].retire(number * lines::<C>(), lines::<C>()),
         }
     }
@@ -246,15 +251,16 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
 
     fn refusal(&self, Full(space): Full) -> Refusal {
         let most = [self.table.mid.len(), self.table.deep.len()][space];
-        let what = ["/16s", "prefixes of /24, /32 …"][space];
-        let full = || format!("more than {most} {what} hold longer routes");
+        let levels = [format!("/{ROOT}"), format!("/{}, /{} …", ROOT + 8, ROOT + 16)];
+        let full = || format!("more than {most} prefixes of {} hold longer routes", levels[space]);
         self.card.refuse(self.spaces[space].limit(full))
     }
 
     /// Asks whether garbage and memory allow `changes`, before the first is made.
     fn admit(&mut self, changes: &[Change<A>]) -> Result<(), Refusal> {
         let grow = changes.iter().filter(|change| change.hop.is_some());
-        let levels = grow.map(|change| usize::from(change.prefix.len().saturating_sub(9) / 8));
+        let levels =
+            grow.map(|change| usize::from(change.prefix.len().saturating_sub(ROOT - 7) / 8));
         let mut wanted = [0, 0];
         for chunks in levels.filter(|&chunks| chunks > 0) {
             wanted = [wanted[0] + 1, wanted[1] + chunks - 1];
@@ -270,7 +276,7 @@ impl<A: Addr, C: Cell> Pusher<A, C> {
     }
 }
 
-impl<A: Addr, C: Cell> Writer<A> for Pusher<A, C> {
+impl<A: Addr, C: Cell, const ROOT: u8> Writer<A> for Pusher<A, C, ROOT> {
     fn table(&self) -> Arc<dyn Lpm<A>> {
         self.table.clone()
     }
@@ -305,11 +311,12 @@ const fn lines<C: Cell>() -> u32 {
     size_of::<[C; CELLS]>() as u32 / 64
 }
 
-/// One for each root entry, and as many that wait for readers.
-const MID_CHUNKS: usize = if cfg!(miri) { 1 << 8 } else { 1 << 17 };
-
 /// Address space is reserved for so many; memory comes as they are used.
 const DEEP_CHUNKS: usize = if cfg!(miri) { 1 << 10 } else { 1 << 22 };
+
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
 
 /// Chunks that may wait for readers.
 const CHUNKS_IN_LIMBO: usize = 1 << 16;

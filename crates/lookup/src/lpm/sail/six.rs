@@ -52,7 +52,7 @@ fn build(
 ) -> Result<Box<dyn Writer<u128>>, Refusal> {
     options.check(&CARD)?;
     rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
-    Ok(Box::new(Pusher::<u128, AtomicU32>::build(&CARD, rib, domain)?))
+    Ok(Box::new(Pusher::<u128, AtomicU32, 16>::build(&CARD, rib, domain)?))
 }
 
 #[cfg(test)]
