@@ -99,6 +99,8 @@ fn build_from<const ROOT: u8>(
 mod tests {
     use super::*;
     use crate::Prefix;
+    use crate::lpm::Applied;
+    use crate::rib::Change;
 
     crate::lpm::oracle::conformance!(u32, ENTRY);
     crate::lpm::oracle::conformance!(wide: u32, ENTRY, "cells" = "32");
@@ -122,6 +124,19 @@ mod tests {
     }
 
     #[test]
+    fn a_hop_beyond_the_cells_asks_for_a_rebuild() {
+        for (hop, applied) in
+            [(0x7fff, Applied::InPlace), (0x8000, Applied::Rebuild), (0x8001, Applied::Rebuild)]
+        {
+            let mut rib = Rib::new();
+            let mut writer = build(&rib, &Options::default(), &Domain::new()).unwrap();
+            let change = Change { prefix: Prefix::covering(0x0a01_0203, 32), hop: Some(Hop(hop)) };
+            rib.apply(&change);
+            assert_eq!(writer.apply(&rib, &[change]), Ok(applied), "{hop:#x}");
+        }
+    }
+
+    #[test]
     #[cfg_attr(miri, ignore = "many routes")]
     fn more_chunks_than_15_bits_hold() {
         let mut rib: Rib<u32> =
@@ -129,10 +144,11 @@ mod tests {
         let domain = Domain::new();
         let mut writer = build(&rib, &Options::default(), &domain).unwrap();
         assert_eq!(counter(&*writer, "cell_bytes"), 2);
-        let change =
-            crate::rib::Change { prefix: Prefix::covering(1 << 30, 32), hop: Some(Hop(2)) };
+        let change = Change { prefix: Prefix::covering(1 << 30, 32), hop: Some(Hop(2)) };
         rib.apply(&change);
-        assert_eq!(writer.apply(&rib, &[change]), Ok(crate::lpm::Applied::Rebuild));
+        assert_eq!(writer.apply(&rib, &[change]), Ok(Applied::Rebuild));
+        let narrow = Options([("cells".to_string(), "16".to_string())].into());
+        assert!(build(&rib, &narrow, &domain).is_err());
         let writer = build(&rib, &Options::default(), &domain).unwrap();
         assert_eq!(counter(&*writer, "cell_bytes"), 4);
         assert_eq!(writer.table().lookup(1 << 30), Hop(2));
@@ -150,7 +166,7 @@ mod tests {
         ] {
             let before = ["update_on_chip_words", "update_off_chip_words"]
                 .map(|name| counter(&*writer, name));
-            let change = crate::rib::Change { prefix, hop: Some(Hop(7)) };
+            let change = Change { prefix, hop: Some(Hop(7)) };
             rib.apply(&change);
             writer.apply(&rib, &[change]).unwrap();
             let after = ["update_on_chip_words", "update_off_chip_words"]
@@ -158,6 +174,8 @@ mod tests {
             assert_eq!((after[0] - before[0], after[1] - before[1]), words, "{prefix}");
         }
         assert_eq!(counter(&*writer, "chunks_24"), 1);
+        // The root, and a bit for each cell of the chunk.
+        assert_eq!(counter(&*writer, "on_chip_bytes"), (1 << 18) + 256 / 8);
         assert_eq!(counter(&*writer, "chunks_deeper"), 0);
     }
 }
