@@ -37,6 +37,13 @@ impl Fixture {
         Fixture { rib, writer }
     }
 
+    /// Without a route; `None` where the processor has no such instructions.
+    fn with_isa(isa: &str) -> Option<Self> {
+        let options = Options([("isa".to_string(), isa.to_string())].into());
+        let rib = Rib::new();
+        Some(Fixture { writer: build(&rib, &options, &Domain::new()).ok()?, rib })
+    }
+
     fn change(&mut self, prefix: Prefix<u128>, hop: Option<Hop>) {
         self.change_all(&[Change { prefix, hop }]);
     }
@@ -70,8 +77,7 @@ impl Fixture {
 }
 
 /// Grows from nothing to many routes below `place` and shrinks again.
-fn comes_and_goes(place: u128, len: u8, longest: u8) {
-    let mut table = Fixture::new([]);
+fn comes_and_goes(mut table: Fixture, place: u128, len: u8, longest: u8) {
     let mut rng = Rng::new(u64::from(len));
     let within = Prefix::covering(place, len);
     let mut prefixes: Vec<Prefix<u128>> = (0..if cfg!(miri) { 60 } else { 4000 })
@@ -107,17 +113,19 @@ fn comes_and_goes(place: u128, len: u8, longest: u8) {
 
 #[test]
 fn a_16_grows_from_nothing() {
-    comes_and_goes(0x2001 << 112, 16, 48);
+    for table in ["auto", "portable", "avx2"].into_iter().filter_map(Fixture::with_isa) {
+        comes_and_goes(table, 0x2001 << 112, 16, 48);
+    }
 }
 
 #[test]
 fn many_routes_inside_one_48() {
-    comes_and_goes(0x2001_0db8_0001 << 80, 48, 64);
+    comes_and_goes(Fixture::new([]), 0x2001_0db8_0001 << 80, 48, 64);
 }
 
 #[test]
 fn many_routes_inside_one_112() {
-    comes_and_goes(0x2001_0db8_0001 << 80, 112, 128);
+    comes_and_goes(Fixture::new([]), 0x2001_0db8_0001 << 80, 112, 128);
 }
 
 #[test]
