@@ -11,8 +11,9 @@
 //! | `cuckoo-flow`  | one or two lines of tags, one entry | 99.3 %  | one slot        |
 //! | `flow-table`   | the same                            | 91 %    | one slot        |
 //!
-//! Full: where it first refuses, of 2^20 places. "Never": until the limit of entries. All but `cuckoo-flow` and `chaining` are
-//! given one place more than entries at least, so that a search has an end.
+//! Full: where it first refuses, of 2^20 places. "Never": until the limit of
+//! entries. All but `cuckoo-flow` and `chaining` are given one place more than
+//! entries at least, so that a search has an end.
 
 mod chaining;
 mod hopscotch;
