@@ -169,9 +169,14 @@ impl Context {
 
     /// Runs `variants` in turn on the measuring core.
     pub fn measure(&self, variants: &mut [Variant<'_>]) -> Vec<Timing> {
+        self.measure_by(self.plan(variants.len()), variants)
+    }
+
+    /// The same by a plan of the caller's.
+    pub fn measure_by(&self, plan: Plan, variants: &mut [Variant<'_>]) -> Vec<Timing> {
         // The last core: interrupts and the rest of the system prefer the first.
         clock::cores().last().map(|&core| clock::pin(core));
-        let timings = slices::interleave(variants, self.plan(variants.len()));
+        let timings = slices::interleave(variants, plan);
         let (mut all, mut dropped, mut disturbed) = self.slices.get();
         all += timings.iter().map(|timing| timing.rates.len()).sum::<usize>();
         dropped += timings.iter().map(|timing| timing.dropped).sum::<usize>();

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::slices::{Sample, Work, rounds};
@@ -21,19 +21,32 @@ pub struct Crew<'s> {
 }
 
 struct Member<'s> {
-    orders: Option<Sender<Duration>>,
+    orders: Option<Sender<Order>>,
     answers: Receiver<Sample>,
     thread: Option<ScopedJoinHandle<'s, ()>>,
+}
+
+/// What a member is to do. All begin together: one that is alone for a while would be
+/// too fast.
+#[derive(Clone, Copy)]
+struct Order {
+    start: Instant,
+    target: Duration,
 }
 
 impl<'s> Crew<'s> {
     /// One thread for each of `makers`.
     pub fn new(scope: &'s Scope<'s, '_>, makers: Vec<Maker<'s>>) -> Crew<'s> {
+        Crew::from(scope, 0, makers)
+    }
+
+    /// The same, the first on the core that is so many before the last.
+    pub fn from(scope: &'s Scope<'s, '_>, before: usize, makers: Vec<Maker<'s>>) -> Crew<'s> {
         let cores = clock::cores();
         let start = |(number, maker): (usize, Maker<'s>)| {
             let (orders, inbox) = channel();
             let (outbox, answers) = channel();
-            let core = cores[cores.len() - 1 - number % cores.len()];
+            let core = cores[cores.len() - 1 - (before + number) % cores.len()];
             let thread = scope.spawn(move || member(core, maker, &inbox, &outbox));
             Member { orders: Some(orders), answers, thread: Some(thread) }
         };
@@ -41,18 +54,28 @@ impl<'s> Crew<'s> {
     }
 }
 
+/// The figure of a [`Crew`]'s member: nanoseconds of processor time an operation.
+pub fn nanos_of(member: usize) -> String {
+    format!("nanos {member}")
+}
+
 impl Work for Crew<'_> {
-    /// The sum of the operations, and the mean of the processor times. It has a
-    /// checksum when all of them have one.
+    /// The sum of the operations, and the mean of the processor times; of each member
+    /// what [`nanos_of`] it names. It has a checksum when all of them have one.
     fn slice(&mut self, target: Duration) -> Sample {
+        let order = Order { start: Instant::now() + WAKING, target };
         for member in &self.members {
             // A thread that is gone is noticed below.
-            let _ = member.orders.as_ref().map(|orders| orders.send(target));
+            let _ = member.orders.as_ref().map(|orders| orders.send(order));
         }
         let samples: Vec<Sample> =
             self.members.iter().map(|m| m.answers.recv().unwrap_or_default()).collect();
         let time = samples.iter().map(|sample| sample.time).sum::<Duration>();
+        let nanos = |sample: &Sample| sample.time.as_nanos() as f64 / sample.ops.max(1) as f64;
+        let figures = samples.iter().enumerate();
+        let figures = figures.map(|(member, sample)| (nanos_of(member), nanos(sample)));
         Sample {
+            figures: figures.collect(),
             ops: samples.iter().map(|sample| sample.ops).sum(),
             time: time / samples.len().max(1) as u32,
             checksum: samples.iter().all(|sample| sample.checksum.is_some()).then_some(0),
@@ -71,15 +94,21 @@ impl Drop for Crew<'_> {
     }
 }
 
-fn member(core: usize, maker: Maker<'_>, orders: &Receiver<Duration>, answers: &Sender<Sample>) {
+fn member(core: usize, maker: Maker<'_>, orders: &Receiver<Order>, answers: &Sender<Sample>) {
     clock::pin(core);
     let mut work = maker();
-    for target in orders {
+    for Order { start, target } in orders {
+        while Instant::now() < start {
+            std::hint::spin_loop();
+        }
         if answers.send(work.slice(target)).is_err() {
             return;
         }
     }
 }
+
+/// In which all members have woken up.
+const WAKING: Duration = Duration::from_micros(300);
 
 #[cfg(test)]
 mod tests {
@@ -98,6 +127,8 @@ mod tests {
             let mut crew = Crew::new(scope, vec![work(), work()]);
             let sample = crew.slice(Duration::from_millis(2));
             assert!(sample.ops >= 2 && sample.time >= Duration::from_millis(2));
+            assert_eq!(sample.figures.len(), 2);
+            assert_eq!(sample.figures[1].0, nanos_of(1));
         });
     }
 

@@ -22,10 +22,22 @@ impl Lines {
     /// When memory does not allow it.
     pub fn new(lines: usize, pages: Kind) -> Result<Lines, String> {
         let most = u32::try_from(lines).map_err(|_| "too many lines".to_string())?;
-        let mut lines = Pages::<Line>::admitted(pages, lines).map_err(|e| e.to_string())?;
-        lines.as_mut_slice().iter_mut().for_each(|line| line[0] = 1);
         let mut rng = Rng::new(1);
         let places = (0..PLACES).map(|_| rng.below(most as usize) as u32).collect();
+        Lines::at(lines, pages, places)
+    }
+
+    /// The same, of which these are read.
+    ///
+    /// # Errors
+    /// When memory does not allow it.
+    ///
+    /// # Panics
+    /// When a place is not one of the lines.
+    pub fn at(lines: usize, pages: Kind, places: Vec<u32>) -> Result<Lines, String> {
+        let mut lines = Pages::<Line>::admitted(pages, lines).map_err(|e| e.to_string())?;
+        lines.as_mut_slice().iter_mut().for_each(|line| line[0] = 1);
+        assert!(places.iter().all(|&place| (place as usize) < lines.len()), "a place outside");
         Ok(Lines { lines, places })
     }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::record::Figure;
-use crate::slices::{Sample, Timing, Variant, Work};
+use crate::slices::{Plan, Sample, Timing, Variant, Work};
 use crate::{Context, clock};
 
 /// What the measured side tells the other, and back.
@@ -32,6 +32,51 @@ pub struct Beside {
     pub kept: Figure,
 }
 
+/// What it costs the measured side that the other does something.
+pub struct Cost {
+    /// What the measured side loses, in percent of its rate.
+    pub loss: Figure,
+    /// The same between slices that the other side leaves alone: how far to trust it.
+    pub noise: Figure,
+    /// How many a second there were: `per_s`.
+    pub done: Figure,
+}
+
+/// What `work` loses beside `control` at `wanted` a second, by many short rounds:
+///
+/// ```text
+///  alone ██   beside ██   beside ██   alone ██
+/// ```
+///
+/// What changes steadily meanwhile, as a neighbour's share does, cancels.
+///
+/// # Errors
+/// When `control` fails.
+pub fn cost<W: Work>(
+    context: &Context,
+    work: W,
+    wanted: u64,
+    control: impl FnOnce(&Pace) -> Result<(), String> + Send,
+) -> Result<Cost, String> {
+    let plan = if context.quick() { context.plan(4) } else { SHORT };
+    let timings = turns(context, plan, work, &[0, wanted, wanted, 0], control)?;
+    let [first, beside, again, last] = &*timings else { return Err("no slices".into()) };
+    let best = |a: &Timing, b: &Timing| a.rate.best.max(b.rate.best);
+    let percent = |kept: f64| (1.0 - kept) * 100.0;
+    let loss = |kept: Figure, best: f64| Figure {
+        median: percent(kept.median),
+        best: percent(best),
+        ..kept
+    };
+    let kept = kept(&timings, |rates| (rates[1] + rates[2]) / (rates[0] + rates[3]));
+    let noise = self::kept(&timings, |rates| rates[3] / rates[0]);
+    Ok(Cost {
+        done: done(beside),
+        loss: loss(kept, best(beside, again) / best(first, last)),
+        noise: loss(noise, last.rate.best / first.rate.best),
+    })
+}
+
 /// Measures `work` beside `control`, a thread of its own on the first core, at
 /// each of `rates` in turn; the first is what the others are compared with.
 /// `control` calls [`Pace::keep`].
@@ -44,8 +89,31 @@ pub fn beside<W: Work>(
     rates: &[u64],
     control: impl FnOnce(&Pace) -> Result<(), String> + Send,
 ) -> Result<Vec<Beside>, String> {
+    let timings = turns(context, context.plan(rates.len()), work, rates, control)?;
+    let first = timings.first().cloned();
+    let each = rates.iter().zip(timings).map(|(wanted, timing)| {
+        let pair = first.iter().chain([&timing]).cloned().collect::<Vec<_>>();
+        let kept = kept(&pair, |rates| rates[1] / rates[0]);
+        Beside { wanted: *wanted, done: done(&timing), timing, kept }
+    });
+    Ok(each.collect())
+}
+
+/// How many a second the other side did.
+fn done(timing: &Timing) -> Figure {
+    timing.figures.first().map_or(Figure::default(), |(_, done)| *done)
+}
+
+/// The slices of `work` at each of `rates` in turn.
+fn turns<W: Work>(
+    context: &Context,
+    plan: Plan,
+    work: W,
+    rates: &[u64],
+    control: impl FnOnce(&Pace) -> Result<(), String> + Send,
+) -> Result<Vec<Timing>, String> {
     let (work, pace) = (Rc::new(RefCell::new(work)), Arc::new(Pace::default()));
-    let timings = thread::scope(|scope| {
+    thread::scope(|scope| {
         let other = pace.clone();
         let control = scope.spawn(move || {
             clock::pin(clock::cores()[0]);
@@ -55,28 +123,24 @@ pub fn beside<W: Work>(
             let slice = Slice { work: work.clone(), pace: pace.clone(), wanted: *wanted };
             Variant::new(wanted.to_string(), slice)
         };
-        let timings = context.measure(&mut rates.iter().map(variant).collect::<Vec<_>>());
+        let mut variants = rates.iter().map(variant).collect::<Vec<_>>();
+        let timings = context.measure_by(plan, &mut variants);
         pace.stop.store(true, Ordering::Relaxed);
         let ended = control.join().map_err(|_| "the updating thread panicked".to_string());
         ended.and_then(|result| result).map(|()| timings)
-    })?;
-    let first = timings.first().cloned();
-    let each = rates.iter().zip(timings).map(|(wanted, timing)| {
-        let kept = first.as_ref().map_or(Vec::new(), |first| ratios(&timing, first));
-        let done = timing.figures.first().map_or(Figure::default(), |(_, done)| *done);
-        Beside { wanted: *wanted, done, timing, kept: Figure::most_is_best(&kept) }
-    });
-    Ok(each.collect())
+    })
 }
 
-/// The rates of `timing` over those of `first`, round by round: of the rounds in which
-/// nobody disturbed either, or of all if there is none.
-fn ratios(timing: &Timing, first: &Timing) -> Vec<f64> {
-    let rates = timing.rates.iter().zip(&first.rates).map(|(rate, first)| rate / first);
-    let quiet = timing.quiet.iter().zip(&first.quiet).map(|(this, first)| *this && *first);
-    let all: Vec<(f64, bool)> = rates.zip(quiet).collect();
-    let any = all.iter().any(|(_, quiet)| *quiet);
-    all.into_iter().filter(|(_, quiet)| *quiet || !any).map(|(ratio, _)| ratio).collect()
+/// What `share` makes of the rates of `timings`, round by round: of the rounds in
+/// which nobody disturbed any, or of all if there is none.
+fn kept(timings: &[Timing], share: impl Fn(&[f64]) -> f64) -> Figure {
+    let rounds = timings.iter().map(|timing| timing.rates.len()).min().unwrap_or(0);
+    let quiet = |round: usize| timings.iter().all(|timing| timing.quiet[round]);
+    let any = (0..rounds).any(quiet);
+    let of =
+        |round: usize| share(&timings.iter().map(|timing| timing.rates[round]).collect::<Vec<_>>());
+    let shares = (0..rounds).filter(|&round| quiet(round) || !any).map(of);
+    Figure::most_is_best(&shares.collect::<Vec<_>>())
 }
 
 impl Pace {
@@ -131,6 +195,9 @@ impl<W: Work> Work for Slice<W> {
     }
 }
 
+/// Of [`cost`]: some hundred rounds, each shorter than neighbours mostly come and go.
+const SHORT: Plan = Plan { rounds: 300, most: 600, slice: Duration::from_millis(3) };
+
 const MOST_BEHIND: u64 = 2_000;
 const HANDFUL: u64 = 64;
 const NAP: Duration = Duration::from_micros(100);
@@ -161,6 +228,12 @@ mod tests {
         let found = found.unwrap();
         assert_eq!((found[0].wanted, found[0].done.median), (0, 0.0));
         assert!(did > 0 && found[1].done.best > 0.0, "{did}");
+        let work = repeat(100, || (0..1000_u64).fold(1, |a, b| std::hint::black_box(a ^ b)));
+        let cost = cost(&context, work, 20_000, |pace| pace.keep(|_| Ok(()))).unwrap();
+        for figure in [cost.loss, cost.noise] {
+            assert!(figure.samples > 0 && figure.median < 100.0, "{figure:?}");
+        }
+        assert!(cost.done.median > 0.0, "{:?}", cost.done);
         let failed = beside(&context, repeat(1, || 0), &[1000], |pace| {
             pace.keep(|_| Err("no room".to_string()))
         });

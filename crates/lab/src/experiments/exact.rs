@@ -9,11 +9,11 @@ use std::thread;
 
 use lookup::pages::Kind;
 
-use crate::crew::{Crew, Maker};
+use crate::crew::{self, Crew, Maker};
 use crate::lines::Lines;
 use crate::matching::{self, Contestant, Entry, Table};
 use crate::record::Figure;
-use crate::slices::Variant;
+use crate::slices::{Timing, Variant};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, clock};
 
 /// See the module.
@@ -43,6 +43,9 @@ impl Experiment for Peers {
                 .into(),
             "random lines: independent loads in as much memory as mac-table's, where the system gives \
              it on pages of 2 MB"
+                .into(),
+            "two threads: what each does beside the other, of what it does alone on its core, and \
+             the sum"
                 .into(),
             "500,000 updates/s: deletes, inserts and changes in turn; a hundredth is always away"
                 .into(),
@@ -181,25 +184,42 @@ fn fill(contestant: &Contestant, entries: &[Entry], mut row: Row) -> Result<Fill
     Ok(Filled { table, row })
 }
 
-/// Two threads' rate over one's, where other threads may read.
+/// Two threads' rate over one's, where other threads may read: for each the time of a
+/// lookup alone on its core over that beside the other, and the sum of these. The rate
+/// of both in their best slice together over that of one would tell of luck, too: two
+/// cores are seldom left in peace at the same time.
 fn threads(context: &Context, tables: &[Filled], size: usize) -> Vec<Option<Figure>> {
     let mut taken = Vec::new();
     let timings = thread::scope(|scope| {
         let mut variants = Vec::new();
         for one in tables {
             let maker = |seed| maker(context, &*one.table, size, seed);
-            let makers = |n| (0..n).map(maker).collect::<Option<Vec<_>>>();
-            let both = makers(1).zip(makers(2)).filter(|_| clock::cores().len() > 1);
-            taken.push(both.is_some());
-            if let Some((single, double)) = both {
-                variants.push(Variant::new("1", Crew::new(scope, single)));
-                variants.push(Variant::new("2", Crew::new(scope, double)));
+            let makers =
+                |seeds: &[u64]| seeds.iter().map(|&s| maker(s)).collect::<Option<Vec<_>>>();
+            let all = [&[0][..], &[1], &[0, 1]].map(makers);
+            let all = all.into_iter().collect::<Option<Vec<_>>>();
+            let all = all.filter(|_| clock::cores().len() > 1);
+            taken.push(all.is_some());
+            for (makers, before) in all.into_iter().flatten().zip([0, 1, 0]) {
+                variants.push(Variant::new("", Crew::from(scope, before, makers)));
             }
         }
         context.measure(&mut variants)
     });
-    let mut pairs = timings.chunks(2).map(|pair| goals::over(pair[1].rate, pair[0].rate));
-    taken.into_iter().map(|took| if took { pairs.next() } else { None }).collect()
+    let mut ratios = timings.chunks(3).map(|of| together(&of[0], &of[1], &of[2]));
+    taken.into_iter().map(|took| if took { ratios.next() } else { None }).collect()
+}
+
+/// How many times one thread's work two do, by what each does alone.
+fn together(first: &Timing, second: &Timing, both: &Timing) -> Figure {
+    let nanos = |timing: &Timing, member: usize| {
+        let name = crew::nanos_of(member);
+        let found = timing.figures.iter().find(|(figure, _)| *figure == name);
+        found.map_or(Figure::default(), |(_, nanos)| *nanos)
+    };
+    let share = |alone, member| goals::over(nanos(alone, 0), nanos(both, member));
+    let (one, other) = (share(first, 0), share(second, 1));
+    Figure { median: one.median + other.median, best: one.best + other.best, ..one }
 }
 
 fn maker<'s>(context: &Context, table: &dyn Table, size: usize, seed: u64) -> Option<Maker<'s>> {

@@ -71,6 +71,7 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
             "as many updates of a table that nobody reads cost them",
             ours("beside_other_updates_pct"),
         ),
+        tell("two slices without any updates differ by", ours("beside_none_pct")),
     ];
     verdicts.into_iter().flatten().collect()
 }

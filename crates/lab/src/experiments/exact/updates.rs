@@ -1,16 +1,17 @@
 //! What a writer on another core costs those who look up in `mac-table`.
 //!
 //! ```text
-//!  slice   A ██ quiet   B ██ updates   A ██ quiet   B ██ updates …
+//!  round   ██ alone   ██ updates   ██ updates   ██ alone        many short ones
 //! ```
 //!
 //! Once with updates of the table that is read, and once, to tell what the machine's
-//! shared memory and caches are to blame for, of another table of that size.
+//! shared memory and caches are to blame for, of another table of that size; and what
+//! two slices without any updates differ by.
 
 use super::NAME;
 use crate::matching::{self, Contestant, Entry, Table};
-use crate::record::Figure;
-use crate::{Context, Row, clock, pace};
+use crate::pace::{self, Cost};
+use crate::{Context, Row, clock};
 
 /// `row` with the loss beside updates of `table`, and beside those of another.
 pub(super) fn measure(context: &Context, table: &mut dyn Table, size: usize, row: Row) -> Row {
@@ -25,8 +26,11 @@ pub(super) fn measure(context: &Context, table: &mut dyn Table, size: usize, row
     });
     let read = table.reader(&keys(context, size));
     let own = read.and_then(|read| loss(context, read, table, size));
-    let row = own.into_iter().fold(row, |row, loss| row.with("beside_updates_pct", loss));
-    other.into_iter().fold(row, |row, loss| row.with("beside_other_updates_pct", loss))
+    let row = own.into_iter().fold(row, |row, cost| {
+        let row = row.with("beside_updates_pct", cost.loss).with("beside_none_pct", cost.noise);
+        row.with("updates_per_s", cost.done)
+    });
+    other.into_iter().fold(row, |row, cost| row.with("beside_other_updates_pct", cost.loss))
 }
 
 fn keys(context: &Context, size: usize) -> Vec<lookup::exact::Key> {
@@ -34,25 +38,20 @@ fn keys(context: &Context, size: usize) -> Vec<lookup::exact::Key> {
 }
 
 /// By how many percent reads slow down beside updates of `table`: the middle of the
-/// slices beside each other, and between the best slices of either kind.
+/// rounds, and between the best slices of either kind.
 fn loss(
     context: &Context,
     read: matching::Reader,
     table: &mut dyn Table,
     size: usize,
-) -> Option<Figure> {
+) -> Option<Cost> {
     if clock::cores().len() < 2 {
         return None;
     }
     let n = context.pick(KEYS, KEYS / 8);
     let mut churn = Churn { table, size, done: 0 };
-    let found = pace::beside(context, matching::reading(read, n), &[0, UPDATES], |pace| {
-        pace.keep(|n| churn.go_on(n as usize))
-    });
-    let [quiet, beside] = found.ok()?.try_into().ok()?;
-    let best = beside.timing.rate.best / quiet.timing.rate.best;
-    let loss = |kept: f64| (1.0 - kept) * 100.0;
-    Some(Figure { median: loss(beside.kept.median), best: loss(best), ..beside.kept })
+    let reading = matching::reading(read, n);
+    pace::cost(context, reading, UPDATES, |pace| pace.keep(|n| churn.go_on(n as usize))).ok()
 }
 
 /// Entries that go, come back a while later, and change, in turn.
@@ -63,8 +62,18 @@ struct Churn<'t> {
 }
 
 impl Churn<'_> {
-    /// Fewer updates than the table has entries.
-    fn go_on(&mut self, updates: usize) -> Result<(), String> {
+    /// In parts of fewer updates than entries, so that it does not matter that a part's
+    /// deletes go before its inserts.
+    fn go_on(&mut self, mut updates: usize) -> Result<(), String> {
+        while updates > 0 {
+            let part = updates.min((self.size / 2).max(1));
+            self.part(part)?;
+            updates -= part;
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, updates: usize) -> Result<(), String> {
         let (size, away) = (self.size, self.size / AWAY);
         let entry = |number: usize| matching::entry(number % size);
         let (mut go, mut put) = (Vec::new(), Vec::<Entry>::new());
@@ -109,7 +118,7 @@ mod tests {
             Contestant::engine(entry, NAME, matching::fixed_seed()).build(1000).unwrap();
         assert_eq!(table.insert(&matching::entries(1000)), 0);
         let mut churn = Churn { table: &mut *table, size: 1000, done: 0 };
-        for updates in [1, 5, 64, 63, 300, 900, 900, 900] {
+        for updates in [1, 5, 64, 63, 300, 900, 3000, 100_000] {
             churn.go_on(updates).unwrap();
         }
         let keys: Vec<_> = matching::entries(1000).into_iter().map(|(key, _)| key).collect();

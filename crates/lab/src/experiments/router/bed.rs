@@ -171,7 +171,7 @@ pub(in crate::experiments) fn per_node(before: &Snapshot, after: &Snapshot) -> V
 }
 
 /// Receive and transmit, and nothing between: the ports' own cost.
-pub(super) struct Shuttle {
+pub(in crate::experiments) struct Shuttle {
     ports: Vec<Box<dyn Port>>,
     burst: Box<io::Burst>,
     _source: Source,

@@ -14,7 +14,7 @@ pub(super) mod memory;
 pub(super) mod scale;
 pub(super) mod updates;
 
-pub(super) use bed::per_node;
+pub(super) use bed::{Shuttle, per_node};
 pub(super) use frames::stamp;
 pub(super) use scale::workers;
 pub(super) use source::Source;

@@ -10,7 +10,8 @@
 //! 64-byte frames to stations at m1, all of them known, drawn at random; from a
 //! thousand stations at m0, or a million. A ring of packets has destinations of its
 //! own; `fresh` gives each frame another one as it comes in, that cost included.
-//! After each slice no packet may be missing, flooded or dropped.
+//! After each slice no packet may be missing, flooded or dropped. Beside them, up to a
+//! million stations, what the cycles are made of ([`parts`]).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +33,7 @@ use wire::flow::Hasher;
 use wire::vlan::Tag;
 
 use super::super::router::{Source, per_node, stamp};
+use super::parts;
 use crate::clock;
 use crate::data::Rng;
 use crate::slices::{Sample, Variant, Work};
@@ -91,18 +93,34 @@ const CARD: Card = Card {
 };
 
 fn measure(context: &mut Context, stations: u64) -> Result<Vec<Row>, Error> {
-    let (mut variants, mut rows) = (Vec::new(), Vec::new());
     // Filling large tables takes minutes and gigabytes: one of them must do.
-    for (name, kind, sources, fresh) in
-        VARIANTS.into_iter().filter(|(name, ..)| stations <= MANY || name.starts_with("access, fr"))
-    {
-        match Bed::new(kind, stations, sources, fresh) {
+    let only_fresh = stations > MANY;
+    let lines = if only_fresh { None } else { Some(parts::lines(PACKETS, stations)) };
+    let (mut variants, mut rows) = (Vec::new(), Vec::new());
+    for (name, load) in VARIANTS.into_iter().filter(|(_, load)| !only_fresh || load.fresh) {
+        match Bed::new(load, stations) {
             Ok(bed) => variants.push(Variant::new(name, bed)),
             Err(reason) => rows.push(labels(stations, name).noting(reason)),
         }
     }
+    let mut refuse = |name, reason: String| rows.push(labels(stations, name).noting(reason));
+    match &lines {
+        Some(Ok(lines)) => variants.push(Variant::new(parts::LINES, lines.independent())),
+        Some(Err(reason)) => refuse(parts::LINES, reason.clone()),
+        None => {}
+    }
+    match (!only_fresh).then(|| parts::ports(PACKETS)) {
+        Some(Ok(ports)) => variants.push(Variant::new(parts::PORTS, ports)),
+        Some(Err(reason)) => refuse(parts::PORTS, reason),
+        None => {}
+    }
     for timing in context.measure(&mut variants) {
         let mut row = labels(stations, &timing.name);
+        if [parts::LINES, parts::PORTS].contains(&&*timing.name) {
+            let each = if timing.name == parts::LINES { parts::EACH } else { 1 };
+            rows.push(parts::row(row, &timing, each as f64));
+            continue;
+        }
         if timing.checksum.is_none() {
             rows.push(row.noting("frames were lost, flooded or dropped"));
             continue;
@@ -131,7 +149,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let most = "≤ 90 cycles at 1,000,000 stations (Zen 3)";
     let growth = "10⁹ stations: at most 2.5 × the cycles at 1,000,000, fresh destinations";
     let grown = largest.map(|row| row.label("stations"));
-    vec![
+    let mut verdicts = vec![
         match cycles("1000000", "access") {
             Some(measured) => Verdict::at_most(most, measured, 90.0, "cycles"),
             None => Verdict::open(most, "not measured here"),
@@ -143,7 +161,10 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             }
             _ => Verdict::open(growth, "not measured here"),
         },
-    ]
+    ];
+    let sizes = ["1000", "1000000"].into_iter();
+    verdicts.extend(sizes.filter_map(|stations| parts::verdict(rows, stations, "access")));
+    verdicts
 }
 
 /// What the ports do with tags.
@@ -152,6 +173,17 @@ enum Kind {
     Plain,
     Access,
     Trunk,
+}
+
+/// What goes through a switch.
+#[derive(Clone, Copy)]
+struct Load {
+    kind: Kind,
+    /// Stations that send.
+    sources: u64,
+    /// Each frame gets a new destination as it comes in.
+    fresh: bool,
+    packets: usize,
 }
 
 impl Kind {
@@ -175,8 +207,8 @@ pub(in crate::experiments) struct Bed {
 }
 
 impl Bed {
-    /// With `fresh` each frame gets a new destination as it comes in.
-    fn new(kind: Kind, stations: u64, sources: u64, fresh: bool) -> Result<Bed, String> {
+    fn new(load: Load, stations: u64) -> Result<Bed, String> {
+        let Load { kind, sources, fresh, packets } = load;
         let domain = Domain::new();
         let forwarding = Forwarding::new(&domain);
         let mut switch = switch(&forwarding, &domain, kind, stations + sources)?;
@@ -192,7 +224,7 @@ impl Bed {
             let from = HERE | rng.below(sources as usize) as u64;
             write(kind, to, from, room)
         };
-        let mut source = Source::ring(PACKETS, fill)?;
+        let mut source = Source::ring(packets, fill)?;
         if fresh {
             // Each port goes through a list of its own.
             source = source.stamped(|_| stamp(fresh_stations(stations), 0));
@@ -209,7 +241,7 @@ impl Bed {
 
 /// A switch of access ports between `stations` stations, each frame to another one.
 pub(in crate::experiments) fn access(stations: u64) -> Result<Bed, String> {
-    Bed::new(Kind::Access, stations, 1_000, true)
+    Bed::new(Load { fresh: true, ..ACCESS }, stations)
 }
 
 /// Destinations drawn at random from all stations.
@@ -355,14 +387,16 @@ impl Port for Outward {
     }
 }
 
-/// Name, tags, stations that send, fresh destinations.
-const VARIANTS: [(&str, Kind, u64, bool); 5] = [
-    ("plain", Kind::Plain, 1_000, false),
-    ("access", Kind::Access, 1_000, false),
-    ("trunk", Kind::Trunk, 1_000, false),
-    ("access, a million senders", Kind::Access, 1_000_000, false),
-    ("access, fresh destinations", Kind::Access, 1_000, true),
+const VARIANTS: [(&str, Load); 6] = [
+    ("plain", Load { kind: Kind::Plain, ..ACCESS }),
+    ("access", ACCESS),
+    ("trunk", Load { kind: Kind::Trunk, ..ACCESS }),
+    ("access, a million senders", Load { sources: 1_000_000, ..ACCESS }),
+    ("access, fresh destinations", Load { fresh: true, ..ACCESS }),
+    (parts::NEAR, Load { packets: parts::FEW, ..ACCESS }),
 ];
+
+const ACCESS: Load = Load { kind: Kind::Access, sources: 1_000, fresh: false, packets: PACKETS };
 
 /// Fresh destinations.
 const FRESH: usize = 1 << 20;
@@ -385,8 +419,8 @@ mod tests {
 
     #[test]
     fn every_frame_leaves_by_lookup() {
-        for (name, kind, _, fresh) in VARIANTS {
-            let mut bed = Bed::new(kind, 1000, 100, fresh).unwrap();
+        for (name, load) in VARIANTS {
+            let mut bed = Bed::new(Load { sources: 100, ..load }, 1000).unwrap();
             let sample = bed.slice(Duration::from_millis(2));
             assert!(sample.ops > 0 && sample.checksum.is_some(), "{name}: {sample:?}");
             assert!(sample.parts.iter().any(|(part, _)| part == "bridge_forward"), "{name}");

@@ -1,3 +1,4 @@
 //! The switch: forwarding.
 
 pub(super) mod forward;
+mod parts;
