@@ -42,6 +42,7 @@ MIRI_ALL=$(
 		lookup rutter4::tests:: --skip tests::conformance --skip tests::wide
 		lookup rutter6::tests:: --skip tests::conformance --skip tests::wide
 		lookup dxr::tests::portable
+		lookup dir24_8::tests
 		lookup mac_table::tests::grows
 		lookup exact::cuckoo::tests::batch_14
 		lookup vpp::cuvpp::tests::conformance
