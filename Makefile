@@ -35,23 +35,23 @@ $(RELEASE):
 	$(MAKE) build
 
 install: $(RELEASE) ## into PREFIX (/usr/local), with a systemd unit
-	install -d $(bindir) $(unitdir) $(confdir)
-	install -m 755 $(RELEASE) $(bindir)/rutter
-	sed 's|@bindir@|$(PREFIX)/bin|' packaging/rutter.service >$(unitdir)/rutter.service
-	$(RELEASE) config example >$(confdir)/rutter.toml.example
-	install -d $(sharedir)/man/man5
-	scripts/manpage.sh $(RELEASE) >$(sharedir)/man/man5/rutter.toml.5
-	install -d $(sharedir)/bash-completion/completions $(sharedir)/zsh/site-functions $(sharedir)/fish/vendor_completions.d
-	$(RELEASE) completion bash >$(sharedir)/bash-completion/completions/rutter
-	$(RELEASE) completion zsh >$(sharedir)/zsh/site-functions/_rutter
-	$(RELEASE) completion fish >$(sharedir)/fish/vendor_completions.d/rutter.fish
-	@echo 'next: cp $(confdir)/rutter.toml.example $(confdir)/rutter.toml, change it, systemctl enable --now rutter'
+	install -d "$(bindir)" "$(unitdir)" "$(confdir)"
+	install -m 755 $(RELEASE) "$(bindir)/rutter"
+	sed "s|@bindir@|$$(printf %s '$(PREFIX)/bin' | sed 's/ /\\\\x20/g')|" packaging/rutter.service >"$(unitdir)/rutter.service"
+	$(RELEASE) config example >"$(confdir)/rutter.toml.example"
+	install -d "$(sharedir)/man/man5"
+	scripts/manpage.sh $(RELEASE) >"$(sharedir)/man/man5/rutter.toml.5"
+	install -d "$(sharedir)/bash-completion/completions" "$(sharedir)/zsh/site-functions" "$(sharedir)/fish/vendor_completions.d"
+	$(RELEASE) completion bash >"$(sharedir)/bash-completion/completions/rutter"
+	$(RELEASE) completion zsh >"$(sharedir)/zsh/site-functions/_rutter"
+	$(RELEASE) completion fish >"$(sharedir)/fish/vendor_completions.d/rutter.fish"
+	@echo 'next: cp "$(confdir)/rutter.toml.example" "$(confdir)/rutter.toml", change it, systemctl enable --now rutter'
 
 uninstall: ## takes away what install put there; the configuration stays
-	rm -f $(bindir)/rutter $(unitdir)/rutter.service $(confdir)/rutter.toml.example
-	rm -f $(sharedir)/man/man5/rutter.toml.5 $(sharedir)/bash-completion/completions/rutter $(sharedir)/zsh/site-functions/_rutter \
-		$(sharedir)/fish/vendor_completions.d/rutter.fish
-	-rmdir $(confdir) 2>/dev/null
+	rm -f "$(bindir)/rutter" "$(unitdir)/rutter.service" "$(confdir)/rutter.toml.example"
+	rm -f "$(sharedir)/man/man5/rutter.toml.5" "$(sharedir)/bash-completion/completions/rutter" "$(sharedir)/zsh/site-functions/_rutter" \
+		"$(sharedir)/fish/vendor_completions.d/rutter.fish"
+	-rmdir "$(confdir)" 2>/dev/null
 
 deps-%:
 	@scripts/deps.sh $*

@@ -7,11 +7,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 rutter=$(realpath "${1:?usage: install-check.sh BINARY}")
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
+top=$(mktemp -d)
+root="$top/a root"
+mkdir "$root"
+trap 'rm -rf "$top"' EXIT
 fail() { echo "install: $*" >&2; exit 1; }
 installer() { # GOAL
-	make --no-print-directory "$1" RELEASE="$rutter" DESTDIR="$root" PREFIX=/opt/r >"$root.log" 2>&1 || {
+	make --no-print-directory "$1" RELEASE="$rutter" DESTDIR="$root" PREFIX="/opt/my r" >"$root.log" 2>&1 || {
 		cat "$root.log"
 		fail "make $1"
 	}
@@ -19,17 +21,17 @@ installer() { # GOAL
 }
 
 installer install
-for file in opt/r/bin/rutter etc/systemd/system/rutter.service etc/rutter/rutter.toml.example \
-	opt/r/share/man/man5/rutter.toml.5 opt/r/share/bash-completion/completions/rutter \
-	opt/r/share/zsh/site-functions/_rutter opt/r/share/fish/vendor_completions.d/rutter.fish; do
+for file in 'opt/my r/bin/rutter' etc/systemd/system/rutter.service etc/rutter/rutter.toml.example \
+	'opt/my r/share/man/man5/rutter.toml.5' 'opt/my r/share/bash-completion/completions/rutter' \
+	'opt/my r/share/zsh/site-functions/_rutter' 'opt/my r/share/fish/vendor_completions.d/rutter.fish'; do
 	[ -s "$root/$file" ] || fail "$file is not there, or empty"
 done
-"$root/opt/r/bin/rutter" version >/dev/null || fail "the binary does not run"
-"$root/opt/r/bin/rutter" config check "$root/etc/rutter/rutter.toml.example" || fail "the example is no configuration"
-grep -q '^ExecStart=/opt/r/bin/rutter run ' "$root/etc/systemd/system/rutter.service" || fail "the unit starts something else"
-bash -n "$root/opt/r/share/bash-completion/completions/rutter" || fail "the completion is no bash"
+"$root/opt/my r/bin/rutter" version >/dev/null || fail "the binary does not run"
+"$root/opt/my r/bin/rutter" config check "$root/etc/rutter/rutter.toml.example" || fail "the example is no configuration"
+grep -q '^ExecStart=/opt/my\\x20r/bin/rutter run ' "$root/etc/systemd/system/rutter.service" || fail "the unit starts something else"
+bash -n "$root/opt/my r/share/bash-completion/completions/rutter" || fail "the completion is no bash"
 if command -v man >/dev/null; then
-	warnings=$(LC_ALL=C.UTF-8 man --warnings -l "$root/opt/r/share/man/man5/rutter.toml.5" 2>&1 >/dev/null)
+	warnings=$(LC_ALL=C.UTF-8 man --warnings -l "$root/opt/my r/share/man/man5/rutter.toml.5" 2>&1 >/dev/null)
 	[ -z "$warnings" ] || fail "the manual page: $warnings"
 fi
 
