@@ -283,6 +283,7 @@ impl Graph {
     /// Notes what the node at `slot` did with the traced packets of `v`.
     #[cold]
     fn record(&mut self, slot: usize, v: &Vector, edge: Option<u8>) {
+        let has_hop = self.slots[slot].live.has(Live::HOP);
         for i in (0..v.n()).filter(|&i| v.mark[i] != 0) {
             let Some(packet) = &v.burst.pkt[i] else { continue };
             let frame = packet.data();
@@ -296,7 +297,7 @@ impl Graph {
                 why: v.why[i],
                 port: v.port,
                 iface: v.iface[i],
-                hop: v.hop[i].0,
+                hop: if has_hop { v.hop[i].0 } else { 0 },
                 time: clock::now(),
                 bytes: frame.len() as u16,
                 data,

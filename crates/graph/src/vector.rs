@@ -134,7 +134,7 @@ impl Live {
     }
 
     #[inline]
-    fn has(self, lane: Live) -> bool {
+    pub(crate) fn has(self, lane: Live) -> bool {
         self.0 & lane.0 != 0
     }
 }
