@@ -3,10 +3,10 @@
 //! its own: an abstract socket's name. Both go with the process, however that
 //! ends, so a stale socket or lock file hinders nobody.
 
-use std::fs::{File, OpenOptions, read_dir, read_link, read_to_string};
+use std::fs::{File, Metadata, OpenOptions, read_dir, read_link, read_to_string};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
@@ -36,14 +36,19 @@ impl Instance {
         let path = beside(socket, "lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let opened = options.open(&path);
-        let mut lock = opened.doing(|| format!("open {}", path.display()))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut who = String::new();
-            let _ = lock.read_to_string(&mut who); // it may be about to be written
-            let who = if who.is_empty() { "just starting".into() } else { who };
-            return Err(Error::Running { socket: socket.into(), who });
-        }
+        let mut lock = loop {
+            let opened = options.open(&path);
+            let mut lock = opened.doing(|| format!("open {}", path.display()))?;
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+                let mut who = String::new();
+                let _ = lock.read_to_string(&mut who); // it may be about to be written
+                let who = if who.is_empty() { "just starting".into() } else { who };
+                return Err(Error::Running { socket: socket.into(), who });
+            }
+            if is_at(&lock, &path) {
+                break lock;
+            }
+        };
         let who = format!("process {}, {config}", std::process::id());
         let written = lock.set_len(0).and_then(|()| lock.rewind());
         written
@@ -60,6 +65,23 @@ impl Instance {
     /// A file that goes with the socket.
     pub fn beside(&self, suffix: &str) -> PathBuf {
         beside(&self.socket, suffix)
+    }
+}
+
+/// The lock file goes while the lock is held: whoever has opened it before finds,
+/// once it has the lock, that the file is no longer there, and opens the new one.
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.beside("lock")); // a file that stays hinders nobody
+    }
+}
+
+/// Whether the open `file` is the one at `path` still.
+fn is_at(file: &File, path: &Path) -> bool {
+    let place = |at: Metadata| (at.dev(), at.ino());
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(open), Ok(there)) => place(open) == place(there),
+        _ => false,
     }
 }
 

@@ -128,6 +128,7 @@ impl Monitor {
         }
         if changed {
             self.carriers();
+            self.next_neighbours = Instant::now(); // those behind a link that came up
         }
     }
 
