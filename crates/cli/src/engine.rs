@@ -1,7 +1,9 @@
 //! Engines by name, and a table built into one.
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use formats::Table;
 use lookup::exact;
 use lookup::lpm::{Card, Engines, Entry, Lpm, Options, Writer};
@@ -103,6 +105,28 @@ fn lpm() -> Vec<Description> {
         }
     }
     all
+}
+
+/// Reads an engine's name: any, since who uses it tells best what is wrong with
+/// one; the known ones are what shells complete.
+#[derive(Clone)]
+pub struct Name;
+
+impl TypedValueParser for Name {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(lpm().into_iter().map(|engine| PossibleValue::new(engine.name))))
+    }
 }
 
 /// The entries of both families that `name` means: its own families, or each

@@ -43,7 +43,7 @@ pub struct Args {
     table: TableArgs,
 
     /// The engine (see `rutter engines`); it is checked in its families
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = engine::Name, hide_possible_values = true)]
     engine: String,
 
     /// An MRT file of BGP4MP records to apply after the first comparison

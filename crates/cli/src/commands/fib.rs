@@ -36,6 +36,7 @@ enum EngineAction {
     /// Rebuild with another engine
     Set {
         /// Its name
+        #[arg(value_parser = crate::engine::Name, hide_possible_values = true)]
         engine: String,
         /// Routing tables
         #[arg(long, default_value = "main")]

@@ -36,7 +36,7 @@ pub struct Args {
     table: TableArgs,
 
     /// Look up with this engine (see `rutter engines`), in its families only
-    #[arg(short, long, value_name = "NAME")]
+    #[arg(short, long, value_name = "NAME", value_parser = engine::Name, hide_possible_values = true)]
     engine: Option<String>,
 
     /// Addresses; `-`, or none, reads them from standard input, separated by blanks or lines

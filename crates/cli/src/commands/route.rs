@@ -16,11 +16,17 @@ Examples:
   rutter route add 203.0.113.0/24 via 192.0.2.2
   rutter route add 203.0.113.0/24 via 192.0.2.2 weight 2 via 192.0.2.3 dev p1 metric 10
   rutter route add 198.51.100.0/24 blackhole vrf red
+  rutter route add default via 192.0.2.1
+  rutter route add default via 2001:db8::1
+  rutter route -6 del default
   rutter route del 203.0.113.0/24
 
 Routes go into the kernel's table (protocol 198) and come from there into the
 data plane; they last until the router ends. Lasting ones: [[route]] in rutter.toml.")]
 pub struct Args {
+    /// `default` is ::/0, also where no IPv6 address says so
+    #[arg(short = '6', global = true)]
+    ipv6: bool,
     #[command(subcommand)]
     action: Action,
 }
@@ -29,7 +35,7 @@ pub struct Args {
 enum Action {
     /// Add a route, or replace the one of the same prefix and metric
     Add {
-        /// Where to: 203.0.113.0/24
+        /// Where to: 203.0.113.0/24, or `default`
         prefix: String,
         /// via ADDRESS [dev INTERFACE] [weight N] …, or blackhole, unreachable,
         /// prohibit; then metric N, vrf NAME
@@ -50,18 +56,28 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let request = match args.action {
         Action::Add { prefix, words } => {
             let mut route = parse(&words)?;
-            route.prefix = prefix;
+            route.prefix = written_out(prefix, args.ipv6, &route.via);
             if route.kind == RouteKind::Unicast && route.via.is_empty() {
                 return Err(Error::Usage("where to? `via ADDRESS`, `dev INTERFACE` or `blackhole`"));
             }
             Request::RouteAdd(route)
         }
         Action::Del { prefix, words } => {
-            let Route { vrf, metric, .. } = parse(&words)?;
-            Request::RouteDel { prefix, vrf, metric }
+            let Route { vrf, metric, via, .. } = parse(&words)?;
+            Request::RouteDel { prefix: written_out(prefix, args.ipv6, &via), vrf, metric }
         }
     };
     cx.change(&request)
+}
+
+/// `default` as a prefix: as for `ip route`, IPv6's if all gateways are IPv6's.
+fn written_out(prefix: String, ipv6: bool, via: &[Via]) -> String {
+    if prefix != "default" {
+        return prefix;
+    }
+    let mut gateways = via.iter().filter_map(|via| via.gateway).peekable();
+    let all_ipv6 = gateways.peek().is_some() && gateways.all(|gateway| gateway.is_ipv6());
+    if ipv6 || all_ipv6 { "::/0".into() } else { "0.0.0.0/0".into() }
 }
 
 /// The words behind the prefix, as `ip route` has them.
@@ -111,6 +127,16 @@ mod tests {
 
     fn read(text: &str) -> Result<Route, Error> {
         parse(&text.split_whitespace().map(str::to_string).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn default_is_of_the_gateways_family() {
+        let of = |words, ipv6| written_out("default".into(), ipv6, &read(words).unwrap().via);
+        assert_eq!(of("via 192.0.2.1", false), "0.0.0.0/0");
+        assert_eq!(of("via 2001:db8::1 dev p1", false), "::/0");
+        assert_eq!(of("via 192.0.2.1 via 2001:db8::1", false), "0.0.0.0/0");
+        assert_eq!((of("blackhole", false), of("dev p1", true)), ("0.0.0.0/0".into(), "::/0".into()));
+        assert_eq!(written_out("10.0.0.0/8".into(), true, &[]), "10.0.0.0/8");
     }
 
     #[test]

@@ -27,11 +27,10 @@ pub fn run(stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Status, Error> {
 }
 
 fn inside(dir: &Path, stop: &AtomicBool, cx: &mut Context) -> Result<(), Error> {
-    writeln!(cx.out, "A router between two capture files, without privileges.")?;
-    writeln!(
-        cx.out,
-        "Left out: hosts, BIRD and BGP, the full table, ping and traceroute, ARP, the kernel's slow path."
-    )?;
+    if !cx.json {
+        writeln!(cx.out, "A router between two capture files, without privileges.")?;
+        writeln!(cx.out, "Left out: {}.", LEFT_OUT.join(", "))?;
+    }
     let (input, output) = (dir.join("in.pcap"), dir.join("out.pcap"));
     std::fs::write(&input, capture())?;
     let config = dir.join("rutter.toml");
@@ -58,13 +57,19 @@ fn inside(dir: &Path, stop: &AtomicBool, cx: &mut Context) -> Result<(), Error> 
             format!("{error}\n{}", std::fs::read_to_string(dir.join("rutter.log")).unwrap_or_default()),
         ),
     })?;
-    writeln!(cx.out, "\n{shown}")?;
     let written = std::fs::metadata(&output)?.len();
+    if cx.json {
+        let nodes = shown.0;
+        return cx.print_json(&serde_json::json!({
+            "reduced": true, "left_out": LEFT_OUT, "nodes": nodes, "written_bytes": written,
+        }));
+    }
+    writeln!(cx.out, "\n{}", shown.1)?;
     Ok(writeln!(cx.out, "{written} bytes of routed packets were written.")?)
 }
 
-/// Waits until all packets went through; returns the drawn graph.
-fn show(socket: &Path, stop: &AtomicBool) -> Result<String, Error> {
+/// Waits until all packets went through; returns the graph's nodes and their drawing.
+fn show(socket: &Path, stop: &AtomicBool) -> Result<(Vec<api::reply::Node>, String), Error> {
     let start = Instant::now();
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -76,7 +81,7 @@ fn show(socket: &Path, stop: &AtomicBool) -> Result<String, Error> {
             Ok(Reply::Graph { nodes, drawing })
                 if nodes.iter().any(|node| node.name == "output" && node.packets >= PACKETS) =>
             {
-                return Ok(drawing);
+                return Ok((nodes, drawing));
             }
             Ok(_) | Err(_) if start.elapsed() < PATIENCE => {}
             Ok(_) => return Err(failed("the packets", "they do not come through")),
@@ -141,5 +146,13 @@ fn frame(i: u16) -> Vec<u8> {
     frame
 }
 
+const LEFT_OUT: [&str; 6] = [
+    "hosts",
+    "BIRD and BGP",
+    "the full table",
+    "ping and traceroute",
+    "ARP",
+    "the kernel's slow path",
+];
 const PACKETS: u64 = 10_000;
 const PATIENCE: Duration = Duration::from_secs(30);
