@@ -8,7 +8,7 @@
 //! | `double-hash`  | entries, a step of the key's own    | never   | buries, rehashes |
 //! | `hopscotch`    | a map of 64, then its entries       | 91 %    | one store       |
 //! | `chaining`     | a head, then a list                 | never   | unlinks         |
-//! | `cuckoo-flow`  | one or two lines of tags, one entry | 99.3 %  | one slot        |
+//! | `cuckoo-flow`  | two lines of tags, one entry        | 99.3 %  | one slot        |
 //! | `flow-table`   | the same                            | 91 %    | one slot        |
 //!
 //! Full: where it first refuses, of 2^20 places. "Never": until the limit of

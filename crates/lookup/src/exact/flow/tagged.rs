@@ -10,7 +10,7 @@
 //!
 //! | operation | cost at load 0.9                                               |
 //! |-----------|----------------------------------------------------------------|
-//! | lookup    | 1.2 lines, 1 entry; both known before the first entry is read  |
+//! | lookup    | 2 lines, asked for together, and 1 entry                       |
 //! | absent    | 2 lines; an entry for 16 in 65,536                             |
 //! | insert    | 2 lines, a place; beyond, a search of the lines around         |
 //! | delete    | as lookup                                                      |
@@ -67,6 +67,25 @@ struct Line {
 // SAFETY: integers, of which zero is a value, without a destructor.
 unsafe impl Zeroed for Line {}
 
+impl Line {
+    /// The tags, four to a word, the first the lowest.
+    #[inline(always)]
+    fn words(&self) -> [u64; 2] {
+        let tag = |at: usize| u64::from(self.tags[at]);
+        [0, 4].map(|at| (at..at + 4).rev().fold(0, |word, at| word << 16 | tag(at)))
+    }
+}
+
+/// The highest bit of each 16 that are zero.
+#[inline(always)]
+fn zeros(word: u64) -> u64 {
+    !((word & !HIGHEST).wrapping_add(!HIGHEST) | word | !HIGHEST)
+}
+
+/// The lowest bit of each 16, and the highest.
+const LOWEST: u64 = 0x0001_0001_0001_0001;
+const HIGHEST: u64 = LOWEST << 15;
+
 /// `MOST`: lines looked at for room.
 ///
 /// - I1: a slot with a place other than 0 names a flow of the pool, and the slot's
@@ -118,32 +137,40 @@ impl<const MOST: usize> Tagged<MOST> {
         line ^ ((u64::from(tag) + 1).wrapping_mul(GOLDEN) >> (64 - self.bits) | 1) as usize
     }
 
-    /// Places of flows of `line` whose tag is that of `hash`, as bits.
+    /// Slots of `lines` whose tag is that of `hash`: bit 16 `i` + `w` for the `i`th tag
+    /// of word `w`. A free slot, whose tag is 0, may be among them.
+    ///
+    /// No branch depends on which line or slot it is: with one, 20 million flows a
+    /// second were found at a load of 0.9 where 40 are so (groups; 50 and 66 absent).
     #[inline(always)]
-    fn matches(&self, line: usize, hash: u64) -> u32 {
-        let (line, mut bits) = (&self.lines[line], 0);
-        for slot in 0..SLOTS {
-            let is_it = line.tags[slot] == hash as u16 && line.places[slot] != 0;
-            bits |= u32::from(is_it) << slot;
-        }
-        bits
+    fn matches(&self, lines: [usize; 2], hash: u64) -> u64 {
+        let tag = u64::from(hash as u16) * LOWEST;
+        let words = lines.map(|line| self.lines[line].words());
+        let equal = words.as_flattened().iter().map(|word| zeros(word ^ tag));
+        equal.zip(0..).fold(0, |bits, (equal, w)| bits | equal >> (15 - w))
     }
 
+    /// The slot of the lowest of `bits`.
     #[inline(always)]
-    fn slots_of(&self, hash: u64) -> impl Iterator<Item = Slot> {
+    fn slot_of(lines: [usize; 2], bits: u64) -> Slot {
+        let (i, w) = (bits.trailing_zeros() as usize / 16, bits.trailing_zeros() as usize % 16);
+        Slot { bucket: lines[w / 2], slot: w % 2 * 4 + i }
+    }
+
+    /// Those slots, one by one.
+    #[inline(always)]
+    fn slots(&self, hash: u64) -> impl Iterator<Item = Slot> {
         let lines = self.lines_of(hash);
-        let slots = lines.map(|line| (line, self.matches(line, hash)));
-        slots.into_iter().flat_map(|(bucket, bits)| {
-            (0..SLOTS)
-                .filter(move |slot| bits >> slot & 1 == 1)
-                .map(move |slot| Slot { bucket, slot })
-        })
+        let next = |bits: &u64| Some(bits & bits.wrapping_sub(1));
+        let left = std::iter::successors(Some(self.matches(lines, hash)), next);
+        left.take_while(|&bits| bits != 0).map(move |bits| Self::slot_of(lines, bits))
     }
 
     fn free_slots(&self, line: usize) -> usize {
         self.lines[line].places.iter().filter(|&&place| place == 0).count()
     }
 
+    /// Beyond the pool for a free slot.
     #[inline(always)]
     fn place(&self, slot: Slot) -> u32 {
         self.lines[slot.bucket].places[slot.slot].wrapping_sub(1)
@@ -160,33 +187,20 @@ impl<const MOST: usize> Core for Tagged<MOST> {
 
     #[inline(always)]
     fn ask(&self, hash: u64, round: usize) {
-        let lines = self.lines_of(hash);
         if round == 0 {
-            return lines.into_iter().for_each(|line| prefetch(&self.lines[line]));
+            return self.lines_of(hash).into_iter().for_each(|line| prefetch(&self.lines[line]));
         }
-        for line in lines {
-            let matches = self.matches(line, hash);
-            if matches != 0 {
-                let slot = Slot { bucket: line, slot: matches.trailing_zeros() as usize };
-                return prefetch(&self.pool.flows()[self.place(slot) as usize]);
-            }
+        if let Some(slot) = self.slots(hash).next()
+            && let Some(flow) = self.pool.flows().get(self.place(slot) as usize)
+        {
+            prefetch(flow);
         }
     }
 
     #[inline(always)]
     fn find(&self, hash: u64, key: &FlowKey) -> Option<u32> {
-        for line in self.lines_of(hash) {
-            let mut matches = self.matches(line, hash);
-            while matches != 0 {
-                let slot = Slot { bucket: line, slot: matches.trailing_zeros() as usize };
-                let at = self.place(slot);
-                if self.pool.flows()[at as usize].key == *key {
-                    return Some(at);
-                }
-                matches &= matches - 1;
-            }
-        }
-        None
+        let has = |at: u32| self.pool.flows().get(at as usize).is_some_and(|flow| flow.key == *key);
+        self.slots(hash).map(|slot| self.place(slot)).find(|&at| has(at))
     }
 
     fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32> {
@@ -207,7 +221,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
 
     fn remove(&mut self, at: u32) {
         let hash = self.pool.flows()[at as usize].key.hash(&self.seed);
-        let slot = self.slots_of(hash).find(|&slot| self.place(slot) == at);
+        let slot = self.slots(hash).find(|&slot| self.place(slot) == at);
         self.set(slot.expect("I2: a flow of the pool is named"), 0, 0);
         self.pool.give(at);
     }
@@ -265,3 +279,25 @@ const LONG: usize = 1000;
 
 /// The two, and the 16 behind them.
 const SHORT: usize = 2 + 2 * SLOTS;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_found_beside_ones() {
+        // Two bytes are set that a borrow or a carry would reach.
+        assert_eq!(zeros(0x0001_0000_8000_0000), 0x0000_8000_0000_8000);
+        assert_eq!((zeros(u64::MAX), zeros(LOWEST), zeros(HIGHEST)), (0, 0, 0));
+        assert_eq!(zeros(0), HIGHEST);
+    }
+
+    #[test]
+    fn a_tag_of_zero_is_no_free_slot() {
+        let mut table = build_flow(64, &Options::default()).unwrap();
+        let keys = || (0..200_000).map(|i| FlowKey::v4(i, 1));
+        table.insert(&FlowKey::v4(0, 2)).unwrap();
+        // About three of them have it.
+        assert!(keys().all(|key| table.lookup(&key) == crate::exact::flow::FlowId::NONE));
+    }
+}
