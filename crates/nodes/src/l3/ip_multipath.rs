@@ -55,8 +55,20 @@ impl<F: Family> Node for Multipath<F> {
         let hops = self.forwarding.hops.load(v.guard());
         v.leave_all(To::Rewrite);
         if !choose::<F>(v, hops, &self.hasher) {
-            v.postponed(To::Punt, |v, i| step::other(v, i, hops.step(v.hop[i]), To::Punt));
+            v.postponed(To::Punt, |v, i| other(v, i, hops));
         }
+    }
+}
+
+/// Packets whose hops did not forward; one may since, its neighbour resolved meanwhile.
+fn other<F: Family>(v: &mut View<'_, Multipath<F>>, i: usize, hops: &HopTable) {
+    let step = hops.step(v.hop[i]);
+    match step.forward() {
+        Some(adjacency) => {
+            v.key32[i] = adjacency.0;
+            v.leave(i, To::Rewrite);
+        }
+        None => step::other(v, i, step, To::Punt),
     }
 }
 
