@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::table::{CELLS, MOST_STEPS, Table, UNITS, Value, View};
 use super::{SEPARATORS, SIGN};
 use crate::Hop;
+use crate::hint::prefetch_all;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
@@ -15,8 +16,9 @@ use crate::Hop;
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u128], hops: &mut [Hop]) {
     let (view, default) = (table.view(), table.default.load(Ordering::Acquire));
     let mut burst = Burst::new();
-    for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-        if burst.run(view, default, dsts, hops) != 0 {
+    let next = dsts.chunks(BURST).skip(1).chain([&[][..]]);
+    for ((dsts, hops), next) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)).zip(next) {
+        if burst.run(view, default, dsts, next, hops) != 0 {
             view.finish_deep(dsts, hops, default);
         }
     }
@@ -47,7 +49,7 @@ impl Burst {
         }
     }
 
-    /// Not zero where there are deeper trees.
+    /// Not zero where there are deeper trees. Asks for `next`, the keys behind `dsts`.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
     #[target_feature(enable = "avx512vpopcntdq,avx512vbmi2")]
@@ -56,11 +58,16 @@ impl Burst {
         view: View<'_, V>,
         default: u32,
         dsts: &[u128],
+        next: &[u128],
         hops: &mut [Hop],
     ) -> __mmask16 {
         let (whole, rest) = dsts.as_chunks();
+        let (next, _) = next.as_chunks::<LANES>();
         self.count = 0;
         for (row, keys) in whole.iter().enumerate() {
+            if let Some(next) = next.get(row) {
+                prefetch_all(next);
+            }
             self.enter(view, row, keys);
         }
         if !rest.is_empty() {

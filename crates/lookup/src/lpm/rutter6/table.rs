@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use super::rank::{GROUP, List, Portable, Rank};
 use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
 use crate::Hop;
-use crate::hint::prefetch;
+use crate::hint::{prefetch, prefetch_all};
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Lpm, Refusal, address};
@@ -179,12 +179,13 @@ impl<V: Value> Table<V> {
         let (view, default) = (self.view(), self.default.load(Ordering::Acquire));
         let (groups, last) = dsts.as_chunks::<GROUP>();
         let (outs, last_out) = hops.as_chunks_mut::<GROUP>();
-        let bursts = groups.chunks(BURST / GROUP).zip(outs.chunks_mut(BURST / GROUP));
-        bursts.for_each(|(dsts, hops)| view.burst(rank, dsts, hops, default));
+        let next = groups.chunks(BURST / GROUP).skip(1).chain([&[][..]]);
+        let bursts = groups.chunks(BURST / GROUP).zip(outs.chunks_mut(BURST / GROUP)).zip(next);
+        bursts.for_each(|((dsts, hops), next)| view.burst(rank, dsts, next, hops, default));
         if !last.is_empty() {
             let (mut padded, mut found) = ([[0; GROUP]], [[Hop::NONE; GROUP]]);
             padded[0][..last.len()].copy_from_slice(last);
-            view.burst(rank, &padded, &mut found, default);
+            view.burst(rank, &padded, &[], &mut found, default);
             last_out.copy_from_slice(&found[0][..last.len()]);
         }
     }
@@ -278,19 +279,23 @@ impl<'t, V: Value> View<'t, V> {
         value & !DEEP
     }
 
-    /// Takes up to [`BURST`] keys down together.
+    /// Takes up to [`BURST`] keys down together, and asks for the `next` ones.
     #[inline(always)]
     fn burst(
         self,
         rank: impl Rank,
         dsts: &[[u128; GROUP]],
+        next: &[[u128; GROUP]],
         hops: &mut [[Hop; GROUP]],
         default: u32,
     ) {
         let mut entries = [[0; GROUP]; BURST / GROUP];
         let count = dsts.len().min(BURST / GROUP);
         let (entries, hops) = (&mut entries[..count], &mut hops[..count]);
-        for (entries, dsts) in entries.iter_mut().zip(dsts) {
+        for (i, (entries, dsts)) in entries.iter_mut().zip(dsts).enumerate() {
+            if let Some(next) = next.get(i) {
+                prefetch_all(next);
+            }
             *entries = dsts.map(|dst| self.entry((dst >> 64) as u64));
         }
         self.supers(rank, dsts.as_flattened(), entries);
