@@ -386,3 +386,43 @@ pub(super) const OWN: u32 = 1 << 15;
 pub(super) const SMALL: usize = 8;
 
 const BURST: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::super::writer::Rutter4;
+    use super::*;
+    use crate::sync::Domain;
+    use crate::{Prefix, Rib};
+
+    fn table(routes: &[(u32, u8, u32)]) -> Arc<Table<Narrow>> {
+        let route = |&(first, len, hop): &(u32, u8, u32)| (Prefix::covering(first, len), Hop(hop));
+        let rib: Rib<u32> = routes.iter().map(route).collect();
+        Rutter4::build(&rib, Isa::Portable, &Domain::new()).expect("within the limits").table
+    }
+
+    /// Between a reader's two looks the answer has become a plain one.
+    #[test]
+    fn an_answer_that_is_no_longer_deep_is_taken() {
+        assert_eq!(table(&[(0x0a00_0100, 24, 7)]).view().deep(0x0a00_0101), 7);
+    }
+
+    #[test]
+    fn reads_lead_to_the_answer() {
+        let table = table(&[(0x0a00_0000, 18, 1), (0x0b00_0100, 24, 2), (0x0b00_0209, 32, 3)]);
+        let view = table.view();
+        let value = |place: usize| Narrow::load(&view.cells[(place - address(view.cells)) / 2]);
+        let root = |dst: u32| address(view.roots) + (dst >> REST_BITS) as usize * 4;
+        assert_eq!(table.reads(0x0a00_1234), [root(0x0a00_1234)]);
+        for (dst, hop) in [(0x0b00_0100, 2), (0x0b00_01ff, 2), (0x0b00_0300, 0)] {
+            let reads = table.reads(dst);
+            assert_eq!((reads[0], value(reads[1]), reads.len()), (root(dst), hop, 2));
+        }
+        // Of the values, the last address's comes first.
+        for (dst, hop, later) in [(0x0b00_0208, 0, 2), (0x0b00_0209, 3, 1), (0x0b00_020a, 0, 0)] {
+            let reads = table.reads(dst);
+            let deep = reads[1] - 2 * 2 + (value(reads[1]) & Narrow::MOST) as usize * 64;
+            assert_eq!(reads, [root(dst), reads[1], deep, deep + (16 + later) * 2]);
+            assert_eq!(value(reads[3]), hop);
+        }
+    }
+}

@@ -173,7 +173,9 @@ fn two_deep_records_behind_one_record() {
 fn what_lies_between_two_prefixes_is_filled() {
     let within = [(0x0a00_0000, 20, 2), (0x0a00_3000, 20, 3), (0x0a00_7000, 20, 4)];
     let across = [(0x0a00_0000, 20, 2), (0x0a00_5000, 20, 3)];
-    for ends in [&within[..], &across] {
+    // The second record is made anew while the first is still to be written.
+    let anew = [(0x0a00_0000, 20, 2), (0x0a00_4001, 32, 3)];
+    for ends in [&within[..], &across, &anew] {
         let (mut rib, mut writer) = built(ends);
         for hop in [Some(5), Some(6), None] {
             change(&mut rib, &mut *writer, &[(0x0a00_0000, 18, hop)]);

@@ -24,7 +24,7 @@ use crate::{Hop, Prefix, Rib};
 /// other one in lines of `large`, as many as its cells take; or `deep[i]` where
 /// the record of root i has deep ones behind it.
 pub(super) struct Rutter4<V: Value> {
-    table: Arc<Table<V>>,
+    pub(super) table: Arc<Table<V>>,
     small: Space,
     large: Space,
     deep: HashMap<u32, u32>,

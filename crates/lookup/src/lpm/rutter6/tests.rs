@@ -183,6 +183,26 @@ fn cells_and_trees_that_go_are_used_again() {
     assert!(cells < 1200 && units < 2000, "{cells} {units}");
 }
 
+/// Two /16s of 32 cells take each other's old ones in turn: neither writes into what
+/// lies beside its own.
+#[test]
+fn cells_end_where_the_next_begin() {
+    let inside = |at: u128, i: u128| Prefix::covering(at << 112 | i << 100, 28);
+    let prefixes: Vec<_> =
+        [0x2001, 0x2003].iter().flat_map(|&at| (0..180).map(move |i| inside(at, i))).collect();
+    let hop = |i| Hop(1 + i as u32 % 2);
+    let mut table = Fixture::new(prefixes.iter().enumerate().map(|(i, &p)| (p, hop(i))));
+    let rounds = if cfg!(miri) { 4 } else { 100 };
+    for round in 0..rounds {
+        for at in [0x2001, 0x2003] {
+            table.change(Prefix::covering(at << 112, 16), Some(Hop(3 + round)));
+        }
+        table.agree(&prefixes);
+    }
+    let cells = table.counter("cells");
+    assert!((4 * 32..5000).contains(&cells), "{cells}");
+}
+
 #[test]
 fn a_long_route_like_its_parent_costs_nothing() {
     let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
