@@ -105,11 +105,13 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
 }
 
 /// Text has no zero byte; an MRT header always has one, since every type is
-/// below 256 (RFC 6396 §4), and so has a damaged one nearly always.
+/// below 256 (RFC 6396 §4), and so has a damaged one nearly always. A zero byte
+/// behind twelve of text is a damaged line.
 fn sniff(head: &[u8]) -> Content {
+    let text = |byte: &u8| !byte.is_ascii_control() || byte.is_ascii_whitespace();
     if head.get(257..262) == Some(b"ustar") {
         Content::Tar
-    } else if head.contains(&0) {
+    } else if head.contains(&0) && !head.iter().take(HEADER).all(text) {
         foreign(head).map_or(Content::Mrt, Content::Foreign)
     } else {
         Content::Text
@@ -162,6 +164,9 @@ impl<R: Read> Read for Counted<R> {
 
 /// Enough to see a tar's mark, and a zero byte in any MRT header.
 const HEAD: usize = 1024;
+
+/// Bytes of an MRT record's header.
+const HEADER: usize = 12;
 
 const CHUNK: usize = 128 << 10;
 
@@ -221,6 +226,12 @@ mod tests {
         }
         let (plain, failed, content) = read(gzip(b"10.0.0.0/8")[..15].to_vec());
         assert!(failed && plain.len() < 10 && content == Content::Text);
+    }
+
+    #[test]
+    fn a_zero_byte_in_a_line_makes_no_mrt_of_text() {
+        assert_eq!(read(b"192.0.2.0/24 a\n10.0.0.0/8 \0\n".to_vec()).2, Content::Text);
+        assert_eq!(read(b"\x3d\x5e\x7c\x80\0\x0c\0\x01\0\0\0\x26".to_vec()).2, Content::Mrt);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<End> {
     }
 }
 
-/// DECISIONS: any token of at most 255 bytes.
+/// A next hop is any token of so many bytes at most.
 const MAX_HOP: usize = 255;
 
 /// Far beyond a prefix, a next hop and a comment.
