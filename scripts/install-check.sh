@@ -29,6 +29,7 @@ done
 "$root/opt/my r/bin/rutter" version >/dev/null || fail "the binary does not run"
 "$root/opt/my r/bin/rutter" config check "$root/etc/rutter/rutter.toml.example" || fail "the example is no configuration"
 grep -q '^ExecStart=/opt/my\\x20r/bin/rutter run ' "$root/etc/systemd/system/rutter.service" || fail "the unit starts something else"
+grep -q '^RuntimeDirectoryPreserve=yes$' "$root/etc/systemd/system/rutter.service" || fail "the record of changed settings would go with a crash"
 bash -n "$root/opt/my r/share/bash-completion/completions/rutter" || fail "the completion is no bash"
 if command -v man >/dev/null; then
 	warnings=$(LC_ALL=C.UTF-8 man --warnings -l "$root/opt/my r/share/man/man5/rutter.toml.5" 2>&1 >/dev/null)
