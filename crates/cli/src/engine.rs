@@ -29,6 +29,10 @@ pub struct Description {
     pub help: &'static str,
     /// What it refuses.
     pub limits: Limits,
+    /// What can be chosen about it: name, default, one line. Not in the JSON, whose
+    /// keys are fixed.
+    #[serde(skip)]
+    pub options: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// What an engine refuses; where its families differ, what neither refuses
@@ -48,13 +52,15 @@ impl Description {
     fn new(family: &'static str, card: &Card) -> Self {
         let Card { name, paper, help, max_hop, max_len, max_prefixes, .. } = *card;
         let limits = Limits { max_hop, max_len: max_len.into(), max_prefixes };
-        Description { name, kind: "lpm", families: vec![family], paper, help, limits }
+        let (families, options) = (vec![family], card.options);
+        Description { name, kind: "lpm", families, paper, help, limits, options }
     }
 
     fn exact(card: &exact::Card) -> Self {
         let exact::Card { name, family, paper, help, key_bits, max_value, max_entries, .. } = *card;
         let limits = Limits { max_hop: max_value, max_len: key_bits, max_prefixes: max_entries };
-        Description { name, kind: "exact", families: vec![family], paper, help, limits }
+        let (families, options) = (vec![family], card.options);
+        Description { name, kind: "exact", families, paper, help, limits, options }
     }
 
     /// The limits worth a word.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Ordered: of two that apply the greater one counts (DECISIONS 26).
+/// Ordered: of two that apply the greater one counts.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Status {
     /// 0: done; the answer, where there is one, is "yes".

@@ -262,6 +262,7 @@ fn engines_as_json() {
     assert!(of("lpm").contains(&"dir-24-8".into()) && of("exact").contains(&"mac-table".into()));
     let text = rutter(&["engines"]);
     assert!(text.out.contains("dir-24-8") && text.status == 0 && done.status == 0);
+    assert!(text.out.contains("option fingerprint_bits = 16: "), "{}", text.out);
 }
 
 #[test]

@@ -142,10 +142,11 @@ fn cores() -> Finding {
         );
     }
     if isolated.is_empty() {
+        let others = if cores == 2 { "1".into() } else { format!("1-{}", cores - 1) };
         return better(
             "cores",
             format!("{cores}, none isolated: other processes may run on a worker's core"),
-            format!("add isolcpus=1-{} to the kernel's command line", cores - 1),
+            format!("add isolcpus={others} to the kernel's command line"),
         );
     }
     good("cores", format!("{cores}, isolated: {isolated}"))

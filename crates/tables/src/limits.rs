@@ -42,7 +42,7 @@ pub struct Capacity {
     pub refused: u64,
     /// The latest refusal.
     pub last: Option<Refused>,
-    /// The configuration key that sets the limit.
+    /// The configuration key that sets the limit; `-`: none does.
     pub key: &'static str,
 }
 

@@ -7,14 +7,16 @@ use crate::engine;
 use crate::error::Error;
 use crate::status::Status;
 
-/// List the lookup engines: families, source, limits
+/// List the lookup engines: families, source, limits, options
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   rutter engines
   rutter engines -j | jq -r '.[] | select(.families[] == \"ipv6\") | .name'
 
-A `*` marks the engine that is used for a family where none is chosen.")]
+A `*` marks the engine that is used for a family where none is chosen. Options stand
+with their defaults; the configuration and `rutter fib engine set NAME -o OPTION=VALUE`
+set those of the engines for prefixes.")]
 pub struct Args {}
 
 /// Lists them.
@@ -37,6 +39,9 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
         let limits = engine.limits();
         if !limits.is_empty() {
             writeln!(cx.out, "{:width$}  {:11}  limits: {limits}", "", "")?;
+        }
+        for (name, default, help) in engine.options {
+            writeln!(cx.out, "{:width$}  {:11}  option {name} = {default}: {help}", "", "")?;
         }
     }
     Ok(Status::Success)

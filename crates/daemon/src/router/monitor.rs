@@ -75,7 +75,8 @@ impl Monitor {
             let known = self.refused.insert(limit.what.clone(), limit.refused).unwrap_or(0);
             if limit.refused > known {
                 let (more, what, last) = (limit.refused - known, &limit.what, &limit.last);
-                tracing::warn!("{what}: {more} refused (`{}`), the latest: {last}", limit.key);
+                let key = if limit.key == "-" { "fixed" } else { &limit.key };
+                tracing::warn!("{what}: {more} refused (`{key}`), the latest: {last}");
             }
         }
     }

@@ -143,9 +143,9 @@ impl Control {
         let none = Refusals::default();
         for (what, (used, limit), refusals, key) in [
             ("neighbours", neighbours, &self.refused_neighbours, "neighbours.max"),
-            ("hops", hops, &pool.refused_hops, "limits.hops"),
-            ("groups", groups, &pool.refused_groups, "limits.groups"),
-            ("group members", members, &none, "limits.members"),
+            ("hops", hops, &pool.refused_hops, "-"),
+            ("groups", groups, &pool.refused_groups, "-"),
+            ("group members", members, &none, "-"),
         ] {
             all.push(capacity(what, None, used as u64, Some(limit as u64), refusals, key));
         }

@@ -69,7 +69,7 @@ impl Experiment for Converge {
 const CARD: Card = Card {
     name: "router/converge",
     help: "time from the first netlink message to the last route in the data plane",
-    source: "issue on the router, point 4; DECISIONS 9",
+    source: "issue on the router, point 4",
     claim: "routes reach the data plane at 200,000 a second or more while forwarding goes on",
     plots: &[Plot {
         title: "Routes into the data plane",

@@ -53,7 +53,7 @@ impl Experiment for Memory {
 const CARD: Card = Card {
     name: "router/memory",
     help: "bytes a route all told: table, store, writer, next hops, control's own tables",
-    source: "issue on the router; DECISIONS 18",
+    source: "issue on the router",
     claim: "the store and the engine's writer take at most 24 bytes an IPv4 route, 40 an IPv6 route",
     plots: &[Plot {
         title: "Memory of a full table",
