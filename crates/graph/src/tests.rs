@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::ring::{frames, spsc};
 use crate::{
-    Account, Builder, Capture, Error, Graph, Idle, Live, NoDrop, NoEdge, Node, Point, Stats, Trace,
-    View, Worker, WorkerConfig, WorkerError,
+    Account, Builder, Capture, Error, Graph, Idle, Live, NoDrop, NoEdge, Node, Point, Stats,
+    Status, Trace, View, Worker, WorkerConfig, WorkerError,
 };
 
 crate::labels! { enum Fork { Left = "left", Right = "right", Out = "out" } }
@@ -178,6 +178,17 @@ fn a_worker_polls_obeys_and_stops() {
     let graph = worker.stop().unwrap();
     assert!(graph.stats().balance().holds());
     assert_eq!(pool.available(), pool.size());
+}
+
+#[test]
+fn a_worker_that_stops_is_stalled_asleep_or_not() {
+    let after = |millis, asleep| {
+        let silent_ticks = crate::clock::ticks(std::time::Duration::from_millis(millis));
+        let status = Status { polls: 1, busy_ticks: 0, ticks: silent_ticks, silent_ticks, asleep };
+        status.is_stalled()
+    };
+    assert_eq!([50, 200].map(|millis| after(millis, false)), [false, true]);
+    assert_eq!([50, 200, 2_000].map(|millis| after(millis, true)), [false, false, true]);
 }
 
 proptest! {

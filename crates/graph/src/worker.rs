@@ -72,7 +72,7 @@ pub struct Status {
     pub busy_ticks: u64,
     /// Ticks since it started.
     pub ticks: u64,
-    /// Ticks since its last poll, 0 while it sleeps for lack of packets.
+    /// Ticks since its last poll, or since it last woke.
     pub silent_ticks: u64,
     /// Sleeps for lack of packets.
     pub asleep: bool,
@@ -82,6 +82,13 @@ impl Status {
     /// The share of its time that it worked on packets, 0 to 1.
     pub fn busy(&self) -> f64 {
         self.busy_ticks as f64 / self.ticks.max(1) as f64
+    }
+
+    /// Whether it does not come by any more. One that sleeps holds nobody up, and a
+    /// busy machine wakes it late, so it is given longer.
+    pub fn is_stalled(&self) -> bool {
+        let most = if self.asleep { SILENCE_ASLEEP } else { SILENCE };
+        self.silent_ticks > clock::ticks(most)
     }
 }
 
@@ -100,6 +107,7 @@ impl Worker {
         let (commands, queue) = mpsc::channel();
         let (ready, started) = mpsc::channel();
         let shared = Arc::new(Shared::default());
+        shared.seen.set(clock::now()); // before there is a thread that writes it
         let (name, domain) = (config.name.clone(), domain.clone());
         let mut running = Loop { graph, queue, shared: shared.clone(), idle: config.idle };
         let work = move || {
@@ -170,7 +178,7 @@ impl Worker {
             polls: shared.polls.get(),
             busy_ticks: shared.busy.get(),
             ticks: now.saturating_sub(shared.started.get()),
-            silent_ticks: if asleep { 0 } else { now.saturating_sub(shared.seen.get()) },
+            silent_ticks: now.saturating_sub(shared.seen.get()),
             asleep,
         }
     }
@@ -281,6 +289,11 @@ fn pin(worker: &str, core: usize) -> Result<(), WorkerError> {
 /// No packet for so long, and an adaptive worker sleeps.
 const PATIENCE: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(50);
+
+/// A worker that has not come by for so long is stalled.
+const SILENCE: Duration = Duration::from_millis(100);
+/// Likewise, of one that lies down for [`NAP`] at a time.
+const SILENCE_ASLEEP: Duration = Duration::from_secs(1);
 
 /// Why a worker does not run.
 #[derive(Debug, thiserror::Error)]

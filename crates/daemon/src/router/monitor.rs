@@ -81,12 +81,11 @@ impl Monitor {
         }
     }
 
-    /// Names workers that have been silent for 100 ms, once each time.
+    /// Names workers that are stalled, once each time.
     fn workers(&self) {
         let workers = self.router.workers.read().unwrap_or_else(PoisonError::into_inner);
         let Some(workers) = &*workers else { return };
-        let most = graph::clock::ticks(SILENCE);
-        let silent = workers.threads.iter().filter(|worker| worker.status().silent_ticks > most);
+        let silent = workers.threads.iter().filter(|worker| worker.status().is_stalled());
         let silent: Vec<String> = silent.map(|worker| worker.name().to_string()).collect();
         let mut known = self.router.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         for name in silent.iter().filter(|name| !known.contains(name)) {
@@ -209,7 +208,6 @@ impl Monitor {
     }
 }
 
-const SILENCE: Duration = Duration::from_millis(100);
 const NEIGHBOURS: Duration = Duration::from_secs(1);
 const REFUSALS: Duration = Duration::from_secs(10);
 /// Often enough that a host stays reachable (30 s), seldom enough to cost nothing.

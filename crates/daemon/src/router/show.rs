@@ -85,7 +85,7 @@ pub fn runtime(workers: &Workers) -> Runtime {
         reply::Worker {
             name: worker.name().into(),
             core: *core,
-            alive: status.silent_ticks < tsc_hz / 10,
+            alive: !status.is_stalled(),
             polls: status.polls,
             packets: counts.law.taken(),
             busy_cycles: status.busy_ticks,
