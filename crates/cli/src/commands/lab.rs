@@ -68,6 +68,9 @@ enum Action {
         #[arg(long)]
         hugepages: bool,
     },
+    /// What router/memory measures in a process of its own
+    #[command(hide = true)]
+    Memory { family: String, table: String },
     /// Make one page of all records: plots, and each claim beside what was measured
     Report {
         /// Where the page goes; unless given, it is report.html beside the records
@@ -105,12 +108,26 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             })?;
             Ok(Status::Success)
         }
+        Action::Memory { family, table } => {
+            lab::experiments::memory::serve(&family, &table)?;
+            Ok(Status::Success)
+        }
         Action::Report { page, records } => {
             let (path, n) = lab::report::write(&records.out, page.as_deref())?;
+            if cx.json {
+                cx.print_json(&Page { page: path.display().to_string(), records: n })?;
+                return Ok(Status::Success);
+            }
             writeln!(cx.out, "{} ({n} records)", path.display())?;
             Ok(Status::Success)
         }
     }
+}
+
+#[derive(Serialize)]
+struct Page {
+    page: String,
+    records: usize,
 }
 
 #[derive(Serialize)]

@@ -13,7 +13,7 @@ mod sail;
 mod switch;
 mod times;
 
-pub use router::{fixed, hugepages};
+pub use router::{fixed, hugepages, memory};
 pub use times::seconds;
 
 use crate::Experiment;

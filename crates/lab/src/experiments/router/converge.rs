@@ -27,11 +27,11 @@ use lookup::lpm::Engines;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tables::control::{MAIN_TABLE, VrfConfig};
+use tables::control::MAIN_TABLE;
 use tables::event::Source;
-use tables::{Control, Family, Forwarding, Iface, Limits};
+use tables::{Family, Forwarding};
 
-use super::frames::ROUTER;
+use super::control::{P0, control, is_done, p0_is_up};
 use crate::clock;
 use crate::record::Figure;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
@@ -133,23 +133,6 @@ fn verdict(row: &Row) -> Option<Verdict> {
     })
 }
 
-/// The tables of a router with one interface, `p0`.
-fn control() -> Result<(Control, Arc<Domain>), String> {
-    let domain = Domain::new();
-    let control = Control::new(&domain, Limits::default(), &VrfConfig::default());
-    let mut control = control.map_err(|error| error.to_string())?;
-    let iface = Iface { name: "p0".into(), mac: ROUTER, mtu: 1500, ..Iface::default() };
-    control.add_iface(iface).map_err(|error| error.to_string())?;
-    Ok((control, domain))
-}
-
-/// True when every route is in the engine's table.
-fn is_done(control: &mut Control, routes: usize, family: Family) -> bool {
-    control.tick();
-    let info = control.vrf_by_table(MAIN_TABLE).and_then(|vrf| control.fib_info(vrf, family));
-    info.is_some_and(|info| !info.behind && info.routes as usize >= routes)
-}
-
 /// Runs `work` while another core looks addresses up as a worker does.
 fn beside_a_reader<R>(
     forwarding: &Arc<Forwarding>,
@@ -205,6 +188,7 @@ fn burst<A: Addr>(routes: &[(Prefix<A>, Hop)], family: Family) -> Result<Duratio
     let (from, to) = UnixDatagram::pair().map_err(said)?;
     let datagrams: Vec<Vec<u8>> = routes.chunks(MESSAGES).map(messages).collect();
     let (mut control, domain) = control()?;
+    control.handle(&[p0_is_up()]);
     let forwarding = control.forwarding().clone();
     clock::pin(clock::cores()[0]);
     thread::scope(|scope| {
@@ -235,7 +219,7 @@ fn burst<A: Addr>(routes: &[(Prefix<A>, Hop)], family: Family) -> Result<Duratio
     })
 }
 
-/// `RTM_NEWROUTE` for each of `routes`, by one of 20 gateways on link 2.
+/// `RTM_NEWROUTE` for each of `routes`, by one of 20 gateways on `p0`.
 fn messages<A: Addr>(routes: &[(Prefix<A>, Hop)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let octets = |addr: A| addr.to_u128().to_be_bytes()[16 - usize::from(A::WIDTH / 8)..].to_vec();
@@ -254,7 +238,7 @@ fn messages<A: Addr>(routes: &[(Prefix<A>, Hop)]) -> Vec<u8> {
         attribute(1, &octets(prefix.first()));
         attribute(6, &32_u32.to_ne_bytes());
         attribute(5, &octets(gateway::<A>(hop.0 % GATEWAYS)));
-        attribute(4, &2_u32.to_ne_bytes());
+        attribute(4, &P0.0.to_ne_bytes());
         let length = (bytes.len() - start) as u32;
         bytes[start..start + 4].copy_from_slice(&length.to_ne_bytes());
         bytes[start + 4..start + 6].copy_from_slice(&24_u16.to_ne_bytes());

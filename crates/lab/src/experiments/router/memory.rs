@@ -3,14 +3,15 @@
 //! thread's own tables, as the process grows by them.
 
 use std::fs;
+use std::process::Command;
 
 use lookup::lpm::Engines;
-use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix};
-use tables::control::VrfConfig;
-use tables::event::{Event, How, LinkId, Path, Route, Source, Target};
-use tables::{Control, Family, Limits, Net};
+use tables::event::{Event, How, Path, Route, Source, Target};
+use tables::{Control, Family, Net};
 
+use super::control::{P0, control, p0_is_up};
+use crate::data::Table;
 use crate::record::short;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
 
@@ -38,14 +39,11 @@ impl Experiment for Memory {
         }
         let rows = context.cells(cells, |context, cell| {
             let (family, name) = cell.split_once(" of ").expect("made above");
-            let table = context.load(name)?;
-            match family {
-                "ipv4" => measure(&table.ipv4, Family::V4),
-                _ => measure(&table.ipv6, Family::V6),
-            }
+            context.load(name)?; // the record names it, with its checksum
+            apart(family, name)
         })?;
-        let note = "the process's growth is what the kernel counts as resident; engines and next \
-                    hops map whole tables at once, so small tables look dear";
+        let note = "the growth of a process of its own, as the kernel counts what is resident; \
+                    engines and next hops map whole tables at once, so small tables look dear";
         Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
     }
 }
@@ -66,14 +64,42 @@ const CARD: Card = Card {
     }],
 };
 
+/// [`serve`] in a process of its own: in this one, what others have freed would
+/// serve it, and it would grow by nothing.
+fn apart(family: &str, table: &str) -> Result<Vec<Row>, Error> {
+    let missing = |what: String| Error::Missing { experiment: CARD.name, what };
+    let program = std::env::current_exe().map_err(|error| missing(error.to_string()))?;
+    let mut command = Command::new(program);
+    command.args(["lab", "memory", family, table]);
+    // glibc: what is freed goes back to the kernel at once.
+    command.env("MALLOC_MMAP_THRESHOLD_", "65536").env("MALLOC_TRIM_THRESHOLD_", "0");
+    let output = command.output().map_err(|error| missing(error.to_string()))?;
+    serde_json::from_slice(&output.stdout)
+        .map_err(|_| missing(String::from_utf8_lossy(&output.stderr).trim().into()))
+}
+
+/// Measures routes of `family` (`ipv4`, `ipv6`) of a table in this process, and prints
+/// the rows as JSON.
+///
+/// # Errors
+/// When the table cannot be read, or not all of its routes are taken.
+pub fn serve(family: &str, table: &str) -> Result<(), Error> {
+    let table = Table::load(table)?;
+    let rows = match family {
+        "ipv4" => measure(&table.ipv4, Family::V4),
+        _ => measure(&table.ipv6, Family::V6),
+    }?;
+    println!("{}", serde_json::to_string(&rows).expect("rows are plain data"));
+    Ok(())
+}
+
 fn measure<A: Engines>(routes: &[(Prefix<A>, Hop)], family: Family) -> Result<Vec<Row>, Error> {
     if routes.is_empty() {
         return Ok(Vec::new());
     }
     let failed = |what: String| Error::Wrong { experiment: CARD.name, what };
-    let domain = Domain::new();
-    let control = Control::new(&domain, Limits::default(), &VrfConfig::default());
-    let mut control = control.map_err(|error| failed(error.to_string()))?;
+    let (mut control, _domain) = control().map_err(failed)?;
+    control.handle(&[p0_is_up()]);
     let before = resident();
     for routes in routes.chunks(BATCH) {
         let events: Vec<Event> = routes.iter().filter_map(|(p, hop)| event(p, *hop)).collect();
@@ -81,8 +107,9 @@ fn measure<A: Engines>(routes: &[(Prefix<A>, Hop)], family: Family) -> Result<Ve
     }
     let info = settled(&mut control, family).ok_or_else(|| failed("no such table".into()))?;
     let after = resident();
-    if (info.routes as usize) < routes.len() {
-        return Err(failed(format!("{} of {} routes were taken", info.routes, routes.len())));
+    let taken = info.routes.min(info.prefixes);
+    if (taken as usize) < routes.len() {
+        return Err(failed(format!("{taken} of {} routes were taken", routes.len())));
     }
     let n = routes.len() as f64;
     let row = Row::new([
@@ -106,7 +133,7 @@ fn event<A: Addr>(prefix: &Prefix<A>, hop: Hop) -> Option<Event> {
     let net = Net::covering(prefix.first().to_ip().into(), prefix.len())?;
     let via = A::from_u128(if A::WIDTH == 32 { 0x0aff_0000 } else { 0xfe80 << 112 });
     let via = via.plus(u64::from(1 + hop.0 % GATEWAYS)).to_ip().into();
-    let path = Path { link: LinkId(2), via: Some(via), weight: 1, mtu: 0 };
+    let path = Path { link: P0, via: Some(via), weight: 1, mtu: 0 };
     let route = Route {
         table: tables::control::MAIN_TABLE,
         net,
@@ -156,3 +183,18 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
 
 const BATCH: usize = 1000;
 const GATEWAYS: u32 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_measured_holds_every_route() {
+        let table = Table::load("internet:3000+500").unwrap();
+        let rows = [measure(&table.ipv4, Family::V4), measure(&table.ipv6, Family::V6)];
+        for row in rows.into_iter().flat_map(Result::unwrap) {
+            // An address and a hop at the least.
+            assert!(row.median("store_per_route").unwrap() >= 8.0, "{row:?}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The router: forwarding, updates, convergence, scaling, memory.
 
 mod bed;
+mod control;
 mod frames;
 mod source;
 mod tables;
@@ -10,7 +11,7 @@ pub(super) mod converge;
 pub mod fixed;
 pub(super) mod forward;
 pub mod hugepages;
-pub(super) mod memory;
+pub mod memory;
 pub(super) mod scale;
 pub(super) mod updates;
 
