@@ -6,14 +6,21 @@
 //! take another path than the first.
 //!
 //! ```text
-//!  IPv4   fold(src dst ^ k0 × protocol ports ^ k1)          fold(a × b) = upper ^ lower 64 bits
-//!  IPv6   fold(fold(src ^ k2) ^ fold(dst ^ k3) … × protocol ports ^ k1)
+//!  IPv4   mix(fold(src dst ^ k0 × protocol ports ^ k1))     fold(a × b) = upper ^ lower 64 bits
+//!  IPv6   mix(fold(fold(src ^ k2) ^ fold(dst ^ k3) … × protocol ports ^ k1))
+//!                                                           mix(h) = upper half of h × constant
 //! ```
 //!
 //! | cost               | multiplications of 64 × 64 bits |
 //! |--------------------|---------------------------------|
-//! | IPv4               | 1                               |
-//! | IPv6               | 3; with extension headers a walk over them |
+//! | IPv4               | 2                               |
+//! | IPv6               | 4; with extension headers a walk over them |
+//!
+//! Without the last multiplication, flows whose ports or hosts count up have hashes
+//! that count up too, in steps that the key decides. Under one key in eighty one of
+//! four paths had under two thirds or over four thirds of its share of 512 flows,
+//! under one in 600 none at all: steps of half of the range leave out every other
+//! quarter. To fold the halves instead is no better.
 //!
 //! Multiply-fold costs as much as CRC32 of 12 bytes (7.5 cycles in the vector, most
 //! of it load and store), needs no instruction beyond the base set, and can be
@@ -54,7 +61,7 @@ impl Hasher {
         let whole = !ipv4::is_fragment(be16(header, ipv4::FRAGMENT));
         let ports = if whole & has_ports(protocol) { ports(packet, header_len) } else { 0 };
         let addresses = u64::from_le_bytes(array(header, ipv4::SRC));
-        half(fold(addresses ^ self.keys[0], last(protocol, ports) ^ self.keys[1]))
+        mix(fold(addresses ^ self.keys[0], last(protocol, ports) ^ self.keys[1]))
     }
 
     /// The flow of an IPv6 packet that starts at its header; as [`Hasher::ipv4`].
@@ -76,7 +83,7 @@ impl Hasher {
         let dst = fold(word(ipv6::DST) ^ self.keys[4], word(ipv6::DST + 8) ^ self.keys[5]);
         // Rotated, so that swapping source and destination swaps nothing away.
         let addresses = src ^ dst.rotate_left(32);
-        half(fold(addresses ^ self.keys[0], last(protocol, ports) ^ self.keys[1]))
+        mix(fold(addresses ^ self.keys[0], last(protocol, ports) ^ self.keys[1]))
     }
 }
 
@@ -109,14 +116,19 @@ fn fold(a: u64, b: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
+/// 32 bits each of which depends on every bit of `hash` at or below its place, and
+/// so on both halves.
 #[inline(always)]
-fn half(hash: u64) -> u32 {
-    (hash >> 32) as u32
+fn mix(hash: u64) -> u32 {
+    (hash.wrapping_mul(GOLDEN) >> 32) as u32
 }
+
+/// 2^64 over the golden ratio, odd: its multiples lie far apart.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// SplitMix64: the next state, and a number (Steele, Lea, Flood, OOPSLA 2014).
 const fn split_mix(state: u64) -> (u64, u64) {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let state = state.wrapping_add(GOLDEN);
     let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     (state, z ^ z >> 31)
@@ -218,6 +230,24 @@ mod tests {
                     (chi_square(&flows, ways), ways as f64 + 6.0 * (2.0 * ways as f64).sqrt());
                 assert!(chi < most, "{name} over {ways}: {chi} > {most}");
             }
+        }
+    }
+
+    /// Of the flows of one pair of hosts, whatever the key.
+    #[test]
+    fn no_key_spreads_badly() {
+        let mut packets: Vec<_> = (0..512)
+            .map(|i| Frame::udp4(a4(1, 1024 + i), a4(2, 9)).build()[ethernet::LEN..].to_vec())
+            .collect();
+        packets.iter_mut().for_each(|packet| packet.truncate(28));
+        for seed in 0..1000 {
+            let hasher = Hasher::new(seed);
+            let mut count = [0; 4];
+            for packet in &packets {
+                count[(hasher.ipv4(packet) >> 30) as usize] += 1;
+            }
+            // Five standard deviations.
+            assert!(count.iter().all(|n| (79..=177).contains(n)), "seed {seed}: {count:?}");
         }
     }
 

@@ -6,13 +6,20 @@
 //!  (weight = how often a hop is a member)         └ else ───► punt, drop
 //! ```
 //!
-//! | cost | the device's hash, or one multiplication (IPv6: three); three dependent reads |
-//! |------|--------------------------------------------------------------------------------|
+//! | cost | the device's hash, or two multiplications (IPv6: four); three dependent reads |
+//! |------|-------------------------------------------------------------------------------|
 //!
 //! Source: RFC 2992 (equal-cost multi-path by hash), RFC 6438 for IPv6. A flow keeps
 //! its path, and so its order, as long as the group stands. The key of the hash is
 //! drawn by each router, or flows that one router has sent the same way would all
 //! choose alike at the next (polarisation).
+//!
+//! A flow whose hop has no neighbour yet does not move to another path: the first
+//! packet in a second to a destination is punted, the others are dropped. The kernel
+//! chooses a path by its own hash (`net.ipv4.fib_multipath_hash_policy`), so those
+//! few may go by another path; once the neighbour is known, all go by that of the
+//! flow. The neighbour is asked for whether or not they do: gateways are managed
+//! (`feeds::netlink::keep`).
 
 use std::marker::PhantomData;
 use std::sync::Arc;
