@@ -381,6 +381,23 @@ mod tests {
         }
     }
 
+    /// The record stays where it is, without its value, and takes another one.
+    #[test]
+    fn without_room_for_less_a_record_stays_and_is_used_again() {
+        let mut writer = HashedWriter::<1>::build(&Domain::new(), &[]).unwrap();
+        let words = |key: u64| [key << 32];
+        (1..4).for_each(|key| assert_eq!(writer.set(0, &words(key), 7).unwrap(), 0));
+        while writer.space.take(2).is_some() {}
+        for old in [7, 0] {
+            assert_eq!(writer.remove(0, &words(1)), old);
+            assert_eq!((writer.get(0, &words(1)), writer.len), (0, 2));
+        }
+        for old in [0, 8] {
+            assert_eq!(writer.set(0, &words(1), 8).unwrap(), old);
+            assert_eq!((writer.get(0, &words(1)), writer.len), (8, 3));
+        }
+    }
+
     #[test]
     fn without_room_an_insertion_fails_and_a_removal_does_not() {
         let mut writer = HashedWriter::<1>::build(&Domain::new(), &[]).unwrap();

@@ -125,6 +125,10 @@ fn changes_are_made_in_place_alone_and_many_at_once() {
         change(&routes.iter().map(|&(first, len, _)| (first, len, None)).collect::<Vec<_>>());
     }
     change(&[(0x0a00_0000, 18, None), (0, 0, None), (0x0a00_8000, 32, Some(3))]);
+    // Several in the first of the records that one of them covers.
+    let mut covered: Vec<_> = (0..6).map(|i| (0x0a00_0000 + (i << 8), 24, Some(2 + i))).collect();
+    covered.push((0x0a00_0000, 8, Some(8)));
+    change(&covered);
 }
 
 #[test]

@@ -1,7 +1,10 @@
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::rank::Portable;
 use super::*;
 use crate::Prefix;
 use crate::lpm::oracle::{Rng, conformance};
-use crate::lpm::{Applied, Intervals};
+use crate::lpm::{Applied, Intervals, Lpm, address};
 use crate::rib::Change;
 
 conformance!(u128, ENTRY);
@@ -133,10 +136,11 @@ fn a_deeper_tree_goes_with_the_last_long_route() {
     let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
     let mut table = Fixture::new([(around, Hop(1))]);
     for round in 0..if cfg!(miri) { 20 } else { 500 } {
-        table.change(inside, Some(Hop(2 + round)));
-        table.agree(&[around, inside]);
-        table.change(inside, None);
-        table.agree(&[around, inside]);
+        for (hop, reads) in [(Some(Hop(2 + round)), 7), (None, 4)] {
+            table.change(inside, hop);
+            table.agree(&[around, inside]);
+            assert_eq!(table.writer.table().reads(inside.first()).len(), reads);
+        }
     }
     // Some wait for the grace period, none is lost.
     assert!(table.counter("deep_trees") < 200);
@@ -201,6 +205,67 @@ fn cells_end_where_the_next_begin() {
     }
     let cells = table.counter("cells");
     assert!((4 * 32..5000).contains(&cells), "{cells}");
+}
+
+/// Cells of its own that have come to one answer still go when the /16 is given it.
+#[test]
+fn a_16_without_longer_routes_shares_again() {
+    let (around, inside) = (Prefix::covering(7 << 112, 16), Prefix::covering(7 << 112 | 5, 48));
+    let mut table = Fixture::new([(around, Hop(1)), (inside, Hop(2))]);
+    for hop in [3, 4] {
+        table.change_all(&[
+            Change { prefix: inside, hop: None },
+            Change { prefix: around, hop: Some(Hop(1)) },
+        ]);
+        table.agree(&[around, inside]);
+        table.change(inside, Some(Hop(hop)));
+        table.agree(&[around, inside]);
+    }
+}
+
+#[test]
+fn what_lies_idle_asks_for_a_rebuild() {
+    let count = if cfg!(miri) { return } else { 100_000 };
+    let inside = |i: u128| Prefix::covering(0x2001 << 112 | i << 80 | 1 << 64, 64);
+    let mut rib: Rib<u128> = (0..count).map(|i| (inside(i), Hop(1))).collect();
+    let mut writer = build_wide(&rib, &Options::default(), &Domain::new()).unwrap();
+    let mut apply = |prefixes: std::ops::Range<u128>, hop: Option<Hop>| {
+        let changes: Vec<_> = prefixes.map(|i| Change { prefix: inside(i), hop }).collect();
+        changes.iter().for_each(|change| {
+            rib.apply(change);
+        });
+        writer.apply(&rib, &changes)
+    };
+    assert_eq!(apply(0..1, None), Ok(Applied::InPlace));
+    assert_eq!(apply(1..count, None), Ok(Applied::InPlace));
+    assert_eq!(apply(0..1, Some(Hop(2))), Ok(Applied::Rebuild));
+}
+
+#[test]
+fn reads_lead_to_the_answer() {
+    let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
+    let rib = [(around, Hop(1)), (inside, Hop(2))].into_iter().collect();
+    let domain = Domain::new();
+    let writer = writer::Rutter6::<Narrow>::build(&rib, Isa::Portable, &domain).unwrap();
+    let (table, view) = (&writer.trees.table, writer.trees.table.view());
+    let unit = |place: usize| &view.units[(place - address(view.units)) / 64];
+    for (dst, hop, levels) in [(around.last(), 1, 2), (inside.first(), 2, 2), (8 << 80, 0, 1)] {
+        let reads = table.reads(dst);
+        assert_eq!((reads.len(), reads[0]), (1 + 3 * levels, address(view.root_word(0))));
+        let mut entry = view.entry((dst >> 64) as u64);
+        assert_eq!(view.cells[(reads[1] - address(view.cells)) / 4].load(Relaxed), entry);
+        for level in 0..levels {
+            assert_eq!(reads[3 * level + 2], address(view.unit(entry)));
+            let x = x_of(dst, level as u32);
+            let value = Narrow::widen(Narrow::search(Portable, unit(reads[3 * level + 3]), x));
+            if level + 1 == levels {
+                assert_eq!(value, hop);
+            } else {
+                assert_eq!(reads[3 * level + 4], address(view.deep(value)));
+                entry = view.deep(value).load(Relaxed);
+            }
+        }
+    }
 }
 
 #[test]

@@ -177,5 +177,6 @@ mod tests {
         // The root, and a bit for each cell of the chunk.
         assert_eq!(counter(&*writer, "on_chip_bytes"), (1 << 18) + 256 / 8);
         assert_eq!(counter(&*writer, "chunks_deeper"), 0);
+        assert_eq!(writer.table().bytes(), (4 << 16) + 256 * 2);
     }
 }
