@@ -50,16 +50,20 @@ rutter engines -j | json 'x[0]["name"]' >/dev/null
 rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"
 
 # A trace shows a packet's way.
-(sleep 1; reaches a 10.0.2.2 >/dev/null) &
+pinging a 10.0.2.2 0.2
 way=$(timeout 20 "$RUTTER" trace add 2 icmp and host 10.0.2.2) || fail "trace"
 assert_match "$way" "ip4_lookup" "the way of a packet"
 
 # A capture is a file that tcpdump reads.
-(sleep 1; reaches a 10.0.2.2 -c 5 >/dev/null; reaches a 2001:db8:2::2 >/dev/null) &
+background pinging6 ip netns exec "${P}a" python3 "$SMOKE/frames.py" echo 2001:db8:2::2 --interval 0.2
+is_ready pinging6
 background capture "$RUTTER" capture -w "$TMP/capture.pcapng" icmp
-sleep 4
-kill -INT "$last_pid"
-wait_gone "$last_pid" 50 || fail "capture does not end on SIGINT"
+capture_pid=$last_pid
+captured() { tcpdump -n -r "$TMP/capture.pcapng" 2>/dev/null >"$TMP/captured"; [ "$(grep -c 'echo request' "$TMP/captured")" -ge "$1" ]; }
+wait_for 20 captured 5
+kill -INT "$capture_pid"
+wait_gone "$capture_pid" 50 || fail "capture does not end on SIGINT"
+pinged "a trace and a capture are taken"
 seen=$(tcpdump -n -r "$TMP/capture.pcapng" 2>/dev/null)
 assert_match "$seen" "10.0.1.2 > 10.0.2.2: ICMP echo request" "captured packets"
 assert_no_match "$seen" "ICMP6" "packets that the filter excludes"

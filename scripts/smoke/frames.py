@@ -4,11 +4,14 @@
     frames.py tag IF TAP TAG [TAG]      a tap whose frames are tagged on IF (VLAN ids, outermost first)
     frames.py flood IF MAC SRC DST [--ttl N] [--rate N] [--seconds N] [--ports N]
                                         UDP datagrams SRC > DST to MAC
-    frames.py stations IF [--mac MAC] [--seconds N]
+    frames.py stations IF [--mac MAC] [--seconds N] [--pause SECONDS]
                                         frames from ever new addresses, or one from MAC
     frames.py station IF MAC [--tci N]  one frame from MAC to all, in a tag if N is given
     frames.py count IF SECONDS FILTER [--first]
                                         counts frames that come in on IF and contain FILTER (hex), or waits for one
+    frames.py echo DST [--count N] [--interval SECONDS] [--wait SECONDS]
+                                        asks for N echoes, or until SIGTERM, and says how many were
+                                        never answered; status 1 if any
     frames.py garbage SOCKET            what no client of the API would send
 """
 
@@ -17,6 +20,7 @@ import fcntl
 import ipaddress
 import os
 import select
+import signal
 import socket
 import struct
 import sys
@@ -133,6 +137,8 @@ def stations(arguments):
         try:
             raw.send(b"\x02\0\0\0\0\1" + bytes.fromhex(source.replace(":", "")) + b"\x88\xb5" + bytes(46))
             sent += 1
+            if arguments.pause:
+                time.sleep(arguments.pause)
         except OSError:
             time.sleep(0.0005)
     print(sent)
@@ -158,6 +164,49 @@ def count(arguments):
         if found and arguments.first:
             break
     print(found)
+
+
+def echo(arguments):
+    """What `ping` does, but for the end: it waits for the last answers for a round trip or two
+    only, and on a busy machine takes those for lost."""
+    version = ipaddress.ip_address(arguments.destination).version
+    family, protocol, ask, answer = (
+        (socket.AF_INET, socket.IPPROTO_ICMP, 8, 0) if version == 4
+        else (socket.AF_INET6, socket.IPPROTO_ICMPV6, 128, 129)
+    )
+    raw = socket.socket(family, socket.SOCK_RAW, protocol)
+    raw.connect((arguments.destination, 0))
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    ident, sent, open_ends = os.getpid() & 0xFFFF, 0, set()
+
+    def collect(until):
+        while (left := until - time.monotonic()) > 0 and select.select([raw], [], [], left)[0]:
+            packet = raw.recv(2048)
+            head = packet[(packet[0] & 15) * 4:] if version == 4 else packet
+            kind, _, _, own, sequence = struct.unpack("!BBHHH", head[:8])
+            if (kind, own) == (answer, ident):
+                open_ends.discard(sequence)
+
+    def end(*_):
+        arguments.count = 0
+
+    signal.signal(signal.SIGTERM, end)
+    print("ready", flush=True)
+    begin = time.monotonic()
+    while arguments.count is None or sent < arguments.count:
+        sequence = sent & 0xFFFF
+        message = struct.pack("!BBHHH", ask, 0, 0, ident, sequence) + bytes(48)
+        if version == 4:  # the kernel does it for IPv6
+            message = message[:2] + struct.pack("!H", checksum(message)) + message[4:]
+        open_ends.add(sequence)
+        raw.send(message)
+        sent += 1
+        collect(begin + sent * arguments.interval)
+    deadline = time.monotonic() + arguments.wait
+    while open_ends and time.monotonic() < deadline:
+        collect(min(deadline, time.monotonic() + 0.05))
+    print(f"{sent} sent, {len(open_ends)} not answered: {sorted(open_ends)[:20]}")
+    sys.exit(bool(open_ends))
 
 
 def garbage(arguments):
@@ -202,6 +251,7 @@ def main():
     command.add_argument("interface")
     command.add_argument("--mac")
     command.add_argument("--seconds", type=float, default=3)
+    command.add_argument("--pause", type=float, default=0)
     command.set_defaults(run=stations)
 
     command = commands.add_parser("station")
@@ -216,6 +266,13 @@ def main():
     command.add_argument("filter")
     command.add_argument("--first", action="store_true")
     command.set_defaults(run=count)
+
+    command = commands.add_parser("echo")
+    command.add_argument("destination")
+    command.add_argument("--count", type=int)
+    command.add_argument("--interval", type=float, default=0.02)
+    command.add_argument("--wait", type=float, default=5)
+    command.set_defaults(run=echo)
 
     command = commands.add_parser("garbage")
     command.add_argument("socket")

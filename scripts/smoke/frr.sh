@@ -28,7 +28,7 @@ frr_on_router() { # ARGUMENTS OF ZEBRA
 	background zebra ip netns exec "${P}r" /usr/lib/frr/zebra -f "$TMP/zebra.conf" -z "$TMP/frr/zserv" \
 		-i "$TMP/frr/zebra.pid" --vty_socket "$TMP/frr" "$@"
 	zebra_pid=$last_pid
-	wait_for 10 test -S "$TMP/frr/zserv"
+	wait_for 20 test -S "$TMP/frr/zserv"
 	background bgpd ip netns exec "${P}r" /usr/lib/frr/bgpd -f "$TMP/bgpd.conf" -z "$TMP/frr/zserv" \
 		-i "$TMP/frr/bgpd.pid" --vty_socket "$TMP/frr" -S
 	bgpd_pid=$last_pid
@@ -37,6 +37,7 @@ frr_on_router() { # ARGUMENTS OF ZEBRA
 frr_kill() {
 	kill -KILL "$zebra_pid" "$bgpd_pid"
 	wait_gone "$bgpd_pid" 100 || true
+	wait_gone "$zebra_pid" 100 || true
 }
 
 # Both sessions are up, and the kernel has all of the peer's routes. A new zebra
@@ -65,7 +66,7 @@ frr_on_router
 wait_for 40 has_routes 1000 100
 assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
-same_as_kernel # FRR's next-hop objects among them
+wait_for 5 same_as_kernel # FRR's next-hop objects among them
 
 # Rutter killed: right again within five seconds. FRR killed: what is there
 # serves, and with FRR back all is right. Both killed, both back.
@@ -100,7 +101,7 @@ frr_on_router -M dplane_fpm_nl
 wait_for 40 has_routes 1000 100
 assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
-same_as_kernel # where zebra has put them, too
+wait_for 5 same_as_kernel # where zebra has put them, too
 
 # Without FRR what is there serves on; it comes back and all is right again.
 frr_kill

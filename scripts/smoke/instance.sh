@@ -24,7 +24,7 @@ router_stop
 background squatter ip netns exec "${P}r" python3 -c 'import os, socket, time
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 s = socket.socket(socket.AF_UNIX); s.bind("\0rutter"); s.listen(0); print("ready", flush=True); time.sleep(60)'
-wait_for 5 grep -q ready "$TMP/squatter.log"
+is_ready squatter
 router_start
 assert_ping a 10.0.2.2
 assert_match "$(cat "$TMP/rutter.log")" "process .* of user 65534 has the socket @rutter" "the warning"
@@ -57,14 +57,14 @@ assert_ping a 10.0.2.2
 # A capture that is not read holds up neither others nor the end.
 background stuck "$RUTTER" capture -w "$TMP/stuck.pcapng"
 stuck=$last_pid
-wait_for 5 [ -s "$TMP/stuck.pcapng" ]
+wait_for 20 [ -s "$TMP/stuck.pcapng" ]
 kill -STOP "$stuck"
 on a ping -n -q -f -c 2000 -s 1400 -W 1 10.0.2.2 >/dev/null || true
 timeout 5 "$RUTTER" show drops >/dev/null || [ $? = 1 ] || fail "show drops beside a stopped capture"
 kill -TERM "$router_pid"
 sleep 0.02
 kill -TERM "$router_pid" 2>/dev/null || true # as `timeout` does: still in order
-wait_gone "$router_pid" 50 || fail "a stopped capture holds up SIGTERM"
+wait_gone "$router_pid" 100 || fail "a stopped capture holds up SIGTERM"
 ! grep -q "a second signal" "$TMP/rutter.log" || fail "a repeated SIGTERM ends it out of order"
 kill -CONT "$stuck"
 wait "$router_pid" || true
@@ -86,7 +86,7 @@ state >"$TMP/before"
 } >"$TMP/fpm.toml"
 background taken ip netns exec "${P}r" python3 -c 'import socket, time
 s = socket.create_server(("127.0.0.1", 2620)); print("ready", flush=True); time.sleep(60)'
-wait_for 5 grep -q ready "$TMP/taken.log"
+is_ready taken
 assert_status 2 on r "$RUTTER" run --config "$TMP/fpm.toml"
 assert_match "$(cat "$TMP/status.out")" "listen for FRR" "why it does not start"
 state | diff "$TMP/before" - || fail "the failed start has left something behind"

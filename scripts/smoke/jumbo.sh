@@ -72,9 +72,9 @@ sees() { # NS FRAME-PART: among what comes while the rest of the words send a fr
 	shift 2
 	rm -f "$TMP/watch.log"
 	background watch ip netns exec "$P$name" python3 "$SMOKE/frames.py" count eth0 8 "$part" --first
-	wait_for 20 grep -q ready "$TMP/watch.log"
+	is_ready watch
 	frames "$1" station eth0 "$station" "${@:2}"
-	wait_gone "$last_pid" 100
+	wait_gone "$last_pid" 200
 	tail -n 1 "$TMP/watch.log"
 }
 from=${station//:/}

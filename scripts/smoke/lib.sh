@@ -210,6 +210,10 @@ router_kill() { # SIGKILL
 	router_pid=
 }
 
+is_ready() { # NAME: the process of `background` has said so
+	wait_for 20 grep -q ready "$TMP/$1.log"
+}
+
 background() { # NAME COMMAND …: a process that ends with the script, its log NAME.log; sets $last_pid
 	local name=$1
 	shift
@@ -233,7 +237,7 @@ wait_gone() { # PID TENTHS
 tagged() { # NS IF TAP TAG [TAG]: TAP carries the frames with these tags on IF
 	local name=$1 tap=$3
 	background "tag-$name-$tap" ip netns exec "$P$name" python3 "$SMOKE/frames.py" tag "$2" "$3" "${@:4}"
-	wait_for 5 grep -q ready "$TMP/tag-$name-$tap.log"
+	is_ready "tag-$name-$tap"
 	on "$name" ip link set "$tap" mtu "${TAGGED_MTU:-1500}" up
 }
 
@@ -265,8 +269,14 @@ reaches() { # NS ADDR [PING ARGUMENTS]
 	on "$name" ping -n -q -c 3 -i 0.2 -W 1 "$@" "$addr"
 }
 
+# On a busy machine all three may be late.
 assert_ping() { # NS ADDR [PING ARGUMENTS]
-	reaches "$@" >"$TMP/ping.out" 2>&1 || { cat "$TMP/ping.out"; fail "ping $*"; }
+	local i
+	for ((i = 0; i < 3 * PATIENCE; i++)); do
+		! reaches "$@" >"$TMP/ping.out" 2>&1 || return 0
+	done
+	cat "$TMP/ping.out"
+	fail "ping $*"
 }
 
 assert_no_ping() { # NS ADDR [PING ARGUMENTS]
@@ -287,8 +297,36 @@ assert_told() { # NS ADDR REGEX WHAT [PING ARGUMENTS]
 }
 
 assert_no_loss() { # NS ADDR COUNT: every one of COUNT comes back
-	on "$1" ping -n -q -c "$3" -i 0.02 -W 1 "$2" >"$TMP/ping.out" 2>&1 || true
-	grep -q ' 0% packet loss' "$TMP/ping.out" || { cat "$TMP/ping.out"; fail "packets lost: ping $1 $2"; }
+	frames "$1" echo "$2" --count "$3" >"$TMP/echo.out" 2>&1 || { cat "$TMP/echo.out"; fail "packets lost: $1 $2"; }
+}
+
+pinging() { # NS ADDR INTERVAL: until `pinged`
+	rm -f "$TMP/pinging.log"
+	background pinging ip netns exec "$P$1" python3 "$SMOKE/frames.py" echo "$2" --interval "$3"
+	pinging_pid=$last_pid
+	is_ready pinging
+}
+
+pinged() { # WHILE-WHAT: every one came back
+	kill -TERM "$pinging_pid"
+	wait "$pinging_pid" || { cat "$TMP/pinging.log"; fail "packets lost while $1"; }
+}
+
+# A route as `traceroute` and `tracepath` show it. An answer may be late, or one
+# beyond the rate at which kernels send errors: it is looked at a few times.
+assert_way() { # WHAT REGEX … -- NS COMMAND …
+	local what=$1 regexes=() i regex
+	shift
+	while [ "$1" != -- ]; do regexes+=("$1") && shift; done
+	shift
+	for ((i = 0; i < 4; i++)); do
+		[ $i = 0 ] || sleep 2
+		on "$@" >"$TMP/way.out" 2>&1 || true
+		for regex in "${regexes[@]}"; do grep -Eq -- "$regex" "$TMP/way.out" || continue 2; done
+		return
+	done
+	cat "$TMP/way.out"
+	fail "$what: nothing matches $regex"
 }
 
 assert_eq() { # FOUND EXPECTED WHAT

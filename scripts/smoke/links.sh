@@ -25,7 +25,7 @@ done
 on r ip route add 10.9.0.0/24 via 10.0.2.2 metric 10
 on r ip route add 10.9.0.0/24 via 10.0.3.2 metric 20
 wait_for 5 reaches a 10.9.0.1
-same_as_kernel
+wait_for 5 same_as_kernel
 
 has() { rutter show routes | grep -q "$1"; }
 has_not() { ! has "$1"; }
@@ -101,6 +101,6 @@ wait_for 10 same_as_kernel
 # The interface below a port is deleted: the same, and it is said.
 on r ip link del v1
 wait_for 10 sh -c "ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
-assert_match "$(rutter show ports | grep '^p1')" down "the port of a deleted interface"
-assert_match "$(cat "$TMP/rutter.log")" 'port p1: link down: the interface v1 is gone' "what the log says"
+wait_for 5 sh -c '"$RUTTER" show ports | grep "^p1" | grep -q down'
+wait_for 5 grep -q 'port p1: link down: the interface v1 is gone' "$TMP/rutter.log"
 router_stop

@@ -19,8 +19,8 @@ assert_told a 2001:db8:2::2 "mtu ?[=:] ?1400" "packet too big" -M do -s 1353
 
 on a ip route flush cache
 on a ip -6 route flush cache
-assert_match "$(on a tracepath -4 -n 10.0.2.2)" "pmtu 1400 hops 2" "tracepath"
-assert_match "$(on a tracepath -6 -n 2001:db8:2::2)" "pmtu 1400 hops 2" "tracepath, IPv6"
+assert_way "tracepath" "pmtu 1400 hops 2" -- a tracepath -4 -n 10.0.2.2
+assert_way "tracepath, IPv6" "pmtu 1400 hops 2" -- a tracepath -6 -n 2001:db8:2::2
 
 # Without "don't fragment" the router fragments; the host behind reassembles.
 on a ip route flush cache

@@ -17,7 +17,7 @@ assert_no_ping a 100.64.3.1
 router_start
 wait_for 5 has_routes 1000 100
 assert_ping a 100.64.3.1
-same_as_kernel
+wait_for 5 same_as_kernel
 
 # BIRD killed: what is there serves; BIRD comes back, right again.
 kill -KILL "$router_bird_pid"
@@ -26,7 +26,7 @@ assert_ping a 100.64.3.1
 bird_on_router
 wait_for 30 bird_is_ready
 wait_for 10 has_routes 1000 100
-same_as_kernel
+wait_for 5 same_as_kernel
 
 # Routes that changed while Rutter was away.
 router_kill

@@ -10,14 +10,9 @@ assert_ping a 2001:db8:2::2
 for family in 4 6; do
 	if [ $family = 4 ]; then hop=10.0.1.1 end=10.0.2.2; else hop=2001:db8:1::1 end=2001:db8:2::2; fi
 	for method in "" -I; do # UDP, ICMP
-		way=$(on a traceroute -$family -n -q 1 -w 2 $method $end)
-		assert_match "$way" "^ 1  $hop " "traceroute $method: the first hop"
-		assert_match "$way" "^ 2  $end " "traceroute $method: the second hop"
+		assert_way "traceroute $method" "^ 1  $hop " "^ 2  $end " -- a traceroute -$family -n -q 1 -w 2 $method $end
 	done
-	way=$(on a tracepath -$family -n $end)
-	assert_match "$way" "^ 1:  $hop " "tracepath: the first hop"
-	assert_match "$way" "$end .* reached" "tracepath: the end"
-	assert_match "$way" "pmtu 1500 hops 2" "tracepath: MTU and hops"
+	assert_way tracepath "^ 1:  $hop " "$end .* reached" "pmtu 1500 hops 2" -- a tracepath -$family -n $end
 done
 
 # A packet whose TTL ends here is answered, one that goes on has one less.

@@ -44,7 +44,7 @@ background server ip netns exec "${P}r" python3 -c 'import socket
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"blue"); s.bind(("10.0.1.1", 1790)); s.listen()
 print("ready", flush=True)
 while True: s.accept()[0].sendall(b"welcome\n")'
-wait_for 10 grep -q ready "$TMP/server.log"
+is_ready server
 assert_eq "$(on a timeout 10 bash -c 'read -r line </dev/tcp/10.0.1.1/1790; echo "$line"')" welcome "TCP to the router in its VRF"
 
 # Killed: the next one finds the device, and its own mark on it.
