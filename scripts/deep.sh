@@ -128,13 +128,17 @@ tsan() {
 	"${test[@]}" -p tables -p io -p graph
 }
 
+# Each target for its share of MINUTES. Inputs that reach something new are kept for the
+# next run, but not among the corpora, which `make test` replays.
 fuzz() {
 	local targets seconds name
 	targets=$(cargo +nightly fuzz list)
 	seconds=$((MINUTES * 60 / $(wc -w <<<"$targets")))
 	for name in $targets; do
 		echo "--- $name: $seconds s"
-		cargo +nightly fuzz run --features libfuzzer "$name" -- -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096
+		mkdir -p "$target/fuzz/$name"
+		cargo +nightly fuzz run --features libfuzzer "$name" "$target/fuzz/$name" "$PWD/fuzz/corpus/$name" -- \
+			-max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096
 	done
 }
 
