@@ -295,9 +295,10 @@ mod tests {
     #[test]
     fn a_tag_of_zero_is_no_free_slot() {
         let mut table = build_flow(64, &Options::default()).unwrap();
-        let keys = || (0..200_000).map(|i| FlowKey::v4(i, 1));
+        let count = if cfg!(miri) { 100 } else { 200_000 };
+        let keys = || (0..count).map(|i| FlowKey::v4(i, 1));
         table.insert(&FlowKey::v4(0, 2)).unwrap();
-        // About three of them have it.
+        // About three of 200,000 have it.
         assert!(keys().all(|key| table.lookup(&key) == crate::exact::flow::FlowId::NONE));
     }
 }
