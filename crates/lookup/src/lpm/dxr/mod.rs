@@ -238,7 +238,8 @@ const CHUNKS_IN_LIMBO: usize = 1 << 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lpm::Options;
+    use crate::lpm::{Applied, Options};
+    use crate::rib::Change;
     use crate::sync::Domain;
     use crate::{Prefix, Rib};
 
@@ -252,12 +253,37 @@ mod tests {
         crate::lpm::oracle::passes_with_isa(ENTRY, "avx2");
     }
 
-    fn counters(k: &str, routes: &[(u32, u8, u32)]) -> Vec<u64> {
+    fn table(k: &str, routes: &[(u32, u8, u32)]) -> Arc<dyn Lpm<u32>> {
         let route = |&(first, len, hop)| (Prefix::covering(first, len), Hop(hop));
         let options = Options([("k".to_string(), k.to_string())].into());
         let rib: Rib<u32> = routes.iter().map(route).collect();
-        let table = writer::build(&rib, &options, &Domain::new()).unwrap().table();
-        table.counters().into_iter().map(|(_, value)| value).collect()
+        writer::build(&rib, &options, &Domain::new()).unwrap().table()
+    }
+
+    fn counters(k: &str, routes: &[(u32, u8, u32)]) -> Vec<u64> {
+        table(k, routes).counters().into_iter().map(|(_, value)| value).collect()
+    }
+
+    #[test]
+    fn bytes_are_the_root_and_what_was_taken() {
+        assert_eq!(table("16", &[]).bytes(), 4 << 16);
+        // Three ranges of two bytes, in a unit of eight; then of eight bytes.
+        assert_eq!(table("18", &[(0x0a00_0100, 24, 255)]).bytes(), (4 << 18) + 8);
+        assert_eq!(table("18", &[(0x0a00_0100, 24, 65_536)]).bytes(), (4 << 18) + 3 * 8);
+    }
+
+    #[test]
+    fn changes_are_made_in_place() {
+        let (mut rib, domain) = (Rib::new(), Domain::new());
+        let mut writer = writer::build(&rib, &Options::default(), &domain).unwrap();
+        for (len, hop) in [(32, Some(Hop(1))), (8, Some(Hop(2))), (32, None), (0, Some(Hop(3)))] {
+            let change = Change { prefix: Prefix::covering(0x0a00_0001, len), hop };
+            rib.apply(&change);
+            assert_eq!(writer.apply(&rib, &[change]), Ok(Applied::InPlace));
+            let table = writer.table();
+            let owner = rib.lookup(0x0a00_0001);
+            assert_eq!(table.lookup(0x0a00_0001), owner.map_or(Hop::NONE, |(_, hop)| hop));
+        }
     }
 
     #[test]

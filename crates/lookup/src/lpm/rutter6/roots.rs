@@ -255,5 +255,6 @@ fn last_x(cell: u32, bits: u32) -> u32 {
     (cell << (X_BITS - bits)) | (u32::MAX >> bits)
 }
 
-/// Divided groups after which a /16 of two cells is laid out anew.
-const DIVISIONS: u32 = 4;
+/// Divided groups after which a /16 of two cells is laid out anew. With 4 it would be
+/// when both cells have a node above the plain one already, and each lookup its read.
+const DIVISIONS: u32 = 2;

@@ -207,6 +207,53 @@ fn cells_end_where_the_next_begin() {
     assert!((4 * 32..5000).contains(&cells), "{cells}");
 }
 
+/// Two nodes above the plain one: no array tells apart what lies so close together.
+#[test]
+fn a_tree_of_four_levels() {
+    let count = if cfg!(miri) { return } else { 3000 };
+    let prefixes: Vec<_> =
+        (0..count).map(|i| Prefix::covering(0x2001 << 112 | i << 80, 48)).collect();
+    let hop = |i| Some(Hop(1 + i as u32 % 2));
+    let changes: Vec<_> =
+        (0..).zip(&prefixes).map(|(i, &prefix)| Change { prefix, hop: hop(i) }).collect();
+    for mut table in ["auto", "portable", "avx2"].into_iter().filter_map(Fixture::with_isa) {
+        table.change_all(&changes);
+        table.agree(&prefixes);
+        let reads: Vec<_> =
+            prefixes.iter().map(|p| table.writer.table().reads(p.first()).len()).collect();
+        assert!(reads.contains(&6), "{reads:?}");
+    }
+}
+
+/// Routes that come one by one get as many cells as those that are there at first.
+#[test]
+fn an_array_grows_with_what_comes() {
+    let count = if cfg!(miri) { return } else { 4096 };
+    let mut table = Fixture::new([]);
+    let prefix = |i: u128| Prefix::covering(0x2001 << 112 | (i * 1021 % count) << 100, 28);
+    for i in 0..count {
+        table.change(prefix(i), Some(Hop(1 + (i * 1021 % count) as u32 % 2)));
+    }
+    let reads = |i| table.writer.table().reads(prefix(i).first()).len();
+    let beyond = (0..count).filter(|&i| reads(i) > 4).count();
+    assert!(beyond < 400, "{beyond}");
+}
+
+#[test]
+fn a_prefix_over_several_groups_of_cells() {
+    let inside = |i: u128| Prefix::covering(0x2001 << 112 | i << 100, 28);
+    let around = Prefix::covering(0x2001 << 112, 17);
+    let mut prefixes: Vec<_> = (0..180).map(inside).collect();
+    prefixes.extend((0..40).map(|i| inside(600 + 50 * i)));
+    let hop = |i| Hop(1 + i as u32 % 2);
+    let mut table = Fixture::new(prefixes.iter().enumerate().map(|(i, &p)| (p, hop(i))));
+    prefixes.push(around);
+    for hop in [Some(Hop(3)), Some(Hop(4)), None] {
+        table.change(around, hop);
+        table.agree(&prefixes);
+    }
+}
+
 /// Cells of its own that have come to one answer still go when the /16 is given it.
 #[test]
 fn a_16_without_longer_routes_shares_again() {
@@ -243,15 +290,17 @@ fn what_lies_idle_asks_for_a_rebuild() {
 
 #[test]
 fn reads_lead_to_the_answer() {
-    let (around, inside) = (Prefix::covering(7 << 80, 48), Prefix::covering(7 << 80, 64));
+    let place = 0x2001 << 112 | 7 << 80;
+    let (around, inside) = (Prefix::covering(place, 48), Prefix::covering(place, 64));
     let rib = [(around, Hop(1)), (inside, Hop(2))].into_iter().collect();
     let domain = Domain::new();
     let writer = writer::Rutter6::<Narrow>::build(&rib, Isa::Portable, &domain).unwrap();
     let (table, view) = (&writer.trees.table, writer.trees.table.view());
     let unit = |place: usize| &view.units[(place - address(view.units)) / 64];
-    for (dst, hop, levels) in [(around.last(), 1, 2), (inside.first(), 2, 2), (8 << 80, 0, 1)] {
-        let reads = table.reads(dst);
-        assert_eq!((reads.len(), reads[0]), (1 + 3 * levels, address(view.root_word(0))));
+    let beside = 2 << 112 | place;
+    for (dst, hop, levels) in [(around.last(), 1, 2), (inside.first(), 2, 2), (beside, 0, 1)] {
+        let (reads, root) = (table.reads(dst), view.root_word((dst >> 112) as usize));
+        assert_eq!((reads.len(), reads[0]), (1 + 3 * levels, address(root)));
         let mut entry = view.entry((dst >> 64) as u64);
         assert_eq!(view.cells[(reads[1] - address(view.cells)) / 4].load(Relaxed), entry);
         for level in 0..levels {

@@ -85,9 +85,27 @@ impl Steer for CountingBloom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Prefix;
+    use crate::rib::Change;
 
     crate::lpm::oracle::conformance!(conformance: u128, ENTRY, "filter_bytes" = "4096");
     crate::lpm::oracle::conformance!(
         full: u128, ENTRY, "filter_bytes" = "8", "k" = "2", "isa" = "portable"
     );
+
+    #[test]
+    fn the_fib_is_asked_for_what_the_filter_passes() {
+        let gone = Prefix::covering(3 << 126, 48);
+        let routes = [(Prefix::covering(1 << 127, 48), Hop(1)), (Prefix::covering(0, 32), Hop(2))];
+        let mut rib: Rib<u128> = routes.into_iter().chain([(gone, Hop(3))]).collect();
+        let mut writer = build_bloom(&rib, &Options::default(), &Domain::new()).unwrap();
+        rib.remove(&gone);
+        writer.apply(&rib, &[Change { prefix: gone, hop: None }]).unwrap();
+        let (table, mut hops) = (writer.table(), [Hop::NONE; 4]);
+        table.lookup_batch(&[1 << 127, 5, 1 << 126, gone.first()], &mut hops);
+        assert_eq!(hops, [Hop(1), Hop(2), Hop::NONE, Hop::NONE]);
+        let figures: Vec<u64> = table.counters().iter().take(4).map(|(_, n)| *n).collect();
+        assert_eq!(figures, [4, 4 + 3, 2, 0]);
+        assert_eq!(table.counters()[5], ("filter_bytes", 6_000_000));
+    }
 }

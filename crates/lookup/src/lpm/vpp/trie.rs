@@ -298,7 +298,10 @@ const GROUP: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hash::Portable;
+    use crate::lpm::hashed::HashedWriter;
     use crate::lpm::oracle::Rng;
+    use crate::lpm::vpp::fib::Hashing;
 
     crate::lpm::oracle::conformance!(u128, ENTRY);
     crate::lpm::oracle::conformance!(portable: u128, ENTRY, "isa" = "portable");
@@ -318,5 +321,41 @@ mod tests {
             assert_eq!((writer.load(ROOT, 0), writer.load(ROOT, 1)), (0, 0));
         }
         assert!(writer.trie.bytes() < 8 * 40 * 128 * 2);
+    }
+
+    /// The trie still shows two longer prefixes that have gone from the FIB.
+    #[test]
+    fn a_prefix_that_has_gone_meanwhile_is_passed_over() {
+        let (domain, dst, hashing) = (Domain::new(), 1 << 127, Hashing::new(0));
+        let mut writer = TrieWriter::new(&domain).unwrap();
+        for len in [32, 48, 80] {
+            writer.insert(Prefix::covering(dst, len), 0).unwrap();
+        }
+        let key = narrow(dst, 32);
+        let record = (hashing.of::<Portable, 2>(32, &key) as u32, [key[0], key[1] | 5]);
+        let narrow = HashedWriter::build(&domain, &[record]).unwrap().table().clone();
+        let wide = HashedWriter::build(&domain, &[]).unwrap().table().clone();
+        let fib = Fib::new(narrow, wide, hashing);
+        let (mut found, mut sums) = ([0; BURST], Sums::default());
+        writer.guide().burst::<Portable>(&fib, &[dst, 0, dst], &mut found, &mut sums);
+        assert_eq!(found[..3], [5, 0, 5]);
+        assert_eq!((sums.fib_probes, sums.false_positives), (2 * 3, 2 * 2));
+        // A node a bit down to the longest; beside them the one that is nobody's.
+        assert_eq!((sums.filter_probes, writer.guide().bytes()), (80 + 1 + 80, (1 + 80) * 8));
+    }
+
+    #[test]
+    fn a_chain_that_finds_no_room_is_taken_back() {
+        let domain = Domain::new();
+        let mut writer = TrieWriter::new(&domain).unwrap();
+        writer.space = Space::new(&domain, 2 + 20, 100);
+        (0..=ROOT).for_each(|_| assert!(writer.space.take(1).is_some()));
+        let on_side = |side: u128, len| Prefix::covering(side << 127, len);
+        writer.insert(on_side(0, 12), 0).unwrap(); // 11 nodes below the root
+        for _ in 0..3 {
+            assert!(writer.insert(on_side(1, 11), 0).is_err());
+        }
+        writer.insert(on_side(1, 10), 0).unwrap();
+        assert!(writer.space.take(1).is_none());
     }
 }
