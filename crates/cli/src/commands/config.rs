@@ -55,7 +55,7 @@ struct MistakeAt {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     match args.action {
         Action::Check { file } => return check(&file, cx),
-        Action::Example => show(keys::example(false), cx)?,
+        Action::Example => show(keys::example_here(), cx)?,
         Action::Show => {
             let Reply::Config(text) = cx.call(&Request::Config)? else {
                 return Err(api::CallError::Unexpected.into());

@@ -434,6 +434,15 @@ pub fn example(all: bool) -> String {
     out
 }
 
+/// The example for this machine: where there is one core, that one forwards.
+pub fn example_here() -> String {
+    let text = example(false);
+    match super::last_core() {
+        Some(0) => text.replacen("workers = [1]", "workers = [0]", 1),
+        _ => text,
+    }
+}
+
 /// False for keys whose example is no default: a copy of the file must not set
 /// somebody else's address.
 fn live(section: &Section, key: &Key) -> bool {

@@ -210,7 +210,7 @@ pub struct Neighbour {
 }
 
 impl Config {
-    /// Reads a file.
+    /// Reads a file, for this machine.
     ///
     /// # Errors
     /// Every mistake in it, or that it cannot be read.
@@ -218,7 +218,11 @@ impl Config {
         let file = path.display().to_string();
         match std::fs::read(path) {
             Ok(bytes) => match std::str::from_utf8(&bytes) {
-                Ok(text) => Config::parse(&file, text),
+                Ok(text) => {
+                    let config = Config::parse(&file, text)?;
+                    let mistake = config.lacks_a_core(&file, text, last_core());
+                    mistake.map_or(Ok(config), |mistake| Err(Mistakes(vec![mistake])))
+                }
                 Err(error) => {
                     let (text, at) = (String::from_utf8_lossy(&bytes), error.valid_up_to());
                     let what = "expected text in UTF-8".to_string();
@@ -238,6 +242,16 @@ impl Config {
     /// Every mistake in it.
     pub fn parse(file: &str, text: &str) -> Result<Config, Mistakes> {
         read::config(file, text)
+    }
+
+    /// A worker's core beyond `last`, at the line of `workers`. What the machine gives
+    /// is no matter of the text, so [`Config::parse`] does not ask.
+    fn lacks_a_core(&self, file: &str, text: &str, last: Option<u16>) -> Option<Mistake> {
+        let core = self.workers.iter().find(|core| last.is_some_and(|last| **core > last))?;
+        let line = text.split_inclusive('\n').take_while(|line| !line.starts_with("workers"));
+        let at = line.map(str::len).sum();
+        let what = format!("workers: core {core} is not there; the last one is {}", last?);
+        Some(Mistake::at(file, text, at..at, what))
     }
 
     /// Every layer-3 interface with what carries it, in a fixed order: ports that
@@ -328,4 +342,10 @@ impl std::fmt::Display for VlanTags {
             VlanTags::Two(outer, inner) => write!(f, "{outer}.{inner}"),
         }
     }
+}
+
+/// The highest number of a core that the machine may have; none where it does not say.
+fn last_core() -> Option<u16> {
+    let cores = std::fs::read_to_string("/sys/devices/system/cpu/possible").ok()?;
+    cores.trim().rsplit([',', '-']).next()?.parse().ok()
 }

@@ -64,6 +64,15 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
+fn a_core_that_is_not_there_is_told_at_its_line() {
+    let text = "# two cores\nworkers = [0, 7]\n[ports.p0]\ndevice = \"mem\"\n";
+    let lacks = |last| good(text).lacks_a_core("t.toml", text, last).map(|m| m.to_string());
+    assert_eq!(lacks(Some(7)).or(lacks(None)), None);
+    let want = "t.toml:2:1: workers: core 7 is not there; the last one is 1";
+    assert_eq!(lacks(Some(1)).as_deref(), Some(want));
+}
+
+#[test]
 fn each_mistake_is_found() {
     let table = [
         ("[bridge.lan]\nports = []\n", "at least one port"),
