@@ -16,12 +16,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time that the calling thread has used.
 pub fn thread_time() -> Duration {
-    duration(ClockId::ThreadCPUTime)
-}
-
-/// Time that does not stop while the thread waits.
-pub fn wall_time() -> Duration {
-    duration(ClockId::Monotonic)
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// The core's clock now, in cycles a nanosecond (GHz): the fastest of several
@@ -59,11 +55,6 @@ pub fn cores() -> &'static [usize] {
         let Ok(set) = rustix::thread::sched_getaffinity(None) else { return vec![0] };
         (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
     })
-}
-
-fn duration(clock: ClockId) -> Duration {
-    let now = clock_gettime(clock);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 fn chain_ghz() -> f64 {

@@ -73,15 +73,6 @@ impl Rtnetlink {
         self.0.request(Message::new(NEW_LINK, 0).body(&ifinfo(index, flags, FLAG_UP)))
     }
 
-    /// Sets promiscuous mode on or off.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn set_promiscuous(&mut self, index: u32, on: bool) -> io::Result<()> {
-        let flags = if on { FLAG_PROMISC } else { 0 };
-        self.0.request(Message::new(NEW_LINK, 0).body(&ifinfo(index, flags, FLAG_PROMISC)))
-    }
-
     /// Sets the MTU.
     ///
     /// # Errors
@@ -291,7 +282,6 @@ const DEL_ADDR: u16 = 21;
 const GET_ADDR: u16 = 22;
 const FLAG_UP: u32 = 1;
 const FLAG_RUNNING: u32 = 0x40;
-const FLAG_PROMISC: u32 = 0x100;
 const ADDRESS: u16 = 1;
 const IFNAME: u16 = 3;
 const MTU: u16 = 4;

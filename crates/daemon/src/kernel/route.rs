@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use api::request::RouteKind;
 
 use super::OUR_PROTOCOL;
-use super::link::{Rtnetlink, family, ip, octets};
+use super::link::{Rtnetlink, family, octets};
 use super::netlink::{CREATE, Message, REPLACE, attributes};
 use crate::config::{Mac, Net, Route, Via};
 
@@ -219,19 +219,6 @@ impl Rtnetlink {
     pub fn delete_neighbour(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
         let message = Message::new(DEL_NEIGH, 0).body(&ndmsg(link, address, 0));
         self.0.request(message.attr(NDA_DST, &octets(address)))
-    }
-
-    /// The gateway of the route that the kernel takes to `address`.
-    ///
-    /// # Errors
-    /// When there is no route.
-    pub fn gateway_to(&mut self, address: IpAddr) -> io::Result<Option<IpAddr>> {
-        let mut body = [0; 12];
-        (body[0], body[1]) = (family(address), if address.is_ipv4() { 32 } else { 128 });
-        let message = Message::new(GET_ROUTE, 0).body(&body).attr(DST, &octets(address));
-        let answers = self.0.get(message)?;
-        let route = answers.first().and_then(|answer| answer.get(12..)).unwrap_or_default();
-        Ok(attributes(route).find(|(kind, _)| *kind == GATEWAY).and_then(|(_, value)| ip(value)))
     }
 
     fn index_of(&mut self, via: &Via) -> io::Result<u32> {
