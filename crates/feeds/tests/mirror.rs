@@ -198,6 +198,18 @@ fn gateways_are_managed_and_hosts_in_use_are_asked_for() {
             }
         };
         entry("managed", "");
+        // One that failed, and lost its flag, is asked for again at once.
+        for known in [true, false] {
+            while b.control.gateways()[0].known != known {
+                b.sync();
+            }
+            if known {
+                ip("neigh replace 10.0.0.77 dev p0 nud failed");
+                entry("FAILED", "managed");
+            }
+        }
+        keeper.tend(&b.control.gateways(), &[]).unwrap();
+        entry("managed", "");
         // A permanent one is left alone, even when it is used.
         let kept = b.control.gateways();
         ip("route add 198.51.100.0/24 via 10.0.0.2");

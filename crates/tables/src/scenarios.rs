@@ -430,4 +430,6 @@ fn listings_for_people() {
     hops.adjacency(crate::AdjacencyId(hops.step(b.hop(0, "10.0.0.2")).index())).mark_used();
     assert_eq!(b.control.take_used(), [(LinkId(1), "10.0.0.2".parse().unwrap())]);
     assert!(b.control.take_used().is_empty());
+    b.handle(&[neighbour(1, "10.0.0.2", 0)]);
+    assert!(b.control.gateways().iter().all(|gateway| !gateway.known), "it failed");
 }

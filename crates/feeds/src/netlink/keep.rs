@@ -49,7 +49,9 @@ impl Keeper {
         let now: HashSet<_> = gateways.iter().map(|gateway| (gateway.link, gateway.ip)).collect();
         for gateway in gateways {
             let key = (gateway.link, gateway.ip);
-            // One that the kernel does not know has lost its flag with its entry.
+            // One that the kernel does not know has lost its flag with its entry. One
+            // that failed may have none, and then waits for a packet that never comes
+            // to it: the kernel sends those of a route with several paths by others.
             if renew || !gateway.known || !self.kept.contains(&key) {
                 self.declare(key, MANAGED)?;
             }

@@ -172,7 +172,7 @@ impl Control {
         let gateway = |(link, ip)| {
             let state = neighbours.get(&(link, ip)).map(|known| known.neighbour.state);
             let by_hand = [NeighbourState::Permanent, NeighbourState::NoArp].map(Some);
-            let known = state.is_some();
+            let known = state.is_some_and(|state| state != NeighbourState::Failed);
             (!by_hand.contains(&state)).then_some(Gateway { link, ip, known })
         };
         keys.into_iter().filter_map(gateway).collect()

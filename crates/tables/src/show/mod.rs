@@ -113,7 +113,7 @@ pub struct Gateway {
     pub link: LinkId,
     /// Its address.
     pub ip: IpAddr,
-    /// The kernel has an entry for it, resolved or not.
+    /// The kernel has an entry for it, resolved or asked for; not one that failed.
     pub known: bool,
 }
 
