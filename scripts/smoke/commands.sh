@@ -34,8 +34,8 @@ for command in run demo doctor show route neighbour trace capture fib stop confi
 	assert_status 0 rutter $command --help
 done
 rutter config example -j | json 'x["toml"].rstrip()' | cmp - "$TMP/example.toml" || fail "config example -j"
-rutter config show -j | json '"ports.p0" in x["toml"]' | grep -q True || fail "config show -j"
-rutter completion bash -j | json 'x["script"]' | grep -q complete || fail "completion -j"
+rutter config show -j | json '"ports.p0" in x["toml"]' | found True || fail "config show -j"
+rutter completion bash -j | json 'x["script"]' | found complete || fail "completion -j"
 assert_eq "$(rutter show macs -j)" "[]" "the stations of a router without bridges"
 for shell in bash zsh fish; do
 	[ "$(rutter completion $shell | wc -l)" -gt 10 ] || fail "completion $shell"

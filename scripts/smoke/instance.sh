@@ -17,7 +17,7 @@ for how in "" --cleanup; do
 	assert_status 2 on r "$RUTTER" --socket "$TMP/other.sock" run --config "$TMP/rutter.toml" $how
 	assert_match "$(cat "$TMP/status.out")" "network namespace: process $router_pid, $SOCKET" "why it is refused"
 done
-on r ip route show | grep -q 10.77.0.0/16 || fail "another instance has flushed the routes"
+on r ip route show | found 10.77.0.0/16 || fail "another instance has flushed the routes"
 
 # Somebody else who has the name keeps no router from starting.
 router_stop

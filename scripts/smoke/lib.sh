@@ -329,6 +329,12 @@ assert_way() { # WHAT REGEX … -- NS COMMAND …
 	fail "$what: nothing matches $regex"
 }
 
+# As `grep -q`, but it reads to the end: what writes to it would fail for want of a
+# reader, and the pipe with it.
+found() { # ARGUMENTS OF GREP
+	[ "$(grep -c "$@")" != 0 ]
+}
+
 assert_eq() { # FOUND EXPECTED WHAT
 	[ "$1" = "$2" ] || fail "$3: $1, expected $2"
 }

@@ -27,7 +27,7 @@ on r ip route add 10.9.0.0/24 via 10.0.3.2 metric 20
 wait_for 5 reaches a 10.9.0.1
 wait_for 5 same_as_kernel
 
-has() { rutter show routes | grep -q "$1"; }
+has() { rutter show routes | found "$1"; }
 has_not() { ! has "$1"; }
 
 # An address goes, and with it the routes through its network: no message for those.
@@ -51,10 +51,10 @@ wait_for 10 reaches a 10.0.2.2
 # Down and up faster than anybody looks, and for longer: what the router itself
 # has set comes back.
 ours() {
-	on r ip -br address show dev p1 | grep '10.0.2.1/24' | grep -q '2001:db8:2::1/64' &&
-		on r ip route show 10.7.1.0/24 | grep -q 'via 10.0.2.2' && on r ip route show 10.7.2.0/24 | grep -q 'via 10.0.2.2' &&
-		on r ip -6 route show 2001:db8:7::/48 | grep -q 'via 2001:db8:2::2' &&
-		on r ip neighbour show 10.0.2.77 dev p1 | grep -q 02:00:00:00:00:77
+	on r ip -br address show dev p1 | grep '10.0.2.1/24' | found '2001:db8:2::1/64' &&
+		on r ip route show 10.7.1.0/24 | found 'via 10.0.2.2' && on r ip route show 10.7.2.0/24 | found 'via 10.0.2.2' &&
+		on r ip -6 route show 2001:db8:7::/48 | found 'via 2001:db8:2::2' &&
+		on r ip neighbour show 10.0.2.77 dev p1 | found 02:00:00:00:00:77
 }
 rutter route add 10.7.2.0/24 via 10.0.2.2
 rutter neighbour add 10.0.2.77 --interface p1 --mac 02:00:00:00:00:77
@@ -68,7 +68,7 @@ for pause in 0 2; do
 done
 on r ip address del 10.0.2.1/24 dev p1
 sleep 1
-! on r ip route show 10.7.1.0/24 | grep -q . || fail "the kernel keeps routes without their address"
+! on r ip route show 10.7.1.0/24 | found . || fail "the kernel keeps routes without their address"
 on r ip address add 10.0.2.1/24 dev p1
 wait_for 5 ours
 rutter route del 10.7.2.0/24

@@ -9,7 +9,7 @@ assert_ping a 2001:db8:2::2
 
 known() { # ADDRESS [STATE]
 	rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] == '$(mac_of b eth0)' \
-		and ('${2:-}' in ('', n['state'])) for n in x)" | grep -q True
+		and ('${2:-}' in ('', n['state'])) for n in x)" | found True
 }
 wait_for 5 known 10.0.2.2
 wait_for 5 known 2001:db8:2::2

@@ -55,14 +55,14 @@ bird_on_router() { # [VRF TABLE]
 
 # BIRD on the router has the peer's routes again, and none is left over from before.
 bird_is_ready() {
-	on r birdc -s "$TMP/r.ctl" show protocols | grep -c '^p[46] .*Established' | grep -q 2
+	on r birdc -s "$TMP/r.ctl" show protocols | grep -c '^p[46] .*Established' | found 2
 }
 
 # True when the data plane has so many of the peer's routes.
 has_routes() { # N4 N6
 	rutter show routes -j >"$TMP/routes.json" || [ $? = 1 ]
 	json "(sum(r['prefix'].startswith('100.') for r in x) == $1) and (sum(r['prefix'].startswith('2001:db8:8') for r in x) == $2)" \
-		<"$TMP/routes.json" | grep -q True
+		<"$TMP/routes.json" | found True
 }
 
 # The data plane has exactly the kernel's routes with a gateway.
