@@ -399,6 +399,18 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "many records")]
+    fn a_large_table_takes_twice_as_many_more() {
+        let record = |key: u32| (murmur3_32(key, 0), [u64::from(key) << 32 | 1]);
+        let records: Vec<_> = (0..20_000).map(record).collect();
+        let mut writer = HashedWriter::<1>::build(&Domain::new(), &records).unwrap();
+        for (hash, [words]) in (20_000..60_000).map(record) {
+            writer.admit().unwrap();
+            assert_eq!(writer.set(hash, &[words - 1], 1).unwrap(), 0);
+        }
+    }
+
+    #[test]
     fn without_room_an_insertion_fails_and_a_removal_does_not() {
         let mut writer = HashedWriter::<1>::build(&Domain::new(), &[]).unwrap();
         let mut inside = Vec::new();

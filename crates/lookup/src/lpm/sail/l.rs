@@ -178,5 +178,9 @@ mod tests {
         assert_eq!(counter(&*writer, "on_chip_bytes"), (1 << 18) + 256 / 8);
         assert_eq!(counter(&*writer, "chunks_deeper"), 0);
         assert_eq!(writer.table().bytes(), (4 << 16) + 256 * 2);
+        let change = Change { prefix: Prefix::covering(0x0d00_0000, 24), hop: Some(Hop(7)) };
+        rib.apply(&change);
+        writer.apply(&rib, &[change]).unwrap();
+        assert_eq!(counter(&*writer, "on_chip_bytes"), (1 << 18) + 2 * 256 / 8);
     }
 }

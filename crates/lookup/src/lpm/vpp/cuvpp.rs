@@ -219,4 +219,26 @@ mod tests {
         let bytes = table.counters()[6];
         assert_eq!(bytes, ("fib_bytes", 2 * 64 * 4 + 2 * 16)); // two indexes, two records
     }
+
+    /// A fingerprint of four bits passes much that the FIB does not have.
+    #[test]
+    fn false_positives_are_counted() {
+        let rib: Rib<u128> =
+            (1..501).map(|i| (Prefix::covering(i << 80, 48), Hop(i as u32))).collect();
+        let short = ("fingerprint_bits".to_string(), "4".to_string());
+        let least = ("filter_entries".to_string(), "4".to_string());
+        let options = Options([short, least].into());
+        let table = build_cuvpp(&rib, &options, &Domain::new()).unwrap().table();
+        let (mut hops, mut found) = ([Hop::NONE; 60], 0);
+        for first in [300, 600, 900] {
+            table.lookup_batch(
+                &std::array::from_fn::<_, 60, _>(|i| (first + i as u128 * 4) << 80),
+                &mut hops,
+            );
+            found += hops.iter().filter(|hop| **hop != Hop::NONE).count() as u64;
+        }
+        let figures: Vec<u64> = table.counters().iter().take(4).map(|(_, n)| *n).collect();
+        assert_eq!((figures[0], figures[1], figures[2]), (180, 180, found + figures[3]));
+        assert!(figures[3] > 5, "{figures:?}");
+    }
 }
