@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_fib.h>
 #include <rte_fib6.h>
@@ -14,18 +13,14 @@
 #include <rte_malloc.h>
 #include <rte_vect.h>
 
-/* Starts DPDK, unless this process has already, and gives it memory on 2 MB
- * pages where the kernel grants them: the same pages that our own tables lie on.
- * Returns the number of the "socket" of that memory, or a negative errno. */
-int lab_dpdk_start(size_t bytes)
+/* Gives DPDK, which has started, memory on 2 MB pages where the kernel grants them:
+ * the same pages that our own tables lie on. Returns the number of the "socket" of
+ * that memory, or a negative errno. */
+int lab_dpdk_memory(size_t bytes)
 {
-	static char *args[] = { "lab", "--no-huge", "-m", "64", "--no-pci", "--no-shconf",
-				"--log-level=critical", "--no-telemetry" };
 	const size_t page = 2 << 20;
 	void *memory;
 
-	if (rte_eal_init(sizeof(args) / sizeof(*args), args) < 0 && rte_errno != EALREADY)
-		return -rte_errno;
 	rte_vect_set_max_simd_bitwidth(RTE_VECT_SIMD_512);
 	memory = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -393,16 +393,18 @@ fn groups<A: Addr>(rib: &Rib<A>) -> u32 {
     (steps.sum::<u32>() * 5 / 4 + 1024).min(if A::WIDTH == 32 { (1 << 15) - 1 } else { 1 << 20 })
 }
 
-/// Starts DPDK once; the number of the lab's memory in it.
+/// Starts DPDK, as the ports of other experiments do: a process can but once. The
+/// number of the lab's memory in it.
 pub(super) fn start() -> Result<c_int, String> {
     static SOCKET: OnceLock<c_int> = OnceLock::new();
-    // SAFETY: called once; DPDK starts threads of its own and no more.
-    let socket = *SOCKET.get_or_init(|| unsafe { lab_dpdk_start(MEMORY) });
-    if socket < 0 { Err(format!("DPDK does not start: error {}", -socket)) } else { Ok(socket) }
+    io_dpdk::init(&io_dpdk::Config::default()).map_err(|error| error.to_string())?;
+    // SAFETY: called once, after the start.
+    let socket = *SOCKET.get_or_init(|| unsafe { lab_dpdk_memory(MEMORY) });
+    if socket < 0 { Err(format!("DPDK takes no memory: error {}", -socket)) } else { Ok(socket) }
 }
 
 unsafe extern "C" {
-    fn lab_dpdk_start(bytes: usize) -> c_int;
+    fn lab_dpdk_memory(bytes: usize) -> c_int;
     fn lab_fib_new(
         name: *const c_char,
         socket: c_int,
