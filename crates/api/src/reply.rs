@@ -268,7 +268,7 @@ pub struct Runtime {
 pub struct Worker {
     pub name: String,
     pub core: u16,
-    /// False when it did not come by for 100 ms.
+    /// False when it did not come by for 100 ms; of one that sleeps, for a second.
     pub alive: bool,
     pub polls: u64,
     pub packets: u64,

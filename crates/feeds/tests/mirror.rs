@@ -200,7 +200,9 @@ fn gateways_are_managed_and_hosts_in_use_are_asked_for() {
         entry("managed", "");
         // One that failed, and lost its flag, is asked for again at once.
         for known in [true, false] {
+            let start = Instant::now();
             while b.control.gateways()[0].known != known {
+                assert!(start.elapsed() < LIMIT, "known is not {known}");
                 b.sync();
             }
             if known {

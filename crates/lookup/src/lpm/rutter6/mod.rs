@@ -42,8 +42,7 @@
 //! (which was no faster than AVX2), in turns with it on a table of 177,846 prefixes.
 //!
 //! A call with more keys than a burst asks for those of the next burst ahead: sixteen
-//! bytes each, and read in bursts they are no stream to the processor. That is worth a
-//! tenth and more where no cache has the keys.
+//! bytes each, and read in bursts they are no stream to the processor.
 //!
 //! t is chosen for each /16 by its borders: an array grows where it saves SUPER
 //! nodes. Several cells with few borders share a tree.
