@@ -3,10 +3,12 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -207,8 +209,50 @@ rutter_probe(const char *arguments, const char *name)
 	return error != 0 ? error : port;
 }
 
-int
-rutter_remove(uint16_t port)
+struct call {
+	int (*function)(uint16_t port);
+	uint16_t port;
+	int result;
+	sem_t done;
+};
+
+static void
+make_call(void *opaque)
+{
+	struct call *call = opaque;
+
+	call->result = call->function(call->port);
+	sem_post(&call->done);
+}
+
+/* net_memif disconnects on the thread that stops the device and, once the
+ * other end has gone, on DPDK's interrupt thread, without a lock: both free
+ * the same regions. Where all of it happens on the one thread, it happens in
+ * turn. Alarms are run by that thread. */
+static int
+in_turn(int (*function)(uint16_t), uint16_t port)
+{
+	struct call call = { .function = function, .port = port };
+	struct rte_eth_dev_info info;
+	int error = rte_eth_dev_info_get(port, &info);
+
+	if (error != 0)
+		return error;
+	if (info.driver_name == NULL || strcmp(info.driver_name, "net_memif") != 0)
+		return function(port);
+	sem_init(&call.done, 0, 0);
+	error = rte_eal_alarm_set(1, make_call, &call);
+	if (error == 0) {
+		while (sem_wait(&call.done) != 0) /* a signal: wait on */
+			;
+		error = call.result;
+	}
+	sem_destroy(&call.done);
+	return error;
+}
+
+static int
+remove_port(uint16_t port)
 {
 	struct rte_eth_dev_info info;
 	int error = rte_eth_dev_info_get(port, &info);
@@ -218,6 +262,12 @@ rutter_remove(uint16_t port)
 	error = rte_eth_dev_close(port);
 	/* Closing frees what belongs to the port; the bus keeps the device. */
 	return info.device != NULL ? rte_dev_remove(info.device) : error;
+}
+
+int
+rutter_remove(uint16_t port)
+{
+	return in_turn(remove_port, port);
 }
 
 static uint64_t
@@ -311,7 +361,7 @@ rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *p
 int
 rutter_stop(uint16_t port)
 {
-	return rte_eth_dev_stop(port);
+	return in_turn(rte_eth_dev_stop, port);
 }
 
 int
