@@ -10,6 +10,7 @@
 //!
 //! A routing daemon is no part of it: it is slower than both.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::fd::AsFd;
@@ -32,6 +33,7 @@ use tables::event::Source;
 use tables::{Family, Forwarding};
 
 use super::control::{P0, control, is_done, p0_is_up};
+use super::half::Half;
 use crate::clock;
 use crate::record::Figure;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
@@ -45,24 +47,30 @@ impl Experiment for Converge {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let (usual4, usual6) = ("internet:1000000", "internet6:200000");
-        let mut cells = Vec::new();
-        for (family, usual) in [("ipv4", usual4), ("ipv6", usual6)] {
-            for table in context.tables(&[usual]) {
-                cells.extend(["burst", "dump"].map(|how| format!("{how}, {family} of {table}")));
-            }
-        }
-        let rows = context.cells(cells, |context, cell| {
-            let (how, rest) = cell.split_once(", ").expect("made above");
-            let (family, name) = rest.split_once(" of ").expect("made above");
-            let table = context.load(name)?;
-            match family {
+        let halves = Half::all(context, &["internet:1000000"], &["internet6:200000"]);
+        let both = |half: Half| ["burst", "dump"].map(|how| Cell { how, half: half.clone() });
+        let cells = halves.into_iter().flat_map(both);
+        let rows = context.cells(cells, |context, Cell { how, half }| {
+            let table = half.table(context)?;
+            match half.family {
                 "ipv4" => measure(context, how, &table.ipv4, Family::V4),
                 _ => measure(context, how, &table.ipv6, Family::V6),
             }
         })?;
         let verdicts = rows.iter().filter_map(verdict).collect();
         Ok(context.record(rows, verdicts, vec!["elapsed time, not processor time".into()]))
+    }
+}
+
+/// How routes come, and which.
+struct Cell {
+    how: &'static str,
+    half: Half,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.how, self.half)
     }
 }
 

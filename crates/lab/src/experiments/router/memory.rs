@@ -11,6 +11,7 @@ use tables::event::{Event, How, Path, Route, Source, Target};
 use tables::{Control, Family, Net};
 
 use super::control::{P0, control, p0_is_up};
+use super::half::Half;
 use crate::data::Table;
 use crate::record::short;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
@@ -32,15 +33,10 @@ impl Experiment for Memory {
             &["internet6:10000", "internet6:100000", "internet6:200000"][..],
             &["internet6:200000"],
         );
-        let mut cells = Vec::new();
-        for (family, usual) in [("ipv4", usual4), ("ipv6", usual6)] {
-            let tables = context.tables(usual);
-            cells.extend(tables.into_iter().map(|table| format!("{family} of {table}")));
-        }
-        let rows = context.cells(cells, |context, cell| {
-            let (family, name) = cell.split_once(" of ").expect("made above");
-            context.load(name)?; // the record names it, with its checksum
-            apart(family, name)
+        let halves = Half::all(context, usual4, usual6);
+        let rows = context.cells(halves, |context, half| {
+            half.table(context)?; // loaded again where it is measured
+            apart(half)
         })?;
         let note = "the growth of a process of its own, as the kernel counts what is resident; \
                     engines and next hops map whole tables at once, so small tables look dear";
@@ -66,11 +62,11 @@ const CARD: Card = Card {
 
 /// [`serve`] in a process of its own: in this one, what others have freed would
 /// serve it, and it would grow by nothing.
-fn apart(family: &str, table: &str) -> Result<Vec<Row>, Error> {
+fn apart(half: &Half) -> Result<Vec<Row>, Error> {
     let missing = |what: String| Error::Missing { experiment: CARD.name, what };
     let program = std::env::current_exe().map_err(|error| missing(error.to_string()))?;
     let mut command = Command::new(program);
-    command.args(["lab", "memory", family, table]);
+    command.args(["lab", "memory", half.family, &half.name]);
     // glibc: what is freed goes back to the kernel at once.
     command.env("MALLOC_MMAP_THRESHOLD_", "65536").env("MALLOC_TRIM_THRESHOLD_", "0");
     let output = command.output().map_err(|error| missing(error.to_string()))?;

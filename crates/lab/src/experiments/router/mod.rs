@@ -3,6 +3,7 @@
 mod bed;
 mod control;
 mod frames;
+mod half;
 mod source;
 mod tables;
 mod through;

@@ -17,6 +17,7 @@ use lookup::{Hop, Prefix};
 
 use super::bed::{Bed, Faults};
 use super::frames::Frames;
+use super::half::Half;
 use super::source::Source;
 use super::tables::Tables;
 use crate::clock;
@@ -38,15 +39,10 @@ impl Experiment for Updates {
             let what = "two cores: one forwards, one updates".into();
             return Err(Error::Missing { experiment: CARD.name, what });
         }
-        let mut cells = Vec::new();
-        for (family, usual) in [("ipv4", "internet:1000000"), ("ipv6", "internet6:200000")] {
-            let tables = context.tables(&[usual]);
-            cells.extend(tables.into_iter().map(|table| format!("{family} of {table}")));
-        }
-        let rows = context.cells(cells, |context, cell| {
-            let (family, name) = cell.split_once(" of ").expect("made above");
-            let table = context.load(name)?;
-            match family {
+        let halves = Half::all(context, &["internet:1000000"], &["internet6:200000"]);
+        let rows = context.cells(halves, |context, half| {
+            let table = half.table(context)?;
+            match half.family {
                 "ipv4" => measure(context, &table.ipv4),
                 _ => measure(context, &table.ipv6),
             }
