@@ -1,18 +1,22 @@
 #define _GNU_SOURCE
+#define ALLOW_EXPERIMENTAL_API /* making a handle of an interrupt, in 22.11 */
 #include "shim.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
-#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf_pool_ops.h>
@@ -209,30 +213,63 @@ rutter_probe(const char *arguments, const char *name)
 	return error != 0 ? error : port;
 }
 
+/* A call that DPDK's interrupt thread makes, woken by a file of its own. */
 struct call {
 	int (*function)(uint16_t port);
 	uint16_t port;
-	int result;
+	int event, result, made;
 	sem_t done;
 };
 
 static void
-make_call(void *opaque)
+take_turn(void *opaque)
 {
 	struct call *call = opaque;
+	eventfd_t count;
 
+	if (eventfd_read(call->event, &count) != 0)
+		return;
+	if (call->made) {
+		sem_post(&call->done);
+		return;
+	}
 	call->result = call->function(call->port);
-	sem_post(&call->done);
+	call->made = 1;
+	eventfd_write(call->event, 1);
+}
+
+/* The thread takes what has happened to its files in rounds, and finds who waits
+ * for a file by its number. A file that the call closes may have a turn in the same
+ * round still, and whoever opens another by then gets the turn, with the number:
+ * memif would read what is not there, for ever. So the call is over a round later. */
+static int
+call_in_turn(struct call *call, struct rte_intr_handle *handle)
+{
+	int error = rte_intr_fd_set(handle, call->event);
+
+	if (error == 0)
+		error = rte_intr_type_set(handle, RTE_INTR_HANDLE_EXT);
+	if (error == 0)
+		error = rte_intr_callback_register(handle, take_turn, call);
+	if (error != 0)
+		return error;
+	eventfd_write(call->event, 1);
+	while (sem_wait(&call->done) != 0) /* a signal: wait on */
+		;
+	while (rte_intr_callback_unregister(handle, take_turn, call) == -EAGAIN)
+		sched_yield(); /* it is on its way out of take_turn */
+	return call->result;
 }
 
 /* net_memif disconnects on the thread that stops the device and, once the
  * other end has gone, on DPDK's interrupt thread, without a lock: both free
  * the same regions. Where all of it happens on the one thread, it happens in
- * turn. Alarms are run by that thread. */
+ * turn. */
 static int
 in_turn(int (*function)(uint16_t), uint16_t port)
 {
 	struct call call = { .function = function, .port = port };
+	struct rte_intr_handle *handle;
 	struct rte_eth_dev_info info;
 	int error = rte_eth_dev_info_get(port, &info);
 
@@ -240,14 +277,14 @@ in_turn(int (*function)(uint16_t), uint16_t port)
 		return error;
 	if (info.driver_name == NULL || strcmp(info.driver_name, "net_memif") != 0)
 		return function(port);
+	handle = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	call.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	sem_init(&call.done, 0, 0);
-	error = rte_eal_alarm_set(1, make_call, &call);
-	if (error == 0) {
-		while (sem_wait(&call.done) != 0) /* a signal: wait on */
-			;
-		error = call.result;
-	}
+	error = handle == NULL || call.event < 0 ? -ENOMEM : call_in_turn(&call, handle);
 	sem_destroy(&call.done);
+	if (call.event >= 0)
+		close(call.event);
+	rte_intr_instance_free(handle);
 	return error;
 }
 
