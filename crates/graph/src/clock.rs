@@ -23,12 +23,25 @@ pub fn now() -> u64 {
 pub fn hz() -> u64 {
     static HZ: OnceLock<u64> = OnceLock::new();
     *HZ.get_or_init(|| {
-        let (ticks, start) = (now(), Instant::now());
+        let (ticks, start) = both();
         std::thread::sleep(Duration::from_millis(10));
-        let elapsed = start.elapsed().as_nanos().max(1);
-        let ticks = u128::from(now().wrapping_sub(ticks));
+        let (ticks_then, end) = both();
+        let elapsed = end.saturating_duration_since(start).as_nanos().max(1);
+        let ticks = u128::from(ticks_then.wrapping_sub(ticks));
         u64::try_from(ticks * 1_000_000_000 / elapsed).unwrap_or(u64::MAX).max(1)
     })
+}
+
+/// Both clocks at one moment: of a few looks the quickest, because a thread that loses
+/// its core between the two clocks would have a rate that is wrong for good.
+fn both() -> (u64, Instant) {
+    let look = || {
+        let (ticks, time) = (now(), Instant::now());
+        (now().wrapping_sub(ticks), ticks, time)
+    };
+    let (_, ticks, time) =
+        (0..7).map(|_| look()).fold(look(), |a, b| if b.0 < a.0 { b } else { a });
+    (ticks, time)
 }
 
 /// `duration` in ticks.
