@@ -65,7 +65,6 @@ assert_at_most "$((b < c ? b : c))" 20 "packets of one flow on the other path"
 
 # A gateway that failed is asked for, though the packets for it, which the kernel
 # sends by the other path, do not.
-known() { rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] for n in x)" | found True; }
 resolved() { on r ip neighbour show 10.0.2.2 dev p1 | found REACHABLE && known 10.0.2.2; }
 on r ip neighbour replace 10.0.2.2 dev p1 nud failed
 wait_for 8 resolved

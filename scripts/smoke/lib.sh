@@ -335,6 +335,10 @@ found() { # ARGUMENTS OF GREP
 	[ "$(grep -c "$@")" != 0 ]
 }
 
+known() { # ADDRESS: the router has this neighbour's MAC
+	rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] for n in x)" | found True
+}
+
 assert_eq() { # FOUND EXPECTED WHAT
 	[ "$1" = "$2" ] || fail "$3: $1, expected $2"
 }

@@ -7,12 +7,12 @@ two_ports | router_start
 assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 
-known() { # ADDRESS [STATE]
+at_b() { # ADDRESS [STATE]
 	rutter show neighbours -j | json "any(n['address'] == '$1' and n['mac'] == '$(mac_of b eth0)' \
 		and ('${2:-}' in ('', n['state'])) for n in x)" | found True
 }
-wait_for 5 known 10.0.2.2
-wait_for 5 known 2001:db8:2::2
+wait_for 5 at_b 10.0.2.2
+wait_for 5 at_b 2001:db8:2::2
 
 # A neighbour that the kernel forgets is found again.
 on r ip neighbour flush dev p1

@@ -88,9 +88,11 @@ assert_at_most $(($(flooded) - before)) 20 "frames flooded, of 100 between known
 assert_ping e 10.30.0.3
 assert_ping c 10.30.0.5
 assert_no_loss e 10.30.0.3 50
+wait_for 5 in_macs "$(mac_of c t30) +lan +30 +p2" "c in the table"
 assert_ping e 10.30.0.3 -M do -s 1468 # of the trunk's 1500 bytes the third tag takes 4, headers 28
 assert_no_ping e 10.30.0.3 -M do -s 1469
-assert_match "$(rutter show drops)" 'bridge_forward.too_long +3 ' "frames too long for the trunk"
+too_long() { assert_match "$(rutter show drops)" 'bridge_forward.too_long +3 ' "frames too long for the trunk"; }
+wait_for 5 too_long
 wait_for 5 in_macs "$(mac_of e t77) +lan +30 +p4" "e in the table"
 
 # ----- the VLANs' routed interfaces

@@ -342,7 +342,10 @@ mod tests {
         assert!(client.write(&[0; 100]), "what the socket holds is sent");
         let start = Instant::now();
         assert!(!client.write(&vec![0; 16 << 20]));
-        assert!(start.elapsed() < PATIENCE / 2);
+        assert!(
+            start.elapsed() < PATIENCE,
+            "one offer, and not for as long as it may take otherwise"
+        );
     }
 
     #[test]
