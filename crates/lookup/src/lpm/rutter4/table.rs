@@ -99,14 +99,24 @@ impl Value for Wide {
 ///   a reader makes of any of them lies inside the array.
 /// - I3: cell `h` holds `h` for ever, for all `h` less than [`OWN`].
 pub(super) struct Table<V: Value> {
-    roots: Pages<[AtomicU32; ROOTS]>,
-    cells: Pages<[V::Cell; CELLS + SPARE]>,
+    arrays: Pages<Arrays<V>>,
     /// The hop of /0: a change of the default route is one store.
     pub(super) default: AtomicU32,
     isa: Isa,
     /// How many records of [`SMALL`] cells, and lines of others, were ever used.
     touched: [Arc<AtomicU32>; 2],
 }
+
+/// In one mapping: roots alone would fill half a page of 2 MB, and the system gives
+/// none for that.
+#[repr(C)]
+struct Arrays<V: Value> {
+    roots: [AtomicU32; ROOTS],
+    cells: [V::Cell; CELLS + SPARE],
+}
+
+// SAFETY: arrays of such values.
+unsafe impl<V: Value> Zeroed for Arrays<V> {}
 
 /// A table's arrays. Read through the table, each would cost a load and a
 /// comparison a key.
@@ -129,8 +139,7 @@ impl<V: Value> Table<V> {
         CARD.admit_bytes(ROOTS * 4 + OWN as usize * size_of::<V::Cell>())?;
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
         let table = Table {
-            roots: Pages::zeroed(1).map_err(no_memory)?,
-            cells: Pages::zeroed(1).map_err(no_memory)?,
+            arrays: Pages::zeroed(1).map_err(no_memory)?,
             default: AtomicU32::new(0),
             isa,
             touched,
@@ -138,14 +147,15 @@ impl<V: Value> Table<V> {
         #[cfg(not(miri))]
         (0..OWN).for_each(|hop| table.view().write(hop, &[hop]));
         #[cfg(miri)]
-        crate::pages::copy(V::own(), &table.cells[0]); // at one go: pages::fill
+        crate::pages::copy(V::own(), table.view().cells); // at one go: pages::fill
         Ok(table)
     }
 
     /// The arrays, to be taken once a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_, V> {
-        View { roots: &self.roots[0], cells: &self.cells[0] }
+        let Arrays { roots, cells } = &self.arrays[0];
+        View { roots, cells }
     }
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use crate::hint::{prefetch, prefetch_all};
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Lpm, Refusal, address};
-use crate::pages::Pages;
+use crate::pages::{Pages, Zeroed};
 use crate::sync::Domain;
 
 /// A cache line: a node or a line.
@@ -102,8 +102,7 @@ impl Value for Wide {
 /// - I3: whatever words a reader sees that does not quiesce as it should, every
 ///   place that is made from them lies inside the arrays: all are masked.
 pub(super) struct Table<V> {
-    root: Pages<AtomicU32>,
-    cells: Pages<[AtomicU32; CELLS]>,
+    top: Pages<Top>,
     units: Pages<[Unit; UNITS]>,
     deep: Pages<[AtomicU32; DEEPS]>,
     /// The hop of /0.
@@ -113,6 +112,16 @@ pub(super) struct Table<V> {
     touched: [Arc<AtomicU32>; 3],
     width: std::marker::PhantomData<V>,
 }
+
+/// In one mapping: the root alone would be too small for a page of 2 MB.
+#[repr(C)]
+struct Top {
+    root: [AtomicU32; ROOTS],
+    cells: [AtomicU32; CELLS],
+}
+
+// SAFETY: arrays of such values.
+unsafe impl Zeroed for Top {}
 
 /// A table's arrays. Read through the table, each would cost a load and a
 /// comparison a key.
@@ -150,8 +159,7 @@ impl<V: Value> Table<V> {
         };
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
         let table = Table {
-            root: Pages::zeroed(ROOTS).map_err(no_memory)?,
-            cells: Pages::zeroed(1).map_err(no_memory)?,
+            top: Pages::zeroed(1).map_err(no_memory)?,
             units: Pages::zeroed(1).map_err(no_memory)?,
             deep: Pages::zeroed(1).map_err(no_memory)?,
             default: AtomicU32::new(0),
@@ -166,8 +174,8 @@ impl<V: Value> Table<V> {
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_, V> {
         View {
-            root: self.root[..].try_into().expect("it was made with so many"),
-            cells: &self.cells[0],
+            root: &self.top[0].root,
+            cells: &self.top[0].cells,
             units: &self.units[0],
             deep: &self.deep[0],
             width: std::marker::PhantomData,
