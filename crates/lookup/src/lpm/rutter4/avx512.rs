@@ -13,37 +13,66 @@ use crate::Hop;
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) {
     let (view, default) = (table.view(), table.default.load(Ordering::Relaxed));
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-        let (whole, rest) = dsts.as_chunks();
-        let (found, rest_found) = hops.as_chunks_mut();
-        let mut deep = burst(view, default, whole, found);
-        if !rest.is_empty() {
-            let (mut keys, mut found) = ([0; LANES], [Hop::NONE; LANES]);
-            keys[..rest.len()].copy_from_slice(rest);
-            deep |= burst(view, default, &[keys], std::slice::from_mut(&mut found));
-            rest_found.copy_from_slice(&found[..rest.len()]);
-        }
-        if deep != 0 {
+        if burst(view, default, dsts, hops) != 0 {
             view.finish_deep(default, dsts, hops);
         }
     }
 }
 
-/// Two passes: the gathers of one wait for nothing. Not zero where there are deep
-/// records.
+/// Not zero where there are deep records.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
-fn burst<V: Value>(
+fn burst<V: Value>(view: View<'_, V>, default: u32, dsts: &[u32], hops: &mut [Hop]) -> __mmask16 {
+    let (whole, rest) = dsts.as_chunks();
+    let (found, rest_found) = hops.as_chunks_mut();
+    let (mut deep, whole, found) = blocks::<V, 8>(view, default, whole, found);
+    let (more, whole, found) = blocks::<V, 4>(view, default, whole, found);
+    deep |= more | blocks::<V, 1>(view, default, whole, found).0;
+    if !rest.is_empty() {
+        let (mut keys, mut found) = ([0; LANES], [Hop::NONE; LANES]);
+        keys[..rest.len()].copy_from_slice(rest);
+        deep |= block(view, default, &[keys], std::array::from_mut(&mut found));
+        rest_found.copy_from_slice(&found[..rest.len()]);
+    }
+    deep
+}
+
+/// As [`burst`], of as many whole blocks as there are; what remains behind them.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+fn blocks<'d, 'h, V: Value, const ROWS: usize>(
     view: View<'_, V>,
     default: u32,
-    dsts: &[[u32; LANES]],
-    hops: &mut [[Hop; LANES]],
+    dsts: &'d [[u32; LANES]],
+    hops: &'h mut [[Hop; LANES]],
+) -> (__mmask16, &'d [[u32; LANES]], &'h mut [[Hop; LANES]]) {
+    let (whole, rest) = dsts.as_chunks::<ROWS>();
+    let (found, rest_found) = hops.as_chunks_mut::<ROWS>();
+    let mut deep = 0;
+    for (keys, hops) in whole.iter().zip(found) {
+        deep |= block(view, default, keys, hops);
+    }
+    (deep, rest, rest_found)
+}
+
+/// Two passes: the gathers of one wait for nothing. Roots stay in registers between
+/// them: of stores on their way, each delays the loads whose places are like its own in
+/// their last twelve bits.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+fn block<V: Value, const ROWS: usize>(
+    view: View<'_, V>,
+    default: u32,
+    dsts: &[[u32; LANES]; ROWS],
+    hops: &mut [[Hop; LANES]; ROWS],
 ) -> __mmask16 {
-    for (keys, hops) in dsts.iter().zip(hops.iter_mut()) {
-        store(hops, roots(view, load(keys)));
+    let mut rows = [number(0); ROWS];
+    for (root, keys) in rows.iter_mut().zip(dsts) {
+        *root = roots(view, load(keys));
     }
     let mut deep = 0;
-    for (keys, hops) in dsts.iter().zip(hops) {
-        let found = values(view, load_roots(hops), load(keys));
+    for ((root, keys), hops) in rows.iter().zip(dsts).zip(hops) {
+        let found = values(view, *root, load(keys));
         deep |= _mm512_test_epi32_mask(found, number(V::DEEP));
         let none = _mm512_testn_epi32_mask(found, found);
         store(hops, _mm512_mask_mov_epi32(found, none, number(default)));
@@ -92,15 +121,8 @@ fn load(words: &[u32; LANES]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_roots(hops: &[Hop; LANES]) -> __m512i {
-    // SAFETY: sixteen words: a `Hop` is a `u32`.
-    unsafe { _mm512_loadu_epi32(hops.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
 fn store(hops: &mut [Hop; LANES], words: __m512i) {
-    // SAFETY: as in `load_roots`.
+    // SAFETY: sixteen words: a `Hop` is a `u32`.
     unsafe { _mm512_storeu_epi32(hops.as_mut_ptr().cast(), words) }
 }
 
