@@ -52,11 +52,12 @@ fn routes_of_zebra() {
         assert_eq!(b.route("10.0.0.9").unwrap().source, Source::Kernel);
         drop(staticd);
         b.until("they go with their daemon", |b| b.route("203.0.113.9").is_none());
-        let _staticd = Daemon::start("staticd", statics, &directory);
+        let staticd = Daemon::start("staticd", statics, &directory);
         b.until("and come back", |b| b.paths("203.0.113.9") == ["10.0.0.2"]);
         drop(zebra);
         b.until("zebra is gone", |b| !b.fpm.counters().connected);
         assert_eq!(b.paths("203.0.113.9"), ["10.0.0.2"], "what is there serves on");
+        drop(staticd); // it may write into its folder
         std::fs::remove_dir_all(directory).unwrap();
     });
 }
