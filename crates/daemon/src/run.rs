@@ -14,7 +14,7 @@ use lookup::sync::Domain;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tables::{Control, FibConfig, Forwarding, Iface, Limits, PortId, Tags, VrfConfig};
 
-use crate::config::{self, Config, Fib, VlanTags};
+use crate::config::{self, Config, Fib, Text, VlanTags};
 use crate::error::{Doing, Error};
 use crate::instance::{Instance, Namespace};
 use crate::kernel::Taps;
@@ -33,8 +33,8 @@ use crate::server::Server;
 /// How to run, beside the configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of the configuration's file.
-    pub file: String,
+    /// What the configuration was read from.
+    pub text: Text,
     /// Where the API listens.
     pub socket: PathBuf,
 }
@@ -51,7 +51,7 @@ pub struct Stop {
 /// # Errors
 /// When something of it cannot be had; nothing is left behind then.
 pub fn run(config: Config, options: &Options) -> Result<(), Error> {
-    let instance = Instance::claim(&options.socket, &options.file)?;
+    let instance = Instance::claim(&options.socket, &options.text.file)?;
     let _namespace = match config.is_offline() {
         true => None,
         false => Some(Namespace::claim(instance.socket())?),
@@ -67,7 +67,7 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
 /// # Errors
 /// When an instance is running, or the kernel refuses.
 pub fn cleanup(config: &Config, options: &Options) -> Result<(), Error> {
-    let instance = Instance::claim(&options.socket, &options.file)?;
+    let instance = Instance::claim(&options.socket, &options.text.file)?;
     if config.is_offline() {
         return Ok(());
     }
@@ -121,9 +121,8 @@ impl Running {
             Some(prepared) => (Some(Mutex::new(prepared.side)), prepared.thread),
             None => (None, None),
         };
-        let text = std::fs::read_to_string(&options.file).unwrap_or_default();
         let router = Arc::new(Router {
-            file: (options.file.clone(), text),
+            text: options.text.clone(),
             socket: options.socket.display().to_string(),
             started: Instant::now(),
             workers: RwLock::new(Some(workers)),

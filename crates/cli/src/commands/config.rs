@@ -77,7 +77,7 @@ fn show(toml: String, cx: &mut Context) -> Result<(), Error> {
 fn check(file: &std::path::Path, cx: &mut Context) -> Result<Status, Error> {
     let result = Config::load(file);
     if !cx.json {
-        let config = result?;
+        let (config, _) = result?;
         let (ports, routes) = (config.ports.len(), config.routes.len());
         let file = file.display();
         writeln!(cx.out, "{file}: right; {ports} ports, {routes} static routes")?;

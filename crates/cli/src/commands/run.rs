@@ -32,9 +32,8 @@ pub struct Args {
 /// Runs until told to stop.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     log_to_stderr();
-    let config = Config::load(&args.config)?;
-    let file = args.config.display().to_string();
-    let options = Options { file, socket: cx.socket.clone() };
+    let (config, text) = Config::load(&args.config)?;
+    let options = Options { text, socket: cx.socket.clone() };
     if args.cleanup {
         cleanup(&config, &options)?;
         return Ok(Status::Success);

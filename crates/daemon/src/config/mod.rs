@@ -9,6 +9,7 @@ pub mod mistake;
 pub mod net;
 mod read;
 mod reader;
+mod text;
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -19,6 +20,7 @@ use lookup::lpm::Options;
 pub use bridge::Bridge;
 pub use mistake::{Mistake, Mistakes};
 pub use net::{Mac, Net};
+pub use text::Text;
 
 /// Where the configuration is unless told otherwise.
 pub const DEFAULT_FILE: &str = "/etc/rutter/rutter.toml";
@@ -104,7 +106,7 @@ pub enum Device {
     Pcap {
         /// Read from.
         input: Option<String>,
-        /// Written to.
+        /// Text to.
         output: Option<String>,
         /// Any bytes are frames; other link types are not refused.
         raw: bool,
@@ -210,29 +212,27 @@ pub struct Neighbour {
 }
 
 impl Config {
-    /// Reads a file, for this machine.
+    /// Reads a file, for this machine; with it comes what it was read from.
     ///
     /// # Errors
     /// Every mistake in it, or that it cannot be read.
-    pub fn load(path: &Path) -> Result<Config, Mistakes> {
+    pub fn load(path: &Path) -> Result<(Config, Text), Mistakes> {
         let file = path.display().to_string();
-        match std::fs::read(path) {
-            Ok(bytes) => match std::str::from_utf8(&bytes) {
-                Ok(text) => {
-                    let config = Config::parse(&file, text)?;
-                    let mistake = config.lacks_a_core(&file, text, last_core());
-                    mistake.map_or(Ok(config), |mistake| Err(Mistakes(vec![mistake])))
-                }
-                Err(error) => {
-                    let (text, at) = (String::from_utf8_lossy(&bytes), error.valid_up_to());
-                    let what = "expected text in UTF-8".to_string();
-                    Err(Mistakes(vec![Mistake::at(&file, &text, at..at, what)]))
-                }
-            },
-            Err(error) => {
-                let text = format!("cannot be read: {error}");
-                Err(Mistakes(vec![Mistake { file, line: 0, column: 0, text }]))
-            }
+        let bytes = std::fs::read(path).map_err(|error| {
+            let text = format!("cannot be read: {error}");
+            Mistakes(vec![Mistake { file: file.clone(), line: 0, column: 0, text }])
+        })?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes());
+            let what = "expected text in UTF-8".to_string();
+            Mistakes(vec![Mistake::at(&file, &text, at..at, what)])
+        })?;
+        let config = Config::parse(&file, &text)?;
+        let source = Text { file, text };
+        match config.lacks_a_core(&source, last_core()) {
+            Some(mistake) => Err(Mistakes(vec![mistake])),
+            None => Ok((config, source)),
         }
     }
 
@@ -244,14 +244,14 @@ impl Config {
         read::config(file, text)
     }
 
-    /// A worker's core beyond `last`, at the line of `workers`. What the machine gives
-    /// is no matter of the text, so [`Config::parse`] does not ask.
-    fn lacks_a_core(&self, file: &str, text: &str, last: Option<u16>) -> Option<Mistake> {
-        let core = self.workers.iter().find(|core| last.is_some_and(|last| **core > last))?;
-        let line = text.split_inclusive('\n').take_while(|line| !line.starts_with("workers"));
-        let at = line.map(str::len).sum();
-        let what = format!("workers: core {core} is not there; the last one is {}", last?);
-        Some(Mistake::at(file, text, at..at, what))
+    /// A worker's core beyond `last`. What the machine gives is no matter of the
+    /// text, so [`Config::parse`] does not ask.
+    fn lacks_a_core(&self, source: &Text, last: Option<u16>) -> Option<Mistake> {
+        let last = last?;
+        let at = self.workers.iter().position(|core| *core > last)?;
+        let core = self.workers[at];
+        let what = format!("core {core} is not there; the last one is {last}");
+        Some(source.mistake(&["workers", &at.to_string()], what))
     }
 
     /// Every layer-3 interface with what carries it, in a fixed order: ports that

@@ -64,12 +64,21 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn a_core_that_is_not_there_is_told_at_its_line() {
-    let text = "# two cores\nworkers = [0, 7]\n[ports.p0]\ndevice = \"mem\"\n";
-    let lacks = |last| good(text).lacks_a_core("t.toml", text, last).map(|m| m.to_string());
-    assert_eq!(lacks(Some(7)).or(lacks(None)), None);
-    let want = "t.toml:2:1: workers: core 7 is not there; the last one is 1";
-    assert_eq!(lacks(Some(1)).as_deref(), Some(want));
+fn a_core_that_is_not_there_is_told_at_its_place() {
+    let port = "[ports.p0]\ndevice = \"mem\"\n";
+    for (workers, line, column) in [
+        ("# two cores\nworkers = [0, 7]\n", 2, 15),
+        ("# workers = 9\n  workers= [0,\n    7]\n", 3, 5),
+        ("\"workers\" = [0, 7]\n", 1, 17),
+    ] {
+        let text = format!("{workers}{port}");
+        let source = Text { file: "t.toml".into(), text: text.clone() };
+        let lacks = |last| good(&text).lacks_a_core(&source, last).map(|m| m.to_string());
+        assert_eq!(lacks(Some(7)).or(lacks(None)), None);
+        let want =
+            format!("t.toml:{line}:{column}: workers[1]: core 7 is not there; the last one is 1");
+        assert_eq!(lacks(Some(1)), Some(want));
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::macs;
 use super::watch::{self, Names, Wanted};
 use super::workers::Workers;
 use super::{offline, show};
-use crate::config::{self, Config, Net};
+use crate::config::{self, Config, Net, Text};
 use crate::error::Error;
 use crate::kernel::netlink::errno;
 use crate::kernel::taps::TapCounters;
@@ -31,8 +31,8 @@ use crate::server::{Client, Handler};
 pub struct Router {
     /// The configuration.
     pub config: Config,
-    /// Its file's name, and contents.
-    pub file: (String, String),
+    /// The configuration as it was written.
+    pub text: Text,
     /// Where the API listens.
     pub socket: String,
     /// When it started.
@@ -98,7 +98,7 @@ impl Handler for Router {
                 watch::capture(self, wanted, out)
             }
             Request::Config => {
-                out.part(Reply::Config(self.file.1.clone()));
+                out.part(Reply::Config(self.text.text.clone()));
                 Ok(())
             }
             Request::Stop { remove } => {
@@ -185,7 +185,7 @@ impl Router {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
             uptime_s: self.started.elapsed().as_secs(),
-            config: self.file.0.clone(),
+            config: self.text.file.clone(),
             socket: self.socket.clone(),
             application: crate::designs::name(&self.config).into(),
             idle: match self.config.idle {
