@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::config::{Mistakes, Text};
+
 /// Why the data plane does not start, or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -24,14 +26,17 @@ pub enum Error {
     /// A device.
     #[error(transparent)]
     Device(#[from] ::io::Error),
-    /// A port of the configuration cannot be had.
-    #[error("port `{port}`: {reason}")]
-    Port {
-        /// Its name.
-        port: String,
+    /// What the configuration asks for at a place cannot be had.
+    #[error("{}: {reason}", path.join("."))]
+    Asked {
+        /// The keys to it.
+        path: Vec<String>,
         /// Why, and what to do.
         reason: String,
     },
+    /// The same, with file and line.
+    #[error(transparent)]
+    Config(#[from] Mistakes),
     /// A table refuses.
     #[error(transparent)]
     Tables(#[from] tables::Error),
@@ -67,6 +72,32 @@ pub enum Error {
         /// How many, or counted twice.
         missing: u64,
     },
+}
+
+impl Error {
+    /// What stands at `path` of the configuration cannot be had.
+    pub(crate) fn asked(path: &[impl ToString], reason: impl ToString) -> Error {
+        let path = path.iter().map(ToString::to_string).collect();
+        Error::Asked { path, reason: reason.to_string() }
+    }
+
+    /// A device refuses what stands at `path` of the configuration.
+    pub(crate) fn device(path: &[impl ToString], error: ::io::Error) -> Error {
+        match error {
+            ::io::Error::Description { reason, .. } => Error::asked(path, reason),
+            ::io::Error::Refused { action, reason, .. } => {
+                Error::asked(path, format_args!("{action}: {reason}"))
+            }
+            error => error.into(),
+        }
+    }
+
+    /// With file and line, where it is about something of the configuration.
+    pub(crate) fn placed(self, text: &Text) -> Error {
+        let Error::Asked { path, reason } = self else { return self };
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        Mistakes(vec![text.mistake(&path, reason)]).into()
+    }
 }
 
 /// Names what was tried.

@@ -51,6 +51,7 @@ pub struct Stop {
 /// # Errors
 /// When something of it cannot be had; nothing is left behind then.
 pub fn run(config: Config, options: &Options) -> Result<(), Error> {
+    devices::look(&config, &options.text)?;
     let instance = Instance::claim(&options.socket, &options.text.file)?;
     let _namespace = match config.is_offline() {
         true => None,
@@ -58,7 +59,8 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     };
     let (stop, stopped) = mpsc::channel();
     listen_to_signals(stop.clone())?;
-    let running = Running::start(config, options, &instance, stop)?;
+    let running = Running::start(config, options, &instance, stop);
+    let running = running.map_err(|error| error.placed(&options.text))?;
     running.serve(&instance)?.wait(&stopped)
 }
 

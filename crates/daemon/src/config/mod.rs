@@ -211,6 +211,34 @@ pub struct Neighbour {
     pub mac: Mac,
 }
 
+impl Port {
+    /// The keys to one of its values, from the root of the file.
+    pub fn path<'p>(&'p self, key: &'p str) -> [&'p str; 3] {
+        ["ports", &self.name, key]
+    }
+}
+
+impl Device {
+    /// The kernel's interfaces that it names.
+    pub fn netdevs(&self) -> Vec<&str> {
+        match self {
+            Device::Tap(name) => vec![name],
+            Device::Dpdk(text) => {
+                let parts = text.split(',').map(str::trim);
+                parts.filter_map(|part| part.strip_prefix("iface=")).collect()
+            }
+            Device::Mem | Device::Pcap { .. } => Vec::new(),
+        }
+    }
+
+    /// True where the interface that it names has to be there: others make one of
+    /// that name.
+    pub fn needs_netdev(&self) -> bool {
+        let takes = ["net_af_packet", "eth_af_packet", "net_af_xdp", "net_pcap"];
+        matches!(self, Device::Dpdk(text) if takes.iter().any(|name| text.starts_with(name)))
+    }
+}
+
 impl Config {
     /// Reads a file, for this machine; with it comes what it was read from.
     ///
@@ -312,6 +340,16 @@ pub enum Carrier<'c> {
 }
 
 impl<'c> Carrier<'c> {
+    /// The keys to its interface with these tags, from the root of the file.
+    pub fn path(&self, tags: Option<VlanTags>) -> Vec<String> {
+        let (kind, name) = match self {
+            Carrier::Port(port) => ("ports", &port.name),
+            Carrier::Bridge(bridge) => ("bridge", &bridge.name),
+        };
+        let vlan = tags.map(|tags| ["vlan".to_string(), tags.to_string()]);
+        [kind.to_string(), name.clone()].into_iter().chain(vlan.into_iter().flatten()).collect()
+    }
+
     /// The ports by which frames with these tags come and go.
     pub fn ports(&self, tags: Option<VlanTags>) -> Vec<&'c str> {
         let bridge = match self {

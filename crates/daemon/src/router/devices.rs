@@ -6,8 +6,10 @@ use ::io::{Device, Pool, PoolConfig};
 use api::reply;
 use graph::spread::Lost;
 
-use crate::config::{self, Config, Mac};
+use crate::config::mistake::nearest;
+use crate::config::{self, Config, Mac, Mistakes, Text};
 use crate::error::Error;
+use crate::kernel::{LinkInfo, Rtnetlink};
 
 /// A port whose device is open.
 pub struct Port {
@@ -28,6 +30,57 @@ pub struct Port {
     /// What was dropped between the workers that share a queue.
     pub lost: Vec<Arc<Lost>>,
 }
+
+/// Looks for what devices are made from, before anything is opened or changed.
+///
+/// # Errors
+/// Everything that is not there, at its place in the configuration.
+pub fn look(config: &Config, text: &Text) -> Result<(), Mistakes> {
+    let mut links = None;
+    let absent = |port: &config::Port| match &port.device {
+        config::Device::Pcap { input: Some(input), .. } => {
+            let error = std::fs::metadata(input).err()?;
+            Some(format!("expected a capture to read: {input}: {error}"))
+        }
+        device if device.needs_netdev() => {
+            let links = links.get_or_insert_with(Rtnetlink::open).as_mut().ok()?;
+            let name = device.netdevs().into_iter().find(|name| links.link(name).is_err())?;
+            Some(no_interface(name, &links.links().unwrap_or_default()))
+        }
+        _ => None, // only opening it can tell
+    };
+    let found: Vec<_> = config.ports.iter().map(absent).collect();
+    let found = config.ports.iter().zip(found);
+    let mistake = |(port, what): (&config::Port, Option<String>)| {
+        Some(text.mistake(&port.path("device"), what?))
+    };
+    let mistakes: Vec<_> = found.filter_map(mistake).collect();
+    if mistakes.is_empty() { Ok(()) } else { Err(Mistakes(mistakes)) }
+}
+
+/// What to write instead of `name`.
+fn no_interface(name: &str, links: &[LinkInfo]) -> String {
+    let free = links.iter().filter(|link| link.name != "lo" && !link.ours);
+    let names: Vec<&str> = free.map(|link| link.name.as_str()).collect();
+    let rest = match names.get(MOST_NAMES..) {
+        Some(rest) if !rest.is_empty() => format!(" and {} more", rest.len()),
+        _ => String::new(),
+    };
+    let there = names.iter().take(MOST_NAMES).copied().collect::<Vec<_>>().join(", ");
+    match (nearest(name, names.iter().copied()), names.is_empty()) {
+        (Some(near), _) => format!("no interface is called `{name}`: did you mean `{near}`?"),
+        (None, false) => {
+            format!("no interface is called `{name}`; expected one that is there: {there}{rest}")
+        }
+        (None, true) => format!(
+            "no interface is called `{name}`, and there is no other to take (`ip link add {name} \
+             type veth peer name PEER` makes a pair to try with)"
+        ),
+    }
+}
+
+/// Interfaces that a message lists.
+const MOST_NAMES: usize = 12;
 
 /// Opens every device, and sets its MTU.
 ///
@@ -50,17 +103,23 @@ struct Opener<'c> {
 impl Opener<'_> {
     fn open(&mut self, port: &config::Port, number: u16) -> Result<Port, Error> {
         let mut device = match &port.device {
-            config::Device::Dpdk(argument) => self.dpdk(argument)?,
-            _ => ::io::open_with(&port.device_text, self.pool()?)?,
-        };
-        device.set_mtu(port.interface.mtu)?;
+            config::Device::Dpdk(argument) => {
+                self.dpdk()?;
+                io_dpdk::open(argument)
+            }
+            _ => ::io::open_with(&port.device_text, self.pool()?),
+        }
+        .map_err(|error| Error::device(&port.path("device"), error))?;
+        let set = device.set_mtu(port.interface.mtu);
+        set.map_err(|error| Error::device(&port.path("mtu"), error))?;
         let mac = port.mac.unwrap_or(Mac(device.mac()));
         let netdev = device.netdev();
         let (config, queues, workers, lost) = (port.clone(), 0, Vec::new(), Vec::new());
         Ok(Port { number, config, device, mac, netdev, queues, workers, lost })
     }
 
-    fn dpdk(&self, argument: &str) -> Result<Box<dyn Device>, Error> {
+    /// Starts DPDK, if it is not started.
+    fn dpdk(&self) -> Result<(), Error> {
         let is_pci = |port: &config::Port| match &port.device {
             config::Device::Dpdk(argument) => io_dpdk::is_pci(argument),
             _ => false,
@@ -76,7 +135,7 @@ impl Opener<'_> {
             mtu: self.mtu,
             pci: self.config.ports.iter().any(is_pci),
         })?;
-        Ok(io_dpdk::open(argument)?)
+        Ok(())
     }
 
     fn pool(&mut self) -> Result<&Pool, Error> {
@@ -113,5 +172,43 @@ impl Port {
             tx_bytes: counters.tx_bytes,
             tx_errors: counters.tx_errors + unsent,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_device_needs_is_looked_for_at_its_place() {
+        let text = "[ports.p0]\n  device = \"net_af_packet0,iface=rutter-none\"\n\
+                    [ports]\np1 = { device = \"pcap:no such file,\" }\n\
+                    p2.device = \"mem\"\np3.device = \"net_tap0,iface=rutter-none3\"\n";
+        let config = Config::parse("t", text).unwrap();
+        let source = Text { file: "t".into(), text: text.into() };
+        let told = look(&config, &source).unwrap_err().to_string();
+        let told: Vec<_> = told.lines().collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        let interface = "t:2:12: ports.p0.device: no interface is called `rutter-none`";
+        assert!(told[0].starts_with(interface), "{told:?}");
+        let file = "t:4:17: ports.p1.device: expected a capture to read: no such file: ";
+        assert!(told[1].starts_with(file), "{told:?}");
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_told_with_those_that_are() {
+        let link = |name: &str| LinkInfo { name: name.into(), ..LinkInfo::default() };
+        let ours = LinkInfo { ours: true, ..link("p0") };
+        let told = |names: &[&str]| {
+            let mut links: Vec<_> = names.iter().map(|name| link(name)).collect();
+            links.push(ours.clone());
+            no_interface("veth0", &links)
+        };
+        assert!(told(&["lo"]).contains("there is no other to take"));
+        assert!(told(&["lo", "veth1"]).ends_with("did you mean `veth1`?"));
+        assert!(told(&["lo", "eno1", "wan"]).ends_with("that is there: eno1, wan"));
+        let many: Vec<_> = (0..14).map(|i| format!("enp{i}s0f1")).collect();
+        let many: Vec<_> = many.iter().map(String::as_str).collect();
+        assert!(told(&many).ends_with("enp11s0f1 and 2 more"), "{}", told(&many));
     }
 }

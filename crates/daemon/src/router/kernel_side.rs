@@ -25,6 +25,8 @@ pub struct KernelSide {
     guards: Vec<Guard>,
     /// Names of the interfaces below ports.
     pub(super) below: Vec<String>,
+    /// Numbers of those that were down before.
+    raised: Vec<u32>,
     /// Names of all taps.
     taps: Vec<String>,
     /// VRF devices, by their table, where the kernel has such devices.
@@ -63,6 +65,7 @@ impl KernelSide {
             settings: Settings::new(record),
             guards: Vec::new(),
             below: Vec::new(),
+            raised: Vec::new(),
             taps: Vec::new(),
             vrfs: HashMap::new(),
             markers: Vec::new(),
@@ -80,7 +83,7 @@ impl KernelSide {
     pub fn protect(&mut self, ports: &[Port]) -> Result<(), Error> {
         for port in ports {
             let Some(name) = below(port) else { continue };
-            let of = |reason: String| Error::Port { port: port.config.name.clone(), reason };
+            let of = |reason: String| Error::asked(&port.config.path("device"), reason);
             let link = self.rtnetlink.link(&name).map_err(|e| of(format!("{name}: {e}")))?;
             self.refuse_addresses(link.index, &name).map_err(of)?;
             self.keep_off(&name);
@@ -97,6 +100,9 @@ impl KernelSide {
             }
             let up = self.rtnetlink.set_up(link.index, true);
             up.map_err(|error| of(format!("{name}: set up: {error}")))?;
+            if !link.up {
+                self.raised.push(link.index);
+            }
         }
         Ok(())
     }
@@ -155,13 +161,16 @@ impl KernelSide {
         self.rtnetlink.flush_rules().doing(|| "flush rules".into())?;
         self.delete_unknown(config).doing(|| "delete old taps".into())?;
         self.vrfs(config)?;
-        for (carrier, _, interface) in config.interfaces() {
+        for (carrier, tags, interface) in config.interfaces() {
             let mac = ports.iter().find(|open| open.config.name == carrier.port());
             let mac = mac.map(|open| open.mac);
             let name = &interface.name;
             let table = table_of(config, &interface.vrf);
             let tap = self.tap(interface, mac.unwrap_or_default(), table);
-            taps.push(tap.doing(|| format!("tap `{name}`"))?);
+            taps.push(tap.map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidInput => Error::asked(&carrier.path(tags), error),
+                _ => Error::System { action: format!("tap `{name}`"), source: error },
+            })?);
             self.taps.push(name.clone());
         }
         self.tell_foreign_rules();
@@ -421,6 +430,11 @@ impl KernelSide {
             tracing::warn!("{name} is not restored: {error}");
         }
         drop(taps); // the kernel keeps them
+        if remove == Remove::New {
+            for index in self.raised.drain(..) {
+                let _ = self.rtnetlink.set_up(index, false); // it may be gone
+            }
+        }
         if remove == Remove::All {
             let _ = self.rtnetlink.flush_routes(); // most go with the taps
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::io::World;
 use graph::ring::{frames, spsc};
 use graph::spread;
-use graph::{Graph, Stats, Worker, WorkerConfig};
+use graph::{Graph, Stats, Worker, WorkerConfig, WorkerError};
 use lookup::sync::Domain;
 use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
@@ -124,7 +124,10 @@ impl Plan<'_> {
         };
         let core = Some(usize::from(self.config.workers[number]));
         let config = WorkerConfig { name: format!("worker-{number}"), number, core, idle };
-        Ok(Worker::start(config, self.domain, graph)?)
+        Worker::start(config, self.domain, graph).map_err(|error| match error {
+            WorkerError::Pin { .. } => Error::asked(&["workers", &number.to_string()], error),
+            error => error.into(),
+        })
     }
 
     fn queues(&self, port: &Port) -> u16 {
@@ -160,7 +163,8 @@ fn start_devices(
     for (port, polled_by) in ports.iter_mut().zip(dealt) {
         port.queues = polled_by.len() as u16;
         port.workers = polled_by.iter().map(|worker| *worker as u16).collect();
-        let started = port.device.start(port.queues)?;
+        let started = port.device.start(port.queues);
+        let started = started.map_err(|error| Error::device(&port.config.path("device"), error))?;
         let world = started.first().map_or(World::Own, |queue| queue.world());
         queues.worlds.push(world);
         for (queue, worker) in started.into_iter().zip(polled_by) {

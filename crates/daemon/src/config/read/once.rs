@@ -34,20 +34,9 @@ pub(super) fn claims(device: &Device) -> Vec<String> {
         Device::Pcap { output, .. } => output.iter().cloned().collect(),
         Device::Dpdk(text) => {
             let name = text.split(',').next().map(|name| name.trim().to_string());
-            name.into_iter().chain(netdevs(device)).collect()
+            let netdevs = device.netdevs().into_iter().map(str::to_string);
+            name.into_iter().chain(netdevs).collect()
         }
-    }
-}
-
-/// The kernel's interfaces below a port.
-pub(super) fn netdevs(device: &Device) -> Vec<String> {
-    match device {
-        Device::Tap(name) => vec![name.clone()],
-        Device::Dpdk(text) => {
-            let parts = text.split(',').map(str::trim);
-            parts.filter_map(|part| part.strip_prefix("iface=").map(str::to_string)).collect()
-        }
-        Device::Mem | Device::Pcap { .. } => Vec::new(),
     }
 }
 
@@ -56,8 +45,8 @@ pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
     let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
     each_table(table, "ports", &mut |name, inner| {
         let port = config.ports.iter().find(|port| port.name == name);
-        let below = port.map(|port| netdevs(&port.device)).unwrap_or_default();
-        if let Some(both) = below.iter().find(|below| names.contains(&below.as_str()))
+        let below = port.map(|port| port.device.netdevs()).unwrap_or_default();
+        if let Some(both) = below.iter().find(|below| names.contains(below))
             && let Some(value) = inner.get("device")
         {
             value.mistake::<()>(format_args!(
