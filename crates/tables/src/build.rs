@@ -76,7 +76,9 @@ impl<A: Engines> Job<A> {
         let writer = (self.entry.build)(&self.rib, &self.options, &self.domain)?;
         let took = start.elapsed();
         if let Some(forwarding) = &self.check {
-            self.compare(&*writer.table(), forwarding)?;
+            let table = writer.table();
+            self.compare(&*table, forwarding)?;
+            table.reset_counters(); // what it counts from here on is traffic
         }
         Ok(Built { writer, took })
     }

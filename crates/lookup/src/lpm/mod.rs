@@ -68,6 +68,9 @@ pub trait Lpm<A: Addr>: Send + Sync {
         Vec::new()
     }
 
+    /// Counts lookups from 0 on: those so far were trials.
+    fn reset_counters(&self) {}
+
     /// The addresses that a lookup of `dst` reads, one for each read of a line, in
     /// order: what the lab replays to find the rate of the reads alone. There are four
     /// bytes of this table at each; none from an engine that does not tell.

@@ -57,6 +57,23 @@ fn an_engine_is_tried_on_what_the_workers_met() {
 }
 
 #[test]
+fn an_engine_that_takes_over_has_counted_no_trials() {
+    let mut b = bench();
+    for name in ["vpp-hash", "vpp-bloom", "vpp-trie", "cuvpp", "bloomfwd6"] {
+        b.control.set_engine(crate::VrfId(0), Family::V6, name, Default::default()).unwrap();
+        b.settle();
+        let counted = |b: &Bench| {
+            let info = b.control.fib_info(crate::VrfId(0), Family::V6).unwrap();
+            assert_eq!(info.engine, name);
+            info.counters.into_iter().find(|(name, _)| *name == "lookups").unwrap().1
+        };
+        assert_eq!(counted(&b), 0, "{name}");
+        b.see("2001:db8::1");
+        assert_eq!(counted(&b), 1, "{name}");
+    }
+}
+
+#[test]
 fn every_engine_of_the_registry_serves_a_router_and_takes_over_live() {
     let (v4, v6) = (lookup_names::<u32>(), lookup_names::<u128>());
     let mut b = bench();

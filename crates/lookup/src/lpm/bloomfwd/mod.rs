@@ -145,6 +145,10 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Lpm<A> for Table<A, W, S> {
         counters.push(("live_levels", self.live.load(Ordering::Relaxed).count_ones().into()));
         counters
     }
+
+    fn reset_counters(&self) {
+        self.tally.reset();
+    }
 }
 
 impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {

@@ -40,6 +40,12 @@ impl Tally {
         }
     }
 
+    /// Forgets what was counted; exact where nobody looks up meanwhile.
+    pub(in crate::lpm) fn reset(&self) {
+        let all = self.0.iter().flat_map(|stripe| &stripe.0);
+        all.for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+
     pub(in crate::lpm) fn counters(&self) -> Vec<(&'static str, u64)> {
         let sum = |i: usize| self.0.iter().map(|stripe| stripe.0[i].load(Ordering::Relaxed)).sum();
         NAMES.into_iter().enumerate().map(|(i, name)| (name, sum(i))).collect()

@@ -93,6 +93,10 @@ impl<G: Guide> Lpm<u128> for Table<G> {
         counters.push(("lengths", self.fib.lengths().count_ones().into()));
         counters
     }
+
+    fn reset_counters(&self) {
+        self.tally.reset();
+    }
 }
 
 impl<G: Guide> Table<G> {
