@@ -340,8 +340,8 @@ pub struct Capacity {
     pub refused: u64,
     /// The latest refusal: of what, and why.
     pub last: String,
-    /// The configuration key that sets it.
-    pub key: String,
+    /// The configuration key that sets it, where one does.
+    pub key: Option<String>,
 }
 
 /// The daemon and its machine.

@@ -331,7 +331,7 @@ pub fn capacity(all: &[Capacity]) -> String {
             number(limit.used),
             limit.limit.map_or("memory".into(), number),
             number(limit.refused),
-            limit.key.clone(),
+            limit.key.clone().unwrap_or_else(|| "-".into()),
             limit.last.clone(),
         ]);
     }

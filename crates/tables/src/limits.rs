@@ -42,8 +42,8 @@ pub struct Capacity {
     pub refused: u64,
     /// The latest refusal.
     pub last: Option<Refused>,
-    /// The configuration key that sets the limit; `-`: none does.
-    pub key: &'static str,
+    /// The configuration key that sets the limit, where one does.
+    pub key: Option<&'static str>,
 }
 
 /// Something that a table did not take.

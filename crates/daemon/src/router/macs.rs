@@ -132,7 +132,7 @@ pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
             limit: Some(share.limit),
             refused: share.refused,
             last: String::new(),
-            key: format!("bridge.{name}.max_macs"),
+            key: Some(format!("bridge.{name}.max_macs")),
         });
         let mut all: Vec<_> = shares.collect();
         all.extend(switch.port_shares().filter_map(|(PortId(port), share)| {
@@ -144,7 +144,7 @@ pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
                 limit: Some(share.limit),
                 refused: share.refused,
                 last: String::new(),
-                key: format!("bridge.{bridge}.port.{name}.max_macs"),
+                key: Some(format!("bridge.{bridge}.port.{name}.max_macs")),
             })
         }));
         let table = switch.capacity();
@@ -154,7 +154,7 @@ pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
             limit: Some(table.slots as u64),
             refused: table.refused + table.growths_refused,
             last: String::new(),
-            key: "memory".into(),
+            key: None,
         });
         all
     })

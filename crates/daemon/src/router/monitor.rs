@@ -75,7 +75,7 @@ impl Monitor {
             let known = self.refused.insert(limit.what.clone(), limit.refused).unwrap_or(0);
             if limit.refused > known {
                 let (more, what, last) = (limit.refused - known, &limit.what, &limit.last);
-                let key = if limit.key == "-" { "fixed" } else { &limit.key };
+                let key = limit.key.as_deref().unwrap_or("fixed");
                 tracing::warn!("{what}: {more} refused (`{key}`), the latest: {last}");
             }
         }

@@ -267,7 +267,7 @@ pub fn capacity(control: &Control) -> Vec<reply::Capacity> {
             limit: limit.limit,
             refused: limit.refused,
             last: last.unwrap_or_default(),
-            key: limit.key.into(),
+            key: limit.key.map(str::to_string),
         }
     };
     control.capacity().into_iter().map(one).collect()

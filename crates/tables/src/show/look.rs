@@ -142,19 +142,19 @@ impl Control {
         let neighbours = (self.next_hops.links.neighbours().len(), self.limits.neighbours);
         let none = Refusals::default();
         for (what, (used, limit), refusals, key) in [
-            ("neighbours", neighbours, &self.refused_neighbours, "neighbours.max"),
-            ("hops", hops, &pool.refused_hops, "-"),
-            ("groups", groups, &pool.refused_groups, "-"),
-            ("group members", members, &none, "-"),
+            ("neighbours", neighbours, &self.refused_neighbours, Some("neighbours.max")),
+            ("hops", hops, &pool.refused_hops, None),
+            ("groups", groups, &pool.refused_groups, None),
+            ("group members", members, &none, None),
         ] {
             all.push(capacity(what, None, used as u64, Some(limit as u64), refusals, key));
         }
         let routes = |vrf: &VrfState| vrf.v4.routes.len() + vrf.v6.routes.len();
         let routes: usize = self.vrfs.iter().map(routes).sum();
         let memory = &self.refused_memory;
-        all.push(capacity("memory for routes", None, routes as u64, None, memory, "-"));
+        all.push(capacity("memory for routes", None, routes as u64, None, memory, None));
         let partial = &self.refused_partial;
-        all.push(capacity("routes by source or tos", None, 0, Some(0), partial, "-"));
+        all.push(capacity("routes by source or tos", None, 0, Some(0), partial, None));
         all
     }
 
@@ -321,10 +321,10 @@ fn fib_info<A: Engines>(vrf: VrfId, table: &Table<A>) -> FibInfo {
 fn table_capacity<A: Engines>(vrf: VrfId, table: &Table<A>, all: &mut Vec<Capacity>) {
     let of = Some((vrf, Family::of_addr::<A>()));
     let (routes, most) = (table.routes.len() as u64, Some(table.max_routes as u64));
-    all.push(capacity("routes", of, routes, most, &table.refusals, "max_routes"));
+    all.push(capacity("routes", of, routes, most, &table.refusals, Some("max_routes")));
     let prefixes = table.fib.rib().len() as u64;
     let most = table.fib.max_prefixes();
-    all.push(capacity("engine prefixes", of, prefixes, most, &table.fib.refusals, "engine"));
+    all.push(capacity("engine prefixes", of, prefixes, most, &table.fib.refusals, Some("engine")));
 }
 
 fn capacity(
@@ -333,7 +333,7 @@ fn capacity(
     used: u64,
     limit: Option<u64>,
     refusals: &Refusals,
-    key: &'static str,
+    key: Option<&'static str>,
 ) -> Capacity {
     Capacity {
         what,
