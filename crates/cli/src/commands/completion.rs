@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::context::Context;
@@ -24,7 +24,11 @@ pub struct Args {
 /// Prints the script.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let mut script = Vec::new(); // the generator panics where its writer fails
-    clap_complete::generate(args.shell, &mut crate::Rutter::command(), "rutter", &mut script);
+    let mut rutter = crate::Rutter::command();
+    clap_complete::generate(args.shell, &mut rutter, "rutter", &mut script);
+    if args.shell == Shell::Fish {
+        positionals(&rutter, &mut Vec::new(), &mut script)?;
+    }
     if cx.json {
         let script = String::from_utf8_lossy(&script);
         cx.print_json(&serde_json::json!({ "script": script }))?;
@@ -32,4 +36,54 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         cx.out.write_all(&script)?;
     }
     Ok(Status::Success)
+}
+
+/// What clap's script for fish leaves out: values of arguments that are no options.
+/// For those of `command`, whose name and its parents' `path` holds, and of all
+/// below it.
+fn positionals<'c>(
+    command: &'c Command,
+    path: &mut Vec<&'c str>,
+    script: &mut Vec<u8>,
+) -> std::io::Result<()> {
+    for argument in command.get_positionals() {
+        let values = argument.get_possible_values();
+        let values: Vec<_> = values.iter().map(|value| value.get_name()).collect();
+        let [first, rest @ ..] = &path[..] else { continue };
+        if values.is_empty() {
+            continue;
+        }
+        let mut seen = format!("__fish_rutter_using_subcommand {first}");
+        for command in rest {
+            seen.push_str(&format!("; and __fish_seen_subcommand_from {command}"));
+        }
+        writeln!(script, "complete -c rutter -n \"{seen}\" -f -a \"{}\"", values.join(" "))?;
+    }
+    for below in command.get_subcommands() {
+        path.push(below.get_name());
+        positionals(below, path, script)?;
+        path.pop();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fish_completes_engines_and_shells() {
+        let mut rutter = crate::Rutter::command();
+        rutter.build();
+        let mut script = Vec::new();
+        positionals(&rutter, &mut Vec::new(), &mut script).unwrap();
+        let script = String::from_utf8(script).unwrap();
+        let set = "complete -c rutter -n \"__fish_rutter_using_subcommand fib; and \
+                   __fish_seen_subcommand_from engine; and __fish_seen_subcommand_from set\" \
+                   -f -a \"";
+        let engines = script.lines().find_map(|line| line.strip_prefix(set)).expect(&script);
+        assert!(engines.split([' ', '"']).any(|name| name == "rutter4"), "{engines}");
+        let shells = "using_subcommand completion\" -f -a \"bash elvish fish powershell zsh\"";
+        assert!(script.contains(shells), "{script}");
+    }
 }
