@@ -1,9 +1,8 @@
-//! Where routes come from: the kernel ([`netlink`]), FRR ([`fpm`]), [`files`].
+//! Where routes come from: the kernel ([`netlink`]), FRR ([`fpm`]).
 //!
 //! A feed turns what it hears into [`tables::event::Event`]s, in the order in
 //! which it heard them; the tables decide what they mean.
 #![forbid(unsafe_code)]
 
-pub mod files;
 pub mod fpm;
 pub mod netlink;
