@@ -29,11 +29,14 @@ impl Mistake {
         Mistake {
             file: file.into(),
             line: 1 + before.matches('\n').count(),
-            column: 1 + before[line_start..].chars().count(),
+            column: 1 + before[line_start..].chars().filter(|c| *c != BYTE_ORDER_MARK).count(),
             text,
         }
     }
 }
+
+/// Editors show none where a file begins with it.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// `str::floor_char_boundary` came with Rust 1.91; this works with older ones.
 trait FloorCharBoundary {
@@ -111,6 +114,8 @@ mod tests {
         assert_eq!(place(7), (2, 1)); // inside `ä`
         assert_eq!(place(11), (2, 5));
         assert_eq!(place(99), (3, 1));
+        let marked = Mistake::at("f", "\u{feff}a = 1", 3..4, String::new());
+        assert_eq!((marked.line, marked.column), (1, 1));
     }
 
     #[test]

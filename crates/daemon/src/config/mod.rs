@@ -20,6 +20,7 @@ use lookup::lpm::Options;
 pub use bridge::Bridge;
 pub use mistake::{Mistake, Mistakes};
 pub use net::{Mac, Net};
+use net::{is_link_local6, is_of_host};
 pub use text::Text;
 
 /// Where the configuration is unless told otherwise.
@@ -280,6 +281,31 @@ impl Config {
         let core = self.workers[at];
         let what = format!("core {core} is not there; the last one is {last}");
         Some(source.mistake(&["workers", &at.to_string()], what))
+    }
+
+    /// Why no router with these interfaces takes the route.
+    pub fn objection(&self, route: &Route) -> Option<String> {
+        let inside = self.interfaces().filter(|(.., interface)| interface.vrf == route.vrf);
+        let own: Vec<_> = inside
+            .flat_map(|(.., of)| of.addresses.iter().map(|net| (net.address, of.name.as_str())))
+            .collect();
+        let wrong = |via: &Via| {
+            let to = via.to?;
+            // Of a link-local address every link may have one.
+            let is_here = |name| !is_link_local6(to) || via.interface.as_deref() == Some(name);
+            if route.prefix.address.is_ipv6() && to.is_ipv4() {
+                Some(format!("an IPv6 prefix has IPv6 gateways, not {to}"))
+            } else if !is_of_host(to) {
+                Some(format!("the gateway {to} is not a single host's address"))
+            } else if is_link_local6(to) && via.interface.is_none() {
+                Some(format!("the link-local gateway {to} needs its interface"))
+            } else if own.iter().any(|(address, name)| *address == to && is_here(*name)) {
+                Some(format!("the gateway {to} is this router's own address"))
+            } else {
+                None
+            }
+        };
+        route.via.iter().find_map(wrong)
     }
 
     /// Every layer-3 interface with what carries it, in a fixed order: ports that

@@ -57,6 +57,21 @@ impl Net {
     }
 }
 
+/// An address that a host may have on a link.
+pub fn is_of_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(a) => {
+            !(a.is_multicast() || a.is_broadcast() || a.is_unspecified() || a.is_loopback())
+        }
+        IpAddr::V6(a) => !(a.is_multicast() || a.is_unspecified() || a.is_loopback()),
+    }
+}
+
+/// An address that says nothing without its link (RFC 4291 §2.5.6).
+pub fn is_link_local6(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
+}
+
 /// Why a text is no [`Net`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("expected an address and a length, such as 192.0.2.1/24")]

@@ -22,10 +22,13 @@ pub struct Source<'s> {
 }
 
 impl Source<'_> {
-    /// Records a mistake.
+    /// Records a mistake, once where it is told several times over.
     pub fn mistake(&self, span: Range<usize>, text: impl Display) {
         let mistake = Mistake::at(self.file, self.text, span, text.to_string());
-        self.mistakes.borrow_mut().push(mistake);
+        let mut mistakes = self.mistakes.borrow_mut();
+        if mistakes.last() != Some(&mistake) {
+            mistakes.push(mistake);
+        }
     }
 }
 

@@ -136,6 +136,20 @@ fn each_mistake_is_found() {
              [[route]]\nprefix=\"10.0.0.0/8\"\nkind=\"prohibit\"\n",
             "is there already",
         ),
+        (
+            "[[neighbour]]\ninterface=\"p0\"\naddress=\"10.0.0.2\"\nmac=\"02:00:00:00:00:01\"\n\
+             [[neighbour]]\ninterface=\"p0\"\naddress=\"10.0.0.2\"\nmac=\"02:00:00:00:00:02\"\n\
+             [ports.p0]\ndevice=\"mem\"\n",
+            "t.toml:5:1: neighbour[1]: this address of this interface has a neighbour already",
+        ),
+        ("[[neighbour]]\naddress=\"224.0.0.1\"\n", "a single host"),
+        ("[[route]]\nprefix=\"::/0\"\nvia=\"ff02::1\"\n", "not a single host"),
+        ("[[route]]\nprefix=\"::/0\"\nvia=\"fe80::1\"\n", "needs its interface"),
+        ("[vrf.\"\"]\ntable=7\n", "the name of a vrf"),
+        ("[vrf.\"a b\"]\ntable=7\n", "the name of a vrf"),
+        ("[vrf.default]\ntable=7\n", "the name of a vrf"),
+        ("[vrf.much-too-long-a-name]\ntable=7\n", "the name of a vrf"),
+        ("[ports.p0]\n[ports.p0]\n", "t.toml:2:8: `p0` is there already"),
     ];
     for (text, wanted) in table {
         let told = bad(text);
@@ -151,6 +165,44 @@ fn what_stands_twice_is_told_at_its_second_place() {
                  [ports.b]\ndevice=\"mem\"\nvrf=\"red\"\naddresses=[\"10.0.0.1/8\"]\n";
     good(apart);
     good("[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.0/31\", \"10.0.0.9/32\"]\n");
+}
+
+#[test]
+fn a_link_local_address_may_be_on_every_link() {
+    let ports = "[ports.a]\ndevice=\"mem\"\naddresses=[\"fe80::1/64\"]\n\
+                 [ports.b]\ndevice=\"mem\"\naddresses=[\"fe80::1/64\", \"fe80::2/64\"]\n";
+    good(ports);
+    let by = |name: &str, to: &str| {
+        format!("{ports}[[route]]\nprefix=\"::/0\"\nvia=[{{to=\"{to}\",interface=\"{name}\"}}]\n")
+    };
+    good(&by("a", "fe80::2")); // b's own, and somebody else's on a's link
+    assert!(bad(&by("b", "fe80::2")).contains("own address"));
+    let twice = ports.replace("fe80::2", "fe80::1");
+    assert!(bad(&twice).contains("`b` of the same vrf has this address"));
+}
+
+#[test]
+fn a_route_is_objected_to_however_it_came() {
+    let config = good(&format!("{PORT}addresses = [\"10.0.0.1/24\"]\n"));
+    let told = |prefix: &str, to: &str, interface: Option<&str>| {
+        let to = Some(to.parse().unwrap());
+        let via = vec![Via { to, interface: interface.map(Into::into), weight: 1 }];
+        let (prefix, kind, vrf) = (prefix.parse().unwrap(), RouteKind::Unicast, "main".into());
+        config.objection(&Route { prefix, kind, via, vrf, metric: None }).unwrap_or_default()
+    };
+    assert_eq!(told("10.9.0.0/16", "10.0.0.2", None), "");
+    assert_eq!(told("10.9.0.0/16", "fe80::1", Some("p0")), "");
+    assert!(told("10.9.0.0/16", "fe80::1", None).contains("needs its interface"));
+    assert!(told("10.9.0.0/16", "10.0.0.1", None).contains("own address"));
+    assert!(told("10.9.0.0/16", "224.0.0.1", None).contains("single host"));
+    assert!(told("2001:db8::/32", "10.0.0.2", None).contains("IPv6 gateways"));
+}
+
+#[test]
+fn the_same_is_told_once() {
+    let deep = format!("x = {}\n", "[".repeat(1000));
+    let mistakes = Config::parse("t", &deep).unwrap_err().0;
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Answers the API's requests.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use super::macs;
 use super::watch::{self, Names, Wanted};
 use super::workers::Workers;
 use super::{offline, show};
+use crate::config::net::is_of_host;
 use crate::config::{self, Config, Net, Text};
 use crate::error::Error;
 use crate::kernel::netlink::errno;
@@ -265,9 +266,15 @@ impl Router {
         }
         let (vrf, metric) = (wanted.vrf.clone(), wanted.metric);
         let route = config::Route { prefix, kind: wanted.kind, via, vrf, metric };
+        if let Some(objection) = self.config.objection(&route) {
+            return Err(failure(ErrorKind::Invalid, objection));
+        }
         let table = offline::table_of(&self.config, &route.vrf);
         if let Some(kernel) = &self.kernel {
             return lock(kernel).add_route(route, table).map_err(refused);
+        }
+        for interface in route.via.iter().filter_map(|via| via.interface.as_deref()) {
+            self.interface(interface)?;
         }
         let event = offline::static_route(&self.config, &route);
         let event = event.ok_or_else(|| {
@@ -295,7 +302,7 @@ impl Router {
     fn neighbour_add(&self, interface: &str, address: IpAddr, mac: &str) -> Answered {
         let index = self.interface(interface)?;
         let mac = macs::station(mac)?;
-        if address.is_multicast() || address.is_unspecified() || address == Ipv4Addr::BROADCAST {
+        if !is_of_host(address) {
             let text = format!("{address} is not a single host's address");
             return Err(failure(ErrorKind::Invalid, text));
         }
@@ -313,8 +320,14 @@ impl Router {
             let what = format!("no neighbour {address} at {interface}");
             return deleted.map_err(|error| absent(error, what));
         }
-        let event = tables::Event::NeighbourGone(tables::LinkId(index), address);
-        self.ask(move |control| control.handle(&[event]))
+        let link = tables::LinkId(index);
+        let found = self.ask(move |control| {
+            let known = control.neighbours();
+            control.handle(&[tables::Event::NeighbourGone(link, address)]);
+            known.iter().any(|known| (known.link, known.ip) == (link, address))
+        })?;
+        let absent = || format!("there is no neighbour {address} at {interface}");
+        if found { Ok(()) } else { Err(failure(ErrorKind::NotFound, absent())) }
     }
 
     /// Changes the engine, and waits until the new table serves.

@@ -15,9 +15,10 @@ use toml::de::DeTable;
 
 use super::keys::{Key, ROOT_TABLES, SECTIONS, names};
 use super::mistake::nearest;
+use super::net::{is_link_local6, is_of_host};
 use super::reader::{Source, Table, Value};
 use super::*;
-use ports::{check_interface, mac, ports};
+use ports::{RESERVED, check_interface, mac, ports};
 use routes::{neighbour, route};
 use vrfs::{each_table, uses_of_vrfs, vrf_name, vrfs};
 
@@ -27,7 +28,13 @@ pub fn config(file: &str, text: &str) -> Result<Config, Mistakes> {
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         for error in errors {
-            source.mistake(error.span().unwrap_or(0..0), error.message());
+            let span = error.span().unwrap_or(0..0);
+            match (error.message(), text.get(span.clone())) {
+                ("duplicate key", Some(key)) => {
+                    source.mistake(span, format_args!("`{key}` is there already"));
+                }
+                (message, _) => source.mistake(span, message),
+            }
         }
         return Err(Mistakes(source.mistakes.into_inner()));
     }
@@ -63,15 +70,22 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
     let mut taken = HashSet::new();
     let routes = elements(table, "route", |table| {
         let route = route(table, &config.vrfs, &names)?;
-        if let Some(own) = own_gateway(&config, &route) {
-            table.mistake(format_args!("the gateway {own} is this router's own address"));
+        if let Some(objection) = config.objection(&route) {
+            table.mistake(objection);
         }
         if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
             table.mistake("a route to this prefix, of this metric, is there already");
         }
         Some(route)
     });
-    let neighbours = elements(table, "neighbour", |entry| neighbour(entry, &names));
+    let mut taken = HashSet::new();
+    let neighbours = elements(table, "neighbour", |entry| {
+        let neighbour = neighbour(entry, &names)?;
+        if !taken.insert((neighbour.interface.clone(), neighbour.address)) {
+            entry.mistake("this address of this interface has a neighbour already");
+        }
+        Some(neighbour)
+    });
     (config.routes, config.neighbours) = (routes, neighbours);
     uses_of_vrfs(table, &config);
     once::tables(&config, table);
@@ -81,14 +95,6 @@ fn root(table: Table<'_>, source: &Source<'_>) -> Config {
         source.mistake(0..0, "no port: expected at least one table such as [ports.p0]");
     }
     config
-}
-
-/// A gateway of the route that is an address of its vrf's interfaces.
-fn own_gateway(config: &Config, route: &Route) -> Option<IpAddr> {
-    let inside = config.interfaces().filter(|(.., interface)| interface.vrf == route.vrf);
-    let own: Vec<_> =
-        inside.flat_map(|(.., of)| of.addresses.iter().map(|net| net.address)).collect();
-    route.via.iter().filter_map(|via| via.to).find(|to| own.contains(to))
 }
 
 fn default_workers() -> Vec<u16> {

@@ -57,7 +57,8 @@ pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
     });
 }
 
-/// No two interfaces of a vrf have the same address.
+/// No two interfaces of a vrf have the same address, and none has one twice. A
+/// link-local one may be on every link.
 pub(super) fn addresses(table: Table<'_>) {
     let mut taken = Once::new();
     let mut interface = |table: Table<'_>, vrf: &str, name: &str| {
@@ -66,7 +67,9 @@ pub(super) fn addresses(table: Table<'_>) {
             let Some(net) = value.text().and_then(|text| text.parse::<Net>().ok()) else {
                 continue; // reported where it was read
             };
-            if let Some(first) = taken.take((vrf.to_string(), net.address), name) {
+            let link = if is_link_local6(net.address) { name } else { "" };
+            let address = (vrf.to_string(), net.address, link.to_string());
+            if let Some(first) = taken.take(address, name) {
                 let text = format_args!("`{first}` of the same vrf has this address already");
                 value.mistake::<()>(text);
             }

@@ -48,7 +48,7 @@ pub(super) fn is_port_name(name: &str) -> bool {
 }
 
 /// Names under /proc/sys/net/ipv4/conf that are no port's.
-const RESERVED: [&str; 3] = ["all", "default", "lo"];
+pub(super) const RESERVED: [&str; 3] = ["all", "default", "lo"];
 
 pub(super) fn mac(value: &Value<'_>) -> Option<Mac> {
     let mac: Mac = value.parse("a hardware address, such as \"02:00:00:00:00:01\"")?;
@@ -107,13 +107,7 @@ const LEAST_MTU6: u16 = 1280;
 fn interface_address(value: &Value<'_>) -> Option<Net> {
     let what = "an address with the length of its network, such as \"192.0.2.1/24\"";
     let net: Net = value.parse(what)?;
-    let usable = match net.address {
-        IpAddr::V4(a) => {
-            !(a.is_multicast() || a.is_broadcast() || a.is_unspecified() || a.is_loopback())
-        }
-        IpAddr::V6(a) => !(a.is_multicast() || a.is_unspecified() || a.is_loopback()),
-    };
-    if !usable {
+    if !is_of_host(net.address) {
         return value.expected("an address of a single host");
     }
     if let Some(what) = net.reserved_as() {

@@ -73,7 +73,14 @@ fn address_of(value: &Value<'_>, prefix: Net, what: &str) -> Option<IpAddr> {
 
 pub(super) fn neighbour(table: Table<'_>, names: &[&str]) -> Option<Neighbour> {
     let interface = required(table, "interface").and_then(|value| check_interface(&value, names));
-    let address = required(table, "address").and_then(|value| value.parse("an address"));
+    let address = required(table, "address").and_then(|value| {
+        let address = value.parse("an address")?;
+        if is_of_host(address) {
+            Some(address)
+        } else {
+            value.expected("an address of a single host")
+        }
+    });
     let mac = required(table, "mac").and_then(|value| mac(&value));
     Some(Neighbour { interface: interface?, address: address?, mac: mac? })
 }

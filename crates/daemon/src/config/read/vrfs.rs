@@ -8,6 +8,12 @@ use super::*;
 pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
     let mut all = named(table, "vrf", |name, value, table| {
         table.only(&names("vrf.NAME"));
+        if !is_vrf_name(name) {
+            return value.mistake(
+                "the name of a vrf has 1 to 15 letters, digits and signs other than `/`, `:`, `%`, \
+                 and is not `all`, `default` or `lo` (the kernel's device is called so)",
+            );
+        }
         let main = (name == "main").then_some(254);
         // 255 is the kernel's local table, 253 and 254 default and main.
         let chosen = table.get("table").and_then(|value| value.number(1..=u64::from(u32::MAX)));
@@ -33,6 +39,15 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
         None => all.insert(0, Vrf::main()),
     }
     all
+}
+
+/// As the kernel has it, which calls the vrf's device so.
+fn is_vrf_name(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_graphic() && !['/', ':', '%'].contains(&c);
+    (1..=15).contains(&name.len())
+        && name.chars().all(fits)
+        && ![".", ".."].contains(&name)
+        && !RESERVED.contains(&name)
 }
 
 impl Vrf {
