@@ -57,12 +57,17 @@ impl Context {
         Ok(client.call(request)?)
     }
 
-    /// Sends a request that changes something; its warnings go to standard error.
-    pub fn change(&self, request: &Request) -> Result<Status, Error> {
+    /// Sends a request that changes something; its warnings go to standard error,
+    /// or are the answer in JSON.
+    pub fn change(&mut self, request: &Request) -> Result<Status, Error> {
         let Reply::Changed { warnings } = self.call(request)? else {
             return Err(CallError::Unexpected.into());
         };
-        warnings.iter().for_each(warn);
+        if self.json {
+            self.print_json(&serde_json::json!({ "warnings": warnings }))?;
+        } else {
+            warnings.iter().for_each(warn);
+        }
         Ok(Status::Success)
     }
 

@@ -140,7 +140,7 @@ impl Error {
                 let _ = writeln!(io::stderr(), "{refusal}");
                 Status::Fault.into()
             }
-            Error::Config(mistakes) => {
+            Error::Config(mistakes) | Error::Daemon(daemon::Error::Config(mistakes)) => {
                 mistakes.0.iter().for_each(warn);
                 Status::Fault.into()
             }

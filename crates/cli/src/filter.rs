@@ -101,6 +101,10 @@ impl Parser<'_> {
     fn test(&mut self) -> Result<Filter, BadFilter> {
         if self.eat(&["vlan"]) {
             let id = self.words.first().and_then(|word| word.parse().ok()).filter(|id| *id < 4096);
+            let is_number = |word: &&str| word.bytes().all(|byte| byte.is_ascii_digit());
+            if id.is_none() && self.words.first().is_some_and(is_number) {
+                return self.fail("expected a VLAN, 0 to 4095, or none");
+            }
             self.words = if id.is_some() { &self.words[1..] } else { self.words };
             return Ok(Filter::Vlan(id));
         }
@@ -302,9 +306,11 @@ mod tests {
             ("::1/0", Some("::1/0")),
             ("tcp and", None),
             ("or", Some("or")),
+            ("vlan 4096", Some("4096")),
         ] {
             assert_eq!(read(text).unwrap_err().word.as_deref(), word, "{text}");
         }
+        assert!(read("vlan 4096").unwrap_err().to_string().contains("a VLAN"));
         assert!(read(&"(".repeat(1000)).is_err());
     }
 
