@@ -90,3 +90,20 @@ is_ready taken
 assert_status 2 on r "$RUTTER" run --config "$TMP/fpm.toml"
 assert_match "$(cat "$TMP/status.out")" "listen for FRR" "why it does not start"
 state | diff "$TMP/before" - || fail "the failed start has left something behind"
+
+# Nor does one whose device is not there: it is told before anything starts, with
+# its place. One that is found out later takes everything back.
+rm -f "$SOCKET"*
+echo 'ports = { p1 = { device = "net_af_packet1,iface=nosuch0" } }' >"$TMP/absent.toml"
+assert_status 2 on r "$RUTTER" run --config "$TMP/absent.toml"
+assert_match "$(cat "$TMP/status.out")" \
+	"absent.toml:1:27: ports.p1.device: no interface is called .nosuch0.; expected one .*: .*v0" "the place"
+printf '[ports.p0]\n device = "net_af_packet0,iface=v0"\nmtu = 9000\n' >"$TMP/large.toml"
+on r ip link set v0 down
+state >"$TMP/before"
+on r ip -br link show v0 | awk '{ print $2 }' >"$TMP/v0"
+assert_status 2 on r "$RUTTER" run --config "$TMP/large.toml"
+assert_match "$(cat "$TMP/status.out")" "large.toml:2:11: ports.p0.device: start: " "the place"
+state | diff "$TMP/before" - || fail "the failed start has left something behind"
+on r ip -br link show v0 | awk '{ print $2 }' | diff "$TMP/v0" - || fail "the link below is not as before"
+[ -z "$(ls "$SOCKET"* 2>/dev/null)" ] || fail "files are left: $(ls "$SOCKET"*)"

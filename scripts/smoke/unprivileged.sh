@@ -41,6 +41,19 @@ router_ready
 forwarded() { [ "$(rutter show ports -j | json 'next(p["tx_packets"] for p in x if p["name"] == "p1")')" = 99 ]; }
 wait_for 10 forwarded
 assert_match "$(rutter show drops)" "checksum .* 1( |$)|1 .*checksum" "the one with a wrong checksum"
+
+# What no kernel is there to refuse, and to know.
+neighbour() { rutter -j neighbour "$1" 10.0.1.9 --interface p0 ${2:+--mac "$2"}; }
+assert_eq "$(neighbour add 02:00:00:00:00:09)" '{"warnings":[]}' "a change in JSON"
+assert_status 0 neighbour del
+assert_status 1 neighbour del
+assert_match "$(cat "$TMP/status.out")" "there is no neighbour 10.0.1.9 at p0" "what is not there"
+assert_status 2 rutter route add 10.8.0.0/16 via 10.0.1.1
+assert_match "$(cat "$TMP/status.out")" "own address" "why its own address is no gateway"
+assert_status 2 rutter route add 2001:db8:8::/48 via 10.0.1.2
+assert_match "$(cat "$TMP/status.out")" "IPv6 gateways" "why IPv4 is no way for IPv6"
+assert_status 2 rutter route add 10.8.0.0/16 dev p7
+assert_match "$(cat "$TMP/status.out")" "no interface is called .p7.; there are: p0, p1" "the interface"
 router_stop
 python3 - "$TMP/out.pcap" <<-'END' || fail "what was written"
 	import sys
