@@ -11,6 +11,8 @@ mod read;
 mod reader;
 mod text;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
 
@@ -247,7 +249,7 @@ impl Config {
     /// Every mistake in it, or that it cannot be read.
     pub fn load(path: &Path) -> Result<(Config, Text), Mistakes> {
         let file = path.display().to_string();
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = read_whole(path).map_err(|error| {
             let text = format!("cannot be read: {error}");
             Mistakes(vec![Mistake { file: file.clone(), line: 0, column: 0, text }])
         })?;
@@ -407,6 +409,19 @@ impl std::fmt::Display for VlanTags {
         }
     }
 }
+
+/// A file that has an end, and soon.
+fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20)));
+    }
+    Ok(bytes)
+}
+
+/// Bytes of a configuration: a million static routes.
+const LONGEST: u64 = 64 << 20;
 
 /// The highest number of a core that the machine may have; none where it does not say.
 fn last_core() -> Option<u16> {

@@ -199,6 +199,14 @@ fn a_route_is_objected_to_however_it_came() {
 }
 
 #[test]
+fn what_is_no_file_is_told_and_one_without_end_is_not_read() {
+    let told = |path: &str| Config::load(Path::new(path)).unwrap_err().to_string();
+    assert!(told("/dev/zero").contains("/dev/zero: cannot be read: it is longer than 64 MiB"));
+    assert!(told("/").contains("cannot be read: "));
+    assert!(told("/dev/null").contains("/dev/null:1:1: no port"));
+}
+
+#[test]
 fn the_same_is_told_once() {
     let deep = format!("x = {}\n", "[".repeat(1000));
     let mistakes = Config::parse("t", &deep).unwrap_err().0;
