@@ -54,6 +54,10 @@ pinging a 10.0.2.2 0.2
 way=$(timeout 20 "$RUTTER" trace add 2 icmp and host 10.0.2.2) || fail "trace"
 assert_match "$way" "ip4_lookup" "the way of a packet"
 
+# Who has gone holds up no other for long.
+timeout 1 "$RUTTER" trace add 1000 icmp >/dev/null || true
+timeout 20 "$RUTTER" trace add 1 icmp >/dev/null || fail "a trace after one that was broken off"
+
 # A capture is a file that tcpdump reads.
 background pinging6 ip netns exec "${P}a" python3 "$SMOKE/frames.py" echo 2001:db8:2::2 --interval 0.2
 is_ready pinging6

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use api::reply::{Setting, System};
@@ -402,12 +402,20 @@ impl Router {
         self.workers.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// One trace or capture at a time. That a client is gone is noticed a moment
+    /// after it went: so long the next one waits.
     fn watch(&self) -> Result<MutexGuard<'_, ()>, Failure> {
-        match self.watching.try_lock() {
-            Ok(guard) => Ok(guard),
-            Err(std::sync::TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(std::sync::TryLockError::WouldBlock) => {
-                Err(failure(ErrorKind::Busy, "another trace or capture is running"))
+        let end = Instant::now() + MOMENT;
+        loop {
+            match self.watching.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(failure(ErrorKind::Busy, "another trace or capture is running"));
+                }
             }
         }
     }
@@ -463,5 +471,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
+/// For a client to be gone.
+const MOMENT: Duration = Duration::from_millis(500);
 /// Prefixes in one part of `show routes`.
 const PAGE: usize = 4096;
