@@ -54,8 +54,39 @@ pub fn look(config: &Config, text: &Text) -> Result<(), Mistakes> {
     let mistake = |(port, what): (&config::Port, Option<String>)| {
         Some(text.mistake(&port.path("device"), what?))
     };
-    let mistakes: Vec<_> = found.filter_map(mistake).collect();
+    let mut mistakes: Vec<_> = found.filter_map(mistake).collect();
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    mistakes.extend(excess(config, &meminfo).map(|(path, what)| text.mistake(path, what)));
     if mistakes.is_empty() { Ok(()) } else { Err(Mistakes(mistakes)) }
+}
+
+/// More memory than the machine has (`/proc/meminfo`): DPDK would take all of it, and
+/// the system end the process. Where it goes to is told by its key.
+fn excess(config: &Config, meminfo: &str) -> Option<(&'static [&'static str], String)> {
+    let mib = |name: &str| {
+        let text = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(text.trim().strip_suffix(" kB")?.parse::<u64>().ok()? >> 10)
+    };
+    let (total, wanted) = (mib("MemTotal")?, u64::from(config.dpdk.memory_mib));
+    if wanted > total {
+        let what = format!("expected at most the machine's memory, {total} MiB, found {wanted}");
+        return Some((&["dpdk", "memory_mib"], what));
+    }
+    let free = mib("MemAvailable")? + mib("Hugetlb").unwrap_or(0);
+    let needed = pool_mib(config.buffers, largest_mtu(config));
+    (needed > free).then(|| {
+        let what = format!("they take {needed} MiB, and {free} MiB of memory are free");
+        (&["buffers"][..], what)
+    })
+}
+
+fn largest_mtu(config: &Config) -> u16 {
+    config.ports.iter().map(|port| port.interface.mtu).max().unwrap_or(1500)
+}
+
+/// Memory of so many buffers, each with its descriptor and headroom.
+fn pool_mib(packets: u32, mtu: u16) -> u64 {
+    (u64::from(packets) * (u64::from(mtu) + 768)) >> 20
 }
 
 /// What to write instead of `name`.
@@ -87,8 +118,7 @@ const MOST_NAMES: usize = 12;
 /// # Errors
 /// The first that cannot be opened, with its port's name.
 pub fn open(config: &Config) -> Result<Vec<Port>, Error> {
-    let mtu = config.ports.iter().map(|port| port.interface.mtu).max().unwrap_or(1500);
-    let mut opener = Opener { config, mtu, pool: None };
+    let mut opener = Opener { config, mtu: largest_mtu(config), pool: None };
     let ports = config.ports.iter().zip(0..);
     ports.map(|(port, number)| opener.open(port, number)).collect()
 }
@@ -126,7 +156,7 @@ impl Opener<'_> {
         };
         let dpdk = &self.config.dpdk;
         let packets = self.config.buffers;
-        let needed = (u64::from(packets) * (u64::from(self.mtu) + 768)) >> 20;
+        let needed = pool_mib(packets, self.mtu);
         let memory = if dpdk.memory_mib > 0 { dpdk.memory_mib } else { needed as u32 + 256 };
         io_dpdk::init(&io_dpdk::Config {
             hugepages: dpdk.hugepages,
@@ -193,6 +223,23 @@ mod tests {
         assert!(told[0].starts_with(interface), "{told:?}");
         let file = "t:4:17: ports.p1.device: expected a capture to read: no such file: ";
         assert!(told[1].starts_with(file), "{told:?}");
+    }
+
+    #[test]
+    fn more_memory_than_there_is_is_told_by_its_key() {
+        let told = |keys: &str| {
+            let text = format!("{keys}[ports.p0]\ndevice = \"mem\"\nmtu = 9216\n");
+            let config = Config::parse("t", &text).unwrap();
+            let machine = "MemTotal:  8388608 kB\nMemAvailable: 1048576 kB\nHugetlb: 0 kB\n";
+            assert_eq!(excess(&config, ""), None);
+            excess(&config, machine).map(|(path, what)| format!("{}: {what}", path.join(".")))
+        };
+        assert_eq!(told(""), None);
+        assert_eq!(told("dpdk.memory_mib = 8192\n"), None);
+        let most = "dpdk.memory_mib: expected at most the machine's memory, 8192 MiB, found 8193";
+        assert_eq!(told("dpdk.memory_mib = 8193\n").as_deref(), Some(most));
+        let buffers = "buffers: they take 1248 MiB, and 1024 MiB of memory are free";
+        assert_eq!(told("buffers = 131072\n").as_deref(), Some(buffers));
     }
 
     #[test]
