@@ -64,21 +64,25 @@ impl Burst {
         let (whole, rest) = dsts.as_chunks();
         let (next, _) = next.as_chunks::<LANES>();
         self.count = 0;
-        for (row, keys) in whole.iter().enumerate() {
-            if let Some(next) = next.get(row) {
-                prefetch_all(next);
-            }
-            self.enter(view, row, keys);
+        let (blocks, rows) = whole.as_chunks::<BLOCK>();
+        for (block, keys) in blocks.iter().enumerate() {
+            self.enter(view, block * BLOCK, keys);
+        }
+        for (row, keys) in (blocks.len() * BLOCK..).zip(rows) {
+            self.enter(view, row, std::array::from_ref(keys));
         }
         if !rest.is_empty() {
             let mut keys = [0; LANES];
             keys[..rest.len()].copy_from_slice(rest);
-            self.enter(view, whole.len(), &keys);
+            self.enter(view, whole.len(), &[keys]);
         }
         let rows = dsts.len().div_ceil(LANES);
         self.step_supers(view);
         self.compare(view, rows);
         for row in 0..rows {
+            if let Some(next) = next.get(row) {
+                prefetch_all(next); // here, where all reads are near
+            }
             self.step(view, row);
         }
         self.compare(view, rows);
@@ -95,23 +99,43 @@ impl Burst {
         deep
     }
 
-    /// Reads root word and cell of sixteen keys.
+    /// Reads root words, then cells, of `N` rows from `row` on. What is found stays in
+    /// registers until all are read: stores on their way delay loads of like places.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512vbmi2,popcnt")]
-    fn enter<V: Value>(&mut self, view: View<'_, V>, row: usize, keys: &[u128; LANES]) {
-        let (upper, lower) = halves(keys);
-        let x = _mm512_shldi_epi32::<16>(upper, lower);
-        let roots = _mm512_srli_epi32::<16>(upper);
-        // SAFETY: 16 bits, and there are 2^16 words. A lane is one load of four aligned
-        // bytes, so a word that is stored meanwhile is read whole.
-        let words = unsafe { _mm512_i32gather_epi32::<4>(roots, view.root.as_ptr().cast()) };
-        // 64 less the bits that choose the cell, 16 at most; 32 of them are not in `x`.
-        let shifts = _mm512_and_si512(words, number(31));
-        let places = _mm512_srli_epi32::<6>(words);
-        let cells = _mm512_add_epi32(places, _mm512_srlv_epi32(x, shifts));
-        let cells = _mm512_and_si512(cells, number(CELLS as u32 - 1));
-        // SAFETY: masked to the array's length; otherwise as above.
-        let entries = unsafe { _mm512_i32gather_epi32::<4>(cells, view.cells.as_ptr().cast()) };
+    fn enter<V: Value, const N: usize>(
+        &mut self,
+        view: View<'_, V>,
+        row: usize,
+        keys: &[[u128; LANES]; N],
+    ) {
+        let (mut x, mut found) = ([number(0); N], [number(0); N]);
+        for ((x, word), keys) in x.iter_mut().zip(&mut found).zip(keys) {
+            let (upper, lower) = halves(keys);
+            *x = _mm512_shldi_epi32::<16>(upper, lower);
+            let roots = _mm512_srli_epi32::<16>(upper);
+            // SAFETY: 16 bits, and there are 2^16 words. A lane is one load of four aligned
+            // bytes, so a word that is stored meanwhile is read whole.
+            *word = unsafe { _mm512_i32gather_epi32::<4>(roots, view.root.as_ptr().cast()) };
+        }
+        for (x, word) in x.iter().zip(&mut found) {
+            // 64 less the bits that choose the cell, 16 at most; 32 of them are not in `x`.
+            let shifts = _mm512_and_si512(*word, number(31));
+            let places = _mm512_srli_epi32::<6>(*word);
+            let cells = _mm512_add_epi32(places, _mm512_srlv_epi32(*x, shifts));
+            let cells = _mm512_and_si512(cells, number(CELLS as u32 - 1));
+            // SAFETY: masked to the array's length; otherwise as above.
+            *word = unsafe { _mm512_i32gather_epi32::<4>(cells, view.cells.as_ptr().cast()) };
+        }
+        for (row, (x, entries)) in (row..).zip(x.into_iter().zip(found)) {
+            self.note(row, x, entries);
+        }
+    }
+
+    /// Takes down what [`Burst::enter`] found.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512dq,popcnt")]
+    fn note(&mut self, row: usize, x: __m512i, entries: __m512i) {
         store(&mut self.x[row], _mm512_xor_si512(x, number(SIGN)));
         store(&mut self.entries[row], entries);
         let supers = _mm512_movepi32_mask(entries);
@@ -151,9 +175,14 @@ impl Burst {
     #[target_feature(enable = "avx512f")]
     fn compare<V: Value>(&mut self, view: View<'_, V>, rows: usize) {
         let rows = rows.min(ROWS);
-        let keys = self.x[..rows].as_flattened().iter().zip(self.entries[..rows].as_flattened());
-        for (mask, (&x, &entry)) in self.less.as_flattened_mut().iter_mut().zip(keys) {
-            *mask = less(view, entry, x);
+        // By eights, so that the compiler unrolls them.
+        let (x, _) = self.x[..rows].as_flattened().as_chunks::<8>();
+        let (entries, _) = self.entries[..rows].as_flattened().as_chunks::<8>();
+        let (masks, _) = self.less.as_flattened_mut().as_chunks_mut::<8>();
+        for ((masks, x), entries) in masks.iter_mut().zip(x).zip(entries) {
+            for ((mask, &x), &entry) in masks.iter_mut().zip(x).zip(entries) {
+                *mask = less(view, entry, x);
+            }
         }
     }
 
@@ -276,4 +305,6 @@ fn number(n: u32) -> __m512i {
 
 const LANES: usize = 16;
 const ROWS: usize = BURST / LANES;
+/// Rows that enter together.
+const BLOCK: usize = 4;
 const BURST: usize = 256;
