@@ -109,7 +109,7 @@ pub enum Device {
     Pcap {
         /// Read from.
         input: Option<String>,
-        /// Text to.
+        /// Written to.
         output: Option<String>,
         /// Any bytes are frames; other link types are not refused.
         raw: bool,
