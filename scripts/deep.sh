@@ -40,7 +40,8 @@ MIRI_ALL=$(
 		lookup sync::
 		lookup filter::
 		lookup rutter4::tests:: --skip tests::conformance --skip tests::wide
-		lookup rutter6::tests:: --skip tests::conformance --skip tests::wide
+		lookup rutter6::tests::portable
+		lookup rutter6::tests:: --skip tests::conformance --skip tests::wide --skip tests::portable
 		lookup dxr::tests::portable
 		lookup dir24_8::tests
 		lookup mac_table::tests::grows
