@@ -83,10 +83,10 @@ fn a_ring_gives_back_what_was_sent() {
     assert_all_home();
 }
 
-/// Two ends of a shared-memory link, as between two processes. Again and
-/// again, because an end that is closed while DPDK's own thread hears that the
-/// other has gone was freed twice, once in a hundred times, and one that took the
-/// number of a file just closed was waited for in vain.
+/// Two ends of a shared-memory link, as between two processes. Again and again,
+/// because only now and then an end that was closed while DPDK's own thread heard
+/// that the other had gone was freed twice, or one that took the number of a file
+/// just closed was waited for in vain.
 #[test]
 fn memif_links_two_devices() {
     let _alone = alone();
