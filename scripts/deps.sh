@@ -48,6 +48,14 @@ rust() {
 	fi
 }
 
+# `libclang-cpp` is another library, and may be there without this one.
+libclang() {
+	compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null ||
+		compgen -G '/usr/lib/llvm-*/lib/libclang-[0-9]*.so*' >/dev/null ||
+		compgen -G '/usr/lib/*/libclang.so*' >/dev/null ||
+		compgen -G '/usr/lib/*/libclang-[0-9]*.so*' >/dev/null
+}
+
 build() {
 	rust
 	has cc || missing+=(gcc)
@@ -57,9 +65,7 @@ build() {
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 	pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev)
 	# bindgen loads libclang and reads its headers.
-	if ! ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1; then
-		missing+=(libclang1-14)
-	fi
+	libclang || missing+=(libclang1-14)
 	if ! ls -d /usr/lib/llvm-*/lib/clang/*/include /usr/lib/clang/*/include >/dev/null 2>&1; then
 		missing+=(libclang-common-14-dev)
 	fi
