@@ -95,6 +95,7 @@ bench() {
 	need ethtool ethtool
 	need dpdk-testpmd dpdk-dev
 	need valgrind valgrind
+	need python3 python3
 	need bird bird2
 }
 

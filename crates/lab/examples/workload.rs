@@ -1,13 +1,18 @@
-//! A fixed amount of work under a name, for `scripts/instructions.sh`, which
-//! counts the instructions of two amounts and so of one operation.
+//! A fixed amount of work under a name, for `scripts/instructions.sh` and
+//! `scripts/compare.py`, which count the instructions of two amounts and so of one
+//! operation, and compare the time of two versions in turns.
 //!
 //! ```text
 //! workload list
 //! workload forward-ipv4 100000
+//! workload turns forward-ipv4      for each line with a number: so many packets, and
+//!                                  a line: processor time in ns, the core's clock in GHz
 //! ```
 
+use std::io::BufRead;
 use std::process::ExitCode;
 
+use lab::clock;
 use lab::contest::{self, Family};
 use lab::data::{Table, Traffic};
 use lab::experiments::fixed;
@@ -22,10 +27,11 @@ fn main() -> ExitCode {
             list();
             Ok(())
         }
+        ["turns", name] => turns(name),
         [name, ops] => {
             ops.parse().map_err(|_| format!("`{ops}` is no number")).and_then(|n| run(name, n))
         }
-        _ => Err("workload list | NAME OPERATIONS".into()),
+        _ => Err("workload list | turns NAME | NAME OPERATIONS".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,19 +43,14 @@ fn main() -> ExitCode {
 }
 
 fn list() {
-    for name in ["forward-ipv4", "forward-ipv4-ecmp", "forward-ipv6", "forward-ipv6-ecmp"] {
-        println!("{name}");
-    }
+    fixed::NAMES.iter().for_each(|name| println!("{name}"));
     u32::engines().iter().for_each(|engine| println!("lookup-ipv4 {}", engine.card.name));
     u128::engines().iter().for_each(|engine| println!("lookup-ipv6 {}", engine.card.name));
 }
 
 fn run(name: &str, operations: u64) -> Result<(), String> {
     match name {
-        "forward-ipv4" => fixed::forward4(operations, false),
-        "forward-ipv4-ecmp" => fixed::forward4(operations, true),
-        "forward-ipv6" => fixed::forward6(operations, false),
-        "forward-ipv6-ecmp" => fixed::forward6(operations, true),
+        _ if fixed::NAMES.contains(&name) => fixed::run(name, |forward| forward(operations)),
         _ => {
             let load = |table: &str| Table::load(table).map_err(|error| error.to_string());
             match name.split_once(' ') {
@@ -63,6 +64,29 @@ fn run(name: &str, operations: u64) -> Result<(), String> {
             }
         }
     }
+}
+
+/// Works while somebody else says when, so that two of these take turns on one core.
+fn turns(name: &str) -> Result<(), String> {
+    let core = clock::cores().last().copied().unwrap_or(0);
+    if !clock::pin(core) {
+        return Err(format!("core {core} is not to be had"));
+    }
+    let mut wrong = None;
+    fixed::run(name, |forward| {
+        println!("ready");
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            let Ok(packets) = line.trim().parse() else {
+                wrong = Some(format!("`{line}` is no number"));
+                return;
+            };
+            let start = clock::thread_time();
+            forward(packets);
+            let time = clock::thread_time() - start;
+            println!("{} {:.4}", time.as_nanos(), clock::core_ghz());
+        }
+    })?;
+    wrong.map_or(Ok(()), Err)
 }
 
 fn lookups<A: Family>(

@@ -1,42 +1,81 @@
-//! A fixed amount of work, for counting instructions: the same on every machine
-//! and in every run.
+//! Fixed amounts of forwarding, for counting instructions and for comparing two
+//! versions of the code: the same work on every machine and in every run.
 
+use super::super::switch;
 use super::bed::{Bed, Faults};
 use super::frames::Frames;
 use super::source::Source;
 use super::tables::Tables;
 use crate::data::{Table, Traffic};
 
-/// Forwards `packets` IPv4 packets through one worker's router with 10,000
-/// routes; with `multipath` each by a group of next hops.
-///
-/// # Errors
-/// When the router cannot be built, or a packet left wrongly.
-pub fn forward4(packets: u64, multipath: bool) -> Result<(), String> {
-    let table = Table::load("internet:10000").map_err(|error| error.to_string())?;
-    forward(&table.ipv4, packets, multipath)
-}
+/// The workloads, by name.
+pub const NAMES: [&str; 8] = [
+    "forward-ipv4",
+    "forward-ipv4-ecmp",
+    "forward-ipv4-large",
+    "forward-ipv6",
+    "forward-ipv6-ecmp",
+    "forward-ipv6-large",
+    "forward-switch",
+    "forward-switch-large",
+];
 
-/// The same with IPv6.
+/// Builds the workload `name`, one worker's whole path, and hands `body` what
+/// forwards so many packets through it. A router has 10,000 routes and 1,000 packets
+/// (`large`: a million and 16,000), a switch a thousand stations (a million).
 ///
 /// # Errors
-/// When the router cannot be built, or a packet left wrongly.
-pub fn forward6(packets: u64, multipath: bool) -> Result<(), String> {
-    let table = Table::load("internet6:10000").map_err(|error| error.to_string())?;
-    forward(&table.ipv6, packets, multipath)
+/// When there is no such workload, when it cannot be built, or when a packet left wrongly.
+pub fn run(name: &str, body: impl FnOnce(&mut dyn FnMut(u64))) -> Result<(), String> {
+    let what = name.strip_prefix("forward-").filter(|_| NAMES.contains(&name));
+    let what = what.ok_or_else(|| format!("no workload `{name}`"))?;
+    let (kind, option) = what.split_once('-').unwrap_or((what, ""));
+    let (large, multipath) = (option == "large", option == "ecmp");
+    let (routes, packets) = if large { (1_000_000, 16_000) } else { (10_000, 1000) };
+    let load =
+        |kind: &str| Table::load(&format!("{kind}:{routes}")).map_err(|error| error.to_string());
+    match kind {
+        "ipv4" => forward(&load("internet")?.ipv4, packets, multipath, body),
+        "ipv6" => forward(&load("internet6")?.ipv6, packets, multipath, body),
+        _ => {
+            let stations = if large { 1_000_000 } else { 1000 };
+            let mut bed = switch::forward::few(stations, packets)?;
+            let mut lost = None;
+            body(&mut |frames| {
+                if let Err(reason) = bed.forward(frames) {
+                    lost.get_or_insert(reason);
+                }
+            });
+            lost.map_or(Ok(()), Err)
+        }
+    }
 }
 
 fn forward<A: Frames>(
     routes: &[(lookup::Prefix<A>, lookup::Hop)],
-    packets: u64,
+    packets: usize,
     multipath: bool,
+    body: impl FnOnce(&mut dyn FnMut(u64)),
 ) -> Result<(), String> {
-    let dsts = Traffic::Prefix.draw(routes, PACKETS, 1);
+    let dsts = Traffic::Prefix.draw(routes, packets, 1);
     let (tables, _updater) = Tables::new(routes, A::DEFAULT, multipath)?;
     let faults = Faults::default();
-    let source = Source::mem(PACKETS, &dsts)?;
-    Bed::new(&tables, "worker", source, &faults)?.forward(packets);
+    let source = Source::mem(packets, &dsts)?;
+    let mut bed = Bed::new(&tables, "worker", source, &faults)?;
+    body(&mut |packets| bed.forward(packets));
+    drop(bed);
     faults.borrow().first().map_or(Ok(()), |fault| Err(fault.clone()))
 }
 
-const PACKETS: usize = 1000;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_small_workload_forwards() {
+        for name in NAMES.into_iter().filter(|name| !name.ends_with("large")) {
+            run(name, |forward| forward(2000)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+        assert!(run("forward-ipv5", |_| ()).is_err());
+    }
+}

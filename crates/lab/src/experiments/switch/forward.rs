@@ -244,6 +244,11 @@ pub(in crate::experiments) fn access(stations: u64) -> Result<Bed, String> {
     Bed::new(Load { fresh: true, ..ACCESS }, stations)
 }
 
+/// A switch of access ports between `stations` stations, with so many packets.
+pub(in crate::experiments) fn few(stations: u64, packets: usize) -> Result<Bed, String> {
+    Bed::new(Load { packets, ..ACCESS }, stations)
+}
+
 /// Destinations drawn at random from all stations.
 fn fresh_stations(stations: u64) -> Vec<[u8; 6]> {
     let mut rng = Rng::new(2);
@@ -318,6 +323,26 @@ fn write(kind: Kind, to: u64, from: u64, room: &mut [u8]) -> usize {
     let frame = Frame::other(0x88b5).payload(&[0; 46]).macs(mac(from), mac(to)).pad_to(64);
     let frame = if kind == Kind::Trunk { frame.tag(Tag::new(VLAN)) } else { frame };
     frame.emit(room).expect("64 bytes of room")
+}
+
+impl Bed {
+    /// Forwards at least `frames`; says so where one did not leave by lookup.
+    pub(in crate::experiments) fn forward(&mut self, frames: u64) -> Result<(), String> {
+        let before = self.graph.stats().snapshot();
+        self.thread.online();
+        let (mut came, mut silent) = (0, 0);
+        while came < frames && silent < ROUNDS {
+            let n = self.graph.poll(self.thread.guard()) as u64;
+            self.thread.quiesce();
+            came += n;
+            silent = if n == 0 { silent + 1 } else { 0 };
+        }
+        self.thread.offline();
+        let seen: Vec<Learn> = std::iter::from_fn(|| self.seen.pop()).collect();
+        self.switch.learn_all(&seen, Instant::now());
+        let after = self.graph.stats().snapshot();
+        if right(&before, &after) { Ok(()) } else { Err(format!("{:?}", after.law)) }
+    }
 }
 
 impl Work for Bed {
