@@ -8,6 +8,7 @@
 set -euo pipefail
 
 readonly RUST_MIN=1.88
+readonly LOCK_WAIT_S=900
 missing=() # Debian packages
 notes=()   # what no package of Debian's gives
 
@@ -29,7 +30,9 @@ newer() { # VERSION MINIMUM
 rust() {
 	local version
 	version=$(cargo --version 2>/dev/null | cut -d ' ' -f 2) || true
-	if [ -z "$version" ]; then
+	if [ -z "$version" ] && has rustup; then
+		toolchain=1 # a rustup that has none yet; Debian's cargo cannot be installed beside it
+	elif [ -z "$version" ]; then
 		missing+=(cargo-web rustfmt-web rust-web-clippy)
 	elif ! newer "$version" "$RUST_MIN"; then
 		if has rustup; then
@@ -56,9 +59,15 @@ libclang() {
 		compgen -G '/usr/lib/*/libclang-[0-9]*.so*' >/dev/null
 }
 
+# A compiler that finds the headers of the C library: one package may be there without the other.
+compiler() {
+	has cc || missing+=(gcc)
+	printf '#include <stdlib.h>\n' | cc -fsyntax-only -x c - >/dev/null 2>&1 || missing+=(libc6-dev)
+}
+
 build() {
 	rust
-	has cc || missing+=(gcc)
+	compiler
 	need make make
 	need git git
 	need pkg-config pkg-config
@@ -66,9 +75,9 @@ build() {
 	pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev)
 	# bindgen loads libclang and reads its headers.
 	libclang || missing+=(libclang1-14)
-	if ! ls -d /usr/lib/llvm-*/lib/clang/*/include /usr/lib/clang/*/include >/dev/null 2>&1; then
+	compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h' >/dev/null ||
+		compgen -G '/usr/lib/clang/*/include/stddef.h' >/dev/null ||
 		missing+=(libclang-common-14-dev)
-	fi
 	need ip iproute2
 }
 
@@ -142,6 +151,34 @@ keep_disabled() { # SERVICE …: neither now nor at the next start of the machin
 	done
 }
 
+# apt-get, after whoever else holds its locks: a machine that has just started updates
+# itself for minutes. `DPkg::Lock::Timeout` waits for one of the locks alone.
+apt() {
+	local said='' output status end=$((SECONDS + LOCK_WAIT_S))
+	while :; do
+		status=0
+		output=$(as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get "$@" 2>&1) || status=$?
+		if [ "$status" = 0 ]; then
+			return 0
+		elif ! grep -qE 'Could not get lock|Unable to (acquire|lock)' <<<"$output" || [ $SECONDS -ge $end ]; then
+			printf '%s\n' "$output" >&2
+			return "$status"
+		fi
+		if [ -z "$said" ]; then
+			said=1
+			echo "another apt is at work; waiting for it, at most $((LOCK_WAIT_S / 60)) minutes"
+		fi
+		sleep 3
+	done
+}
+
+install_toolchain() {
+	echo "installing: a Rust toolchain, by rustup"
+	rustup toolchain install stable --profile minimal --component rustfmt --component clippy &&
+		rustup default stable ||
+		notes+=("a Rust toolchain, $RUST_MIN or newer: rustup default stable")
+}
+
 install_missing() {
 	local refuse_removals=--no-remove services=() package
 	[ -z "${replace_rust:-}" ] || refuse_removals=
@@ -149,13 +186,12 @@ install_missing() {
 		case $package in bird2) services+=(bird bird6) ;; frr) services+=(frr) ;; esac
 	done
 	echo "installing: ${missing[*]}"
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
-	without_services as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-		--no-install-recommends $refuse_removals "${missing[@]}"
+	apt update -qq
+	without_services apt install -y -qq --no-install-recommends $refuse_removals "${missing[@]}"
 	[ ${#services[@]} = 0 ] || keep_disabled "${services[@]}"
 }
 
-replace_rust=
+replace_rust='' toolchain=''
 case ${1:-} in
 build | demo | bench | deep) "$1" ;;
 test) test_ ;;
@@ -171,6 +207,13 @@ if [ ${#missing[@]} -gt 0 ]; then
 	else
 		notes+=("Debian packages (elsewhere, what corresponds to them):
     apt-get install -y --no-install-recommends ${missing[*]}")
+	fi
+fi
+if [ -n "$toolchain" ]; then
+	if [ -z "${RUTTER_NO_INSTALL:-}" ]; then
+		install_toolchain
+	else
+		notes+=("a Rust toolchain, $RUST_MIN or newer: rustup default stable")
 	fi
 fi
 if [ ${#notes[@]} -gt 0 ]; then
