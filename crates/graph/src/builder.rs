@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::graph::{Graph, Slot};
+use crate::inset::{self, Insets, with_insets};
 use crate::node::{AnyNode, Card, DROP, Node};
-use crate::stats::Place;
+use crate::stats::{Place, Stats};
 
 /// Collects nodes and connections. An edge leads to the node of its name unless
 /// it is connected otherwise.
@@ -14,6 +15,7 @@ use crate::stats::Place;
 ///      .node(EthernetInput::new(…))
 ///      .node(Ip4Input)                 edge "ip4_lookup" ─► node "ip4_lookup"
 ///      .connect("ip4_lookup", "host", "ip4_rewrite")
+///      .inset("output", Mirror, &[])   while switched on: all edges to "output" lead to it first
 ///      .node(Drop)                     every graph has one node `drop`
 ///      .build(worker)?
 /// ```
@@ -21,12 +23,20 @@ pub struct Builder {
     entry: &'static str,
     nodes: Vec<Box<dyn AnyNode>>,
     connections: HashMap<(&'static str, &'static str), &'static str>,
+    insets: Vec<Inset>,
+}
+
+/// A node that stands before another while it is switched on.
+struct Inset {
+    node: &'static str,
+    before: &'static str,
+    but: &'static [&'static str],
 }
 
 impl Builder {
     /// A graph whose packets from ports enter at the node `entry`.
     pub fn new(entry: &'static str) -> Builder {
-        Builder { entry, nodes: Vec::new(), connections: HashMap::new() }
+        Builder { entry, nodes: Vec::new(), connections: HashMap::new(), insets: Vec::new() }
     }
 
     /// Adds a node.
@@ -43,6 +53,21 @@ impl Builder {
         self
     }
 
+    /// Adds a node that takes over all edges to the node `before`, and the way in where
+    /// that is the entry, while it is switched on ([`Graph::switch`]); off it costs
+    /// nothing. An edge of its own is called as `before`. Edges of the nodes `but` stay
+    /// as they are. Of several before one node, the first added comes first.
+    #[must_use]
+    pub fn inset<N: Node + 'static>(
+        mut self,
+        before: &'static str,
+        node: N,
+        but: &'static [&'static str],
+    ) -> Builder {
+        self.insets.push(Inset { node: N::NAME, before, but });
+        self.node(node)
+    }
+
     /// Checks everything and makes the graph of worker number `worker`.
     ///
     /// # Errors
@@ -53,7 +78,8 @@ impl Builder {
         let find = |name| by_name.get(name).copied().ok_or(Error::NoNode { name });
         let (entry, drop_node) = (find(self.entry)?, find("drop")?);
         let next = self.edges(&cards, &by_name)?;
-        let order = order(&cards, &next)?;
+        let insets = self.insets(&cards, &by_name)?;
+        let order = order(&cards, &with_insets(&next, &insets))?;
         let mut rank = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
             rank[old] = new;
@@ -67,7 +93,27 @@ impl Builder {
             places.push(Place { card: cards[old], next, reasons });
             reasons += cards[old].drops.len();
         }
-        Ok(Graph::new(slots, places, rank[entry], rank[drop_node], worker))
+        let ranked = |inset: inset::Inset| inset.ranked(&rank);
+        let insets = Insets::new(insets.into_iter().map(ranked).collect());
+        let stats = Stats::new(places, insets, rank[entry]);
+        Ok(Graph::new(slots, stats, rank[drop_node], worker))
+    }
+
+    fn insets(
+        &self,
+        cards: &[Card],
+        by_name: &HashMap<&'static str, usize>,
+    ) -> Result<Vec<inset::Inset>, Error> {
+        let find = |name: &'static str| by_name.get(name).copied().ok_or(Error::NoNode { name });
+        let one = |inset: &Inset| {
+            let node = find(inset.node)?;
+            if !cards[node].edges.contains(&inset.before) {
+                return Err(Error::NoEdge { node: inset.node, edge: inset.before });
+            }
+            let but = inset.but.iter().map(|name| find(name)).collect::<Result<_, _>>()?;
+            Ok(inset::Inset { node, before: find(inset.before)?, but })
+        };
+        self.insets.iter().map(one).collect()
     }
 
     fn names(&self, cards: &[Card]) -> Result<HashMap<&'static str, usize>, Error> {

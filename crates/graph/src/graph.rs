@@ -10,7 +10,7 @@ use lookup::sync::Guard;
 use crate::clock;
 use crate::context::{Account, Context, Ports};
 use crate::node::AnyNode;
-use crate::stats::{Place, Stats};
+use crate::stats::Stats;
 use crate::vector::{Live, Vector};
 use crate::watch::{Capture, NO_IFACE, Point, Step, Trace, Watch};
 
@@ -49,17 +49,11 @@ pub(crate) struct Slot {
 }
 
 impl Graph {
-    pub(crate) fn new(
-        slots: Vec<Slot>,
-        places: Vec<Place>,
-        entry: usize,
-        drop_node: usize,
-        worker: usize,
-    ) -> Graph {
-        let sources = (0..slots.len()).filter(|&i| places[i].card.source).collect();
+    pub(crate) fn new(slots: Vec<Slot>, stats: Stats, drop_node: usize, worker: usize) -> Graph {
+        let sources = (0..slots.len()).filter(|&i| stats.places[i].card.source).collect();
         // Of one burst each node has at most one waiting vector: all fit in one.
         let spare = (0..slots.len() + 2).map(|_| Vector::new()).collect();
-        let stats = Arc::new(Stats::new(places, entry));
+        let (entry, stats) = (stats.entry, Arc::new(stats));
         let (ports, watch) = (Ports::new(), Watch::default());
         let context = Context { worker, now: clock::now(), ports, stats, watch };
         Graph { slots, waiting: [0; 4], spare, sources, entry, drop_node, context }
@@ -321,6 +315,23 @@ impl Graph {
     /// The worker that it was built for.
     pub fn worker(&self) -> usize {
         self.context.worker
+    }
+
+    /// Switches an [inset](crate::Builder::inset) on or off, by its name; false, and
+    /// nothing done, where there is none. All are off in a new graph.
+    pub fn switch(&mut self, inset: &str, on: bool) -> bool {
+        let stats = &self.context.stats;
+        let node = stats.places.iter().position(|place| place.card.name == inset);
+        if !node.is_some_and(|node| stats.insets.switch(node, on)) {
+            return false;
+        }
+        self.entry = stats.insets.resolve(None, stats.entry);
+        for (from, (slot, place)) in self.slots.iter_mut().zip(&stats.places).enumerate() {
+            for (now, &to) in slot.next.iter_mut().zip(&place.next) {
+                *now = stats.insets.resolve(Some(from), to) as u8; // at most 256 nodes
+            }
+        }
+        true
     }
 
     /// Starts a capture, or ends it; returns the one before.

@@ -14,6 +14,7 @@ mod context;
 mod draw;
 #[allow(clippy::module_inception)]
 mod graph;
+mod inset;
 mod node;
 pub mod ring;
 pub mod spread;

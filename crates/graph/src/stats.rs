@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::context::Account;
+use crate::inset::Insets;
 use crate::node::Card;
 
 /// A counter with one writing thread: a load and a store, no locked operation.
@@ -83,14 +84,16 @@ pub struct Stats {
     pub(crate) drops: Vec<Counter>,
     pub(crate) law: Law,
     pub(crate) receive: NodeStats,
+    /// Without insets.
     pub(crate) entry: usize,
+    pub(crate) insets: Insets,
     /// Packets dropped for reasons that the graph before this one had and this
     /// one has not.
     former: Counter,
 }
 
 impl Stats {
-    pub(crate) fn new(places: Vec<Place>, entry: usize) -> Stats {
+    pub(crate) fn new(places: Vec<Place>, insets: Insets, entry: usize) -> Stats {
         let reasons = places.iter().map(|place| place.card.drops.len()).sum();
         Stats {
             nodes: places.iter().map(|_| NodeStats::default()).collect(),
@@ -99,6 +102,7 @@ impl Stats {
             receive: NodeStats::default(),
             places,
             entry,
+            insets,
             former: Counter::default(),
         }
     }
@@ -142,14 +146,14 @@ impl Stats {
     /// All counters now. While the worker runs they are of slightly different
     /// moments.
     pub fn snapshot(&self) -> Snapshot {
-        let node = |(place, stats): (&Place, &NodeStats)| NodeCount {
+        let node = |(i, (place, stats)): (usize, (&Place, &NodeStats))| NodeCount {
             name: place.card.name,
             help: place.card.help,
             source: place.card.source,
             vectors: stats.vectors.get(),
             packets: stats.packets.get(),
             cycles: stats.cycles.get(),
-            edges: self.edges(place, stats),
+            edges: self.edges(i, place, stats),
         };
         let drops = self.places.iter().flat_map(|place| {
             let counters = &self.drops[place.reasons..];
@@ -167,19 +171,19 @@ impl Stats {
                 packets: self.receive.packets.get(),
                 cycles: self.receive.cycles.get(),
             },
-            nodes: self.places.iter().zip(&self.nodes).map(node).collect(),
+            nodes: self.places.iter().zip(&self.nodes).enumerate().map(node).collect(),
             drops: drops.collect(),
             law: self.balance(),
-            entry: self.places[self.entry].card.name,
+            entry: self.places[self.insets.resolve(None, self.entry)].card.name,
         }
     }
 
-    fn edges(&self, place: &Place, stats: &NodeStats) -> Vec<EdgeCount> {
+    fn edges(&self, from: usize, place: &Place, stats: &NodeStats) -> Vec<EdgeCount> {
         let names = place.card.edges.iter().zip(&place.next).zip(&stats.edges);
         let mut edges: Vec<_> = names
             .map(|((name, &to), count)| EdgeCount {
                 name,
-                to: self.places[to].card.name,
+                to: self.places[self.insets.resolve(Some(from), to)].card.name,
                 packets: count.get(),
             })
             .collect();

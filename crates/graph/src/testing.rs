@@ -10,6 +10,7 @@ use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 
 use crate::context::{Context, Ports};
+use crate::inset::Insets;
 use crate::node::{Card, DROP, Node, View};
 use crate::stats::{Place, Stats};
 use crate::vector::Vector;
@@ -58,7 +59,8 @@ impl Bench {
         let (mut device, peer) = connect("p0", [2, 0, 0, 0, 0, 1], &pool);
         let mut ports = Ports::new();
         ports.set(0, device.start(1).expect("one queue").remove(0));
-        let (stats, watch) = (Arc::new(Stats::new(Vec::new(), 0)), Watch::default());
+        let (stats, watch) =
+            (Arc::new(Stats::new(Vec::new(), Insets::default(), 0)), Watch::default());
         let context = Context { worker: 0, now: crate::clock::now(), ports, stats, watch };
         Bench { context, thread: domain.register("bench"), peer, _device: device }
     }
@@ -77,7 +79,7 @@ impl Bench {
         let card = Card::of::<N>();
         assert!(!card.edges.is_empty(), "a sink is tested in a graph");
         let place = Place { card, next: Vec::new(), reasons: 0 };
-        self.context.stats = Arc::new(Stats::new(vec![place], 0));
+        self.context.stats = Arc::new(Stats::new(vec![place], Insets::default(), 0));
         frames.iter().for_each(|frame| self.peer.push(frame));
         let mut vector = Vector::new();
         let port = self.context.ports.get(0).expect("the bench has port 0");

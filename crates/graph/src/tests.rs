@@ -287,6 +287,68 @@ fn a_capture_copies_frames() {
     assert!(frames.is_empty());
 }
 
+crate::labels! { enum ToBranch { Branch = "branch" } }
+
+/// An inset that leaves packets as they are.
+macro_rules! inset {
+    ($type:ident, $name:literal, $edges:ident::$edge:ident) => {
+        struct $type;
+        impl Node for $type {
+            type Edge = $edges;
+            type Drop = NoDrop;
+            const NAME: &'static str = $name;
+            const HELP: &'static str = "lets packets pass";
+            const LIVE: Live = Live::KEY32.and(Live::HOP).and(Live::KEY128).and(Live::FLOW);
+
+            fn process(&mut self, v: &mut View<'_, Self>) {
+                v.leave_all($edges::$edge);
+            }
+        }
+    };
+}
+inset!(Gate, "gate", ToBranch::Branch);
+inset!(First, "first", Straight::Out);
+inset!(Second, "second", Straight::Out);
+
+#[test]
+fn an_inset_stands_before_a_node_while_it_is_on() {
+    let Bench { thread, pool, .. } = bench();
+    let (mut device, peer) = connect("p0", [2, 0, 0, 0, 0, 1], &pool);
+    let builder = Builder::new("branch").node(Branch::<0>).node(Left).node(Right);
+    let builder = builder.inset("out", First, &["right"]).inset("out", Second, &[]);
+    let builder = builder.inset("branch", Gate, &[]);
+    let mut graph = builder.node(Out).node(Drop).build(0).unwrap();
+    graph.ports().set(0, device.start(1).unwrap().remove(0));
+    let mut bench = Bench { graph, thread, peer, pool };
+    let names = ["gate", "first", "second", "out"];
+    let mut passed = |on: &[&str]| {
+        for inset in &names[..3] {
+            assert!(bench.graph.switch(inset, on.contains(inset)));
+        }
+        let count = |bench: &Bench| {
+            let counts = bench.graph.stats().snapshot();
+            names.map(|name| counts.node(name).map_or(0, |node| node.packets))
+        };
+        let before = count(&bench);
+        assert_eq!(bench.run(&[0, 0, 0, 1, 2, 3]).len(), 5); // left, left, left, right, out, drop
+        let after = count(&bench);
+        let drawn = bench.graph.stats().snapshot().draw_all();
+        for inset in &names[..3] {
+            assert_eq!(drawn.contains(inset), on.contains(inset), "{drawn}");
+        }
+        std::array::from_fn(|i| after[i] - before[i])
+    };
+    assert_eq!(passed(&[]), [0, 0, 0, 5]);
+    assert_eq!(passed(&["first"]), [0, 4, 0, 5], "but not from `right`");
+    assert_eq!(passed(&["second"]), [0, 0, 5, 5]);
+    assert_eq!(passed(&["gate", "first", "second"]), [6, 4, 5, 5]);
+    assert_eq!(passed(&[]), [0, 0, 0, 5]);
+    assert!(!bench.graph.switch("left", true), "no inset");
+    assert!(bench.graph.stats().balance().holds());
+    let lost = Builder::new("left").node(Left).node(Out).node(Drop).inset("left", First, &[]);
+    assert_eq!(lost.build(0).err(), Some(Error::NoEdge { node: "first", edge: "left" }));
+}
+
 /// `RUTTER_GOLDEN=write cargo test -p graph` regenerates the golden.
 #[test]
 fn the_drawing() {

@@ -1,0 +1,72 @@
+//! Nodes that stand before another while they are switched on.
+//!
+//! ```text
+//!  off:  a ─► output        on:  a ─► mirror ─► output
+//!        b ─► output             b ─► mirror ─┘
+//!        c ─► output             c ─► output          (`c` is one of `but`)
+//! ```
+//!
+//! Where an edge leads is a table of each node; switching writes the tables anew
+//! between two polls. So an inset that is off costs no instruction.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One of them; nodes by their place in the graph.
+#[derive(Debug)]
+pub(crate) struct Inset {
+    pub node: usize,
+    pub before: usize,
+    /// Nodes whose edges stay as they are.
+    pub but: Vec<usize>,
+}
+
+impl Inset {
+    /// With the places that the graph's order gives.
+    pub fn ranked(self, rank: &[usize]) -> Inset {
+        let but = self.but.iter().map(|&node| rank[node]).collect();
+        Inset { node: rank[self.node], before: rank[self.before], but }
+    }
+}
+
+/// All of a graph, in the order in which they were added. Written by the graph's
+/// thread between polls, read by whoever draws it.
+#[derive(Debug, Default)]
+pub(crate) struct Insets(Vec<(Inset, AtomicBool)>);
+
+impl Insets {
+    pub fn new(insets: Vec<Inset>) -> Insets {
+        Insets(insets.into_iter().map(|inset| (inset, AtomicBool::new(false))).collect())
+    }
+
+    /// Switches the inset at `node`; false where there is none.
+    pub fn switch(&self, node: usize, on: bool) -> bool {
+        let found = self.0.iter().find(|(inset, _)| inset.node == node);
+        found.inspect(|(_, is)| is.store(on, Ordering::Relaxed)).is_some()
+    }
+
+    /// Where an edge of `from` to `to` leads now; `None` is the way in.
+    pub fn resolve(&self, from: Option<usize>, to: usize) -> usize {
+        let own = self.0.iter().position(|(inset, _)| Some(inset.node) == from);
+        // Behind an inset come those that were added after it.
+        let rest = self.0.iter().skip(own.map_or(0, |own| own + 1));
+        let mut rest = rest.filter(|(inset, is)| {
+            let takes = from.is_none_or(|from| !inset.but.contains(&from));
+            inset.before == to && takes && is.load(Ordering::Relaxed)
+        });
+        rest.next().map_or(to, |(inset, _)| inset.node)
+    }
+}
+
+/// The edges `next` of each node, and those that insets may make: for the order.
+pub(crate) fn with_insets(next: &[Vec<usize>], insets: &[Inset]) -> Vec<Vec<usize>> {
+    let mut all = next.to_vec();
+    for (i, inset) in insets.iter().enumerate() {
+        for (from, edges) in all.iter_mut().enumerate() {
+            let behind = insets[i..].iter().any(|later| later.node == from);
+            if next[from].contains(&inset.before) && !inset.but.contains(&from) && !behind {
+                edges.push(inset.node);
+            }
+        }
+    }
+    all
+}
