@@ -1,91 +1,122 @@
 //! Why a packet goes to the kernel, and how many of each kind may.
 
-/// Why a packet is punted. Its number travels in the `out` lane, and in the
-/// ring's record.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(u8)]
-pub enum Class {
+/// One class: how the configuration and counters call it, and how many may go.
+#[derive(Clone, Copy, Debug)]
+pub struct ClassCard {
+    /// The name: the key in `[punt]`, and the reason of drops beyond its rate.
+    pub name: &'static str,
+    /// What it is, for the configuration.
+    pub help: &'static str,
+    /// Packets a second, where the configuration says nothing.
+    pub rate: u32,
+    /// The same as text.
+    pub rate_text: &'static str,
+    /// What a drop of it means.
+    pub beyond: &'static str,
+}
+
+/// The registry: a line of documentation, and `Class = name, rate, help for the
+/// configuration`. Numbers, names, keys, buckets and drop reasons follow from it.
+macro_rules! classes {
+    ($($(#[doc = $doc:literal])+ $class:ident = $name:literal, $rate:literal, $help:literal;)+) => {
+        /// Why a packet is punted. Its number travels in the `out` lane, and in the
+        /// ring's record.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        #[repr(u8)]
+        pub enum Class {
+            $($(#[doc = $doc])+ $class,)+
+        }
+
+        impl Class {
+            /// All, by number.
+            pub const ALL: [Class; CLASSES] = [$(Class::$class),+];
+
+            /// What each is, by number.
+            pub const CARDS: [ClassCard; CLASSES] = [$(ClassCard {
+                name: $name,
+                help: $help,
+                rate: $rate,
+                rate_text: stringify!($rate),
+                beyond: concat!("Beyond the rate `punt.", $name, "` of packets for the kernel"),
+            }),+];
+        }
+
+        const CLASSES: usize = [$($name),+].len();
+    };
+}
+
+classes! {
     /// ARP, and IPv6 neighbour and router discovery.
-    ArpNd,
+    ArpNd = "arp_nd", 2000, "ARP and neighbour discovery.";
     /// To this machine, of a routing protocol: BGP, OSPF, BFD, VRRP, …
-    Control,
+    Control = "control", 100000, "Routing protocols: BGP, OSPF, BFD, VRRP.";
     /// To this machine, anything else.
-    ForUs,
+    ForUs = "for_us", 10000, "Other packets to this router's own addresses.";
     /// Multicast and broadcast, and what came in a broadcast frame.
-    Multicast,
+    Multicast = "multicast", 10000, "Multicast and broadcast.";
     /// TTL or hop limit is used up: the kernel answers with ICMP.
-    TtlExceeded,
+    TtlExceeded = "ttl_exceeded", 1000, "TTL or hop limit used up: the kernel sends the ICMP error.";
     /// Longer than the MTU: the kernel fragments, or answers with ICMP.
-    TooBig,
+    TooBig = "too_big", 1000, "Longer than the MTU: the kernel fragments, or sends the ICMP error.";
     /// The neighbour's hardware address is not known: the kernel asks for it.
-    NoNeighbour,
+    NoNeighbour = "no_neighbour", 1000, "Destinations on a link whose hardware address is unknown (one a second for each).";
     /// The route leads through an interface that is not Rutter's.
-    ViaKernel,
+    ViaKernel = "via_kernel", 10000, "Routes through interfaces that are not Rutter's.";
     /// No route, or an unreachable or prohibit route: the kernel answers with ICMP.
-    Unreachable,
+    Unreachable = "unreachable", 1000, "No route, or an unreachable or prohibit route.";
     /// IPv4 options: the kernel acts on them and forwards.
-    Options,
+    Options = "options", 500, "IPv4 packets with options.";
     /// An EtherType or kind of frame that Rutter does not know.
-    Unknown,
+    Unknown = "unknown", 500, "Protocols that Rutter does not know.";
 }
 
 impl Class {
-    /// All, by number.
-    pub const ALL: [Class; 11] = [
-        Class::ArpNd,
-        Class::Control,
-        Class::ForUs,
-        Class::Multicast,
-        Class::TtlExceeded,
-        Class::TooBig,
-        Class::NoNeighbour,
-        Class::ViaKernel,
-        Class::Unreachable,
-        Class::Options,
-        Class::Unknown,
-    ];
-
     /// From the number in a lane or record.
     pub fn from_code(code: u16) -> Class {
         *Class::ALL.get(usize::from(code)).unwrap_or(&Class::Unknown)
     }
 
     /// The name in the configuration and in counters.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::ArpNd => "arp_nd",
-            Class::Control => "control",
-            Class::ForUs => "for_us",
-            Class::Multicast => "multicast",
-            Class::TtlExceeded => "ttl_exceeded",
-            Class::TooBig => "too_big",
-            Class::NoNeighbour => "no_neighbour",
-            Class::ViaKernel => "via_kernel",
-            Class::Unreachable => "unreachable",
-            Class::Options => "options",
-            Class::Unknown => "unknown",
-        }
+    pub const fn name(self) -> &'static str {
+        self.card().name
     }
 
-    /// Packets a second, where the configuration says nothing.
-    pub fn default_rate(self) -> u32 {
-        match self {
-            Class::ArpNd => 2_000,
-            Class::Control => 100_000,
-            Class::ForUs | Class::Multicast | Class::ViaKernel => 10_000,
-            Class::TtlExceeded | Class::TooBig | Class::NoNeighbour | Class::Unreachable => 1_000,
-            Class::Options | Class::Unknown => 500,
-        }
+    /// What it is.
+    pub const fn card(self) -> &'static ClassCard {
+        &Class::CARDS[self as usize]
     }
+}
+
+/// The reasons of a node that drops what is beyond the rates, and for one `other`
+/// reason, by code.
+pub(crate) const fn reasons(other: &'static str) -> [&'static str; CLASSES + 1] {
+    let mut all = [other; CLASSES + 1];
+    let mut i = 0;
+    while i < CLASSES {
+        all[i] = Class::CARDS[i].name;
+        i += 1;
+    }
+    all
+}
+
+/// What they mean.
+pub(crate) const fn meanings(other: &'static str) -> [&'static str; CLASSES + 1] {
+    let mut all = [other; CLASSES + 1];
+    let mut i = 0;
+    while i < CLASSES {
+        all[i] = Class::CARDS[i].beyond;
+        i += 1;
+    }
+    all
 }
 
 /// Packets a second of each class that one worker may punt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Rates([u32; Class::ALL.len()]);
+pub struct Rates([u32; CLASSES]);
 
 impl Default for Rates {
     fn default() -> Self {
-        Rates(Class::ALL.map(Class::default_rate))
+        Rates(Class::CARDS.map(|card| card.rate))
     }
 }
 
@@ -162,6 +193,7 @@ mod tests {
     fn classes_have_their_numbers() {
         for (i, class) in Class::ALL.into_iter().enumerate() {
             assert_eq!((class as usize, Class::from_code(i as u16)), (i, class));
+            assert_eq!(class.card().rate_text.parse(), Ok(class.card().rate));
         }
         assert_eq!(Rates::default().shared_by(3).get(Class::Unknown), 167);
     }

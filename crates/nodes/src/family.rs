@@ -13,11 +13,11 @@ use wire::{ethernet, ipv4, ipv6};
 pub trait Family: Send + 'static {
     /// Its addresses as numbers, host byte order.
     type Addr: Addr;
-    /// Name of the node [`Lookup`](crate::l3::ip_lookup::Lookup).
+    /// Name of the node [`Lookup`](crate::router::l3::ip_lookup::Lookup).
     const LOOKUP: &'static str;
-    /// Name of the node [`Multipath`](crate::l3::ip_multipath::Multipath).
+    /// Name of the node [`Multipath`](crate::router::l3::ip_multipath::Multipath).
     const MULTIPATH: &'static str;
-    /// Name of the node [`Rewrite`](crate::rewrite::ip_rewrite::Rewrite).
+    /// Name of the node [`Rewrite`](crate::router::rewrite::ip_rewrite::Rewrite).
     const REWRITE: &'static str;
     /// EtherType.
     const ETHERTYPE: u16;

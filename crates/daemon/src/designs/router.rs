@@ -11,7 +11,8 @@
 //! ```
 
 use graph::Graph;
-use nodes::router::{Parts, router};
+use nodes::assembly::Common;
+use nodes::switch::Bridging;
 
 /// The application's name in `show system`.
 pub const NAME: &str = "router";
@@ -20,6 +21,6 @@ pub const NAME: &str = "router";
 ///
 /// # Errors
 /// When the nodes do not fit together.
-pub fn graph(worker: usize, parts: Parts) -> Result<Graph, graph::Error> {
-    router(parts).build(worker)
+pub fn graph(worker: usize, common: Common, bridging: Bridging) -> Result<Graph, graph::Error> {
+    nodes::router_and_switch(common, bridging).build(worker)
 }

@@ -52,12 +52,7 @@ pub fn drops(all: &Snapshot) -> Vec<Drop> {
     let drop = |drop: &graph::DropCount| Drop {
         reason: format!("{}.{}", drop.node, drop.reason),
         packets: drop.packets,
-        help: match (drop.node, drop.reason) {
-            ("punt", class) if class != "ring_full" => {
-                format!("Beyond the rate `punt.{class}` of packets for the kernel")
-            }
-            _ => drop.help.into(),
-        },
+        help: drop.help.into(),
     };
     let mut drops: Vec<Drop> = all.drops.iter().map(drop).collect();
     drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets)); // stable: then in the graph's order

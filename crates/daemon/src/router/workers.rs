@@ -8,10 +8,11 @@ use graph::ring::{frames, spsc};
 use graph::spread;
 use graph::{Graph, Stats, Worker, WorkerConfig, WorkerError};
 use lookup::sync::Domain;
+use nodes::assembly::Common;
 use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
 use nodes::parse::flow;
-use nodes::router::{Bridging, Parts};
+use nodes::switch::Bridging;
 use nodes::{Class, DomainCounters, IfaceCounters, Rates};
 use tables::Forwarding;
 use tables::macs::Learn;
@@ -92,7 +93,7 @@ impl Plan<'_> {
                 domains: workers.domains[worker].clone(),
                 learn,
             };
-            let parts = Parts {
+            let common = Common {
                 forwarding: self.forwarding.clone(),
                 counters: workers.counters[worker].clone(),
                 hasher,
@@ -102,9 +103,8 @@ impl Plan<'_> {
                 ports: ports.len() as u16,
                 remotes,
                 from_workers,
-                bridging,
             };
-            let mut graph = designs::router::graph(worker, parts)?;
+            let mut graph = designs::router::graph(worker, common, bridging)?;
             for (number, port) in queues.by_worker[worker].drain(..) {
                 graph.ports().set(number, port);
             }
@@ -140,7 +140,7 @@ impl Plan<'_> {
         let mut rates = Rates::default();
         for class in Class::ALL {
             let named = self.config.punt.0.iter().find(|(name, _)| *name == class.name());
-            let rate = named.map_or_else(|| class.default_rate(), |(_, rate)| *rate);
+            let rate = named.map_or_else(|| class.card().rate, |(_, rate)| *rate);
             rates.set(class, if self.kernel { rate } else { 0 });
         }
         rates.shared_by(workers as u32)

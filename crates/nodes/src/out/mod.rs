@@ -1,5 +1,6 @@
 //! Where packets leave the graph, and where those of others come in.
 
+pub mod detour;
 pub mod drop;
 pub mod kernel_input;
 pub mod output;

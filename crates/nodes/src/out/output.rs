@@ -4,7 +4,7 @@
 //!  vector ─┬ all by one port ──► transmit the vector as it is
 //!          └ mixed ──► staged by port, flushed at the vector's end
 //!               another worker's port ──► its ring        another world's ──► copied, counted
-//!               a bridge's routed side ──► ring to bridge_send
+//!               an inner port (a bridge's routed side) ──► ring to its node
 //! ```
 //!
 //! | cost | one push a packet where ports are mixed; holding packets back until 32 are together gained nothing |
@@ -13,12 +13,14 @@
 //! What a port does not take is dropped and counted, never kept: a queue here
 //! would only add delay (tried: counting sort by port, 11 cycles a packet more).
 
+use std::ops::Range;
+
 use graph::ring::frames;
 use graph::ring::spsc::Producer;
 use graph::{Account, Live, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
 
-use crate::l2::bridge_copies::Flooded;
+use super::detour::Detour;
 
 labels! {
     /// Why packets are dropped.
@@ -31,7 +33,7 @@ labels! {
         HandoverFull = "handover_full",
         /// The port's pool had no packet to copy into, or none long enough.
         NoBuffer = "no_buffer",
-        /// The ring to `bridge_send` is full.
+        /// The ring to the inner port's node is full: `bridge_send` for that of a bridge.
         BridgeFull = "bridge_full",
     }
 }
@@ -55,6 +57,15 @@ pub struct Remote {
     pub ports: Vec<(u16, World)>,
 }
 
+/// Ports that are no devices: what leaves by one comes back in at a node of the same
+/// worker, which knows what is behind it.
+pub struct Inner {
+    /// Their numbers; behind those of the devices.
+    pub ports: Range<u16>,
+    /// To the node.
+    pub ring: Producer<Detour>,
+}
+
 /// The node.
 pub struct Output {
     /// By port; the last one is for packets of ports that there are not.
@@ -62,8 +73,7 @@ pub struct Output {
     remotes: Vec<Remote>,
     /// By port: the index of its worker in `remotes`, and whose packets it takes.
     remote: Vec<Option<(usize, World)>>,
-    /// To `bridge_send`, for ports from this number on.
-    bridges: (u16, Producer<Flooded>),
+    inner: Vec<Inner>,
 }
 
 /// Packets of one vector that leave by one port.
@@ -73,10 +83,11 @@ struct Staged {
 }
 
 impl Output {
-    /// A node for ports below `ports`, of which other workers have those in
-    /// `remotes`; bridges' routed sides are those from a number on, with a ring.
-    pub fn new(ports: u16, remotes: Vec<Remote>, bridges: (u16, Producer<Flooded>)) -> Self {
+    /// A node for the devices' ports, those below `ports`, of which other workers have
+    /// those in `remotes`, and for inner ones.
+    pub fn new(ports: u16, remotes: Vec<Remote>, inner: Vec<Inner>) -> Self {
         let most = remotes.iter().flat_map(|remote| &remote.ports).map(|(port, _)| port + 1);
+        let most = most.chain(inner.iter().map(|inner| inner.ports.end));
         let ports = usize::from(most.fold(ports, u16::max));
         let mut remote = vec![None; ports];
         for (i, other) in remotes.iter().enumerate() {
@@ -85,7 +96,7 @@ impl Output {
             }
         }
         let staged = |_| Staged { n: 0, packets: Box::new([const { None }; VECTOR]) };
-        Output { staged: (0..=ports).map(staged).collect(), remotes, remote, bridges }
+        Output { staged: (0..=ports).map(staged).collect(), remotes, remote, inner }
     }
 }
 
@@ -145,10 +156,10 @@ impl Output {
             }
             Some((i, _)) => copy_over(v, self.remotes[i].copies.as_mut(), out, packets),
             None if here.is_some() => cross(v, out, packets),
-            None if out >= self.bridges.0 && usize::from(out) < self.remote.len() => {
-                return to_bridge(v, &mut self.bridges.1, out, packets);
-            }
-            None => v.count_dropped(Why::NoPort, packets.len()),
+            None => match self.inner.iter_mut().find(|inner| inner.ports.contains(&out)) {
+                Some(inner) => return turn_in(v, &mut inner.ring, out, packets),
+                None => v.count_dropped(Why::NoPort, packets.len()),
+            },
         }
         let from = v.port();
         v.ports().free(from, packets); // what could not leave, and originals of copies
@@ -174,17 +185,17 @@ fn hand_over(
     v.count_dropped(Why::HandoverFull, packets.len() - handed);
 }
 
-/// Puts packets into the ring of this worker's `bridge_send`.
-fn to_bridge(
+/// Puts packets into the ring of an inner port's node.
+fn turn_in(
     v: &mut View<'_, Output>,
-    ring: &mut Producer<Flooded>,
+    ring: &mut Producer<Detour>,
     out: u16,
     packets: &mut [Option<Owned>],
 ) {
     let pool = v.port();
     for slot in packets.iter_mut() {
         let Some(packet) = slot.take() else { continue };
-        if let Err(back) = ring.push(Flooded { packet, pool, out }) {
+        if let Err(back) = ring.push(Detour { packet, pool, out }) {
             v.count_dropped(Why::BridgeFull, 1);
             *slot = Some(back.packet);
         }

@@ -12,39 +12,29 @@
 //! before the copy, and each worker has its own.
 
 use graph::ring::frames::{Meta, Producer};
-use graph::{Account, Live, NoEdge, Node, Point, View, clock, labels};
+use graph::{Account, Label, Live, NoEdge, Node, Point, View, clock};
 use wire::bytes::{array, be16};
 use wire::{icmpv6, ipv4, ipv6, protocol};
 
-use crate::class::{Bucket, Class, Rates};
+use crate::class::{Bucket, Class, Rates, meanings, reasons};
 
-labels! {
-    /// Why packets are dropped; most are the class whose rate is used up.
-    pub enum Why {
-        /// Beyond the rate of [`Class::ArpNd`].
-        ArpNd = "arp_nd",
-        /// Beyond the rate of [`Class::Control`].
-        Control = "control",
-        /// Beyond the rate of [`Class::ForUs`].
-        ForUs = "for_us",
-        /// Beyond the rate of [`Class::Multicast`].
-        Multicast = "multicast",
-        /// Beyond the rate of [`Class::TtlExceeded`].
-        TtlExceeded = "ttl_exceeded",
-        /// Beyond the rate of [`Class::TooBig`].
-        TooBig = "too_big",
-        /// Beyond the rate of [`Class::NoNeighbour`], or the second in a second to one host.
-        NoNeighbour = "no_neighbour",
-        /// Beyond the rate of [`Class::ViaKernel`].
-        ViaKernel = "via_kernel",
-        /// Beyond the rate of [`Class::Unreachable`].
-        Unreachable = "unreachable",
-        /// Beyond the rate of [`Class::Options`].
-        Options = "options",
-        /// Beyond the rate of [`Class::Unknown`].
-        Unknown = "unknown",
-        /// The ring to the kernel thread is full: the thread is behind.
-        RingFull = "ring_full",
+/// Why packets are dropped: the class whose rate is used up, or a full ring.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Why(u8);
+
+impl Why {
+    /// The ring to the kernel thread is full.
+    const RING_FULL: Why = Why(Class::ALL.len() as u8);
+}
+
+impl Label for Why {
+    const NAMES: &'static [&'static str] = &reasons("ring_full");
+    const HELP: &'static [&'static str] =
+        &meanings("The ring to the kernel thread is full: the thread is behind.");
+
+    #[inline(always)]
+    fn code(self) -> u8 {
+        self.0
     }
 }
 
@@ -79,14 +69,14 @@ impl Node for Punt {
             if class == Class::NoNeighbour && !self.recent.first(destination(v.head(i)), now)
                 || !self.buckets[class as usize].take(now)
             {
-                v.count_dropped(beyond(class), 1);
+                v.count_dropped(Why(class as u8), 1);
                 continue;
             }
             let meta = Meta { iface: v.iface[i], kind: class as u16, info: 0, time: now };
             let frame = v.packet(i).data();
             let (macs, rest) = untagged(frame, usize::from(v.len(i)));
             if !self.ring.push(meta, &[macs, rest]) {
-                v.count_dropped(Why::RingFull, 1);
+                v.count_dropped(Why::RING_FULL, 1);
                 continue;
             }
             v.account(Account::Punted, 1);
@@ -153,22 +143,6 @@ const UDP: [u16; 6] = [
     protocol::PORT_RIPNG,
     protocol::PORT_LDP,
 ];
-
-fn beyond(class: Class) -> Why {
-    match class {
-        Class::ArpNd => Why::ArpNd,
-        Class::Control => Why::Control,
-        Class::ForUs => Why::ForUs,
-        Class::Multicast => Why::Multicast,
-        Class::TtlExceeded => Why::TtlExceeded,
-        Class::TooBig => Why::TooBig,
-        Class::NoNeighbour => Why::NoNeighbour,
-        Class::ViaKernel => Why::ViaKernel,
-        Class::Unreachable => Why::Unreachable,
-        Class::Options => Why::Options,
-        Class::Unknown => Why::Unknown,
-    }
-}
 
 /// The destination in an IP header, folded into 64 bits.
 fn destination(head: &[u8; 64]) -> u64 {

@@ -14,10 +14,11 @@ use wire::ethernet::Mac;
 use wire::flow::Hasher;
 use wire::vlan::Tag;
 
+use crate::assembly::Common;
 use crate::out::output::Remote;
 use crate::out::worker_input::Incoming;
 use crate::parse::flow;
-use crate::router::{Bridging, Parts, router};
+use crate::switch::Bridging;
 use crate::testbed::{Net, P1, PEER, to_p0, udp4, udp6};
 use crate::{Class, IfaceCounters, Rates};
 
@@ -49,7 +50,7 @@ impl Rig {
     fn with(net: Arc<Net>, rates: &Rates, ports: &[u16], others: Others, pool: Pool) -> Rig {
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let (to_router, from_kernel) = frames::ring(1 << 16);
-        let parts = Parts {
+        let common = Common {
             forwarding: net.forwarding.clone(),
             counters: IfaceCounters::new(),
             hasher: Hasher::new(1),
@@ -59,9 +60,8 @@ impl Rig {
             ports: 2,
             remotes: others.remotes,
             from_workers: others.from,
-            bridging: Bridging::none(),
         };
-        let mut graph = router(parts).build(0).unwrap();
+        let mut graph = crate::router_and_switch(common, Bridging::none()).build(0).unwrap();
         let mut peers = Vec::new();
         for &port in ports {
             let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);

@@ -8,7 +8,8 @@ use lookup::lpm::{Intervals, Options, Writer};
 use lookup::rib::Change;
 use lookup::sync::{Domain, Thread};
 use lookup::{Hop, Prefix, Rib};
-use nodes::router::{Bridging, Parts, router};
+use nodes::assembly::Common;
+use nodes::switch::Bridging;
 use nodes::{IfaceCounters, Rates};
 use tables::hops::fixed;
 use tables::{
@@ -83,7 +84,7 @@ impl<A: Frames> Tables<A> {
     pub fn graph(&self, worker: usize) -> Result<Graph, String> {
         let (to_kernel, _) = frame_ring::ring(1 << 16);
         let (_, from_kernel) = frame_ring::ring(1 << 16);
-        let parts = Parts {
+        let common = Common {
             forwarding: self.forwarding.clone(),
             counters: IfaceCounters::new(),
             hasher: Hasher::new(7),
@@ -93,9 +94,10 @@ impl<A: Frames> Tables<A> {
             ports: 2,
             remotes: Vec::new(),
             from_workers: Vec::new(),
-            bridging: Bridging::none(),
         };
-        router(parts).build(worker).map_err(|error| error.to_string())
+        nodes::router_and_switch(common, Bridging::none())
+            .build(worker)
+            .map_err(|error| error.to_string())
     }
 
     #[cfg(test)]

@@ -21,7 +21,8 @@ use graph::{Graph, Snapshot};
 use io::{Allocator, Burst, Owned, Port, World};
 use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
-use nodes::router::{Bridging, Parts, router};
+use nodes::assembly::Common;
+use nodes::switch::Bridging;
 use nodes::{DomainCounters, IfaceCounters, Rates};
 use tables::bridge::FloodRates;
 use tables::macs::Learn;
@@ -303,7 +304,7 @@ fn switch(
 fn graph(forwarding: &Arc<Forwarding>, learn: spsc::Producer<Learn>) -> Result<Graph, String> {
     let (to_kernel, _) = frame_ring::ring(1 << 16);
     let (_, from_kernel) = frame_ring::ring(1 << 16);
-    let parts = Parts {
+    let common = Common {
         forwarding: forwarding.clone(),
         counters: IfaceCounters::new(),
         hasher: Hasher::new(7),
@@ -313,9 +314,13 @@ fn graph(forwarding: &Arc<Forwarding>, learn: spsc::Producer<Learn>) -> Result<G
         ports: 2,
         remotes: Vec::new(),
         from_workers: Vec::new(),
-        bridging: Bridging { bridges: 1, workers: 1, domains: DomainCounters::new(), learn },
     };
-    router(parts).build(0).map_err(|error| error.to_string())
+    nodes::router_and_switch(
+        common,
+        Bridging { bridges: 1, workers: 1, domains: DomainCounters::new(), learn },
+    )
+    .build(0)
+    .map_err(|error| error.to_string())
 }
 
 fn write(kind: Kind, to: u64, from: u64, room: &mut [u8]) -> usize {

@@ -19,9 +19,9 @@ use io::VECTOR;
 use lookup::exact::Key;
 use tables::Forwarding;
 
-use super::bridge_copies::{Flooded, refill};
 use super::bridge_input::{Found, classify, key};
 use super::decide::{Frame, Verdict, decide};
+use crate::out::detour::{Detour, refill};
 
 labels! {
     /// Where frames go.
@@ -45,15 +45,15 @@ labels! {
 /// The node.
 pub struct BridgeSend {
     forwarding: Arc<Forwarding>,
-    ring: Consumer<Flooded>,
+    ring: Consumer<Detour>,
     /// One that did not fit into the last vector.
-    held: Option<Flooded>,
+    held: Option<Detour>,
     entries: Box<[u16; VECTOR]>,
 }
 
 impl BridgeSend {
     /// A node that empties `ring`, and looks up in the MAC table of `forwarding`.
-    pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Flooded>) -> Self {
+    pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Detour>) -> Self {
         BridgeSend { forwarding, ring, held: None, entries: Box::new([0; VECTOR]) }
     }
 }

@@ -12,35 +12,26 @@ use std::sync::Arc;
 
 use graph::ring::spsc::Consumer;
 use graph::{Live, NoDrop, Node, View, labels};
-use io::{Owned, VECTOR};
 use tables::Forwarding;
+
+use crate::out::detour::{Detour, refill};
 
 labels! {
     /// Where frames go.
     pub enum To { Output = "output", Local = "bridge_local" }
 }
 
-/// A packet on its way by a ring of its own worker.
-pub struct Flooded {
-    /// The packet.
-    pub packet: Owned,
-    /// The port whose pool it is of.
-    pub pool: u16,
-    /// The port to leave by.
-    pub out: u16,
-}
-
 /// The node.
 pub struct BridgeCopies {
     forwarding: Arc<Forwarding>,
-    ring: Consumer<Flooded>,
+    ring: Consumer<Detour>,
     /// One that did not fit into the last vector.
-    held: Option<Flooded>,
+    held: Option<Detour>,
 }
 
 impl BridgeCopies {
     /// A node that empties `ring`.
-    pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Flooded>) -> Self {
+    pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Detour>) -> Self {
         BridgeCopies { forwarding, ring, held: None }
     }
 }
@@ -58,28 +49,6 @@ impl Node for BridgeCopies {
         refill(v, &mut self.ring, &mut self.held);
         for i in 0..v.n() {
             v.leave(i, if v.out[i] < first_routed { To::Output } else { To::Local });
-        }
-    }
-}
-
-/// Fills the vector of a source with packets from `ring`, as far as it goes.
-pub(super) fn refill<N: Node>(
-    v: &mut View<'_, N>,
-    ring: &mut Consumer<Flooded>,
-    held: &mut Option<Flooded>,
-) {
-    while v.n() < VECTOR {
-        let Some(Flooded { packet, pool, out }) = held.take().or_else(|| ring.pop()) else { break };
-        match v.push(packet, pool) {
-            Ok(i) => {
-                v.out[i] = out;
-                v.iface[i] = graph::NO_IFACE;
-            }
-            // Of another world than those before it: the next vector's first.
-            Err(packet) => {
-                *held = Some(Flooded { packet, pool, out });
-                break;
-            }
         }
     }
 }

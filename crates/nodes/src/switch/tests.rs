@@ -19,7 +19,8 @@ use wire::flow::Hasher;
 use wire::vlan::Tag;
 
 use super::testbed::{Lan, OWN, bridges, frame, mac, member};
-use crate::router::{Bridging, Parts, router};
+use crate::assembly::Common;
+use crate::switch::Bridging;
 use crate::{DomainCounters, IfaceCounters, Rates};
 
 pub(super) struct Rig {
@@ -44,7 +45,7 @@ impl Rig {
         let (to_router, from_kernel) = frames::ring(1 << 16);
         let (learn, learnt) = spsc::ring(1024);
         let domains = DomainCounters::new();
-        let parts = Parts {
+        let common = Common {
             forwarding: lan.forwarding.clone(),
             counters: IfaceCounters::new(),
             hasher: Hasher::new(1),
@@ -54,9 +55,13 @@ impl Rig {
             ports: 7,
             remotes: Vec::new(),
             from_workers: Vec::new(),
-            bridging: Bridging { bridges: 2, workers: 1, domains: domains.clone(), learn },
         };
-        let mut graph = router(parts).build(0).unwrap();
+        let mut graph = crate::router_and_switch(
+            common,
+            Bridging { bridges: 2, workers: 1, domains: domains.clone(), learn },
+        )
+        .build(0)
+        .unwrap();
         let config = PoolConfig { packets: 8192, mtu: 9000, large_pages: false };
         let pool = Pool::new(&config).unwrap();
         let mut peers = Vec::new();

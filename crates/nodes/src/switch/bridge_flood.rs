@@ -25,12 +25,12 @@ use tables::bridge::{Bridges, Domain, Egress, FloodRates};
 use wire::bytes::array;
 use wire::ethernet::{self, Mac};
 
-use super::bridge_copies::Flooded;
 use super::bridge_input::Found;
 use super::decide::Frame;
 use super::tag::Edit;
 use crate::class::Bucket;
 use crate::counters::DomainCounters;
+use crate::out::detour::Detour;
 
 labels! {
     /// Why frames and copies are dropped.
@@ -56,7 +56,7 @@ labels! {
 pub struct BridgeFlood {
     forwarding: Arc<Forwarding>,
     counters: Arc<DomainCounters>,
-    ring: Producer<Flooded>,
+    ring: Producer<Detour>,
     /// The share of the rates that this worker has.
     workers: u32,
     /// By port: unknown, broadcast, multicast; and the rates that they are for.
@@ -71,7 +71,7 @@ impl BridgeFlood {
     pub fn new(
         forwarding: Arc<Forwarding>,
         counters: Arc<DomainCounters>,
-        ring: Producer<Flooded>,
+        ring: Producer<Detour>,
         (ports, workers): (u16, u32),
     ) -> Self {
         let rates = FloodRates::default();
@@ -175,7 +175,7 @@ impl BridgeFlood {
                 v.ports().free(pool, &mut [Some(copy)]);
                 continue;
             }
-            pass(v, &mut self.ring, Flooded { packet: copy, pool, out: *out });
+            pass(v, &mut self.ring, Detour { packet: copy, pool, out: *out });
         }
         let (packets, _) = v.sink();
         let Some(mut packet) = packets[i].take() else { return };
@@ -183,13 +183,13 @@ impl BridgeFlood {
             v.count_dropped(Why::NoBuffer, 1);
             return v.ports().free(pool, &mut [Some(packet)]);
         }
-        pass(v, &mut self.ring, Flooded { packet, pool, out: *last });
+        pass(v, &mut self.ring, Detour { packet, pool, out: *last });
     }
 }
 
 /// Puts a packet into the ring; frees it where that is full.
-fn pass(v: &mut View<'_, BridgeFlood>, ring: &mut Producer<Flooded>, flooded: Flooded) {
-    if let Err(back) = ring.push(flooded) {
+fn pass(v: &mut View<'_, BridgeFlood>, ring: &mut Producer<Detour>, detour: Detour) {
+    if let Err(back) = ring.push(detour) {
         v.count_dropped(Why::RingFull, 1);
         let packets: &mut [Option<Owned>] = &mut [Some(back.packet)];
         v.ports().free(back.pool, packets);

@@ -1,0 +1,129 @@
+//! One worker's graph, put together by the applications.
+//!
+//! ```text
+//!  ports ─► ethernet_input ─► … applications … ─┬► output ─► ports     any node ─► drop
+//!  kernel ─► kernel_input ──────────────────────┤
+//!  workers ─► worker_input ─────────────────────┤      inner port: output ─► ring ─► its node
+//!                                               └► punt ─► kernel
+//! ```
+//!
+//! What every application needs is here and in [`parse`](crate::parse) and
+//! [`out`](crate::out): the first node, and the ways out and in. An application has a
+//! function `add`: it adds nodes, connects edges, stands before others' nodes
+//! ([`Assembly::inset`]), and brings ports that are no devices ([`Assembly::inner`]).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use graph::ring::{frames, spsc};
+use graph::{Builder, Card, Node};
+use tables::Forwarding;
+use wire::flow::Hasher;
+
+use crate::class::Rates;
+use crate::counters::IfaceCounters;
+use crate::out::detour::Detour;
+use crate::out::output::Inner;
+use crate::out::{drop, kernel_input, output, punt, worker_input};
+use crate::parse::ethernet_input;
+
+/// What all nodes of one worker share, and its ways out and in.
+pub struct Common {
+    /// The tables.
+    pub forwarding: Arc<Forwarding>,
+    /// This worker's counters per interface.
+    pub counters: Arc<IfaceCounters>,
+    /// The key of flow hashes: the same for all workers, another for each router.
+    pub hasher: Hasher,
+    /// What this worker may punt.
+    pub rates: Rates,
+    /// To the kernel thread.
+    pub to_kernel: frames::Producer,
+    /// From the kernel thread.
+    pub from_kernel: frames::Consumer,
+    /// Number of devices, this worker's and others'.
+    pub ports: u16,
+    /// To the workers that have the other ports.
+    pub remotes: Vec<output::Remote>,
+    /// From those workers.
+    pub from_workers: Vec<worker_input::Incoming>,
+}
+
+/// A graph under construction.
+pub struct Assembly {
+    /// What its nodes share.
+    pub common: Common,
+    builder: Builder,
+    inner: Vec<Inner>,
+}
+
+impl Assembly {
+    /// With the first node alone.
+    pub fn new(common: Common) -> Assembly {
+        let (forwarding, counters) = (common.forwarding.clone(), common.counters.clone());
+        let first = ethernet_input::EthernetInput::new(forwarding, counters);
+        Assembly { common, builder: Builder::new(FIRST).node(first), inner: Vec::new() }
+    }
+
+    /// Adds a node: [`Builder::node`].
+    #[must_use]
+    pub fn node(mut self, node: impl Node + 'static) -> Assembly {
+        self.builder = self.builder.node(node);
+        self
+    }
+
+    /// Leads an edge to another node than that of its name: [`Builder::connect`].
+    #[must_use]
+    pub fn connect(mut self, node: &'static str, edge: &'static str, to: &'static str) -> Assembly {
+        self.builder = self.builder.connect(node, edge, to);
+        self
+    }
+
+    /// Adds a node that stands before another while it is switched on: [`Builder::inset`].
+    #[must_use]
+    pub fn inset(
+        mut self,
+        before: &'static str,
+        node: impl Node + 'static,
+        but: &'static [&'static str],
+    ) -> Assembly {
+        self.builder = self.builder.inset(before, node, but);
+        self
+    }
+
+    /// Adds ports that are no devices: what leaves by one goes into `ring`.
+    #[must_use]
+    pub fn inner(mut self, ports: Range<u16>, ring: spsc::Producer<Detour>) -> Assembly {
+        self.inner.push(Inner { ports, ring });
+        self
+    }
+
+    /// Adds the ways out and in.
+    pub fn finish(self) -> Builder {
+        let Common { forwarding, counters, .. } = self.common;
+        self.builder
+            .node(kernel_input::KernelInput::new(self.common.from_kernel, forwarding, counters))
+            .node(worker_input::WorkerInput::new(self.common.from_workers))
+            .node(output::Output::new(self.common.ports, self.common.remotes, self.inner))
+            .node(punt::Punt::new(self.common.to_kernel, &self.common.rates))
+            .node(drop::Drop)
+    }
+}
+
+/// The nodes that belong to no application.
+pub const NODES: &[Card] = &[
+    Card::of::<ethernet_input::EthernetInput>(),
+    Card::of::<output::Output>(),
+    Card::of::<punt::Punt>(),
+    Card::of::<kernel_input::KernelInput>(),
+    Card::of::<worker_input::WorkerInput>(),
+    Card::of::<drop::Drop>(),
+];
+
+/// The node that packets from ports enter; to stand before it is to be first.
+pub const FIRST: &str = "ethernet_input";
+/// The node that every packet passes that leaves by a port.
+pub const LAST: &str = "output";
+
+/// Packets of a worker's rings to itself; more copies than that a poll does not send.
+pub const DETOURS: usize = 4096;
