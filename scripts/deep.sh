@@ -102,7 +102,7 @@ checked() {
 # Tables that change while they are read, for a share of MINUTES each.
 stress() {
 	LOOKUP_STRESS_SECONDS=$((MINUTES * 60 / 8)) cargo test --release -p lookup --lib \
-		what_stays_is_found -- --test-threads=1
+		what_stays_is_found outlives_two_publishers -- --test-threads=1
 }
 
 # Memory errors in everything that handles packets; the captures beside the

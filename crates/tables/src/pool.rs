@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use lookup::Hop;
-use lookup::sync::Domain;
+use lookup::sync::{Domain, Mark};
 
 use crate::hops::fixed;
 use crate::limits::{Limits, Memory, Refusals};
@@ -25,7 +25,7 @@ pub(crate) struct Pool {
     groups: Ids,
     ranges: Ranges,
     /// Ordered by mark.
-    waiting: VecDeque<(u64, Waiting)>,
+    waiting: VecDeque<(Mark, Waiting)>,
     limits: Limits,
     pub(crate) memory: Memory,
     pub(crate) refused_hops: Refusals,

@@ -17,6 +17,7 @@ mod resolve;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use lookup::Hop;
+use lookup::sync::Mark;
 
 use crate::event::{LinkId, NextHopTo, Path, Target};
 use crate::gateways::{GatewayId, Gateways, Key};
@@ -58,7 +59,7 @@ pub(crate) struct NextHops {
     /// Targets whose hop or usability changed, or that are gone.
     changed: BTreeSet<TargetId>,
     dying: VecDeque<(u64, Dying)>,
-    limbo: VecDeque<(u64, u64, Dying)>,
+    limbo: VecDeque<(Mark, u64, Dying)>,
     /// The commit being prepared.
     pub(crate) seq: u64,
     /// Some target fell back to the kernel for want of a hop or group.
@@ -274,8 +275,8 @@ impl NextHops {
     pub(crate) fn poll(
         &mut self,
         synced: u64,
-        mark: impl Fn() -> u64,
-        passed: impl Fn(u64) -> bool,
+        mark: impl Fn() -> Mark,
+        passed: impl Fn(Mark) -> bool,
     ) {
         if self.dying.front().is_some_and(|(tag, _)| *tag <= synced) {
             let mark = mark();

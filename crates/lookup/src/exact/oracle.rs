@@ -235,7 +235,7 @@ const BURSTS: u64 = if cfg!(miri) { 3 } else { 20 };
 const ROUNDS: u64 = if cfg!(miri) { 4 } else { 16 };
 
 /// `LOOKUP_STRESS_SECONDS`, for hours of doubt; a moment without.
-fn stress_time() -> Duration {
+pub(crate) fn stress_time() -> Duration {
     let seconds = std::env::var("LOOKUP_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
     seconds.map_or(Duration::from_millis(300), Duration::from_secs)
 }

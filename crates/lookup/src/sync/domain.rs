@@ -9,20 +9,41 @@ use super::{AtomicU64, AtomicUsize, Mutex, Ordering, fence, lock};
 
 /// Threads that read, and garbage that waits for them.
 ///
+/// Any number of threads may publish, retire, reclaim and wait at once, beside any
+/// number of readers; a thread may be both. What is retired is dropped by whoever
+/// reclaims next, on that thread, under no lock of the domain's: it is `Send`, its
+/// destructor may retire more, and who reclaims must hold no lock that it takes.
+///
 /// - I1: what is tagged `t` was unreachable for new loads before the epoch
 ///   became `t + 1`.
 /// - I2: an online thread's `seen` is an epoch that it loaded when it held no
 ///   reference; so a thread with `seen > t` holds nothing tagged `t`.
 /// - I3: tags in `garbage` ascend.
+/// - I6: a tag is compared only with a look at the readers that was begun after the
+///   tag was taken, and after what it stands for was seen to be unreachable: in
+///   `reclaim` by the lock of `garbage`, in [`Limbo`](super::Limbo) because its owner
+///   does both, of a [`Mark`] because it comes by ways that order the two.
+/// - I7: the lock of `garbage` is taken before that of `threads`, never behind it.
 pub struct Domain {
     epoch: AtomicU64,
     threads: Mutex<Vec<Registered>>,
-    garbage: Mutex<VecDeque<(u64, Box<dyn Send>)>>,
+    pub(super) garbage: Mutex<Garbage>,
     /// Pieces in `garbage`, to be read without its lock.
     waiting: AtomicUsize,
     limit: usize,
     refused: AtomicU64,
 }
+
+/// A moment: all that its maker had made unreachable before. It is no number, so that
+/// it comes to another thread only as values do, with what happened before it (I6).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Mark(u64);
+
+/// What waits, with its tags.
+pub(super) type Garbage = VecDeque<Piece>;
+
+/// A tag, and what bears it.
+pub(super) type Piece = (u64, Box<dyn Send>);
 
 /// One registered thread as the domain sees it, and what was seen of it before.
 struct Registered {
@@ -103,33 +124,41 @@ impl Domain {
     /// point: at a later [`Domain::reclaim`].
     pub fn retire(&self, garbage: Box<dyn Send>) {
         let mut pieces = lock(&self.garbage);
-        let tag = self.mark(); // under the lock: I3
+        let tag = self.advance(); // under the lock: I3
         pieces.push_back((tag, garbage));
         self.waiting.store(pieces.len(), Ordering::Relaxed);
     }
 
     /// The present epoch, to be handed to [`Domain::passed`] later; advances it.
-    pub fn mark(&self) -> u64 {
-        self.epoch.fetch_add(1, Ordering::AcqRel)
+    pub fn mark(&self) -> Mark {
+        Mark(self.advance())
     }
 
     /// True when every thread online has passed a quiescent point since `mark`.
-    pub fn passed(&self, mark: u64) -> bool {
-        mark < self.oldest()
+    pub fn passed(&self, mark: Mark) -> bool {
+        mark.0 < self.oldest()
     }
 
     /// Drops what may be dropped; returns how many pieces still wait.
     pub fn reclaim(&self) -> usize {
-        let oldest = self.oldest();
         let (ready, left) = {
             let mut pieces = lock(&self.garbage);
-            let ready = pieces.partition_point(|(tag, _)| *tag < oldest); // by I3
-            let ready: Vec<_> = pieces.drain(..ready).collect();
-            self.waiting.store(pieces.len(), Ordering::Relaxed);
-            (ready, pieces.len())
+            // Under the lock (I6): a look from before it may have found every reader
+            // offline, and knows nothing of one that came online and then loaded what
+            // another publisher has retired meanwhile.
+            let oldest = self.oldest();
+            (self.take_ready(&mut pieces, oldest), pieces.len())
         };
         drop(ready); // outside the lock: a destructor may retire more
         left
+    }
+
+    /// Takes out what is older than `oldest`, which was found under their lock.
+    pub(super) fn take_ready(&self, pieces: &mut Garbage, oldest: u64) -> Vec<Piece> {
+        let ready = pieces.partition_point(|(tag, _)| *tag < oldest); // by I3
+        let ready = pieces.drain(..ready).collect();
+        self.waiting.store(pieces.len(), Ordering::Relaxed);
+        ready
     }
 
     /// Pieces of garbage that wait.
@@ -137,7 +166,8 @@ impl Domain {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Says whether a writer may go on making garbage; asked before a change.
+    /// Says whether a writer may go on making garbage; asked before a change. Writers
+    /// that ask at once may all be let in: the limit holds but for one piece each.
     ///
     /// # Errors
     /// When more than the limit waits, even after an attempt to reclaim; counted.
@@ -173,16 +203,16 @@ impl Domain {
     }
 
     /// Names of the threads online that have not quiesced since `mark`.
-    pub fn silent(&self, mark: u64) -> Vec<String> {
+    pub fn silent(&self, mark: Mark) -> Vec<String> {
         let threads = lock(&self.threads);
-        let late = |entry: &&Registered| entry.slot.seen.load(Ordering::Acquire) <= mark;
+        let late = |entry: &&Registered| entry.slot.seen.load(Ordering::Acquire) <= mark.0;
         threads.iter().filter(late).map(|entry| entry.slot.name.clone()).collect()
     }
 
     /// Every registered thread. Advances the epoch, so that the next call can
     /// tell a thread that went on from one that did not.
     pub fn threads(&self) -> Vec<ThreadState> {
-        let (epoch, now) = (self.mark() + 1, Instant::now());
+        let (epoch, now) = (self.advance() + 1, Instant::now());
         let mut threads = lock(&self.threads);
         threads.iter_mut().map(|entry| entry.observe(epoch, now)).collect()
     }
@@ -194,6 +224,12 @@ impl Domain {
         self.threads().into_iter().filter(silent).map(|state| state.name).collect()
     }
 
+    /// The present epoch; advances it.
+    pub(super) fn advance(&self) -> u64 {
+        self.epoch.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// What no thread online holds has a tag below this; for tags as in I6.
     pub(super) fn oldest(&self) -> u64 {
         // Pairs with the fence in `Thread::online` (ADR 1, interleaving C).
         fence(Ordering::SeqCst);

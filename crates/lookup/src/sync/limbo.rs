@@ -6,10 +6,14 @@ use std::sync::Arc;
 use super::{Congested, Domain};
 
 /// What a writer has taken out of use and will use again: handed back after a
-/// grace period. For cells of an arena, hop ids, anything that is not dropped.
+/// grace period. For cells of an arena, hop ids, names of anything: they are `Copy`,
+/// because what owns something would be dropped with this while readers hold it.
+///
+/// One thread has it at a time, which tags and then looks at the readers (I6 of the
+/// domain), whatever others do with the domain meanwhile.
 ///
 /// I5: the tags of `closed` ascend; `open` is younger than all of them.
-pub struct Limbo<T> {
+pub struct Limbo<T: Copy> {
     domain: Arc<Domain>,
     limit: usize,
     open: Vec<T>,
@@ -17,7 +21,7 @@ pub struct Limbo<T> {
     len: usize,
 }
 
-impl<T> Limbo<T> {
+impl<T: Copy> Limbo<T> {
     /// An empty one, in which [`Limbo::admit`] lets `limit` things wait.
     pub fn new(domain: &Arc<Domain>, limit: usize) -> Self {
         let domain = domain.clone();
@@ -74,7 +78,7 @@ impl<T> Limbo<T> {
     fn close(&mut self) {
         if !self.open.is_empty() {
             let things = std::mem::take(&mut self.open);
-            self.closed.push_back((self.domain.mark(), things));
+            self.closed.push_back((self.domain.advance(), things));
         }
     }
 }

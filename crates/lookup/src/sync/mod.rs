@@ -2,17 +2,18 @@
 //! grace period (quiescent-state-based reclamation).
 //!
 //! ```text
-//!    writer   swap pointer ─► tag := epoch++ ─► garbage (tag)   dropped when tag < min(seen)
-//!                                  │                                        ▲
+//!    writers  swap pointer ─► tag := epoch++ ─► garbage (tag)   dropped when tag < min(seen),
+//!                                  │                                        ▲   looked up after the tag
 //!    reader   …load, use… ─► quiesce: seen := epoch ────────────────────────┘ ─► …load, use…
 //! ```
 //!
 //! A thread that reads registers once with a [`Domain`] and calls
 //! [`Thread::quiesce`] between bursts. A [`Guard`] borrows the thread, so no
 //! reference obtained through it survives a quiescent point: the compiler sees
-//! to it. The writer tags what it replaced with the domain's epoch, advances the
-//! epoch, and drops what every online thread has left behind. Engines that
-//! update in place reuse memory by the same rule, through [`Limbo`].
+//! to it. A writer, of which there may be any number, tags what it replaced with
+//! the domain's epoch, advances the epoch, and drops what every online thread has
+//! left behind, its own or another's. Engines that update in place reuse memory by
+//! the same rule, through [`Limbo`].
 //!
 //! | operation  | cost                                                    |
 //! |------------|---------------------------------------------------------|
@@ -33,7 +34,7 @@ mod published;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use domain::{Congested, Domain, Guard, SILENT_AFTER, Thread, ThreadState};
+pub use domain::{Congested, Domain, Guard, Mark, SILENT_AFTER, Thread, ThreadState};
 pub use limbo::Limbo;
 pub use published::Published;
 

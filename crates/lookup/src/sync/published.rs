@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{AtomicPtr, Congested, Domain, Guard, Ordering};
 
-/// A value that one thread replaces and many read: a new version becomes
-/// visible with one store, the old one is dropped after a grace period.
+/// A value that many read and any thread may replace: a new version becomes
+/// visible with one store, the old one is dropped after a grace period. Of two that
+/// replace it at once, the one whose store is last stays.
 pub struct Published<T: Send + Sync + 'static> {
     now: AtomicPtr<T>,
     domain: Arc<Domain>,

@@ -1,5 +1,6 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
 
 use super::*;
 
@@ -102,4 +103,97 @@ fn garbage_that_holds_the_domain_goes_with_the_last_thread() {
     assert!(Arc::strong_count(&domain) > 2);
     drop(reader);
     assert_eq!(Arc::strong_count(&domain), 1);
+}
+
+/// Says in `dropped` that it is: the place of its number.
+struct Numbered {
+    number: usize,
+    dropped: Arc<[AtomicBool; 1 << 12]>,
+}
+
+impl Numbered {
+    fn of(number: usize, dropped: &Arc<[AtomicBool; 1 << 12]>) -> Numbered {
+        dropped[number % (1 << 12)].store(false, Ordering::Relaxed);
+        Numbered { number, dropped: dropped.clone() }
+    }
+}
+
+impl Drop for Numbered {
+    fn drop(&mut self) {
+        self.dropped[self.number % (1 << 12)].store(true, Ordering::Release);
+    }
+}
+
+/// Interleaving G on this machine's own processors, as control, bridge and a worker
+/// without packets do it. loom explores it whole; here the sanitizers and miri look on.
+#[test]
+fn what_a_reader_holds_outlives_two_publishers_and_its_naps() {
+    let until = Instant::now() + crate::exact::oracle::stress_time();
+    let (domain, dropped) = (Domain::new(), Arc::new([const { AtomicBool::new(false) }; 1 << 12]));
+    let published = Published::new(&domain, Numbered::of(0, &dropped));
+    let goes_on = |round: usize| Instant::now() < until && !(cfg!(miri) && round > 20);
+    std::thread::scope(|scope| {
+        let publisher = scope.spawn(|| {
+            let rounds = (1..).take_while(|&round| goes_on(round));
+            let publish = |round| {
+                published.publish(Numbered::of(round, &dropped));
+                domain.reclaim();
+                // A number comes again only after its place was looked at.
+                while domain.waiting() >= 1 << 11 {
+                    domain.reclaim();
+                    std::thread::yield_now();
+                }
+            };
+            rounds.map(publish).count()
+        });
+        scope.spawn(|| {
+            (0..).take_while(|&round| goes_on(round)).for_each(|_| {
+                domain.reclaim();
+            })
+        });
+        let mut reader = domain.register("reader");
+        let mut before = 0;
+        for _ in (0..).take_while(|&round| goes_on(round)) {
+            reader.offline();
+            std::hint::spin_loop();
+            reader.online();
+            let now = published.load(reader.guard());
+            for _ in 0..10 {
+                let gone = dropped[now.number % (1 << 12)].load(Ordering::Acquire);
+                assert!(!gone, "version {} was dropped while it was read", now.number);
+            }
+            assert!(now.number >= before, "versions go forward");
+            before = now.number;
+        }
+        drop(reader);
+        assert!(publisher.join().unwrap() > 0);
+    });
+    drop(published);
+    assert_eq!((domain.reclaim(), domain.waiting()), (0, 0));
+}
+
+#[test]
+fn destructors_may_retire_and_reclaim() {
+    struct Nested(Arc<Domain>, u32);
+    impl Drop for Nested {
+        fn drop(&mut self) {
+            if self.1 > 0 {
+                self.0.retire(Box::new(Nested(self.0.clone(), self.1 - 1)));
+                self.0.reclaim();
+            }
+        }
+    }
+    let domain = Domain::new();
+    let reader = domain.register("reader");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                domain.retire(Box::new(Nested(domain.clone(), 5)));
+                domain.reclaim()
+            });
+        }
+    });
+    assert_eq!(domain.waiting(), 2);
+    drop(reader);
+    assert_eq!((domain.waiting(), Arc::strong_count(&domain)), (0, 1));
 }
