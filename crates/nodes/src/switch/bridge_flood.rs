@@ -89,8 +89,7 @@ impl Node for BridgeFlood {
     const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let forwarding = self.forwarding.clone();
-        let bridges = forwarding.bridges.load(v.guard());
+        let bridges = self.forwarding.bridges.load(v.guard());
         for i in 0..v.n() {
             let (found, from) = (Found::from_code(v.key32[i]), v.out[i]);
             let Some(domain) = bridges.domain(found.domain) else {

@@ -9,13 +9,7 @@ use super::nodes;
 
 #[test]
 fn every_node_has_a_name_a_line_of_help_and_a_header_card() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    for folder in ["parse", "switch", "router/l3", "router/rewrite", "out"] {
-        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
-            files.push(entry.unwrap().path());
-        }
-    }
+    let files = files();
     for card in nodes() {
         assert!(!card.help.is_empty() && !card.help.contains('\n'), "{}", card.name);
         // A node of both families is called after the one that it is for.
@@ -40,4 +34,38 @@ fn every_node_has_a_name_a_line_of_help_and_a_header_card() {
     names.sort_unstable();
     names.dedup();
     assert_eq!(names.len(), nodes().count());
+}
+
+/// What workers share is borrowed under the guard: a reference count is a
+/// read-modify-write on a line of all workers, for each vector (docs/adr/0001).
+#[test]
+fn nodes_count_no_references() {
+    // Ranges, which are copied.
+    const HARMLESS: &[&str] = &["run.clone()"];
+    let mut counted = Vec::new();
+    for file in files() {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
+        if !text.contains("fn process(") {
+            continue; // what adds an application's nodes to a graph hands counted references out
+        }
+        let counts = |line: &&str| {
+            let line = HARMLESS.iter().fold(line.to_string(), |line, it| line.replace(it, ""));
+            line.contains(".clone()") || line.contains("Arc::clone")
+        };
+        let in_tests =
+            ["tests", "testbed", "real"].iter().any(|it| file.ends_with(format!("{it}.rs")));
+        if !in_tests {
+            counted.extend(code.filter(counts).map(|line| format!("{}: {line}", file.display())));
+        }
+    }
+    assert!(counted.is_empty(), "{counted:#?}");
+}
+
+/// The files of the nodes.
+fn files() -> Vec<PathBuf> {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let folders = ["parse", "switch", "router/l3", "router/rewrite", "out"];
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
+    entries.map(|entry| entry.unwrap().path()).collect()
 }
