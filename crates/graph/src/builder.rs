@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::card::{Card, DROP};
 use crate::graph::{Graph, Slot};
 use crate::inset::{self, Insets, with_insets};
-use crate::node::{AnyNode, Card, DROP, Node};
+use crate::node::{AnyNode, Node};
 use crate::stats::{Place, Stats};
 
 /// Collects nodes and connections. An edge leads to the node of its name unless

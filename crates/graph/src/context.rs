@@ -74,27 +74,3 @@ impl Ports {
         self.get(number).expect("the port that the packets came from").free(packets);
     }
 }
-
-/// Terms of the accounting law (beside the drops): what a worker took in equals
-/// what it gave out.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[repr(usize)]
-pub enum Account {
-    /// In: received by ports; the graph counts these.
-    Received,
-    /// In: frames from the kernel.
-    FromKernel,
-    /// In: packets handed over by other workers.
-    FromWorkers,
-    /// In: copies made by flooding.
-    Copies,
-    /// Out: accepted by ports.
-    Transmitted,
-    /// Out: copied to the kernel.
-    Punted,
-    /// Out: handed over to other workers.
-    HandedOver,
-    /// Neither: packets that were copied because they crossed from one world
-    /// of buffers into the other, or to another worker.
-    Crossed,
-}

@@ -8,9 +8,9 @@ use io::{BURST, Burst, Port, VECTOR};
 use lookup::sync::Guard;
 
 use crate::clock;
-use crate::context::{Account, Context, Ports};
+use crate::context::{Context, Ports};
 use crate::node::AnyNode;
-use crate::stats::Stats;
+use crate::stats::{Account, Stats};
 use crate::vector::{Live, Vector};
 use crate::watch::{Capture, NO_IFACE, Point, Step, Trace, Watch};
 

@@ -7,8 +7,12 @@
 //!            └────▲────────────────────────────────────────────────────────────────────────────┘
 //!      commands, │ counters: Stats; between polls the worker quiesces
 //! ```
+//!
+//! Files import in one direction, from right to left:
+//! `clock`, `vector` ← `card` ← `stats` ← `watch` ← `context` ← `node` ← `graph` ← `builder` ← `worker`, `testing`.
 
 mod builder;
+mod card;
 pub mod clock;
 mod context;
 mod draw;
@@ -26,10 +30,13 @@ mod watch;
 mod worker;
 
 pub use builder::{Builder, Error};
-pub use context::{Account, Ports};
+pub use card::{Card, Label, NoDrop, NoEdge};
+pub use context::Ports;
 pub use graph::Graph;
-pub use node::{Card, Label, NoDrop, NoEdge, Node, View};
-pub use stats::{Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats};
+pub use node::{Node, View};
+pub use stats::{
+    Account, Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats,
+};
 pub use vector::{BEFORE, L2_ROOM, Lane, Live, Vector, Wide};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
 pub use worker::{Idle, Status, Worker, WorkerConfig, WorkerError};

@@ -5,20 +5,11 @@ use std::ops::{Deref, DerefMut};
 use io::{Owned, VECTOR};
 use lookup::sync::Guard;
 
-use crate::context::{Account, Context, Ports};
+use crate::card::{Card, DROP, Label, NoEdge};
+use crate::context::{Context, Ports};
+use crate::stats::Account;
 use crate::vector::{Live, POSTPONED, Vector};
 use crate::watch::Point;
-
-/// A field-less `#[repr(u8)]` enum whose values have names: the edges of a
-/// node, or its reasons to drop. Made with [`labels!`](crate::labels).
-pub trait Label: Copy + 'static {
-    /// The names in `show` output, by code.
-    const NAMES: &'static [&'static str];
-    /// What each means, by code: its documentation.
-    const HELP: &'static [&'static str];
-    /// 0 for the first, and so on.
-    fn code(self) -> u8;
-}
 
 /// A node: takes a vector, reads and changes its packets, and gives each an
 /// edge, or takes it out (a sink, [`NoEdge`]), or puts packets in (a source).
@@ -43,65 +34,6 @@ pub trait Node: Sized + Send {
     /// those that it frees for a reason with [`View::count_dropped`].
     fn process(&mut self, v: &mut View<'_, Self>);
 }
-
-/// The edges of a sink.
-#[derive(Clone, Copy)]
-pub enum NoEdge {}
-
-impl Label for NoEdge {
-    const NAMES: &'static [&'static str] = &[];
-    const HELP: &'static [&'static str] = &[];
-    fn code(self) -> u8 {
-        match self {}
-    }
-}
-
-/// The reasons of a node that drops nothing.
-#[derive(Clone, Copy)]
-pub enum NoDrop {}
-
-impl Label for NoDrop {
-    const NAMES: &'static [&'static str] = &[];
-    const HELP: &'static [&'static str] = &[];
-    fn code(self) -> u8 {
-        match self {}
-    }
-}
-
-/// Makes an enum of named values, to be a node's edges or its drop reasons.
-///
-/// ```
-/// graph::labels! {
-///     /// Where packets go.
-///     pub enum To { Lookup = "ip4_lookup", Punt = "punt" }
-/// }
-/// # use graph::Label;
-/// assert_eq!(To::NAMES[usize::from(To::Punt.code())], "punt");
-/// ```
-#[macro_export]
-macro_rules! labels {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident {
-        $($(#[doc = $help:literal])* $variant:ident = $text:literal),+ $(,)?
-    }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        #[repr(u8)]
-        $vis enum $name {
-            $(#[doc = concat!("`", $text, "`")] $(#[doc = $help])* $variant),+
-        }
-        impl $crate::Label for $name {
-            const NAMES: &'static [&'static str] = &[$($text),+];
-            const HELP: &'static [&'static str] = &[$(concat!($($help),*)),+];
-            #[inline(always)]
-            fn code(self) -> u8 {
-                self as u8
-            }
-        }
-    };
-}
-
-/// Code of the edge to the one `drop` node that all nodes share.
-pub(crate) const DROP: u8 = 31;
 
 /// A vector as one node sees it: it sets edges and reasons of its own only.
 pub struct View<'v, N> {
@@ -286,25 +218,6 @@ impl<N: Node> AnyNode for N {
 #[inline(never)]
 fn process<N: Node>(node: &mut N, view: &mut View<'_, N>) {
     node.process(view);
-}
-
-/// What a node is, as data.
-#[derive(Clone, Copy, Debug)]
-pub struct Card {
-    /// The name in drawings and counters.
-    pub name: &'static str,
-    /// One line.
-    pub help: &'static str,
-    /// Names of its edges.
-    pub edges: &'static [&'static str],
-    /// Names of its reasons to drop.
-    pub drops: &'static [&'static str],
-    /// What they mean.
-    pub drops_help: &'static [&'static str],
-    /// Lanes that nodes after it read.
-    pub live: Live,
-    /// True for a node that puts packets in.
-    pub source: bool,
 }
 
 impl Card {

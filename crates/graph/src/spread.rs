@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 use io::{Allocator, BURST, Burst, Owned, Port, World, prefetch};
 
-use crate::Counter;
 use crate::ring::spsc::{Consumer, Producer, ring};
+use crate::stats::Counter;
 
 /// The hash of a frame's flow, where its device computed none.
 pub type FlowOf = Box<dyn FnMut(&[u8]) -> u32 + Send>;

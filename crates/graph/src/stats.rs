@@ -2,9 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::context::Account;
+use crate::card::{Card, DROP};
 use crate::inset::Insets;
-use crate::node::Card;
 
 /// A counter with one writing thread: a load and a store, no locked operation.
 #[derive(Debug, Default)]
@@ -50,7 +49,31 @@ impl NodeStats {
     }
 }
 
-/// Terms of the accounting law.
+/// Terms of the accounting law (beside the drops): what a worker took in equals
+/// what it gave out.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(usize)]
+pub enum Account {
+    /// In: received by ports; the graph counts these.
+    Received,
+    /// In: frames from the kernel.
+    FromKernel,
+    /// In: packets handed over by other workers.
+    FromWorkers,
+    /// In: copies made by flooding.
+    Copies,
+    /// Out: accepted by ports.
+    Transmitted,
+    /// Out: copied to the kernel.
+    Punted,
+    /// Out: handed over to other workers.
+    HandedOver,
+    /// Neither: packets that were copied because they crossed from one world
+    /// of buffers into the other, or to another worker.
+    Crossed,
+}
+
+/// The accounting law, counted.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Law([Counter; 8]);
@@ -210,7 +233,7 @@ impl Stats {
     }
 }
 
-const DROP_EDGE: usize = crate::node::DROP as usize;
+const DROP_EDGE: usize = DROP as usize;
 
 /// The accounting law: what came in equals what went out. Exact between two
 /// polls of the worker.

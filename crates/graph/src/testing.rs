@@ -9,9 +9,10 @@ use io::{Device, Pool, PoolConfig};
 use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 
+use crate::card::{Card, DROP};
 use crate::context::{Context, Ports};
 use crate::inset::Insets;
-use crate::node::{Card, DROP, Node, View};
+use crate::node::{Node, View};
 use crate::stats::{Place, Stats};
 use crate::vector::Vector;
 use crate::watch::Watch;

@@ -3,7 +3,9 @@
 //! Both cost one predictable branch a vector (a trace) or a vector and point
 //! (a capture) while off.
 
+use crate::card::DROP;
 use crate::ring::{frames, spsc};
+use crate::stats::Stats;
 
 /// Decides whether a frame (from its link header on) is of interest.
 pub trait Filter: Send {
@@ -83,7 +85,7 @@ pub struct Trace {
 pub struct Step {
     /// Number of the packet in its trace, from 1.
     pub packet: u16,
-    /// Index of the node in [`Stats`](crate::Stats); see [`Step::describe`].
+    /// Index of the node in [`Stats`]; see [`Step::describe`].
     pub node: u16,
     /// The edge's code, [`Step::SUNK`], or [`Step::DROPPED`].
     pub edge: u8,
@@ -107,10 +109,10 @@ impl Step {
     /// In `edge`: the node took the packet out.
     pub const SUNK: u8 = 255;
     /// In `edge`: the node dropped the packet for the reason `why`.
-    pub const DROPPED: u8 = crate::node::DROP;
+    pub const DROPPED: u8 = DROP;
 
     /// The names of the node, and of the edge or reason.
-    pub fn describe(&self, stats: &crate::Stats) -> (&'static str, &'static str) {
+    pub fn describe(&self, stats: &Stats) -> (&'static str, &'static str) {
         let Some(place) = stats.places.get(usize::from(self.node)) else { return ("?", "?") };
         let label = match self.edge {
             Step::SUNK => Some(&""),

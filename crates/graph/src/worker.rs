@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use lookup::sync::{Domain, Thread};
 
+use crate::clock;
+use crate::graph::Graph;
 use crate::stats::Counter;
-use crate::{Graph, clock};
 
 /// What a worker is to be like.
 #[derive(Clone, Debug)]
