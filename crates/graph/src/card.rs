@@ -89,4 +89,6 @@ pub struct Card {
     pub live: Live,
     /// True for a node that puts packets in.
     pub source: bool,
+    /// True for a node that runs by time.
+    pub ticks: bool,
 }

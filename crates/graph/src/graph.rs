@@ -11,6 +11,7 @@ use crate::clock;
 use crate::context::{Context, Ports};
 use crate::node::AnyNode;
 use crate::stats::{Account, Stats};
+use crate::tick::{Due, Ticking};
 use crate::vector::{Live, Vector};
 use crate::watch::{Capture, NO_IFACE, Point, Step, Trace, Watch};
 
@@ -32,6 +33,7 @@ pub struct Graph {
     waiting: [u64; 4],
     spare: Vec<Box<Vector>>,
     sources: Vec<usize>,
+    ticking: Ticking,
     entry: usize,
     drop_node: usize,
     context: Context,
@@ -50,17 +52,20 @@ pub(crate) struct Slot {
 
 impl Graph {
     pub(crate) fn new(slots: Vec<Slot>, stats: Stats, drop_node: usize, worker: usize) -> Graph {
-        let sources = (0..slots.len()).filter(|&i| stats.places[i].card.source).collect();
+        let cards = |i: &usize| stats.places[*i].card;
+        let sources = (0..slots.len()).filter(|i| cards(i).source).collect();
+        let ticking = Ticking::new((0..slots.len()).filter(|i| cards(i).ticks));
         // Of one burst each node has at most one waiting vector: all fit in one.
         let spare = (0..slots.len() + 2).map(|_| Vector::new()).collect();
         let (entry, stats) = (stats.entry, Arc::new(stats));
         let (ports, watch) = (Ports::new(), Watch::default());
         let context = Context { worker, now: clock::now(), ports, stats, watch };
-        Graph { slots, waiting: [0; 4], spare, sources, entry, drop_node, context }
+        Graph { slots, waiting: [0; 4], spare, sources, ticking, entry, drop_node, context }
     }
 
-    /// Receives up to [`BURST`] packets from each port, asks each source, and
-    /// follows what came until nothing waits. Returns how many packets came.
+    /// Receives up to [`BURST`] packets from each port, asks each source, lets tick
+    /// what has to, and follows what came until nothing waits. Returns how many
+    /// packets came, those included that nodes put in at their tick.
     ///
     /// The caller quiesces the guard's thread between polls.
     pub fn poll(&mut self, guard: Guard<'_>) -> usize {
@@ -77,7 +82,49 @@ impl Graph {
             packets += n;
             before = after;
         }
+        if !self.ticking.is_empty() {
+            packets += self.tick(packets > 0, before, guard);
+        }
         packets
+    }
+
+    /// Runs the nodes that tick: with traffic all, else those whose time has come.
+    /// Returns how many packets they put in.
+    #[inline(never)]
+    fn tick(&mut self, mut traffic: bool, mut before: u64, guard: Guard<'_>) -> usize {
+        let (now, mut packets) = (self.context.now, 0);
+        for k in 0..self.ticking.len() {
+            let Some(slot) = self.ticking.to_run(k, traffic, now) else { continue };
+            for _ in 0..VECTORS_A_TICK {
+                let (n, after, due) = self.tick_one(slot, before, guard);
+                self.ticking.set(k, due);
+                before = after;
+                if n == 0 {
+                    break;
+                }
+                packets += n;
+                traffic = true;
+                if !due.has_come(now) {
+                    break;
+                }
+            }
+        }
+        packets
+    }
+
+    fn tick_one(&mut self, i: usize, before: u64, guard: Guard<'_>) -> (usize, u64, Due) {
+        let mut v = self.spare.pop().unwrap_or_else(Vector::new);
+        let slot = &mut self.slots[i];
+        let due = slot.node.tick(&mut v, &mut self.context, guard, slot.reasons);
+        let (n, now) = (v.n(), clock::now());
+        // Its packets were counted when they came to the node, or are by the next one.
+        self.context.stats.nodes[i].cycles.add(now.wrapping_sub(before));
+        if n == 0 {
+            self.spare.push(v);
+            return (0, now, due);
+        }
+        let next = self.next(i, &mut v);
+        (n, self.follow(next, v, now, guard), due)
     }
 
     /// As [`Graph::poll`], but nothing is received from devices: what other
@@ -307,6 +354,17 @@ impl Graph {
         &mut self.context.ports
     }
 
+    /// When it has something to do even if no packet comes.
+    pub fn due(&self) -> Due {
+        self.ticking.first()
+    }
+
+    /// Whether packets may wait that nothing tells it of: ports and sources have to be
+    /// looked at.
+    pub fn must_poll(&mut self) -> bool {
+        !self.sources.is_empty() || self.context.ports.iter_mut().next().is_some()
+    }
+
     /// Its counters, to be shared.
     pub fn stats(&self) -> &Arc<Stats> {
         &self.context.stats
@@ -354,3 +412,7 @@ impl Graph {
         self.context.stats.snapshot().draw()
     }
 }
+
+/// Most vectors that a node puts in at one tick, as long as it says that there is more:
+/// packets of several ports need a vector each.
+const VECTORS_A_TICK: usize = 8;

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Files import in one direction, from right to left:
-//! `clock`, `vector` ← `card` ← `stats` ← `watch` ← `context` ← `node` ← `graph` ← `builder` ← `worker`, `testing`.
+//! `clock`, `inset`, `vector` ← `card`, `tick` ← `stats` ← `watch` ← `context` ← `node` ← `graph` ← `builder` ← `nap`, `worker`, `testing`;
+//! `wheel` has `tick` alone.
 
 mod builder;
 mod card;
@@ -19,14 +20,17 @@ mod draw;
 #[allow(clippy::module_inception)]
 mod graph;
 mod inset;
+mod nap;
 mod node;
 pub mod ring;
 pub mod spread;
 mod stats;
 mod sync;
 pub mod testing;
+mod tick;
 mod vector;
 mod watch;
+pub mod wheel;
 mod worker;
 
 pub use builder::{Builder, Error};
@@ -37,6 +41,7 @@ pub use node::{Node, View};
 pub use stats::{
     Account, Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats,
 };
+pub use tick::Due;
 pub use vector::{BEFORE, L2_ROOM, Lane, Live, Vector, Wide};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
 pub use worker::{Idle, Status, Worker, WorkerConfig, WorkerError};

@@ -8,6 +8,7 @@ use lookup::sync::Guard;
 use crate::card::{Card, DROP, Label, NoEdge};
 use crate::context::{Context, Ports};
 use crate::stats::Account;
+use crate::tick::Due;
 use crate::vector::{Live, POSTPONED, Vector};
 use crate::watch::Point;
 
@@ -28,11 +29,24 @@ pub trait Node: Sized + Send {
     const LIVE: Live;
     /// True: called once a poll with an empty vector, to fill it.
     const SOURCE: bool = false;
+    /// True: [`Node::tick`] is called.
+    const TICKS: bool = false;
 
     /// Works through the vector. A node with edges calls [`View::leave`] or
     /// [`View::drop`] for each packet; a sink takes every packet, and counts
     /// those that it frees for a reason with [`View::count_dropped`].
     fn process(&mut self, v: &mut View<'_, Self>);
+
+    /// What is to be done by time: called in every poll in which packets came, and
+    /// when the time has come that it returned last; the first time in the first poll.
+    /// An idle worker sleeps at most until then. The vector is empty; packets that are
+    /// put in leave along the node's edges.
+    ///
+    /// A bounded piece of work at a time: what is left is done in the next poll
+    /// ([`Due::NOW`]).
+    fn tick(&mut self, _v: &mut View<'_, Self>) -> Due {
+        Due::NEVER
+    }
 }
 
 /// A vector as one node sees it: it sets edges and reasons of its own only.
@@ -200,6 +214,7 @@ impl<N> DerefMut for View<'_, N> {
 pub(crate) trait AnyNode: Send {
     fn card(&self) -> Card;
     fn run(&mut self, v: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16);
+    fn tick(&mut self, v: &mut Vector, cx: &mut Context, guard: Guard<'_>, reasons: u16) -> Due;
 }
 
 impl<N: Node> AnyNode for N {
@@ -210,6 +225,17 @@ impl<N: Node> AnyNode for N {
     fn run(&mut self, vector: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16) {
         let node = std::marker::PhantomData;
         process(self, &mut View { vector, context, guard, reasons, node });
+    }
+
+    fn tick(
+        &mut self,
+        vector: &mut Vector,
+        context: &mut Context,
+        guard: Guard<'_>,
+        reasons: u16,
+    ) -> Due {
+        let node = std::marker::PhantomData;
+        Node::tick(self, &mut View { vector, context, guard, reasons, node })
     }
 }
 
@@ -231,6 +257,7 @@ impl Card {
             drops_help: N::Drop::HELP,
             live: N::LIVE,
             source: N::SOURCE,
+            ticks: N::TICKS,
         }
     }
 }

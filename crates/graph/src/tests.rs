@@ -1,5 +1,7 @@
 //! The scheduler under toy nodes: packets carry the edges that they are to take.
 
+mod tick;
+
 use std::sync::Arc;
 
 use io::mem::{Peer, connect};

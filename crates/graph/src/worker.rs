@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  control                          worker
-//!    call(f) ──► commands ──────────► between polls: f(&mut graph)
+//!    call(f) ──► commands, unpark ──► between polls: f(&mut graph)
 //!    status() ◄── counters ◄──────── poll, quiesce; poll, quiesce; …
-//!                                     1 ms without a packet: offline, sleep 50 µs, online
+//!                                     1 ms without a packet: offline, sleep (`nap`), online
 //! ```
 
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use lookup::sync::{Domain, Thread};
 
 use crate::clock;
 use crate::graph::Graph;
+use crate::nap::nap;
 use crate::stats::Counter;
 
 /// What a worker is to be like.
@@ -37,7 +38,8 @@ pub struct WorkerConfig {
 pub enum Idle {
     /// Polls on: shortest delay, and the core is busy for ever.
     Poll,
-    /// After 1 ms sleeps for 50 µs at a time.
+    /// After 1 ms sleeps for 50 µs at a time, and never over a node's tick; without
+    /// ports and sources longer. A call wakes it.
     #[default]
     Adaptive,
 }
@@ -146,6 +148,7 @@ impl Worker {
         let gone = || WorkerError::Gone { worker: self.name.clone() };
         self.commands.send(command).map_err(|_| gone())?;
         self.shared.called.store(true, Ordering::Release);
+        self.wake();
         answered.recv().map_err(|_| gone())
     }
 
@@ -169,6 +172,14 @@ impl Worker {
             }
             std::mem::replace(now, graph)
         })
+    }
+
+    /// Ends its sleep, if it sleeps, or else the next one before it begins: what was
+    /// stored before is seen soon.
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 
     /// What it does now.
@@ -196,6 +207,7 @@ impl Worker {
     /// When the worker's thread had panicked.
     pub fn stop(mut self) -> Result<Graph, WorkerError> {
         self.shared.stop.store(true, Ordering::Release);
+        self.wake();
         let thread = self.thread.take().expect("stopped once: stop takes the worker");
         thread.join().map_err(|_| WorkerError::Gone { worker: self.name.clone() })
     }
@@ -204,6 +216,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
+        self.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic was printed when it happened
         }
@@ -262,10 +275,12 @@ impl Loop {
 
     #[cold]
     fn sleep(&mut self, thread: &mut Thread) {
+        let Some(nap) = nap(clock::now(), self.graph.due(), self.graph.must_poll()) else { return };
         self.shared.asleep.store(true, Ordering::Relaxed);
         thread.offline();
         self.graph.ports().iter_mut().for_each(|(_, port)| port.idle());
-        std::thread::sleep(NAP);
+        // A call that comes from here on has set the token, and this returns at once.
+        std::thread::park_timeout(nap);
         thread.online();
         self.shared.seen.set(clock::now());
         self.shared.asleep.store(false, Ordering::Relaxed);
@@ -289,11 +304,10 @@ fn pin(worker: &str, core: usize) -> Result<(), WorkerError> {
 
 /// No packet for so long, and an adaptive worker sleeps.
 const PATIENCE: Duration = Duration::from_millis(1);
-const NAP: Duration = Duration::from_micros(50);
 
 /// A worker that has not come by for so long is stalled.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Likewise, of one that lies down for [`NAP`] at a time.
+/// Likewise, of one that sleeps for up to 100 ms at a time.
 const SILENCE_ASLEEP: Duration = Duration::from_secs(1);
 
 /// Why a worker does not run.
