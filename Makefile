@@ -9,14 +9,18 @@ sharedir = $(DESTDIR)$(PREFIX)/share
 unitdir  = $(DESTDIR)/etc/systemd/system
 confdir  = $(DESTDIR)/etc/rutter
 RELEASE  = $(or $(CARGO_TARGET_DIR),target)/release/rutter
+LAB      = $(dir $(RELEASE))rutter-lab
 
-.PHONY: help build test demo bench deep install uninstall
+.PHONY: help build lab test demo bench deep install uninstall
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-build: deps-build ## the binary: target/release/rutter
+build: deps-build ## the router: target/release/rutter
 	$(CARGO) build --locked --release -p cli
+
+lab: deps-build ## the lab, which `rutter lab` starts: target/release/rutter-lab
+	$(CARGO) build --locked --release -p lab
 
 demo: build deps-demo ## a whole network on this machine: hosts, router, BIRD, full table, traffic
 	$(RELEASE) demo
@@ -34,9 +38,14 @@ deep: deps-deep ## what takes long or nightly Rust: miri, sanitizers, fuzzing, m
 $(RELEASE):
 	$(MAKE) build
 
-install: $(RELEASE) ## into PREFIX (/usr/local), with a systemd unit
+# Nor for the lab, which is no part of a router: through sudo only what is built is installed.
+$(LAB):
+	$(if $(SUDO_USER),@echo 'without the lab: "make lab" as $(SUDO_USER) and install again',$(MAKE) lab)
+
+install: $(RELEASE) $(LAB) ## router and lab into PREFIX (/usr/local), with a systemd unit
 	install -d "$(bindir)" "$(unitdir)" "$(confdir)"
 	install -m 755 $(RELEASE) "$(bindir)/rutter"
+	if [ -e $(LAB) ]; then install -m 755 $(LAB) "$(bindir)/rutter-lab"; fi
 	sed "s|@bindir@|$$(printf %s '$(PREFIX)/bin' | sed 's/ /\\\\x20/g')|" packaging/rutter.service >"$(unitdir)/rutter.service"
 	$(RELEASE) config example >"$(confdir)/rutter.toml.example"
 	install -d "$(sharedir)/man/man5"
@@ -48,7 +57,7 @@ install: $(RELEASE) ## into PREFIX (/usr/local), with a systemd unit
 	@echo 'next: cp "$(confdir)/rutter.toml.example" "$(confdir)/rutter.toml", change it, systemctl enable --now rutter'
 
 uninstall: ## takes away what install put there; the configuration stays
-	rm -f "$(bindir)/rutter" "$(unitdir)/rutter.service" "$(confdir)/rutter.toml.example"
+	rm -f "$(bindir)/rutter" "$(bindir)/rutter-lab" "$(unitdir)/rutter.service" "$(confdir)/rutter.toml.example"
 	rm -f "$(sharedir)/man/man5/rutter.toml.5" "$(sharedir)/bash-completion/completions/rutter" "$(sharedir)/zsh/site-functions/_rutter" \
 		"$(sharedir)/fish/vendor_completions.d/rutter.fish"
 	-rmdir "$(confdir)" 2>/dev/null

@@ -11,7 +11,7 @@ export RUTTER_COMMIT
 quick=(--quick)
 if [[ -n ${FULL:-} ]]; then quick=(); fi
 
-$cargo build --locked --release -p cli --features rivals
+$cargo build --locked --release -p cli -p lab --features lab/rivals
 rutter=${CARGO_TARGET_DIR:-target}/release/rutter
 "$rutter" lab run all "${quick[@]}" --out "$records"
 "$rutter" lab report --out "$records"

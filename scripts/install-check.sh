@@ -2,7 +2,7 @@
 # Installs into a folder that goes again, looks at what is there, and takes it
 # away by `make uninstall`.
 #
-#   scripts/install-check.sh target/debug/rutter
+#   scripts/install-check.sh target/debug/rutter     beside it lies rutter-lab
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,21 +12,22 @@ root="$top/a root"
 mkdir "$root"
 trap 'rm -rf "$top"' EXIT
 fail() { echo "install: $*" >&2; exit 1; }
-installer() { # GOAL
-	make --no-print-directory "$1" RELEASE="$rutter" DESTDIR="$root" PREFIX="/opt/my r" >"$root.log" 2>&1 || {
+installer() { # GOAL [NAME=VALUE …]
+	make --no-print-directory "$@" DESTDIR="$root" PREFIX="/opt/my r" >"$root.log" 2>&1 || {
 		cat "$root.log"
 		fail "make $1"
 	}
-	rm -f "$root.log"
 }
 
-installer install
-for file in 'opt/my r/bin/rutter' etc/systemd/system/rutter.service etc/rutter/rutter.toml.example \
+installer install RELEASE="$rutter"
+for file in 'opt/my r/bin/rutter' 'opt/my r/bin/rutter-lab' etc/systemd/system/rutter.service etc/rutter/rutter.toml.example \
 	'opt/my r/share/man/man5/rutter.toml.5' 'opt/my r/share/bash-completion/completions/rutter' \
 	'opt/my r/share/zsh/site-functions/_rutter' 'opt/my r/share/fish/vendor_completions.d/rutter.fish'; do
 	[ -s "$root/$file" ] || fail "$file is not there, or empty"
 done
 "$root/opt/my r/bin/rutter" version >/dev/null || fail "the binary does not run"
+"$root/opt/my r/bin/rutter" lab list >/dev/null || fail "the router does not find its lab"
+grep -q 'lpm/peers' "$root/opt/my r/share/bash-completion/completions/rutter" || fail "no experiment is completed"
 "$root/opt/my r/bin/rutter" config check "$root/etc/rutter/rutter.toml.example" || fail "the example is no configuration"
 grep -q '^ExecStart=/opt/my\\x20r/bin/rutter run ' "$root/etc/systemd/system/rutter.service" || fail "the unit starts something else"
 grep -q '^RuntimeDirectoryPreserve=yes$' "$root/etc/systemd/system/rutter.service" || fail "the record of changed settings would go with a crash"
@@ -38,9 +39,21 @@ fi
 
 # The configuration stays; all else goes, also when it is done again.
 echo '# mine' >"$root/etc/rutter/rutter.toml"
-installer install
+installer install RELEASE="$rutter"
 installer uninstall
 left=$(cd "$root" && find . -type f)
 [ "$left" = ./etc/rutter/rutter.toml ] || fail "left behind: $left"
 installer uninstall
+
+# Through sudo nothing is built: where there is no lab, the router is installed without.
+mkdir "$top/alone"
+ln -s "$rutter" "$top/alone/rutter"
+installer install RELEASE="$top/alone/rutter" SUDO_USER=me CARGO=false
+grep -q '^without the lab' "$root.log" || fail "it does not say that the lab is missing"
+[ -x "$root/opt/my r/bin/rutter" ] && [ ! -e "$root/opt/my r/bin/rutter-lab" ] || fail "the router alone is not there"
+status=0
+PATH=/usr/bin:/bin "$root/opt/my r/bin/rutter" lab list 2>"$root.log" || status=$?
+[ "$status" = 2 ] && grep -q 'make lab' "$root.log" || fail "the router does not say how to get the lab: $status"
+installer uninstall
+rm -f "$root.log"
 echo "install: all there, and gone again"

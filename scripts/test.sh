@@ -31,7 +31,7 @@ step loom
 RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off $cargo test --locked --release \
 	-p lookup -p graph --lib --target-dir "$target/loom" -- loom_tests
 
-$cargo build --locked -p cli
+$cargo build --locked -p cli -p lab
 step "install and uninstall"
 scripts/install-check.sh "$target/debug/rutter"
 

@@ -74,9 +74,9 @@ pub enum Error {
         /// The table's hop.
         want: u32,
     },
-    /// An experiment cannot be run, or its record not be kept.
-    #[error(transparent)]
-    Lab(#[from] lab::Error),
+    /// The lab cannot be started.
+    #[error("{}", of_lab(.0))]
+    Lab(io::Error),
     /// The daemon cannot be reached, or says no.
     #[error(transparent)]
     Call(#[from] api::CallError),
@@ -167,6 +167,16 @@ fn of_table(spec: &str, error: &formats::Error) -> String {
     match error {
         formats::Error::Open { .. } => error.to_string(),
         _ => format!("{spec}: {error}"),
+    }
+}
+
+/// One that is not there is no fault of the machine: how to get it.
+fn of_lab(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "the lab is not here: `rutter-lab` lies neither beside this \
+             program nor on the PATH; `make lab` builds it, `make install` installs it"
+            .into(),
+        _ => format!("rutter-lab: {error}"),
     }
 }
 

@@ -266,17 +266,6 @@ fn engines_as_json() {
 }
 
 #[test]
-fn a_report_without_records_as_json() {
-    let folder = std::env::temp_dir().join(format!("rutter-report-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let done = rutter(&["lab", "report", "-j", "--out", folder.to_str().expect("plain text")]);
-    let said: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
-    let page = std::fs::read_to_string(said["page"].as_str().expect("a page")).expect("a file");
-    std::fs::remove_dir_all(&folder).expect("it was made above");
-    assert!(said["records"] == 0 && page.contains("Rutter lab") && done.status == 0);
-}
-
-#[test]
 fn completion_and_version() {
     for shell in ["bash", "zsh", "fish"] {
         let done = rutter(&["completion", shell]);

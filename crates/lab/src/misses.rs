@@ -46,7 +46,7 @@ impl Counter {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let run = |count: u64| {
             let count = count.to_string();
-            let words = ["lab", "drive", engine, "--table", table, "--count", &count];
+            let words = ["drive", engine, "--table", table, "--count", &count];
             let mut all: Vec<&OsStr> = vec![program.as_ref()];
             all.extend(words.map(OsStr::new));
             match self {

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 
+use super::lab;
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
@@ -24,7 +26,7 @@ pub struct Args {
 /// Prints the script.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let mut script = Vec::new(); // the generator panics where its writer fails
-    let mut rutter = crate::Rutter::command();
+    let mut rutter = with_lab(crate::Rutter::command(), lab::words());
     clap_complete::generate(args.shell, &mut rutter, "rutter", &mut script);
     if args.shell == Shell::Fish {
         positionals(&rutter, &mut Vec::new(), &mut script)?;
@@ -36,6 +38,15 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         cx.out.write_all(&script)?;
     }
     Ok(Status::Success)
+}
+
+/// `rutter`, with the lab's `words` as the values of the arguments behind `lab`.
+fn with_lab(rutter: Command, words: Vec<String>) -> Command {
+    if words.is_empty() {
+        return rutter;
+    }
+    let values = PossibleValuesParser::new(words);
+    rutter.mut_subcommand("lab", |lab| lab.mut_arg("arguments", |arg| arg.value_parser(values)))
 }
 
 /// What clap's script for fish leaves out: values of arguments that are no options.
@@ -70,6 +81,22 @@ fn positionals<'c>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shells_complete_what_the_lab_knows() {
+        let words = || ["list", "dxr/fig3"].map(str::to_owned).to_vec();
+        for shell in [Shell::Bash, Shell::Zsh] {
+            let mut script = Vec::new();
+            let mut rutter = with_lab(crate::Rutter::command(), words());
+            clap_complete::generate(shell, &mut rutter, "rutter", &mut script);
+            assert!(String::from_utf8(script).unwrap().contains("list dxr/fig3"), "{shell}");
+        }
+        let (mut rutter, mut script) = (with_lab(crate::Rutter::command(), words()), Vec::new());
+        rutter.build();
+        positionals(&rutter, &mut Vec::new(), &mut script).unwrap();
+        let line = "-n \"__fish_rutter_using_subcommand lab\" -f -a \"list dxr/fig3\"";
+        assert!(String::from_utf8(script).unwrap().contains(line));
+    }
 
     #[test]
     fn fish_completes_engines_and_shells() {

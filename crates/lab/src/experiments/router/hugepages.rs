@@ -94,7 +94,7 @@ impl Forwarder {
     fn start(family: &str, hugepages: bool) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
-        command.args(["lab", "forward", family]);
+        command.args(["forward", family]);
         if hugepages {
             command.arg("--hugepages");
         }

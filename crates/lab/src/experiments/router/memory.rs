@@ -66,7 +66,7 @@ fn apart(half: &Half) -> Result<Vec<Row>, Error> {
     let missing = |what: String| Error::Missing { experiment: CARD.name, what };
     let program = std::env::current_exe().map_err(|error| missing(error.to_string()))?;
     let mut command = Command::new(program);
-    command.args(["lab", "memory", half.family, &half.name]);
+    command.args(["memory", half.family, &half.name]);
     // glibc: what is freed goes back to the kernel at once.
     command.env("MALLOC_MMAP_THRESHOLD_", "65536").env("MALLOC_TRIM_THRESHOLD_", "0");
     let output = command.output().map_err(|error| missing(error.to_string()))?;

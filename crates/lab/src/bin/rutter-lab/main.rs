@@ -1,0 +1,195 @@
+//! `rutter-lab`: the experiments from the command line. `rutter lab …` starts it in its
+//! place, so that the router's own binary holds neither experiments nor rivals.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   measure
+//!   output
+//! ```
+#![forbid(unsafe_code)]
+
+mod measure;
+mod output;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use lab::Options;
+use serde::Serialize;
+
+use crate::output::{Failure, Output, Status};
+
+/// Measure engines and the router, and redo the figures of the papers
+#[derive(Parser)]
+#[command(name = "rutter-lab", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  rutter lab list
+  rutter lab run lpm/peers --quick
+  rutter lab run lpm/peers --table routes.txt --out measured
+  rutter lab run all && rutter lab report
+
+A run may be done in pieces: what this program has measured with the same options on this
+machine is not run again unless --again is given, and an interrupted run goes on where it was.
+For figures worth keeping, let nothing else run on the machine.")]
+struct Lab {
+    /// Print JSON instead of text
+    #[arg(short, long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List the experiments
+    List,
+    /// Run experiments and keep what they measured
+    Run {
+        /// Experiments, or the part before the slash for all of a group, or `all`
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+        /// Smaller tables and shorter slices: each experiment in under a minute
+        #[arg(long)]
+        quick: bool,
+        /// A table instead of the experiments' own; may be given several times
+        #[arg(short, long, value_name = "FILE")]
+        table: Vec<String>,
+        /// Run what has a record already, too
+        #[arg(long)]
+        again: bool,
+        /// Fold next hops to N different ones, so that tables of narrow hops take part
+        #[arg(long, value_name = "N", default_value_t = Options::HOPS,
+              value_parser = clap::value_parser!(u32).range(1..))]
+        hops: u32,
+        #[command(flatten)]
+        records: Records,
+    },
+    /// What `rutter completion` completes behind `rutter lab`, a word a line
+    #[command(hide = true)]
+    Words,
+    /// What a counter of cache misses watches: builds a table and looks addresses up
+    #[command(hide = true)]
+    Drive {
+        engine: String,
+        #[arg(long)]
+        table: String,
+        #[arg(long)]
+        count: usize,
+    },
+    /// One side of router/hugepages: forwards for as many microseconds as each line says
+    #[command(hide = true)]
+    Forward {
+        family: String,
+        #[arg(long)]
+        hugepages: bool,
+    },
+    /// What router/memory measures in a process of its own
+    #[command(hide = true)]
+    Memory { family: String, table: String },
+    /// Make one page of all records: plots, and each claim beside what was measured
+    Report {
+        /// Where the page goes; unless given, it is report.html beside the records
+        #[arg(long, value_name = "FILE")]
+        page: Option<PathBuf>,
+        #[command(flatten)]
+        records: Records,
+    },
+}
+
+#[derive(clap::Args)]
+struct Records {
+    /// The folder of the records
+    #[arg(short, long, value_name = "DIR", default_value = "lab-records")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let Lab { json, action } = Lab::parse();
+    let mut out = Output::new(json);
+    let done = act(action, &mut out).and_then(|status| out.finish().map(|()| status));
+    done.map_or_else(|failure| failure.report(), ExitCode::from)
+}
+
+fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
+    match action {
+        Action::List => list(out)?,
+        Action::Run { names, quick, table, again, hops, records } => {
+            let options = Options { quick, out: records.out, tables: table, hops };
+            return measure::run(&names, options, again, out);
+        }
+        Action::Words => words(out)?,
+        Action::Drive { engine, table, count } => lab::misses::drive(&engine, &table, count)
+            .map_err(|what| lab::Error::Missing { experiment: "lab drive", what })?,
+        Action::Forward { family, hugepages } => {
+            lab::experiments::hugepages::serve(&family, hugepages)
+                .map_err(|what| lab::Error::Missing { experiment: "lab forward", what })?;
+        }
+        Action::Memory { family, table } => lab::experiments::memory::serve(&family, &table)?,
+        Action::Report { page, records } => {
+            let (path, n) = lab::report::write(&records.out, page.as_deref())?;
+            if out.json {
+                out.json(&Page { page: path.display().to_string(), records: n })?;
+            } else {
+                out.line(format_args!("{} ({n} records)", path.display()))?;
+            }
+        }
+    }
+    Ok(Status::Success)
+}
+
+#[derive(Serialize)]
+struct Page {
+    page: String,
+    records: usize,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    help: &'static str,
+    source: &'static str,
+    claim: &'static str,
+}
+
+fn list(out: &mut Output) -> Result<(), Failure> {
+    let cards = lab::experiments::all().iter().map(|experiment| experiment.card());
+    let listed: Vec<Listed> = cards
+        .map(|card| Listed {
+            name: card.name,
+            help: card.help,
+            source: card.source,
+            claim: card.claim,
+        })
+        .collect();
+    if out.json {
+        return out.json(&listed);
+    }
+    let width = listed.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+    for Listed { name, help, .. } in &listed {
+        out.line(format_args!("{name:width$}  {help}"))?;
+    }
+    Ok(())
+}
+
+/// Commands first, then `all`, the groups and the experiments.
+fn words(out: &mut Output) -> Result<(), Failure> {
+    let lab = <Lab as clap::CommandFactory>::command();
+    for command in lab.get_subcommands().filter(|command| !command.is_hide_set()) {
+        out.line(command.get_name())?;
+    }
+    out.line("all")?;
+    let mut last = "";
+    for name in lab::experiments::all().iter().map(|experiment| experiment.card().name) {
+        let group = name.split('/').next().unwrap_or(name);
+        if group != last {
+            out.line(group)?;
+            last = group;
+        }
+        out.line(name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! `rutter-lab run`.
+
+use std::path::Path;
+
+use lab::{Context, Options, Outcome, Record, Verdict};
+
+use crate::output::{Failure, Output, Status, warn};
+
+/// Runs what was asked for; one that cannot run does not keep the others from it.
+pub fn run(
+    names: &[String],
+    options: Options,
+    again: bool,
+    out: &mut Output,
+) -> Result<Status, Failure> {
+    let experiments = lab::select(names)?;
+    if cfg!(debug_assertions) {
+        warn("this is a debug build: its figures mean nothing");
+    }
+    let mut lab = Context::new(options, |line| warn(line));
+    let mut status = Status::Success;
+    lab::run(&experiments, &mut lab, again, |name, outcome| {
+        match outcome {
+            Outcome::Ran(record, _) | Outcome::There(record, _) if out.json => out.json(&record)?,
+            Outcome::Ran(record, path) => show(&record, &path, out)?,
+            Outcome::There(_, path) => {
+                out.line(format_args!("{name}: there already, {}", path.display()))?;
+            }
+            // Of a set, what this machine can measure is all that can be asked.
+            Outcome::Failed(lab::Error::Missing { what, .. }) if experiments.len() > 1 => {
+                warn(format_args!("{name}: left out: it needs {what}"));
+            }
+            Outcome::Failed(error) => {
+                warn(format_args!("{name}: {error}"));
+                status = Status::Fault;
+            }
+        }
+        out.flush()
+    })?;
+    Ok(status)
+}
+
+fn show(record: &Record, path: &Path, out: &mut Output) -> Result<(), Failure> {
+    let Record { experiment, rows, took_s, .. } = record;
+    let place = path.display();
+    out.line(format_args!("{experiment}: {} rows, {took_s} s, {place}", rows.len()))?;
+    for Verdict { claim, measured, confirmed } in &record.verdicts {
+        let word = match confirmed {
+            Some(true) => "confirmed",
+            Some(false) => "NOT confirmed",
+            None => "open",
+        };
+        out.line(format_args!("  {word:13}  {claim}: {measured}"))?;
+    }
+    for row in record.rows.iter().filter(|row| row.note.is_some()) {
+        let labels: Vec<&str> = row.labels.values().map(String::as_str).collect();
+        let note = row.note.as_deref().unwrap_or_default();
+        out.line(format_args!("  {}: {note}", labels.join(" ")))?;
+    }
+    Ok(())
+}

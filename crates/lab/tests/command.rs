@@ -1,0 +1,70 @@
+//! `rutter-lab` as scripts see it: help, output, exit status.
+
+use std::fmt::Write;
+use std::process::{Command, Output};
+
+fn lab(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rutter-lab")).args(args).output().expect("it was built")
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("text")
+}
+
+/// `RUTTER_GOLDEN=write cargo test -p lab --test command` regenerates the golden.
+#[test]
+fn help_reads_as_reviewed() {
+    let mut said = String::new();
+    for command in [&[][..], &["list"], &["run"], &["report"]] {
+        let done = lab(&[command, &["--help"]].concat());
+        assert_eq!(done.status.code(), Some(0), "{command:?}");
+        let words = command.iter().map(|word| format!(" {word}")).collect::<String>();
+        writeln!(said, "$ rutter-lab{words} --help\n{}", text(done.stdout)).expect("a string");
+    }
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/help.txt");
+    if std::env::var_os("RUTTER_GOLDEN").is_some() {
+        std::fs::write(golden, &said).expect("the repository can be written");
+    }
+    let want = std::fs::read_to_string(golden).expect("a file of the repository");
+    assert!(
+        said == want,
+        "help changed: RUTTER_GOLDEN=write cargo test -p lab --test command, and review the diff"
+    );
+}
+
+#[test]
+fn a_report_without_records_as_json() {
+    let folder = std::env::temp_dir().join(format!("rutter-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let done = lab(&["report", "-j", "--out", folder.to_str().expect("plain text")]);
+    let said: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
+    let page = std::fs::read_to_string(said["page"].as_str().expect("a page")).expect("a file");
+    std::fs::remove_dir_all(&folder).expect("it was made above");
+    assert!(said["records"] == 0 && page.contains("Rutter lab") && done.status.success());
+}
+
+#[test]
+fn experiments_are_listed_and_completed() {
+    let listed = text(lab(&["list"]).stdout);
+    let names = || listed.lines().filter_map(|line| line.split(' ').next());
+    assert_eq!(names().count(), lab::experiments::all().len());
+    let json: serde_json::Value = serde_json::from_slice(&lab(&["-j", "list"]).stdout).unwrap();
+    assert_eq!(json[0]["name"], names().next().unwrap_or_default());
+    let words = text(lab(&["words"]).stdout);
+    let words: Vec<&str> = words.lines().collect();
+    assert_eq!(words[..5], ["list", "run", "report", "all", "machine"]);
+    assert!(names().all(|name| words.contains(&name)));
+    let groups = words.iter().filter(|word| !word.contains('/')).count();
+    assert_eq!(words.len(), groups + names().count());
+}
+
+#[test]
+fn mistakes_are_2() {
+    for args in [&[][..], &["nonsense"], &["run"], &["run", "no/such"], &["report", "-o", "/none"]]
+    {
+        let done = lab(args);
+        assert_eq!((done.status.code(), text(done.stdout).as_str()), (Some(2), ""), "{args:?}");
+    }
+    let error = text(lab(&["run", "no/such"]).stderr);
+    assert!(error.contains("rutter-lab: no experiment is called `no/such`"), "{error}");
+}
