@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use lookup::lpm::{Applied, Engines, Entry, Lpm, Options, Writer};
+use lookup::lpm::{Applied, Entry, Instruments, Lpm, Options, Writer};
 use lookup::rib::Change;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix, Rib};
@@ -14,7 +14,7 @@ use lookup::{Addr, Hop, Prefix, Rib};
 use crate::{machine, reads, rivals};
 
 /// An address family: its engines, and the rivals that know it.
-pub trait Family: Engines {
+pub trait Family: Instruments {
     /// Other people's tables for this family; empty without the feature `rivals`.
     fn rivals() -> Vec<Contestant<Self>>;
 }
@@ -159,15 +159,15 @@ pub(crate) struct Engine<A: Addr> {
 }
 
 impl<A: Addr> Engine<A> {
-    pub(crate) fn new(entry: &Entry<A>, options: &Options, rib: &Rib<A>) -> Result<Self, String> {
+    fn new(entry: &Entry<A>, options: &Options, rib: &Rib<A>) -> Result<Self, String> {
         let domain = Domain::new();
         let writer = (entry.build)(rib, options, &domain).map_err(|refusal| refusal.to_string())?;
-        let table = writer.table();
-        Ok(Engine { writer, table, domain })
+        Ok(Engine::of(writer, domain))
     }
 
-    pub(crate) fn table(&self) -> &dyn Lpm<A> {
-        &*self.table
+    /// What `writer` has built for readers of `domain`.
+    pub(crate) fn of(writer: Box<dyn Writer<A>>, domain: Arc<Domain>) -> Self {
+        Engine { table: writer.table(), writer, domain }
     }
 }
 

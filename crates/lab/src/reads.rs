@@ -6,18 +6,20 @@
 //!   its reads    place, place, place, place …     known beforehand: none waits
 //! ```
 //!
-//! The places are those that the engine tells ([`Lpm::reads`]), in memory of the same
-//! shape: a huge page for each one that it reads from, each line where it was in it.
+//! The places are those that the engine's instrument tells ([`lpm::Reads`](lookup::lpm::Reads)),
+//! in memory of the same shape: a huge page for each one that it reads from, each line where it was in it.
 
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::sync::Arc;
 
-use lookup::lpm::{Engines, Lpm, Options};
+use lookup::lpm::{Instrumented, Instruments, Options, Reads};
 use lookup::pages::Pages;
 use lookup::rib::Change;
+use lookup::sync::Domain;
 use lookup::{Addr, Hop, Rib};
 
 use crate::contest::{Contestant, Engine, Stream, Subject};
@@ -25,26 +27,30 @@ use crate::contest::{Contestant, Engine, Stream, Subject};
 /// Behind an engine's name: its reads.
 pub const SUFFIX: &str = "-reads";
 
-/// The reads of the engine called `name`; `None` where there is no such engine.
-pub fn of<A: Engines>(name: &str, options: Options) -> Option<Contestant<A>> {
-    let entry = A::engine(name)?;
+/// The reads of the engine called `name`; `None` where there is no such engine, or it
+/// does not tell.
+pub fn of<A: Instruments>(name: &str, options: Options) -> Option<Contestant<A>> {
+    let (_, build) = A::instrumented().iter().find(|(engine, _)| *engine == name)?;
     let build = move |rib: &Rib<A>| {
-        let engine = Engine::new(entry, &options, rib)?;
-        Ok(Reads { engine, told: Cell::new(0) })
+        let domain = Domain::new();
+        let built = build(rib, &options, &domain).map_err(|refusal| refusal.to_string())?;
+        let Instrumented { writer, reads } = built;
+        Ok(Replayed { engine: Engine::of(writer, domain), reads, told: Cell::new(0) })
     };
     Some(Contestant::rival(&format!("{name}{SUFFIX}"), build))
 }
 
 /// An engine that answers as ever, but whose streams only read. It takes no updates.
-struct Reads<A: Addr> {
+struct Replayed<A: Addr> {
     engine: Engine<A>,
+    reads: Arc<dyn Reads<A>>,
     /// Reads of the keys that were answered.
     told: Cell<u64>,
 }
 
-impl<A: Addr> Subject<A> for Reads<A> {
+impl<A: Addr> Subject<A> for Replayed<A> {
     fn stream<'s>(&'s self, dsts: &[A]) -> Box<dyn Stream + 's> {
-        let places = Places::new(self.engine.table(), dsts);
+        let places = Places::new(&*self.reads, dsts);
         Box::new(ReadStream { places, answers: self.engine.stream(dsts), told: &self.told })
     }
 
@@ -127,7 +133,7 @@ struct Places {
 }
 
 impl Places {
-    fn new<A: Addr>(table: &dyn Lpm<A>, dsts: &[A]) -> Self {
+    fn new<A: Addr>(table: &dyn Reads<A>, dsts: &[A]) -> Self {
         let (mut pages, mut words, mut starts) = (BTreeMap::new(), Vec::new(), vec![0]);
         for &dst in dsts {
             for address in table.reads(dst) {

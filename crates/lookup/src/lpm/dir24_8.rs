@@ -34,8 +34,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::instruments::{Instrumented, Reads, address};
 use super::isa::{self, Isa};
-use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer, address};
+use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::pages::{self, Pages};
 use crate::rib::Change;
 use crate::sync::{Domain, Limbo};
@@ -94,7 +95,9 @@ impl Lpm<u32> for Dir24_8 {
     fn bytes(&self) -> usize {
         size_of::<Tbl24>() + self.groups.load(Ordering::Relaxed) as usize * GROUP_BYTES
     }
+}
 
+impl Reads<u32> for Dir24_8 {
     fn reads(&self, dst: u32) -> Vec<usize> {
         let first = &self.tbl24()[slot(dst)];
         let entry = first.load(Ordering::Acquire);
@@ -190,6 +193,14 @@ fn build(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
+    Ok(instrumented(rib, options, domain)?.writer)
+}
+
+pub(super) fn instrumented(
+    rib: &Rib<u32>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Instrumented<u32>, Refusal> {
     options.check(&CARD)?;
     CARD.admit_bytes(size_of::<u32>() << 24)?;
     let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
@@ -207,7 +218,7 @@ fn build(
         CARD.admit_hop(hop)?;
         writer.paint(prefix, hop)?;
     }
-    Ok(Box::new(writer))
+    Ok(Instrumented { reads: writer.table.clone(), writer: Box::new(writer) })
 }
 
 impl Writer<u32> for Dir24_8Writer {

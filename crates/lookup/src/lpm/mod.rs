@@ -1,11 +1,13 @@
 //! Longest prefix match: the traits and the registry of engines.
 //!
-//! An engine is one file here, one line in [`engines`], and one `conformance!`
+//! An engine is one file here, one line in [`Engines`], and one `conformance!`
 //! line at its bottom. Three things make one up:
 //!
 //! - its table, [`Lpm`]: what the threads that look up share;
 //! - its writer, [`Writer`]: what the one thread that updates owns;
 //! - its card, [`Card`]: name, families, source and limits, as data.
+//!
+//! What only measurements ask of a table is in [`Instruments`].
 
 mod bitmap;
 pub mod bloomfwd;
@@ -13,8 +15,10 @@ pub mod bsd_radix;
 mod cell;
 pub mod dir24_8;
 pub mod dxr;
+mod engine;
 pub mod flatten;
 mod hashed;
+mod instruments;
 mod intervals;
 pub(crate) mod isa;
 #[cfg(target_arch = "x86_64")]
@@ -28,6 +32,7 @@ pub(crate) mod oracle;
 pub mod planb;
 pub mod poptrie;
 mod rebuilt;
+mod registry;
 pub mod rutter4;
 pub mod rutter6;
 pub mod sail;
@@ -36,185 +41,7 @@ mod staged;
 pub mod tree_bitmap;
 pub mod vpp;
 
+pub use engine::{Applied, Build, Card, Entry, Lpm, Options, Refusal, Writer};
+pub use instruments::{BuildInstrumented, Instrumented, Reads};
 pub use intervals::Intervals;
-
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use crate::rib::Change;
-use crate::sync::Domain;
-use crate::{Addr, Hop, Rib};
-
-/// A table that many threads read. Memory-safe to read at any time; answers are
-/// those of the routes before or after a concurrent update as long as the
-/// reading thread is registered with the [`Domain`] that the table was built
-/// with, and has not quiesced during the call.
-pub trait Lpm<A: Addr>: Send + Sync {
-    /// The hop of the longest prefix that covers `dst` (host byte order).
-    fn lookup(&self, dst: A) -> Hop;
-
-    /// `hops[i] = lookup(dsts[i])` for every `i`, many reads in flight at once.
-    ///
-    /// # Panics
-    /// When the slices differ in length.
-    fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]);
-
-    /// Bytes that a lookup can read, and unreclaimed and free arena: what the
-    /// table costs in memory, without the [`Rib`] and the writer's own state.
-    fn bytes(&self) -> usize;
-
-    /// Engine-specific figures for `show fib` (name, value); none by default.
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        Vec::new()
-    }
-
-    /// Counts lookups from 0 on: those so far were trials.
-    fn reset_counters(&self) {}
-
-    /// The addresses that a lookup of `dst` reads, one for each read of a line, in
-    /// order: what the lab replays to find the rate of the reads alone. There are four
-    /// bytes of this table at each; none from an engine that does not tell.
-    fn reads(&self, dst: A) -> Vec<usize> {
-        let _ = dst;
-        Vec::new()
-    }
-}
-
-/// Where `place` stands, for [`Lpm::reads`].
-fn address<T>(place: &T) -> usize {
-    std::ptr::from_ref(place).addr()
-}
-
-/// The one thread that changes a table.
-pub trait Writer<A: Addr>: Send {
-    /// The table, to be read by any number of threads.
-    fn table(&self) -> Arc<dyn Lpm<A>>;
-
-    /// Brings the table in line with `rib`, which already holds `changes`.
-    ///
-    /// # Errors
-    /// When a hop, a prefix or the size exceeds a limit of the engine. The table
-    /// then still answers as before the call; the caller takes the changes back
-    /// out of the `rib`, or builds another engine.
-    fn apply(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<Applied, Refusal>;
-
-    /// Heap bytes of the writer's own state, beside the table and the `Rib`.
-    fn bytes(&self) -> usize {
-        0
-    }
-}
-
-/// What [`Writer::apply`] did.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Applied {
-    /// The table now answers as the `Rib` does.
-    InPlace,
-    /// This engine does not update: build it anew from the `Rib` and swap.
-    Rebuild,
-}
-
-/// Why an engine does not take a table: its name and the limit it names.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("{engine} refuses: {limit}")]
-pub struct Refusal {
-    /// The engine's name.
-    pub engine: &'static str,
-    /// Which limit, with figures: `hop 70000 exceeds 65534`.
-    pub limit: String,
-}
-
-/// What an engine is, as data: `rutter engines` prints these.
-#[derive(Clone, Copy, Debug)]
-pub struct Card {
-    /// The name in configuration, records and `show` output.
-    pub name: &'static str,
-    /// The paper or text that describes it.
-    pub paper: &'static str,
-    /// One line.
-    pub help: &'static str,
-    /// The largest hop id it stores.
-    pub max_hop: u32,
-    /// The longest prefix it takes.
-    pub max_len: u8,
-    /// The most prefixes it takes; `None` where memory is the only limit.
-    pub max_prefixes: Option<u64>,
-    /// Options: name, default, one line of help.
-    pub options: &'static [(&'static str, &'static str, &'static str)],
-}
-
-/// An engine's options by name, as written in the configuration.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Options(pub BTreeMap<String, String>);
-
-/// Builds an engine from a store of routes.
-pub type Build<A> = fn(&Rib<A>, &Options, &Arc<Domain>) -> Result<Box<dyn Writer<A>>, Refusal>;
-
-/// One engine in the registry of a family.
-#[derive(Clone, Copy)]
-pub struct Entry<A: Addr> {
-    /// What it is.
-    pub card: &'static Card,
-    /// How it is built.
-    pub build: Build<A>,
-}
-
-/// The engines of one family, in the order in which they are listed.
-pub trait Engines: Addr {
-    /// All of them.
-    fn engines() -> &'static [Entry<Self>];
-
-    /// The one called `name`.
-    fn engine(name: &str) -> Option<&'static Entry<Self>> {
-        Self::engines().iter().find(|entry| entry.card.name == name)
-    }
-
-    /// The name of the engine used where none is chosen.
-    const DEFAULT: &'static str;
-}
-
-impl Engines for u32 {
-    fn engines() -> &'static [Entry<u32>] {
-        &[
-            bsd_radix::ENTRY,
-            dir24_8::ENTRY,
-            dxr::ENTRY,
-            lc_trie::ENTRY,
-            lulea::ENTRY,
-            miht::ENTRY,
-            poptrie::ENTRY,
-            rutter4::ENTRY,
-            sail::b::ENTRY,
-            sail::l::ENTRY,
-            sail::m::ENTRY,
-            sail::u::ENTRY,
-            tree_bitmap::ENTRY,
-            bloomfwd::NAIVE,
-            bloomfwd::PBF,
-            bloomfwd::BASELINE,
-            bloomfwd::FOUR,
-        ]
-    }
-    const DEFAULT: &'static str = "rutter4";
-}
-
-impl Engines for u128 {
-    fn engines() -> &'static [Entry<u128>] {
-        &[
-            bsd_radix::ENTRY_6,
-            lc_trie::ENTRY_6,
-            miht::ENTRY_6,
-            planb::ENTRY,
-            poptrie::ENTRY_6,
-            rutter6::ENTRY,
-            sail::six::ENTRY,
-            tree_bitmap::ENTRY_6,
-            sail::hybrid::ENTRY,
-            vpp::HASH,
-            vpp::BLOOM,
-            vpp::TRIE,
-            vpp::CUVPP,
-            bloomfwd::SIX,
-        ]
-    }
-    const DEFAULT: &'static str = "rutter6";
-}
+pub use registry::{Engines, Instruments};

@@ -91,6 +91,7 @@ mod writer;
 
 use std::sync::Arc;
 
+use super::instruments::Instrumented;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Options, Refusal};
 use crate::sync::Domain;
@@ -110,20 +111,28 @@ const CARD: Card = Card {
     options: &[isa::OPTION],
 };
 
-/// Chooses the width of a value by the largest hop.
 fn build(
     rib: &Rib<u32>,
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn super::Writer<u32>>, Refusal> {
+    Ok(instrumented(rib, options, domain)?.writer)
+}
+
+/// Chooses the width of a value by the largest hop.
+pub(super) fn instrumented(
+    rib: &Rib<u32>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Instrumented<u32>, Refusal> {
     options.check(&CARD)?;
     let isa = Isa::choose(&CARD, options)?;
     let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
     CARD.admit_hop(largest)?;
     if largest.0 <= Narrow::MOST {
-        Ok(Box::new(writer::Rutter4::<Narrow>::build(rib, isa, domain)?))
+        Ok(writer::Rutter4::<Narrow>::build(rib, isa, domain)?.instrumented())
     } else {
-        Ok(Box::new(writer::Rutter4::<Wide>::build(rib, isa, domain)?))
+        Ok(writer::Rutter4::<Wide>::build(rib, isa, domain)?.instrumented())
     }
 }
 

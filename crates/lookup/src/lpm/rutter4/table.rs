@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::{CARD, RECORD_BITS, REST_BITS};
 use crate::Hop;
+use crate::lpm::instruments::{Reads, address};
 use crate::lpm::isa::Isa;
-use crate::lpm::{Lpm, Refusal, address};
+use crate::lpm::{Lpm, Refusal};
 use crate::pages::{Pages, Zeroed};
 
 /// The width of a cell: 16 bits where every hop fits in 15, else 32.
@@ -318,7 +319,9 @@ impl<V: Value> Lpm<u32> for Table<V> {
             ("portable", u64::from(self.isa == Isa::Portable)),
         ]
     }
+}
 
+impl<V: Value> Reads<u32> for Table<V> {
     fn reads(&self, dst: u32) -> Vec<usize> {
         let view = self.view();
         let cell = |at: u32| address(&view.cells[at as usize % CELLS]);

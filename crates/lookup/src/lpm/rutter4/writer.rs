@@ -10,6 +10,7 @@ use super::table::{self, CELLS, OWN, ROOTS, SMALL, Table, Value};
 use super::table::{place, root_of_hop, root_of_record};
 use super::{CARD, RECORD_BITS, REST_BITS, SLOTS};
 use crate::lpm::flatten::{self, Flatten};
+use crate::lpm::instruments::Instrumented;
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
@@ -60,6 +61,11 @@ impl<V: Value> Rutter4<V> {
         let full = || format!("more than {CELLS} cells");
         done.ok_or_else(|| CARD.refuse(writer.large.limit(|| writer.small.limit(full))))?;
         Ok(writer)
+    }
+
+    /// The writer, and where its table reads.
+    pub(super) fn instrumented(self) -> Instrumented<u32> {
+        Instrumented { reads: self.table.clone(), writer: Box::new(self) }
     }
 
     fn fill_all(&mut self, rib: &Rib<u32>) -> Option<()> {

@@ -70,6 +70,7 @@ mod writer;
 
 use std::sync::Arc;
 
+use super::instruments::Instrumented;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
@@ -89,12 +90,20 @@ const CARD: Card = Card {
     options: &[isa::OPTION],
 };
 
-/// Chooses the width of a value by the largest hop, and by the deeper trees.
 fn build(
     rib: &Rib<u128>,
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    Ok(instrumented(rib, options, domain)?.writer)
+}
+
+/// Chooses the width of a value by the largest hop, and by the deeper trees.
+pub(super) fn instrumented(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Instrumented<u128>, Refusal> {
     options.check(&CARD)?;
     let isa = Isa::choose(&CARD, options)?;
     let limit = CARD.max_prefixes.unwrap_or(u64::MAX);
@@ -107,9 +116,9 @@ fn build(
     if largest.0 <= Narrow::MOST
         && let Ok(writer) = writer::Rutter6::<Narrow>::build(rib, isa, domain)
     {
-        return Ok(Box::new(writer));
+        return Ok(writer.instrumented());
     }
-    Ok(Box::new(writer::Rutter6::<Wide>::build(rib, isa, domain)?))
+    Ok(writer::Rutter6::<Wide>::build(rib, isa, domain)?.instrumented())
 }
 
 /// The 32 bits of `dst` that the trees of `level` tell apart.

@@ -7,9 +7,10 @@ use super::rank::{GROUP, List, Portable, Rank};
 use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
 use crate::Hop;
 use crate::hint::{prefetch, prefetch_all};
+use crate::lpm::instruments::{Reads, address};
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
-use crate::lpm::{Lpm, Refusal, address};
+use crate::lpm::{Lpm, Refusal};
 use crate::pages::{Pages, Zeroed};
 use crate::sync::Domain;
 
@@ -403,7 +404,9 @@ impl<V: Value> Lpm<u128> for Table<V> {
             ("portable", u64::from(self.isa == Isa::Portable)),
         ]
     }
+}
 
+impl<V: Value> Reads<u128> for Table<V> {
     fn reads(&self, dst: u128) -> Vec<usize> {
         let (view, high) = (self.view(), (dst >> 64) as u64);
         let root = view.root_word((high >> 48) as usize);

@@ -3,8 +3,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::rank::Portable;
 use super::*;
 use crate::Prefix;
+use crate::lpm::instruments::{Reads, address};
 use crate::lpm::oracle::{Rng, conformance};
-use crate::lpm::{Applied, Intervals, Lpm, address};
+use crate::lpm::{Applied, Intervals};
 use crate::rib::Change;
 
 conformance!(u128, ENTRY);
@@ -31,20 +32,24 @@ fn build_wide(
 struct Fixture {
     rib: Rib<u128>,
     writer: Box<dyn Writer<u128>>,
+    reads: Arc<dyn Reads<u128>>,
 }
 
 impl Fixture {
     fn new(routes: impl IntoIterator<Item = (Prefix<u128>, Hop)>) -> Self {
         let rib = routes.into_iter().collect();
-        let writer = build(&rib, &Options::default(), &Domain::new()).expect("within the limits");
-        Fixture { rib, writer }
+        Self::built(rib, &Options::default()).expect("within the limits")
     }
 
     /// Without a route; `None` where the processor has no such instructions.
     fn with_isa(isa: &str) -> Option<Self> {
         let options = Options([("isa".to_string(), isa.to_string())].into());
-        let rib = Rib::new();
-        Some(Fixture { writer: build(&rib, &options, &Domain::new()).ok()?, rib })
+        Self::built(Rib::new(), &options).ok()
+    }
+
+    fn built(rib: Rib<u128>, options: &Options) -> Result<Self, Refusal> {
+        let Instrumented { writer, reads } = instrumented(&rib, options, &Domain::new())?;
+        Ok(Fixture { rib, writer, reads })
     }
 
     fn change(&mut self, prefix: Prefix<u128>, hop: Option<Hop>) {
@@ -147,7 +152,7 @@ fn a_deeper_tree_goes_with_the_last_long_route() {
         for (hop, reads) in [(Some(Hop(2 + round)), 7), (None, 4)] {
             table.change(inside, hop);
             table.agree(&[around, inside]);
-            assert_eq!(table.writer.table().reads(inside.first()).len(), reads);
+            assert_eq!(table.reads.reads(inside.first()).len(), reads);
         }
     }
     // Some wait for the grace period, none is lost.
@@ -228,8 +233,7 @@ fn a_tree_of_four_levels() {
     for mut table in of_each_isa() {
         table.change_all(&changes);
         table.agree(&prefixes);
-        let reads: Vec<_> =
-            prefixes.iter().map(|p| table.writer.table().reads(p.first()).len()).collect();
+        let reads: Vec<_> = prefixes.iter().map(|p| table.reads.reads(p.first()).len()).collect();
         assert!(reads.contains(&6), "{reads:?}");
     }
 }
@@ -244,7 +248,7 @@ fn an_array_grows_with_what_comes() {
     for i in 0..count {
         table.change(prefix(i), Some(Hop(1 + (i * 1021 % count) as u32 % 2)));
     }
-    let reads = |i| table.writer.table().reads(prefix(i).first()).len();
+    let reads = |i| table.reads.reads(prefix(i).first()).len();
     let beyond = (0..count).filter(|&i| reads(i) > 4).count();
     assert!(beyond < 400, "{beyond}");
 }

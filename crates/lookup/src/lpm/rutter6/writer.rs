@@ -9,6 +9,7 @@ use super::table::{DEEP, ROOTS, Table, Value};
 use super::tree::{Answer, Patch, Spliced, Trees, push};
 use super::{CARD, LEVELS, ROOT_BITS, bits_to, x_of};
 use crate::lpm::flatten::Flatten;
+use crate::lpm::instruments::Instrumented;
 use crate::lpm::isa::Isa;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
 use crate::pages;
@@ -42,6 +43,11 @@ impl<V: Value> Rutter6<V> {
         let full = || "no room in 2^26 lines or cells, or 2^24 deeper trees".to_string();
         done.ok_or_else(|| CARD.refuse(writer.trees.spaces.units.limit(full)))?;
         Ok(writer)
+    }
+
+    /// The writer, and where its table reads.
+    pub(super) fn instrumented(self) -> Instrumented<u128> {
+        Instrumented { reads: self.trees.table.clone(), writer: Box::new(self) }
     }
 
     fn fill(&mut self, rib: &Rib<u128>) -> Option<()> {
