@@ -19,6 +19,8 @@ pub trait Experiment: Sync {
 pub struct Card {
     /// Its name: the paper or part, a slash, the figure (`dxr/fig3`).
     pub name: &'static str,
+    /// How long it usually takes: what the time left is reckoned from.
+    pub takes: Takes,
     /// One line.
     pub help: &'static str,
     /// Where the claim comes from: paper and figure, or the goal's place.
@@ -27,6 +29,22 @@ pub struct Card {
     pub claim: &'static str,
     /// What the report draws.
     pub plots: &'static [Plot],
+}
+
+/// Seconds on a quiet machine of 2026.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Takes {
+    /// Of a full run.
+    pub full_s: f64,
+    /// Of a quick one.
+    pub quick_s: f64,
+}
+
+impl Takes {
+    /// Of a quick run, or a full one.
+    pub fn seconds(self, quick: bool) -> f64 {
+        if quick { self.quick_s } else { self.full_s }
+    }
 }
 
 /// How rows become a picture.

@@ -32,6 +32,6 @@ mod testpmd;
 
 pub use context::{Context, Options};
 pub use error::Error;
-pub use experiment::{Card, Experiment, Plot, Style};
+pub use experiment::{Card, Experiment, Plot, Style, Takes};
 pub use record::{Figure, Record, Row, Verdict};
 pub use set::{Outcome, run, select};

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::context::clock_text;
-use crate::experiments::{self, seconds};
-use crate::{Context, Error, Experiment, Record};
+use crate::{Card, Context, Error, Experiment, Record, experiments};
 
 /// What became of one experiment of a set.
 pub enum Outcome {
@@ -66,7 +65,7 @@ pub fn run<E: From<Error>>(
             Ok((record, path)) => Outcome::Ran(record, path),
             Err(error) => Outcome::Failed(error),
         };
-        progress.did(name, start.elapsed());
+        progress.did(experiment.card(), start.elapsed());
         each(name, outcome)?;
     }
     Ok(())
@@ -97,14 +96,14 @@ struct Progress {
 impl Progress {
     fn new(experiments: &[&dyn Experiment], context: &Context, again: bool) -> Progress {
         let quick = context.quick();
-        let names = experiments.iter().map(|experiment| experiment.card().name);
-        let names = names.filter(|name| again || context.done(name).is_none());
-        let to_do = names.map(|name| seconds(name, quick)).sum();
+        let cards = experiments.iter().map(|experiment| experiment.card());
+        let cards = cards.filter(|card| again || context.done(card.name).is_none());
+        let to_do = cards.map(|card| card.takes.seconds(quick)).sum();
         Progress { quick, to_do, usual: 0.0, took: 0.0 }
     }
 
-    fn did(&mut self, name: &str, took: Duration) {
-        let usual = seconds(name, self.quick);
+    fn did(&mut self, card: &Card, took: Duration) {
+        let usual = card.takes.seconds(self.quick);
         self.to_do -= usual;
         self.usual += usual;
         self.took += took.as_secs_f64();
@@ -122,13 +121,21 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::{Card, Options, Row};
+    use crate::{Options, Row, Takes};
+
+    const CARD: Card = Card {
+        name: "",
+        takes: Takes { full_s: 60.0, quick_s: 10.0 },
+        help: "",
+        source: "",
+        claim: "",
+        plots: &[],
+    };
 
     struct Made(&'static str, bool);
 
     impl Experiment for Made {
         fn card(&self) -> &'static Card {
-            const CARD: Card = Card { name: "", help: "", source: "", claim: "", plots: &[] };
             Box::leak(Box::new(Card { name: self.0, ..CARD }))
         }
 
@@ -196,9 +203,8 @@ mod tests {
 
     impl Experiment for Loads {
         fn card(&self) -> &'static Card {
-            const CARD: Card =
-                Card { name: "made/loads", help: "", source: "", claim: "", plots: &[] };
-            &CARD
+            const LOADS: Card = Card { name: "made/loads", ..CARD };
+            &LOADS
         }
 
         fn run(&self, context: &mut Context) -> Result<Record, Error> {

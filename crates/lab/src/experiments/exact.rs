@@ -14,7 +14,9 @@ use crate::lines::Lines;
 use crate::matching::{self, Contestant, Entry, Table};
 use crate::record::Figure;
 use crate::slices::{Timing, Variant};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
+
+pub(super) static ALL: &[&dyn Experiment] = &[&Peers];
 
 /// See the module.
 pub struct Peers;
@@ -59,6 +61,7 @@ impl Experiment for Peers {
 
 const CARD: Card = Card {
     name: "exact/peers",
+    takes: Takes { full_s: 720.0, quick_s: 50.0 },
     help: "exact-match tables, ours and rivals: hits, misses, inserts, updates, bytes, two threads",
     source: "issue on exact match, point 2",
     claim: "mac-table: 130 M lookups/s at 1 M entries, 40 at 10⁹, 3 × rte_hash and the paper's table; two cores 1.8 ×; misses at 60 % of the hit rate; 500,000 updates/s cost 6 %",

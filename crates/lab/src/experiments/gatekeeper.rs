@@ -7,7 +7,9 @@ use crate::lookups::Claim;
 use crate::matching::fixed_seed;
 use crate::record::Figure;
 use crate::slices::{Variant, repeat};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
+
+pub(super) static ALL: &[&dyn Experiment] = &[&Fig47];
 
 /// See the module.
 pub struct Fig47;
@@ -32,6 +34,7 @@ impl Experiment for Fig47 {
 
 const CARD: Card = Card {
     name: "gatekeeper/fig4.7",
+    takes: Takes { full_s: 60.0, quick_s: 6.0 },
     help: "six flow tables and ours by load: hits alone and in groups, misses, inserts, churn",
     source: "thesis, figure 4.7",
     claim: "Hopscotch and separate chaining are good candidates for the flow table",

@@ -1,95 +1,60 @@
-//! The experiments, one file each.
+//! The registry of experiments: a folder a paper or part, its experiments listed in its
+//! `mod.rs`. A new one is a file in a folder and a line in that list; a new folder is a
+//! line in the list of this file.
 
-mod bloomfwd;
-mod cuckooswitch;
-mod cuvpp;
-mod dxr;
-mod exact;
-mod gatekeeper;
-mod lpm;
-mod machine;
-mod router;
-mod sail;
-mod switch;
-mod times;
-
-pub use router::{fixed, hugepages, memory};
-pub use times::seconds;
+use std::sync::LazyLock;
 
 use crate::Experiment;
 
+/// The experiments of a folder, in the order in which they are listed and run: `mod FILE:
+/// NAME` declares the file and lists its experiment, `in FILE: NAME` lists one more of it.
+macro_rules! experiments {
+    ($($(mod $new:ident)? $(in $old:ident)?: $experiment:ident,)*) => {
+        $($(mod $new;)?)*
+
+        pub(super) static ALL: &[&dyn $crate::Experiment] =
+            &[$(&$($new::)?$($old::)?$experiment),*];
+    };
+}
+
+/// The folders, in the same order.
+macro_rules! folders {
+    ($($folder:ident,)*) => {
+        $(mod $folder;)*
+
+        static FOLDERS: &[&[&dyn Experiment]] = &[$($folder::ALL),*];
+    };
+}
+
+folders! {
+    machine,
+    lpm,
+    dxr,
+    sail,
+    bloomfwd,
+    cuvpp,
+    exact,
+    cuckooswitch,
+    gatekeeper,
+    router,
+    switch,
+}
+
+pub use router::{fixed, serve_hugepages, serve_memory};
+
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    static ALL: &[&dyn Experiment] = &[
-        &machine::limits::Limits,
-        &lpm::peers::PEERS,
-        &lpm::scale::SCALE,
-        &lpm::bound::BOUND,
-        &lpm::interleave::INTERLEAVE,
-        &dxr::TABLE1,
-        &dxr::Table2,
-        &dxr::FIG3,
-        &dxr::Fig4,
-        &dxr::FIG5,
-        &dxr::FIG6,
-        &sail::FIG3_7,
-        &sail::FIG3_8,
-        &sail::FIG3_9,
-        &sail::FIG3_11,
-        &sail::Fig312,
-        &sail::FIG3_13,
-        &sail::TABLE3_2,
-        &sail::Table34,
-        &sail::TABLE3_5,
-        &sail::FIG3_16,
-        &sail::FIG3_17,
-        &bloomfwd::Table3,
-        &bloomfwd::Table4,
-        &bloomfwd::Table5,
-        &bloomfwd::FIG1,
-        &bloomfwd::FIG2,
-        &bloomfwd::FIG3,
-        &bloomfwd::FIG4,
-        &bloomfwd::FIG5,
-        &bloomfwd::FIG6,
-        &bloomfwd::FIG7,
-        &bloomfwd::FIG8,
-        &cuvpp::FIG6,
-        &cuvpp::FIG7,
-        &cuvpp::FIG8,
-        &cuvpp::FIG9,
-        &cuvpp::FIG10,
-        &cuvpp::Fig11,
-        &cuvpp::Fig12,
-        &cuvpp::TABLE2,
-        &cuvpp::Table3,
-        &cuvpp::TABLE4,
-        &exact::Peers,
-        &cuckooswitch::FIG5,
-        &cuckooswitch::FIG6,
-        &cuckooswitch::FIG7,
-        &cuckooswitch::TABLE3,
-        &cuckooswitch::Table2,
-        &cuckooswitch::FIG8,
-        &cuckooswitch::FIG9,
-        &cuckooswitch::Fig10,
-        &gatekeeper::Fig47,
-        &router::forward::Forward,
-        &router::hugepages::Hugepages,
-        &router::updates::Updates,
-        &router::converge::Converge,
-        &router::scale::Scale,
-        &router::memory::Memory,
-        &switch::forward::Forward,
-    ];
-    ALL
+    static ALL: LazyLock<Vec<&dyn Experiment>> = LazyLock::new(|| FOLDERS.concat());
+    &ALL
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::Path;
 
-    use super::{all, times::TIMES};
+    use super::all;
 
     #[test]
     fn every_experiment_has_a_card() {
@@ -99,14 +64,49 @@ mod tests {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
             assert!(!group.is_empty() && !figure.is_empty(), "{}", card.name);
             assert!(group.chars().all(plain) && figure.chars().all(plain), "{}", card.name);
-            assert!(names.insert(card.name), "{} stands there twice", card.name);
+            assert!(names.insert(card.name), "{} is listed twice", card.name);
             for text in [card.help, card.source, card.claim] {
                 assert!(!text.is_empty() && !text.contains('\n'), "{}", card.name);
             }
-            let known = TIMES.iter().filter(|(name, ..)| *name == card.name).count();
-            assert_eq!(known, 1, "{} has no usual time", card.name);
+            let [full, quick] = [false, true].map(|quick| card.takes.seconds(quick));
+            assert!(quick > 0.0 && quick <= full && full < 3600.0, "{} takes so long?", card.name);
             assert!(!card.plots.is_empty(), "{} draws nothing", card.name);
         }
-        assert_eq!(TIMES.len(), all().len());
+    }
+
+    /// A file that holds an experiment opens by naming it.
+    #[test]
+    fn every_experiment_is_named_by_the_header_of_its_file() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/experiments");
+        let headers = headers(&folder);
+        for card in all().iter().map(|experiment| experiment.card()) {
+            let (group, figure) = card.name.split_once('/').expect("see above");
+            let (full, short) = (format!("`{}`", card.name), format!("`{figure}`"));
+            let place = format!("name: \"{}\",", card.name);
+            let (header, _) = headers
+                .iter()
+                .find(|(_, source)| source.contains(&place))
+                .unwrap_or_else(|| panic!("no file holds the card of {}", card.name));
+            // `dxr/fig3` and, behind another of its group, `fig5`.
+            let named = header.contains(&format!("`{group}/")) && header.contains(&short);
+            assert!(named || header.contains(&full), "the file of {full} does not open with it");
+        }
+    }
+
+    /// The module documentation of each file below `folder`, and the file's text.
+    fn headers(folder: &Path) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).expect("the sources are there") {
+            let path = entry.expect("a folder of the sources can be read").path();
+            if path.is_dir() {
+                found.extend(headers(&path));
+                continue;
+            }
+            let source = fs::read_to_string(path).expect("a source can be read");
+            let lines = source.lines().take_while(|line| line.starts_with("//!"));
+            let header = lines.map(|line| line.trim_start_matches("//!")).collect();
+            found.push((header, source));
+        }
+        found
     }
 }

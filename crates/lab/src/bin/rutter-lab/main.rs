@@ -125,10 +125,10 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
         Action::Drive { engine, table, count } => lab::misses::drive(&engine, &table, count)
             .map_err(|what| lab::Error::Missing { experiment: "lab drive", what })?,
         Action::Forward { family, hugepages } => {
-            lab::experiments::hugepages::serve(&family, hugepages)
+            lab::experiments::serve_hugepages(&family, hugepages)
                 .map_err(|what| lab::Error::Missing { experiment: "lab forward", what })?;
         }
-        Action::Memory { family, table } => lab::experiments::memory::serve(&family, &table)?,
+        Action::Memory { family, table } => lab::experiments::serve_memory(&family, &table)?,
         Action::Report { page, records } => {
             let (path, n) = lab::report::write(&records.out, page.as_deref())?;
             if out.json {

@@ -8,7 +8,7 @@ use lookup::{Addr, Hop, Prefix};
 use super::{AS65000, AS65000_V6};
 use crate::lookups::Claim;
 use crate::lookups::claims::{ratios, verdict};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// Table 3.
 pub struct Table3;
@@ -23,6 +23,7 @@ impl Experiment for Table3 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "bloomfwd/table3",
+            takes: Takes { full_s: 2.0, quick_s: 1.0 },
             help: "prefixes by length before and after expansion to /20, /24 and /32",
             source: "Bloomfwd, table 3",
             claim: "516,699 prefixes of /21 to /24 become 971,555 of /24; 1,625 longer ones 113,397 of /32",
@@ -68,6 +69,7 @@ impl Experiment for Table4 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "bloomfwd/table4",
+            takes: Takes { full_s: 2.0, quick_s: 1.0 },
             help: "IPv6 prefixes after expansion to 4 to 8 levels: the paper's choice and the best",
             source: "Bloomfwd, table 4",
             claim: "AS65000-V6: 31,645 prefixes become 60,000 at 8 levels, 380,000 at 5, 1,166,000 at 4",
@@ -109,6 +111,7 @@ impl Experiment for Table5 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "bloomfwd/table5",
+            takes: Takes { full_s: 1.0, quick_s: 1.0 },
             help: "bits and hash functions of the two filters by false-positive ratio",
             source: "Bloomfwd, table 5",
             claim: "AS65000, filter of the /24s: 9,312,412 bits and k = 7 at 1 %, 213,057 bits and k = 1 at 90 %",

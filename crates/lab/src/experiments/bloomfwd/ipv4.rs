@@ -1,14 +1,15 @@
-//! `bloomfwd/fig1` to `fig6`: IPv4.
+//! `bloomfwd/fig1`, `fig2`, `fig3`, `fig4`, `fig5` and `fig6`: IPv4.
 
 use super::AS65000;
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
-use crate::{Card, Plot, Style};
+use crate::{Card, Plot, Style, Takes};
 
 /// Figure 1: hash functions and false-positive ratios.
 pub static FIG1: Study = Study {
     card: &Card {
         name: "bloomfwd/fig1",
+        takes: Takes { full_s: 30.0, quick_s: 4.0 },
         help: "lookup rate by hash functions of filter and table and by false-positive ratio",
         source: "Bloomfwd, figure 1",
         claim: "H2 in filter and table at a ratio of 30 % is best; Knuth's hash is the slowest on average",
@@ -72,6 +73,7 @@ pub static FIG1: Study = Study {
 pub static FIG2: Study = Study {
     card: &Card {
         name: "bloomfwd/fig2",
+        takes: Takes { full_s: 10.0, quick_s: 2.0 },
         help: "lookup rate by threads: Bloomfwd, the two algorithms that it improves, MIHT",
         source: "Bloomfwd, figure 2",
         claim: "Bloomfwd is the fastest on one thread, at least 3.7 × Baseline and MIHT on the Phi, and scales best",
@@ -115,6 +117,7 @@ pub static FIG2: Study = Study {
 pub static FIG3: Study = Study {
     card: &Card {
         name: "bloomfwd/fig3",
+        takes: Takes { full_s: 12.0, quick_s: 3.0 },
         help: "lookup rate of Bloomfwd against the share of addresses that have a route",
         source: "Bloomfwd, figure 3",
         claim: "the matching ratio has little impact",
@@ -148,6 +151,7 @@ pub static FIG3: Study = Study {
 pub static FIG4: Study = Study {
     card: &Card {
         name: "bloomfwd/fig4",
+        takes: Takes { full_s: 10.0, quick_s: 2.0 },
         help: "lookup rate of Bloomfwd and MIHT with random and with recurring addresses",
         source: "Bloomfwd, figure 4",
         claim: "addresses of a real trace are looked up 1.16 times as fast as random ones",
@@ -181,6 +185,7 @@ pub static FIG4: Study = Study {
 pub static FIG5: Study = Study {
     card: &Card {
         name: "bloomfwd/fig5",
+        takes: Takes { full_s: 15.0, quick_s: 3.0 },
         help: "lookup rate of Bloomfwd against the share of the table that is kept",
         source: "Bloomfwd, figure 5",
         claim: "with 1/16 of the prefixes the rate grows from 68 to 79 Mlps (1.16 ×)",
@@ -209,6 +214,7 @@ pub static FIG5: Study = Study {
 pub static FIG6: Study = Study {
     card: &Card {
         name: "bloomfwd/fig6",
+        takes: Takes { full_s: 10.0, quick_s: 2.0 },
         help: "lookup rate of Bloomfwd and MIHT on several tables",
         source: "Bloomfwd, figure 6",
         claim: "Bloomfwd is about 4 × MIHT whatever the table",

@@ -1,13 +1,19 @@
 //! Bloomfwd: Lucas, Teodoro et al., Bloom-filter longest prefix match on
 //! many-core processors.
 
-mod counts;
-mod ipv4;
-mod ipv6;
-
-pub(super) use counts::{Table3, Table4, Table5};
-pub(super) use ipv4::{FIG1, FIG2, FIG3, FIG4, FIG5, FIG6};
-pub(super) use ipv6::{FIG7, FIG8};
+experiments! {
+    mod counts: Table3,
+    in counts: Table4,
+    in counts: Table5,
+    mod ipv4: FIG1,
+    in ipv4: FIG2,
+    in ipv4: FIG3,
+    in ipv4: FIG4,
+    in ipv4: FIG5,
+    in ipv4: FIG6,
+    mod ipv6: FIG7,
+    in ipv6: FIG8,
+}
 
 /// As large as the paper's table AS65000 (622,607 prefixes).
 const AS65000: &str = "internet:622607";

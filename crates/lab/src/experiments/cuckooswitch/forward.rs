@@ -1,9 +1,9 @@
-//! Section 4 of the paper, the full system: one worker on `mem` ports stands for
+//! `cuckooswitch/table2`, `fig8`, `fig9` and `fig10`: section 4 of the paper, the full system: one worker on `mem` ports stands for
 //! its two sockets, eight ports of 10 Gbit/s and four network cards.
 
 use std::thread;
 
-use super::super::switch::forward::access;
+use super::super::switch::access;
 use super::forwarder::{Forwarder, How, stations};
 use super::tables::{Entrant, STEPS, cuckoo, other};
 use crate::crew::{Crew, Maker};
@@ -12,7 +12,7 @@ use crate::lookups::Claim;
 use crate::matching::{self, Contestant, Entry, Table};
 use crate::pace::{self, Beside};
 use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
 
 /// Table 2: raw packet I/O.
 pub struct Table2;
@@ -39,6 +39,7 @@ struct Competitor {
 pub static FIG8: Forwarding = Forwarding {
     card: &Card {
         name: "cuckooswitch/fig8",
+        takes: Takes { full_s: 110.0, quick_s: 20.0 },
         help: "what each optimisation of the table adds to the forwarding rate, 64-byte frames",
         source: "CuckooSwitch, figure 8",
         claim: "together the optimisations double the throughput; with 10⁹ entries it is that of the ports",
@@ -98,6 +99,7 @@ pub static FIG8: Forwarding = Forwarding {
 pub static FIG9: Forwarding = Forwarding {
     card: &Card {
         name: "cuckooswitch/fig9",
+        takes: Takes { full_s: 90.0, quick_s: 20.0 },
         help: "forwarding rate with the paper's table, ours, hash maps and rte_hash, 64-byte frames",
         source: "CuckooSwitch, figure 9",
         claim: "always faster than with dense_hash_map, batched or not; from 16 M entries on by more and more",
@@ -128,6 +130,7 @@ impl Experiment for Table2 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "cuckooswitch/table2",
+            takes: Takes { full_s: 10.0, quick_s: 2.0 },
             help: "frames that two ports pass on without a lookup, by size and workers",
             source: "CuckooSwitch, table 2",
             claim: "92.22 Mpps (61.97 Gbit/s) at 64 bytes, 36.23 Mpps (80 Gbit/s) at 256: first PCIe, then the network is full",
@@ -232,6 +235,7 @@ impl Experiment for Fig10 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "cuckooswitch/fig10",
+            takes: Takes { full_s: 10.0, quick_s: 3.0 },
             help: "forwarding rate against updates a second of a table of 2 million stations",
             source: "CuckooSwitch, figure 10",
             claim: "64,000 updates/s cost next to nothing, half a million a quarter of the rate",

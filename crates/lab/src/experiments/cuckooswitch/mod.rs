@@ -1,9 +1,16 @@
 //! CuckooSwitch: Zhou, Fan, Lim, Kaminsky, Andersen, *Scalable, High Performance
 //! Ethernet Forwarding with CuckooSwitch*, CoNEXT 2013.
 
-mod forward;
-mod forwarder;
-mod tables;
+experiments! {
+    mod tables: FIG5,
+    in tables: FIG6,
+    in tables: FIG7,
+    in tables: TABLE3,
+    mod forward: Table2,
+    in forward: FIG8,
+    in forward: FIG9,
+    in forward: Fig10,
+}
 
-pub(super) use forward::{FIG8, FIG9, Fig10, Table2};
-pub(super) use tables::{FIG5, FIG6, FIG7, TABLE3};
+mod forwarder;
+

@@ -1,4 +1,4 @@
-//! Sections 4.3 and 4.4 of the paper: its table alone, its optimisations, rivals,
+//! `cuckooswitch/fig5`, `fig6`, `fig7` and `table3`: sections 4.3 and 4.4 of the paper: its table alone, its optimisations, rivals,
 //! memory.
 
 use lookup::exact::engine;
@@ -7,7 +7,7 @@ use lookup::lpm::Options;
 use crate::lookups::Claim;
 use crate::matching::{self, Contestant};
 use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
 
 /// A figure of lookups in tables of several sizes.
 pub struct Figure {
@@ -39,6 +39,7 @@ pub(super) const STEPS: [(&str, &[(&str, &str)]); 5] = [
 pub static FIG5: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/fig5",
+        takes: Takes { full_s: 60.0, quick_s: 13.0 },
         help: "what each optimisation adds to the lookup rate of the paper's table, and ours beside it",
         source: "CuckooSwitch, figure 5",
         claim: "pages, memory order, batches and prefetching each add; all together make it 2 to 4 × the baseline",
@@ -97,6 +98,7 @@ pub static FIG5: Figure = Figure {
 pub static FIG6: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/fig6",
+        takes: Takes { full_s: 50.0, quick_s: 14.0 },
         help: "lookup rate of the paper's table against the batch size",
         source: "CuckooSwitch, figure 6",
         claim: "the rate grows with the batch size and flattens at about 14",
@@ -139,6 +141,7 @@ pub static FIG6: Figure = Figure {
 pub static FIG7: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/fig7",
+        takes: Takes { full_s: 80.0, quick_s: 35.0 },
         help: "lookup rate of the paper's table beside ordinary hash tables and rte_hash",
         source: "CuckooSwitch, figure 7",
         claim: "the optimised table is several times as fast as dense_hash_map, TBB and rte_hash",
@@ -182,6 +185,7 @@ pub static FIG7: Figure = Figure {
 pub static TABLE3: Figure = Figure {
     card: &Card {
         name: "cuckooswitch/table3",
+        takes: Takes { full_s: 80.0, quick_s: 6.0 },
         help: "bytes of the paper's table and of ours by number of entries",
         source: "CuckooSwitch, table 3",
         claim: "about 8.4 bytes an entry at 95 % load: 0.27 GB at 32 M, 8.5 GB at 10⁹",

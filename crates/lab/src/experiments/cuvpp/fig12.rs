@@ -8,7 +8,7 @@ use crate::clock;
 use crate::data::Rng;
 use crate::lookups::Claim;
 use crate::record::Figure;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// See the module.
 pub struct Fig12;
@@ -32,6 +32,7 @@ impl Experiment for Fig12 {
 
 const CARD: Card = Card {
     name: "cuvpp/fig12",
+    takes: Takes { full_s: 15.0, quick_s: 3.0 },
     help: "time and cuckoo moves of an insertion against the load of a filter of 1 M places",
     source: "CuVPP, figure 12",
     claim: "no moves until a load of 0.8, a few at 0.9, a sudden peak when the filter is full",

@@ -5,7 +5,7 @@ use super::{ENGINES, tables};
 use crate::data::Traffic;
 use crate::experiments::router::{through, workers};
 use crate::lookups::Claim;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// A figure of the real testbed: the router on `mem` ports stands for it.
 pub struct Testbed {
@@ -18,6 +18,7 @@ pub struct Testbed {
 pub static FIG8: Testbed = Testbed {
     card: &Card {
         name: "cuvpp/fig8",
+        takes: Takes { full_s: 80.0, quick_s: 29.0 },
         help: "packets forwarded against 0.5 to 2 M prefixes, RouteViews lengths",
         source: "CuVPP, figure 8",
         claim: "CuVPP is 18–24 % faster than base VPP, 10–55 % than with a Bloom filter, 15–35 % than with a trie",
@@ -35,6 +36,7 @@ pub static FIG8: Testbed = Testbed {
 pub static FIG9: Testbed = Testbed {
     card: &Card {
         name: "cuvpp/fig9",
+        takes: Takes { full_s: 80.0, quick_s: 25.0 },
         help: "packets forwarded against 0.5 to 2 M prefixes, Deutsche Telekom lengths",
         source: "CuVPP, figure 9",
         claim: "CuVPP is 4–5 % faster than base VPP, 4–25 % than with a Bloom filter, 75–100 % than with a trie",
@@ -77,6 +79,7 @@ impl Experiment for Fig11 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "cuvpp/fig11",
+            takes: Takes { full_s: 15.0, quick_s: 3.0 },
             help: "packets forwarded by CuVPP against workers, 1 and 34 prefix lengths",
             source: "CuVPP, figure 11",
             claim: "two workers forward nearly twice as much; one prefix length is 3–4 times as fast as 33",

@@ -3,12 +3,13 @@
 use super::{ENGINES, tables};
 use crate::data::Traffic;
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Context, Plot, Style};
+use crate::{Card, Context, Plot, Style, Takes};
 
 /// Figure 6: lengths as RouteViews' LINX archive has them.
 pub static FIG6: Study = Study {
     card: &Card {
         name: "cuvpp/fig6",
+        takes: Takes { full_s: 60.0, quick_s: 11.0 },
         help: "lookup rate against 0.5 to 2 M prefixes, RouteViews lengths",
         source: "CuVPP, figure 6",
         claim: "CuVPP is 18–23 % faster than base VPP, 3–51 % than with a Bloom filter, 7–10 % than with a trie",
@@ -28,6 +29,7 @@ pub static FIG6: Study = Study {
 pub static FIG7: Study = Study {
     card: &Card {
         name: "cuvpp/fig7",
+        takes: Takes { full_s: 60.0, quick_s: 12.0 },
         help: "lookup rate against 0.5 to 2 M prefixes, Deutsche Telekom lengths",
         source: "CuVPP, figure 7",
         claim: "CuVPP is 13–24 % faster than base VPP, 4–30 % than with a Bloom filter, 104–128 % than with a trie",

@@ -4,7 +4,7 @@ use super::ENGINES;
 use crate::data::short_name;
 use crate::lookups::Claim;
 use crate::misses::Counter;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// See the module.
 pub struct Table3;
@@ -13,6 +13,7 @@ impl Experiment for Table3 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "cuvpp/table3",
+            takes: Takes { full_s: 80.0, quick_s: 40.0 },
             help: "cache references and misses of lookups by the four data planes",
             source: "CuVPP, table III",
             claim: "misses: base 6.6 %, Bloom 6.1 %, trie 2.7 %, CuVPP 0.2 % of the references",

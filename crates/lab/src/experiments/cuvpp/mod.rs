@@ -1,16 +1,17 @@
 //! CuVPP: filter-based IPv6 longest prefix match in a vector packet processor.
 
-mod fig12;
-mod forward;
-mod lookups;
-mod misses;
-mod profile;
-
-pub(super) use fig12::Fig12;
-pub(super) use forward::{FIG8, FIG9, Fig11};
-pub(super) use lookups::{FIG6, FIG7};
-pub(super) use misses::Table3;
-pub(super) use profile::{FIG10, TABLE2, TABLE4};
+experiments! {
+    mod lookups: FIG6,
+    in lookups: FIG7,
+    mod forward: FIG8,
+    in forward: FIG9,
+    mod profile: FIG10,
+    in forward: Fig11,
+    mod fig12: Fig12,
+    in profile: TABLE2,
+    mod misses: Table3,
+    in profile: TABLE4,
+}
 
 use crate::Context;
 

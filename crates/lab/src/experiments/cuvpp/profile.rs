@@ -4,12 +4,13 @@
 use super::{ENGINES, tables};
 use crate::data::Traffic;
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Plot, Style};
+use crate::{Card, Plot, Style, Takes};
 
 /// Figure 10: probes against the number of prefixes.
 pub static FIG10: Study = Study {
     card: &Card {
         name: "cuvpp/fig10",
+        takes: Takes { full_s: 40.0, quick_s: 9.0 },
         help: "probes of filter and FIB for 500,000 addresses against 0.5 to 2 M prefixes",
         source: "CuVPP, figure 10",
         claim: "the cuckoo filter needs 90 % fewer filter lookups than the Bloom filter at 2 M prefixes",
@@ -57,6 +58,7 @@ pub static FIG10: Study = Study {
 pub static TABLE2: Study = Study {
     card: &Card {
         name: "cuvpp/table2",
+        takes: Takes { full_s: 8.0, quick_s: 3.0 },
         help: "probes of filter and FIB and time for 500,000 addresses on 500,000 prefixes",
         source: "CuVPP, table II",
         claim: "FIB probes: base 16,987,150, Bloom 1,205,520, trie 500,000, CuVPP 648,800; CuVPP takes the least time",
@@ -124,6 +126,7 @@ pub static TABLE2: Study = Study {
 pub static TABLE4: Study = Study {
     card: &Card {
         name: "cuvpp/table4",
+        takes: Takes { full_s: 10.0, quick_s: 3.0 },
         help: "memory of the four data planes with 1,000,000 prefixes",
         source: "CuVPP, table IV",
         claim: "filters add 6 MB to base VPP's 4,000 MB, a trie 581 MB",

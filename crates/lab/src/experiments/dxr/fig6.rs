@@ -2,12 +2,13 @@
 
 use super::{LINX, d16r_d18r};
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Plot, Style};
+use crate::{Card, Plot, Style, Takes};
 
 /// See the module.
 pub static FIG6: Study = Study {
     card: &Card {
         name: "dxr/fig6",
+        takes: Takes { full_s: 15.0, quick_s: 2.0 },
         help: "time of one update by the length of its prefix",
         source: "DXR, figure 6",
         claim: "short prefixes take long, as they rebuild many chunks; long ones touch a few entries",

@@ -1,15 +1,14 @@
 //! DXR: Zec, Rizzo, Mikuc, *DXR: Towards a Billion Routing Lookups per Second in
 //! Software*, CCR 2012.
 
-mod fig3;
-mod fig6;
-mod steps;
-mod table1;
-
-pub(super) use fig3::{FIG3, FIG5};
-pub(super) use fig6::FIG6;
-pub(super) use steps::{Fig4, Table2};
-pub(super) use table1::TABLE1;
+experiments! {
+    mod table1: TABLE1,
+    mod steps: Table2,
+    mod fig3: FIG3,
+    in steps: Fig4,
+    in fig3: FIG5,
+    mod fig6: FIG6,
+}
 
 use crate::lookups::Entrant;
 

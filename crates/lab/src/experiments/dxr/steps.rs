@@ -13,7 +13,7 @@ use crate::data::{Rng, Traffic};
 use crate::lookups::claims::verdict;
 use crate::lookups::{rate, scalar};
 use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// Table 2.
 pub struct Table2;
@@ -25,6 +25,7 @@ impl Experiment for Table2 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "dxr/table2",
+            takes: Takes { full_s: 8.0, quick_s: 2.0 },
             help: "share of addresses that need n steps of the binary search, D16R and D18R",
             source: "DXR, table 2",
             claim: "86.4 % (D18R) and 75.7 % (D16R) of random addresses are answered by the first table",
@@ -64,6 +65,7 @@ impl Experiment for Fig4 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "dxr/fig4",
+            takes: Takes { full_s: 15.0, quick_s: 2.0 },
             help: "time of a D18R lookup against the steps that its binary search needs",
             source: "DXR, figure 4",
             claim: "slightly more than linear in the number of steps; repeated keys take about half",

@@ -2,7 +2,7 @@
 
 use super::{LINX, d16r_d18r};
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Context, Plot, Style};
+use crate::{Card, Context, Plot, Style, Takes};
 
 /// See the module.
 pub static TABLE1: Study = Study {
@@ -43,6 +43,7 @@ pub static TABLE1: Study = Study {
 
 const CARD: Card = Card {
     name: "dxr/table1",
+    takes: Takes { full_s: 8.0, quick_s: 2.0 },
     help: "bytes, chunks, ranges and build time of D16R and D18R",
     source: "DXR, table 1",
     claim: "417,523 prefixes take 0.8 MB (D16R) or 1.5 MB (D18R), built in 97 or 221 ms",

@@ -3,7 +3,7 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
-use crate::{Card, Context, Plot, Style};
+use crate::{Card, Context, Plot, Style, Takes};
 
 /// See the module.
 pub static INTERLEAVE: Study = Study {
@@ -23,6 +23,7 @@ pub static INTERLEAVE: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/interleave",
+    takes: Takes { full_s: 40.0, quick_s: 8.0 },
     help: "the same search one by one, in groups, and as async functions that take turns",
     source: "issue on longest-prefix match, point 6",
     claim: "searches that take turns while memory is read hide its latency",

@@ -1,6 +1,8 @@
 //! Longest-prefix match: our engines and the rivals.
 
-pub(super) mod bound;
-pub(super) mod interleave;
-pub(super) mod peers;
-pub(super) mod scale;
+experiments! {
+    mod peers: PEERS,
+    mod scale: SCALE,
+    mod bound: BOUND,
+    mod interleave: INTERLEAVE,
+}

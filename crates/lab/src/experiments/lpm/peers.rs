@@ -10,7 +10,7 @@
 use crate::data::Traffic;
 use crate::lookups::{Claim, Measure, Part, Study};
 use crate::record::short;
-use crate::{Card, Context, Plot, Row, Style, Verdict};
+use crate::{Card, Context, Plot, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub static PEERS: Study = Study {
@@ -25,6 +25,7 @@ pub static PEERS: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/peers",
+    takes: Takes { full_s: 320.0, quick_s: 100.0 },
     help: "every engine and rival on a table: rate, dependent latency, bytes, build and update time",
     source: "issue on longest-prefix match, points 4 and 5",
     claim: "rutter4 and rutter6 are faster than every other engine and every rival, in fewer bytes",

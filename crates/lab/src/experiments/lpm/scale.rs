@@ -2,7 +2,7 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Context, Plot, Style};
+use crate::{Card, Context, Plot, Style, Takes};
 
 /// See the module.
 pub static SCALE: Study = Study {
@@ -31,6 +31,7 @@ pub static SCALE: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/scale",
+    takes: Takes { full_s: 200.0, quick_s: 20.0 },
     help: "rate, bytes and build time of engines against the number of prefixes",
     source: "issue on longest-prefix match, point 7",
     claim: "the footprint of the touched lines is the rate: small tables keep theirs",

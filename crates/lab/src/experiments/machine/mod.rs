@@ -1,3 +1,5 @@
 //! What the machine itself can do: bounds for everything else.
 
-pub(super) mod limits;
+experiments! {
+    mod limits: Limits,
+}

@@ -36,7 +36,7 @@ use super::control::{P0, control, is_done, p0_is_up};
 use super::half::Half;
 use crate::clock;
 use crate::record::Figure;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Converge;
@@ -76,6 +76,7 @@ impl fmt::Display for Cell {
 
 const CARD: Card = Card {
     name: "router/converge",
+    takes: Takes { full_s: 60.0, quick_s: 27.0 },
     help: "time from the first netlink message to the last route in the data plane",
     source: "issue on the router, point 4",
     claim: "routes reach the data plane at 200,000 a second or more while forwarding goes on",

@@ -26,7 +26,7 @@ use crate::clock;
 use crate::data::Traffic;
 use crate::slices::{Timing, Variant};
 use crate::testpmd::Testpmd;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Forward;
@@ -53,6 +53,7 @@ impl Experiment for Forward {
 
 const CARD: Card = Card {
     name: "router/forward",
+    takes: Takes { full_s: 300.0, quick_s: 80.0 },
     help: "packets/s and cycles a packet of one worker, per node, by table, traffic and packet pool",
     source: "issue on the router; design study of the packet graph (Zen 3)",
     claim: "core cycles a packet on Zen 3: IPv4 ≤ 75 (mem, 16,000 packets), ≤ 83 with multipath, \

@@ -18,7 +18,7 @@ use crate::clock;
 use crate::data::{Table, Traffic};
 use crate::peer::Peer;
 use crate::slices::{Sample, Variant, Work};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Hugepages;
@@ -59,6 +59,7 @@ impl Experiment for Hugepages {
 
 const CARD: Card = Card {
     name: "router/hugepages",
+    takes: Takes { full_s: 15.0, quick_s: 8.0 },
     help: "cycles a packet of one worker on net_null, pools on reserved huge pages and without",
     source: "issue on the router",
     claim: "without hugepages at most 5 % more cycles on net_null",

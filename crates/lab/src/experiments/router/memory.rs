@@ -14,7 +14,7 @@ use super::control::{P0, control, p0_is_up};
 use super::half::Half;
 use crate::data::Table;
 use crate::record::short;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Memory;
@@ -46,6 +46,7 @@ impl Experiment for Memory {
 
 const CARD: Card = Card {
     name: "router/memory",
+    takes: Takes { full_s: 12.0, quick_s: 2.0 },
     help: "bytes a route all told: table, store, writer, next hops, control's own tables",
     source: "issue on the router",
     claim: "the store and the engine's writer take at most 24 bytes an IPv4 route, 40 an IPv6 route",

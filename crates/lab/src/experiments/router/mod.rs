@@ -1,5 +1,14 @@
 //! The router: forwarding, updates, convergence, scaling, memory.
 
+experiments! {
+    mod forward: Forward,
+    mod hugepages: Hugepages,
+    mod updates: Updates,
+    mod converge: Converge,
+    mod scale: Scale,
+    mod memory: Memory,
+}
+
 mod bed;
 mod control;
 mod frames;
@@ -8,16 +17,12 @@ mod source;
 mod tables;
 mod through;
 
-pub(super) mod converge;
 pub mod fixed;
-pub(super) mod forward;
-pub mod hugepages;
-pub mod memory;
-pub(super) mod scale;
-pub(super) mod updates;
 
 pub(super) use bed::{Shuttle, per_node};
 pub(super) use frames::stamp;
+pub use hugepages::serve as serve_hugepages;
+pub use memory::serve as serve_memory;
 pub(super) use scale::workers;
 pub(super) use source::Source;
 pub(super) use through::engines as through;

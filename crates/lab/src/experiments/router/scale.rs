@@ -14,7 +14,7 @@ use crate::clock;
 use crate::crew::{Crew, Maker};
 use crate::data::Traffic;
 use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Scale;
@@ -44,6 +44,7 @@ impl Experiment for Scale {
 
 const CARD: Card = Card {
     name: "router/scale",
+    takes: Takes { full_s: 12.0, quick_s: 3.0 },
     help: "forwarding rate of one worker and of two, mem ports, control idle",
     source: "issue on the router; peers: two cores scale 1.8 to 2 times",
     claim: "two workers forward at least 1.8 times what one does",

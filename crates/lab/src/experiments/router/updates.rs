@@ -24,7 +24,7 @@ use crate::clock;
 use crate::data::{Rng, Traffic};
 use crate::pace::{self, Beside};
 use crate::record::short;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Updates;
@@ -55,6 +55,7 @@ impl Experiment for Updates {
 
 const CARD: Card = Card {
     name: "router/updates",
+    takes: Takes { full_s: 15.0, quick_s: 3.0 },
     help: "forwarding rate of one worker at 0, 10,000 and 100,000 updates a second",
     source: "issue on the router, point 5",
     claim: "forwarding keeps its rate within 2 % at 10,000 updates/s, within 5 % at 100,000",

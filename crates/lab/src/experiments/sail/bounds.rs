@@ -4,12 +4,13 @@
 use super::collectors;
 use crate::lookups::claims::verdict;
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// Table 3.2.
 pub static TABLE3_2: Study = Study {
     card: &Card {
         name: "sail/table3.2",
+        takes: Takes { full_s: 25.0, quick_s: 2.0 },
         help: "on-chip bytes and accesses an update of SAIL_B, SAIL_U and SAIL_L against their bounds",
         source: "thesis, table 3.2",
         claim: "on-chip memory: SAIL_B 4 MB, SAIL_U 2.03 MB, SAIL_L 2.13 MB; SAIL_B and SAIL_U write it once an update",
@@ -42,6 +43,7 @@ impl Experiment for Table34 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "sail/table3.4",
+            takes: Takes { full_s: 5.0, quick_s: 2.0 },
             help: "share of the prefixes that are longer than /24",
             source: "thesis, table 3.4",
             claim: "0.25 to 7.6 % of the prefixes of 24 tables are longer than /24, mostly 1 to 2 %",

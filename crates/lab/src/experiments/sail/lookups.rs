@@ -4,12 +4,13 @@
 use super::collectors;
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
-use crate::{Card, Context, Plot, Style};
+use crate::{Card, Context, Plot, Style, Takes};
 
 /// Figure 3.7: traffic with locality.
 pub static FIG3_7: Study = Study {
     card: &Card {
         name: "sail/fig3.7",
+        takes: Takes { full_s: 45.0, quick_s: 3.0 },
         help: "lookup rate with locality as real traffic has it, SAIL and its rivals",
         source: "thesis, figure 3.7",
         claim: "SAIL_L is 34–59 × LC-trie, 30–31 × Tree Bitmap, 7–8 × Lulea, 4.4–5.1 × D18R, 1.6–1.7 × Poptrie",
@@ -33,6 +34,7 @@ pub static FIG3_7: Study = Study {
 pub static FIG3_8: Study = Study {
     card: &Card {
         name: "sail/fig3.8",
+        takes: Takes { full_s: 85.0, quick_s: 4.0 },
         help: "lookup rate with prefix-based traffic, SAIL and its rivals",
         source: "thesis, figure 3.8",
         claim: "SAIL_L is 57–68 × LC-trie, 24–27 × Tree Bitmap, 7.3–7.6 × Lulea, 4.7–5 × D18R, 1.2–1.3 × Poptrie",
@@ -68,6 +70,7 @@ pub static FIG3_8: Study = Study {
 pub static FIG3_9: Study = Study {
     card: &Card {
         name: "sail/fig3.9",
+        takes: Takes { full_s: 8.0, quick_s: 2.0 },
         help: "lookup rate with uniformly random traffic, SAIL and its rivals",
         source: "thesis, figure 3.9",
         claim: "SAIL_L is 46–55 × LC-trie, 6.7–7 × Tree Bitmap, 4.2–4.8 × Lulea, 2.3 × D18R, 1.13 × Poptrie",
@@ -88,6 +91,7 @@ pub static FIG3_9: Study = Study {
 pub static FIG3_13: Study = Study {
     card: &Card {
         name: "sail/fig3.13",
+        takes: Takes { full_s: 30.0, quick_s: 4.0 },
         help: "lookup rate against the share of prefixes longer than /24, SAIL_L and Poptrie",
         source: "thesis, figure 3.13",
         claim: "SAIL_L falls to 448–467, 357–380, 271–296 Mpps at 1, 5, 10 %; it is 1.5–2.8 × Poptrie",

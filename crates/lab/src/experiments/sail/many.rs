@@ -9,7 +9,7 @@ use crate::contest;
 use crate::data::{Rng, Traffic};
 use crate::lookups::Claim;
 use crate::slices::{Variant, repeat};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// See the module.
 pub struct Fig312;
@@ -18,6 +18,7 @@ impl Experiment for Fig312 {
     fn card(&self) -> &'static Card {
         &Card {
             name: "sail/fig3.12",
+            takes: Takes { full_s: 75.0, quick_s: 5.0 },
             help: "lookup rate and memory of SAIL_M against the number of FIBs in one overlay",
             source: "thesis, figure 3.12",
             claim: "132 Mpps for random traffic and 366 for prefix-based on average, whatever the number of FIBs",

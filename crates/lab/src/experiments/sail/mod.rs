@@ -1,17 +1,19 @@
 //! SAIL: chapter 3 of the thesis (Fu, *High-Performance Software Packet
 //! Processing*, 2020).
 
-mod bounds;
-mod lookups;
-mod many;
-mod six;
-mod updates;
-
-pub(super) use bounds::{TABLE3_2, Table34};
-pub(super) use lookups::{FIG3_7, FIG3_8, FIG3_9, FIG3_13};
-pub(super) use many::Fig312;
-pub(super) use six::{FIG3_16, FIG3_17, TABLE3_5};
-pub(super) use updates::FIG3_11;
+experiments! {
+    mod lookups: FIG3_7,
+    in lookups: FIG3_8,
+    in lookups: FIG3_9,
+    mod updates: FIG3_11,
+    mod many: Fig312,
+    in lookups: FIG3_13,
+    mod bounds: TABLE3_2,
+    in bounds: Table34,
+    mod six: TABLE3_5,
+    in six: FIG3_16,
+    in six: FIG3_17,
+}
 
 use crate::Context;
 

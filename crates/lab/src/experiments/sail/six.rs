@@ -3,12 +3,13 @@
 
 use crate::lookups::claims::verdict;
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Context, Plot, Row, Style, Verdict};
+use crate::{Card, Context, Plot, Row, Style, Takes, Verdict};
 
 /// Table 3.5: bitmaps and Bloom filters.
 pub static TABLE3_5: Study = Study {
     card: &Card {
         name: "sail/table3.5",
+        takes: Takes { full_s: 10.0, quick_s: 1.0 },
         help: "on-chip memory of the IPv6 hybrid: bitmaps and Bloom filters",
         source: "thesis, table 3.5",
         claim: "4 MB of bitmaps and 1.04 MB of Bloom filters hold 455,900 prefixes",
@@ -40,6 +41,7 @@ pub static TABLE3_5: Study = Study {
 pub static FIG3_16: Study = Study {
     card: &Card {
         name: "sail/fig3.16",
+        takes: Takes { full_s: 10.0, quick_s: 1.0 },
         help: "pivot nodes of the IPv6 hybrid at each pivot level",
         source: "thesis, figure 3.16",
         claim: "about 300,000 pivot nodes at level 24 and 1,000 at level 54, a little more than prefixes in all",
@@ -59,6 +61,7 @@ pub static FIG3_16: Study = Study {
 pub static FIG3_17: Study = Study {
     card: &Card {
         name: "sail/fig3.17",
+        takes: Takes { full_s: 10.0, quick_s: 1.0 },
         help: "off-chip memory of the IPv6 hybrid, and of Tree Bitmap",
         source: "thesis, figure 3.17",
         claim: "39 to 99 MB in all (22.8 to 56.9 of them for pivots); Tree Bitmap takes 71 % of that",

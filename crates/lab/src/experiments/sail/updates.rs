@@ -2,12 +2,13 @@
 
 use super::collectors;
 use crate::lookups::{Claim, Measure, Part, Study};
-use crate::{Card, Plot, Style};
+use crate::{Card, Plot, Style, Takes};
 
 /// See the module.
 pub static FIG3_11: Study = Study {
     card: &Card {
         name: "sail/fig3.11",
+        takes: Takes { full_s: 20.0, quick_s: 2.0 },
         help: "memory accesses and time of an update of SAIL_L, SAIL_B and SAIL_U",
         source: "thesis, figure 3.11",
         claim: "SAIL_L writes 1.8 to 2.3 times an update on average, 7.9 in the worst interval",

@@ -38,7 +38,7 @@ use super::parts;
 use crate::clock;
 use crate::data::Rng;
 use crate::slices::{Sample, Variant, Work};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Verdict};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Forward;
@@ -67,6 +67,7 @@ impl Experiment for Forward {
 
 const CARD: Card = Card {
     name: "switch/forward",
+    takes: Takes { full_s: 210.0, quick_s: 6.0 },
     help: "frames/s and cycles a frame of one worker's switch, per node, by stations",
     source: "CuckooSwitch (CoNEXT 2013), section 5; issue on the switch (Zen 3)",
     claim: "≤ 90 core cycles a frame at 1,000,000 stations, learning, VLANs and counters on (Zen \

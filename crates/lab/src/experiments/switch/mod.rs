@@ -1,4 +1,9 @@
 //! The switch: forwarding.
 
-pub(super) mod forward;
+experiments! {
+    mod forward: Forward,
+}
+
 mod parts;
+
+pub(super) use forward::access;
