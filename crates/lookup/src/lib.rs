@@ -4,6 +4,16 @@
 //!
 //! Addresses are numbers in host byte order: IPv4 is [`u32`], IPv6 is [`u128`]
 //! (see [`Addr`]). A table maps an address to a [`Hop`].
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   exact
+//!   lpm
+//!   rib
+//!   filter interleave prefix
+//!   addr hash hint hop pages sync
+//! ```
 
 mod addr;
 pub mod exact;

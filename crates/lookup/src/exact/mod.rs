@@ -7,6 +7,7 @@
 //! - [`flow`]: a pair of addresses to an entry of 64 bytes, in the hands of one
 //!   thread.
 
+mod card;
 pub mod cuckoo;
 pub mod flow;
 mod key;
@@ -18,8 +19,9 @@ mod registry;
 mod scan;
 mod search;
 
+pub use card::{Build, Card, Entry};
 pub use key::Key;
-pub use registry::{Build, Card, Entry, cards, engine, engines};
+pub use registry::{cards, engine, engines};
 
 use std::sync::Arc;
 

@@ -1,52 +1,7 @@
-//! The exact-match engines by name, and what each is, as data.
+//! The exact-match engines by name.
 
-use std::sync::Arc;
-
-use super::{Writer, cuckoo, flow, mac_table};
-use crate::lpm::options::Known;
-use crate::lpm::{Options, Refusal};
-use crate::sync::Domain;
-
-/// What an engine is, as data: `rutter engines` prints these.
-#[derive(Clone, Copy, Debug)]
-pub struct Card {
-    /// The name in configuration, records and `show` output.
-    pub name: &'static str,
-    /// What it is keyed by: `mac` or `flow`.
-    pub family: &'static str,
-    /// The paper or text that describes it.
-    pub paper: &'static str,
-    /// One line.
-    pub help: &'static str,
-    /// Bits of a key.
-    pub key_bits: u16,
-    /// The largest value; of a flow table, whose values are entries, the most
-    /// entries.
-    pub max_value: u32,
-    /// The most entries; `None` where memory is the only limit.
-    pub max_entries: Option<u64>,
-    /// Options: name, default, one line of help.
-    pub options: Known,
-}
-
-impl Card {
-    /// A refusal by this engine.
-    pub fn refuse(&self, limit: impl ToString) -> Refusal {
-        Refusal { engine: self.name, limit: limit.to_string() }
-    }
-}
-
-/// Builds an empty engine that may hold so many entries.
-pub type Build = fn(usize, &Options, &Arc<Domain>) -> Result<Box<dyn Writer>, Refusal>;
-
-/// One engine in the registry of tables of [`super::Key`]s.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    /// What it is.
-    pub card: &'static Card,
-    /// How it is built.
-    pub build: Build,
-}
+use super::card::{Card, Entry};
+use super::{cuckoo, flow, mac_table};
 
 /// The tables of [`super::Key`]s, in the order in which they are listed.
 pub fn engines() -> &'static [Entry] {
@@ -67,6 +22,8 @@ pub fn cards() -> Vec<&'static Card> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::lpm::Options;
+    use crate::sync::Domain;
 
     #[test]
     fn every_card_is_complete_and_names_are_unique() {

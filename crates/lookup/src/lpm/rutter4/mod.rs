@@ -83,8 +83,6 @@
 //! not; a replaced one returns to use after a grace period of the
 //! [`Domain`](crate::sync::Domain).
 
-#[cfg(avx512)]
-mod avx512;
 mod record;
 mod table;
 mod writer;

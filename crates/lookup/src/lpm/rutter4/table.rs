@@ -1,5 +1,8 @@
 //! What readers share: roots, cells, default hop.
 
+#[cfg(avx512)]
+mod avx512;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
@@ -300,7 +303,7 @@ impl<V: Value> Lpm<u32> for Table<V> {
             Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops) },
             #[cfg(avx512)]
             // SAFETY: as above, AVX-512.
-            Isa::Avx512 => unsafe { super::avx512::batch(self, dsts, hops) },
+            Isa::Avx512 => unsafe { avx512::batch(self, dsts, hops) },
         }
     }
 

@@ -59,8 +59,6 @@
 //! What is replaced returns to use after a grace period of the
 //! [`Domain`](crate::sync::Domain).
 
-#[cfg(avx512)]
-mod avx512;
 mod cells;
 mod rank;
 mod roots;

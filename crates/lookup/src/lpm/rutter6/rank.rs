@@ -1,10 +1,12 @@
 //! How many keys of a unit are less than a number, on each instruction set.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::SIGN;
-use super::table::Unit;
 use crate::lpm::bitmap::ONES;
+
+/// A cache line: a node or a line.
+pub(super) type Unit = [AtomicU32; 16];
 
 /// Counts keys, and gives numbers to a batch.
 pub(super) trait Rank: Copy {
@@ -18,9 +20,11 @@ pub(super) trait Rank: Copy {
 
 /// Numbers of keys in a burst.
 pub(super) struct List {
-    pub(super) places: [u8; super::table::BURST + GROUP],
+    pub(super) places: [u8; BURST + GROUP],
     pub(super) len: usize,
 }
+
+pub(super) const BURST: usize = 256;
 
 /// Entries that [`Rank::compress`] takes at a time.
 pub(super) const GROUP: usize = 8;
@@ -52,7 +56,7 @@ impl Rank for Portable {
 
 impl List {
     pub(super) fn new() -> Self {
-        List { places: [0; super::table::BURST + GROUP], len: 0 }
+        List { places: [0; BURST + GROUP], len: 0 }
     }
 
     /// Appends the places of the ones of `mask`. Not one by one: a store whose
@@ -60,7 +64,7 @@ impl List {
     #[inline(always)]
     fn append(&mut self, mask: u8, base: usize) {
         let ones = ONES[usize::from(mask)].wrapping_add(base as u64 * 0x0101_0101_0101_0101);
-        let at = self.len & (super::table::BURST - 1); // a burst has no more
+        let at = self.len & (BURST - 1); // a burst has no more
         let place = self.places[at..].first_chunk_mut().expect("GROUP more than a burst");
         *place = ones.to_le_bytes();
         self.len += mask.count_ones() as usize;

@@ -1,13 +1,14 @@
 //! Root words: a /16 has cells of its own, or shares those of all /16s with the
 //! same one answer.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use super::X_BITS;
 use super::cells::{cell, choose_bits, groups};
 use super::table::{DEEP, Value};
-use super::tree::{Answer, Patch, Spliced, patched, push};
-use super::writer::Rutter6;
+use super::tree::{Answer, Patch, Spliced, Trees, patched, push};
+use crate::lpm::flatten::Flatten;
 
 /// The cells of all /16s with one answer.
 pub(super) struct Shared {
@@ -20,6 +21,18 @@ pub(super) struct Shared {
 pub(super) struct Own {
     /// Groups that had to be divided since the bits were chosen.
     divided: u32,
+}
+
+/// A table and what is needed to change it.
+///
+/// - I5: root word i has cells of its own where `own` has i; else it is that of
+///   `uniform[hop]`, which counts the words that share it.
+/// - I6: a value that names a deeper tree stands once, for one `x`.
+pub(super) struct Rutter6<V> {
+    pub(super) trees: Trees<V>,
+    pub(super) uniform: HashMap<u32, Shared>,
+    pub(super) own: HashMap<u32, Own>,
+    pub(super) flatten: Flatten<u128>,
 }
 
 impl<V: Value> Rutter6<V> {

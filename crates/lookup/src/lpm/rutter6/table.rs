@@ -1,9 +1,12 @@
 //! What readers share, and how they look up.
 
+#[cfg(avx512)]
+mod avx512;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use super::rank::{GROUP, List, Portable, Rank};
+use super::rank::{BURST, GROUP, List, Portable, Rank, Unit};
 use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
 use crate::Hop;
 use crate::hint::{prefetch, prefetch_all};
@@ -13,9 +16,6 @@ use crate::lpm::space::Space;
 use crate::lpm::{Lpm, Refusal};
 use crate::pages::{Pages, Zeroed};
 use crate::sync::Domain;
-
-/// A cache line: a node or a line.
-pub(super) type Unit = [AtomicU32; 16];
 
 /// A value of a line: 16 bits where every hop fits in 15, else 32.
 ///
@@ -384,7 +384,7 @@ impl<V: Value> Lpm<u128> for Table<V> {
             Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops) },
             #[cfg(avx512)]
             // SAFETY: as above, AVX-512.
-            Isa::Avx512 => unsafe { super::avx512::batch(self, dsts, hops) },
+            Isa::Avx512 => unsafe { avx512::batch(self, dsts, hops) },
         }
     }
 
@@ -444,5 +444,3 @@ const WAITING: usize = 1 << 20;
 /// Steps from a tree's first node to its line: 15 times 16^6 lines are more than
 /// there are units.
 pub(super) const MOST_STEPS: usize = 8;
-
-pub(super) const BURST: usize = 256;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::roots::{Own, Shared};
+pub(super) use super::roots::Rutter6;
+use super::roots::Shared;
 use super::table::{DEEP, ROOTS, Table, Value};
 use super::tree::{Answer, Patch, Spliced, Trees, push};
 use super::{CARD, LEVELS, ROOT_BITS, bits_to, x_of};
@@ -16,18 +17,6 @@ use crate::pages;
 use crate::rib::Change;
 use crate::sync::Domain;
 use crate::{Hop, Prefix, Rib};
-
-/// A table and what is needed to change it.
-///
-/// - I5: root word i has cells of its own where `own` has i; else it is that of
-///   `uniform[hop]`, which counts the words that share it.
-/// - I6: a value that names a deeper tree stands once, for one `x`.
-pub(super) struct Rutter6<V> {
-    pub(super) trees: Trees<V>,
-    pub(super) uniform: HashMap<u32, Shared>,
-    pub(super) own: HashMap<u32, Own>,
-    flatten: Flatten<u128>,
-}
 
 impl<V: Value> Rutter6<V> {
     /// Builds from all routes.

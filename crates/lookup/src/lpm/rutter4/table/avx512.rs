@@ -4,8 +4,8 @@
 use core::arch::x86_64::*;
 use std::sync::atomic::Ordering;
 
-use super::REST_BITS;
-use super::table::{SHIFT_BITS, Table, Value, View};
+use super::super::REST_BITS;
+use super::{SHIFT_BITS, Table, Value, View};
 use crate::Hop;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.

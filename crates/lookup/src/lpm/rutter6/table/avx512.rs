@@ -5,8 +5,8 @@
 use core::arch::x86_64::*;
 use std::sync::atomic::Ordering;
 
-use super::table::{CELLS, MOST_STEPS, Table, UNITS, Value, View};
-use super::{SEPARATORS, SIGN};
+use super::super::{SEPARATORS, SIGN};
+use super::{CELLS, MOST_STEPS, Table, UNITS, Value, View};
 use crate::Hop;
 use crate::hint::prefetch_all;
 
