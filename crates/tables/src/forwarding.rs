@@ -11,11 +11,6 @@ use crate::macs::Macs;
 use crate::recent::Recent;
 use crate::{HopTable, Ifaces};
 
-/// A set of routing tables by index; 0 is the main one (kernel table 254).
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-#[repr(transparent)]
-pub struct VrfId(pub u16);
-
 /// The forwarding tables of one VRF, built by the engines that it chose.
 #[derive(Clone)]
 pub struct Vrf {

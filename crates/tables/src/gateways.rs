@@ -6,29 +6,11 @@ use std::net::IpAddr;
 
 use lookup::Hop;
 
-use crate::event::{LinkId, Path};
-use crate::links::Links;
+use crate::event::LinkId;
+use crate::links::{Key, Links};
 use crate::pool::Pool;
 use crate::slab::Slab;
 use crate::{AdjacencyId, Family, Kind, Step};
-
-/// A neighbour of a link as the next hop of packets of one family (the link
-/// header names it, so IPv4 by an IPv6 neighbour has its own hop: RFC 8950), of
-/// routes that let the same number of bytes pass ([`Path::mtu`]).
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Key {
-    pub(crate) link: LinkId,
-    pub(crate) ip: IpAddr,
-    pub(crate) family: Family,
-    pub(crate) mtu: u16,
-}
-
-impl Key {
-    /// Where a path leads; `None` without a gateway.
-    pub(crate) fn of(path: &Path, family: Family) -> Option<Key> {
-        Some(Key { link: path.link, ip: path.via?, family, mtu: path.mtu })
-    }
-}
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct GatewayId(u32);

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::VrfId;
+/// A set of routing tables by index; 0 is the main one (kernel table 254).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub struct VrfId(pub u16);
 
 /// A device of the data plane by index, the same in every worker.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -1,6 +1,23 @@
 //! Tables: what the nodes read ([`forwarding`]) and what the control thread
 //! keeps to write it ([`control`]). Knows no packet, and no netlink: a feed tells
 //! it [`event`]s.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   show
+//!   intake
+//!   control
+//!   table
+//!   routes
+//!   targets
+//!   fib gateways
+//!   build pool switch
+//!   builtin forwarding
+//!   hops links
+//!   adjacency bridge error event limits
+//!   iface macs net recent slab
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod adjacency;
@@ -39,9 +56,9 @@ pub use adjacency::{Adjacency, AdjacencyId};
 pub use control::{Control, FibConfig, VrfConfig};
 pub use error::Error;
 pub use event::{Event, LinkId};
-pub use forwarding::{Forwarding, Vrf, VrfId};
+pub use forwarding::{Forwarding, Vrf};
 pub use hops::{HopTable, Kind, Step};
-pub use iface::{Demux, Iface, IfaceId, Ifaces, PortId, Tags};
+pub use iface::{Demux, Iface, IfaceId, Ifaces, PortId, Tags, VrfId};
 pub use limits::{Capacity, Limits, Refused};
 pub use net::{Family, Net};
 pub use recent::Recent;

@@ -20,9 +20,9 @@ use lookup::Hop;
 use lookup::sync::Mark;
 
 use crate::event::{LinkId, NextHopTo, Path, Target};
-use crate::gateways::{GatewayId, Gateways, Key};
+use crate::gateways::{GatewayId, Gateways};
 use crate::hops::fixed;
-use crate::links::Links;
+use crate::links::{Key, Links};
 use crate::pool::{Group, Pool};
 use crate::slab::Slab;
 use crate::{Family, Kind, Step};

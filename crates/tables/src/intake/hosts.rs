@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::control::Control;
 use crate::event::LinkId;
-use crate::gateways::Key;
+use crate::links::Key;
 use crate::net::number;
 use crate::targets::NextHops;
 use crate::{Family, VrfId};

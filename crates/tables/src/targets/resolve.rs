@@ -4,8 +4,9 @@ use lookup::Hop;
 
 use super::{FIRST, NextHops, Spec, TargetId, Way};
 use crate::event::Path;
-use crate::gateways::{GatewayId, Key};
+use crate::gateways::GatewayId;
 use crate::hops::fixed;
+use crate::links::Key;
 use crate::pool::Group;
 use crate::{Family, Kind, Step};
 
