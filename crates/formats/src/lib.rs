@@ -10,10 +10,25 @@
 //! A damaged line or record never ends a load: what could be read is in the
 //! [`Table`], and its [`Report`] says how much was damaged, where, and why. A table
 //! for which there is no memory is an [`Error`].
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   load
+//!   mrt
+//!   stream
+//!   error
+//!   internet text
+//!   table
+//!   hops prefix
+//!   memory report rng
+//! ```
 #![forbid(unsafe_code)]
 
+mod error;
 mod hops;
 pub mod internet;
+mod load;
 mod memory;
 pub mod mrt;
 mod prefix;
@@ -23,9 +38,11 @@ mod stream;
 mod table;
 mod text;
 
+pub use error::Error;
 pub use hops::Hops;
+pub use load::{Load, Progress};
 pub use memory::NoMemory;
 pub use prefix::AnyPrefix;
 pub use report::{Damage, Fault, Place, Report};
 pub use rng::SplitMix64;
-pub use table::{Error, Load, Progress, Table};
+pub use table::Table;

@@ -1,12 +1,16 @@
 //! Bytes of a file, decompressed as its first bytes say, whatever its name.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 use std::rc::Rc;
 
 use bzip2::read::MultiBzDecoder;
 use flate2::read::MultiGzDecoder;
 use xz2::read::XzDecoder;
+
+use crate::error::Error;
 
 /// The decompressed bytes, with their beginning already looked at.
 pub(crate) struct Stream {
@@ -55,6 +59,17 @@ impl Stream {
     pub fn stored(&self) -> u64 {
         self.stored.get()
     }
+}
+
+/// Opens a file for reading, and says how long it is (0 for a pipe).
+pub(crate) fn open(path: &Path) -> Result<(File, u64), Error> {
+    let failed = |error| Error::Open { path: path.into(), error };
+    let file = File::open(path).map_err(failed)?;
+    let data = file.metadata().map_err(failed)?;
+    if data.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    Ok((file, data.len()))
 }
 
 impl Read for Stream {

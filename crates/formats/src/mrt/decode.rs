@@ -8,15 +8,6 @@ use super::frame::Record;
 use crate::prefix::AnyPrefix;
 use crate::report::Fault;
 
-/// When a record was written.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Stamp {
-    /// Seconds since 1970.
-    pub seconds: u32,
-    /// Microseconds of the second; 0 where the record has none.
-    pub micros: u32,
-}
-
 /// A BGP speaker that sent routes.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Peer {

@@ -3,8 +3,16 @@
 
 use std::io::BufRead;
 
-use super::decode::Stamp;
 use crate::report::{Damage, Fault, Place};
+
+/// When a record was written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Stamp {
+    /// Seconds since 1970.
+    pub seconds: u32,
+    /// Microseconds of the second; 0 where the record has none.
+    pub micros: u32,
+}
 
 /// One record as it lies in the file.
 pub(super) struct Record<'a> {

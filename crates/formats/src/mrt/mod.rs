@@ -19,11 +19,13 @@ use std::net::IpAddr;
 use std::path::Path;
 
 pub use best::BestPath;
-pub use decode::{Event, Peer, Route, Stamp};
+pub use decode::{Event, Peer, Route};
+pub use frame::Stamp;
 
+use crate::error::Error;
 use crate::report::{Damage, Report};
-use crate::stream::{Content, Stream};
-use crate::table::{self, Builder, Error};
+use crate::stream::{self, Content, Stream};
+use crate::table::Builder;
 use decode::Decoder;
 use frame::Records;
 
@@ -51,7 +53,7 @@ impl Updates {
     /// # Errors
     /// When it cannot be opened, or is not MRT.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Self::new(table::open(path)?.0)
+        Self::new(stream::open(path)?.0)
     }
 
     /// Reads from anything, compressed or not.
