@@ -1,7 +1,6 @@
 //! What every command gets: where to write, and how.
 
-use std::fmt::Display;
-use std::io::{self, BufWriter, Stdout, Write, stderr, stdout};
+use std::io::{self, BufWriter, Stdout, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::status::{INTERRUPTED, Status};
+use crate::warn::warn;
 
 /// What every command gets.
 pub struct Context {
@@ -77,28 +77,5 @@ impl Context {
     }
 }
 
-/// A line on standard error. Where that is closed there is nobody to tell.
-pub fn warn(message: impl Display) {
-    let _ = writeln!(stderr(), "rutter: {}", harmless(&message.to_string()));
-}
-
-/// The text without what would command a terminal: messages quote files and input.
-fn harmless(text: &str) -> String {
-    let shown = |c: char| -> String {
-        if c.is_control() && c != '\n' { c.escape_default().collect() } else { c.into() }
-    };
-    text.chars().map(shown).collect()
-}
-
 /// For an answer that does not wait for packets. A rebuilt table takes seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_commands_no_terminal() {
-        assert_eq!(harmless("a\x1b[31m\u{9b}m\rb\nc é"), "a\\u{1b}[31m\\u{9b}m\\rb\nc é");
-    }
-}

@@ -11,8 +11,8 @@ use lookup::sync::{Domain, Thread};
 use lookup::{Addr, Hop, Prefix, Rib};
 use serde::Serialize;
 
-use crate::context::warn;
 use crate::error::Error;
+use crate::warn::warn;
 
 /// An engine as `rutter engines -j` prints it.
 #[derive(Serialize)]

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use lookup::lpm::Refusal;
 
-use crate::context::warn;
 use crate::status::{BROKEN_PIPE, INTERRUPTED, Status};
+use crate::warn::warn;
 
 /// Why a command could not do its work; exit status 2, or 1 where what it
 /// names is not there.

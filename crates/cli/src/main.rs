@@ -1,5 +1,14 @@
 //! `rutter`: every command is one file in `commands/` and one line in its
 //! registry.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   commands
+//!   context engine table
+//!   error view
+//!   columns filter pcapng status warn
+//! ```
 #![forbid(unsafe_code)]
 
 mod columns;
@@ -12,6 +21,7 @@ mod pcapng;
 mod status;
 mod table;
 mod view;
+mod warn;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

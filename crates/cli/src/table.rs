@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use formats::{Load, Place, Progress, Report, Table};
 
-use crate::context::warn;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::warn;
 
 /// Options of every command that reads a table.
 #[derive(clap::Args)]

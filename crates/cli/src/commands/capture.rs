@@ -10,7 +10,8 @@ use std::time::Duration;
 use api::reply::Captured;
 use api::{CallError, Reply, Request};
 
-use crate::context::{Context, warn};
+use crate::context::Context;
+use crate::warn::warn;
 use crate::error::Error;
 use crate::filter;
 use crate::pcapng::{Packet, Writer};

@@ -184,7 +184,7 @@ fn print<A: Addr>(
     };
     for wrong in check.verify.wrong() {
         let (addr, got, want) = (wrong.addr.to_ip(), name(wrong.got), name(wrong.want));
-        crate::context::warn(format_args!("{engine}: {addr}: {got} instead of {want}"));
+        crate::warn::warn(format_args!("{engine}: {addr}: {got} instead of {want}"));
     }
     if cx.json {
         cx.print_json(&outcome)?;

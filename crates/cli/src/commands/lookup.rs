@@ -8,7 +8,8 @@ use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix};
 use serde::Serialize;
 
-use crate::context::{Context, warn};
+use crate::context::Context;
+use crate::warn::warn;
 use crate::engine::{self, Fib};
 use crate::error::Error;
 use crate::status::Status;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use api::reply::Trace;
 use api::{CallError, Reply, Request};
 
-use crate::context::{Context, warn};
+use crate::context::Context;
+use crate::warn::warn;
 use crate::error::Error;
 use crate::filter;
 use crate::status::Status;

@@ -19,7 +19,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::context::{Context, warn};
+use crate::context::Context;
+use crate::warn::warn;
 use crate::error::Error;
 use crate::status::Status;
 
