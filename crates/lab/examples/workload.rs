@@ -13,7 +13,7 @@ use std::io::BufRead;
 use std::process::ExitCode;
 
 use lab::clock;
-use lab::contest::{self, Family};
+use lab::contestants::{self, Family};
 use lab::data::{Table, Traffic};
 use lab::experiments::fixed;
 use lookup::Rib;
@@ -94,7 +94,7 @@ fn lookups<A: Family>(
     routes: &[(lookup::Prefix<A>, lookup::Hop)],
     operations: u64,
 ) -> Result<(), String> {
-    let found = contest::all::<A>().into_iter().find(|one| one.name == engine);
+    let found = contestants::all::<A>().into_iter().find(|one| one.name == engine);
     let contestant = found.ok_or_else(|| format!("no engine `{engine}`"))?;
     let rib: Rib<A> = routes.iter().copied().collect();
     let subject = contestant.build(&rib)?;

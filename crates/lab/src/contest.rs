@@ -6,30 +6,10 @@
 
 use std::sync::Arc;
 
-use lookup::lpm::{Applied, Entry, Instruments, Lpm, Options, Writer};
+use lookup::lpm::{Applied, Entry, Lpm, Options, Writer};
 use lookup::rib::Change;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix, Rib};
-
-use crate::{machine, reads, rivals};
-
-/// An address family: its engines, and the rivals that know it.
-pub trait Family: Instruments {
-    /// Other people's tables for this family; empty without the feature `rivals`.
-    fn rivals() -> Vec<Contestant<Self>>;
-}
-
-impl Family for u32 {
-    fn rivals() -> Vec<Contestant<u32>> {
-        rivals::ipv4()
-    }
-}
-
-impl Family for u128 {
-    fn rivals() -> Vec<Contestant<u128>> {
-        rivals::ipv6()
-    }
-}
 
 /// A table that does not exist yet.
 pub struct Contestant<A: Addr> {
@@ -64,6 +44,11 @@ impl<A: Addr> Contestant<A> {
         Contestant { name: entry.card.name.into(), ours: true, slow: false, build: Box::new(build) }
     }
 
+    /// The same one under another name.
+    pub fn named(self, name: String) -> Self {
+        Contestant { name, ..self }
+    }
+
     /// The same one, marked as slow to build.
     pub fn slow(self) -> Self {
         Contestant { slow: true, ..self }
@@ -76,38 +61,6 @@ impl<A: Addr> Contestant<A> {
     pub fn build(&self, rib: &Rib<A>) -> Result<Box<dyn Subject<A>>, String> {
         (self.build)(rib)
     }
-}
-
-/// The one called `name`, an engine of ours with `options`, its reads, or a rival.
-///
-/// # Errors
-/// When this build has none of that name.
-pub fn named<A: Family>(name: &str, options: Options) -> Result<Contestant<A>, String> {
-    if let Some(entry) = A::engine(name) {
-        return Ok(Contestant::engine(entry, options));
-    }
-    if let Some(reads) = name.strip_suffix(reads::SUFFIX).and_then(|name| reads::of(name, options))
-    {
-        return Ok(reads);
-    }
-    let rival = A::rivals().into_iter().find(|rival| rival.name == name);
-    rival.ok_or_else(|| format!("this build has no {name} for {}", A::FAMILY))
-}
-
-/// Every engine of a family with its default options, some as they are on a
-/// processor without AVX-512, then every rival.
-pub fn all<A: Family>() -> Vec<Contestant<A>> {
-    let engines = A::engines().iter().map(|e| Contestant::engine(e, Options::default()));
-    let narrower = A::engines().iter().filter_map(narrower);
-    engines.chain(narrower).chain(A::rivals()).collect()
-}
-
-/// `engine` told to use AVX2, on a processor that has more.
-fn narrower<A: Family>(entry: &'static Entry<A>) -> Option<Contestant<A>> {
-    let more = machine::has("avx512vl") && AVX2_TOO.contains(&entry.card.name);
-    let avx2 = Options([("isa".to_string(), "avx2".to_string())].into());
-    let name = format!("{}-avx2", entry.card.name);
-    more.then(|| Contestant { name, ..Contestant::engine(entry, avx2) })
 }
 
 /// A table that answers.
@@ -252,9 +205,6 @@ pub fn checksum(hops: &[Hop]) -> u64 {
     })
 }
 
-/// Engines that take part once more as on a processor with no more than AVX2.
-const AVX2_TOO: [&str; 4] = ["rutter4", "rutter6", "poptrie", "planb"];
-
 /// No experiment looks up more at once.
 pub const LARGEST_BURST: usize = 4096;
 
@@ -262,69 +212,7 @@ const READER_BURST: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use lookup::lpm::Intervals;
-
     use super::*;
-    use crate::data::{Rng, Traffic};
-
-    fn table<A: Addr>(shortest: usize, longest: usize) -> Vec<(Prefix<A>, Hop)> {
-        let mut rng = Rng::new(5);
-        let mut routes: Vec<_> = (1..2000)
-            .map(|i| {
-                let len = (shortest + rng.below(longest - shortest + 1)) as u8;
-                (Prefix::covering(A::from_u128(rng.wide()), len), Hop(i % 300 + 1))
-            })
-            .collect();
-        routes.sort_by_key(|(prefix, _)| *prefix);
-        routes.dedup_by_key(|(prefix, _)| *prefix);
-        routes
-    }
-
-    /// Every contestant answers rightly, at once and one by one, before and
-    /// after updates.
-    fn answers<A: Family>(shortest: usize, longest: usize) {
-        let routes = table::<A>(shortest, longest);
-        let flat = Intervals::new(routes.iter().copied());
-        let dsts = Traffic::Prefix.draw(&routes, 5000, 3);
-        let want: Vec<Hop> = dsts.iter().map(|dst| flat.lookup(*dst)).collect();
-        for contestant in all::<A>() {
-            let mut rib: Rib<A> = routes.iter().copied().collect();
-            let name = &contestant.name;
-            let mut subject = contestant.build(&rib).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let check = |subject: &dyn Subject<A>| {
-                let mut stream = subject.stream(&dsts);
-                stream.run(0, dsts.len(), 64);
-                assert_eq!(stream.answers(), want, "{name}");
-                for (dst, want) in dsts.iter().zip(&want).take(200) {
-                    assert_eq!(subject.lookup(*dst), *want, "{name}");
-                }
-            };
-            check(&*subject);
-            for (prefix, hop) in routes.iter().step_by(7) {
-                for hop in [None, Some(*hop)] {
-                    let change = Change { prefix: *prefix, hop };
-                    if !subject.update(&mut rib, &change).unwrap_or_else(|e| panic!("{name}: {e}"))
-                    {
-                        rib.apply(&Change { prefix: *prefix, hop: Some(routes[0].1) });
-                    }
-                }
-            }
-            if let Some(mut reader) = subject.reader(&dsts) {
-                reader();
-            }
-            check(&*subject);
-        }
-    }
-
-    #[test]
-    fn ipv4_contestants_answer_rightly() {
-        answers::<u32>(8, 32);
-    }
-
-    #[test]
-    fn ipv6_contestants_answer_rightly() {
-        answers::<u128>(19, 64);
-    }
 
     #[test]
     fn folding_keeps_hops_small_and_true() {

@@ -5,10 +5,27 @@
 //! asks [`data`] for tables and traffic, lets the things compared take turns in
 //! short [`slices`], and returns a [`Record`]; [`report`] turns records into a
 //! page. [`run`] does a set of experiments from their names to their files.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   report set
+//!   experiments
+//!   misses
+//!   lookups
+//!   contestants
+//!   experiment pace rivals
+//!   context crew lines matching testpmd
+//!   slices
+//!   record
+//!   data machine reads
+//!   clock contest error peer
+//! ```
 #![deny(unsafe_code)]
 
 pub mod clock;
 pub mod contest;
+pub mod contestants;
 mod context;
 mod crew;
 pub mod data;

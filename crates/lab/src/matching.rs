@@ -11,7 +11,6 @@ use lookup::lpm::Options;
 use lookup::sync::{Domain, Thread};
 
 use crate::data::Rng;
-use crate::rivals;
 use crate::slices::{Work, rounds};
 
 /// An entry: a key and its value.
@@ -66,14 +65,6 @@ impl Contestant {
         }
         (self.build)(entries)
     }
-}
-
-/// Our tables, then the rivals.
-pub fn all() -> Vec<Contestant> {
-    let engine = |entry: &'static lookup::exact::Entry| {
-        Contestant::engine(entry, entry.card.name, fixed_seed())
-    };
-    lookup::exact::engines().iter().map(engine).chain(rivals::exact()).collect()
 }
 
 /// Options that draw the hash the same way every time.
@@ -321,7 +312,7 @@ mod tests {
     fn every_table_answers_rightly() {
         let entries = entries(20_000);
         let (keys, want) = keys(&entries, 5000, 30, 1);
-        for contestant in all() {
+        for contestant in crate::contestants::exact() {
             let name = &contestant.name;
             let mut table =
                 contestant.build(entries.len()).unwrap_or_else(|e| panic!("{name}: {e}"));

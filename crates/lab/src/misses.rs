@@ -7,7 +7,7 @@ use std::process::Command;
 
 use lookup::{Hop, Rib};
 
-use crate::contest::{self, Family};
+use crate::contestants::{self, Family};
 use crate::data::{Table, Traffic, short_name};
 use crate::lookups::Entrant;
 
@@ -82,7 +82,7 @@ fn look<A: Family>(
 ) -> Result<(), String> {
     let rib: Rib<A> = routes.iter().copied().collect();
     let entrant = Entrant::new(engine);
-    let subject = contest::named::<A>(engine, entrant.options)?.build(&rib)?;
+    let subject = contestants::named::<A>(engine, entrant.options)?.build(&rib)?;
     // The same addresses are drawn whatever the count: drawing cancels out.
     let dsts = Traffic::Prefix.draw(routes, DRAWN, 1);
     let mut stream = subject.stream(&dsts);

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use lookup::{Addr, Hop, Prefix};
 
-use super::{Rng, Table};
+use super::Rng;
 
 /// The IPv6 routes that `name` describes; `None` where it is another kind of name.
 pub fn routes(name: &str) -> Option<Vec<(Prefix<u128>, Hop)>> {
@@ -30,28 +30,32 @@ pub fn routes(name: &str) -> Option<Vec<(Prefix<u128>, Hop)>> {
     Some(drawn(lengths, count.parse().ok()?))
 }
 
-/// Changes `table` as `word` says.
-pub(super) fn change(table: &mut Table, word: &str) -> Result<(), String> {
+/// Changes the routes of a table as `word` says.
+pub(super) fn change(
+    ipv4: &mut Vec<(Prefix<u32>, Hop)>,
+    ipv6: &mut Vec<(Prefix<u128>, Hop)>,
+    word: &str,
+) -> Result<(), String> {
     let unknown = || format!("`{word}` is no change of a table");
     let (name, value) = word.split_once('=').ok_or_else(unknown)?;
     let value: usize = value.parse().map_err(|_| unknown())?;
     let mut rng = Rng::new(value as u64);
     match name {
         "keep" if value > 0 => {
-            table.ipv4.retain(|_| rng.below(value) == 0);
-            table.ipv6.retain(|_| rng.below(value) == 0);
+            ipv4.retain(|_| rng.below(value) == 0);
+            ipv6.retain(|_| rng.below(value) == 0);
         }
         "long" => {
-            let wanted = table.ipv4.len() * value / 100;
-            let hops: Vec<Hop> = table.ipv4.iter().map(|(_, hop)| *hop).collect();
-            let mut all: BTreeMap<_, _> = table.ipv4.drain(..).collect();
+            let wanted = ipv4.len() * value / 100;
+            let hops: Vec<Hop> = ipv4.iter().map(|(_, hop)| *hop).collect();
+            let mut all: BTreeMap<_, _> = ipv4.drain(..).collect();
             let most = all.len() + wanted;
             while !hops.is_empty() && all.len() < most {
                 let first = ((1 + rng.below(223)) as u32) << 24 | (rng.next() >> 40) as u32;
                 let prefix = Prefix::covering(first, 25 + rng.below(8) as u8);
                 all.entry(prefix).or_insert(hops[rng.below(hops.len())]);
             }
-            table.ipv4 = all.into_iter().collect();
+            *ipv4 = all.into_iter().collect();
         }
         _ => return Err(unknown()),
     }
@@ -144,6 +148,7 @@ const HOPS: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Table;
 
     #[test]
     fn lengths_are_distributed_as_the_paper_says() {

@@ -42,7 +42,7 @@ impl Table {
             }
         };
         for word in words {
-            made::change(&mut table, word).map_err(failed)?;
+            made::change(&mut table.ipv4, &mut table.ipv6, word).map_err(failed)?;
         }
         if table.ipv4.is_empty() && table.ipv6.is_empty() {
             return Err(failed("it holds no route".into()));

@@ -9,6 +9,7 @@ use std::thread;
 
 use lookup::pages::Kind;
 
+use crate::contestants;
 use crate::crew::{self, Crew, Maker};
 use crate::lines::Lines;
 use crate::matching::{self, Contestant, Entry, Table};
@@ -52,7 +53,7 @@ impl Experiment for Peers {
             "500,000 updates/s: deletes, inserts and changes in turn; a hundredth is always away"
                 .into(),
         ];
-        if matching::all().iter().all(|contestant| contestant.ours) {
+        if contestants::exact().iter().all(|contestant| contestant.ours) {
             notes.push("built without the feature `rivals`: only our own tables took part".into());
         }
         Ok(context.record(rows.clone(), goals::verdicts(&rows), notes))
@@ -112,7 +113,7 @@ fn contestants() -> impl Iterator<Item = Contestant> {
             Contestant::engine(entry, name, options)
         })
     });
-    matching::all().into_iter().chain(paper)
+    contestants::exact().into_iter().chain(paper)
 }
 
 /// Times tables of the first `size` entries side by side.

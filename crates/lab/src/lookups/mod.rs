@@ -6,6 +6,7 @@
 //! build lacks, or that refuses the table, leaves a row that says so.
 
 pub mod claims;
+mod field;
 mod rates;
 mod run;
 mod updates;

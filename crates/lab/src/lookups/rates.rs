@@ -5,10 +5,11 @@ use std::thread;
 use lookup::Hop;
 
 use super::Measure;
-use super::run::{Built, Field};
+use super::field::{Built, Field};
 use crate::Row;
 use crate::clock;
-use crate::contest::{self, Family, LARGEST_BURST, Stream, Subject};
+use crate::contest::{self, LARGEST_BURST, Stream, Subject};
+use crate::contestants::Family;
 use crate::crew::{self, Crew, Maker};
 use crate::data::Traffic;
 use crate::slices::{Timing, Variant, Work, rounds};

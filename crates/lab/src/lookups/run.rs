@@ -1,11 +1,10 @@
 //! Runs one part of a study.
 
-use lookup::lpm::Intervals;
-use lookup::{Hop, Prefix, Rib};
-
+use super::field::{Built, Field};
 use super::{Measure, Part, rates, updates};
 use crate::clock;
-use crate::contest::{self, Contestant, Family, Subject};
+use crate::contest::Contestant;
+use crate::contestants::{self, Family};
 use crate::{Context, Error, Row};
 
 /// The rows of one part.
@@ -17,41 +16,7 @@ pub(super) fn part(context: &mut Context, part: &Part) -> Result<Vec<Row>, Error
     }
 }
 
-/// What the measures of one part have in common.
-pub(super) struct Field<'p, A: Family> {
-    pub context: &'p Context,
-    pub part: &'p Part,
-    table: &'p str,
-    pub routes: Vec<(Prefix<A>, Hop)>,
-    pub rib: Rib<A>,
-    pub flat: Intervals<A>,
-}
-
-/// A contestant that took the table.
-pub(super) struct Built<A: Family> {
-    pub name: String,
-    pub subject: Box<dyn Subject<A>>,
-    /// Labels of its rows, without figures.
-    pub blank: Row,
-}
-
-impl<'p, A: Family> Field<'p, A> {
-    fn new(
-        context: &'p Context,
-        part: &'p Part,
-        table: &'p str,
-        routes: &[(Prefix<A>, Hop)],
-    ) -> Self {
-        let routes = contest::folded(routes.iter().copied(), context.hops());
-        let rib = routes.iter().copied().collect();
-        let flat = Intervals::new(routes.iter().copied());
-        Field { context, part, table, routes, rib, flat }
-    }
-
-    pub fn has(&self, measure: Measure) -> bool {
-        self.part.measures.contains(&measure)
-    }
-
+impl<A: Family> Field<'_, A> {
     fn run(&self) -> Result<Vec<Row>, Error> {
         if self.routes.is_empty() {
             return Ok(Vec::new());
@@ -87,7 +52,7 @@ impl<'p, A: Family> Field<'p, A> {
 
     fn contestants(&self) -> Vec<(Result<Contestant<A>, String>, Row)> {
         if self.part.entrants.is_empty() {
-            let all = contest::all::<A>().into_iter();
+            let all = contestants::all::<A>().into_iter();
             return all
                 .map(|one| (self.allowed(&one), one))
                 .map(|(allowed, one)| {
@@ -97,7 +62,7 @@ impl<'p, A: Family> Field<'p, A> {
                 .collect();
         }
         let entrants = self.part.entrants.iter().map(|entrant| {
-            let found = contest::named::<A>(&entrant.engine, entrant.options.clone());
+            let found = contestants::named::<A>(&entrant.engine, entrant.options.clone());
             let mut row = self.blank(&entrant.name);
             for (name, value) in &entrant.labels {
                 row.labels.insert((*name).to_string(), value.clone());
@@ -112,19 +77,6 @@ impl<'p, A: Family> Field<'p, A> {
             return Err("left out: it takes minutes to build".into());
         }
         Ok(())
-    }
-
-    /// A row of this part without figures.
-    fn blank(&self, name: &str) -> Row {
-        let prefixes = self.routes.len().to_string();
-        let labels =
-            [("engine", name), ("family", A::FAMILY), ("table", self.table), ("traffic", "")];
-        let mut row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
-        row.labels.insert("prefixes".into(), prefixes);
-        for (name, value) in &self.part.labels {
-            row.labels.insert((*name).to_string(), value.clone());
-        }
-        row
     }
 
     fn build(&self, contestant: &Contestant<A>, blank: Row) -> Result<(Built<A>, Row), String> {

@@ -7,9 +7,10 @@ use std::time::Duration;
 use lookup::rib::Change;
 use lookup::{Hop, Prefix, Rib};
 
-use super::run::{Built, Field};
+use super::field::{Built, Field};
 use crate::clock;
-use crate::contest::{Family, Subject};
+use crate::contest::Subject;
+use crate::contestants::Family;
 use crate::data::{Rng, Traffic};
 use crate::record::Figure;
 use crate::{Error, Row};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use super::marks::escape;
 use super::plot;
 use crate::record::short;
 use crate::{Card, Error, Record, Row, Verdict, experiments};
@@ -223,10 +224,6 @@ fn figures(record: &Record) -> String {
     }
     text.push_str("</table></details>\n");
     text
-}
-
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// `2026-11-21`, by the civil calendar (Hinnant, *chrono-compatible low-level

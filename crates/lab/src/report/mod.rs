@@ -4,6 +4,7 @@
 //! agree; its plots; its figures. The machine stands at the top.
 
 mod html;
+mod marks;
 mod plot;
 mod ranked;
 

@@ -1,11 +1,11 @@
 //! Plots as SVG text.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use super::marks::{color, distinct, value};
 use super::ranked;
 use crate::record::short;
 use crate::{Error, Plot, Row, Style};
@@ -179,18 +179,6 @@ fn lines(area: &Area<'_>, plot: &Plot, rows: &[&Row], series: &[String]) -> Resu
     Ok(())
 }
 
-/// The values of a label in the order of first appearance.
-pub(super) fn distinct(rows: &[&Row], label: &str) -> Vec<String> {
-    let mut seen = BTreeSet::new();
-    let names = rows.iter().map(|row| value(row, label));
-    names.filter(|name| seen.insert(name.clone())).collect()
-}
-
-/// The value of a label, or the values of several joined: `engine+traffic`.
-pub(super) fn value(row: &Row, label: &str) -> String {
-    label.split('+').map(|name| row.label(name)).collect::<Vec<_>>().join(" ").trim().to_string()
-}
-
 fn ceiling(rows: &[&Row], plot: &Plot) -> f64 {
     let most = rows.iter().filter_map(|row| row.median(plot.figure)).fold(0.0, f64::max);
     if most > 0.0 { most * 1.15 } else { 1.0 }
@@ -218,23 +206,6 @@ fn binary(x: f64) -> String {
 
 fn said(error: impl Display) -> String {
     error.to_string()
-}
-
-pub(super) fn color(i: usize) -> RGBColor {
-    // Distinguishable for most colour-blind readers (Okabe, Ito 2008), then by darkness.
-    const COLORS: [(u8, u8, u8); 8] = [
-        (0, 114, 178),
-        (230, 159, 0),
-        (0, 158, 115),
-        (213, 94, 0),
-        (86, 180, 233),
-        (204, 121, 167),
-        (100, 100, 100),
-        (200, 190, 40),
-    ];
-    let (r, g, b) = COLORS[i % COLORS.len()];
-    let darker = |c: u8| c >> (i / COLORS.len()).min(2);
-    RGBColor(darker(r), darker(g), darker(b))
 }
 
 const WIDTH: u32 = 920;

@@ -3,8 +3,7 @@
 
 use std::fmt::Write;
 
-use super::html::escape;
-use super::plot::{color, distinct, value};
+use super::marks::{color, distinct, escape, value};
 use crate::record::short;
 use crate::{Plot, Row, Style};
 

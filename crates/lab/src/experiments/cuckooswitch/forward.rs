@@ -6,6 +6,7 @@ use std::thread;
 use super::super::switch::access;
 use super::forwarder::{Forwarder, How, stations};
 use super::tables::{Entrant, STEPS, cuckoo, other};
+use crate::contestants;
 use crate::crew::{Crew, Maker};
 use crate::data::Rng;
 use crate::lookups::Claim;
@@ -316,7 +317,7 @@ fn burst(entrant: Entrant) -> Competitor {
 }
 
 fn rival(name: &str, label: &str) -> Entrant {
-    let found = matching::all().into_iter().find(|contestant| contestant.name == name);
+    let found = contestants::exact().into_iter().find(|contestant| contestant.name == name);
     Entrant {
         contestant: found.ok_or_else(|| format!("this build has no {name}")),
         burst: io::BURST,

@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn frames_leave_by_the_port_found() {
         let entries = stations(&matching::entries(5000));
-        let contestant = matching::all().into_iter().next().unwrap();
+        let contestant = crate::contestants::exact().into_iter().next().unwrap();
         let mut table = contestant.build(entries.len()).unwrap();
         assert_eq!(table.insert(&entries), 0);
         for how in [How::Raw, How::Burst(table.finder()), How::Single(table.finder())] {
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_station_that_is_not_there_is_noticed() {
         let entries = stations(&matching::entries(100));
-        let contestant = matching::all().into_iter().next().unwrap();
+        let contestant = crate::contestants::exact().into_iter().next().unwrap();
         let mut table = contestant.build(entries.len()).unwrap();
         table.insert(&entries[..50]);
         let mut forwarder = Forwarder::new(How::Burst(table.finder()), &entries, 64).unwrap();

@@ -4,6 +4,7 @@
 use lookup::exact::engine;
 use lookup::lpm::Options;
 
+use crate::contestants;
 use crate::lookups::Claim;
 use crate::matching::{self, Contestant};
 use crate::slices::Variant;
@@ -148,7 +149,7 @@ pub static FIG7: Figure = Figure {
         plots: &[Plot { x: "engine", series: "entries", ..RATE }],
     },
     entrants: || {
-        let all = matching::all().into_iter();
+        let all = contestants::exact().into_iter();
         all.map(|contestant| {
             let labels = vec![("engine", contestant.name.clone())];
             Entrant { contestant: Ok(contestant), burst: 256, labels }

@@ -9,6 +9,7 @@ use lookup::{Hop, Prefix};
 
 use super::LINX;
 use crate::contest;
+use crate::contestants;
 use crate::data::{Rng, Traffic};
 use crate::lookups::claims::verdict;
 use crate::lookups::{rate, scalar};
@@ -165,7 +166,7 @@ fn times(context: &Context, table: &str, routes: &[(Prefix<u32>, Hop)]) -> Resul
     let routes = contest::folded(routes.iter().copied(), context.hops());
     let ranges = Ranges::new(&routes);
     let options = Options([("k".to_string(), K.to_string())].into());
-    let built = contest::named::<u32>("dxr", options);
+    let built = contestants::named::<u32>("dxr", options);
     let subject = built.and_then(|dxr| dxr.build(&routes.iter().copied().collect()));
     let subject = subject.map_err(|what| Error::Missing { experiment: "dxr/fig4", what })?;
     // Addresses of each kind; those that need many steps are rare among random ones.

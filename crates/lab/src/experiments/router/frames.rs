@@ -21,7 +21,7 @@ use wire::build::Frame;
 use wire::checksum;
 use wire::ethernet::Mac;
 
-use crate::contest::Family;
+use crate::contestants::Family;
 
 /// The router's address on every port, and that of every next hop.
 pub(super) const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
