@@ -12,6 +12,14 @@
 //!
 //! Every message is one frame ([`frame`]): a length, then JSON. A client that
 //! wants no more parts of a stream closes the connection.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   client
+//!   request
+//!   filter frame reply
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod client;

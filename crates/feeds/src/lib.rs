@@ -2,6 +2,13 @@
 //!
 //! A feed turns what it hears into [`tables::event::Event`]s, in the order in
 //! which it heard them; the tables decide what they mean.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   fpm
+//!   netlink
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod fpm;

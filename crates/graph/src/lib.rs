@@ -8,9 +8,19 @@
 //!      commands, │ counters: Stats; between polls the worker quiesces
 //! ```
 //!
-//! Files import in one direction, from right to left:
-//! `clock`, `inset`, `vector` ← `card`, `tick` ← `stats` ← `watch` ← `context` ← `node` ← `graph` ← `builder` ← `nap`, `worker`, `testing`;
-//! `wheel` has `tick` alone.
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   worker
+//!   builder
+//!   testing graph
+//!   node
+//!   context
+//!   draw spread watch
+//!   stats
+//!   card nap ring wheel
+//!   clock inset sync tick vector
+//! ```
 
 mod builder;
 mod card;

@@ -3,6 +3,16 @@
 //!
 //! Without the feature `dpdk` everything is still there, and [`open`] says why
 //! it cannot.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   device
+//!   port
+//!   pool
+//!   eal layout
+//!   absent missed shim
+//! ```
 
 #[cfg(feature = "dpdk")]
 mod device;

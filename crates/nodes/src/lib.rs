@@ -1,13 +1,13 @@
 //! The nodes of the packet graph, one file each, in folders: [`parse`], then the
 //! applications' ([`APPLICATIONS`]), then [`out`]; [`assembly`] connects them.
 //!
-//! Files import downwards:
+//! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!  switch, router, …        the applications
-//!  assembly                 what they add their nodes to
-//!  parse, out               nodes that belong to none of them
-//!  class, counters, family, filter, vrf
+//!   router switch
+//!   assembly
+//!   out parse
+//!   class counters family filter vrf
 //! ```
 #![forbid(unsafe_code)]
 

@@ -14,6 +14,15 @@
 //! flow on one path), [`describe`] (a packet in one line), [`mod@build`] (frames
 //! for tests and generators). Numbers are in host byte order; only [`bytes`]
 //! knows about the wire's. Nothing here allocates: there is no `std` to do it with.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   build describe
+//!   arp flow icmpv6 vlan
+//!   ethernet icmp ipv4 ipv6 tcp udp
+//!   bytes checksum protocol
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -40,7 +40,9 @@ folders! {
     switch,
 }
 
-pub use router::{fixed, serve_hugepages, serve_memory};
+pub mod fixed;
+
+pub use router::{serve_hugepages, serve_memory};
 
 /// All experiments, in the order in which they are listed and run.
 pub fn all() -> &'static [&'static dyn Experiment] {

@@ -18,10 +18,10 @@ use crate::clock;
 use crate::slices::{Sample, Work};
 
 /// What was wrong with forwarded packets: one list for all beds of a run.
-pub(super) type Faults = Rc<RefCell<Vec<String>>>;
+pub(in crate::experiments) type Faults = Rc<RefCell<Vec<String>>>;
 
 /// One worker's router, and the packets that go round through it.
-pub(super) struct Bed<'t, A: Frames> {
+pub(in crate::experiments) struct Bed<'t, A: Frames> {
     tables: &'t Tables<A>,
     graph: Graph,
     thread: Thread,

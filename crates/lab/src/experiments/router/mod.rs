@@ -17,12 +17,11 @@ mod source;
 mod tables;
 mod through;
 
-pub mod fixed;
-
-pub(super) use bed::{Shuttle, per_node};
-pub(super) use frames::stamp;
+pub(super) use bed::{Bed, Faults, Shuttle, per_node};
+pub(super) use frames::{Frames, stamp};
 pub use hugepages::serve as serve_hugepages;
 pub use memory::serve as serve_memory;
 pub(super) use scale::workers;
 pub(super) use source::Source;
+pub(super) use tables::Tables;
 pub(super) use through::engines as through;

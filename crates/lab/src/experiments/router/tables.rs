@@ -21,7 +21,7 @@ use super::frames::{Frames, ROUTER, mark};
 
 /// The tables of a router with two ports and [`GATEWAYS`] next hops, as workers
 /// read them, and what is right.
-pub(super) struct Tables<A: Frames> {
+pub(in crate::experiments) struct Tables<A: Frames> {
     domain: Arc<Domain>,
     forwarding: Arc<Forwarding>,
     oracle: Intervals<A>,
@@ -29,7 +29,7 @@ pub(super) struct Tables<A: Frames> {
 }
 
 /// The side that changes the table: it may go to another thread.
-pub(super) struct Updater<A: Frames> {
+pub(in crate::experiments) struct Updater<A: Frames> {
     pub rib: Rib<A>,
     writer: Box<dyn Writer<A>>,
 }

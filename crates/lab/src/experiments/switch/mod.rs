@@ -6,4 +6,4 @@ experiments! {
 
 mod parts;
 
-pub(super) use forward::access;
+pub(super) use forward::{access, few};

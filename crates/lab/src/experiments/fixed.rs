@@ -1,11 +1,8 @@
 //! Fixed amounts of forwarding, for counting instructions and for comparing two
 //! versions of the code: the same work on every machine and in every run.
 
-use super::super::switch;
-use super::bed::{Bed, Faults};
-use super::frames::Frames;
-use super::source::Source;
-use super::tables::Tables;
+use super::router::{Bed, Faults, Frames, Source, Tables};
+use super::switch;
 use crate::data::{Table, Traffic};
 
 /// The workloads, by name.
@@ -39,7 +36,7 @@ pub fn run(name: &str, body: impl FnOnce(&mut dyn FnMut(u64))) -> Result<(), Str
         "ipv6" => forward(&load("internet6")?.ipv6, packets, multipath, body),
         _ => {
             let stations = if large { 1_000_000 } else { 1000 };
-            let mut bed = switch::forward::few(stations, packets)?;
+            let mut bed = switch::few(stations, packets)?;
             let mut lost = None;
             body(&mut |frames| {
                 if let Err(reason) = bed.forward(frames) {
