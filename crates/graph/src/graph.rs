@@ -59,6 +59,7 @@ impl Graph {
         let spare = (0..slots.len() + 2).map(|_| Vector::new()).collect();
         let (entry, stats) = (stats.entry, Arc::new(stats));
         let (ports, watch) = (Ports::new(), Watch::default());
+        clock::rate(); // estimated here, or the first packet would wait for it
         let context = Context { worker, now: clock::now(), ports, stats, watch };
         Graph { slots, waiting: [0; 4], spare, sources, ticking, entry, drop_node, context }
     }

@@ -103,10 +103,19 @@ impl<'v, N: Node> View<'v, N> {
         self.context.worker
     }
 
-    /// The coarse time: [`crate::clock`] ticks, read once a poll.
+    /// The time of the poll: [`crate::clock`] ticks, read once for all its packets.
+    /// What is counted in milliseconds does with this.
     #[inline]
     pub fn now(&self) -> u64 {
         self.context.now
+    }
+
+    /// The time of the packet in hand: the clock, read again, for some 10 ns. For nodes
+    /// that must tell how far two packets of one poll are apart. Never before
+    /// [`View::now`], nor before what a call before this gave.
+    #[inline]
+    pub fn time(&self) -> u64 {
+        crate::clock::now().max(self.context.now)
     }
 
     /// Whose buffers its packets are.
