@@ -8,13 +8,18 @@
 //! Pages that the administrator has reserved ([`Kind::Reserved`]) are taken only where
 //! somebody asks for them: they may be meant for DPDK's packets.
 //!
-//! Because a mapping always succeeds, a table that grows asks [`admit`] first.
+//! Because a mapping always succeeds, a table that grows asks [`admit`] first; and a
+//! large one is touched in the background ([`Touching`]) before it serves.
+
+mod touch;
 
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+pub use touch::{Cell, STEP as TOUCH_STEP, Touch, Touching};
 
 /// What an array lies on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::pages::Kind;
 #[cfg(not(loom))]
-use crate::pages::{Pages, Zeroed};
+use crate::pages::{Cell, Pages, Touch, Zeroed};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A bucket of `$n` words, aligned so that it lies in one cache line.
@@ -17,6 +17,13 @@ macro_rules! bucket {
         // SAFETY: atomics, of which zero is a value, without a destructor.
         #[cfg(not(loom))]
         unsafe impl Zeroed for $name {}
+
+        #[cfg(not(loom))]
+        impl Cell for $name {
+            fn rewrite(&self) {
+                self.0[0].rewrite();
+            }
+        }
 
         #[cfg(loom)]
         impl Default for $name {
@@ -101,6 +108,14 @@ impl<T: Zeroed> Lines<T> {
 }
 
 #[cfg(not(loom))]
+impl<T: Cell + Send> Lines<T> {
+    /// As [`Touch::touch`].
+    pub(super) fn touch(&self, step: usize) -> bool {
+        self.0.touch(step)
+    }
+}
+
+#[cfg(not(loom))]
 impl<T: Zeroed> std::ops::Deref for Lines<T> {
     type Target = [T];
 
@@ -118,6 +133,10 @@ pub(super) struct Lines<T>(Box<[T]>);
 impl<T: Default> Lines<T> {
     pub(super) fn zeroed(bits: u32, _: Kind) -> std::io::Result<Self> {
         Ok(Lines((0..1 << bits).map(|_| T::default()).collect()))
+    }
+
+    pub(super) fn touch(&self, _: usize) -> bool {
+        false
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::hint::prefetch;
-use crate::pages::{Kind, Pages};
+use crate::pages::{Kind, Pages, Touch};
 
 /// The counts of all lines. Atomics because they lie in what readers share, and
 /// relaxed because no reader looks at them.
@@ -20,6 +20,11 @@ impl Away {
     /// Asks for the counts of `line`.
     pub(super) fn ask(&self, line: usize) {
         prefetch(&self.0[line]);
+    }
+
+    /// As [`Touch::touch`].
+    pub(super) fn touch(&self, step: usize) -> bool {
+        self.0.touch(step)
     }
 
     /// Bytes of the counts of `lines` lines.

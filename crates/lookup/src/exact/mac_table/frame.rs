@@ -7,7 +7,7 @@ use crate::exact::lines::{Line, Lines, SLOTS};
 use crate::exact::scan::{FREE_BITS, NONE, Portable, Scan};
 use crate::exact::search::{Buckets, Slot};
 use crate::hint::{prefetch, prefetch_near};
-use crate::pages::Kind;
+use crate::pages::{Kind, TOUCH_STEP, Touch};
 use crate::sync::{AtomicU64, Ordering, fence};
 
 /// What readers share of one size.
@@ -97,6 +97,13 @@ impl Frame {
     /// The other line of the entry `word`, found in `line`.
     pub(super) fn other_line(&self, line: usize, word: u64) -> usize {
         line ^ self.view().distance(word)
+    }
+}
+
+impl Touch for Frame {
+    fn touch(&self, step: usize) -> bool {
+        let lines = (size_of::<Line>() << self.bits).div_ceil(TOUCH_STEP);
+        self.lines.touch(step) || step >= lines && self.away.touch(step - lines)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::exact::lines::{Line, SLOTS, bits_for, room_of};
 use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::lpm::isa::Isa;
-use crate::pages::Kind;
+use crate::pages::{Kind, Touch, Touching};
 use crate::sync::Domain;
 
 /// What a table may become.
@@ -49,9 +49,9 @@ pub enum Fate {
 /// The writer of a [`MacTable`].
 ///
 /// - I1: `frame` is the one published, and `entries` counts its entries.
-/// - I2: while `growth` is there, what stands in lines of `frame` below its `done`
-///   stands in its `next`, with the same value, and nothing stands there that is
-///   not in `frame`.
+/// - I2: while `growth` is there and its memory has been touched, what stands in lines
+///   of `frame` below its `done` stands in its `next`, with the same value, and nothing
+///   stands there that is not in `frame`. Before, `done` is 0 and `next` is empty.
 pub struct MacWriter {
     table: Arc<MacTable>,
     pub(super) mix: Mix,
@@ -74,6 +74,16 @@ pub struct MacWriter {
 struct Growth {
     next: Arc<Frame>,
     done: usize,
+    /// While a thread touches the memory of `next`, nothing is written to it.
+    touching: Option<Touching>,
+}
+
+impl Growth {
+    /// Of `next`, which a thread touches if that takes long.
+    fn to(next: Arc<Frame>) -> Growth {
+        let touching = (next.bits >= LARGE_BITS).then(|| Touching::begin(next.clone()));
+        Growth { next, done: 0, touching }
+    }
 }
 
 impl MacWriter {
@@ -88,6 +98,9 @@ impl MacWriter {
         let most_bits = size(max_entries).ok_or(Refused::TooMany { max: MAX_ENTRIES })?;
         let bits = size(start_entries.min(max_entries)).unwrap_or(most_bits);
         let (mix, frame) = (Mix::new(seed), Arc::new(new_frame(bits, pages)?));
+        if bits >= LARGE_BITS {
+            frame.touch_all(); // or the first lookups would
+        }
         let table = Arc::new(MacTable::new(mix, isa, frame.clone(), domain));
         Ok(MacWriter {
             table,
@@ -203,7 +216,8 @@ impl MacWriter {
         self.grow_on(usize::MAX);
         if bits > self.frame.bits {
             let next = Arc::new(new_frame(bits, self.settings.pages)?);
-            self.growth = Some(Growth { next, done: 0 });
+            next.touch_all(); // most of it is empty when it begins to serve
+            self.growth = Some(Growth { next, done: 0, touching: None });
             self.grow_on(usize::MAX);
         }
         Ok(())
@@ -212,7 +226,14 @@ impl MacWriter {
     /// Goes on growing, if it has begun, by `lines` lines; for idle moments.
     /// Insertions do it too.
     pub fn grow_on(&mut self, lines: usize) {
+        // In time for LINES_A_CHANGE with each insertion that is left.
+        let late = self.frame.len() / 4 * 29;
         let Some(growth) = &mut self.growth else { return };
+        let touching = growth.touching.as_ref().is_some_and(|touching| !touching.is_done());
+        if touching && lines < usize::MAX && self.entries < late {
+            return;
+        }
+        growth.touching = None;
         let end = growth.done.saturating_add(lines).min(self.frame.len());
         let from = std::mem::replace(&mut growth.done, end);
         let next = growth.next.clone();
@@ -255,7 +276,7 @@ impl MacWriter {
             self.give_up();
             return false;
         };
-        self.growth = Some(Growth { next: Arc::new(next), done: 0 });
+        self.growth = Some(Growth::to(Arc::new(next)));
         true
     }
 
@@ -283,7 +304,7 @@ impl MacWriter {
     /// Does to the table on the way what was done to the present one: gives
     /// `mixed` a value, or takes it out.
     fn mirror(&mut self, mixed: u64, value: Option<u16>) {
-        let Some(Growth { next, .. }) = &self.growth else { return };
+        let Some(Growth { next, touching: None, .. }) = &self.growth else { return };
         match value {
             Some(value) => {
                 if !self.search.upsert(next, mixed, value) {
@@ -435,8 +456,77 @@ pub(super) const MAX_ENTRIES: usize = room_of(SLOTS << BITS_AT_MOST);
 /// and copied before the 1/8 is taken.
 pub(super) const LINES_A_CHANGE: usize = 4;
 
+/// Sizes of so many lines, 16 MiB, and more are touched before they are written: a page
+/// that is not there costs the bridge thread 0.1 ms and more, and at first nearly every
+/// line copied meets another.
+const LARGE_BITS: u32 = 18;
+
 /// Insertions that would have the table grow until it is tried again.
 const PATIENCE: u32 = 1 << 14;
 
 /// Entries whose lines are asked for together; twice as many are under way.
 const BURST: usize = 16;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::exact::mac_table::BITS_AT_LEAST;
+
+    /// A table that has begun to grow to [`LARGE_BITS`], and how many entries it has.
+    fn growing() -> (MacWriter, Arc<Domain>, u64) {
+        let domain = Domain::new();
+        let settings =
+            Settings { seed: Some(3), start_entries: 900_000, ..Settings::new(1_500_000) };
+        let mut table = MacWriter::new(settings, &domain).expect("there is memory");
+        assert_eq!(table.frame.bits, LARGE_BITS - 1);
+        let mut entries = 0;
+        while table.growth.is_none() {
+            table.insert(Key::new(entries, 1), (entries % 999) as u16).expect("there is room");
+            entries += 1;
+        }
+        (table, domain, entries)
+    }
+
+    fn check(table: &MacWriter, domain: &Arc<Domain>, entries: u64) {
+        let thread = domain.register("test");
+        for i in 0..entries {
+            let value = (i != 7).then_some((i % 999) as u16);
+            assert_eq!(table.get(Key::new(i, 1)), value);
+            let found = table.table.lookup(thread.guard(), Key::new(i, 1));
+            assert_eq!(found, value.unwrap_or(ABSENT));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a million insertions")]
+    fn a_large_size_is_written_when_it_is_touched_and_not_before() {
+        const { assert!(LARGE_BITS > BITS_AT_LEAST) };
+        let (mut table, domain, mut entries) = growing();
+        table.delete(Key::new(7, 1)).expect("it is there");
+        for _ in 0..1000 {
+            table.insert(Key::new(entries, 1), (entries % 999) as u16).expect("there is room");
+            entries += 1;
+            let Some(growth) = &table.growth else { panic!("it cannot be done yet") };
+            let empty = || growth.next.line(0).position(|word| word & USED != 0).is_none();
+            assert!(growth.touching.is_none() || growth.done == 0 && empty());
+        }
+        while table.growth.is_some() {
+            table.insert(Key::new(entries, 1), (entries % 999) as u16).expect("there is room");
+            entries += 1;
+        }
+        assert_eq!((table.frame.bits, table.growths), (LARGE_BITS, 1));
+        assert!(entries < 990_000, "before it is full: {entries}");
+        check(&table, &domain, entries);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "a million insertions")]
+    fn it_does_not_wait_when_room_is_needed_and_can_be_dropped_meanwhile() {
+        let (mut table, domain, entries) = growing();
+        table.delete(Key::new(7, 1)).expect("it is there");
+        table.grow_on(usize::MAX);
+        assert_eq!((table.frame.bits, table.growths), (LARGE_BITS, 1));
+        check(&table, &domain, entries);
+        drop(growing());
+    }
+}

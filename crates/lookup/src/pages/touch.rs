@@ -1,0 +1,223 @@
+//! Memory that is backed before it serves.
+//!
+//! ```text
+//!   Touching::begin(array) ──► a thread: 8 MB, a look at the machine's memory, 8 MB, …
+//!         │                                                            └─► done
+//!         └ dropped: it stops after the step under way
+//! ```
+//!
+//! A mapping has no memory until it is touched, and then the kernel clears 4 KB or 2 MB
+//! while the toucher waits: 0.1 ms and more, in the middle of whatever it was at. What
+//! is touched here keeps its contents, so others may read and write it meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::{Pages, RESERVE, Zeroed, available};
+
+/// What can be touched step by step.
+pub trait Touch: Send + Sync + 'static {
+    /// Backs the memory of step `step`, of [`STEP`] bytes at most, and changes none of
+    /// it; false behind the last.
+    fn touch(&self, step: usize) -> bool;
+
+    /// Backs all of it, on this thread.
+    fn touch_all(&self) {
+        (0..).take_while(|&step| has_room() && self.touch(step)).for_each(drop);
+    }
+}
+
+/// A value that can be written as it is while others read and write it.
+pub trait Cell: Zeroed {
+    /// Writes what is there.
+    fn rewrite(&self);
+}
+
+macro_rules! cell {
+    ($($t:ty),*) => {$(
+        impl Cell for $t {
+            fn rewrite(&self) {
+                // What is not 0 has its memory. One step, so no write of another thread
+                // is lost; and who acquires what it leaves acquires what was released
+                // there. `fetch_or(0)` is no write: compilers make a load of it.
+                let _ = self.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+    )*};
+}
+cell!(AtomicU8, AtomicU16, AtomicU32, AtomicU64);
+
+impl<T: Cell, const N: usize> Cell for [T; N] {
+    fn rewrite(&self) {
+        self.iter().step_by(a_page_of::<T>()).for_each(Cell::rewrite);
+    }
+}
+
+impl<T: Cell + Send> Touch for Pages<T> {
+    fn touch(&self, step: usize) -> bool {
+        let per_step = (STEP / size_of::<T>()).max(1);
+        let Some(values) = self.get(step.saturating_mul(per_step)..) else { return false };
+        let values = &values[..per_step.min(values.len())];
+        match populate(values) {
+            _ if values.is_empty() => false,
+            // A kernel before 5.14.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                values.iter().step_by(a_page_of::<T>()).for_each(Cell::rewrite);
+                true
+            }
+            populated => populated.is_ok(),
+        }
+    }
+}
+
+/// Has the kernel back `values`.
+#[cfg(not(miri))]
+fn populate<T: Cell>(values: &[T]) -> std::io::Result<()> {
+    let place = values.as_ptr().cast::<u8>();
+    let before = place.addr() % PAGE; // the kernel takes whole pages
+    let (start, bytes) = (place.wrapping_sub(before).cast_mut(), before + size_of_val(values));
+    // SAFETY: nothing is changed: memory that is there stays as it is, and of what is
+    // not mapped the kernel says so.
+    let answer = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+/// Miri knows no `madvise`.
+#[cfg(miri)]
+fn populate<T: Cell>(_: &[T]) -> std::io::Result<()> {
+    Err(std::io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Values in a page of the smallest size.
+const fn a_page_of<T>() -> usize {
+    if size_of::<T>() < PAGE { PAGE / size_of::<T>() } else { 1 }
+}
+
+/// A thread that touches what is to serve soon. Dropping this stops it.
+pub struct Touching {
+    done: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Touching {
+    /// Begins with `it`, on a thread of its own. It ends early where the machine would
+    /// be left with too little memory ([`RESERVE`]); then, and where no thread is to be
+    /// had, the rest is touched when it is used.
+    pub fn begin(it: Arc<impl Touch>) -> Touching {
+        let (done, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let touching = Touching { done: done.clone(), stop: stop.clone() };
+        let run = move || {
+            let goes_on =
+                |&step: &usize| !stop.load(Ordering::Relaxed) && has_room() && it.touch(step);
+            (0..).take_while(goes_on).for_each(drop);
+            drop(it); // before others think themselves alone with it
+            done.store(true, Ordering::Release);
+        };
+        let thread = std::thread::Builder::new().name("touch".into()).spawn(run);
+        if thread.is_err() {
+            touching.done.store(true, Ordering::Release);
+        }
+        touching
+    }
+
+    /// True when it has ended.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Touching {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// May another step be backed?
+fn has_room() -> bool {
+    available().is_none_or(|free| free > RESERVE + STEP as u64)
+}
+
+const PAGE: usize = 4096;
+
+/// Bytes touched at once: 1 to 3 ms, for so long nobody else can map memory. A multiple
+/// of a page's.
+pub const STEP: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::Kind;
+
+    const LEN: usize = if cfg!(miri) { 1 << 10 } else { (3 << 20) + 5 };
+
+    /// A few words, on few pages.
+    const SPARSE: usize = 700_001;
+
+    /// Bytes of `pages` that have memory.
+    #[cfg(not(miri))]
+    fn backed(pages: &Pages<AtomicU64>) -> usize {
+        let mut there = vec![0_u8; pages.bytes / 4096];
+        // SAFETY: the mapping is whole pages (I1), and `there` has a byte for each.
+        let answer =
+            unsafe { libc::mincore(pages.place.as_ptr().cast(), pages.bytes, there.as_mut_ptr()) };
+        assert_eq!(answer, 0);
+        there.iter().filter(|&&page| page & 1 != 0).count() * 4096
+    }
+
+    #[test]
+    fn all_is_backed_in_the_background_and_keeps_its_contents() {
+        for kind in [Kind::Transparent, Kind::Small] {
+            let pages = Arc::new(Pages::<AtomicU64>::zeroed_on(kind, LEN).unwrap());
+            #[cfg(not(miri))]
+            assert_eq!(backed(&pages), 0);
+            let touching = Touching::begin(pages.clone());
+            // Beside it a writer, whose words are all kept.
+            for (i, word) in pages.iter().enumerate().step_by(SPARSE) {
+                word.store(i as u64 + 1, Ordering::Relaxed);
+            }
+            while !touching.is_done() {
+                std::thread::yield_now();
+            }
+            #[cfg(not(miri))]
+            assert_eq!(backed(&pages), pages.bytes, "{kind:?}");
+            let kept = |(i, word): (usize, &AtomicU64)| {
+                word.load(Ordering::Relaxed) == if i % SPARSE == 0 { i as u64 + 1 } else { 0 }
+            };
+            assert!(pages.iter().enumerate().all(kept), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_old_kernel_does_not_do_is_done_by_hand() {
+        let pages = Pages::<AtomicU64>::zeroed_on(Kind::Small, LEN).unwrap();
+        pages[7].store(8, Ordering::Relaxed);
+        pages.iter().step_by(512).for_each(Cell::rewrite);
+        #[cfg(not(miri))]
+        assert_eq!(backed(&pages), pages.bytes);
+        assert_eq!(pages[7].load(Ordering::Relaxed), 8);
+    }
+
+    #[test]
+    fn every_step_is_done_once_and_no_more() {
+        for (len, steps) in [(0, 0), (1, 1), (STEP / 8, 1), (STEP / 8 + 1, 2), (STEP / 4, 2)] {
+            let pages = Pages::<AtomicU64>::zeroed(len).unwrap();
+            assert_eq!((0..9).take_while(|&step| pages.touch(step)).count(), steps, "{len}");
+        }
+        let wide = Pages::<[AtomicU8; 3]>::zeroed(100).unwrap();
+        assert!(wide.touch(0) && !wide.touch(1) && !wide.touch(usize::MAX));
+    }
+
+    #[test]
+    fn it_leaves_the_machine_its_reserve() {
+        use crate::pages::tests::PRETENDED;
+        let pages = Pages::<AtomicU64>::zeroed_on(Kind::Small, LEN).unwrap();
+        PRETENDED.set(Some(RESERVE));
+        pages.touch_all();
+        PRETENDED.set(None);
+        #[cfg(not(miri))]
+        assert_eq!(backed(&pages), 0);
+        pages.touch_all();
+        #[cfg(not(miri))]
+        assert_eq!(backed(&pages), pages.bytes);
+    }
+}
