@@ -2,7 +2,8 @@
 
 use api::frame::{Decoder, MAX_REQUEST, encode};
 use api::{Request, What};
-use daemon::config::{Config, keys};
+use daemon::apps;
+use daemon::config::Config;
 
 /// Any text is a configuration or a list of mistakes, each with a place in it.
 pub fn configuration(bytes: &[u8]) {
@@ -39,7 +40,7 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let show = frame(&Request::Show { what: routes });
     let stop = frame(&Request::Stop { remove: true });
     vec![
-        ("daemon_config", "example".into(), keys::example(true).into_bytes()),
+        ("daemon_config", "example".into(), apps::example(true).into_bytes()),
         ("daemon_config", "empty".into(), Vec::new()),
         ("api_request", "show".into(), show.clone()),
         ("api_request", "two".into(), [show, stop].concat()),

@@ -12,22 +12,23 @@ use std::time::{Duration, Instant};
 
 use lookup::sync::Domain;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use tables::{Control, FibConfig, Forwarding, Iface, Limits, PortId, Tags, VrfConfig};
+use tables::{Control, FibConfig, Iface, Limits, PortId, Tags, VrfConfig};
 
+use crate::answer::Answers;
+use crate::app::{Begin, Running as App, Setup};
+use crate::apps;
 use crate::config::{self, Config, Fib, Text, VlanTags};
 use crate::error::{Doing, Error};
 use crate::instance::{Instance, Namespace};
 use crate::kernel::Taps;
 use crate::kernel::taps::{Rings, TapEnd};
-use crate::router::answer::Router;
-use crate::router::bridges::BridgeThread;
-use crate::router::control::ControlThread;
-use crate::router::devices::{self, Port};
-use crate::router::feed::FeedThread;
-use crate::router::kernel_side::{self, KernelSide, Remove};
-use crate::router::monitor::Monitor;
-use crate::router::offline;
-use crate::router::workers::{Plan, Workers};
+use crate::monitor::Monitor;
+use crate::parts::control::ControlThread;
+use crate::parts::devices::{self, Port};
+use crate::parts::kernel_side::{self, KernelSide, Remove};
+use crate::parts::offline;
+use crate::parts::state::{State, Stop};
+use crate::parts::workers::{Plan, Workers};
 use crate::server::Server;
 
 /// How to run, beside the configuration.
@@ -37,13 +38,6 @@ pub struct Options {
     pub text: Text,
     /// Where the API listens.
     pub socket: PathBuf,
-}
-
-/// The order to end.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Stop {
-    /// Delete the taps too.
-    pub remove: bool,
 }
 
 /// Runs a router until a signal or the API ends it.
@@ -80,12 +74,11 @@ pub fn cleanup(config: &Config, options: &Options) -> Result<(), Error> {
 /// All parts, in the order in which they stop.
 struct Running {
     server: Option<Server>,
-    router: Arc<Router>,
+    state: Arc<State>,
     monitor: Monitor,
-    feeds: Vec<FeedThread>,
+    apps: Arc<Vec<Box<dyn App>>>,
     taps: Option<Taps>,
     domain: Arc<Domain>,
-    bridges: Option<BridgeThread>,
     _control: ControlThread,
 }
 
@@ -108,14 +101,32 @@ impl Running {
             control.handle(&offline::events(&config, &ports));
         }
         let forwarding = control.forwarding().clone();
-        let (mut workers, rings) = start_workers(&config, &forwarding, &domain, &mut ports, &undo)?;
-        let bridges = start_bridges(&config, &ports, (&forwarding, &domain), &mut workers)?;
+        let setup = Setup { config: &config, forwarding: &forwarding, domain: &domain };
+        let mut apps = Started(apps::start(&setup)?);
+        let plan = Plan {
+            config: &config,
+            forwarding: &forwarding,
+            domain: &domain,
+            kernel: undo.0.is_some(),
+        };
+        let (workers, rings) = plan.start(&mut ports, &mut |worker, assembly| {
+            apps.0.iter_mut().fold(assembly, |assembly, app| app.nodes(worker, assembly))
+        })?;
         let control = ControlThread::start(control)?;
-        let mut feeds = Vec::new();
         if let Some(prepared) = &mut undo.0 {
             prepared.carry(&config, &ports, rings)?;
-            feeds = start_feeds(&config, &control)?;
             prepared.side.room_for_tags(&ports);
+        }
+        let begin = Begin {
+            config: &config,
+            ports: &ports,
+            forwarding: &forwarding,
+            domain: &domain,
+            control: control.handle(),
+            kernel: undo.0.is_some(),
+        };
+        apps.0.iter_mut().try_for_each(|app| app.begin(&begin))?;
+        if let Some(prepared) = &mut undo.0 {
             prepared.side.static_entries(&config, true);
         }
         // Nothing fails any more between here and `serve`, which undoes all itself.
@@ -123,41 +134,46 @@ impl Running {
             Some(prepared) => (Some(Mutex::new(prepared.side)), prepared.thread),
             None => (None, None),
         };
-        let router = Arc::new(Router {
+        let apps = Arc::new(std::mem::take(&mut apps.0));
+        let state = Arc::new(State {
             text: options.text.clone(),
             socket: options.socket.display().to_string(),
             started: Instant::now(),
             workers: RwLock::new(Some(workers)),
             control: control.handle(),
-            bridges: bridges.as_ref().map(BridgeThread::handle),
             kernel,
             taps: taps.as_ref().map(Taps::counters),
-            feeds: feeds.iter().map(FeedThread::status).collect(),
             stop,
             watching: Mutex::new(()),
             stalled: Mutex::default(),
             ports: Mutex::new(ports),
             config,
         });
-        let (server, monitor) = (None, Monitor::new(router.clone()));
-        Ok(Running { server, router, monitor, feeds, taps, domain, bridges, _control: control })
+        let (server, monitor) = (None, Monitor::new(state.clone(), apps.clone()));
+        Ok(Running { server, state, monitor, apps, taps, domain, _control: control })
     }
 
     /// Answers at the API's socket; where it cannot, all is stopped again.
     fn serve(mut self, instance: &Instance) -> Result<Running, Error> {
-        match Server::start(instance.socket(), self.router.clone()) {
+        let answers = Answers { state: self.state.clone(), apps: self.apps.clone() };
+        let ready = self.apps.iter().try_for_each(|app| app.ready(&self.state));
+        let server = ready.and_then(|()| {
+            let started = Server::start(instance.socket(), Arc::new(answers));
+            started.doing(|| format!("listen at {}", instance.socket().display()))
+        });
+        match server {
             Ok(server) => self.server = Some(server),
             Err(error) => {
                 let _ = self.stop(Remove::New); // the first error is the one to tell
-                return Err(error).doing(|| format!("listen at {}", instance.socket().display()));
+                return Err(error);
             }
         }
         tracing::info!(
             "rutter {} runs: {} ports, workers on cores {:?}, API at {}",
             env!("CARGO_PKG_VERSION"),
-            self.router.config.ports.len(),
-            self.router.config.workers,
-            self.router.socket,
+            self.state.config.ports.len(),
+            self.state.config.workers,
+            self.state.socket,
         );
         Ok(self)
     }
@@ -167,7 +183,7 @@ impl Running {
             match stopped.recv_timeout(LOOK) {
                 Ok(stop) => break stop,
                 Err(RecvTimeoutError::Timeout) => self.monitor.look(),
-                // The router keeps a sender: this cannot be.
+                // The state keeps a sender: this cannot be.
                 Err(RecvTimeoutError::Disconnected) => break Stop { remove: false },
             }
         };
@@ -176,18 +192,19 @@ impl Running {
     }
 
     fn stop(self, remove: Remove) -> Result<(), Error> {
-        let Running { server, router, monitor, feeds, taps, domain, bridges, _control } = self;
+        let Running { server, state, monitor, apps, taps, domain, _control } = self;
         server.iter().for_each(Server::end_streams);
-        drop((monitor, feeds, bridges));
-        let workers = router.workers.write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(monitor);
+        apps.iter().for_each(|app| app.end());
+        let workers = state.workers.write().unwrap_or_else(PoisonError::into_inner).take();
         let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
         let taps = taps.map(Taps::stop).unwrap_or_default();
-        let mut ports = router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ports = state.ports.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter_mut().for_each(|port| port.device.stop());
         ports.clear();
         drop(ports);
         drop(server);
-        if let Some(kernel) = &router.kernel {
+        if let Some(kernel) = &state.kernel {
             let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
             kernel.restore(taps, remove);
         }
@@ -227,6 +244,15 @@ impl Prepared {
     }
 }
 
+/// Applications whose threads end where the start fails.
+struct Started(Vec<Box<dyn App>>);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|app| app.end());
+    }
+}
+
 struct Undo(Option<Prepared>);
 
 impl Drop for Undo {
@@ -236,39 +262,6 @@ impl Drop for Undo {
             prepared.side.restore(taps, Remove::New);
         }
     }
-}
-
-/// The mirror, and FRR's port where a VRF takes its routes from there.
-fn start_feeds(config: &Config, control: &ControlThread) -> Result<Vec<FeedThread>, Error> {
-    let mut feeds = vec![FeedThread::netlink(control.handle())?];
-    if config.vrfs.iter().any(|vrf| vrf.routes == config::Feed::Fpm) {
-        feeds.push(FeedThread::fpm(control.handle())?);
-    }
-    Ok(feeds)
-}
-
-/// The bridge thread, where there is a bridge.
-fn start_bridges(
-    config: &Config,
-    ports: &[Port],
-    tables: (&Arc<Forwarding>, &Arc<Domain>),
-    workers: &mut Workers,
-) -> Result<Option<BridgeThread>, Error> {
-    let seen = std::mem::take(&mut workers.seen);
-    if config.bridges.is_empty() {
-        return Ok(None);
-    }
-    BridgeThread::start(config, ports, tables, seen).map(Some)
-}
-
-fn start_workers(
-    config: &Config,
-    forwarding: &Arc<Forwarding>,
-    domain: &Arc<Domain>,
-    ports: &mut [Port],
-    undo: &Undo,
-) -> Result<(Workers, Vec<Rings>), Error> {
-    Plan { config, forwarding, domain, kernel: undo.0.is_some() }.start(ports)
 }
 
 /// Stops the workers; what they counted has to balance.

@@ -121,6 +121,9 @@ impl Default for Rates {
 }
 
 impl Rates {
+    /// Nothing is punted.
+    pub const NONE: Rates = Rates([0; CLASSES]);
+
     /// The rate of one class.
     pub fn get(&self, class: Class) -> u32 {
         self.0[class as usize]

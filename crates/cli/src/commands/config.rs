@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use api::{Reply, Request};
-use daemon::config::{Config, DEFAULT_FILE, keys};
+use daemon::apps;
+use daemon::config::{Config, DEFAULT_FILE};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -55,7 +56,7 @@ struct MistakeAt {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     match args.action {
         Action::Check { file } => return check(&file, cx),
-        Action::Example => show(keys::example_here(), cx)?,
+        Action::Example => show(apps::example_here(), cx)?,
         Action::Show => {
             let Reply::Config(text) = cx.call(&Request::Config)? else {
                 return Err(api::CallError::Unexpected.into());

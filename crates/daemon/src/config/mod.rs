@@ -3,12 +3,14 @@
 //! Reading collects every mistake, each with its line, column and what was
 //! expected; nothing starts while there is one.
 
-pub mod bridge;
+mod inner;
 pub mod keys;
 pub mod mistake;
 pub mod net;
-mod read;
-mod reader;
+pub(crate) mod read;
+pub mod reader;
+pub mod section;
+mod settings;
 mod text;
 
 use std::fs::File;
@@ -18,11 +20,14 @@ use std::path::Path;
 
 use api::request::RouteKind;
 use lookup::lpm::Options;
+use nodes::Rates;
 
-pub use bridge::Bridge;
+pub use inner::{Carrier, InnerInterface, InnerPort};
 pub use mistake::{Mistake, Mistakes};
 pub use net::{Mac, Net};
 use net::{is_link_local6, is_of_host};
+pub use section::Declared;
+pub use settings::Settings;
 pub use text::Text;
 
 /// Where the configuration is unless told otherwise.
@@ -44,11 +49,13 @@ pub struct Config {
     /// Neighbours of each family that the kernel may hold.
     pub max_neighbours: u32,
     /// Rates of punting.
-    pub punt: Punt,
+    pub punt: Rates,
     /// In the order of the file.
     pub ports: Vec<Port>,
-    /// In the order of the file.
-    pub bridges: Vec<Bridge>,
+    /// Ports that applications bring, behind the others.
+    pub inner: Vec<InnerPort>,
+    /// What applications have read.
+    pub settings: Settings,
     /// `main` first.
     pub vrfs: Vec<Vrf>,
     /// Static routes.
@@ -76,10 +83,6 @@ pub struct Dpdk {
     /// Further arguments.
     pub arguments: Vec<String>,
 }
-
-/// Packets a second that are handed to the kernel, for every class by its name.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Punt(pub Vec<(&'static str, u32)>);
 
 /// A port.
 #[derive(Clone, Debug, PartialEq)]
@@ -247,7 +250,7 @@ impl Config {
     ///
     /// # Errors
     /// Every mistake in it, or that it cannot be read.
-    pub fn load(path: &Path) -> Result<(Config, Text), Mistakes> {
+    pub fn load_with(path: &Path, declared: &[Declared]) -> Result<(Config, Text), Mistakes> {
         let file = path.display().to_string();
         let bytes = read_whole(path).map_err(|error| {
             let text = format!("cannot be read: {error}");
@@ -259,7 +262,7 @@ impl Config {
             let what = "expected text in UTF-8".to_string();
             Mistakes(vec![Mistake::at(&file, &text, at..at, what)])
         })?;
-        let config = Config::parse(&file, &text)?;
+        let config = Config::parse_with(&file, &text, declared)?;
         let source = Text { file, text };
         match config.lacks_a_core(&source, last_core()) {
             Some(mistake) => Err(Mistakes(vec![mistake])),
@@ -267,16 +270,17 @@ impl Config {
         }
     }
 
-    /// Reads a text; `file` is its name in mistakes.
+    /// Reads a text; `file` is its name in mistakes, `declared` what applications have
+    /// in it.
     ///
     /// # Errors
     /// Every mistake in it.
-    pub fn parse(file: &str, text: &str) -> Result<Config, Mistakes> {
-        read::config(file, text)
+    pub fn parse_with(file: &str, text: &str, declared: &[Declared]) -> Result<Config, Mistakes> {
+        read::config(file, text, declared)
     }
 
     /// A worker's core beyond `last`. What the machine gives is no matter of the
-    /// text, so [`Config::parse`] does not ask.
+    /// text, so reading it does not ask.
     fn lacks_a_core(&self, source: &Text, last: Option<u16>) -> Option<Mistake> {
         let last = last?;
         let at = self.workers.iter().position(|core| *core > last)?;
@@ -311,35 +315,33 @@ impl Config {
     }
 
     /// Every layer-3 interface with what carries it, in a fixed order: ports that
-    /// are in no bridge and their sub-interfaces, then bridges'.
+    /// carry none but their own and their sub-interfaces, then inner ports'.
     pub fn interfaces(&self) -> impl Iterator<Item = (Carrier<'_>, Option<VlanTags>, &Interface)> {
-        let routed = self.ports.iter().filter(|port| self.bridge_of(&port.name).is_none());
+        let routed = self.ports.iter().filter(|port| self.inner_of(&port.name).is_none());
         let ports = routed.flat_map(|port| {
             let vlans = port.vlans.iter().map(|(tags, vlan)| (Some(*tags), vlan));
             let all = std::iter::once((None, &port.interface)).chain(vlans);
             all.map(move |(tags, interface)| (Carrier::Port(port), tags, interface))
         });
-        let bridges = self.bridges.iter().flat_map(|bridge| {
-            let vlans = bridge.vlans.iter().map(|(vlan, of)| (Some(VlanTags::One(*vlan)), of));
-            let all = bridge.interface.iter().map(|own| (None, own)).chain(vlans);
-            all.map(move |(tags, interface)| (Carrier::Bridge(bridge), tags, interface))
+        let inner = self.inner.iter().flat_map(|inner| {
+            let all = inner.interfaces.iter();
+            all.map(move |of| (Carrier::Inner(inner), of.tags, &of.interface))
         });
-        ports.chain(bridges)
+        ports.chain(inner)
     }
 
-    /// The bridge that a port is in.
-    pub fn bridge_of(&self, port: &str) -> Option<&Bridge> {
-        let has = |bridge: &&Bridge| bridge.ports.iter().any(|member| member.port == port);
-        self.bridges.iter().find(has)
+    /// The inner port that a port is behind of.
+    pub fn inner_of(&self, port: &str) -> Option<&InnerPort> {
+        self.inner.iter().find(|inner| inner.members.iter().any(|member| member == port))
     }
 
     /// The number of what carries an interface in the data plane: ports in the
-    /// order of the file, bridges behind them.
+    /// order of the file, inner ones behind them.
     pub fn number(&self, carrier: Carrier<'_>) -> u16 {
         let at = match carrier {
             Carrier::Port(port) => self.ports.iter().position(|one| one.name == port.name),
-            Carrier::Bridge(bridge) => {
-                let at = self.bridges.iter().position(|one| one.name == bridge.name);
+            Carrier::Inner(inner) => {
+                let at = self.inner.iter().position(|one| one.name == inner.name);
                 at.map(|at| self.ports.len() + at)
             }
         };
@@ -355,49 +357,6 @@ impl Config {
                 ["net_null", "net_ring"].iter().any(|name| argument.starts_with(name))
             }
         })
-    }
-}
-
-/// What carries a layer-3 interface.
-#[derive(Clone, Copy, Debug)]
-pub enum Carrier<'c> {
-    /// A port that is in no bridge.
-    Port(&'c Port),
-    /// A bridge, by its routed interface.
-    Bridge(&'c Bridge),
-}
-
-impl<'c> Carrier<'c> {
-    /// The keys to its interface with these tags, from the root of the file.
-    pub fn path(&self, tags: Option<VlanTags>) -> Vec<String> {
-        let (kind, name) = match self {
-            Carrier::Port(port) => ("ports", &port.name),
-            Carrier::Bridge(bridge) => ("bridge", &bridge.name),
-        };
-        let vlan = tags.map(|tags| ["vlan".to_string(), tags.to_string()]);
-        [kind.to_string(), name.clone()].into_iter().chain(vlan.into_iter().flatten()).collect()
-    }
-
-    /// The ports by which frames with these tags come and go.
-    pub fn ports(&self, tags: Option<VlanTags>) -> Vec<&'c str> {
-        let bridge = match self {
-            Carrier::Port(port) => return vec![&port.name],
-            Carrier::Bridge(bridge) => bridge,
-        };
-        let carries = |member: &&bridge::BridgePort| match tags {
-            Some(VlanTags::One(vlan)) => member.mode.vlans().any(|one| one == vlan),
-            _ => true,
-        };
-        bridge.ports.iter().filter(carries).map(|member| member.port.as_str()).collect()
-    }
-
-    /// The port whose hardware address the interface has, by name: a bridge's
-    /// first.
-    pub fn port(&self) -> &str {
-        match self {
-            Carrier::Port(port) => &port.name,
-            Carrier::Bridge(bridge) => &bridge.ports[0].port,
-        }
     }
 }
 

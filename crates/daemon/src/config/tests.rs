@@ -1,7 +1,8 @@
 //! What is understood, and what is said about mistakes.
 
 use super::*;
-use crate::config::keys::example;
+use crate::apps::example;
+use crate::apps::switch::config::Bridges;
 use proptest::prelude::*;
 
 fn good(text: &str) -> Config {
@@ -251,7 +252,7 @@ const TWO: &str = "[ports.p0]\ndevice = \"mem\"\n[ports.p1]\ndevice = \"mem\"\n"
 #[test]
 fn bridges_are_read() {
     let plain = good(&format!("{TWO}[bridge.lan]\nports = [\"p0\", \"p1\"]\naddresses = []\n"));
-    let lan = &plain.bridges[0];
+    let lan = &Bridges::of(&plain)[0];
     assert_eq!((lan.looks_at_tags(), lan.domains(), lan.ageing), (false, vec![0], 300));
     let names: Vec<_> = plain.interfaces().map(|(.., of)| of.name.clone()).collect();
     assert_eq!(names, ["lan"], "the ports of a bridge have no interfaces");
@@ -261,7 +262,7 @@ fn bridges_are_read() {
          [bridge.dc.vlan.30]\naddresses = [\"10.0.0.1/24\"]\n\
          [[bridge.dc.mac]]\nmac = \"02:00:00:00:00:01\"\nvlan = 10\nport = \"p0\"\n"
     ));
-    assert_eq!(tagged.bridges[0].domains(), [5, 10, 20, 30, 31]);
+    assert_eq!(Bridges::of(&tagged)[0].domains(), [5, 10, 20, 30, 31]);
     let (carrier, tags, interface) = tagged.interfaces().next().unwrap();
     assert_eq!(interface.name, "dc.30");
     assert_eq!(carrier.ports(tags), ["p1"], "the ports that have its VLAN");

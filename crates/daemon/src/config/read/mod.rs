@@ -1,29 +1,27 @@
 //! From TOML to [`Config`]: one function a table.
 
-mod bridges;
 mod once;
 mod ports;
-mod routes;
 mod vrfs;
 
 use std::cell::RefCell;
-use std::collections::HashSet;
-use std::net::IpAddr;
 
 use lookup::lpm::{Card, Engines, Options};
 use toml::de::DeTable;
 
-use super::keys::{Key, ROOT_TABLES, SECTIONS, names};
 use super::mistake::nearest;
 use super::net::{is_link_local6, is_of_host};
 use super::reader::{Source, Table, Value};
-use super::*;
-use ports::{RESERVED, check_interface, mac, ports};
-use routes::{neighbour, route};
-use vrfs::{each_table, uses_of_vrfs, vrf_name, vrfs};
+use super::section::{Section, only};
+use super::{keys, *};
+pub(crate) use once::Once;
+use ports::{RESERVED, ports};
+pub(crate) use ports::{check_interface, interface, is_port_name, mac, vlan_tags};
+pub(crate) use vrfs::vrf_name;
+use vrfs::{each_table, uses_of_vrfs, vrfs};
 
 /// Reads a whole file.
-pub fn config(file: &str, text: &str) -> Result<Config, Mistakes> {
+pub fn config(file: &str, text: &str, declared: &[Declared]) -> Result<Config, Mistakes> {
     let source = Source { file, text, mistakes: RefCell::default() };
     let (table, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
@@ -38,58 +36,40 @@ pub fn config(file: &str, text: &str) -> Result<Config, Mistakes> {
         }
         return Err(Mistakes(source.mistakes.into_inner()));
     }
-    let config = root(Table::root(&source, table.get_ref()), &source);
+    let config = root(Table::root(&source, table.get_ref()), &source, declared);
     let mut mistakes = source.mistakes.into_inner();
     mistakes.sort_by_key(|mistake| (mistake.line, mistake.column));
     if mistakes.is_empty() { Ok(config) } else { Err(Mistakes(mistakes)) }
 }
 
-fn root(table: Table<'_>, source: &Source<'_>) -> Config {
-    let mut known = names("");
-    known.extend(ROOT_TABLES);
-    table.only(&known);
-    let vrfs = vrfs(table);
-    let ports = ports(table);
-    let bridges = bridges::bridges(table, &ports);
-    let words = [("adaptive", Idle::Adaptive), ("poll", Idle::Poll)];
+fn root(table: Table<'_>, source: &Source<'_>, declared: &[Declared]) -> Config {
+    let sections = declared.iter().flat_map(|declared| declared.sections);
+    let tables = keys::SECTIONS.iter().chain(sections).map(Section::root);
+    let tables: Vec<_> = tables.filter(|root| !root.is_empty()).collect();
+    only(table, &keys::SECTIONS[..1], &tables);
     let mut config = Config {
-        workers: table.get("workers").and_then(|v| workers(&v)).unwrap_or_else(default_workers),
-        idle: table.get("idle").and_then(|v| v.word(&words)).unwrap_or(Idle::Adaptive),
-        spread: table.get("spread").and_then(|v| v.flag()).unwrap_or(false),
-        buffers: number(table, "buffers", 512..=4 << 20, 16384) as u32,
+        workers: keys::WORKERS.get(table).and_then(|v| workers(&v)).unwrap_or_else(default_workers),
+        idle: keys::IDLE.as_word(table, [Idle::Adaptive, Idle::Poll]),
+        spread: keys::SPREAD.as_flag(table),
+        buffers: keys::BUFFERS.as_number(table) as u32,
         dpdk: dpdk(table),
         max_neighbours: max_neighbours(table),
         punt: punt(table),
-        ports,
-        bridges,
-        vrfs,
+        vrfs: vrfs(table),
+        ports: ports(table),
+        inner: Vec::new(),
+        settings: Settings::default(),
         routes: Vec::new(),
         neighbours: Vec::new(),
     };
-    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
-    let mut taken = HashSet::new();
-    let routes = elements(table, "route", |table| {
-        let route = route(table, &config.vrfs, &names)?;
-        if let Some(objection) = config.objection(&route) {
-            table.mistake(objection);
-        }
-        if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
-            table.mistake("a route to this prefix, of this metric, is there already");
-        }
-        Some(route)
-    });
-    let mut taken = HashSet::new();
-    let neighbours = elements(table, "neighbour", |entry| {
-        let neighbour = neighbour(entry, &names)?;
-        if !taken.insert((neighbour.interface.clone(), neighbour.address)) {
-            entry.mistake("this address of this interface has a neighbour already");
-        }
-        Some(neighbour)
-    });
-    (config.routes, config.neighbours) = (routes, neighbours);
-    uses_of_vrfs(table, &config);
+    for declared in declared {
+        (declared.read)(table, &mut config);
+    }
+    let carriers = declared.iter().flat_map(|declared| declared.carriers).copied();
+    let carriers: Vec<_> = std::iter::once("ports").chain(carriers).collect();
+    uses_of_vrfs(table, &config, &carriers);
     once::tables(&config, table);
-    once::addresses(table);
+    once::addresses(table, &carriers);
     once::netdev_names(&config, table);
     if config.ports.is_empty() && source.mistakes.borrow().is_empty() {
         source.mistake(0..0, "no port: expected at least one table such as [ports.p0]");
@@ -114,53 +94,49 @@ fn workers(value: &Value<'_>) -> Option<Vec<u16>> {
     if cores.is_empty() { value.expected("at least one core") } else { Some(cores) }
 }
 
-fn number(table: Table<'_>, key: &str, range: std::ops::RangeInclusive<u64>, default: u64) -> u64 {
-    table.get(key).and_then(|value| value.number(range)).unwrap_or(default)
-}
-
-/// The sub-table `key`, its keys checked, if it is there.
-fn section<T>(table: Table<'_>, key: &str, read: impl FnOnce(Option<Table<'_>>) -> T) -> T {
-    let value = table.get(key);
+/// The sub-table of `section`, its keys checked, if it is there.
+fn section<T>(table: Table<'_>, section: Section, read: impl FnOnce(Option<Table<'_>>) -> T) -> T {
+    let value = table.get(section.path);
     let inner = value.as_ref().and_then(|value| value.table());
     if let Some(inner) = inner {
-        inner.only(&names(key));
+        only(inner, &[section], &[]);
     }
     read(inner)
 }
 
 fn dpdk(table: Table<'_>) -> Dpdk {
-    section(table, "dpdk", |table| {
-        let get = |key| table.and_then(|table| table.get(key));
-        let hugepages = get("hugepages").filter(|value| value.text() != Some("auto"));
-        let arguments = get("arguments").and_then(|value| value.list()).unwrap_or_default();
+    section(table, keys::DPDK, |table| {
+        let hugepages = table.and_then(|table| keys::HUGEPAGES.get(table));
+        let hugepages = hugepages.filter(|value| value.text() != Some("auto"));
+        let arguments = table.and_then(|table| keys::ARGUMENTS.get(table));
+        let arguments = arguments.and_then(|value| value.list()).unwrap_or_default();
         Dpdk {
             hugepages: hugepages.and_then(|value| value.flag_or("\"auto\"")),
-            memory_mib: table.map_or(0, |t| number(t, "memory_mib", 0..=1 << 20, 0)) as u32,
+            memory_mib: table.map_or(0, |table| keys::MEMORY_MIB.as_number(table)) as u32,
             arguments: arguments.iter().filter_map(|v| v.parse("an argument")).collect(),
         }
     })
 }
 
 fn max_neighbours(table: Table<'_>) -> u32 {
-    section(table, "neighbours", |table| {
-        table.map_or(65536, |table| number(table, "max", 16..=1 << 22, 65536)) as u32
+    section(table, keys::NEIGHBOURS, |table| {
+        table.map_or_else(|| keys::MAX.default_number(), |table| keys::MAX.as_number(table)) as u32
     })
 }
 
-fn punt(table: Table<'_>) -> Punt {
-    let keys = SECTIONS.iter().find(|section| section.path == "punt").map(|section| section.keys);
-    section(table, "punt", |table| {
-        let rate = |key: &Key| {
-            let default = key.default.and_then(|text| text.parse().ok()).unwrap_or_default();
-            let chosen = table.map(|table| number(table, key.name, 0..=100_000_000, default));
-            (key.name, chosen.unwrap_or(default) as u32)
-        };
-        Punt(keys.unwrap_or_default().iter().map(rate).collect())
+fn punt(table: Table<'_>) -> Rates {
+    section(table, keys::PUNT, |table| {
+        let mut rates = Rates::default();
+        let Some(table) = table else { return rates };
+        for (class, key) in nodes::Class::ALL.into_iter().zip(keys::PUNT_KEYS) {
+            rates.set(class, key.as_number(table) as u32);
+        }
+        rates
     })
 }
 
 /// The entries of the table `key`, each a table with a name.
-fn named<T>(
+pub(crate) fn named<T>(
     table: Table<'_>,
     key: &str,
     mut read: impl FnMut(&str, &Value<'_>, Table<'_>) -> Option<T>,
@@ -171,28 +147,22 @@ fn named<T>(
     entries.iter().filter_map(|(name, entry)| read(name, entry, entry.table()?)).collect()
 }
 
-/// The entries of the list of tables `key`.
-fn elements<T>(
+/// The entries of the list of tables of `section` (`NAME[]`), their keys checked.
+pub(crate) fn elements<T>(
     table: Table<'_>,
-    key: &str,
+    section: Section,
     mut read: impl FnMut(Table<'_>) -> Option<T>,
 ) -> Vec<T> {
+    let key = section.path.trim_end_matches("[]");
+    let key = key.rsplit('.').next().unwrap_or(key);
     let Some(value) = table.get(key) else { return Vec::new() };
     let list = value.list().unwrap_or_default();
     let entry = |entry: &Value<'_>| {
         let table = entry.table()?;
-        table.only(&names(&format!("{key}[]")));
+        only(table, &[section], &[]);
         read(table)
     };
     list.iter().filter_map(entry).collect()
-}
-
-fn required<'t>(table: Table<'t>, key: &str) -> Option<Value<'t>> {
-    let value = table.get(key);
-    if value.is_none() {
-        table.mistake(format_args!("`{key}` is missing"));
-    }
-    value
 }
 
 #[cfg(test)]

@@ -6,15 +6,15 @@ use std::hash::Hash;
 use super::*;
 
 /// Who was first to have each thing.
-pub(super) struct Once<K>(HashMap<K, String>);
+pub(crate) struct Once<K>(HashMap<K, String>);
 
 impl<K: Eq + Hash> Once<K> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Once(HashMap::new())
     }
 
     /// Gives `thing` to `owner`; who has it already, if someone has.
-    pub(super) fn take(&mut self, thing: K, owner: &str) -> Option<&str> {
+    pub(crate) fn take(&mut self, thing: K, owner: &str) -> Option<&str> {
         use std::collections::hash_map::Entry;
         match self.0.entry(thing) {
             Entry::Occupied(first) => Some(first.into_mut()),
@@ -59,7 +59,7 @@ pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
 
 /// No two interfaces of a vrf have the same address, and none has one twice. A
 /// link-local one may be on every link.
-pub(super) fn addresses(table: Table<'_>) {
+pub(super) fn addresses(table: Table<'_>, carriers: &[&str]) {
     let mut taken = Once::new();
     let mut interface = |table: Table<'_>, vrf: &str, name: &str| {
         let list = table.get("addresses").filter(Value::is_list).and_then(|value| value.list());
@@ -78,7 +78,7 @@ pub(super) fn addresses(table: Table<'_>) {
     let vrf = |table: Table<'_>, outer: &str| {
         table.get("vrf").and_then(|value| value.text().map(str::to_string)).unwrap_or(outer.into())
     };
-    for kind in ["ports", "bridge"] {
+    for kind in carriers {
         each_table(table, kind, &mut |name, carrier| {
             let outer = vrf(carrier, "main");
             interface(carrier, &outer, name);

@@ -6,9 +6,7 @@ use super::*;
 pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
     let mut taken = Once::new();
     named(table, "ports", |name, value, table| {
-        let mut known = names("ports.NAME");
-        known.push("vlan");
-        table.only(&known);
+        only(table, &[keys::PORT], &["vlan"]);
         if RESERVED.contains(&name) {
             return value
                 .mistake("the kernel has interfaces or settings of this name: take another");
@@ -18,9 +16,10 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
                         `-`, `_` (the kernel's interface and p0.4094 must fit)";
             return value.mistake(rule);
         }
-        let interface = interface(table, name.into(), 1500, "main");
+        let mtu = keys::MTU.default_number() as u16;
+        let interface = interface(table, name.into(), mtu, "main");
         let vlans = vlans(table, &interface);
-        let device_value = required(table, "device")?;
+        let device_value = keys::DEVICE.required(table)?;
         let device = device(&device_value)?;
         for claim in once::claims(&device) {
             if let Some(first) = taken.take(claim.clone(), name) {
@@ -31,15 +30,16 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
             name: name.into(),
             device,
             device_text: device_value.text().unwrap_or_default().into(),
-            queues: number(table, "queues", 0..=64, 0) as u16,
-            mac: table.get("mac").and_then(|value| mac(&value)),
+            queues: keys::QUEUES.as_number(table) as u16,
+            mac: keys::MAC.get(table).and_then(|value| mac(&value)),
             interface,
             vlans,
         })
     })
 }
 
-pub(super) fn is_port_name(name: &str) -> bool {
+/// True for names that a port, or what stands beside it in the kernel, may have.
+pub(crate) fn is_port_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= 10
@@ -50,7 +50,8 @@ pub(super) fn is_port_name(name: &str) -> bool {
 /// Names under /proc/sys/net/ipv4/conf that are no port's.
 pub(super) const RESERVED: [&str; 3] = ["all", "default", "lo"];
 
-pub(super) fn mac(value: &Value<'_>) -> Option<Mac> {
+/// The address of a single station.
+pub(crate) fn mac(value: &Value<'_>) -> Option<Mac> {
     let mac: Mac = value.parse("a hardware address, such as \"02:00:00:00:00:01\"")?;
     if mac.is_station() { Some(mac) } else { value.expected("the address of a single station") }
 }
@@ -89,12 +90,13 @@ fn device(value: &Value<'_>) -> Option<Device> {
     Some(Device::Pcap { input, output, raw })
 }
 
-pub(super) fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> Interface {
-    let addresses = table.get("addresses").and_then(|value| value.list()).unwrap_or_default();
-    let vrf =
-        table.get("vrf").and_then(|value| value.parse("the name of a vrf")).unwrap_or(vrf.into());
+/// What a table says of its interface; `mtu` and `vrf` are the defaults.
+pub(crate) fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> Interface {
+    let addresses = keys::ADDRESSES.get(table).and_then(|value| value.list()).unwrap_or_default();
+    let named = keys::VRF_NAME.get(table).and_then(|value| value.parse("the name of a vrf"));
+    let vrf = named.unwrap_or(vrf.into());
     let addresses: Vec<Net> = addresses.iter().filter_map(interface_address).collect();
-    let mtu = number(table, "mtu", 68..=9216, mtu.into()) as u16;
+    let mtu = keys::MTU.given_number(table).map_or(mtu, |mtu| mtu as u16);
     if mtu < LEAST_MTU6 && addresses.iter().any(|net| net.address.is_ipv6()) {
         table.mistake(format_args!("IPv6 needs an mtu of at least {LEAST_MTU6} (RFC 8200)"));
     }
@@ -118,7 +120,7 @@ fn interface_address(value: &Value<'_>) -> Option<Net> {
 
 fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {
     named(table, "vlan", |name, value, table| {
-        table.only(&names("ports.NAME.vlan.TAGS"));
+        only(table, &[keys::VLAN], &[]);
         let Some(tags) = vlan_tags(name) else {
             return value.mistake("expected a VLAN from 1 to 4094, or outer and inner as \"7.8\"");
         };
@@ -136,7 +138,8 @@ fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {
     })
 }
 
-pub(super) fn vlan_tags(name: &str) -> Option<VlanTags> {
+/// `100`, or outer and inner as `7.8`.
+pub(crate) fn vlan_tags(name: &str) -> Option<VlanTags> {
     let vlan = |text: &str| {
         let number: u16 = text.parse().ok()?;
         ((1..=4094).contains(&number) && number.to_string() == text).then_some(number)
@@ -147,7 +150,8 @@ pub(super) fn vlan_tags(name: &str) -> Option<VlanTags> {
     }
 }
 
-pub(super) fn check_interface(value: &Value<'_>, names: &[&str]) -> Option<String> {
+/// One of these interfaces.
+pub(crate) fn check_interface(value: &Value<'_>, names: &[&str]) -> Option<String> {
     let found = value.text().filter(|text| names.contains(text));
     found
         .map(str::to_string)

@@ -7,7 +7,7 @@ use super::*;
 
 pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
     let mut all = named(table, "vrf", |name, value, table| {
-        table.only(&names("vrf.NAME"));
+        only(table, &[keys::VRF], &[]);
         if !is_vrf_name(name) {
             return value.mistake(
                 "the name of a vrf has 1 to 15 letters, digits and signs other than `/`, `:`, `%`, \
@@ -16,22 +16,21 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
         }
         let main = (name == "main").then_some(254);
         // 255 is the kernel's local table, 253 and 254 default and main.
-        let chosen = table.get("table").and_then(|value| value.number(1..=u64::from(u32::MAX)));
+        let chosen = keys::TABLE.given_number(table);
         let number = match (main, chosen.map(|number| number as u32)) {
             (Some(_), None | Some(254)) => Some(254),
             (Some(_), Some(_)) => value.mistake("the table of `main` is 254"),
             (None, Some(253..=255)) => value.mistake("tables 253 to 255 are the kernel's own"),
             (None, Some(number)) => Some(number),
-            (None, None) if table.get("table").is_some() => None, // told as no number
+            (None, None) if keys::TABLE.get(table).is_some() => None, // told as no number
             (None, None) => value.mistake("`table` is missing: the kernel's number of it"),
         };
-        let feeds = [("netlink", Feed::Netlink), ("fpm", Feed::Fpm)];
         Some(Vrf {
             name: name.into(),
             table: number.unwrap_or(0), // whoever uses it makes no further mistake
-            routes: table.get("routes").and_then(|v| v.word(&feeds)).unwrap_or(Feed::Netlink),
-            ipv4: fib::<u32>(table, "ipv4"),
-            ipv6: fib::<u128>(table, "ipv6"),
+            routes: keys::ROUTES.as_word(table, [Feed::Netlink, Feed::Fpm]),
+            ipv4: fib::<u32>(table, keys::IPV4.name),
+            ipv6: fib::<u128>(table, keys::IPV6.name),
         })
     });
     match all.iter().position(|vrf| vrf.name == "main") {
@@ -119,8 +118,9 @@ fn unknown_engine<A: Engines>(value: &Value<'_>, family: &str) {
     value.expected::<()>(format_args!("an engine for {family}{hint}: {list}"));
 }
 
-pub(super) fn vrf_name(table: Table<'_>, vrfs: &[Vrf]) -> Option<String> {
-    let Some(value) = table.get("vrf") else { return Some("main".into()) };
+/// The vrf that a table names; `main` where it names none.
+pub(crate) fn vrf_name(table: Table<'_>, vrfs: &[Vrf]) -> Option<String> {
+    let Some(value) = keys::VRF_NAME.get(table) else { return Some("main".into()) };
     check_vrf(&value, vrfs)
 }
 
@@ -132,9 +132,9 @@ pub(super) fn check_vrf(value: &Value<'_>, vrfs: &[Vrf]) -> Option<String> {
     })
 }
 
-/// Ports and bridges are read before it is known which vrfs there are.
-pub(super) fn uses_of_vrfs(table: Table<'_>, config: &Config) {
-    for kind in ["ports", "bridge"] {
+/// Reports what uses a vrf that is not there.
+pub(super) fn uses_of_vrfs(table: Table<'_>, config: &Config, carriers: &[&str]) {
+    for kind in carriers {
         each_table(table, kind, &mut |_, carrier| {
             vrf_name(carrier, &config.vrfs);
             each_table(carrier, "vlan", &mut |_, vlan| drop(vrf_name(vlan, &config.vrfs)));

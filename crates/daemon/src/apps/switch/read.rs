@@ -5,17 +5,49 @@ use std::ops::RangeInclusive;
 use tables::bridge::{DomainId, FloodRates};
 use tables::switch::{Mode, WhenFull};
 
-use super::once::Once;
-use super::ports::{interface, is_port_name, mac, vlan_tags};
-use super::*;
-use crate::config::bridge::{Bridge, BridgePort, StaticMac};
+use super::config::{Bridge, BridgePort, Bridges, StaticMac};
+use super::keys;
+use crate::config::read::{Once, elements, interface, is_port_name, mac, named, vlan_tags};
+use crate::config::reader::{Table, Value};
+use crate::config::section::{Key, only};
+use crate::config::{Config, Declared, InnerInterface, InnerPort, Interface, Port, VlanTags};
+
+/// What the switch has in the file.
+pub(super) const DECLARED: Declared =
+    Declared { sections: keys::SECTIONS, carriers: &["bridge"], read };
+
+fn read(table: Table<'_>, config: &mut Config) {
+    let bridges = bridges(table, &config.ports);
+    config.inner.extend(bridges.iter().map(inner));
+    config.settings.put(Bridges(bridges));
+}
+
+/// A bridge's routed side, without interfaces where it has none.
+fn inner(bridge: &Bridge) -> InnerPort {
+    let of = |tags: Option<VlanTags>, interface: &Interface| {
+        let carries = |member: &&BridgePort| match tags {
+            Some(VlanTags::One(vlan)) => member.mode.vlans().any(|one| one == vlan),
+            _ => true,
+        };
+        let ports = bridge.ports.iter().filter(carries).map(|member| member.port.clone());
+        InnerInterface { tags, interface: interface.clone(), ports: ports.collect() }
+    };
+    let own = bridge.interface.iter().map(|own| of(None, own));
+    let vlans = bridge.vlans.iter().map(|(vlan, own)| of(Some(VlanTags::One(*vlan)), own));
+    InnerPort {
+        name: bridge.name.clone(),
+        table: "bridge",
+        members: bridge.ports.iter().map(|member| member.port.clone()).collect(),
+        interfaces: own.chain(vlans).collect(),
+    }
+}
 
 /// Reads all bridges; takes the routed interface from ports that are in one.
-pub(super) fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
+fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
     let mut taken: Vec<String> = Vec::new();
     let mut left = DomainId::MOST;
     named(table, "bridge", |name, value, table| {
-        table.only(&[&names("bridge.NAME")[..], &["port", "vlan", "mac"]].concat());
+        only(table, &[keys::BRIDGE], &["port", "vlan", "mac"]);
         if ports.iter().any(|port| port.name == name) {
             return value.mistake("a port has this name");
         }
@@ -28,13 +60,10 @@ pub(super) fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
             ports: members,
             interface: None,
             vlans: Vec::new(),
-            max_macs: number(table, "max_macs", 16..=MOST_MACS, 1_000_000),
-            when_full: when_full(table),
-            ageing: number(table, "ageing", 8..=1_000_000, 300) as u32,
-            forwards_link_local: table
-                .get("link_local")
-                .and_then(|value| value.word(&[("drop", false), ("forward", true)]))
-                == Some(true),
+            max_macs: keys::MAX_MACS.as_number(table),
+            when_full: keys::WHEN_FULL.as_word(table, [WhenFull::Refuse, WhenFull::Replace]),
+            ageing: keys::AGEING.as_number(table) as u32,
+            forwards_link_local: keys::LINK_LOCAL.as_word(table, [false, true]),
             macs: Vec::new(),
         };
         let domains = bridge.domains().len();
@@ -53,13 +82,8 @@ pub(super) fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
     })
 }
 
-fn when_full(table: Table<'_>) -> WhenFull {
-    let words = [("refuse", WhenFull::Refuse), ("replace", WhenFull::Replace)];
-    table.get("when_full").and_then(|value| value.word(&words)).unwrap_or_default()
-}
-
 fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<Vec<BridgePort>> {
-    let list = required(table, "ports")?;
+    let list = keys::PORTS.required(table)?;
     let mut members = Vec::new();
     for value in list.list()? {
         let Some(port) = ports.iter().find(|port| value.text() == Some(&port.name)) else {
@@ -81,7 +105,7 @@ fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<
         return list.expected("at least one port");
     }
     let settings = named(table, "port", |name, value, table| {
-        table.only(&names("bridge.NAME.port.PORT"));
+        only(table, &[keys::PORT, keys::TRUNK_PORT], &[]);
         match members.iter_mut().find(|member| member.port == name) {
             Some(found) => member(found, table),
             None => value.mistake("this port is not in the list `ports` of its bridge"),
@@ -113,12 +137,11 @@ impl BridgePort {
 }
 
 fn member(member: &mut BridgePort, table: Table<'_>) -> Option<()> {
-    let vlan =
-        |key| table.get(key).and_then(|value| value.number(1..=4094)).map(|vlan| vlan as u16);
-    let tunnel = table.get("tunnel").and_then(|value| value.flag()) == Some(true);
-    let native = vlan("native");
-    let trunk = table.get("trunk").map(|value| trunk(&value));
-    member.mode = match (vlan("access"), trunk) {
+    let vlan = |key: Key| key.given_number(table).map(|vlan| vlan as u16);
+    let tunnel = keys::TUNNEL.as_flag(table);
+    let native = vlan(keys::NATIVE);
+    let trunk = keys::TRUNK.get(table).map(|value| trunk(&value));
+    member.mode = match (vlan(keys::ACCESS), trunk) {
         (Some(_), Some(_)) => {
             table.mistake("a port has either `access` or `trunk`");
             return None;
@@ -138,14 +161,13 @@ fn member(member: &mut BridgePort, table: Table<'_>) -> Option<()> {
     if tunnel && !matches!(member.mode, Mode::Tunnel(_)) {
         table.mistake("`tunnel` is for ports with `access`");
     }
-    member.isolated = table.get("isolated").and_then(|value| value.flag()) == Some(true);
-    member.max_macs = table.get("max_macs").and_then(|value| value.number(1..=MOST_MACS));
-    let rate = |key, default: u32| number(table, key, 0..=1 << 31, default.into()) as u32;
-    let default = FloodRates::default();
+    member.isolated = keys::ISOLATED.as_flag(table);
+    member.max_macs = keys::PORT_MACS.given_number(table);
+    let rate = |key: Key| key.as_number(table) as u32;
     member.flood = FloodRates {
-        unknown: rate("flood_unknown", default.unknown),
-        broadcast: rate("flood_broadcast", default.broadcast),
-        multicast: rate("flood_multicast", default.multicast),
+        unknown: rate(keys::FLOOD_UNKNOWN),
+        broadcast: rate(keys::FLOOD_BROADCAST),
+        multicast: rate(keys::FLOOD_MULTICAST),
     };
     Some(())
 }
@@ -179,7 +201,7 @@ fn routed(bridge: &mut Bridge, table: Table<'_>, value: &Value<'_>, ports: &[Por
     let mtu = mtus.min().unwrap_or(1500);
     let own = interface(table, bridge.name.clone(), mtu, "main");
     check_mtu(&own, mtu, table);
-    if table.get("addresses").is_some() {
+    if keys::ADDRESSES.get(table).is_some() {
         if bridge.looks_at_tags() {
             let text = "the ports of this bridge have VLANs: give the addresses to one of them, \
                         as [bridge.NAME.vlan.10]";
@@ -189,7 +211,7 @@ fn routed(bridge: &mut Bridge, table: Table<'_>, value: &Value<'_>, ports: &[Por
     }
     let known = bridge.domains();
     bridge.vlans = named(table, "vlan", |name, value, table| {
-        table.only(&names("bridge.NAME.vlan.VLAN"));
+        only(table, &[keys::VLAN], &[]);
         let Some(VlanTags::One(vlan)) = vlan_tags(name).filter(|tags| has(&known, tags)) else {
             return value.mistake("no port of the bridge has this VLAN");
         };
@@ -213,18 +235,15 @@ fn check_mtu(interface: &Interface, least: u16, table: Table<'_>) {
 }
 
 fn macs(bridge: &Bridge, table: Table<'_>) -> Vec<StaticMac> {
-    let Some(value) = table.get("mac") else { return Vec::new() };
     let mut taken = Once::new();
-    let one = |value: &Value<'_>| {
-        let table = value.table()?;
-        table.only(&names("bridge.NAME.mac[]"));
-        let mac = required(table, "mac").and_then(|value| mac(&value))?;
-        let vlan = number(table, "vlan", 0..=4094, 0) as u16;
+    elements(table, keys::STATION, |table| {
+        let mac = keys::MAC.required(table).and_then(|value| mac(&value))?;
+        let vlan = keys::MAC_VLAN.as_number(table) as u16;
         if !bridge.domains().contains(&vlan) {
             table.mistake(format_args!("the bridge has no VLAN {vlan}"));
             return None;
         }
-        let port = required(table, "port")?;
+        let port = keys::MAC_PORT.required(table)?;
         let member = bridge.ports.iter().find(|member| port.text() == Some(&member.port));
         let Some(member) = member else { return port.expected("a port of this bridge") };
         if bridge.looks_at_tags() && !member.mode.vlans().any(|of| of == vlan) {
@@ -234,9 +253,5 @@ fn macs(bridge: &Bridge, table: Table<'_>) -> Vec<StaticMac> {
             table.mistake(format_args!("the station is at `{first}` already"));
         }
         Some(StaticMac { mac, vlan, port: member.port.clone() })
-    };
-    value.list().unwrap_or_default().iter().filter_map(one).collect()
+    })
 }
-
-/// As many as the paper's.
-const MOST_MACS: u64 = 1 << 30;

@@ -3,7 +3,18 @@
 use tables::bridge::FloodRates;
 use tables::switch::{Mode, WhenFull};
 
-use super::{Interface, Mac};
+use crate::config::{Config, Interface, Mac};
+
+/// All of a configuration, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bridges(pub Vec<Bridge>);
+
+impl Bridges {
+    /// Those of `config`.
+    pub fn of(config: &Config) -> &[Bridge] {
+        config.settings.get::<Bridges>().map_or(&[], |bridges| &bridges.0)
+    }
+}
 
 /// A switch.
 #[derive(Clone, Debug, PartialEq)]

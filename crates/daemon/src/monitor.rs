@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use feeds::netlink::Keeper;
 use tables::event::{Event, Link, LinkId};
 
-use super::answer::Router;
+use crate::app::Running;
 use crate::config::{Carrier, Interface};
 use crate::kernel::Changes;
 use crate::kernel::changes::Lost;
+use crate::parts::show;
+use crate::parts::state::State;
 
 /// What was seen the last time.
 pub struct Monitor {
-    router: Arc<Router>,
+    state: Arc<State>,
+    apps: Arc<Vec<Box<dyn Running>>>,
     /// Of ports.
     links: HashMap<String, bool>,
     /// Of interfaces.
@@ -33,14 +36,15 @@ pub struct Monitor {
 
 impl Monitor {
     /// Has seen nothing yet.
-    pub fn new(router: Arc<Router>) -> Monitor {
+    pub fn new(state: Arc<State>, apps: Arc<Vec<Box<dyn Running>>>) -> Monitor {
         let now = Instant::now();
-        let changes = router.kernel.as_ref().and_then(|_| {
+        let changes = state.kernel.as_ref().and_then(|_| {
             let opened = Changes::open();
             opened.inspect_err(|error| tracing::warn!("changes of taps: {error}")).ok()
         });
         Monitor {
-            router,
+            state,
+            apps,
             links: HashMap::new(),
             carriers: HashMap::new(),
             changes,
@@ -70,7 +74,7 @@ impl Monitor {
     /// Logs what a limit refused since the last look: a line each, however many
     /// those were.
     fn refusals(&mut self) {
-        let limits = self.router.control.call(|control| super::show::capacity(control));
+        let limits = self.state.control.call(|control| show::capacity(control));
         for limit in limits.unwrap_or_default().into_iter().filter(|limit| limit.refused > 0) {
             let known = self.refused.insert(limit.what.clone(), limit.refused).unwrap_or(0);
             if limit.refused > known {
@@ -83,11 +87,11 @@ impl Monitor {
 
     /// Names workers that are stalled, once each time.
     fn workers(&self) {
-        let workers = self.router.workers.read().unwrap_or_else(PoisonError::into_inner);
+        let workers = self.state.workers.read().unwrap_or_else(PoisonError::into_inner);
         let Some(workers) = &*workers else { return };
         let silent = workers.threads.iter().filter(|worker| worker.status().is_stalled());
         let silent: Vec<String> = silent.map(|worker| worker.name().to_string()).collect();
-        let mut known = self.router.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         for name in silent.iter().filter(|name| !known.contains(name)) {
             tracing::error!("{name} does not come by: silent for more than 100 ms");
         }
@@ -99,7 +103,7 @@ impl Monitor {
 
     /// Ports' links are their taps' carrier: routing daemons see it.
     fn links(&mut self) {
-        let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports = self.state.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let links: Vec<_> =
             ports.iter().map(|port| (port.config.name.clone(), port.device.link().up)).collect();
         let gone = ports.iter().filter(|port| port.device.netdev().is_none());
@@ -114,7 +118,7 @@ impl Monitor {
                 continue;
             }
             changed = true;
-            self.set_bridged(&name, up);
+            self.tell(&name, up);
             if before.is_none() && up {
                 continue; // as was to be expected
             }
@@ -132,21 +136,18 @@ impl Monitor {
         }
     }
 
-    /// Tells the bridge thread.
-    fn set_bridged(&self, port: &str, up: bool) {
-        let config = &self.router.config;
-        if let Some(bridges) = &self.router.bridges
-            && let Some(number) = config.ports.iter().position(|one| one.name == port)
-        {
-            // The thread may have ended: then nothing is bridged any more.
-            let _ = bridges.call(move |switch| switch.set_link(number as u16, up));
+    /// Tells the applications.
+    fn tell(&self, port: &str, up: bool) {
+        let number = self.state.config.ports.iter().position(|one| one.name == port);
+        if let Some(number) = number {
+            self.apps.iter().for_each(|app| app.link(number as u16, up));
         }
     }
 
     /// An interface has a carrier while one of its ports has a link.
     fn carriers(&mut self) {
-        let router = self.router.clone();
-        for ((carrier, tags, interface), index) in router.config.interfaces().zip(1..) {
+        let state = self.state.clone();
+        for ((carrier, tags, interface), index) in state.config.interfaces().zip(1..) {
             let linked = |port: &&str| self.links.get(*port).is_some_and(|up| *up);
             let up = carrier.ports(tags).iter().any(linked);
             // They start with a carrier.
@@ -157,23 +158,23 @@ impl Monitor {
     }
 
     fn set_carrier(&self, (carrier, interface): (Carrier<'_>, &Interface), index: u32, up: bool) {
-        if let Some(kernel) = &self.router.kernel {
+        if let Some(kernel) = &self.state.kernel {
             let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
             kernel.set_carrier(&interface.name, up);
             return;
         }
         let (name, mtu) = (interface.name.clone(), interface.mtu.into());
-        let ports = self.router.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let ports = self.state.ports.lock().unwrap_or_else(PoisonError::into_inner);
         let mac = ports.iter().find(|open| open.config.name == carrier.port());
         let mac = mac.map(|open| open.mac.0).unwrap_or_default();
         drop(ports);
         let link = Link { index: LinkId(index), name, up, mtu, mac, ..Link::default() };
-        self.router.control.events(vec![Event::Link(link)]);
+        self.state.control.events(vec![Event::Link(link)]);
     }
 
     /// Tells the kernel which neighbours the data plane needs.
     fn neighbours(&mut self) {
-        if self.router.kernel.is_none() {
+        if self.state.kernel.is_none() {
             return;
         }
         let now = Instant::now();
@@ -181,7 +182,7 @@ impl Monitor {
         if with_used {
             self.next_use = now + USE;
         }
-        let wanted = self.router.control.call(move |control| {
+        let wanted = self.state.control.call(move |control| {
             (control.gateways(), if with_used { control.take_used() } else { Vec::new() })
         });
         let Ok((gateways, used)) = wanted else { return }; // the control thread has ended
@@ -197,13 +198,13 @@ impl Monitor {
 
     /// Gives back what the kernel forgot with a link or an address.
     fn taps(&mut self) {
-        let (Some(kernel), Some(changes)) = (&self.router.kernel, &mut self.changes) else {
+        let (Some(kernel), Some(changes)) = (&self.state.kernel, &mut self.changes) else {
             return;
         };
         let lost = changes.take();
         if lost != Lost::default() {
             let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
-            kernel.give_back(&self.router.config, &lost);
+            kernel.give_back(&self.state.config, &lost);
         }
     }
 }

@@ -1,22 +1,54 @@
 //! Static routes and permanent neighbours.
 
-use super::*;
+use std::collections::HashSet;
+use std::net::IpAddr;
 
-pub(super) fn route(table: Table<'_>, vrfs: &[Vrf], names: &[&str]) -> Option<Route> {
-    let kinds = [
-        ("unicast", RouteKind::Unicast),
-        ("blackhole", RouteKind::Blackhole),
-        ("unreachable", RouteKind::Unreachable),
-        ("prohibit", RouteKind::Prohibit),
-    ];
-    let kind = table.get("kind").map_or(Some(RouteKind::Unicast), |value| value.word(&kinds));
-    let value = required(table, "prefix")?;
+use api::request::RouteKind;
+
+use super::keys;
+use crate::config::net::is_of_host;
+use crate::config::read::{check_interface, elements, mac, vrf_name};
+use crate::config::reader::{Table, Value};
+use crate::config::{Config, Declared, Neighbour, Net, Route, Via, Vrf};
+
+/// What the router has in the file.
+pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
+
+fn read(table: Table<'_>, config: &mut Config) {
+    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
+    let mut taken = HashSet::new();
+    let routes = elements(table, keys::ROUTE, |table| {
+        let route = route(table, &config.vrfs, &names)?;
+        if let Some(objection) = config.objection(&route) {
+            table.mistake(objection);
+        }
+        if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
+            table.mistake("a route to this prefix, of this metric, is there already");
+        }
+        Some(route)
+    });
+    let mut taken = HashSet::new();
+    let neighbours = elements(table, keys::NEIGHBOUR, |entry| {
+        let neighbour = neighbour(entry, &names)?;
+        if !taken.insert((neighbour.interface.clone(), neighbour.address)) {
+            entry.mistake("this address of this interface has a neighbour already");
+        }
+        Some(neighbour)
+    });
+    (config.routes, config.neighbours) = (routes, neighbours);
+}
+
+fn route(table: Table<'_>, vrfs: &[Vrf], names: &[&str]) -> Option<Route> {
+    let kinds =
+        [RouteKind::Unicast, RouteKind::Blackhole, RouteKind::Unreachable, RouteKind::Prohibit];
+    let kind = keys::KIND.given_word(table, kinds);
+    let value = keys::PREFIX.required(table)?;
     let prefix: Net = value.parse("a prefix, such as \"203.0.113.0/24\"")?;
     if !prefix.is_prefix() {
         return value.expected("a prefix without bits right of its length");
     }
     let (kind, vrf) = (kind?, vrf_name(table, vrfs)?);
-    let via = match (kind, table.get("via")) {
+    let via = match (kind, keys::VIA.get(table)) {
         (RouteKind::Unicast, None) => {
             table.mistake("`via` is missing: the route's gateways");
             return None;
@@ -25,7 +57,7 @@ pub(super) fn route(table: Table<'_>, vrfs: &[Vrf], names: &[&str]) -> Option<Ro
         (_, Some(value)) => return value.mistake("only unicast routes have gateways"),
         (_, None) => Vec::new(),
     };
-    let metric = table.get("metric").and_then(|v| v.number(0..=u64::from(u32::MAX)));
+    let metric = keys::METRIC.given_number(table);
     Some(Route { prefix, kind, via, vrf, metric: metric.map(|metric| metric as u32) })
 }
 
@@ -59,7 +91,11 @@ fn gateway(value: &Value<'_>, prefix: Net, names: &[&str]) -> Option<Via> {
     if to.is_none() && interface.is_none() {
         return value.expected("at least one of `to` and `interface`");
     }
-    Some(Via { to, interface, weight: number(table, "weight", 1..=256, 1) as u16 })
+    Some(Via { to, interface, weight: weight(table) })
+}
+
+fn weight(table: Table<'_>) -> u16 {
+    table.get("weight").and_then(|value| value.number(1..=256)).unwrap_or(1) as u16
 }
 
 /// IPv4 routes may have IPv6 gateways (RFC 8950), not the other way round.
@@ -71,9 +107,10 @@ fn address_of(value: &Value<'_>, prefix: Net, what: &str) -> Option<IpAddr> {
     Some(address)
 }
 
-pub(super) fn neighbour(table: Table<'_>, names: &[&str]) -> Option<Neighbour> {
-    let interface = required(table, "interface").and_then(|value| check_interface(&value, names));
-    let address = required(table, "address").and_then(|value| {
+fn neighbour(table: Table<'_>, names: &[&str]) -> Option<Neighbour> {
+    let interface =
+        keys::INTERFACE.required(table).and_then(|value| check_interface(&value, names));
+    let address = keys::ADDRESS.required(table).and_then(|value| {
         let address = value.parse("an address")?;
         if is_of_host(address) {
             Some(address)
@@ -81,6 +118,6 @@ pub(super) fn neighbour(table: Table<'_>, names: &[&str]) -> Option<Neighbour> {
             value.expected("an address of a single host")
         }
     });
-    let mac = required(table, "mac").and_then(|value| mac(&value));
+    let mac = keys::MAC.required(table).and_then(|value| mac(&value));
     Some(Neighbour { interface: interface?, address: address?, mac: mac? })
 }

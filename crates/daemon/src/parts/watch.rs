@@ -13,7 +13,7 @@ use graph::ring::{frames, spsc};
 use graph::{Capture, Point, Stats, Step, Trace};
 use nodes::filter as conditions;
 
-use super::answer::{Router, up};
+use super::state::{State, up};
 use crate::server::Client;
 
 /// Names of ports and interfaces, by number.
@@ -39,13 +39,13 @@ impl Names {
 /// # Errors
 /// When a worker has ended.
 pub fn trace(
-    router: &Router,
+    state: &State,
     (count, filter): (u32, Option<conditions::Filter>),
     timeout: Duration,
     out: &mut Client,
 ) -> Result<(), Failure> {
     let mut rings = Vec::new();
-    each(router, |worker| {
+    each(state, |worker| {
         let (ring, steps) = spsc::ring(STEPS);
         let packets = count.min(u32::from(u16::MAX)) as u16;
         let filter = filter.clone().map(|filter| Box::new(filter) as Box<dyn graph::Filter>);
@@ -53,8 +53,8 @@ pub fn trace(
         rings.push(steps);
         worker.call(move |graph| drop(graph.set_trace(Some(trace))))
     })?;
-    let stats: Vec<Arc<Stats>> = up(&router.workers())?.stats.clone();
-    let names = router.names();
+    let stats: Vec<Arc<Stats>> = up(&state.workers())?.stats.clone();
+    let names = state.names();
     let (start, mut left) = (Instant::now(), count);
     let mut ways = HashMap::<(usize, u16), Vec<Step>>::new();
     while left > 0 && start.elapsed() < timeout && out.waits() {
@@ -71,17 +71,17 @@ pub fn trace(
         }
         std::thread::sleep(PAUSE);
     }
-    each(router, |worker| worker.call(|graph| drop(graph.set_trace(None))))
+    each(state, |worker| worker.call(|graph| drop(graph.set_trace(None))))
 }
 
 /// Calls every worker. They are held only for that time, not while a client is
 /// written to: a slow one would keep the router from stopping. Where they have
 /// stopped there is none.
 fn each(
-    router: &Router,
+    state: &State,
     mut call: impl FnMut(&graph::Worker) -> Result<(), graph::WorkerError>,
 ) -> Result<(), Failure> {
-    let workers = router.workers();
+    let workers = state.workers();
     let mut threads = workers.iter().flat_map(|workers| &workers.threads);
     threads.try_for_each(|worker| call(worker).map_err(internal))
 }
@@ -146,9 +146,9 @@ pub struct Wanted {
 ///
 /// # Errors
 /// When a worker has ended.
-pub fn capture(router: &Router, wanted: Wanted, out: &mut Client) -> Result<(), Failure> {
+pub fn capture(state: &State, wanted: Wanted, out: &mut Client) -> Result<(), Failure> {
     let mut rings = Vec::new();
-    each(router, |worker| {
+    each(state, |worker| {
         let (ring, captured) = frames::ring(CAPTURE_RING);
         let filter = wanted.filter.clone().map(|filter| Box::new(filter) as Box<dyn graph::Filter>);
         let points = vec![Point::Received, Point::Transmitted];
@@ -156,8 +156,8 @@ pub fn capture(router: &Router, wanted: Wanted, out: &mut Client) -> Result<(), 
         rings.push(captured);
         worker.call(move |graph| drop(graph.set_capture(Some(capture))))
     })?;
-    let lost_before = lost(router)?;
-    let names = router.names();
+    let lost_before = lost(state)?;
+    let names = state.names();
     let clock = Clock::new();
     let mut left = wanted.count.unwrap_or(u64::MAX);
     let mut told = Instant::now();
@@ -174,13 +174,13 @@ pub fn capture(router: &Router, wanted: Wanted, out: &mut Client) -> Result<(), 
         // Now and then an empty part, so that the client sees us alive.
         if !packets.is_empty() || told.elapsed() > ALIVE {
             told = Instant::now();
-            let lost = lost(router)?.saturating_sub(lost_before);
+            let lost = lost(state)?.saturating_sub(lost_before);
             out.part(Reply::Packets { packets, lost });
         } else {
             std::thread::sleep(PAUSE);
         }
     }
-    each(router, |worker| worker.call(|graph| drop(graph.set_capture(None))))
+    each(state, |worker| worker.call(|graph| drop(graph.set_capture(None))))
 }
 
 fn one(meta: frames::Meta, frame: &[u8], names: &Names, clock: &Clock) -> Captured {
@@ -200,9 +200,9 @@ fn one(meta: frames::Meta, frame: &[u8], names: &Names, clock: &Clock) -> Captur
     }
 }
 
-fn lost(router: &Router) -> Result<u64, Failure> {
+fn lost(state: &State) -> Result<u64, Failure> {
     let mut lost = 0;
-    each(router, |worker| worker.call(|graph| graph.lost()).map(|more| lost += more))?;
+    each(state, |worker| worker.call(|graph| graph.lost()).map(|more| lost += more))?;
     Ok(lost)
 }
 

@@ -8,20 +8,17 @@ use graph::ring::{frames, spsc};
 use graph::spread;
 use graph::{Graph, Stats, Worker, WorkerConfig, WorkerError};
 use lookup::sync::Domain;
-use nodes::assembly::Common;
+use nodes::assembly::{Assembly, Common};
 use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
 use nodes::parse::flow;
-use nodes::switch::Bridging;
-use nodes::{Class, DomainCounters, IfaceCounters, Rates};
+use nodes::{IfaceCounters, Rates};
 use tables::Forwarding;
-use tables::macs::Learn;
 use wire::flow::Hasher;
 
 use super::devices::Port;
 use super::plan;
 use crate::config::{Config, Idle};
-use crate::designs;
 use crate::error::Error;
 use crate::kernel::taps::Rings;
 
@@ -33,10 +30,6 @@ pub struct Workers {
     pub cores: Vec<u16>,
     /// Counters per interface of each.
     pub counters: Vec<Arc<IfaceCounters>>,
-    /// Counters per forwarding domain of each.
-    pub domains: Vec<Arc<DomainCounters>>,
-    /// From each: the stations that it saw; taken by the bridge thread.
-    pub seen: Vec<spsc::Consumer<Learn>>,
     /// Counters of nodes of each.
     pub stats: Vec<Arc<Stats>>,
 }
@@ -54,11 +47,17 @@ pub struct Plan<'p> {
 }
 
 impl Plan<'_> {
-    /// Starts devices and workers. The rings are the kernel thread's ends, by worker.
+    /// Starts devices and workers, whose nodes `add` adds, by worker. The rings are the
+    /// kernel thread's ends, by worker.
     ///
     /// # Errors
-    /// When a device does not start, or a worker's core is not there.
-    pub fn start(&self, ports: &mut [Port]) -> Result<(Workers, Vec<Rings>), Error> {
+    /// When a device does not start, the nodes do not fit together, or a worker's core is
+    /// not there.
+    pub fn start(
+        &self,
+        ports: &mut [Port],
+        add: &mut dyn FnMut(usize, Assembly) -> Assembly,
+    ) -> Result<(Workers, Vec<Rings>), Error> {
         let count = self.config.workers.len();
         let most: Vec<u16> = ports.iter().map(|port| self.queues(port)).collect();
         let dealt = plan::deal(&most, count);
@@ -75,8 +74,6 @@ impl Plan<'_> {
             threads: Vec::new(),
             cores: self.config.workers.clone(),
             counters: (0..count).map(|_| IfaceCounters::new()).collect(),
-            domains: (0..count).map(|_| DomainCounters::new()).collect(),
-            seen: Vec::new(),
             stats: Vec::new(),
         };
         let mut rings = Vec::new();
@@ -85,14 +82,6 @@ impl Plan<'_> {
             let (to_kernel, from_worker) = frames::ring(RING);
             let (to_worker, from_kernel) = frames::ring(RING);
             rings.push(Rings { from_worker, to_worker });
-            let (learn, seen) = spsc::ring(SEEN);
-            workers.seen.push(seen);
-            let bridging = Bridging {
-                bridges: self.config.bridges.len() as u16,
-                workers: count as u32,
-                domains: workers.domains[worker].clone(),
-                learn,
-            };
             let common = Common {
                 forwarding: self.forwarding.clone(),
                 counters: workers.counters[worker].clone(),
@@ -104,7 +93,7 @@ impl Plan<'_> {
                 remotes,
                 from_workers,
             };
-            let mut graph = designs::router::graph(worker, common, bridging)?;
+            let mut graph = add(worker, Assembly::new(common)).finish().build(worker)?;
             for (number, port) in queues.by_worker[worker].drain(..) {
                 graph.ports().set(number, port);
             }
@@ -137,12 +126,7 @@ impl Plan<'_> {
 
     /// Rates of the whole router, shared by its workers.
     fn rates(&self, workers: usize) -> Rates {
-        let mut rates = Rates::default();
-        for class in Class::ALL {
-            let named = self.config.punt.0.iter().find(|(name, _)| *name == class.name());
-            let rate = named.map_or_else(|| class.card().rate, |(_, rate)| *rate);
-            rates.set(class, if self.kernel { rate } else { 0 });
-        }
+        let rates = if self.kernel { self.config.punt } else { Rates::NONE };
         rates.shared_by(workers as u32)
     }
 }
@@ -252,8 +236,6 @@ impl Workers {
 
 /// Bytes of each ring between a worker and the kernel thread.
 const RING: usize = 2 << 20;
-/// Stations of each ring from a worker to the bridge thread.
-const SEEN: usize = 1 << 14;
 /// Bytes of each ring of copies between two workers.
 const COPIES: usize = 1 << 20;
 /// Packets of each ring between two workers.

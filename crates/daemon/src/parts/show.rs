@@ -1,10 +1,9 @@
 //! From counters and tables to the API's replies.
 
-use api::Family;
 use api::reply::{self, Accounting, Drop, Edge, Node, NodeRuntime, Runtime};
 use graph::{Balance, Snapshot, Stats};
-use tables::show::{FibInfo, IfaceInfo, RouteInfo, RouteKind, VrfInfo};
-use tables::{Control, Kind};
+use tables::Control;
+use tables::show::{IfaceInfo, VrfInfo};
 
 use super::workers::Workers;
 use crate::config::Mac;
@@ -91,87 +90,6 @@ pub fn runtime(workers: &Workers) -> Runtime {
     Runtime { tsc_hz, workers: numbered.map(worker).collect() }
 }
 
-/// A route for people. Own and broadcast addresses are no routes: `None`.
-pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<reply::Route> {
-    let kind = match info.kind {
-        RouteKind::Unicast => "unicast",
-        RouteKind::Blackhole => "blackhole",
-        RouteKind::Unreachable => "unreachable",
-        RouteKind::Prohibit => "prohibit",
-        RouteKind::Throw => "throw",
-        RouteKind::Kernel => "kernel",
-        RouteKind::Local | RouteKind::Broadcast => return None,
-    };
-    let hop = |path: &tables::show::PathInfo| reply::NextHop {
-        gateway: path.via,
-        interface: path.link_name.clone(),
-        weight: path.weight,
-        state: path.state.map_or("down", |state| state_name(state, path.via.is_none())).into(),
-    };
-    let vrf = vrfs.iter().find(|vrf| vrf.id == info.vrf);
-    Some(reply::Route {
-        vrf: vrf.map(|vrf| vrf.name.clone()).unwrap_or_default(),
-        prefix: info.net.to_string(),
-        kind: kind.into(),
-        protocol: protocol(info.protocol),
-        metric: info.metric,
-        mtu: info.paths.first().map(|path| path.mtu).filter(|mtu| *mtu > 0),
-        best: info.best,
-        via: info.paths.iter().map(hop).collect(),
-    })
-}
-
-/// What happens to packets of a path; a connected network has no gateway to be
-/// resolved.
-fn state_name(kind: Kind, connected: bool) -> &'static str {
-    match kind {
-        Kind::Forward => "forward",
-        Kind::NoNeighbour if connected => "forward",
-        Kind::NoNeighbour => "no-neighbour",
-        Kind::ViaKernel => "via-kernel",
-        Kind::Unreachable => "unreachable",
-        Kind::Blackhole => "blackhole",
-        Kind::ForUs => "for-us",
-        Kind::Multicast => "multicast",
-        Kind::Martian => "martian",
-        Kind::Multipath => "multipath",
-        Kind::NoRoute => "no-route",
-    }
-}
-
-/// The kernel's numbers for who made a route, as in iproute2's `rt_protos`.
-fn protocol(number: u8) -> String {
-    let name = match number {
-        1 => "redirect",
-        2 => "kernel",
-        3 => "boot",
-        4 => "static",
-        9 => "ra",
-        11 => "zebra",
-        12 => "bird",
-        16 => "dhcp",
-        186 => "bgp",
-        187 => "isis",
-        188 => "ospf",
-        189 => "rip",
-        198 => "rutter",
-        other => return other.to_string(),
-    };
-    name.into()
-}
-
-/// Neighbours; what the kernel keeps for groups is none.
-pub fn neighbours(control: &Control) -> Vec<reply::Neighbour> {
-    let neighbour = |info: tables::show::NeighbourInfo| reply::Neighbour {
-        interface: info.link_name,
-        address: info.ip,
-        mac: info.mac.map(|mac| Mac(mac).to_string()),
-        state: info.state.name().into(),
-    };
-    let all = control.neighbours().into_iter();
-    all.filter(|info| !info.ip.is_multicast()).map(neighbour).collect()
-}
-
 /// Interfaces with their counters.
 pub fn interfaces(
     (infos, vrfs): &(Vec<IfaceInfo>, Vec<VrfInfo>),
@@ -210,39 +128,6 @@ fn tags(tags: tables::Tags) -> String {
         tables::Tags::Dot1q(vlan) => vlan.to_string(),
         tables::Tags::QinQ(outer, inner) => format!("{outer}.{inner}"),
     }
-}
-
-/// The API's word for a family.
-pub fn family(family: tables::Family) -> Family {
-    match family {
-        tables::Family::V4 => Family::Ipv4,
-        tables::Family::V6 => Family::Ipv6,
-    }
-}
-
-/// Forwarding tables.
-pub fn fibs(control: &Control) -> Vec<reply::Fib> {
-    let vrfs = control.vrfs();
-    let fib = |info: FibInfo| {
-        let vrf = vrfs.iter().find(|vrf| vrf.id == info.vrf);
-        let counters = info.counters.iter().map(|(name, value)| (name.to_string(), *value));
-        reply::Fib {
-            vrf: vrf.map(|vrf| vrf.name.clone()).unwrap_or_default(),
-            family: family(info.family),
-            engine: info.engine.into(),
-            routes: info.routes,
-            prefixes: info.prefixes,
-            table_bytes: info.table_bytes,
-            rib_bytes: info.rib_bytes,
-            writer_bytes: info.writer_bytes,
-            updates: info.updates,
-            rebuilds: info.rebuilds,
-            refused: info.refused,
-            behind: info.behind,
-            counters: counters.collect(),
-        }
-    };
-    control.fibs().into_iter().map(fib).collect()
 }
 
 /// Limits.

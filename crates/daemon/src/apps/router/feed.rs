@@ -12,8 +12,8 @@ use feeds::fpm::Fpm;
 use feeds::netlink::Mirror;
 use tables::Event;
 
-use super::control::Handle;
 use crate::error::{Doing, Error};
+use crate::parts::control::Handle;
 
 /// A running feed.
 pub struct FeedThread {

@@ -9,22 +9,24 @@ use tables::PortId;
 use tables::bridge::DomainId;
 use tables::switch::{Counters, Station, Switch, Which};
 
-use super::answer::{Router, failure, up};
-use super::bridges::Handle;
+use super::View;
+use super::config::Bridge as Configured;
+use super::thread::Handle;
 use crate::config::Mac;
+use crate::parts::state::{failure, mac_of, station};
 
 /// At most `limit` stations, and how many there are.
 pub fn stations(
-    router: &Router,
+    view: &View,
     which: &WhichMacs,
     limit: Option<u64>,
 ) -> Result<(Vec<Shown>, u64), Failure> {
-    if router.bridges.is_none() && which.bridge.is_none() {
+    if view.handle.is_none() && which.bridge.is_none() {
         return Ok((Vec::new(), 0));
     }
-    let (which, names) = (resolve(router, which)?, port_names(router));
+    let (which, names) = (resolve(view, which)?, port_names(view));
     let limit = limit.map_or(usize::MAX, |limit| limit as usize);
-    ask(router, move |switch| {
+    ask(view, move |switch| {
         let (found, mut count) = switch.stations(which.0, limit);
         let domains = which.1.as_deref();
         let of_bridge = |station: &&Station| {
@@ -51,15 +53,12 @@ fn shown(station: &Station, switch: &Switch, names: &[String]) -> Shown {
 }
 
 /// Bridges with their domains and counters, all workers together.
-pub fn bridges(router: &Router) -> Result<Vec<Bridge>, Failure> {
-    if router.bridges.is_none() {
+pub fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
+    if view.handle.is_none() {
         return Ok(Vec::new());
     }
-    let counters = {
-        let workers = router.workers();
-        up(&workers)?.domains.clone()
-    };
-    ask(router, move |switch| {
+    let counters = view.domains.clone();
+    ask(view, move |switch| {
         let held = switch.held(Instant::now());
         let shares: Vec<_> =
             switch.shares().map(|(name, share)| (name.to_string(), share)).collect();
@@ -118,14 +117,14 @@ fn named(counters: Counters) -> Vec<(String, u64)> {
 }
 
 /// The limits on stations.
-pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
-    if router.bridges.is_none() {
+pub fn capacity(view: &View) -> Result<Vec<Capacity>, Failure> {
+    if view.handle.is_none() {
         return Ok(Vec::new());
     }
-    let names = port_names(router);
-    let bridge_of = |port: &str| router.config.bridge_of(port).map(|bridge| bridge.name.clone());
-    let bridges: Vec<_> = names.iter().map(|port| bridge_of(port).unwrap_or_default()).collect();
-    ask(router, move |switch| {
+    let names = port_names(view);
+    let bridge = |port: &String| bridge_of(view, port).map(|bridge| bridge.name.clone());
+    let bridges: Vec<_> = names.iter().map(|port| bridge(port).unwrap_or_default()).collect();
+    ask(view, move |switch| {
         let shares = switch.shares().map(|(name, share)| Capacity {
             what: format!("macs of bridge {name}"),
             used: share.used,
@@ -161,12 +160,10 @@ pub fn capacity(router: &Router) -> Result<Vec<Capacity>, Failure> {
 }
 
 /// A station that does not age.
-pub fn add(router: &Router, mac: &str, port: &str, vlan: u16) -> Result<(), Failure> {
+pub fn add(view: &View, mac: &str, port: &str, vlan: u16) -> Result<(), Failure> {
     let mac = station(mac)?;
-    let number = port_number(router, port)?;
-    let bridge = router
-        .config
-        .bridge_of(port)
+    let number = port_number(view, port)?;
+    let bridge = bridge_of(view, port)
         .ok_or_else(|| failure(ErrorKind::Invalid, format!("port `{port}` is in no bridge")))?;
     let member = bridge.ports.iter().find(|member| member.port == port);
     if vlan != 0 && member.is_some_and(|member| !member.mode.vlans().any(|of| of == vlan)) {
@@ -174,7 +171,7 @@ pub fn add(router: &Router, mac: &str, port: &str, vlan: u16) -> Result<(), Fail
         return Err(failure(ErrorKind::Invalid, text));
     }
     let name = bridge.name.clone();
-    let added = ask(router, move |switch| {
+    let added = ask(view, move |switch| {
         let domain = switch.domain(&name, vlan)?;
         Some(switch.insert_static(mac.0, domain, number))
     })?;
@@ -185,9 +182,9 @@ pub fn add(router: &Router, mac: &str, port: &str, vlan: u16) -> Result<(), Fail
 }
 
 /// Takes a station out, static or learnt.
-pub fn del(router: &Router, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Failure> {
-    let mac = parse(mac)?;
-    let bridge = match (bridge, router.config.bridges.as_slice()) {
+pub fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Failure> {
+    let mac = mac_of(mac)?;
+    let bridge = match (bridge, view.bridges.as_slice()) {
         (Some(name), _) => name.to_string(),
         (None, [only]) => only.name.clone(),
         (None, _) => {
@@ -196,7 +193,7 @@ pub fn del(router: &Router, mac: &str, bridge: Option<&str>, vlan: u16) -> Resul
         }
     };
     let name = bridge.clone();
-    let gone = ask(router, move |switch| {
+    let gone = ask(view, move |switch| {
         let domain = switch.domain(&name, vlan)?;
         Some(switch.delete(mac.0, domain))
     })?;
@@ -208,9 +205,9 @@ pub fn del(router: &Router, mac: &str, bridge: Option<&str>, vlan: u16) -> Resul
 }
 
 /// Forgets learnt stations.
-pub fn flush(router: &Router, which: &WhichMacs) -> Result<(), Failure> {
-    let (which, domains) = resolve(router, which)?;
-    ask(router, move |switch| match domains {
+pub fn flush(view: &View, which: &WhichMacs) -> Result<(), Failure> {
+    let (which, domains) = resolve(view, which)?;
+    ask(view, move |switch| match domains {
         None => drop(switch.flush(which)),
         Some(domains) => {
             for domain in domains {
@@ -221,19 +218,19 @@ pub fn flush(router: &Router, which: &WhichMacs) -> Result<(), Failure> {
 }
 
 /// What is asked for by name, by number; and the domains of a whole bridge.
-fn resolve(router: &Router, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>>), Failure> {
+fn resolve(view: &View, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>>), Failure> {
     let port = match &which.port {
-        Some(port) => Some(port_number(router, port)?),
+        Some(port) => Some(port_number(view, port)?),
         None => None,
     };
     let mac = match &which.mac {
-        Some(mac) => Some(parse(mac)?.0),
+        Some(mac) => Some(mac_of(mac)?.0),
         None => None,
     };
     if which.bridge.is_none() && which.vlan.is_none() {
         return Ok((Which { domain: None, port, mac }, None));
     }
-    let all = &router.config.bridges;
+    let all = &view.bridges;
     if let Some(name) = &which.bridge
         && !all.iter().any(|bridge| bridge.name == *name)
     {
@@ -249,7 +246,7 @@ fn resolve(router: &Router, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>
         vlans.map(|vlan| (bridge.name.clone(), vlan))
     });
     let domains: Vec<_> = domains.collect();
-    let ids = ask(router, move |switch| {
+    let ids = ask(view, move |switch| {
         let ids = domains.iter().filter_map(|(name, vlan)| switch.domain(name, *vlan));
         ids.map(|id| id.0).collect()
     })?;
@@ -257,43 +254,33 @@ fn resolve(router: &Router, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>
 }
 
 fn ask<R: Send + 'static>(
-    router: &Router,
+    view: &View,
     f: impl FnOnce(&mut Switch) -> R + Send + 'static,
 ) -> Result<R, Failure> {
-    let handle: &Handle = router.bridges.as_ref().ok_or_else(|| {
+    let handle: &Handle = view.handle.as_ref().ok_or_else(|| {
         failure(ErrorKind::NotFound, "the configuration has no bridge ([bridge.NAME])")
     })?;
     handle.call(f).map_err(|error| failure(ErrorKind::Internal, error))
 }
 
-/// Of ports and bridges' routed sides, by number.
-fn port_names(router: &Router) -> Vec<String> {
-    let ports = router.config.ports.iter().map(|port| port.name.clone());
-    ports.chain(router.config.bridges.iter().map(|bridge| bridge.name.clone())).collect()
+/// The bridge that a port is in.
+fn bridge_of<'v>(view: &'v View, port: &str) -> Option<&'v Configured> {
+    let has = |bridge: &&Configured| bridge.ports.iter().any(|member| member.port == port);
+    view.bridges.iter().find(has)
 }
 
-fn port_number(router: &Router, name: &str) -> Result<u16, Failure> {
-    let at = router.config.ports.iter().position(|port| port.name == name);
+/// Of ports and bridges' routed sides, by number.
+fn port_names(view: &View) -> Vec<String> {
+    view.names.iter().chain(view.bridges.iter().map(|bridge| &bridge.name)).cloned().collect()
+}
+
+fn port_number(view: &View, name: &str) -> Result<u16, Failure> {
+    let at = view.names.iter().position(|port| port == name);
     let known = || {
-        let names: Vec<_> = router.config.ports.iter().map(|port| port.name.as_str()).collect();
-        let text = format!("no port is called `{name}`; there are: {}", names.join(", "));
+        let text = format!("no port is called `{name}`; there are: {}", view.names.join(", "));
         failure(ErrorKind::Invalid, text)
     };
     at.map(|at| at as u16).ok_or_else(known)
-}
-
-fn parse(text: &str) -> Result<Mac, Failure> {
-    text.parse().map_err(|error| failure(ErrorKind::Invalid, format!("`{text}`: {error}")))
-}
-
-/// The address of a single station.
-pub(super) fn station(text: &str) -> Result<Mac, Failure> {
-    let mac = parse(text)?;
-    if !mac.is_station() {
-        let text = format!("{mac} is not a single station's address");
-        return Err(failure(ErrorKind::Invalid, text));
-    }
-    Ok(mac)
 }
 
 fn no_domain(bridge: &str, vlan: u16) -> Failure {

@@ -12,9 +12,10 @@ use tables::macs::Learn;
 use tables::switch::{BridgeConfig, Member, Notice, Switch};
 use tables::{Forwarding, PortId};
 
-use super::devices::Port;
-use crate::config::{self, Carrier, Config};
+use super::config::{Bridge as Configured, BridgePort, Bridges};
+use crate::config::{self, Config};
 use crate::error::{Doing, Error};
+use crate::parts::devices::Port;
 
 /// The running bridge thread.
 pub struct BridgeThread {
@@ -160,8 +161,9 @@ fn switch(
 ) -> Result<Switch, Error> {
     let count = config.ports.len() as u16;
     let number = |name: &str| config.ports.iter().position(|port| port.name == name);
-    let bridges = config.bridges.iter().map(|bridge| bridge_config(bridge, &config.ports));
-    let macs: Vec<[u8; 6]> = config.bridges.iter().map(|bridge| mac_of(bridge, ports)).collect();
+    let all = Bridges::of(config);
+    let bridges = all.iter().map(|bridge| bridge_config(bridge, &config.ports));
+    let macs: Vec<[u8; 6]> = all.iter().map(|bridge| mac_of(bridge, ports)).collect();
     fn refused(error: impl std::fmt::Display) -> Error {
         Error::Bridge { reason: error.to_string() }
     }
@@ -170,7 +172,7 @@ fn switch(
     for port in ports {
         switch.set_link(port.number, port.device.link().up);
     }
-    for bridge in &config.bridges {
+    for bridge in all {
         for entry in &bridge.macs {
             let domain = switch.domain(&bridge.name, entry.vlan).unwrap_or_default();
             let port = number(&entry.port).unwrap_or_default() as u16;
@@ -180,10 +182,10 @@ fn switch(
     Ok(switch)
 }
 
-fn bridge_config(bridge: &config::Bridge, ports: &[config::Port]) -> BridgeConfig {
+fn bridge_config(bridge: &Configured, ports: &[config::Port]) -> BridgeConfig {
     let number = |name: &str| ports.iter().position(|port| port.name == name);
     let port = |name: &str| ports.iter().find(|port| port.name == name);
-    let member = |member: &config::bridge::BridgePort| Member {
+    let member = |member: &BridgePort| Member {
         port: PortId(number(&member.port).unwrap_or_default() as u16),
         mode: member.mode.clone(),
         isolated: member.isolated,
@@ -204,9 +206,9 @@ fn bridge_config(bridge: &config::Bridge, ports: &[config::Port]) -> BridgeConfi
 }
 
 /// The hardware address of a bridge's routed interface.
-pub fn mac_of(bridge: &config::Bridge, ports: &[Port]) -> [u8; 6] {
-    let first = Carrier::Bridge(bridge);
-    let port = ports.iter().find(|port| port.config.name == first.port());
+fn mac_of(bridge: &Configured, ports: &[Port]) -> [u8; 6] {
+    let first = bridge.ports.first().map(|member| &member.port);
+    let port = ports.iter().find(|port| Some(&port.config.name) == first);
     port.map(|port| port.mac.0).unwrap_or_default()
 }
 

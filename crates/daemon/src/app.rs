@@ -1,0 +1,131 @@
+//! What an application is: the one door by which router, switch and others come in.
+//!
+//! ```text
+//!  registry ─► Application ─ declared ─► Config         its sections; ports that it takes or brings
+//!                    │
+//!                  start ─► Running ─ nodes, once a worker ─► Assembly ─► graph
+//!                              ├ begin: threads
+//!                              ├ answer, capacity, system: the API
+//!                              ├ link: what befalls ports
+//!                              └ end
+//! ```
+//!
+//! An [`Application`] is a value without state, one a program; what it has while an
+//! instance runs is a [`Running`]. Nothing here is called for a packet.
+
+use std::sync::Arc;
+
+use api::reply::{Capacity, System};
+use api::{Failure, Request};
+use lookup::sync::Domain;
+use nodes::assembly::Assembly;
+use tables::Forwarding;
+
+use crate::config::{Config, Declared};
+use crate::error::Error;
+use crate::parts::control;
+use crate::parts::devices::Port;
+use crate::parts::state::State;
+use crate::server::Client;
+
+/// An application.
+pub trait Application: Sync {
+    /// Its name, in `show system`.
+    fn name(&self) -> &'static str;
+
+    /// What it has in the configuration.
+    fn declared(&self) -> Declared;
+
+    /// What of it a running instance can change, and how.
+    fn changes(&self) -> &'static [Change];
+
+    /// True where the configuration asks for it.
+    fn serves(&self, config: &Config) -> bool;
+
+    /// Makes what its nodes and threads share. It is there in every instance, also where
+    /// it does not serve: it may be asked for something at run time.
+    ///
+    /// # Errors
+    /// When something of it cannot be had.
+    fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error>;
+}
+
+/// A section of the configuration whose contents a running instance can change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Change {
+    /// The section's path.
+    pub section: &'static str,
+    /// The command.
+    pub by: &'static str,
+}
+
+/// What there is before the workers.
+pub struct Setup<'s> {
+    /// The configuration.
+    pub config: &'s Config,
+    /// The tables.
+    pub forwarding: &'s Arc<Forwarding>,
+    /// Where tables are published, and readers register.
+    pub domain: &'s Arc<Domain>,
+}
+
+/// What there is once the workers run.
+pub struct Begin<'b> {
+    /// The configuration.
+    pub config: &'b Config,
+    /// Open ports.
+    pub ports: &'b [Port],
+    /// The tables.
+    pub forwarding: &'b Arc<Forwarding>,
+    /// Where tables are published, and readers register.
+    pub domain: &'b Arc<Domain>,
+    /// The control thread.
+    pub control: control::Handle,
+    /// False where there is no kernel: only mem, pcap, null ports.
+    pub kernel: bool,
+}
+
+/// What was asked for, or why not.
+pub type Answered = Result<(), Failure>;
+
+/// An application in a running instance.
+pub trait Running: Send + Sync {
+    /// Adds its nodes to the graph of a worker; called once for each, in their order.
+    fn nodes(&mut self, worker: usize, assembly: Assembly) -> Assembly;
+
+    /// Starts its threads.
+    ///
+    /// # Errors
+    /// When one cannot be had; [`Running::end`] is called then, too.
+    fn begin(&mut self, _begin: &Begin<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Called once the API is about to serve: what it needs the workers for.
+    ///
+    /// # Errors
+    /// When what the configuration asks for cannot be had.
+    fn ready(&self, _state: &State) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Answers a request; `None` where it is somebody else's.
+    fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered>;
+
+    /// Its lines of `show capacity`.
+    ///
+    /// # Errors
+    /// When it cannot be asked any more.
+    fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
+        Ok(Vec::new())
+    }
+
+    /// Adds to `show system` what there is to say.
+    fn system(&self, _system: &mut System) {}
+
+    /// The link of a port came up or went down; at first as it is.
+    fn link(&self, _port: u16, _up: bool) {}
+
+    /// Ends its threads: workers go on for a moment.
+    fn end(&self) {}
+}

@@ -1,0 +1,113 @@
+//! The applications: a folder each, and a line here. Nothing in them touches a packet;
+//! that is in `nodes`, in a folder of the same name.
+//!
+//! The order is that in which they meet packets and read the configuration: the switch
+//! brings interfaces, which the router's routes may name.
+
+pub mod router;
+pub mod switch;
+
+use std::path::Path;
+
+use crate::app::{Application, Running, Setup};
+use crate::config::section::Section;
+use crate::config::{Config, Declared, Mistakes, Text, keys};
+use crate::error::Error;
+
+/// The registry.
+pub const APPLICATIONS: &[&dyn Application] = &[&switch::Switch, &router::Router];
+
+impl Config {
+    /// Reads a file, for this machine; with it comes what it was read from.
+    ///
+    /// # Errors
+    /// Every mistake in it, or that it cannot be read.
+    pub fn load(path: &Path) -> Result<(Config, Text), Mistakes> {
+        Config::load_with(path, &declared())
+    }
+
+    /// Reads a text; `file` is its name in mistakes.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn parse(file: &str, text: &str) -> Result<Config, Mistakes> {
+        Config::parse_with(file, text, &declared())
+    }
+}
+
+fn declared() -> Vec<Declared> {
+    APPLICATIONS.iter().map(|application| application.declared()).collect()
+}
+
+/// Every section of the configuration, in the order of the example.
+pub fn sections() -> impl Iterator<Item = &'static Section> {
+    keys::SECTIONS.iter().chain(declared().into_iter().flat_map(|declared| declared.sections))
+}
+
+/// A whole configuration with every key, its meaning and default. With `all` also the
+/// optional tables are live, else they are comments.
+pub fn example(all: bool) -> String {
+    keys::example(sections(), all)
+}
+
+/// The example for this machine: where there is one core, that one forwards.
+pub fn example_here() -> String {
+    keys::for_this_machine(example(false))
+}
+
+/// What the ports are for: `router`, `router and switch`.
+pub fn names(config: &Config) -> String {
+    let serving = APPLICATIONS.iter().filter(|application| application.serves(config));
+    let mut names: Vec<_> = serving.map(|application| application.name()).collect();
+    names.sort_unstable();
+    match names.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// Starts all of them.
+///
+/// # Errors
+/// When something of one cannot be had.
+pub fn start(setup: &Setup<'_>) -> Result<Vec<Box<dyn Running>>, Error> {
+    APPLICATIONS.iter().map(|application| application.start(setup)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::section::Check;
+
+    #[test]
+    fn what_can_be_changed_is_declared() {
+        for application in APPLICATIONS {
+            let declared = application.declared();
+            for change in application.changes() {
+                let known = declared.sections.iter().any(|section| section.path == change.section);
+                assert!(known && change.by.starts_with("rutter "), "{change:?}");
+            }
+        }
+    }
+
+    /// A default is what the key takes, or says in words what holds without.
+    #[test]
+    fn defaults_are_what_keys_take() {
+        for key in sections().flat_map(|section| section.keys) {
+            let default = key.default.unwrap_or_default();
+            match key.check {
+                Check::Own => {}
+                Check::Flag => assert!(["true", "false"].contains(&default), "{}", key.name),
+                Check::Number(least, most) => {
+                    let number = default.replace('_', "").parse::<u64>();
+                    let fits = number.is_ok_and(|number| (least..=most).contains(&number));
+                    assert!(fits || key.example != default, "{}", key.name);
+                }
+                Check::Word(words) => {
+                    assert!(words.contains(&default.trim_matches('"')), "{}", key.name);
+                }
+            }
+            assert!(!key.help.is_empty(), "{}", key.name);
+        }
+    }
+}

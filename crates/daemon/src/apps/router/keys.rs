@@ -1,0 +1,36 @@
+//! Static routes and neighbours: `[[route]]`, `[[neighbour]]`.
+
+use crate::config::section::{Key, Section};
+
+pub(super) const PREFIX: Key = Key::like("prefix", "\"203.0.113.0/24\"", "Where to.");
+pub(super) const VIA: Key = Key::like(
+    "via",
+    "[\"192.0.2.2\", { to = \"192.0.2.3\", weight = 2 }]",
+    "Gateways: addresses, or tables of `to`, `interface`, `weight` (1 to 256).",
+);
+pub(super) const KIND: Key =
+    Key::new("kind", "\"unicast\"", "\"unicast\", \"blackhole\", \"unreachable\", \"prohibit\".")
+        .word(&["unicast", "blackhole", "unreachable", "prohibit"]);
+pub(super) const METRIC: Key =
+    Key::new("metric", "the kernel's", "Of equal prefixes the lowest wins.")
+        .example("20")
+        .number(0, u32::MAX as u64);
+pub(super) const ROUTE: Section = Section::optional(
+    "route[]",
+    "[[route]]",
+    "A static route, written to the kernel's table (protocol 198).",
+    &[PREFIX, VIA, KIND, Key::new("vrf", "\"main\"", "Routing tables."), METRIC],
+);
+
+pub(super) const INTERFACE: Key = Key::like("interface", "\"p0\"", "Where.");
+pub(super) const ADDRESS: Key = Key::like("address", "\"192.0.2.2\"", "Its address.");
+pub(super) const MAC: Key = Key::like("mac", "\"02:00:00:00:00:02\"", "Its hardware address.");
+pub(super) const NEIGHBOUR: Section = Section::optional(
+    "neighbour[]",
+    "[[neighbour]]",
+    "A permanent neighbour.",
+    &[INTERFACE, ADDRESS, MAC],
+);
+
+/// All of them.
+pub(super) const SECTIONS: &[Section] = &[ROUTE, NEIGHBOUR];

@@ -1,0 +1,98 @@
+//! The router: every port feeds one graph a worker; routed packets leave by the
+//! port of their next hop, the others go to the kernel by the tap of the
+//! interface that they came in by.
+//!
+//! ```text
+//!  p0 ─┐                                                        ┌─ p0
+//!  p1 ─┼─► ethernet_input ─► ip4 | ip6 ─► rewrite ─► output ────┼─ p1
+//!  pN ─┘        │ ARP, for us, exceptions                ▲      └─ pN
+//!               └──────────► punt ─► taps p0, p0.100, p1 │
+//!                                    taps ─► kernel_input ┘
+//! ```
+
+mod answer;
+mod feed;
+mod keys;
+mod read;
+mod show;
+
+use std::sync::Mutex;
+
+use api::Request;
+use api::reply::System;
+use nodes::assembly::Assembly;
+
+use crate::app::{Answered, Application, Begin, Change, Running, Setup};
+use crate::config::{Config, Declared, Feed};
+use crate::error::Error;
+use crate::parts::state::{State, lock};
+use crate::server::Client;
+use feed::{FeedThread, Status};
+
+/// The application.
+pub struct Router;
+
+impl Application for Router {
+    fn name(&self) -> &'static str {
+        "router"
+    }
+
+    fn declared(&self) -> Declared {
+        read::DECLARED
+    }
+
+    fn changes(&self) -> &'static [Change] {
+        &[
+            Change { section: "route[]", by: "rutter route add|del" },
+            Change { section: "neighbour[]", by: "rutter neighbour add|del" },
+        ]
+    }
+
+    fn serves(&self, config: &Config) -> bool {
+        config.interfaces().next().is_some() || config.inner.is_empty()
+    }
+
+    fn start(&self, _: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
+        Ok(Box::new(Routing::default()))
+    }
+}
+
+/// The router of a running instance.
+#[derive(Default)]
+struct Routing {
+    feeds: Mutex<Vec<FeedThread>>,
+    /// How they are; live on when the threads do not.
+    status: Vec<Status>,
+}
+
+impl Running for Routing {
+    fn nodes(&mut self, _: usize, assembly: Assembly) -> Assembly {
+        nodes::router::add(assembly)
+    }
+
+    /// The mirror, and FRR's port where a VRF takes its routes from there.
+    fn begin(&mut self, begin: &Begin<'_>) -> Result<(), Error> {
+        if !begin.kernel {
+            return Ok(());
+        }
+        let mut feeds = vec![FeedThread::netlink(begin.control.clone())?];
+        if begin.config.vrfs.iter().any(|vrf| vrf.routes == Feed::Fpm) {
+            feeds.push(FeedThread::fpm(begin.control.clone())?);
+        }
+        self.status = feeds.iter().map(FeedThread::status).collect();
+        *lock(&self.feeds) = feeds;
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
+        answer::answer(request, state, out)
+    }
+
+    fn system(&self, system: &mut System) {
+        system.feeds.extend(self.status.iter().map(Status::show));
+    }
+
+    fn end(&self) {
+        lock(&self.feeds).clear();
+    }
+}

@@ -1,0 +1,154 @@
+//! The switch: ports of a bridge feed the same graph as routed ones, and part
+//! from them at the first node. Frames between its ports never reach the kernel;
+//! the routed interface, where a bridge has one, is a port like the others.
+//!
+//! ```text
+//!  p2 ─┐                                                                   ┌─ p2
+//!  p3 ─┼─► ethernet_input ─► bridge_input ─► bridge_learn ─► bridge_forward ┼─ p3
+//!  pN ─┘                                        │ ring         │ unknown    └─ pN
+//!                          bridge thread ◄──────┘              ├► bridge_flood ─► copies
+//!                          (writes the MAC table)              └► bridge_local ─► router
+//! ```
+
+pub mod config;
+mod keys;
+mod macs;
+mod read;
+mod thread;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::reply::Capacity;
+use api::{Failure, Reply, Request, What};
+use graph::ring::spsc;
+use nodes::DomainCounters;
+use nodes::assembly::Assembly;
+use nodes::switch::Bridging;
+use tables::macs::Learn;
+
+use crate::app::{Answered, Application, Begin, Change, Running, Setup};
+use crate::config::{Config, Declared};
+use crate::error::Error;
+use crate::parts::state::{State, changed};
+use crate::server::Client;
+use config::Bridges;
+use thread::{BridgeThread, Handle};
+
+/// The application.
+pub struct Switch;
+
+impl Application for Switch {
+    fn name(&self) -> &'static str {
+        "switch"
+    }
+
+    fn declared(&self) -> Declared {
+        read::DECLARED
+    }
+
+    fn changes(&self) -> &'static [Change] {
+        &[Change { section: "bridge.NAME.mac[]", by: "rutter mac add|del|flush" }]
+    }
+
+    fn serves(&self, config: &Config) -> bool {
+        !Bridges::of(config).is_empty()
+    }
+
+    fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
+        let workers = setup.config.workers.len();
+        let (learn, seen) = (0..workers).map(|_| spsc::ring(SEEN)).unzip();
+        Ok(Box::new(Switching {
+            view: View {
+                names: setup.config.ports.iter().map(|port| port.name.clone()).collect(),
+                bridges: Bridges::of(setup.config).to_vec(),
+                domains: (0..workers).map(|_| DomainCounters::new()).collect(),
+                handle: None,
+            },
+            learn,
+            seen,
+            thread: Mutex::new(None),
+        }))
+    }
+}
+
+/// The bridges of a running instance.
+struct Switching {
+    view: View,
+    /// To the bridge thread, by worker; each worker's node takes its end.
+    learn: Vec<spsc::Producer<Learn>>,
+    /// The other ends, until the thread has them.
+    seen: Vec<spsc::Consumer<Learn>>,
+    thread: Mutex<Option<BridgeThread>>,
+}
+
+/// What is told of them.
+struct View {
+    /// Of ports, by number.
+    names: Vec<String>,
+    bridges: Vec<config::Bridge>,
+    /// Counters per forwarding domain of each worker.
+    domains: Vec<Arc<DomainCounters>>,
+    /// The bridge thread; `None` where there is no bridge.
+    handle: Option<Handle>,
+}
+
+impl Running for Switching {
+    fn nodes(&mut self, worker: usize, assembly: Assembly) -> Assembly {
+        let bridging = Bridging {
+            bridges: self.view.bridges.len() as u16,
+            workers: self.view.domains.len() as u32,
+            domains: self.view.domains[worker].clone(),
+            learn: self.learn.remove(0), // once a worker, in their order
+        };
+        nodes::switch::add(assembly, bridging)
+    }
+
+    fn begin(&mut self, begin: &Begin<'_>) -> Result<(), Error> {
+        let seen = std::mem::take(&mut self.seen);
+        if self.view.bridges.is_empty() {
+            return Ok(());
+        }
+        let tables = (begin.forwarding, begin.domain);
+        let thread = BridgeThread::start(begin.config, begin.ports, tables, seen)?;
+        self.view.handle = Some(thread.handle());
+        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(())
+    }
+
+    fn answer(&self, request: &Request, _: &State, out: &mut Client) -> Option<Answered> {
+        let view = &self.view;
+        let done = match request {
+            Request::MacAdd { mac, port, vlan } => macs::add(view, mac, port, *vlan),
+            Request::MacDel { mac, bridge, vlan } => macs::del(view, mac, bridge.as_deref(), *vlan),
+            Request::MacFlush(which) => macs::flush(view, which),
+            Request::Show { what: What::Macs { which, limit } } => {
+                let reply = macs::stations(view, which, *limit).map(Reply::Macs);
+                return Some(reply.map(|reply| out.part(reply)));
+            }
+            Request::Show { what: What::Bridges } => {
+                let reply = macs::bridges(view).map(Reply::Bridges);
+                return Some(reply.map(|reply| out.part(reply)));
+            }
+            _ => return None,
+        };
+        Some(done.map(|()| changed(out)))
+    }
+
+    fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
+        macs::capacity(&self.view)
+    }
+
+    fn link(&self, port: u16, up: bool) {
+        if let Some(handle) = &self.view.handle {
+            // The thread may have ended: then nothing is bridged any more.
+            let _ = handle.call(move |switch| switch.set_link(port, up));
+        }
+    }
+
+    fn end(&self) {
+        drop(self.thread.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// Stations of each ring from a worker to the bridge thread.
+const SEEN: usize = 1 << 14;
