@@ -22,6 +22,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod apps;
 pub mod client;
 pub mod filter;
 pub mod frame;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Family;
+use crate::{Family, apps};
 
 /// One frame from the daemon.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -86,6 +86,8 @@ pub enum Reply {
         /// Since the capture began.
         lost: u64,
     },
+    /// To [`crate::Request::App`].
+    App(apps::Reply),
     /// To [`crate::Request::Config`].
     Config(String),
     /// A request that changes something was carried out; warnings, if any.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, Filter};
+use crate::{Family, Filter, apps};
 
 /// One request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -94,6 +94,8 @@ pub enum Request {
         /// How many packets; without end where there is none.
         count: Option<u64>,
     },
+    /// To one application.
+    App(apps::Request),
     /// The configuration that runs, as TOML.
     Config,
     /// Drain and end.

@@ -82,7 +82,7 @@ pub enum Error {
     Call(#[from] api::CallError),
     /// A filter that is none.
     #[error(transparent)]
-    Filter(#[from] crate::filter::BadFilter),
+    Filter(#[from] api::filter::text::BadFilter),
     /// Mistakes in the configuration.
     #[error(transparent)]
     Config(#[from] daemon::config::Mistakes),

@@ -16,7 +16,6 @@ mod commands;
 mod context;
 mod engine;
 mod error;
-mod filter;
 mod pcapng;
 mod status;
 mod table;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use api::filter::text as filter;
 use api::reply::Captured;
 use api::{CallError, Reply, Request};
 
 use crate::context::Context;
 use crate::warn::warn;
 use crate::error::Error;
-use crate::filter;
 use crate::pcapng::{Packet, Writer};
 use crate::status::Status;
 

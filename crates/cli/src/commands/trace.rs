@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
+use api::filter::text as filter;
 use api::reply::Trace;
 use api::{CallError, Reply, Request};
 
 use crate::context::Context;
 use crate::warn::warn;
 use crate::error::Error;
-use crate::filter;
 use crate::status::Status;
 
 /// Follow packets through the graph, node by node

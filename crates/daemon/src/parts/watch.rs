@@ -207,20 +207,23 @@ fn lost(state: &State) -> Result<u64, Failure> {
 }
 
 /// From ticks to the time of day.
-struct Clock {
+pub struct Clock {
     ticks: u64,
     unix_ns: u64,
     hz: u64,
 }
 
 impl Clock {
-    fn new() -> Clock {
+    /// As both are now.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ns = unix.as_nanos() as u64;
         Clock { ticks: graph::clock::now(), unix_ns, hz: graph::clock::hz().max(1) }
     }
 
-    fn unix_ns(&self, ticks: u64) -> u64 {
+    /// Nanoseconds since 1970 at `ticks`.
+    pub fn unix_ns(&self, ticks: u64) -> u64 {
         let since = i128::from(ticks) - i128::from(self.ticks);
         (i128::from(self.unix_ns) + since * 1_000_000_000 / i128::from(self.hz)) as u64
     }

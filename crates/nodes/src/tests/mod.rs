@@ -5,7 +5,7 @@ mod router;
 
 use std::path::PathBuf;
 
-use super::nodes;
+use super::{APPLICATIONS, nodes};
 
 #[test]
 fn every_node_has_a_name_a_line_of_help_and_a_header_card() {
@@ -65,7 +65,15 @@ fn nodes_count_no_references() {
 /// The files of the nodes.
 fn files() -> Vec<PathBuf> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let folders = ["parse", "switch", "router/l3", "router/rewrite", "out"];
-    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(root.join(folder)).unwrap());
-    entries.map(|entry| entry.unwrap().path()).collect()
+    let mut files = Vec::new();
+    let mut folders = vec![root.join("parse"), root.join("out")];
+    folders.extend(APPLICATIONS.iter().map(|(name, _)| root.join(name)));
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let into = if path.is_dir() { &mut folders } else { &mut files };
+            into.push(path);
+        }
+    }
+    files
 }

@@ -1,5 +1,8 @@
-//! Which packets a trace or a capture takes: a subset of pcap's language as a
-//! tree. The text is parsed by clients, the tree evaluated by the daemon.
+//! Which packets a trace, a capture or a mirror takes: a subset of pcap's language as a
+//! tree. The text ([`text`]) is parsed by clients, and by the daemon where it stands in a
+//! configuration; the tree is evaluated by the daemon.
+
+pub mod text;
 
 use std::net::IpAddr;
 

@@ -13,9 +13,7 @@
 
 use std::net::IpAddr;
 
-use api::Filter;
-use api::filter::Side;
-use lookup::Prefix;
+use super::{Filter, Side};
 
 /// Why a text is no filter, and where.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -218,8 +216,12 @@ fn address(word: &str) -> Option<(IpAddr, Option<u8>)> {
 /// A prefix that is none: as elsewhere, what was meant is not guessed.
 fn has_host_bits(word: &str) -> bool {
     match address(word) {
-        Some((IpAddr::V4(addr), Some(len))) => Prefix::new(u32::from(addr), len).is_err(),
-        Some((IpAddr::V6(addr), Some(len))) => Prefix::new(u128::from(addr), len).is_err(),
+        Some((IpAddr::V4(address), Some(length))) => {
+            address.to_bits() & u32::MAX.checked_shr(length.into()).unwrap_or(0) != 0
+        }
+        Some((IpAddr::V6(address), Some(length))) => {
+            address.to_bits() & u128::MAX.checked_shr(length.into()).unwrap_or(0) != 0
+        }
         _ => false,
     }
 }

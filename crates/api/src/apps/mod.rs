@@ -1,0 +1,21 @@
+//! What applications are asked and what they answer: a file each, and a line in both
+//! enums. (Router and switch came before this door: their messages are variants of
+//! [`crate::Request`] and [`crate::Reply`] themselves, as old clients send them.)
+
+use serde::{Deserialize, Serialize};
+
+/// To one application.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[rustfmt::skip]
+#[allow(missing_docs)]
+pub enum Request {
+}
+
+/// From one application.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[rustfmt::skip]
+#[allow(missing_docs)]
+pub enum Reply {
+}
