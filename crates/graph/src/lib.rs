@@ -54,7 +54,7 @@ pub use stats::{
 pub use tick::Due;
 pub use vector::{BEFORE, L2_ROOM, Lane, Live, Vector, Wide};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
-pub use worker::{Idle, Status, Worker, WorkerConfig, WorkerError};
+pub use worker::{Idle, Status, Work, Worker, WorkerConfig, WorkerError};
 
 #[cfg(test)]
 mod tests;

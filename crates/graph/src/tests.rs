@@ -182,6 +182,47 @@ fn a_worker_polls_obeys_and_stops() {
     assert_eq!(pool.available(), pool.size());
 }
 
+/// A node with a fault.
+struct Faulty;
+impl Node for Faulty {
+    type Edge = Straight;
+    type Drop = NoDrop;
+    const NAME: &'static str = "faulty";
+    const HELP: &'static str = "panics with packets in its hands";
+    const LIVE: Live = Live::NONE;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        panic!("{} packets", v.n());
+    }
+}
+
+/// What unwinds is let go of: no second panic, nobody registered, nobody waits.
+#[test]
+fn a_worker_whose_node_panics_is_gone_and_nobody_waits_for_it() {
+    let pool = Pool::new(&PoolConfig { packets: 1024, ..PoolConfig::default() }).unwrap();
+    let (mut device, peer) = connect("p0", [2, 0, 0, 0, 0, 1], &pool);
+    let builder = Builder::new("faulty").node(Faulty).node(Drop).connect("faulty", "out", "drop");
+    let mut graph = builder.build(0).unwrap();
+    graph.ports().set(0, device.start(1).unwrap().remove(0));
+    let domain = Domain::new();
+    let config = WorkerConfig { name: "faulty".into(), number: 0, core: None, idle: Idle::Poll };
+    let spawn = |name, work| std::thread::Builder::new().name(name).spawn(work);
+    let worker = Worker::start_on(config, &domain, graph, spawn).unwrap();
+    assert_eq!(domain.threads().len(), 1);
+    (0..100).for_each(|id| peer.push(&frame(0, id)));
+    let begun = std::time::Instant::now();
+    while !domain.threads().is_empty() {
+        assert!(begun.elapsed().as_secs() < 10, "a dead worker is registered");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    domain.retire(Box::new(()));
+    assert_eq!(domain.reclaim(), 0, "garbage does not wait for it");
+    let gone = WorkerError::Gone { worker: "faulty".into() }.to_string();
+    let called = worker.call(|graph| graph.worker()).unwrap_err();
+    assert_eq!(called.to_string(), gone);
+    assert_eq!(worker.stop().err().unwrap().to_string(), gone);
+}
+
 #[test]
 fn a_worker_that_stops_is_stalled_asleep_or_not() {
     let after = |millis, asleep| {

@@ -54,6 +54,9 @@ pub struct Worker {
 
 type Command = Box<dyn FnOnce(&mut Graph) + Send>;
 
+/// What a worker's thread does, to the end.
+pub type Work = Box<dyn FnOnce() -> Graph + Send>;
+
 #[derive(Default)]
 struct Shared {
     /// Set after a command was sent, so that the loop reads one flag and no queue.
@@ -106,6 +109,21 @@ impl Worker {
         domain: &Arc<Domain>,
         graph: Graph,
     ) -> Result<Worker, WorkerError> {
+        let builder = std::thread::Builder::new();
+        Worker::start_on(config, domain, graph, |name, work| builder.name(name).spawn(work))
+    }
+
+    /// The same on a thread that `spawn` makes, given its name and work: who does
+    /// that can watch over it. A panic must come through to whoever joins.
+    ///
+    /// # Errors
+    /// As of [`Worker::start`].
+    pub fn start_on(
+        config: WorkerConfig,
+        domain: &Arc<Domain>,
+        graph: Graph,
+        spawn: impl FnOnce(String, Work) -> std::io::Result<JoinHandle<Graph>>,
+    ) -> Result<Worker, WorkerError> {
         clock::hz(); // measured here, not in the loop
         let (commands, queue) = mpsc::channel();
         let (ready, started) = mpsc::channel();
@@ -126,7 +144,7 @@ impl Worker {
             running.graph
         };
         let refused = |source| WorkerError::Thread { worker: name.clone(), source };
-        let thread = std::thread::Builder::new().name(name.clone()).spawn(work).map_err(refused)?;
+        let thread = spawn(name.clone(), Box::new(work)).map_err(refused)?;
         started.recv().map_err(|_| WorkerError::Gone { worker: name.clone() })??;
         Ok(Worker { name, commands, shared, thread: Some(thread) })
     }
