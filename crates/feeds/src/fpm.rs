@@ -12,6 +12,9 @@
 //! has been quiet for a while. When the connection ends, what is there serves on
 //! for [`HOLD`].
 //!
+//! A connection that cannot be taken (no descriptor is free, say) is tried again
+//! after [`PAUSE`]; the one that is there is served meanwhile.
+//!
 //! Zebra changes a route by a deletion and an addition, one behind the other. A
 //! deletion is therefore held back until the next message, or silence: both then
 //! go into the tables together, and no packet finds the prefix without a route.
@@ -25,6 +28,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tables::Family;
 use tables::event::{Event, FPM_OBJECTS, NextHopTo, Scope, Source, Target, Why};
 
+use crate::accept::is_for_good;
 use crate::netlink::decode::decode;
 use crate::netlink::message::Messages;
 
@@ -44,6 +48,8 @@ pub struct Counters {
     pub damaged: u64,
     /// Complete tables taken.
     pub listings: u64,
+    /// Times a connection could not be taken.
+    pub refused: u64,
     /// True while zebra is connected.
     pub connected: bool,
 }
@@ -59,6 +65,8 @@ pub struct Fpm {
     listing: Option<(Instant, Instant)>,
     /// Since when nobody has been connected whose routes are here.
     orphaned: Option<Instant>,
+    /// Why the last connection could not be taken, and when that is tried again.
+    refusal: Option<(io::Error, Instant)>,
     counters: Counters,
 }
 
@@ -77,8 +85,19 @@ impl Fpm {
             batch: Vec::new(),
             listing: None,
             orphaned: None,
+            refusal: None,
             counters: Counters::default(),
         })
+    }
+
+    /// Listens in the place of one that failed: routes which that one has brought
+    /// serve for [`HOLD`], as after a zebra that went.
+    ///
+    /// # Errors
+    /// As of [`Fpm::listen`].
+    pub fn listen_again(address: SocketAddr) -> io::Result<Fpm> {
+        let orphaned = Some(Instant::now());
+        Ok(Fpm { orphaned, ..Fpm::listen(address)? })
     }
 
     /// The address on which it listens.
@@ -94,6 +113,11 @@ impl Fpm {
         Counters { connected: self.client.is_some(), ..self.counters }
     }
 
+    /// Why connections are not taken at present.
+    pub fn refusal(&self) -> Option<&io::Error> {
+        self.refusal.as_ref().map(|(error, _)| error)
+    }
+
     /// Waits up to `timeout` for something to do, and does it: hands events to
     /// `sink` in batches.
     ///
@@ -101,10 +125,8 @@ impl Fpm {
     /// When the listening socket fails for good.
     pub fn poll(&mut self, timeout: Duration, sink: &mut impl FnMut(&[Event])) -> io::Result<()> {
         let quiet = !self.wait(if self.batch.is_empty() { timeout } else { HELD.min(timeout) })?;
-        match self.listener.accept() {
-            Ok((client, _)) => self.connected(client, sink)?,
-            Err(error) if is_nothing(&error) => {}
-            Err(error) => return Err(error),
+        if self.deaf(Instant::now()).is_none() {
+            self.accept(sink)?;
         }
         self.read(sink);
         if quiet {
@@ -114,10 +136,39 @@ impl Fpm {
         Ok(())
     }
 
+    fn accept(&mut self, sink: &mut impl FnMut(&[Event])) -> io::Result<()> {
+        let taken = self.listener.accept();
+        let taken = taken.and_then(|(client, _)| client.set_nonblocking(true).map(|()| client));
+        match taken {
+            Ok(client) => {
+                self.refusal = None;
+                self.connected(client, sink);
+            }
+            Err(error) if is_nothing(&error) => self.refusal = None,
+            Err(error) if is_for_good(&error) => return Err(error),
+            Err(error) => {
+                self.counters.refused += 1;
+                self.refusal = Some((error, Instant::now() + PAUSE));
+            }
+        }
+        Ok(())
+    }
+
+    /// For how long no connection is taken.
+    fn deaf(&self, now: Instant) -> Option<Duration> {
+        let (_, until) = self.refusal.as_ref()?;
+        until.checked_duration_since(now).filter(|left| !left.is_zero())
+    }
+
     /// True when there is something to read.
     fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        // What waits to be taken would end every wait at once.
+        let deaf = self.deaf(Instant::now());
+        let timeout = timeout.min(deaf.unwrap_or(timeout));
         let timeout = Timespec::try_from(timeout).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        let listener = Some(&self.listener).filter(|_| deaf.is_none());
+        let mut fds: Vec<_> =
+            listener.into_iter().map(|listener| PollFd::new(listener, PollFlags::IN)).collect();
         fds.extend(self.client.as_ref().map(|client| PollFd::new(client, PollFlags::IN)));
         match poll(&mut fds, Some(&timeout)) {
             Ok(ready) => Ok(ready > 0),
@@ -126,8 +177,7 @@ impl Fpm {
         }
     }
 
-    fn connected(&mut self, client: TcpStream, sink: &mut impl FnMut(&[Event])) -> io::Result<()> {
-        client.set_nonblocking(true)?;
+    fn connected(&mut self, client: TcpStream, sink: &mut impl FnMut(&[Event])) {
         self.disconnected(sink);
         self.client = Some(client);
         self.counters.connections += 1;
@@ -135,7 +185,6 @@ impl Fpm {
         let now = Instant::now();
         self.listing = Some((now, now));
         sink(&SCOPES.map(|scope| Event::SweepBegin(scope, Why::Start)));
-        Ok(())
     }
 
     fn disconnected(&mut self, sink: &mut impl FnMut(&[Event])) {
@@ -296,6 +345,8 @@ const NETLINK: u8 = 1;
 const BATCH: usize = 4096;
 const CHUNK: usize = 256 << 10;
 const READS: usize = 16;
+/// Until a connection that could not be taken is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long a deletion waits for the addition that may follow.
 const HELD: Duration = Duration::from_millis(10);
 /// Silence that ends the table zebra sends on connecting; a daemon that was
@@ -439,6 +490,23 @@ mod tests {
         let _third = TcpStream::connect(b.fpm.address().unwrap()).unwrap();
         b.until(|b| b.fpm.counters().connections == 3);
         assert!(b.fpm.counters().connected);
+    }
+
+    #[test]
+    fn a_socket_that_listens_no_more_is_an_error_and_its_routes_are_held_for_a_while() {
+        let mut b = Bench::new();
+        let address = b.fpm.address().unwrap();
+        rustix::net::shutdown(&b.fpm, rustix::net::Shutdown::Both).unwrap();
+        let failed = b.fpm.poll(Duration::from_millis(20), &mut |_: &[Event]| {});
+        assert!(is_for_good(&failed.unwrap_err()));
+        let Bench { fpm, zebra, .. } = b;
+        drop((fpm, zebra));
+        b = Bench { fpm: Fpm::listen_again(address).unwrap(), ..Bench::new() };
+        b.batches.clear();
+        b.at(HOLD / 2);
+        assert!(b.batches.is_empty(), "what is there serves meanwhile");
+        b.at(HOLD);
+        assert_eq!(b.batches.concat().len(), 6, "all listings, with nothing in them");
     }
 
     const LIMIT: Duration = Duration::from_secs(10);

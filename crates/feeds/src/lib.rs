@@ -11,5 +11,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod accept;
 pub mod fpm;
 pub mod netlink;
