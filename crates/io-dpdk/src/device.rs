@@ -1,11 +1,12 @@
 //! A DPDK device: plugged in by its argument, started, counted, unplugged.
 
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CString, c_int};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use io::{Counters, Device, Error, Link, Port, tap};
+use io::tap::Interfaces;
+use io::{Counters, Device, Error, Link, Port};
 
 use crate::eal::{self, Eal, explain};
 use crate::missed::Missed;
@@ -32,6 +33,7 @@ struct DpdkDevice {
     name: String,
     port: u16,
     info: shim::rutter_info,
+    interfaces: Interfaces,
     eal: Eal,
     mtu: u16,
     pool: Option<Pool>,
@@ -51,6 +53,9 @@ impl DpdkDevice {
             Some(name) if is_pci(name) && name.matches(':').count() == 1 => format!("0000:{name}"),
             Some(name) => name.to_owned(),
         };
+        let interfaces = Interfaces::open();
+        let interfaces =
+            interfaces.map_err(|error| Error::refused(&name, "open", error.to_string()))?;
         let zero = |_| wrong("a device argument holds no 0 byte");
         let arguments = CString::new(description).map_err(zero)?;
         let c_name = CString::new(name.as_str()).map_err(zero)?;
@@ -66,7 +71,7 @@ impl DpdkDevice {
         check(&name, "ask", unsafe { shim::rutter_info(port, &mut info) })?;
         let mtu = eal.config.mtu;
         let (scattered, missed) = (Arc::default(), Missed::of(&name, info.netdev));
-        Ok(DpdkDevice { name, port, info, eal, mtu, pool: None, scattered, missed })
+        Ok(DpdkDevice { name, port, info, interfaces, eal, mtu, pool: None, scattered, missed })
     }
 
     fn check(&self, action: &'static str, result: c_int) -> Result<(), Error> {
@@ -138,7 +143,7 @@ impl Device for DpdkDevice {
         let up = unsafe { shim::rutter_link(self.port, &mut speed_mbps) } == 1;
         // Drivers over an interface of the kernel often say up whatever it is,
         // also when it is gone.
-        let running = |name: String| tap::running(&name).unwrap_or(false);
+        let running = |name: String| self.interfaces.running(&name).unwrap_or(false);
         let below = self.info.netdev == 0 || self.netdev().is_some_and(running);
         Link { up: up && below, speed_mbps }
     }
@@ -162,15 +167,8 @@ impl Device for DpdkDevice {
     }
 
     fn netdev(&self) -> Option<String> {
-        let mut name = [0; libc::IF_NAMESIZE];
-        // SAFETY: writes at most `IF_NAMESIZE` bytes.
-        let found = unsafe { libc::if_indextoname(self.info.netdev, name.as_mut_ptr()) };
-        if self.info.netdev == 0 || found.is_null() {
-            return None;
-        }
-        // SAFETY: it wrote a C string.
-        let name = unsafe { CStr::from_ptr(name.as_ptr()) };
-        name.to_str().ok().map(str::to_owned)
+        let index = (self.info.netdev != 0).then_some(self.info.netdev)?;
+        self.interfaces.name(index).ok()
     }
 
     fn stop(&mut self) {

@@ -169,16 +169,40 @@ impl AsFd for Tap {
     }
 }
 
-/// Whether the interface `name` of this network namespace is up and has a
-/// carrier.
-///
-/// # Errors
-/// When there is none, or the kernel refuses.
-pub fn running(name: &str) -> io::Result<bool> {
-    check_name(name)?;
-    let mut answer = Request::new(name, Value::Int(0));
-    ioctl::call(&ioctl::control_socket()?, libc::SIOCGIFFLAGS, &mut answer)?;
-    Ok(answer.flags() & libc::IFF_RUNNING as i16 != 0)
+/// Answers about interfaces of the network namespace in which it was opened. It
+/// keeps its socket: who is without a free descriptor is still told the truth.
+#[derive(Debug)]
+pub struct Interfaces(OwnedFd);
+
+impl Interfaces {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open() -> io::Result<Interfaces> {
+        ioctl::control_socket().map(Interfaces)
+    }
+
+    /// The name of the interface with this index.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn name(&self, index: u32) -> io::Result<String> {
+        let mut answer = Request::new("", Value::Int(index as i32)); // as the kernel has it
+        ioctl::call(&self.0, libc::SIOCGIFNAME, &mut answer)?;
+        Ok(answer.name())
+    }
+
+    /// Whether the interface `name` is up and has a carrier.
+    ///
+    /// # Errors
+    /// When there is none, or the kernel refuses.
+    pub fn running(&self, name: &str) -> io::Result<bool> {
+        check_name(name)?;
+        let mut answer = Request::new(name, Value::Int(0));
+        ioctl::call(&self.0, libc::SIOCGIFFLAGS, &mut answer)?;
+        Ok(answer.flags() & libc::IFF_RUNNING as i16 != 0)
+    }
 }
 
 /// What the kernel takes as an interface's name (`dev_valid_name`), and no

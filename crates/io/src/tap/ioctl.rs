@@ -40,6 +40,12 @@ impl Request {
         i16::from_ne_bytes([self.value[0], self.value[1]])
     }
 
+    /// The interface's name in an answer.
+    pub(super) fn name(&self) -> String {
+        let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());
+        String::from_utf8_lossy(&self.name[..end]).into_owned()
+    }
+
     pub(super) fn int(&self) -> i32 {
         i32::from_ne_bytes([self.value[0], self.value[1], self.value[2], self.value[3]])
     }

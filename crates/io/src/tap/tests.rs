@@ -36,7 +36,8 @@ fn names_are_checked() {
 
 /// The kernel announces a change of the carrier at its leisure.
 fn runs_within_5_s(tap: &Tap, want: bool) {
-    let running = || running(tap.name()).unwrap();
+    let interfaces = Interfaces::open().unwrap();
+    let running = || interfaces.running(tap.name()).unwrap();
     let start = std::time::Instant::now();
     while running() != want {
         assert!(start.elapsed().as_secs() < 5, "running is not {want}");
@@ -53,6 +54,9 @@ fn an_interface_has_what_it_is_told() {
         tap.set_mtu(9000).unwrap();
         assert_eq!(tap.mtu().unwrap(), 9000);
         assert!(!tap.is_up().unwrap() && tap.index().unwrap() > 0);
+        let interfaces = Interfaces::open().unwrap();
+        assert_eq!(interfaces.name(tap.index().unwrap()).unwrap(), "p0");
+        assert!(interfaces.name(u32::MAX).is_err() && interfaces.running("none").is_err());
         tap.set_up(true).unwrap();
         assert!(tap.is_up().unwrap());
         tap.set_carrier(false).unwrap();
