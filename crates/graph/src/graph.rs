@@ -154,11 +154,12 @@ impl Graph {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         v.world = port.world();
         v.port = number;
-        if how(port, &mut v.burst, BURST) == 0 {
+        how(port, &mut v.burst, BURST);
+        let n = v.n(); // not what the port says: it may be wrong
+        if n == 0 {
             self.spare.push(v);
             return (0, before);
         }
-        let n = v.n();
         let now = clock::now();
         let stats = &self.context.stats;
         stats.receive.visit(n, now.wrapping_sub(before));
@@ -265,13 +266,17 @@ impl Graph {
             }
             if edge == stay {
                 if kept != start {
-                    v.shift(start..end, kept, live);
+                    // SAFETY: what lies from `kept` to `start` was moved out, by
+                    // `enqueue` or by this; `truncate` follows.
+                    unsafe { v.shift(start..end, kept, live) };
                 }
                 kept += end - start;
             } else {
                 self.count(from, edge, end - start);
                 let to = usize::from(self.slots[from].next[usize::from(edge) % 32]);
-                self.enqueue(to, v, start..end, live);
+                // SAFETY: `truncate` follows, and nothing else is called of `v`
+                // that reads what has gone.
+                unsafe { self.enqueue(to, v, start..end, live) };
             }
             start = end;
         }
@@ -280,17 +285,23 @@ impl Graph {
         stay
     }
 
-    fn enqueue(&mut self, to: usize, v: &Vector, run: std::ops::Range<usize>, live: Live) {
+    /// Moves the packets `run` out of `v`, to where they wait for node `to`.
+    ///
+    /// # Safety
+    /// As [`Vector::append`]: the caller closes `v`.
+    unsafe fn enqueue(&mut self, to: usize, v: &Vector, run: std::ops::Range<usize>, live: Live) {
         let waiting = &mut self.slots[to].waiting;
         let fits = |last: &&mut Box<Vector>| {
             last.n() + run.len() <= VECTOR && last.world == v.world && last.port == v.port
         };
         match waiting.back_mut().filter(fits) {
-            Some(last) => last.append(v, run, live),
+            // SAFETY: passed on unchanged.
+            Some(last) => unsafe { last.append(v, run, live) },
             None => {
                 let mut fresh = self.spare.pop().unwrap_or_else(Vector::new);
                 (fresh.world, fresh.port) = (v.world, v.port);
-                fresh.append(v, run, live);
+                // SAFETY: as above.
+                unsafe { fresh.append(v, run, live) };
                 waiting.push_back(fresh);
             }
         }
@@ -314,7 +325,7 @@ impl Graph {
         let watch = &mut self.context.watch;
         v.marked = watch.tracing();
         for i in 0..v.n() {
-            let Some(packet) = &v.burst.pkt[i] else { continue };
+            let Some(packet) = v.burst.packet(i) else { continue };
             if watch.capturing(Point::Received) {
                 watch.capture(packet.data(), Point::Received, NO_IFACE, v.port, self.context.now);
             }
@@ -327,7 +338,7 @@ impl Graph {
     fn record(&mut self, slot: usize, v: &Vector, edge: Option<u8>) {
         let has_hop = self.slots[slot].live.has(Live::HOP);
         for i in (0..v.n()).filter(|&i| v.mark[i] != 0) {
-            let Some(packet) = &v.burst.pkt[i] else { continue };
+            let Some(packet) = v.burst.packet(i) else { continue };
             let frame = packet.data();
             let mut data = [0; 96];
             let kept = frame.len().min(data.len());

@@ -152,7 +152,7 @@ impl<'v, N: Node> View<'v, N> {
     /// Copies packet `i`'s frame into the running capture.
     #[cold]
     pub fn capture(&mut self, i: usize, point: Point) {
-        let Some(packet) = &self.vector.burst.pkt[i % VECTOR] else { return };
+        let Some(packet) = self.vector.burst.packet(i) else { return };
         let (iface, port) = (self.vector.iface[i], self.vector.port);
         self.context.watch.capture(packet.data(), point, iface, port, self.context.now);
     }
@@ -180,26 +180,31 @@ impl<'v, N: Node> View<'v, N> {
 
 impl<N: Node<Edge = NoEdge>> View<'_, N> {
     /// The packets, which a sink has to take, and this worker's ports, which
-    /// take them.
+    /// take them. Heads and lengths are gone from here on.
     #[inline]
     pub fn sink(&mut self) -> (&mut [Option<Owned>], &mut Ports) {
-        let n = self.n();
-        (&mut self.vector.burst.pkt[..n], &mut self.context.ports)
+        (self.vector.burst.packets(), &mut self.context.ports)
     }
 
     /// The packets, which a sink has to take, and the port that each leaves by.
+    /// Heads and lengths are gone from here on.
     #[inline]
     pub fn by_port(&mut self) -> impl Iterator<Item = (&mut Option<Owned>, u16)> {
-        let n = self.n();
         let vector = &mut *self.vector;
-        vector.burst.pkt[..n].iter_mut().zip(vector.out.first(n).iter().copied())
+        vector.burst.packets().iter_mut().zip(vector.out.first(VECTOR).iter().copied())
+    }
+
+    /// Takes packet `i`; the others' heads stay.
+    #[inline]
+    pub fn take(&mut self, i: usize) -> Option<Owned> {
+        self.vector.burst.take(i)
     }
 
     /// Gives packets back to the pool that they came from.
     #[inline]
     pub fn free(&mut self) {
-        let (n, port) = (self.n(), self.vector.port);
-        self.context.ports.free(port, &mut self.vector.burst.pkt[..n]);
+        let port = self.vector.port;
+        self.context.ports.free(port, self.vector.burst.packets());
     }
 }
 

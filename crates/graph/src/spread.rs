@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use io::{Allocator, BURST, Burst, Owned, Port, World, prefetch};
+use io::{Allocator, BURST, Burst, Owned, Port, VECTOR, World};
 
 use crate::ring::spsc::{Consumer, Producer, ring};
 use crate::stats::Counter;
@@ -87,11 +87,8 @@ struct Holder {
 impl Holder {
     /// Which lane a packet takes; `None` for the holder's own.
     fn lane(&mut self, packet: &Owned) -> Option<usize> {
-        let descriptor = packet.packet();
-        let flow = match descriptor.flags & io::Packet::HAS_HASH {
-            0 => (self.flow_of)(packet.data()),
-            _ => descriptor.flow,
-        };
+        let device = packet.packet().flow();
+        let flow = device.unwrap_or_else(|| (self.flow_of)(packet.data()));
         // Multiply-shift: 0 is the holder, and what has no flow is 0.
         let worker = (u64::from(flow) * (self.lanes.len() as u64 + 1)) >> 32;
         (worker as usize).checked_sub(1)
@@ -99,23 +96,14 @@ impl Holder {
 
     /// Hands the packets from `start` on to their workers; its own stay.
     fn deal(&mut self, burst: &mut Burst, start: usize) {
-        let (mut kept, end) = (start, usize::from(burst.n));
-        for i in start..end {
-            let Some(packet) = burst.pkt[i].take() else { continue };
-            let lane = self.lane(&packet);
-            let Some(lane) = lane.map(|lane| &mut self.lanes[lane]) else {
-                burst.pkt[kept] = Some(packet);
-                burst.head[kept] = burst.head[i];
-                burst.len[kept] = burst.len[i];
-                kept += 1;
-                continue;
-            };
-            if let Err(packet) = lane.to_worker.push(packet) {
+        burst.retain(start, |packet| {
+            let Some(lane) = self.lane(&packet) else { return Some(packet) };
+            if let Err(packet) = self.lanes[lane].to_worker.push(packet) {
                 self.lost.received.add(1);
                 self.port.free(&mut [Some(packet)]);
             }
-        }
-        burst.n = kept as u16;
+            None
+        });
     }
 
     /// Transmits and frees what comes back.
@@ -159,11 +147,11 @@ impl Port for Holder {
     /// take an answer of 0 for silence, and sleep.
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         self.serve();
-        let start = usize::from(burst.n);
+        let start = burst.n();
         for _ in 0..MOST_BURSTS {
             let n = self.port.receive(burst, most);
             self.deal(burst, start);
-            let kept = usize::from(burst.n) - start;
+            let kept = burst.n() - start;
             if n < most || kept > 0 {
                 return kept;
             }
@@ -230,14 +218,14 @@ impl Port for Borrower {
         {
             self.give_back(packet);
         }
-        let start = usize::from(burst.n);
-        let most = most.min(burst.pkt.len() - start);
+        let start = burst.n();
+        let most = most.min(VECTOR - start);
         for _ in 0..most {
             let Some(packet) = self.from_holder.pop() else { break };
-            prefetch(packet.head());
+            packet.prefetch();
             burst.push(packet);
         }
-        usize::from(burst.n) - start
+        burst.n() - start
     }
 
     fn drain(&mut self, burst: &mut Burst, most: usize) -> usize {
@@ -312,7 +300,7 @@ mod tests {
     fn take(port: &mut dyn Port) -> (Box<Burst>, Vec<u8>) {
         let mut burst = Burst::new();
         let n = port.receive(&mut burst, BURST);
-        let numbers = burst.pkt[..n].iter().flatten().map(|packet| packet.data()[1]).collect();
+        let numbers = (0..n).filter_map(|i| burst.packet(i)).map(|p| p.data()[1]).collect();
         (burst, numbers)
     }
 
@@ -326,10 +314,10 @@ mod tests {
         assert_eq!(numbers, [1, 3, 6, 7]);
         let (mut second, numbers) = take(&mut *borrowers[1]);
         assert_eq!(numbers, [2, 5]);
-        assert_eq!(holder.transmit(&mut own.pkt[..2]), 2);
-        assert_eq!(borrowers[0].transmit(&mut first.pkt[..3]), 3);
-        borrowers[0].free(&mut first.pkt[3..4]);
-        borrowers[1].free(&mut second.pkt[..2]);
+        assert_eq!(holder.transmit(own.packets()), 2);
+        assert_eq!(borrowers[0].transmit(&mut first.packets()[..3]), 3);
+        borrowers[0].free(&mut first.packets()[3..4]);
+        borrowers[1].free(second.packets());
         assert_eq!(take(&mut *holder).1, []);
         let sent: Vec<u8> = peer.take().iter().map(|frame| frame[1]).collect();
         assert_eq!(sent, [0, 4, 1, 3, 6]);
@@ -347,7 +335,7 @@ mod tests {
             push(&peer, &[0; 4]);
             let (mut burst, numbers) = take(&mut *holder);
             own += numbers.len();
-            holder.free(&mut burst.pkt[..numbers.len()]);
+            holder.free(burst.packets());
         }
         assert_eq!(own, 160);
         assert_eq!(lost.received.get(), 40 * 60 - FORTH as u64);
@@ -356,7 +344,7 @@ mod tests {
             if numbers.is_empty() {
                 break;
             }
-            borrowers[0].free(&mut burst.pkt[..numbers.len()]);
+            borrowers[0].free(burst.packets());
         }
         holder.drain(&mut Burst::new(), BURST);
         drop((holder, borrowers));
@@ -383,7 +371,7 @@ mod tests {
         push(&peer, &[0]);
         let (mut burst, numbers) = take(&mut *holder);
         assert_eq!(numbers, [0]);
-        holder.free(&mut burst.pkt[..1]);
+        holder.free(burst.packets());
         let mut given = 0;
         loop {
             let (mut burst, numbers) = take(&mut *borrowers[0]);
@@ -391,7 +379,7 @@ mod tests {
             if numbers.is_empty() {
                 break;
             }
-            borrowers[0].free(&mut burst.pkt[..numbers.len()]);
+            borrowers[0].free(burst.packets());
         }
         assert_eq!(given, 200);
         holder.drain(&mut Burst::new(), BURST);

@@ -92,8 +92,7 @@ impl Bench {
         (0..frames.len()).for_each(|i| prepare(&mut view, i));
         node.process(&mut view);
         let outcomes = (0..view.n()).map(|i| outcome(&card, &view, i)).collect();
-        let n = vector.n();
-        self.context.ports.free(0, &mut vector.burst.pkt[..n]);
+        self.context.ports.free(0, vector.burst.packets());
         outcomes
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut, Range};
 
+pub use io::{BEFORE, L2_ROOM};
 use io::{Burst, Owned, VECTOR, World};
 use lookup::Hop;
 use lookup::exact::Key;
@@ -78,10 +79,11 @@ pub struct Wide {
 /// Entries `0..n` of each lane belong to the packets; the others are stale. A
 /// lane holds something only after a node on the way filled it ([`Live`]).
 ///
-/// Invariants: V1: entries `0..n` of the burst hold a packet, and `head` points
-/// into that packet's buffer with at least 64 bytes after it and 24 before it.
-/// V2: `len` is the number of bytes from `head` to the packet's end. V3: all
-/// packets are of one world and came in by one port.
+/// No index is out of bounds, here or in the [`Burst`] below: packets, heads and
+/// lanes take it modulo [`VECTOR`], and a head without a packet is nobody's memory.
+///
+/// Invariant V1, of what the graph's own code relies on, not of memory: all packets
+/// are of one world and came in by one port.
 #[repr(C, align(64))]
 pub struct Vector {
     pub(crate) burst: Burst,
@@ -139,13 +141,6 @@ impl Live {
     }
 }
 
-/// Most bytes of link header (two tags) that a head moves over.
-pub const L2_ROOM: usize = 22;
-
-/// Bytes before a head that can be written: three words, the link header at
-/// their end.
-pub const BEFORE: usize = 24;
-
 /// In the place of an edge: the packet has none yet.
 pub(crate) const POSTPONED: u8 = 0xff;
 
@@ -174,43 +169,32 @@ impl Vector {
     /// Number of packets.
     #[inline(always)]
     pub fn n(&self) -> usize {
-        usize::from(self.burst.n).min(VECTOR)
+        self.burst.n()
     }
 
     /// Bytes from packet `i`'s head to its end.
     #[inline(always)]
     pub fn len(&self, i: usize) -> u16 {
-        self.burst.len[i % VECTOR]
+        self.burst.len(i)
     }
 
     /// The 64 bytes from packet `i`'s head; those beyond [`Vector::len`] are
-    /// whatever the buffer holds.
+    /// whatever the buffer holds. Where there is no packet `i`, they are nobody's.
     #[inline(always)]
     pub fn head(&self, i: usize) -> &[u8; 64] {
-        let head = self.burst.head[i % VECTOR].as_ptr();
-        // SAFETY: V1: the head has 64 readable bytes; stale and unused heads are
-        // never reached, because nodes go over 0..n (debug assertion in `packet`).
-        unsafe { &*head.cast() }
+        self.burst.head(i)
     }
 
     /// The same, to be changed.
     #[inline(always)]
     pub fn head_mut(&mut self, i: usize) -> &mut [u8; 64] {
-        debug_assert!(i < self.n());
-        let head = self.burst.head[i % VECTOR].as_ptr();
-        // SAFETY: V1, and the vector owns its packets, each once.
-        unsafe { &mut *head.cast() }
+        self.burst.head_mut(i)
     }
 
     /// The [`BEFORE`] bytes before packet `i`'s head, to be changed.
     #[inline(always)]
     pub fn before_mut(&mut self, i: usize) -> &mut [u8; BEFORE] {
-        debug_assert!(i < self.n());
-        let head = self.burst.head[i % VECTOR].as_ptr();
-        // SAFETY: V1: a head has 24 bytes of its buffer before it.
-        let before = unsafe { head.sub(BEFORE) };
-        // SAFETY: as above, and the vector owns its packets, each once.
-        unsafe { &mut *before.cast() }
+        self.burst.before_mut(i)
     }
 
     /// Packet `i`: descriptor and whole frame, from its first byte on.
@@ -219,42 +203,36 @@ impl Vector {
     /// When there is no packet `i`.
     #[inline]
     pub fn packet(&self, i: usize) -> &Owned {
-        self.burst.pkt[i % VECTOR].as_ref().expect("V1: i < n")
+        self.burst.packet(i).expect("a packet at this index")
     }
 
     /// The hash of packet `i`'s flow, where its device computed one.
     #[inline(always)]
     pub fn device_hash(&self, i: usize) -> Option<u32> {
-        let packet = self.burst.pkt[i % VECTOR].as_ref()?.packet();
-        (packet.flags & io::Packet::HAS_HASH != 0).then_some(packet.flow)
+        self.burst.packet(i)?.packet().flow()
     }
 
-    /// Moves packet `i`'s head `by` bytes towards its end, over a link header:
-    /// at most [`L2_ROOM`], once. False, and nothing done, where the packet is
-    /// shorter.
+    /// Moves packet `i`'s head `by` bytes towards its end, over a header. False,
+    /// and nothing done, where the packet is shorter.
     #[inline(always)]
     pub fn advance(&mut self, i: usize, by: usize) -> bool {
-        let i = i % VECTOR;
-        let len = usize::from(self.burst.len[i]);
-        if by > len || by > L2_ROOM {
-            return false;
-        }
-        let head = self.burst.head[i].as_ptr();
-        // SAFETY: `by <= len`, so the head stays within the packet (V2).
-        let head = unsafe { head.add(by) };
-        // SAFETY: inside a buffer, so not null.
-        let head = unsafe { std::ptr::NonNull::new_unchecked(head) };
-        // SAFETY: buffers end at least 64 bytes behind the packet (I1, and
-        // `Owned::room`), so 64 bytes follow; the packet stays in the vector.
-        self.burst.head[i] = unsafe { io::Head::new(head) };
-        self.burst.len[i] = (len - by) as u16;
-        true
+        self.burst.advance(i, by)
+    }
+
+    /// Moves packet `i`'s head `by` bytes towards its start, as [`Burst::retreat`]
+    /// says: to put an outer header in front of what its head points to, without a
+    /// copy. Write it by [`Vector::head_mut`]; the rewrite then makes the frame that
+    /// holds it ([`Vector::frame`]). False, and nothing done, where there is no room:
+    /// a drop that the node names.
+    #[inline]
+    pub fn retreat(&mut self, i: usize, by: usize) -> bool {
+        self.burst.retreat(i, by)
     }
 
     /// Bytes of packet `i`'s whole frame.
     #[inline(always)]
     pub fn frame_len(&self, i: usize) -> u16 {
-        self.packet(i).packet().data_len
+        self.packet(i).packet().len()
     }
 
     /// All bytes of packet `i` from its head to its end.
@@ -266,42 +244,23 @@ impl Vector {
 
     /// Makes the frame of packet `i` start `l2` bytes before its head and end
     /// `l3` bytes after it. False, and nothing done, where the packet is shorter
-    /// than `l3` or `l2` exceeds [`L2_ROOM`].
+    /// than `l3`, `l2` exceeds [`L2_ROOM`], or there is no room for it.
     #[inline(always)]
     pub fn frame(&mut self, i: usize, l2: usize, l3: usize) -> bool {
-        let i = i % VECTOR;
-        let len = usize::from(self.burst.len[i]);
-        let Some(owned) = &mut self.burst.pkt[i] else { return false };
-        if l3 > len || l2 > L2_ROOM {
-            return false;
-        }
-        let packet = owned.packet_mut();
-        // V2: the head lies `data_len - len` bytes after the data's start.
-        let head = usize::from(packet.data_off) + usize::from(packet.data_len) - len;
-        packet.data_off = (head - l2) as u16;
-        packet.data_len = (l2 + l3) as u16;
-        packet.pkt_len = (l2 + l3) as u32;
-        self.burst.len[i] = l3 as u16;
-        true
+        self.burst.frame(i, l2, l3)
     }
 
     /// Puts packet `i`'s head to its frame's first byte.
     #[inline(always)]
     pub fn rewind(&mut self, i: usize) {
-        let i = i % VECTOR;
-        let Some(owned) = &self.burst.pkt[i] else { return };
-        // V1: the port, or `Owned::prepend`, left as much before the frame.
-        self.burst.head[i] = owned.head();
-        self.burst.len[i] = owned.packet().data_len;
+        self.burst.rewind(i);
     }
 
     /// Changes packet `i`'s frame as a whole; its head is at the first byte then.
     /// `None` where there is no packet `i`.
     #[inline]
     pub fn edit<R>(&mut self, i: usize, change: impl FnOnce(&mut Owned) -> R) -> Option<R> {
-        let changed = self.burst.pkt[i % VECTOR].as_mut().map(change);
-        self.rewind(i);
-        changed
+        self.burst.edit(i, change)
     }
 
     /// Leaves packet `i` to [`View::postponed`](crate::View::postponed): so the loop
@@ -314,7 +273,7 @@ impl Vector {
 
     /// True when it holds no packet.
     pub fn is_empty(&self) -> bool {
-        self.burst.n == 0
+        self.burst.is_empty()
     }
 
     /// The port by which its packets came in.
@@ -348,21 +307,14 @@ impl Vector {
     }
 
     /// Moves the packets `from` and their live lanes forward to `to`, over
-    /// packets that were moved out. The caller ends with [`Vector::truncate`].
-    pub(crate) fn shift(&mut self, from: Range<usize>, to: usize, live: Live) {
-        assert!(to <= from.start && from.start <= from.end && from.end <= VECTOR);
-        let (start, n) = (from.start, from.len());
-        let packets = self.burst.pkt.as_mut_ptr();
-        // SAFETY: start <= VECTOR (asserted).
-        let source = unsafe { packets.add(start) };
-        // SAFETY: to <= start.
-        let place = unsafe { packets.add(to) };
-        // SAFETY: n packets lie at `source` and at `place`, both in the array. What
-        // was at `place` has been moved out, so nothing is lost; what stays behind
-        // at `source` is forgotten by `truncate`.
-        unsafe { std::ptr::copy(source, place, n) };
-        self.burst.head.copy_within(from.clone(), to);
-        self.burst.len.copy_within(from.clone(), to);
+    /// packets that were moved out.
+    ///
+    /// # Safety
+    /// As [`Burst::shift`]: what was at `to` was moved out, and the caller ends with
+    /// [`Vector::truncate`].
+    pub(crate) unsafe fn shift(&mut self, from: Range<usize>, to: usize, live: Live) {
+        // SAFETY: passed on unchanged.
+        unsafe { self.burst.shift(from.clone(), to) };
         self.edge.shift(from.clone(), to);
         self.why.shift(from.clone(), to);
         if live.has(Live::KEY32) {
@@ -392,23 +344,17 @@ impl Vector {
     }
 
     /// Appends the packets `from` of `other` and their live lanes. They are
-    /// moved out: `other` must be closed with [`Vector::truncate`].
+    /// moved out.
+    ///
+    /// # Safety
+    /// As [`Burst::append`]: `other` is closed with [`Vector::truncate`].
     ///
     /// # Panics
     /// When there is no room.
-    pub(crate) fn append(&mut self, other: &Vector, from: Range<usize>, live: Live) {
-        let (at, n) = (self.n(), from.len());
-        assert!(at + n <= VECTOR && from.start <= from.end && from.end <= other.n());
-        // SAFETY: from.start <= VECTOR (asserted).
-        let source = unsafe { other.burst.pkt.as_ptr().add(from.start) };
-        // SAFETY: at <= VECTOR (asserted).
-        let place = unsafe { self.burst.pkt.as_mut_ptr().add(at) };
-        // SAFETY: two different vectors; n entries lie at both places. What is
-        // overwritten is `None` (beyond `n`); `other` forgets what was moved out.
-        unsafe { std::ptr::copy_nonoverlapping(source, place, n) };
-        let to = at..at + n;
-        self.burst.head[to.clone()].copy_from_slice(&other.burst.head[from.clone()]);
-        self.burst.len[to].copy_from_slice(&other.burst.len[from.clone()]);
+    pub(crate) unsafe fn append(&mut self, other: &Vector, from: Range<usize>, live: Live) {
+        let at = self.n();
+        // SAFETY: passed on unchanged.
+        unsafe { self.burst.append(&other.burst, from.clone()) };
         self.why.copy(at, &other.why, from.clone());
         if live.has(Live::KEY32) {
             self.key32.copy(at, &other.key32, from.clone());
@@ -432,7 +378,6 @@ impl Vector {
             self.wide.flow.copy(at, &other.wide.flow, from.clone());
         }
         self.append_marks(at, other, from);
-        self.burst.n = (at + n) as u16;
     }
 
     fn append_marks(&mut self, at: usize, other: &Vector, from: Range<usize>) {
@@ -452,20 +397,12 @@ impl Vector {
 
     /// Keeps the first `n` packets and forgets the others, which were moved out.
     pub(crate) fn truncate(&mut self, n: usize) {
-        for packet in &mut self.burst.pkt[n..usize::from(self.burst.n)] {
-            // The packet was copied to where it went: it must not be dropped here.
-            std::mem::forget(packet.take());
-        }
-        self.burst.n = n as u16;
+        self.burst.truncate(n);
     }
 
     /// Makes it empty for its next use, after a sink took every packet.
     pub(crate) fn clear(&mut self) {
-        debug_assert!(
-            self.burst.pkt[..self.n()].iter().all(Option::is_none),
-            "a sink left packets behind"
-        );
-        self.burst.n = 0;
+        self.burst.clear();
         self.marked = false;
     }
 }

@@ -28,17 +28,17 @@ fn slice(port: &mut dyn io::Port, burst: &mut Burst) -> f64 {
     let (mut packets, mut sum) = (0, 0u64);
     let start = processor_ns();
     while packets < 320_000 {
-        burst.n = 0;
+        burst.clear();
         let n = port.receive(burst, BURST);
         for pass in 0..3 {
-            for packet in burst.pkt[..n].iter_mut().flatten() {
-                let data = packet.data_mut();
+            for data in burst.frames(0).iter_mut() {
                 sum += u64::from(data[14 + pass]) + u64::from(data[30]);
                 data[22 + pass] = data[22 + pass].wrapping_sub(1);
             }
         }
-        let sent = port.transmit(&mut burst.pkt[..n]);
-        port.free(&mut burst.pkt[sent..n]);
+        let out = burst.packets();
+        let sent = port.transmit(out);
+        port.free(&mut out[sent..]);
         packets += n;
     }
     std::hint::black_box(sum);

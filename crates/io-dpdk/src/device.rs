@@ -29,9 +29,45 @@ pub fn open(description: &str) -> Result<Box<dyn Device>, Error> {
 /// DPDK's control calls are not made for several threads at once.
 static CONTROL: Mutex<()> = Mutex::new(());
 
+/// A device that is plugged in: unplugged when its last holder is gone.
+pub(crate) struct Plugged {
+    port: u16,
+}
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        let _control = control();
+        // SAFETY: takes a number; nobody uses the port any more.
+        unsafe { shim::rutter_remove(self.port) };
+    }
+}
+
+/// A device that was started: stopped when its last holder is gone. Its ports
+/// hold it, so whoever drops or stops the device while a worker polls stops nothing
+/// under the worker.
+pub(crate) struct Running(Arc<Plugged>);
+
+impl Running {
+    /// DPDK's number.
+    #[inline]
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _control = control();
+        // SAFETY: takes a number; the ports are gone. A device that does
+        // not stop is closed all the same.
+        unsafe { shim::rutter_stop(self.0.port) };
+    }
+}
+
 struct DpdkDevice {
     name: String,
-    port: u16,
+    plugged: Arc<Plugged>,
+    running: Option<Arc<Running>>,
     info: shim::rutter_info,
     interfaces: Interfaces,
     eal: Eal,
@@ -69,9 +105,21 @@ impl DpdkDevice {
         let mut info = shim::rutter_info::default();
         // SAFETY: fills in the struct.
         check(&name, "ask", unsafe { shim::rutter_info(port, &mut info) })?;
+        let plugged = Arc::new(Plugged { port });
         let mtu = eal.config.mtu;
         let (scattered, missed) = (Arc::default(), Missed::of(&name, info.netdev));
-        Ok(DpdkDevice { name, port, info, interfaces, eal, mtu, pool: None, scattered, missed })
+        Ok(DpdkDevice {
+            name,
+            plugged,
+            running: None,
+            info,
+            interfaces,
+            eal,
+            mtu,
+            pool: None,
+            scattered,
+            missed,
+        })
     }
 
     fn check(&self, action: &'static str, result: c_int) -> Result<(), Error> {
@@ -101,13 +149,15 @@ impl Device for DpdkDevice {
         eal::take_log();
         let mtu = self.mtu.min(self.info.max_mtu);
         // SAFETY: the pool lives for ever.
-        let result = unsafe { shim::rutter_start(self.port, queues, mtu, pool.as_ptr()) };
+        let result = unsafe { shim::rutter_start(self.plugged.port, queues, mtu, pool.as_ptr()) };
         self.check("start", result)?;
         self.missed.iter().for_each(Missed::restart);
         self.pool = Some(pool);
+        let running = Arc::new(Running(self.plugged.clone()));
+        self.running = Some(running.clone());
         let port = |queue| {
-            let scattered = self.scattered.clone();
-            Box::new(DpdkPort { port: self.port, queue, pool, scattered }) as Box<dyn Port>
+            let (running, scattered) = (running.clone(), self.scattered.clone());
+            Box::new(DpdkPort { running, queue, pool, scattered }) as Box<dyn Port>
         };
         Ok((0..queues).map(port).collect())
     }
@@ -127,7 +177,7 @@ impl Device for DpdkDevice {
         }
         let _control = control();
         // SAFETY: takes numbers only.
-        match unsafe { shim::rutter_set_mtu(self.port, mtu) } {
+        match unsafe { shim::rutter_set_mtu(self.plugged.port, mtu) } {
             // No such limit in it: it passes whatever fits a packet.
             error if error == -libc::ENOTSUP => {}
             result => self.check("set MTU", result)?,
@@ -140,7 +190,7 @@ impl Device for DpdkDevice {
         let _control = control();
         let mut speed_mbps = 0;
         // SAFETY: writes the one number.
-        let up = unsafe { shim::rutter_link(self.port, &mut speed_mbps) } == 1;
+        let up = unsafe { shim::rutter_link(self.plugged.port, &mut speed_mbps) } == 1;
         // Drivers over an interface of the kernel often say up whatever it is,
         // also when it is gone.
         let running = |name: String| self.interfaces.running(&name).unwrap_or(false);
@@ -152,7 +202,7 @@ impl Device for DpdkDevice {
         let _control = control();
         let mut stats = shim::rutter_stats::default();
         // SAFETY: fills in the struct. Where it fails, the zeros stay.
-        unsafe { shim::rutter_stats(self.port, &mut stats) };
+        unsafe { shim::rutter_stats(self.plugged.port, &mut stats) };
         Counters {
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
@@ -171,22 +221,10 @@ impl Device for DpdkDevice {
         self.interfaces.name(index).ok()
     }
 
+    /// Where ports are still there, the last of them stops it.
     fn stop(&mut self) {
-        if self.pool.take().is_some() {
-            let _control = control();
-            // SAFETY: takes a number; the ports are gone. A device that does
-            // not stop is closed all the same.
-            unsafe { shim::rutter_stop(self.port) };
-        }
-    }
-}
-
-impl Drop for DpdkDevice {
-    fn drop(&mut self) {
-        self.stop();
-        let _control = control();
-        // SAFETY: takes a number; nobody uses the port any more.
-        unsafe { shim::rutter_remove(self.port) };
+        self.pool = None;
+        self.running = None;
     }
 }
 

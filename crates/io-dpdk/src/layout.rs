@@ -1,8 +1,6 @@
 //! [`Packet`] is an `rte_mbuf` in every field that both use: checked here, at
 //! compile time, against the headers of the DPDK that is linked.
 
-use std::mem::offset_of;
-
 use io::Packet;
 
 use crate::shim;
@@ -10,7 +8,7 @@ use crate::shim;
 macro_rules! same {
     ($($field:ident = $constant:ident),* $(,)?) => {
         $(const _: () = assert!(
-            offset_of!(Packet, $field) == shim::$constant as usize,
+            Packet::LAYOUT.$field == shim::$constant as usize,
             concat!("Packet::", stringify!($field), " does not lie where rte_mbuf has it"),
         );)*
     };

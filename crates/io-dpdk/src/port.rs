@@ -6,16 +6,18 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use io::{Allocator, Burst, Owned, Port, VECTOR, World, prefetch};
+use io::{Allocator, Burst, Owned, Port, VECTOR, World};
 
+use crate::device::Running;
 use crate::pool::Pool;
 use crate::shim;
 
 pub(crate) struct DpdkPort {
-    pub(crate) port: u16,
+    /// The device runs as long as this is here.
+    pub(crate) running: Arc<Running>,
     pub(crate) queue: u16,
     pub(crate) pool: Pool,
-    /// Frames that came in several segments, dropped (I2).
+    /// Frames that came in several segments (I2), or without a headroom (I4), dropped.
     pub(crate) scattered: Arc<AtomicU64>,
 }
 
@@ -27,45 +29,43 @@ impl Port for DpdkPort {
     }
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
-        let start = usize::from(burst.n);
-        let room = &mut burst.pkt[start..];
+        let start = burst.n();
+        let room = burst.spare();
         let most = most.min(room.len()) as u16;
         // SAFETY: `Option<Owned>` is a pointer; the driver writes up to `most`
         // of them, all to packets that are ours from then on.
-        let got =
-            unsafe { shim::rutter_receive(self.port, self.queue, room.as_mut_ptr().cast(), most) };
-        let mut end = start;
-        for at in start..start + usize::from(got) {
-            let packet = burst.pkt[at].take().expect("the driver wrote it");
-            if packet.packet().segs != 1 {
+        let got = unsafe {
+            shim::rutter_receive(self.port(), self.queue, room.as_mut_ptr().cast(), most)
+        };
+        burst.accept(got.into(), |packet| {
+            if !packet.packet().is_whole() {
                 self.drop_scattered(packet);
-                continue;
+                return None;
             }
-            let head = packet.head();
-            prefetch(head);
-            burst.head[end] = head;
-            burst.len[end] = packet.packet().data_len;
-            burst.pkt[end] = Some(packet);
-            end += 1;
-        }
-        burst.n = end as u16;
-        end - start
+            packet.prefetch();
+            Some(packet)
+        });
+        burst.n() - start
     }
 
     fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        debug_assert!(packets.iter().all(Option::is_some));
-        let n = packets.len().min(VECTOR) as u16;
-        // SAFETY: `n` pointers to packets that we own and, as far as the
+        // Not of another world, and there: whatever the caller says.
+        let ours = packets.iter().take(VECTOR).take_while(|packet| is_ours(packet)).count() as u16;
+        let first = packets.as_mut_ptr().cast();
+        // SAFETY: `ours` pointers to packets of DPDK's that we own and, as far as the
         // driver takes them, give away.
-        let taken =
-            unsafe { shim::rutter_transmit(self.port, self.queue, packets.as_mut_ptr().cast(), n) };
+        let taken = unsafe { shim::rutter_transmit(self.port(), self.queue, first, ours) };
         let taken = usize::from(taken);
         packets[..taken].iter_mut().for_each(forget);
         taken
     }
 
+    /// # Panics
+    /// When a packet is of Rutter's own world.
     fn free(&mut self, packets: &mut [Option<Owned>]) {
-        // SAFETY: pointers to packets that we own and give away, or null
+        let foreign = packets.iter().flatten().any(|packet| packet.packet().world() != World::Dpdk);
+        assert!(!foreign, "a packet of Rutter's own world was freed into DPDK's pools");
+        // SAFETY: pointers to packets of DPDK's that we own and give away, or null
         // (`None`), which DPDK passes over.
         unsafe { shim::rutter_free(packets.as_mut_ptr().cast(), packets.len() as u32) };
         packets.iter_mut().for_each(forget);
@@ -85,7 +85,18 @@ impl Port for DpdkPort {
     }
 }
 
+/// Whether there is a packet that DPDK can send.
+#[inline]
+fn is_ours(packet: &Option<Owned>) -> bool {
+    packet.as_ref().is_some_and(|packet| packet.packet().world() == World::Dpdk)
+}
+
 impl DpdkPort {
+    #[inline]
+    fn port(&self) -> u16 {
+        self.running.port()
+    }
+
     #[cold]
     fn drop_scattered(&self, packet: Owned) {
         self.scattered.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +111,8 @@ fn allocate(pool: Pool) -> Option<Owned> {
     // SAFETY: pools live for ever.
     let packet = NonNull::new(unsafe { shim::rutter_allocate(pool.as_ptr()) })?;
     // SAFETY: a fresh packet of one segment is nobody else's; I1 holds for
-    // the pool's buffers, which are 64 bytes longer than any packet.
+    // the pool's buffers, which are 64 bytes longer than any packet, I4 because
+    // a fresh packet has a whole headroom.
     Some(unsafe { Owned::from_raw(packet) })
 }
 

@@ -100,9 +100,9 @@ fn receive(ports: &mut [Box<dyn Port>], n: usize, want: impl Fn(&[u8]) -> bool) 
         for port in &mut *ports {
             let mut burst = Burst::new();
             let got = port.receive(&mut burst, 64);
-            let data = burst.pkt[..got].iter().flatten().map(Owned::data);
+            let data = (0..got).filter_map(|i| burst.packet(i)).map(Owned::data);
             frames.extend(data.filter(|frame| want(frame)).map(<[u8]>::to_vec));
-            port.free(&mut burst.pkt);
+            port.free(burst.packets());
         }
         std::thread::sleep(Duration::from_micros(200));
     }

@@ -1,7 +1,7 @@
 //! Devices that need neither root nor hugepages. One process, one environment.
 #![cfg(feature = "dpdk")]
 
-use io::{BURST, Burst, Device, Packet, Port, World};
+use io::{BURST, Burst, Device, Port, World};
 use std::sync::{Mutex, MutexGuard};
 
 /// Packets are counted over all devices of the process: one test at a time.
@@ -42,11 +42,12 @@ fn null_gives_and_takes() {
         let mut burst = Burst::new();
         assert_eq!(port.receive(&mut burst, BURST), BURST);
         assert_eq!(port.receive(&mut burst, 1000), 256 - BURST, "the vector is full");
-        assert!(burst.len[..256].iter().all(|&len| len == 64));
-        assert!(burst.pkt.iter().flatten().all(|p| p.packet().flags & Packet::HAS_HASH == 0));
-        let taken = port.transmit(&mut burst.pkt[..200]);
-        assert!(burst.pkt[..taken].iter().all(Option::is_none));
-        port.free(&mut burst.pkt);
+        assert!((0..256).all(|i| burst.len(i) == 64));
+        let packets = burst.packets();
+        assert!(packets.iter().flatten().all(|p| p.packet().flow().is_none()));
+        let taken = port.transmit(&mut packets[..200]);
+        assert!(packets[..taken].iter().all(Option::is_none));
+        port.free(packets);
     }
     let counters = device.counters();
     assert!(counters.rx_packets == 25_600 && counters.tx_packets >= 100, "{counters:?}");
@@ -71,13 +72,13 @@ fn a_ring_gives_back_what_was_sent() {
         .collect();
     assert_eq!(port.transmit(&mut packets), 100);
     let mut burst = Burst::new();
-    while usize::from(burst.n) < 100 {
+    while burst.n() < 100 {
         assert_ne!(port.receive(&mut burst, 64), 0);
     }
-    for (i, packet) in burst.pkt[..100].iter().flatten().enumerate() {
+    for (i, packet) in burst.packets().iter().flatten().enumerate() {
         assert_eq!(packet.data(), [i as u8; 100]);
     }
-    port.free(&mut burst.pkt);
+    port.free(burst.packets());
     drop(port);
     drop(device);
     assert_all_home();
@@ -115,8 +116,8 @@ fn link_two_devices() {
     while to.receive(&mut burst, 64) == 0 {
         assert!(std::time::Instant::now() < end, "nothing came");
     }
-    assert_eq!(burst.pkt[0].as_ref().unwrap().data(), [7; 60]);
-    to.free(&mut burst.pkt);
+    assert_eq!(burst.packet(0).unwrap().data(), [7; 60]);
+    to.free(burst.packets());
     drop((to, from));
     drop((client, server));
     let _ = std::fs::remove_file(socket);
@@ -143,7 +144,7 @@ fn captures_are_read_and_written() {
     let mut port = start(&mut *device);
     let mut burst = Burst::new();
     assert_eq!(port.receive(&mut burst, 64), 10);
-    assert_eq!(port.transmit(&mut burst.pkt[..10]), 10);
+    assert_eq!(port.transmit(burst.packets()), 10);
     drop(port);
     device.stop();
     drop(device);
@@ -167,9 +168,9 @@ fn several_queues_and_threads() {
         port.attach(0);
         let mut burst = Burst::new();
         for _ in 0..1000 {
-            burst.n = 0;
             assert_eq!(port.receive(&mut burst, BURST), BURST);
-            port.free(&mut burst.pkt[..BURST]);
+            port.free(burst.packets());
+            burst.clear();
         }
     };
     std::thread::scope(|s| ports.into_iter().for_each(|port| drop(s.spawn(move || work(port)))));
@@ -189,7 +190,7 @@ fn threads_give_their_places_back() {
             port.attach(0);
             let mut burst = Burst::new();
             port.receive(&mut burst, BURST);
-            port.free(&mut burst.pkt);
+            port.free(burst.packets());
         })
         .join()
         .unwrap();

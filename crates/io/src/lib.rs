@@ -10,12 +10,12 @@ mod packet;
 pub mod pcap;
 mod pool;
 mod port;
+mod shadow;
 mod tally;
 pub mod tap;
 
-pub use burst::{BURST, Burst, VECTOR};
-pub use hint::prefetch;
+pub use burst::{BEFORE, BURST, Burst, Frames, L2_ROOM, VECTOR};
 pub use open::{is_own, open, open_with};
-pub use packet::{Head, Owned, Packet, World};
+pub use packet::{Layout, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};
 pub use port::{Allocator, Counters, Device, Error, Link, Port};

@@ -1,66 +1,91 @@
 //! The packet descriptor and the two kinds of pointer to it.
 
+use std::mem::offset_of;
 use std::ptr::NonNull;
+
+use crate::{hint, shadow};
 
 /// One packet's descriptor. It stands in front of its buffer and is laid out
 /// like DPDK's `rte_mbuf` in every field that both use (asserted at compile
 /// time in `io-dpdk`), so that the DPDK port hands packets over unchanged.
 ///
 /// ```text
-///  Packet (128 B)  │ headroom 128 B │ data …            │ tailroom │
-///                  ▲ buf            ▲ buf + data_off    ▲ + data_len
+///  Packet (128 B)  │ headroom 128 B │ data …            │ tailroom │ 64 B │
+///                  ▲ buf            ▲ buf + data_off    ▲ end
 ///  line 0: what drivers fill        line 1: only gatekeeper nodes and drivers write it
 /// ```
 ///
-/// Invariants: I1: at least 64 bytes after `buf + data_off` are readable,
-/// whatever `data_len` says. I2: one segment (`segs == 1`, `next` null).
-/// I3: `refcnt == 1` while a port or node holds it.
+/// Invariants:
+/// - I1: the data, `data_len` bytes from `buf + data_off`, lie in the buffer that
+///   the packet owns, and so do the 64 bytes behind them, whatever they hold.
+/// - I2: one segment (`segs == 1`, `next` null).
+/// - I3: `refcnt == 1` while a port or node holds it.
+/// - I4: at least [`BEFORE`](crate::BEFORE) bytes of the buffer lie before the data.
+/// - I5: `buf`, `buf_len` and `pool` are what the pool made them; `iova` is `OWN`
+///   in Rutter's own pools, and in no other.
+/// - I6: nobody but a driver makes `data_len` more than [`Owned::room`], wherever the
+///   data start: so a ring may give a packet its whole headroom back.
+///
+/// Safe code reads the fields by functions, and changes them by those of
+/// [`Owned`] that keep the invariants:
+///
+/// ```compile_fail,E0616
+/// fn move_buffer(packet: &mut io::Packet) {
+///     packet.data_len = 60_000;
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// fn change(packet: &mut io::Owned) {
+///     packet.packet_mut();
+/// }
+/// ```
 #[repr(C, align(64))]
 pub struct Packet {
     /// Start of the buffer (the headroom).
-    pub buf: *mut u8,
-    /// Bus address of `buf`; DPDK's, unused in Rutter's own world.
-    pub iova: u64,
+    pub(crate) buf: *mut u8,
+    /// Bus address of `buf`, DPDK's; in Rutter's own world [`OWN`].
+    pub(crate) iova: u64,
     /// Bytes from `buf` to the first byte of data.
-    pub data_off: u16,
+    pub(crate) data_off: u16,
     /// Always 1 (I3).
-    pub refcnt: u16,
+    pub(crate) refcnt: u16,
     /// Always 1 (I2).
-    pub segs: u16,
+    pub(crate) segs: u16,
     /// The device's number for the port it came in by.
-    pub port: u16,
+    pub(crate) port: u16,
     /// DPDK's offload flags ([`Packet::HAS_HASH`] among them).
-    pub flags: u64,
+    pub(crate) flags: u64,
     /// DPDK's packet type.
-    pub kind: u32,
+    pub(crate) kind: u32,
     /// Bytes of the packet, all segments.
-    pub pkt_len: u32,
+    pub(crate) pkt_len: u32,
     /// Bytes of the packet in this segment: all of them (I2).
-    pub data_len: u16,
+    pub(crate) data_len: u16,
     /// A VLAN tag that the device stripped.
-    pub vlan: u16,
+    pub(crate) vlan: u16,
     /// The device's hash of the flow, valid if `flags` has [`Packet::HAS_HASH`].
-    pub flow: u32,
+    pub(crate) flow: u32,
     /// The hash field's upper half.
-    pub flow_hi: u32,
+    pub(crate) flow_hi: u32,
     /// An outer VLAN tag that the device stripped.
-    pub vlan_outer: u16,
+    pub(crate) vlan_outer: u16,
     /// Bytes of the buffer, headroom included.
-    pub buf_len: u16,
+    pub(crate) buf_len: u16,
     /// The pool that the packet returns to: DPDK's, or Rutter's own.
-    pub pool: *mut u8,
+    pub(crate) pool: *mut u8,
     /// Always null (I2).
-    pub next: *mut Packet,
+    pub(crate) next: *mut Packet,
     /// Header lengths for offloads, in DPDK's bit layout.
-    pub tx_offset: u64,
+    pub(crate) tx_offset: u64,
     /// DPDK's shared-buffer information; null.
-    pub shared: *mut u8,
+    pub(crate) shared: *mut u8,
     /// Bytes of private area between descriptor and buffer.
-    pub priv_size: u16,
+    pub(crate) priv_size: u16,
     /// DPDK's time-synchronisation flags.
-    pub timesync: u16,
+    pub(crate) timesync: u16,
     /// DPDK's dynamic fields.
-    pub dynamic: [u32; 9],
+    pub(crate) dynamic: [u32; 9],
 }
 
 const _: () = assert!(size_of::<Packet>() == 128 && align_of::<Packet>() == 64);
@@ -72,6 +97,75 @@ impl Packet {
     pub const HEADROOM: u16 = 128;
     /// Bytes before the data that stay free, for nodes that write link headers.
     pub const KEPT: u16 = 32;
+
+    /// Bytes of data.
+    #[allow(clippy::len_without_is_empty)] // as `Owned::data`
+    #[inline(always)]
+    pub fn len(&self) -> u16 {
+        self.data_len
+    }
+
+    /// Bytes of the buffer before the data.
+    #[inline]
+    pub fn headroom(&self) -> u16 {
+        self.data_off
+    }
+
+    /// The device's number for the port that it came in by.
+    #[inline]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The device's hash of its flow, where it computed one.
+    #[inline(always)]
+    pub fn flow(&self) -> Option<u32> {
+        (self.flags & Packet::HAS_HASH != 0).then_some(self.flow)
+    }
+
+    /// Whose pool it returns to.
+    #[inline(always)]
+    pub fn world(&self) -> World {
+        if self.iova == OWN { World::Own } else { World::Dpdk }
+    }
+
+    /// Whether a driver left it as a port has to hand it on: in one segment (I2),
+    /// with [`Packet::KEPT`] bytes before it (I4).
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.segs == 1 && self.data_off >= Packet::KEPT
+    }
+
+    /// Bytes from the buffer's start to the data's end.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> usize {
+        usize::from(self.data_off) + usize::from(self.data_len)
+    }
+}
+
+/// `iova` of Rutter's own packets: no address of a bus, of which DPDK knows 2^57
+/// bytes and one that means "bad", all ones. Who owns a packet is so read in its
+/// first line, which is in the cache.
+pub(crate) const OWN: u64 = u64::from_be_bytes(*b"rutterPo");
+
+macro_rules! layout {
+    ($($field:ident),* $(,)?) => {
+        /// Where the fields of a [`Packet`] lie, in bytes from its start.
+        #[allow(missing_docs)] // said at the fields
+        pub struct Layout {
+            $(pub $field: usize),*
+        }
+
+        impl Packet {
+            /// Where its fields lie, for `io-dpdk` to compare with `rte_mbuf`.
+            pub const LAYOUT: Layout = Layout { $($field: offset_of!(Packet, $field)),* };
+        }
+    };
+}
+
+layout! {
+    buf, iova, data_off, refcnt, segs, port, flags, kind, pkt_len, data_len, vlan, flow, flow_hi,
+    vlan_outer, buf_len, pool, next, tx_offset, shared, priv_size, timesync, dynamic,
 }
 
 /// Whose pool a packet returns to. Packets of one world never enter the other's
@@ -96,7 +190,7 @@ impl Owned {
     /// Takes ownership of a packet.
     ///
     /// # Safety
-    /// `packet` must be valid and initialised (I1–I3), and nobody else may own it.
+    /// `packet` must be valid and initialised (I1–I5), and nobody else may own it.
     #[inline]
     pub unsafe fn from_raw(packet: NonNull<Packet>) -> Self {
         Owned(packet)
@@ -123,9 +217,9 @@ impl Owned {
         unsafe { self.0.as_ref() }
     }
 
-    /// The descriptor, to be changed. Callers keep I1–I3.
+    /// The descriptor, to be changed: the caller keeps I1 to I5.
     #[inline]
-    pub fn packet_mut(&mut self) -> &mut Packet {
+    pub(crate) fn packet_mut(&mut self) -> &mut Packet {
         // SAFETY: owned, so valid and not shared.
         unsafe { self.0.as_mut() }
     }
@@ -134,7 +228,7 @@ impl Owned {
     #[inline]
     pub fn data(&self) -> &[u8] {
         let len = usize::from(self.packet().data_len);
-        // SAFETY: data_off .. data_off + data_len lies in the buffer that this packet owns.
+        // SAFETY: I1: they lie in the buffer that this packet owns.
         unsafe { std::slice::from_raw_parts(self.head().as_ptr(), len) }
     }
 
@@ -153,46 +247,7 @@ impl Drop for Owned {
     }
 }
 
-/// Where a node reads and writes: a place inside a packet's buffer with at
-/// least 64 readable and writable bytes after it (I1), whatever the packet's
-/// length is.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct Head(NonNull<u8>);
-
-// SAFETY: as for `Owned`, whose packet it points into.
-unsafe impl Send for Head {}
-
-impl Head {
-    /// A head at `place`.
-    ///
-    /// # Safety
-    /// At least 64 bytes from `place` must lie in the packet's buffer, and the
-    /// packet must stay where it is for as long as the head is used.
-    #[inline]
-    pub unsafe fn new(place: NonNull<u8>) -> Self {
-        Head(place)
-    }
-
-    /// The place.
-    #[inline]
-    pub fn as_ptr(self) -> *mut u8 {
-        self.0.as_ptr()
-    }
-}
-
-impl Owned {
-    /// Where the data starts.
-    #[inline]
-    pub fn head(&self) -> Head {
-        let packet = self.packet();
-        // SAFETY: the data lies inside the buffer.
-        let data = unsafe { packet.buf.add(usize::from(packet.data_off)) };
-        // SAFETY: a buffer is not at address 0.
-        Head(unsafe { NonNull::new_unchecked(data) })
-    }
-}
-
+/// What keeps the descriptor's invariants, whatever its arguments are.
 impl Owned {
     /// Bytes of data that fit behind the headroom with I1 kept: 64 bytes of the
     /// buffer stay free behind them.
@@ -205,12 +260,23 @@ impl Owned {
     /// nothing changed, where there is no room for it.
     #[inline]
     pub fn fill(&mut self, data: &[u8]) -> bool {
-        if data.len() > self.room() {
+        if !self.resize(data.len()) {
             return false;
         }
-        self.set_len(data.len() as u16);
         self.data_mut().copy_from_slice(data);
         true
+    }
+
+    /// Says that `len` bytes behind a whole headroom are the packet, of whatever
+    /// value; `false`, and nothing changed, where there is no room for them.
+    #[inline]
+    pub fn resize(&mut self, len: usize) -> bool {
+        let fits = len <= self.room();
+        if fits {
+            // SAFETY: I1, I6: there is room; I4: behind a whole headroom.
+            unsafe { self.set_data(Packet::HEADROOM.into(), len) };
+        }
+        fits
     }
 
     /// Makes this packet a copy of another, of whichever world: its bytes,
@@ -235,12 +301,12 @@ impl Owned {
     /// and nothing done, where that left less than [`Packet::KEPT`] before them.
     #[inline]
     pub fn prepend(&mut self, n: usize) -> bool {
-        let packet = self.packet_mut();
-        let fits = usize::from(packet.data_off) >= n + usize::from(Packet::KEPT);
+        let (off, end) = (usize::from(self.packet().data_off), self.packet().end());
+        let Some(off) = off.checked_sub(n) else { return false };
+        let fits = off >= Packet::KEPT.into() && end - off <= self.room();
         if fits {
-            packet.data_off -= n as u16;
-            packet.data_len += n as u16;
-            packet.pkt_len += n as u32;
+            // SAFETY: I1: the end stays; I4: KEPT is more than BEFORE; I6: just asked.
+            unsafe { self.set_data(off, end - off) };
         }
         fits
     }
@@ -249,37 +315,87 @@ impl Owned {
     /// not so many.
     #[inline]
     pub fn strip(&mut self, n: usize) -> bool {
-        let packet = self.packet_mut();
-        let fits = usize::from(packet.data_len) >= n;
+        let (off, len) = (self.packet().data_off, self.packet().data_len);
+        let fits = n <= len.into();
         if fits {
-            packet.data_off += n as u16;
-            packet.data_len -= n as u16;
-            packet.pkt_len -= n as u32;
+            // SAFETY: I1: the end stays; I4: the start moves away from the buffer's; I6.
+            unsafe { self.set_data(usize::from(off) + n, usize::from(len) - n) };
         }
         fits
     }
 
-    /// Says that `len` bytes behind a whole headroom are the packet; at most
-    /// [`Owned::room`].
-    #[inline]
-    pub(crate) fn set_len(&mut self, len: u16) {
+    /// Asks for the data's first cache line.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        hint::prefetch(self.head().as_ptr());
+    }
+
+    /// Says where the data lie.
+    ///
+    /// # Safety
+    /// I1, I4 and I6 hold of it.
+    #[inline(always)]
+    pub(crate) unsafe fn set_data(&mut self, off: usize, len: usize) {
         let packet = self.packet_mut();
-        packet.data_off = Packet::HEADROOM;
-        packet.data_len = len;
-        packet.pkt_len = u32::from(len);
+        packet.data_off = off as u16;
+        packet.data_len = len as u16;
+        packet.pkt_len = len as u32;
+        shadow::show(packet);
+    }
+
+    /// Where the data starts.
+    #[inline(always)]
+    pub(crate) fn head(&self) -> Head {
+        // SAFETY: I1.
+        unsafe { self.place(self.packet().data_off.into()) }
+    }
+
+    /// A head `off` bytes from the buffer's start.
+    ///
+    /// # Safety
+    /// I1 and I4 would hold if the data started there.
+    #[inline(always)]
+    pub(crate) unsafe fn place(&self, off: usize) -> Head {
+        // SAFETY: inside the buffer (the caller says).
+        let place = unsafe { self.packet().buf.add(off) };
+        // SAFETY: a buffer is not at address 0.
+        Head(unsafe { NonNull::new_unchecked(place) })
     }
 }
 
+/// Where a node reads and writes: a place with at least 64 bytes after it and
+/// [`BEFORE`](crate::BEFORE) before it, in a packet's buffer or nowhere (B1 of
+/// [`Burst`](crate::Burst), the only one that has heads).
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Head(NonNull<u8>);
+
+// SAFETY: as for `Owned`, whose packet it points into.
+unsafe impl Send for Head {}
+
 impl Head {
-    /// A place of 64 zero bytes that belongs to no packet: what unused entries
-    /// of a burst hold, so that every head is readable. Never written: nodes
-    /// touch only entries below `n`.
-    pub fn nowhere() -> Head {
-        #[repr(align(64))]
-        struct Line(std::cell::UnsafeCell<[u8; 64]>);
-        // SAFETY: nobody writes it (see above), so it may be shared.
-        unsafe impl Sync for Line {}
-        static NOWHERE: Line = Line(std::cell::UnsafeCell::new([0; 64]));
-        Head(NonNull::new(NOWHERE.0.get().cast()).expect("a static is not null"))
+    /// A head at `place`.
+    ///
+    /// # Safety
+    /// The bytes before and after it are there for as long as the head is used.
+    #[inline(always)]
+    pub(crate) unsafe fn new(place: NonNull<u8>) -> Self {
+        Head(place)
+    }
+
+    /// The place.
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+
+    /// The head `by` bytes on.
+    ///
+    /// # Safety
+    /// It is one: the bytes before and after it are there.
+    #[inline(always)]
+    pub(crate) unsafe fn add(self, by: usize) -> Self {
+        // SAFETY: inside the same buffer (the caller says).
+        Head(unsafe { self.0.add(by) })
     }
 }

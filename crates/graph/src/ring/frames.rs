@@ -24,10 +24,10 @@ pub struct Meta {
     pub time: u64,
 }
 
-/// A ring of `bytes` (rounded up to a power of two, at least 4 KiB). A frame of
-/// more than half of that is refused.
+/// A ring of `bytes` (rounded up to a power of two, 4 KiB to 2 GiB). A frame of
+/// more than half of that is refused: so its length has 31 bits.
 pub fn ring(bytes: usize) -> (Producer, Consumer) {
-    let words = (bytes / WORD).max(512).next_power_of_two();
+    let words = (bytes / WORD).clamp(512, MOST).next_power_of_two();
     let shared = Arc::new(Shared {
         indices: Indices::new(words),
         words: (0..words).map(|_| UnsafeCell::new(0)).collect(),
@@ -57,7 +57,7 @@ impl Producer {
     /// Copies a frame in: `parts`, one after the other. False when the ring has
     /// no room for it.
     pub fn push(&mut self, meta: Meta, parts: &[&[u8]]) -> bool {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
         let capacity = self.shared.indices.capacity;
         let need = HEADER + bytes.div_ceil(WORD);
         if need > capacity / 2 {
@@ -193,6 +193,8 @@ const WORD: usize = 8;
 /// Words before the data.
 const HEADER: usize = 3;
 const SKIP: u32 = u32::MAX;
+/// Words of the largest ring.
+const MOST: usize = 1 << 28;
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::tally::Tally;
-use crate::{
-    Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch,
-};
+use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World};
 
 /// A device and the other end of its cable.
 pub fn connect(name: &str, mac: [u8; 6], pool: &Pool) -> (Mem, Peer) {
@@ -144,8 +142,8 @@ impl Port for MemPort {
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         let tally = &self.cable.tallies[self.queue];
         let mut inbox = lock(&self.cable.inboxes[self.queue]);
-        let (before, mut bytes) = (burst.n, 0);
-        let room = most.min(VECTOR - usize::from(burst.n));
+        let (before, mut bytes) = (burst.n(), 0);
+        let room = most.min(VECTOR - before);
         let ready = room.min(inbox.len());
         for frame in inbox.drain(..ready) {
             let Some(mut packet) = self.pool.allocate() else {
@@ -158,10 +156,10 @@ impl Port for MemPort {
                 continue;
             }
             bytes += frame.len() as u64;
-            prefetch(packet.head());
+            packet.prefetch();
             burst.push(packet);
         }
-        let received = usize::from(burst.n - before);
+        let received = burst.n() - before;
         tally.received(received, bytes);
         received
     }
@@ -229,8 +227,8 @@ mod tests {
         let mut burst = Burst::new();
         assert_eq!(ports[0].receive(&mut burst, 64), 2);
         assert_eq!(ports[1].receive(&mut burst, 64), 1);
-        assert_eq!((burst.n, burst.len[1]), (3, 6));
-        assert_eq!(ports[0].transmit(&mut burst.pkt[..3]), 3);
+        assert_eq!((burst.n(), burst.len(1)), (3, 6));
+        assert_eq!(ports[0].transmit(burst.packets()), 3);
         assert_eq!(peer.take(), [&b"first"[..], b"second", b"other queue"]);
         assert!(peer.take().is_empty() && peer.waiting() == 0);
         let counters = device.counters();
@@ -247,10 +245,10 @@ mod tests {
         let mut burst = Burst::new();
         ports[0].receive(&mut burst, 64);
         peer.accept(2);
-        assert_eq!(ports[0].transmit(&mut burst.pkt[..5]), 2);
-        assert!(burst.pkt[..2].iter().all(Option::is_none) && burst.pkt[2].is_some());
-        assert_eq!(ports[0].transmit(&mut burst.pkt[2..5]), 0);
-        ports[0].free(&mut burst.pkt[2..5]);
+        assert_eq!(ports[0].transmit(burst.packets()), 2);
+        assert!(burst.packet(1).is_none() && burst.packet(2).is_some());
+        assert_eq!(ports[0].transmit(&mut burst.packets()[2..5]), 0);
+        ports[0].free(&mut burst.packets()[2..5]);
         assert_eq!(peer.take().len(), 2);
         drop(ports);
         assert_eq!(pool.available(), 64);
@@ -264,7 +262,7 @@ mod tests {
         let mut burst = Burst::new();
         assert_eq!(ports[0].receive(&mut burst, 256), 64);
         assert_eq!((device.counters().rx_errors, device.counters().rx_no_buffer), (1, 6));
-        ports[0].free(&mut burst.pkt);
+        ports[0].free(burst.packets());
     }
 
     #[test]

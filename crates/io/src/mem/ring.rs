@@ -19,11 +19,13 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::hint::prefetch;
 use crate::owner::{Claim, Owner};
+use crate::packet::Head;
 use crate::tally::Tally;
 use crate::{
-    Allocator, Burst, Counters, Device, Error, Head, Link, Owned, Packet, Pool, PoolConfig, Port,
-    VECTOR, World, prefetch,
+    Allocator, Burst, Counters, Device, Error, Frames, Link, Owned, Packet, Pool, PoolConfig, Port,
+    VECTOR, World, shadow,
 };
 
 /// A ring of prepared packets. Clones name the same ring; one worker at a time
@@ -31,8 +33,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Ring(Arc<Owner<Lap>>);
 
-/// What is called with the packets of each burst before the graph sees them.
-pub type Stamp = Box<dyn FnMut(&mut [Option<Owned>]) + Send>;
+/// What is called with the frames of each burst before the graph sees them.
+pub type Stamp = Box<dyn FnMut(Frames<'_>) + Send>;
 
 /// Invariant R1: `slots[head .. head + count]` (modulo the length, a power of
 /// two) own packets of `pool`, which `refcnt` calls out (the pool's P2).
@@ -85,11 +87,10 @@ impl Ring {
             pool,
         };
         while let Some(mut packet) = lap.pool.allocate() {
-            packet.set_len(packet.room() as u16);
+            packet.resize(packet.room());
             let number = lap.pool.number(&packet);
             let len = fill(number, packet.data_mut());
-            assert!(len <= packet.room(), "packet {number}: {len} bytes do not fit");
-            packet.set_len(len as u16);
+            assert!(packet.resize(len), "packet {number}: {len} bytes do not fit");
             lap.lengths[number] = len as u16;
             lap.append(packet);
         }
@@ -109,7 +110,7 @@ impl Ring {
             for _ in 0..lap.count {
                 let (mut packet, _) = lap.next();
                 let number = lap.pool.number(&packet);
-                packet.set_len(lap.lengths[number]);
+                packet.resize(lap.lengths[number].into());
                 act(number, packet.data_mut());
                 lap.append(packet);
             }
@@ -142,7 +143,8 @@ impl Ring {
 impl Lap {
     /// Takes up to `most` packets off the front, as a driver does.
     fn receive(&mut self, burst: &mut Burst, most: usize, port: u16) -> (usize, u64) {
-        let start = usize::from(burst.n);
+        let start = burst.n();
+        burst.will_fill();
         let n = most.min(VECTOR - start).min(self.count);
         let (slots, mask, first) = (&self.slots[..], self.slots.len() - 1, self.head);
         let entries = burst.pkt[start..start + n]
@@ -152,14 +154,14 @@ impl Lap {
         let mut bytes = 0;
         for (at, ((entry, head), len)) in entries.enumerate() {
             // What will be written soon is asked for now, as drivers do.
-            prefetch(place(slots[first.wrapping_add(at + AHEAD) & mask].packet));
+            prefetch(slots[first.wrapping_add(at + AHEAD) & mask].packet.as_ptr());
             let slot = slots[first.wrapping_add(at) & mask];
             // SAFETY: the slot owned the packet (R1), and leaves the ring below.
             let packet = unsafe { Owned::from_raw(slot.packet) };
             // Not read from the descriptor: to wait for its line before the
             // data can be asked for would cost as much again.
             *head = first_byte(slot.packet);
-            prefetch(*head);
+            prefetch(head.as_ptr());
             *len = slot.len;
             *entry = Some(arrived(packet, slot.len, port));
             bytes += u64::from(slot.len);
@@ -168,7 +170,7 @@ impl Lap {
         self.count -= n;
         burst.n += n as u16;
         if let Some(stamp) = &mut self.stamp {
-            stamp(&mut burst.pkt[start..start + n]);
+            stamp(burst.frames(start));
         }
         (n, bytes)
     }
@@ -184,6 +186,7 @@ impl Lap {
             let len = packet.packet().data_len;
             bytes += u64::from(len);
             if pool.owns(&packet) {
+                shadow::hide(packet.packet());
                 slots[end & mask] = Slot { packet: packet.into_raw(), len };
                 end = end.wrapping_add(1);
             } else {
@@ -202,13 +205,16 @@ impl Lap {
         self.head = self.head.wrapping_add(1);
         self.count -= 1;
         // SAFETY: the slot owned the packet (R1), and has just left the ring.
-        (unsafe { Owned::from_raw(slot.packet) }, slot.len)
+        let packet = unsafe { Owned::from_raw(slot.packet) };
+        shadow::show(packet.packet());
+        (packet, slot.len)
     }
 
     #[inline(always)]
     fn append(&mut self, packet: Owned) {
         let len = packet.packet().data_len;
         let end = self.head.wrapping_add(self.count) & (self.slots.len() - 1);
+        shadow::hide(packet.packet());
         self.slots[end] = Slot { packet: packet.into_raw(), len };
         self.count += 1; // fits: the pool has no more packets than there are slots
     }
@@ -216,7 +222,7 @@ impl Lap {
     /// Takes in what was freed by others than this ring's ports.
     fn reclaim(&mut self) {
         while let Some(mut packet) = self.pool.allocate() {
-            packet.set_len(self.lengths[self.pool.number(&packet)]);
+            packet.resize(self.lengths[self.pool.number(&packet)].into());
             self.append(packet);
         }
     }
@@ -250,16 +256,8 @@ fn first_byte(packet: NonNull<Packet>) -> Head {
     let place = packet.as_ptr().cast::<u8>().wrapping_add(offset);
     // SAFETY: not null: it lies inside the packet's stride.
     let place = unsafe { NonNull::new_unchecked(place) };
-    // SAFETY: I1.
+    // SAFETY: I1, I4: a whole headroom before it.
     unsafe { Head::new(place) }
-}
-
-/// A packet's descriptor as a place to prefetch.
-#[inline(always)]
-fn place(packet: NonNull<Packet>) -> Head {
-    // SAFETY: a descriptor has 128 bytes. Of an empty slot nothing is read:
-    // a prefetch of any address is harmless.
-    unsafe { Head::new(packet.cast()) }
 }
 
 /// Writes what a card's driver writes into the first line of a descriptor.
@@ -276,6 +274,7 @@ fn arrived(mut packet: Owned, len: u16, port: u16) -> Owned {
     descriptor.data_len = len;
     descriptor.vlan = 0;
     descriptor.flow = 0;
+    shadow::show(descriptor);
     packet
 }
 
@@ -460,9 +459,9 @@ mod tests {
                 let mut burst = Burst::new();
                 let from = &mut ports[lap.len() % 2];
                 let n = from.receive(&mut burst, 64.min(N - lap.len()));
-                assert!(burst.pkt[..n].iter().flatten().all(|p| p.data().len() == 60));
-                lap.extend(burst.pkt[..n].iter().flatten().map(number));
-                assert_eq!(ports[1].transmit(&mut burst.pkt[..n]), n);
+                assert!(burst.packets().iter().flatten().all(|p| p.data().len() == 60));
+                lap.extend(burst.packets().iter().flatten().map(number));
+                assert_eq!(ports[1].transmit(burst.packets()), n);
             }
         }
         assert_eq!(laps[0], laps[1]);
@@ -477,13 +476,14 @@ mod tests {
         let (ring, pool, mut ports) = setup();
         let mut burst = Burst::new();
         ports[0].receive(&mut burst, 64);
-        for packet in burst.pkt[..64].iter_mut().flatten() {
+        let packets = burst.packets();
+        for packet in packets[..64].iter_mut().flatten() {
             packet.data_mut().fill(0xff);
-            packet.set_len(20);
+            packet.resize(20);
         }
-        ports[0].free(&mut burst.pkt[..20]);
-        pool.put(&mut burst.pkt[20..40]);
-        ports[1].transmit(&mut burst.pkt[40..64]);
+        ports[0].free(&mut packets[..20]);
+        pool.put(&mut packets[20..40]);
+        ports[1].transmit(&mut packets[40..64]);
         let mut seen = 0;
         ring.each(|number, frame| {
             assert_eq!(frame.len(), 60);
@@ -498,9 +498,9 @@ mod tests {
     fn a_stamp_sees_each_burst_and_strangers_go_home() {
         let (ring, pool, mut ports) = setup();
         let mut count = 0u64;
-        let stamp: Stamp = Box::new(move |packets| {
-            for packet in packets.iter_mut().flatten() {
-                packet.data_mut()[30..38].copy_from_slice(&count.to_le_bytes());
+        let stamp: Stamp = Box::new(move |mut frames| {
+            for frame in frames.iter_mut() {
+                frame[30..38].copy_from_slice(&count.to_le_bytes());
                 count += 1;
             }
         });
@@ -508,8 +508,8 @@ mod tests {
         let mut burst = Burst::new();
         burst.push(ports[0].allocate().unwrap());
         assert_eq!(ports[0].receive(&mut burst, 64), 64);
-        assert_eq!(burst.pkt[64].as_ref().unwrap().data()[30], 63);
-        ports[0].transmit(&mut burst.pkt[..65]);
+        assert_eq!(burst.packet(64).unwrap().data()[30], 63);
+        ports[0].transmit(burst.packets());
         assert_eq!((ring.waiting().unwrap(), pool.available()), (N, 64));
     }
 

@@ -14,9 +14,7 @@ pub use read::{Damage, ETHERNET, Frame, Reader};
 pub use write::{Style, Writer};
 
 use crate::tally::Tally;
-use crate::{
-    Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch,
-};
+use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World};
 
 /// Captures as a device: `IN` is read once, from start to end.
 pub struct Pcap {
@@ -196,10 +194,10 @@ impl Port for PcapPort {
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         let (mut n, mut bytes) = (0, 0);
-        while n < most && usize::from(burst.n) < VECTOR {
+        while n < most && burst.n() < VECTOR {
             let Some(packet) = self.next() else { break };
             bytes += packet.data().len() as u64;
-            prefetch(packet.head());
+            packet.prefetch();
             burst.push(packet);
             n += 1;
         }

@@ -27,7 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::owner::{Claim, Owner};
-use crate::{Error, Owned, Packet};
+use crate::packet::OWN;
+use crate::{Error, Owned, Packet, World, shadow};
 use depot::Depot;
 use memory::Memory;
 pub use memory::Pages;
@@ -66,10 +67,7 @@ unsafe impl Sync for Pool {}
 
 /// Invariant P2: each packet is in one place: out (as an `Owned`), in one
 /// cache, or in the depot; `refcnt` is 1 if it is out, otherwise 0.
-#[repr(C)] // `magic` first: it is read before the rest is known to be there
 struct Inner {
-    /// [`MAGIC`]: tells Rutter's pools from what else `Packet::pool` may name.
-    magic: u64,
     handles: AtomicUsize,
     memory: Memory,
     stride: usize,
@@ -104,7 +102,6 @@ impl Pool {
             .map_err(|source| Error::Memory { bytes, source })?;
         let caches = (0..WORKERS).map(|worker| Owner::new(Cache { worker, stack: Vec::new() }));
         let inner = Box::new(Inner {
-            magic: MAGIC,
             handles: AtomicUsize::new(1),
             memory,
             stride,
@@ -220,8 +217,11 @@ impl Pool {
     }
 
     /// A number below [`Pool::size`] that this packet of this pool alone has.
+    ///
+    /// # Panics
+    /// When the packet is another pool's.
     pub fn number(&self, packet: &Owned) -> usize {
-        debug_assert!(self.owns(packet));
+        assert!(self.owns(packet), "a packet of another pool has no number here");
         self.inner().index(packet.as_raw()) as usize
     }
 
@@ -359,14 +359,14 @@ impl Inner {
 
     /// Writes a packet's descriptor. I1 holds for every packet because the
     /// buffer reaches to the end of its stride and [`Owned::room`] keeps 64
-    /// bytes of it free.
+    /// bytes of it free; I4 because the data start behind a whole headroom.
     fn initialise(&self, index: u32) {
         let place = self.at(index);
         // SAFETY: a descriptor is 128 bytes, and the stride is longer.
         let buf = unsafe { place.cast::<u8>().add(LINE0) };
         let packet = Packet {
             buf: buf.as_ptr(),
-            iova: 0,
+            iova: OWN,
             data_off: Packet::HEADROOM,
             refcnt: 0,
             segs: 1,
@@ -391,6 +391,8 @@ impl Inner {
         // SAFETY: the place is aligned (memory to a page, stride to a line),
         // mapped, and nobody else's yet.
         unsafe { place.write(packet) };
+        // SAFETY: just written.
+        shadow::hide(unsafe { place.as_ref() });
     }
 }
 
@@ -407,6 +409,7 @@ fn take_out(mut packet: NonNull<Packet>) -> Owned {
     descriptor.kind = 0;
     descriptor.pkt_len = 0;
     descriptor.data_len = 0;
+    shadow::show(descriptor);
     // SAFETY: initialised when the pool was made, and out from now on (P2).
     unsafe { Owned::from_raw(packet) }
 }
@@ -415,12 +418,10 @@ fn take_out(mut packet: NonNull<Packet>) -> Owned {
 /// alive here, only the packet: the push is the last that touches it.
 #[cold]
 fn put_abroad(mut packet: Owned) {
+    let world = packet.packet().world();
+    assert!(world == World::Own, "a packet of another world was freed into Rutter's own pool");
     let home = packet.packet().pool.cast::<Inner>();
-    // SAFETY: both worlds' pools start with at least 8 readable bytes, and a
-    // pool lives while one of its packets is out.
-    let magic = unsafe { (*home).magic };
-    assert!(magic == MAGIC, "a packet of another world was freed into Rutter's own pool");
-    // SAFETY: it is a pool, alive while its packet is out.
+    // SAFETY: I5: it is a pool of ours, alive while its packet is out.
     let inner = unsafe { &*home };
     mark_free(&mut packet);
     inner.depot.push(&[inner.index(packet.into_raw())]);
@@ -433,6 +434,7 @@ fn mark_free(packet: &mut Owned) {
     debug_assert_eq!(descriptor.refcnt, 1, "P2: a packet was freed twice");
     debug_assert!(descriptor.next.is_null() && descriptor.segs == 1, "I2");
     descriptor.refcnt = 0;
+    shadow::hide(descriptor);
 }
 
 /// Bytes from packet to packet: descriptor, headroom and room for the MTU, in
@@ -455,7 +457,6 @@ const CACHE: usize = 768;
 /// Packets moved between a cache and the depot at a time.
 const MOVE: usize = 256;
 const CHUNK: usize = 64;
-const MAGIC: u64 = u64::from_be_bytes(*b"rutterPo");
 
 #[cfg(test)]
 mod tests;

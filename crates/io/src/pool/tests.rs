@@ -133,14 +133,15 @@ fn bursts_fill_and_copies_keep_the_bytes() {
         packet.packet_mut().flags = Packet::HAS_HASH | 1;
         burst.push(packet);
     }
-    let from = burst.pkt[5].as_ref().unwrap();
+    let from = burst.packet(5).unwrap();
     let mut copy = pool.allocate().unwrap();
     assert!(copy.copy_from(from));
-    assert_eq!((copy.data(), burst.len[5]), (&[5; 60][..], 60));
-    assert_eq!((copy.packet().flow, copy.packet().flags), (99, Packet::HAS_HASH));
+    assert_eq!((copy.data(), burst.len(5)), (&[5; 60][..], 60));
+    assert_eq!((copy.packet().flow(), copy.packet().flags), (Some(99), Packet::HAS_HASH));
     let room = copy.room();
     assert!(!copy.fill(&vec![0; room + 1]) && copy.fill(&vec![0; room]));
     pool.put(&mut [Some(copy)]);
-    pool.put(&mut burst.pkt);
+    pool.put(burst.packets());
+    burst.clear();
     assert_eq!(pool.available(), 100);
 }

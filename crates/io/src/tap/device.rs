@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use super::Tap;
 use crate::tally::Tally;
-use crate::{
-    Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World, prefetch,
-};
+use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World};
 
 /// The device `tap:NAME`.
 pub struct TapDevice {
@@ -101,16 +99,16 @@ impl Port for TapPort {
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         let (mut n, mut bytes) = (0, 0);
-        while n < most && usize::from(burst.n) < VECTOR {
+        while n < most && burst.n() < VECTOR {
             // An empty pool leaves the frames in the kernel's queue.
             let Some(mut packet) = self.pool.allocate() else { break };
             let room = packet.room();
-            packet.set_len(room as u16);
+            packet.resize(room);
             match self.tap.read(packet.data_mut()) {
                 Ok(len) if len < room => {
-                    packet.set_len(len as u16);
+                    packet.resize(len); // shorter than the room
                     bytes += len as u64;
-                    prefetch(packet.head());
+                    packet.prefetch();
                     burst.push(packet);
                     n += 1;
                 }

@@ -176,8 +176,7 @@ impl BridgeFlood {
             }
             pass(v, &mut self.ring, Detour { packet: copy, pool, out: *out });
         }
-        let (packets, _) = v.sink();
-        let Some(mut packet) = packets[i].take() else { return };
+        let Some(mut packet) = v.take(i) else { return };
         if !edit.apply(&mut packet) {
             v.count_dropped(Why::NoBuffer, 1);
             return v.ports().free(pool, &mut [Some(packet)]);

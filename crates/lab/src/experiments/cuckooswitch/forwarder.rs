@@ -77,8 +77,14 @@ impl Forwarder {
     /// One burst of one port; how many frames were sent.
     fn forward(&mut self, port: usize) -> u64 {
         let n = self.ports[port].receive(&mut self.burst, BURST);
-        self.burst.n = 0;
-        let packets = &mut self.burst.pkt[..n];
+        let sent = self.send_on(port, n);
+        self.burst.clear();
+        sent
+    }
+
+    /// The `n` frames of the burst in hand.
+    fn send_on(&mut self, port: usize, n: usize) -> u64 {
+        let packets = self.burst.packets();
         match &mut self.how {
             How::Raw => {
                 let sent = self.ports[port].transmit(packets);

@@ -191,10 +191,11 @@ impl Work for Shuttle {
         while time < target {
             for _ in 0..AT_ONCE / (2 * io::BURST as u64) {
                 for port in &mut self.ports {
-                    let n = port.receive(&mut self.burst, io::BURST);
-                    let sent = port.transmit(&mut self.burst.pkt[..n]);
-                    port.free(&mut self.burst.pkt[sent..n]);
-                    self.burst.n = 0;
+                    port.receive(&mut self.burst, io::BURST);
+                    let packets = self.burst.packets();
+                    let sent = port.transmit(packets);
+                    port.free(&mut packets[sent..]);
+                    self.burst.clear();
                     ops += sent as u64;
                 }
             }

@@ -147,12 +147,12 @@ impl Frames for u128 {
     }
 }
 
-/// Writes the next of `parts` into each packet, `at` so many bytes from its start.
+/// Writes the next of `parts` into each frame, `at` so many bytes from its start.
 pub(in crate::experiments) fn stamp<const N: usize>(parts: Vec<[u8; N]>, at: usize) -> Stamp {
     let mut next = 0;
-    Box::new(move |packets| {
-        for packet in packets.iter_mut().flatten() {
-            packet.data_mut()[at..at + N].copy_from_slice(&parts[next]);
+    Box::new(move |mut frames| {
+        for frame in frames.iter_mut() {
+            frame[at..at + N].copy_from_slice(&parts[next]);
             next = if next + 1 == parts.len() { 0 } else { next + 1 };
         }
     })

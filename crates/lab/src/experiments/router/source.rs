@@ -133,8 +133,7 @@ fn hold(port: &mut dyn Port, most: usize, mut act: impl FnMut(&mut [u8])) -> usi
     while held.len() < most
         && let Some(mut packet) = port.allocate()
     {
-        let descriptor = packet.packet_mut();
-        (descriptor.data_len, descriptor.pkt_len) = (LEN as u16, LEN as u32);
+        assert!(packet.resize(LEN), "a pool's packets have room for the smallest frame");
         act(packet.data_mut());
         held.push(Some(packet));
     }
@@ -156,9 +155,9 @@ impl Port for Stamped {
     }
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
-        let before = usize::from(burst.n);
+        let before = burst.n();
         let n = self.port.receive(burst, most);
-        (self.stamp)(&mut burst.pkt[before..before + n]);
+        (self.stamp)(burst.frames(before));
         n
     }
 

@@ -1,0 +1,240 @@
+//! What nodes and ports without `unsafe` may try on the packets of a graph. Each attempt
+//! is refused or harmless here; that it is harmless to memory, miri and
+//! AddressSanitizer see (`scripts/deep.sh`).
+#![forbid(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use graph::{BEFORE, Builder, Graph, L2_ROOM, Live, NoDrop, NoEdge, Node, Vector, View, labels};
+use io::mem::{Peer, connect};
+use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, VECTOR, World};
+use lookup::sync::{Domain, Thread};
+
+labels! { enum To { Next = "next", Other = "other" } }
+labels! { enum On { Sink = "sink" } }
+
+/// Indices inside, beside, and far outside.
+fn indices() -> impl Iterator<Item = usize> {
+    (0..VECTOR + 3).step_by(7).chain([usize::MAX - 1, usize::MAX])
+}
+
+/// Writes through everything that a vector hands out.
+fn scribble(v: &mut Vector) {
+    for i in indices() {
+        v.head_mut(i).fill(0xee);
+        v.before_mut(i).fill(0xee);
+        assert_eq!(v.head(i), &[0xee; 64]);
+        (v.key32[i], v.wide.key128[i]) = (7, 7);
+        if i % VECTOR >= v.n() {
+            assert!(!v.advance(i, 1) && !v.frame(i, 0, 0) && !v.retreat(i, 0));
+            assert!(v.device_hash(i).is_none() && v.edit(i, |_| ()).is_none());
+            v.rewind(i);
+            v.postpone(i);
+        }
+    }
+}
+
+/// A node of code that tests bring.
+macro_rules! node {
+    ($type:ident, $name:literal, $edge:ty, |$node:ident, $v:ident| $body:block) => {
+        impl Node for $type {
+            type Edge = $edge;
+            type Drop = NoDrop;
+            const NAME: &'static str = $name;
+            const HELP: &'static str = "tries";
+            const LIVE: Live = Live::KEY32;
+
+            fn process(&mut self, $v: &mut View<'_, Self>) {
+                let $node = self;
+                $body
+            }
+        }
+    };
+}
+
+/// Keeps a packet back and hands it over in the next one's place, moves heads over
+/// both ends, and sends every second packet elsewhere.
+struct First(Option<Owned>);
+node!(First, "first", To, |node, v| {
+    scribble(v);
+    for i in 0..v.n() {
+        let kept = &mut node.0;
+        v.edit(i, |packet| match kept {
+            Some(other) => std::mem::swap(packet, other),
+            None => assert!(packet.resize(20)),
+        });
+        while v.advance(i, 5) {}
+        while v.retreat(i, 3) {}
+        for _ in 0..20 {
+            let len = v.len(i).into();
+            v.frame(i, L2_ROOM, len);
+            v.rewind(i);
+        }
+        assert!(v.packet(i).packet().headroom() >= BEFORE as u16);
+        v.leave(i, [To::Next, To::Other][i % 2]);
+    }
+    scribble(v);
+});
+
+struct Next;
+node!(Next, "next", On, |_node, v| {
+    scribble(v);
+    v.leave_all(On::Sink);
+});
+
+struct Other;
+node!(Other, "other", On, |_node, v| {
+    scribble(v);
+    v.leave_all(On::Sink);
+});
+
+/// Frees, swaps and hands on packets, and looks at their heads between.
+struct Sink {
+    thread: Option<std::sync::mpsc::Sender<Owned>>,
+    seen: Arc<AtomicUsize>,
+}
+node!(Sink, "sink", NoEdge, |node, v| {
+    scribble(v);
+    node.seen.fetch_add(v.n(), Ordering::Relaxed);
+    let n = v.n();
+    if let (Some(packet), Some(thread)) = (v.take(0), &node.thread) {
+        thread.send(packet).unwrap();
+    }
+    scribble(v);
+    let (packets, ports) = v.sink();
+    packets.reverse();
+    ports.free(0, &mut packets[..n / 2]);
+    scribble(v);
+    v.rewind(n - 1);
+    scribble(v);
+    v.by_port().for_each(|_| ());
+    v.free();
+    scribble(v);
+});
+
+struct Drop;
+node!(Drop, "drop", NoEdge, |_node, v| {
+    v.free();
+});
+
+struct Rig {
+    graph: Graph,
+    thread: Thread,
+    peer: Peer,
+    pool: Pool,
+    seen: Arc<AtomicUsize>,
+}
+
+fn rig(wrap: impl Fn(Box<dyn Port>) -> Box<dyn Port>) -> (Rig, std::sync::mpsc::Receiver<Owned>) {
+    let pool = Pool::new(&PoolConfig { packets: 512, mtu: 600, large_pages: false }).unwrap();
+    let (mut device, peer) = connect("p0", [2, 0, 0, 0, 0, 1], &pool);
+    let (give, got) = std::sync::mpsc::channel();
+    let seen = Arc::<AtomicUsize>::default();
+    let sink = Sink { thread: Some(give), seen: seen.clone() };
+    let builder = Builder::new("first").node(First(pool.allocate())).node(Next).node(Other);
+    let mut graph = builder.node(sink).node(Drop).build(0).unwrap();
+    graph.ports().set(0, wrap(device.start(1).unwrap().remove(0)));
+    (Rig { graph, thread: Domain::new().register("test"), peer, pool, seen }, got)
+}
+
+#[test]
+fn nodes_cannot_reach_what_they_do_not_hold() {
+    let (mut rig, got) = rig(|port| port);
+    let mut pool = rig.pool.clone();
+    // What sinks hand to another thread belongs to it alone.
+    let other = std::thread::spawn(move || {
+        pool.attach(1);
+        let mut n = 0;
+        for mut packet in got {
+            packet.data_mut().fill(0x11);
+            assert!(packet.data().iter().all(|&byte| byte == 0x11));
+            pool.put(&mut [Some(packet)]);
+            n += 1;
+        }
+        n
+    });
+    for round in 0..if cfg!(miri) { 2 } else { 50 } {
+        (0..40 + round % 20).for_each(|i| rig.peer.push(&[i as u8; 60]));
+        rig.graph.poll(rig.thread.guard());
+        rig.thread.quiesce();
+    }
+    assert!(rig.seen.load(Ordering::Relaxed) >= 80);
+    drop(rig.graph.ports().remove(0));
+    // With the packet that `First` keeps: it is lost, which debug builds refuse.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(rig.graph)));
+    assert!(other.join().unwrap() > 0);
+    assert!(rig.pool.available() >= rig.pool.size() - 1);
+}
+
+/// A port in safe code that says what is not so, and hands out what it likes.
+struct Liar(Box<dyn Port>, usize);
+
+impl Port for Liar {
+    fn attach(&mut self, worker: usize) {
+        self.0.attach(worker);
+    }
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        self.0.receive(burst, most);
+        indices().for_each(|i| burst.head_mut(i).fill(0xdd));
+        // Another burst in its place, after its heads were moved.
+        let mut other = Burst::new();
+        std::mem::swap(burst, &mut other);
+        (0..other.n()).for_each(|i| drop(other.advance(i, 9)));
+        std::mem::swap(burst, &mut other);
+        // A hole in the middle, a packet beyond the end.
+        if burst.n() > 3 {
+            let taken = burst.take(2);
+            self.0.free(&mut [taken]);
+            burst.retain(0, Some);
+            burst.spare()[7] = self.0.allocate();
+        }
+        self.1
+    }
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        packets.reverse();
+        self.0.transmit(packets)
+    }
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        self.0.free(packets);
+    }
+    fn allocate(&mut self) -> Option<Owned> {
+        self.0.allocate()
+    }
+    fn allocator(&self) -> Allocator {
+        self.0.allocator()
+    }
+    fn world(&self) -> World {
+        self.0.world()
+    }
+}
+
+#[test]
+fn ports_that_lie_lose_packets_at_most() {
+    for says in [0, 1, 64, usize::MAX] {
+        let (mut rig, got) = rig(move |port| Box::new(Liar(port, says)));
+        (0..20).for_each(|i| rig.peer.push(&[i; 60]));
+        // A packet that lies beyond the end may be dropped, which debug builds refuse.
+        let poll = AssertUnwindSafe(|| rig.graph.poll(rig.thread.guard()));
+        let _ = catch_unwind(poll);
+        got.try_iter().for_each(std::mem::forget);
+        assert!(rig.pool.available() + 24 >= rig.pool.size());
+        std::mem::forget(rig.graph);
+    }
+}
+
+/// The port whose packets are on their way goes, and the pool's last handles too.
+#[test]
+fn packets_outlive_their_ports() {
+    let (mut rig, got) = rig(|port| port);
+    (0..4).for_each(|i| rig.peer.push(&[i; 60]));
+    rig.graph.poll(rig.thread.guard());
+    drop(rig.graph.ports().remove(0));
+    drop(rig.pool);
+    drop(rig.peer);
+    let mut kept: Vec<_> = got.try_iter().collect();
+    assert!(!kept.is_empty());
+    kept.iter_mut().for_each(|packet| packet.data_mut().fill(9));
+    std::mem::forget((kept, rig.graph));
+}
