@@ -155,6 +155,74 @@ mod tests {
         leaves::<V6>(udp6("2001:db8::1").payload(&[9; 30]));
     }
 
+    /// A header of 20 bytes for an IPv4 packet inside, of 40 for IPv6; hop limit 64.
+    fn outer<F: Family>(payload: usize) -> Vec<u8> {
+        let mut header = vec![0; if F::ETHERTYPE == V4::ETHERTYPE { 20 } else { 40 }];
+        if header.len() == 20 {
+            let total = (20 + payload) as u16;
+            header[..2].copy_from_slice(&[0x45, 0]);
+            header[2..4].copy_from_slice(&total.to_be_bytes());
+            (header[8], header[9]) = (64, 4);
+            header[12..20].copy_from_slice(&[192, 0, 2, 1, 10, 0, 0, 9]);
+        } else {
+            header[0] = 0x60;
+            header[4..6].copy_from_slice(&(payload as u16).to_be_bytes());
+            (header[6], header[7]) = (41, 64);
+            header[8..40].fill(0x20);
+        }
+        summed::<F>(header)
+    }
+
+    fn summed<F: Family>(mut header: Vec<u8>) -> Vec<u8> {
+        if header.len() == 20 {
+            header[10..12].fill(0);
+            let sum = wire::checksum::checksum(&header);
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+        }
+        header
+    }
+
+    /// Puts outer headers in front of `inner` until there is no room, rewrites, and
+    /// compares; `most` is how many there are room for.
+    fn grows<F: Family>(inner: Frame<'_>, adjacency: u32, most: usize) {
+        let (net, inner) = (Net::new(), to_p0(inner));
+        let mut want = inner[14..].to_vec();
+        for times in 1..=most + 1 {
+            let mut node = Rewrite::<F>::new(net.forwarding.clone(), IfaceCounters::new());
+            let got = net.bench().run(&mut node, &[&inner], |v, i| {
+                stripped(v, i);
+                for turn in 1..=times {
+                    let header = outer::<F>(v.len(i).into());
+                    assert_eq!(v.retreat(i, header.len()), turn <= most);
+                    if turn <= most {
+                        v.head_mut(i)[..header.len()].copy_from_slice(&header);
+                    }
+                }
+                v.key32[i] = adjacency;
+            });
+            if times <= most {
+                want.splice(..0, outer::<F>(want.len()));
+            }
+            let link = if adjacency == 9 { 18 } else { 14 };
+            let len = outer::<F>(0).len();
+            let mut sent = want.clone();
+            sent[if len == 20 { 8 } else { 7 }] -= 1;
+            let header = summed::<F>(sent[..len].to_vec());
+            sent[..len].copy_from_slice(&header);
+            assert_eq!(got[0].frame[link..], sent, "{times}");
+            assert_eq!(got[0].frame[..6], PEER);
+            assert_eq!((got[0].to.as_str(), usize::from(got[0].len)), ("output", sent.len()));
+        }
+    }
+
+    #[test]
+    fn outer_headers_go_in_front_without_a_copy() {
+        for adjacency in [8, 9] {
+            grows::<V4>(udp4("10.0.0.1").payload(&[9; 30]), adjacency, 4);
+            grows::<V6>(udp6("2001:db8::1").payload(&[9; 30]), adjacency, 2);
+        }
+    }
+
     fn is_punted<F: Family>(frame: Frame<'_>, adjacency: u32, class: Class) {
         let (got, counters) = run::<F>(frame, adjacency);
         assert_eq!((got.to.as_str(), Class::from_code(got.out)), ("punt", class));
