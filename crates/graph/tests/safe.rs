@@ -181,7 +181,9 @@ impl Port for Liar {
         // Another burst in its place, after its heads were moved.
         let mut other = Burst::new();
         std::mem::swap(burst, &mut other);
-        (0..other.n()).for_each(|i| drop(other.advance(i, 9)));
+        for i in 0..other.n() {
+            let _ = other.advance(i, 9);
+        }
         std::mem::swap(burst, &mut other);
         // A hole in the middle, a packet beyond the end.
         if burst.n() > 3 {

@@ -170,10 +170,10 @@ mod tests {
             (header[6], header[7]) = (41, 64);
             header[8..40].fill(0x20);
         }
-        summed::<F>(header)
+        summed(header)
     }
 
-    fn summed<F: Family>(mut header: Vec<u8>) -> Vec<u8> {
+    fn summed(mut header: Vec<u8>) -> Vec<u8> {
         if header.len() == 20 {
             header[10..12].fill(0);
             let sum = wire::checksum::checksum(&header);
@@ -207,7 +207,7 @@ mod tests {
             let len = outer::<F>(0).len();
             let mut sent = want.clone();
             sent[if len == 20 { 8 } else { 7 }] -= 1;
-            let header = summed::<F>(sent[..len].to_vec());
+            let header = summed(sent[..len].to_vec());
             sent[..len].copy_from_slice(&header);
             assert_eq!(got[0].frame[link..], sent, "{times}");
             assert_eq!(got[0].frame[..6], PEER);
