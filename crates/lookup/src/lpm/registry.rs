@@ -2,10 +2,6 @@
 
 use super::engine::Entry;
 use super::instruments::BuildInstrumented;
-use super::{
-    bloomfwd, bsd_radix, dir24_8, dxr, lc_trie, lulea, miht, planb, poptrie, rutter4, rutter6,
-    sail, tree_bitmap, vpp,
-};
 use crate::Addr;
 
 /// The engines of one family, in the order in which they are listed.
@@ -25,23 +21,23 @@ pub trait Engines: Addr {
 impl Engines for u32 {
     fn engines() -> &'static [Entry<u32>] {
         &[
-            bsd_radix::ENTRY,
-            dir24_8::ENTRY,
-            dxr::ENTRY,
-            lc_trie::ENTRY,
-            lulea::ENTRY,
-            miht::ENTRY,
-            poptrie::ENTRY,
-            rutter4::ENTRY,
-            sail::b::ENTRY,
-            sail::l::ENTRY,
-            sail::m::ENTRY,
-            sail::u::ENTRY,
-            tree_bitmap::ENTRY,
-            bloomfwd::NAIVE,
-            bloomfwd::PBF,
-            bloomfwd::BASELINE,
-            bloomfwd::FOUR,
+            super::bsd_radix::ENTRY,
+            super::dir24_8::ENTRY,
+            super::dxr::ENTRY,
+            super::lc_trie::ENTRY,
+            super::lulea::ENTRY,
+            super::miht::ENTRY,
+            super::poptrie::ENTRY,
+            super::rutter4::ENTRY,
+            super::sail::b::ENTRY,
+            super::sail::l::ENTRY,
+            super::sail::m::ENTRY,
+            super::sail::u::ENTRY,
+            super::tree_bitmap::ENTRY,
+            super::bloomfwd::NAIVE,
+            super::bloomfwd::PBF,
+            super::bloomfwd::BASELINE,
+            super::bloomfwd::FOUR,
         ]
     }
     const DEFAULT: &'static str = "rutter4";
@@ -50,20 +46,20 @@ impl Engines for u32 {
 impl Engines for u128 {
     fn engines() -> &'static [Entry<u128>] {
         &[
-            bsd_radix::ENTRY_6,
-            lc_trie::ENTRY_6,
-            miht::ENTRY_6,
-            planb::ENTRY,
-            poptrie::ENTRY_6,
-            rutter6::ENTRY,
-            sail::six::ENTRY,
-            tree_bitmap::ENTRY_6,
-            sail::hybrid::ENTRY,
-            vpp::HASH,
-            vpp::BLOOM,
-            vpp::TRIE,
-            vpp::CUVPP,
-            bloomfwd::SIX,
+            super::bsd_radix::ENTRY_6,
+            super::lc_trie::ENTRY_6,
+            super::miht::ENTRY_6,
+            super::planb::ENTRY,
+            super::poptrie::ENTRY_6,
+            super::rutter6::ENTRY,
+            super::sail::six::ENTRY,
+            super::tree_bitmap::ENTRY_6,
+            super::sail::hybrid::ENTRY,
+            super::vpp::HASH,
+            super::vpp::BLOOM,
+            super::vpp::TRIE,
+            super::vpp::CUVPP,
+            super::bloomfwd::SIX,
         ]
     }
     const DEFAULT: &'static str = "rutter6";
@@ -78,8 +74,8 @@ pub trait Instruments: Engines {
 impl Instruments for u32 {
     fn instrumented() -> &'static [(&'static str, BuildInstrumented<u32>)] {
         const ALL: &[(&str, BuildInstrumented<u32>)] = &[
-            (dir24_8::ENTRY.card.name, dir24_8::instrumented),
-            (rutter4::ENTRY.card.name, rutter4::instrumented),
+            (super::dir24_8::ENTRY.card.name, super::dir24_8::instrumented),
+            (super::rutter4::ENTRY.card.name, super::rutter4::instrumented),
         ];
         ALL
     }
@@ -88,7 +84,7 @@ impl Instruments for u32 {
 impl Instruments for u128 {
     fn instrumented() -> &'static [(&'static str, BuildInstrumented<u128>)] {
         const ALL: &[(&str, BuildInstrumented<u128>)] =
-            &[(rutter6::ENTRY.card.name, rutter6::instrumented)];
+            &[(super::rutter6::ENTRY.card.name, super::rutter6::instrumented)];
         ALL
     }
 }
