@@ -17,8 +17,8 @@
 //!
 //! ```text
 //!   client
-//!   request
-//!   filter frame reply
+//!   reply request
+//!   apps filter frame
 //! ```
 #![forbid(unsafe_code)]
 

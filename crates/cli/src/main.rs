@@ -7,7 +7,7 @@
 //!   commands
 //!   context engine table
 //!   error view
-//!   columns filter pcapng status warn
+//!   columns pcapng status warn
 //! ```
 #![forbid(unsafe_code)]
 

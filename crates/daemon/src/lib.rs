@@ -1,19 +1,26 @@
 //! The daemon: configuration, applications, workers, the API's server.
 //!
-//! Files import downwards, and within a folder as its `mod.rs` says:
+//! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!  run                           from a configuration to a running instance, and back
-//!  answer, monitor               the API's requests; what is looked at now and then
-//!  apps                          the registry, and a folder for each application
-//!  app                           the door: what an application is
-//!  parts                         what every instance is made of: devices, workers, tables' control,
-//!                                the kernel's side, and the `State` that all of them share
-//!  instance, server, doctor      locks, the socket, the machine
-//!  kernel                        netlink, taps, settings
-//!  config                        the file; what declares a section of it
-//!  error
+//!   run
+//!   answer monitor
+//!   apps
+//!   app
+//!   parts
+//!   doctor instance
+//!   kernel server
+//!   error
+//!   config
 //! ```
+//!
+//! - [`run`]: from a configuration to a running instance, and back; [`answer`]: the API's
+//!   requests; [`monitor`]: what is looked at now and then
+//! - [`apps`]: the registry of applications, and a folder for each; [`app`]: the door by
+//!   which they come in
+//! - [`parts`]: what every instance is made of, whatever runs in it: devices, workers, the
+//!   tables' control, the kernel's side, and the state that all of them share
+//! - [`config`]: the file, and what declares a section of it
 #![forbid(unsafe_code)]
 
 pub mod answer;

@@ -6,6 +6,8 @@
 
 pub mod router;
 pub mod switch;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
@@ -72,42 +74,4 @@ pub fn names(config: &Config) -> String {
 /// When something of one cannot be had.
 pub fn start(setup: &Setup<'_>) -> Result<Vec<Box<dyn Running>>, Error> {
     APPLICATIONS.iter().map(|application| application.start(setup)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::section::Check;
-
-    #[test]
-    fn what_can_be_changed_is_declared() {
-        for application in APPLICATIONS {
-            let declared = application.declared();
-            for change in application.changes() {
-                let known = declared.sections.iter().any(|section| section.path == change.section);
-                assert!(known && change.by.starts_with("rutter "), "{change:?}");
-            }
-        }
-    }
-
-    /// A default is what the key takes, or says in words what holds without.
-    #[test]
-    fn defaults_are_what_keys_take() {
-        for key in sections().flat_map(|section| section.keys) {
-            let default = key.default.unwrap_or_default();
-            match key.check {
-                Check::Own => {}
-                Check::Flag => assert!(["true", "false"].contains(&default), "{}", key.name),
-                Check::Number(least, most) => {
-                    let number = default.replace('_', "").parse::<u64>();
-                    let fits = number.is_ok_and(|number| (least..=most).contains(&number));
-                    assert!(fits || key.example != default, "{}", key.name);
-                }
-                Check::Word(words) => {
-                    assert!(words.contains(&default.trim_matches('"')), "{}", key.name);
-                }
-            }
-            assert!(!key.help.is_empty(), "{}", key.name);
-        }
-    }
 }

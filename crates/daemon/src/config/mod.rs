@@ -281,7 +281,7 @@ impl Config {
 
     /// A worker's core beyond `last`. What the machine gives is no matter of the
     /// text, so reading it does not ask.
-    fn lacks_a_core(&self, source: &Text, last: Option<u16>) -> Option<Mistake> {
+    pub(crate) fn lacks_a_core(&self, source: &Text, last: Option<u16>) -> Option<Mistake> {
         let last = last?;
         let at = self.workers.iter().position(|core| *core > last)?;
         let core = self.workers[at];

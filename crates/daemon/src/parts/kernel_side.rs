@@ -10,8 +10,8 @@ use std::path::Path;
 use ::io::tap::Tap;
 
 use super::devices::Port;
-use super::entries::{Added, Written};
 use super::offline::table_of;
+use super::written::{Added, Written};
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, Marker, switch_off_offloads};

@@ -11,3 +11,4 @@ pub mod show;
 pub mod state;
 pub mod watch;
 pub mod workers;
+pub mod written;

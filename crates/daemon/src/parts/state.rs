@@ -13,7 +13,6 @@ use tables::{Control, VrfId};
 use super::control::Handle;
 use super::devices::Port;
 use super::kernel_side::KernelSide;
-use super::watch::Names;
 use super::workers::Workers;
 use super::{offline, show};
 use crate::config::{Config, Mac, Text};
@@ -117,6 +116,26 @@ impl State {
             let text = format!("no interface is called `{name}`; there are: {names}");
             failure(ErrorKind::Invalid, text)
         })
+    }
+}
+
+/// Names of ports and interfaces, by number.
+pub struct Names {
+    /// Ports.
+    pub ports: Vec<String>,
+    /// Interfaces; 0 is none.
+    pub interfaces: Vec<String>,
+}
+
+impl Names {
+    /// A port's; its number where there is none.
+    pub fn port(&self, number: u16) -> String {
+        self.ports.get(usize::from(number)).cloned().unwrap_or_else(|| number.to_string())
+    }
+
+    /// An interface's; `None` where there is none.
+    pub fn interface(&self, number: u16) -> Option<&str> {
+        self.interfaces.get(usize::from(number)).filter(|name| !name.is_empty()).map(String::as_str)
     }
 }
 

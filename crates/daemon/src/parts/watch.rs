@@ -13,26 +13,8 @@ use graph::ring::{frames, spsc};
 use graph::{Capture, Point, Stats, Step, Trace};
 use nodes::filter as conditions;
 
-use super::state::{State, up};
+use super::state::{Names, State, up};
 use crate::server::Client;
-
-/// Names of ports and interfaces, by number.
-pub struct Names {
-    /// Ports.
-    pub ports: Vec<String>,
-    /// Interfaces; 0 is none.
-    pub interfaces: Vec<String>,
-}
-
-impl Names {
-    fn port(&self, number: u16) -> String {
-        self.ports.get(usize::from(number)).cloned().unwrap_or_else(|| number.to_string())
-    }
-
-    fn interface(&self, number: u16) -> Option<&str> {
-        self.interfaces.get(usize::from(number)).filter(|name| !name.is_empty()).map(String::as_str)
-    }
-}
 
 /// Follows the next `count` packets and sends the way of each.
 ///

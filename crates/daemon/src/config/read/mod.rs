@@ -164,7 +164,3 @@ pub(crate) fn elements<T>(
     };
     list.iter().filter_map(entry).collect()
 }
-
-#[cfg(test)]
-#[path = "../tests.rs"]
-mod tests;

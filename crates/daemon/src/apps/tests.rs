@@ -1,8 +1,13 @@
 //! What is understood, and what is said about mistakes.
 
-use super::*;
-use crate::apps::example;
-use crate::apps::switch::config::Bridges;
+use std::path::Path;
+
+use api::request::RouteKind;
+
+use super::switch::config::Bridges;
+use super::{APPLICATIONS, example, sections};
+use crate::config::section::Check;
+use crate::config::{Config, Device, Feed, Route, Text, Via, VlanTags, Vrf};
 use proptest::prelude::*;
 
 fn good(text: &str) -> Config {
@@ -303,4 +308,36 @@ fn mistakes_about_bridges_say_what_to_do() {
     let routed = "[ports.p0]\ndevice = \"mem\"\naddresses = [\"10.0.0.1/8\"]\n\
                   [bridge.lan]\nports = [\"p0\"]\n";
     assert!(bad(routed).contains("give them to the bridge"));
+}
+
+#[test]
+fn what_can_be_changed_is_declared() {
+    for application in APPLICATIONS {
+        let declared = application.declared();
+        for change in application.changes() {
+            let known = declared.sections.iter().any(|section| section.path == change.section);
+            assert!(known && change.by.starts_with("rutter "), "{change:?}");
+        }
+    }
+}
+
+/// A default is what the key takes, or says in words what holds without.
+#[test]
+fn defaults_are_what_keys_take() {
+    for key in sections().flat_map(|section| section.keys) {
+        let default = key.default.unwrap_or_default();
+        match key.check {
+            Check::Own => {}
+            Check::Flag => assert!(["true", "false"].contains(&default), "{}", key.name),
+            Check::Number(least, most) => {
+                let number = default.replace('_', "").parse::<u64>();
+                let fits = number.is_ok_and(|number| (least..=most).contains(&number));
+                assert!(fits || key.example != default, "{}", key.name);
+            }
+            Check::Word(words) => {
+                assert!(words.contains(&default.trim_matches('"')), "{}", key.name);
+            }
+        }
+        assert!(!key.help.is_empty(), "{}", key.name);
+    }
 }
