@@ -55,7 +55,8 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     listen_to_signals(stop.clone())?;
     let running = Running::start(config, options, &instance, stop);
     let running = running.map_err(|error| error.placed(&options.text))?;
-    running.serve(&instance)?.wait(&stopped)
+    let serving = running.serve(&instance).map_err(|error| error.placed(&options.text));
+    serving?.wait(&stopped)
 }
 
 /// Takes away what an instance that was killed has left.
