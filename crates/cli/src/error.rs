@@ -9,8 +9,8 @@ use lookup::lpm::Refusal;
 use crate::status::{BROKEN_PIPE, INTERRUPTED, Status};
 use crate::warn::warn;
 
-/// Why a command could not do its work; exit status 2, or 1 where what it
-/// names is not there.
+/// Why a command could not do its work; exit status 2, 1 where what it names is
+/// not there, 3 where the data plane ended by a fault of its own.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The table cannot be loaded at all.
@@ -153,6 +153,10 @@ impl Error {
             {
                 warn(self);
                 Status::No.into()
+            }
+            Error::Daemon(daemon::Error::Died { .. }) => {
+                warn(self);
+                ExitCode::from(daemon::run::DIED)
             }
             error => {
                 warn(error);

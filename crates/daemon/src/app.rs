@@ -27,6 +27,7 @@ use crate::parts::control;
 use crate::parts::devices::Port;
 use crate::parts::state::State;
 use crate::server::Client;
+use crate::threads::Threads;
 
 /// An application.
 pub trait Application: Sync {
@@ -83,6 +84,8 @@ pub struct Begin<'b> {
     pub control: control::Handle,
     /// False where there is no kernel: only mem, pcap, null ports.
     pub kernel: bool,
+    /// Where its threads are started.
+    pub threads: &'b Threads,
 }
 
 /// What was asked for, or why not.

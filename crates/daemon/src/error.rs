@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::config::{Mistakes, Text};
+use crate::threads::Death;
 
 /// Why the data plane does not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,12 @@ pub enum Error {
     Gone {
         /// Its name.
         thread: &'static str,
+    },
+    /// A thread died that the run cannot do without; its cause has been logged.
+    #[error("the thread {} has died: the run is over", death.thread)]
+    Died {
+        /// Which, and why.
+        death: Death,
     },
     /// Packets that came in are neither out nor dropped: a fault of Rutter's.
     #[error("{missing} packets are unaccounted for")]

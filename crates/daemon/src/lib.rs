@@ -10,6 +10,7 @@
 //!   parts
 //!   doctor instance
 //!   kernel server
+//!   threads
 //!   error
 //!   config
 //! ```
@@ -32,8 +33,10 @@ pub mod error;
 pub mod instance;
 pub mod kernel;
 pub mod monitor;
+pub mod notify;
 pub mod parts;
 pub mod run;
 pub mod server;
+pub mod threads;
 
 pub use error::Error;

@@ -14,6 +14,7 @@ use crate::kernel::Changes;
 use crate::kernel::changes::Lost;
 use crate::parts::show;
 use crate::parts::state::State;
+use crate::threads::Threads;
 
 /// What was seen the last time.
 pub struct Monitor {
@@ -99,6 +100,14 @@ impl Monitor {
             tracing::warn!("{name} comes by again");
         }
         *known = silent;
+    }
+
+    /// Who makes no progress: workers that are stalled, threads that do not go round.
+    pub fn silent(&self, threads: &Threads) -> Vec<String> {
+        let known = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut silent = known.clone();
+        silent.extend(threads.silent(SILENCE).into_iter().map(str::to_string));
+        silent
     }
 
     /// Ports' links are their taps' carrier: routing daemons see it.
@@ -209,6 +218,8 @@ impl Monitor {
     }
 }
 
+/// Control may work as long on one batch of events; longer, and it is stuck.
+const SILENCE: Duration = Duration::from_secs(5);
 const NEIGHBOURS: Duration = Duration::from_secs(1);
 const REFUSALS: Duration = Duration::from_secs(10);
 /// Often enough that a host stays reachable (30 s), seldom enough to cost nothing.

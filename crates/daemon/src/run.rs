@@ -4,6 +4,9 @@
 //!  claim socket and namespace ─► devices ─► taps, addresses, protection ─► tables ─► workers
 //!    ─► kernel thread ─► mirror ─► static routes ─► API ─► … ─► stop: the same backwards
 //! ```
+//!
+//! A thread that dies ([`crate::threads`]) ends the run as a signal does, with an
+//! error: what was changed is given back, the taps stay.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -23,6 +26,7 @@ use crate::instance::{Instance, Namespace};
 use crate::kernel::Taps;
 use crate::kernel::taps::{Rings, TapEnd};
 use crate::monitor::Monitor;
+use crate::notify::{Environment, Notifier};
 use crate::parts::control::ControlThread;
 use crate::parts::devices::{self, Port};
 use crate::parts::kernel_side::{self, KernelSide, Remove};
@@ -30,6 +34,7 @@ use crate::parts::offline;
 use crate::parts::state::{State, Stop};
 use crate::parts::workers::{Plan, Workers};
 use crate::server::Server;
+use crate::threads::Threads;
 
 /// How to run, beside the configuration.
 #[derive(Clone, Debug)]
@@ -43,7 +48,8 @@ pub struct Options {
 /// Runs a router until a signal or the API ends it.
 ///
 /// # Errors
-/// When something of it cannot be had; nothing is left behind then.
+/// When something of it cannot be had; nothing is left behind then. When one of its
+/// threads has died: the taps stay then.
 pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     devices::look(&config, &options.text)?;
     let instance = Instance::claim(&options.socket, &options.text.file)?;
@@ -52,11 +58,13 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
         false => Some(Namespace::claim(instance.socket())?),
     };
     let (stop, stopped) = mpsc::channel();
-    listen_to_signals(stop.clone())?;
-    let running = Running::start(config, options, &instance, stop);
+    let threads = Threads::default();
+    listen_to_signals(stop.clone(), &threads)?;
+    let running = Running::start(config, options, &instance, stop, threads);
     let running = running.map_err(|error| error.placed(&options.text))?;
+    let notifier = Notifier::new(&Environment::own());
     let serving = running.serve(&instance).map_err(|error| error.placed(&options.text));
-    serving?.wait(&stopped)
+    serving?.wait(&stopped, notifier)
 }
 
 /// Takes away what an instance that was killed has left.
@@ -80,7 +88,8 @@ struct Running {
     apps: Arc<Vec<Box<dyn App>>>,
     taps: Option<Taps>,
     domain: Arc<Domain>,
-    _control: ControlThread,
+    threads: Threads,
+    control: ControlThread,
 }
 
 impl Running {
@@ -89,6 +98,7 @@ impl Running {
         options: &Options,
         instance: &Instance,
         stop: mpsc::Sender<Stop>,
+        threads: Threads,
     ) -> Result<Running, Error> {
         let mut ports = devices::open(&config)?;
         let kernel = match config.is_offline() {
@@ -109,13 +119,14 @@ impl Running {
             forwarding: &forwarding,
             domain: &domain,
             kernel: undo.0.is_some(),
+            threads: &threads,
         };
         let (workers, rings) = plan.start(&mut ports, &mut |worker, assembly| {
             apps.0.iter_mut().fold(assembly, |assembly, app| app.nodes(worker, assembly))
         })?;
-        let control = ControlThread::start(control)?;
+        let control = ControlThread::start(control, &threads)?;
         if let Some(prepared) = &mut undo.0 {
-            prepared.carry(&config, &ports, rings)?;
+            prepared.carry(&config, &ports, rings, &threads)?;
             prepared.side.room_for_tags(&ports);
         }
         let begin = Begin {
@@ -125,6 +136,7 @@ impl Running {
             domain: &domain,
             control: control.handle(),
             kernel: undo.0.is_some(),
+            threads: &threads,
         };
         apps.0.iter_mut().try_for_each(|app| app.begin(&begin))?;
         if let Some(prepared) = &mut undo.0 {
@@ -151,7 +163,7 @@ impl Running {
             config,
         });
         let (server, monitor) = (None, Monitor::new(state.clone(), apps.clone()));
-        Ok(Running { server, state, monitor, apps, taps, domain, _control: control })
+        Ok(Running { server, state, monitor, apps, taps, domain, threads, control })
     }
 
     /// Answers at the API's socket; where it cannot, all is stopped again.
@@ -159,7 +171,7 @@ impl Running {
         let answers = Answers { state: self.state.clone(), apps: self.apps.clone() };
         let ready = self.apps.iter().try_for_each(|app| app.ready(&self.state));
         let server = ready.and_then(|()| {
-            let started = Server::start(instance.socket(), Arc::new(answers));
+            let started = Server::start(instance.socket(), Arc::new(answers), &self.threads);
             started.doing(|| format!("listen at {}", instance.socket().display()))
         });
         match server {
@@ -179,21 +191,55 @@ impl Running {
         Ok(self)
     }
 
-    fn wait(mut self, stopped: &Receiver<Stop>) -> Result<(), Error> {
+    /// Until it is stopped or a thread dies, which is seen within [`LOOK`].
+    fn wait(mut self, stopped: &Receiver<Stop>, mut notifier: Notifier) -> Result<(), Error> {
+        notifier.ready(&self.describe());
+        let threads = self.threads.clone();
         let stop = loop {
             match stopped.recv_timeout(LOOK) {
                 Ok(stop) => break stop,
-                Err(RecvTimeoutError::Timeout) => self.monitor.look(),
+                Err(RecvTimeoutError::Timeout) => {}
                 // The state keeps a sender: this cannot be.
                 Err(RecvTimeoutError::Disconnected) => break Stop { remove: false },
             }
+            if let Some(death) = threads.death() {
+                tracing::error!("the thread {} has died: stopping", death.thread);
+                notifier.stopping(&format!("the thread {}: {}", death.thread, death.cause));
+                limit_stop(self.state.clone(), &threads);
+                let _ = self.stop(Remove::Nothing); // the death is the error to tell
+                return Err(Error::Died { death });
+            }
+            threads.here("main", || self.monitor.look());
+            notifier.alive(|| self.monitor.silent(&threads));
         };
         tracing::info!("stopping");
-        self.stop(if stop.remove { Remove::All } else { Remove::Nothing })
+        notifier.stopping("stopping");
+        let stopped = self.stop(if stop.remove { Remove::All } else { Remove::Nothing });
+        threads.death().map_or(stopped, |death| Err(Error::Died { death }))
     }
 
+    fn describe(&self) -> String {
+        let config = &self.state.config;
+        format!("ports: {}, workers on cores {:?}", config.ports.len(), config.workers)
+    }
+
+    /// Stops everything, and gives the kernel its settings back whatever happens
+    /// to the rest.
     fn stop(self, remove: Remove) -> Result<(), Error> {
-        let Running { server, state, monitor, apps, taps, domain, _control } = self;
+        let (state, threads) = (self.state.clone(), self.threads.clone());
+        let done = threads.here("main", || self.stop_threads());
+        // Panicked: the taps are closed, and the kernel keeps them.
+        let (balanced, taps, _control) = done.unwrap_or_else(|| (Ok(()), Vec::new(), None));
+        if let Some(kernel) = &state.kernel {
+            let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
+            kernel.restore(taps, remove);
+        }
+        tracing::info!("stopped");
+        balanced
+    }
+
+    fn stop_threads(self) -> (Result<(), Error>, Vec<::io::tap::Tap>, Option<ControlThread>) {
+        let Running { server, state, monitor, apps, taps, domain, control, .. } = self;
         server.iter().for_each(Server::end_streams);
         drop(monitor);
         apps.iter().for_each(|app| app.end());
@@ -205,12 +251,26 @@ impl Running {
         ports.clear();
         drop(ports);
         drop(server);
+        (balanced, taps, Some(control))
+    }
+}
+
+/// After a death another thread may be stuck, too, and the stop with it: then the
+/// settings are given back from here, and the process ends.
+fn limit_stop(state: Arc<State>, threads: &Threads) {
+    let limit = move || {
+        std::thread::sleep(STOP_LIMIT);
+        tracing::error!("the stop is stuck: ended at once");
         if let Some(kernel) = &state.kernel {
-            let mut kernel = kernel.lock().unwrap_or_else(PoisonError::into_inner);
-            kernel.restore(taps, remove);
+            // Held: it is being restored by who is stuck; nothing more can be done.
+            if let Ok(mut kernel) = kernel.try_lock() {
+                kernel.restore(Vec::new(), Remove::Nothing);
+            }
         }
-        tracing::info!("stopped");
-        balanced
+        std::process::exit(DIED.into());
+    };
+    if let Err(error) = threads.contained("stop-limit", limit) {
+        tracing::warn!("the stop has no limit: {error}");
     }
 }
 
@@ -237,9 +297,16 @@ impl Prepared {
     }
 
     /// Starts the thread that carries frames between the taps and the workers.
-    fn carry(&mut self, config: &Config, ports: &[Port], rings: Vec<Rings>) -> Result<(), Error> {
+    fn carry(
+        &mut self,
+        config: &Config,
+        ports: &[Port],
+        rings: Vec<Rings>,
+        threads: &Threads,
+    ) -> Result<(), Error> {
         let ends = tap_ends(config, ports, std::mem::take(&mut self.taps));
-        let thread = Taps::start(ends, rings).doing(|| "start the kernel thread".into())?;
+        let thread =
+            Taps::start(ends, rings, threads).doing(|| "start the kernel thread".into())?;
         self.thread = Some(thread);
         Ok(())
     }
@@ -348,7 +415,7 @@ fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<T
 /// while, at once. `timeout` and others signal the process and its group, which
 /// is the same wish said twice. Where hanging up was ignored before (`nohup`),
 /// it still is.
-fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
+fn listen_to_signals(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), Error> {
     let mut wanted = vec![SIGINT, SIGTERM];
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !ignores(&status, SIGHUP) {
@@ -368,7 +435,7 @@ fn listen_to_signals(stop: mpsc::Sender<Stop>) -> Result<(), Error> {
             let _ = stop.send(Stop { remove: false }); // it may be stopping already
         }
     };
-    let thread = std::thread::Builder::new().name("signals".into()).spawn(listen);
+    let thread = threads.fatal("signals", listen);
     thread.doing(|| "start the signals thread".into()).map(|_| ())
 }
 
@@ -379,22 +446,17 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// The exit status after a death: neither "no" (1) nor a mistake of the user's (2).
+pub const DIED: u8 = 3;
 /// Ending of the file with changed settings, beside the socket.
 const RECORD: &str = "settings";
 /// A signal so long after the first says that its sender will not wait.
 const IMPATIENT: Duration = Duration::from_secs(1);
+/// After a death, all has to be stopped within that: less than a service manager
+/// waits for a stop.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How often links and workers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ignored_signals_are_found() {
-        let status = "Name:\trutter\nSigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\n";
-        assert!(ignores(status, SIGHUP));
-        assert!(!ignores(status, SIGINT) && !ignores(status, SIGTERM));
-        assert!(!ignores("", SIGHUP));
-    }
-}
+mod tests;

@@ -2,7 +2,8 @@
 //!
 //! Nothing that a client does harms another or the data plane: frames have a
 //! limit, half of one is waited for only so long, a client that does not read
-//! is dropped, and there are only so many clients.
+//! is dropped, and there are only so many clients. The thread that lets them in is
+//! started again when it fails, at a socket made anew.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -14,6 +15,10 @@ use std::time::{Duration, Instant};
 
 use api::frame::{MAX_REPLY, MAX_REQUEST, encode};
 use api::{Answer, Decoder, ErrorKind, Failure, Reply, Request};
+use feeds::accept::is_for_good;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::threads::Threads;
 
 /// Carries requests out.
 pub trait Handler: Send + Sync + 'static {
@@ -162,20 +167,34 @@ impl Server {
     ///
     /// # Errors
     /// When the system refuses, or something else than a socket is there.
-    pub fn start(path: &Path, handler: Arc<dyn Handler>) -> io::Result<Server> {
-        check_path(path)?;
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    pub fn start(path: &Path, handler: Arc<dyn Handler>, threads: &Threads) -> io::Result<Server> {
+        Server::on(listen(path)?, path, handler, threads)
+    }
+
+    /// Begins with `listener`, which is at `path`.
+    fn on(
+        listener: UnixListener,
+        path: &Path,
+        handler: Arc<dyn Handler>,
+        threads: &Threads,
+    ) -> io::Result<Server> {
+        let mut first = Some(listener);
+        let (again, path) = (path.to_path_buf(), path.to_path_buf());
         let stopping = Arc::new(AtomicBool::new(false));
         let closed = Arc::new(AtomicBool::new(false));
-        let (ends, shut) = (stopping.clone(), closed.clone());
-        let accept = move || accept(&listener, &handler, &ends, &shut);
-        let thread = std::thread::Builder::new().name("api".into()).spawn(accept)?;
-        Ok(Server { path: path.into(), stopping, closed, thread: Some(thread) })
+        let mut door = Door {
+            handler,
+            stopping: stopping.clone(),
+            closed: closed.clone(),
+            clients: Arc::default(),
+            threads: threads.clone(),
+        };
+        let life = move || {
+            let listener = first.take().map_or_else(|| listen(&again), Ok)?;
+            door.accept(&listener)
+        };
+        let thread = Some(threads.restarting("api", closed.clone(), life)?);
+        Ok(Server { path, stopping, closed, thread })
     }
 
     /// Ends answers that have no end of their own: traces and captures.
@@ -187,14 +206,27 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end_streams();
-        self.closed.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts; it then sees the flag.
+        self.closed.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts. Without descriptors nothing does: it looks at
+        // the flag now and then, too.
         let _ = UnixStream::connect(&self.path);
-        let _ = std::fs::remove_file(&self.path); // it may be gone
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic there has been reported already
         }
+        let _ = std::fs::remove_file(&self.path); // it may be gone
     }
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    check_path(path)?;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    listener.set_nonblocking(true)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 /// Whether a socket can be at `path`: what else is there is somebody's, and
@@ -213,41 +245,57 @@ pub fn check_path(path: &Path) -> io::Result<()> {
     }
 }
 
-fn accept(
-    listener: &UnixListener,
-    handler: &Arc<dyn Handler>,
-    stopping: &Arc<AtomicBool>,
-    closed: &AtomicBool,
-) {
-    let clients = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        if closed.load(Ordering::Relaxed) {
+/// Lets clients in.
+struct Door {
+    handler: Arc<dyn Handler>,
+    stopping: Arc<AtomicBool>,
+    closed: Arc<AtomicBool>,
+    clients: Arc<AtomicUsize>,
+    threads: Threads,
+}
+
+impl Door {
+    /// Until the server is dropped; an error when the socket fails for good.
+    fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
+        while !self.closed.load(Ordering::SeqCst) {
+            let mut wanted = [PollFd::new(listener, PollFlags::IN)];
+            let _ = poll(&mut wanted, Some(&LOOK)); // `accept` says what is wrong,
+            // but for a socket that somebody has shut: nothing there, it says, for ever.
+            let shut = wanted[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+            match listener.accept() {
+                Ok((stream, _)) => self.let_in(stream),
+                Err(error) if is_wait(&error) && !shut => {}
+                Err(error) if shut || is_for_good(&error) => return Err(error),
+                Err(_) => std::thread::sleep(TICK / 2), // out of descriptors
+            }
+        }
+        Ok(())
+    }
+
+    fn let_in(&mut self, stream: UnixStream) {
+        if self.closed.load(Ordering::Relaxed) {
             return;
         }
-        let Ok(stream) = stream else {
-            std::thread::sleep(Duration::from_millis(100)); // out of descriptors
-            continue;
-        };
         let limits = stream.set_read_timeout(Some(TICK));
         if limits.and(stream.set_write_timeout(Some(TICK))).is_err() {
-            continue;
+            return;
         }
         let decoder = Decoder::new(MAX_REQUEST);
-        let (stopping, places) = (stopping.clone(), clients.clone());
+        let (stopping, places) = (self.stopping.clone(), self.clients.clone());
         let mut client = Client { stream, decoder, gone: false, stopping, places };
-        if clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+        if self.clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
             let text = format!("there are {MOST_CLIENTS} clients already");
             client.send(&Answer::Error(Failure { kind: ErrorKind::Busy, text }));
-            clients.fetch_sub(1, Ordering::Relaxed);
-            continue;
+            self.clients.fetch_sub(1, Ordering::Relaxed);
+            return;
         }
-        let (handler, count) = (handler.clone(), Counted(clients.clone()));
+        let (handler, count) = (self.handler.clone(), Counted(self.clients.clone()));
         let serve = move || {
             let _count = count;
             client.serve(&*handler);
         };
         // Refused a thread: the closure is dropped, and with it the client.
-        let _ = std::thread::Builder::new().name("api-client".into()).spawn(serve);
+        let _ = self.threads.contained("api-client", serve);
     }
 }
 
@@ -264,10 +312,13 @@ const MOST_CLIENTS: usize = 64;
 /// How long half a message is waited for, and a part of an answer offered.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 const TICK: Duration = Duration::from_millis(200);
+/// How often the thread that lets clients in looks whether it is to end.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::threads::tests::{AT_ONCE, death_of};
     use api::What;
 
     struct Echo;
@@ -291,9 +342,43 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_socket_that_fails_is_made_anew() {
+        let path = std::env::temp_dir().join(format!("rutter-anew-{}", std::process::id()));
+        let listener = listen(&path).unwrap();
+        let same = listener.try_clone().unwrap();
+        let threads = Threads::new(AT_ONCE);
+        let server = Server::on(listener, &path, Arc::new(Echo), &threads).unwrap();
+        let mut client = api::Client::connect(&path).unwrap();
+        assert!(client.call(&Request::Config).is_ok());
+        rustix::net::shutdown(&same, rustix::net::Shutdown::Both).unwrap();
+        let begun = Instant::now();
+        while !api::Client::connect(&path).is_ok_and(|mut new| new.call(&Request::Config).is_ok()) {
+            assert!(begun.elapsed() < Duration::from_secs(1), "nobody listens any more");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(client.call(&Request::Config).is_ok(), "who was in stays in");
+        assert_eq!(threads.death(), None);
+        drop(server);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_that_cannot_be_made_any_more_is_a_death() {
+        let path = std::env::temp_dir().join(format!("rutter-never-{}", std::process::id()));
+        let listener = listen(&path).unwrap();
+        let same = listener.try_clone().unwrap();
+        let threads = Threads::new(AT_ONCE);
+        let _server = Server::on(listener, &path, Arc::new(Echo), &threads).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "somebody's").unwrap();
+        rustix::net::shutdown(&same, rustix::net::Shutdown::Both).unwrap();
+        assert_eq!(death_of(&threads).thread, "api");
+    }
+
     fn server(name: &str) -> (Server, PathBuf) {
         let path = std::env::temp_dir().join(format!("rutter-{name}-{}", std::process::id()));
-        (Server::start(&path, Arc::new(Echo)).unwrap(), path)
+        (Server::start(&path, Arc::new(Echo), &Threads::default()).unwrap(), path)
     }
 
     #[test]
@@ -322,7 +407,8 @@ mod tests {
         let file = dir.join("notes");
         std::fs::write(&file, "mine").unwrap();
         for path in [&file, &dir] {
-            let refused = Server::start(path, Arc::new(Echo)).err().expect("refused");
+            let refused =
+                Server::start(path, Arc::new(Echo), &Threads::default()).err().expect("refused");
             assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         }
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");

@@ -80,6 +80,11 @@ const UNSAFE: &[&str] = &["ffi", "gpu", "graph", "io", "io-dpdk", "lab", "lookup
 /// Crates that may see C, and DPDK's names.
 const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
 
+/// Where a crate of the product starts threads: nowhere else, so that none dies
+/// unnoticed. A worker's are started by the daemon, a failed build is one for its caller.
+const STARTS_THREADS: &[(&str, &str)] =
+    &[("daemon", "threads.rs"), ("graph", "worker.rs"), ("tables", "build.rs")];
+
 /// A crate that only these of ours may use directly.
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["cli"]), // the daemon speaks no HTTP
@@ -171,6 +176,31 @@ fn is_port_of_io(file: &Path, src: &Path) -> bool {
 /// `faults`, or nothing.
 fn none(faults: Vec<String>) {
     assert!(faults.is_empty(), "\n  {}\n", faults.join("\n  "));
+}
+
+#[test]
+fn threads_are_started_where_somebody_hears_of_their_end() {
+    let mut faults = Vec::new();
+    for (name, package) in workspace().iter().filter(|(name, _)| *name != "lab") {
+        let src = package.folder.join("src");
+        let sources = sources(&src);
+        let tests = test_modules(&sources);
+        for file in &sources {
+            let inside = file.strip_prefix(&src).expect("the file was found below src");
+            let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let allowed = |(of, at): &(&str, &str)| of == name && Path::new(at) == inside;
+            if tests.contains(stem) || STARTS_THREADS.iter().any(allowed) {
+                continue;
+            }
+            let code = code(&fs::read_to_string(file).expect("a source can be read"));
+            for start in ["thread::spawn", "thread::Builder", "thread::scope"] {
+                if code.contains(start) {
+                    faults.push(format!("{}: {start}", file.display()));
+                }
+            }
+        }
+    }
+    none(faults);
 }
 
 #[test]

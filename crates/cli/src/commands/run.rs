@@ -19,7 +19,10 @@ Examples:
   rutter run --cleanup                   after a crash: taps, rules, settings
 
 SIGTERM, SIGHUP and Ctrl-C end it in order, a second one at once. Logs go to
-standard error; RUTTER_LOG=debug tells more.")]
+standard error; RUTTER_LOG=debug tells more.
+
+Exit status: 0 stopped, 2 it could not start, 3 one of its threads died: settings
+are given back, the taps stay, and it may be started again (systemd does).")]
 pub struct Args {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]

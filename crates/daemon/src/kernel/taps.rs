@@ -23,6 +23,8 @@ use ::io::tap::Tap;
 use graph::ring::frames::{Consumer, Meta, Producer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::threads::{Pulse, Threads};
+
 /// One tap, and where its frames go.
 pub struct TapEnd {
     /// The interface's number in the data plane.
@@ -72,7 +74,7 @@ impl Taps {
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start(taps: Vec<TapEnd>, rings: Vec<Rings>) -> io::Result<Taps> {
+    pub fn start(taps: Vec<TapEnd>, rings: Vec<Rings>, threads: &Threads) -> io::Result<Taps> {
         let stop = Arc::new(AtomicBool::new(false));
         let most = taps.iter().map(|end| usize::from(end.iface)).max().unwrap_or(0);
         let counters: Vec<TapCounters> = (0..=most).map(|_| TapCounters::default()).collect();
@@ -87,8 +89,8 @@ impl Taps {
             frame: vec![0; LONGEST].into_boxed_slice(),
         };
         let flag = stop.clone();
-        let run = move || carrier.run(&flag);
-        let thread = std::thread::Builder::new().name("kernel".into()).spawn(run)?;
+        let pulse = threads.pulse("kernel");
+        let thread = threads.fatal("kernel", move || carrier.run(&flag, &pulse))?;
         Ok(Taps { stop, counters, thread: Some(thread) })
     }
 
@@ -98,7 +100,7 @@ impl Taps {
     }
 
     /// Ends the thread, after what waits in the rings is worked off, and returns
-    /// the taps.
+    /// the taps; none where it has panicked, which closed them: the kernel keeps them.
     pub fn stop(mut self) -> Vec<Tap> {
         self.stop.store(true, Relaxed);
         let thread = self.thread.take().map(JoinHandle::join);
@@ -110,7 +112,7 @@ impl Drop for Taps {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic was printed when it happened
+            let _ = thread.join(); // a panic was logged when it happened
         }
     }
 }
@@ -125,9 +127,10 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn run(mut self, stop: &AtomicBool) -> Vec<Tap> {
+    fn run(mut self, stop: &AtomicBool, pulse: &Pulse) -> Vec<Tap> {
         let mut last = Instant::now();
         while !stop.load(Relaxed) {
+            pulse.beat();
             let moved = self.write_punted() + self.read_taps();
             if moved > 0 {
                 last = Instant::now();

@@ -8,6 +8,7 @@ use std::time::Instant;
 use tables::{Control, Event};
 
 use crate::error::{Doing, Error};
+use crate::threads::{Pulse, Threads};
 
 /// The running control thread.
 pub struct ControlThread {
@@ -32,11 +33,11 @@ impl ControlThread {
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start(control: Control) -> Result<ControlThread, Error> {
+    pub fn start(control: Control, threads: &Threads) -> Result<ControlThread, Error> {
         // A feed that is faster than the tables waits here, not in memory.
         let (sender, messages) = mpsc::sync_channel(WAITING);
-        let run = move || run(control, &messages);
-        let thread = std::thread::Builder::new().name("control".into()).spawn(run);
+        let pulse = threads.pulse("control");
+        let thread = threads.fatal("control", move || run(control, &messages, &pulse));
         let thread = Some(thread.doing(|| "start the control thread".into())?);
         Ok(ControlThread { handle: Handle(sender), thread })
     }
@@ -49,7 +50,7 @@ impl ControlThread {
 
 impl Drop for ControlThread {
     fn drop(&mut self) {
-        // It may have ended by itself: by a panic, which was printed.
+        // It may have ended by itself: by a panic, which was logged.
         let _ = self.handle.0.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -84,9 +85,10 @@ impl Handle {
     }
 }
 
-fn run(mut control: Control, messages: &Receiver<Message>) {
+fn run(mut control: Control, messages: &Receiver<Message>, pulse: &Pulse) {
     let mut due = Instant::now() + control.pause();
     loop {
+        pulse.beat();
         let left = due.saturating_duration_since(Instant::now());
         match messages.recv_timeout(left) {
             Ok(Message::Events(events)) => control.handle(&events),

@@ -21,6 +21,7 @@ use super::plan;
 use crate::config::{Config, Idle};
 use crate::error::Error;
 use crate::kernel::taps::Rings;
+use crate::threads::Threads;
 
 /// The running workers, and what they share with control.
 pub struct Workers {
@@ -44,6 +45,8 @@ pub struct Plan<'p> {
     pub domain: &'p Arc<Domain>,
     /// False: nothing is punted.
     pub kernel: bool,
+    /// Where their threads are started.
+    pub threads: &'p Threads,
 }
 
 impl Plan<'_> {
@@ -113,7 +116,8 @@ impl Plan<'_> {
         };
         let core = Some(usize::from(self.config.workers[number]));
         let config = WorkerConfig { name: format!("worker-{number}"), number, core, idle };
-        Worker::start(config, self.domain, graph).map_err(|error| match error {
+        let spawn = |name: String, work| self.threads.fatal(&name, work);
+        Worker::start_on(config, self.domain, graph, spawn).map_err(|error| match error {
             WorkerError::Pin { .. } => Error::asked(&["workers", &number.to_string()], error),
             error => error.into(),
         })
@@ -219,18 +223,25 @@ fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], workers: usize) -> Vec<Han
 
 impl Workers {
     /// Stops all of them, works off what they have handed each other, and
-    /// returns their graphs.
+    /// returns their graphs. Also beside one that panicked the others' packets go
+    /// where they were going.
     ///
     /// # Errors
     /// When one had panicked.
     pub fn stop(self, domain: &Arc<Domain>) -> Result<Vec<Graph>, Error> {
         let stopped: Vec<_> = self.threads.into_iter().map(Worker::stop).collect();
-        let mut graphs = stopped.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (mut graphs, mut gone) = (Vec::new(), None);
+        for stopped in stopped {
+            match stopped {
+                Ok(graph) => graphs.push(graph),
+                Err(error) => gone = Some(error),
+            }
+        }
         let mut thread = domain.register("stop");
         while graphs.iter_mut().map(|graph| graph.drain(thread.guard())).sum::<usize>() > 0 {
             thread.quiesce();
         }
-        Ok(graphs)
+        gone.map_or(Ok(graphs), |error| Err(error.into()))
     }
 }
 

@@ -1,4 +1,8 @@
 //! Threads of the feeds: what the kernel or FRR tells, to the control thread.
+//!
+//! A feed that fails or panics is opened again. The mirror then lists everything
+//! anew, which also finds what it has not heard; FRR connects anew and sends all
+//! it has. What is in the tables serves meanwhile.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,10 +18,12 @@ use tables::Event;
 
 use crate::error::{Doing, Error};
 use crate::parts::control::Handle;
+use crate::threads::Threads;
 
 /// A running feed.
 pub struct FeedThread {
     shared: Arc<Shared>,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -27,7 +33,6 @@ pub struct Status(Arc<Shared>);
 
 struct Shared {
     name: &'static str,
-    stop: AtomicBool,
     events: AtomicU64,
     /// State and counters after the last look.
     seen: Mutex<(String, Vec<(&'static str, u64)>)>,
@@ -39,6 +44,10 @@ trait Source: Send + 'static {
     fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(&[Event])) -> io::Result<()>;
     /// Its state in a word or two, and its counters.
     fn status(&self) -> (String, Vec<(&'static str, u64)>);
+    /// What keeps it from its work for now.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
 }
 
 impl FeedThread {
@@ -46,37 +55,43 @@ impl FeedThread {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn netlink(control: Handle) -> Result<FeedThread, Error> {
-        let mirror = Mirror::open(BUFFER).doing(|| "open the netlink mirror".into())?;
-        FeedThread::start("netlink", mirror, control)
+    pub fn netlink(control: Handle, threads: &Threads) -> Result<FeedThread, Error> {
+        let open = || Mirror::open(BUFFER);
+        let mirror = open().doing(|| "open the netlink mirror".into())?;
+        FeedThread::start("netlink", (mirror, open), control, threads)
     }
 
     /// Takes FRR's routes, at the port that its documentation names.
     ///
     /// # Errors
     /// When the port is taken.
-    pub fn fpm(control: Handle) -> Result<FeedThread, Error> {
+    pub fn fpm(control: Handle, threads: &Threads) -> Result<FeedThread, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, feeds::fpm::PORT));
         let fpm = Fpm::listen(address).doing(|| format!("listen for FRR at {address}"))?;
-        FeedThread::start("fpm", fpm, control)
+        FeedThread::start("fpm", (fpm, move || Fpm::listen_again(address)), control, threads)
     }
 
-    fn start(
+    /// Its first source is there; the others are opened when one has failed.
+    fn start<S: Source>(
         name: &'static str,
-        source: impl Source,
+        (source, mut again): (S, impl FnMut() -> io::Result<S> + Send + 'static),
         control: Handle,
+        threads: &Threads,
     ) -> Result<FeedThread, Error> {
-        let shared = Arc::new(Shared {
-            name,
-            stop: AtomicBool::new(false),
-            events: AtomicU64::new(0),
-            seen: Mutex::new(source.status()),
-        });
-        let theirs = shared.clone();
-        let thread = std::thread::Builder::new().name(name.into());
-        let thread = thread.spawn(move || run(source, &control, &theirs));
+        let shared =
+            Arc::new(Shared { name, events: AtomicU64::new(0), seen: Mutex::new(source.status()) });
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, ends, mut first) = (shared.clone(), stop.clone(), Some(source));
+        let life = move || {
+            let mut lost = Lost { shared: &theirs, why: Some("it panicked".into()) };
+            let source = first.take().map_or_else(&mut again, Ok);
+            let done = source.and_then(|source| run(source, &control, &theirs, &ends));
+            lost.why = done.as_ref().err().map(ToString::to_string);
+            done
+        };
+        let thread = threads.restarting(name, stop.clone(), life);
         let thread = Some(thread.doing(|| format!("start the {name} thread"))?);
-        Ok(FeedThread { shared, thread })
+        Ok(FeedThread { shared, stop, thread })
     }
 
     /// How it is doing.
@@ -87,9 +102,24 @@ impl FeedThread {
 
 impl Drop for FeedThread {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Relaxed);
+        self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic was printed when it happened
+            let _ = thread.join(); // a panic was logged when it happened
+        }
+    }
+}
+
+/// Says in the status why a life has ended, also where it panicked.
+struct Lost<'s> {
+    shared: &'s Shared,
+    /// `None`: in order.
+    why: Option<String>,
+}
+
+impl Drop for Lost<'_> {
+    fn drop(&mut self) {
+        if let Some(why) = &self.why {
+            lock(&self.shared.seen).0 = format!("lost: {why}");
         }
     }
 }
@@ -105,21 +135,30 @@ impl Status {
     }
 }
 
-fn run(mut source: impl Source, control: &Handle, shared: &Shared) {
-    let mut alive = true;
-    while alive && !shared.stop.load(Relaxed) {
+fn run(
+    mut source: impl Source,
+    control: &Handle,
+    shared: &Shared,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let (mut alive, mut known) = (true, None);
+    while alive && !stop.load(Relaxed) {
         let polled = source.poll(PAUSE, &mut |events| {
             shared.events.fetch_add(events.len() as u64, Relaxed);
             // False: the control thread has ended, the daemon stops.
             alive &= control.events(events.to_vec());
         });
         *lock(&shared.seen) = source.status();
-        if let Err(error) = polled {
-            tracing::error!("the feed {} ends: {error}", shared.name);
-            lock(&shared.seen).0 = format!("lost: {error}");
-            return;
+        polled?;
+        let trouble = source.trouble();
+        match (&known, &trouble) {
+            (None, Some(why)) => tracing::warn!("the feed {}: {why}", shared.name),
+            (Some(_), None) => tracing::info!("the feed {} is well again", shared.name),
+            _ => {}
         }
+        known = trouble;
     }
+    Ok(())
 }
 
 impl Source for Mirror {
@@ -148,15 +187,24 @@ impl Source for Fpm {
 
     fn status(&self) -> (String, Vec<(&'static str, u64)>) {
         let counters = self.counters();
-        let state = if counters.connected { "connected" } else { "waiting for FRR" };
+        let state = match (counters.connected, self.trouble()) {
+            (true, _) => "connected".into(),
+            (false, Some(why)) => why,
+            (false, None) => "waiting for FRR".into(),
+        };
         let counters = vec![
             ("messages", counters.messages),
             ("connections", counters.connections),
             ("listings", counters.listings),
             ("ignored", counters.ignored),
             ("damaged", counters.damaged),
+            ("refused", counters.refused),
         ];
-        (state.into(), counters)
+        (state, counters)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.refusal().map(|error| format!("a connection cannot be taken: {error}"))
     }
 }
 
@@ -169,3 +217,85 @@ const BUFFER: usize = 64 << 20;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Listings that make the first round complete.
 const LISTINGS: u64 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::control::ControlThread;
+    use crate::threads::tests::{AT_ONCE, death_of};
+    use lookup::sync::Domain;
+    use std::net::TcpStream;
+    use std::os::fd::AsFd;
+    use std::time::Instant;
+    use tables::{Control, Limits, VrfConfig};
+
+    fn control(threads: &Threads) -> ControlThread {
+        let control = Control::new(&Domain::new(), Limits::default(), &VrfConfig::default());
+        ControlThread::start(control.unwrap(), threads).unwrap()
+    }
+
+    /// Fails at every look, by an error or a panic.
+    struct Failing(bool);
+
+    impl Source for Failing {
+        fn poll(&mut self, _: Duration, _: &mut dyn FnMut(&[Event])) -> io::Result<()> {
+            assert!(!self.0, "planted");
+            Err(io::Error::other("planted"))
+        }
+
+        fn status(&self) -> (String, Vec<(&'static str, u64)>) {
+            ("in step".into(), vec![("lives", 1)])
+        }
+    }
+
+    #[test]
+    fn a_feed_beyond_its_restarts_is_a_death_and_says_why() {
+        for panics in [false, true] {
+            let threads = Threads::new(AT_ONCE);
+            let control = control(&threads);
+            let (lives, opened) = (Arc::new(AtomicU64::new(1)), Failing(panics));
+            let counted = lives.clone();
+            let again = move || {
+                counted.fetch_add(1, Relaxed);
+                Ok(Failing(panics))
+            };
+            let source = (opened, again);
+            let feed = FeedThread::start("planted", source, control.handle(), &threads).unwrap();
+            let death = death_of(&threads);
+            assert_eq!((death.thread.as_str(), lives.load(Relaxed)), ("planted", 4));
+            assert!(death.cause.contains("planted"), "{death:?}");
+            assert!(feed.status().show().state.starts_with("lost: "));
+            assert!(control.handle().call(|_| ()).is_ok(), "the others live");
+        }
+    }
+
+    #[test]
+    fn a_feed_that_cannot_be_opened_again_is_tried_as_often() {
+        let threads = Threads::new(AT_ONCE);
+        let control = control(&threads);
+        let again = || Err(io::Error::other("the port is taken"));
+        let source = (Failing(false), again);
+        let _feed = FeedThread::start("planted", source, control.handle(), &threads).unwrap();
+        assert_eq!(death_of(&threads).cause, "the port is taken (4 times)");
+    }
+
+    #[test]
+    fn fpm_listens_again_where_its_socket_failed() {
+        let threads = Threads::new(AT_ONCE);
+        let control = control(&threads);
+        let fpm = Fpm::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let (address, same) = (fpm.address().unwrap(), fpm.as_fd().try_clone_to_owned().unwrap());
+        let source = (fpm, move || Fpm::listen_again(address));
+        let feed = FeedThread::start("fpm", source, control.handle(), &threads).unwrap();
+        rustix::net::shutdown(&same, rustix::net::Shutdown::Both).unwrap();
+        drop(same);
+        let begun = Instant::now();
+        let mut zebra = None;
+        while feed.status().show().state != "connected" {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", feed.status().show());
+            zebra = zebra.or_else(|| TcpStream::connect(address).ok());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(threads.death(), None);
+    }
+}

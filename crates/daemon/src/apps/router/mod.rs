@@ -75,9 +75,9 @@ impl Running for Routing {
         if !begin.kernel {
             return Ok(());
         }
-        let mut feeds = vec![FeedThread::netlink(begin.control.clone())?];
+        let mut feeds = vec![FeedThread::netlink(begin.control.clone(), begin.threads)?];
         if begin.config.vrfs.iter().any(|vrf| vrf.routes == Feed::Fpm) {
-            feeds.push(FeedThread::fpm(begin.control.clone())?);
+            feeds.push(FeedThread::fpm(begin.control.clone(), begin.threads)?);
         }
         self.status = feeds.iter().map(FeedThread::status).collect();
         *lock(&self.feeds) = feeds;

@@ -109,7 +109,7 @@ impl Running for Switching {
             return Ok(());
         }
         let tables = (begin.forwarding, begin.domain);
-        let thread = BridgeThread::start(begin.config, begin.ports, tables, seen)?;
+        let thread = BridgeThread::start(begin.config, begin.ports, tables, seen, begin.threads)?;
         self.view.handle = Some(thread.handle());
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(())

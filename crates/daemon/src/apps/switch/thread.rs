@@ -16,6 +16,7 @@ use super::config::{Bridge as Configured, BridgePort, Bridges};
 use crate::config::{self, Config};
 use crate::error::{Doing, Error};
 use crate::parts::devices::Port;
+use crate::threads::{Pulse, Threads};
 
 /// The running bridge thread.
 pub struct BridgeThread {
@@ -44,14 +45,15 @@ impl BridgeThread {
         ports: &[Port],
         (forwarding, domain): (&Arc<Forwarding>, &Arc<Domain>),
         seen: Vec<spsc::Consumer<Learn>>,
+        threads: &Threads,
     ) -> Result<BridgeThread, Error> {
         let switch = switch(config, ports, forwarding, domain)?;
         let names = ports.iter().map(|port| port.config.name.clone()).collect();
         let (sender, messages) = mpsc::sync_channel(16);
         let domain = domain.clone();
         let mut bridge = Bridge { switch, seen, batch: Vec::new(), names, domain };
-        let run = move || bridge.run(&messages);
-        let thread = std::thread::Builder::new().name("bridge".into()).spawn(run);
+        let pulse = threads.pulse("bridge");
+        let thread = threads.fatal("bridge", move || bridge.run(&messages, &pulse));
         let thread = Some(thread.doing(|| "start the bridge thread".into())?);
         Ok(BridgeThread { handle: Handle(sender), thread })
     }
@@ -64,7 +66,7 @@ impl BridgeThread {
 
 impl Drop for BridgeThread {
     fn drop(&mut self) {
-        // It may have ended by itself: by a panic, which was printed.
+        // It may have ended by itself: by a panic, which was logged.
         let _ = self.handle.0.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -105,9 +107,10 @@ struct Bridge {
 }
 
 impl Bridge {
-    fn run(&mut self, messages: &Receiver<Message>) {
+    fn run(&mut self, messages: &Receiver<Message>, pulse: &Pulse) {
         let mut pause = BUSY;
         loop {
+            pulse.beat();
             let call = match messages.recv_timeout(pause) {
                 Ok(Message::Call(call)) => Some(call),
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -218,3 +221,26 @@ const BATCH: usize = 65_536;
 const BUSY: Duration = Duration::from_millis(1);
 /// Between looks while none does.
 const IDLE: Duration = Duration::from_millis(16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parts::devices;
+    use crate::threads::tests::death_of;
+
+    #[test]
+    fn a_panic_of_the_bridge_thread_is_a_death() {
+        let text = "workers = [0]\nbuffers = 4096\n[ports.p0]\ndevice = \"mem\"\n\
+            [ports.p1]\ndevice = \"mem\"\n[bridge.lan]\nports = [\"p0\", \"p1\"]\n";
+        let config = Config::parse("t", text).unwrap();
+        let ports = devices::open(&config).unwrap();
+        let (domain, threads) = (Domain::new(), Threads::default());
+        let forwarding = Forwarding::new(&domain);
+        let tables = (&forwarding, &domain);
+        let thread = BridgeThread::start(&config, &ports, tables, Vec::new(), &threads).unwrap();
+        let called = thread.handle().call(|_| panic!("planted in bridge"));
+        assert!(matches!(called, Err::<(), _>(Error::Gone { thread: "bridge" })));
+        let death = death_of(&threads);
+        assert!(death.thread == "bridge" && death.cause.ends_with("planted in bridge"));
+    }
+}
