@@ -208,6 +208,7 @@ fn a_worker_whose_node_panics_is_gone_and_nobody_waits_for_it() {
     let config = WorkerConfig { name: "faulty".into(), number: 0, core: None, idle: Idle::Poll };
     let spawn = |name, work| std::thread::Builder::new().name(name).spawn(work);
     let worker = Worker::start_on(config, &domain, graph, spawn).unwrap();
+    assert_eq!(worker.call(|graph| graph.worker()).unwrap(), 0); // it goes round
     assert_eq!(domain.threads().len(), 1);
     (0..100).for_each(|id| peer.push(&frame(0, id)));
     let begun = std::time::Instant::now();
