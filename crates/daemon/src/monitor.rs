@@ -30,6 +30,8 @@ pub struct Monitor {
     keeper: Option<Keeper>,
     next_neighbours: Instant,
     next_use: Instant,
+    /// Threads that did not go round at the last look.
+    stuck: Vec<&'static str>,
     /// Refusals that were logged, by limit, and when the next may be.
     refused: HashMap<String, u64>,
     next_refusals: Instant,
@@ -52,6 +54,7 @@ impl Monitor {
             keeper: None,
             next_neighbours: now,
             next_use: now,
+            stuck: Vec::new(),
             refused: HashMap::new(),
             next_refusals: now,
         }
@@ -102,11 +105,21 @@ impl Monitor {
         *known = silent;
     }
 
-    /// Who makes no progress: workers that are stalled, threads that do not go round.
-    pub fn silent(&self, threads: &Threads) -> Vec<String> {
-        let known = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut silent = known.clone();
-        silent.extend(threads.silent(SILENCE).into_iter().map(str::to_string));
+    /// Who makes no progress: workers that are stalled, threads that do not go round,
+    /// which are named once each time.
+    pub fn silent(&mut self, threads: &Threads) -> Vec<String> {
+        let stuck = threads.silent(SILENCE);
+        for name in stuck.iter().filter(|name| !self.stuck.contains(name)) {
+            tracing::error!("the thread {name} does not come by: silent for {SILENCE:?}");
+        }
+        for name in self.stuck.iter().filter(|name| !stuck.contains(name)) {
+            tracing::warn!("the thread {name} comes by again");
+        }
+        let workers = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = workers.iter().cloned().chain(stuck.iter().map(|name| name.to_string()));
+        let silent = silent.collect();
+        drop(workers);
+        self.stuck = stuck;
         silent
     }
 

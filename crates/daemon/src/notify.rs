@@ -96,15 +96,15 @@ impl Notifier {
         self.tell(&format!("STOPPING=1\nSTATUS={}", line(status)));
     }
 
-    /// To be called often. When half of the time allowed has passed, `silent` is
-    /// asked who makes no progress; only where nobody is named the manager hears
-    /// that all is well, else it is asked again at the next call.
-    pub fn alive(&mut self, silent: impl FnOnce() -> Vec<String>) {
+    /// To be called often, with those who make no progress. When half of the time
+    /// allowed has passed the manager hears that all is well, if it is; if not, at the
+    /// first call at which it is again.
+    pub fn alive(&mut self, silent: &[String]) {
         let now = Instant::now();
-        let Some(watchdog) = self.watchdog.as_mut().filter(|watchdog| now >= watchdog.next) else {
-            return;
-        };
-        if silent().is_empty() {
+        let due = self.watchdog.as_mut().filter(|watchdog| now >= watchdog.next);
+        if let Some(watchdog) = due
+            && silent.is_empty()
+        {
             watchdog.next = now + watchdog.every;
             self.tell("WATCHDOG=1");
         }
@@ -163,7 +163,7 @@ mod tests {
             assert_eq!(heard(manager), None);
             notifier.ready("2 ports");
             assert_eq!(heard(manager).as_deref(), Some("READY=1\nSTATUS=2 ports"));
-            notifier.alive(|| unreachable!("no watchdog asks"));
+            notifier.alive(&[]); // no watchdog asks
             notifier.stopping("two\nlines");
             assert_eq!(heard(manager).as_deref(), Some("STOPPING=1\nSTATUS=two lines"));
         }
@@ -182,15 +182,18 @@ mod tests {
         let usec = Some("40000".to_string());
         let mut notifier =
             Notifier::new(&Environment { watchdog_usec: usec, ..at(format!("@{name}")) });
-        notifier.alive(|| unreachable!("not yet"));
-        std::thread::sleep(Duration::from_millis(25));
-        notifier.alive(|| vec!["worker-0".into()]);
+        notifier.alive(&[]); // not yet
         assert_eq!(heard(&manager), None);
-        notifier.alive(Vec::new); // as soon as it goes on
+        std::thread::sleep(Duration::from_millis(25));
+        notifier.alive(&["worker-0".into()]);
+        assert_eq!(heard(&manager), None);
+        notifier.alive(&[]); // as soon as it goes on
         assert_eq!(heard(&manager).as_deref(), Some("WATCHDOG=1"));
         std::thread::sleep(Duration::from_millis(25));
         notifier.stopping("");
-        notifier.alive(|| unreachable!("it is not asked any more"));
+        assert!(heard(&manager).is_some_and(|told| told.starts_with("STOPPING=1")));
+        notifier.alive(&[]);
+        assert_eq!(heard(&manager), None, "it is not asked any more");
     }
 
     #[test]

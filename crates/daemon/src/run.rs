@@ -210,7 +210,7 @@ impl Running {
                 return Err(Error::Died { death });
             }
             threads.here("main", || self.monitor.look());
-            notifier.alive(|| self.monitor.silent(&threads));
+            notifier.alive(&self.monitor.silent(&threads));
         };
         tracing::info!("stopping");
         notifier.stopping("stopping");
