@@ -281,12 +281,13 @@ mod tests {
     use io::{Device, Pool, PoolConfig};
 
     fn lent() -> (Shares, Peer, Pool) {
-        let pool = Pool::new(&PoolConfig { packets: 8192, ..PoolConfig::default() }).unwrap();
+        let packets = if cfg!(miri) { 2700 } else { 8192 };
+        let pool = Pool::new(&PoolConfig { packets, ..PoolConfig::default() }).unwrap();
         let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, 1], &pool);
         let port = device.start(1).unwrap().remove(0);
         // The frame's first byte says whose it is: 0, 1 or 2.
         let flow_of = |frame: &[u8]| u32::from(frame[0]) * 0x6000_0000;
-        (spread(port, 2, 8192, Box::new(flow_of)), peer, pool)
+        (spread(port, 2, packets, Box::new(flow_of)), peer, pool)
     }
 
     fn push(peer: &Peer, workers: &[u8]) {
