@@ -221,6 +221,32 @@ fn packets_cross_between_the_worlds_by_copy() {
     assert_all_home();
 }
 
+/// What safe code may try: the device goes before its port; a packet of another
+/// world, or none at all, is given to DPDK.
+#[test]
+fn a_port_outlives_its_device_and_refuses_strangers() {
+    let _alone = alone();
+    let pool = io::Pool::new(&io::PoolConfig { packets: 4, ..Default::default() }).unwrap();
+    let mut device = open("net_null10");
+    let mut port = start(&mut *device);
+    device.stop();
+    assert!(device.start(1).is_err(), "it runs until its port is gone");
+    drop(device);
+    let mut burst = Burst::new();
+    assert_eq!(port.receive(&mut burst, BURST), BURST);
+    port.free(burst.packets());
+    burst.clear();
+    let mut mixed = [pool.allocate(), None, port.allocate()];
+    assert_eq!((port.transmit(&mut mixed), port.transmit(&mut mixed[1..])), (0, 0));
+    let free = std::panic::AssertUnwindSafe(|| port.free(&mut mixed));
+    assert!(std::panic::catch_unwind(free).is_err());
+    pool.put(&mut mixed[..1]);
+    port.free(&mut mixed);
+    drop(port);
+    assert_all_home();
+    drop(open("net_null10"));
+}
+
 #[test]
 fn mtu_is_held_to_what_packets_hold() {
     let _alone = alone();
