@@ -56,7 +56,7 @@ pub struct Iface {
 /// All interfaces; small, replaced whole when one changes.
 #[derive(Clone, Debug, Default)]
 pub struct Ifaces {
-    /// By [`IfaceId`]; entry 0 is a blank.
+    /// By [`IfaceId`]; entry 0 is a blank, without a name, and so is one that was removed.
     pub list: Vec<Iface>,
     /// By [`PortId`]: which interface a frame belongs to.
     pub demux: Vec<Demux>,
@@ -95,9 +95,9 @@ impl Ifaces {
         all
     }
 
-    /// The interface with this id.
+    /// The interface with this id; `None` for a blank.
     pub fn get(&self, id: IfaceId) -> Option<&Iface> {
-        self.list.get(usize::from(id.0)).filter(|_| id != IfaceId::NONE)
+        self.list.get(usize::from(id.0)).filter(|iface| !iface.name.is_empty())
     }
 
     /// The interface with this name.

@@ -9,6 +9,7 @@ use graph::{Capture, Graph, Point, Snapshot};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use lookup::sync::Thread;
+use tables::{Iface, Ifaces};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::flow::Hasher;
@@ -31,6 +32,7 @@ pub(super) struct Rig {
     pub to_router: frames::Producer,
     thread: Thread,
     pool: Pool,
+    net: Arc<Net>,
 }
 
 /// What ties a rig's worker to others.
@@ -69,7 +71,7 @@ impl Rig {
             peers.push(peer);
         }
         let thread = net.domain.register("rig");
-        Rig { graph, peers, kernel, to_router, thread, pool }
+        Rig { graph, peers, kernel, to_router, thread, pool, net }
     }
 
     /// Polls until nothing comes any more; every packet must be accounted for.
@@ -80,6 +82,11 @@ impl Rig {
         let counts = self.graph.stats().snapshot();
         assert!(counts.law.holds(), "{:?}", counts.law);
         counts
+    }
+
+    /// Other interfaces than those of the small network.
+    fn ifaces(&mut self, ifaces: Ifaces) {
+        self.net.forwarding.ifaces.publish(ifaces);
     }
 
     /// What the kernel got: interface, class, frame.
@@ -194,6 +201,21 @@ fn frames_from_the_kernel_leave_with_their_interfaces_tags() {
     assert_eq!(counts.dropped("kernel_input", "no_interface"), 1);
     assert_eq!(counts.dropped("kernel_input", "runt"), 1);
     assert_eq!(counts.law.from_kernel, 5);
+}
+
+/// The blank that an interface leaves behind has a port's number, too.
+#[test]
+fn frames_from_the_kernel_for_an_interface_that_was_removed_leave_nowhere() {
+    let mut rig = Rig::new(&Rates::default());
+    let iface = |name: &str| Iface { name: name.into(), up: true, ..Iface::default() };
+    rig.ifaces(Ifaces::new([iface("p0"), Iface::default()]));
+    for iface in [1, 2] {
+        let meta = frames::Meta { iface, ..frames::Meta::default() };
+        assert!(rig.to_router.push(meta, &[&udp4("10.0.0.9").build()]));
+    }
+    let counts = rig.run();
+    assert_eq!((rig.peers[0].take().len(), rig.peers[1].take().len()), (1, 0));
+    assert_eq!(counts.dropped("kernel_input", "no_interface"), 1);
 }
 
 /// A port of Rutter's world that says it is of another.
