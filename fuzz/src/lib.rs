@@ -4,11 +4,16 @@
 pub mod capture;
 pub mod daemon;
 pub mod formats;
+pub mod graph;
 pub mod netlink;
 pub mod wire;
 
 /// A name, and the function.
 pub type Target = (&'static str, fn(&[u8]));
+
+/// Targets with a state: their inputs are told in turn, so a few beginnings of each are
+/// enough for its replay.
+pub const TOLD: &[&str] = &["graph", "switch"];
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -18,12 +23,15 @@ pub const TARGETS: &[Target] = &[
     ("feeds_netlink", netlink::messages),
     ("formats_text", formats::text),
     ("formats_mrt", formats::mrt),
+    ("graph", graph::graph),
     ("io_capture", capture::capture),
+    ("switch", graph::switch),
     ("wire_packet", wire::packet),
     ("wire_headers", wire::headers),
 ];
 
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds(), wire::seeds()].concat()
+    let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
+    [seeds, wire::seeds(), graph::seeds::seeds()].concat()
 }

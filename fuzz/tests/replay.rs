@@ -1,9 +1,11 @@
 //! Every file of every corpus, and every beginning of it, through its target.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use rutter_fuzz::{TARGETS, seeds};
+use rutter_fuzz::graph::reached;
+use rutter_fuzz::{TARGETS, TOLD, seeds};
 
 fn corpus(target: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
@@ -19,13 +21,111 @@ fn corpora() {
             let bytes = fs::read(&path).unwrap();
             target(&bytes);
             // Cut off anywhere near the headers, and here and there behind.
-            let step = (bytes.len() / 256).max(1);
+            let most = if TOLD.contains(name) { 2 } else { 256 };
+            let step = (bytes.len() / most).max(1);
             (0..bytes.len()).step_by(step).for_each(|len| target(&bytes[..len]));
             files += 1;
         }
         assert!(files > 0, "{name} has no corpus");
     }
 }
+
+/// What does not happen is not tested, however long it runs.
+#[test]
+fn corpora_reach_what_graphs_do() {
+    for (target, wanted) in [("graph", GRAPH), ("switch", SWITCH)] {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for entry in fs::read_dir(corpus(target)).unwrap() {
+            let bytes = fs::read(entry.unwrap().path()).unwrap();
+            for (name, count) in reached(target, &bytes).unwrap() {
+                *counts.entry(name).or_default() += count;
+            }
+        }
+        let missing = wanted.iter().filter(|what| counts.get(**what).is_none_or(|n| *n == 0));
+        let missing: Vec<_> = missing.collect();
+        assert!(missing.is_empty(), "{target} does not reach {missing:#?} but {counts:#?}");
+    }
+}
+
+const GRAPH: &[&str] = &[
+    "routed, IPv4",
+    "routed, IPv6",
+    "routed, to another VRF",
+    "routed in a second VRF",
+    "several ways",
+    "into a bridge",
+    "to the routed side",
+    "from the kernel",
+    "from the kernel, interface gone",
+    "handed over",
+    "flooded",
+    "known station",
+    "tag put in",
+    "tag taken out",
+    "learnt",
+    "engine changed",
+    "table built anew",
+    "listing",
+    "scarce",
+    "punted as arp_nd",
+    "punted as control",
+    "punted as for_us",
+    "punted as multicast",
+    "punted as no_neighbour",
+    "punted as ttl_exceeded",
+    "punted as unknown",
+    "punted as unreachable",
+    "punted as via_kernel",
+    "ip4_input.bad_checksum",
+    "ip4_input.bad_source",
+    "ip4_lookup.blackhole",
+    "ip4_lookup.martian",
+    "ip6_input.v4_mapped",
+    "ip6_input.bad_destination",
+    "ethernet_input.not_for_us",
+    "ethernet_input.nested_tags",
+    "ethernet_input.unknown_vlan",
+];
+
+const SWITCH: &[&str] = &[
+    "bridged as it came",
+    "known station",
+    "flooded",
+    "flooded, not trusted",
+    "tag put in",
+    "tag taken out",
+    "tag named",
+    "learnt",
+    "learnt in the place of another",
+    "not learnt: full",
+    "not moved: full",
+    "seen again",
+    "moved",
+    "held",
+    "flushed",
+    "aged or replaced",
+    "static station",
+    "station deleted",
+    "stations flushed",
+    "into a bridge",
+    "to the routed side",
+    "handed over",
+    "bridge_forward.same_port",
+    "bridge_forward.isolated",
+    "bridge_flood.unknown_rate",
+    "bridge_flood.broadcast_rate",
+    "bridge_flood.multicast_rate",
+    "bridge_flood.alone",
+    "bridge_input.bad_source",
+    "bridge_input.to_itself",
+    "bridge_input.unknown_vlan",
+    "bridge_input.reserved_vlan",
+    "bridge_input.nested_tags",
+    "bridge_input.service_tag",
+    "bridge_input.link_local",
+    "bridge_input.too_long",
+    "bridge_send.to_itself",
+];
 
 #[test]
 fn each_target_has_its_file() {

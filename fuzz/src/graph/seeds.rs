@@ -1,0 +1,179 @@
+//! Inputs to begin with: random ones whose operations come as often as they are of use,
+//! from a generator that is the same for ever.
+
+use super::frames;
+
+/// Inputs that together reach what `tests/replay.rs` names.
+pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
+    let some = |target: &'static str| {
+        (0..24).map(move |n: u64| {
+            let bytes = random(target, n, 60 + 20 * n as usize);
+            (target, format!("random_{n:02}"), bytes)
+        })
+    };
+    some("graph")
+        .chain(some("switch"))
+        .chain([("graph", "short".into(), short()), ("switch", "flap".into(), flap())])
+        .collect()
+}
+
+/// Routed and bridged frames while a device is full, and while the pool is empty.
+fn short() -> Vec<u8> {
+    let frames = |port: u8, host: u8| {
+        let (station, udp, network) = (1, 0, 4);
+        [0, port, 0x40, station, udp, 0, network, host, 0, 20, 64, 4, 90, 0]
+    };
+    let plan = [28, 0, 0, 0, 0, 1, 0, 0];
+    let few = [&[21, 2, 5][..], &frames(0, 2), &frames(3, 2), &[1, 21, 2, 255]].concat();
+    let none = [&[22, 3][..], &frames(1, 2), &frames(6, 9), &[1, 22, 255]].concat();
+    [&plan[..], &frames(0, 2), &few, &frames(1, 2), &none, &frames(3, 2)].concat()
+}
+
+/// A station whose port goes down and comes back, and the bridge's own address from inside.
+fn flap() -> Vec<u8> {
+    let frame = |code, port, dst, src| [code, port, dst, src, 5, 0, 0, 0, 0, 20, 64, 1];
+    let plan = [0x50, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let down = [&frame(0, 0, 0x5a, 1)[..], &[17, 0, 17, 128], &frame(0, 1, 0x1a, 2)].concat();
+    let later = [&[18, 63][..], &frame(0, 1, 0x1a, 2), &frame(5, 1, 0x08, 1)].concat();
+    [&plan[..], &down, &later].concat()
+}
+
+/// A random input of so many operations.
+pub fn random(target: &str, seed: u64, operations: usize) -> Vec<u8> {
+    let mut random = Random(seed ^ 0x9e37_79b9_7f4a_7c15);
+    let mut bytes: Vec<u8> = (0..12).map(|_| random.byte()).collect();
+    let (often, plan) = match target {
+        "switch" => (SWITCH, 12),
+        _ => (GRAPH, 8),
+    };
+    bytes.truncate(plan);
+    let all: u32 = often.iter().map(|(_, weight)| weight).sum();
+    for _ in 0..operations {
+        let mut at = random.next() as u32 % all;
+        let code = often.iter().find(|(_, weight)| {
+            let here = at < *weight;
+            at = at.wrapping_sub(*weight);
+            here
+        });
+        let Some(&(code, _)) = code else { continue };
+        operation(&mut bytes, &mut random, code);
+    }
+    bytes
+}
+
+/// Number and arguments, of which some are more likely than others.
+fn operation(bytes: &mut Vec<u8>, random: &mut Random, code: u8) {
+    let found = super::OPERATIONS.iter().find(|(number, ..)| *number == code);
+    let Some((_, length, _)) = found else { return };
+    let mut arguments: Vec<u8> = (0..*length).map(|_| random.byte()).collect();
+    match code {
+        0 | 5 => describe(&mut arguments, random),
+        2 => {
+            arguments[1] = 1 + random.byte() % 64;
+            let raw: Vec<u8> = (0..arguments[1]).map(|_| random.byte()).collect();
+            arguments.extend(raw);
+        }
+        3 => arguments[0] = 0,
+        6 if !random.one_in(3) => arguments[1] = 1,
+        9 if !random.one_in(3) => arguments[3] |= 4,
+        8 | 9 if random.one_in(2) => arguments[1] = 0,
+        11 if random.one_in(2) => arguments[3] &= 0x7f,
+        21 if random.one_in(2) => arguments[1] = 255,
+        22 if random.one_in(2) => arguments[0] = 255,
+        _ => {}
+    }
+    bytes.push(code);
+    bytes.extend(arguments);
+}
+
+/// A frame that is right, mostly: for the router, from where it has an interface; or to a
+/// station.
+fn describe(frame: &mut [u8], random: &mut Random) {
+    assert_eq!(frame.len(), frames::BYTES);
+    let [port, dst, src, kind, tags, to, host, from, length, ttl] = frame else { return };
+    if !random.one_in(8) {
+        *src %= 8;
+        *kind &= 7; // nothing wrong with it
+    }
+    if random.one_in(2) {
+        *tags = 0;
+    }
+    if !random.one_in(4) {
+        *from %= 8;
+        *length %= 80;
+    }
+    if random.one_in(3) {
+        return;
+    }
+    *port = [0, 1, 1, 2, 3, 6, 7, 8][usize::from(*port & 7)];
+    *dst &= 0xf0;
+    *to &= 0x77;
+    *host = if random.one_in(2) { 2 } else { *host };
+    *ttl = if random.one_in(6) { *ttl & 1 } else { 64 };
+    *tags = match *port {
+        1 => [0, 7, 8][usize::from(*tags % 3)],
+        7 => [0, 4, 5][usize::from(*tags % 3)],
+        _ => 0,
+    };
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.next() as u8
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.next() % n == 0
+    }
+}
+
+/// Operations and how often they come.
+const GRAPH: &[(u8, u32)] = &[
+    (0, 100),
+    (1, 6),
+    (2, 4),
+    (3, 10),
+    (4, 4),
+    (5, 12),
+    (6, 8),
+    (7, 2),
+    (8, 6),
+    (9, 14),
+    (10, 8),
+    (11, 24),
+    (12, 8),
+    (13, 2),
+    (14, 4),
+    (15, 2),
+    (16, 2),
+    (17, 6),
+    (18, 4),
+    (19, 4),
+    (20, 2),
+];
+const SWITCH: &[(u8, u32)] = &[
+    (0, 120),
+    (1, 10),
+    (2, 2),
+    (3, 8),
+    (4, 4),
+    (5, 10),
+    (6, 2),
+    (9, 2),
+    (17, 10),
+    (18, 16),
+    (19, 8),
+    (20, 3),
+    (21, 1),
+    (22, 1),
+];
