@@ -213,7 +213,7 @@ impl Step {
         let aborted = family & 0xc0 == 0xc0;
         let all = self.all_routes();
         let of = all.iter().filter(|route| (route.net.family() == Family::V6) == six);
-        let left_out = |i: usize| skip > 0 && i % (usize::from(skip & 15) + 2) == 0;
+        let left_out = |i: usize| skip > 0 && i.is_multiple_of(usize::from(skip & 15) + 2);
         let listed: Vec<_> =
             of.enumerate().filter(|(i, _)| !left_out(*i)).map(|(_, r)| r.clone()).collect();
         self.world.control.apply(&Event::SweepBegin(scope, Why::Audit));

@@ -76,7 +76,7 @@ const OPERATIONS: &[(u8, usize, Does)] = &[
     (2, 2, |step, input, more| step.raw(input.array(), more)),
     (3, 3, |step, input, _| step.spoil(input.array())),
     (4, 2, |step, input, _| step.again(input.array())),
-    (5, frames::BYTES, |step, input, _| step.from_kernel(input.array())),
+    (5, frames::BYTES, |step, input, _| step.sent_by_kernel(input.array())),
     (6, 3, |step, input, _| step.link(input.array())),
     (7, 1, |step, input, _| step.link_gone(input.array())),
     (8, 4, |step, input, _| step.address(input.array())),

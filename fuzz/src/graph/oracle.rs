@@ -38,7 +38,7 @@ impl Oracle {
     }
 
     /// What may become of a frame that the kernel sends by interface `id`.
-    pub fn from_kernel(&self, id: u16, frame: &[u8]) -> Fates {
+    pub fn sent_by_kernel(&self, id: u16, frame: &[u8]) -> Fates {
         if self.routing.found(id).is_none() {
             return nowhere("from the kernel, interface gone");
         }

@@ -114,7 +114,7 @@ impl Step {
     }
 
     /// A frame that the kernel sends.
-    pub fn from_kernel(&mut self, bytes: [u8; frames::BYTES]) {
+    pub fn sent_by_kernel(&mut self, bytes: [u8; frames::BYTES]) {
         let id = 1 + u16::from(bytes[0]) % self.ifaces.len() as u16;
         let found = self.oracle.routing.found(id);
         let mine = found.map_or([2; 6], |found| found.mac);
@@ -160,7 +160,7 @@ impl Step {
         let fates = |(from, frame): &(From, Vec<u8>)| -> (String, Fates) {
             let fates = match from {
                 From::Device(port) => self.oracle.received(*port, frame),
-                From::Kernel(iface) => self.oracle.from_kernel(*iface, frame),
+                From::Kernel(iface) => self.oracle.sent_by_kernel(*iface, frame),
             };
             (format!("{from:?} {}", hex(frame)), fates)
         };

@@ -246,11 +246,11 @@ fn workers(
         |worker: usize| (0..DEVICES).filter(move |port| usize::from(*port) % count == worker);
     let (mut remotes, mut incoming): (Vec<_>, Vec<_>) =
         (0..count).map(|_| (Vec::new(), Vec::new())).unzip();
-    for from in 0..count {
+    for (from, remotes) in remotes.iter_mut().enumerate() {
         for to in (0..count).filter(|to| *to != from) {
             let (ring, other) = spsc::ring(1024);
             let ports = ports(to).map(|port| (port, Memory::Own)).collect();
-            remotes[from].push(Remote { ring, copies: None, ports });
+            remotes.push(Remote { ring, copies: None, ports });
             incoming[to].push(Incoming { ring: other, copies: None });
         }
     }
