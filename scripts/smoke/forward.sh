@@ -28,7 +28,7 @@ assert_at_most $(($(kernel_forwarded r) - before)) 12 "packets forwarded by the 
 balanced() {
 	assert_eq "$(rutter show system -j | json '
 		(lambda a: a["received"] + a["from_kernel"] + a["from_workers"] + a["copies"]
-		 - a["transmitted"] - a["punted"] - a["handed_over"] - a["dropped"])(x["accounting"])')" 0 "packets not accounted for"
+		 - a["transmitted"] - a["punted"] - a["handed_over"] - a["dropped"] - a["held"])(x["accounting"])')" 0 "packets not accounted for"
 }
 wait_for 5 balanced
 

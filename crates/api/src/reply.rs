@@ -390,7 +390,7 @@ pub struct Feed {
     pub counters: Vec<(String, u64)>,
 }
 
-/// Received + from kernel + from workers + copies = transmitted + punted + handed over + drops.
+/// Received + from kernel + from workers + copies = transmitted + punted + handed over + drops + held.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Accounting {
@@ -402,6 +402,9 @@ pub struct Accounting {
     pub punted: u64,
     pub handed_over: u64,
     pub dropped: u64,
+    /// Kept by nodes, to be handed on later.
+    #[serde(default)]
+    pub held: u64,
 }
 
 impl Accounting {
@@ -409,7 +412,7 @@ impl Accounting {
     /// after they stopped. Negative: something was counted twice.
     pub fn missing(&self) -> i64 {
         let came = self.received + self.from_kernel + self.from_workers + self.copies;
-        let went = self.transmitted + self.punted + self.handed_over + self.dropped;
+        let went = self.transmitted + self.punted + self.handed_over + self.dropped + self.held;
         came.wrapping_sub(went) as i64
     }
 }

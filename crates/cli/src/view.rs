@@ -361,11 +361,12 @@ pub fn system(system: &System) -> String {
     line(
         "packets out",
         format!(
-            "{} transmitted, {} punted, {} handed over, {} dropped",
+            "{} transmitted, {} punted, {} handed over, {} dropped{}",
             number(law.transmitted),
             number(law.punted),
             number(law.handed_over),
-            number(law.dropped)
+            number(law.dropped),
+            if law.held > 0 { format!(", {} held", number(law.held)) } else { String::new() }
         ),
     );
     for setting in &system.settings {

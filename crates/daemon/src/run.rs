@@ -341,13 +341,14 @@ fn stop_workers(workers: Workers, domain: &Arc<Domain>) -> Result<(), Error> {
         missing += law.taken().abs_diff(law.given());
         tracing::info!(
             "worker-{}: {} packets in, {} transmitted, {} to the kernel, {} to other workers, \
-             {} dropped",
+             {} dropped, {} held",
             graph.worker(),
             law.taken(),
             law.transmitted,
             law.punted,
             law.handed_over,
             law.dropped,
+            law.held,
         );
     }
     if missing == 0 { Ok(()) } else { Err(Error::Unaccounted { missing }) }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::card::{Card, DROP};
 use crate::graph::{Graph, Slot};
 use crate::inset::{self, Insets, with_insets};
-use crate::node::{AnyNode, Node};
+use crate::node::{AnyNode, Node, Seat};
 use crate::stats::{Place, Stats};
 
 /// Collects nodes and connections. An edge leads to the node of its name unless
@@ -90,7 +90,8 @@ impl Builder {
         for &old in &order {
             let node = nodes[old].take().expect("an order names each node once");
             let next: Vec<usize> = next[old].iter().map(|&to| rank[to]).collect();
-            slots.push(slot(node, &cards[old], &next, rank[drop_node], reasons));
+            let seat = Seat { slot: slots.len() as u16, reasons: reasons as u16 };
+            slots.push(slot(node, &cards[old], &next, rank[drop_node], seat));
             places.push(Place { card: cards[old], next, reasons });
             reasons += cards[old].drops.len();
         }
@@ -162,13 +163,7 @@ impl Builder {
     }
 }
 
-fn slot(
-    node: Box<dyn AnyNode>,
-    card: &Card,
-    next: &[usize],
-    drop_node: usize,
-    reasons: usize,
-) -> Slot {
+fn slot(node: Box<dyn AnyNode>, card: &Card, next: &[usize], drop_node: usize, seat: Seat) -> Slot {
     // Codes that the node does not have lead to `drop` too: they cannot occur,
     // because a view takes only the node's own edges.
     let mut table = [drop_node as u8; 32];
@@ -179,8 +174,9 @@ fn slot(
         node,
         next: table,
         sink: card.edges.is_empty(),
+        keeps: card.keeps,
         live: card.live,
-        reasons: reasons as u16,
+        seat,
         waiting: VecDeque::with_capacity(8),
     }
 }

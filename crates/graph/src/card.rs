@@ -91,4 +91,6 @@ pub struct Card {
     pub source: bool,
     /// True for a node that runs by time.
     pub ticks: bool,
+    /// True for a node that keeps packets over polls.
+    pub keeps: bool,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use io::{Owned, Port, World};
 
+use crate::kept::Kept;
 use crate::stats::Stats;
 use crate::watch::Watch;
 
@@ -72,5 +73,19 @@ impl Ports {
     #[inline]
     pub fn free(&mut self, number: u16, packets: &mut [Option<Owned>]) {
         self.get(number).expect("the port that the packets came from").free(packets);
+    }
+
+    /// Frees a kept packet: by its port, or where that has gone by another of its
+    /// world, or where there is none it is lost to its pool, until both are gone.
+    pub(crate) fn give_back(&mut self, kept: Kept) {
+        let Kept { packet, port, world, .. } = kept;
+        let packets = &mut [Some(packet)];
+        if self.world(port) == Some(world) {
+            return self.free(port, packets);
+        }
+        match self.iter_mut().find(|(_, port)| port.world() == world) {
+            Some((_, port)) => port.free(packets),
+            None => drop(packets[0].take().map(Owned::into_raw)),
+        }
     }
 }

@@ -9,7 +9,7 @@ use lookup::sync::Guard;
 
 use crate::clock;
 use crate::context::{Context, Ports};
-use crate::node::AnyNode;
+use crate::node::{AnyNode, Seat};
 use crate::stats::{Account, Stats};
 use crate::tick::{Due, Ticking};
 use crate::vector::{Live, Vector};
@@ -44,9 +44,9 @@ pub(crate) struct Slot {
     /// Where each edge leads.
     pub next: [u8; 32],
     pub sink: bool,
+    pub keeps: bool,
     pub live: Live,
-    /// Index of the node's first drop reason.
-    pub reasons: u16,
+    pub seat: Seat,
     pub waiting: VecDeque<Box<Vector>>,
 }
 
@@ -116,7 +116,10 @@ impl Graph {
     fn tick_one(&mut self, i: usize, before: u64, guard: Guard<'_>) -> (usize, u64, Due) {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[i];
-        let due = slot.node.tick(&mut v, &mut self.context, guard, slot.reasons);
+        let due = slot.node.run_tick(&mut v, &mut self.context, guard, slot.seat);
+        if v.holed {
+            v.close(slot.live);
+        }
         let (n, now) = (v.n(), clock::now());
         // Its packets were counted when they came to the node, or are by the next one.
         self.context.stats.nodes[i].cycles.add(now.wrapping_sub(before));
@@ -124,12 +127,12 @@ impl Graph {
             self.spare.push(v);
             return (0, now, due);
         }
-        let next = self.next(i, &mut v);
-        (n, self.follow(next, v, now, guard), due)
+        (n, self.depart(i, v, now, guard), due)
     }
 
     /// As [`Graph::poll`], but nothing is received from devices: what other
-    /// threads have put into rings is worked off before a stop.
+    /// threads have put into rings is worked off before a stop, and what nodes keep is
+    /// dropped by name.
     pub fn drain(&mut self, guard: Guard<'_>) -> usize {
         self.context.now = clock::now();
         let mut packets = 0;
@@ -139,7 +142,7 @@ impl Graph {
         for i in 0..self.sources.len() {
             packets += self.ask(self.sources[i], clock::now(), guard).0;
         }
-        packets
+        packets + self.abandon(guard)
     }
 
     #[inline(always)]
@@ -173,7 +176,10 @@ impl Graph {
     fn ask(&mut self, source: usize, before: u64, guard: Guard<'_>) -> (usize, u64) {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[source];
-        slot.node.run(&mut v, &mut self.context, guard, slot.reasons);
+        slot.node.run(&mut v, &mut self.context, guard, slot.seat);
+        if v.holed {
+            v.close(slot.live);
+        }
         let n = v.n();
         if n == 0 {
             self.spare.push(v);
@@ -181,8 +187,39 @@ impl Graph {
         }
         let now = clock::now();
         self.context.stats.nodes[source].visit(n, now.wrapping_sub(before));
-        let next = self.next(source, &mut v);
-        (n, self.follow(next, v, now, guard))
+        (n, self.depart(source, v, now, guard))
+    }
+
+    /// Sends what the node at slot `from` put into `v` on its way.
+    fn depart(&mut self, from: usize, mut v: Box<Vector>, now: u64, guard: Guard<'_>) -> u64 {
+        if v.marked {
+            self.record(from, &v, None);
+        }
+        let next = self.next(from, &mut v);
+        self.follow(next, v, now, guard)
+    }
+
+    /// Drops what nodes keep, by name; returns how many packets there were.
+    fn abandon(&mut self, guard: Guard<'_>) -> usize {
+        let mut packets = 0;
+        for i in 0..self.slots.len() {
+            if !self.slots[i].keeps {
+                continue;
+            }
+            let mut rest = None;
+            loop {
+                let mut v = self.spare.pop().unwrap_or_else(Vector::new);
+                let slot = &mut self.slots[i];
+                slot.node.surrender(&mut v, &mut self.context, guard, slot.seat, &mut rest);
+                if v.is_empty() {
+                    self.spare.push(v);
+                    break;
+                }
+                packets += v.n();
+                self.depart(i, v, clock::now(), guard);
+            }
+        }
+        packets
     }
 
     /// Runs `v` through the graph from `slot` on, and all that this makes wait.
@@ -200,16 +237,21 @@ impl Graph {
                 self.arrive(i, &v);
             }
             let slot = &mut self.slots[i];
-            slot.node.run(&mut v, &mut self.context, guard, slot.reasons);
+            slot.node.run(&mut v, &mut self.context, guard, slot.seat);
             let now = clock::now();
             self.context.stats.nodes[i].visit(n, now.wrapping_sub(before));
             before = now;
             if !sink {
+                if v.holed {
+                    v.close(self.slots[i].live);
+                }
                 if v.marked {
                     self.record(i, &v, None);
                 }
-                i = self.next(i, &mut v);
-                continue;
+                if !v.is_empty() {
+                    i = self.next(i, &mut v);
+                    continue;
+                }
             }
             v.clear();
             self.spare.push(v);
@@ -336,32 +378,20 @@ impl Graph {
     /// Notes what the node at `slot` did with the traced packets of `v`.
     #[cold]
     fn record(&mut self, slot: usize, v: &Vector, edge: Option<u8>) {
-        let has_hop = self.slots[slot].live.has(Live::HOP);
+        let live = self.slots[slot].live;
         for i in (0..v.n()).filter(|&i| v.mark[i] != 0) {
-            let Some(packet) = v.burst.packet(i) else { continue };
-            let frame = packet.data();
-            let mut data = [0; 96];
-            let kept = frame.len().min(data.len());
-            data[..kept].copy_from_slice(&frame[..kept]);
-            self.context.watch.step(Step {
-                packet: v.mark[i],
-                node: slot as u16,
-                edge: edge.unwrap_or(v.edge[i]),
-                why: v.why[i],
-                port: v.port,
-                iface: v.iface[i],
-                hop: if has_hop { v.hop[i].0 } else { 0 },
-                time: clock::now(),
-                bytes: frame.len() as u16,
-                data,
-            });
+            let edge = edge.unwrap_or(v.edge[i]);
+            if let Some(step) = Step::of(v, i, slot as u16, edge, live) {
+                self.context.watch.step(step);
+            }
         }
     }
 }
 
 /// What control does to a graph, between polls.
 impl Graph {
-    /// Its ports. A port whose packets it holds must stay; between polls it holds none.
+    /// Its ports. Between polls a graph holds no packets but those that nodes keep; of
+    /// one that goes meanwhile, they are dropped when their time comes.
     pub fn ports(&mut self) -> &mut Ports {
         &mut self.context.ports
     }
@@ -375,6 +405,28 @@ impl Graph {
     /// looked at.
     pub fn must_poll(&mut self) -> bool {
         !self.sources.is_empty() || self.context.ports.iter_mut().next().is_some()
+    }
+
+    /// Makes it the successor of `old`: nodes take over from those of the same name and
+    /// type, what is still kept there is dropped by name, counters go on where the old
+    /// ones stood, and ports that this graph has not got move over.
+    pub(crate) fn succeed(&mut self, old: &mut Graph, guard: Guard<'_>) {
+        for slot in &mut self.slots {
+            let name = slot.node.card().name;
+            let same = |old: &&mut Slot| old.node.card().name == name;
+            if let Some(old) = old.slots.iter_mut().find(same) {
+                slot.node.inherit(&mut *old.node);
+            }
+        }
+        old.abandon(guard);
+        self.stats().take_over(old.stats());
+        for number in 0..old.ports().end() {
+            if self.ports().world(number).is_none()
+                && let Some(port) = old.ports().remove(number)
+            {
+                self.ports().set(number, port);
+            }
+        }
     }
 
     /// Its counters, to be shared.

@@ -18,7 +18,7 @@
 //!   context
 //!   draw spread watch
 //!   stats
-//!   card nap ring wheel
+//!   card kept nap ring wheel
 //!   clock inset sync tick vector
 //! ```
 
@@ -30,6 +30,7 @@ mod draw;
 #[allow(clippy::module_inception)]
 mod graph;
 mod inset;
+mod kept;
 mod nap;
 mod node;
 pub mod ring;
@@ -47,6 +48,7 @@ pub use builder::{Builder, Error};
 pub use card::{Card, Label, NoDrop, NoEdge};
 pub use context::Ports;
 pub use graph::Graph;
+pub use kept::{Kept, Unsent};
 pub use node::{Node, View};
 pub use stats::{
     Account, Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats,

@@ -1,5 +1,6 @@
 //! What a node is, and what it sees of a vector.
 
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
 use io::{Owned, VECTOR};
@@ -7,10 +8,11 @@ use lookup::sync::Guard;
 
 use crate::card::{Card, DROP, Label, NoEdge};
 use crate::context::{Context, Ports};
-use crate::stats::Account;
+use crate::kept::{Kept, Unsent};
+use crate::stats::{Account, Counter};
 use crate::tick::Due;
 use crate::vector::{Live, POSTPONED, Vector};
-use crate::watch::Point;
+use crate::watch::{Point, Step};
 
 /// A node: takes a vector, reads and changes its packets, and gives each an
 /// edge, or takes it out (a sink, [`NoEdge`]), or puts packets in (a source).
@@ -31,6 +33,8 @@ pub trait Node: Sized + Send {
     const SOURCE: bool = false;
     /// True: [`Node::tick`] is called.
     const TICKS: bool = false;
+    /// True: it may [keep](View::keep) packets over polls.
+    const KEEPS: bool = false;
 
     /// Works through the vector. A node with edges calls [`View::leave`] or
     /// [`View::drop`] for each packet; a sink takes every packet, and counts
@@ -47,6 +51,26 @@ pub trait Node: Sized + Send {
     fn tick(&mut self, _v: &mut View<'_, Self>) -> Due {
         Due::NEVER
     }
+
+    /// Gives one of the packets out that it keeps, and the reason for which it is
+    /// dropped. Called until there is none: at a stop, and when the graph is replaced,
+    /// for what [`Node::take_over`] left.
+    fn abandon(&mut self) -> Option<(Kept, Self::Drop)> {
+        None
+    }
+
+    /// Its graph replaces one with the node `old` of the same name and type: takes over
+    /// what should not be lost, packets and tables. On the worker's thread: to be moved,
+    /// not copied.
+    fn take_over(&mut self, _old: &mut Self) {}
+}
+
+/// Where a node is in its graph.
+#[derive(Clone, Copy)]
+pub(crate) struct Seat {
+    pub slot: u16,
+    /// Index of its first drop reason.
+    pub reasons: u16,
 }
 
 /// A vector as one node sees it: it sets edges and reasons of its own only.
@@ -54,7 +78,7 @@ pub struct View<'v, N> {
     pub(crate) vector: &'v mut Vector,
     pub(crate) context: &'v mut Context,
     pub(crate) guard: Guard<'v>,
-    pub(crate) reasons: u16,
+    pub(crate) seat: Seat,
     pub(crate) node: std::marker::PhantomData<N>,
 }
 
@@ -88,7 +112,7 @@ impl<'v, N: Node> View<'v, N> {
     #[inline(always)]
     pub fn drop(&mut self, i: usize, reason: N::Drop) {
         self.vector.edge[i] = DROP;
-        self.vector.why[i] = self.reasons + u16::from(reason.code());
+        self.vector.why[i] = self.seat.reasons + u16::from(reason.code());
     }
 
     /// Permission to load published tables until the node returns.
@@ -139,7 +163,7 @@ impl<'v, N: Node> View<'v, N> {
     /// Counts `n` packets as dropped that do not go to the `drop` node: those
     /// that a sink frees, and frames for which a source has no buffer.
     pub fn count_dropped(&self, reason: N::Drop, n: usize) {
-        let reason = usize::from(self.reasons) + usize::from(reason.code());
+        let reason = usize::from(self.seat.reasons) + usize::from(reason.code());
         self.context.stats.drops[reason].add(n as u64);
     }
 
@@ -175,6 +199,75 @@ impl<'v, N: Node> View<'v, N> {
         }
         self.vector.burst.push(packet);
         Ok(n)
+    }
+}
+
+/// For nodes that keep packets ([`Node::KEEPS`]).
+impl<N: Node> View<'_, N> {
+    /// Takes packet `i` out; it counts as held until it is emitted or discarded. The
+    /// others keep their places while the node works. `None` where there is no packet `i`.
+    pub fn keep(&mut self, i: usize) -> Option<Kept> {
+        const { assert!(N::KEEPS, "Node::KEEPS is false") };
+        let (vector, watch) = (&mut *self.vector, &mut self.context.watch);
+        let mark = if vector.marked { vector.mark[i] } else { 0 };
+        if mark != 0
+            && let Some(step) = Step::of(vector, i, self.seat.slot, Step::KEPT, N::LIVE)
+        {
+            watch.step(step);
+        }
+        let packet = vector.take(i)?;
+        self.held().add(1);
+        let (port, world) = (self.vector.port, self.vector.world);
+        Some(Kept { packet, port, world, mark, trace: self.context.watch.trace_id() })
+    }
+
+    /// Makes a packet of `port`'s pool, which came from elsewhere than the vector, one
+    /// that the node keeps.
+    ///
+    /// # Errors
+    /// The packet, where there is no such port.
+    pub fn adopt(&mut self, packet: Owned, port: u16) -> Result<Kept, Owned> {
+        const { assert!(N::KEEPS, "Node::KEEPS is false") };
+        let Some(world) = self.context.ports.world(port) else { return Err(packet) };
+        self.held().add(1);
+        Ok(Kept { packet, port, world, mark: 0, trace: 0 })
+    }
+
+    /// Puts a kept packet in, behind those that there are, and returns its index.
+    ///
+    /// # Errors
+    /// The packet, and whether to wait or to discard it.
+    pub fn emit(&mut self, kept: Kept) -> Result<usize, Unsent> {
+        let Kept { packet, port, world, mark, trace } = kept;
+        if self.context.ports.world(port) != Some(world) {
+            return Err(Unsent::Gone(Kept { packet, port, world, mark, trace }));
+        }
+        // V3: of one port, which a source has not to mind, but a node on the way.
+        let fits = self.n() == 0 || self.vector.port == port;
+        let pushed = if fits { self.push(packet, port) } else { Err(packet) };
+        let i = pushed.map_err(|packet| Unsent::Full(Kept { packet, port, world, mark, trace }))?;
+        self.held().less(1);
+        let traced = mark != 0 && trace == self.context.watch.trace_id();
+        self.vector.set_mark(i, if traced { mark } else { 0 });
+        Ok(i)
+    }
+
+    /// Frees a kept packet that cannot be emitted, counted as dropped for `reason`. One
+    /// that can is better emitted and [dropped](View::drop): captures see it then.
+    pub fn discard(&mut self, kept: Kept, reason: N::Drop) {
+        self.throw(kept, reason.code());
+    }
+
+    fn throw(&mut self, kept: Kept, reason: u8) {
+        self.held().less(1);
+        let reason = usize::from(self.seat.reasons) + usize::from(reason);
+        self.context.stats.drops[reason].add(1);
+        self.context.ports.give_back(kept);
+    }
+
+    #[inline]
+    fn held(&self) -> &Counter {
+        &self.context.stats.nodes[usize::from(self.seat.slot)].held
     }
 }
 
@@ -227,29 +320,78 @@ impl<N> DerefMut for View<'_, N> {
 /// call a vector.
 pub(crate) trait AnyNode: Send {
     fn card(&self) -> Card;
-    fn run(&mut self, v: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16);
-    fn tick(&mut self, v: &mut Vector, cx: &mut Context, guard: Guard<'_>, reasons: u16) -> Due;
+    fn run(&mut self, v: &mut Vector, context: &mut Context, guard: Guard<'_>, seat: Seat);
+    fn run_tick(&mut self, v: &mut Vector, cx: &mut Context, guard: Guard<'_>, seat: Seat) -> Due;
+    /// Fills the vector with packets that the node abandons, on the drop edge; `rest` is
+    /// one that did not fit, with its reason.
+    fn surrender(
+        &mut self,
+        v: &mut Vector,
+        context: &mut Context,
+        guard: Guard<'_>,
+        seat: Seat,
+        rest: &mut Option<(Kept, u8)>,
+    );
+    /// Takes over from `old`; nothing is done where that is of another type.
+    fn inherit(&mut self, old: &mut dyn AnyNode);
+    fn any(&mut self) -> &mut dyn Any;
 }
 
-impl<N: Node> AnyNode for N {
+impl<N: Node + 'static> AnyNode for N {
     fn card(&self) -> Card {
         Card::of::<N>()
     }
 
-    fn run(&mut self, vector: &mut Vector, context: &mut Context, guard: Guard<'_>, reasons: u16) {
+    fn run(&mut self, vector: &mut Vector, context: &mut Context, guard: Guard<'_>, seat: Seat) {
         let node = std::marker::PhantomData;
-        process(self, &mut View { vector, context, guard, reasons, node });
+        process(self, &mut View { vector, context, guard, seat, node });
     }
 
-    fn tick(
+    fn run_tick(
         &mut self,
         vector: &mut Vector,
         context: &mut Context,
         guard: Guard<'_>,
-        reasons: u16,
+        seat: Seat,
     ) -> Due {
         let node = std::marker::PhantomData;
-        Node::tick(self, &mut View { vector, context, guard, reasons, node })
+        self.tick(&mut View { vector, context, guard, seat, node })
+    }
+
+    fn surrender(
+        &mut self,
+        vector: &mut Vector,
+        context: &mut Context,
+        guard: Guard<'_>,
+        seat: Seat,
+        rest: &mut Option<(Kept, u8)>,
+    ) {
+        let node = std::marker::PhantomData;
+        let mut view = View::<N> { vector, context, guard, seat, node };
+        let next = |node: &mut N| node.abandon().map(|(kept, reason)| (kept, reason.code()));
+        while let Some((kept, reason)) = rest.take().or_else(|| next(self)) {
+            match view.emit(kept) {
+                Ok(i) => {
+                    view.vector.edge[i] = DROP;
+                    view.vector.why[i] = seat.reasons + u16::from(reason);
+                }
+                Err(Unsent::Full(kept)) => {
+                    *rest = Some((kept, reason));
+                    break;
+                }
+                Err(Unsent::Gone(kept)) => view.throw(kept, reason),
+            }
+        }
+    }
+
+    fn inherit(&mut self, old: &mut dyn AnyNode) {
+        if let Some(old) = old.any().downcast_mut::<N>() {
+            self.take_over(old);
+        }
+    }
+
+    fn any(&mut self) -> &mut dyn Any {
+        self
     }
 }
 
@@ -272,6 +414,7 @@ impl Card {
             live: N::LIVE,
             source: N::SOURCE,
             ticks: N::TICKS,
+            keeps: N::KEEPS,
         }
     }
 }

@@ -17,6 +17,12 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
+    /// Takes off; only the one writer may call it.
+    #[inline]
+    pub(crate) fn less(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_sub(n), Ordering::Relaxed);
+    }
+
     /// Replaces the value; only the one writer may call it.
     #[inline]
     pub fn set(&self, n: u64) {
@@ -38,6 +44,8 @@ pub(crate) struct NodeStats {
     pub packets: Counter,
     pub cycles: Counter,
     pub edges: [Counter; 32],
+    /// Packets that it keeps now.
+    pub held: Counter,
 }
 
 impl NodeStats {
@@ -139,6 +147,7 @@ impl Stats {
             stats.vectors.add(node.vectors);
             stats.packets.add(node.packets);
             stats.cycles.add(node.cycles);
+            stats.held.add(node.held);
             for edge in &node.edges {
                 match place.card.edges.iter().position(|name| *name == edge.name) {
                     Some(code) => stats.edges[code].add(edge.packets),
@@ -176,6 +185,7 @@ impl Stats {
             vectors: stats.vectors.get(),
             packets: stats.packets.get(),
             cycles: stats.cycles.get(),
+            held: stats.held.get(),
             edges: self.edges(i, place, stats),
         };
         let drops = self.places.iter().flat_map(|place| {
@@ -228,6 +238,7 @@ impl Stats {
             punted: self.law.get(Account::Punted),
             handed_over: self.law.get(Account::HandedOver),
             dropped: self.drops.iter().map(Counter::get).sum::<u64>() + self.former.get(),
+            held: self.nodes.iter().map(|node| node.held.get()).sum(),
             crossed: self.law.get(Account::Crossed),
         }
     }
@@ -248,6 +259,8 @@ pub struct Balance {
     pub punted: u64,
     pub handed_over: u64,
     pub dropped: u64,
+    /// Kept by nodes, to be handed on later.
+    pub held: u64,
     /// Not a term: copies made at a border between worlds or workers.
     pub crossed: u64,
 }
@@ -258,9 +271,9 @@ impl Balance {
         self.received + self.from_kernel + self.from_workers + self.copies
     }
 
-    /// Packets that went out.
+    /// Packets that went out, and those that nodes keep.
     pub fn given(&self) -> u64 {
-        self.transmitted + self.punted + self.handed_over + self.dropped
+        self.transmitted + self.punted + self.handed_over + self.dropped + self.held
     }
 
     /// True when every packet is accounted for.
@@ -305,6 +318,8 @@ pub struct NodeCount {
     pub packets: u64,
     /// TSC cycles.
     pub cycles: u64,
+    /// Packets that it keeps now.
+    pub held: u64,
     pub edges: Vec<EdgeCount>,
 }
 
@@ -368,6 +383,7 @@ impl NodeCount {
         self.vectors += other.vectors;
         self.packets += other.packets;
         self.cycles += other.cycles;
+        self.held += other.held;
         for edge in &other.edges {
             let same = |mine: &&mut EdgeCount| (mine.name, mine.to) == (edge.name, edge.to);
             match self.edges.iter_mut().find(same) {
@@ -388,6 +404,7 @@ impl Balance {
         self.punted += other.punted;
         self.handed_over += other.handed_over;
         self.dropped += other.dropped;
+        self.held += other.held;
         self.crossed += other.crossed;
     }
 }

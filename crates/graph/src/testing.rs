@@ -12,7 +12,7 @@ use lookup::sync::{Domain, Thread};
 use crate::card::{Card, DROP};
 use crate::context::{Context, Ports};
 use crate::inset::Insets;
-use crate::node::{Node, View};
+use crate::node::{Node, Seat, View};
 use crate::stats::{Place, Stats};
 use crate::vector::Vector;
 use crate::watch::Watch;
@@ -29,7 +29,7 @@ pub struct Bench {
 /// What a node did with one packet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome {
-    /// The edge's name, or `drop: reason`.
+    /// The edge's name, `drop: reason`, or `kept`.
     pub to: String,
     /// The frame afterwards.
     pub frame: Vec<u8>,
@@ -88,7 +88,8 @@ impl Bench {
         vector.edge.first_mut(frames.len()).fill(DROP - 1); // no edge yet
         let (guard, node_type) = (self.thread.guard(), std::marker::PhantomData);
         let context = &mut self.context;
-        let mut view = View { vector: &mut vector, context, guard, reasons: 0, node: node_type };
+        let seat = Seat { slot: 0, reasons: 0 };
+        let mut view = View { vector: &mut vector, context, guard, seat, node: node_type };
         (0..frames.len()).for_each(|i| prepare(&mut view, i));
         node.process(&mut view);
         let outcomes = (0..view.n()).map(|i| outcome(&card, &view, i)).collect();
@@ -98,13 +99,15 @@ impl Bench {
 }
 
 fn outcome<N: Node>(card: &Card, view: &View<'_, N>, i: usize) -> Outcome {
+    let packet = view.vector.burst.packet(i);
     let to = match view.vector.edge[i] {
+        _ if packet.is_none() => "kept".to_owned(),
         DROP => format!("drop: {}", card.drops[usize::from(view.vector.why[i])]),
         edge => (*card.edges.get(usize::from(edge)).unwrap_or(&"nowhere")).to_owned(),
     };
     Outcome {
         to,
-        frame: view.packet(i).data().to_vec(),
+        frame: packet.map_or(Vec::new(), |packet| packet.data().to_vec()),
         len: view.len(i),
         key32: view.key32[i],
         hop: view.hop[i].0,

@@ -1,5 +1,6 @@
 //! The scheduler under toy nodes: packets carry the edges that they are to take.
 
+mod keep;
 mod tick;
 
 use std::sync::Arc;

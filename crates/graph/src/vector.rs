@@ -105,6 +105,8 @@ pub struct Vector {
     pub(crate) marked: bool,
     pub(crate) port: u16,
     pub(crate) world: World,
+    /// True while packets that were taken out are missing in `0..n`.
+    pub(crate) holed: bool,
 }
 
 /// Lanes that hold something which following nodes read: what has to move when
@@ -163,6 +165,7 @@ impl Vector {
             marked: false,
             port: 0,
             world: World::Own,
+            holed: false,
         })
     }
 
@@ -269,6 +272,39 @@ impl Vector {
     #[inline(always)]
     pub fn postpone(&mut self, i: usize) {
         self.edge[i] = POSTPONED;
+    }
+
+    /// Takes packet `i` out, and leaves a hole until [`Vector::close`].
+    pub(crate) fn take(&mut self, i: usize) -> Option<Owned> {
+        let packet = self.burst.take(i)?;
+        self.holed = true;
+        Some(packet)
+    }
+
+    /// Closes the holes: packets behind them move up, with their live lanes.
+    pub(crate) fn close(&mut self, live: Live) {
+        let (n, mut kept, mut start) = (self.n(), 0, 0);
+        while start < n {
+            let run = (start..n).take_while(|&i| self.burst.packet(i).is_some()).count();
+            if run > 0 && kept != start {
+                // SAFETY: what is in `kept..start` are holes, and packets that were
+                // moved up; what is left behind `truncate` forgets.
+                unsafe { self.shift(start..start + run, kept, live) };
+            }
+            kept += run;
+            start += run.max(1);
+        }
+        self.holed = false;
+        self.truncate(kept);
+    }
+
+    /// Sets the number of the trace that follows packet `i`, the last one.
+    pub(crate) fn set_mark(&mut self, i: usize, mark: u16) {
+        if mark != 0 && !self.marked {
+            self.mark.first_mut(i).fill(0);
+            self.marked = true;
+        }
+        self.mark[i] = mark;
     }
 
     /// True when it holds no packet.
@@ -403,6 +439,6 @@ impl Vector {
     /// Makes it empty for its next use, after a sink took every packet.
     pub(crate) fn clear(&mut self) {
         self.burst.clear();
-        self.marked = false;
+        (self.marked, self.holed) = (false, false);
     }
 }

@@ -4,8 +4,10 @@
 //! (a capture) while off.
 
 use crate::card::DROP;
+use crate::clock;
 use crate::ring::{frames, spsc};
 use crate::stats::Stats;
+use crate::vector::{Live, Vector};
 
 /// Decides whether a frame (from its link header on) is of interest.
 pub trait Filter: Send {
@@ -87,7 +89,7 @@ pub struct Step {
     pub packet: u16,
     /// Index of the node in [`Stats`]; see [`Step::describe`].
     pub node: u16,
-    /// The edge's code, [`Step::SUNK`], or [`Step::DROPPED`].
+    /// The edge's code, [`Step::SUNK`], [`Step::KEPT`], or [`Step::DROPPED`].
     pub edge: u8,
     /// Where dropped: index of the reason.
     pub why: u16,
@@ -110,12 +112,35 @@ impl Step {
     pub const SUNK: u8 = 255;
     /// In `edge`: the node dropped the packet for the reason `why`.
     pub const DROPPED: u8 = DROP;
+    /// In `edge`: the node keeps the packet.
+    pub const KEPT: u8 = 254;
+
+    /// What the node at `node` did with packet `i` of `v`; `None` where there is none.
+    pub(crate) fn of(v: &Vector, i: usize, node: u16, edge: u8, live: Live) -> Option<Step> {
+        let frame = v.burst.packet(i)?.data();
+        let mut data = [0; 96];
+        let kept = frame.len().min(data.len());
+        data[..kept].copy_from_slice(&frame[..kept]);
+        Some(Step {
+            packet: v.mark[i],
+            node,
+            edge,
+            why: v.why[i],
+            port: v.port,
+            iface: v.iface[i],
+            hop: if live.has(Live::HOP) { v.hop[i].0 } else { 0 },
+            time: clock::now(),
+            bytes: frame.len() as u16,
+            data,
+        })
+    }
 
     /// The names of the node, and of the edge or reason.
     pub fn describe(&self, stats: &Stats) -> (&'static str, &'static str) {
         let Some(place) = stats.places.get(usize::from(self.node)) else { return ("?", "?") };
         let label = match self.edge {
             Step::SUNK => Some(&""),
+            Step::KEPT => Some(&"kept"),
             Step::DROPPED => usize::from(self.why)
                 .checked_sub(place.reasons)
                 .and_then(|reason| place.card.drops.get(reason)),
@@ -137,6 +162,8 @@ pub(crate) struct Watch {
     points: u16,
     trace: Option<Trace>,
     traced: u16,
+    /// Which trace it is: the time at which it began.
+    trace_id: u64,
     /// Frames and steps that found their ring full.
     pub lost: u64,
 }
@@ -150,7 +177,13 @@ impl Watch {
 
     pub fn set_trace(&mut self, trace: Option<Trace>) -> Option<Trace> {
         self.traced = 0;
+        self.trace_id = clock::now();
         std::mem::replace(&mut self.trace, trace)
+    }
+
+    /// The running trace, so that packets kept since an earlier one are not its own.
+    pub fn trace_id(&self) -> u64 {
+        self.trace_id
     }
 
     #[inline(always)]

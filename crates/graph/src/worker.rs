@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lookup::sync::{Domain, Thread};
+use lookup::sync::{Domain, Guard, Thread};
 
 use crate::clock;
 use crate::graph::Graph;
@@ -52,7 +52,7 @@ pub struct Worker {
     thread: Option<JoinHandle<Graph>>,
 }
 
-type Command = Box<dyn FnOnce(&mut Graph) + Send>;
+type Command = Box<dyn FnOnce(&mut Graph, Guard<'_>) + Send>;
 
 /// What a worker's thread does, to the end.
 pub type Work = Box<dyn FnOnce() -> Graph + Send>;
@@ -158,10 +158,17 @@ impl Worker {
         &self,
         f: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, WorkerError> {
+        self.call_guarded(move |graph, _| f(graph))
+    }
+
+    fn call_guarded<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Graph, Guard<'_>) -> R + Send + 'static,
+    ) -> Result<R, WorkerError> {
         let (answer, answered) = mpsc::channel();
-        let command = Box::new(move |graph: &mut Graph| {
+        let command = Box::new(move |graph: &mut Graph, guard: Guard<'_>| {
             // Control waits for it; a failure means that it is gone.
-            let _ = answer.send(f(graph));
+            let _ = answer.send(f(graph, guard));
         });
         let gone = || WorkerError::Gone { worker: self.name.clone() };
         self.commands.send(command).map_err(|_| gone())?;
@@ -171,23 +178,18 @@ impl Worker {
     }
 
     /// Replaces the graph. Ports that `graph` has not got move over to it; new
-    /// ones are attached; counters go on where the old ones stood. Returns the
-    /// old graph, to be dropped here.
+    /// ones are attached; counters go on where the old ones stood. A node takes over
+    /// from the one of its name and type ([`Node::take_over`](crate::Node::take_over));
+    /// what is kept after that is dropped by name. Returns the old graph, to be dropped
+    /// here.
     ///
     /// # Errors
     /// When the worker's thread has ended.
     pub fn swap(&self, mut graph: Graph) -> Result<Graph, WorkerError> {
-        self.call(move |now| {
+        self.call_guarded(move |now, guard| {
             let worker = now.worker();
-            graph.stats().take_over(now.stats());
             graph.ports().iter_mut().for_each(|(_, port)| port.attach(worker));
-            for number in 0..now.ports().end() {
-                if graph.ports().world(number).is_none()
-                    && let Some(port) = now.ports().remove(number)
-                {
-                    graph.ports().set(number, port);
-                }
-            }
+            graph.succeed(now, guard);
             std::mem::replace(now, graph)
         })
     }
@@ -259,7 +261,7 @@ impl Loop {
         self.shared.started.set(last_packet);
         while !self.shared.stop.load(Ordering::Relaxed) {
             if self.shared.called.load(Ordering::Relaxed) {
-                self.obey();
+                self.obey(thread.guard());
             }
             let start = clock::now();
             let packets = self.graph.poll(thread.guard());
@@ -273,7 +275,7 @@ impl Loop {
                 self.sleep(thread);
             }
         }
-        self.obey();
+        self.obey(thread.guard());
         while self.graph.drain(thread.guard()) > 0 {
             thread.quiesce();
         }
@@ -282,12 +284,12 @@ impl Loop {
     }
 
     #[cold]
-    fn obey(&mut self) {
+    fn obey(&mut self, guard: Guard<'_>) {
         // Acquire: a flag seen means that its command is in the queue; one sent
         // after this store sets the flag again.
         self.shared.called.swap(false, Ordering::AcqRel);
         while let Ok(command) = self.queue.try_recv() {
-            command(&mut self.graph);
+            command(&mut self.graph, guard);
         }
     }
 

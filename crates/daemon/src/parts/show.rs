@@ -27,6 +27,7 @@ pub fn accounting(law: &Balance) -> Accounting {
         punted: law.punted,
         handed_over: law.handed_over,
         dropped: law.dropped,
+        held: law.held,
     }
 }
 
