@@ -9,8 +9,8 @@ use lookup::sync::Guard;
 
 use crate::clock;
 use crate::context::{Context, Ports};
-use crate::node::{AnyNode, Seat};
-use crate::stats::{Account, Stats};
+use crate::node::{AnyNode, Node, Seat};
+use crate::stats::{Account, Place, Stats};
 use crate::tick::{Due, Ticking};
 use crate::vector::{Live, Vector};
 use crate::watch::{Capture, NO_IFACE, Point, Step, Trace, Watch};
@@ -439,6 +439,21 @@ impl Graph {
         self.context.worker
     }
 
+    /// The node of type `N`, to look at it and to change it between polls: a short piece
+    /// of work; a [`Job`](crate::Job) is for a long one. It ticks in the next poll.
+    ///
+    /// # Errors
+    /// When the graph has none of its name, or one of another type.
+    pub fn node_mut<N: Node + 'static>(&mut self) -> Result<&mut N, NodeError> {
+        let node = N::NAME;
+        let same = |place: &Place| place.card.name == node;
+        let slot = self.context.stats.places.iter().position(same);
+        let slot = slot.ok_or(NodeError::None { node })?;
+        self.ticking.wake(slot);
+        let wanted = std::any::type_name::<N>();
+        self.slots[slot].node.any().downcast_mut().ok_or(NodeError::Type { node, wanted })
+    }
+
     /// Switches an [inset](crate::Builder::inset) on or off, by its name; false, and
     /// nothing done, where there is none. All are off in a new graph.
     pub fn switch(&mut self, inset: &str, on: bool) -> bool {
@@ -480,3 +495,23 @@ impl Graph {
 /// Most vectors that a node puts in at one tick, as long as it says that there is more:
 /// packets of several ports need a vector each.
 const VECTORS_A_TICK: usize = 8;
+
+/// Why a node is not reached.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// The graph has no node of that name.
+    #[error("the graph has no node `{node}`")]
+    None {
+        /// The name.
+        node: &'static str,
+    },
+    /// A node of another type has the name.
+    #[error("node `{node}` is not a {wanted}")]
+    Type {
+        /// The name.
+        node: &'static str,
+        /// The type that was asked for.
+        wanted: &'static str,
+    },
+}

@@ -12,14 +12,14 @@
 //!
 //! ```text
 //!   worker
-//!   builder
+//!   builder jobs
 //!   testing graph
 //!   node
 //!   context
 //!   draw spread watch
 //!   stats
-//!   card kept nap ring wheel
-//!   clock inset sync tick vector
+//!   card nap ring wheel
+//!   clock inset kept sync tick vector
 //! ```
 
 mod builder;
@@ -30,6 +30,7 @@ mod draw;
 #[allow(clippy::module_inception)]
 mod graph;
 mod inset;
+mod jobs;
 mod kept;
 mod nap;
 mod node;
@@ -47,7 +48,8 @@ mod worker;
 pub use builder::{Builder, Error};
 pub use card::{Card, Label, NoDrop, NoEdge};
 pub use context::Ports;
-pub use graph::Graph;
+pub use graph::{Graph, NodeError};
+pub use jobs::{Job, Progress};
 pub use kept::{Kept, Unsent};
 pub use node::{Node, View};
 pub use stats::{
@@ -56,7 +58,7 @@ pub use stats::{
 pub use tick::Due;
 pub use vector::{BEFORE, L2_ROOM, Lane, Live, Vector, Wide};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
-pub use worker::{Idle, Status, Work, Worker, WorkerConfig, WorkerError};
+pub use worker::{Answers, Idle, Status, Work, Worker, WorkerConfig, WorkerError};
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! The scheduler under toy nodes: packets carry the edges that they are to take.
 
+mod jobs;
 mod keep;
 mod tick;
 

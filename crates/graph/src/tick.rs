@@ -67,6 +67,13 @@ impl Ticking {
         self.0[k].1 = due;
     }
 
+    /// The node at `slot` runs in the next round, because something changed it.
+    pub fn wake(&mut self, slot: usize) {
+        for (_, due) in self.0.iter_mut().filter(|(other, _)| *other == slot) {
+            *due = Due::NOW;
+        }
+    }
+
     /// The earliest time of all.
     pub fn first(&self) -> Due {
         self.0.iter().map(|&(_, due)| due).min().unwrap_or(Due::NEVER)

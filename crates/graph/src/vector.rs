@@ -284,8 +284,10 @@ impl Vector {
     /// Closes the holes: packets behind them move up, with their live lanes.
     pub(crate) fn close(&mut self, live: Live) {
         let (n, mut kept, mut start) = (self.n(), 0, 0);
+        let mut there = [false; VECTOR];
+        there.iter_mut().enumerate().for_each(|(i, there)| *there = self.burst.packet(i).is_some());
         while start < n {
-            let run = (start..n).take_while(|&i| self.burst.packet(i).is_some()).count();
+            let run = there[start..n].iter().take_while(|&&there| there).count();
             if run > 0 && kept != start {
                 // SAFETY: what is in `kept..start` are holes, and packets that were
                 // moved up; what is left behind `truncate` forgets.

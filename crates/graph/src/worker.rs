@@ -7,17 +7,19 @@
 //!                                     1 ms without a packet: offline, sleep (`nap`), online
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use lookup::sync::{Domain, Guard, Thread};
 
 use crate::clock;
-use crate::graph::Graph;
+use crate::graph::{Graph, NodeError};
+use crate::jobs::{self, Job, Jobs, Message, Parts, Running};
 use crate::nap::nap;
+use crate::node::Node;
 use crate::stats::Counter;
 
 /// What a worker is to be like.
@@ -48,11 +50,13 @@ pub enum Idle {
 pub struct Worker {
     name: String,
     commands: mpsc::Sender<Command>,
+    /// Jobs that have ended, to be freed by control.
+    ended: Mutex<mpsc::Receiver<Box<dyn Running>>>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Graph>>,
 }
 
-type Command = Box<dyn FnOnce(&mut Graph, Guard<'_>) + Send>;
+type Command = Box<dyn FnOnce(&mut Graph, &mut Jobs, Guard<'_>) + Send>;
 
 /// What a worker's thread does, to the end.
 pub type Work = Box<dyn FnOnce() -> Graph + Send>;
@@ -127,10 +131,11 @@ impl Worker {
         clock::hz(); // measured here, not in the loop
         let (commands, queue) = mpsc::channel();
         let (ready, started) = mpsc::channel();
+        let (jobs, ended) = Jobs::new();
         let shared = Arc::new(Shared::default());
         shared.seen.set(clock::now()); // before there is a thread that writes it
         let (name, domain) = (config.name.clone(), domain.clone());
-        let mut running = Loop { graph, queue, shared: shared.clone(), idle: config.idle };
+        let mut running = Loop { graph, jobs, queue, shared: shared.clone(), idle: config.idle };
         let work = move || {
             let pinned = config.core.map_or(Ok(()), |core| pin(&config.name, core));
             let go = pinned.is_ok();
@@ -146,7 +151,8 @@ impl Worker {
         let refused = |source| WorkerError::Thread { worker: name.clone(), source };
         let thread = spawn(name.clone(), Box::new(work)).map_err(refused)?;
         started.recv().map_err(|_| WorkerError::Gone { worker: name.clone() })??;
-        Ok(Worker { name, commands, shared, thread: Some(thread) })
+        let ended = Mutex::new(ended);
+        Ok(Worker { name, commands, ended, shared, thread: Some(thread) })
     }
 
     /// Runs `f` on the worker's thread between two polls, when it holds no
@@ -158,17 +164,36 @@ impl Worker {
         &self,
         f: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, WorkerError> {
-        self.call_guarded(move |graph, _| f(graph))
+        self.command(move |graph, _, _| f(graph))
     }
 
-    fn call_guarded<R: Send + 'static>(
+    /// Starts a job on the graph's node of type `N`: a bounded step a poll, its parts
+    /// one by one from [`Answers`]; whoever drops those cancels it. A job ends where its
+    /// graph is replaced.
+    ///
+    /// # Errors
+    /// When the worker's thread has ended.
+    pub fn start_job<N: Node + 'static, J: Job<N>>(
         &self,
-        f: impl FnOnce(&mut Graph, Guard<'_>) -> R + Send + 'static,
+        job: J,
+    ) -> Result<Answers<J::Part>, WorkerError> {
+        let (job, parts) = jobs::started::<N, J>(job);
+        self.command(move |_, jobs, _| jobs.add(job))?;
+        let (shared, thread) = (self.shared.clone(), self.thread.as_ref());
+        let thread = thread.map(|thread| thread.thread().clone());
+        Ok(Answers { parts: Some(parts), shared, thread, worker: self.name.clone() })
+    }
+
+    fn command<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Graph, &mut Jobs, Guard<'_>) -> R + Send + 'static,
     ) -> Result<R, WorkerError> {
         let (answer, answered) = mpsc::channel();
-        let command = Box::new(move |graph: &mut Graph, guard: Guard<'_>| {
+        // A panicking holder left nothing half done: the jobs are freed or not yet.
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).try_iter().for_each(drop);
+        let command = Box::new(move |graph: &mut Graph, jobs: &mut Jobs, guard: Guard<'_>| {
             // Control waits for it; a failure means that it is gone.
-            let _ = answer.send(f(graph, guard));
+            let _ = answer.send(f(graph, jobs, guard));
         });
         let gone = || WorkerError::Gone { worker: self.name.clone() };
         self.commands.send(command).map_err(|_| gone())?;
@@ -186,7 +211,8 @@ impl Worker {
     /// # Errors
     /// When the worker's thread has ended.
     pub fn swap(&self, mut graph: Graph) -> Result<Graph, WorkerError> {
-        self.call_guarded(move |now, guard| {
+        self.command(move |now, jobs, guard| {
+            jobs.end();
             let worker = now.worker();
             graph.ports().iter_mut().for_each(|(_, port)| port.attach(worker));
             graph.succeed(now, guard);
@@ -243,8 +269,65 @@ impl Drop for Worker {
     }
 }
 
+/// The parts of a job's answer. Dropped before the last, it cancels the job.
+pub struct Answers<P> {
+    /// `None` after the last.
+    parts: Option<Parts<P>>,
+    shared: Arc<Shared>,
+    thread: Option<std::thread::Thread>,
+    worker: String,
+}
+
+impl<P> Answers<P> {
+    /// Waits for the next part; `None` after the last.
+    ///
+    /// # Errors
+    /// When there is no such node, or the graph was replaced or the worker stopped.
+    pub fn next_part(&mut self) -> Result<Option<P>, WorkerError> {
+        let Some(parts) = &self.parts else { return Ok(None) };
+        let worker = || self.worker.clone();
+        let closed = |_| match parts.replaced.load(Ordering::Acquire) {
+            true => WorkerError::Replaced { worker: worker() },
+            false => WorkerError::Gone { worker: worker() },
+        };
+        let message = parts.messages.recv().map_err(closed)?;
+        self.wake(); // there is room for one part more
+        match message {
+            Message::Part(part) => Ok(Some(part)),
+            Message::Failed(source) => Err(WorkerError::Node { worker: worker(), source }),
+            Message::Last(part) => {
+                self.parts = None;
+                Ok(Some(part))
+            }
+        }
+    }
+
+    /// All parts that are still to come.
+    ///
+    /// # Errors
+    /// As [`Answers::next_part`].
+    pub fn all(mut self) -> Result<Vec<P>, WorkerError> {
+        std::iter::from_fn(|| self.next_part().transpose()).collect()
+    }
+
+    fn wake(&self) {
+        self.shared.called.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.unpark();
+        }
+    }
+}
+
+impl<P> Drop for Answers<P> {
+    fn drop(&mut self) {
+        self.parts = None;
+        self.wake(); // a job that waited finds out
+    }
+}
+
 struct Loop {
     graph: Graph,
+    jobs: Jobs,
     queue: mpsc::Receiver<Command>,
     shared: Arc<Shared>,
     idle: Idle,
@@ -289,12 +372,19 @@ impl Loop {
         // after this store sets the flag again.
         self.shared.called.swap(false, Ordering::AcqRel);
         while let Ok(command) = self.queue.try_recv() {
-            command(&mut self.graph, guard);
+            command(&mut self.graph, &mut self.jobs, guard);
+        }
+        if self.jobs.step(&mut self.graph) {
+            // Its own reminder; acquires, too, so that a command's flag is not written over.
+            self.shared.called.swap(true, Ordering::AcqRel);
         }
     }
 
     #[cold]
     fn sleep(&mut self, thread: &mut Thread) {
+        if self.shared.called.load(Ordering::Relaxed) {
+            return; // a job goes on
+        }
         let Some(nap) = nap(clock::now(), self.graph.due(), self.graph.must_poll()) else { return };
         self.shared.asleep.store(true, Ordering::Relaxed);
         thread.offline();
@@ -351,6 +441,20 @@ pub enum WorkerError {
         core: usize,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// A job's node is not there.
+    #[error("{worker}: {source}")]
+    Node {
+        /// Which.
+        worker: String,
+        /// Why.
+        source: NodeError,
+    },
+    /// The graph that a job worked on was replaced.
+    #[error("{worker}: the graph was replaced before the work was done")]
+    Replaced {
+        /// Which.
+        worker: String,
     },
     /// The thread has ended.
     #[error("{worker} has ended")]
