@@ -311,6 +311,15 @@ fn mistakes_about_bridges_say_what_to_do() {
 }
 
 #[test]
+fn an_application_has_a_folder_here_and_one_in_nodes() {
+    let here: Vec<_> = APPLICATIONS.iter().map(|application| application.name()).collect();
+    let nodes: Vec<_> = nodes::APPLICATIONS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(here, nodes, "in the same order");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/apps");
+    assert!(here.iter().all(|name| root.join(name).join("mod.rs").is_file()), "{here:?}");
+}
+
+#[test]
 fn what_can_be_changed_is_declared() {
     for application in APPLICATIONS {
         let declared = application.declared();
