@@ -4,7 +4,7 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   router switch
+//!   router span switch
 //!   assembly
 //!   out parse
 //!   class counters family filter vrf
@@ -19,6 +19,7 @@ pub mod filter;
 pub mod out;
 pub mod parse;
 pub mod router;
+pub mod span;
 pub mod switch;
 #[cfg(test)]
 mod testbed;
@@ -42,7 +43,7 @@ use crate::switch::Bridging;
 /// The nodes of each application, in the order in which packets meet them. An
 /// application is a folder, and a line here.
 pub const APPLICATIONS: &[(&str, &[Card])] =
-    &[("switch", switch::NODES), ("router", router::NODES)];
+    &[("switch", switch::NODES), ("router", router::NODES), ("span", span::NODES)];
 
 /// Every node: name, help, edges, drop reasons.
 pub fn nodes() -> impl Iterator<Item = &'static Card> {

@@ -2,6 +2,8 @@
 //! enums. (Router and switch came before this door: their messages are variants of
 //! [`crate::Request`] and [`crate::Reply`] themselves, as old clients send them.)
 
+pub mod span;
+
 use serde::{Deserialize, Serialize};
 
 /// To one application.
@@ -10,6 +12,7 @@ use serde::{Deserialize, Serialize};
 #[rustfmt::skip]
 #[allow(missing_docs)]
 pub enum Request {
+    Span(span::Request),
 }
 
 /// From one application.
@@ -18,4 +21,5 @@ pub enum Request {
 #[rustfmt::skip]
 #[allow(missing_docs)]
 pub enum Reply {
+    Span(span::Reply),
 }

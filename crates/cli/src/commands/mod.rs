@@ -34,6 +34,7 @@ commands! {
     Route: route,
     Neighbour: neighbour,
     Mac: mac,
+    Span: span,
     Fib: fib,
     Trace: trace,
     Capture: capture,

@@ -5,6 +5,7 @@
 //! brings interfaces, which the router's routes may name.
 
 pub mod router;
+pub mod span;
 pub mod switch;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use crate::config::{Config, Declared, Mistakes, Text, keys};
 use crate::error::Error;
 
 /// The registry.
-pub const APPLICATIONS: &[&dyn Application] = &[&switch::Switch, &router::Router];
+pub const APPLICATIONS: &[&dyn Application] = &[&switch::Switch, &router::Router, &span::Mirror];
 
 impl Config {
     /// Reads a file, for this machine; with it comes what it was read from.

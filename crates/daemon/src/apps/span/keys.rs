@@ -1,0 +1,46 @@
+//! Mirrors: `[span.NAME]`.
+
+use crate::config::section::{Key, Section};
+
+pub(super) const PORTS: Key = Key::like("ports", "[\"p0\"]", "The ports whose frames are copied.");
+pub(super) const DIRECTION: Key = Key::new(
+    "direction",
+    "\"both\"",
+    "Frames that come in (\"in\"), that leave (\"out\"), or \"both\".",
+)
+.word(&["in", "out", "both"]);
+pub(super) const PORT: Key = Key::like(
+    "port",
+    "\"p1\"",
+    "The port by which copies leave; or, instead, `file`. Copies are not copied again.",
+);
+pub(super) const FILE: Key = Key::like(
+    "file",
+    "\"/var/tmp/mirror.pcapng\"",
+    "The file that copies are written to: pcapng where its name ends so, else pcap.",
+);
+pub(super) const VLANS: Key =
+    Key::new("vlans", "[]", "Only frames whose outermost tag has one of these VLANs.");
+pub(super) const FILTER: Key = Key::new(
+    "filter",
+    "\"\"",
+    "Only frames that this takes: host, net, port, proto, vlan, and, or, not, parentheses.",
+);
+pub(super) const ONE_IN: Key =
+    Key::new("one_in", "1", "One in so many frames is copied.").number(1, u32::MAX as u64);
+
+/// All of them, in the order of the example; the second is the same table.
+pub(super) const SECTIONS: &[Section] = &[
+    Section::optional(
+        "span.NAME",
+        "[span.watch]",
+        "A mirror: copies of frames, also at run time (`rutter span add`).",
+        &[PORTS, DIRECTION, PORT, VLANS, FILTER, ONE_IN],
+    ),
+    Section::optional(
+        "span.NAME",
+        "[span.record]",
+        "One into a file.",
+        &[Key::like("ports", "[\"p1\", \"p2\"]", "As above."), FILE],
+    ),
+];

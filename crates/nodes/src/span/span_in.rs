@@ -1,0 +1,43 @@
+//! `span_in`: copies frames as they come in, for mirrors that look at their port.
+//!
+//! ```text
+//!  port ─► span_in ─► ethernet_input
+//!            └► copies: ring to span_send, ring to the file's thread
+//! ```
+//!
+//! | cost | none while no mirror looks at such frames: the node is not there then. Else a read of the port's mirrors a packet; a copy of each frame that is taken |
+//! |------|------|
+
+use graph::{Live, Node, View, labels};
+
+use super::copy::Copier;
+use super::spans::Side;
+
+pub use super::copy::Why;
+
+labels! {
+    /// Where frames go.
+    pub enum To { First = "ethernet_input" }
+}
+
+/// The node.
+pub struct SpanIn(Copier);
+
+impl SpanIn {
+    pub(super) fn new(copier: Copier) -> Self {
+        SpanIn(copier)
+    }
+}
+
+impl Node for SpanIn {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "span_in";
+    const HELP: &'static str = "copies frames that come in, for mirrors";
+    const LIVE: Live = Live::NONE;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        self.0.look(v, Side::In, |v, _| v.port());
+        v.leave_all(To::First);
+    }
+}

@@ -1,0 +1,43 @@
+//! `span_out`: copies frames as they leave, for mirrors that look at the port that they leave by.
+//!
+//! ```text
+//!  … ─► span_out ─► output
+//!            └► copies: ring to span_send, ring to the file's thread
+//! ```
+//!
+//! | cost | none while no mirror looks at such frames: the node is not there then. Else a read of the port's mirrors a packet; a copy of each frame that is taken |
+//! |------|------|
+
+use graph::{Live, Node, View, labels};
+
+use super::copy::Copier;
+use super::spans::Side;
+
+pub use super::copy::Why;
+
+labels! {
+    /// Where frames go.
+    pub enum To { Output = "output" }
+}
+
+/// The node.
+pub struct SpanOut(Copier);
+
+impl SpanOut {
+    pub(super) fn new(copier: Copier) -> Self {
+        SpanOut(copier)
+    }
+}
+
+impl Node for SpanOut {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "span_out";
+    const HELP: &'static str = "copies frames that leave, for mirrors";
+    const LIVE: Live = Live::OUT.and(Live::IFACE);
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        self.0.look(v, Side::Out, |v, i| v.out[i]);
+        v.leave_all(To::Output);
+    }
+}

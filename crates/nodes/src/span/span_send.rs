@@ -1,0 +1,48 @@
+//! `span_send`: what `span_in` and `span_out` have copied, on its way to a port.
+//!
+//! ```text
+//!  span_in, span_out ─► rings ─► span_send ─► output
+//! ```
+//!
+//! | cost | one read of a ring a copy, one of each ring's index a poll while they are empty |
+//! |------|---------------------------------------------------------------------------------|
+
+use graph::ring::spsc::Consumer;
+use graph::{Live, NoDrop, Node, View, labels};
+
+use crate::out::detour::{Detour, refill};
+
+labels! {
+    /// Where copies go.
+    pub enum To { Output = "output" }
+}
+
+/// The node.
+pub struct SpanSend {
+    rings: [Consumer<Detour>; 2],
+    /// Of each ring, one that did not fit into the last vector.
+    held: [Option<Detour>; 2],
+}
+
+impl SpanSend {
+    /// A node that empties `rings`.
+    pub fn new(rings: [Consumer<Detour>; 2]) -> Self {
+        SpanSend { rings, held: [None, None] }
+    }
+}
+
+impl Node for SpanSend {
+    type Edge = To;
+    type Drop = NoDrop;
+    const NAME: &'static str = "span_send";
+    const HELP: &'static str = "sends the copies that mirrors made";
+    const LIVE: Live = Live::OUT.and(Live::IFACE);
+    const SOURCE: bool = true;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        for (ring, held) in self.rings.iter_mut().zip(&mut self.held) {
+            refill(v, ring, held);
+        }
+        v.leave_all(To::Output);
+    }
+}
