@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   fpm
-//!   netlink
+//!   accept netlink
 //! ```
 #![forbid(unsafe_code)]
 

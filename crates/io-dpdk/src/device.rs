@@ -2,7 +2,6 @@
 
 use std::ffi::{CString, c_int};
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use io::tap::Interfaces;
@@ -12,6 +11,7 @@ use crate::eal::{self, Eal, explain};
 use crate::missed::Missed;
 use crate::pool::Pool;
 use crate::port::DpdkPort;
+use crate::running::{Plugged, Running, control};
 use crate::{Config, is_pci, shim};
 
 /// Opens any device that DPDK knows by its argument: `net_af_packet0,iface=p0`,
@@ -24,44 +24,6 @@ pub fn open(description: &str) -> Result<Box<dyn Device>, Error> {
     let config = Config { pci: is_pci(description), ..Config::default() };
     let eal = eal::started(&config)?;
     Ok(Box::new(DpdkDevice::open(description, eal)?))
-}
-
-/// DPDK's control calls are not made for several threads at once.
-static CONTROL: Mutex<()> = Mutex::new(());
-
-/// A device that is plugged in: unplugged when its last holder is gone.
-pub(crate) struct Plugged {
-    port: u16,
-}
-
-impl Drop for Plugged {
-    fn drop(&mut self) {
-        let _control = control();
-        // SAFETY: takes a number; nobody uses the port any more.
-        unsafe { shim::rutter_remove(self.port) };
-    }
-}
-
-/// A device that was started: stopped when its last holder is gone. Its ports
-/// hold it, so whoever drops or stops the device while a worker polls stops nothing
-/// under the worker.
-pub(crate) struct Running(Arc<Plugged>);
-
-impl Running {
-    /// DPDK's number.
-    #[inline]
-    pub(crate) fn port(&self) -> u16 {
-        self.0.port
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _control = control();
-        // SAFETY: takes a number; the ports are gone. A device that does
-        // not stop is closed all the same.
-        unsafe { shim::rutter_stop(self.0.port) };
-    }
 }
 
 struct DpdkDevice {
@@ -226,10 +188,6 @@ impl Device for DpdkDevice {
         self.pool = None;
         self.running = None;
     }
-}
-
-fn control() -> std::sync::MutexGuard<'static, ()> {
-    CONTROL.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn check(device: &str, action: &'static str, result: c_int) -> Result<(), Error> {

@@ -9,7 +9,7 @@
 //! ```text
 //!   device
 //!   port
-//!   pool
+//!   pool running
 //!   eal layout
 //!   absent missed shim
 //! ```
@@ -26,6 +26,8 @@ mod missed;
 mod pool;
 #[cfg(feature = "dpdk")]
 mod port;
+#[cfg(feature = "dpdk")]
+mod running;
 #[cfg(feature = "dpdk")]
 mod shim;
 

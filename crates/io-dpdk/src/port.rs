@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use io::{Allocator, Burst, Owned, Port, VECTOR, World};
 
-use crate::device::Running;
 use crate::pool::Pool;
+use crate::running::Running;
 use crate::shim;
 
 pub(crate) struct DpdkPort {

@@ -1,7 +1,20 @@
 //! Packets and where they come from: the descriptor ([`Packet`]), bursts
 //! ([`Burst`]), buffer pools ([`Pool`]), and ports ([`Port`], [`Device`]).
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   open
+//!   mem pcap tap
+//!   tally
+//!   port
+//!   burst pool
+//!   packet
+//!   error hint owner
+//! ```
 
 mod burst;
+mod error;
 mod hint;
 pub mod mem;
 mod open;
@@ -10,12 +23,12 @@ mod packet;
 pub mod pcap;
 mod pool;
 mod port;
-mod shadow;
 mod tally;
 pub mod tap;
 
 pub use burst::{BEFORE, BURST, Burst, Frames, L2_ROOM, VECTOR};
+pub use error::Error;
 pub use open::{is_own, open, open_with};
 pub use packet::{Layout, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};
-pub use port::{Allocator, Counters, Device, Error, Link, Port};
+pub use port::{Allocator, Counters, Device, Link, Port};

@@ -3,7 +3,9 @@
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
-use crate::{hint, shadow};
+use crate::hint;
+
+pub(crate) mod shadow;
 
 /// One packet's descriptor. It stands in front of its buffer and is laid out
 /// like DPDK's `rte_mbuf` in every field that both use (asserted at compile

@@ -81,9 +81,14 @@ const UNSAFE: &[&str] = &["ffi", "gpu", "graph", "io", "io-dpdk", "lab", "lookup
 const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
 
 /// Where a crate of the product starts threads: nowhere else, so that none dies
-/// unnoticed. A worker's are started by the daemon, a failed build is one for its caller.
-const STARTS_THREADS: &[(&str, &str)] =
-    &[("daemon", "threads.rs"), ("graph", "worker.rs"), ("tables", "build.rs")];
+/// unnoticed. A worker's are started by the daemon, a failed build is one for its caller,
+/// and without the clock's the first estimate of the rate serves on.
+const STARTS_THREADS: &[(&str, &str)] = &[
+    ("daemon", "threads.rs"),
+    ("graph", "clock.rs"),
+    ("graph", "worker.rs"),
+    ("tables", "build.rs"),
+];
 
 /// A crate that only these of ours may use directly.
 const ONLY_IN: &[(&str, &[&str])] = &[

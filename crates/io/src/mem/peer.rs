@@ -114,7 +114,7 @@ impl Device for Mem {
     }
 
     fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
-        Error::check_mtu(&self.name, mtu, &self.pool)
+        Error::check_mtu(&self.name, mtu, self.pool.room())
     }
 
     fn link(&self) -> Link {

@@ -21,11 +21,11 @@ use std::sync::Arc;
 
 use crate::hint::prefetch;
 use crate::owner::{Claim, Owner};
-use crate::packet::Head;
+use crate::packet::{Head, shadow};
 use crate::tally::Tally;
 use crate::{
     Allocator, Burst, Counters, Device, Error, Frames, Link, Owned, Packet, Pool, PoolConfig, Port,
-    VECTOR, World, shadow,
+    VECTOR, World,
 };
 
 /// A ring of prepared packets. Clones name the same ring; one worker at a time
@@ -345,7 +345,7 @@ impl Device for RingDevice {
     }
 
     fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
-        Error::check_mtu(&self.name, mtu, &self.pool)
+        Error::check_mtu(&self.name, mtu, self.pool.room())
     }
 
     fn link(&self) -> Link {

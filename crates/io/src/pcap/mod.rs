@@ -123,7 +123,7 @@ impl Device for Pcap {
     }
 
     fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
-        Error::check_mtu(&self.name, mtu, &self.pool)
+        Error::check_mtu(&self.name, mtu, self.pool.room())
     }
 
     fn link(&self) -> Link {

@@ -71,7 +71,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        crate::shadow::forget(self.base.as_ptr(), self.bytes);
+        crate::packet::shadow::forget(self.base.as_ptr(), self.bytes);
         unmap(self.base.as_ptr(), self.bytes);
     }
 }

@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::owner::{Claim, Owner};
 use crate::packet::OWN;
-use crate::{Error, Owned, Packet, World, shadow};
+use crate::packet::shadow;
+use crate::{Error, Owned, Packet, World};
 use depot::Depot;
 use memory::Memory;
 pub use memory::Pages;

@@ -63,7 +63,7 @@ impl Device for TapDevice {
     }
 
     fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
-        Error::check_mtu(self.name(), mtu, &self.pool)?;
+        Error::check_mtu(self.name(), mtu, self.pool.room())?;
         let set = self.tap.set_mtu(mtu);
         set.map_err(|error| Error::refused(self.name(), "set MTU", error))
     }
