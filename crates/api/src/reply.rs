@@ -1,10 +1,10 @@
 //! What the daemon answers.
 
-use std::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, apps};
+use crate::apps;
+pub use crate::apps::router::shown::{Fib, Neighbour, NextHop, Route};
+pub use crate::apps::switch::{Bridge, BridgeDomain, Mac};
 
 /// One frame from the daemon.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -150,89 +150,6 @@ pub struct Interface {
     pub from_kernel: u64,
 }
 
-/// A route of the data plane.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Route {
-    pub vrf: String,
-    pub prefix: String,
-    /// `unicast`, `blackhole`, `unreachable`, `prohibit`, or `kernel`: left to it.
-    pub kind: String,
-    /// What the kernel calls its origin: `bird`, `static`, `kernel`, `rutter` …
-    pub protocol: String,
-    pub metric: u32,
-    /// Bytes of layer 3 that pass, where the route says that itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mtu: Option<u16>,
-    /// False: another route of the same prefix comes first.
-    pub best: bool,
-    pub via: Vec<NextHop>,
-}
-
-/// One next hop of a route.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct NextHop {
-    pub gateway: Option<IpAddr>,
-    pub interface: String,
-    pub weight: u16,
-    /// What happens to packets now: `forward`, `no-neighbour`, `via-kernel` …
-    pub state: String,
-}
-
-/// A host on a connected network.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Neighbour {
-    pub interface: String,
-    pub address: IpAddr,
-    pub mac: Option<String>,
-    /// The kernel's word: `reachable`, `stale`, `permanent` …
-    pub state: String,
-}
-
-/// A bridge.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Bridge {
-    pub name: String,
-    pub ports: u16,
-    /// Stations learnt.
-    pub macs: u64,
-    pub max_macs: u64,
-    pub domains: Vec<BridgeDomain>,
-    /// Stations that moved too often, and are held.
-    pub held: Vec<String>,
-    /// What happened to its stations, by name: reports of workers, stations learnt,
-    /// moved, aged …
-    pub counters: Vec<(String, u64)>,
-}
-
-/// A VLAN of a bridge.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct BridgeDomain {
-    /// 0 where the bridge does not look at tags.
-    pub vlan: u16,
-    pub frames: u64,
-    pub bytes: u64,
-    /// Frames that went to every member.
-    pub flooded: u64,
-}
-
-/// A station of a bridge.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Mac {
-    pub mac: String,
-    pub bridge: String,
-    /// 0 where the bridge does not look at tags.
-    pub vlan: u16,
-    pub port: String,
-    /// Seconds since it was seen, to an eighth of the ageing time; none: static.
-    pub age_s: Option<u64>,
-}
-
 /// A node of the graph, all workers together.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[allow(missing_docs)]
@@ -300,35 +217,6 @@ pub struct Drop {
     pub packets: u64,
     /// What it means and what to do.
     pub help: String,
-}
-
-/// A forwarding table.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Fib {
-    pub vrf: String,
-    pub family: Family,
-    pub engine: String,
-    /// Routes, as the routing daemon sees them.
-    pub routes: u64,
-    /// Prefixes in the engine, resolved hosts included.
-    pub prefixes: u64,
-    /// Bytes that a lookup can read, free arena included.
-    pub table_bytes: u64,
-    /// Bytes of the store of routes that the engine is built from.
-    pub rib_bytes: u64,
-    /// Bytes of the engine's writer.
-    pub writer_bytes: u64,
-    /// Changes carried out.
-    pub updates: u64,
-    /// Times that it was built anew.
-    pub rebuilds: u64,
-    /// Changes refused at a limit.
-    pub refused: u64,
-    /// True while the table is behind the routes: it is being built.
-    pub behind: bool,
-    /// The engine's own figures.
-    pub counters: Vec<(String, u64)>,
 }
 
 /// One limit.

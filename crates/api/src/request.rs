@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::apps::router::{Route, RouteKind, Via};
+pub use crate::apps::switch::WhichMacs;
 use crate::{Family, Filter, apps};
 
 /// One request.
@@ -152,58 +154,4 @@ pub enum What {
     Capacity,
     /// The daemon, its machine, the kernel settings it changed.
     System,
-}
-
-/// Which stations: all of these hold that are given.
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct WhichMacs {
-    /// Of this bridge.
-    pub bridge: Option<String>,
-    /// Of this VLAN.
-    pub vlan: Option<u16>,
-    /// At this port.
-    pub port: Option<String>,
-    /// With this address.
-    pub mac: Option<String>,
-}
-
-/// A static route.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Route {
-    /// `10.0.0.0/8`.
-    pub prefix: String,
-    /// Which routing tables.
-    pub vrf: String,
-    /// What to do with packets.
-    pub kind: RouteKind,
-    /// Next hops of a unicast route.
-    pub via: Vec<Via>,
-    /// The kernel's priority: the lowest of equal prefixes wins.
-    pub metric: Option<u32>,
-}
-
-/// What a route does.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RouteKind {
-    /// Forward to its next hops.
-    #[default]
-    Unicast,
-    /// Drop silently.
-    Blackhole,
-    /// Drop, and say that the destination is unreachable.
-    Unreachable,
-    /// Drop, and say that it is prohibited.
-    Prohibit,
-}
-
-/// One next hop.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Via {
-    /// The gateway; none for a network on the link.
-    pub gateway: Option<IpAddr>,
-    /// Leaving by this interface; the kernel finds it where there is none.
-    pub interface: Option<String>,
-    /// Share among the next hops, 1 to 256.
-    pub weight: u16,
 }

@@ -1,8 +1,10 @@
 //! What applications are asked and what they answer: a file each, and a line in both
-//! enums. (Router and switch came before this door: their messages are variants of
-//! [`crate::Request`] and [`crate::Reply`] themselves, as old clients send them.)
+//! enums. (Router and switch came before this door: what their files declare stands in
+//! variants of [`crate::Request`] and [`crate::Reply`] themselves, as old clients send it.)
 
+pub mod router;
 pub mod span;
+pub mod switch;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,0 +1,58 @@
+//! Bridges and their stations.
+
+use serde::{Deserialize, Serialize};
+
+/// Which stations: all of these hold that are given.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct WhichMacs {
+    /// Of this bridge.
+    pub bridge: Option<String>,
+    /// Of this VLAN.
+    pub vlan: Option<u16>,
+    /// At this port.
+    pub port: Option<String>,
+    /// With this address.
+    pub mac: Option<String>,
+}
+
+/// A bridge.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Bridge {
+    pub name: String,
+    pub ports: u16,
+    /// Stations learnt.
+    pub macs: u64,
+    pub max_macs: u64,
+    pub domains: Vec<BridgeDomain>,
+    /// Stations that moved too often, and are held.
+    pub held: Vec<String>,
+    /// What happened to its stations, by name: reports of workers, stations learnt,
+    /// moved, aged …
+    pub counters: Vec<(String, u64)>,
+}
+
+/// A VLAN of a bridge.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct BridgeDomain {
+    /// 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    pub frames: u64,
+    pub bytes: u64,
+    /// Frames that went to every member.
+    pub flooded: u64,
+}
+
+/// A station of a bridge.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Mac {
+    pub mac: String,
+    pub bridge: String,
+    /// 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    pub port: String,
+    /// Seconds since it was seen, to an eighth of the ageing time; none: static.
+    pub age_s: Option<u64>,
+}
