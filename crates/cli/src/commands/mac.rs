@@ -1,8 +1,12 @@
-//! `rutter mac`: stations of bridges at run time.
+//! The switch: `rutter mac`, stations of bridges at run time; and what `rutter show` prints
+//! of bridges and stations.
+
+use std::fmt::Write;
 
 use api::Request;
-use api::request::WhichMacs;
+use api::apps::switch::{Bridge, Mac, WhichMacs};
 
+use crate::columns::{Table, number};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
@@ -77,4 +81,68 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Action::Del { mac, bridge, vlan } => Request::MacDel { mac, bridge, vlan },
         Action::Flush(which) => Request::MacFlush(which.into()),
     })
+}
+
+/// Bridges and their VLANs.
+pub fn bridges(all: &[Bridge]) -> String {
+    let mut table = Table::new(&[
+        "bridge",
+        ">ports",
+        ">macs",
+        ">max macs",
+        ">vlan",
+        ">frames",
+        ">bytes",
+        ">flooded",
+        "held",
+    ]);
+    for bridge in all {
+        for (i, domain) in bridge.domains.iter().enumerate() {
+            let first = |text: String| if i == 0 { text } else { String::new() };
+            table.row([
+                first(bridge.name.clone()),
+                first(bridge.ports.to_string()),
+                first(number(bridge.macs)),
+                first(number(bridge.max_macs)),
+                vlan(domain.vlan),
+                number(domain.frames),
+                number(domain.bytes),
+                number(domain.flooded),
+                first(bridge.held.join(" ")),
+            ]);
+        }
+    }
+    let mut text = table.to_string();
+    for bridge in all {
+        let counters = bridge.counters.iter().filter(|(_, count)| *count > 0);
+        let counters: Vec<_> =
+            counters.map(|(name, count)| format!("{} {name}", number(*count))).collect();
+        if !counters.is_empty() {
+            text += &format!("stations of {}: {}\n", bridge.name, counters.join(", "));
+        }
+    }
+    text
+}
+
+/// Stations; `count` is how many there are.
+pub fn macs(all: &[Mac], count: u64) -> String {
+    let mut table = Table::new(&["mac", "bridge", ">vlan", "port", ">age"]);
+    for mac in all {
+        table.row([
+            mac.mac.clone(),
+            mac.bridge.clone(),
+            vlan(mac.vlan),
+            mac.port.clone(),
+            mac.age_s.map_or("static".into(), |age| format!("{age} s")),
+        ]);
+    }
+    let mut text = table.to_string();
+    if count > all.len() as u64 {
+        let _ = writeln!(text, "{} of {} (--limit N for more)", all.len(), number(count));
+    }
+    text
+}
+
+fn vlan(vlan: u16) -> String {
+    if vlan == 0 { "-".into() } else { vlan.to_string() }
 }

@@ -25,7 +25,7 @@ use crate::columns::{bytes, number};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
-use crate::view;
+use crate::commands::mac;
 
 /// The whole part.
 ///
@@ -112,7 +112,7 @@ fn reach(net: &Net) -> Result<String, Error> {
     let Reply::Macs((macs, count)) = show(&socket, what)? else {
         return Err(failed("show macs", "no answer"));
     };
-    for line in view::macs(&macs, count).lines() {
+    for line in mac::macs(&macs, count).lines() {
         let _ = writeln!(text, "      {line}");
     }
     let Reply::Bridges(all) = show(&socket, What::Bridges)? else {
