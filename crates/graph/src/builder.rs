@@ -25,6 +25,7 @@ pub struct Builder {
     nodes: Vec<Box<dyn AnyNode>>,
     connections: HashMap<(&'static str, &'static str), &'static str>,
     insets: Vec<Inset>,
+    dormant: Vec<&'static str>,
 }
 
 /// A node that stands before another while it is switched on.
@@ -37,7 +38,13 @@ struct Inset {
 impl Builder {
     /// A graph whose packets from ports enter at the node `entry`.
     pub fn new(entry: &'static str) -> Builder {
-        Builder { entry, nodes: Vec::new(), connections: HashMap::new(), insets: Vec::new() }
+        Builder {
+            entry,
+            nodes: Vec::new(),
+            connections: HashMap::new(),
+            insets: Vec::new(),
+            dormant: Vec::new(),
+        }
     }
 
     /// Adds a node.
@@ -66,6 +73,14 @@ impl Builder {
         but: &'static [&'static str],
     ) -> Builder {
         self.insets.push(Inset { node: N::NAME, before, but });
+        self.node(node)
+    }
+
+    /// Adds a source that is not asked until it is woken ([`Graph::wake`]): what nobody has
+    /// asked for costs no call a poll.
+    #[must_use]
+    pub fn dormant<N: Node + 'static>(mut self, node: N) -> Builder {
+        self.dormant.push(N::NAME);
         self.node(node)
     }
 
@@ -98,7 +113,9 @@ impl Builder {
         let ranked = |inset: inset::Inset| inset.ranked(&rank);
         let insets = Insets::new(insets.into_iter().map(ranked).collect());
         let stats = Stats::new(places, insets, rank[entry]);
-        Ok(Graph::new(slots, stats, rank[drop_node], worker))
+        let mut graph = Graph::new(slots, stats, rank[drop_node], worker);
+        self.dormant.iter().for_each(|source| graph.lull(source));
+        Ok(graph)
     }
 
     fn insets(

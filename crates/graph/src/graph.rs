@@ -471,6 +471,23 @@ impl Graph {
         true
     }
 
+    /// Has a [dormant](crate::Builder::dormant) source asked from now on: it stays awake, as
+    /// packets may wait in it. False, and nothing done, where there is no such source.
+    pub fn wake(&mut self, source: &str) -> bool {
+        let mut places = self.context.stats.places.iter();
+        let at = places.position(|place| place.card.source && place.card.name == source);
+        if let Some(at) = at.filter(|at| !self.sources.contains(at)) {
+            self.sources.push(at);
+            self.sources.sort_unstable(); // asked in the graph's order
+        }
+        at.is_some()
+    }
+
+    pub(crate) fn lull(&mut self, source: &str) {
+        let places = &self.context.stats.places;
+        self.sources.retain(|&at| places[at].card.name != source);
+    }
+
     /// Starts a capture, or ends it; returns the one before.
     pub fn set_capture(&mut self, capture: Option<Capture>) -> Option<Capture> {
         self.context.watch.set_capture(capture)

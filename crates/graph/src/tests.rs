@@ -395,6 +395,40 @@ fn an_inset_stands_before_a_node_while_it_is_on() {
     assert_eq!(lost.build(0).err(), Some(Error::NoEdge { node: "first", edge: "left" }));
 }
 
+/// Counts how often it is asked.
+struct Asked(Arc<std::sync::atomic::AtomicU64>);
+impl Node for Asked {
+    type Edge = Straight;
+    type Drop = NoDrop;
+    const NAME: &'static str = "asked";
+    const HELP: &'static str = "has no packets";
+    const LIVE: Live = Live::NONE;
+    const SOURCE: bool = true;
+
+    fn process(&mut self, _: &mut View<'_, Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_dormant_source_is_not_asked_until_it_is_woken() {
+    let count = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let builder = Builder::new("left").node(Left).node(Out).node(Drop);
+    let mut graph = builder.dormant(Asked(count.clone())).build(0).unwrap();
+    let domain = Domain::new();
+    let mut thread = domain.register("test");
+    let mut asked = |graph: &mut Graph| {
+        graph.poll(thread.guard());
+        graph.drain(thread.guard());
+        thread.quiesce();
+        count.load(std::sync::atomic::Ordering::Relaxed)
+    };
+    assert_eq!(asked(&mut graph), 0);
+    assert!(graph.wake("asked") && graph.wake("asked"));
+    assert_eq!(asked(&mut graph), 2, "a poll and a drain");
+    assert!(!graph.wake("left"), "no source");
+}
+
 /// `RUTTER_GOLDEN=write cargo test -p graph` regenerates the golden.
 #[test]
 fn the_drawing() {

@@ -91,6 +91,13 @@ impl Assembly {
         self
     }
 
+    /// Adds a source that is not asked until it is woken: [`Builder::dormant`].
+    #[must_use]
+    pub fn dormant(mut self, node: impl Node + 'static) -> Assembly {
+        self.builder = self.builder.dormant(node);
+        self
+    }
+
     /// Adds ports that are no devices: what leaves by one goes into `ring`.
     #[must_use]
     pub fn inner(mut self, ports: Range<u16>, ring: spsc::Producer<Detour>) -> Assembly {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Both nodes are insets: while no mirror looks at frames that come in, or that leave,
-//! theirs is not there. Copies, and packets that another worker has seen already, pass
+//! theirs is not there; and `span_send` sleeps until there is the first. Copies, and packets that another worker has seen already, pass
 //! by `span_out`: nothing is copied twice.
 
 mod copy;
@@ -39,6 +39,9 @@ pub const NODES: &[Card] = &[
 /// The inset that looks at frames of each [`Side`].
 pub const INSETS: [&str; 2] = ["span_in", "span_out"];
 
+/// The source that sends copies to ports; it sleeps until there is a mirror.
+pub const SOURCE: &str = "span_send";
+
 /// What one worker's mirrors are made of.
 pub struct Parts {
     /// All mirrors.
@@ -59,5 +62,5 @@ pub fn add(assembly: Assembly, parts: Parts) -> Assembly {
     let last = span_out::SpanOut::new(copier(to_port_out, file_out));
     let assembly = assembly.inset(FIRST, first, &[]);
     let assembly = assembly.inset(LAST, last, &["span_send", "worker_input"]);
-    assembly.node(span_send::SpanSend::new([from_in, from_out]))
+    assembly.dormant(span_send::SpanSend::new([from_in, from_out]))
 }

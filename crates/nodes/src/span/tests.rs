@@ -10,7 +10,7 @@ use io::{Device, Pool, PoolConfig};
 use lookup::sync::{Published, Thread};
 use wire::flow::Hasher;
 
-use super::{Counters, INSETS, Parts, Side, Span, Spans, Target};
+use super::{Counters, INSETS, Parts, SOURCE, Side, Span, Spans, Target};
 use crate::assembly::{Assembly, Common};
 use crate::filter::Filter;
 use crate::switch::Bridging;
@@ -68,6 +68,7 @@ impl Rig {
         for (inset, side) in INSETS.into_iter().zip([Side::In, Side::Out]) {
             assert!(self.graph.switch(inset, spans.look_at(side)));
         }
+        assert!(self.graph.wake(SOURCE));
         self.spans.publish(spans);
     }
 

@@ -21,7 +21,7 @@ use api::{ErrorKind, Failure, Filter, Reply as Told, Request};
 use graph::ring::frames;
 use lookup::sync::Published;
 use nodes::assembly::Assembly;
-use nodes::span::{self as data, Counters, INSETS, MOST, Parts, Side, Spans};
+use nodes::span::{self as data, Counters, INSETS, MOST, Parts, SOURCE, Side, Spans};
 
 use crate::app::{Answered, Application, Change, Running, Setup};
 use crate::config::{Config, Declared};
@@ -230,12 +230,16 @@ impl Mirroring {
         let spans = Spans::new(all.iter().map(|one| one.data.clone()));
         let on = [Side::In, Side::Out].map(|side| spans.look_at(side));
         self.spans.publish(spans);
+        let wanted = !all.is_empty();
         let workers = state.workers();
         let mut threads = workers.iter().flat_map(|workers| &workers.threads);
         threads.try_for_each(|worker| {
             let switch = move |graph: &mut graph::Graph| {
                 for (inset, on) in INSETS.iter().zip(on) {
                     graph.switch(inset, on);
+                }
+                if wanted {
+                    graph.wake(SOURCE);
                 }
             };
             worker.call(switch).map_err(|error| failure(ErrorKind::Internal, error))
