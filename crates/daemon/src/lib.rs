@@ -4,15 +4,13 @@
 //!
 //! ```text
 //!   run
-//!   answer monitor
-//!   apps
+//!   answer
+//!   apps monitor
 //!   app
-//!   parts
-//!   doctor instance
+//!   doctor instance parts
 //!   kernel server
-//!   threads
 //!   error
-//!   config
+//!   config notify threads
 //! ```
 //!
 //! - [`run`]: from a configuration to a running instance, and back; [`answer`]: the API's

@@ -12,6 +12,7 @@ use graph::ring::frames::Consumer;
 
 use crate::error::{Doing, Error};
 use crate::parts::watch::Clock;
+use crate::threads::Threads;
 
 type Out = Writer<BufWriter<File>>;
 
@@ -38,13 +39,12 @@ pub(super) fn create(path: &str) -> io::Result<Box<Out>> {
 
 impl Files {
     /// Starts it; `rings` are the workers'.
-    pub(super) fn start(rings: Vec<Consumer>) -> Result<Files, Error> {
+    pub(super) fn start(rings: Vec<Consumer>, threads: &Threads) -> Result<Files, Error> {
         let (messages, received) = mpsc::sync_channel(4);
         let clock = Clock::new();
         let (open, faults) = (HashMap::new(), HashMap::new());
         let mut writing = Writing { rings, open, faults, clock, flushed: Instant::now() };
-        let run = move || writing.run(&received);
-        let thread = std::thread::Builder::new().name("span".into()).spawn(run);
+        let thread = threads.fatal("span", move || writing.run(&received));
         Ok(Files { messages, thread: Some(thread.doing(|| "start the span thread".into())?) })
     }
 

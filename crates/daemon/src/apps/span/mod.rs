@@ -23,12 +23,13 @@ use lookup::sync::Published;
 use nodes::assembly::Assembly;
 use nodes::span::{self as data, Counters, INSETS, MOST, Parts, SOURCE, Side, Spans};
 
-use crate::app::{Answered, Application, Change, Running, Setup};
+use crate::app::{Answered, Application, Begin, Change, Running, Setup};
 use crate::config::{Config, Declared};
 use crate::error::Error;
 use crate::parts::state::{State, changed, failure, lock};
 use crate::parts::watch;
 use crate::server::Client;
+use crate::threads::Threads;
 use files::Files;
 
 /// The application.
@@ -59,6 +60,7 @@ impl Application for Mirror {
             counters: (0..workers).map(|_| Arc::default()).collect(),
             producers,
             ports: setup.config.ports.iter().map(|port| port.name.clone()).collect(),
+            threads: None,
             live: Mutex::new(Live {
                 all: Vec::new(),
                 rings,
@@ -83,6 +85,8 @@ struct Mirroring {
     producers: Vec<frames::Producer>,
     /// Names, by number.
     ports: Vec<String>,
+    /// Where the thread is started, once workers run.
+    threads: Option<Threads>,
     live: Mutex<Live>,
 }
 
@@ -112,6 +116,11 @@ impl Running for Mirroring {
         let files = [self.producers.remove(0), self.producers.remove(0)]; // two a worker
         let counters = self.counters[worker].clone();
         data::add(assembly, Parts { spans: self.spans.clone(), counters, files })
+    }
+
+    fn begin(&mut self, begin: &Begin<'_>) -> Result<(), Error> {
+        self.threads = Some(begin.threads.clone());
+        Ok(())
     }
 
     fn ready(&self, state: &State) -> Result<(), Error> {
@@ -172,7 +181,9 @@ impl Mirroring {
             let files = match live.files.take() {
                 Some(files) => files,
                 None => {
-                    let started = Files::start(std::mem::take(&mut live.rings));
+                    let starting = || failure(ErrorKind::Busy, "the router is just starting");
+                    let threads = self.threads.as_ref().ok_or_else(starting)?;
+                    let started = Files::start(std::mem::take(&mut live.rings), threads);
                     started.map_err(|error| refused(&error))?
                 }
             };
