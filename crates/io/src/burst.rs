@@ -312,13 +312,16 @@ impl Burst {
         let Some(owned) = &mut self.pkt[i] else { return false };
         // B2: the head lies `len` bytes before the packet's end.
         let head = owned.packet().end() - len;
-        if l3 > len || l2 > L2_ROOM || head < l2 + BEFORE {
+        if l3 > len || l2 > L2_ROOM {
             return false;
         }
-        if l2 + l3 > owned.room().max(owned.packet().len().into()) {
+        // Inside the frame as it is, there is room: the usual case, one compare.
+        let start = usize::from(owned.packet().data_off);
+        if head < start + l2 && !grows(owned, head, l2, l3) {
             return false;
         }
-        // SAFETY: I1: it ends no later than before; I4, I6: just asked for.
+        // SAFETY: I1: it ends no later than before; I4, I6: it is inside the frame as it
+        // was, or was just asked for.
         unsafe { owned.set_data(head - l2, l2 + l3) };
         self.len[i] = l3 as u16;
         true
@@ -345,6 +348,13 @@ impl Burst {
         self.rewind(i);
         changed
     }
+}
+
+/// Whether a frame may start `l2` bytes before `head`, in front of where it starts now,
+/// and end `l3` bytes after it.
+#[inline(never)]
+fn grows(owned: &Owned, head: usize, l2: usize, l3: usize) -> bool {
+    head >= l2 + BEFORE && l2 + l3 <= owned.room().max(owned.packet().len().into())
 }
 
 /// Splitting: entries move in runs, and the gaps are closed at the end.
