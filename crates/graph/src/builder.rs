@@ -5,7 +5,9 @@ use std::collections::{HashMap, VecDeque};
 use crate::card::{Card, DROP};
 use crate::graph::{Graph, Slot};
 use crate::inset::{self, Insets, with_insets};
+use crate::needs::{self, Missing, Needs, Ways};
 use crate::node::{AnyNode, Node, Seat};
+use crate::slots::{Hops, Stored};
 use crate::stats::{Place, Stats};
 
 /// Collects nodes and connections. An edge leads to the node of its name unless
@@ -96,6 +98,8 @@ impl Builder {
         let next = self.edges(&cards, &by_name)?;
         let insets = self.insets(&cards, &by_name)?;
         let order = order(&cards, &with_insets(&next, &insets))?;
+        let ways = Ways::new(&cards, &next, &insets, (entry, drop_node));
+        let needs = ways.needs(&order).map_err(Error::of)?;
         let mut rank = vec![0; order.len()];
         for (new, &old) in order.iter().enumerate() {
             rank[old] = new;
@@ -106,7 +110,8 @@ impl Builder {
             let node = nodes[old].take().expect("an order names each node once");
             let next: Vec<usize> = next[old].iter().map(|&to| rank[to]).collect();
             let seat = Seat { slot: slots.len() as u16, reasons: reasons as u16 };
-            slots.push(slot(node, &cards[old], &next, rank[drop_node], seat));
+            let card = (&cards[old], needs[old]);
+            slots.push(slot(node, card, &next, rank[drop_node], seat));
             places.push(Place { card: cards[old], next, reasons });
             reasons += cards[old].drops.len();
         }
@@ -144,6 +149,9 @@ impl Builder {
             if card.edges.len() > usize::from(DROP) {
                 return Err(Error::TooManyEdges { node: card.name });
             }
+            if let Some((edge, [a, b])) = needs::crowded(card) {
+                return Err(Error::OneSlot { node: card.name, edge, lanes: [a, b] });
+            }
             if by_name.insert(card.name, i).is_some() {
                 return Err(Error::Twice { node: card.name });
             }
@@ -180,7 +188,13 @@ impl Builder {
     }
 }
 
-fn slot(node: Box<dyn AnyNode>, card: &Card, next: &[usize], drop_node: usize, seat: Seat) -> Slot {
+fn slot(
+    node: Box<dyn AnyNode>,
+    (card, needs): (&Card, Needs),
+    next: &[usize],
+    drop_node: usize,
+    seat: Seat,
+) -> Slot {
     // Codes that the node does not have lead to `drop` too: they cannot occur,
     // because a view takes only the node's own edges.
     let mut table = [drop_node as u8; 32];
@@ -192,7 +206,8 @@ fn slot(node: Box<dyn AnyNode>, card: &Card, next: &[usize], drop_node: usize, s
         next: table,
         sink: card.edges.is_empty(),
         keeps: card.keeps,
-        live: card.live,
+        needs,
+        answers: card.fills(Hops::BIT),
         seat,
         waiting: VecDeque::with_capacity(8),
     }
@@ -276,4 +291,49 @@ pub enum Error {
         /// The node.
         node: &'static str,
     },
+    /// A lane that a node reads is not filled on every way to it.
+    #[error("node `{node}` reads the lane `{lane}`, and nobody fills it on the way {}", way.join(", "))]
+    NotFilled {
+        /// The node.
+        node: &'static str,
+        /// The lane.
+        lane: &'static str,
+        /// The way, each edge as `node.edge`; empty where packets enter at the node.
+        way: Vec<String>,
+    },
+    /// Another lane is where a lane that a node reads should be.
+    #[error(
+        "node `{node}` reads the lane `{lane}`, and finds `{other}` in its slot on the way {}",
+        way.join(", ")
+    )]
+    Overwritten {
+        /// The node.
+        node: &'static str,
+        /// The lane.
+        lane: &'static str,
+        /// The lane of the same slot.
+        other: &'static str,
+        /// The way from where that was filled, each edge as `node.edge`.
+        way: Vec<String>,
+    },
+    /// An edge carries two lanes, and there is room for one.
+    #[error("the edge `{node}.{edge}` carries `{}` and `{}`, which share a slot", lanes[0], lanes[1])]
+    OneSlot {
+        /// The node.
+        node: &'static str,
+        /// The edge.
+        edge: &'static str,
+        /// The lanes.
+        lanes: [&'static str; 2],
+    },
+}
+
+impl Error {
+    fn of(missing: Missing) -> Error {
+        let Missing { node, lane, instead, way } = missing;
+        match instead {
+            Some(other) => Error::Overwritten { node, lane, other, way },
+            None => Error::NotFilled { node, lane, way },
+        }
+    }
 }

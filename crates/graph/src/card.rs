@@ -1,6 +1,7 @@
 //! Names: of edges, of reasons to drop, of nodes.
 
-use crate::vector::Live;
+use crate::lanes::Lanes;
+use crate::slots::SlotSet;
 
 /// A field-less `#[repr(u8)]` enum whose values have names: the edges of a
 /// node, or its reasons to drop. Made with [`labels!`](crate::labels).
@@ -9,6 +10,8 @@ pub trait Label: Copy + 'static {
     const NAMES: &'static [&'static str];
     /// What each means, by code: its documentation.
     const HELP: &'static [&'static str];
+    /// Of edges: the lanes that the node fills for packets that leave by each, by code.
+    const CARRIES: &'static [Lanes] = &[];
     /// 0 for the first, and so on.
     fn code(self) -> u8;
 }
@@ -37,12 +40,19 @@ impl Label for NoDrop {
     }
 }
 
-/// Makes an enum of named values, to be a node's edges or its drop reasons.
+/// Makes an enum of named values, to be a node's edges or its drop reasons. Behind an
+/// edge are the [lanes](crate::Lane) that the node fills for packets that leave by it; one
+/// that it fills for other edges only, and leaves as it came for this, is behind this, too,
+/// and among its [`READS`](crate::Node::READS).
 ///
 /// ```
+/// graph::lanes! {
+///     /// Destination, host byte order.
+///     pub Dst4 = "dst4": A32 as u32;
+/// }
 /// graph::labels! {
 ///     /// Where packets go.
-///     pub enum To { Lookup = "ip4_lookup", Punt = "punt" }
+///     pub enum To { Lookup = "ip4_lookup" carries [Dst4], Punt = "punt" }
 /// }
 /// # use graph::Label;
 /// assert_eq!(To::NAMES[usize::from(To::Punt.code())], "punt");
@@ -50,7 +60,8 @@ impl Label for NoDrop {
 #[macro_export]
 macro_rules! labels {
     ($(#[$meta:meta])* $vis:vis enum $name:ident {
-        $($(#[doc = $help:literal])* $variant:ident = $text:literal),+ $(,)?
+        $($(#[doc = $help:literal])* $variant:ident = $text:literal
+            $(carries [$($lane:ty),+ $(,)?])?),+ $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -61,6 +72,8 @@ macro_rules! labels {
         impl $crate::Label for $name {
             const NAMES: &'static [&'static str] = &[$($text),+];
             const HELP: &'static [&'static str] = &[$(concat!($($help),*)),+];
+            const CARRIES: &'static [$crate::Lanes] =
+                &[$($crate::Lanes::of::<($($($lane,)+)?)>()),+];
             #[inline(always)]
             fn code(self) -> u8 {
                 self as u8
@@ -85,12 +98,27 @@ pub struct Card {
     pub drops: &'static [&'static str],
     /// What they mean.
     pub drops_help: &'static [&'static str],
-    /// Lanes that nodes after it read.
-    pub live: Live,
+    /// Lanes that it reads and others filled.
+    pub reads: Lanes,
+    /// Lanes that it fills, by edge.
+    pub carries: &'static [Lanes],
     /// True for a node that puts packets in.
     pub source: bool,
     /// True for a node that runs by time.
     pub ticks: bool,
     /// True for a node that keeps packets over polls.
     pub keeps: bool,
+}
+
+impl Card {
+    /// True where it fills the slot for some edge.
+    pub(crate) fn fills(&self, slot: SlotSet) -> bool {
+        self.carries.iter().any(|lanes| lanes.slots().has(slot))
+    }
+
+    /// True where packets come out of it that did not come into it, or not just now: they
+    /// have nothing but what its edges carry.
+    pub(crate) fn puts_in(&self) -> bool {
+        self.source || self.ticks || self.keeps
+    }
 }

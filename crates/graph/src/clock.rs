@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
     use crate::testing::Bench;
-    use crate::{Live, NoDrop, Node, View};
+    use crate::{NoDrop, Node, View};
 
     /// Ratios: nanoseconds, 2.445 GHz, 3 GHz, 4 GHz, 1 MHz, about 1 ps, and the ends.
     fn rates() -> impl Iterator<Item = Rate> {
@@ -207,7 +207,6 @@ mod tests {
         type Drop = NoDrop;
         const NAME: &'static str = "timed";
         const HELP: &'static str = "looks at the clock";
-        const LIVE: Live = Live::NONE;
 
         fn process(&mut self, v: &mut View<'_, Self>) {
             self.0.push(v.now());

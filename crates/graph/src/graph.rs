@@ -9,10 +9,11 @@ use lookup::sync::Guard;
 
 use crate::clock;
 use crate::context::{Context, Ports};
+use crate::needs::Needs;
 use crate::node::{AnyNode, Node, Seat};
 use crate::stats::{Account, Place, Stats};
 use crate::tick::{Due, Ticking};
-use crate::vector::{Live, Vector};
+use crate::vector::Vector;
 use crate::watch::{Capture, NO_IFACE, Point, Step, Trace, Watch};
 
 /// The nodes of one worker, connected. Made by a [`Builder`](crate::Builder).
@@ -45,7 +46,10 @@ pub(crate) struct Slot {
     pub next: [u8; 32],
     pub sink: bool,
     pub keeps: bool,
-    pub live: Live,
+    /// What moves with a packet to this node, and behind it.
+    pub needs: Needs,
+    /// It fills [`Hops`](crate::slot::Hops): traces show it.
+    pub answers: bool,
     pub seat: Seat,
     pub waiting: VecDeque<Box<Vector>>,
 }
@@ -118,7 +122,7 @@ impl Graph {
         let slot = &mut self.slots[i];
         let due = slot.node.run_tick(&mut v, &mut self.context, guard, slot.seat);
         if v.holed {
-            v.close(slot.live);
+            v.close(slot.needs.behind);
         }
         let (n, now) = (v.n(), clock::now());
         // Its packets were counted when they came to the node, or are by the next one.
@@ -178,7 +182,7 @@ impl Graph {
         let slot = &mut self.slots[source];
         slot.node.run(&mut v, &mut self.context, guard, slot.seat);
         if v.holed {
-            v.close(slot.live);
+            v.close(slot.needs.behind);
         }
         let n = v.n();
         if n == 0 {
@@ -243,7 +247,7 @@ impl Graph {
             before = now;
             if !sink {
                 if v.holed {
-                    v.close(self.slots[i].live);
+                    v.close(self.slots[i].needs.behind);
                 }
                 if v.marked {
                     self.record(i, &v, None);
@@ -298,7 +302,8 @@ impl Graph {
     /// the others go to vectors that wait. Returns the edge of those that stay.
     fn split(&mut self, from: usize, v: &mut Vector) -> u8 {
         let (n, stay) = (v.n(), v.majority());
-        let live = self.slots[from].live;
+        let next = |slot: &Slot, edge: u8| usize::from(slot.next[usize::from(edge) % 32]);
+        let live = self.slots[next(&self.slots[from], stay)].needs.here;
         let (mut kept, mut start) = (0, 0);
         while start < n {
             let edge = v.edge[start];
@@ -315,10 +320,10 @@ impl Graph {
                 kept += end - start;
             } else {
                 self.count(from, edge, end - start);
-                let to = usize::from(self.slots[from].next[usize::from(edge) % 32]);
+                let to = next(&self.slots[from], edge);
                 // SAFETY: `truncate` follows, and nothing else is called of `v`
                 // that reads what has gone.
-                unsafe { self.enqueue(to, v, start..end, live) };
+                unsafe { self.enqueue(to, v, start..end) };
             }
             start = end;
         }
@@ -331,7 +336,8 @@ impl Graph {
     ///
     /// # Safety
     /// As [`Vector::append`]: the caller closes `v`.
-    unsafe fn enqueue(&mut self, to: usize, v: &Vector, run: std::ops::Range<usize>, live: Live) {
+    unsafe fn enqueue(&mut self, to: usize, v: &Vector, run: std::ops::Range<usize>) {
+        let live = self.slots[to].needs.here;
         let waiting = &mut self.slots[to].waiting;
         let fits = |last: &&mut Box<Vector>| {
             last.n() + run.len() <= VECTOR && last.world == v.world && last.port == v.port
@@ -378,10 +384,10 @@ impl Graph {
     /// Notes what the node at `slot` did with the traced packets of `v`.
     #[cold]
     fn record(&mut self, slot: usize, v: &Vector, edge: Option<u8>) {
-        let live = self.slots[slot].live;
+        let answers = self.slots[slot].answers;
         for i in (0..v.n()).filter(|&i| v.mark[i] != 0) {
             let edge = edge.unwrap_or(v.edge[i]);
-            if let Some(step) = Step::of(v, i, slot as u16, edge, live) {
+            if let Some(step) = Step::of(v, i, slot as u16, edge, answers) {
                 self.context.watch.step(step);
             }
         }

@@ -57,16 +57,26 @@ impl Insets {
     }
 }
 
+/// Where an edge of `from` to `to` may lead: there, and to each inset that may take it
+/// over. `None` is the way in.
+pub(crate) fn targets(
+    insets: &[Inset],
+    from: Option<usize>,
+    to: usize,
+) -> impl Iterator<Item = usize> {
+    let own = insets.iter().rposition(|inset| Some(inset.node) == from);
+    // Behind an inset come those that were added after it.
+    let rest = insets.iter().skip(own.map_or(0, |own| own + 1));
+    let takes = move |inset: &&Inset| {
+        inset.before == to && from.is_none_or(|from| !inset.but.contains(&from))
+    };
+    std::iter::once(to).chain(rest.filter(takes).map(|inset| inset.node))
+}
+
 /// The edges `next` of each node, and those that insets may make: for the order.
 pub(crate) fn with_insets(next: &[Vec<usize>], insets: &[Inset]) -> Vec<Vec<usize>> {
-    let mut all = next.to_vec();
-    for (i, inset) in insets.iter().enumerate() {
-        for (from, edges) in all.iter_mut().enumerate() {
-            let behind = insets[i..].iter().any(|later| later.node == from);
-            if next[from].contains(&inset.before) && !inset.but.contains(&from) && !behind {
-                edges.push(inset.node);
-            }
-        }
-    }
-    all
+    let all = |(from, edges): (usize, &Vec<usize>)| {
+        edges.iter().flat_map(|&to| targets(insets, Some(from), to)).collect()
+    };
+    next.iter().enumerate().map(all).collect()
 }

@@ -14,12 +14,13 @@
 //!   worker
 //!   builder jobs
 //!   testing graph
-//!   node
-//!   context
+//!   needs node
+//!   context packets
 //!   draw spread watch
 //!   stats
 //!   card nap ring wheel
-//!   clock inset kept sync tick vector
+//!   clock inset kept lanes sync tick vector
+//!   slots
 //! ```
 
 mod builder;
@@ -32,9 +33,13 @@ mod graph;
 mod inset;
 mod jobs;
 mod kept;
+mod lanes;
 mod nap;
+mod needs;
 mod node;
+mod packets;
 pub mod ring;
+mod slots;
 pub mod spread;
 mod stats;
 mod sync;
@@ -51,14 +56,22 @@ pub use context::Ports;
 pub use graph::{Graph, NodeError};
 pub use jobs::{Job, Progress};
 pub use kept::{Kept, Unsent};
+pub use lanes::{Bits, Lane, LaneCard, Lanes, Several};
 pub use node::{Node, View};
+pub use packets::{Declares, Packets};
+pub use slots::Column;
 pub use stats::{
     Account, Balance, Counter, DropCount, EdgeCount, NodeCount, Receive, Snapshot, Stats,
 };
 pub use tick::Due;
-pub use vector::{BEFORE, L2_ROOM, Lane, Live, Vector, Wide};
+pub use vector::{BEFORE, L2_ROOM, Vector};
 pub use watch::{Capture, Filter, NO_IFACE, Point, Step, Trace};
 pub use worker::{Answers, Idle, Status, Work, Worker, WorkerConfig, WorkerError};
+
+/// Where lanes are kept: memory of a vector, by its width.
+pub mod slot {
+    pub use crate::slots::{A16, A32, A64, A128, B16, B32, C32, Hops, Ifaces, Keys, Slot};
+}
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,12 @@ use lookup::sync::Guard;
 use crate::card::{Card, DROP, Label, NoEdge};
 use crate::context::{Context, Ports};
 use crate::kept::{Kept, Unsent};
+use crate::lanes::{Lane, Lanes};
+use crate::packets::{Declares, Packets};
+use crate::slots::{Hops, Stored};
 use crate::stats::{Account, Counter};
 use crate::tick::Due;
-use crate::vector::{Live, POSTPONED, Vector};
+use crate::vector::{POSTPONED, Vector};
 use crate::watch::{Point, Step};
 
 /// A node: takes a vector, reads and changes its packets, and gives each an
@@ -27,8 +30,12 @@ pub trait Node: Sized + Send {
     const NAME: &'static str;
     /// One line.
     const HELP: &'static str;
-    /// Lanes that nodes after this one read.
-    const LIVE: Live;
+    /// Lanes that it reads and nodes before it filled. What itself fills, its edges
+    /// say (`carries` in [`labels!`](crate::labels)).
+    ///
+    /// Packets that a source or a node that ticks puts in come with nothing but what
+    /// its edges carry.
+    const READS: Lanes = Lanes::NONE;
     /// True: called once a poll with an empty vector, to fill it.
     const SOURCE: bool = false;
     /// True: [`Node::tick`] is called.
@@ -73,13 +80,17 @@ pub(crate) struct Seat {
     pub reasons: u16,
 }
 
+impl<N: Node> Declares for N {
+    const LANES: Lanes = N::READS;
+    const CARRIES: &'static [Lanes] = N::Edge::CARRIES;
+}
+
 /// A vector as one node sees it: it sets edges and reasons of its own only.
 pub struct View<'v, N> {
-    pub(crate) vector: &'v mut Vector,
+    pub(crate) vector: &'v mut Packets<N>,
     pub(crate) context: &'v mut Context,
     pub(crate) guard: Guard<'v>,
     pub(crate) seat: Seat,
-    pub(crate) node: std::marker::PhantomData<N>,
 }
 
 impl<'v, N: Node> View<'v, N> {
@@ -177,7 +188,7 @@ impl<'v, N: Node> View<'v, N> {
     #[cold]
     pub fn capture(&mut self, i: usize, point: Point) {
         let Some(packet) = self.vector.burst.packet(i) else { return };
-        let (iface, port) = (self.vector.iface[i], self.vector.port);
+        let (iface, port) = (self.vector.slots.ifaces[i], self.vector.port);
         self.context.watch.capture(packet.data(), point, iface, port, self.context.now);
     }
 
@@ -211,7 +222,8 @@ impl<N: Node> View<'_, N> {
         let (vector, watch) = (&mut *self.vector, &mut self.context.watch);
         let mark = if vector.marked { vector.mark[i] } else { 0 };
         if mark != 0
-            && let Some(step) = Step::of(vector, i, self.seat.slot, Step::KEPT, N::LIVE)
+            && let Some(step) =
+                Step::of(vector, i, self.seat.slot, Step::KEPT, Card::of::<N>().fills(Hops::BIT))
         {
             watch.step(step);
         }
@@ -279,12 +291,14 @@ impl<N: Node<Edge = NoEdge>> View<'_, N> {
         (self.vector.burst.packets(), &mut self.context.ports)
     }
 
-    /// The packets, which a sink has to take, and the port that each leaves by.
-    /// Heads and lengths are gone from here on.
+    /// The packets, which a sink has to take, and what the lane holds for each: the
+    /// port to leave by, say. Heads and lengths are gone from here on.
     #[inline]
-    pub fn by_port(&mut self) -> impl Iterator<Item = (&mut Option<Owned>, u16)> {
-        let vector = &mut *self.vector;
-        vector.burst.packets().iter_mut().zip(vector.out.first(VECTOR).iter().copied())
+    pub fn packets_and<L: Lane>(
+        &mut self,
+        lane: L,
+    ) -> impl Iterator<Item = (&mut Option<Owned>, L::Value)> {
+        self.vector.packets_and(lane)
     }
 
     /// Takes packet `i`; the others' heads stay.
@@ -302,16 +316,16 @@ impl<N: Node<Edge = NoEdge>> View<'_, N> {
 }
 
 impl<N> Deref for View<'_, N> {
-    type Target = Vector;
+    type Target = Packets<N>;
     #[inline(always)]
-    fn deref(&self) -> &Vector {
+    fn deref(&self) -> &Packets<N> {
         self.vector
     }
 }
 
 impl<N> DerefMut for View<'_, N> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Vector {
+    fn deref_mut(&mut self) -> &mut Packets<N> {
         self.vector
     }
 }
@@ -343,8 +357,7 @@ impl<N: Node + 'static> AnyNode for N {
     }
 
     fn run(&mut self, vector: &mut Vector, context: &mut Context, guard: Guard<'_>, seat: Seat) {
-        let node = std::marker::PhantomData;
-        process(self, &mut View { vector, context, guard, seat, node });
+        process(self, &mut View { vector: Packets::of(vector), context, guard, seat });
     }
 
     fn run_tick(
@@ -354,8 +367,7 @@ impl<N: Node + 'static> AnyNode for N {
         guard: Guard<'_>,
         seat: Seat,
     ) -> Due {
-        let node = std::marker::PhantomData;
-        self.tick(&mut View { vector, context, guard, seat, node })
+        self.tick(&mut View { vector: Packets::of(vector), context, guard, seat })
     }
 
     fn surrender(
@@ -366,8 +378,7 @@ impl<N: Node + 'static> AnyNode for N {
         seat: Seat,
         rest: &mut Option<(Kept, u8)>,
     ) {
-        let node = std::marker::PhantomData;
-        let mut view = View::<N> { vector, context, guard, seat, node };
+        let mut view = View::<N> { vector: Packets::of(vector), context, guard, seat };
         let next = |node: &mut N| node.abandon().map(|(kept, reason)| (kept, reason.code()));
         while let Some((kept, reason)) = rest.take().or_else(|| next(self)) {
             match view.emit(kept) {
@@ -411,7 +422,8 @@ impl Card {
             edges: N::Edge::NAMES,
             drops: N::Drop::NAMES,
             drops_help: N::Drop::HELP,
-            live: N::LIVE,
+            reads: N::READS,
+            carries: N::Edge::CARRIES,
             source: N::SOURCE,
             ticks: N::TICKS,
             keeps: N::KEEPS,

@@ -2,17 +2,20 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use io::mem::{Mem, Peer, connect};
 use io::{Device, Pool, PoolConfig};
-use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 
 use crate::card::{Card, DROP};
 use crate::context::{Context, Ports};
 use crate::inset::Insets;
+use crate::lanes::Lane;
 use crate::node::{Node, Seat, View};
+use crate::packets::Packets;
+use crate::slots::{Slots, Stored};
 use crate::stats::{Place, Stats};
 use crate::vector::Vector;
 use crate::watch::Watch;
@@ -27,7 +30,7 @@ pub struct Bench {
 }
 
 /// What a node did with one packet.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone)]
 pub struct Outcome {
     /// The edge's name, `drop: reason`, or `kept`.
     pub to: String,
@@ -35,18 +38,39 @@ pub struct Outcome {
     pub frame: Vec<u8>,
     /// Bytes from the head to the end.
     pub len: u16,
-    /// The lane of this name.
-    pub key32: u32,
-    /// The lane of this name.
-    pub hop: u32,
-    /// The lane of this name.
-    pub out: u16,
-    /// The lane of this name.
-    pub iface: u16,
-    /// The lane of this name.
-    pub key64: Key,
-    /// The lane of this name.
-    pub key128: u128,
+    /// What nodes learnt, and which packet of the vector it was.
+    lanes: (Arc<Slots>, usize),
+}
+
+impl Outcome {
+    /// What the lane holds.
+    pub fn get<L: Lane>(&self, _: L) -> L::Value {
+        let (slots, i) = &self.lanes;
+        L::Slot::of(slots)[*i].into()
+    }
+}
+
+/// A vector that is made ready for a node: lanes are set as the nodes before it would.
+pub struct Before<'v>(&'v mut Vector);
+
+impl Before<'_> {
+    /// Sets what the lane holds for packet `i`.
+    pub fn set<L: Lane>(&mut self, _: L, i: usize, value: L::Value) {
+        L::Slot::of_mut(&mut self.0.slots)[i] = value.into();
+    }
+}
+
+impl Deref for Before<'_> {
+    type Target = Vector;
+    fn deref(&self) -> &Vector {
+        self.0
+    }
+}
+
+impl DerefMut for Before<'_> {
+    fn deref_mut(&mut self) -> &mut Vector {
+        self.0
+    }
 }
 
 impl Bench {
@@ -75,7 +99,7 @@ impl Bench {
         &mut self,
         node: &mut N,
         frames: &[&[u8]],
-        mut prepare: impl FnMut(&mut View<'_, N>, usize),
+        mut prepare: impl FnMut(&mut Before<'_>, usize),
     ) -> Vec<Outcome> {
         let card = Card::of::<N>();
         assert!(!card.edges.is_empty(), "a sink is tested in a graph");
@@ -86,36 +110,28 @@ impl Bench {
         let port = self.context.ports.get(0).expect("the bench has port 0");
         assert_eq!(port.receive(&mut vector.burst, io::VECTOR), frames.len());
         vector.edge.first_mut(frames.len()).fill(DROP - 1); // no edge yet
-        let (guard, node_type) = (self.thread.guard(), std::marker::PhantomData);
-        let context = &mut self.context;
+        (0..frames.len()).for_each(|i| prepare(&mut Before(&mut vector), i));
+        let (guard, context) = (self.thread.guard(), &mut self.context);
         let seat = Seat { slot: 0, reasons: 0 };
-        let mut view = View { vector: &mut vector, context, guard, seat, node: node_type };
-        (0..frames.len()).for_each(|i| prepare(&mut view, i));
-        node.process(&mut view);
-        let outcomes = (0..view.n()).map(|i| outcome(&card, &view, i)).collect();
+        node.process(&mut View { vector: Packets::of(&mut vector), context, guard, seat });
+        let slots = Arc::new(vector.slots.clone());
+        let outcomes = (0..vector.n()).map(|i| outcome(&card, &vector, (slots.clone(), i)));
+        let outcomes = outcomes.collect();
         self.context.ports.free(0, vector.burst.packets());
         outcomes
     }
 }
 
-fn outcome<N: Node>(card: &Card, view: &View<'_, N>, i: usize) -> Outcome {
-    let packet = view.vector.burst.packet(i);
-    let to = match view.vector.edge[i] {
+fn outcome(card: &Card, vector: &Vector, lanes: (Arc<Slots>, usize)) -> Outcome {
+    let i = lanes.1;
+    let packet = vector.burst.packet(i);
+    let to = match vector.edge[i] {
         _ if packet.is_none() => "kept".to_owned(),
-        DROP => format!("drop: {}", card.drops[usize::from(view.vector.why[i])]),
+        DROP => format!("drop: {}", card.drops[usize::from(vector.why[i])]),
         edge => (*card.edges.get(usize::from(edge)).unwrap_or(&"nowhere")).to_owned(),
     };
-    Outcome {
-        to,
-        frame: packet.map_or(Vec::new(), |packet| packet.data().to_vec()),
-        len: view.len(i),
-        key32: view.key32[i],
-        hop: view.hop[i].0,
-        out: view.out[i],
-        iface: view.iface[i],
-        key64: view.wide.key64[i],
-        key128: view.wide.key128[i],
-    }
+    let frame = packet.map_or(Vec::new(), |packet| packet.data().to_vec());
+    Outcome { to, frame, len: vector.len(i), lanes }
 }
 
 /// The system's allocator, counting: `#[global_allocator]` of a test that

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod keep;
+mod lanes;
 mod tick;
 
 use std::sync::Arc;
@@ -13,11 +14,27 @@ use proptest::prelude::*;
 
 use crate::ring::{frames, spsc};
 use crate::{
-    Account, Builder, Capture, Error, Graph, Idle, Live, NoDrop, NoEdge, Node, Point, Stats,
+    Account, Builder, Capture, Error, Graph, Idle, Lanes, NoDrop, NoEdge, Node, Point, Stats,
     Status, Trace, View, Worker, WorkerConfig, WorkerError,
 };
 
-crate::labels! { enum Fork { Left = "left", Right = "right", Out = "out" } }
+crate::lanes! {
+    /// The packet's number.
+    Id = "id": A32 as u32;
+    /// The same as a hop.
+    Answer = "answer": Hops as lookup::Hop;
+    /// The same in 128 bits.
+    Long = "long": A128 as u128;
+    /// The same in a spare slot.
+    Spare = "spare": C32 as u32;
+}
+crate::labels! {
+    enum Fork {
+        Left = "left" carries [Id, Answer, Long, Spare],
+        Right = "right" carries [Id, Answer, Long, Spare],
+        Out = "out",
+    }
+}
 crate::labels! {
     enum Bad {
         /// An odd number,
@@ -36,16 +53,15 @@ impl<const AT: usize> Node for Branch<AT> {
     type Drop = Bad;
     const NAME: &'static str = "branch";
     const HELP: &'static str = "takes the edge that the packet names";
-    const LIVE: Live = Live::KEY32.and(Live::HOP).and(Live::KEY128).and(Live::FLOW);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         for i in 0..v.n() {
             let head = v.head(i);
             let (choice, id) = (head[AT], u32::from(head[8]) | u32::from(head[9]) << 8);
-            v.key32[i] = id;
-            v.hop[i] = lookup::Hop(id);
-            v.wide.key128[i] = u128::from(id);
-            v.wide.flow[i] = id;
+            v.set(Id, i, id);
+            v.set(Answer, i, lookup::Hop(id));
+            v.set(Long, i, u128::from(id));
+            v.set(Spare, i, id);
             match choice {
                 0 => v.leave(i, Fork::Left),
                 1 => v.leave(i, Fork::Right),
@@ -65,12 +81,13 @@ macro_rules! pass {
             type Drop = NoDrop;
             const NAME: &'static str = $name;
             const HELP: &'static str = "checks the lanes and writes its mark";
-            const LIVE: Live = Live::KEY32;
+            const READS: Lanes = Lanes::of::<(Id, Answer, Long, Spare)>();
 
             fn process(&mut self, v: &mut View<'_, Self>) {
                 for i in 0..v.n() {
-                    let id = v.key32[i];
-                    assert_eq!((v.hop[i].0, v.wide.key128[i] as u32, v.wide.flow[i]), (id, id, id));
+                    let id = v.get(Id, i);
+                    let others = (v.get(Answer, i).0, v.get(Long, i) as u32, v.get(Spare, i));
+                    assert_eq!(others, (id, id, id));
                     let head = v.head_mut(i);
                     assert_eq!(u32::from(head[8]) | u32::from(head[9]) << 8, id);
                     head[10] = $name.as_bytes()[0];
@@ -89,7 +106,6 @@ impl Node for Out {
     type Drop = Bad;
     const NAME: &'static str = "out";
     const HELP: &'static str = "sends by port 0";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let (packets, ports) = v.sink();
@@ -107,7 +123,6 @@ impl Node for Drop {
     type Drop = NoDrop;
     const NAME: &'static str = "drop";
     const HELP: &'static str = "frees";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         v.free();
@@ -191,7 +206,6 @@ impl Node for Faulty {
     type Drop = NoDrop;
     const NAME: &'static str = "faulty";
     const HELP: &'static str = "panics with packets in its hands";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         panic!("{} packets", v.n());
@@ -344,7 +358,6 @@ macro_rules! inset {
             type Drop = NoDrop;
             const NAME: &'static str = $name;
             const HELP: &'static str = "lets packets pass";
-            const LIVE: Live = Live::KEY32.and(Live::HOP).and(Live::KEY128).and(Live::FLOW);
 
             fn process(&mut self, v: &mut View<'_, Self>) {
                 v.leave_all($edges::$edge);

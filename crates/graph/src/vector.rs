@@ -1,146 +1,45 @@
 //! What travels through the graph: packets, and what nodes learnt about them.
 
-use std::ops::{Index, IndexMut, Range};
+use std::ops::Range;
 
 pub use io::{BEFORE, L2_ROOM};
 use io::{Burst, Owned, VECTOR, World};
-use lookup::Hop;
-use lookup::exact::Key;
 
-/// One value a packet. An index is taken modulo [`VECTOR`], so it is never out
-/// of bounds and costs no branch.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub struct Lane<T>([T; VECTOR]);
+use crate::slots::{Column, SlotSet, Slots};
 
-impl<T: Copy> Lane<T> {
-    /// A lane of equal values.
-    pub fn filled(value: T) -> Self {
-        Lane([value; VECTOR])
-    }
-
-    /// The values of the first `n` packets.
-    ///
-    /// # Panics
-    /// When `n` exceeds [`VECTOR`].
-    #[inline]
-    pub fn first(&self, n: usize) -> &[T] {
-        &self.0[..n]
-    }
-
-    /// The values of the first `n` packets, to be changed.
-    ///
-    /// # Panics
-    /// When `n` exceeds [`VECTOR`].
-    #[inline]
-    pub fn first_mut(&mut self, n: usize) -> &mut [T] {
-        &mut self.0[..n]
-    }
-
-    fn shift(&mut self, from: Range<usize>, to: usize) {
-        self.0.copy_within(from, to);
-    }
-
-    fn copy(&mut self, to: usize, other: &Self, from: Range<usize>) {
-        self.0[to..to + from.len()].copy_from_slice(&other.0[from]);
-    }
-}
-
-impl<T> Index<usize> for Lane<T> {
-    type Output = T;
-    #[inline(always)]
-    fn index(&self, i: usize) -> &T {
-        &self.0[i % VECTOR]
-    }
-}
-
-impl<T> IndexMut<usize> for Lane<T> {
-    #[inline(always)]
-    fn index_mut(&mut self, i: usize) -> &mut T {
-        &mut self.0[i % VECTOR]
-    }
-}
-
-/// Lanes off the path of IPv4, in a box of their own so that they do not thin
-/// out the others in the cache.
-#[repr(C)]
-pub struct Wide {
-    /// MAC address and forwarding domain.
-    pub key64: Lane<Key>,
-    /// 128-bit keys: IPv6 destinations, host byte order.
-    pub key128: Lane<u128>,
-    /// Hash of the flow.
-    pub flow: Lane<u32>,
-}
-
-/// Up to [`VECTOR`] packets and a lane for everything that nodes learn about
-/// them: lookups take whole arrays, packets are not written.
+/// Up to [`VECTOR`] packets and [slots](crate::slot) for everything that nodes learn
+/// about them: lookups take whole arrays, packets are not written.
 ///
-/// Entries `0..n` of each lane belong to the packets; the others are stale. A
-/// lane holds something only after a node on the way filled it ([`Live`]).
+/// ```text
+///  burst   packets, heads, lengths          ┐
+///  edge    where each goes next             │ entries 0..n belong to packets,
+///  why     of those that go to `drop`       │ the others are stale
+///  slots   what nodes learnt: lanes         │
+///  mark    number of its trace, if `marked` ┘
+/// ```
+///
+/// A slot holds something only after a node on the way filled a lane in it: nodes reach
+/// them through [`Packets`](crate::Packets), with the lanes that they declared.
 ///
 /// No index is out of bounds, here or in the [`Burst`] below: packets, heads and
-/// lanes take it modulo [`VECTOR`], and a head without a packet is nobody's memory.
+/// slots take it modulo [`VECTOR`], and a head without a packet is nobody's memory.
 ///
 /// Invariant V1, of what the graph's own code relies on, not of memory: all packets
 /// are of one world and came in by one port.
 #[repr(C, align(64))]
 pub struct Vector {
     pub(crate) burst: Burst,
-    pub(crate) edge: Lane<u8>,
-    /// 32-bit keys: IPv4 destinations, host byte order.
-    pub key32: Lane<u32>,
-    /// What the lookup answered.
-    pub hop: Lane<Hop>,
-    /// Port to leave by.
-    pub out: Lane<u16>,
-    /// Interface it came in by; after the rewrite, the one it leaves by.
-    pub iface: Lane<u16>,
+    pub(crate) edge: Column<u8>,
+    pub(crate) slots: Slots,
     /// Why a packet on the drop edge is dropped: index of the graph's reasons.
-    pub(crate) why: Lane<u16>,
+    pub(crate) why: Column<u16>,
     /// Number of the trace that follows the packet; 0 for none. Valid if `marked`.
-    pub(crate) mark: Lane<u16>,
-    /// Lanes off the path of IPv4.
-    pub wide: Box<Wide>,
+    pub(crate) mark: Column<u16>,
     pub(crate) marked: bool,
     pub(crate) port: u16,
     pub(crate) world: World,
     /// True while packets that were taken out are missing in `0..n`.
     pub(crate) holed: bool,
-}
-
-/// Lanes that hold something which following nodes read: what has to move when
-/// a vector is split. Packet, head, length and reason always move.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Live(u8);
-
-impl Live {
-    /// None beside those that always move.
-    pub const NONE: Live = Live(0);
-    /// [`Vector::key32`].
-    pub const KEY32: Live = Live(1);
-    /// [`Vector::hop`].
-    pub const HOP: Live = Live(2);
-    /// [`Vector::out`].
-    pub const OUT: Live = Live(4);
-    /// [`Vector::iface`].
-    pub const IFACE: Live = Live(8);
-    /// [`Wide::key64`].
-    pub const KEY64: Live = Live(16);
-    /// [`Wide::key128`].
-    pub const KEY128: Live = Live(32);
-    /// [`Wide::flow`].
-    pub const FLOW: Live = Live(64);
-
-    /// These and those.
-    pub const fn and(self, other: Live) -> Live {
-        Live(self.0 | other.0)
-    }
-
-    #[inline]
-    pub(crate) fn has(self, lane: Live) -> bool {
-        self.0 & lane.0 != 0
-    }
 }
 
 /// In the place of an edge: the packet has none yet.
@@ -150,18 +49,10 @@ impl Vector {
     pub(crate) fn new() -> Box<Vector> {
         Box::new(Vector {
             burst: *Burst::new(),
-            edge: Lane::filled(0),
-            key32: Lane::filled(0),
-            hop: Lane::filled(Hop::NONE),
-            out: Lane::filled(0),
-            iface: Lane::filled(0),
-            why: Lane::filled(0),
-            mark: Lane::filled(0),
-            wide: Box::new(Wide {
-                key64: Lane::filled(Key::new(0, 0)),
-                key128: Lane::filled(0),
-                flow: Lane::filled(0),
-            }),
+            edge: Column::filled(0),
+            slots: Slots::new(),
+            why: Column::filled(0),
+            mark: Column::filled(0),
             marked: false,
             port: 0,
             world: World::Own,
@@ -281,8 +172,8 @@ impl Vector {
         Some(packet)
     }
 
-    /// Closes the holes: packets behind them move up, with their live lanes.
-    pub(crate) fn close(&mut self, live: Live) {
+    /// Closes the holes: packets behind them move up, with the values of their `live` slots.
+    pub(crate) fn close(&mut self, live: SlotSet) {
         let (n, mut kept, mut start) = (self.n(), 0, 0);
         let mut there = [false; VECTOR];
         there.iter_mut().enumerate().for_each(|(i, there)| *there = self.burst.packet(i).is_some());
@@ -344,44 +235,24 @@ impl Vector {
         if others > same { other } else { first }
     }
 
-    /// Moves the packets `from` and their live lanes forward to `to`, over
+    /// Moves the packets `from` and the values of their `live` slots forward to `to`, over
     /// packets that were moved out.
     ///
     /// # Safety
     /// As [`Burst::shift`]: what was at `to` was moved out, and the caller ends with
     /// [`Vector::truncate`].
-    pub(crate) unsafe fn shift(&mut self, from: Range<usize>, to: usize, live: Live) {
+    pub(crate) unsafe fn shift(&mut self, from: Range<usize>, to: usize, live: SlotSet) {
         // SAFETY: passed on unchanged.
         unsafe { self.burst.shift(from.clone(), to) };
         self.edge.shift(from.clone(), to);
         self.why.shift(from.clone(), to);
-        if live.has(Live::KEY32) {
-            self.key32.shift(from.clone(), to);
-        }
-        if live.has(Live::HOP) {
-            self.hop.shift(from.clone(), to);
-        }
-        if live.has(Live::OUT) {
-            self.out.shift(from.clone(), to);
-        }
-        if live.has(Live::IFACE) {
-            self.iface.shift(from.clone(), to);
-        }
-        if live.has(Live::KEY64) {
-            self.wide.key64.shift(from.clone(), to);
-        }
-        if live.has(Live::KEY128) {
-            self.wide.key128.shift(from.clone(), to);
-        }
-        if live.has(Live::FLOW) {
-            self.wide.flow.shift(from.clone(), to);
-        }
+        self.slots.shift(from.clone(), to, live);
         if self.marked {
             self.mark.shift(from, to);
         }
     }
 
-    /// Appends the packets `from` of `other` and their live lanes. They are
+    /// Appends the packets `from` of `other` and the values of their `live` slots. They are
     /// moved out.
     ///
     /// # Safety
@@ -389,32 +260,12 @@ impl Vector {
     ///
     /// # Panics
     /// When there is no room.
-    pub(crate) unsafe fn append(&mut self, other: &Vector, from: Range<usize>, live: Live) {
+    pub(crate) unsafe fn append(&mut self, other: &Vector, from: Range<usize>, live: SlotSet) {
         let at = self.n();
         // SAFETY: passed on unchanged.
         unsafe { self.burst.append(&other.burst, from.clone()) };
         self.why.copy(at, &other.why, from.clone());
-        if live.has(Live::KEY32) {
-            self.key32.copy(at, &other.key32, from.clone());
-        }
-        if live.has(Live::HOP) {
-            self.hop.copy(at, &other.hop, from.clone());
-        }
-        if live.has(Live::OUT) {
-            self.out.copy(at, &other.out, from.clone());
-        }
-        if live.has(Live::IFACE) {
-            self.iface.copy(at, &other.iface, from.clone());
-        }
-        if live.has(Live::KEY64) {
-            self.wide.key64.copy(at, &other.wide.key64, from.clone());
-        }
-        if live.has(Live::KEY128) {
-            self.wide.key128.copy(at, &other.wide.key128, from.clone());
-        }
-        if live.has(Live::FLOW) {
-            self.wide.flow.copy(at, &other.wide.flow, from.clone());
-        }
+        self.slots.copy(at, &other.slots, from.clone(), live);
         self.append_marks(at, other, from);
     }
 

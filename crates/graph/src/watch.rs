@@ -7,7 +7,7 @@ use crate::card::DROP;
 use crate::clock;
 use crate::ring::{frames, spsc};
 use crate::stats::Stats;
-use crate::vector::{Live, Vector};
+use crate::vector::Vector;
 
 /// Decides whether a frame (from its link header on) is of interest.
 pub trait Filter: Send {
@@ -116,7 +116,7 @@ impl Step {
     pub const KEPT: u8 = 254;
 
     /// What the node at `node` did with packet `i` of `v`; `None` where there is none.
-    pub(crate) fn of(v: &Vector, i: usize, node: u16, edge: u8, live: Live) -> Option<Step> {
+    pub(crate) fn of(v: &Vector, i: usize, node: u16, edge: u8, answered: bool) -> Option<Step> {
         let frame = v.burst.packet(i)?.data();
         let mut data = [0; 96];
         let kept = frame.len().min(data.len());
@@ -127,8 +127,8 @@ impl Step {
             edge,
             why: v.why[i],
             port: v.port,
-            iface: v.iface[i],
-            hop: if live.has(Live::HOP) { v.hop[i].0 } else { 0 },
+            iface: v.slots.ifaces[i],
+            hop: if answered { v.slots.hops[i].0 } else { 0 },
             time: clock::now(),
             bytes: frame.len() as u16,
             data,

@@ -7,13 +7,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use graph::{BEFORE, Builder, Graph, L2_ROOM, Live, NoDrop, NoEdge, Node, Vector, View, labels};
+use graph::{BEFORE, Builder, Graph, L2_ROOM, Lanes, NoDrop, NoEdge, Node, View, labels};
 use io::mem::{Peer, connect};
 use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, VECTOR, World};
 use lookup::sync::{Domain, Thread};
 
-labels! { enum To { Next = "next", Other = "other" } }
-labels! { enum On { Sink = "sink" } }
+graph::lanes! {
+    /// In the vector.
+    Short = "short": A32 as u32;
+    /// In its box.
+    Long = "long": A128 as u128;
+}
+labels! { enum To { Next = "next" carries [Short, Long], Other = "other" carries [Short, Long] } }
+labels! { enum On { Sink = "sink" carries [Short, Long] } }
 
 /// Indices inside, beside, and far outside.
 fn indices() -> impl Iterator<Item = usize> {
@@ -21,12 +27,11 @@ fn indices() -> impl Iterator<Item = usize> {
 }
 
 /// Writes through everything that a vector hands out.
-fn scribble(v: &mut Vector) {
+fn scribble<N: Node>(v: &mut View<'_, N>) {
     for i in indices() {
         v.head_mut(i).fill(0xee);
         v.before_mut(i).fill(0xee);
         assert_eq!(v.head(i), &[0xee; 64]);
-        (v.key32[i], v.wide.key128[i]) = (7, 7);
         if i % VECTOR >= v.n() {
             assert!(!v.advance(i, 1) && !v.frame(i, 0, 0) && !v.retreat(i, 0));
             assert!(v.device_hash(i).is_none() && v.edit(i, |_| ()).is_none());
@@ -36,15 +41,26 @@ fn scribble(v: &mut Vector) {
     }
 }
 
+/// And through its lanes.
+fn fill<N: Node>(v: &mut View<'_, N>) {
+    for i in indices() {
+        v.set(Short, i, 7);
+        v.set(Long, i, 7);
+        let (short, long) = v.between(Short, Long);
+        long[i] = short[i].into();
+        assert_eq!((v.get(Short, i), v.lane(Long)[i]), (7, 7));
+    }
+}
+
 /// A node of code that tests bring.
 macro_rules! node {
-    ($type:ident, $name:literal, $edge:ty, |$node:ident, $v:ident| $body:block) => {
+    ($type:ident, $name:literal, $edge:ty, $reads:ty, |$node:ident, $v:ident| $body:block) => {
         impl Node for $type {
             type Edge = $edge;
             type Drop = NoDrop;
             const NAME: &'static str = $name;
             const HELP: &'static str = "tries";
-            const LIVE: Live = Live::KEY32;
+            const READS: Lanes = Lanes::of::<$reads>();
 
             fn process(&mut self, $v: &mut View<'_, Self>) {
                 let $node = self;
@@ -57,8 +73,9 @@ macro_rules! node {
 /// Keeps a packet back and hands it over in the next one's place, moves heads over
 /// both ends, and sends every second packet elsewhere.
 struct First(Option<Owned>);
-node!(First, "first", To, |node, v| {
+node!(First, "first", To, (), |node, v| {
     scribble(v);
+    fill(v);
     for i in 0..v.n() {
         let kept = &mut node.0;
         v.edit(i, |packet| match kept {
@@ -79,14 +96,16 @@ node!(First, "first", To, |node, v| {
 });
 
 struct Next;
-node!(Next, "next", On, |_node, v| {
+node!(Next, "next", On, (Short, Long), |_node, v| {
     scribble(v);
+    fill(v);
     v.leave_all(On::Sink);
 });
 
 struct Other;
-node!(Other, "other", On, |_node, v| {
+node!(Other, "other", On, (Short, Long), |_node, v| {
     scribble(v);
+    fill(v);
     v.leave_all(On::Sink);
 });
 
@@ -95,7 +114,7 @@ struct Sink {
     thread: Option<std::sync::mpsc::Sender<Owned>>,
     seen: Arc<AtomicUsize>,
 }
-node!(Sink, "sink", NoEdge, |node, v| {
+node!(Sink, "sink", NoEdge, (Short, Long), |node, v| {
     scribble(v);
     node.seen.fetch_add(v.n(), Ordering::Relaxed);
     let n = v.n();
@@ -109,13 +128,13 @@ node!(Sink, "sink", NoEdge, |node, v| {
     scribble(v);
     v.rewind(n - 1);
     scribble(v);
-    v.by_port().for_each(|_| ());
+    v.packets_and(Short).for_each(|_| ());
     v.free();
     scribble(v);
 });
 
 struct Drop;
-node!(Drop, "drop", NoEdge, |_node, v| {
+node!(Drop, "drop", NoEdge, (), |_node, v| {
     v.free();
 });
 

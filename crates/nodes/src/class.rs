@@ -19,7 +19,7 @@ pub struct ClassCard {
 /// configuration`. Numbers, names, keys, buckets and drop reasons follow from it.
 macro_rules! classes {
     ($($(#[doc = $doc:literal])+ $class:ident = $name:literal, $rate:literal, $help:literal;)+) => {
-        /// Why a packet is punted. Its number travels in the `out` lane, and in the
+        /// Why a packet is punted. Its number travels in a lane, and in the
         /// ring's record.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         #[repr(u8)]
@@ -68,6 +68,20 @@ classes! {
     Options = "options", 500, "IPv4 packets with options.";
     /// An EtherType or kind of frame that Rutter does not know.
     Unknown = "unknown", 500, "Protocols that Rutter does not know.";
+}
+
+impl From<u16> for Class {
+    #[inline(always)]
+    fn from(code: u16) -> Class {
+        Class::from_code(code)
+    }
+}
+
+impl From<Class> for u16 {
+    #[inline(always)]
+    fn from(class: Class) -> u16 {
+        class as u16
+    }
 }
 
 impl Class {

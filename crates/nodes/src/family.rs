@@ -1,18 +1,25 @@
 //! IPv4 and IPv6, for the nodes that both share.
 
-use graph::{Lane, Vector};
+use graph::Lane;
+use graph::slot::Slot;
+use lookup::Addr;
 use lookup::lpm::Lpm;
-use lookup::{Addr, Hop};
 use tables::{Forwarding, Recent, Vrf};
 use wire::bytes::array;
 use wire::flow::Hasher;
 use wire::{ethernet, ipv4, ipv6};
+
+use crate::lanes::{Dst4, Dst6};
 
 /// What differs between the families. All of it is known when the nodes are
 /// compiled: a shared node costs what one written for its family costs.
 pub trait Family: Send + 'static {
     /// Its addresses as numbers, host byte order.
     type Addr: Addr;
+    /// The lane with the destinations: as they are.
+    type Dst: Lane<Value = Self::Addr, Slot: Slot<Bits = Self::Addr>>;
+    /// That lane.
+    const DST: Self::Dst;
     /// Name of the node [`Lookup`](crate::router::l3::ip_lookup::Lookup).
     const LOOKUP: &'static str;
     /// Name of the node [`Multipath`](crate::router::l3::ip_multipath::Multipath).
@@ -27,9 +34,6 @@ pub trait Family: Send + 'static {
 
     /// Where destinations met are noted.
     fn recent(forwarding: &Forwarding) -> &Recent;
-
-    /// The lane with the destinations, and the one for what the lookup answers.
-    fn lanes(v: &mut Vector) -> (&Lane<Self::Addr>, &mut Lane<Hop>);
 
     /// The hash of the flow of a packet that starts at `head`.
     fn flow(hasher: &Hasher, head: &[u8; 64]) -> u32;
@@ -49,6 +53,8 @@ pub enum V6 {}
 
 impl Family for V4 {
     type Addr = u32;
+    type Dst = Dst4;
+    const DST: Dst4 = Dst4;
     const LOOKUP: &'static str = "ip4_lookup";
     const MULTIPATH: &'static str = "ip4_multipath";
     const REWRITE: &'static str = "ip4_rewrite";
@@ -62,11 +68,6 @@ impl Family for V4 {
     #[inline(always)]
     fn recent(forwarding: &Forwarding) -> &Recent {
         &forwarding.recent4
-    }
-
-    #[inline(always)]
-    fn lanes(v: &mut Vector) -> (&Lane<u32>, &mut Lane<Hop>) {
-        (&v.key32, &mut v.hop)
     }
 
     #[inline(always)]
@@ -88,6 +89,8 @@ impl Family for V4 {
 
 impl Family for V6 {
     type Addr = u128;
+    type Dst = Dst6;
+    const DST: Dst6 = Dst6;
     const LOOKUP: &'static str = "ip6_lookup";
     const MULTIPATH: &'static str = "ip6_multipath";
     const REWRITE: &'static str = "ip6_rewrite";
@@ -101,11 +104,6 @@ impl Family for V6 {
     #[inline(always)]
     fn recent(forwarding: &Forwarding) -> &Recent {
         &forwarding.recent6
-    }
-
-    #[inline(always)]
-    fn lanes(v: &mut Vector) -> (&Lane<u128>, &mut Lane<Hop>) {
-        (&v.wide.key128, &mut v.hop)
     }
 
     #[inline(always)]

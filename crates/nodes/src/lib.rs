@@ -7,7 +7,9 @@
 //!   router span switch
 //!   assembly
 //!   out parse
-//!   class counters family filter vrf
+//!   family vrf
+//!   lanes
+//!   class counters filter
 //! ```
 #![forbid(unsafe_code)]
 
@@ -16,6 +18,7 @@ pub mod class;
 pub mod counters;
 pub mod family;
 pub mod filter;
+pub mod lanes;
 pub mod out;
 pub mod parse;
 pub mod router;

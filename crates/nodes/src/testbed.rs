@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use graph::testing::{Bench, Outcome};
-use graph::{Node, View};
+use graph::Node;
+use graph::testing::{Before, Bench, Outcome};
 use lookup::lpm::Lpm;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix};
@@ -132,9 +132,9 @@ pub(crate) fn to_p0(frame: Frame<'_>) -> Vec<u8> {
 }
 
 /// What `ethernet_input` does to an untagged frame of p0.
-pub(crate) fn stripped<N: Node>(v: &mut View<'_, N>, i: usize) {
+pub(crate) fn stripped(v: &mut Before<'_>, i: usize) {
     assert!(v.advance(i, 14) || v.len(i) < 14);
-    v.iface[i] = 1;
+    v.set(crate::lanes::Iface, i, IfaceId(1));
 }
 
 /// Runs `node` on one frame that `ethernet_input` has seen.

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use graph::{Node, Vector, View};
+use graph::{Node, Packets, View};
 use tables::{Ifaces, VrfId};
+
+use crate::lanes::Iface;
 
 /// Calls `f` for each run of packets whose interfaces are in one VRF: in the
 /// common case that all interfaces are, once.
@@ -11,12 +13,13 @@ use tables::{Ifaces, VrfId};
 pub(crate) fn for_each_vrf<N: Node>(
     v: &mut View<'_, N>,
     ifaces: &Ifaces,
-    mut f: impl FnMut(&mut Vector, VrfId, Range<usize>),
+    mut f: impl FnMut(&mut Packets<N>, VrfId, Range<usize>),
 ) {
-    let v: &mut Vector = v;
+    let v: &mut Packets<N> = v;
     let n = v.n();
-    let vrf_of =
-        |v: &Vector, i: usize| ifaces.vrf.get(usize::from(v.iface[i])).copied().unwrap_or_default();
+    let vrf_of = |v: &Packets<N>, i: usize| {
+        ifaces.vrf.get(usize::from(v.get(Iface, i).0)).copied().unwrap_or_default()
+    };
     if ifaces.one_vrf {
         return f(v, ifaces.vrf.get(1).copied().unwrap_or_default(), 0..n);
     }

@@ -14,6 +14,20 @@ use crate::{IfaceId, PortId, Tags};
 #[repr(transparent)]
 pub struct AdjacencyId(pub u32);
 
+impl From<u32> for AdjacencyId {
+    #[inline(always)]
+    fn from(index: u32) -> AdjacencyId {
+        AdjacencyId(index)
+    }
+}
+
+impl From<AdjacencyId> for u32 {
+    #[inline(always)]
+    fn from(id: AdjacencyId) -> u32 {
+        id.0
+    }
+}
+
 /// Where a packet leaves, and the link header it gets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Adjacency {

@@ -12,10 +12,38 @@ pub struct VrfId(pub u16);
 #[repr(transparent)]
 pub struct PortId(pub u16);
 
+impl From<u16> for PortId {
+    #[inline(always)]
+    fn from(index: u16) -> PortId {
+        PortId(index)
+    }
+}
+
+impl From<PortId> for u16 {
+    #[inline(always)]
+    fn from(id: PortId) -> u16 {
+        id.0
+    }
+}
+
 /// An interface by index. 0 is no interface.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(transparent)]
 pub struct IfaceId(pub u16);
+
+impl From<u16> for IfaceId {
+    #[inline(always)]
+    fn from(index: u16) -> IfaceId {
+        IfaceId(index)
+    }
+}
+
+impl From<IfaceId> for u16 {
+    #[inline(always)]
+    fn from(id: IfaceId) -> u16 {
+        id.0
+    }
+}
 
 impl IfaceId {
     /// No interface.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::thread::JoinHandle;
 
-use graph::{Builder, Graph, Live, NoDrop, NoEdge, Node, View};
+use graph::{Builder, Graph, NoDrop, NoEdge, Node, View};
 
 use super::*;
 use crate::config::Config;
@@ -30,7 +30,6 @@ impl Node for Faulty {
     type Drop = NoDrop;
     const NAME: &'static str = "faulty";
     const HELP: &'static str = "panics at its first packet";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, _: &mut View<'_, Self>) {
         panic!("planted in a node");
@@ -44,7 +43,6 @@ impl Node for Drop {
     type Drop = NoDrop;
     const NAME: &'static str = "drop";
     const HELP: &'static str = "frees";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         v.free();

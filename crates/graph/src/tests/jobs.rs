@@ -8,8 +8,8 @@ use lookup::sync::Domain;
 
 use super::{Bench, Drop, Left, Out, Straight, bench, frame};
 use crate::{
-    Builder, Due, Graph, Idle, Job, Live, NoDrop, Node, NodeError, Progress, View, Worker,
-    WorkerConfig, WorkerError,
+    Builder, Due, Graph, Idle, Job, NoDrop, Node, NodeError, Progress, View, Worker, WorkerConfig,
+    WorkerError,
 };
 
 const SIZE: usize = 1_000_000;
@@ -27,7 +27,6 @@ impl Node for Table {
     type Drop = NoDrop;
     const NAME: &'static str = "table";
     const HELP: &'static str = "has a table";
-    const LIVE: Live = Live::NONE;
     const TICKS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
@@ -47,7 +46,6 @@ impl Node for Other {
     type Drop = NoDrop;
     const NAME: &'static str = "table";
     const HELP: &'static str = "is none";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         v.leave_all(Straight::Out);

@@ -9,14 +9,14 @@ use lookup::Hop;
 use lookup::sync::Domain;
 use proptest::prelude::*;
 
-use super::{Bad, Bench, Branch, Drop, Out, Right, bench, frame};
+use super::{Answer, Bad, Bench, Branch, Drop, Id, Long, Out, Right, Spare, bench, frame};
 use crate::ring::{frames, spsc};
 use crate::{
-    Builder, Capture, Due, Graph, Idle, Kept, Live, Node, Point, Trace, Unsent, View, Worker,
+    Builder, Capture, Due, Graph, Idle, Kept, Lanes, Node, Point, Trace, Unsent, View, Worker,
     WorkerConfig, clock,
 };
 
-crate::labels! { enum On { Right = "right" } }
+crate::labels! { enum On { Right = "right" carries [Id, Answer, Long, Spare] } }
 
 /// In the place of `left`: keeps packets of odd numbers until `open`, or for `delay`.
 struct Queue<const OTHER: bool> {
@@ -35,7 +35,7 @@ impl<const OTHER: bool> Node for Queue<OTHER> {
     type Drop = Bad;
     const NAME: &'static str = "left";
     const HELP: &'static str = "keeps odd packets";
-    const LIVE: Live = Live::KEY32.and(Live::HOP).and(Live::KEY128).and(Live::FLOW);
+    const READS: Lanes = Lanes::of::<(Id, Answer, Long, Spare)>();
     const TICKS: bool = true;
     const KEEPS: bool = true;
 
@@ -65,8 +65,10 @@ impl<const OTHER: bool> Node for Queue<OTHER> {
             match v.emit(kept) {
                 Ok(i) => {
                     let id = u32::from(v.head(i)[8]) | u32::from(v.head(i)[9]) << 8;
-                    (v.key32[i], v.hop[i], v.wide.flow[i]) = (id, Hop(id), id);
-                    v.wide.key128[i] = u128::from(id);
+                    v.set(Id, i, id);
+                    v.set(Answer, i, Hop(id));
+                    v.set(Long, i, id.into());
+                    v.set(Spare, i, id);
                     if id % 7 == 0 { v.drop(i, Bad::Odd) } else { v.leave(i, On::Right) }
                 }
                 Err(Unsent::Full(kept)) => {

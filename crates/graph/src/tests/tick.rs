@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lookup::sync::Domain;
 
 use super::{Bad, Drop, Out, Straight, bench, frame};
-use crate::{Builder, Due, Graph, Idle, Live, NoDrop, Node, View, Worker, WorkerConfig, clock};
+use crate::{Builder, Due, Graph, Idle, NoDrop, Node, View, Worker, WorkerConfig, clock};
 
 /// Passes packets on, and counts its ticks, which it wants every `every` ticks.
 struct Beat {
@@ -24,7 +24,6 @@ impl Node for Beat {
     type Drop = NoDrop;
     const NAME: &'static str = "beat";
     const HELP: &'static str = "counts its ticks";
-    const LIVE: Live = Live::NONE;
     const TICKS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
@@ -134,7 +133,6 @@ impl Node for Spring {
     type Drop = Bad;
     const NAME: &'static str = "spring";
     const HELP: &'static str = "makes packets at its tick";
-    const LIVE: Live = Live::NONE;
     const TICKS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {

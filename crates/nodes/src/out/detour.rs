@@ -5,6 +5,9 @@
 use graph::ring::spsc::Consumer;
 use graph::{Node, View};
 use io::{Owned, VECTOR};
+use tables::{IfaceId, PortId};
+
+use crate::lanes::{Iface, OutPort};
 
 /// A packet on its way by a ring of its own worker.
 pub struct Detour {
@@ -27,8 +30,8 @@ pub(crate) fn refill<N: Node>(
         let Some(Detour { packet, pool, out }) = held.take().or_else(|| ring.pop()) else { break };
         match v.push(packet, pool) {
             Ok(i) => {
-                v.out[i] = out;
-                v.iface[i] = graph::NO_IFACE;
+                v.set(OutPort, i, PortId(out));
+                v.set(Iface, i, IfaceId(graph::NO_IFACE));
             }
             // Of another world than those before it: the next vector's first.
             Err(packet) => {

@@ -7,7 +7,7 @@
 //! | cost | one call of the pool a vector |
 //! |------|--------------------------------|
 
-use graph::{Live, NoDrop, NoEdge, Node, Point, View};
+use graph::{NoDrop, NoEdge, Node, Point, View};
 
 /// The node.
 pub struct Drop;
@@ -17,7 +17,6 @@ impl Node for Drop {
     type Drop = NoDrop;
     const NAME: &'static str = "drop";
     const HELP: &'static str = "frees dropped packets; the reasons are counted at the nodes";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         if v.capturing(Point::Dropped) {

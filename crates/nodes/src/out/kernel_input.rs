@@ -10,17 +10,18 @@
 use std::sync::Arc;
 
 use graph::ring::frames::Consumer;
-use graph::{Account, Live, Node, Ports, View, labels};
+use graph::{Account, Node, Ports, View, labels};
 use io::Owned;
 use tables::{Forwarding, IfaceId, Ifaces, PortId, Tags};
 use wire::bytes::put16;
 use wire::ethernet;
 
 use crate::counters::IfaceCounters;
+use crate::lanes::{Iface, OutPort};
 
 labels! {
     /// Where frames go.
-    pub enum To { Output = "output" }
+    pub enum To { Output = "output" carries [OutPort, Iface] }
 }
 
 labels! {
@@ -69,7 +70,6 @@ impl Node for KernelInput {
     type Drop = Why;
     const NAME: &'static str = "kernel_input";
     const HELP: &'static str = "takes frames from the kernel's taps";
-    const LIVE: Live = Live::OUT.and(Live::IFACE);
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
@@ -137,8 +137,8 @@ fn put(
     let bytes = packet.data().len() as u64;
     match v.push(packet, pool) {
         Ok(i) => {
-            v.out[i] = out.0;
-            v.iface[i] = iface.0;
+            v.set(OutPort, i, out);
+            v.set(Iface, i, iface);
             counters.sent(iface, 1, bytes);
             Ok(None)
         }

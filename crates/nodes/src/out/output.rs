@@ -17,10 +17,11 @@ use std::ops::Range;
 
 use graph::ring::frames;
 use graph::ring::spsc::Producer;
-use graph::{Account, Live, NoEdge, Node, Point, Ports, View, labels};
+use graph::{Account, Lanes, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
 
 use super::detour::Detour;
+use crate::lanes::OutPort;
 
 labels! {
     /// Why packets are dropped.
@@ -105,24 +106,24 @@ impl Node for Output {
     type Drop = Why;
     const NAME: &'static str = "output";
     const HELP: &'static str = "transmits by port, hands over to other workers";
-    const LIVE: Live = Live::NONE;
+    const READS: Lanes = Lanes::of::<(OutPort,)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let (n, first) = (v.n(), v.out[0]);
+        let (n, first) = (v.n(), v.get(OutPort, 0));
         if v.capturing(Point::Transmitted) {
             (0..n).for_each(|i| v.capture(i, Point::Transmitted));
         }
-        let mixed = v.out.first(n).iter().fold(0, |mixed, out| mixed | (out ^ first));
-        if mixed == 0 && v.ports().world(first) == Some(v.world()) {
+        let mixed = v.values(OutPort).fold(0, |mixed, out| mixed | (out.0 ^ first.0));
+        if mixed == 0 && v.ports().world(first.0) == Some(v.world()) {
             let (packets, ports) = v.sink();
-            let left = transmit(ports, first, packets);
+            let left = transmit(ports, first.0, packets);
             v.account(Account::Transmitted, n - left);
             return v.count_dropped(Why::TransmitFull, left);
         }
         let last = self.staged.len() - 1;
         let (none, ports) = self.staged.split_last_mut().expect("one more than there are ports");
-        for (packet, out) in v.by_port() {
-            let staged = match ports.get_mut(usize::from(out)) {
+        for (packet, out) in v.packets_and(OutPort) {
+            let staged = match ports.get_mut(usize::from(out.0)) {
                 Some(staged) => staged,
                 None => &mut *none,
             };

@@ -1,7 +1,7 @@
 //! `punt`: copies packets to the kernel, so many a second of each class.
 //!
 //! ```text
-//!  class (lane out) ─► finer class ─► token bucket ─► copy into the ring ─► kernel thread ─► tap
+//!  PuntClass        ─► finer class ─► token bucket ─► copy into the ring ─► kernel thread ─► tap
 //!                                        └ empty: dropped, counted by class      (tags taken off)
 //! ```
 //!
@@ -12,11 +12,12 @@
 //! before the copy, and each worker has its own.
 
 use graph::ring::frames::{Meta, Producer};
-use graph::{Account, Label, Live, NoEdge, Node, Point, View, clock};
+use graph::{Account, Label, Lanes, NoEdge, Node, Point, View, clock};
 use wire::bytes::{array, be16};
 use wire::{icmpv6, ipv4, ipv6, protocol};
 
 use crate::class::{Bucket, Class, Rates, meanings, reasons};
+use crate::lanes::{Iface, PuntClass};
 
 /// Why packets are dropped: the class whose rate is used up, or a full ring.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,19 +61,19 @@ impl Node for Punt {
     type Drop = Why;
     const NAME: &'static str = "punt";
     const HELP: &'static str = "copies packets to the kernel, at a limited rate by class";
-    const LIVE: Live = Live::NONE;
+    const READS: Lanes = Lanes::of::<(PuntClass, Iface)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let now = v.now();
         for i in 0..v.n() {
-            let class = refine(Class::from_code(v.out[i]), v.rest(i));
+            let class = refine(v.get(PuntClass, i), v.rest(i));
             if class == Class::NoNeighbour && !self.recent.first(destination(v.head(i)), now)
                 || !self.buckets[class as usize].take(now)
             {
                 v.count_dropped(Why(class as u8), 1);
                 continue;
             }
-            let meta = Meta { iface: v.iface[i], kind: class as u16, info: 0, time: now };
+            let meta = Meta { iface: v.get(Iface, i).0, kind: class as u16, info: 0, time: now };
             let frame = v.packet(i).data();
             let (macs, rest) = untagged(frame, usize::from(v.len(i)));
             if !self.ring.push(meta, &[macs, rest]) {

@@ -11,13 +11,16 @@
 
 use graph::ring::frames;
 use graph::ring::spsc::Consumer;
-use graph::{Account, Live, Node, View, labels};
+use graph::{Account, Node, View, labels};
+
+use tables::{IfaceId, PortId};
 
 use super::output::Handed;
+use crate::lanes::{Iface, OutPort};
 
 labels! {
     /// Where packets go.
-    pub enum To { Output = "output" }
+    pub enum To { Output = "output" carries [OutPort, Iface] }
 }
 
 labels! {
@@ -89,7 +92,6 @@ impl Node for WorkerInput {
     type Drop = Why;
     const NAME: &'static str = "worker_input";
     const HELP: &'static str = "takes packets that other workers hand over";
-    const LIVE: Live = Live::OUT.and(Live::IFACE);
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
@@ -97,8 +99,8 @@ impl Node for WorkerInput {
             let Some(Handed { packet, out }) = self.next(v) else { break };
             match v.push(packet, out) {
                 Ok(i) => {
-                    v.out[i] = out;
-                    v.iface[i] = graph::NO_IFACE; // the first worker knew it
+                    v.set(OutPort, i, PortId(out));
+                    v.set(Iface, i, IfaceId(graph::NO_IFACE)); // the first worker knew it
                     v.account(Account::FromWorkers, 1);
                 }
                 // Of another world than those before it: the next vector's first.

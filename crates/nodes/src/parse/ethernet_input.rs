@@ -23,7 +23,7 @@
 
 use std::sync::Arc;
 
-use graph::{Live, Node, View, labels};
+use graph::{Node, View, labels};
 use tables::bridge::Ingress;
 use tables::{Forwarding, Iface, IfaceId, Ifaces, Tags};
 use wire::bytes::be16;
@@ -31,13 +31,14 @@ use wire::{ethernet, vlan};
 
 use crate::class::Class;
 use crate::counters::IfaceCounters;
+use crate::lanes::{self, PuntClass};
 
 labels! {
     /// Where frames go.
     pub enum To {
-        Ip4 = "ip4_input",
-        Ip6 = "ip6_input",
-        Punt = "punt",
+        Ip4 = "ip4_input" carries [lanes::Iface],
+        Ip6 = "ip6_input" carries [lanes::Iface],
+        Punt = "punt" carries [lanes::Iface, PuntClass],
         Bridge = "bridge_input",
     }
 }
@@ -76,7 +77,6 @@ impl Node for EthernetInput {
     type Drop = Why;
     const NAME: &'static str = "ethernet_input";
     const HELP: &'static str = "finds the interface by port and tags, strips the link header";
-    const LIVE: Live = Live::IFACE.and(Live::OUT);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         if *self.forwarding.bridges.load(v.guard()).ingress(v.port()) != Ingress::Routed {
@@ -94,7 +94,7 @@ impl Node for EthernetInput {
             let ip = kind == KINDS[to as usize];
             if (dst == untagged.mac) & ip && v.advance(i, ethernet::LEN) {
                 (packets, bytes) = (packets + 1, bytes + u64::from(len));
-                v.iface[i] = untagged.iface.0;
+                v.set(lanes::Iface, i, untagged.iface);
                 v.leave(i, to);
             } else {
                 self.other(v, i, ifaces);
@@ -116,13 +116,13 @@ impl EthernetInput {
             Err(why) => return v.drop(i, why),
         };
         self.counters.received(id, 1, u64::from(len));
-        v.iface[i] = id.0;
+        v.set(lanes::Iface, i, id);
         v.advance(i, link); // `arrival` saw to it that the frame is longer
         match arrival {
             Arrival::Ip4 => v.leave(i, To::Ip4),
             Arrival::Ip6 => v.leave(i, To::Ip6),
             Arrival::Punt(class) => {
-                v.out[i] = class as u16;
+                v.set(PuntClass, i, class);
                 v.leave(i, To::Punt);
             }
         }
@@ -242,16 +242,16 @@ mod tests {
         let plain = to_p0(udp4("10.0.0.1"));
         let got = run(&plain);
         let want = ("ip4_input", 1, plain.len() as u16 - 14);
-        assert_eq!((got.to.as_str(), got.iface, got.len), want);
+        assert_eq!((got.to.as_str(), got.get(lanes::Iface).0, got.len), want);
         assert_eq!(run(&to_p0(udp6("2001:db8::1"))).to, "ip6_input");
         let tags = udp4("10.0.0.1").tag(Tag::outer(5)).tag(Tag::new(6));
         let got = run(&to_p0(tags));
         assert_eq!(
-            (got.to.as_str(), got.iface, got.len),
+            (got.to.as_str(), got.get(lanes::Iface).0, got.len),
             ("ip4_input", 4, plain.len() as u16 - 14)
         );
         let priority = run(&to_p0(udp4("10.0.0.1").tag(Tag::new(0))));
-        assert_eq!((priority.to.as_str(), priority.iface), ("ip4_input", 1));
+        assert_eq!((priority.to.as_str(), priority.get(lanes::Iface).0), ("ip4_input", 1));
     }
 
     #[test]
@@ -272,8 +272,8 @@ mod tests {
     fn the_kernel_gets_the_rest_by_class() {
         let class = |frame: &[u8]| {
             let got = run(frame);
-            assert_eq!((got.to.as_str(), got.iface), ("punt", 1));
-            Class::from_code(got.out)
+            assert_eq!((got.to.as_str(), got.get(lanes::Iface).0), ("punt", 1));
+            got.get(PuntClass)
         };
         let request = arp::Header {
             operation: arp::REQUEST,

@@ -8,7 +8,7 @@
 //! | cost | none while no mirror looks at such frames: the node is not there then. Else a read of the port's mirrors a packet; a copy of each frame that is taken |
 //! |------|------|
 
-use graph::{Live, Node, View, labels};
+use graph::{Node, View, labels};
 
 use super::copy::Copier;
 use super::spans::Side;
@@ -34,7 +34,6 @@ impl Node for SpanIn {
     type Drop = Why;
     const NAME: &'static str = "span_in";
     const HELP: &'static str = "copies frames that come in, for mirrors";
-    const LIVE: Live = Live::NONE;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         self.0.look(v, Side::In, |v, _| v.port());

@@ -8,10 +8,11 @@
 //! | cost | none while no mirror looks at such frames: the node is not there then. Else a read of the port's mirrors a packet; a copy of each frame that is taken |
 //! |------|------|
 
-use graph::{Live, Node, View, labels};
+use graph::{Lanes, Node, View, labels};
 
 use super::copy::Copier;
 use super::spans::Side;
+use crate::lanes::OutPort;
 
 pub use super::copy::Why;
 
@@ -34,10 +35,10 @@ impl Node for SpanOut {
     type Drop = Why;
     const NAME: &'static str = "span_out";
     const HELP: &'static str = "copies frames that leave, for mirrors";
-    const LIVE: Live = Live::OUT.and(Live::IFACE);
+    const READS: Lanes = Lanes::of::<(OutPort,)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        self.0.look(v, Side::Out, |v, i| v.out[i]);
+        self.0.look(v, Side::Out, |v, i| v.get(OutPort, i).0);
         v.leave_all(To::Output);
     }
 }

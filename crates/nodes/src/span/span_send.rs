@@ -8,13 +8,14 @@
 //! |------|---------------------------------------------------------------------------------|
 
 use graph::ring::spsc::Consumer;
-use graph::{Live, NoDrop, Node, View, labels};
+use graph::{NoDrop, Node, View, labels};
 
+use crate::lanes::{Iface, OutPort};
 use crate::out::detour::{Detour, refill};
 
 labels! {
     /// Where copies go.
-    pub enum To { Output = "output" }
+    pub enum To { Output = "output" carries [OutPort, Iface] }
 }
 
 /// The node.
@@ -36,7 +37,6 @@ impl Node for SpanSend {
     type Drop = NoDrop;
     const NAME: &'static str = "span_send";
     const HELP: &'static str = "sends the copies that mirrors made";
-    const LIVE: Live = Live::OUT.and(Live::IFACE);
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {

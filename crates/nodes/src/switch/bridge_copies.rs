@@ -11,14 +11,18 @@
 use std::sync::Arc;
 
 use graph::ring::spsc::Consumer;
-use graph::{Live, NoDrop, Node, View, labels};
+use graph::{NoDrop, Node, View, labels};
 use tables::Forwarding;
 
+use crate::lanes::{Iface, OutPort};
 use crate::out::detour::{Detour, refill};
 
 labels! {
     /// Where frames go.
-    pub enum To { Output = "output", Local = "bridge_local" }
+    pub enum To {
+        Output = "output" carries [OutPort, Iface],
+        Local = "bridge_local" carries [OutPort, Iface],
+    }
 }
 
 /// The node.
@@ -41,14 +45,13 @@ impl Node for BridgeCopies {
     type Drop = NoDrop;
     const NAME: &'static str = "bridge_copies";
     const HELP: &'static str = "sends the copies that bridge_flood made";
-    const LIVE: Live = Live::OUT.and(Live::IFACE);
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let first_routed = self.forwarding.bridges.load(v.guard()).first_routed;
         refill(v, &mut self.ring, &mut self.held);
         for i in 0..v.n() {
-            v.leave(i, if v.out[i] < first_routed { To::Output } else { To::Local });
+            v.leave(i, if v.get(OutPort, i).0 < first_routed { To::Output } else { To::Local });
         }
     }
 }

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use graph::ring::spsc::Producer;
-use graph::{Account, Live, NoEdge, Node, View, clock, labels};
+use graph::{Account, Lanes, NoEdge, Node, View, clock, labels};
 use io::Owned;
 use tables::Forwarding;
 use tables::bridge::{Bridges, Domain, Egress, FloodRates};
@@ -27,6 +27,7 @@ use wire::ethernet::{self, Mac};
 
 use super::bridge_input::Found;
 use super::decide::Frame;
+use super::lanes::{Arrived, Sender};
 use super::tag::Edit;
 use crate::class::Bucket;
 use crate::counters::DomainCounters;
@@ -86,12 +87,12 @@ impl Node for BridgeFlood {
     type Drop = Why;
     const NAME: &'static str = "bridge_flood";
     const HELP: &'static str = "copies frames to all members of a domain, at a limited rate";
-    const LIVE: Live = Live::NONE;
+    const READS: Lanes = Lanes::of::<(Arrived, Sender)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let bridges = self.forwarding.bridges.load(v.guard());
         for i in 0..v.n() {
-            let (found, from) = (Found::from_code(v.key32[i]), v.out[i]);
+            let (found, from) = (Found::from_code(v.get(Arrived, i)), v.get(Sender, i).0);
             let Some(domain) = bridges.domain(found.domain) else {
                 v.count_dropped(Why::Alone, 1);
                 continue;

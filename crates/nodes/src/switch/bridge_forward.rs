@@ -15,19 +15,25 @@
 
 use std::sync::Arc;
 
-use graph::{Live, Node, View, labels};
+use graph::{Lanes, Node, View, labels};
 use io::VECTOR;
-use tables::Forwarding;
 use tables::bridge::{Bridges, Direct};
 use tables::macs::entry_port;
+use tables::{Forwarding, PortId};
 
-use super::bridge_input::{Came, Found};
+use super::bridge_input::{Came, Code, Found};
 use super::decide::{Frame, Verdict, decide};
+use super::lanes::{Arrived, Destination, Sender};
 use super::tag::Edit;
+use crate::lanes::OutPort;
 
 labels! {
     /// Where frames go.
-    pub enum To { Output = "output", Flood = "bridge_flood", Local = "bridge_local" }
+    pub enum To {
+        Output = "output" carries [OutPort],
+        Flood = "bridge_flood" carries [Sender],
+        Local = "bridge_local" carries [OutPort],
+    }
 }
 
 labels! {
@@ -62,22 +68,22 @@ impl Node for BridgeForward {
     type Drop = Why;
     const NAME: &'static str = "bridge_forward";
     const HELP: &'static str = "looks up MAC addresses";
-    const LIVE: Live = Live::KEY64.and(Live::KEY32).and(Live::OUT).and(Live::IFACE);
+    const READS: Lanes = Lanes::of::<(Destination, Arrived)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let (n, from, guard) = (v.n(), v.port(), v.guard());
         let bridges = self.forwarding.bridges.load(guard);
         let entries = &mut self.entries[..n];
-        self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
+        self.forwarding.macs.lookup_batch(guard, v.lane(Destination).first(n), entries);
         v.leave_all(To::Output);
-        let mut run = Run::of(bridges, v.key32[0], from);
+        let mut run = Run::of(bridges, v.get(Arrived, 0), from);
         for (i, &entry) in entries.iter().enumerate() {
-            if v.key32[i] != run.code {
-                run = Run::of(bridges, v.key32[i], from);
+            if v.get(Arrived, i) != run.code {
+                run = Run::of(bridges, v.get(Arrived, i), from);
             }
             let port = entry_port(entry);
             if run.is_direct(port) & (port != from) & (v.len(i) <= bridges.fits_all) {
-                v.out[i] = port;
+                v.set(OutPort, i, PortId(port));
             } else {
                 other(v, i, bridges, entry);
             }
@@ -88,7 +94,7 @@ impl Node for BridgeForward {
 /// What frames of one domain that came alike have in common.
 struct Run<'b> {
     /// As in the lane.
-    code: u32,
+    code: Code,
     ports: &'b [Direct],
     /// The bits that are looked at, and what they have to be.
     mask: u8,
@@ -96,7 +102,7 @@ struct Run<'b> {
 }
 
 impl<'b> Run<'b> {
-    fn of(bridges: &'b Bridges, code: u32, from: u16) -> Run<'b> {
+    fn of(bridges: &'b Bridges, code: Code, from: u16) -> Run<'b> {
         let Found { domain, came } = Found::from_code(code);
         let want = match came {
             Came::Untagged => Direct::UNTAGGED,
@@ -121,10 +127,10 @@ impl<'b> Run<'b> {
 /// Frames that go nowhere or everywhere, or not as they are.
 #[inline(never)]
 fn other(v: &mut View<'_, BridgeForward>, i: usize, bridges: &Bridges, entry: u16) {
-    let (found, from) = (Found::from_code(v.key32[i]), v.port());
+    let (found, from) = (Found::from_code(v.get(Arrived, i)), v.port());
     match decide(bridges, Frame { found, from, head: v.head(i), len: v.len(i) }, entry) {
         Verdict::Send(port, edit) => {
-            v.out[i] = port;
+            v.set(OutPort, i, PortId(port));
             let edge = if port < bridges.first_routed { To::Output } else { To::Local };
             if edit != Edit::Keep && v.edit(i, |packet| edit.apply(packet)) != Some(true) {
                 return v.drop(i, Why::NoRoom);
@@ -132,7 +138,7 @@ fn other(v: &mut View<'_, BridgeForward>, i: usize, bridges: &Bridges, entry: u1
             v.leave(i, edge);
         }
         Verdict::Flood => {
-            v.out[i] = from;
+            v.set(Sender, i, PortId(from));
             v.leave(i, To::Flood);
         }
         Verdict::SamePort => v.drop(i, Why::SamePort),

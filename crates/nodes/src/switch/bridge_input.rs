@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!                    ┌ Whole: one domain, tags are payload
-//!  port ─► ingress ──┤                                       ─► key = destination · domain
-//!                    └ ByTag: outermost tag, or untagged          key32 = how it came
+//!  port ─► ingress ──┤                                       ─► Destination: address · domain
+//!                    └ ByTag: outermost tag, or untagged          Arrived: domain, and how
 //! ```
 //!
 //! | cost (reads a packet) | one line of the frame, cold          |
@@ -18,18 +18,20 @@
 use lookup::exact::Key;
 use std::sync::Arc;
 
-use graph::{Live, Node, View, labels};
+use graph::{Node, View, labels};
 use tables::bridge::{Bridges, Domain, DomainId, Ingress};
 use tables::{Forwarding, IfaceId};
 use wire::bytes::{array, be16};
 use wire::ethernet::{self, Mac};
 use wire::vlan;
 
+use super::lanes::{Arrived, Destination};
 use crate::counters::DomainCounters;
+use crate::lanes::Iface;
 
 labels! {
     /// Where frames go.
-    pub enum To { Learn = "bridge_learn" }
+    pub enum To { Learn = "bridge_learn" carries [Destination, Arrived, Iface] }
 }
 
 labels! {
@@ -78,20 +80,20 @@ impl Node for BridgeInput {
     type Drop = Why;
     const NAME: &'static str = "bridge_input";
     const HELP: &'static str = "finds the forwarding domain by port and tag";
-    const LIVE: Live = Live::KEY64.and(Live::KEY32).and(Live::IFACE);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let bridges = self.forwarding.bridges.load(v.guard());
         let untagged = Untagged::of(bridges, v.port());
         let n = v.n();
         v.leave_all(To::Learn);
-        v.iface.first_mut(n).fill(IfaceId::NONE.0);
-        v.key32.first_mut(n).fill(untagged.found.code());
+        v.fill(Iface, IfaceId::NONE);
+        v.fill(Arrived, untagged.found.code());
         let (mut frames, mut bytes) = (0, 0);
         for i in 0..n {
             let (head, len) = (v.head(i), v.len(i));
             if untagged.is_plain(head, len) {
-                v.wide.key64[i] = key(head, untagged.found.domain);
+                let key = key(head, untagged.found.domain);
+                v.set(Destination, i, key);
                 (frames, bytes) = (frames + 1, bytes + u64::from(len));
             } else {
                 self.other(v, i, bridges);
@@ -107,8 +109,9 @@ impl BridgeInput {
     fn other(&self, v: &mut View<'_, Self>, i: usize, bridges: &Bridges) {
         match find(bridges, v.port(), v.head(i), v.len(i)) {
             Ok(found) => {
-                v.wide.key64[i] = key(v.head(i), found.domain);
-                v.key32[i] = found.code();
+                let key = key(v.head(i), found.domain);
+                v.set(Destination, i, key);
+                v.set(Arrived, i, found.code());
                 self.count(found.domain, 1, v.len(i).into());
             }
             Err(why) => v.drop(i, why),
@@ -176,14 +179,32 @@ pub(super) struct Found {
 impl Found {
     /// As in the lane.
     #[inline(always)]
-    pub(super) fn code(self) -> u32 {
-        u32::from(self.domain.0) | (self.came as u32) << 16
+    pub(super) fn code(self) -> Code {
+        Code(u32::from(self.domain.0) | (self.came as u32) << 16)
     }
 
     /// From the lane.
     #[inline(always)]
-    pub(super) fn from_code(code: u32) -> Found {
+    pub(super) fn from_code(Code(code): Code) -> Found {
         Found { domain: DomainId(code as u16), came: Came::from_code(code >> 16) }
+    }
+}
+
+/// [`Found`] as one number: two of them are compared at once.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Code(u32);
+
+impl From<u32> for Code {
+    #[inline(always)]
+    fn from(bits: u32) -> Code {
+        Code(bits)
+    }
+}
+
+impl From<Code> for u32 {
+    #[inline(always)]
+    fn from(code: Code) -> u32 {
+        code.0
     }
 }
 

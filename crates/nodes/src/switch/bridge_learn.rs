@@ -18,13 +18,14 @@ use lookup::exact::Key;
 use std::sync::Arc;
 
 use graph::ring::spsc::Producer;
-use graph::{Live, Node, View, clock, labels};
+use graph::{Lanes, Node, View, clock, labels};
 use io::VECTOR;
 use tables::Forwarding;
 use tables::macs::{ABSENT, Learn, STATIC, entry_port, entry_tick};
 use wire::bytes::array;
 use wire::ethernet;
 
+use super::lanes::Arrived;
 use crate::counters::DomainCounters;
 
 labels! {
@@ -62,7 +63,7 @@ impl Node for BridgeLearn {
     type Drop = graph::NoDrop;
     const NAME: &'static str = "bridge_learn";
     const HELP: &'static str = "reports stations that are new, have moved, or age";
-    const LIVE: Live = Live::KEY64.and(Live::KEY32).and(Live::IFACE);
+    const READS: Lanes = Lanes::of::<(Arrived,)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let second = (v.now() / clock::hz().max(1)) as u32;
@@ -114,7 +115,7 @@ impl Station {
     #[inline(always)]
     fn of(v: &View<'_, BridgeLearn>, i: usize) -> Station {
         let address = u64::from_le_bytes(array(v.head(i), ethernet::SRC));
-        Station(address << 16 >> 16 | u64::from(v.key32[i]) << 48)
+        Station(address << 16 >> 16 | u64::from(u32::from(v.get(Arrived, i))) << 48)
     }
 
     fn key(self) -> Key {

@@ -8,19 +8,24 @@
 //! |-----------------------|----------------------------|
 //!
 //! The same as `ethernet_input` does for a port that is in no bridge, but the
-//! port is the lane `out`: the number of the bridge's routed side.
+//! port is the lane `OutPort`: the number of the bridge's routed side.
 
 use std::sync::Arc;
 
-use graph::{Live, Node, View, labels};
+use graph::{Lanes, Node, View, labels};
 use tables::Forwarding;
 
 use crate::counters::IfaceCounters;
+use crate::lanes::{Iface, OutPort, PuntClass};
 use crate::parse::ethernet_input::{self, Arrival, arrival};
 
 labels! {
     /// Where frames go.
-    pub enum To { Ip4 = "ip4_input", Ip6 = "ip6_input", Punt = "punt" }
+    pub enum To {
+        Ip4 = "ip4_input" carries [Iface],
+        Ip6 = "ip6_input" carries [Iface],
+        Punt = "punt" carries [Iface, PuntClass],
+    }
 }
 
 pub use ethernet_input::Why;
@@ -43,22 +48,22 @@ impl Node for BridgeLocal {
     type Drop = Why;
     const NAME: &'static str = "bridge_local";
     const HELP: &'static str = "takes frames to a bridge's routed interface";
-    const LIVE: Live = Live::IFACE.and(Live::OUT);
+    const READS: Lanes = Lanes::of::<(OutPort,)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let ifaces = self.forwarding.ifaces.load(v.guard());
         for i in 0..v.n() {
             let len = v.len(i);
-            match arrival(ifaces, v.out[i], v.head(i), len) {
+            match arrival(ifaces, v.get(OutPort, i).0, v.head(i), len) {
                 Ok((id, link, arrival)) => {
                     self.counters.received(id, 1, u64::from(len));
-                    v.iface[i] = id.0;
+                    v.set(Iface, i, id);
                     v.advance(i, link); // `arrival` saw to it that the frame is longer
                     match arrival {
                         Arrival::Ip4 => v.leave(i, To::Ip4),
                         Arrival::Ip6 => v.leave(i, To::Ip6),
                         Arrival::Punt(class) => {
-                            v.out[i] = class as u16;
+                            v.set(PuntClass, i, class);
                             v.leave(i, To::Punt);
                         }
                     }

@@ -14,18 +14,23 @@
 use std::sync::Arc;
 
 use graph::ring::spsc::Consumer;
-use graph::{Live, Node, View, labels};
+use graph::{Node, View, labels};
 use io::VECTOR;
 use lookup::exact::Key;
-use tables::Forwarding;
+use tables::{Forwarding, PortId};
 
-use super::bridge_input::{Found, classify, key};
+use super::bridge_input::{Code, Found, classify, key};
 use super::decide::{Frame, Verdict, decide};
+use super::lanes::{Arrived, Destination, Sender};
+use crate::lanes::{Iface, OutPort};
 use crate::out::detour::{Detour, refill};
 
 labels! {
     /// Where frames go.
-    pub enum To { Output = "output", Flood = "bridge_flood" }
+    pub enum To {
+        Output = "output" carries [OutPort, Iface],
+        Flood = "bridge_flood" carries [Sender, Arrived, Destination, Iface],
+    }
 }
 
 labels! {
@@ -63,7 +68,6 @@ impl Node for BridgeSend {
     type Drop = Why;
     const NAME: &'static str = "bridge_send";
     const HELP: &'static str = "puts frames of the routed interface into its bridge";
-    const LIVE: Live = Live::KEY64.and(Live::KEY32).and(Live::OUT).and(Live::IFACE);
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
@@ -74,28 +78,33 @@ impl Node for BridgeSend {
         }
         let bridges = self.forwarding.bridges.load(guard);
         for i in 0..n {
-            let found = classify(bridges.ingress(v.out[i]), v.head(i), v.len(i));
-            v.wide.key64[i] = found.map_or(NO_KEY, |found| key(v.head(i), found.domain));
-            v.key32[i] = found.map_or(0, Found::code);
+            let found = classify(bridges.ingress(v.get(OutPort, i).0), v.head(i), v.len(i));
+            let key = found.map_or(NO_KEY, |found| key(v.head(i), found.domain));
+            v.set(Destination, i, key);
+            v.set(Arrived, i, found.map_or(Code::default(), Found::code));
         }
         let entries = &mut self.entries[..n];
-        self.forwarding.macs.lookup_batch(guard, v.wide.key64.first(n), entries);
+        self.forwarding.macs.lookup_batch(guard, v.lane(Destination).first(n), entries);
         for (i, &entry) in entries.iter().enumerate() {
-            if v.wide.key64[i] == NO_KEY {
+            if v.get(Destination, i) == NO_KEY {
                 v.drop(i, Why::NoDomain);
                 continue;
             }
-            let found = Found::from_code(v.key32[i]);
-            let frame = Frame { found, from: v.out[i], head: v.head(i), len: v.len(i) };
+            let found = Found::from_code(v.get(Arrived, i));
+            let from = v.get(OutPort, i);
+            let frame = Frame { found, from: from.0, head: v.head(i), len: v.len(i) };
             match decide(bridges, frame, entry) {
                 Verdict::Send(port, edit) if port < bridges.first_routed => {
-                    v.out[i] = port;
+                    v.set(OutPort, i, PortId(port));
                     match v.edit(i, |packet| edit.apply(packet)) {
                         Some(true) => v.leave(i, To::Output),
                         _ => v.drop(i, Why::NoRoom),
                     }
                 }
-                Verdict::Flood => v.leave(i, To::Flood),
+                Verdict::Flood => {
+                    v.set(Sender, i, from);
+                    v.leave(i, To::Flood);
+                }
                 Verdict::TooLong => v.drop(i, Why::TooLong),
                 _ => v.drop(i, Why::ToItself),
             }

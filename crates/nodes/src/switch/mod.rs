@@ -18,6 +18,7 @@ pub mod bridge_learn;
 pub mod bridge_local;
 pub mod bridge_send;
 mod decide;
+pub mod lanes;
 #[cfg(test)]
 mod real;
 mod tag;

@@ -1,7 +1,7 @@
 //! `ip4_input`: the header checks of a router.
 //!
 //! ```text
-//!  packet ─► version, length, checksum, source ─┬ right ──► ip4_lookup   key32 = destination
+//!  packet ─► version, length, checksum, source ─┬ right ──► ip4_lookup   Dst4
 //!                                               ├ longer frame ► cut, ip4_lookup
 //!                                               ├ options ─► punt
 //!                                               └ wrong ──► drop, by name
@@ -16,16 +16,20 @@
 //! (`ip4_rewrite` does), and martian destinations, which are routes. From here on
 //! the vector's length is the packet's: what follows it in the frame is cut off.
 
-use graph::{Live, Node, View, labels};
+use graph::{Node, View, labels};
 use wire::bytes::array;
 use wire::{checksum, ipv4};
 
 use super::{cut, is_exact};
 use crate::class::Class;
+use crate::lanes::{Dst4, PuntClass};
 
 labels! {
     /// Where packets go.
-    pub enum To { Lookup = "ip4_lookup", Punt = "punt" }
+    pub enum To {
+        Lookup = "ip4_lookup" carries [Dst4],
+        Punt = "punt" carries [PuntClass],
+    }
 }
 
 labels! {
@@ -50,12 +54,11 @@ impl Node for Ip4Input {
     type Drop = Why;
     const NAME: &'static str = "ip4_input";
     const HELP: &'static str = "checks IPv4 headers";
-    const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::OUT);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         for i in 0..v.n() {
             let header = Header::of(v.head(i));
-            v.key32[i] = header.dst.swap_bytes();
+            v.set(Dst4, i, header.dst.swap_bytes());
             if header.plain(v.len(i)) {
                 v.leave(i, To::Lookup);
             } else {
@@ -144,7 +147,7 @@ fn other(v: &mut View<'_, Ip4Input>, i: usize) {
         cut(v, i, total as u16);
         return v.leave(i, To::Lookup);
     }
-    v.out[i] = Class::Options as u16;
+    v.set(PuntClass, i, Class::Options);
     v.leave(i, To::Punt);
 }
 
@@ -162,7 +165,7 @@ mod tests {
     fn a_right_header_goes_on_with_its_destination() {
         let frame = to_p0(udp4("10.0.0.1").payload(&[7; 100]));
         let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
-        assert_eq!((got.to.as_str(), got.key32, got.frame), ("ip4_lookup", 0x0a00_0001, frame));
+        assert_eq!((got.to.as_str(), got.get(Dst4), got.frame), ("ip4_lookup", 0x0a00_0001, frame));
         assert_eq!(run(udp4("10.0.0.1").ttl(1)), "ip4_lookup");
     }
 
@@ -227,7 +230,7 @@ mod tests {
     fn options_are_the_kernels() {
         let frame = to_p0(udp4("10.0.0.1").options(&[148, 4, 0, 0]));
         let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
-        assert_eq!((got.to.as_str(), Class::from_code(got.out)), ("punt", Class::Options));
+        assert_eq!((got.to.as_str(), got.get(PuntClass)), ("punt", Class::Options));
         let wrong = udp4("10.0.0.1").options(&[148, 4, 0, 0]).wrong_ip_checksum();
         assert_eq!(run(wrong), "drop: bad_checksum");
     }

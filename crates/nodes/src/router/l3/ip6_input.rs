@@ -1,7 +1,7 @@
 //! `ip6_input`: the header checks and scope rules of a router.
 //!
 //! ```text
-//!  packet ─► version, length, addresses ─┬ global ────────────────► ip6_lookup   key128 = destination
+//!  packet ─► version, length, addresses ─┬ global ────────────────► ip6_lookup   Dst6
 //!                                        ├ link-local, multicast ─► punt (never forwarded)
 //!                                        ├ longer frame ────────► cut, ip6_lookup
 //!                                        └ wrong ─────────────────► drop, by name
@@ -17,16 +17,20 @@
 //! them like any other (RFC 4942 §2.2 warns of them). The hop limit is checked
 //! by `ip6_rewrite`, because a packet to this machine may have 1.
 
-use graph::{Live, Node, View, labels};
+use graph::{Node, View, labels};
 use wire::bytes::{array, be16};
 use wire::{ipv6, protocol};
 
 use super::{cut, is_exact};
 use crate::class::Class;
+use crate::lanes::{Dst6, PuntClass};
 
 labels! {
     /// Where packets go.
-    pub enum To { Lookup = "ip6_lookup", Punt = "punt" }
+    pub enum To {
+        Lookup = "ip6_lookup" carries [Dst6],
+        Punt = "punt" carries [PuntClass],
+    }
 }
 
 labels! {
@@ -55,7 +59,6 @@ impl Node for Ip6Input {
     type Drop = Why;
     const NAME: &'static str = "ip6_input";
     const HELP: &'static str = "checks IPv6 headers and the scope of addresses";
-    const LIVE: Live = Live::IFACE.and(Live::KEY128).and(Live::OUT);
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         for i in 0..v.n() {
@@ -68,7 +71,7 @@ impl Node for Ip6Input {
                 & (total > ipv6::LEN as u16)
                 & is_global(word(8))
                 & is_global(dst.0);
-            v.wide.key128[i] = u128::from(dst.0) << 64 | u128::from(dst.1);
+            v.set(Dst6, i, u128::from(dst.0) << 64 | u128::from(dst.1));
             if plain {
                 v.leave(i, To::Lookup);
             } else {
@@ -118,7 +121,7 @@ fn other(v: &mut View<'_, Ip6Input>, i: usize) {
 }
 
 fn punt(v: &mut View<'_, Ip6Input>, i: usize, class: Class) {
-    v.out[i] = class as u16;
+    v.set(PuntClass, i, class);
     v.leave(i, To::Punt);
 }
 
@@ -163,7 +166,7 @@ mod tests {
     fn between(src: &str, dst: &str) -> String {
         let got = run(Frame::ipv6(src.parse().unwrap(), dst.parse().unwrap(), 17).payload(&[0; 8]));
         match got.to.as_str() {
-            "punt" => Class::from_code(got.out).name().to_owned(),
+            "punt" => got.get(PuntClass).name().to_owned(),
             to => to.to_owned(),
         }
     }
@@ -171,7 +174,7 @@ mod tests {
     #[test]
     fn a_right_header_goes_on_with_its_destination() {
         let got = run(udp6("2001:db8::1"));
-        assert_eq!((got.to.as_str(), got.key128), ("ip6_lookup", 0x2001_0db8 << 96 | 1));
+        assert_eq!((got.to.as_str(), got.get(Dst6)), ("ip6_lookup", 0x2001_0db8 << 96 | 1));
         let bare = Frame::ipv6("2001:db8::2".parse().unwrap(), "2001:db8::1".parse().unwrap(), 59);
         assert_eq!(run(bare).to, "ip6_lookup");
     }

@@ -2,10 +2,10 @@
 //! happens next.
 //!
 //! ```text
-//!  key32, wide.key128 ─► engine of the VRF ─► hop ─► step ─┬ forward ─────► rewrite     key32 = adjacency
-//!            one batch a run of equal VRF                  ├ several ─────► multipath   key32 = group
-//!                                                          ├ the kernel's ► punt        out = class
-//!                                                          └ blackhole, martian ► drop
+//!  Dst4, Dst6 ─► engine of the VRF ─► Answer ─► step ─┬ forward ─────► rewrite     Adjacency
+//!        one batch a run of equal VRF                 ├ several ─────► multipath   Group
+//!                                                     ├ the kernel's ► punt        PuntClass
+//!                                                     └ blackhole, martian ► drop
 //! ```
 //!
 //! | cost | the engine's batch, and one read of the hop table (4 bytes a hop) |
@@ -16,17 +16,22 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use graph::{Live, Node, Vector, View, labels};
+use graph::{Lanes, Node, Packets, View, labels};
 use lookup::Hop;
 use tables::{Forwarding, HopTable};
 
 use super::step::{self, Why};
 use crate::family::Family;
+use crate::lanes::{Adjacency, Answer, Group, GroupId, Iface, PuntClass};
 use crate::vrf::for_each_vrf;
 
 labels! {
     /// Where packets go.
-    pub enum To { Rewrite = "rewrite", Multipath = "multipath", Punt = "punt" }
+    pub enum To {
+        Rewrite = "rewrite" carries [Adjacency, Answer],
+        Multipath = "multipath" carries [Group, Answer],
+        Punt = "punt" carries [PuntClass, Answer],
+    }
 }
 
 /// The node of the family `F`.
@@ -50,13 +55,13 @@ impl<F: Family> Node for Lookup<F> {
     type Drop = Why;
     const NAME: &'static str = F::LOOKUP;
     const HELP: &'static str = "looks destinations up";
-    const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::HOP).and(Live::OUT);
+    const READS: Lanes = Lanes::of::<(Iface, F::Dst)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let vrfs = self.forwarding.vrfs.load(v.guard());
         for_each_vrf(v, ifaces, |v, vrf, run| {
-            let (keys, hops) = F::lanes(v);
+            let (keys, hops) = v.between(F::DST, Answer);
             // What another engine will be tried on before it takes over.
             F::recent(&self.forwarding).note(self.turn, keys[run.start]);
             self.turn = self.turn.wrapping_add(1);
@@ -74,11 +79,11 @@ impl<F: Family> Node for Lookup<F> {
 fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
     v.leave_all(To::Rewrite);
     for i in forward(v, hops)..v.n() {
-        let step = hops.step(v.hop[i]);
+        let step = hops.step(v.get(Answer, i));
         if let Some(adjacency) = step.forward() {
-            v.key32[i] = adjacency.0;
+            v.set(Adjacency, i, adjacency);
         } else if let Some(group) = step.multipath() {
-            v.key32[i] = group;
+            v.set(Group, i, GroupId(group));
             v.leave(i, To::Multipath);
         } else {
             step::other(v, i, step, To::Punt);
@@ -89,11 +94,11 @@ fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
 /// Takes packets to their adjacencies, up to the first that has none. A function
 /// of its own, without a call: its addresses stay in registers.
 #[inline(never)]
-fn forward(v: &mut Vector, hops: &HopTable) -> usize {
+fn forward<F: Family>(v: &mut Packets<Lookup<F>>, hops: &HopTable) -> usize {
     let n = v.n();
     for i in 0..n {
-        match hops.step(v.hop[i]).forward() {
-            Some(adjacency) => v.key32[i] = adjacency.0,
+        match hops.step(v.get(Answer, i)).forward() {
+            Some(adjacency) => v.set(Adjacency, i, adjacency),
             None => return i,
         }
     }
@@ -105,24 +110,29 @@ mod tests {
     use super::*;
     use crate::class::Class;
     use crate::family::{V4, V6};
+    use crate::lanes::{Dst4, Dst6};
     use crate::testbed::{Net, to_p0, udp4, udp6};
+    use graph::testing::Outcome;
+    use tables::IfaceId;
 
-    fn run(dst: &[&str], iface: &[u16]) -> Vec<(String, u32, u16)> {
+    fn run(dst: &[&str], iface: &[u16]) -> Vec<(String, u32, Class)> {
         let net = Net::new();
         let mut node = Lookup::<V4>::new(net.forwarding.clone());
         let frame = to_p0(udp4("10.0.0.1"));
         let frames = vec![frame.as_slice(); dst.len()];
         let outcomes = net.bench().run(&mut node, &frames, |v, i| {
-            v.key32[i] = dst[i].parse::<std::net::Ipv4Addr>().unwrap().into();
-            v.iface[i] = iface[i % iface.len()];
+            v.set(Dst4, i, dst[i].parse::<std::net::Ipv4Addr>().unwrap().into());
+            v.set(Iface, i, IfaceId(iface[i % iface.len()]));
         });
-        outcomes.into_iter().map(|got| (got.to, got.key32, got.out)).collect()
+        let lanes = |got: &Outcome| (got.get(Adjacency).0, got.get(PuntClass));
+        let lanes = |got: Outcome| (got.to.clone(), lanes(&got).0, lanes(&got).1);
+        outcomes.into_iter().map(lanes).collect()
     }
 
     fn class(dst: &str) -> Class {
-        let (to, _, out) = run(&[dst], &[1]).remove(0);
+        let (to, _, class) = run(&[dst], &[1]).remove(0);
         assert_eq!(to, "punt");
-        Class::from_code(out)
+        class
     }
 
     #[test]
@@ -147,8 +157,8 @@ mod tests {
         let dst = ["2001:db8:9::1", "2001:db8:1::1", "2001:db8:2::1", "2001:db8:ffff::1", "::2"];
         let frame = to_p0(udp6("2001:db8::1"));
         let outcomes = net.bench().run(&mut node, &[frame.as_slice(); 5], |v, i| {
-            v.wide.key128[i] = dst[i].parse::<std::net::Ipv6Addr>().unwrap().into();
-            v.iface[i] = 1;
+            v.set(Dst6, i, dst[i].parse::<std::net::Ipv6Addr>().unwrap().into());
+            v.set(Iface, i, IfaceId(1));
         });
         let got: Vec<_> = outcomes.iter().map(|got| got.to.as_str()).collect();
         assert_eq!(got, ["rewrite", "rewrite", "multipath", "punt", "punt"]);

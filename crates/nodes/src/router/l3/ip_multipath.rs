@@ -2,7 +2,7 @@
 //! by the packet's flow.
 //!
 //! ```text
-//!  flow hash × members of the group ► hop ► step ─┬ forward ► rewrite   key32 = adjacency
+//!  flow hash × members of the group ► hop ► step ─┬ forward ► rewrite   Adjacency
 //!  (weight = how often a hop is a member)         └ else ───► punt, drop
 //! ```
 //!
@@ -24,16 +24,20 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use graph::{Live, Node, Vector, View, labels};
+use graph::{Lanes, Node, Packets, View, labels};
 use tables::{Forwarding, HopTable};
 use wire::flow::Hasher;
 
 use super::step::{self, Why};
 use crate::family::Family;
+use crate::lanes::{Adjacency, Answer, Group, PuntClass};
 
 labels! {
     /// Where packets go.
-    pub enum To { Rewrite = "rewrite", Punt = "punt" }
+    pub enum To {
+        Rewrite = "rewrite" carries [Adjacency, Answer],
+        Punt = "punt" carries [PuntClass, Answer],
+    }
 }
 
 /// The node of the family `F`.
@@ -56,7 +60,7 @@ impl<F: Family> Node for Multipath<F> {
     type Drop = Why;
     const NAME: &'static str = F::MULTIPATH;
     const HELP: &'static str = "chooses among several next hops by the hash of the flow";
-    const LIVE: Live = Live::IFACE.and(Live::KEY32).and(Live::HOP).and(Live::OUT);
+    const READS: Lanes = Lanes::of::<(Group,)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let hops = self.forwarding.hops.load(v.guard());
@@ -69,10 +73,10 @@ impl<F: Family> Node for Multipath<F> {
 
 /// Packets whose hops did not forward; one may since, its neighbour resolved meanwhile.
 fn other<F: Family>(v: &mut View<'_, Multipath<F>>, i: usize, hops: &HopTable) {
-    let step = hops.step(v.hop[i]);
+    let step = hops.step(v.get(Answer, i));
     match step.forward() {
         Some(adjacency) => {
-            v.key32[i] = adjacency.0;
+            v.set(Adjacency, i, adjacency);
             v.leave(i, To::Rewrite);
         }
         None => step::other(v, i, step, To::Punt),
@@ -81,14 +85,14 @@ fn other<F: Family>(v: &mut View<'_, Multipath<F>>, i: usize, hops: &HopTable) {
 
 /// Chooses, and postpones packets whose hops do not forward; false where there are any.
 #[inline(never)]
-fn choose<F: Family>(v: &mut Vector, hops: &HopTable, hasher: &Hasher) -> bool {
+fn choose<F: Family>(v: &mut Packets<Multipath<F>>, hops: &HopTable, hasher: &Hasher) -> bool {
     let mut all = true;
     for i in 0..v.n() {
         let hash = v.device_hash(i).unwrap_or_else(|| F::flow(hasher, v.head(i)));
-        let hop = hops.member(v.key32[i], hash);
-        v.hop[i] = hop;
+        let hop = hops.member(v.get(Group, i).0, hash);
+        v.set(Answer, i, hop);
         match hops.step(hop).forward() {
-            Some(adjacency) => v.key32[i] = adjacency.0,
+            Some(adjacency) => v.set(Adjacency, i, adjacency),
             None => {
                 v.postpone(i);
                 all = false;
@@ -102,6 +106,7 @@ fn choose<F: Family>(v: &mut Vector, hops: &HopTable, hasher: &Hasher) -> bool {
 mod tests {
     use super::*;
     use crate::family::{V4, V6};
+    use crate::lanes::GroupId;
     use crate::testbed::{Net, stripped, to_p0, udp4};
     use graph::testing::Outcome;
     use std::net::{SocketAddrV4, SocketAddrV6};
@@ -113,14 +118,17 @@ mod tests {
         let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
         net.bench().run(&mut node, &frames, |v, i| {
             stripped(v, i);
-            v.key32[i] = group;
+            v.set(Group, i, GroupId(group));
         })
     }
 
     fn spreads(outcomes: &[Outcome]) {
         assert!(outcomes.iter().all(|got| got.to == "rewrite"));
-        assert!(outcomes.chunks(2).all(|pair| pair[0].key32 == pair[1].key32));
-        let second = outcomes.iter().filter(|got| (got.key32, got.hop) == (9, 9)).count();
+        assert!(outcomes.chunks(2).all(|pair| pair[0].get(Adjacency) == pair[1].get(Adjacency)));
+        let second = outcomes
+            .iter()
+            .filter(|got| (got.get(Adjacency).0, got.get(Answer).0) == (9, 9))
+            .count();
         assert!((120..=200).contains(&second), "{second} of 240, 160 expected");
     }
 

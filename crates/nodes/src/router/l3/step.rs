@@ -5,6 +5,7 @@ use graph::{Node, View, labels};
 use tables::{Kind, Step};
 
 use crate::class::Class;
+use crate::lanes::PuntClass;
 
 labels! {
     /// Why packets are dropped by their route.
@@ -18,7 +19,7 @@ labels! {
     }
 }
 
-/// Drops packet `i`, or sends it along `punt` with its class in `out`.
+/// Drops packet `i`, or sends it along `punt` with its class in [`PuntClass`].
 #[cold]
 #[inline(never)]
 pub(crate) fn other<N: Node<Drop = Why>>(v: &mut View<'_, N>, i: usize, step: Step, punt: N::Edge) {
@@ -33,6 +34,6 @@ pub(crate) fn other<N: Node<Drop = Why>>(v: &mut View<'_, N>, i: usize, step: St
         // `Forward` and the first `Multipath` never come here.
         Kind::Forward | Kind::Multipath => return v.drop(i, Why::NestedGroup),
     };
-    v.out[i] = class as u16;
+    v.set(PuntClass, i, class);
     v.leave(i, punt);
 }

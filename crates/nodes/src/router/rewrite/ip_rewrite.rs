@@ -2,8 +2,8 @@
 //! next hop's link header in front.
 //!
 //! ```text
-//!  adjacency (half a line) ─► limit > 1 and length ≤ MTU ─┬ yes ► rewritten ► output  out = port
-//!                                                         └ no ──► untouched ► punt   out = class
+//!  adjacency (half a line) ─► limit > 1 and length ≤ MTU ─┬ yes ► rewritten ► output  OutPort
+//!                                                         └ no ──► untouched ► punt   PuntClass
 //! ```
 //!
 //! | cost | half a line of the adjacency, one of the packet, one of the descriptor; one branch a packet |
@@ -15,17 +15,21 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use graph::{Live, NoDrop, Node, Vector, View, labels};
+use graph::{Lanes, NoDrop, Node, Packets, View, labels};
 use tables::adjacency::{Cell, Out};
-use tables::{AdjacencyId, Forwarding, HopTable};
+use tables::{Forwarding, HopTable};
 
 use crate::class::Class;
 use crate::counters::IfaceCounters;
 use crate::family::Family;
+use crate::lanes::{Adjacency, Iface, OutPort, PuntClass};
 
 labels! {
     /// Where packets go.
-    pub enum To { Output = "output", Punt = "punt" }
+    pub enum To {
+        Output = "output" carries [OutPort, Iface],
+        Punt = "punt" carries [PuntClass, Iface], // as it came
+    }
 }
 
 /// The node of the family `F`.
@@ -47,7 +51,7 @@ impl<F: Family> Node for Rewrite<F> {
     type Drop = NoDrop;
     const NAME: &'static str = F::REWRITE;
     const HELP: &'static str = "decrements the hop limit and writes the next hop's link header";
-    const LIVE: Live = Live::OUT.and(Live::IFACE);
+    const READS: Lanes = Lanes::of::<(Adjacency, Iface)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let hops = self.forwarding.hops.load(v.guard());
@@ -61,10 +65,14 @@ impl<F: Family> Node for Rewrite<F> {
 /// Rewrites packets whose frames keep their lengths, by adjacencies in use, and
 /// postpones the others; false where there are any.
 #[inline(never)]
-fn rewrite<F: Family>(v: &mut Vector, hops: &HopTable, counters: &IfaceCounters) -> bool {
+fn rewrite<F: Family>(
+    v: &mut Packets<Rewrite<F>>,
+    hops: &HopTable,
+    counters: &IfaceCounters,
+) -> bool {
     let mut all = true;
     for i in 0..v.n() {
-        let Some(cell) = hops.find(AdjacencyId(v.key32[i])) else {
+        let Some(cell) = hops.find(v.get(Adjacency, i)) else {
             v.postpone(i);
             all = false;
             continue;
@@ -91,11 +99,11 @@ fn other<F: Family>(
     hops: &HopTable,
     counters: &IfaceCounters,
 ) {
-    let cell = hops.adjacency(AdjacencyId(v.key32[i]));
+    let cell = hops.adjacency(v.get(Adjacency, i));
     let (out, len) = (cell.out(), v.len(i));
     let expired = F::limit(v.head(i)) as u8 <= 1;
     if expired | (len > out.mtu()) {
-        v.out[i] = if expired { Class::TtlExceeded } else { Class::TooBig } as u16;
+        v.set(PuntClass, i, if expired { Class::TtlExceeded } else { Class::TooBig });
         return v.leave(i, To::Punt);
     }
     if !out.is_used() {
@@ -108,12 +116,12 @@ fn other<F: Family>(
 
 /// Changes packet `i` and where it goes.
 #[inline(always)]
-fn send<F: Family>(v: &mut Vector, i: usize, cell: &Cell, out: Out) {
+fn send<F: Family>(v: &mut Packets<Rewrite<F>>, i: usize, cell: &Cell, out: Out) {
     let head = v.head_mut(i);
     F::decrement(head, F::limit(head));
     cell.write(out, v.before_mut(i), F::ETHERTYPE);
-    v.out[i] = out.port().0;
-    v.iface[i] = out.iface().0;
+    v.set(OutPort, i, out.port());
+    v.set(Iface, i, out.iface());
 }
 
 #[cfg(test)]
@@ -122,7 +130,7 @@ mod tests {
     use crate::family::{V4, V6};
     use crate::testbed::{Net, P1, PEER, stripped, to_p0, udp4, udp6};
     use graph::testing::Outcome;
-    use tables::IfaceId;
+    use tables::{AdjacencyId, IfaceId};
     use wire::build::Frame;
     use wire::ethernet::Mac;
     use wire::vlan::Tag;
@@ -132,7 +140,7 @@ mod tests {
         let mut node = Rewrite::<F>::new(net.forwarding.clone(), counters.clone());
         let got = net.bench().run(&mut node, &[&to_p0(frame)], |v, i| {
             stripped(v, i);
-            v.key32[i] = adjacency;
+            v.set(Adjacency, i, AdjacencyId(adjacency));
         });
         (got.into_iter().next().unwrap(), counters)
     }
@@ -141,11 +149,14 @@ mod tests {
         let want = frame.ttl(63).macs(Mac(P1), Mac(PEER));
         let (got, counters) = run::<F>(frame, 8);
         assert_eq!(got.frame, want.build().to_vec());
-        assert_eq!((got.to.as_str(), got.out, got.iface), ("output", 1, 2));
+        assert_eq!(
+            (got.to.as_str(), got.get(OutPort).0, got.get(Iface)),
+            ("output", 1, IfaceId(2))
+        );
         let sent = counters.of(IfaceId(2));
         assert_eq!((sent.tx_packets.get(), sent.tx_bytes.get()), (1, got.frame.len() as u64));
         let (got, counters) = run::<F>(frame, 9);
-        assert_eq!((&got.frame, got.iface), (&want.tag(Tag::new(100)).build().to_vec(), 3));
+        assert_eq!((&got.frame, got.get(Iface).0), (&want.tag(Tag::new(100)).build().to_vec(), 3));
         assert_eq!(counters.of(IfaceId(3)).tx_bytes.get(), got.frame.len() as u64);
     }
 
@@ -198,7 +209,7 @@ mod tests {
                         v.head_mut(i)[..header.len()].copy_from_slice(&header);
                     }
                 }
-                v.key32[i] = adjacency;
+                v.set(Adjacency, i, AdjacencyId(adjacency));
             });
             if times <= most {
                 want.splice(..0, outer::<F>(want.len()));
@@ -225,8 +236,8 @@ mod tests {
 
     fn is_punted<F: Family>(frame: Frame<'_>, adjacency: u32, class: Class) {
         let (got, counters) = run::<F>(frame, adjacency);
-        assert_eq!((got.to.as_str(), Class::from_code(got.out)), ("punt", class));
-        assert_eq!((got.frame, got.iface), (to_p0(frame), 1));
+        assert_eq!((got.to.as_str(), got.get(PuntClass)), ("punt", class));
+        assert_eq!((&got.frame, got.get(Iface).0), (&to_p0(frame), 1));
         assert_eq!(counters.of(IfaceId(2)).tx_packets.get(), 0);
     }
 
@@ -254,7 +265,7 @@ mod tests {
             assert!(!cell.take_used());
             net.bench().run(&mut node, &[&frame, &frame], |v, i| {
                 stripped(v, i);
-                v.key32[i] = 8;
+                v.set(Adjacency, i, AdjacencyId(8));
             });
             assert!(cell.take_used());
         }

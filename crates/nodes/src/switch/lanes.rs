@@ -1,0 +1,22 @@
+//! The switch's lanes.
+//!
+//! ```text
+//!        bridge_input │ bridge_learn │ bridge_forward │ bridge_flood, bridge_local, output
+//!  Keys   Destination ┼──────────────┼►               │
+//!  A32    Arrived ────┼──────────────┼────────────────┼►
+//!  A16                │              │ Sender or OutPort ─►
+//! ```
+
+use lookup::exact::Key;
+use tables::PortId;
+
+use super::bridge_input::Code;
+
+graph::lanes! {
+    /// Where a frame goes: MAC address and forwarding domain.
+    pub Destination = "destination": Keys as Key;
+    /// The forwarding domain, and how the frame came into it.
+    pub(super) Arrived = "arrived": A32 as Code;
+    /// The port of the bridge that a frame to be flooded came in by.
+    pub Sender = "sender": A16 as PortId;
+}
