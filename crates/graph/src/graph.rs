@@ -245,17 +245,9 @@ impl Graph {
             let now = clock::now();
             self.context.stats.nodes[i].visit(n, now.wrapping_sub(before));
             before = now;
-            if !sink {
-                if v.holed {
-                    v.close(self.slots[i].needs.behind);
-                }
-                if v.marked {
-                    self.record(i, &v, None);
-                }
-                if !v.is_empty() {
-                    i = self.next(i, &mut v);
-                    continue;
-                }
+            if !sink && (!(v.holed | v.marked) || self.tidy(i, &mut v)) {
+                i = self.next(i, &mut v);
+                continue;
             }
             v.clear();
             self.spare.push(v);
@@ -264,6 +256,19 @@ impl Graph {
                 None => return before,
             }
         }
+    }
+
+    /// Closes the holes that the node at `slot` left, and notes what it did with traced
+    /// packets. False where it kept them all.
+    #[cold]
+    fn tidy(&mut self, slot: usize, v: &mut Vector) -> bool {
+        if v.holed {
+            v.close(self.slots[slot].needs.behind);
+        }
+        if v.marked {
+            self.record(slot, v, None);
+        }
+        !v.is_empty()
     }
 
     /// What has to be seen of packets before a sink takes them.

@@ -146,7 +146,9 @@ impl Lap {
         let start = burst.n();
         burst.will_fill();
         let n = most.min(VECTOR - start).min(self.count);
-        let (slots, mask, first) = (&self.slots[..], self.slots.len() - 1, self.head);
+        let (slots, first) = (&self.slots[..], self.head);
+        // Said, so that an index below the mask needs no compare.
+        let Some(mask) = slots.len().checked_sub(1) else { return (0, 0) };
         let entries = burst.pkt[start..start + n]
             .iter_mut()
             .zip(&mut burst.head[start..start + n])
@@ -179,7 +181,7 @@ impl Lap {
     fn give_back(&mut self, packets: &mut [Option<Owned>]) -> u64 {
         let Lap { slots, pool, .. } = self;
         let slots = &mut slots[..];
-        let mask = slots.len() - 1;
+        let mask = slots.len().checked_sub(1).expect("there are packets, so there are slots");
         let mut end = self.head.wrapping_add(self.count);
         let mut bytes = 0;
         for packet in packets.iter_mut().filter_map(Option::take) {
