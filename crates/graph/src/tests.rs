@@ -415,7 +415,6 @@ impl Node for Asked {
     type Drop = NoDrop;
     const NAME: &'static str = "asked";
     const HELP: &'static str = "has no packets";
-    const LIVE: Live = Live::NONE;
     const SOURCE: bool = true;
 
     fn process(&mut self, _: &mut View<'_, Self>) {

@@ -21,9 +21,9 @@ use tables::bridge::{Bridges, Direct};
 use tables::macs::entry_port;
 use tables::{Forwarding, PortId};
 
-use super::bridge_input::{Came, Code, Found};
+use super::bridge_input::{Came, Found};
 use super::decide::{Frame, Verdict, decide};
-use super::lanes::{Arrived, Destination, Sender};
+use super::lanes::{Arrived, Code, Destination, Sender};
 use super::tag::Edit;
 use crate::lanes::OutPort;
 

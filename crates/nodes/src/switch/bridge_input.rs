@@ -25,7 +25,7 @@ use wire::bytes::{array, be16};
 use wire::ethernet::{self, Mac};
 use wire::vlan;
 
-use super::lanes::{Arrived, Destination};
+use super::lanes::{Arrived, Code, Destination};
 use crate::counters::DomainCounters;
 use crate::lanes::Iface;
 
@@ -180,31 +180,14 @@ impl Found {
     /// As in the lane.
     #[inline(always)]
     pub(super) fn code(self) -> Code {
-        Code(u32::from(self.domain.0) | (self.came as u32) << 16)
+        Code::from(u32::from(self.domain.0) | (self.came as u32) << 16)
     }
 
     /// From the lane.
     #[inline(always)]
-    pub(super) fn from_code(Code(code): Code) -> Found {
+    pub(super) fn from_code(code: Code) -> Found {
+        let code = u32::from(code);
         Found { domain: DomainId(code as u16), came: Came::from_code(code >> 16) }
-    }
-}
-
-/// [`Found`] as one number: two of them are compared at once.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Code(u32);
-
-impl From<u32> for Code {
-    #[inline(always)]
-    fn from(bits: u32) -> Code {
-        Code(bits)
-    }
-}
-
-impl From<Code> for u32 {
-    #[inline(always)]
-    fn from(code: Code) -> u32 {
-        code.0
     }
 }
 

@@ -19,9 +19,9 @@ use io::VECTOR;
 use lookup::exact::Key;
 use tables::{Forwarding, PortId};
 
-use super::bridge_input::{Code, Found, classify, key};
+use super::bridge_input::{Found, classify, key};
 use super::decide::{Frame, Verdict, decide};
-use super::lanes::{Arrived, Destination, Sender};
+use super::lanes::{Arrived, Code, Destination, Sender};
 use crate::lanes::{Iface, OutPort};
 use crate::out::detour::{Detour, refill};
 
