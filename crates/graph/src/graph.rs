@@ -305,6 +305,7 @@ impl Graph {
 
     /// Mixed edges: most packets stay in place, moved together as whole runs,
     /// the others go to vectors that wait. Returns the edge of those that stay.
+    #[inline(never)]
     fn split(&mut self, from: usize, v: &mut Vector) -> u8 {
         let (n, stay) = (v.n(), v.majority());
         let next = |slot: &Slot, edge: u8| usize::from(slot.next[usize::from(edge) % 32]);

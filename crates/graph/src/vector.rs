@@ -173,6 +173,8 @@ impl Vector {
     }
 
     /// Closes the holes: packets behind them move up, with the values of their `live` slots.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn close(&mut self, live: SlotSet) {
         let (n, mut kept, mut start) = (self.n(), 0, 0);
         let mut there = [false; VECTOR];
