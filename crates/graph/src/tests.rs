@@ -425,7 +425,7 @@ impl Node for Asked {
 #[test]
 fn a_dormant_source_is_not_asked_until_it_is_woken() {
     let count = Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let builder = Builder::new("left").node(Left).node(Out).node(Drop);
+    let builder = Builder::new("out").node(Out).node(Drop);
     let mut graph = builder.dormant(Asked(count.clone())).build(0).unwrap();
     let domain = Domain::new();
     let mut thread = domain.register("test");
@@ -438,7 +438,7 @@ fn a_dormant_source_is_not_asked_until_it_is_woken() {
     assert_eq!(asked(&mut graph), 0);
     assert!(graph.wake("asked") && graph.wake("asked"));
     assert_eq!(asked(&mut graph), 2, "a poll and a drain");
-    assert!(!graph.wake("left"), "no source");
+    assert!(!graph.wake("out"), "no source");
 }
 
 /// `RUTTER_GOLDEN=write cargo test -p graph` regenerates the golden.
