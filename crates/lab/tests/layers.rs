@@ -82,11 +82,17 @@ const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
 
 /// Where a crate of the product starts threads: nowhere else, so that none dies
 /// unnoticed. A worker's are started by the daemon, a failed build is one for its caller,
-/// and without the clock's the first estimate of the rate serves on.
+/// without the clock's the first estimate of the rate serves on, DPDK's start is waited
+/// for, a table that is not touched is backed at its first use, and what an oracle starts
+/// ends with its call.
 const STARTS_THREADS: &[(&str, &str)] = &[
     ("daemon", "threads.rs"),
     ("graph", "clock.rs"),
     ("graph", "worker.rs"),
+    ("io-dpdk", "eal.rs"),
+    ("lookup", "exact/oracle.rs"),
+    ("lookup", "lpm/oracle/mod.rs"),
+    ("lookup", "pages/touch.rs"),
     ("tables", "build.rs"),
 ];
 
