@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ::io::pcap::{ETHERNET, Style, Writer};
 use graph::ring::frames::Consumer;
+use rustix::fs::OFlags;
 
 use crate::error::{Doing, Error};
 use crate::parts::watch::Clock;
@@ -31,9 +33,13 @@ enum Message {
     Stop,
 }
 
-/// Makes a file.
+/// Makes a file, or empties it. A link is refused: whoever may write to the folder would
+/// otherwise choose what is overwritten.
 pub(super) fn create(path: &str) -> io::Result<Box<Out>> {
-    let file = BufWriter::new(File::create(path)?);
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    let file = BufWriter::new(options.open(path)?);
     Ok(Box::new(Writer::new(file, Style::of(path), ETHERNET)?))
 }
 
@@ -178,3 +184,21 @@ const ROUNDS: usize = 64;
 const PAUSE: Duration = Duration::from_millis(5);
 /// Between writes of what is buffered.
 const FLUSH: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = std::env::temp_dir().join(format!("rutter-span-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (victim, link) = (folder.join("victim"), folder.join("link.pcap"));
+        std::fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(create(link.to_str().unwrap()).is_err());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+        assert!(create(folder.join("own.pcap").to_str().unwrap()).is_ok());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,18 +1,16 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p lookup --release loom`
 //!
-//! Two lines of two slots, one reader, one writer. None of these explores vectors of
-//! several words at once, or but for growth more than one lookup; each says what it
-//! moves.
+//! Two lines of two slots, one reader, one writer. None of these explores growth
+//! (`sync`'s own tests do, of a table's size), vectors of several words at once, or more
+//! than one lookup; each says what it moves.
 
 use loom::thread;
 use std::sync::Arc;
 
 use super::frame::Frame;
-use super::{MacWriter, Settings};
+use crate::exact::ABSENT;
 use crate::exact::search::{Buckets, Slot};
-use crate::exact::{ABSENT, Exact, Key, Writer};
 use crate::pages::Kind;
-use crate::sync::Domain;
 
 /// Numbers whose first line is 0; their hints are in different slots.
 const X: u64 = 1 << 60;
@@ -113,43 +111,5 @@ fn loom_a_value_is_never_anothers() {
         frame.clear(at);
         frame.write(at, Y | 1 << 50, 33);
         reader.join().unwrap();
-    });
-}
-
-/// Interleaving G, with the writer itself: two lines become four while the reader wakes
-/// and looks up, quiesces and looks up, and another publisher reclaims. Up to two
-/// preemptions. Leaves out: insertions while it is copied line by line.
-#[test]
-fn loom_a_key_is_found_while_the_table_grows() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
-        let domain = Domain::new();
-        let settings = Settings {
-            seed: Some(3),
-            isa: Some("portable"),
-            pages: Kind::Small,
-            ..Settings::new(7)
-        };
-        let mut writer = MacWriter::new(settings, &domain).expect("there is memory");
-        let key = Key::new(0x0200_0000_0001, 1);
-        writer.insert(key, 7).expect("there is room");
-        let mut reader = domain.register("reader");
-        reader.offline();
-        let table = writer.shared().clone();
-        let waking = thread::spawn(move || {
-            reader.online();
-            let first = table.lookup(reader.guard(), key);
-            reader.quiesce();
-            let second = table.lookup(reader.guard(), key);
-            assert!([7, 8].contains(&first) && second >= first, "{first}, then {second}");
-            reader.offline();
-        });
-        let theirs = domain.clone();
-        let other = thread::spawn(move || theirs.reclaim());
-        writer.reserve(7).expect("there is memory");
-        assert_eq!(writer.change(key, 8), Some(7));
-        other.join().unwrap();
-        waking.join().unwrap();
     });
 }
