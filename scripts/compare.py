@@ -7,9 +7,10 @@
 
 Instructions of a packet are counted by callgrind: the difference of two amounts of
 work. Cycles are measured in turns: both programs are bound to one core, one of them
-works at a time (A B, B A, …), and the ratio of each pair counts; the interval is of the
-median of the pairs' ratios, by resampling, at 95 %. Exit status 1 where the instructions
-exceed those of BASE by more than 1 %, or the interval's upper end lies above 1.02.
+works at a time (A B, B A, …), and the ratio of each pair counts. Both are started anew
+several times; the interval is of the median of the starts' ratios, by resampling, at
+95 %. Exit status 1 where the instructions exceed those of BASE by more than 1 %, or the
+interval's upper end lies above 1.02.
 
 Both sides are built from their own sources by the profile `count`, with BASE in a
 worktree that is removed at the end (its build folder is kept beside the usual one).
@@ -26,6 +27,7 @@ import tempfile
 
 SOME, MORE = 49_152, 147_456  # packets; as scripts/instructions.sh
 TURN = 200_000  # packets of one turn
+STARTS = 12  # where a table's pages come to lie is worth 5 %, and is drawn anew at each start
 MOST_INSTRUCTIONS, MOST_CYCLES = 1.01, 1.02
 
 
@@ -94,19 +96,24 @@ def instructions(workload, name):
 
 
 def turns(name, theirs, ours, rounds):
-    """Median cycles a packet of both, and the ratio of each pair of turns."""
-    sides = [start(theirs, name), start(ours, name)]
-    cycles = ([], [])
-    for warm_up in range(4):
-        turn(sides[warm_up % 2])
-    for n in range(rounds):
-        for side in ((0, 1), (1, 0))[n % 2]:
-            cycles[side].append(turn(sides[side]))
-    for side in sides:
-        side.stdin.close()
-        if side.wait() != 0:
-            sys.exit(f"{name}: the workload failed")
-    ratios = [now / before for before, now in zip(*cycles)]
+    """Median cycles a packet of both, and of each start the median ratio of its pairs."""
+    cycles, ratios = ([], []), []
+    for started in range(STARTS):
+        now = ([], [])
+        order = ((0, theirs), (1, ours))[:: 1 if started % 2 == 0 else -1]
+        sides = dict((side, start(workload, name)) for side, workload in order)
+        for side in (0, 1, 0, 1):
+            turn(sides[side])  # to warm up
+        for n in range(max(1, rounds // STARTS)):
+            for side in ((0, 1), (1, 0))[n % 2]:
+                now[side].append(turn(sides[side]))
+        for side in sides.values():
+            side.stdin.close()
+            if side.wait() != 0:
+                sys.exit(f"{name}: the workload failed")
+        ratios.append(statistics.median(mine / before for before, mine in zip(*now)))
+        cycles[0].extend(now[0])
+        cycles[1].extend(now[1])
     return statistics.median(cycles[0]), statistics.median(cycles[1]), ratios
 
 
