@@ -67,7 +67,34 @@ impl<N: Declares> Packets<N> {
     }
 
     /// One whole lane to read and another to fill, of different slots: keys, and what a
-    /// lookup answers.
+    /// lookup answers. A lane whose card names another slot than its own gains nothing:
+    /// ```compile_fail,E0080
+    /// use graph::{Lane, LaneCard, slot};
+    /// graph::lanes! {
+    ///     /// Some number.
+    ///     Number = "number": A32 as u32;
+    /// }
+    /// #[derive(Clone, Copy)]
+    /// struct Liar;
+    /// impl Lane for Liar {
+    ///     type Slot = slot::A32;
+    ///     type Value = u32;
+    ///     const CARD: LaneCard = LaneCard::new::<slot::Hops>("liar", "of another slot", "liar");
+    /// }
+    /// graph::labels! { enum To { Out = "out" carries [Number] } }
+    /// struct Both;
+    /// impl graph::Node for Both {
+    ///     type Edge = To;
+    ///     type Drop = graph::NoDrop;
+    ///     const NAME: &'static str = "both";
+    ///     const HELP: &'static str = "wants one column twice";
+    ///     const READS: graph::Lanes = graph::Lanes::of::<(Liar,)>();
+    ///     fn process(&mut self, v: &mut graph::View<'_, Self>) {
+    ///         v.between(Liar, Number);
+    ///     }
+    /// }
+    /// let _: fn(&mut Both, &mut graph::View<'_, Both>) = <Both as graph::Node>::process;
+    /// ```
     #[inline(always)]
     pub fn between<A, B>(&mut self, _: A, _: B) -> (&Column<A::Value>, &mut Column<B::Value>)
     where
@@ -76,7 +103,8 @@ impl<N: Declares> Packets<N> {
     {
         const { assert!(touches::<N>(&A::CARD), "a lane that is not among the node's READS") }
         const { assert!(fills::<N>(&B::CARD), "a lane that no edge of the node carries") }
-        const { assert!(!A::CARD.slot.has(B::CARD.slot), "both lanes are in one slot") }
+        // By the slots themselves: a card is what whoever declares the lane says of it.
+        const { assert!(!A::Slot::BIT.has(B::Slot::BIT), "both lanes are in one slot") }
         let slots = &raw mut self.vector.slots;
         // SAFETY:
         // - `slots` is valid: it comes from a reference.
