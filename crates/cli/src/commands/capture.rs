@@ -12,10 +12,10 @@ use api::reply::Captured;
 use api::{CallError, Reply, Request};
 
 use crate::context::Context;
-use crate::warn::warn;
 use crate::error::Error;
 use crate::pcapng::{Packet, Writer};
 use crate::status::Status;
+use crate::warn::warn;
 
 /// Write packets to a pcapng file, as they come in and leave
 #[derive(clap::Args)]

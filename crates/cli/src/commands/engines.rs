@@ -32,7 +32,11 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
         let families: Vec<_> = engine
             .families
             .iter()
-            .map(|&family| if engine.is_default(family) { format!("{family}*") } else { family.into() })
+            .map(
+                |&family| {
+                    if engine.is_default(family) { format!("{family}*") } else { family.into() }
+                },
+            )
             .collect();
         writeln!(cx.out, "{:width$}  {:11}  {}", engine.name, families.join(" "), engine.help)?;
         writeln!(cx.out, "{:width$}  {:11}  {}", "", "", engine.paper)?;

@@ -70,7 +70,8 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Some(family) => vec![family],
         None => families(&engine),
     };
-    let twice = (1..options.len()).find(|&i| options[..i].iter().any(|(name, _)| *name == options[i].0));
+    let twice =
+        (1..options.len()).find(|&i| options[..i].iter().any(|(name, _)| *name == options[i].0));
     if let Some(i) = twice {
         return Err(Error::OptionTwice { name: options[i].0.clone() });
     }

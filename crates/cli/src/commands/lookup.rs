@@ -9,11 +9,11 @@ use lookup::{Addr, Hop, Prefix};
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::warn::warn;
 use crate::engine::{self, Fib};
 use crate::error::Error;
 use crate::status::Status;
 use crate::table::TableArgs;
+use crate::warn::warn;
 
 /// Look addresses up in a table file
 ///

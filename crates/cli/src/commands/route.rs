@@ -58,7 +58,9 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             let mut route = parse(&words)?;
             route.prefix = written_out(prefix, args.ipv6, &route.via);
             if route.kind == RouteKind::Unicast && route.via.is_empty() {
-                return Err(Error::Usage("where to? `via ADDRESS`, `dev INTERFACE` or `blackhole`"));
+                return Err(Error::Usage(
+                    "where to? `via ADDRESS`, `dev INTERFACE` or `blackhole`",
+                ));
             }
             Request::RouteAdd(route)
         }
@@ -135,7 +137,10 @@ mod tests {
         assert_eq!(of("via 192.0.2.1", false), "0.0.0.0/0");
         assert_eq!(of("via 2001:db8::1 dev p1", false), "::/0");
         assert_eq!(of("via 192.0.2.1 via 2001:db8::1", false), "0.0.0.0/0");
-        assert_eq!((of("blackhole", false), of("dev p1", true)), ("0.0.0.0/0".into(), "::/0".into()));
+        assert_eq!(
+            (of("blackhole", false), of("dev p1", true)),
+            ("0.0.0.0/0".into(), "::/0".into())
+        );
         assert_eq!(written_out("10.0.0.0/8".into(), true, &[]), "10.0.0.0/8");
     }
 

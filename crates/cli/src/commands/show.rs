@@ -93,9 +93,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Show::Neighbours => What::Neighbours,
         Show::Graph { all } => What::Graph { all },
         Show::Bridges => What::Bridges,
-        Show::Macs { which, limit } => {
-            What::Macs { which: which.into(), limit: Some(limit) }
-        }
+        Show::Macs { which, limit } => What::Macs { which: which.into(), limit: Some(limit) },
         Show::Runtime => What::Runtime,
         Show::Drops { all } => return drops(all, cx),
         Show::Fib => What::Fib,

@@ -81,7 +81,8 @@ impl Add {
             (None, file) => {
                 let file = file.unwrap_or_default();
                 // The daemon has another working directory.
-                let path = std::path::absolute(&file).map_err(|error| Error::File { path: file, error })?;
+                let path = std::path::absolute(&file)
+                    .map_err(|error| Error::File { path: file, error })?;
                 Target::File(path.display().to_string())
             }
         };
@@ -117,7 +118,15 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
 
 fn table(all: &[Shown]) -> Table {
     let mut table = Table::new(&[
-        "span", "ports", "direction", "to", "frames", ">copied", ">bytes", ">no buffer", ">ring full",
+        "span",
+        "ports",
+        "direction",
+        "to",
+        "frames",
+        ">copied",
+        ">bytes",
+        ">no buffer",
+        ">ring full",
         "fault",
     ]);
     for Shown { span, copied, bytes, no_buffer, ring_full, fault } in all {

@@ -8,9 +8,9 @@ use api::reply::Trace;
 use api::{CallError, Reply, Request};
 
 use crate::context::Context;
-use crate::warn::warn;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::warn;
 
 /// Follow packets through the graph, node by node
 #[derive(clap::Args)]

@@ -58,9 +58,10 @@ impl<A: Addr> Verify<A> {
         for _ in 0..RANDOM / BATCH {
             addrs.clear();
             let rng = &mut self.rng;
-            addrs.extend((0..BATCH).map(|_| {
-                A::from_u128(u128::from(rng.next()) << 64 | u128::from(rng.next()))
-            }));
+            addrs.extend(
+                (0..BATCH)
+                    .map(|_| A::from_u128(u128::from(rng.next()) << 64 | u128::from(rng.next()))),
+            );
             self.compare(&addrs, table, want);
         }
     }

@@ -20,9 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::context::Context;
-use crate::warn::warn;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::warn;
 
 /// Show a complete router on this machine: hosts, BGP with a full table, traffic; and a switch
 #[derive(clap::Args)]

@@ -73,9 +73,16 @@ impl Net {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn wire(&self, (one, one_if): (&str, &str), (other, other_if): (&str, &str)) -> Result<(), Error> {
+    pub fn wire(
+        &self,
+        (one, one_if): (&str, &str),
+        (other, other_if): (&str, &str),
+    ) -> Result<(), Error> {
         let (a, b) = (self.name(one), self.name(other));
-        self.ip(&["link", "add", one_if, "netns", &a, "type", "veth", "peer", "name", other_if, "netns", &b])?;
+        self.ip(&[
+            "link", "add", one_if, "netns", &a, "type", "veth", "peer", "name", other_if, "netns",
+            &b,
+        ])?;
         for (namespace, name) in [(one, one_if), (other, other_if)] {
             let off = ["tx", "off", "rx", "off", "tso", "off", "gso", "off", "gro", "off"];
             let mut words = vec!["ethtool", "-K", name];

@@ -45,7 +45,8 @@ fn inside(dir: &Path, stop: &AtomicBool, cx: &mut Context) -> Result<(), Error> 
         .stderr(std::fs::File::create(dir.join("rutter.log"))?)
         .spawn()?;
     let shown = show(&socket, stop);
-    let stopped = Client::connect(&socket).and_then(|mut c| c.call(&Request::Stop { remove: false }));
+    let stopped =
+        Client::connect(&socket).and_then(|mut c| c.call(&Request::Stop { remove: false }));
     if stopped.is_err() {
         let _ = router.kill(); // it did not start
     }
@@ -54,7 +55,10 @@ fn inside(dir: &Path, stop: &AtomicBool, cx: &mut Context) -> Result<(), Error> 
         Error::Interrupted => error,
         error => failed(
             "the router",
-            format!("{error}\n{}", std::fs::read_to_string(dir.join("rutter.log")).unwrap_or_default()),
+            format!(
+                "{error}\n{}",
+                std::fs::read_to_string(dir.join("rutter.log")).unwrap_or_default()
+            ),
         ),
     })?;
     let written = std::fs::metadata(&output)?.len();
@@ -75,8 +79,9 @@ fn show(socket: &Path, stop: &AtomicBool) -> Result<(Vec<api::reply::Node>, Stri
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let graph = Client::connect(socket)
-            .and_then(|mut client| client.call(&Request::Show { what: What::Graph { all: false } }));
+        let graph = Client::connect(socket).and_then(|mut client| {
+            client.call(&Request::Show { what: What::Graph { all: false } })
+        });
         match graph {
             Ok(Reply::Graph { nodes, drawing })
                 if nodes.iter().any(|node| node.name == "output" && node.packets >= PACKETS) =>

@@ -27,7 +27,15 @@ pub fn run(size: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Statu
     say(cx, "Rutter's demo: two hosts, a router, and an upstream that announces a full table.\n")?;
     let start = Instant::now();
     let table = table(size)?;
-    say(cx, &step(1, "table", start, &format!("{} prefixes of the Internet's shape", number(table.len() as u64))))?;
+    say(
+        cx,
+        &step(
+            1,
+            "table",
+            start,
+            &format!("{} prefixes of the Internet's shape", number(table.len() as u64)),
+        ),
+    )?;
     let mut net = Net::new(stop)?;
     let start = Instant::now();
     network(&mut net)?;
@@ -40,7 +48,10 @@ pub fn run(size: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Statu
     say(cx, &step(4, "upstream", start, "BIRD has read the table"))?;
     let converged = converge(&mut net, &table)?;
     let rate = table.len() as f64 / converged.as_secs_f64();
-    let told = format!("BGP, kernel and data plane have {} routes: {rate:.0} a second", number(table.len() as u64));
+    let told = format!(
+        "BGP, kernel and data plane have {} routes: {rate:.0} a second",
+        number(table.len() as u64)
+    );
     say(cx, &line(5, "convergence", converged, &told))?;
     let inside = inside(&table);
     say(cx, &reach(&mut net, inside)?)?;
@@ -127,7 +138,12 @@ fn upstream(net: &mut Net, table: &Table) -> Result<(), Error> {
     Ok(())
 }
 
-fn start_bird(net: &mut Net, namespace: &str, name: &str, config: &std::path::Path) -> Result<(), Error> {
+fn start_bird(
+    net: &mut Net,
+    namespace: &str,
+    name: &str,
+    config: &std::path::Path,
+) -> Result<(), Error> {
     let config = config.display().to_string();
     let control = net.file(&format!("{name}.ctl")).display().to_string();
     let pid = net.file(&format!("{name}.pid")).display().to_string();
@@ -203,7 +219,8 @@ fn reach(net: &mut Net, (v4, v6): (String, String)) -> Result<String, Error> {
     for (family, targets) in [("-4", ["10.0.2.2", &v4]), ("-6", ["fd00:2::2", &v6])] {
         for target in targets {
             net.check()?;
-            let pinged = net.on("a", &["ping", "-n", family, "-c", "5", "-i", "0.2", "-W", "2", target])?;
+            let pinged =
+                net.on("a", &["ping", "-n", family, "-c", "5", "-i", "0.2", "-W", "2", target])?;
             let last = pinged.lines().filter(|line| line.contains("loss") || line.contains("rtt"));
             let last: Vec<&str> = last.map(str::trim).collect();
             let _ = writeln!(text, "      ping {target}: {}", last.join(", "));
@@ -215,7 +232,8 @@ fn reach(net: &mut Net, (v4, v6): (String, String)) -> Result<String, Error> {
             let _ = writeln!(text, "      {line}");
         }
     }
-    Ok(line(6, "reach", start.elapsed(), "from host a to host b, and to the Internet's addresses") + &text)
+    Ok(line(6, "reach", start.elapsed(), "from host a to host b, and to the Internet's addresses")
+        + &text)
 }
 
 /// Sends packets to addresses of the whole table, and tells what the router did.
@@ -302,7 +320,9 @@ fn ports(socket: &std::path::Path) -> Result<Vec<Port>, Error> {
 fn summary(net: &Net) -> Result<String, Error> {
     let socket = net.file("api.sock");
     let mut text = line(8, "summary", Duration::ZERO, "what the router says of itself");
-    let Reply::Fib(fibs) = ask(&socket, What::Fib)? else { return Err(CallError::Unexpected.into()) };
+    let Reply::Fib(fibs) = ask(&socket, What::Fib)? else {
+        return Err(CallError::Unexpected.into());
+    };
     for fib in &fibs {
         let _ = writeln!(text, "      {}", memory(fib));
     }

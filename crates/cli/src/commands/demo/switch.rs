@@ -22,10 +22,10 @@ use lookup::sync::Domain;
 use super::Size;
 use super::net::{Net, failed};
 use crate::columns::{bytes, number};
+use crate::commands::mac;
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
-use crate::commands::mac;
 
 /// The whole part.
 ///
@@ -38,7 +38,10 @@ pub fn run(size: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Statu
     let start = Instant::now();
     network(&mut net)?;
     switches(&mut net)?;
-    say(cx, &line(1, "switches", start, "`rutter run` twice, with [bridge.lan] and VLAN 10 on a trunk"))?;
+    say(
+        cx,
+        &line(1, "switches", start, "`rutter run` twice, with [bridge.lan] and VLAN 10 on a trunk"),
+    )?;
     let start = Instant::now();
     let told = reach(&net)?;
     say(cx, &(line(2, "reach", start, "host a to host b, both learnt at both switches") + &told))?;
@@ -121,7 +124,12 @@ fn reach(net: &Net) -> Result<String, Error> {
     let sum = |of: fn(&Bridge) -> u64| all.iter().map(of).sum::<u64>();
     let frames = sum(|bridge| bridge.domains.iter().map(|domain| domain.frames).sum());
     let flooded = sum(|bridge| bridge.domains.iter().map(|domain| domain.flooded).sum());
-    let _ = writeln!(text, "      {} frames bridged, {} of them flooded", number(frames), number(flooded));
+    let _ = writeln!(
+        text,
+        "      {} frames bridged, {} of them flooded",
+        number(frames),
+        number(flooded)
+    );
     Ok(text)
 }
 
@@ -162,7 +170,8 @@ fn stations(mut most: usize, stop: &Arc<AtomicBool>) -> Result<String, Error> {
                 (*key, *wanted) = (station(which), (which % 4000) as u16);
             }
             table.lookup_batch(thread.guard(), &keys, &mut values);
-            wrong += values.iter().zip(&wanted).filter(|(value, wanted)| value != wanted).count() as u64;
+            wrong +=
+                values.iter().zip(&wanted).filter(|(value, wanted)| value != wanted).count() as u64;
             found += 256;
         }
         thread.quiesce();
@@ -171,7 +180,8 @@ fn stations(mut most: usize, stop: &Arc<AtomicBool>) -> Result<String, Error> {
         return Err(failed("a table of stations", format_args!("{wrong} wrong answers")));
     }
     let (capacity, took) = (writer.capacity(), begin.elapsed());
-    let told = format!("{} stations in {}", number(capacity.entries as u64), bytes(capacity.bytes as u64));
+    let told =
+        format!("{} stations in {}", number(capacity.entries as u64), bytes(capacity.bytes as u64));
     Ok(line(3, "stations", start, &told)
         + &format!(
             "      filled at {} a second; {} random lookups a second on one core, each answer checked\n",

@@ -16,7 +16,8 @@ use crate::status::Status;
 pub fn send(file: &Path, seconds: u64) -> Result<Status, Error> {
     let text = std::fs::read_to_string(file)?;
     let targets = text.lines().filter_map(|line| line.parse::<IpAddr>().ok());
-    let targets: Vec<SocketAddr> = targets.map(|address| SocketAddr::new(address, DISCARD)).collect();
+    let targets: Vec<SocketAddr> =
+        targets.map(|address| SocketAddr::new(address, DISCARD)).collect();
     let v4 = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     let v6 = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?;
     let (start, end) = (Instant::now(), Duration::from_secs(seconds));

@@ -13,4 +13,3 @@ experiments! {
 }
 
 mod forwarder;
-
