@@ -1,7 +1,8 @@
 //! What people write and clients send: a configuration, a request.
 
+use api::Request;
+use api::apps::router::What;
 use api::frame::{Decoder, MAX_REQUEST, encode};
-use api::{Request, What};
 use daemon::apps;
 use daemon::config::Config;
 
@@ -37,7 +38,7 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
         to: None,
         limit: Some(7),
     };
-    let show = frame(&Request::Show { what: routes });
+    let show = frame(&Request::Show { what: routes.into() });
     let stop = frame(&Request::Stop { remove: true });
     vec![
         ("daemon_config", "example".into(), apps::example(true).into_bytes()),

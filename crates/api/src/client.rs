@@ -138,7 +138,8 @@ impl Iterator for Parts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ErrorKind, What};
+    use crate::ErrorKind;
+    use crate::apps::router;
 
     fn pair() -> (Client, UnixStream) {
         let (stream, other) = UnixStream::pair().unwrap();
@@ -164,12 +165,12 @@ mod tests {
         let (mut client, mut daemon) = pair();
         let failure = Failure { kind: ErrorKind::NotFound, text: "no vrf `red`".into() };
         answer(&mut daemon, Answer::Error(failure.clone()));
-        let show = Request::Show { what: What::Fib };
+        let show = Request::Show { what: router::What::Fib.into() };
         let error = client.call(&show).unwrap_err();
         assert!(matches!(error, CallError::Failed(f) if f == failure));
-        answer(&mut daemon, Answer::Part(Reply::Fib(vec![])));
+        answer(&mut daemon, Answer::Part(router::Reply::Fib(vec![]).into()));
         answer(&mut daemon, Answer::Done);
-        assert_eq!(client.call(&show).unwrap(), Reply::Fib(vec![]));
+        assert_eq!(client.call(&show).unwrap(), Reply::from(router::Reply::Fib(vec![])));
     }
 
     #[test]

@@ -18,19 +18,21 @@
 //! ```text
 //!   client
 //!   reply request
-//!   apps filter frame
+//!   apps filter flat frame
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod apps;
 pub mod client;
 pub mod filter;
+mod flat;
 pub mod frame;
 pub mod reply;
 pub mod request;
 
 pub use client::{CallError, Client};
 pub use filter::Filter;
+pub use flat::names;
 pub use frame::{Decoder, FrameError};
 pub use reply::{Answer, ErrorKind, Failure, Reply};
 pub use request::{Request, What};

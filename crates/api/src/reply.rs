@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::apps;
-pub use crate::apps::router::shown::{Fib, Neighbour, NextHop, Route};
-pub use crate::apps::switch::{Bridge, BridgeDomain, Mac};
+use crate::apps::{self, router, switch};
+use crate::flat::flat;
 
 /// One frame from the daemon.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -46,20 +45,12 @@ pub enum ErrorKind {
 
 /// One part of an answer.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", remote = "Self")]
 pub enum Reply {
     /// To [`crate::What::Ports`].
     Ports(Vec<Port>),
     /// To [`crate::What::Interfaces`].
     Interfaces(Vec<Interface>),
-    /// To [`crate::What::Routes`]; several parts.
-    Routes(Vec<Route>),
-    /// To [`crate::What::Neighbours`].
-    Neighbours(Vec<Neighbour>),
-    /// To [`crate::What::Bridges`].
-    Bridges(Vec<Bridge>),
-    /// To [`crate::What::Macs`]: the first of them, and how many there are.
-    Macs((Vec<Mac>, u64)),
     /// To [`crate::What::Graph`].
     Graph {
         /// Every node, in the graph's order.
@@ -71,8 +62,6 @@ pub enum Reply {
     Runtime(Runtime),
     /// To [`crate::What::Drops`].
     Drops(Vec<Drop>),
-    /// To [`crate::What::Fib`].
-    Fib(Vec<Fib>),
     /// To [`crate::What::Capacity`].
     Capacity(Vec<Capacity>),
     /// To [`crate::What::System`].
@@ -86,6 +75,12 @@ pub enum Reply {
         /// Since the capture began.
         lost: u64,
     },
+    /// From the router.
+    #[serde(skip)]
+    Router(router::Reply),
+    /// From the switch.
+    #[serde(skip)]
+    Switch(switch::Reply),
     /// To [`crate::Request::App`].
     App(apps::Reply),
     /// To [`crate::Request::Config`].
@@ -96,6 +91,8 @@ pub enum Reply {
         warnings: Vec<String>,
     },
 }
+
+flat!(Reply: Router(router::Reply), Switch(switch::Reply));
 
 /// A device.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]

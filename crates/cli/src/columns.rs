@@ -97,6 +97,11 @@ pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", 100.0 * part as f64 / whole.max(1) as f64)
 }
 
+/// How many times `whole` is in `part`, to a tenth.
+pub fn ratio(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".into() } else { format!("{:.1}", part as f64 / whole as f64) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

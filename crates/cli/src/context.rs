@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use api::{CallError, Client, Reply, Request};
+use api::{CallError, Client, Reply, Request, What};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -45,6 +45,20 @@ impl Context {
         Ok(self.out.write_all(b"\n")?)
     }
 
+    /// Prints `value` as JSON, or as text for people.
+    pub fn print<T: Serialize + ?Sized>(
+        &mut self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<Status, Error> {
+        if self.json {
+            self.print_json(&value)?;
+        } else {
+            write!(self.out, "{}", text(value))?;
+        }
+        Ok(Status::Success)
+    }
+
     /// Connects to the daemon.
     pub fn connect(&self) -> Result<Client, Error> {
         Ok(Client::connect(&self.socket)?)
@@ -57,10 +71,15 @@ impl Context {
         Ok(client.call(request)?)
     }
 
+    /// Asks for what can be shown.
+    pub fn ask(&self, what: impl Into<What>) -> Result<Reply, Error> {
+        self.call(&Request::Show { what: what.into() })
+    }
+
     /// Sends a request that changes something; its warnings go to standard error,
     /// or are the answer in JSON.
-    pub fn change(&mut self, request: &Request) -> Result<Status, Error> {
-        let Reply::Changed { warnings } = self.call(request)? else {
+    pub fn change(&mut self, request: impl Into<Request>) -> Result<Status, Error> {
+        let Reply::Changed { warnings } = self.call(&request.into())? else {
             return Err(CallError::Unexpected.into());
         };
         if self.json {

@@ -1,12 +1,10 @@
-//! What `show` prints for people.
+//! What `show` prints for people of what every instance has.
 
 use std::fmt::Write;
 
-use api::reply::{
-    Capacity, Drop, Feed, Fib, Interface, Neighbour, Port, Route, Runtime, System, Worker,
-};
+use api::reply::{Capacity, Drop, Feed, Interface, Port, Runtime, System, Worker};
 
-use crate::columns::{Table, bytes, number, percent};
+use crate::columns::{Table, number, percent, ratio};
 
 /// Devices.
 pub fn ports(all: &[Port]) -> String {
@@ -80,55 +78,6 @@ pub fn interfaces(all: &[Interface]) -> String {
     table.to_string()
 }
 
-/// One route, as `ip route` writes it.
-pub fn route(route: &Route) -> String {
-    let mut line = match route.kind.as_str() {
-        "unicast" => route.prefix.clone(),
-        kind => format!("{kind} {}", route.prefix),
-    };
-    let several = route.via.len() > 1;
-    for hop in &route.via {
-        // Writing to a String cannot fail.
-        if let Some(gateway) = hop.gateway {
-            let _ = write!(line, " via {gateway}");
-        }
-        if !hop.interface.is_empty() {
-            let _ = write!(line, " dev {}", hop.interface);
-        }
-        if several {
-            let _ = write!(line, " weight {}", hop.weight);
-        }
-        if hop.state != "forward" {
-            let _ = write!(line, " ({})", hop.state);
-        }
-    }
-    let _ = write!(line, " proto {} metric {}", route.protocol, route.metric);
-    if let Some(mtu) = route.mtu {
-        let _ = write!(line, " mtu {mtu}");
-    }
-    if route.vrf != "main" {
-        let _ = write!(line, " vrf {}", route.vrf);
-    }
-    if !route.best {
-        line.push_str(" (not the best)");
-    }
-    line
-}
-
-/// Hosts on connected networks.
-pub fn neighbours(all: &[Neighbour]) -> String {
-    let mut table = Table::new(&["address", "interface", "mac", "state"]);
-    for neighbour in all {
-        table.row([
-            neighbour.address.to_string(),
-            neighbour.interface.clone(),
-            neighbour.mac.clone().unwrap_or_else(|| "-".into()),
-            neighbour.state.clone(),
-        ]);
-    }
-    table.to_string()
-}
-
 /// Workers and their nodes.
 pub fn runtime(runtime: &Runtime) -> String {
     let mut text = String::new();
@@ -177,12 +126,8 @@ fn worker_line(worker: &Worker, hz: u64) -> String {
     )
 }
 
-fn ratio(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".into() } else { format!("{:.1}", part as f64 / whole as f64) }
-}
-
-/// What a port's device lost. That is in no node's count: of what it receives it
-/// tells the nodes nothing, and what it takes to send they count as sent.
+/// What a port's device lost. That is in no node's count: nodes do not see what it loses
+/// on receipt, and count as sent what it takes to send.
 pub fn lost_by(port: &Port) -> impl Iterator<Item = Drop> {
     let counts = [
         ("rx_missed", port.rx_missed, "Came while the device's queue was full"),
@@ -211,49 +156,6 @@ pub fn drops(all: &[Drop]) -> String {
         table.row([drop.reason.clone(), number(drop.packets), drop.help.clone()]);
     }
     table.to_string()
-}
-
-/// Forwarding tables.
-pub fn fib(all: &[Fib]) -> String {
-    let mut table = Table::new(&[
-        "vrf",
-        "family",
-        "engine",
-        ">routes",
-        ">prefixes",
-        ">table",
-        ">B/prefix",
-        ">routes' store",
-        ">writer",
-        ">updates",
-        ">rebuilds",
-        ">refused",
-    ]);
-    for fib in all {
-        table.row([
-            fib.vrf.clone(),
-            fib.family.to_string(),
-            fib.engine.clone(),
-            number(fib.routes),
-            number(fib.prefixes),
-            bytes(fib.table_bytes),
-            ratio(fib.table_bytes, fib.prefixes),
-            bytes(fib.rib_bytes),
-            bytes(fib.writer_bytes),
-            number(fib.updates),
-            number(fib.rebuilds),
-            number(fib.refused),
-        ]);
-    }
-    let mut text = table.to_string();
-    for fib in all.iter().filter(|fib| !fib.counters.is_empty()) {
-        let counters =
-            fib.counters.iter().map(|(name, value)| format!("{name} {}", number(*value)));
-        let counters: Vec<_> = counters.collect();
-        let _ =
-            writeln!(text, "{} {} {}: {}", fib.vrf, fib.family, fib.engine, counters.join(", "));
-    }
-    text
 }
 
 /// Limits.
@@ -331,37 +233,6 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::reply::NextHop;
-
-    #[test]
-    fn a_route_reads_as_ip_route_writes_it() {
-        let hop = |gateway: &str, weight, state: &str| NextHop {
-            gateway: Some(gateway.parse().unwrap()),
-            interface: "p1".into(),
-            weight,
-            state: state.into(),
-        };
-        let mut route = Route {
-            vrf: "main".into(),
-            prefix: "10.0.0.0/8".into(),
-            kind: "unicast".into(),
-            protocol: "bird".into(),
-            metric: 32,
-            mtu: None,
-            best: true,
-            via: vec![hop("10.0.2.2", 1, "forward")],
-        };
-        assert_eq!(self::route(&route), "10.0.0.0/8 via 10.0.2.2 dev p1 proto bird metric 32");
-        route.via.push(hop("10.0.2.3", 2, "no-neighbour"));
-        let line = self::route(&route);
-        assert!(line.contains("weight 1 via 10.0.2.3 dev p1 weight 2 (no-neighbour)"), "{line}");
-        route.kind = "blackhole".into();
-        (route.via, route.vrf, route.mtu) = (vec![], "red".into(), Some(1400));
-        assert_eq!(
-            self::route(&route),
-            "blackhole 10.0.0.0/8 proto bird metric 32 mtu 1400 vrf red"
-        );
-    }
 
     #[test]
     fn durations() {

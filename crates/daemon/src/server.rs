@@ -389,7 +389,7 @@ mod tests {
         let mut client = api::Client::connect(&path).unwrap();
         let config = || Reply::Config("running".into());
         assert_eq!(client.call(&Request::Config).unwrap(), config());
-        assert!(client.call(&Request::Show { what: What::Fib }).is_err());
+        assert!(client.call(&Request::Show { what: What::Ports }).is_err());
         assert_eq!(client.call(&Request::Config).unwrap(), config());
         let mut other = api::Client::connect(&path).unwrap();
         assert_eq!(other.stream(&Request::Stop { remove: false }).unwrap().take(3).count(), 3);

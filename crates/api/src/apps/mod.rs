@@ -1,5 +1,5 @@
 //! What applications are asked and what they answer: a file each, and a line in both
-//! enums. (Router and switch came before this door: what their files declare stands in
+//! enums. (Router and switch came before this door: what their files declare is read as
 //! variants of [`crate::Request`] and [`crate::Reply`] themselves, as old clients send it.)
 
 pub mod router;

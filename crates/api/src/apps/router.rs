@@ -4,6 +4,88 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Family;
+
+/// What the router is to change.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A static route into the kernel's table (protocol 198), or straight into
+    /// the data plane where Rutter runs without a kernel.
+    RouteAdd(Route),
+    /// Takes a static route out.
+    RouteDel {
+        /// `10.0.0.0/8`.
+        prefix: String,
+        /// Which routing tables.
+        vrf: String,
+        /// Which of several routes to the same prefix.
+        metric: Option<u32>,
+    },
+    /// A permanent neighbour.
+    NeighbourAdd {
+        /// On which interface.
+        interface: String,
+        /// Its address.
+        address: IpAddr,
+        /// Its hardware address, `02:00:00:00:00:01`.
+        mac: String,
+    },
+    /// Takes a neighbour out.
+    NeighbourDel {
+        /// On which interface.
+        interface: String,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// Rebuilds a forwarding table with another engine, beside the running one.
+    FibEngine {
+        /// Which routing tables.
+        vrf: String,
+        /// IPv4 or IPv6.
+        family: Family,
+        /// The engine's name.
+        engine: String,
+        /// Its options by name.
+        options: Vec<(String, String)>,
+    },
+}
+
+/// What of it can be shown.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Routes of the data plane: a stream of parts.
+    Routes {
+        /// Which routing tables; all where there is none.
+        vrf: Option<String>,
+        /// IPv4 or IPv6; both where there is none.
+        family: Option<Family>,
+        /// Only this prefix and what lies inside it.
+        inside: Option<String>,
+        /// The one route that this address takes.
+        to: Option<IpAddr>,
+        /// At most so many.
+        limit: Option<u64>,
+    },
+    /// Hosts on connected networks.
+    Neighbours,
+    /// Forwarding tables: engine, size, memory.
+    Fib,
+}
+
+/// What it shows.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`What::Routes`]; several parts.
+    Routes(Vec<shown::Route>),
+    /// To [`What::Neighbours`].
+    Neighbours(Vec<shown::Neighbour>),
+    /// To [`What::Fib`].
+    Fib(Vec<shown::Fib>),
+}
+
 /// A static route.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Route {

@@ -2,6 +2,57 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What the switch is to change.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A station of a bridge that does not age.
+    MacAdd {
+        /// Its address, `02:00:00:00:00:01`.
+        mac: String,
+        /// The port where it is, one of a bridge's.
+        port: String,
+        /// Its VLAN; 0 where the bridge does not look at tags.
+        vlan: u16,
+    },
+    /// Takes a station out, static or learnt.
+    MacDel {
+        /// Its address.
+        mac: String,
+        /// In which bridge; may be left out where there is one.
+        bridge: Option<String>,
+        /// Its VLAN; 0 where the bridge does not look at tags.
+        vlan: u16,
+    },
+    /// Forgets learnt stations.
+    MacFlush(WhichMacs),
+}
+
+/// What of it can be shown.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Bridges, their VLANs and counters.
+    Bridges,
+    /// Stations of bridges.
+    Macs {
+        /// Which.
+        which: WhichMacs,
+        /// At most so many.
+        limit: Option<u64>,
+    },
+}
+
+/// What it shows.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`What::Bridges`].
+    Bridges(Vec<Bridge>),
+    /// To [`What::Macs`]: the first of them, and how many there are.
+    Macs((Vec<Mac>, u64)),
+}
+
 /// Which stations: all of these hold that are given.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct WhichMacs {

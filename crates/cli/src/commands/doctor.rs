@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use api::{Reply, Request, What};
+use api::{Reply, What};
 use daemon::doctor::{Finding, Level, findings};
 use serde::Serialize;
 
@@ -52,8 +52,7 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
 
 /// What a router that runs did not take in; `None` where none answers.
 fn refusals(cx: &Context) -> Option<Finding> {
-    let what = What::Capacity;
-    let Ok(Reply::Capacity(all)) = cx.call(&Request::Show { what }) else { return None };
+    let Ok(Reply::Capacity(all)) = cx.ask(What::Capacity) else { return None };
     let refused: Vec<_> = all.iter().filter(|limit| limit.refused > 0).collect();
     let what = "refused so far";
     let Some(first) = refused.first() else {

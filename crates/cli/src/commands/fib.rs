@@ -1,7 +1,12 @@
-//! `rutter fib`: forwarding tables at run time.
+//! `rutter fib`: forwarding tables at run time; and `rutter show fib`.
 
-use api::{Family, Request};
+use std::fmt::Write;
 
+use api::apps::router::shown::Fib;
+use api::apps::router::{Reply, Request, What};
+use api::{CallError, Family, Reply as Told};
+
+use crate::columns::{Table, bytes, number, ratio};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
@@ -78,7 +83,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let mut status = Status::Success;
     for family in families {
         let (engine, vrf, options) = (engine.clone(), vrf.clone(), options.clone());
-        status = status.max(cx.change(&Request::FibEngine { vrf, family, engine, options })?);
+        status = status.max(cx.change(Request::FibEngine { vrf, family, engine, options })?);
     }
     Ok(status)
 }
@@ -95,4 +100,61 @@ fn families(engine: &str) -> Vec<Family> {
         families.push(Family::Ipv6);
     }
     if families.is_empty() { vec![Family::Ipv4] } else { families }
+}
+
+/// Forwarding tables: engine, size, memory
+#[derive(clap::Args)]
+pub struct Tables;
+
+impl Tables {
+    /// Asks and prints.
+    pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
+        let Told::Router(Reply::Fib(all)) = cx.ask(What::Fib)? else {
+            return Err(CallError::Unexpected.into());
+        };
+        cx.print(&all[..], table)
+    }
+}
+
+/// Forwarding tables.
+fn table(all: &[Fib]) -> String {
+    let mut table = Table::new(&[
+        "vrf",
+        "family",
+        "engine",
+        ">routes",
+        ">prefixes",
+        ">table",
+        ">B/prefix",
+        ">routes' store",
+        ">writer",
+        ">updates",
+        ">rebuilds",
+        ">refused",
+    ]);
+    for fib in all {
+        table.row([
+            fib.vrf.clone(),
+            fib.family.to_string(),
+            fib.engine.clone(),
+            number(fib.routes),
+            number(fib.prefixes),
+            bytes(fib.table_bytes),
+            ratio(fib.table_bytes, fib.prefixes),
+            bytes(fib.rib_bytes),
+            bytes(fib.writer_bytes),
+            number(fib.updates),
+            number(fib.rebuilds),
+            number(fib.refused),
+        ]);
+    }
+    let mut text = table.to_string();
+    for fib in all.iter().filter(|fib| !fib.counters.is_empty()) {
+        let counters =
+            fib.counters.iter().map(|(name, value)| format!("{name} {}", number(*value)));
+        let counters: Vec<_> = counters.collect();
+        let _ =
+            writeln!(text, "{} {} {}: {}", fib.vrf, fib.family, fib.engine, counters.join(", "));
+    }
+    text
 }

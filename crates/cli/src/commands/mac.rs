@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use api::Request;
-use api::apps::switch::{Bridge, Mac, WhichMacs};
+use api::apps::switch::{Bridge, Mac, Reply, Request, What, WhichMacs};
+use api::{CallError, Reply as Told};
 
 use crate::columns::{Table, number};
 use crate::context::Context;
@@ -53,7 +53,7 @@ enum Action {
 
 /// Which stations.
 #[derive(clap::Args)]
-pub struct Which {
+struct Which {
     /// Only of this bridge
     #[arg(short, long)]
     bridge: Option<String>,
@@ -76,15 +76,50 @@ impl From<Which> for WhichMacs {
 
 /// Carries it out.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    cx.change(&match args.action {
+    cx.change(match args.action {
         Action::Add { mac, port, vlan } => Request::MacAdd { mac, port, vlan },
         Action::Del { mac, bridge, vlan } => Request::MacDel { mac, bridge, vlan },
         Action::Flush(which) => Request::MacFlush(which.into()),
     })
 }
 
+/// Bridges, their VLANs and counters
+#[derive(clap::Args)]
+pub struct Bridges;
+
+impl Bridges {
+    /// Asks and prints.
+    pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
+        let Told::Switch(Reply::Bridges(all)) = cx.ask(What::Bridges)? else {
+            return Err(CallError::Unexpected.into());
+        };
+        cx.print(&all[..], bridges)
+    }
+}
+
+/// Stations of bridges: address, port, age
+#[derive(clap::Args)]
+pub struct Macs {
+    #[command(flatten)]
+    which: Which,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    limit: u64,
+}
+
+impl Macs {
+    /// Asks and prints.
+    pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
+        let what = What::Macs { which: self.which.into(), limit: Some(self.limit) };
+        let Told::Switch(Reply::Macs((all, count))) = cx.ask(what)? else {
+            return Err(CallError::Unexpected.into());
+        };
+        cx.print(&all[..], |all| macs(all, count))
+    }
+}
+
 /// Bridges and their VLANs.
-pub fn bridges(all: &[Bridge]) -> String {
+fn bridges(all: &[Bridge]) -> String {
     let mut table = Table::new(&[
         "bridge",
         ">ports",

@@ -1,4 +1,5 @@
-//! The registry of commands.
+//! The registries: of commands, and of what `rutter show` shows. An application has its own
+//! of both in its file, and lines here.
 
 use crate::context::Context;
 use crate::error::Error;
@@ -47,4 +48,39 @@ commands! {
     Lab: lab,
     Completion: completion,
     Version: version,
+}
+
+/// One line a view: its name, and the type that holds its arguments and its work (`show`).
+macro_rules! views {
+    ($($name:ident: $file:ident::$view:ident,)*) => {
+        /// Every view of `rutter show`.
+        #[derive(clap::Subcommand)]
+        pub enum View {
+            $(#[allow(missing_docs)] $name($file::$view),)*
+        }
+
+        impl View {
+            /// Asks and prints.
+            pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
+                match self {
+                    $(View::$name(view) => view.show(cx),)*
+                }
+            }
+        }
+    };
+}
+
+views! {
+    Ports: show::Ports,
+    Interfaces: show::Interfaces,
+    Routes: route::Routes,
+    Neighbours: neighbour::Neighbours,
+    Bridges: mac::Bridges,
+    Macs: mac::Macs,
+    Graph: show::Graph,
+    Runtime: show::Runtime,
+    Drops: show::Drops,
+    Fib: fib::Tables,
+    Capacity: show::Capacity,
+    System: show::System,
 }

@@ -1,9 +1,11 @@
-//! `rutter neighbour`: permanent neighbours at run time.
+//! `rutter neighbour`: permanent neighbours at run time; and `rutter show neighbours`.
 
 use std::net::IpAddr;
 
-use api::Request;
+use api::apps::router::{Reply, Request, What, shown};
+use api::{CallError, Reply as Told};
 
+use crate::columns::Table;
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
@@ -44,10 +46,39 @@ enum Action {
 
 /// Carries it out.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    cx.change(&match args.action {
+    cx.change(match args.action {
         Action::Add { interface, address, mac } => {
             Request::NeighbourAdd { interface, address, mac }
         }
         Action::Del { interface, address } => Request::NeighbourDel { interface, address },
     })
+}
+
+/// Hosts on connected networks
+#[derive(clap::Args)]
+#[command(visible_alias = "neighbors")]
+pub struct Neighbours;
+
+impl Neighbours {
+    /// Asks and prints.
+    pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
+        let Told::Router(Reply::Neighbours(all)) = cx.ask(What::Neighbours)? else {
+            return Err(CallError::Unexpected.into());
+        };
+        cx.print(&all[..], table)
+    }
+}
+
+/// Hosts on connected networks.
+fn table(all: &[shown::Neighbour]) -> String {
+    let mut table = Table::new(&["address", "interface", "mac", "state"]);
+    for neighbour in all {
+        table.row([
+            neighbour.address.to_string(),
+            neighbour.interface.clone(),
+            neighbour.mac.clone().unwrap_or_else(|| "-".into()),
+            neighbour.state.clone(),
+        ]);
+    }
+    table.to_string()
 }

@@ -1,9 +1,11 @@
-//! `rutter route`: static routes at run time.
+//! `rutter route`: static routes at run time; and `rutter show routes`.
 
+use std::fmt::Write as _;
+use std::io::Write;
 use std::net::IpAddr;
 
-use api::Request;
-use api::request::{Route, RouteKind, Via};
+use api::apps::router::{Reply, Request, Route, RouteKind, Via, What, shown};
+use api::{CallError, Family, Reply as Told};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -69,7 +71,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             Request::RouteDel { prefix: written_out(prefix, args.ipv6, &via), vrf, metric }
         }
     };
-    cx.change(&request)
+    cx.change(request)
 }
 
 /// `default` as a prefix: as for `ip route`, IPv6's if all gateways are IPv6's.
@@ -123,6 +125,101 @@ fn number<T: std::str::FromStr>(word: &str, expected: &'static str) -> Result<T,
     word.parse().map_err(|_| Error::Word { word: word.into(), expected })
 }
 
+/// Routes of the data plane
+#[derive(clap::Args)]
+pub struct Routes {
+    /// A prefix and what lies inside it, or the route that an address takes
+    which: Option<String>,
+    /// Only these routing tables
+    #[arg(long)]
+    vrf: Option<String>,
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// At most so many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+}
+
+impl Routes {
+    /// Routes come in parts: a million are printed as they come. Status 1 where
+    /// there is none.
+    pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
+        let Routes { which, vrf, ipv4, ipv6, limit } = self;
+        let to = which.as_ref().and_then(|text| text.parse::<IpAddr>().ok());
+        let inside = which.filter(|_| to.is_none());
+        let one = to.is_some() || inside.is_some();
+        let family = match (ipv4, ipv6) {
+            (true, _) => Some(Family::Ipv4),
+            (_, true) => Some(Family::Ipv6),
+            _ => None,
+        };
+        let what = What::Routes { vrf, family, inside, to, limit }.into();
+        let mut client = cx.connect()?;
+        let mut count = 0_u64;
+        if cx.json {
+            write!(cx.out, "[")?;
+        }
+        for part in client.stream(&api::Request::Show { what })? {
+            let Told::Router(Reply::Routes(routes)) = part? else {
+                return Err(CallError::Unexpected.into());
+            };
+            for route in &routes {
+                if cx.json {
+                    let comma = if count == 0 { "" } else { ",\n" };
+                    write!(cx.out, "{comma}")?;
+                    serde_json::to_writer(&mut cx.out, route).map_err(std::io::Error::from)?;
+                } else {
+                    writeln!(cx.out, "{}", line(route))?;
+                }
+                count += 1;
+            }
+        }
+        if cx.json {
+            writeln!(cx.out, "]")?;
+        }
+        Ok(if one && count == 0 { Status::No } else { Status::Success })
+    }
+}
+
+/// One route, as `ip route` writes it.
+fn line(route: &shown::Route) -> String {
+    let mut line = match route.kind.as_str() {
+        "unicast" => route.prefix.clone(),
+        kind => format!("{kind} {}", route.prefix),
+    };
+    let several = route.via.len() > 1;
+    for hop in &route.via {
+        // Writing to a String cannot fail.
+        if let Some(gateway) = hop.gateway {
+            let _ = write!(line, " via {gateway}");
+        }
+        if !hop.interface.is_empty() {
+            let _ = write!(line, " dev {}", hop.interface);
+        }
+        if several {
+            let _ = write!(line, " weight {}", hop.weight);
+        }
+        if hop.state != "forward" {
+            let _ = write!(line, " ({})", hop.state);
+        }
+    }
+    let _ = write!(line, " proto {} metric {}", route.protocol, route.metric);
+    if let Some(mtu) = route.mtu {
+        let _ = write!(line, " mtu {mtu}");
+    }
+    if route.vrf != "main" {
+        let _ = write!(line, " vrf {}", route.vrf);
+    }
+    if !route.best {
+        line.push_str(" (not the best)");
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +252,35 @@ mod tests {
         for bad in ["via", "via x", "weight 2", "to 1.2.3.4", "metric x"] {
             assert!(read(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_route_reads_as_ip_route_writes_it() {
+        let hop = |gateway: &str, weight, state: &str| shown::NextHop {
+            gateway: Some(gateway.parse().unwrap()),
+            interface: "p1".into(),
+            weight,
+            state: state.into(),
+        };
+        let mut route = shown::Route {
+            vrf: "main".into(),
+            prefix: "10.0.0.0/8".into(),
+            kind: "unicast".into(),
+            protocol: "bird".into(),
+            metric: 32,
+            mtu: None,
+            best: true,
+            via: vec![hop("10.0.2.2", 1, "forward")],
+        };
+        assert_eq!(super::line(&route), "10.0.0.0/8 via 10.0.2.2 dev p1 proto bird metric 32");
+        route.via.push(hop("10.0.2.3", 2, "no-neighbour"));
+        let line = super::line(&route);
+        assert!(line.contains("weight 1 via 10.0.2.3 dev p1 weight 2 (no-neighbour)"), "{line}");
+        route.kind = "blackhole".into();
+        (route.via, route.vrf, route.mtu) = (vec![], "red".into(), Some(1400));
+        assert_eq!(
+            super::line(&route),
+            "blackhole 10.0.0.0/8 proto bird metric 32 mtu 1400 vrf red"
+        );
     }
 }

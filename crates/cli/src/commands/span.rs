@@ -100,8 +100,8 @@ impl Add {
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let ask = |request| Ask::App(AppRequest::Span(request));
     match args.action {
-        Action::Add(add) => cx.change(&ask(Request::Add(add.span()?))),
-        Action::Del { name } => cx.change(&ask(Request::Del { name })),
+        Action::Add(add) => cx.change(ask(Request::Add(add.span()?))),
+        Action::Del { name } => cx.change(ask(Request::Del { name })),
         Action::Show => {
             let Told::App(AppReply::Span(Reply::Spans(all))) = cx.call(&ask(Request::Show))? else {
                 return Err(CallError::Unexpected.into());

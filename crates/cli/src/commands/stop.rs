@@ -18,7 +18,7 @@ pub struct Args {
 
 /// Asks for it and waits until it is done.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    let status = cx.change(&Request::Stop { remove: args.remove })?;
+    let status = cx.change(Request::Stop { remove: args.remove })?;
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         if cx.connect().is_err() {

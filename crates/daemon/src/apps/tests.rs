@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use api::request::RouteKind;
+use api::apps::router::RouteKind;
 
 use super::switch::config::Bridges;
 use super::{APPLICATIONS, example, sections};

@@ -18,7 +18,7 @@ use std::io::{self, Read};
 use std::net::IpAddr;
 use std::path::Path;
 
-use api::request::RouteKind;
+use api::apps::router::RouteKind;
 use lookup::lpm::Options;
 use nodes::Rates;
 

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use api::request::RouteKind;
+use api::apps::router::RouteKind;
 
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, family, octets};

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use api::request::RouteKind;
+use api::apps::router::RouteKind;
 use tables::event::{
     Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
 };

@@ -82,7 +82,7 @@ const IP6_RT_PRIO_USER: u32 = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::request::RouteKind;
+    use api::apps::router::RouteKind;
 
     fn route(prefix: &str, metric: Option<u32>, kind: RouteKind) -> Route {
         let (prefix, via) = (prefix.parse().unwrap(), Vec::new());

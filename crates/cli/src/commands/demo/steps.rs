@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use api::reply::{Fib, Port, Runtime};
+use api::apps::router;
+use api::apps::router::shown::Fib;
+use api::reply::{Port, Runtime};
 use api::{CallError, Client, Reply, Request, What};
 use formats::{Load, Table};
 
@@ -119,8 +121,8 @@ fn router(net: &mut Net) -> Result<(), Error> {
     Ok(())
 }
 
-fn ask(socket: &std::path::Path, what: What) -> Result<Reply, CallError> {
-    Client::connect(socket)?.call(&Request::Show { what })
+fn ask(socket: &std::path::Path, what: impl Into<What>) -> Result<Reply, CallError> {
+    Client::connect(socket)?.call(&Request::Show { what: what.into() })
 }
 
 fn upstream(net: &mut Net, table: &Table) -> Result<(), Error> {
@@ -158,7 +160,8 @@ fn converge(net: &mut Net, table: &Table) -> Result<Duration, Error> {
     let (socket, want, start) = (net.file("api.sock"), table.len() as u64, Instant::now());
     let mut progress = Progress::new();
     net.wait("the full table", Duration::from_secs(600), || {
-        let Ok(Reply::Fib(all)) = ask(&socket, What::Fib) else { return false };
+        let fib = ask(&socket, router::What::Fib);
+        let Ok(Reply::Router(router::Reply::Fib(all))) = fib else { return false };
         let have: u64 = all.iter().map(|fib| fib.routes).sum();
         progress.show(have.min(want), want, start.elapsed());
         have >= want && all.iter().all(|fib| !fib.behind)
@@ -320,7 +323,7 @@ fn ports(socket: &std::path::Path) -> Result<Vec<Port>, Error> {
 fn summary(net: &Net) -> Result<String, Error> {
     let socket = net.file("api.sock");
     let mut text = line(8, "summary", Duration::ZERO, "what the router says of itself");
-    let Reply::Fib(fibs) = ask(&socket, What::Fib)? else {
+    let Reply::Router(router::Reply::Fib(fibs)) = ask(&socket, router::What::Fib)? else {
         return Err(CallError::Unexpected.into());
     };
     for fib in &fibs {

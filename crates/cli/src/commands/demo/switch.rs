@@ -12,8 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use api::reply::Bridge;
-use api::request::WhichMacs;
+use api::apps::switch::{self, Bridge, WhichMacs};
 use api::{CallError, Client, Reply, Request, What};
 use lookup::exact::mac_table::{MacWriter, Settings};
 use lookup::exact::{Exact, Key, Writer};
@@ -99,8 +98,8 @@ fn switches(net: &mut Net) -> Result<(), Error> {
     Ok(())
 }
 
-fn show(socket: &Path, what: What) -> Result<Reply, CallError> {
-    Client::connect(socket)?.call(&Request::Show { what })
+fn show(socket: &Path, what: impl Into<What>) -> Result<Reply, CallError> {
+    Client::connect(socket)?.call(&Request::Show { what: what.into() })
 }
 
 /// A ping between the hosts, and what the first switch knows then.
@@ -111,14 +110,14 @@ fn reach(net: &Net) -> Result<String, Error> {
         let _ = writeln!(text, "      {}", last.trim()); // cannot fail: a String
     }
     let socket = net.file("s1.sock");
-    let what = What::Macs { which: WhichMacs::default(), limit: None };
-    let Reply::Macs((macs, count)) = show(&socket, what)? else {
+    let what = switch::What::Macs { which: WhichMacs::default(), limit: None };
+    let Reply::Switch(switch::Reply::Macs((macs, count))) = show(&socket, what)? else {
         return Err(failed("show macs", "no answer"));
     };
     for line in mac::macs(&macs, count).lines() {
         let _ = writeln!(text, "      {line}");
     }
-    let Reply::Bridges(all) = show(&socket, What::Bridges)? else {
+    let Reply::Switch(switch::Reply::Bridges(all)) = show(&socket, switch::What::Bridges)? else {
         return Err(failed("show bridges", "no answer"));
     };
     let sum = |of: fn(&Bridge) -> u64| all.iter().map(of).sum::<u64>();

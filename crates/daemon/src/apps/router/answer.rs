@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use api::request::{Route, RouteKind};
-use api::{ErrorKind, Failure, Family, Reply, Request, What};
+use api::apps::router::{Reply, Request, Route, RouteKind, What};
+use api::{ErrorKind, Failure, Family};
 use lookup::lpm::{Engines, Options};
 use tables::show::{RouteCursor, RouteFilter};
 
@@ -14,13 +14,12 @@ use crate::config::net::is_of_host;
 use crate::config::{self, Net};
 use crate::kernel::netlink::errno;
 use crate::parts::offline;
-use crate::parts::state::{State, changed, failure, lock, station};
+use crate::parts::state::{State, failure, lock, station};
 use crate::server::Client;
 
-/// Answers what is the router's.
-pub(super) fn answer(request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
-    let done = match request {
-        Request::Show { what } => return show(what, state, out),
+/// Carries a change out.
+pub(super) fn change(request: &Request, state: &State) -> Answered {
+    match request {
         Request::RouteAdd(route) => route_add(state, route),
         Request::RouteDel { prefix, vrf, metric } => route_del(state, prefix, vrf, *metric),
         Request::NeighbourAdd { interface, address, mac } => {
@@ -30,22 +29,21 @@ pub(super) fn answer(request: &Request, state: &State, out: &mut Client) -> Opti
         Request::FibEngine { vrf, family, engine, options } => {
             fib_engine(state, vrf, *family, engine.clone(), options.clone())
         }
-        _ => return None,
-    };
-    Some(done.map(|()| changed(out)))
+    }
 }
 
-fn show(what: &What, state: &State, out: &mut Client) -> Option<Answered> {
+/// Shows what is asked for.
+pub(super) fn show(what: &What, state: &State, out: &mut Client) -> Answered {
     let reply = match what {
         What::Routes { vrf, family, inside, to, limit } => {
             let which = (vrf.clone(), *family, inside.clone(), *to);
-            return Some(routes(state, which, *limit, out));
+            return routes(state, which, *limit, out);
         }
-        What::Neighbours => state.ask(|control| show::neighbours(control)).map(Reply::Neighbours),
-        What::Fib => state.ask(|control| show::fibs(control)).map(Reply::Fib),
-        _ => return None,
+        What::Neighbours => Reply::Neighbours(state.ask(|control| show::neighbours(control))?),
+        What::Fib => Reply::Fib(state.ask(|control| show::fibs(control))?),
     };
-    Some(reply.map(|reply| out.part(reply)))
+    out.part(reply.into());
+    Ok(())
 }
 
 /// Routes, a part at a time: the control thread serves others in between.
@@ -63,7 +61,7 @@ fn routes(
     if let Some(address) = to {
         let route = state.ask(move |control| control.route_to(vrf.unwrap_or_default(), address))?;
         let shown = route.and_then(|route| show::route(&route, &vrfs));
-        out.part(Reply::Routes(shown.into_iter().collect()));
+        out.part(Reply::Routes(shown.into_iter().collect()).into());
         return Ok(());
     }
     let family = family.map(|family| match family {
@@ -84,7 +82,7 @@ fn routes(
         let shown = routes.iter().filter_map(|route| show::route(route, &vrfs));
         let shown: Vec<_> = shown.take(left.min(PAGE as u64) as usize).collect();
         left -= shown.len() as u64;
-        out.part(Reply::Routes(shown));
+        out.part(Reply::Routes(shown).into());
         cursor = next;
         if cursor.is_none() {
             break;
@@ -232,7 +230,7 @@ fn refused(error: std::io::Error) -> Failure {
     failure(ErrorKind::Refused, format_args!("the kernel: {error}"))
 }
 
-/// Its refusal to delete; what is not there is told apart.
+/// Its refusal to delete: that there is none is another failure than the rest.
 fn absent(error: std::io::Error, what: String) -> Failure {
     match errno(&error) {
         Some(ENOENT | ESRCH) => failure(ErrorKind::NotFound, format_args!("there is {what}")),

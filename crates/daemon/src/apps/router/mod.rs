@@ -18,14 +18,14 @@ mod show;
 
 use std::sync::Mutex;
 
-use api::Request;
 use api::reply::System;
+use api::{Request, What};
 use nodes::assembly::Assembly;
 
 use crate::app::{Answered, Application, Begin, Change, Running, Setup};
 use crate::config::{Config, Declared, Feed};
 use crate::error::Error;
-use crate::parts::state::{State, lock};
+use crate::parts::state::{State, changed, lock};
 use crate::server::Client;
 use feed::{FeedThread, Status};
 
@@ -85,7 +85,11 @@ impl Running for Routing {
     }
 
     fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
-        answer::answer(request, state, out)
+        match request {
+            Request::Router(asked) => Some(answer::change(asked, state).map(|()| changed(out))),
+            Request::Show { what: What::Router(what) } => Some(answer::show(what, state, out)),
+            _ => None,
+        }
     }
 
     fn system(&self, system: &mut System) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use api::request::RouteKind;
+use api::apps::router::RouteKind;
 
 use super::keys;
 use crate::config::net::is_of_host;

@@ -1,13 +1,14 @@
 //! From routing tables to the API's replies.
 
-use api::{Family, reply};
+use api::Family;
+use api::apps::router::shown;
 use tables::show::{FibInfo, RouteInfo, RouteKind, VrfInfo};
 use tables::{Control, Kind};
 
 use crate::config::Mac;
 
 /// A route for people. Own and broadcast addresses are no routes: `None`.
-pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<reply::Route> {
+pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<shown::Route> {
     let kind = match info.kind {
         RouteKind::Unicast => "unicast",
         RouteKind::Blackhole => "blackhole",
@@ -17,14 +18,14 @@ pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<reply::Route> {
         RouteKind::Kernel => "kernel",
         RouteKind::Local | RouteKind::Broadcast => return None,
     };
-    let hop = |path: &tables::show::PathInfo| reply::NextHop {
+    let hop = |path: &tables::show::PathInfo| shown::NextHop {
         gateway: path.via,
         interface: path.link_name.clone(),
         weight: path.weight,
         state: path.state.map_or("down", |state| state_name(state, path.via.is_none())).into(),
     };
     let vrf = vrfs.iter().find(|vrf| vrf.id == info.vrf);
-    Some(reply::Route {
+    Some(shown::Route {
         vrf: vrf.map(|vrf| vrf.name.clone()).unwrap_or_default(),
         prefix: info.net.to_string(),
         kind: kind.into(),
@@ -76,8 +77,8 @@ fn protocol(number: u8) -> String {
 }
 
 /// Neighbours; what the kernel keeps for groups is none.
-pub fn neighbours(control: &Control) -> Vec<reply::Neighbour> {
-    let neighbour = |info: tables::show::NeighbourInfo| reply::Neighbour {
+pub fn neighbours(control: &Control) -> Vec<shown::Neighbour> {
+    let neighbour = |info: tables::show::NeighbourInfo| shown::Neighbour {
         interface: info.link_name,
         address: info.ip,
         mac: info.mac.map(|mac| Mac(mac).to_string()),
@@ -96,12 +97,12 @@ fn family(family: tables::Family) -> Family {
 }
 
 /// Forwarding tables.
-pub fn fibs(control: &Control) -> Vec<reply::Fib> {
+pub fn fibs(control: &Control) -> Vec<shown::Fib> {
     let vrfs = control.vrfs();
     let fib = |info: FibInfo| {
         let vrf = vrfs.iter().find(|vrf| vrf.id == info.vrf);
         let counters = info.counters.iter().map(|(name, value)| (name.to_string(), *value));
-        reply::Fib {
+        shown::Fib {
             vrf: vrf.map(|vrf| vrf.name.clone()).unwrap_or_default(),
             family: family(info.family),
             engine: info.engine.into(),

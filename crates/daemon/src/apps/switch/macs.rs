@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use api::reply::{Bridge, BridgeDomain, Capacity, Mac as Shown};
-use api::request::WhichMacs;
+use api::apps::switch::{Bridge, BridgeDomain, Mac as Shown, Reply, Request, What, WhichMacs};
+use api::reply::Capacity;
 use api::{ErrorKind, Failure};
 use tables::PortId;
 use tables::bridge::DomainId;
@@ -15,8 +15,25 @@ use super::thread::Handle;
 use crate::config::Mac;
 use crate::parts::state::{failure, mac_of, station};
 
+/// Carries a change out.
+pub fn change(view: &View, request: &Request) -> Result<(), Failure> {
+    match request {
+        Request::MacAdd { mac, port, vlan } => add(view, mac, port, *vlan),
+        Request::MacDel { mac, bridge, vlan } => del(view, mac, bridge.as_deref(), *vlan),
+        Request::MacFlush(which) => flush(view, which),
+    }
+}
+
+/// Shows what is asked for.
+pub fn show(view: &View, what: &What) -> Result<Reply, Failure> {
+    match what {
+        What::Bridges => bridges(view).map(Reply::Bridges),
+        What::Macs { which, limit } => stations(view, which, *limit).map(Reply::Macs),
+    }
+}
+
 /// At most `limit` stations, and how many there are.
-pub fn stations(
+fn stations(
     view: &View,
     which: &WhichMacs,
     limit: Option<u64>,
@@ -53,7 +70,7 @@ fn shown(station: &Station, switch: &Switch, names: &[String]) -> Shown {
 }
 
 /// Bridges with their domains and counters, all workers together.
-pub fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
+fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
     if view.handle.is_none() {
         return Ok(Vec::new());
     }
@@ -160,7 +177,7 @@ pub fn capacity(view: &View) -> Result<Vec<Capacity>, Failure> {
 }
 
 /// A station that does not age.
-pub fn add(view: &View, mac: &str, port: &str, vlan: u16) -> Result<(), Failure> {
+fn add(view: &View, mac: &str, port: &str, vlan: u16) -> Result<(), Failure> {
     let mac = station(mac)?;
     let number = port_number(view, port)?;
     let bridge = bridge_of(view, port)
@@ -182,7 +199,7 @@ pub fn add(view: &View, mac: &str, port: &str, vlan: u16) -> Result<(), Failure>
 }
 
 /// Takes a station out, static or learnt.
-pub fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Failure> {
+fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Failure> {
     let mac = mac_of(mac)?;
     let bridge = match (bridge, view.bridges.as_slice()) {
         (Some(name), _) => name.to_string(),
@@ -205,7 +222,7 @@ pub fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<()
 }
 
 /// Forgets learnt stations.
-pub fn flush(view: &View, which: &WhichMacs) -> Result<(), Failure> {
+fn flush(view: &View, which: &WhichMacs) -> Result<(), Failure> {
     let (which, domains) = resolve(view, which)?;
     ask(view, move |switch| match domains {
         None => drop(switch.flush(which)),

@@ -19,7 +19,7 @@ mod thread;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::reply::Capacity;
-use api::{Failure, Reply, Request, What};
+use api::{Failure, Request, What};
 use graph::ring::spsc;
 use nodes::DomainCounters;
 use nodes::assembly::Assembly;
@@ -117,21 +117,13 @@ impl Running for Switching {
 
     fn answer(&self, request: &Request, _: &State, out: &mut Client) -> Option<Answered> {
         let view = &self.view;
-        let done = match request {
-            Request::MacAdd { mac, port, vlan } => macs::add(view, mac, port, *vlan),
-            Request::MacDel { mac, bridge, vlan } => macs::del(view, mac, bridge.as_deref(), *vlan),
-            Request::MacFlush(which) => macs::flush(view, which),
-            Request::Show { what: What::Macs { which, limit } } => {
-                let reply = macs::stations(view, which, *limit).map(Reply::Macs);
-                return Some(reply.map(|reply| out.part(reply)));
+        match request {
+            Request::Switch(asked) => Some(macs::change(view, asked).map(|()| changed(out))),
+            Request::Show { what: What::Switch(what) } => {
+                Some(macs::show(view, what).map(|reply| out.part(reply.into())))
             }
-            Request::Show { what: What::Bridges } => {
-                let reply = macs::bridges(view).map(Reply::Bridges);
-                return Some(reply.map(|reply| out.part(reply)));
-            }
-            _ => return None,
-        };
-        Some(done.map(|()| changed(out)))
+            _ => None,
+        }
     }
 
     fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
