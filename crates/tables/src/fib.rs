@@ -117,8 +117,7 @@ impl<A: Engines> Fib<A> {
     /// States that the rib is that of commit `seq`.
     pub(crate) fn idle(&mut self, seq: u64) {
         self.in_rib = seq;
-        let rebuilding = self.building.as_ref().is_some_and(|building| building.switch.is_none());
-        if !self.stale && !rebuilding {
+        if !self.is_behind() {
             self.in_table = seq;
         }
     }
@@ -194,9 +193,20 @@ impl<A: Engines> Fib<A> {
         self.writer.bytes()
     }
 
+    /// True while the table that serves lacks changes. One whose engine changes lacks
+    /// none where it takes them in place.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.stale || self.is_rebuilt()
+    }
+
     /// True while a build runs or is due.
     pub(crate) fn is_busy(&self) -> bool {
         self.stale || self.building.is_some()
+    }
+
+    /// True while the engine that serves is built anew.
+    fn is_rebuilt(&self) -> bool {
+        self.building.as_ref().is_some_and(|building| building.switch.is_none())
     }
 
     /// The engine's limits, as its card states them.

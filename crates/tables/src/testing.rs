@@ -30,17 +30,22 @@ pub(crate) fn engine<A: Engines>(name: &str) -> Result<Entry<A>, Error> {
         "wrong" => Ok(Entry { card: &WRONG, build: build::<A, 3> }),
         "rarely wrong" => Ok(Entry { card: &RARELY, build: build::<A, 4> }),
         "few" => Ok(Entry { card: &FEW, build: build::<A, 0> }),
+        "slow" => Ok(Entry { card: &SLOW, build: build::<A, 5> }),
         _ => A::engine(name).copied().ok_or_else(unknown),
     }
 }
 
 /// `KIND`: 0 updates in place, 1 is rebuilt, 2 refuses host routes by
-/// itself, 3 answers wrongly, 4 in the middle of a few networks only.
+/// itself, 3 answers wrongly, 4 in the middle of a few networks only, 5 takes its
+/// time to be built.
 fn build<A: Engines, const KIND: u8>(
     rib: &Rib<A>,
     _: &Options,
     _: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
+    if KIND == 5 {
+        std::thread::sleep(Duration::from_millis(200));
+    }
     Ok(Box::new(Plain::<A, KIND>(Arc::new(Table(RwLock::new(rib.clone()))))))
 }
 
@@ -98,6 +103,7 @@ const SHORT: Card = Card { name: "short", ..PLAIN };
 const WRONG: Card = Card { name: "wrong", ..PLAIN };
 const RARELY: Card = Card { name: "rarely wrong", ..PLAIN };
 const FEW: Card = Card { name: "few", max_prefixes: Some(20), ..PLAIN };
+const SLOW: Card = Card { name: "slow", ..PLAIN };
 
 /// A control thread's state with one registered reader, and what one sees
 /// through it. Links 1 and 2 are the taps of Rutter's `p0` and `p1`, link 9 is

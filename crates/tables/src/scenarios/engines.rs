@@ -43,6 +43,23 @@ fn the_engine_changes_live_and_a_wrong_one_is_refused() {
 }
 
 #[test]
+fn a_table_is_behind_while_the_engine_changes_only_where_it_serves_old_routes() {
+    for (engine, behind) in [("rebuilt", true), ("plain", false)] {
+        let mut b = Bench::new(Limits::default(), engine);
+        b.settle();
+        b.control.set_engine(crate::VrfId(0), Family::V4, "slow", Default::default()).unwrap();
+        let info = |b: &Bench| b.control.fib_info(crate::VrfId(0), Family::V4).unwrap();
+        assert!(!info(&b).behind, "{engine}: nothing has changed");
+        b.handle(&[add("20.0.0.0/16", 0, Target::Blackhole)]);
+        assert_eq!(info(&b).switching_to, Some("slow"));
+        let old = b.see("20.0.1.1") == NO_ROUTE;
+        assert_eq!((info(&b).behind, old), (behind, behind), "{engine}");
+        b.settle();
+        assert_eq!((info(&b).behind, b.see("20.0.1.1")), (false, Seen::Other(Kind::Blackhole)));
+    }
+}
+
+#[test]
 fn an_engine_is_tried_on_what_the_workers_met() {
     let mut b = bench();
     for (met, accepted) in [(0x0a00_0078_u32, true), (0x0a00_0077, false)] {

@@ -310,7 +310,7 @@ fn fib_info<A: Engines>(vrf: VrfId, table: &Table<A>) -> FibInfo {
         updates: fib.stats.updates,
         rebuilds: fib.stats.rebuilds,
         build_time: fib.stats.build_time,
-        behind: fib.is_busy() && fib.switching_to().is_none(),
+        behind: fib.is_behind(),
         switching_to: fib.switching_to(),
         switched: fib.stats.switch.clone(),
         refused: fib.refusals.count,
