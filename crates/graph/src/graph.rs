@@ -120,6 +120,8 @@ impl Graph {
     fn tick_one(&mut self, i: usize, before: u64, guard: Guard<'_>) -> (usize, u64, Due) {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[i];
+        #[cfg(debug_assertions)]
+        crate::poison::spread(&mut v, slot.needs.here);
         let due = slot.node.run_tick(&mut v, &mut self.context, guard, slot.seat);
         if v.holed {
             v.close(slot.needs.behind);
@@ -180,6 +182,8 @@ impl Graph {
     fn ask(&mut self, source: usize, before: u64, guard: Guard<'_>) -> (usize, u64) {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[source];
+        #[cfg(debug_assertions)]
+        crate::poison::spread(&mut v, slot.needs.here);
         slot.node.run(&mut v, &mut self.context, guard, slot.seat);
         if v.holed {
             v.close(slot.needs.behind);
@@ -241,6 +245,8 @@ impl Graph {
                 self.arrive(i, &v);
             }
             let slot = &mut self.slots[i];
+            #[cfg(debug_assertions)]
+            crate::poison::spread(&mut v, slot.needs.here);
             slot.node.run(&mut v, &mut self.context, guard, slot.seat);
             let now = clock::now();
             self.context.stats.nodes[i].visit(n, now.wrapping_sub(before));

@@ -38,6 +38,8 @@ mod nap;
 mod needs;
 mod node;
 mod packets;
+#[cfg(debug_assertions)]
+mod poison;
 pub mod ring;
 mod slots;
 pub mod spread;

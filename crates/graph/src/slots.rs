@@ -99,6 +99,8 @@ pub struct SlotSet(u16);
 
 impl SlotSet {
     pub(crate) const NONE: SlotSet = SlotSet(0);
+    #[cfg(debug_assertions)]
+    pub(crate) const ALL: SlotSet = SlotSet(u16::MAX);
 
     pub(crate) const fn and(self, other: SlotSet) -> SlotSet {
         SlotSet(self.0 | other.0)
@@ -200,6 +202,14 @@ macro_rules! slots {
             ) {
                 $(if live.has($slot::BIT) {
                     self.$($field).+.copy(to, &other.$($field).+, from.clone());
+                })+
+            }
+
+            /// Overwrites the values `range` of `dead` with poison.
+            #[cfg(debug_assertions)]
+            pub(crate) fn spoil(&mut self, range: Range<usize>, dead: SlotSet) {
+                $(if dead.has($slot::BIT) {
+                    self.$($field).+.0[range.clone()].fill(crate::poison::Poison::POISON);
                 })+
             }
         }

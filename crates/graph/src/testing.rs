@@ -15,6 +15,8 @@ use crate::inset::Insets;
 use crate::lanes::Lane;
 use crate::node::{Node, Seat, View};
 use crate::packets::Packets;
+#[cfg(debug_assertions)]
+use crate::slots::SlotSet;
 use crate::slots::{Slots, Stored};
 use crate::stats::{Place, Stats};
 use crate::vector::Vector;
@@ -110,6 +112,8 @@ impl Bench {
         let port = self.context.ports.get(0).expect("the bench has port 0");
         assert_eq!(port.receive(&mut vector.burst, io::VECTOR), frames.len());
         vector.edge.first_mut(frames.len()).fill(DROP - 1); // no edge yet
+        #[cfg(debug_assertions)]
+        crate::poison::spread(&mut vector, SlotSet::NONE);
         (0..frames.len()).for_each(|i| prepare(&mut Before(&mut vector), i));
         let (guard, context) = (self.thread.guard(), &mut self.context);
         let seat = Seat { slot: 0, reasons: 0 };

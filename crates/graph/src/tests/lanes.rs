@@ -1,6 +1,8 @@
 //! Lanes: what a graph refuses, what a split moves, and lanes of applications.
 
-use super::Bad;
+use std::sync::{Arc, Mutex};
+
+use super::{Bad, bench, frame};
 use crate::needs::{Needs, Ways};
 use crate::slots::{A16, A32, A64, C32, Ifaces, SlotSet, Slots, Stored};
 use crate::{Builder, Card, Error, Lanes, NoDrop, NoEdge, Node, View};
@@ -198,4 +200,51 @@ fn only_what_is_asked_for_is_copied() {
     from.shift(2..4, 0, A32::BIT);
     let now = (A32::of(&from).first(4), C32::of(&from).first(4));
     assert_eq!(now, (&[3, 4, 3, 4][..], &[1, 2, 3, 4][..]));
+}
+
+/// Fills its lane for packets that begin with 0, and forgets the others.
+struct Forgetful;
+impl Node for Forgetful {
+    type Edge = FromParse;
+    type Drop = Bad;
+    const NAME: &'static str = "forgetful";
+    const HELP: &'static str = "is for a test";
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        for i in (0..v.n()).filter(|&i| v.head(i)[0] == 0).collect::<Vec<_>>() {
+            v.set(Address, i, 1);
+        }
+        v.leave_all(FromParse::Find);
+    }
+}
+
+struct Reader(Arc<Mutex<Vec<u32>>>);
+impl Node for Reader {
+    type Edge = FromSend;
+    type Drop = Bad;
+    const NAME: &'static str = "reader";
+    const HELP: &'static str = "is for a test";
+    const READS: Lanes = Lanes::of::<(Address,)>();
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        self.0.lock().unwrap().extend(v.values(Address));
+        v.leave_all(FromSend::Drop);
+    }
+}
+
+/// Else it has that of an earlier packet, which is often right.
+#[test]
+#[cfg(debug_assertions)]
+fn a_lane_that_a_node_forgets_to_fill_is_poison() {
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let graph = Builder::new("forgetful").node(Forgetful).node(Reader(read.clone())).node(Drop);
+    let mut graph = graph.connect("forgetful", "find", "reader").build(0).unwrap();
+    let mut bench = bench();
+    graph.ports().set(0, bench.graph.ports().remove(0).unwrap());
+    for kinds in [[0; 4], [1, 0, 1, 0]] {
+        kinds.iter().for_each(|&kind| bench.peer.push(&frame(kind, 0)));
+        graph.poll(bench.thread.guard());
+    }
+    let poison = 0xfdfd_fdfd;
+    assert_eq!(*read.lock().unwrap(), [1, 1, 1, 1, poison, 1, poison, 1]);
 }

@@ -1,0 +1,55 @@
+//! Poison in what no node may read: only in builds with debug assertions.
+//!
+//! ```text
+//!  before a node runs    0 ─── its packets ─── n ────── no packets ────── end
+//!   slots it needs       as others left them   │ poison
+//!   the others           poison ───────────────┘
+//! ```
+//!
+//! The builder proves that each lane read is carried on every way; that a node really
+//! fills it for every packet that it sends along such an edge, nobody can prove. Without
+//! poison a forgotten packet has the value of an earlier one, which is often right.
+
+use io::VECTOR;
+use lookup::Hop;
+use lookup::exact::Key;
+
+use crate::slots::SlotSet;
+use crate::vector::Vector;
+
+/// Overwrites what is in no slot of `live`, and what belongs to no packet.
+pub(crate) fn spread(v: &mut Vector, live: SlotSet) {
+    let n = v.n();
+    v.slots.spoil(0..n, SlotSet::ALL.without(live));
+    v.slots.spoil(n..VECTOR, SlotSet::ALL);
+}
+
+/// A type that slots hold.
+pub(crate) trait Poison {
+    /// No index that there is; as an IPv4 address one that is nobody's (RFC 1112 §4).
+    const POISON: Self;
+}
+
+impl Poison for u16 {
+    const POISON: u16 = 0xfdfd;
+}
+
+impl Poison for u32 {
+    const POISON: u32 = 0xfdfd_fdfd;
+}
+
+impl Poison for u64 {
+    const POISON: u64 = 0xfdfd_fdfd_fdfd_fdfd;
+}
+
+impl Poison for u128 {
+    const POISON: u128 = 0xfdfd_fdfd_fdfd_fdfd_fdfd_fdfd_fdfd_fdfd;
+}
+
+impl Poison for Hop {
+    const POISON: Hop = Hop(u32::POISON);
+}
+
+impl Poison for Key {
+    const POISON: Key = Key::new(u64::POISON, u16::POISON);
+}
