@@ -118,7 +118,7 @@ impl Card {
 
     /// True where packets come out of it that did not come into it, or not just now: they
     /// have nothing but what its edges carry.
-    pub(crate) fn puts_in(&self) -> bool {
+    pub(crate) const fn puts_in(&self) -> bool {
         self.source || self.ticks || self.keeps
     }
 }

@@ -75,10 +75,20 @@ impl Ports {
         self.get(number).expect("the port that the packets came from").free(packets);
     }
 
-    /// Frees a kept packet: by its port, or where that has gone by another of its
-    /// world, or where there is none it is lost to its pool, until both are gone.
+    /// Frees a packet that came by port `number`, or for it: where that has gone, by
+    /// another of the packet's world, or where there is none it is lost to its pool, until
+    /// both are gone.
+    pub fn put_back(&mut self, packet: Owned, number: u16) {
+        let world = self.world(number).unwrap_or(packet.packet().world());
+        self.free_one(packet, number, world);
+    }
+
+    /// The same of a kept packet.
     pub(crate) fn give_back(&mut self, kept: Kept) {
-        let Kept { packet, port, world, .. } = kept;
+        self.free_one(kept.packet, kept.port, kept.world);
+    }
+
+    fn free_one(&mut self, packet: Owned, port: u16, world: World) {
         let packets = &mut [Some(packet)];
         if self.world(port) == Some(world) {
             return self.free(port, packets);

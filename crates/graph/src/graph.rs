@@ -137,9 +137,17 @@ impl Graph {
     }
 
     /// As [`Graph::poll`], but nothing is received from devices: what other
-    /// threads have put into rings is worked off before a stop, and what nodes keep is
-    /// dropped by name.
+    /// threads have put into rings is worked off before a stop, and once nothing is
+    /// left there, what nodes keep is dropped by name.
     pub fn drain(&mut self, guard: Guard<'_>) -> usize {
+        match self.work_off(guard) {
+            0 => self.abandon(guard),
+            packets => packets,
+        }
+    }
+
+    /// Takes in what waits in rings to it.
+    fn work_off(&mut self, guard: Guard<'_>) -> usize {
         self.context.now = clock::now();
         let mut packets = 0;
         for port in 0..self.context.ports.end() {
@@ -148,7 +156,7 @@ impl Graph {
         for i in 0..self.sources.len() {
             packets += self.ask(self.sources[i], clock::now(), guard).0;
         }
-        packets + self.abandon(guard)
+        packets
     }
 
     #[inline(always)]
@@ -179,7 +187,20 @@ impl Graph {
         (n, self.follow(self.entry, v, now, guard))
     }
 
+    /// Asks a source, again where what it has is of several ports, until a burst has come.
+    #[inline]
     fn ask(&mut self, source: usize, before: u64, guard: Guard<'_>) -> (usize, u64) {
+        let (mut packets, mut before, mut more) = (0, before, true);
+        while more && packets < BURST {
+            let n;
+            (n, before, more) = self.ask_once(source, before, guard);
+            packets += n;
+        }
+        (packets, before)
+    }
+
+    /// Returns the packets that came, the time, and whether the source has more.
+    fn ask_once(&mut self, source: usize, before: u64, guard: Guard<'_>) -> (usize, u64, bool) {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[source];
         #[cfg(debug_assertions)]
@@ -191,11 +212,11 @@ impl Graph {
         let n = v.n();
         if n == 0 {
             self.spare.push(v);
-            return (0, before);
+            return (0, before, false);
         }
-        let now = clock::now();
+        let (now, more) = (clock::now(), std::mem::take(&mut v.refused));
         self.context.stats.nodes[source].visit(n, now.wrapping_sub(before));
-        (n, self.depart(source, v, now, guard))
+        (n, self.depart(source, v, now, guard), more)
     }
 
     /// Sends what the node at slot `from` put into `v` on its way.
@@ -425,10 +446,16 @@ impl Graph {
         !self.sources.is_empty() || self.context.ports.iter_mut().next().is_some()
     }
 
-    /// Makes it the successor of `old`: nodes take over from those of the same name and
-    /// type, what is still kept there is dropped by name, counters go on where the old
-    /// ones stood, and ports that this graph has not got move over.
+    /// Makes it the successor of `old`, which first works off what waits in its rings:
+    /// nodes take over from those of the same name and type, what is still kept there is
+    /// dropped by name, counters go on from the old ones, and ports that this graph has
+    /// not got move over.
     pub(crate) fn succeed(&mut self, old: &mut Graph, guard: Guard<'_>) {
+        for _ in 0..ROUNDS {
+            if old.work_off(guard) == 0 {
+                break;
+            }
+        }
         for slot in &mut self.slots {
             let name = slot.node.card().name;
             let same = |old: &&mut Slot| old.node.card().name == name;
@@ -530,6 +557,10 @@ impl Graph {
 /// Most vectors that a node puts in at one tick, as long as it says that there is more:
 /// packets of several ports need a vector each.
 const VECTORS_A_TICK: usize = 8;
+
+/// Rounds in which a graph that is replaced works off its rings, a burst of each a round:
+/// far more than they hold, and an end where others go on filling them.
+const ROUNDS: usize = 1024;
 
 /// Why a node is not reached.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

@@ -192,23 +192,60 @@ impl<'v, N: Node> View<'v, N> {
         self.context.watch.capture(packet.data(), point, iface, port, self.context.now);
     }
 
-    /// Appends a packet that came from `port`'s pool, and returns its index:
-    /// what a source does. Gives it back when the vector is full or holds
-    /// packets of another world.
+    /// Whether there is room for a packet of `port`: the vector is empty, or it is not
+    /// full and has packets of that port. Where there is none, a source leaves the
+    /// packet where it is, and is asked again in this poll.
+    #[inline]
+    pub fn has_room(&mut self, port: u16) -> bool {
+        let (n, vector) = (self.n(), &mut *self.vector);
+        let fits = n == 0 || n < VECTOR && vector.port == port;
+        vector.refused |= !fits;
+        fits
+    }
+
+    /// Appends a packet that came by `port` or from its pool, and returns its index: what
+    /// a source does, or a node that ticks or keeps packets. Gives it back where
+    /// there is no such port or no [room](View::has_room).
+    ///
+    /// Another node cannot: its packet would have none of the lanes that those before it
+    /// filled.
+    /// ```compile_fail,E0080
+    /// graph::labels! { enum To { Out = "out" } }
+    /// struct Adds(Option<io::Owned>);
+    /// impl graph::Node for Adds {
+    ///     type Edge = To;
+    ///     type Drop = graph::NoDrop;
+    ///     const NAME: &'static str = "adds";
+    ///     const HELP: &'static str = "adds a packet on the way";
+    ///     fn process(&mut self, v: &mut graph::View<'_, Self>) {
+    ///         let packet = self.0.take().unwrap();
+    ///         let _ = v.push(packet, 0);
+    ///     }
+    /// }
+    /// let _: fn(&mut Adds, &mut graph::View<'_, Adds>) = <Adds as graph::Node>::process;
+    /// ```
     ///
     /// # Errors
     /// The packet, to be freed or kept.
     pub fn push(&mut self, packet: Owned, port: u16) -> Result<usize, Owned> {
+        const { assert!(Card::of::<N>().puts_in(), "neither a source, nor TICKS, nor KEEPS") }
+        self.put(packet, port)
+    }
+
+    fn put(&mut self, packet: Owned, port: u16) -> Result<usize, Owned> {
         let Some(world) = self.context.ports.world(port) else { return Err(packet) };
-        let n = self.n();
-        if n == 0 {
-            self.vector.world = world;
-            self.vector.port = port;
-        }
-        if n == VECTOR || self.vector.world != world {
+        if !self.has_room(port) {
             return Err(packet);
         }
+        let n = self.n();
+        if n == 0 {
+            (self.vector.world, self.vector.port) = (world, port);
+        }
+        if self.vector.world != world {
+            return Err(packet); // the node has put another port in the port's place
+        }
         self.vector.burst.push(packet);
+        self.vector.set_mark(n, 0);
         Ok(n)
     }
 }
@@ -250,13 +287,16 @@ impl<N: Node> View<'_, N> {
     /// # Errors
     /// The packet, and whether to wait or to discard it.
     pub fn emit(&mut self, kept: Kept) -> Result<usize, Unsent> {
+        const { assert!(N::KEEPS, "Node::KEEPS is false") };
+        self.restore(kept)
+    }
+
+    fn restore(&mut self, kept: Kept) -> Result<usize, Unsent> {
         let Kept { packet, port, world, mark, trace } = kept;
         if self.context.ports.world(port) != Some(world) {
             return Err(Unsent::Gone(Kept { packet, port, world, mark, trace }));
         }
-        // V3: of one port, which a source has not to mind, but a node on the way.
-        let fits = self.n() == 0 || self.vector.port == port;
-        let pushed = if fits { self.push(packet, port) } else { Err(packet) };
+        let pushed = self.put(packet, port);
         let i = pushed.map_err(|packet| Unsent::Full(Kept { packet, port, world, mark, trace }))?;
         self.held().less(1);
         let traced = mark != 0 && trace == self.context.watch.trace_id();
@@ -381,7 +421,7 @@ impl<N: Node + 'static> AnyNode for N {
         let mut view = View::<N> { vector: Packets::of(vector), context, guard, seat };
         let next = |node: &mut N| node.abandon().map(|(kept, reason)| (kept, reason.code()));
         while let Some((kept, reason)) = rest.take().or_else(|| next(self)) {
-            match view.emit(kept) {
+            match view.restore(kept) {
                 Ok(i) => {
                     view.vector.edge[i] = DROP;
                     view.vector.why[i] = seat.reasons + u16::from(reason);

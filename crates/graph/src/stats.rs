@@ -79,12 +79,16 @@ pub enum Account {
     /// Neither: packets that were copied because they crossed from one world
     /// of buffers into the other, or to another worker.
     Crossed,
+    /// Held: put into a ring of the same worker.
+    Detoured,
+    /// No longer held: taken out of such a ring.
+    Returned,
 }
 
 /// The accounting law, counted.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Law([Counter; 8]);
+pub(crate) struct Law([Counter; 10]);
 
 impl Law {
     #[inline]
@@ -229,6 +233,9 @@ impl Stats {
 
     /// The terms of the accounting law.
     pub fn balance(&self) -> Balance {
+        let [detoured, returned] =
+            [Account::Detoured, Account::Returned].map(|it| self.law.get(it));
+        let detours = detoured.saturating_sub(returned); // read while the worker writes
         Balance {
             received: self.law.get(Account::Received),
             from_kernel: self.law.get(Account::FromKernel),
@@ -238,7 +245,7 @@ impl Stats {
             punted: self.law.get(Account::Punted),
             handed_over: self.law.get(Account::HandedOver),
             dropped: self.drops.iter().map(Counter::get).sum::<u64>() + self.former.get(),
-            held: self.nodes.iter().map(|node| node.held.get()).sum(),
+            held: self.nodes.iter().map(|node| node.held.get()).sum::<u64>() + detours,
             crossed: self.law.get(Account::Crossed),
         }
     }
@@ -259,7 +266,7 @@ pub struct Balance {
     pub punted: u64,
     pub handed_over: u64,
     pub dropped: u64,
-    /// Kept by nodes, to be handed on later.
+    /// Kept by nodes, or in rings of the same worker, to be handed on later.
     pub held: u64,
     /// Not a term: copies made at a border between worlds or workers.
     pub crossed: u64,

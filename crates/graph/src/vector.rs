@@ -40,6 +40,8 @@ pub struct Vector {
     pub(crate) world: World,
     /// True while packets that were taken out are missing in `0..n`.
     pub(crate) holed: bool,
+    /// A packet did not fit: the source that fills it has more.
+    pub(crate) refused: bool,
 }
 
 /// In the place of an edge: the packet has none yet.
@@ -57,6 +59,7 @@ impl Vector {
             port: 0,
             world: World::Own,
             holed: false,
+            refused: false,
         })
     }
 
@@ -199,7 +202,9 @@ impl Vector {
             self.mark.first_mut(i).fill(0);
             self.marked = true;
         }
-        self.mark[i] = mark;
+        if self.marked {
+            self.mark[i] = mark;
+        }
     }
 
     /// True when it holds no packet.
@@ -294,6 +299,6 @@ impl Vector {
     /// Makes it empty for its next use, after a sink took every packet.
     pub(crate) fn clear(&mut self) {
         self.burst.clear();
-        (self.marked, self.holed) = (false, false);
+        (self.marked, self.holed, self.refused) = (false, false, false);
     }
 }

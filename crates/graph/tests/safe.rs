@@ -118,7 +118,9 @@ node!(Sink, "sink", NoEdge, (Short, Long), |node, v| {
     scribble(v);
     node.seen.fetch_add(v.n(), Ordering::Relaxed);
     let n = v.n();
-    if let (Some(packet), Some(thread)) = (v.take(0), &node.thread) {
+    if let Some(thread) = &node.thread
+        && let Some(packet) = v.take(0)
+    {
         thread.send(packet).unwrap();
     }
     scribble(v);
@@ -243,6 +245,61 @@ fn ports_that_lie_lose_packets_at_most() {
         assert!(rig.pool.available() + 24 >= rig.pool.size());
         std::mem::forget(rig.graph);
     }
+}
+
+/// A source that puts packets of both ports in, one after the other, as of ports that
+/// there are not, too; and one beyond what a vector holds.
+struct Mixer {
+    packets: Vec<Owned>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Node for Mixer {
+    type Edge = On;
+    type Drop = NoDrop;
+    const NAME: &'static str = "mixer";
+    const HELP: &'static str = "mixes packets of two ports";
+    const SOURCE: bool = true;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        for i in 0..self.packets.len() {
+            let Some(packet) = self.packets.pop() else { break };
+            let n = v.n();
+            let port = [0, 1, 9, u16::MAX][i % 4];
+            match v.push(packet, port) {
+                Ok(at) => assert_eq!((at, v.n(), v.port()), (n, n + 1, port)),
+                Err(packet) => {
+                    assert!(v.n() == n && (port > 1 || !v.has_room(port)));
+                    assert!(n == 0 || n == VECTOR || port != v.port());
+                    self.refused.fetch_add(1, Ordering::Relaxed);
+                    self.packets.insert(0, packet);
+                }
+            }
+        }
+        scribble(v);
+        fill(v);
+        v.leave_all(On::Sink);
+    }
+}
+
+#[test]
+fn a_vector_is_of_one_port_whatever_a_source_does() {
+    let pool = Pool::new(&PoolConfig { packets: 700, mtu: 600, large_pages: false }).unwrap();
+    let (seen, refused) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let packets = (0..600).map(|_| pool.allocate().unwrap()).collect();
+    let mixer = Mixer { packets, refused: refused.clone() };
+    let sink = Sink { thread: None, seen: seen.clone() };
+    let builder = Builder::new("first").node(First(None)).node(Next).node(Other).node(mixer);
+    let mut graph = builder.node(sink).node(Drop).build(0).unwrap();
+    for port in 0..2 {
+        let (mut device, _peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
+        graph.ports().set(port, device.start(1).unwrap().remove(0));
+    }
+    let thread = Domain::new().register("test");
+    // Asked again in one poll, as long as it was refused and no burst has come.
+    while graph.poll(thread.guard()) > 0 {}
+    assert_eq!((seen.load(Ordering::Relaxed), pool.available()), (600, pool.size()));
+    assert!(refused.load(Ordering::Relaxed) > 300);
 }
 
 /// The port whose packets are on their way goes, and the pool's last handles too.

@@ -126,28 +126,14 @@ pub struct Consumer {
 }
 
 impl Consumer {
+    /// What travels with the oldest frame, which stays in.
+    pub fn peek(&mut self) -> Option<Meta> {
+        self.first().map(|(meta, _)| meta)
+    }
+
     /// Shows the oldest frame to `f` and removes it; `None` when there is none.
     pub fn pop<R>(&mut self, f: impl FnOnce(Meta, &[u8]) -> R) -> Option<R> {
-        let capacity = self.shared.indices.capacity;
-        loop {
-            if !self.mine.any(&self.shared.indices) {
-                return None;
-            }
-            let first = self.get(0);
-            if first as u32 != SKIP {
-                break;
-            }
-            let to_end = capacity - (self.mine.tail & (capacity - 1));
-            self.mine.release(&self.shared.indices, to_end);
-        }
-        let first = self.get(0);
-        let meta = Meta {
-            iface: (first >> 32) as u16,
-            kind: (first >> 48) as u16,
-            info: self.get(1),
-            time: self.get(2),
-        };
-        let bytes = first as u32 as usize;
+        let (meta, bytes) = self.first()?;
         let answer = f(meta, self.data(bytes));
         self.mine.release(&self.shared.indices, HEADER + bytes.div_ceil(WORD));
         Some(answer)
@@ -156,6 +142,25 @@ impl Consumer {
     /// True when nothing waits.
     pub fn is_empty(&mut self) -> bool {
         !self.mine.any(&self.shared.indices)
+    }
+
+    /// The oldest record's meaning and bytes, after what was skipped before it.
+    #[inline]
+    fn first(&mut self) -> Option<(Meta, usize)> {
+        let capacity = self.shared.indices.capacity;
+        loop {
+            if !self.mine.any(&self.shared.indices) {
+                return None;
+            }
+            let first = self.get(0);
+            if first as u32 != SKIP {
+                let (iface, kind) = ((first >> 32) as u16, (first >> 48) as u16);
+                let meta = Meta { iface, kind, info: self.get(1), time: self.get(2) };
+                return Some((meta, first as u32 as usize));
+            }
+            let to_end = capacity - (self.mine.tail & (capacity - 1));
+            self.mine.release(&self.shared.indices, to_end);
+        }
     }
 
     fn get(&self, at: usize) -> u64 {
@@ -238,6 +243,7 @@ mod tests {
                 prop_assert!(producer.push(meta(i), &slices));
                 expected.push_back((meta(i), parts.concat()));
                 while expected.len() > lag {
+                    prop_assert_eq!(consumer.peek(), expected.front().map(|(meta, _)| *meta));
                     let got = consumer.pop(|meta, data| (meta, data.to_vec()));
                     prop_assert_eq!(got, expected.pop_front());
                 }

@@ -74,6 +74,23 @@ pub struct Consumer<T> {
 }
 
 impl<T> Consumer<T> {
+    /// The oldest item, which stays in.
+    #[inline]
+    pub fn peek(&mut self) -> Option<&T> {
+        let shared = &*self.shared;
+        if !self.mine.any(&shared.indices) {
+            return None;
+        }
+        let place = &shared.places[self.mine.tail & (shared.indices.capacity - 1)];
+        place.with(|place| {
+            // SAFETY: R1: the place holds an item and only this side touches it, which
+            // is borrowed as long as the item.
+            let place = unsafe { &*place };
+            // SAFETY: initialised by `push`.
+            Some(unsafe { place.assume_init_ref() })
+        })
+    }
+
     /// Takes the oldest item out.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
@@ -114,9 +131,10 @@ mod tests {
             assert!(producer.is_full());
             assert_eq!(producer.push(99), Err(99));
             for i in 0..4 {
+                assert_eq!(consumer.peek(), Some(&(round * 4 + i)));
                 assert_eq!(consumer.pop(), Some(round * 4 + i));
             }
-            assert_eq!(consumer.pop(), None);
+            assert!(consumer.peek().is_none() && consumer.pop().is_none());
         }
     }
 

@@ -2,9 +2,9 @@
 //! a ring, in its next poll: copies, of which there may be more than a vector holds, and
 //! what goes to an inner port.
 
-use graph::ring::spsc::Consumer;
-use graph::{Node, View};
-use io::{Owned, VECTOR};
+use graph::ring::spsc::{Consumer, Producer};
+use graph::{Account, Node, View};
+use io::Owned;
 use tables::{IfaceId, PortId};
 
 use crate::lanes::{Iface, OutPort};
@@ -19,24 +19,37 @@ pub struct Detour {
     pub out: u16,
 }
 
-/// Fills the vector of a source with packets from `ring`, as far as it goes; `held` is
-/// one that did not fit into the vector before.
-pub(crate) fn refill<N: Node>(
-    v: &mut View<'_, N>,
-    ring: &mut Consumer<Detour>,
-    held: &mut Option<Detour>,
-) {
-    while v.n() < VECTOR {
-        let Some(Detour { packet, pool, out }) = held.take().or_else(|| ring.pop()) else { break };
+/// Puts a packet into `ring`; it counts as held until [`refill`] takes it out.
+///
+/// # Errors
+/// The packet, where the ring is full.
+#[inline]
+pub(crate) fn send<N: Node>(
+    v: &View<'_, N>,
+    ring: &mut Producer<Detour>,
+    detour: Detour,
+) -> Result<(), Owned> {
+    ring.push(detour).map_err(|back| back.packet)?;
+    v.account(Account::Detoured, 1);
+    Ok(())
+}
+
+/// Fills the vector of a source with packets from `ring`, as far as it has room for them.
+/// One whose port has gone meanwhile is dropped as `gone`.
+pub(crate) fn refill<N: Node>(v: &mut View<'_, N>, ring: &mut Consumer<Detour>, gone: N::Drop) {
+    while let Some(next) = ring.peek()
+        && v.has_room(next.pool)
+        && let Some(Detour { packet, pool, out }) = ring.pop()
+    {
+        v.account(Account::Returned, 1);
         match v.push(packet, pool) {
             Ok(i) => {
                 v.set(OutPort, i, PortId(out));
                 v.set(Iface, i, IfaceId(graph::NO_IFACE));
             }
-            // Of another world than those before it: the next vector's first.
             Err(packet) => {
-                *held = Some(Detour { packet, pool, out });
-                break;
+                v.count_dropped(gone, 1);
+                v.ports().put_back(packet, pool);
             }
         }
     }

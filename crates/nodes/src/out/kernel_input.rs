@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use graph::ring::frames::Consumer;
 use graph::{Account, Node, Ports, View, labels};
-use io::Owned;
-use tables::{Forwarding, IfaceId, Ifaces, PortId, Tags};
+use tables::{Forwarding, IfaceId, PortId, Tags};
 use wire::bytes::put16;
 use wire::ethernet;
 
@@ -43,25 +42,12 @@ pub struct KernelInput {
     counters: Arc<IfaceCounters>,
     /// Where a frame with its tags is put together.
     tagged: Vec<u8>,
-    /// A packet of another world than the last vector's.
-    held: Option<Sent>,
-}
-
-/// What the kernel sends, as a packet.
-struct Sent {
-    packet: Owned,
-    /// The port whose pool it is of.
-    pool: u16,
-    /// The port to leave by.
-    out: PortId,
-    iface: IfaceId,
 }
 
 impl KernelInput {
     /// A node that empties `ring`, whose records have the interface to leave by.
     pub fn new(ring: Consumer, forwarding: Arc<Forwarding>, counters: Arc<IfaceCounters>) -> Self {
-        let tagged = Vec::with_capacity(LONGEST);
-        KernelInput { ring, forwarding, counters, tagged, held: None }
+        KernelInput { ring, forwarding, counters, tagged: Vec::with_capacity(LONGEST) }
     }
 }
 
@@ -73,24 +59,29 @@ impl Node for KernelInput {
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        if self.ring.is_empty() && self.held.is_none() {
+        if self.ring.is_empty() {
             return;
         }
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let first_routed = self.forwarding.bridges.load(v.guard()).first_routed;
-        let (ring, tagged) = (&mut self.ring, &mut self.tagged);
         for _ in 0..io::BURST {
-            let next = self.held.take().map(Ok).or_else(|| {
-                ring.pop(|meta, frame| {
-                    v.account(Account::FromKernel, 1);
-                    take(v, ifaces, IfaceId(meta.iface), frame, (first_routed, tagged))
-                })
+            let Some(meta) = self.ring.peek() else { break };
+            let id = IfaceId(meta.iface);
+            let way = ifaces.get(id).and_then(|iface| {
+                let pool = pool(v.ports(), iface.port.0, first_routed)?;
+                Some((iface, pool))
             });
-            match next.map(|made| made.and_then(|sent| put(v, sent, &self.counters))) {
-                Some(Ok(None)) => {}
-                Some(Ok(other)) => {
-                    self.held = other;
-                    break;
+            // A frame by another port waits in the ring for the next vector.
+            if way.is_some_and(|(_, pool)| !v.has_room(pool)) {
+                break;
+            }
+            v.account(Account::FromKernel, 1);
+            let tagged = &mut self.tagged;
+            match self.ring.pop(|_, frame| take(v, way, frame, tagged)) {
+                Some(Ok((i, out))) => {
+                    v.set(OutPort, i, out);
+                    v.set(Iface, i, id);
+                    self.counters.sent(id, 1, v.frame_len(i).into());
                 }
                 Some(Err(why)) => v.count_dropped(why, 1),
                 None => break,
@@ -100,16 +91,15 @@ impl Node for KernelInput {
     }
 }
 
-/// Makes a packet of `frame`.
+/// Puts `frame` into the vector, as a packet of the pool of its way out; returns its index
+/// and the port to leave by.
 fn take(
     v: &mut View<'_, KernelInput>,
-    ifaces: &Ifaces,
-    id: IfaceId,
+    way: Option<(&tables::Iface, u16)>,
     frame: &[u8],
-    (first_routed, tagged): (u16, &mut Vec<u8>),
-) -> Result<Sent, Why> {
-    let iface = ifaces.get(id).ok_or(Why::NoInterface)?;
-    let pool = pool(v.ports(), iface.port.0, first_routed).ok_or(Why::NoInterface)?;
+    tagged: &mut Vec<u8>,
+) -> Result<(usize, PortId), Why> {
+    let (iface, pool) = way.ok_or(Why::NoInterface)?;
     let port = v.ports().get(pool).ok_or(Why::NoInterface)?;
     if frame.len() < ethernet::LEN {
         return Err(Why::Runt);
@@ -119,35 +109,15 @@ fn take(
     }
     let frame = with_tags(iface.tags, frame, tagged);
     let mut packet = port.allocate().ok_or(Why::NoBuffer)?;
-    if !packet.fill(frame) {
-        port.free(&mut [Some(packet)]);
-        return Err(Why::NoBuffer);
-    }
-    Ok(Sent { packet, pool, out: iface.port, iface: id })
-}
-
-/// Puts it into the vector. One of another world than those there is given back:
-/// it is the next vector's first.
-fn put(
-    v: &mut View<'_, KernelInput>,
-    sent: Sent,
-    counters: &IfaceCounters,
-) -> Result<Option<Sent>, Why> {
-    let Sent { packet, pool, out, iface } = sent;
-    let bytes = packet.data().len() as u64;
-    match v.push(packet, pool) {
-        Ok(i) => {
-            v.set(OutPort, i, out);
-            v.set(Iface, i, iface);
-            counters.sent(iface, 1, bytes);
-            Ok(None)
-        }
-        Err(packet) if v.n() > 0 => Ok(Some(Sent { packet, pool, out, iface })),
-        Err(packet) => {
-            v.ports().free(pool, &mut [Some(packet)]);
-            Err(Why::NoInterface) // the port has gone
-        }
-    }
+    let (packet, why) = match packet.fill(frame) {
+        false => (packet, Why::NoBuffer),
+        true => match v.push(packet, pool) {
+            Ok(i) => return Ok((i, iface.port)),
+            Err(packet) => (packet, Why::NoInterface),
+        },
+    };
+    v.ports().put_back(packet, pool);
+    Err(why)
 }
 
 /// The port of whose pool a packet that leaves by `port` is: that port, or any

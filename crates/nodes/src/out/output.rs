@@ -20,7 +20,7 @@ use graph::ring::spsc::Producer;
 use graph::{Account, Lanes, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
 
-use super::detour::Detour;
+use super::detour::{self, Detour};
 use crate::lanes::OutPort;
 
 labels! {
@@ -196,9 +196,9 @@ fn turn_in(
     let pool = v.port();
     for slot in packets.iter_mut() {
         let Some(packet) = slot.take() else { continue };
-        if let Err(back) = ring.push(Detour { packet, pool, out }) {
+        if let Err(packet) = detour::send(v, ring, Detour { packet, pool, out }) {
             v.count_dropped(Why::BridgeFull, 1);
-            *slot = Some(back.packet);
+            *slot = Some(packet);
         }
     }
     v.ports().free(pool, packets);

@@ -12,7 +12,7 @@
 use graph::ring::frames;
 use graph::ring::spsc::Consumer;
 use graph::{Account, Node, View, labels};
-
+use io::Owned;
 use tables::{IfaceId, PortId};
 
 use super::output::Handed;
@@ -45,46 +45,60 @@ pub struct Incoming {
 /// The node.
 pub struct WorkerInput {
     workers: Vec<Incoming>,
-    /// A packet that did not fit into the last vector.
-    held: Option<Handed>,
 }
 
 impl WorkerInput {
     /// A node that empties the rings from other workers.
     pub fn new(workers: Vec<Incoming>) -> Self {
-        WorkerInput { workers, held: None }
+        WorkerInput { workers }
+    }
+}
+
+impl Incoming {
+    /// What comes next, packets before copies, and the port that it leaves by.
+    #[inline]
+    fn next(&mut self) -> Option<(Next, u16)> {
+        let handed = self.ring.peek().map(|handed| (Next::Packet, handed.out));
+        handed.or_else(|| Some((Next::Copy, self.copies.as_mut()?.peek()?.kind)))
     }
 
-    /// The next packet, each worker's packets before its copies.
-    fn next(&mut self, v: &mut View<'_, Self>) -> Option<Handed> {
-        self.held.take().or_else(|| {
-            self.workers.iter_mut().find_map(|from| {
-                from.ring.pop().or_else(|| from.copies.as_mut().and_then(|ring| copy(v, ring)))
-            })
+    /// Puts it into the vector, as a packet of port `pool`; returns its index.
+    fn take(
+        &mut self,
+        v: &mut View<'_, WorkerInput>,
+        (next, out): (Next, u16),
+        pool: u16,
+    ) -> Option<Result<usize, Why>> {
+        if next == Next::Packet {
+            let packet = self.ring.pop()?.packet;
+            return Some(put(v, packet, pool, out));
+        }
+        self.copies.as_mut()?.pop(|_, frame| {
+            let port = v.ports().get(out).ok_or(Why::NoPort)?;
+            let mut packet = port.allocate().ok_or(Why::NoBuffer)?;
+            if packet.fill(frame) {
+                return put(v, packet, pool, out);
+            }
+            port.free(&mut [Some(packet)]);
+            Err(Why::NoBuffer)
         })
     }
 }
 
-/// The next copy that there is a packet for.
-fn copy(v: &mut View<'_, WorkerInput>, ring: &mut frames::Consumer) -> Option<Handed> {
-    loop {
-        let made = ring.pop(|meta, frame| {
-            let port = v.ports().get(meta.kind).ok_or(Why::NoPort)?;
-            let mut packet = port.allocate().ok_or(Why::NoBuffer)?;
-            if packet.fill(frame) {
-                return Ok(Handed { packet, out: meta.kind });
-            }
-            port.free(&mut [Some(packet)]);
-            Err(Why::NoBuffer)
-        })?;
-        match made {
-            Ok(handed) => return Some(handed),
-            Err(why) => {
-                v.account(Account::FromWorkers, 1);
-                v.count_dropped(why, 1);
-            }
-        }
-    }
+/// In which of the rings it is.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Next {
+    Packet,
+    Copy,
+}
+
+/// Puts a packet that leaves by `out` into the vector. Where that port has gone, it is
+/// freed by another one.
+fn put(v: &mut View<'_, WorkerInput>, packet: Owned, pool: u16, out: u16) -> Result<usize, Why> {
+    v.push(packet, pool).map_err(|packet| {
+        v.ports().put_back(packet, out);
+        Why::NoPort
+    })
 }
 
 impl Node for WorkerInput {
@@ -95,38 +109,27 @@ impl Node for WorkerInput {
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        while v.n() < io::BURST {
-            let Some(Handed { packet, out }) = self.next(v) else { break };
-            match v.push(packet, out) {
-                Ok(i) => {
+        for _ in 0..io::BURST {
+            let next = self.workers.iter_mut().find_map(|from| Some((from.next()?, from)));
+            let Some((next, from)) = next else { break };
+            let (_, out) = next;
+            // They came in by ports of another worker: all of one world count as the
+            // first one's, so that packets to several ports share a vector.
+            let same = v.n() > 0 && v.ports().world(out) == Some(v.world());
+            let pool = if same { v.port() } else { out };
+            if !v.has_room(pool) {
+                break;
+            }
+            match from.take(v, next, pool) {
+                Some(Ok(i)) => {
                     v.set(OutPort, i, PortId(out));
                     v.set(Iface, i, IfaceId(graph::NO_IFACE)); // the first worker knew it
-                    v.account(Account::FromWorkers, 1);
                 }
-                // Of another world than those before it: the next vector's first.
-                Err(packet) if v.n() > 0 => {
-                    self.held = Some(Handed { packet, out });
-                    break;
-                }
-                Err(packet) => {
-                    v.account(Account::FromWorkers, 1);
-                    v.count_dropped(Why::NoPort, 1);
-                    discard(v, packet);
-                    break;
-                }
+                Some(Err(why)) => v.count_dropped(why, 1),
+                None => break,
             }
+            v.account(Account::FromWorkers, 1);
         }
         v.leave_all(To::Output);
-    }
-}
-
-/// Frees a packet whose port has gone while it was on its way: by any port, or,
-/// where there is none, by nobody: it is lost to its pool until the end.
-#[cold]
-fn discard(v: &mut View<'_, WorkerInput>, packet: io::Owned) {
-    let packets = &mut [Some(packet)];
-    match v.ports().iter_mut().next() {
-        Some((_, port)) => port.free(packets),
-        None => drop(packets[0].take().map(io::Owned::into_raw)),
     }
 }

@@ -9,7 +9,7 @@ use io::Owned;
 use lookup::sync::Published;
 
 use super::spans::{Counters, MOST, Side, Span, Spans, Target};
-use crate::out::detour::Detour;
+use crate::out::detour::{self, Detour};
 
 labels! {
     /// Why copies are dropped.
@@ -104,9 +104,9 @@ fn copy<N: Node<Drop = Why>>(
     };
     let (packet, why) = match packet.copy_from(v.packet(i)) {
         false => (packet, Why::NoBuffer),
-        true => match ring.push(Detour { packet, pool, out }) {
+        true => match detour::send(v, ring, Detour { packet, pool, out }) {
             Ok(()) => return Ok(()),
-            Err(back) => (back.packet, Why::RingFull),
+            Err(packet) => (packet, Why::RingFull),
         },
     };
     v.count_dropped(why, 1);

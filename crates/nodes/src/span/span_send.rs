@@ -8,7 +8,7 @@
 //! |------|---------------------------------------------------------------------------------|
 
 use graph::ring::spsc::Consumer;
-use graph::{NoDrop, Node, View, labels};
+use graph::{Node, View, labels};
 
 use crate::lanes::{Iface, OutPort};
 use crate::out::detour::{Detour, refill};
@@ -18,30 +18,36 @@ labels! {
     pub enum To { Output = "output" carries [OutPort, Iface] }
 }
 
+labels! {
+    /// Why packets are dropped.
+    pub enum Why {
+        /// The port whose pool the copy is of has gone.
+        NoPort = "no_port",
+    }
+}
+
 /// The node.
 pub struct SpanSend {
     rings: [Consumer<Detour>; 2],
-    /// Of each ring, one that did not fit into the last vector.
-    held: [Option<Detour>; 2],
 }
 
 impl SpanSend {
     /// A node that empties `rings`.
     pub fn new(rings: [Consumer<Detour>; 2]) -> Self {
-        SpanSend { rings, held: [None, None] }
+        SpanSend { rings }
     }
 }
 
 impl Node for SpanSend {
     type Edge = To;
-    type Drop = NoDrop;
+    type Drop = Why;
     const NAME: &'static str = "span_send";
     const HELP: &'static str = "sends the copies that mirrors made";
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        for (ring, held) in self.rings.iter_mut().zip(&mut self.held) {
-            refill(v, ring, held);
+        for ring in &mut self.rings {
+            refill(v, ring, Why::NoPort);
         }
         v.leave_all(To::Output);
     }

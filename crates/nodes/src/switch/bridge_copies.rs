@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use graph::ring::spsc::Consumer;
-use graph::{NoDrop, Node, View, labels};
+use graph::{Node, View, labels};
 use tables::Forwarding;
 
 use crate::lanes::{Iface, OutPort};
@@ -25,31 +25,37 @@ labels! {
     }
 }
 
+labels! {
+    /// Why packets are dropped.
+    pub enum Why {
+        /// The port whose pool the copy is of has gone.
+        NoPort = "no_port",
+    }
+}
+
 /// The node.
 pub struct BridgeCopies {
     forwarding: Arc<Forwarding>,
     ring: Consumer<Detour>,
-    /// One that did not fit into the last vector.
-    held: Option<Detour>,
 }
 
 impl BridgeCopies {
     /// A node that empties `ring`.
     pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Detour>) -> Self {
-        BridgeCopies { forwarding, ring, held: None }
+        BridgeCopies { forwarding, ring }
     }
 }
 
 impl Node for BridgeCopies {
     type Edge = To;
-    type Drop = NoDrop;
+    type Drop = Why;
     const NAME: &'static str = "bridge_copies";
     const HELP: &'static str = "sends the copies that bridge_flood made";
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let first_routed = self.forwarding.bridges.load(v.guard()).first_routed;
-        refill(v, &mut self.ring, &mut self.held);
+        refill(v, &mut self.ring, Why::NoPort);
         for i in 0..v.n() {
             v.leave(i, if v.get(OutPort, i).0 < first_routed { To::Output } else { To::Local });
         }

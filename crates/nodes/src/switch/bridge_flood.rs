@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use graph::ring::spsc::Producer;
 use graph::{Account, Lanes, NoEdge, Node, View, clock, labels};
-use io::Owned;
 use tables::Forwarding;
 use tables::bridge::{Bridges, Domain, Egress, FloodRates};
 use wire::bytes::array;
@@ -31,7 +30,7 @@ use super::lanes::{Arrived, Sender};
 use super::tag::Edit;
 use crate::class::Bucket;
 use crate::counters::DomainCounters;
-use crate::out::detour::Detour;
+use crate::out::detour::{self, Detour};
 
 labels! {
     /// Why frames and copies are dropped.
@@ -188,10 +187,10 @@ impl BridgeFlood {
 
 /// Puts a packet into the ring; frees it where that is full.
 fn pass(v: &mut View<'_, BridgeFlood>, ring: &mut Producer<Detour>, detour: Detour) {
-    if let Err(back) = ring.push(detour) {
+    let pool = detour.pool;
+    if let Err(packet) = detour::send(v, ring, detour) {
         v.count_dropped(Why::RingFull, 1);
-        let packets: &mut [Option<Owned>] = &mut [Some(back.packet)];
-        v.ports().free(back.pool, packets);
+        v.ports().free(pool, &mut [Some(packet)]);
     }
 }
 

@@ -44,6 +44,8 @@ labels! {
         TooLong = "too_long",
         /// The packet has no room for a tag.
         NoRoom = "no_room",
+        /// The port whose pool the packet is of has gone.
+        NoPort = "no_port",
     }
 }
 
@@ -51,15 +53,13 @@ labels! {
 pub struct BridgeSend {
     forwarding: Arc<Forwarding>,
     ring: Consumer<Detour>,
-    /// One that did not fit into the last vector.
-    held: Option<Detour>,
     entries: Box<[u16; VECTOR]>,
 }
 
 impl BridgeSend {
     /// A node that empties `ring`, and looks up in the MAC table of `forwarding`.
     pub fn new(forwarding: Arc<Forwarding>, ring: Consumer<Detour>) -> Self {
-        BridgeSend { forwarding, ring, held: None, entries: Box::new([0; VECTOR]) }
+        BridgeSend { forwarding, ring, entries: Box::new([0; VECTOR]) }
     }
 }
 
@@ -71,7 +71,7 @@ impl Node for BridgeSend {
     const SOURCE: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        refill(v, &mut self.ring, &mut self.held);
+        refill(v, &mut self.ring, Why::NoPort);
         let (n, guard) = (v.n(), v.guard());
         if n == 0 {
             return;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use graph::ring::{frames, spsc};
 use graph::spread::spread;
 use graph::testing::Counting;
-use graph::{Capture, Graph, Point, Snapshot};
+use graph::{Capture, Graph, Idle, Point, Snapshot, Worker, WorkerConfig};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use lookup::sync::Thread;
@@ -216,6 +216,41 @@ fn frames_from_the_kernel_for_an_interface_that_was_removed_leave_nowhere() {
     let counts = rig.run();
     assert_eq!((rig.peers[0].take().len(), rig.peers[1].take().len()), (1, 0));
     assert_eq!(counts.dropped("kernel_input", "no_interface"), 1);
+}
+
+/// A vector is of one port: what the kernel sends by several waits for the next vector. No
+/// node holds it meanwhile, and a graph that is replaced sends it first.
+#[test]
+fn what_waits_for_another_vector_is_accounted_for_and_outlives_the_graph() {
+    let (mut rig, mut others) = (Rig::new(&Rates::default()), Vec::new());
+    let frame = udp4("10.0.0.9").macs(Mac(P1), Mac(PEER)).build().to_vec();
+    let port = Foreign(rig.graph.ports().remove(1).unwrap());
+    rig.graph.ports().set(1, Box::new(port));
+    let push = |rig: &mut Rig, frames: usize| {
+        for iface in (0..frames).map(|i| [2, 4][i % 2]) {
+            let meta = frames::Meta { iface, ..frames::Meta::default() };
+            assert!(rig.to_router.push(meta, &[&frame]));
+        }
+    };
+    push(&mut rig, 20);
+    assert_eq!(rig.graph.poll(rig.thread.guard()), 20, "a vector for each, in one poll");
+    let law = rig.graph.stats().balance();
+    assert!(law.holds() && law.from_kernel == 20, "{law:?}");
+    push(&mut rig, 150);
+    assert_eq!(rig.graph.poll(rig.thread.guard()), io::BURST, "and no more than a burst");
+    assert!(rig.graph.stats().balance().holds());
+    let Rig { graph, peers, pool, net, .. } = rig;
+    let config = WorkerConfig { name: "w".into(), number: 0, core: None, idle: Idle::Adaptive };
+    let worker = Worker::start(config, &net.domain, graph).unwrap();
+    let next = Rig::with(net.clone(), &Rates::default(), &[], Others::default(), pool.clone());
+    drop(worker.swap(next.graph).unwrap());
+    others.push(worker.call(|graph| graph.stats().balance()).unwrap());
+    let graph = worker.stop().unwrap();
+    others.push(graph.stats().balance());
+    assert!(others.iter().all(|law| law.holds() && law.transmitted == 170), "{others:?}");
+    assert_eq!(peers.iter().map(|peer| peer.take().len()).sum::<usize>(), 170);
+    drop(graph);
+    assert_eq!(pool.available(), pool.size());
 }
 
 /// A port of Rutter's world that says it is of another.
