@@ -37,8 +37,8 @@ pub trait Application: Sync {
     /// What it has in the configuration.
     fn declared(&self) -> Declared;
 
-    /// What of it a running instance can change, and how.
-    fn changes(&self) -> &'static [Change];
+    /// What it is asked for, and what of the configuration that changes.
+    fn requests(&self) -> Requests;
 
     /// True where the configuration asks for it.
     fn serves(&self, config: &Config) -> bool;
@@ -51,6 +51,18 @@ pub trait Application: Sync {
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error>;
 }
 
+/// The requests of an application, by their names in its messages. Each is in one of
+/// `changes`, or in `reads`: a test demands it.
+#[derive(Clone, Copy, Debug)]
+pub struct Requests {
+    /// All of them, as its file in `api` declares them.
+    pub all: &'static [&'static str],
+    /// What a running instance can change.
+    pub changes: &'static [Change],
+    /// Those that change nothing.
+    pub reads: &'static [&'static str],
+}
+
 /// A section of the configuration whose contents a running instance can change.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Change {
@@ -58,6 +70,8 @@ pub struct Change {
     pub section: &'static str,
     /// The command.
     pub by: &'static str,
+    /// Its requests.
+    pub requests: &'static [&'static str],
 }
 
 /// What there is before the workers.

@@ -50,7 +50,13 @@ pub fn sections() -> impl Iterator<Item = &'static Section> {
 /// A whole configuration with every key, its meaning and default. With `all` also the
 /// optional tables are live, else they are comments.
 pub fn example(all: bool) -> String {
-    keys::example(sections(), all)
+    keys::example(sections(), all, change)
+}
+
+/// The command by which a running instance changes what is in `section`.
+fn change(section: &Section) -> Option<&'static str> {
+    let mut all = APPLICATIONS.iter().flat_map(|application| application.requests().changes);
+    all.find(|change| change.section == section.path).map(|change| change.by)
 }
 
 /// The example for this machine: where there is one core, that one forwards.

@@ -6,6 +6,7 @@ use api::apps::router::RouteKind;
 
 use super::switch::config::Bridges;
 use super::{APPLICATIONS, example, sections};
+use crate::app::Requests;
 use crate::config::section::Check;
 use crate::config::{Config, Device, Feed, Route, Text, Via, VlanTags, Vrf};
 use proptest::prelude::*;
@@ -320,13 +321,31 @@ fn an_application_has_a_folder_here_and_one_in_nodes() {
 }
 
 #[test]
-fn what_can_be_changed_is_declared() {
+fn each_request_says_what_it_changes() {
     for application in APPLICATIONS {
-        let declared = application.declared();
-        for change in application.changes() {
-            let known = declared.sections.iter().any(|section| section.path == change.section);
+        let Requests { all, changes, reads } = application.requests();
+        let of_changes = changes.iter().flat_map(|change| change.requests);
+        let mut said: Vec<_> = of_changes.chain(reads).copied().collect();
+        let mut all = all.to_vec();
+        (said.sort_unstable(), all.sort_unstable());
+        assert!(!all.is_empty() && said == all, "{}: {said:?}, {all:?}", application.name());
+        for change in changes {
+            let known = sections().any(|section| section.path == change.section);
             assert!(known && change.by.starts_with("rutter "), "{change:?}");
         }
+    }
+}
+
+#[test]
+fn the_example_says_what_a_running_instance_can_change() {
+    let example = example(false);
+    let at = |text: &str| example.find(text).unwrap_or_else(|| panic!("{text}: {example}"));
+    let engine = at("# At run time: rutter fib engine set\n[vrf.main]");
+    assert!(at("[ports.p0]") < engine);
+    at("# At run time: rutter route add|del\n# [[route]]");
+    assert_eq!(example.matches("# At run time: rutter span add|del\n").count(), 1);
+    for change in APPLICATIONS.iter().flat_map(|application| application.requests().changes) {
+        at(&format!("# At run time: {}\n", change.by));
     }
 }
 

@@ -160,15 +160,26 @@ pub const SECTIONS: &[Section] = &[
 ];
 
 /// A whole configuration with every key of `sections`, its meaning and default. With
-/// `all` also the optional tables are live, else they are comments.
-pub fn example<'s>(sections: impl IntoIterator<Item = &'s Section>, all: bool) -> String {
+/// `all` also the optional tables are live, else they are comments. `change` is the command
+/// that changes a section at run time.
+pub fn example<'s>(
+    sections: impl IntoIterator<Item = &'s Section>,
+    all: bool,
+    change: impl Fn(&Section) -> Option<&'static str>,
+) -> String {
     let mut out = String::from(
         "# Rutter's configuration. Every key is here with its default; most may be left out.\n",
     );
+    let mut before = "";
     for section in sections {
         let off = if section.optional && !all { "# " } else { "" };
         out.push('\n');
         comment(&mut out, section.help);
+        // A section may be shown twice, one example after the other.
+        if let Some(command) = change(section).filter(|_| section.path != before) {
+            let _ = writeln!(out, "# At run time: {command}");
+        }
+        before = section.path;
         if !section.heading.is_empty() {
             let _ = writeln!(out, "{off}{}", section.heading); // cannot fail: a String
         }

@@ -18,11 +18,12 @@ mod show;
 
 use std::sync::Mutex;
 
+use api::apps::router;
 use api::reply::System;
 use api::{Request, What};
 use nodes::assembly::Assembly;
 
-use crate::app::{Answered, Application, Begin, Change, Running, Setup};
+use crate::app::{Answered, Application, Begin, Change, Requests, Running, Setup};
 use crate::config::{Config, Declared, Feed};
 use crate::error::Error;
 use crate::parts::state::{State, changed, lock};
@@ -41,11 +42,21 @@ impl Application for Router {
         read::DECLARED
     }
 
-    fn changes(&self) -> &'static [Change] {
-        &[
-            Change { section: "route[]", by: "rutter route add|del" },
-            Change { section: "neighbour[]", by: "rutter neighbour add|del" },
-        ]
+    fn requests(&self) -> Requests {
+        const CHANGES: &[Change] = &[
+            Change {
+                section: "route[]",
+                by: "rutter route add|del",
+                requests: &["route_add", "route_del"],
+            },
+            Change {
+                section: "neighbour[]",
+                by: "rutter neighbour add|del",
+                requests: &["neighbour_add", "neighbour_del"],
+            },
+            Change { section: "vrf.NAME", by: "rutter fib engine set", requests: &["fib_engine"] },
+        ];
+        Requests { all: api::names::<router::Request>(), changes: CHANGES, reads: &[] }
     }
 
     fn serves(&self, config: &Config) -> bool {

@@ -23,7 +23,7 @@ use lookup::sync::Published;
 use nodes::assembly::Assembly;
 use nodes::span::{self as data, Counters, INSETS, MOST, Parts, SOURCE, Side, Spans};
 
-use crate::app::{Answered, Application, Begin, Change, Running, Setup};
+use crate::app::{Answered, Application, Begin, Change, Requests, Running, Setup};
 use crate::config::{Config, Declared};
 use crate::error::Error;
 use crate::parts::state::{State, changed, failure, lock};
@@ -44,8 +44,13 @@ impl Application for Mirror {
         read::DECLARED
     }
 
-    fn changes(&self) -> &'static [Change] {
-        &[Change { section: "span.NAME", by: "rutter span add|del" }]
+    fn requests(&self) -> Requests {
+        const CHANGES: &[Change] = &[Change {
+            section: "span.NAME",
+            by: "rutter span add|del",
+            requests: &["add", "del"],
+        }];
+        Requests { all: api::names::<Asked>(), changes: CHANGES, reads: &["show"] }
     }
 
     fn serves(&self, config: &Config) -> bool {

@@ -18,6 +18,7 @@ mod thread;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use api::apps::switch;
 use api::reply::Capacity;
 use api::{Failure, Request, What};
 use graph::ring::spsc;
@@ -26,7 +27,7 @@ use nodes::assembly::Assembly;
 use nodes::switch::Bridging;
 use tables::macs::Learn;
 
-use crate::app::{Answered, Application, Begin, Change, Running, Setup};
+use crate::app::{Answered, Application, Begin, Change, Requests, Running, Setup};
 use crate::config::{Config, Declared};
 use crate::error::Error;
 use crate::parts::state::{State, changed};
@@ -46,8 +47,13 @@ impl Application for Switch {
         read::DECLARED
     }
 
-    fn changes(&self) -> &'static [Change] {
-        &[Change { section: "bridge.NAME.mac[]", by: "rutter mac add|del|flush" }]
+    fn requests(&self) -> Requests {
+        const CHANGES: &[Change] = &[Change {
+            section: "bridge.NAME.mac[]",
+            by: "rutter mac add|del|flush",
+            requests: &["mac_add", "mac_del", "mac_flush"],
+        }];
+        Requests { all: api::names::<switch::Request>(), changes: CHANGES, reads: &[] }
     }
 
     fn serves(&self, config: &Config) -> bool {
@@ -81,7 +87,7 @@ struct Switching {
     thread: Mutex<Option<BridgeThread>>,
 }
 
-/// What is told of them.
+/// What can be shown of them.
 struct View {
     /// Of ports, by number.
     names: Vec<String>,
