@@ -4,8 +4,7 @@ use std::ffi::{CString, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use io::tap::Interfaces;
-use io::{Counters, Device, Error, Link, Port};
+use io::{Counters, Device, Error, Interfaces, Link, Port};
 
 use crate::eal::{self, Eal, explain};
 use crate::missed::Missed;

@@ -5,18 +5,21 @@
 //!
 //! ```text
 //!   open
-//!   mem pcap tap
-//!   tally
+//!   af_packet mem pcap tap
+//!   netdev tally
 //!   port
 //!   burst pool
 //!   packet
-//!   error hint owner
+//!   error hint ioctl owner
 //! ```
 
+mod af_packet;
 mod burst;
 mod error;
 mod hint;
+mod ioctl;
 pub mod mem;
+mod netdev;
 mod open;
 mod owner;
 mod packet;
@@ -26,8 +29,10 @@ mod port;
 mod tally;
 pub mod tap;
 
+pub use af_packet::AfPacket;
 pub use burst::{BEFORE, BURST, Burst, Frames, L2_ROOM, VECTOR};
 pub use error::Error;
+pub use netdev::Interfaces;
 pub use open::{is_own, open, open_with};
 pub use packet::{Layout, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};

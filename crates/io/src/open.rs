@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::pcap::Pcap;
 use crate::tap::TapDevice;
-use crate::{Device, Error, Pool, PoolConfig, mem};
+use crate::{AfPacket, Device, Error, Pool, PoolConfig, mem};
 
 /// Opens one of Rutter's own devices, over one pool for all of them:
 ///
@@ -13,7 +13,8 @@ use crate::{Device, Error, Pool, PoolConfig, mem};
 /// mem                       receives nothing, counts what is sent
 /// pcap:IN,OUT[,raw]         receives a capture's frames, writes another; either may be empty
 /// tap:NAME                  a kernel tap
-/// … ,mac=02:00:00:00:00:01  behind any: its hardware address
+/// packet:IFACE[,qdisc]      a network interface of the kernel, through its queueing discipline or past it
+/// … ,mac=02:00:00:00:00:01  behind any but `packet`: its hardware address
 /// ```
 ///
 /// # Errors
@@ -48,6 +49,13 @@ pub fn open_with(description: &str, pool: &Pool) -> Result<Box<dyn Device>, Erro
         reason: reason.to_owned(),
     };
     let mut words: Vec<&str> = rest.unwrap_or("").split(',').collect();
+    if kind == "packet" {
+        return match words[..] {
+            [name] if !name.is_empty() => Ok(Box::new(AfPacket::open(name, true, pool)?)),
+            [name, "qdisc"] if !name.is_empty() => Ok(Box::new(AfPacket::open(name, false, pool)?)),
+            _ => Err(wrong("expected `packet:IFACE` or `packet:IFACE,qdisc`")),
+        };
+    }
     let mac = match words.iter().position(|word| word.starts_with("mac=")) {
         Some(at) => parse_mac(&words.remove(at)[4..])
             .ok_or_else(|| wrong("`mac=` wants six bytes: mac=02:00:00:00:00:01"))?,
@@ -65,13 +73,13 @@ pub fn open_with(description: &str, pool: &Pool) -> Result<Box<dyn Device>, Erro
         ("mem", _) => Err(wrong("expected `mem`")),
         ("pcap", _) => Err(wrong("expected `pcap:IN,OUT` or `pcap:IN,OUT,raw`")),
         ("tap", _) => Err(wrong("expected `tap:NAME`")),
-        _ => Err(wrong("expected `mem`, `pcap:IN,OUT` or `tap:NAME`")),
+        _ => Err(wrong("expected `mem`, `packet:IFACE`, `pcap:IN,OUT` or `tap:NAME`")),
     }
 }
 
 /// Whether [`open`] knows the kind of device that `description` names.
 pub fn is_own(description: &str) -> bool {
-    matches!(description.split([':', ',']).next(), Some("mem" | "pcap" | "tap"))
+    matches!(description.split([':', ',']).next(), Some("mem" | "packet" | "pcap" | "tap"))
 }
 
 fn parse_mac(text: &str) -> Option<[u8; 6]> {
@@ -113,6 +121,9 @@ mod tests {
             ("pcap", "pcap:IN,OUT"),
             ("tap", "tap:NAME"),
             ("tap:a,b", "tap:NAME"),
+            ("packet:", "packet:IFACE"),
+            ("packet", "packet:IFACE"),
+            ("packet:a,b", "packet:IFACE,qdisc"),
             ("mem,mac=1:2", "six bytes"),
             ("mem,mac=01:00:00:00:00:00", "six bytes"),
             ("net_null0", "expected `mem`"),
@@ -121,7 +132,12 @@ mod tests {
             let got = refusal(description);
             assert!(got.contains(want), "{description}: {got}");
         }
-        assert!(is_own("pcap:x,y") && is_own("mem") && !is_own("net_pcap0,iface=x"));
+        assert!(
+            is_own("pcap:x,y")
+                && is_own("mem")
+                && is_own("packet:v0")
+                && !is_own("net_pcap0,iface=x")
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a device is to the control plane, and what one queue of it is to a worker.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::{Burst, Error, Owned, World};
@@ -40,6 +41,12 @@ pub trait Port: Send {
 
     /// Called on the worker's thread while it has nothing to do.
     fn idle(&mut self) {}
+
+    /// What becomes readable when there is something to receive, and stays so until it is
+    /// received: a worker may sleep on it. `None`: only polling finds packets.
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Where a thread without the port gets empty packets of its world.

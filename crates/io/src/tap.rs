@@ -2,13 +2,13 @@
 //! is a file descriptor here.
 
 mod device;
-mod ioctl;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::ioctl::{self, Request, Value};
+use crate::netdev::check_name;
 pub use device::TapDevice;
-use ioctl::{Request, Value};
 
 /// One end of a tap: what is written here, the kernel receives on the
 /// interface; what the kernel sends there, is read here. One frame a call, from
@@ -167,58 +167,6 @@ impl AsFd for Tap {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
-}
-
-/// Answers about interfaces of the network namespace in which it was opened. It
-/// keeps its socket: who is without a free descriptor is still told the truth.
-#[derive(Debug)]
-pub struct Interfaces(OwnedFd);
-
-impl Interfaces {
-    /// Opens the socket.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn open() -> io::Result<Interfaces> {
-        ioctl::control_socket().map(Interfaces)
-    }
-
-    /// The name of the interface with this index.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn name(&self, index: u32) -> io::Result<String> {
-        let mut answer = Request::new("", Value::Int(index as i32)); // as the kernel has it
-        ioctl::call(&self.0, libc::SIOCGIFNAME, &mut answer)?;
-        Ok(answer.name())
-    }
-
-    /// Whether the interface `name` is up and has a carrier.
-    ///
-    /// # Errors
-    /// When there is none, or the kernel refuses.
-    pub fn running(&self, name: &str) -> io::Result<bool> {
-        check_name(name)?;
-        let mut answer = Request::new(name, Value::Int(0));
-        ioctl::call(&self.0, libc::SIOCGIFFLAGS, &mut answer)?;
-        Ok(answer.flags() & libc::IFF_RUNNING as i16 != 0)
-    }
-}
-
-/// What the kernel takes as an interface's name (`dev_valid_name`), and no
-/// pattern (`%d`).
-fn check_name(name: &str) -> io::Result<()> {
-    let bad = |c: char| c == '/' || c == ':' || c == '%' || c.is_ascii_whitespace() || c == '\0';
-    if name.is_empty()
-        || name.len() >= libc::IFNAMSIZ
-        || name == "."
-        || name == ".."
-        || name.contains(bad)
-    {
-        let reason = format!("`{name}` is no name for an interface: 1 to 15 bytes without / : %");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
-    }
-    Ok(())
 }
 
 #[cfg(all(test, not(miri)))] // system calls

@@ -72,7 +72,7 @@ const NOT_IN_DATA_PATH: &[&str] = &[
 const STD_NOT_IN_DATA_PATH: &[&str] = &["fs", "net", "process"];
 
 /// Folders and files of `io` that hold its own ports, which read files and devices.
-const PORTS_OF_IO: &[&str] = &["mem", "pcap", "tap"];
+const PORTS_OF_IO: &[&str] = &["af_packet", "mem", "pcap", "tap"];
 
 /// Crates that may contain unsafe code; `lab` denies it outside its rivals.
 const UNSAFE: &[&str] = &["ffi", "gpu", "graph", "io", "io-dpdk", "lab", "lookup", "policy"];

@@ -1,7 +1,7 @@
 //! These need the right to make taps; without, they print why they did nothing.
 
 use super::*;
-use crate::{Burst, Device, Pool, PoolConfig};
+use crate::{Burst, Device, Interfaces, Pool, PoolConfig};
 use std::io::ErrorKind;
 
 /// Runs `test` on a thread in a network namespace of its own, so that nothing

@@ -1,4 +1,4 @@
-//! System calls on taps. All of this module's `unsafe` is here.
+//! System calls on taps and on network interfaces.
 
 use std::ffi::c_ulong;
 use std::io;
@@ -6,13 +6,13 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// `struct ifreq`: a name and one of many things.
 #[repr(C)]
-pub(super) struct Request {
+pub(crate) struct Request {
     name: [u8; libc::IFNAMSIZ],
     value: [u8; 24],
 }
 
 /// What goes into a [`Request`].
-pub(super) enum Value {
+pub(crate) enum Value {
     Flags(i16),
     Int(i32),
     Mac([u8; 6]),
@@ -22,7 +22,7 @@ const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 
 impl Request {
     /// A request about interface `name`, whose length was checked.
-    pub(super) fn new(name: &str, value: Value) -> Request {
+    pub(crate) fn new(name: &str, value: Value) -> Request {
         let mut request = Request { name: [0; libc::IFNAMSIZ], value: [0; 24] };
         request.name[..name.len()].copy_from_slice(name.as_bytes());
         match value {
@@ -36,21 +36,26 @@ impl Request {
         request
     }
 
-    pub(super) fn flags(&self) -> i16 {
+    pub(crate) fn flags(&self) -> i16 {
         i16::from_ne_bytes([self.value[0], self.value[1]])
     }
 
     /// The interface's name in an answer.
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let end = self.name.iter().position(|byte| *byte == 0).unwrap_or(self.name.len());
         String::from_utf8_lossy(&self.name[..end]).into_owned()
     }
 
-    pub(super) fn int(&self) -> i32 {
+    pub(crate) fn int(&self) -> i32 {
         i32::from_ne_bytes([self.value[0], self.value[1], self.value[2], self.value[3]])
     }
 
-    pub(super) fn mac(&self) -> [u8; 6] {
+    /// The kind of the interface's hardware address (`ARPHRD_…`).
+    pub(crate) fn hardware(&self) -> u16 {
+        u16::from_ne_bytes([self.value[0], self.value[1]])
+    }
+
+    pub(crate) fn mac(&self) -> [u8; 6] {
         let mut mac = [0; 6];
         mac.copy_from_slice(&self.value[2..8]);
         mac
@@ -58,12 +63,12 @@ impl Request {
 }
 
 /// What a request may read and write: plain bytes of the size it asks for.
-pub(super) trait Argument {}
+pub(crate) trait Argument {}
 impl Argument for Request {}
 impl Argument for libc::c_int {}
 
 /// A request that passes a pointer.
-pub(super) fn call<T: Argument>(
+pub(crate) fn call<T: Argument>(
     file: &OwnedFd,
     request: c_ulong,
     argument: &mut T,
@@ -75,13 +80,32 @@ pub(super) fn call<T: Argument>(
 }
 
 /// A request that passes a number.
-pub(super) fn call_with(file: &OwnedFd, request: c_ulong, argument: c_ulong) -> io::Result<()> {
+pub(crate) fn call_with(file: &OwnedFd, request: c_ulong, argument: c_ulong) -> io::Result<()> {
     // SAFETY: the request takes its argument by value.
     check(unsafe { libc::ioctl(file.as_raw_fd(), request, argument) } as isize).map(|_| ())
 }
 
+/// Megabits a second of interface `name`, whose length was checked; `None` where its
+/// driver knows none.
+pub(crate) fn speed(file: &OwnedFd, name: &str) -> Option<u32> {
+    // `struct ethtool_cmd`: which command, …, the speed's lower half at 12, the upper at 28.
+    let mut command = [0_u8; 44];
+    command[..4].copy_from_slice(&ETHTOOL_GSET.to_ne_bytes());
+    let place = command.as_mut_ptr().expose_provenance();
+    let mut request = Request::new(name, Value::Int(0));
+    request.value[..size_of::<usize>()].copy_from_slice(&place.to_ne_bytes());
+    let number = libc::SIOCETHTOOL;
+    // SAFETY: reads a `Request`; writes the structure of `ETHTOOL_GSET`, which
+    // `command` is as long as, and which outlives the call.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), number, &raw mut request) };
+    check(result as isize).ok()?;
+    let half = |at: usize| u32::from(u16::from_ne_bytes([command[at], command[at + 1]]));
+    let speed = half(12) | half(28) << 16;
+    (speed != u32::MAX && speed != u32::from(u16::MAX)).then_some(speed)
+}
+
 /// A fresh descriptor of `/dev/net/tun`, not blocking, closed on exec.
-pub(super) fn open_tun() -> io::Result<OwnedFd> {
+pub(crate) fn open_tun() -> io::Result<OwnedFd> {
     let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path is a C string.
     let fd = check(unsafe { libc::open(c"/dev/net/tun".as_ptr(), flags) } as isize)?;
@@ -90,7 +114,7 @@ pub(super) fn open_tun() -> io::Result<OwnedFd> {
 }
 
 /// A socket to make interface requests through.
-pub(super) fn control_socket() -> io::Result<OwnedFd> {
+pub(crate) fn control_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: takes numbers only.
     let fd = check(unsafe { libc::socket(libc::AF_INET, kind, 0) } as isize)?;
@@ -98,17 +122,17 @@ pub(super) fn control_socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-pub(super) fn read(file: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read(file: &OwnedFd, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: writes at most `into.len()` bytes there.
     check(unsafe { libc::read(file.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
-pub(super) fn write(file: &OwnedFd, from: &[u8]) -> io::Result<usize> {
+pub(crate) fn write(file: &OwnedFd, from: &[u8]) -> io::Result<usize> {
     // SAFETY: reads at most `from.len()` bytes there.
     check(unsafe { libc::write(file.as_raw_fd(), from.as_ptr().cast(), from.len()) })
 }
 
-pub(super) fn set_nonblocking(file: &OwnedFd, nonblocking: bool) -> io::Result<()> {
+pub(crate) fn set_nonblocking(file: &OwnedFd, nonblocking: bool) -> io::Result<()> {
     // SAFETY: takes and gives numbers only.
     let flags = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) } as isize)? as i32;
     let bit = libc::O_NONBLOCK;
@@ -122,4 +146,6 @@ fn check(result: isize) -> io::Result<usize> {
 }
 
 /// Not in the `libc` crate: `_IOW('T', 226, int)`.
-pub(super) const TUNSETCARRIER: c_ulong = 0x4004_54e2;
+pub(crate) const TUNSETCARRIER: c_ulong = 0x4004_54e2;
+/// "Get settings": the old one of two, which every driver answers.
+const ETHTOOL_GSET: u32 = 1;

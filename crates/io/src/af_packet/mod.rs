@@ -1,0 +1,243 @@
+//! `packet:IFACE`: a network interface of the kernel as a port, by packet sockets; for
+//! every interface that Linux has, fast as the kernel lets it.
+//!
+//! ```text
+//!  interface ─► fan-out by flow ─┬► ring 0 ─► queue 0 ─► worker 0 ─► socket ─► interface
+//!                                └► ring 1 ─► queue 1 ─► worker 1 ─► socket ─┘
+//! ```
+//!
+//! What the kernel changes on the way is changed back: the VLAN tag that it takes off is
+//! put in again with its own type, checksums that it left to a network card are computed,
+//! frames for many are cut into those that were meant (`offload`). Fragments stay what
+//! they are: it is the fan-out's option `DEFRAG` that would join them.
+//!
+//! | cost | a copy each way; receiving no system call, sending one for up to 64 frames |
+//! |------|------------------------------------------------------------------------------|
+//! | idle | the worker sleeps in `ppoll` on the sockets ([`Port::wakes`]) |
+//!
+//! Frames leave past the interface's queueing discipline, as DPDK's `net_af_packet`
+//! sends them: then `tcpdump` there does not see them, and `tc` does not shape them.
+//! `packet:IFACE,qdisc` sends them through it.
+//!
+//! Source: packet(7); Documentation/networking/packet_mmap.rst of Linux.
+
+mod offload;
+mod port;
+mod ring;
+mod socket;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::netdev::Interfaces;
+use crate::tally::Tally;
+use crate::{Counters, Device, Error, Link, Pool, Port};
+use port::{Large, Queue};
+use ring::{Ring, Shape};
+use socket::{Messages, Socket};
+
+/// The device `packet:IFACE`. The interface's own MTU is left as it is: who has set it is
+/// to raise it where frames of the port's MTU do not fit.
+pub struct AfPacket {
+    name: String,
+    index: u32,
+    mac: [u8; 6],
+    mtu: u16,
+    bypass: bool,
+    interfaces: Interfaces,
+    pool: Pool,
+    tallies: Arc<[Tally]>,
+    /// By queue, while it runs.
+    receivers: Vec<Arc<Socket>>,
+    /// What they were asked for so far: each answer begins anew.
+    missed: AtomicU64,
+}
+
+impl AfPacket {
+    /// The interface `name`, which sends past its queueing discipline if `bypass`.
+    ///
+    /// # Errors
+    /// When there is none, it is not of Ethernet, or without the right to packet sockets.
+    pub fn open(name: &str, bypass: bool, pool: &Pool) -> Result<AfPacket, Error> {
+        let refused = |error: io::Error| Error::refused(name, "open", error);
+        let interfaces = Interfaces::open().map_err(refused)?;
+        let index = interfaces.index(name).map_err(refused)?;
+        let no_ethernet = "it is no Ethernet interface, as ports are";
+        let mac = interfaces.mac(name).map_err(refused)?;
+        let mac = mac.ok_or_else(|| Error::refused(name, "open", no_ethernet))?;
+        Socket::open().map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let hint = format!("{error} (needs root, or CAP_NET_RAW)");
+                Error::refused(name, "open", hint)
+            }
+            _ => refused(error),
+        })?;
+        Ok(AfPacket {
+            name: name.to_owned(),
+            index,
+            mac,
+            mtu: 1500,
+            bypass,
+            interfaces,
+            pool: pool.clone(),
+            tallies: (0..MAX_QUEUES).map(|_| Tally::default()).collect(),
+            receivers: Vec::new(),
+            missed: AtomicU64::new(0),
+        })
+    }
+
+    /// Its name now; an error where it is gone.
+    fn current_name(&self) -> io::Result<String> {
+        self.interfaces.name(self.index)
+    }
+
+    /// A socket with its ring, which receives, and the number of the fan-out: that of
+    /// the sockets before it, or a new one's.
+    fn receiver(&self, group: Option<u16>) -> io::Result<(Socket, Ring)> {
+        let shape = Shape::new(usize::from(self.mtu) + LINK_HEADERS);
+        let socket = Socket::open()?;
+        socket.set_room(ROOM);
+        socket.set(libc::PACKET_VERSION, TPACKET_V2)?;
+        socket.set(libc::PACKET_VNET_HDR, 1)?;
+        socket.set(libc::PACKET_COPY_THRESH, 1)?;
+        // Kernels before 4.20 have not got it; such frames are passed over then.
+        let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
+        socket.set(libc::PACKET_RX_RING, shape.request())?;
+        let ring = Ring::map(socket.as_fd(), shape)?;
+        socket.bind(self.index, true)?;
+        if let Some(group) = group {
+            join(&socket, group)?;
+        }
+        Ok((socket, ring))
+    }
+
+    fn sender(&self) -> io::Result<Socket> {
+        let socket = Socket::open()?;
+        socket.set_room(ROOM);
+        if self.bypass {
+            socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
+        }
+        socket.bind(self.index, false)?;
+        Ok(socket)
+    }
+
+    fn queues(&self, queues: u16) -> io::Result<Vec<(Socket, Ring)>> {
+        let first = self.receiver(None)?;
+        // One hears all: the first is asked for it, and gives it back when it is closed.
+        first.0.set(
+            libc::PACKET_ADD_MEMBERSHIP,
+            libc::packet_mreq {
+                mr_ifindex: self.index as i32,
+                mr_type: libc::PACKET_MR_PROMISC as u16,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            },
+        )?;
+        let group = if queues > 1 { Some(new_group(&first.0)?) } else { None };
+        let mut all = vec![first];
+        for _ in 1..queues {
+            all.push(self.receiver(group)?);
+        }
+        // Before all were together, each had its copy.
+        all.iter_mut().for_each(|(_, ring)| ring.flush());
+        Ok(all)
+    }
+}
+
+/// Makes a fan-out for the socket; its number, which nobody else has.
+fn new_group(socket: &Socket) -> io::Result<u16> {
+    let kinds = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_UNIQUEID;
+    let quiet = kinds | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING; // since 5.11
+    let made = socket.set(libc::PACKET_FANOUT, (quiet << 16) as i32);
+    made.or_else(|_| socket.set(libc::PACKET_FANOUT, (kinds << 16) as i32))?;
+    socket.fanout()
+}
+
+fn join(socket: &Socket, group: u16) -> io::Result<()> {
+    let number = u32::from(group);
+    let kind = libc::PACKET_FANOUT_HASH;
+    let quiet = kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+    let joined = socket.set(libc::PACKET_FANOUT, (quiet << 16 | number) as i32);
+    joined.or_else(|_| socket.set(libc::PACKET_FANOUT, (kind << 16 | number) as i32))
+}
+
+impl Device for AfPacket {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn mac(&self) -> [u8; 6] {
+        self.mac
+    }
+
+    fn max_queues(&self) -> u16 {
+        MAX_QUEUES as u16
+    }
+
+    fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error> {
+        if queues == 0 || queues > self.max_queues() {
+            return Err(Error::queues(&self.name, queues, self.max_queues()));
+        }
+        let refused = |error: io::Error| Error::refused(&self.name, "start", error);
+        let receivers = self.queues(queues).map_err(refused)?;
+        let mut ports: Vec<Box<dyn Port>> = Vec::new();
+        for (number, (receiver, ring)) in receivers.into_iter().enumerate() {
+            let receiver = Arc::new(receiver);
+            receiver.take_missed(); // before it began
+            self.receivers.push(receiver.clone());
+            let sender = self.sender();
+            let sender = sender.map_err(|error| Error::refused(&self.name, "start", error))?;
+            ports.push(Box::new(Queue {
+                receiver,
+                ring,
+                sender,
+                messages: Messages::new(),
+                large: Large::new(),
+                pool: self.pool.clone(),
+                tallies: self.tallies.clone(),
+                number,
+            }));
+        }
+        Ok(ports)
+    }
+
+    fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {
+        Error::check_mtu(&self.name, mtu, self.pool.room())?;
+        if !self.receivers.is_empty() && mtu > self.mtu {
+            let reason = format!("its ring is for {}; set it before the start", self.mtu);
+            return Err(Error::refused(&self.name, "set MTU", reason));
+        }
+        self.mtu = mtu;
+        Ok(())
+    }
+
+    fn link(&self) -> Link {
+        let Ok(name) = self.current_name() else { return Link::default() };
+        let up = self.interfaces.running(&name).unwrap_or(false);
+        Link { up, speed_mbps: if up { self.interfaces.speed_mbps(&name) } else { 0 } }
+    }
+
+    fn counters(&self) -> Counters {
+        let more = self.receivers.iter().map(|socket| socket.take_missed()).sum::<u64>();
+        let missed = self.missed.fetch_add(more, Ordering::Relaxed) + more;
+        Counters { rx_missed: missed, ..Tally::sum(&*self.tallies) }
+    }
+
+    fn netdev(&self) -> Option<String> {
+        self.current_name().ok()
+    }
+
+    fn stop(&mut self) {
+        self.counters();
+        self.receivers.clear();
+    }
+}
+
+const MAX_QUEUES: usize = 64;
+const TPACKET_V2: i32 = 1;
+/// Ethernet header and two tags.
+const LINK_HEADERS: usize = 22;
+/// Bytes that may wait in a socket: to be sent, or super-frames to be read.
+const ROOM: i32 = 8 << 20;

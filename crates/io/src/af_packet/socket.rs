@@ -1,0 +1,193 @@
+//! Packet sockets: their system calls, and most of this module's `unsafe`.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+use super::offload::HEADER;
+use crate::{BURST, Owned};
+
+/// A raw packet socket.
+#[derive(Debug)]
+pub(super) struct Socket(OwnedFd);
+
+impl Socket {
+    /// One that receives nothing yet.
+    pub(super) fn open() -> io::Result<Socket> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: takes numbers only.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) } as isize)?;
+        // SAFETY: just opened, and nobody else's.
+        Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
+    }
+
+    /// Binds it to an interface; it receives everything there if `receives`, else
+    /// nothing.
+    pub(super) fn bind(&self, index: u32, receives: bool) -> io::Result<()> {
+        let all = (libc::ETH_P_ALL as u16).to_be();
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: if receives { all } else { 0 },
+            sll_ifindex: index as c_int,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let len = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: reads `len` bytes of the address.
+        let result = unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), len) };
+        check(result as isize).map(|_| ())
+    }
+
+    /// Sets an option of packet sockets.
+    pub(super) fn set<T: Plain>(&self, option: c_int, value: T) -> io::Result<()> {
+        self.set_at(libc::SOL_PACKET, option, value)
+    }
+
+    /// Asks for room for `bytes`, beyond the limit of ordinary users where that is
+    /// allowed; what is given is good enough.
+    pub(super) fn set_room(&self, bytes: c_int) {
+        for (force, plain) in
+            [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)]
+        {
+            let forced = self.set_at(libc::SOL_SOCKET, force, bytes);
+            let _ = forced.or_else(|_| self.set_at(libc::SOL_SOCKET, plain, bytes));
+        }
+    }
+
+    fn set_at<T: Plain>(&self, level: c_int, option: c_int, value: T) -> io::Result<()> {
+        let (place, len) = ((&raw const value).cast(), size_of::<T>() as libc::socklen_t);
+        // SAFETY: reads `len` bytes, which `value` has.
+        let result = unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, place, len) };
+        check(result as isize).map(|_| ())
+    }
+
+    fn get<const N: usize>(&self, level: c_int, option: c_int) -> io::Result<[u32; N]> {
+        let mut value = [0_u32; N];
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        let place = value.as_mut_ptr().cast();
+        // SAFETY: writes at most `len` bytes, which `value` has.
+        let result =
+            unsafe { libc::getsockopt(self.0.as_raw_fd(), level, option, place, &raw mut len) };
+        check(result as isize).map(|_| value)
+    }
+
+    /// The number of the fan-out that it is in.
+    pub(super) fn fanout(&self) -> io::Result<u16> {
+        self.get::<1>(libc::SOL_PACKET, libc::PACKET_FANOUT).map(|[value]| value as u16)
+    }
+
+    /// Frames that found the ring full since this was last asked.
+    pub(super) fn take_missed(&self) -> u64 {
+        // `struct tpacket_stats`: all, and those that were dropped.
+        let stats = self.get::<2>(libc::SOL_PACKET, libc::PACKET_STATISTICS);
+        stats.map_or(0, |[_, drops]| drops.into())
+    }
+
+    /// Takes an error away that waits to be reported: the interface went down. Until
+    /// then whoever polls the socket is woken at once.
+    pub(super) fn take_error(&self) {
+        let _ = self.get::<1>(libc::SOL_SOCKET, libc::SO_ERROR);
+    }
+
+    /// Reads a frame that was too long for the ring: what is left to do with it, and
+    /// its bytes. `None` where it is too long for `into`, too.
+    pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<Option<([u8; HEADER], usize)>> {
+        let mut header = [0; HEADER];
+        let mut parts = [
+            libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: HEADER },
+            libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() },
+        ];
+        // SAFETY: all zero is a message of nothing from nobody.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
+        // SAFETY: writes at most as many bytes to each part as it has.
+        let got =
+            unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let got = check(got)?;
+        let cut_off = message.msg_flags & libc::MSG_TRUNC != 0;
+        Ok(got.checked_sub(HEADER).filter(|_| !cut_off).map(|len| (header, len)))
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Values that are nothing but numbers, for options.
+pub(super) trait Plain: Copy {}
+impl Plain for c_int {}
+impl Plain for libc::tpacket_req {}
+impl Plain for libc::packet_mreq {}
+
+/// Maps the ring of a socket.
+pub(super) fn map(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let (flags, fd) = (libc::MAP_SHARED | libc::MAP_POPULATE, socket.as_raw_fd());
+    // SAFETY: a fresh mapping, wherever the kernel likes.
+    let map = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };
+    if map == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(map.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
+}
+
+/// Ends a mapping.
+///
+/// # Safety
+/// It came from [`map`] with as many bytes, and nobody refers to it any more.
+pub(super) unsafe fn unmap(map: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller says.
+    unsafe { libc::munmap(map.as_ptr().cast(), bytes) };
+}
+
+/// What one system call sends: up to [`BURST`] frames. A ring for sending
+/// (`PACKET_TX_RING`) saves the copy of the message's header and loses more, since the
+/// kernel then refers to its pages frame by frame: 1.6 µs a frame over a veth pair with
+/// bursts of 64, and 1.8 with a ring; 2.0 and 2.5 with bursts of 2 (Zen 3, 6.18).
+pub(super) struct Messages {
+    /// M1: `headers[i]` is of the one part `parts[i]`, both on the heap as long as this
+    /// lives.
+    parts: Box<[libc::iovec; BURST]>,
+    headers: Box<[libc::mmsghdr; BURST]>,
+}
+
+// SAFETY: its pointers are to its own memory, or left over from a call that is over.
+unsafe impl Send for Messages {}
+
+impl Messages {
+    pub(super) fn new() -> Messages {
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let mut parts = Box::new([nothing; BURST]);
+        // SAFETY: all zero is a message of nothing to nobody.
+        let empty: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        let mut headers = Box::new([empty; BURST]);
+        for (header, part) in headers.iter_mut().zip(parts.iter_mut()) {
+            (header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) = (part, 1);
+        }
+        Messages { parts, headers }
+    }
+
+    /// Sends the packets from the front, at most [`BURST`], as far as the kernel takes
+    /// them: how many, at least 1.
+    pub(super) fn send(&mut self, socket: &Socket, packets: &[Option<Owned>]) -> io::Result<usize> {
+        let mut n = 0;
+        for (part, packet) in self.parts.iter_mut().zip(packets.iter().map_while(Option::as_ref)) {
+            let data = packet.data();
+            *part = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
+            n += 1;
+        }
+        let (fd, flags) = (socket.0.as_raw_fd(), libc::MSG_DONTWAIT);
+        // SAFETY: `n` headers, each of one part (M1), which names the bytes of a packet
+        // that is borrowed for this call; they are only read.
+        check(unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), n, flags) } as isize)
+    }
+}
+
+fn check(result: isize) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
