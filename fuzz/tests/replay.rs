@@ -102,6 +102,7 @@ const SWITCH: &[&str] = &[
     "seen again",
     "moved",
     "held",
+    "held where it was",
     "flushed",
     "aged or replaced",
     "static station",

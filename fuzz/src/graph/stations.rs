@@ -40,9 +40,13 @@ struct Station {
     shaky: bool,
 }
 
-/// IEEE says nothing of it: five moves in ten seconds are followed, then none for a minute.
+/// IEEE says nothing of it: five moves in ten seconds are followed; with the next it goes
+/// back to where it was before, if it had not moved for a minute then, and is held there
+/// for a minute. Where that is not known, or full, it is forgotten, and not learnt again.
 struct Watch {
+    home: Option<u16>,
     since: Duration,
+    last: Duration,
     moves: u32,
     held_until: Option<Duration>,
 }
@@ -100,15 +104,10 @@ impl Stations {
     /// A worker said that it saw a station.
     pub fn learn(&mut self, key: Key, port: u16, counts: &mut Counts) {
         self.step += 1;
-        let fresh = Station {
-            port,
-            fixed: false,
-            seen: self.now,
-            step: self.step,
-            shaky: self.down[usize::from(port)].1 < SURELY,
-        };
+        let fresh = self.fresh(port);
         let bridge = key.0.0;
         match self.known.get(&key).copied() {
+            None if self.is_kept_from(key, port) => count(counts, "held elsewhere"),
             None => {
                 let config = &self.configs[bridge];
                 let full = self.count(|key, _| key.0.0 == bridge) >= config.max_macs;
@@ -127,7 +126,7 @@ impl Stations {
                 self.known.insert(key, fresh);
                 count(counts, "seen again");
             }
-            Some(_) if self.holds(key) => count(counts, "held"),
+            Some(old) if self.holds(key, old.port, counts) => count(counts, "held"),
             Some(_) if !self.has_room(port) => count(counts, "not moved: full"),
             Some(_) => {
                 self.known.insert(key, fresh);
@@ -147,25 +146,53 @@ impl Stations {
         self.known.iter().filter(|(key, station)| !station.fixed && is(key, station)).count() as u64
     }
 
-    fn holds(&mut self, key: Key) -> bool {
+    /// Is a station that is not known held, and not at this port?
+    fn is_kept_from(&self, key: Key, port: u16) -> bool {
+        self.moves.get(&key).is_some_and(|watch| {
+            watch.held_until.is_some_and(|end| self.now < end) && watch.home != Some(port)
+        })
+    }
+
+    /// A station that was at `from` was seen elsewhere: may it not go there?
+    fn holds(&mut self, key: Key, from: u16, counts: &mut Counts) -> bool {
         let now = self.now;
-        let fresh = || Watch { since: now, moves: 0, held_until: None };
-        let watch = self.moves.entry(key).or_insert_with(fresh);
+        let fresh = |home| Watch { home, since: now, last: now, moves: 0, held_until: None };
+        let watch = self.moves.entry(key).or_insert_with(|| fresh(Some(from)));
         let over = match watch.held_until {
             Some(end) => now >= end,
             None => now - watch.since >= Duration::from_secs(10),
         };
         if over {
-            *watch = fresh();
+            let settled = now - watch.last >= Duration::from_secs(60);
+            *watch = fresh((settled || watch.home == Some(from)).then_some(from));
         }
+        watch.last = now;
         if watch.held_until.is_some() {
             return true;
         }
         watch.moves += 1;
-        if watch.moves > 5 {
-            watch.held_until = Some(now + Duration::from_secs(60));
+        if watch.moves <= 5 {
+            return false;
         }
-        watch.held_until.is_some()
+        watch.held_until = Some(now + Duration::from_secs(60));
+        match watch.home.filter(|&home| home == from || self.has_room(home)) {
+            Some(home) => {
+                count(counts, "held where it was");
+                let fresh = self.fresh(home);
+                self.known.insert(key, fresh);
+            }
+            None => {
+                count(counts, "held nowhere");
+                self.known.remove(&key);
+            }
+        }
+        true
+    }
+
+    /// A station seen now at this port.
+    fn fresh(&self, port: u16) -> Station {
+        let shaky = self.down[usize::from(port)].1 < SURELY;
+        Station { port, fixed: false, seen: self.now, step: self.step, shaky }
     }
 
     /// Has a station taken the place of another since the last check? Who went is seen there.

@@ -19,7 +19,7 @@ impl Switch {
         let Some(bridge) = self.bridge_of(key).filter(|_| known) else { return };
         self.counters[bridge].seen += 1;
         match self.writer.get(key) {
-            None => self.add(key, port, bridge),
+            None => self.add(key, port, bridge, now),
             Some(old) if entry_port(old) == port => {
                 if entry_tick(old) != STATIC {
                     self.writer.change(key, self.fresh(key, port));
@@ -42,7 +42,11 @@ impl Switch {
     }
 
     /// A station that is new.
-    fn add(&mut self, key: Key, port: u16, bridge: usize) {
+    fn add(&mut self, key: Key, port: u16, bridge: usize, now: Instant) {
+        if !self.moves.admits(key, port, now) {
+            self.counters[bridge].held += 1;
+            return;
+        }
         if !self.has_room(port, bridge) {
             return;
         }
@@ -71,7 +75,7 @@ impl Switch {
     /// May one more station be at the port? Counts where not.
     fn has_room(&mut self, port: u16, bridge: usize) -> bool {
         let share = &mut self.by_port[usize::from(port)];
-        let room = share.used < share.limit;
+        let room = share.has_room();
         if !room {
             share.refused += 1;
             self.counters[bridge].refused += 1;
@@ -116,24 +120,43 @@ impl Switch {
 
     /// A station was seen at another port; one that is full leaves it where it was.
     fn follow(&mut self, key: Key, (from, to): (u16, u16), bridge: usize, now: Instant) {
-        match self.moves.rule(key, now) {
-            Ruling::Hold(first) => {
+        match self.moves.rule(key, from, now) {
+            Ruling::Hold => self.counters[bridge].held += 1,
+            Ruling::Recall(home) => {
                 self.counters[bridge].held += 1;
-                if first && self.notices.len() < MOST_NOTICES {
-                    self.notices.push(Notice::Flapping(key, to));
+                let home = home.filter(|&home| home == from || self.share(home).has_room());
+                self.notice(Notice::Flapping { key, port: to, home });
+                match home {
+                    Some(home) => self.put(key, from, home),
+                    None => {
+                        self.writer.delete(key).into_iter().for_each(|old| self.leave(key, old));
+                    }
                 }
             }
-            Ruling::Follow => {
-                if !self.has_room(to, bridge) {
-                    return;
-                }
+            Ruling::Follow if self.has_room(to, bridge) => {
                 self.counters[bridge].moved += 1;
-                self.writer.change(key, self.fresh(key, to));
-                if let Some(share) = self.by_port.get_mut(usize::from(from)) {
-                    share.used = share.used.saturating_sub(1);
-                }
-                self.by_port[usize::from(to)].used += 1;
+                self.put(key, from, to);
             }
+            Ruling::Follow => {}
+        }
+    }
+
+    fn share(&self, port: u16) -> Share {
+        self.by_port.get(usize::from(port)).copied().unwrap_or_default()
+    }
+
+    /// Moves a station from one port to another.
+    fn put(&mut self, key: Key, from: u16, to: u16) {
+        self.writer.change(key, self.fresh(key, to));
+        if let Some(share) = self.by_port.get_mut(usize::from(from)) {
+            share.used = share.used.saturating_sub(1);
+        }
+        self.by_port[usize::from(to)].used += 1;
+    }
+
+    pub(super) fn notice(&mut self, notice: Notice) {
+        if self.notices.len() < MOST_NOTICES {
+            self.notices.push(notice);
         }
     }
 }

@@ -66,6 +66,12 @@ pub struct Share {
     pub refused: u64,
 }
 
+impl Share {
+    fn has_room(&self) -> bool {
+        self.used < self.limit
+    }
+}
+
 /// Why a static station is not taken.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RefusedStatic {
@@ -104,8 +110,15 @@ pub struct Counters {
 /// Something that somebody should know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Notice {
-    /// This station moves all the time, last to this port: it is held.
-    Flapping(Key, u16),
+    /// A station moves all the time: it is held for a minute.
+    Flapping {
+        /// Which.
+        key: Key,
+        /// The newest claim.
+        port: u16,
+        /// Where it is held: where it was before. `None`: nowhere, it is flooded.
+        home: Option<u16>,
+    },
 }
 
 /// A station, for people.

@@ -224,10 +224,65 @@ fn a_flapping_station_is_held_and_named() {
         lan.see(7, i % 2);
     }
     let counters = lan.switch.counters(0);
-    assert_eq!((counters.moved, counters.held), (5, 7));
-    assert_eq!(lan.switch.take_notices(), [Notice::Flapping(Key::new(7, 1), 0)]);
+    assert_eq!((counters.moved, counters.held), (5, 8));
+    let notice = Notice::Flapping { key: Key::new(7, 1), port: 0, home: Some(0) };
+    assert_eq!(lan.switch.take_notices(), [notice]);
     assert_eq!(lan.switch.take_notices(), []);
     assert_eq!(lan.switch.held(lan.start), [Key::new(7, 1)]);
+}
+
+/// Frames in its name, three of them in turn with its own, take a station nowhere.
+#[test]
+fn a_flapping_station_goes_back_to_where_it_was() {
+    let mut lan = Lan::new(|_| ());
+    for port in [0, 1, 0, 1, 0, 1, 0] {
+        lan.see(7, port);
+    }
+    assert_eq!((lan.port(7), lan.switch.held(lan.start)), (Some(0), vec![Key::new(7, 1)]));
+    let home = Notice::Flapping { key: Key::new(7, 1), port: 0, home: Some(0) };
+    assert_eq!(lan.switch.take_notices(), [home]);
+    // Nor is it learnt elsewhere while it is held, once its entry has gone.
+    lan.switch.flush(Which::default());
+    lan.see(7, 1);
+    assert_eq!(lan.port(7), None);
+    lan.see(7, 0);
+    assert_eq!(lan.port(7), Some(0));
+}
+
+/// Whoever is patient moves a station, waits until the watch is over, and has it flap then.
+#[test]
+fn a_flapping_station_of_no_fixed_place_is_flooded() {
+    let mut lan = Lan::new(|_| ());
+    lan.see(7, 0);
+    lan.see(7, 1);
+    lan.start += Duration::from_secs(11);
+    for port in [0, 1, 0, 1, 0, 1] {
+        lan.see(7, port);
+    }
+    assert_eq!((lan.port(7), lan.switch.counters(0).held), (None, 1));
+    lan.see(7, 1);
+    lan.see(7, 0);
+    assert_eq!((lan.port(7), lan.switch.by_port[0].used, lan.switch.by_port[1].used), (None, 0, 0));
+    lan.start += Duration::from_secs(60);
+    lan.see(7, 0);
+    assert_eq!(lan.port(7), Some(0));
+}
+
+/// Where others have taken its place meanwhile, it is flooded.
+#[test]
+fn a_flapping_station_does_not_go_beyond_a_limit() {
+    let mut lan = Lan::new(|config| config.members[0].max_macs = Some(1));
+    for port in [0, 1, 0, 1] {
+        lan.see(7, port);
+    }
+    lan.see(8, 0);
+    for port in [0, 0, 0] {
+        lan.see(7, port);
+    }
+    assert_eq!(lan.switch.counters(0).held, 1);
+    let used = |port: usize| lan.switch.by_port[port].used;
+    assert_eq!((used(0), used(1), lan.switch.by_bridge[0].used), (1, 0, 1));
+    assert_eq!((lan.port(7), lan.port(8)), (None, Some(0)));
 }
 
 #[test]

@@ -145,14 +145,22 @@ impl Bridge {
     }
 
     fn tell(&self, notice: Notice) {
-        let Notice::Flapping(key, port) = notice;
-        let mac = config::Mac(key.octets());
-        let port = self.names.get(usize::from(port)).map_or("?", String::as_str);
-        let (bridge, vlan) = self.switch.name(DomainId(key.domain())).unwrap_or(("?", 0));
-        tracing::warn!(
-            "bridge {bridge}, VLAN {vlan}: {mac} moves all the time, last to port {port} (a loop?): \
-             it is held where it was for a minute"
-        );
+        let name = |port: u16| self.names.get(usize::from(port)).map_or("?", String::as_str);
+        match notice {
+            Notice::Flapping { key, port, home } => {
+                let mac = config::Mac(key.octets());
+                let (bridge, vlan) = self.switch.name(DomainId(key.domain())).unwrap_or(("?", 0));
+                let held = match home {
+                    Some(home) => format!("it stays at port {}, where it was before", name(home)),
+                    None => "it is flooded, for it has been nowhere for long".into(),
+                };
+                tracing::warn!(
+                    "bridge {bridge}, VLAN {vlan}: {mac} moves all the time, last to port {} \
+                     (a loop, or a forgery?): for a minute {held}",
+                    name(port)
+                );
+            }
+        }
     }
 }
 
