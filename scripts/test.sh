@@ -16,6 +16,7 @@ find crates fuzz -name '*.rs' -not -path '*/target/*' -print0 | xargs -0 rustfmt
 
 step clippy
 $cargo clippy --locked --workspace --all-targets -- -D warnings
+$cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir "$target" --all-targets -- -D warnings
 
 # Unit, property and documentation tests, the layering test, goldens.
 step tests

@@ -11,9 +11,9 @@ pub mod wire;
 /// A name, and the function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Targets with a state: their inputs are told in turn, so a few beginnings of each are
-/// enough for its replay.
-pub const TOLD: &[&str] = &["graph", "switch"];
+/// Targets that take their inputs step by step: a few beginnings of each are enough for
+/// its replay.
+pub const IN_STEPS: &[&str] = &["graph", "switch"];
 
 /// Every target.
 pub const TARGETS: &[Target] = &[

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use rutter_fuzz::graph::reached;
-use rutter_fuzz::{TARGETS, TOLD, seeds};
+use rutter_fuzz::{IN_STEPS, TARGETS, seeds};
 
 fn corpus(target: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
@@ -21,7 +21,7 @@ fn corpora() {
             let bytes = fs::read(&path).unwrap();
             target(&bytes);
             // Cut off anywhere near the headers, and here and there behind.
-            let most = if TOLD.contains(name) { 2 } else { 256 };
+            let most = if IN_STEPS.contains(name) { 2 } else { 256 };
             let step = (bytes.len() / most).max(1);
             (0..bytes.len()).step_by(step).for_each(|len| target(&bytes[..len]));
             files += 1;
@@ -48,6 +48,8 @@ fn corpora_reach_what_graphs_do() {
 }
 
 const GRAPH: &[&str] = &[
+    "mirrored to a port",
+    "mirrored into a file",
     "routed, IPv4",
     "routed, IPv6",
     "routed, to another VRF",
@@ -88,6 +90,8 @@ const GRAPH: &[&str] = &[
 ];
 
 const SWITCH: &[&str] = &[
+    "mirrored to a port",
+    "mirrored into a file",
     "bridged as it came",
     "known station",
     "flooded",

@@ -9,7 +9,7 @@
 //!
 //! What every application needs is here and in [`parse`](crate::parse) and
 //! [`out`](crate::out): the first node, and the ways out and in. An application has a
-//! function `add`: it adds nodes, connects edges, stands before others' nodes
+//! function `add`: it adds nodes, connects edges, comes before others' nodes
 //! ([`Assembly::inset`]), and brings ports that are no devices ([`Assembly::inner`]).
 
 use std::ops::Range;
@@ -79,7 +79,7 @@ impl Assembly {
         self
     }
 
-    /// Adds a node that stands before another while it is switched on: [`Builder::inset`].
+    /// Adds a node that comes before another while it is switched on: [`Builder::inset`].
     #[must_use]
     pub fn inset(
         mut self,
@@ -127,7 +127,7 @@ pub const NODES: &[Card] = &[
     Card::of::<drop::Drop>(),
 ];
 
-/// The node that packets from ports enter; to stand before it is to be first.
+/// The node that packets from ports enter; to come before it is to be first.
 pub const FIRST: &str = "ethernet_input";
 /// The node that every packet passes that leaves by a port.
 pub const LAST: &str = "output";

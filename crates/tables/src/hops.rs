@@ -21,7 +21,7 @@ use crate::adjacency::Cell;
 use crate::{Adjacency, AdjacencyId};
 
 /// What happens to packets of a hop.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u8)]
 pub enum Kind {
     /// No route covers the address: an ICMP error by the kernel.

@@ -13,7 +13,7 @@
 //!   targets
 //!   fib gateways
 //!   build pool switch
-//!   builtin forwarding
+//!   builtin forwarding oracle
 //!   hops links
 //!   adjacency bridge error event limits
 //!   iface macs net recent slab
@@ -39,6 +39,7 @@ pub mod macs;
 #[cfg(test)]
 mod model;
 pub mod net;
+pub mod oracle;
 mod pool;
 pub mod recent;
 mod routes;

@@ -1,226 +1,15 @@
-//! The control thread against a model that remembers what it was told and works
-//! every answer out from that alone.
+//! The control thread against the [`oracle`](crate::oracle), by random events.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeSet;
 
-use lookup::{Addr, Prefix};
 use proptest::prelude::*;
 
-use crate::builtin::{self, Override};
 use crate::event::{
-    Address, Event, How, LinkId, Neighbour, NextHop, NextHopTo, Path, Route, Scope, Source, Target,
-    Why,
+    Event, How, LinkId, NextHop, NextHopTo, Path, Route, Scope, Source, Target, Why,
 };
-use crate::hops::fixed;
-use crate::net::number;
+use crate::oracle::{Interface, Meets, Routing};
 use crate::testing::{Bench, Seen, address, link, neighbour, path, route, to};
-use crate::{Family, IfaceId, Kind, Limits, Net};
-
-/// What was told.
-#[derive(Default)]
-struct Model {
-    /// Rutter's links that are there, and whether they are up.
-    links: BTreeMap<LinkId, bool>,
-    addresses: BTreeSet<Address>,
-    neighbours: BTreeMap<(LinkId, IpAddr), Neighbour>,
-    objects: BTreeMap<u32, NextHopTo>,
-    routes: BTreeMap<Net, Vec<(u32, Target)>>,
-}
-
-impl Model {
-    fn apply(&mut self, event: &Event) {
-        match event {
-            Event::Link(link) => drop(self.links.insert(link.index, link.up)),
-            Event::LinkGone(link) => {
-                self.links.remove(link);
-                self.addresses.retain(|address| address.link != *link);
-                self.neighbours.retain(|(of, _), _| of != link);
-                self.flush(|_, target| !over(target, *link));
-            }
-            Event::Address(address) => drop(self.addresses.insert(*address)),
-            Event::AddressGone(address) => {
-                let was_there = self.addresses.remove(address);
-                let v4 = |a: &Address| a.link == address.link && a.ip.is_ipv4();
-                if was_there && address.ip.is_ipv4() && !self.addresses.iter().any(v4) {
-                    let link = address.link;
-                    self.flush(|net, target| net.family() == Family::V6 || !over(target, link));
-                }
-            }
-            Event::Neighbour(n) if self.links.contains_key(&n.link) => {
-                self.neighbours.insert((n.link, n.ip), *n);
-            }
-            Event::NeighbourGone(link, ip) => drop(self.neighbours.remove(&(*link, *ip))),
-            Event::NextHop(object) => drop(self.objects.insert(object.id, object.to.clone())),
-            Event::NextHopGone(id) => {
-                self.objects.remove(id);
-                self.flush(
-                    |_, target| !matches!(target, Target::Object { id: of, .. } if of == id),
-                );
-            }
-            Event::Route(route, how) => self.put(route, *how),
-            Event::RouteGone(route) => {
-                if let Some(list) = self.routes.get_mut(&route.net)
-                    && let Some(at) = list.iter().position(|r| *r == said(route))
-                {
-                    list.remove(at);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn put(&mut self, route: &Route, how: How) {
-        let list = self.routes.entry(route.net).or_default();
-        let new = said(route);
-        if list.contains(&new) {
-            return;
-        }
-        let same = list.iter().position(|(metric, _)| *metric == new.0);
-        match (how, same) {
-            (How::Replace, Some(at)) => list[at] = new,
-            (How::Create | How::Replace, _)
-                if how == How::Replace || route.net.family() == Family::V4 =>
-            {
-                let at = list.iter().take_while(|(metric, _)| *metric < new.0).count();
-                list.insert(at, new);
-            }
-            _ => {
-                let at = list.iter().take_while(|(metric, _)| *metric <= new.0).count();
-                list.insert(at, new);
-            }
-        }
-    }
-
-    fn flush(&mut self, keep: impl Fn(&Net, &Target) -> bool) {
-        for (net, list) in &mut self.routes {
-            list.retain(|(_, target)| keep(net, target));
-        }
-    }
-
-    /// What flows to `ip` meet, in no order.
-    fn see<A: Addr>(&self, ip: IpAddr) -> BTreeSet<String> {
-        let addr: A = number(ip).unwrap();
-        let found =
-            (0..=A::WIDTH).rev().find_map(|len| self.effective(Prefix::covering(addr, len)));
-        found.unwrap_or_else(|| one(Kind::NoRoute))
-    }
-
-    fn effective<A: Addr>(&self, prefix: Prefix<A>) -> Option<BTreeSet<String>> {
-        let builtin = builtin::covering(&builtin::of::<A>(), &prefix);
-        let by = builtin.map_or(Override::Routes, |(.., by)| by);
-        let line = builtin.filter(|(root, ..)| *root == prefix).map(|(_, hop, _)| {
-            one(if hop == fixed::MULTICAST { Kind::Multicast } else { Kind::Martian })
-        });
-        let host: IpAddr = prefix.first().to_ip().into();
-        let is_host = prefix.len() == A::WIDTH;
-        let own = is_host && self.addresses.iter().any(|address| address.ip == host);
-        match by {
-            Override::Never => line,
-            Override::ForUs => line.or(own.then(|| one(Kind::ForUs))),
-            Override::Routes if own => Some(one(Kind::ForUs)),
-            Override::Routes => {
-                let host = is_host.then(|| self.host::<A>(prefix.first())).flatten();
-                host.or_else(|| self.best(prefix.into()).map(|(_, seen)| seen)).or(line)
-            }
-        }
-    }
-
-    /// A resolved neighbour whose link the longest usable route leads onto.
-    fn host<A: Addr>(&self, addr: A) -> Option<BTreeSet<String>> {
-        let ip: IpAddr = addr.to_ip().into();
-        let lens = (0..=A::WIDTH).rev();
-        let (target, _) =
-            lens.map(|len| Prefix::covering(addr, len).into()).find_map(|n| self.best(n))?;
-        let on = match &target {
-            Target::Path(path) => *path,
-            Target::Object { id, .. } => match self.objects.get(id)? {
-                NextHopTo::Path(path) => *path,
-                // A group of one is that one.
-                NextHopTo::Group(members) => {
-                    let there = members.iter().filter_map(|(id, _)| self.objects.get(id));
-                    let ways = there.filter(|to| !matches!(to, NextHopTo::Group(_)));
-                    match ways.collect::<Vec<_>>()[..] {
-                        [NextHopTo::Path(path)] => *path,
-                        _ => return None,
-                    }
-                }
-                _ => return None,
-            },
-            _ => return None,
-        };
-        let resolved = self.neighbours.get(&(on.link, ip))?.resolved()?;
-        (on.via.is_none() && self.links.get(&on.link) == Some(&true))
-            .then(|| [sent(on.link, resolved)].into())
-    }
-
-    fn best(&self, net: Net) -> Option<(Target, BTreeSet<String>)> {
-        let list = self.routes.get(&net)?;
-        list.iter().find_map(|(_, target)| Some((target.clone(), self.target(target)?)))
-    }
-
-    /// What packets of a target meet; `None` where it has no way out.
-    fn target(&self, target: &Target) -> Option<BTreeSet<String>> {
-        let ways: Vec<_> = match target {
-            Target::Blackhole => return Some(one(Kind::Blackhole)),
-            Target::Unreachable | Target::Prohibit => return Some(one(Kind::Unreachable)),
-            Target::Path(path) => self.path(path).into_iter().collect(),
-            Target::Paths(paths) => paths.iter().filter_map(|path| self.path(path)).collect(),
-            Target::Object { id, .. } => match self.objects.get(id)? {
-                NextHopTo::Group(members) => {
-                    members.iter().filter_map(|(id, _)| self.member(*id)).collect()
-                }
-                _ => self.member(*id).into_iter().collect(),
-            },
-            _ => unreachable!("not generated"),
-        };
-        (!ways.is_empty()).then(|| ways.into_iter().collect())
-    }
-
-    fn member(&self, id: u32) -> Option<String> {
-        match self.objects.get(&id)? {
-            NextHopTo::Path(path) => self.path(path),
-            NextHopTo::Blackhole => Some(other(Kind::Blackhole)),
-            NextHopTo::Kernel => Some(other(Kind::ViaKernel)),
-            NextHopTo::Group(_) => None,
-        }
-    }
-
-    fn path(&self, path: &Path) -> Option<String> {
-        if path.link == LinkId(9) {
-            return Some(other(Kind::ViaKernel));
-        }
-        if !*self.links.get(&path.link)? {
-            return None;
-        }
-        let gateway = path.via.and_then(|ip| self.neighbours.get(&(path.link, ip))?.resolved());
-        Some(gateway.map_or(other(Kind::NoNeighbour), |mac| sent(path.link, mac)))
-    }
-}
-
-fn said(route: &Route) -> (u32, Target) {
-    (route.metric, route.target.clone())
-}
-
-fn over(target: &Target, link: LinkId) -> bool {
-    match target {
-        Target::Path(path) => path.link == link,
-        Target::Paths(paths) => paths.iter().all(|path| path.link == link),
-        _ => false,
-    }
-}
-
-fn sent(link: LinkId, mac: [u8; 6]) -> String {
-    format!("{:?}", Seen::To(IfaceId(link.0 as u16), mac))
-}
-
-fn other(kind: Kind) -> String {
-    format!("{:?}", Seen::Other(kind))
-}
-
-fn one(kind: Kind) -> BTreeSet<String> {
-    [other(kind)].into()
-}
+use crate::{Family, IfaceId, Limits, Net, Tags};
 
 /// What is done to the state in a step.
 #[derive(Clone, Debug)]
@@ -369,7 +158,7 @@ fn any_deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-fn carry_out(bench: &mut Bench, model: &mut Model, deed: &Deed) {
+fn carry_out(bench: &mut Bench, model: &mut Routing, deed: &Deed) {
     match deed {
         Deed::Event(event) => {
             bench.control.apply(event);
@@ -378,11 +167,11 @@ fn carry_out(bench: &mut Bench, model: &mut Model, deed: &Deed) {
         Deed::List(family, routes) => {
             let scope = Scope::Routes(*family, Source::Kernel);
             bench.control.apply(&Event::SweepBegin(scope, Why::Audit));
-            for (net, list) in &mut model.routes {
-                let listed =
-                    |old: &_| routes.iter().any(|new| new.net == *net && said(new) == *old);
-                list.retain(|old| net.family() != *family || listed(old));
-            }
+            model.list(*family == Family::V6, |(_, (ip, len)), (metric, target)| {
+                let same = |new: &Route| (new.net.addr(), new.net.len()) == (*ip, *len);
+                let mut same = routes.iter().filter(|new| same(new));
+                same.any(|new| (new.metric, &new.target) == (*metric, target))
+            });
             for route in routes {
                 let event = Event::Route(route.clone(), How::Listed);
                 bench.control.apply(&event);
@@ -396,22 +185,23 @@ fn carry_out(bench: &mut Bench, model: &mut Model, deed: &Deed) {
     }
 }
 
-fn compare(bench: &Bench, model: &Model) {
-    let seen = |ip: &str| -> BTreeSet<String> {
-        bench.see_all(0, ip).iter().map(|seen| format!("{seen:?}")).collect()
-    };
-    for ip in PROBES4 {
-        assert_eq!(seen(ip), model.see::<u32>(ip.parse().unwrap()), "{ip}");
-    }
-    for ip in PROBES6 {
-        assert_eq!(seen(ip), model.see::<u128>(ip.parse().unwrap()), "{ip}");
+fn compare(bench: &Bench, model: &Routing) {
+    for ip in PROBES4.into_iter().chain(PROBES6) {
+        let seen: BTreeSet<String> =
+            bench.see_all(0, ip).iter().map(|seen| format!("{seen:?}")).collect();
+        let should = model.lookup(0, ip.parse().unwrap()).into_iter().map(|meets| match meets {
+            Meets::Way(iface, mac, _) => format!("{:?}", Seen::To(IfaceId(iface), mac)),
+            Meets::Other(kind) => format!("{:?}", Seen::Other(kind)),
+        });
+        assert_eq!(seen, should.collect(), "{ip}");
     }
 }
 
 /// Takes everything out again: all ids must have come back.
-fn take_all_out(bench: &mut Bench, model: &Model) {
-    for (net, list) in &model.routes {
+fn take_all_out(bench: &mut Bench, model: &Routing) {
+    for ((_, (ip, len)), list) in &model.routes {
         for (metric, target) in list {
+            let net = Net::covering(*ip, *len).unwrap();
             let route = route(&net.to_string(), *metric, target.clone());
             bench.control.apply(&Event::RouteGone(route));
         }
@@ -428,8 +218,10 @@ fn take_all_out(bench: &mut Bench, model: &Model) {
 
 fn run(deeds: &[Deed], engine: &str) {
     let mut bench = Bench::new(Limits::default(), engine);
-    let mut model = Model::default();
-    for event in [link(1, "p0", true), link(2, "p1", true)] {
+    let ifaces = [("p0", 0), ("p1", 1)]
+        .map(|(name, port)| Some(Interface { name: name.into(), port, tags: Tags::None, vrf: 0 }));
+    let mut model = Routing::new(ifaces.into());
+    for event in [link(1, "p0", true), link(2, "p1", true), link(9, "eth0", true)] {
         carry_out(&mut bench, &mut model, &Deed::Event(event));
     }
     for deed in deeds {

@@ -1,5 +1,5 @@
-//! What is told beside frames: bytes as events of the kernel, of the cables, of time and
-//! of people.
+//! What happens beside frames, from bytes: events of the kernel, of the cables, of time
+//! and of people.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use tables::event::{
     Address, Event, How, Link, Neighbour, NeighbourState, NextHop, NextHopTo, Path, Route, Scope,
     Source, Target, Why,
 };
+use tables::oracle::{FOREIGN, Prefix, table, vrf_link};
 use tables::switch::Which;
 use tables::{Family, LinkId, Net};
 
@@ -15,7 +16,6 @@ use super::frames::station;
 use super::input::{address, prefix};
 use super::outcome::count;
 use super::plan::{DEVICES, ENGINES4, ENGINES6, own_mac};
-use super::routing::{FOREIGN, Prefix, table, vrf_link};
 use super::step::Step;
 use super::world::add_iface;
 
@@ -27,10 +27,10 @@ impl Step {
         for vrf in 0..vrfs {
             let (index, name) = (vrf_link(vrf), format!("vrf{vrf}"));
             let vrf_table = Some(table(vrf));
-            self.tell(&Event::Link(Link { index, name, up: true, vrf_table, ..Link::default() }));
+            self.event(&Event::Link(Link { index, name, up: true, vrf_table, ..Link::default() }));
         }
         let (index, name) = (FOREIGN, "eth0".to_owned());
-        self.tell(&Event::Link(Link { index, name, up: true, mtu: 1500, ..Link::default() }));
+        self.event(&Event::Link(Link { index, name, up: true, mtu: 1500, ..Link::default() }));
         for i in 0..self.ifaces.len() as u8 {
             self.link([i, 1, 0]);
             for six in [false, true] {
@@ -65,13 +65,13 @@ impl Step {
         let master = (master & 3 != 0).then(|| vrf_link(u16::from(master >> 2) % vrfs));
         let (name, up, mtu) = (plan.name.clone(), how & 1 != 0, MTUS[usize::from(how >> 1 & 7)]);
         let link = Link { index, name, up, mtu, mac, master, vrf_table: None };
-        self.tell(&Event::Link(link));
+        self.event(&Event::Link(link));
     }
 
     /// A link goes.
     pub fn link_gone(&mut self, [which]: [u8; 1]) {
         let link = self.link_id(which);
-        self.tell(&Event::LinkGone(link));
+        self.event(&Event::LinkGone(link));
     }
 
     /// A link has an address, or has lost it.
@@ -81,9 +81,9 @@ impl Step {
         let address = Address { link, ip, len: if six { 64 } else { 24 } };
         let there = self.world.control.interfaces().iter().any(|info| info.link == Some(link));
         match gone & 1 {
-            0 if there => self.tell(&Event::Address(address)),
+            0 if there => self.event(&Event::Address(address)),
             0 => {}
-            _ => self.tell(&Event::AddressGone(address)),
+            _ => self.event(&Event::AddressGone(address)),
         }
     }
 
@@ -92,14 +92,14 @@ impl Step {
         let (link, six) = (self.link_id(which), which & 128 != 0);
         let ip = self.near(link, six, [kind, b]);
         let (mac, state) = match how & 7 {
-            0 => return self.tell(&Event::NeighbourGone(link, ip)),
+            0 => return self.event(&Event::NeighbourGone(link, ip)),
             1 => (Some(station(link.0 as u8 - 1)), NeighbourState::Reachable),
             2 => (None, NeighbourState::Incomplete),
             3 => (Some(station(how >> 3)), NeighbourState::Failed),
             4 => (Some(station(how >> 3)), NeighbourState::Permanent),
             _ => (Some(station(how >> 3)), NeighbourState::Stale),
         };
-        self.tell(&Event::Neighbour(Neighbour { link, ip, mac, state }));
+        self.event(&Event::Neighbour(Neighbour { link, ip, mac, state }));
     }
 
     /// An address; those of kind 0 are of the link's own network.
@@ -124,7 +124,7 @@ impl Step {
     pub fn object(&mut self, [id, kind, a, b, c]: [u8; 5]) {
         let id = 1 + u32::from(id % 6);
         let to = match kind & 7 {
-            0 => return self.tell(&Event::NextHopGone(id)),
+            0 => return self.event(&Event::NextHopGone(id)),
             1 => NextHopTo::Blackhole,
             2 => NextHopTo::Kernel,
             3 | 4 => {
@@ -133,7 +133,7 @@ impl Step {
             }
             _ => NextHopTo::Path(Path { mtu: 0, ..self.path(kind & 128 != 0, [a, b, c]) }),
         };
-        self.tell(&Event::NextHop(NextHop { id, to }));
+        self.event(&Event::NextHop(NextHop { id, to }));
     }
 
     /// A route is there.
@@ -145,7 +145,7 @@ impl Step {
             _ if route.net.family() == Family::V6 => How::Replace,
             _ => How::Create,
         };
-        self.tell(&Event::Route(route, how));
+        self.event(&Event::Route(route, how));
     }
 
     fn route_of(&self, [kind, b, vrf, metric, a, via, weight, c]: [u8; 8]) -> Route {
@@ -187,7 +187,7 @@ impl Step {
             return;
         }
         let at = usize::from(u16::from_be_bytes([high, low])) % all.len();
-        self.tell(&Event::RouteGone(all[at].clone()));
+        self.event(&Event::RouteGone(all[at].clone()));
     }
 
     fn all_routes(&self) -> Vec<Route> {
@@ -351,6 +351,13 @@ impl Step {
         self.run();
         self.world.starve((left != 255).then_some(left.into()));
         self.is_short(POOL, left != 255);
+    }
+
+    /// A mirror is there, looks at other frames, or goes.
+    pub fn mirror(&mut self, bytes: [u8; 4]) {
+        self.run();
+        self.oracle.mirrors.set(bytes);
+        self.world.mirror(self.oracle.mirrors.spans());
     }
 
     fn is_short(&mut self, what: u16, short: bool) {

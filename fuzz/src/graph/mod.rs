@@ -1,27 +1,28 @@
 //! The whole graph against a model: real control, tables, switch, workers and nodes are
-//! built as the daemon builds them, and told what the bytes say: links, addresses,
+//! built as the daemon builds them, and driven by the bytes: links, addresses,
 //! neighbours, routes, engines, stations, time, frames. What comes out is compared with
 //! what an [`oracle`](oracle::Oracle) says that may come, after each step:
 //!
 //! - every frame comes out where its addresses, tags and routes lead, changed as a router
 //!   or bridge changes it, and nowhere else; what is dropped comes out nowhere
+//! - mirrors copy what they look at, once
 //! - the accounting law holds, and agrees with what was seen from outside
 //! - no packet is lost to the pool
 //! - the MAC table holds what was learnt, for as long as it should
 //!
 //! ```text
 //!  bytes ─► plan, operations ─┬► control, switch ─► tables ─► workers' graphs ◄► cables, kernel
-//!                             └► routing, bridging, stations ─► oracle ──────► compared ◄┘
+//!                             └► tables' oracle, bridging, stations ─► oracle ─► compared ◄┘
 //! ```
 
 mod bridging;
 mod events;
 mod frames;
 mod input;
+mod mirrors;
 mod oracle;
 mod outcome;
 mod plan;
-mod routing;
 pub mod seeds;
 mod stations;
 mod step;
@@ -94,6 +95,7 @@ const OPERATIONS: &[(u8, usize, Does)] = &[
     (20, 2, |step, input, _| step.flush(input.array())),
     (21, 2, |step, input, _| step.device_full(input.array())),
     (22, 1, |step, input, _| step.starve(input.array())),
+    (23, 4, |step, input, _| step.mirror(input.array())),
 ];
 
 /// Enough for any input that a fuzzer makes; a bound on the time of one.

@@ -4,13 +4,14 @@
 use std::net::IpAddr;
 
 use nodes::Class;
-use tables::Tags;
+use tables::oracle::{Meets, Routing};
+use tables::{Kind, Tags};
 use wire::{checksum, ipv4};
 
 use super::bridging::{Bridging, class_of, tags};
+use super::mirrors::Mirrors;
 use super::outcome::{Fates, Out, bit, both, noted, nowhere, out};
 use super::plan::DEVICES;
-use super::routing::{Meets, Routing};
 use super::stations::{Stations, Trust};
 
 /// All that is known.
@@ -18,6 +19,7 @@ pub struct Oracle {
     pub routing: Routing,
     pub bridging: Bridging,
     pub stations: Stations,
+    pub mirrors: Mirrors,
     /// Classes that are not punted.
     pub closed: u16,
 }
@@ -25,6 +27,11 @@ pub struct Oracle {
 impl Oracle {
     /// What may become of a frame that a device receives.
     pub fn received(&self, port: u16, frame: &[u8]) -> Fates {
+        self.mirrors.copied(Some(port), frame, self.taken(port, frame))
+    }
+
+    /// The same without the mirrors.
+    fn taken(&self, port: u16, frame: &[u8]) -> Fates {
         if self.bridging.member(port).is_none() {
             return self.arrived(port, frame);
         }
@@ -45,7 +52,8 @@ impl Oracle {
         if frame.len() < 14 {
             return nowhere("from the kernel, runt");
         }
-        noted(self.leaves(id, [&frame[..6], &frame[6..12]], &frame[12..]), "from the kernel")
+        let fates = self.leaves(id, [&frame[..6], &frame[6..12]], &frame[12..]);
+        self.mirrors.copied(None, frame, noted(fates, "from the kernel"))
     }
 
     /// Of a frame that is in a VLAN of a bridge.
@@ -178,8 +186,7 @@ impl Oracle {
 
     fn led(&self, packet: Packet<'_>, way: &Meets) -> Fates {
         let (iface, mac, mtu) = match way {
-            Meets::Drop(why) => return nowhere(why),
-            Meets::Kernel(class) => return self.punted(packet, Class::ALL[usize::from(*class)]),
+            Meets::Other(kind) => return self.stays(packet, *kind),
             Meets::Way(iface, mac, mtu) => (*iface, *mac, *mtu),
         };
         let mut ip = packet.ip().to_vec();
@@ -207,6 +214,21 @@ impl Oracle {
         let fates = self.leaves(iface, [&mac, &found.mac], &[&kind[..], &ip].concat());
         let fates = if packet.vrf == 0 { fates } else { noted(fates, "routed in a second VRF") };
         noted(fates, note)
+    }
+
+    /// Of a packet that goes nowhere else.
+    fn stays(&self, packet: Packet<'_>, kind: Kind) -> Fates {
+        let class = match kind {
+            Kind::Blackhole => return nowhere("blackhole"),
+            Kind::Martian => return nowhere("martian"),
+            Kind::ForUs => Class::ForUs,
+            Kind::NoNeighbour => Class::NoNeighbour,
+            Kind::ViaKernel => Class::ViaKernel,
+            Kind::Multicast => Class::Multicast,
+            Kind::NoRoute | Kind::Unreachable => Class::Unreachable,
+            Kind::Forward | Kind::Multipath => unreachable!("that is a way"),
+        };
+        self.punted(packet, class)
     }
 
     /// Of a frame that leaves by an interface: addresses, then what is behind the tags.

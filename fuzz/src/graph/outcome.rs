@@ -12,6 +12,8 @@ pub enum Out {
     Sent(u16, Vec<u8>),
     /// To the kernel: interface, classes (one of them), frame.
     Punted(u16, u16, Vec<u8>),
+    /// Into a mirror's file: its number, the port, frame.
+    Written(u64, u16, Vec<u8>),
 }
 
 impl fmt::Debug for Out {
@@ -20,6 +22,9 @@ impl fmt::Debug for Out {
             Out::Sent(port, frame) => write!(f, "sent by {port}: {}", hex(frame)),
             Out::Punted(iface, classes, frame) => {
                 write!(f, "punted of {iface} as {classes:#x}: {}", hex(frame))
+            }
+            Out::Written(mirror, port, frame) => {
+                write!(f, "written by mirror {mirror} of port {port}: {}", hex(frame))
             }
         }
     }

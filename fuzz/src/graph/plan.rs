@@ -14,6 +14,7 @@ use std::ops::RangeInclusive;
 
 use nodes::{Class, Rates};
 use tables::bridge::FloodRates;
+use tables::oracle::Interface;
 use tables::switch::{BridgeConfig, Member, Mode, WhenFull};
 use tables::{PortId, Tags};
 
@@ -26,20 +27,11 @@ pub const DEVICES: u16 = 9;
 pub struct Plan {
     /// By VRF: the engines of both families.
     pub vrfs: Vec<[&'static str; 2]>,
-    pub ifaces: Vec<IfacePlan>,
+    pub ifaces: Vec<Interface>,
     pub bridges: Vec<BridgeConfig>,
     pub workers: usize,
     /// Classes that nothing is punted in; of the others everything is.
     pub closed: u16,
-}
-
-/// An interface.
-#[derive(Clone, Debug, PartialEq)]
-pub struct IfacePlan {
-    pub name: String,
-    pub port: u16,
-    pub tags: Tags,
-    pub vrf: u16,
 }
 
 /// The address that bridge `i`'s routed side answers to.
@@ -67,7 +59,7 @@ impl Plan {
         let mut iface = |name: &str, port, tags| {
             let turn = plan.ifaces.len() as u32;
             let vrf = u16::from(vrfs.rotate_right(turn * 2 % 8) & 3) % count;
-            plan.ifaces.push(IfacePlan { name: name.into(), port, tags, vrf });
+            plan.ifaces.push(Interface { name: name.into(), port, tags, vrf });
         };
         iface("p0", 0, Tags::None);
         iface("p1", 1, Tags::None);
@@ -84,7 +76,7 @@ impl Plan {
         let mut iface = |name: &str, port, tags| {
             let turn = plan.ifaces.len() as u32;
             let vrf = u16::from(vrfs.rotate_right(turn * 2 % 8) & 3) % count;
-            plan.ifaces.push(IfacePlan { name: name.into(), port, tags, vrf });
+            plan.ifaces.push(Interface { name: name.into(), port, tags, vrf });
         };
         if dc {
             let side = DEVICES + u16::from(lan);
@@ -129,13 +121,13 @@ impl Plan {
             let vlans = bridge.vlans();
             bridge.routed.retain(|vlan| vlans.contains(vlan));
         }
-        let p8 = IfacePlan { name: "p8".into(), port: 8, tags: Tags::None, vrf: 0 };
+        let p8 = Interface { name: "p8".into(), port: 8, tags: Tags::None, vrf: 0 };
         let mut ifaces = vec![p8];
         for (bridge, side) in bridges.iter().zip(DEVICES..) {
             for &vlan in &bridge.routed {
                 let tags = if vlan == 0 { Tags::None } else { Tags::Dot1q(vlan) };
                 let name = format!("{}.{vlan}", bridge.name);
-                ifaces.push(IfacePlan { name, port: side, tags, vrf: 0 });
+                ifaces.push(Interface { name, port: side, tags, vrf: 0 });
             }
         }
         let workers = 1 + usize::from(shape >> 2 & 1);

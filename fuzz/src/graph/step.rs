@@ -1,18 +1,19 @@
-//! Both worlds, kept in step: what one is told the other is told, and frames are
-//! compared before either changes.
+//! Both worlds, kept in step: each event goes to both, and frames are compared before
+//! either changes.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use tables::event::Event;
+use tables::oracle::{Interface, Routing};
 
 use super::bridging::Bridging;
 use super::frames::{self, station};
 use super::input::Input;
+use super::mirrors::Mirrors;
 use super::oracle::Oracle;
 use super::outcome::{Counts, Fates, Out, compare, count, hex};
-use super::plan::{DEVICES, IfacePlan, Plan, own_mac};
-use super::routing::Routing;
+use super::plan::{DEVICES, Plan, own_mac};
 use super::stations::{Key, Stations};
 use super::world::{World, class_name};
 
@@ -21,7 +22,7 @@ pub struct Step {
     pub(super) world: World,
     pub(super) oracle: Oracle,
     /// All interfaces that there may be.
-    pub(super) ifaces: Vec<IfacePlan>,
+    pub(super) ifaces: Vec<Interface>,
     pub(super) counts: Counts,
     pub(super) now: Duration,
     waiting: Vec<(From, Vec<u8>)>,
@@ -29,7 +30,7 @@ pub struct Step {
     frames: usize,
     /// Queues of devices, or the pool, that are short: frames may be lost.
     pub(super) short: BTreeSet<u16>,
-    /// Stations seen at ports since the last flush: nobody need be told of them again
+    /// Stations seen at ports since the last flush: workers need not report them again
     /// within a second.
     seen: HashSet<(Key, u16)>,
     flushes: u16,
@@ -53,6 +54,7 @@ impl Step {
             routing: Routing::new(ifaces),
             bridging: Bridging { configs: plan.bridges.clone(), up: [true; DEVICES as usize] },
             stations: Stations::new(plan.bridges.clone(), &own),
+            mirrors: Mirrors::default(),
             closed: plan.closed,
         };
         let mut step = Step {
@@ -72,8 +74,8 @@ impl Step {
         step
     }
 
-    /// Tells both. Steps of hops change at once, so frames that wait go before.
-    pub(super) fn tell(&mut self, event: &Event) {
+    /// Gives both an event. Steps of hops change at once, so frames that wait go before.
+    pub(super) fn event(&mut self, event: &Event) {
         self.run();
         self.world.control.apply(event);
         self.oracle.routing.apply(event);
@@ -178,8 +180,9 @@ impl Step {
         let seen = self.world.run();
         let after = self.world.totals();
         let [transmitted, punted, received, kernel] = [0, 1, 2, 3].map(|i| after[i] - before[i]);
-        let sent = seen.iter().filter(|out| matches!(out, Out::Sent(..))).count();
-        assert_eq!((transmitted, punted), (sent as u64, (seen.len() - sent) as u64), "counters");
+        let sent = seen.iter().filter(|out| matches!(out, Out::Sent(..))).count() as u64;
+        let to_kernel = seen.iter().filter(|out| matches!(out, Out::Punted(..))).count() as u64;
+        assert_eq!((transmitted, punted), (sent, to_kernel), "counters");
         let from_kernel =
             waiting.iter().filter(|(from, _)| matches!(from, From::Kernel(_))).count();
         assert_eq!(kernel, from_kernel as u64);
@@ -215,13 +218,13 @@ impl Step {
         let stations = &self.oracle.stations;
         let unknown = here.iter().copied().filter(|(key, port)| !stations.knows(*key, *port));
         let unknown: Vec<_> = unknown.collect();
-        let mut told = HashSet::new();
+        let mut reported = HashSet::new();
         for (_, learn) in self.world.learnt() {
             let domain = tables::bridge::DomainId(learn.key.domain());
             let lan = self.world.lan(domain).expect("a domain that there is");
             let key = (lan, learn.key.octets());
             assert!(here.contains(&(key, learn.port)), "{key:?} was not seen at {}", learn.port);
-            told.insert((key, learn.port));
+            reported.insert((key, learn.port));
             let at = self.world.at(self.now);
             self.world.switch.learn(learn, at);
             self.oracle.stations.learn(key, learn.port, &mut self.counts);
@@ -229,12 +232,12 @@ impl Step {
                 self.compare_stations();
             }
         }
-        // A bridge that is full, or holds the station, is told all the same.
+        // Also to a bridge that is full, or holds the station.
         for at in unknown.iter().filter(|at| self.short.is_empty() && !self.seen.contains(at)) {
-            assert!(told.contains(at), "nobody was told of {at:?}");
+            assert!(reported.contains(at), "{at:?} was not reported");
         }
         self.seen.extend(here);
-        if !told.is_empty() {
+        if !reported.is_empty() {
             self.compare_stations();
         }
     }

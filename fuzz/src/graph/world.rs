@@ -8,22 +8,23 @@ use graph::Graph;
 use graph::ring::{frames, spsc};
 use io::mem::{Peer, connect};
 use io::{Device, Owned, Pool, PoolConfig, World as Memory};
-use lookup::sync::{Domain, Thread};
-use nodes::assembly::Common;
+use lookup::sync::{Domain, Published, Thread};
+use nodes::assembly::{Assembly, Common};
 use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
+use nodes::span::{INSETS, Parts, SOURCE, Side, Spans};
 use nodes::switch::Bridging;
-use nodes::{Class, DomainCounters, IfaceCounters};
+use nodes::{Class, DomainCounters, IfaceCounters, router, span, switch};
 use tables::bridge::DomainId;
 use tables::macs::Learn;
+use tables::oracle::{Interface, table};
 use tables::show::FibInfo;
 use tables::switch::{Switch, Which};
 use tables::{Control, Family, FibConfig, Iface, Limits, PortId, VrfConfig, VrfId};
 use wire::flow::Hasher;
 
 use super::outcome::{Counts, Out};
-use super::plan::{DEVICES, IfacePlan, Plan, own_mac};
-use super::routing::table;
+use super::plan::{DEVICES, Plan, own_mac};
 use super::stations::Key;
 
 /// All of it.
@@ -34,6 +35,7 @@ pub struct World {
     pool: Pool,
     workers: Vec<Worker>,
     domain: Arc<Domain>,
+    spans: Arc<Published<Spans>>,
     names: Vec<String>,
     start: Instant,
     /// Packets that somebody else has.
@@ -46,6 +48,8 @@ struct Worker {
     kernel: frames::Consumer,
     to_router: frames::Producer,
     learnt: spsc::Consumer<Learn>,
+    /// What mirrors write, of each side.
+    files: [frames::Consumer; 2],
 }
 
 impl World {
@@ -82,9 +86,11 @@ impl World {
         (0..DEVICES).for_each(|port| switch.set_link(port, true));
         let config = PoolConfig { packets: PACKETS, mtu: 2000, large_pages: false };
         let pool = Pool::new(&config).expect("memory for a small pool");
-        let (peers, workers) = workers(plan, &control, &pool, &domain);
+        let spans = Arc::new(Published::new(&domain, Spans::default()));
+        let (peers, workers) = workers(plan, &control, &pool, (&domain, &spans));
         let names = plan.bridges.iter().map(|bridge| bridge.name.clone()).collect();
-        World { control, switch, peers, pool, workers, domain, names, start, away: Vec::new() }
+        let away = Vec::new();
+        World { control, switch, peers, pool, workers, domain, spans, names, start, away }
     }
 
     /// That time, as the switch is given it.
@@ -100,8 +106,8 @@ impl World {
         assert!(self.workers[worker].to_router.push(meta, &[frame]), "the ring has room");
     }
 
-    /// Makes the tables those of all that was told. One that is built anew for a change
-    /// waits for the other engine that is being built beside.
+    /// Makes the tables those of all events so far. Where an engine changes, waits for
+    /// the new one.
     pub fn commit(&mut self) {
         self.control.commit();
         let waits = |fib: &FibInfo| fib.switching_to.is_some() && fib.engine != "bsd-radix";
@@ -139,8 +145,23 @@ impl World {
                 outs.push(Out::Punted(meta.iface, 1 << meta.kind, frame.to_vec()));
             };
             while worker.kernel.pop(&mut next).is_some() {}
+            let mut next = |meta: frames::Meta, frame: &[u8]| {
+                outs.push(Out::Written(meta.info, meta.iface, frame.to_vec()));
+            };
+            worker.files.iter_mut().for_each(|file| while file.pop(&mut next).is_some() {});
         }
         outs
+    }
+
+    /// Makes the mirrors these.
+    pub fn mirror(&mut self, spans: Spans) {
+        for worker in &mut self.workers {
+            for (inset, side) in INSETS.into_iter().zip([Side::In, Side::Out]) {
+                assert!(worker.graph.switch(inset, spans.look_at(side)));
+            }
+            assert!(worker.graph.wake(SOURCE));
+        }
+        self.spans.publish(spans);
     }
 
     /// What the workers say that they saw, by worker.
@@ -224,7 +245,7 @@ impl World {
 }
 
 /// Adds an interface as planned; returns its number.
-pub fn add_iface(control: &mut Control, plan: &IfacePlan) -> u16 {
+pub fn add_iface(control: &mut Control, plan: &Interface) -> u16 {
     let iface = Iface {
         name: plan.name.clone(),
         port: PortId(plan.port),
@@ -239,7 +260,7 @@ fn workers(
     plan: &Plan,
     control: &Control,
     pool: &Pool,
-    domain: &Arc<Domain>,
+    (domain, spans): (&Arc<Domain>, &Arc<Published<Spans>>),
 ) -> (Vec<Peer>, Vec<Worker>) {
     let count = plan.workers;
     let ports =
@@ -277,7 +298,12 @@ fn workers(
             remotes,
             from_workers,
         };
-        let graph = nodes::router_and_switch(common, bridging).build(worker);
+        let ((file_in, written_in), (file_out, written_out)) =
+            (frames::ring(1 << 18), frames::ring(1 << 10));
+        let (spans, files) = (spans.clone(), [file_in, file_out]);
+        let parts = Parts { spans, counters: Arc::default(), files };
+        let assembly = router::add(switch::add(Assembly::new(common), bridging));
+        let graph = span::add(assembly, parts).finish().build(worker);
         let mut graph = graph.expect("the nodes fit together");
         for port in ports(worker) {
             let (mut device, peer) = connect("p", [2, 0, 0, 0, 1, port as u8], pool);
@@ -287,7 +313,8 @@ fn workers(
             peers[usize::from(port)] = Some(peer);
         }
         let thread = domain.register("worker");
-        workers.push(Worker { graph, thread, kernel, to_router, learnt });
+        let files = [written_in, written_out];
+        workers.push(Worker { graph, thread, kernel, to_router, learnt, files });
     }
     (peers.into_iter().flatten().collect(), workers)
 }

@@ -1,26 +1,42 @@
-//! What a router does, worked out from what it was told and nothing else: the longest
-//! prefix by trying each length, the first usable route of it.
+//! For tests: what the tables should say, worked out from the events and nothing else. The
+//! longest prefix by trying each length, the first usable route of it. It shares no code
+//! with what it judges.
+//!
+//! VRF 0 has the kernel's main table, VRF n table 100 + n and the VRF device that is link
+//! 100 + n.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use nodes::Class;
-use tables::event::{Address, Event, How, Neighbour, NextHopTo, Path, Route, Target};
-use tables::{LinkId, Net};
+use crate::event::{Address, Event, How, LinkId, Neighbour, NextHopTo, Path, Route, Target};
+use crate::hops::Kind;
+use crate::iface::Tags;
+use crate::net::Net;
 
-use super::plan::IfacePlan;
-
-/// What was told.
+/// All that the events said.
 #[derive(Default)]
 pub struct Routing {
     /// By interface number less one; `None` where it was taken out.
-    pub ifaces: Vec<Option<IfacePlan>>,
+    pub ifaces: Vec<Option<Interface>>,
     links: BTreeMap<LinkId, Link>,
     addresses: BTreeSet<Address>,
     neighbours: BTreeMap<(LinkId, IpAddr), Neighbour>,
     objects: BTreeMap<u32, NextHopTo>,
     /// By VRF and prefix: metric and target, best first.
     pub routes: BTreeMap<(u16, Prefix), Vec<(u32, Target)>>,
+}
+
+/// An interface of the router.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Its name and its link's.
+    pub name: String,
+    /// The port that carries it.
+    pub port: u16,
+    /// Tags of its frames.
+    pub tags: Tags,
+    /// Its VRF where its link is below no VRF device.
+    pub vrf: u16,
 }
 
 /// First address and length.
@@ -41,17 +57,19 @@ struct Link {
 pub enum Meets {
     /// They leave by this interface, to this neighbour; so many bytes fit.
     Way(u16, [u8; 6], u16),
-    /// The kernel gets them.
-    Kernel(u8),
-    /// They are dropped.
-    Drop(&'static str),
+    /// They go nowhere else: neither [`Kind::Forward`] nor [`Kind::Multipath`].
+    Other(Kind),
 }
 
 /// An interface as frames find it.
 pub struct Found<'r> {
-    pub plan: &'r IfacePlan,
+    /// As it was configured.
+    pub plan: &'r Interface,
+    /// The address that it answers to.
     pub mac: [u8; 6],
+    /// Whether its link is.
     pub up: bool,
+    /// Its VRF.
     pub vrf: u16,
 }
 
@@ -69,8 +87,8 @@ pub fn vrf_link(vrf: u16) -> LinkId {
 pub const FOREIGN: LinkId = LinkId(90);
 
 impl Routing {
-    /// These interfaces, and nothing told.
-    pub fn new(ifaces: Vec<Option<IfacePlan>>) -> Routing {
+    /// These interfaces, before the first event.
+    pub fn new(ifaces: Vec<Option<Interface>>) -> Routing {
         Routing { ifaces, ..Routing::default() }
     }
 
@@ -128,7 +146,7 @@ impl Routing {
         self.neighbours.retain(|(of, _), _| Some(*of) != link);
     }
 
-    /// A listing of `six`'s routes ended in which only those stood that `there` takes.
+    /// A listing of `six`'s routes ended, which had those that `there` takes.
     pub fn list(&mut self, six: bool, there: impl Fn(&(u16, Prefix), &(u32, Target)) -> bool) {
         for (place, list) in &mut self.routes {
             list.retain(|old| place.1.0.is_ipv6() != six || there(place, old));
@@ -161,7 +179,7 @@ impl Routing {
     }
 
     /// The interface of frames with these tags at a port: number, and how it is.
-    pub fn arriving(&self, port: u16, tags: tables::Tags) -> Option<(u16, Found<'_>)> {
+    pub fn arriving(&self, port: u16, tags: Tags) -> Option<(u16, Found<'_>)> {
         let named = |id: u16| Some((id, self.found(id)?));
         let all = (1..=self.ifaces.len() as u16).filter_map(named);
         let mut here = all.filter(|(_, found)| found.plan.port == port && found.up);
@@ -181,7 +199,7 @@ impl Routing {
     /// What packets of all flows to `ip` meet in `vrf`.
     pub fn lookup(&self, vrf: u16, ip: IpAddr) -> BTreeSet<Meets> {
         let found = (0..=width(ip)).rev().find_map(|len| self.of_prefix(vrf, covering(ip, len)));
-        found.unwrap_or_else(|| one(Class::Unreachable))
+        found.unwrap_or_else(|| one(Kind::NoRoute))
     }
 
     /// What a prefix says; `None` where it says nothing.
@@ -196,8 +214,8 @@ impl Routing {
         let best = || self.best(vrf, prefix).map(|(_, meets)| meets);
         match rule.map_or(Routes::Any, |(.., routes)| routes) {
             Routes::None => line,
-            Routes::Own => line.or(own.then(|| one(Class::ForUs))),
-            Routes::Any if own => Some(one(Class::ForUs)),
+            Routes::Own => line.or(own.then(|| one(Kind::ForUs))),
+            Routes::Any if own => Some(one(Kind::ForUs)),
             Routes::Any if host => self.host(vrf, prefix.0).or_else(best).or(line),
             Routes::Any => best().or(line),
         }
@@ -248,9 +266,9 @@ impl Routing {
                 }
                 _ => self.member(*id).into_iter().collect(),
             },
-            Target::Blackhole => [Meets::Drop("blackhole")].into(),
-            Target::Unreachable | Target::Prohibit => one(Class::Unreachable),
-            Target::Kernel => one(Class::ViaKernel),
+            Target::Blackhole => [Meets::Other(Kind::Blackhole)].into(),
+            Target::Unreachable | Target::Prohibit => one(Kind::Unreachable),
+            Target::Kernel => one(Kind::ViaKernel),
             Target::Local(_) | Target::Broadcast(_) | Target::Throw => return None,
         };
         (!ways.is_empty()).then_some(ways)
@@ -259,8 +277,8 @@ impl Routing {
     fn member(&self, id: u32) -> Option<Meets> {
         match self.objects.get(&id)? {
             NextHopTo::Path(path) => self.path(path),
-            NextHopTo::Blackhole => Some(Meets::Drop("blackhole")),
-            NextHopTo::Kernel => Some(kernel(Class::ViaKernel)),
+            NextHopTo::Blackhole => Some(Meets::Other(Kind::Blackhole)),
+            NextHopTo::Kernel => Some(Meets::Other(Kind::ViaKernel)),
             NextHopTo::Group(_) => None,
         }
     }
@@ -268,14 +286,14 @@ impl Routing {
     fn path(&self, path: &Path) -> Option<Meets> {
         let link = self.links.get(&path.link)?;
         if self.iface_of(path.link).is_none() {
-            return Some(kernel(Class::ViaKernel));
+            return Some(Meets::Other(Kind::ViaKernel));
         }
         if !link.up {
             return None;
         }
         let neighbour = path.via.and_then(|ip| self.neighbours.get(&(path.link, ip)));
         let way = neighbour.and_then(|neighbour| self.way(path, neighbour));
-        Some(way.unwrap_or(kernel(Class::NoNeighbour)))
+        Some(way.unwrap_or(Meets::Other(Kind::NoNeighbour)))
     }
 
     fn way(&self, path: &Path, neighbour: &Neighbour) -> Option<Meets> {
@@ -287,7 +305,7 @@ impl Routing {
     /// The number of Rutter's interface on a link.
     fn iface_of(&self, link: LinkId) -> Option<u16> {
         let name = &self.links.get(&link)?.name;
-        let is = |plan: &Option<IfacePlan>| plan.as_ref().is_some_and(|plan| plan.name == *name);
+        let is = |plan: &Option<Interface>| plan.as_ref().is_some_and(|plan| plan.name == *name);
         Some(self.ifaces.iter().position(is)? as u16 + 1)
     }
 
@@ -318,7 +336,7 @@ enum Routes {
 
 /// RFC 1812 §5.3.7, §5.3.5.1, RFC 3927 §2.7, RFC 4291 §2.5.2, §2.5.3, §2.5.6, §2.7.
 fn rules() -> Vec<(Prefix, Meets, Routes)> {
-    let (martian, multicast) = (Meets::Drop("martian"), kernel(Class::Multicast));
+    let (martian, multicast) = (Meets::Other(Kind::Martian), Meets::Other(Kind::Multicast));
     let rule = |ip: &str, len, meets: &Meets, routes| {
         ((ip.parse().expect("an address"), len), meets.clone(), routes)
     };
@@ -375,10 +393,6 @@ fn over(target: &Target, link: LinkId) -> bool {
     }
 }
 
-fn kernel(class: Class) -> Meets {
-    Meets::Kernel(class as u8)
-}
-
-fn one(class: Class) -> BTreeSet<Meets> {
-    [kernel(class)].into()
+fn one(kind: Kind) -> BTreeSet<Meets> {
+    [Meets::Other(kind)].into()
 }
