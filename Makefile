@@ -25,7 +25,7 @@ lab: deps-build ## the lab, which `rutter lab` starts: target/release/rutter-lab
 demo: build deps-demo ## a whole network on this machine: hosts, router, BIRD, full table, traffic
 	$(RELEASE) demo
 
-test: deps-test ## all tests; what CI runs
+test: deps-test ## all tests; what could not run is listed (RUTTER_STRICT=1: fails)
 	scripts/test.sh
 
 bench: deps-bench ## the quick set of measurements; records go to lab-records

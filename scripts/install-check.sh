@@ -12,10 +12,8 @@ root="$top/a root"
 mkdir "$root"
 trap 'rm -rf "$top"' EXIT
 fail() { echo "install: $*" >&2; exit 1; }
-skip() { # REASON: a check that could not be done has not passed
-	[ -z "${RUTTER_STRICT:-}" ] || fail "$*"
-	echo "install: skipped: $*"
-}
+# shellcheck source=scripts/skip.sh
+. scripts/skip.sh
 installer() { # GOAL [NAME=VALUE …]
 	make --no-print-directory "$@" DESTDIR="$root" PREFIX="/opt/my r" >"$root.log" 2>&1 || {
 		cat "$root.log"
@@ -42,12 +40,16 @@ if command -v systemd-analyze >/dev/null; then
 	told=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit: $told"
 	[ -z "$told" ] || fail "the unit: $told"
 else
-	skip "the unit is not verified: systemd-analyze is not installed"
+	reason="the unit is not verified: systemd-analyze is not installed"
+	skipped install-check "$reason" || fail "$reason"
 fi
 bash -n "$root/opt/my r/share/bash-completion/completions/rutter" || fail "the completion is no bash"
 if command -v man >/dev/null; then
 	warnings=$(LC_ALL=C.UTF-8 man --warnings -l "$root/opt/my r/share/man/man5/rutter.toml.5" 2>&1 >/dev/null)
 	[ -z "$warnings" ] || fail "the manual page: $warnings"
+else
+	reason="the manual page is not looked at: man is not installed"
+	skipped install-check "$reason" || fail "$reason"
 fi
 
 # The configuration stays; all else goes, also when it is done again.

@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
 # All tests, in the order in which they are likely to fail; stops at the first
-# step that does. Stable Rust only; `make deep` has the rest.
+# step that does. Stable Rust only; `make deep` has the rest. At the end it lists what
+# was skipped; RUTTER_STRICT=1 makes each skip that scripts/skips.txt does not have a
+# failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 begin=$SECONDS
+mkdir -p "$target"
+RUTTER_SKIPS=$(realpath "$target")/skips
+export RUTTER_SKIPS
+: >"$RUTTER_SKIPS"
+# shellcheck source=scripts/skip.sh
+. scripts/skip.sh
 step() { printf '\n=== %s (at %d s)\n' "$*" $((SECONDS - begin)); }
 
 # By file: a module that a macro declares (commands, experiments) is one that `cargo fmt` does not find.
@@ -19,8 +27,14 @@ $cargo clippy --locked --workspace --all-targets -- -D warnings
 $cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir "$target" --all-targets -- -D warnings
 
 # Unit, property and documentation tests, the layering test, goldens.
+# Without root those that make network namespaces run in a user namespace.
 step tests
-$cargo test --locked --workspace
+if [ "$(id -u)" != 0 ] && scripts/userns.sh true 2>/dev/null; then
+	host=$(${RUSTC:-rustc} -vV | sed -n 's/^host: //p' | tr a-z- A-Z_)
+	env "CARGO_TARGET_${host}_RUNNER=$PWD/scripts/userns.sh" $cargo test --locked --workspace
+else
+	$cargo test --locked --workspace
+fi
 
 # The corpora of the fuzz targets, replayed by stable Rust.
 if [ -e fuzz/Cargo.toml ]; then
@@ -41,4 +55,8 @@ scripts/install-check.sh "$target/debug/rutter"
 step "smoke scripts"
 RUTTER=$target/debug/rutter scripts/smoke/run.sh
 
+if [ -s "$RUTTER_SKIPS" ]; then
+	printf '\nskipped (%d):\n' "$(sort -u "$RUTTER_SKIPS" | wc -l)"
+	sort -u "$RUTTER_SKIPS" | sed 's/^/  /; s/\t/: /'
+fi
 printf '\nall tests passed in %d s\n' $((SECONDS - begin))

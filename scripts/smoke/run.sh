@@ -6,9 +6,12 @@
 # RUTTER is the binary (default: the newest of target/{debug,release}/rutter).
 # As root they run in namespaces of their own; otherwise in a user namespace,
 # where those are allowed. Logs are in target/smoke. SMOKE_PATIENCE=N waits N times
-# as long for what takes time, on a slow machine.
+# as long for what takes time, on a slow machine. Ends with status 1 where one fails,
+# with 3 where none could run.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=scripts/skip.sh
+. scripts/skip.sh
 
 readonly LIMIT_S=$((400 * ${SMOKE_PATIENCE:-1})) # ten times what the longest takes on an idle machine
 verbose=
@@ -17,7 +20,7 @@ for argument in "$@"; do
 	case $argument in
 	--list) list=1 ;;
 	-v) verbose=1 ;;
-	-*) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+	-*) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 	*) names+=("$argument") ;;
 	esac
 done
@@ -52,19 +55,27 @@ obstacle() {
 }
 
 if [ "$(id -u)" != 0 ] && [ -z "${RUTTER_SMOKE_USERNS:-}" ]; then
-	if unshare --user --map-root-user --net --mount true 2>/dev/null; then
-		# /run/netns must be writable, so /run is a new one.
-		exec env RUTTER_SMOKE_USERNS=1 unshare --user --map-root-user --net --mount \
-			sh -c 'mount -t tmpfs tmpfs /run && exec "$0" "$@"' "$0" ${verbose:+-v} "${names[@]}"
+	if scripts/userns.sh true 2>/dev/null; then
+		exec env RUTTER_SMOKE_USERNS=1 scripts/userns.sh "$0" ${verbose:+-v} "${names[@]}"
 	fi
 	reason="neither root nor user namespaces"
 else
 	reason=$(obstacle)
 fi
 
-passed=0 failed=0 skipped=0 n=0
+passed=0 failed=0 left_out=0 n=0
 failures=()
 running=
+skip_it() { # NAME REASON: counted as skipped, or as failed where it may not be
+	if skipped "smoke/$1" "$2"; then
+		echo "ok $n - $1 # skip $2"
+		left_out=$((left_out + 1))
+	else
+		echo "not ok $n - $1: skipped ($2), and scripts/skips.txt does not have it"
+		failed=$((failed + 1))
+		failures+=("$1")
+	fi
+}
 stop() {
 	[ -z "$running" ] || { kill -TERM "$running" 2>/dev/null; wait "$running" 2>/dev/null; }
 	echo "interrupted"
@@ -78,8 +89,7 @@ for name in "${names[@]}"; do
 	script=scripts/smoke/$name.sh
 	[ -e "$script" ] || { echo "not ok $n - $name: no such script"; failed=$((failed + 1)); failures+=("$name"); continue; }
 	if [ -n "$reason" ]; then
-		echo "ok $n - $name # skip $reason"
-		skipped=$((skipped + 1))
+		skip_it "$name" "$reason"
 		continue
 	fi
 	begin=$(date +%s%N)
@@ -100,8 +110,7 @@ for name in "${names[@]}"; do
 		passed=$((passed + 1))
 		;;
 	77)
-		echo "ok $n - $name # skip $(sed -n 's/^skip: //p' "$logs/$name.log" | tail -n 1)"
-		skipped=$((skipped + 1))
+		skip_it "$name" "$(sed -n 's/^skip: //p' "$logs/$name.log" | tail -n 1)"
 		;;
 	*)
 		[ "$status" != 124 ] || echo "failed: more than $LIMIT_S s" >>"$logs/$name.log"
@@ -115,5 +124,6 @@ done
 
 echo
 [ $failed = 0 ] || echo "failed: ${failures[*]}"
-echo "smoke: $passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+echo "smoke: $passed passed, $failed failed, $left_out skipped"
+[ $failed = 0 ] || exit 1
+[ $passed -gt 0 ] || exit 3

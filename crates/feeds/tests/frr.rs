@@ -1,5 +1,4 @@
-//! FRR's zebra, unmodified, feeds the data plane by FPM. Without root or without
-//! FRR the test says so and passes.
+//! FRR's zebra, unmodified, feeds the data plane by FPM.
 
 mod namespace;
 
@@ -21,8 +20,11 @@ use tables::{Control, Iface, Limits, VrfConfig, VrfId};
 #[test]
 fn routes_of_zebra() {
     if !Path::new(DAEMONS).join("zebra").exists() {
-        eprintln!("skipped: FRR is not installed");
-        return;
+        return testing::skip("FRR is not installed");
+    }
+    let mapped = std::fs::read_to_string("/proc/self/uid_map").unwrap();
+    if !mapped.contains(ALL_USERS) {
+        return testing::skip("FRR changes to its own user, which a user namespace does not have");
     }
     in_namespace(|| {
         for command in [
@@ -127,4 +129,6 @@ impl Drop for Daemon {
     }
 }
 
+/// How many a machine's own user namespace has.
+const ALL_USERS: &str = "4294967295";
 const DAEMONS: &str = "/usr/lib/frr";

@@ -191,7 +191,7 @@ fn gateways_are_managed_and_hosts_in_use_are_asked_for() {
                 let output = Command::new("ip").args(["neigh", "show", "10.0.0.77"]).output();
                 let text = String::from_utf8(output.unwrap().stdout).unwrap();
                 if text.contains(is) && (not.is_empty() || !text.contains(not)) {
-                    return;
+                    break;
                 }
                 assert!(start.elapsed() < LIMIT, "{text}, not {is} without {not}");
                 std::thread::sleep(Duration::from_millis(20));

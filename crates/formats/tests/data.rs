@@ -1,26 +1,11 @@
-//! Real tables and dumps, where they are there: `$RUTTER_DATA`, or
-//! `../shared/data` beside the project.
-
-use std::path::PathBuf;
+//! Real tables and dumps, where the data are; generated.rs and robust.rs need none.
 
 use formats::mrt::{Event, Updates};
 use formats::{Load, Place, Table};
-
-/// A file of the data, or none with the reason printed.
-fn file(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("RUTTER_DATA")
-        .map(PathBuf::from)
-        .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"));
-    let path = folder.join(name);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing (set RUTTER_DATA)", path.display());
-        return None;
-    }
-    Some(path)
-}
+use testing::data;
 
 fn load(name: &str) -> Option<Table> {
-    file(name).map(|path| Table::load(&path, &Load::default()).expect("a table"))
+    data(name).map(|path| Table::load(&path, &Load::default()).expect("a table"))
 }
 
 #[test]
@@ -80,7 +65,7 @@ fn updates() {
         ("updates/updates.20160811.1600.gz", 39_256, 1956),
     ];
     for (name, announced, withdrawn) in files {
-        let Some(path) = file(name) else { continue };
+        let Some(path) = data(name) else { continue };
         let mut updates = Updates::open(&path).expect("MRT");
         let (mut plus, mut minus) = (0, 0);
         for (_, event) in updates.by_ref() {
@@ -97,7 +82,7 @@ fn updates() {
 
 #[test]
 fn an_archive_is_refused_with_a_hint() {
-    let Some(path) = file("mrt/mrt-small.tar.xz") else { return };
+    let Some(path) = data("mrt/mrt-small.tar.xz") else { return };
     let error = Table::load(&path, &Load::default()).expect_err("a tar is no table");
     assert!(error.to_string().contains("tar xf"), "{error}");
 }

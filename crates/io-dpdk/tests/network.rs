@@ -1,5 +1,5 @@
 //! Devices over interfaces of the kernel, in a network namespace that each
-//! test makes for itself. Without root they print why they did nothing.
+//! test makes for itself.
 #![cfg(feature = "dpdk")]
 
 use io::{Burst, Device, Owned, Port};
@@ -20,14 +20,14 @@ fn with_veth(leaks: Leaks, test: impl FnOnce() + Send) {
     };
     let before = missing();
     let result = std::thread::scope(|s| {
-        let run = s.spawn(|| {
+        let run = || {
             // SAFETY: takes a number; only this thread moves.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 let error = std::io::Error::last_os_error();
-                return println!("skipped: no network namespace: {error}");
+                return testing::skip(format_args!("no network namespace: {error}"));
             }
             if !ip("link add v0 type veth peer name v1") {
-                return println!("skipped: no veth pair here");
+                return testing::skip("no veth pair here");
             }
             for end in ["v0", "v1"] {
                 let ipv6 = format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6");
@@ -35,8 +35,9 @@ fn with_veth(leaks: Leaks, test: impl FnOnce() + Send) {
                 assert!(ip(&format!("link set {end} up")));
             }
             test();
-        });
-        run.join()
+        };
+        let thread = std::thread::Builder::new().name(testing::name());
+        thread.spawn_scoped(s, run).unwrap().join()
     });
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     if leaks == Leaks::Nothing {
@@ -169,7 +170,7 @@ fn af_xdp() {
             let link = String::from_utf8_lossy(&link.stdout).into_owned();
             assert!(!link.contains("xdp"), "the program was left behind: {link}");
         }
-        Err(error) => println!("skipped: {error}"),
+        Err(error) => testing::skip(error),
     });
 }
 

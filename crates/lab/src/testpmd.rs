@@ -135,7 +135,7 @@ mod tests {
         let core = *clock::cores().last().unwrap();
         let mut testpmd = match Testpmd::start("io", core) {
             Ok(testpmd) => testpmd,
-            Err(reason) => return eprintln!("skipped: {reason}"),
+            Err(reason) => return testing::skip(reason),
         };
         let sample = testpmd.slice(Duration::from_millis(20));
         assert!(sample.ops > 1000 && sample.time > Duration::ZERO, "{sample:?}");

@@ -26,10 +26,9 @@ pub fn ip_batch(commands: &str) {
 /// Runs `test` on a thread in a fresh network namespace.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: making a network namespace needs root");
-        return;
+        return testing::skip("making a network namespace needs root");
     }
-    let thread = std::thread::spawn(move || {
+    let body = move || {
         // The namespace lives as long as something is in it: the helper, then this thread.
         let mut helper = Command::new("unshare").args(["-n", "sleep", "60"]).spawn().unwrap();
         let mine = std::fs::read_link("/proc/self/ns/net").unwrap();
@@ -37,8 +36,7 @@ pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
         let start = Instant::now();
         while std::fs::read_link(&path).is_ok_and(|its| its == mine) {
             if helper.try_wait().unwrap().is_some() || start.elapsed() > LIMIT {
-                eprintln!("skipped: no network namespace can be made here");
-                return;
+                return testing::skip("no network namespace can be made here");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -47,7 +45,8 @@ pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
         helper.kill().unwrap();
         helper.wait().unwrap();
         test();
-    });
+    };
+    let thread = std::thread::Builder::new().name(testing::name()).spawn(body).unwrap();
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }

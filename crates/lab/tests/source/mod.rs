@@ -137,7 +137,7 @@ pub fn test_modules(code: &str) -> BTreeSet<String> {
 
 /// The item that `code` starts with, its attributes included: to its `;`, or to the end
 /// of its braces.
-fn item(code: &str) -> &str {
+pub fn item(code: &str) -> &str {
     let mut depth = 0;
     for (at, letter) in code.char_indices() {
         match letter {

@@ -72,3 +72,18 @@ impl Isa {
         there
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Each suite runs with what there is. What there is not is said here.
+    #[test]
+    fn this_processor_has_what_engines_can_use() {
+        for name in ["avx2", "avx512"] {
+            if Isa::named(name).is_none() {
+                testing::skip(format_args!("no {name}"));
+            }
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! Real frames and real addresses, where the data are beside the checkout.
+//! Frames and addresses as they are seen: generated ones, and real ones where the data are.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use xz2::read::XzDecoder;
 
 use super::testbed::{OWN, bridges};
 use super::tests::{Rig, punted};
-use crate::tests::replay::{Survivor, data, replay};
+use crate::tests::replay::{Rng, Survivor, captures, of_each_kind};
 
 /// A switch that takes each frame at the next of its ports.
 struct Switch {
@@ -42,12 +42,17 @@ impl Survivor for Switch {
 }
 
 #[test]
+fn a_switch_survives_frames_of_each_kind_whole_and_damaged() {
+    of_each_kind(Switch { rig: Rig::of(bridges()), turn: 0 });
+}
+
+#[test]
 fn a_switch_survives_captures_whole_and_damaged() {
-    replay(Switch { rig: Rig::of(bridges()), turn: 0 });
+    captures(Switch { rig: Rig::of(bridges()), turn: 0 });
 }
 
 fn text(name: &str) -> Option<String> {
-    let packed = std::fs::read(data(name)?).expect("it is there");
+    let packed = std::fs::read(testing::data(name)?).expect("it is there");
     let mut text = String::new();
     XzDecoder::new(&packed[..]).read_to_string(&mut text).expect("it is whole");
     Some(text)
@@ -60,11 +65,39 @@ fn mac(hex: &str) -> Option<[u8; 6]> {
     Some(mac)
 }
 
-/// Each station speaks at a port of its own: once it has spoken frames to it go
-/// there and nowhere else, and at the end the table has it there.
+/// Frames among 400 stations, every eighth to a group; now and then one that comes from
+/// nobody, goes to where it comes from, or may not be forwarded.
+fn generated_trace() -> String {
+    let mut rng = Rng(1);
+    let mut station = || format!("02{:010x}", rng.below(400) * 0x9e37_79b9 % (1 << 40));
+    let line = |i: usize| {
+        let (src, dst) = (station(), station());
+        let (src, dst) = match i % 64 {
+            1 => ("000000000000".to_owned(), dst),
+            2 => (src.clone(), src),
+            3 => (src, "0180c2000000".to_owned()),
+            n if n % 8 == 0 => (src, format!("33{}", &dst[2..])),
+            _ => (src, dst),
+        };
+        format!("{src} {dst} - {}\n", 40 + i * 37 % 1500)
+    };
+    (0..20_000).map(line).collect()
+}
+
+#[test]
+fn stations_are_learnt_where_they_are() {
+    learnt_where_they_are(&generated_trace());
+}
+
 #[test]
 fn stations_of_real_frames_are_learnt_where_they_are() {
     let Some(trace) = text("mac/mac-trace.txt.xz") else { return };
+    learnt_where_they_are(&trace);
+}
+
+/// Each station speaks at a port of its own: once it has spoken frames to it go
+/// there and nowhere else, and at the end the table has it there.
+fn learnt_where_they_are(trace: &str) {
     let mut bridges = bridges();
     bridges[0].max_macs = 100_000;
     let mut rig = Rig::of(bridges);
@@ -107,7 +140,12 @@ fn stations_of_real_frames_are_learnt_where_they_are() {
     }
 }
 
-/// Addresses as they are bought: in series under each assigned prefix.
+#[test]
+fn a_table_of_addresses_in_series_fills_to_95_percent() {
+    let mut rng = Rng(1);
+    fills_to_95_percent((0..40_000).map(|_| rng.below(1 << 24) as u64).collect());
+}
+
 #[test]
 fn a_table_of_assigned_addresses_fills_to_95_percent() {
     let Some(list) = text("mac/oui-ieee-data-20260625.csv.xz") else { return };
@@ -116,7 +154,11 @@ fn a_table_of_assigned_addresses_fills_to_95_percent() {
         let (prefix, _) = rest.split_once(',')?;
         u64::from_str_radix(prefix, 16).ok().filter(|_| prefix.len() == 6)
     });
-    let mut prefixes: Vec<u64> = assigned.collect();
+    fills_to_95_percent(assigned.collect());
+}
+
+/// Addresses as they are bought: in series under each assigned prefix.
+fn fills_to_95_percent(mut prefixes: Vec<u64>) {
     prefixes.sort_unstable();
     prefixes.dedup(); // some have two owners
     assert!(prefixes.len() > 10_000, "{} prefixes", prefixes.len());

@@ -2,7 +2,7 @@
 //! through a router or a switch: nothing panics, and every packet is accounted for.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use graph::Balance;
@@ -12,19 +12,6 @@ use xz2::read::XzDecoder;
 use super::router::Rig;
 use crate::Rates;
 use crate::testbed::P0;
-
-/// Where data are that are no part of the repository; `None`, said to the reader
-/// of the test's output, where they are not.
-pub(crate) fn data(name: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("RUTTER_DATA").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = data.unwrap_or(beside).join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: there is no {} (set RUTTER_DATA)", path.display());
-    None
-}
 
 /// What survives any frame.
 pub(crate) trait Survivor {
@@ -64,27 +51,57 @@ struct Replay<S> {
 }
 
 #[test]
-fn a_router_survives_captures_whole_and_damaged() {
-    replay(Rig::new(&Rates::default()));
+fn a_router_survives_frames_of_each_kind_whole_and_damaged() {
+    of_each_kind(Rig::new(&Rates::default()));
 }
 
-/// Replays the captures, where there are such, whole and damaged.
-pub(crate) fn replay(survivor: impl Survivor) {
-    let Some(folder) = data("pcap") else { return };
-    let entries = std::fs::read_dir(folder).expect("it is there");
+#[test]
+fn a_router_survives_captures_whole_and_damaged() {
+    captures(Rig::new(&Rates::default()));
+}
+
+/// Replays the frames and captures that fuzzing begins with, which the repository has.
+pub(crate) fn of_each_kind(survivor: impl Survivor) {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let mut replay = Replay::new(survivor);
+    let frames: Vec<_> = files(&corpus.join("wire_packet")).map(|(_, frame)| frame).collect();
+    assert!(frames.len() >= 20, "{} frames", frames.len());
+    // Again and again: each time with other damage.
+    replay.frames(&frames.iter().cycle().take(MOST_DAMAGED).cloned().collect::<Vec<_>>());
+    files(&corpus.join("io_capture")).for_each(|(name, bytes)| replay.file(&name, &bytes));
+    replay.finish();
+}
+
+/// Replays the captures of the data, where there are such.
+pub(crate) fn captures(survivor: impl Survivor) {
+    let Some(folder) = testing::data("pcap") else { return };
+    let mut replay = Replay::new(survivor);
+    files(&folder).for_each(|(name, bytes)| replay.file(&name, &bytes));
+    replay.finish();
+}
+
+/// The files of a folder, by their names.
+fn files(folder: &Path) -> impl Iterator<Item = (String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.sort();
-    let mut replay = Replay { survivor, captures: 0, pushed: 0, unread: Vec::new() };
-    for path in paths.iter().filter(|path| path.is_file()) {
+    paths.into_iter().filter(|path| path.is_file()).map(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        replay.file(&name, &std::fs::read(path).unwrap());
-    }
-    let Replay { captures, pushed, unread, .. } = replay;
-    eprintln!("{captures} captures, {pushed} frames; no captures: {unread:?}");
-    assert!(captures > 0, "files are there, and none was read");
+        (name, std::fs::read(path).unwrap())
+    })
 }
 
 impl<S: Survivor> Replay<S> {
+    fn new(survivor: S) -> Self {
+        Replay { survivor, captures: 0, pushed: 0, unread: Vec::new() }
+    }
+
+    fn finish(self) {
+        let Replay { captures, pushed, unread, .. } = self;
+        eprintln!("{captures} captures, {pushed} frames; no captures: {unread:?}");
+        assert!(captures > 0, "files are there, and none was read");
+    }
+
     /// Replays a capture; unpacks what is compressed, and archives.
     fn file(&mut self, name: &str, bytes: &[u8]) {
         let mut unpacked = Vec::new();
@@ -212,10 +229,10 @@ fn frames_of(file: &[u8]) -> Option<Vec<Vec<u8>>> {
 }
 
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-struct Rng(u64);
+pub(crate) struct Rng(pub(crate) u64);
 
 impl Rng {
-    fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -242,7 +242,7 @@ mod tests {
         let source = if how == How::Null { Source::null(&dsts) } else { Source::mem(500, &dsts) };
         let mut source = match source {
             Ok(source) => source,
-            Err(reason) => return eprintln!("skipped: {reason}"),
+            Err(reason) => return testing::skip(reason),
         };
         if how == How::Stamped {
             source = source.stamp(&dsts);

@@ -266,7 +266,7 @@ struct Namespace(String);
 impl Namespace {
     fn new<A: Addr>(routes: &[(Prefix<A>, Hop)]) -> Result<Namespace, String> {
         let name = format!("rutter-lab-{}", std::process::id());
-        ip(&["netns", "add", &name])?;
+        ip(&["netns", "add", &name]).map_err(|error| format!("no network namespace: {error}"))?;
         let namespace = Namespace(name);
         let name = namespace.0.as_str();
         // Without any local address the kernel takes every gateway for invalid.
@@ -336,7 +336,7 @@ mod tests {
         let table = Table::load("internet:3000").unwrap();
         let namespace = match Namespace::new(&table.ipv4) {
             Ok(namespace) => namespace,
-            Err(reason) => return eprintln!("skipped: {reason}"),
+            Err(reason) => return testing::skip(reason),
         };
         let dump = thread::spawn(move || dump(&namespace, 3000, Family::V4));
         assert!(dump.join().unwrap().unwrap() < PATIENCE);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::isa::Isa;
 use super::{Applied, Engines, Entry, Intervals, Options, Refusal, Writer};
 use crate::rib::Change;
 use crate::sync::Domain;
@@ -413,11 +414,12 @@ fn moved(hop: Hop) -> Hop {
 /// An engine with one instruction set, where this processor has it; the suite with
 /// the best one runs the rest.
 pub(crate) fn passes_with_isa<A: Addr>(entry: Entry<A>, isa: &str) {
-    let suite = Suite::new(entry, &[("isa", isa)]);
-    if suite.build(&Rib::new(), &Domain::new()).is_ok() {
-        suite.agrees_with_the_oracle();
-        suite.batch_agrees_with_scalar_at_every_length();
+    if Isa::named(isa).is_none() {
+        return testing::skip(format_args!("no {isa}"));
     }
+    let suite = Suite::new(entry, &[("isa", isa)]);
+    suite.agrees_with_the_oracle();
+    suite.batch_agrees_with_scalar_at_every_length();
 }
 
 /// Addresses at, and one beside, both ends of every prefix; then random ones.
