@@ -64,6 +64,7 @@ mod dpdk {
             .prepend_enum_name(false)
             .derive_default(true)
             .layout_tests(false)
+            .formatter(bindgen::Formatter::None)
             .generate()
             .unwrap_or_else(|error| fail(&format!("bindgen: {error}\n{MISSING}")))
             .write_to_file(out)
