@@ -95,10 +95,32 @@ router_stop
 	cat <<-'END'
 		[vrf.main]
 		routes = "fpm"
+		[fpm]
+		hold = 15
 	END
 } | router_start
+fpm() { rutter show system -j | json 'dict([f["counters"] for f in x["feeds"] if f["name"] == "fpm"][0])["'"$1"'"]'; }
+counts() { # COUNTER LEAST
+	[ "$(fpm "$1")" -ge "$2" ]
+}
+knocks() { # USER: connects to FRR's port, says nothing, and waits to be refused
+	on r setpriv --reuid "$1" --regid "$1" --clear-groups \
+		bash -c 'exec 3<>/dev/tcp/127.0.0.1/2620; timeout 10 cat <&3'
+}
+
+# Another user does not take zebra's place, neither before it is there nor after.
+knocks 65534 || fail "a stranger is not refused"
+assert_eq "$(fpm connections)" 0 "connections taken from a stranger"
 frr_on_router -M dplane_fpm_nl
 wait_for 40 has_routes 1000 100
+for user in 65534 65534 0; do
+	knocks $user || fail "user $user is not refused while FRR is there"
+done
+counts strangers 3 || fail "refused strangers are not counted"
+counts seconds 1 || fail "a refused second connection is not counted"
+assert_eq "$(fpm connections)" 1 "connections"
+sleep 6 # longer than any silence that once ended a listing
+has_routes 1000 100 || fail "routes went with a stranger's silence"
 assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
 wait_for 5 same_as_kernel # where zebra has put them, too
@@ -118,3 +140,12 @@ router_start
 wait_for 30 has_routes 1000 100
 wait_for 5 same_as_kernel
 assert_ping a 100.64.3.1
+
+# FRR gone for good: its routes serve for the time configured, and go.
+frr_kill
+sleep 10
+has_routes 1000 100 || fail "the routes of a lost FRR do not serve"
+wait_for 20 has_routes 0 0
+grep -q "FRR has not come back in time: its routes are swept (1[0-9]* routes)" "$TMP/rutter.log" ||
+	fail "the sweep is not in the log"
+counts swept 1100 || fail "what was swept is not counted"

@@ -5,12 +5,14 @@ use std::io::Read;
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
 
-use feeds::fpm::Fpm;
+use feeds::fpm::{Fpm, Rules, User};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
 fn fpm_waits_for_a_descriptor_and_takes_the_connection_then() {
-    let mut fpm = Fpm::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let me = User::Number(rustix::process::geteuid().as_raw());
+    let rules = Rules { users: vec![me], ..Rules::default() };
+    let mut fpm = Fpm::listen((Ipv4Addr::LOCALHOST, 0).into(), rules).unwrap();
     let mut first = TcpStream::connect(fpm.address().unwrap()).unwrap();
     let poll = |fpm: &mut Fpm| fpm.poll(Duration::from_millis(20), &mut |_: &[_]| {});
     while fpm.counters().connections < 1 {
@@ -30,12 +32,13 @@ fn fpm_waits_for_a_descriptor_and_takes_the_connection_then() {
     assert!(fpm.counters().connected, "the connection that is there serves");
 
     setrlimit(Resource::Nofile, usual).unwrap();
+    first.shutdown(std::net::Shutdown::Write).unwrap();
     let begun = Instant::now();
     while fpm.counters().connections < 2 {
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", fpm.counters());
         poll(&mut fpm).unwrap();
     }
     assert!(fpm.refusal().is_none());
-    assert_eq!(first.read(&mut [0]).unwrap(), 0, "the latest counts");
+    assert_eq!(first.read(&mut [0]).unwrap(), 0, "its end was heard first");
     drop(second);
 }

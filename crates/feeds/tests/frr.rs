@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use feeds::fpm::{Fpm, PORT};
+use feeds::fpm::{Fpm, PORT, Rules};
 use feeds::netlink::Mirror;
 use lookup::sync::Domain;
 use namespace::{in_namespace, ip};
@@ -75,7 +75,7 @@ impl Bench {
         let config = VrfConfig { source: Source::Fpm, ..VrfConfig::default() };
         let mut control = Control::new(&Domain::new(), Limits::default(), &config).unwrap();
         control.add_iface(Iface { name: "p0".into(), ..Iface::default() }).unwrap();
-        let fpm = Fpm::listen((Ipv4Addr::LOCALHOST, PORT).into()).unwrap();
+        let fpm = Fpm::listen((Ipv4Addr::LOCALHOST, PORT).into(), Rules::default()).unwrap();
         Bench { control, mirror: Mirror::open(1 << 20).unwrap(), fpm }
     }
 

@@ -123,6 +123,8 @@ pub struct Counters {
     pub routes_ignored: u64,
     /// Listings that were compared to the end.
     pub listings: u64,
+    /// Routes of FRR's that went because it did not repeat them.
+    pub fpm_swept: u64,
     /// Differences that a background comparison found, and repaired.
     pub drift: u64,
     /// Changes made to forwarding tables.

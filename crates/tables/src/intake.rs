@@ -224,6 +224,9 @@ impl Control {
             }
         }
         self.counters.routes_removed += lost.len() as u64;
+        if source == Source::Fpm {
+            self.counters.fpm_swept += lost.len() as u64;
+        }
         lost.iter().for_each(|candidate| self.next_hops.release(candidate.target));
         lost.len() as u64
     }

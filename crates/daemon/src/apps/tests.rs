@@ -238,6 +238,22 @@ fn vrfs_start_with_main() {
     assert_eq!(config.vrfs[1].routes, Feed::Fpm);
 }
 
+#[test]
+fn frr_is_whom_the_file_says() {
+    use feeds::fpm::{Rules, User};
+    let rules = |text: &str| {
+        good(&format!("{PORT}[fpm]\n{text}")).settings.get::<Rules>().cloned().unwrap()
+    };
+    assert_eq!(rules(""), Rules::default());
+    let users = ["zebra", "7", "8"].map(User::parse).to_vec();
+    let hold = std::time::Duration::from_secs(600);
+    assert_eq!(rules("users = [\"zebra\", \"7\", 8]\nhold = 600"), Rules { users, hold });
+    for wrong in ["users = []", "users = [true]", "users = [\"\"]", "users = \"frr\"", "hold = 0"] {
+        let told = bad(&format!("{PORT}[fpm]\n{wrong}\n"));
+        assert!(told.contains("t.toml:4:") && told.contains("fpm."), "{told}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_a_configuration_or_mistakes(text in "[\\[\\]a-z0-9=\"., {}\n]{0,80}") {

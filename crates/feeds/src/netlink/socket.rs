@@ -90,7 +90,9 @@ impl Socket {
         Ok(())
     }
 
-    /// Appends a datagram to `buffer` (padded to 4 bytes); waits for one if `wait`.
+    /// Appends a datagram to `buffer` (padded to 4 bytes); waits for one if `wait`. What
+    /// is not the kernel's is thrown away: a process that may change the network may also
+    /// send to other processes' sockets.
     ///
     /// # Errors
     /// The system's, an overrun aside.
@@ -99,8 +101,13 @@ impl Socket {
         buffer.resize(buffer.len().next_multiple_of(4), 0);
         buffer.reserve(DATAGRAM);
         let flags = if wait { 0 } else { DONT_WAIT };
-        match self.raw.recv(buffer, flags) {
-            Ok(_) => Ok(Received::Datagram),
+        let had = buffer.len();
+        match self.raw.recv_from(buffer, flags) {
+            Ok((_, from)) if from.port_number() == KERNEL => Ok(Received::Datagram),
+            Ok(_) => {
+                buffer.truncate(had);
+                Ok(Received::Datagram) // an empty one
+            }
             Err(error) if error.raw_os_error() == Some(NO_BUFFER) => Ok(Received::Overrun),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Received::Nothing),
@@ -118,7 +125,29 @@ impl AsFd for Socket {
 /// `RTNLGRP_`: LINK, NEIGH, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE.
 const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
 const GROUP_NEXTHOP: u32 = 32;
+/// The port of the kernel.
+const KERNEL: u32 = 0;
 /// `ENOBUFS`.
 const NO_BUFFER: i32 = 105;
 /// The kernel fills up to 32 KiB of a listing at once into a buffer this large.
 const DATAGRAM: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_processes_are_not_the_kernel() {
+        let socket = Socket::listening(1 << 16).unwrap();
+        let mut to = SocketAddr::new(0, 0);
+        socket.raw.get_address(&mut to).unwrap();
+        let stranger = Raw::new(NETLINK_ROUTE).unwrap();
+        let Ok(_) = stranger.send_to(&dump_request(26, 0, 1), &to, 0) else {
+            eprintln!("skipped: only who may change the network can try");
+            return;
+        };
+        let mut bytes = vec![0; 4];
+        assert_eq!(socket.receive(&mut bytes, true).unwrap(), Received::Datagram);
+        assert_eq!(bytes.len(), 4, "nothing of it is left");
+    }
+}

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use api::reply;
-use feeds::fpm::Fpm;
+use feeds::fpm::{Fpm, Notice, Rules};
 use feeds::netlink::Mirror;
 use tables::Event;
 
@@ -34,6 +34,8 @@ pub struct Status(Arc<Shared>);
 struct Shared {
     name: &'static str,
     events: AtomicU64,
+    /// Routes swept because no connection has repeated them in time.
+    swept: AtomicU64,
     /// State and counters after the last look.
     seen: Mutex<(String, Vec<(&'static str, u64)>)>,
 }
@@ -47,6 +49,10 @@ trait Source: Send + 'static {
     /// What keeps it from its work for now.
     fn trouble(&self) -> Option<String> {
         None
+    }
+    /// What is worth a line in the log since the last look.
+    fn notices(&mut self) -> Vec<Notice> {
+        Vec::new()
     }
 }
 
@@ -65,10 +71,12 @@ impl FeedThread {
     ///
     /// # Errors
     /// When the port is taken.
-    pub fn fpm(control: Handle, threads: &Threads) -> Result<FeedThread, Error> {
+    pub fn fpm(rules: Rules, control: Handle, threads: &Threads) -> Result<FeedThread, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, feeds::fpm::PORT));
-        let fpm = Fpm::listen(address).doing(|| format!("listen for FRR at {address}"))?;
-        FeedThread::start("fpm", (fpm, move || Fpm::listen_again(address)), control, threads)
+        let fpm = Fpm::listen(address, rules.clone());
+        let fpm = fpm.doing(|| format!("listen for FRR at {address}"))?;
+        let again = move || Fpm::listen_again(address, rules.clone());
+        FeedThread::start("fpm", (fpm, again), control, threads)
     }
 
     /// Its first source is there; the others are opened when one has failed.
@@ -78,8 +86,9 @@ impl FeedThread {
         control: Handle,
         threads: &Threads,
     ) -> Result<FeedThread, Error> {
-        let shared =
-            Arc::new(Shared { name, events: AtomicU64::new(0), seen: Mutex::new(source.status()) });
+        let seen = Mutex::new(source.status());
+        let (events, swept) = (AtomicU64::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { name, events, swept, seen });
         let stop = Arc::new(AtomicBool::new(false));
         let (theirs, ends, mut first) = (shared.clone(), stop.clone(), Some(source));
         let life = move || {
@@ -129,7 +138,8 @@ impl Status {
     pub fn show(&self) -> reply::Feed {
         let (state, counters) = lock(&self.0.seen).clone();
         let events = ("events", self.0.events.load(Relaxed));
-        let all = std::iter::once(events).chain(counters);
+        let swept = Some(("swept", self.0.swept.load(Relaxed))).filter(|(_, n)| *n > 0);
+        let all = std::iter::once(events).chain(counters).chain(swept);
         let counters = all.map(|(name, value)| (name.to_string(), value)).collect();
         reply::Feed { name: self.0.name.into(), state, counters }
     }
@@ -149,6 +159,9 @@ fn run(
             alive &= control.events(events.to_vec());
         });
         *lock(&shared.seen) = source.status();
+        for notice in source.notices() {
+            note(shared, &notice, control);
+        }
         polled?;
         let trouble = source.trouble();
         match (&known, &trouble) {
@@ -159,6 +172,25 @@ fn run(
         known = trouble;
     }
     Ok(())
+}
+
+fn note(shared: &Shared, notice: &Notice, control: &Handle) {
+    let Shared { name, .. } = shared;
+    match notice {
+        Notice::Swept { .. } => {
+            // Behind the sweep among the control thread's messages: it is done.
+            let Ok(all) = control.call(|control| control.counters().fpm_swept) else { return };
+            let new = all - shared.swept.swap(all, Relaxed);
+            match new {
+                0 => tracing::info!("the feed {name}: all routes have been repeated"),
+                new => tracing::warn!("the feed {name}: {notice} ({new} routes)"),
+            }
+        }
+        Notice::Lost { .. } => tracing::warn!("the feed {name}: {notice}"),
+        Notice::Second | Notice::Stranger { .. } => {
+            tracing::warn!("the feed {name}: {notice} (said once a minute; `show system` counts)");
+        }
+    }
 }
 
 impl Source for Mirror {
@@ -199,8 +231,15 @@ impl Source for Fpm {
             ("ignored", counters.ignored),
             ("damaged", counters.damaged),
             ("refused", counters.refused),
+            ("strangers", counters.strangers),
+            ("seconds", counters.seconds),
+            ("expired", counters.expired),
         ];
         (state, counters)
+    }
+
+    fn notices(&mut self) -> Vec<Notice> {
+        Fpm::notices(self)
     }
 
     fn trouble(&self) -> Option<String> {
@@ -232,6 +271,12 @@ mod tests {
     fn control(threads: &Threads) -> ControlThread {
         let control = Control::new(&Domain::new(), Limits::default(), &VrfConfig::default());
         ControlThread::start(control.unwrap(), threads).unwrap()
+    }
+
+    /// Whoever runs the test may be FRR.
+    fn own() -> Rules {
+        let user = feeds::fpm::User::Number(rustix::process::geteuid().as_raw());
+        Rules { users: vec![user], ..Rules::default() }
     }
 
     /// Fails at every look, by an error or a panic.
@@ -283,9 +328,10 @@ mod tests {
     fn fpm_listens_again_where_its_socket_failed() {
         let threads = Threads::new(AT_ONCE);
         let control = control(&threads);
-        let fpm = Fpm::listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let rules = own();
+        let fpm = Fpm::listen((Ipv4Addr::LOCALHOST, 0).into(), rules.clone()).unwrap();
         let (address, same) = (fpm.address().unwrap(), fpm.as_fd().try_clone_to_owned().unwrap());
-        let source = (fpm, move || Fpm::listen_again(address));
+        let source = (fpm, move || Fpm::listen_again(address, rules.clone()));
         let feed = FeedThread::start("fpm", source, control.handle(), &threads).unwrap();
         rustix::net::shutdown(&same, rustix::net::Shutdown::Both).unwrap();
         drop(same);

@@ -1,4 +1,4 @@
-//! Static routes and neighbours: `[[route]]`, `[[neighbour]]`.
+//! FRR's connection, static routes and neighbours: `[fpm]`, `[[route]]`, `[[neighbour]]`.
 
 use crate::config::section::{Key, Section};
 
@@ -32,5 +32,25 @@ pub(super) const NEIGHBOUR: Section = Section::optional(
     &[INTERFACE, ADDRESS, MAC],
 );
 
+pub(super) const USERS: Key = Key::new(
+    "users",
+    "[\"root\", \"frr\"]",
+    "Users whose processes may be FRR: names of `/etc/passwd`, or numbers.",
+);
+pub(super) const HOLD: Key = Key::new(
+    "hold",
+    "120",
+    "Seconds (10 to 86400) that routes serve without FRR: after it has gone, and those that\n\
+     it does not repeat after it has come back.",
+)
+.number(10, 86_400);
+pub(super) const FPM: Section = Section::new(
+    "fpm",
+    "[fpm]",
+    "FRR's connection, where a VRF has `routes = \"fpm\"`. It is taken at 127.0.0.1:2620, from\n\
+     one process at a time.",
+    &[USERS, HOLD],
+);
+
 /// All of them.
-pub(super) const SECTIONS: &[Section] = &[ROUTE, NEIGHBOUR];
+pub(super) const SECTIONS: &[Section] = &[FPM, ROUTE, NEIGHBOUR];

@@ -88,7 +88,8 @@ impl Running for Routing {
         }
         let mut feeds = vec![FeedThread::netlink(begin.control.clone(), begin.threads)?];
         if begin.config.vrfs.iter().any(|vrf| vrf.routes == Feed::Fpm) {
-            feeds.push(FeedThread::fpm(begin.control.clone(), begin.threads)?);
+            let rules = begin.config.settings.get().cloned().unwrap_or_default();
+            feeds.push(FeedThread::fpm(rules, begin.control.clone(), begin.threads)?);
         }
         self.status = feeds.iter().map(FeedThread::status).collect();
         *lock(&self.feeds) = feeds;

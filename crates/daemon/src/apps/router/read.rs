@@ -1,13 +1,15 @@
-//! Static routes and permanent neighbours.
+//! FRR's connection, static routes and permanent neighbours.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use api::apps::router::RouteKind;
+use feeds::fpm::{Rules, User};
 
 use super::keys;
 use crate::config::net::is_of_host;
-use crate::config::read::{check_interface, elements, mac, vrf_name};
+use crate::config::read::{check_interface, elements, mac, section, vrf_name};
 use crate::config::reader::{Table, Value};
 use crate::config::{Config, Declared, Neighbour, Net, Route, Via, Vrf};
 
@@ -36,6 +38,34 @@ fn read(table: Table<'_>, config: &mut Config) {
         Some(neighbour)
     });
     (config.routes, config.neighbours) = (routes, neighbours);
+    config.settings.put(fpm(table));
+}
+
+fn fpm(table: Table<'_>) -> Rules {
+    section(table, keys::FPM, |table| {
+        let mut rules = Rules::default();
+        let Some(table) = table else { return rules };
+        if let Some(users) = keys::USERS.get(table) {
+            let list = users.list().unwrap_or_default();
+            if list.is_empty() && users.is_list() {
+                users.expected::<()>("at least one user");
+            }
+            rules.users = list.iter().filter_map(user).collect();
+        }
+        rules.hold = Duration::from_secs(keys::HOLD.as_number(table));
+        rules
+    })
+}
+
+fn user(value: &Value<'_>) -> Option<User> {
+    let number = value.text().is_none();
+    match value.option().filter(|text| !text.is_empty() && !text.contains([':', '\n'])) {
+        Some(text) => match User::parse(&text) {
+            User::Name(_) if number => value.expected("the name or the number of a user"),
+            user => Some(user),
+        },
+        None => value.expected("the name or the number of a user"),
+    }
 }
 
 fn route(table: Table<'_>, vrfs: &[Vrf], names: &[&str]) -> Option<Route> {

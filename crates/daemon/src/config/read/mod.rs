@@ -95,7 +95,11 @@ fn workers(value: &Value<'_>) -> Option<Vec<u16>> {
 }
 
 /// The sub-table of `section`, its keys checked, if it is there.
-fn section<T>(table: Table<'_>, section: Section, read: impl FnOnce(Option<Table<'_>>) -> T) -> T {
+pub(crate) fn section<T>(
+    table: Table<'_>,
+    section: Section,
+    read: impl FnOnce(Option<Table<'_>>) -> T,
+) -> T {
     let value = table.get(section.path);
     let inner = value.as_ref().and_then(|value| value.table());
     if let Some(inner) = inner {
