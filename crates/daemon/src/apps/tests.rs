@@ -343,7 +343,8 @@ fn each_request_says_what_it_changes() {
         let of_changes = changes.iter().flat_map(|change| change.requests);
         let mut said: Vec<_> = of_changes.chain(reads).copied().collect();
         let mut all = all.to_vec();
-        (said.sort_unstable(), all.sort_unstable());
+        said.sort_unstable();
+        all.sort_unstable();
         assert!(!all.is_empty() && said == all, "{}: {said:?}, {all:?}", application.name());
         for change in changes {
             let known = sections().any(|section| section.path == change.section);
