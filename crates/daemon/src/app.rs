@@ -7,7 +7,7 @@
 //!                              ├ begin: threads
 //!                              ├ answer, capacity, system: the API
 //!                              ├ link: what befalls ports
-//!                              └ end
+//!                              └ end, finish
 //! ```
 //!
 //! An [`Application`] is a value without state, one a program; what it has while an
@@ -145,4 +145,8 @@ pub trait Running: Send + Sync {
 
     /// Ends its threads: workers go on for a moment.
     fn end(&self) {}
+
+    /// The workers have stopped: ends what works off what they leave. (A client's thread may
+    /// hold the application for as long as the process lives: its `Drop` comes too late.)
+    fn finish(&self) {}
 }

@@ -8,6 +8,8 @@
 //! A thread that dies ([`crate::threads`]) ends the run as a signal does, with an
 //! error: what was changed is given back, the taps stay.
 
+mod limit;
+
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -34,7 +36,8 @@ use crate::parts::offline;
 use crate::parts::state::{State, Stop};
 use crate::parts::workers::{Plan, Workers};
 use crate::server::Server;
-use crate::threads::Threads;
+use crate::threads::{Death, Threads};
+pub use limit::DIED;
 
 /// How to run, beside the configuration.
 #[derive(Clone, Debug)]
@@ -90,6 +93,8 @@ struct Running {
     domain: Arc<Domain>,
     threads: Threads,
     control: ControlThread,
+    /// How long a stop after a death may last.
+    limit: Duration,
 }
 
 impl Running {
@@ -163,7 +168,8 @@ impl Running {
             config,
         });
         let (server, monitor) = (None, Monitor::new(state.clone(), apps.clone()));
-        Ok(Running { server, state, monitor, apps, taps, domain, threads, control })
+        let limit = limit::USUAL;
+        Ok(Running { server, state, monitor, apps, taps, domain, threads, control, limit })
     }
 
     /// Answers at the API's socket; where it cannot, all is stopped again.
@@ -177,7 +183,7 @@ impl Running {
         match server {
             Ok(server) => self.server = Some(server),
             Err(error) => {
-                let _ = self.stop(Remove::New); // the first error is the one to tell
+                let _ = self.stop(Remove::New); // the first error is the one to report
                 return Err(error);
             }
         }
@@ -195,26 +201,34 @@ impl Running {
     fn wait(mut self, stopped: &Receiver<Stop>, mut notifier: Notifier) -> Result<(), Error> {
         notifier.ready(&self.describe());
         let threads = self.threads.clone();
-        let stop = loop {
+        let (death, remove) = loop {
             match stopped.recv_timeout(LOOK) {
-                Ok(stop) => break stop,
+                Ok(Stop { remove: true }) => break (threads.death(), Remove::All),
+                Ok(Stop { remove: false }) => break (threads.death(), Remove::Nothing),
                 Err(RecvTimeoutError::Timeout) => {}
                 // The state keeps a sender: this cannot be.
-                Err(RecvTimeoutError::Disconnected) => break Stop { remove: false },
+                Err(RecvTimeoutError::Disconnected) => break (threads.death(), Remove::Nothing),
             }
             if let Some(death) = threads.death() {
-                tracing::error!("the thread {} has died: stopping", death.thread);
-                notifier.stopping(&format!("the thread {}: {}", death.thread, death.cause));
-                limit_stop(self.state.clone(), &threads);
-                let _ = self.stop(Remove::Nothing); // the death is the error to tell
-                return Err(Error::Died { death });
+                break (Some(death), Remove::Nothing);
             }
             threads.here("main", || self.monitor.look());
             notifier.alive(&self.monitor.silent(&threads));
         };
-        tracing::info!("stopping");
-        notifier.stopping("stopping");
-        let stopped = self.stop(if stop.remove { Remove::All } else { Remove::Nothing });
+        let _limit = match death {
+            Some(Death { thread, cause }) => {
+                tracing::error!("the thread {thread} has died: stopping");
+                notifier.stopping(&format!("the thread {thread}: {cause}"));
+                limit::stop_within(self.limit, self.state.clone(), &threads)
+            }
+            None => {
+                tracing::info!("stopping");
+                notifier.stopping("stopping");
+                None
+            }
+        };
+        let stopped = self.stop(remove);
+        // The death is the error to report; also one that comes with the stop.
         threads.death().map_or(stopped, |death| Err(Error::Died { death }))
     }
 
@@ -245,6 +259,7 @@ impl Running {
         apps.iter().for_each(|app| app.end());
         let workers = state.workers.write().unwrap_or_else(PoisonError::into_inner).take();
         let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
+        apps.iter().for_each(|app| app.finish());
         let taps = taps.map(Taps::stop).unwrap_or_default();
         let mut ports = state.ports.lock().unwrap_or_else(PoisonError::into_inner);
         ports.iter_mut().for_each(|port| port.device.stop());
@@ -252,25 +267,6 @@ impl Running {
         drop(ports);
         drop(server);
         (balanced, taps, Some(control))
-    }
-}
-
-/// After a death another thread may be stuck, too, and the stop with it: then the
-/// settings are given back from here, and the process ends.
-fn limit_stop(state: Arc<State>, threads: &Threads) {
-    let limit = move || {
-        std::thread::sleep(STOP_LIMIT);
-        tracing::error!("the stop is stuck: ended at once");
-        if let Some(kernel) = &state.kernel {
-            // Held: it is being restored by who is stuck; nothing more can be done.
-            if let Ok(mut kernel) = kernel.try_lock() {
-                kernel.restore(Vec::new(), Remove::Nothing);
-            }
-        }
-        std::process::exit(DIED.into());
-    };
-    if let Err(error) = threads.contained("stop-limit", limit) {
-        tracing::warn!("the stop has no limit: {error}");
     }
 }
 
@@ -447,15 +443,10 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// The exit status after a death: neither "no" (1) nor a mistake of the user's (2).
-pub const DIED: u8 = 3;
 /// Ending of the file with changed settings, beside the socket.
 const RECORD: &str = "settings";
 /// A signal so long after the first says that its sender will not wait.
 const IMPATIENT: Duration = Duration::from_secs(1);
-/// After a death, all has to be stopped within that: less than a service manager
-/// waits for a stop.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// How often links and workers are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 

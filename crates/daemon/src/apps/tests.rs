@@ -59,7 +59,7 @@ fn mistakes_have_places_and_say_what_was_expected() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     // A vrf with a mistake is there for who uses it.
     let text = "[ports.p0]\ndevice = \"mem\"\nvrf = \"red\"\n[vrf.red]\ntable = 255\n";
     assert_eq!(Config::parse("t", text).unwrap_err().0.len(), 1);
@@ -71,7 +71,7 @@ fn all_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn a_core_that_is_not_there_is_told_at_its_place() {
+fn a_core_that_is_not_there_is_reported_at_its_place() {
     let port = "[ports.p0]\ndevice = \"mem\"\n";
     for (workers, line, column) in [
         ("# two cores\nworkers = [0, 7]\n", 2, 15),
@@ -159,13 +159,13 @@ fn each_mistake_is_found() {
         ("[ports.p0]\n[ports.p0]\n", "t.toml:2:8: `p0` is there already"),
     ];
     for (text, wanted) in table {
-        let told = bad(text);
-        assert!(told.contains(wanted), "{text}\n{told}\nwanted: {wanted}");
+        let said = bad(text);
+        assert!(said.contains(wanted), "{text}\n{said}\nwanted: {wanted}");
     }
 }
 
 #[test]
-fn what_stands_twice_is_told_at_its_second_place() {
+fn what_is_there_twice_is_reported_at_its_second_place() {
     let text = bad(&format!("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n{PORT}"));
     assert_eq!(text, "t.toml:4:7: vrf.b.table: `a` has this table already: it is used twice");
     let apart = "[vrf.red]\ntable=7\n[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.1/8\"]\n\
@@ -191,30 +191,30 @@ fn a_link_local_address_may_be_on_every_link() {
 #[test]
 fn a_route_is_objected_to_however_it_came() {
     let config = good(&format!("{PORT}addresses = [\"10.0.0.1/24\"]\n"));
-    let told = |prefix: &str, to: &str, interface: Option<&str>| {
+    let said = |prefix: &str, to: &str, interface: Option<&str>| {
         let to = Some(to.parse().unwrap());
         let via = vec![Via { to, interface: interface.map(Into::into), weight: 1 }];
         let (prefix, kind, vrf) = (prefix.parse().unwrap(), RouteKind::Unicast, "main".into());
         config.objection(&Route { prefix, kind, via, vrf, metric: None }).unwrap_or_default()
     };
-    assert_eq!(told("10.9.0.0/16", "10.0.0.2", None), "");
-    assert_eq!(told("10.9.0.0/16", "fe80::1", Some("p0")), "");
-    assert!(told("10.9.0.0/16", "fe80::1", None).contains("needs its interface"));
-    assert!(told("10.9.0.0/16", "10.0.0.1", None).contains("own address"));
-    assert!(told("10.9.0.0/16", "224.0.0.1", None).contains("single host"));
-    assert!(told("2001:db8::/32", "10.0.0.2", None).contains("IPv6 gateways"));
+    assert_eq!(said("10.9.0.0/16", "10.0.0.2", None), "");
+    assert_eq!(said("10.9.0.0/16", "fe80::1", Some("p0")), "");
+    assert!(said("10.9.0.0/16", "fe80::1", None).contains("needs its interface"));
+    assert!(said("10.9.0.0/16", "10.0.0.1", None).contains("own address"));
+    assert!(said("10.9.0.0/16", "224.0.0.1", None).contains("single host"));
+    assert!(said("2001:db8::/32", "10.0.0.2", None).contains("IPv6 gateways"));
 }
 
 #[test]
-fn what_is_no_file_is_told_and_one_without_end_is_not_read() {
-    let told = |path: &str| Config::load(Path::new(path)).unwrap_err().to_string();
-    assert!(told("/dev/zero").contains("/dev/zero: cannot be read: it is longer than 64 MiB"));
-    assert!(told("/").contains("cannot be read: "));
-    assert!(told("/dev/null").contains("/dev/null:1:1: no port"));
+fn what_is_no_file_is_reported_and_one_without_end_is_not_read() {
+    let said = |path: &str| Config::load(Path::new(path)).unwrap_err().to_string();
+    assert!(said("/dev/zero").contains("/dev/zero: cannot be read: it is longer than 64 MiB"));
+    assert!(said("/").contains("cannot be read: "));
+    assert!(said("/dev/null").contains("/dev/null:1:1: no port"));
 }
 
 #[test]
-fn the_same_is_told_once() {
+fn the_same_is_reported_once() {
     let deep = format!("x = {}\n", "[".repeat(1000));
     let mistakes = Config::parse("t", &deep).unwrap_err().0;
     assert_eq!(mistakes.len(), 2, "{mistakes:?}");

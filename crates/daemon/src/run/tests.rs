@@ -77,21 +77,25 @@ impl std::ops::Drop for Folder {
     }
 }
 
-/// A router of the configuration in `text` runs in the namespace of this thread,
-/// `plant` harms it, and it ends by that within a second or two.
-fn ends(folder: &Path, text: &str, plant: impl FnOnce(&Running)) -> Error {
+/// A router of the configuration in `text` that runs in the namespace of this thread.
+fn start(folder: &Path, text: &str) -> (Running, Receiver<Stop>, Instance) {
     let config = Config::parse("t", text).unwrap();
     let text = Text { file: "t".into(), text: text.into() };
     let options = Options { text, socket: folder.join("api.sock") };
     let instance = Instance::claim(&options.socket, "t").unwrap();
     let (stop, stopped) = mpsc::channel();
     let running = Running::start(config, &options, &instance, stop, Threads::default()).unwrap();
-    let running = running.serve(&instance).unwrap();
+    (running.serve(&instance).unwrap(), stopped, instance)
+}
+
+/// One that `plant` harms, and that ends by it within a second or two.
+fn ends(folder: &Path, text: &str, plant: impl FnOnce(&Running)) -> Error {
+    let (running, stopped, instance) = start(folder, text);
     plant(&running);
     let begun = Instant::now();
     let error = running.wait(&stopped, Notifier::default()).unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
-    assert!(!options.socket.exists());
+    assert!(!instance.socket().exists());
     error
 }
 
@@ -146,6 +150,17 @@ fn a_panic_under_a_lock_keeps_nobody_from_stopping() {
     assert_eq!(death(ends(&folder.0, OFFLINE, harm)).0, "holder");
 }
 
+const TAP: &str = "workers = [0]\nbuffers = 4096\n[ports.p0]\ndevice = \"tap:x0\"\n\
+    addresses = [\"10.0.1.1/24\"]\n";
+
+fn setting(key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/sys/net/{key}"));
+    text.map(|text| text.trim().to_string()).unwrap_or_default()
+}
+
+/// Settings that a router with a tap changes.
+const KEYS: [&str; 2] = ["ipv6/conf/all/forwarding", "ipv6/conf/lo/forwarding"];
+
 /// With a kernel: a tap, its settings, and what they were before.
 #[test]
 fn after_a_death_settings_are_as_before_and_the_taps_stay() {
@@ -155,25 +170,114 @@ fn after_a_death_settings_are_as_before_and_the_taps_stay() {
         }
         namespace::ip("link set lo up");
         let folder = Folder::new("dies-kernel");
-        let setting = |key: &str| {
-            let text = std::fs::read_to_string(format!("/proc/sys/net/{key}"));
-            text.map(|text| text.trim().to_string()).unwrap_or_default()
-        };
-        let keys = ["ipv6/conf/all/forwarding", "ipv6/conf/lo/forwarding"];
-        let before = keys.map(setting);
-        let text = "workers = [0]\nbuffers = 4096\n[ports.p0]\ndevice = \"tap:x0\"\n\
-            addresses = [\"10.0.1.1/24\"]\n";
+        let before = KEYS.map(setting);
         let record = folder.0.join("api.sock.settings");
         let plant = |running: &Running| {
             assert!(record.exists(), "settings are changed");
             assert_eq!(setting("ipv4/conf/p0/forwarding"), "1");
             plant_node(running);
         };
-        let (thread, cause) = death(ends(&folder.0, text, plant));
+        let (thread, cause) = death(ends(&folder.0, TAP, plant));
         assert_eq!(thread, "worker-0", "{cause}");
-        assert_eq!(keys.map(setting), before);
+        assert_eq!(KEYS.map(setting), before);
         assert_eq!(setting("ipv4/conf/p0/forwarding"), "0");
         assert!(!record.exists(), "nothing is left to be given back");
         namespace::ip("link show p0"); // or it panics
     });
+}
+
+/// A client that is still connected holds the applications.
+#[test]
+fn a_mirror_s_file_is_whole_after_a_stop_whoever_is_connected() {
+    let folder = Folder::new("whole");
+    let file = folder.0.join("copies.pcap");
+    let span = format!("[span.x]\nports = [\"p0\"]\nfile = \"{}\"\n", file.display());
+    let (running, _stopped, _instance) = start(&folder.0, &format!("{OFFLINE}{span}"));
+    let _held = running.apps.clone();
+    running.stop(Remove::Nothing).unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 24, "its header");
+}
+
+/// Where a process of [`is_stuck`] has its socket, and what it runs.
+const STUCK: (&str, &str) = ("RUTTER_TEST_STUCK", "RUTTER_TEST_STUCK_CONFIG");
+
+/// The process of [`stuck_in`]: a thread dies while it holds the kernel's lock, and the
+/// workers are held for ever by another. Does nothing in the tests' own process.
+#[test]
+fn is_stuck() {
+    let [Ok(folder), Ok(text)] = [STUCK.0, STUCK.1].map(std::env::var) else { return };
+    let (mut running, stopped, _instance) = start(Path::new(&folder), &text);
+    running.limit = Duration::from_millis(500);
+    let (state, threads) = (running.state.clone(), running.threads.clone());
+    let (held, holds) = mpsc::channel();
+    let hold = move || {
+        let _workers = state.workers.read().unwrap();
+        held.send(()).unwrap();
+        loop {
+            std::thread::park();
+        }
+    };
+    threads.contained("holder", hold).unwrap();
+    holds.recv().unwrap();
+    let state = running.state.clone();
+    let die = move || {
+        let _kernel = state.kernel.as_ref().map(|kernel| kernel.lock().unwrap());
+        panic!("planted under the kernel's lock");
+    };
+    let died: JoinHandle<()> = threads.fatal("planted", die).unwrap();
+    assert!(died.join().is_err());
+    let _ = running.wait(&stopped, Notifier::default());
+    panic!("the stop has ended by itself");
+}
+
+/// Runs [`is_stuck`] in a process of its own, in the namespace of this thread: it ends by
+/// the limit of a stop.
+fn stuck_in(folder: &Path, text: &str) {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "run::tests::is_stuck", "--nocapture"]);
+    child.env(STUCK.0, folder).env(STUCK.1, text);
+    let output = child.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(DIED.into()), "{said}");
+}
+
+#[test]
+fn a_stop_after_a_death_has_a_limit() {
+    let folder = Folder::new("stuck");
+    stuck_in(&folder.0, OFFLINE);
+}
+
+/// Also where the thread that died has left the kernel's lock poisoned.
+#[test]
+fn at_the_limit_settings_are_given_back() {
+    namespace::in_namespace(|| {
+        if !Path::new("/dev/net/tun").exists() {
+            return eprintln!("skipped: there is no /dev/net/tun");
+        }
+        namespace::ip("link set lo up");
+        let folder = Folder::new("stuck-kernel");
+        let before = KEYS.map(setting);
+        stuck_in(&folder.0, TAP);
+        assert_eq!(KEYS.map(setting), before);
+        assert_eq!(setting("ipv4/conf/p0/forwarding"), "0");
+        assert!(!folder.0.join("api.sock.settings").exists(), "nothing is left to be given back");
+        namespace::ip("link show p0"); // or it panics
+    });
+}
+
+/// A process that goes on after a run, as this one of the tests does, must not end by the
+/// limit of that run's stop.
+#[test]
+fn the_limit_ends_with_the_stop() {
+    let folder = Folder::new("over");
+    let (mut running, stopped, _instance) = start(&folder.0, OFFLINE);
+    running.limit = Duration::from_millis(1500);
+    plant_node(&running);
+    let state = Arc::downgrade(&running.state);
+    assert_eq!(death(running.wait(&stopped, Notifier::default()).unwrap_err()).0, "worker-0");
+    let begun = Instant::now();
+    while state.strong_count() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(1), "somebody waits still");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

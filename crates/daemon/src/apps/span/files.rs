@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,7 +25,9 @@ pub(super) struct Files {
 }
 
 enum Message {
-    Open(usize, Box<Out>),
+    Rings(Vec<Consumer>),
+    /// Answered once frames of it are written.
+    Open(usize, Box<Out>, mpsc::Sender<()>),
     /// What was copied before is written when it is answered.
     Close(usize, mpsc::Sender<()>),
     /// The mirrors whose file failed, and why.
@@ -33,31 +35,52 @@ enum Message {
     Stop,
 }
 
-/// Makes a file, or empties it. A link is refused: whoever may write to the folder would
-/// otherwise choose what is overwritten.
-pub(super) fn create(path: &str) -> io::Result<Box<Out>> {
+/// A file, however it is named: device and inode.
+pub(super) type Id = (u64, u64);
+
+/// Makes a file, or empties it, unless it is one of those that are `taken`. A link is
+/// refused: whoever may write to the folder would otherwise choose what is overwritten. So
+/// is what is no plain file: a pipe without a reader would never be opened.
+pub(super) fn create(path: &str, taken: &[Id]) -> io::Result<(Id, Box<Out>)> {
     let mut options = File::options();
-    options.write(true).create(true).truncate(true);
-    options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
-    let file = BufWriter::new(options.open(path)?);
-    Ok(Box::new(Writer::new(file, Style::of(path), ETHERNET)?))
+    options.write(true).create(true).truncate(false);
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    let id = (found.dev(), found.ino());
+    if !found.is_file() {
+        return Err(io::Error::other("expected a plain file, or none"));
+    }
+    if taken.contains(&id) {
+        return Err(io::Error::other("another span writes this file"));
+    }
+    file.set_len(0)?;
+    Ok((id, Box::new(Writer::new(BufWriter::new(file), Style::of(path), ETHERNET)?)))
 }
 
 impl Files {
-    /// Starts it; `rings` are the workers'.
-    pub(super) fn start(rings: Vec<Consumer>, threads: &Threads) -> Result<Files, Error> {
+    /// Starts it.
+    pub(super) fn start(threads: &Threads) -> Result<Files, Error> {
         let (messages, received) = mpsc::sync_channel(4);
         let clock = Clock::new();
         let (open, faults) = (HashMap::new(), HashMap::new());
+        let rings = Vec::new();
         let mut writing = Writing { rings, open, faults, clock, flushed: Instant::now() };
         let thread = threads.fatal("span", move || writing.run(&received));
         Ok(Files { messages, thread: Some(thread.doing(|| "start the span thread".into())?) })
     }
 
+    /// From now on it takes what is in these rings: those of the workers.
+    pub(super) fn attach(&self, rings: Vec<Consumer>) {
+        let _ = self.messages.send(Message::Rings(rings));
+    }
+
     /// Writes what mirror `number` copies into `file`. (The thread ends with this only: a
     /// message that does not arrive is one of a panic, which was printed.)
     pub(super) fn open(&self, number: usize, file: Box<Out>) {
-        let _ = self.messages.send(Message::Open(number, file));
+        let (done, opened) = mpsc::channel();
+        let _ = self.messages.send(Message::Open(number, file, done));
+        let _ = opened.recv();
     }
 
     /// Ends the file of mirror `number`.
@@ -99,9 +122,11 @@ impl Writing {
             let message = messages.recv_timeout(if busy { Duration::ZERO } else { PAUSE });
             busy = self.write();
             match message {
-                Ok(Message::Open(number, file)) => {
+                Ok(Message::Rings(rings)) => self.rings.extend(rings),
+                Ok(Message::Open(number, file, done)) => {
                     self.faults.remove(&number);
                     self.open.insert(number, file);
+                    let _ = done.send(()); // whoever asked may be gone
                 }
                 Ok(Message::Close(number, done)) => {
                     self.write_all();
@@ -188,17 +213,86 @@ const FLUSH: Duration = Duration::from_millis(200);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
+
+    /// A folder of this test's own.
+    fn folder(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("rutter-span-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
 
     #[test]
     fn a_link_is_not_followed() {
-        let folder = std::env::temp_dir().join(format!("rutter-span-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = folder("link");
         let (victim, link) = (folder.join("victim"), folder.join("link.pcap"));
         std::fs::write(&victim, "kept").unwrap();
         std::os::unix::fs::symlink(&victim, &link).unwrap();
-        assert!(create(link.to_str().unwrap()).is_err());
+        assert!(create(link.to_str().unwrap(), &[]).is_err());
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
-        assert!(create(folder.join("own.pcap").to_str().unwrap()).is_ok());
+        assert!(create(folder.join("own.pcap").to_str().unwrap(), &[]).is_ok());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_refused_at_once() {
+        let folder = folder("pipe");
+        let pipe = folder.join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        for path in [pipe.to_str().unwrap(), folder.to_str().unwrap(), "/dev/null"] {
+            let (path, (sent, came)) = (path.to_string(), mpsc::channel());
+            std::thread::spawn(move || sent.send(create(&path, &[]).is_err()));
+            assert_eq!(came.recv_timeout(Duration::from_secs(5)), Ok(true));
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn one_file_is_one_however_it_is_named() {
+        let folder = folder("twice");
+        let (file, other) = (folder.join("a.pcap"), folder.join("b.pcap"));
+        let (id, mut out) = create(file.to_str().unwrap(), &[]).unwrap();
+        out.flush().unwrap();
+        std::fs::hard_link(&file, &other).unwrap();
+        let size = std::fs::metadata(&file).unwrap().len();
+        let again = folder.join("../").join(folder.file_name().unwrap()).join("a.pcap");
+        for path in [&file, &other, &again] {
+            let refused = create(path.to_str().unwrap(), &[id]).err().expect("refused");
+            assert!(refused.to_string().contains("another span"), "{refused}");
+        }
+        assert_eq!(std::fs::metadata(&file).unwrap().len(), size, "and is not emptied");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_the_fault_of_one_mirror() {
+        let folder = folder("full");
+        let (mut ring, consumer) = graph::ring::frames::ring(1 << 16);
+        let files = Files::start(&Threads::default()).unwrap();
+        files.attach(vec![consumer]);
+        let full = BufWriter::new(File::options().write(true).open("/dev/full").unwrap());
+        files.open(0, Box::new(Writer::new(full, Style::Pcap, ETHERNET).unwrap()));
+        let good = folder.join("good.pcap");
+        files.open(1, create(good.to_str().unwrap(), &[]).unwrap().1);
+        for info in [0, 1] {
+            let meta = graph::ring::frames::Meta { info, ..Default::default() };
+            assert!(ring.push(meta, &[&[7; 60]]));
+        }
+        let begun = Instant::now();
+        let fault = loop {
+            match files.faults().remove(&0) {
+                Some(fault) => break fault,
+                None => assert!(begun.elapsed() < Duration::from_secs(5), "no fault"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(fault.contains("No space left"), "{fault}");
+        assert_eq!(files.faults().len(), 1);
+        files.close(1);
+        assert_eq!(std::fs::metadata(&good).unwrap().len(), 24 + 16 + 60);
+        drop(files);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use api::apps::span::{Direction, Reply, Request as Asked, Shown, Span, Target};
 use api::apps::{Reply as AppReply, Request as AppRequest};
 use api::reply::Capacity;
-use api::{ErrorKind, Failure, Filter, Reply as Told, Request};
+use api::{ErrorKind, Failure, Filter, Request};
 use graph::ring::frames;
 use lookup::sync::Published;
 use nodes::assembly::Assembly;
@@ -114,6 +114,8 @@ struct One {
     data: data::Span,
     /// What was counted for the one that had its number before.
     before: [u64; 4],
+    /// Its file, where it has one.
+    file: Option<files::Id>,
 }
 
 impl Running for Mirroring {
@@ -142,11 +144,16 @@ impl Running for Mirroring {
             Asked::Add(span) => self.add(span.clone(), state),
             Asked::Del { name } => self.del(name, state),
             Asked::Show => {
-                out.part(Told::App(AppReply::Span(Reply::Spans(self.show()))));
+                out.part(api::Reply::App(AppReply::Span(Reply::Spans(self.show()))));
                 return Some(Ok(()));
             }
         };
         Some(done.map(|()| changed(out)))
+    }
+
+    /// Writes what the workers have left.
+    fn finish(&self) {
+        drop(lock(&self.live).files.take());
     }
 
     /// A line once there is one: most instances have none.
@@ -178,25 +185,34 @@ impl Mirroring {
             return Err(failure(ErrorKind::Refused, text));
         };
         let data = self.data(&span, number)?;
-        if let Target::File(path) = &span.to {
-            let refused = |error: &dyn std::fmt::Display| {
-                failure(ErrorKind::Refused, format_args!("{path}: {error}"))
-            };
-            let file = files::create(path).map_err(|error| refused(&error))?;
-            let files = match live.files.take() {
-                Some(files) => files,
-                None => {
-                    let starting = || failure(ErrorKind::Busy, "the router is just starting");
-                    let threads = self.threads.as_ref().ok_or_else(starting)?;
-                    let started = Files::start(std::mem::take(&mut live.rings), threads);
-                    started.map_err(|error| refused(&error))?
-                }
-            };
-            live.files.insert(files).open(number, file);
-        }
+        let file = match &span.to {
+            Target::File(path) => Some(self.open(path, number, live)?),
+            Target::Port(_) => None,
+        };
         let before = self.counted(number);
-        live.all.push(One { span, data, before });
+        live.all.push(One { span, data, before, file });
         self.publish(&live.all, state)
+    }
+
+    /// Opens the file of mirror `number`.
+    fn open(&self, path: &str, number: usize, live: &mut Live) -> Result<files::Id, Failure> {
+        let refused = |error: &dyn std::fmt::Display| {
+            failure(ErrorKind::Refused, format_args!("{path}: {error}"))
+        };
+        let taken: Vec<_> = live.all.iter().filter_map(|one| one.file).collect();
+        let (id, file) = files::create(path, &taken).map_err(|error| refused(&error))?;
+        let files = match live.files.take() {
+            Some(files) => files,
+            None => {
+                let starting = || failure(ErrorKind::Busy, "the router is just starting");
+                let threads = self.threads.as_ref().ok_or_else(starting)?;
+                let files = Files::start(threads).map_err(|error| refused(&error))?;
+                files.attach(std::mem::take(&mut live.rings));
+                files
+            }
+        };
+        live.files.insert(files).open(number, file);
+        Ok(id)
     }
 
     fn del(&self, name: &str, state: &State) -> Answered {

@@ -94,11 +94,19 @@ pub(super) fn objection(span: &Span, names: &[String], others: &[Span]) -> Optio
         Target::Port(port) if span.ports.contains(port) => {
             Some(format!("`{port}` would get copies of its own frames"))
         }
-        Target::File(file) if others.iter().any(|other| other.to == span.to) => {
+        Target::File(file) if others.iter().any(|other| is_file(&other.to, file)) => {
             Some(format!("another span writes `{file}`"))
         }
         _ => None,
     }
+}
+
+/// Whether copies go to `file`, as far as names say it; files themselves are compared when
+/// they are opened.
+fn is_file(to: &Target, file: &str) -> bool {
+    let Target::File(other) = to else { return false };
+    let plain = |path: &str| std::path::absolute(path).unwrap_or_else(|_| path.into());
+    plain(other) == plain(file)
 }
 
 #[cfg(test)]
@@ -151,9 +159,13 @@ mod tests {
                 "ports = [\"p0\"]\nfile = \"f\"\n[span.b]\nports = [\"p1\"]\nfile = \"f\"\n",
                 "another span writes",
             ),
+            (
+                "ports = [\"p0\"]\nfile = \"f\"\n[span.b]\nports = [\"p1\"]\nfile = \"./f\"\n",
+                "another span writes",
+            ),
         ] {
-            let told = read(&format!("[span.a]\n{keys}")).unwrap_err();
-            assert!(told.contains(wanted), "{keys}: {told}");
+            let said = read(&format!("[span.a]\n{keys}")).unwrap_err();
+            assert!(said.contains(wanted), "{keys}: {said}");
         }
     }
 }

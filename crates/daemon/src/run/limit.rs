@@ -1,0 +1,49 @@
+//! The end of a stop that does not end: after a death another thread may be stuck, too, and
+//! with it who waits for it.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, TryLockError};
+use std::time::Duration;
+
+use crate::parts::kernel_side::Remove;
+use crate::parts::state::State;
+use crate::threads::Threads;
+
+/// Ends the process after `limit`, with the settings given back, unless what it returns is
+/// dropped before: the stop is over.
+pub(super) fn stop_within(
+    limit: Duration,
+    state: Arc<State>,
+    threads: &Threads,
+) -> Option<Sender<()>> {
+    let (running, over) = mpsc::channel();
+    let wait = move || {
+        if over.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!("the stop is stuck: ended at once");
+            give_back(&state);
+            std::process::exit(DIED.into());
+        }
+    };
+    let started = threads.contained("stop-limit", wait);
+    started.inspect_err(|error| tracing::warn!("the stop has no limit: {error}")).ok()?;
+    Some(running)
+}
+
+fn give_back(state: &State) {
+    let Some(kernel) = &state.kernel else { return };
+    let mut kernel = match kernel.try_lock() {
+        Ok(kernel) => kernel,
+        // Its holder's panic may be the death itself.
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            // The record beside the socket stays, and the next start restores by it.
+            return tracing::error!("settings are not given back: who changes them is stuck");
+        }
+    };
+    kernel.restore(Vec::new(), Remove::Nothing);
+}
+
+/// The exit status after a death: neither "no" (1) nor a mistake of the user's (2).
+pub const DIED: u8 = 3;
+/// Less than a service manager waits for a stop.
+pub(super) const USUAL: Duration = Duration::from_secs(10);
