@@ -58,8 +58,12 @@ impl Handler for Answers {
 }
 
 impl Answers {
-    /// To the application that answers it.
+    /// To the application that answers it. What it would change while the daemon stops
+    /// might be left behind.
     fn pass_on(&self, request: &Request, out: &mut Client) -> Answered {
+        if out.stops() {
+            return Err(failure(ErrorKind::Busy, "the router is stopping"));
+        }
         let answered = self.apps.iter().find_map(|app| app.answer(request, &self.state, out));
         let nobody = || Err(failure(ErrorKind::Invalid, "no application answers this"));
         answered.unwrap_or_else(nobody)

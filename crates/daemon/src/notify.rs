@@ -1,14 +1,15 @@
-//! What the service manager is told (`sd_notify(3)`): ready, stopping, alive.
+//! Reports to the service manager (`sd_notify(3)`): ready, stopping, alive.
 //!
 //! ```text
 //!  NOTIFY_SOCKET  /run/systemd/notify or @abstract   where to; absent: nobody asks
 //!  WATCHDOG_USEC  30000000                           WATCHDOG=1 at least so often, or be killed
-//!  WATCHDOG_PID   1234                               whom that is asked of
+//!  WATCHDOG_PID   1234                               whose reports these are
 //! ```
 //!
 //! Own code, because `sd-notify` (0.5) knows no abstract names, and opens a
 //! socket for each message: without free descriptors it would fall silent, and
-//! be killed for it. Here the socket is opened once and never blocks.
+//! be killed for it. Here the socket is opened once and never blocks; what a full
+//! queue of the manager does not take is sent again.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 pub struct Notifier {
     manager: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Watchdog>,
+    /// To be sent again.
+    unsent: Option<String>,
 }
 
 #[derive(Debug)]
@@ -64,7 +67,7 @@ impl Environment {
 }
 
 impl Notifier {
-    /// Tells whom `environment` names. That it cannot be reached is logged, and no
+    /// Reports to whom `environment` names. That it cannot be reached is logged, and no
     /// reason not to run.
     pub fn new(environment: &Environment) -> Notifier {
         let Some(name) = environment.socket.as_ref().filter(|name| !name.is_empty()) else {
@@ -76,7 +79,7 @@ impl Notifier {
                     let every = allowed / 2;
                     Watchdog { every, next: Instant::now() + every }
                 });
-                Notifier { manager: Some(manager), watchdog }
+                Notifier { manager: Some(manager), watchdog, unsent: None }
             }
             Err(error) => {
                 tracing::warn!("NOTIFY_SOCKET {}: {error}", name.to_string_lossy());
@@ -87,35 +90,47 @@ impl Notifier {
 
     /// The taps are there and the API listens: who waits for them may start.
     pub fn ready(&mut self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={}", line(status)));
+        self.report(format!("READY=1\nSTATUS={}", line(status)));
     }
 
     /// The run ends; the watchdog asks no more.
     pub fn stopping(&mut self, status: &str) {
         self.watchdog = None;
-        self.tell(&format!("STOPPING=1\nSTATUS={}", line(status)));
+        self.report(format!("STOPPING=1\nSTATUS={}", line(status)));
     }
 
     /// To be called often, with those who make no progress. When half of the time
     /// allowed has passed the manager hears that all is well, if it is; if not, at the
     /// first call at which it is again.
     pub fn alive(&mut self, silent: &[String]) {
+        if let Some(message) = self.unsent.take() {
+            self.report(message);
+        }
         let now = Instant::now();
-        let due = self.watchdog.as_mut().filter(|watchdog| now >= watchdog.next);
-        if let Some(watchdog) = due
+        let due = self.watchdog.as_ref().is_some_and(|watchdog| now >= watchdog.next);
+        if due
             && silent.is_empty()
+            && self.send("WATCHDOG=1")
+            && let Some(watchdog) = &mut self.watchdog
         {
             watchdog.next = now + watchdog.every;
-            self.tell("WATCHDOG=1");
         }
     }
 
-    fn tell(&self, message: &str) {
-        if let Some((socket, manager)) = &self.manager
-            && let Err(error) = socket.send_to_addr(message.as_bytes(), manager)
-        {
-            tracing::debug!("the service manager does not hear: {error}");
+    fn report(&mut self, message: String) {
+        if !self.send(&message) {
+            self.unsent = Some(message);
         }
+    }
+
+    /// False where it has to be sent again: the manager's queue is full, or there is no
+    /// memory for it now.
+    fn send(&self, message: &str) -> bool {
+        let Some((socket, manager)) = &self.manager else { return true };
+        let Err(error) = socket.send_to_addr(message.as_bytes(), manager) else { return true };
+        tracing::debug!("the service manager does not hear: {error}");
+        let full = [io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory];
+        !full.contains(&error.kind()) && error.raw_os_error() != Some(ENOBUFS)
     }
 }
 
@@ -129,6 +144,8 @@ fn open(name: &OsStr) -> io::Result<(UnixDatagram, SocketAddr)> {
     socket.set_nonblocking(true)?;
     Ok((socket, address))
 }
+
+const ENOBUFS: i32 = 105;
 
 /// A line of the message ends at a newline.
 fn line(text: &str) -> String {
@@ -150,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn readiness_is_told_at_a_path_and_at_an_abstract_name() {
+    fn readiness_is_reported_at_a_path_and_at_an_abstract_name() {
         let name = format!("rutter-notify-{}", std::process::id());
         let path = std::env::temp_dir().join(&name);
         let by_path = UnixDatagram::bind(&path).unwrap();
@@ -191,9 +208,32 @@ mod tests {
         assert_eq!(heard(&manager).as_deref(), Some("WATCHDOG=1"));
         std::thread::sleep(Duration::from_millis(25));
         notifier.stopping("");
-        assert!(heard(&manager).is_some_and(|told| told.starts_with("STOPPING=1")));
+        assert!(heard(&manager).is_some_and(|heard| heard.starts_with("STOPPING=1")));
         notifier.alive(&[]);
         assert_eq!(heard(&manager), None, "it is not asked any more");
+    }
+
+    #[test]
+    fn what_a_full_queue_does_not_take_is_sent_again() {
+        let name = format!("rutter-full-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let manager = UnixDatagram::bind_addr(&address).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        let other = UnixDatagram::unbound().unwrap();
+        other.set_nonblocking(true).unwrap();
+        while other.send_to_addr(b"other", &address).is_ok() {}
+        let usec = Some("2".to_string());
+        let mut notifier =
+            Notifier::new(&Environment { watchdog_usec: usec, ..at(format!("@{name}")) });
+        notifier.ready("2 ports");
+        notifier.alive(&[]);
+        while heard(&manager).is_some_and(|heard| heard == "other") {}
+        assert_eq!(heard(&manager), None);
+        notifier.alive(&[]);
+        assert_eq!(heard(&manager).as_deref(), Some("READY=1\nSTATUS=2 ports"));
+        assert_eq!(heard(&manager).as_deref(), Some("WATCHDOG=1"));
+        notifier.alive(&["worker-0".into()]);
+        assert_eq!(heard(&manager), None, "once");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! is dropped, and there are only so many clients. The thread that lets them in is
 //! started again when it fails, at a socket made anew.
 
-use std::io::{self, Read, Write};
+mod client;
+
+use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,142 +15,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use api::frame::{MAX_REPLY, MAX_REQUEST, encode};
-use api::{Answer, Decoder, ErrorKind, Failure, Reply, Request};
+use api::{Answer, ErrorKind, Failure, Request};
 use feeds::accept::is_for_good;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::threads::Threads;
+pub use client::Client;
+use client::{Counted, MOST_CLIENTS, TICK, is_wait};
 
 /// Carries requests out.
 pub trait Handler: Send + Sync + 'static {
     /// Carries `request` out; what it answers goes to `out`.
     ///
     /// # Errors
-    /// What the client is told.
+    /// What the client is answered.
     fn handle(&self, request: Request, out: &mut Client) -> Result<(), Failure>;
-}
-
-/// The client whose request is being carried out.
-pub struct Client {
-    stream: UnixStream,
-    decoder: Decoder,
-    gone: bool,
-    stopping: Arc<AtomicBool>,
-    /// Clients there are, this one included.
-    places: Arc<AtomicUsize>,
-}
-
-impl Client {
-    /// Sends a part of the answer. A client that does not take it is gone.
-    pub fn part(&mut self, reply: Reply) {
-        self.send(&Answer::Part(reply));
-    }
-
-    /// False when nobody waits for more parts: the client closed, or the daemon stops.
-    pub fn waits(&mut self) -> bool {
-        if !self.gone && !self.stopping.load(Ordering::Relaxed) {
-            self.look();
-        }
-        !self.gone && !self.stopping.load(Ordering::Relaxed)
-    }
-
-    /// Takes what has arrived, without waiting: notices that the client closed.
-    fn look(&mut self) {
-        let mut bytes = [0; 4096];
-        let _ = self.stream.set_nonblocking(true); // a failure shows in the read
-        match self.stream.read(&mut bytes) {
-            Ok(0) => self.gone = true,
-            // Requests sent ahead are kept; a flood of them is not.
-            Ok(n) if self.decoder.held() <= MAX_REQUEST => self.decoder.feed(&bytes[..n]),
-            Ok(_) => self.gone = true,
-            Err(error) => self.gone = !is_wait(&error),
-        }
-        let _ = self.stream.set_nonblocking(false);
-    }
-
-    fn send(&mut self, answer: &Answer) {
-        if self.gone {
-            return;
-        }
-        let bytes = encode(answer, MAX_REPLY).or_else(|error| {
-            let text = error.to_string();
-            encode(&Answer::Error(Failure { kind: ErrorKind::Internal, text }), MAX_REPLY)
-        });
-        self.gone = !bytes.is_ok_and(|bytes| self.write(&bytes));
-    }
-
-    /// True when the client took all of it in time. Its first part is offered also
-    /// when the daemon stops.
-    fn write(&mut self, mut bytes: &[u8]) -> bool {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            match self.stream.write(bytes) {
-                Ok(0) => return false,
-                Ok(n) => bytes = &bytes[n..],
-                Err(error) if is_wait(&error) => {}
-                Err(_) => return false,
-            }
-            if bytes.is_empty() {
-                return true;
-            }
-            if Instant::now() >= end || self.stopping.load(Ordering::Relaxed) {
-                return false;
-            }
-        }
-    }
-
-    /// The next request; `None` when the client is gone, silent in the middle of
-    /// a message, or not understood (which it is told).
-    fn receive(&mut self) -> Option<Request> {
-        let (mut bytes, mut heard) = ([0; 4096], Instant::now());
-        loop {
-            match self.decoder.take() {
-                Ok(Some(request)) => return Some(request),
-                Ok(None) => {}
-                Err(error) => {
-                    let text = error.to_string();
-                    self.send(&Answer::Error(Failure { kind: ErrorKind::Invalid, text }));
-                    return None;
-                }
-            }
-            match self.stream.read(&mut bytes) {
-                Ok(0) => return None,
-                Ok(n) => {
-                    if !self.decoder.waiting() {
-                        heard = Instant::now(); // from the first byte of a message on
-                    }
-                    self.decoder.feed(&bytes[..n]);
-                }
-                Err(error) if is_wait(&error) => {}
-                Err(_) => return None,
-            }
-            // Half a request is waited for only so long, however it dribbles in; a
-            // client that asks nothing may stay until others want its place.
-            let full = self.places.load(Ordering::Relaxed) >= MOST_CLIENTS;
-            if self.gone || (self.decoder.waiting() || full) && heard.elapsed() > PATIENCE {
-                return None;
-            }
-        }
-    }
-
-    fn serve(&mut self, handler: &dyn Handler) {
-        while let Some(request) = self.receive() {
-            let answer = match handler.handle(request, self) {
-                Ok(()) => Answer::Done,
-                Err(failure) => Answer::Error(failure),
-            };
-            self.send(&answer);
-            if self.gone {
-                return;
-            }
-        }
-    }
-}
-
-fn is_wait(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 /// A listening socket. Dropped, it goes, and its file with it.
@@ -158,6 +39,7 @@ pub struct Server {
     stopping: Arc<AtomicBool>,
     /// Nobody is let in any more.
     closed: Arc<AtomicBool>,
+    answering: Arc<AtomicUsize>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -182,11 +64,13 @@ impl Server {
         let (again, path) = (path.to_path_buf(), path.to_path_buf());
         let stopping = Arc::new(AtomicBool::new(false));
         let closed = Arc::new(AtomicBool::new(false));
+        let answering = Arc::<AtomicUsize>::default();
         let mut door = Door {
             handler,
             stopping: stopping.clone(),
             closed: closed.clone(),
             clients: Arc::default(),
+            answering: answering.clone(),
             threads: threads.clone(),
         };
         let life = move || {
@@ -194,12 +78,12 @@ impl Server {
             door.accept(&listener)
         };
         let thread = Some(threads.restarting("api", closed.clone(), life)?);
-        Ok(Server { path, stopping, closed, thread })
+        Ok(Server { path, stopping, closed, answering, thread })
     }
 
     /// Ends answers that have no end of their own: traces and captures.
     pub fn end_streams(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.store(true, Ordering::SeqCst);
     }
 }
 
@@ -214,6 +98,12 @@ impl Drop for Server {
             let _ = thread.join(); // a panic there has been reported already
         }
         let _ = std::fs::remove_file(&self.path); // it may be gone
+        // What has begun is answered, above all the order to stop; and what it changes is
+        // there before the caller restores what was.
+        let end = Instant::now() + ANSWERS;
+        while self.answering.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+            std::thread::sleep(ANSWERS / 200);
+        }
     }
 }
 
@@ -251,6 +141,7 @@ struct Door {
     stopping: Arc<AtomicBool>,
     closed: Arc<AtomicBool>,
     clients: Arc<AtomicUsize>,
+    answering: Arc<AtomicUsize>,
     threads: Threads,
 }
 
@@ -276,20 +167,15 @@ impl Door {
         if self.closed.load(Ordering::Relaxed) {
             return;
         }
-        let limits = stream.set_read_timeout(Some(TICK));
-        if limits.and(stream.set_write_timeout(Some(TICK))).is_err() {
-            return;
-        }
-        let decoder = Decoder::new(MAX_REQUEST);
+        let count = Counted::new(&self.clients);
         let (stopping, places) = (self.stopping.clone(), self.clients.clone());
-        let mut client = Client { stream, decoder, gone: false, stopping, places };
-        if self.clients.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+        let client = Client::new(stream, stopping, places, self.answering.clone());
+        let Ok(mut client) = client else { return };
+        if self.clients.load(Ordering::Relaxed) > MOST_CLIENTS {
             let text = format!("there are {MOST_CLIENTS} clients already");
-            client.send(&Answer::Error(Failure { kind: ErrorKind::Busy, text }));
-            self.clients.fetch_sub(1, Ordering::Relaxed);
-            return;
+            return client.send(&Answer::Error(Failure { kind: ErrorKind::Busy, text }));
         }
-        let (handler, count) = (self.handler.clone(), Counted(self.clients.clone()));
+        let handler = self.handler.clone();
         let serve = move || {
             let _count = count;
             client.serve(&*handler);
@@ -299,19 +185,8 @@ impl Door {
     }
 }
 
-/// Counts a client off, also when its thread panics.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-const MOST_CLIENTS: usize = 64;
-/// How long half a message is waited for, and a part of an answer offered.
-const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
-const TICK: Duration = Duration::from_millis(200);
+/// How long a stop waits for answers that have begun.
+const ANSWERS: Duration = Duration::from_secs(1);
 /// How often the thread that lets clients in looks whether it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
@@ -319,7 +194,8 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 mod tests {
     use super::*;
     use crate::threads::tests::{AT_ONCE, death_of};
-    use api::What;
+    use api::{Reply, What};
+    use std::io::Write;
 
     struct Echo;
 
@@ -418,23 +294,6 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_holds_up_no_end() {
-        let (stream, _other) = UnixStream::pair().unwrap();
-        stream.set_write_timeout(Some(TICK)).unwrap();
-        let stopping = Arc::new(AtomicBool::new(true));
-        let decoder = Decoder::new(MAX_REQUEST);
-        let places = Arc::default();
-        let mut client = Client { stream, decoder, gone: false, stopping, places };
-        assert!(client.write(&[0; 100]), "what the socket holds is sent");
-        let start = Instant::now();
-        assert!(!client.write(&vec![0; 16 << 20]));
-        assert!(
-            start.elapsed() < PATIENCE,
-            "one offer, and not for as long as it may take otherwise"
-        );
-    }
-
-    #[test]
     fn bad_clients_harm_nobody() {
         let (_server, path) = server("bad");
         let bad: [&[u8]; 4] =
@@ -453,42 +312,43 @@ mod tests {
         assert!(client.call(&Request::Config).is_ok());
     }
 
-    /// Whether a client among `places` is given up within that time, that says one
-    /// of `bytes` now and then.
-    fn gives_up(bytes: &[u8], places: usize, within: Duration) -> bool {
-        let (stream, mut other) = UnixStream::pair().unwrap();
-        stream.set_read_timeout(Some(TICK)).unwrap();
-        let (decoder, places) = (Decoder::new(MAX_REQUEST), Arc::new(AtomicUsize::new(places)));
-        let stopping = Arc::default();
-        let mut client = Client { stream, decoder, gone: false, stopping, places };
-        let (start, mut bytes) = (Instant::now(), bytes.iter());
-        let thread = std::thread::spawn(move || assert!(client.receive().is_none()));
-        while !thread.is_finished() && start.elapsed() < within {
-            let _ = bytes.next().map(|byte| other.write_all(&[*byte])); // it may be gone
-            std::thread::sleep(TICK / 2);
+    /// Takes its time, and then says whether the daemon was stopping.
+    struct Slow(Arc<AtomicBool>);
+
+    impl Handler for Slow {
+        fn handle(&self, _: Request, out: &mut Client) -> Result<(), Failure> {
+            out.part(Reply::Config("begun".into()));
+            while !out.stops() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            self.0.store(true, Ordering::SeqCst);
+            Ok(())
         }
-        let given_up = thread.is_finished();
-        drop(other); // what still waits ends here
-        thread.join().unwrap();
-        given_up
     }
 
     #[test]
-    fn neither_dribbling_nor_silence_keeps_a_place_that_others_want() {
-        let half = [[0, 0, 1, 0].as_slice(), &[b' '; 200]].concat();
-        assert!(gives_up(&half, 1, PATIENCE * 9), "a byte now and then");
-        assert!(gives_up(&[], MOST_CLIENTS, PATIENCE * 9), "silent, and all places are taken");
-        assert!(!gives_up(&[], 1, PATIENCE * 2), "silent, and there is room");
+    fn what_has_begun_is_answered_before_the_server_is_gone() {
+        let path = std::env::temp_dir().join(format!("rutter-begun-{}", std::process::id()));
+        let done = Arc::new(AtomicBool::new(false));
+        let handler = Arc::new(Slow(done.clone()));
+        let server = Server::start(&path, handler, &Threads::default()).unwrap();
+        let mut client = api::Client::connect(&path).unwrap();
+        let mut parts = client.stream(&Request::Config).unwrap();
+        assert!(parts.next().is_some_and(|part| part.is_ok()));
+        drop(server);
+        assert!(done.load(Ordering::SeqCst), "the request was left behind");
+        assert!(parts.next().is_none(), "in order");
     }
 
     #[test]
-    fn too_many_clients_are_told() {
+    fn too_many_clients_are_refused() {
         let (_server, path) = server("many");
         let many: Vec<_> =
             (0..MOST_CLIENTS).map(|_| api::Client::connect(&path).unwrap()).collect();
         let mut late = api::Client::connect(&path).unwrap();
-        let told = late.call(&Request::Config);
-        assert!(matches!(told, Err(api::CallError::Failed(f)) if f.kind == ErrorKind::Busy));
+        let refused = late.call(&Request::Config);
+        assert!(matches!(refused, Err(api::CallError::Failed(f)) if f.kind == ErrorKind::Busy));
         drop(many);
     }
 }
