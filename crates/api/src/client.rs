@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_dies_in_the_middle_is_told() {
+    fn a_daemon_that_dies_in_the_middle_is_an_error() {
         let (mut client, mut daemon) = pair();
         daemon.write_all(&[0, 0, 1]).unwrap();
         drop(daemon);

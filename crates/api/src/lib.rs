@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 /// daemon; a new field or a new variant does not raise it.
 pub const VERSION: u32 = 1;
 
-/// Where the daemon listens unless told otherwise.
+/// Where the daemon listens by default.
 pub const DEFAULT_SOCKET: &str = "/run/rutter/api.sock";
 
 /// The environment variable that names another socket.

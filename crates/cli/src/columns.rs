@@ -8,7 +8,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// Where a column's contents stand.
+/// To which side a column's contents are set.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Align {
     /// Words.

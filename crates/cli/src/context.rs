@@ -30,7 +30,7 @@ impl Context {
     /// Writes to standard output; interrupts end the process with status 130.
     pub fn new(json: bool, socket: PathBuf) -> Self {
         let die_on_interrupt = Arc::new(AtomicBool::new(true));
-        // Fails only for signals that cannot be caught; then the default stands.
+        // Fails only for signals that cannot be caught; then the default holds.
         let _ = signal_hook::flag::register_conditional_shutdown(
             signal_hook::consts::SIGINT,
             INTERRUPTED,

@@ -113,7 +113,7 @@ fn lpm() -> Vec<Description> {
     all
 }
 
-/// Reads an engine's name: any, since who uses it tells best what is wrong with
+/// Reads an engine's name: any, since its user knows best what is wrong with
 /// one; the known ones are what shells complete.
 #[derive(Clone)]
 pub struct Name;

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
-/// A line on standard error. Where that is closed there is nobody to tell.
+/// A line on standard error. Where that is closed nobody reads it.
 pub fn warn(message: impl Display) {
     let _ = writeln!(stderr(), "rutter: {}", harmless(&message.to_string()));
 }

@@ -1,4 +1,4 @@
-//! What a service manager hears of `rutter run`: a `NOTIFY_SOCKET` of the test's own.
+//! The reports of `rutter run` to a service manager: a `NOTIFY_SOCKET` of the test's own.
 
 mod common;
 
@@ -58,13 +58,13 @@ fn life(scratch: &Scratch, manager: &UnixDatagram, notify: &str) {
     let took = begun.elapsed();
     assert!((Duration::from_millis(300)..Duration::from_secs(3)).contains(&took), "{took:?}");
     router.signal("-TERM");
-    let told = std::iter::from_fn(|| Some(hear(manager))).find(|told| told != "WATCHDOG=1");
-    assert_eq!(told.as_deref(), Some("STOPPING=1\nSTATUS=stopping"));
+    let last = std::iter::from_fn(|| Some(hear(manager))).find(|heard| heard != "WATCHDOG=1");
+    assert_eq!(last.as_deref(), Some("STOPPING=1\nSTATUS=stopping"));
     assert!(router.0.wait().unwrap().success());
 }
 
 #[test]
-fn readiness_life_and_end_are_told_at_a_path() {
+fn readiness_life_and_end_are_reported_at_a_path() {
     let scratch = Scratch::new();
     let path = scratch.file("notify", "");
     std::fs::remove_file(&path).unwrap();
@@ -94,6 +94,6 @@ fn a_start_that_fails_is_not_ready() {
     }
     let mut second = Router::start(&scratch, &path);
     assert_eq!(second.0.wait().unwrap().code(), Some(2));
-    assert!(manager.recv(&mut [0; 64]).is_err(), "nothing was told");
+    assert!(manager.recv(&mut [0; 64]).is_err(), "nothing was reported");
     taken.signal("-TERM");
 }

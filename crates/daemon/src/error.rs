@@ -82,13 +82,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// What stands at `path` of the configuration cannot be had.
+    /// What is at `path` of the configuration cannot be had.
     pub(crate) fn asked(path: &[impl ToString], reason: impl ToString) -> Error {
         let path = path.iter().map(ToString::to_string).collect();
         Error::Asked { path, reason: reason.to_string() }
     }
 
-    /// A device refuses what stands at `path` of the configuration.
+    /// A device refuses what is at `path` of the configuration.
     pub(crate) fn device(path: &[impl ToString], error: ::io::Error) -> Error {
         match error {
             ::io::Error::Description { reason, .. } => Error::asked(path, reason),

@@ -140,7 +140,7 @@ impl Monitor {
                 continue;
             }
             changed = true;
-            self.tell(&name, up);
+            self.report(&name, up);
             if before.is_none() && up {
                 continue; // as was to be expected
             }
@@ -158,8 +158,8 @@ impl Monitor {
         }
     }
 
-    /// Tells the applications.
-    fn tell(&self, port: &str, up: bool) {
+    /// Reports a link to the applications.
+    fn report(&self, port: &str, up: bool) {
         let number = self.state.config.ports.iter().position(|one| one.name == port);
         if let Some(number) = number {
             self.apps.iter().for_each(|app| app.link(number as u16, up));
@@ -194,7 +194,7 @@ impl Monitor {
         self.state.control.events(vec![Event::Link(link)]);
     }
 
-    /// Tells the kernel which neighbours the data plane needs.
+    /// Asks the kernel to keep the neighbours that the data plane needs.
     fn neighbours(&mut self) {
         if self.state.kernel.is_none() {
             return;

@@ -8,8 +8,8 @@
 //!
 //! A panic is logged once, by the hook, on the thread that panicked: also where
 //! a second one on the way out then aborts the process. By the time a death is
-//! noted the thread's own has been dropped: nobody waits for it in the domain,
-//! and who waits for an answer of it is told that it is gone.
+//! noted, all that the thread owned has been dropped: the domain waits for its
+//! reader no longer, and a call that waits for its answer fails.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

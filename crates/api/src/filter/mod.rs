@@ -1,5 +1,5 @@
 //! Which packets a trace, a capture or a mirror takes: a subset of pcap's language as a
-//! tree. The text ([`text`]) is parsed by clients, and by the daemon where it stands in a
+//! tree. The text ([`text`]) is parsed by clients, and by the daemon where it is in a
 //! configuration; the tree is evaluated by the daemon.
 
 pub mod text;

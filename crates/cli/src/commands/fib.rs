@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use api::apps::router::shown::Fib;
 use api::apps::router::{Reply, Request, What};
-use api::{CallError, Family, Reply as Told};
+use api::{CallError, Family};
 
 use crate::columns::{Table, bytes, number, ratio};
 use crate::context::Context;
@@ -109,7 +109,7 @@ pub struct Tables;
 impl Tables {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
-        let Told::Router(Reply::Fib(all)) = cx.ask(What::Fib)? else {
+        let api::Reply::Router(Reply::Fib(all)) = cx.ask(What::Fib)? else {
             return Err(CallError::Unexpected.into());
         };
         cx.print(&all[..], table)

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use api::apps::switch::{Bridge, Mac, Reply, Request, What, WhichMacs};
-use api::{CallError, Reply as Told};
+use api::CallError;
 
 use crate::columns::{Table, number};
 use crate::context::Context;
@@ -90,7 +90,7 @@ pub struct Bridges;
 impl Bridges {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
-        let Told::Switch(Reply::Bridges(all)) = cx.ask(What::Bridges)? else {
+        let api::Reply::Switch(Reply::Bridges(all)) = cx.ask(What::Bridges)? else {
             return Err(CallError::Unexpected.into());
         };
         cx.print(&all[..], bridges)
@@ -111,7 +111,7 @@ impl Macs {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
         let what = What::Macs { which: self.which.into(), limit: Some(self.limit) };
-        let Told::Switch(Reply::Macs((all, count))) = cx.ask(what)? else {
+        let api::Reply::Switch(Reply::Macs((all, count))) = cx.ask(what)? else {
             return Err(CallError::Unexpected.into());
         };
         cx.print(&all[..], |all| macs(all, count))

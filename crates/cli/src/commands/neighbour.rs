@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use api::apps::router::{Reply, Request, What, shown};
-use api::{CallError, Reply as Told};
+use api::CallError;
 
 use crate::columns::Table;
 use crate::context::Context;
@@ -62,7 +62,7 @@ pub struct Neighbours;
 impl Neighbours {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
-        let Told::Router(Reply::Neighbours(all)) = cx.ask(What::Neighbours)? else {
+        let api::Reply::Router(Reply::Neighbours(all)) = cx.ask(What::Neighbours)? else {
             return Err(CallError::Unexpected.into());
         };
         cx.print(&all[..], table)

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use api::apps::router::{Reply, Request, Route, RouteKind, Via, What, shown};
-use api::{CallError, Family, Reply as Told};
+use api::{CallError, Family};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -164,7 +164,7 @@ impl Routes {
             write!(cx.out, "[")?;
         }
         for part in client.stream(&api::Request::Show { what })? {
-            let Told::Router(Reply::Routes(routes)) = part? else {
+            let api::Reply::Router(Reply::Routes(routes)) = part? else {
                 return Err(CallError::Unexpected.into());
             };
             for route in &routes {

@@ -32,7 +32,7 @@ pub struct Args {
     cleanup: bool,
 }
 
-/// Runs until told to stop.
+/// Runs until it is stopped.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     log_to_stderr();
     let (config, text) = Config::load(&args.config)?;

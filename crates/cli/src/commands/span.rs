@@ -5,7 +5,7 @@ use std::io::Write;
 use api::apps::span::{Direction, Reply, Request, Shown, Span, Target};
 use api::apps::{Reply as AppReply, Request as AppRequest};
 use api::filter::text as filter;
-use api::{CallError, Reply as Told, Request as Ask};
+use api::{CallError, Request as Ask};
 
 use crate::columns::{Table, number};
 use crate::context::Context;
@@ -103,7 +103,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Action::Add(add) => cx.change(ask(Request::Add(add.span()?))),
         Action::Del { name } => cx.change(ask(Request::Del { name })),
         Action::Show => {
-            let Told::App(AppReply::Span(Reply::Spans(all))) = cx.call(&ask(Request::Show))? else {
+            let api::Reply::App(AppReply::Span(Reply::Spans(all))) = cx.call(&ask(Request::Show))? else {
                 return Err(CallError::Unexpected.into());
             };
             if cx.json {

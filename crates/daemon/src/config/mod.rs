@@ -30,7 +30,7 @@ pub use section::Declared;
 pub use settings::Settings;
 pub use text::Text;
 
-/// Where the configuration is unless told otherwise.
+/// Where the configuration is by default.
 pub const DEFAULT_FILE: &str = "/etc/rutter/rutter.toml";
 
 /// A whole configuration.

@@ -17,7 +17,7 @@ pub struct Declared {
 /// A table of the file.
 #[derive(Clone, Copy)]
 pub struct Section {
-    /// As written in messages; `NAME`, `TAGS` stand for the user's choice.
+    /// As written in messages; `NAME`, `TAGS` are the user's choice.
     pub path: &'static str,
     /// Its heading in the example.
     pub heading: &'static str,
@@ -163,7 +163,7 @@ impl Key {
         self.get(table).and_then(|value| value.flag()).unwrap_or(self.default == Some("true"))
     }
 
-    /// As the value that stands in the place of its word, or of its default.
+    /// As the value at the place of its word, or of its default.
     pub fn as_word<T: Copy, const N: usize>(&self, table: Table<'_>, values: [T; N]) -> T {
         self.given_word(table, values).unwrap_or_else(|| self.default_word(values))
     }

@@ -296,7 +296,7 @@ fn rule_attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
 
 /// Is it the rule of this priority, which sends everything to this table?
 fn is_rule(answer: &[u8], table: u32, priority: u32) -> bool {
-    // The kernel does not tell a priority of 0.
+    // The kernel does not report a priority of 0.
     let found = rule_attribute(answer, FRA_PRIORITY).unwrap_or(&[0; 4]);
     let table = rule_attribute(answer, FRA_TABLE) == Some(&table.to_ne_bytes());
     table && found == priority.to_ne_bytes()
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_kernels_first_rule_is_known_by_what_it_does_not_say() {
-        // As the kernel tells them: `struct fib_rule_hdr`, then FRA_TABLE first.
+        // As the kernel reports them: `struct fib_rule_hdr`, then FRA_TABLE first.
         let header = [2, 0, 0, 0, 255, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
         let table = [8, 0, FRA_TABLE as u8, 0, 255, 0, 0, 0];
         let priority = |value: u32| {

@@ -47,7 +47,7 @@ pub fn look(config: &Config, text: &Text) -> Result<(), Mistakes> {
             let name = device.netdevs().into_iter().find(|name| links.link(name).is_err())?;
             Some(no_interface(name, &links.links().unwrap_or_default()))
         }
-        _ => None, // only opening it can tell
+        _ => None, // only opening it can show
     };
     let found: Vec<_> = config.ports.iter().map(absent).collect();
     let found = config.ports.iter().zip(found);
@@ -61,7 +61,7 @@ pub fn look(config: &Config, text: &Text) -> Result<(), Mistakes> {
 }
 
 /// More memory than the machine has (`/proc/meminfo`): DPDK would take all of it, and
-/// the system end the process. Where it goes to is told by its key.
+/// the system end the process. Its key says where it goes to.
 fn excess(config: &Config, meminfo: &str) -> Option<(&'static [&'static str], String)> {
     let mib = |name: &str| {
         let text = meminfo.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -178,7 +178,7 @@ impl Opener<'_> {
 }
 
 impl Port {
-    /// As `show ports` tells it.
+    /// As `show ports` prints it.
     pub fn show(&self) -> reply::Port {
         let (link, counters) = (self.device.link(), self.device.counters());
         let unreceived: u64 = self.lost.iter().map(|lost| lost.received.get()).sum();
@@ -216,46 +216,46 @@ mod tests {
                     p2.device = \"mem\"\np3.device = \"net_tap0,iface=rutter-none3\"\n";
         let config = Config::parse("t", text).unwrap();
         let source = Text { file: "t".into(), text: text.into() };
-        let told = look(&config, &source).unwrap_err().to_string();
-        let told: Vec<_> = told.lines().collect();
-        assert_eq!(told.len(), 2, "{told:?}");
+        let said = look(&config, &source).unwrap_err().to_string();
+        let said: Vec<_> = said.lines().collect();
+        assert_eq!(said.len(), 2, "{said:?}");
         let interface = "t:2:12: ports.p0.device: no interface is called `rutter-none`";
-        assert!(told[0].starts_with(interface), "{told:?}");
+        assert!(said[0].starts_with(interface), "{said:?}");
         let file = "t:4:17: ports.p1.device: expected a capture to read: no such file: ";
-        assert!(told[1].starts_with(file), "{told:?}");
+        assert!(said[1].starts_with(file), "{said:?}");
     }
 
     #[test]
     fn more_memory_than_there_is_is_told_by_its_key() {
-        let told = |keys: &str| {
+        let said = |keys: &str| {
             let text = format!("{keys}[ports.p0]\ndevice = \"mem\"\nmtu = 9216\n");
             let config = Config::parse("t", &text).unwrap();
             let machine = "MemTotal:  8388608 kB\nMemAvailable: 1048576 kB\nHugetlb: 0 kB\n";
             assert_eq!(excess(&config, ""), None);
             excess(&config, machine).map(|(path, what)| format!("{}: {what}", path.join(".")))
         };
-        assert_eq!(told(""), None);
-        assert_eq!(told("dpdk.memory_mib = 8192\n"), None);
+        assert_eq!(said(""), None);
+        assert_eq!(said("dpdk.memory_mib = 8192\n"), None);
         let most = "dpdk.memory_mib: expected at most the machine's memory, 8192 MiB, found 8193";
-        assert_eq!(told("dpdk.memory_mib = 8193\n").as_deref(), Some(most));
+        assert_eq!(said("dpdk.memory_mib = 8193\n").as_deref(), Some(most));
         let buffers = "buffers: they take 1248 MiB, and 1024 MiB of memory are free";
-        assert_eq!(told("buffers = 131072\n").as_deref(), Some(buffers));
+        assert_eq!(said("buffers = 131072\n").as_deref(), Some(buffers));
     }
 
     #[test]
     fn an_interface_that_is_not_there_is_told_with_those_that_are() {
         let link = |name: &str| LinkInfo { name: name.into(), ..LinkInfo::default() };
         let ours = LinkInfo { ours: true, ..link("p0") };
-        let told = |names: &[&str]| {
+        let said = |names: &[&str]| {
             let mut links: Vec<_> = names.iter().map(|name| link(name)).collect();
             links.push(ours.clone());
             no_interface("veth0", &links)
         };
-        assert!(told(&["lo"]).contains("there is no other to take"));
-        assert!(told(&["lo", "veth1"]).ends_with("did you mean `veth1`?"));
-        assert!(told(&["lo", "eno1", "wan"]).ends_with("that is there: eno1, wan"));
+        assert!(said(&["lo"]).contains("there is no other to take"));
+        assert!(said(&["lo", "veth1"]).ends_with("did you mean `veth1`?"));
+        assert!(said(&["lo", "eno1", "wan"]).ends_with("that is there: eno1, wan"));
         let many: Vec<_> = (0..14).map(|i| format!("enp{i}s0f1")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
-        assert!(told(&many).ends_with("enp11s0f1 and 2 more"), "{}", told(&many));
+        assert!(said(&many).ends_with("enp11s0f1 and 2 more"), "{}", said(&many));
     }
 }

@@ -35,7 +35,7 @@ impl KernelSide {
     }
 
     /// Ends the search in the VRFs' tables: the kernel goes on to main else, devices
-    /// or not. Where rules stand for devices, the tables also get what the kernel
+    /// or not. Where rules are in the place of devices, the tables also get what the kernel
     /// would have made for a device.
     fn connected_routes(&mut self, config: &Config) {
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {

@@ -200,7 +200,7 @@ impl KernelSide {
     }
 
     /// Makes the VRFs' devices; where the kernel has none, rules by interface and
-    /// by mark stand for them.
+    /// by mark are in their place.
     fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
             if let Err(error) = self.vrf_device(&vrf.name, vrf.table) {

@@ -1,4 +1,4 @@
-//! Without a kernel (only mem, pcap, null ports): what the mirror would tell is
+//! Without a kernel (only mem, pcap, null ports): what the mirror would report is
 //! made from the configuration.
 
 use std::net::IpAddr;

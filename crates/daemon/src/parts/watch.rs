@@ -142,7 +142,7 @@ pub fn capture(state: &State, wanted: Wanted, out: &mut Client) -> Result<(), Fa
     let names = state.names();
     let clock = Clock::new();
     let mut left = wanted.count.unwrap_or(u64::MAX);
-    let mut told = Instant::now();
+    let mut sent = Instant::now();
     while left > 0 && out.waits() {
         let mut packets: Vec<Captured> = Vec::new();
         for ring in &mut rings {
@@ -154,8 +154,8 @@ pub fn capture(state: &State, wanted: Wanted, out: &mut Client) -> Result<(), Fa
         packets.truncate(left.min(packets.len() as u64) as usize);
         left -= packets.len() as u64;
         // Now and then an empty part, so that the client sees us alive.
-        if !packets.is_empty() || told.elapsed() > ALIVE {
-            told = Instant::now();
+        if !packets.is_empty() || sent.elapsed() > ALIVE {
+            sent = Instant::now();
             let lost = lost(state)?.saturating_sub(lost_before);
             out.part(Reply::Packets { packets, lost });
         } else {

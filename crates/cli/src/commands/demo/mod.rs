@@ -114,8 +114,8 @@ fn place() -> Place {
             if user.is_ok_and(|user| user.status.success()) {
                 return Place::UserNamespace;
             }
-            let told = String::from_utf8_lossy(&refused.stderr).trim().to_string();
-            Place::Nowhere(format!("no network namespaces ({told}), no user namespaces"))
+            let said = String::from_utf8_lossy(&refused.stderr).trim().to_string();
+            Place::Nowhere(format!("no network namespaces ({said}), no user namespaces"))
         }
     }
 }

@@ -167,12 +167,12 @@ impl Net {
         if done.status.success() {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
         }
-        let told = format!(
+        let said = format!(
             "{}{}",
             String::from_utf8_lossy(&done.stdout),
             String::from_utf8_lossy(&done.stderr)
         );
-        Err(failed(&words.join(" "), told.trim()))
+        Err(failed(&words.join(" "), said.trim()))
     }
 }
 

@@ -50,11 +50,11 @@ pub fn run(size: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Statu
     say(cx, &step(4, "upstream", start, "BIRD has read the table"))?;
     let converged = converge(&mut net, &table)?;
     let rate = table.len() as f64 / converged.as_secs_f64();
-    let told = format!(
+    let said = format!(
         "BGP, kernel and data plane have {} routes: {rate:.0} a second",
         number(table.len() as u64)
     );
-    say(cx, &line(5, "convergence", converged, &told))?;
+    say(cx, &line(5, "convergence", converged, &said))?;
     let inside = inside(&table);
     say(cx, &reach(&mut net, inside)?)?;
     say(cx, &traffic(&mut net, &table, size)?)?;
@@ -133,8 +133,8 @@ fn upstream(net: &mut Net, table: &Table) -> Result<(), Error> {
     let name = net.name("up");
     let ready = move || {
         let words = ["netns", "exec", &name, "birdc", "-s", &control, "show", "status"];
-        let told = std::process::Command::new("ip").args(words).output();
-        told.is_ok_and(|told| String::from_utf8_lossy(&told.stdout).contains("Daemon is up"))
+        let said = std::process::Command::new("ip").args(words).output();
+        said.is_ok_and(|said| String::from_utf8_lossy(&said.stdout).contains("Daemon is up"))
     };
     net.wait("the upstream's BIRD", Duration::from_secs(120), ready)?;
     Ok(())
@@ -188,7 +188,7 @@ impl Progress {
         self.last = Some(Instant::now());
         let (start, end) = if terminal { ("\r\x1b[K", "") } else { ("", "\n") };
         let (percent, seconds) = (100 * have / want.max(1), took.as_secs());
-        // Where standard error is closed there is nobody to tell.
+        // Where standard error is closed nobody reads it.
         let _ = write!(
             stderr(),
             "{start}      {} of {} routes in the data plane ({percent} %, {seconds} s){end}",
@@ -239,7 +239,7 @@ fn reach(net: &mut Net, (v4, v6): (String, String)) -> Result<String, Error> {
         + &text)
 }
 
-/// Sends packets to addresses of the whole table, and tells what the router did.
+/// Sends packets to addresses of the whole table, and reports what the router did.
 fn traffic(net: &mut Net, table: &Table, size: Size) -> Result<String, Error> {
     let targets = net.file("targets");
     let addresses = addresses(table);
@@ -262,12 +262,12 @@ fn traffic(net: &mut Net, table: &Table, size: Size) -> Result<String, Error> {
     let cycles = workers(&after.0, |w| w.busy_cycles) - workers(&before.0, |w| w.busy_cycles);
     let all = workers(&after.0, |w| w.cycles) - workers(&before.0, |w| w.cycles);
     let rate = forwarded as f64 / took.as_secs_f64();
-    let told = format!(
+    let said = format!(
         "host a sent {} packets to {} destinations",
         number(sent.trim().parse().unwrap_or(0)),
         number(addresses.lines().count() as u64),
     );
-    let mut text = line(7, "traffic", took, &told);
+    let mut text = line(7, "traffic", took, &said);
     let _ = writeln!(
         text,
         "      forwarded {} packets, {} a second; {:.0} cycles a packet (of the time-stamp counter, \

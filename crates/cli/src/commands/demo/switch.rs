@@ -42,8 +42,8 @@ pub fn run(size: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Statu
         &line(1, "switches", start, "`rutter run` twice, with [bridge.lan] and VLAN 10 on a trunk"),
     )?;
     let start = Instant::now();
-    let told = reach(&net)?;
-    say(cx, &(line(2, "reach", start, "host a to host b, both learnt at both switches") + &told))?;
+    let said = reach(&net)?;
+    say(cx, &(line(2, "reach", start, "host a to host b, both learnt at both switches") + &said))?;
     drop(net);
     say(cx, &stations(size.stations, stop)?)?;
     Ok(Status::Success)
@@ -179,9 +179,9 @@ fn stations(mut most: usize, stop: &Arc<AtomicBool>) -> Result<String, Error> {
         return Err(failed("a table of stations", format_args!("{wrong} wrong answers")));
     }
     let (capacity, took) = (writer.capacity(), begin.elapsed());
-    let told =
+    let said =
         format!("{} stations in {}", number(capacity.entries as u64), bytes(capacity.bytes as u64));
-    Ok(line(3, "stations", start, &told)
+    Ok(line(3, "stations", start, &said)
         + &format!(
             "      filled at {} a second; {} random lookups a second on one core, each answer checked\n",
             number((capacity.entries as f64 / filled.as_secs_f64()) as u64),

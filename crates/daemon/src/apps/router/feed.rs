@@ -1,4 +1,4 @@
-//! Threads of the feeds: what the kernel or FRR tells, to the control thread.
+//! Threads of the feeds: what the kernel or FRR reports goes to the control thread.
 //!
 //! A feed that fails or panics is opened again. The mirror then lists everything
 //! anew, which also finds what it has not heard; FRR connects anew and sends all

@@ -66,7 +66,7 @@ pub struct StaticMac {
 }
 
 impl Bridge {
-    /// True where tags tell the forwarding domain.
+    /// True where tags choose the forwarding domain.
     pub fn looks_at_tags(&self) -> bool {
         self.ports.iter().any(|member| member.mode != Mode::Plain)
     }

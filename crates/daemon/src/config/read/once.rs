@@ -1,4 +1,4 @@
-//! What may stand only once in a file.
+//! What may be in a file only once.
 
 use std::collections::HashMap;
 use std::hash::Hash;

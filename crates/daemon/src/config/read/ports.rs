@@ -38,7 +38,7 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
     })
 }
 
-/// True for names that a port, or what stands beside it in the kernel, may have.
+/// True for names that a port, or a VRF beside it in the kernel, may have.
 pub(crate) fn is_port_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     name.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -22,7 +22,7 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
             (Some(_), Some(_)) => value.mistake("the table of `main` is 254"),
             (None, Some(253..=255)) => value.mistake("tables 253 to 255 are the kernel's own"),
             (None, Some(number)) => Some(number),
-            (None, None) if keys::TABLE.get(table).is_some() => None, // told as no number
+            (None, None) if keys::TABLE.get(table).is_some() => None, // reported as no number
             (None, None) => value.mistake("`table` is missing: the kernel's number of it"),
         };
         Some(Vrf {
