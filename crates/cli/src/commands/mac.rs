@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use api::apps::switch::{Bridge, Mac, Reply, Request, What, WhichMacs};
 use api::CallError;
+use api::apps::switch::{Bridge, Mac, Reply, Request, What, WhichMacs};
 
 use crate::columns::{Table, number};
 use crate::context::Context;

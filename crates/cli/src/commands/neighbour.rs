@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use api::apps::router::{Reply, Request, What, shown};
 use api::CallError;
+use api::apps::router::{Reply, Request, What, shown};
 
 use crate::columns::Table;
 use crate::context::Context;

@@ -103,7 +103,9 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         Action::Add(add) => cx.change(ask(Request::Add(add.span()?))),
         Action::Del { name } => cx.change(ask(Request::Del { name })),
         Action::Show => {
-            let api::Reply::App(AppReply::Span(Reply::Spans(all))) = cx.call(&ask(Request::Show))? else {
+            let api::Reply::App(AppReply::Span(Reply::Spans(all))) =
+                cx.call(&ask(Request::Show))?
+            else {
                 return Err(CallError::Unexpected.into());
             };
             if cx.json {

@@ -252,7 +252,7 @@ fn a_stop_after_a_death_has_a_limit() {
 fn at_the_limit_settings_are_given_back() {
     namespace::in_namespace(|| {
         if !Path::new("/dev/net/tun").exists() {
-            return eprintln!("skipped: there is no /dev/net/tun");
+            return testing::skip("no /dev/net/tun");
         }
         namespace::ip("link set lo up");
         let folder = Folder::new("stuck-kernel");
