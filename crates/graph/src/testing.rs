@@ -4,6 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use io::mem::{Mem, Peer, connect};
 use io::{Device, Pool, PoolConfig};
@@ -137,6 +138,41 @@ fn outcome(card: &Card, vector: &Vector, lanes: (Arc<Slots>, usize)) -> Outcome 
     let frame = packet.map_or(Vec::new(), |packet| packet.data().to_vec());
     Outcome { to, frame, len: vector.len(i), lanes }
 }
+
+/// While it lives, nobody may count another reference to its [`Arc`]: see [`uncounted`].
+pub struct Uncounted<'a>(&'a AtomicUsize);
+
+/// Sets the count of strong references to where [`Arc::clone`] and [`Weak::upgrade`] end the
+/// process, until what it returns is dropped. So a clone that is gone again is seen, too.
+///
+/// # Panics
+/// When the count is not where this looks for it: another version of the library.
+///
+/// [`Weak::upgrade`]: std::sync::Weak::upgrade
+pub fn uncounted<T: ?Sized>(arc: &Arc<T>) -> Uncounted<'_> {
+    // The counts, strong and weak, lie before the value (`ArcInner` is `repr(C)`).
+    let before = (2 * size_of::<usize>()).next_multiple_of(align_of_val(&**arc));
+    let place = Arc::as_ptr(arc).cast::<u8>().wrapping_sub(before).cast::<AtomicUsize>();
+    // SAFETY: inside the allocation of `arc`, which lives as long as what this returns, and
+    // a count that is changed by atomic operations alone.
+    let strong = unsafe { &*place };
+    let seen = || (strong.load(Ordering::Relaxed), Arc::strong_count(arc));
+    let (found, said) = seen();
+    let clone = arc.clone();
+    assert_eq!((found, seen()), (said, (said + 1, said + 1)), "the count is elsewhere");
+    drop(clone);
+    strong.fetch_add(LIMIT, Ordering::Relaxed);
+    Uncounted(strong)
+}
+
+impl Drop for Uncounted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(LIMIT, Ordering::Relaxed);
+    }
+}
+
+/// Beyond what `Arc` counts to.
+const LIMIT: usize = 1 << (usize::BITS - 1);
 
 /// The system's allocator, counting: `#[global_allocator]` of a test that
 /// asserts that nothing is allocated.

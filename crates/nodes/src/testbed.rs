@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use graph::Node;
-use graph::testing::{Before, Bench, Outcome};
+use graph::testing::{Before, Bench, Outcome, Uncounted, uncounted};
 use lookup::lpm::Lpm;
-use lookup::sync::Domain;
+use lookup::sync::{Domain, Guard};
 use lookup::{Addr, Hop, Prefix};
 use tables::hops::fixed;
 use tables::{
@@ -124,6 +124,19 @@ fn hops() -> HopTable {
     table.set_step(Hop(10), Step::new(Kind::Multipath, 1));
     table.set_step(Hop(11), Step::new(Kind::NoNeighbour, 0));
     table
+}
+
+/// Nobody may count references to the tables while they live. What workers share is
+/// borrowed under the guard: a count is a read-modify-write on a line of all workers, for each
+/// vector (docs/adr/0001).
+pub(crate) fn borrowed<'f>(
+    forwarding: &'f Arc<Forwarding>,
+    guard: Guard<'f>,
+) -> Vec<Uncounted<'f>> {
+    let all = [uncounted(forwarding), uncounted(forwarding.hops.load(guard))];
+    let vrfs = forwarding.vrfs.load(guard).iter();
+    let tables = vrfs.flat_map(|vrf| [uncounted(&vrf.v4), uncounted(&vrf.v6)]);
+    all.into_iter().chain(tables).collect()
 }
 
 /// `frame` from a neighbour to p0, as bytes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use graph::ring::frames;
-use graph::testing::Counting;
+use graph::testing::{Counting, uncounted};
 use graph::{Graph, Snapshot};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Device, Pool, PoolConfig};
@@ -14,7 +14,7 @@ use super::{Counters, INSETS, Parts, SOURCE, Side, Span, Spans, Target};
 use crate::assembly::{Assembly, Common};
 use crate::filter::Filter;
 use crate::switch::Bridging;
-use crate::testbed::{Net, to_p0, udp4};
+use crate::testbed::{Net, borrowed, to_p0, udp4};
 use crate::{IfaceCounters, Rates, router, span, switch};
 
 struct Rig {
@@ -25,6 +25,7 @@ struct Rig {
     files: Vec<frames::Consumer>,
     thread: Thread,
     pool: Pool,
+    net: Net,
     _rings: (frames::Consumer, frames::Producer),
 }
 
@@ -60,7 +61,7 @@ impl Rig {
         }
         let thread = net.domain.register("rig");
         let _rings = (kernel, to_router);
-        Rig { graph, peers, spans, counters, files: vec![a, b], thread, pool, _rings }
+        Rig { graph, peers, spans, counters, files: vec![a, b], thread, pool, net, _rings }
     }
 
     fn mirror(&mut self, all: impl IntoIterator<Item = Span>) {
@@ -156,6 +157,7 @@ fn without_buffers_the_frame_goes_on_and_the_copy_is_counted() {
     assert!(lost > 0 && counts.dropped("span_in", "no_buffer") == lost, "{lost}");
 }
 
+/// Nor is a reference counted.
 #[test]
 fn nothing_is_allocated() {
     let config = PoolConfig { packets: 1024, mtu: 1500, large_pages: false };
@@ -176,10 +178,15 @@ fn nothing_is_allocated() {
     let all = [Side::In, Side::Out];
     rig.mirror([span(0, &[0, 1], &all, Target::Port(2)), span(1, &[0], &all, Target::File)]);
     let poll = |rig: &mut Rig| {
+        let guard = rig.thread.guard();
+        let shared = (uncounted(&rig.spans), uncounted(&rig.counters));
+        let borrowed = (borrowed(&rig.net.forwarding, guard), shared);
         let before = Counting::allocations();
-        rig.graph.poll(rig.thread.guard());
+        rig.graph.poll(guard);
+        let allocated = Counting::allocations() - before;
+        drop(borrowed);
         rig.thread.quiesce();
-        Counting::allocations() - before
+        allocated
     };
     // The first poll fills the pools' caches.
     let allocations: Vec<u64> = (0..8).map(|_| poll(&mut rig)).collect();

@@ -4,6 +4,9 @@ pub(crate) mod replay;
 mod router;
 
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use graph::testing::uncounted;
 
 use super::{APPLICATIONS, nodes};
 
@@ -36,31 +39,24 @@ fn every_node_has_a_name_a_line_of_help_and_a_header_card() {
     assert_eq!(names.len(), nodes().count());
 }
 
-/// What workers share is borrowed under the guard: a reference count is a
-/// read-modify-write on a line of all workers, for each vector (docs/adr/0001).
+/// The tests that assert that nodes allocate nothing hold what workers share by this, too.
 #[test]
-fn nodes_count_no_references() {
-    // Ranges, which are copied.
-    const HARMLESS: &[&str] = &["run.clone()"];
-    let mut counted = Vec::new();
-    for file in files() {
-        let text = std::fs::read_to_string(&file).unwrap();
-        let code = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]"));
-        if !text.contains("fn process(") {
-            continue; // what adds an application's nodes to a graph hands counted references out
-        }
-        let counts = |line: &&str| {
-            let line = HARMLESS.iter().fold(line.to_string(), |line, it| line.replace(it, ""));
-            line.contains(".clone()") || line.contains("Arc::clone")
-        };
-        let in_tests =
-            ["tests", "testbed", "real"].iter().any(|it| file.ends_with(format!("{it}.rs")));
-        if !in_tests {
-            counted.extend(code.filter(counts).map(|line| format!("{}: {line}", file.display())));
-        }
+fn whoever_counts_a_reference_ends_the_process() {
+    let shared = Arc::new(0);
+    if std::env::var_os(IN_CHILD).is_some() {
+        let _held = uncounted(&shared);
+        drop(shared.clone());
+        return;
     }
-    assert!(counted.is_empty(), "{counted:#?}");
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "tests::whoever_counts_a_reference_ends_the_process";
+    let child = child.args(["--exact", name]).env(IN_CHILD, "1").output().unwrap();
+    assert!(!child.status.success() && child.status.code().is_none(), "{child:?}");
+    drop(uncounted(&shared));
+    assert_eq!(Arc::strong_count(&shared.clone()), 2, "counted again");
 }
+
+const IN_CHILD: &str = "RUTTER_COUNTS_A_REFERENCE";
 
 /// The files of the nodes.
 fn files() -> Vec<PathBuf> {
