@@ -18,7 +18,7 @@ pub struct NoMemory {
 /// Asks whether there are `bytes`, and takes nothing.
 pub(crate) fn ask(bytes: usize) -> Result<(), NoMemory> {
     let no_memory = NoMemory { wanted: bytes };
-    pages::admit(bytes).map_err(|_| no_memory)?;
+    pages::ask(bytes).map_err(|_| no_memory)?;
     let mut piece = Vec::<u8>::new();
     piece.try_reserve_exact(bytes).map_err(|_| no_memory)?;
     black_box(&piece); // a piece that nobody looks at is not asked for

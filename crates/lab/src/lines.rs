@@ -36,6 +36,7 @@ impl Lines {
     /// When a place is not one of the lines.
     pub fn at(lines: usize, pages: Kind, places: Vec<u32>) -> Result<Lines, String> {
         let mut lines = Pages::<Line>::admitted(pages, lines).map_err(|e| e.to_string())?;
+        lines.touch_now();
         lines.as_mut_slice().iter_mut().for_each(|line| line[0] = 1);
         assert!(places.iter().all(|&place| (place as usize) < lines.len()), "a place outside");
         Ok(Lines { lines, places })

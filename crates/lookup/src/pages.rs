@@ -8,17 +8,25 @@
 //! Pages that the administrator has reserved ([`Kind::Reserved`]) are taken only where
 //! somebody asks for them: they may be meant for DPDK's packets.
 //!
-//! Because a mapping always succeeds, a table that grows asks [`admit`] first; and a
-//! large one is touched in the background ([`Touching`]) before it serves.
+//! Because a mapping always succeeds, a table that grows asks [`admit`] first, or is
+//! [`Pages::admitted`]; and a large one is touched before it serves: by who builds it, or
+//! in the background ([`Touching`]).
 
+#[cfg_attr(any(miri, test), allow(dead_code))]
+mod machine;
+mod room;
 mod touch;
 
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
+#[cfg(test)]
+pub(crate) use room::tests::PRETENDED;
+pub use room::{NoRoom, RESERVE, STEP, admit, ask, available, refused};
+use room::{Promise, promise};
 pub use touch::{Cell, STEP as TOUCH_STEP, Touch, Touching};
 
 /// What an array lies on.
@@ -54,6 +62,8 @@ pub struct Pages<T: Zeroed> {
     place: NonNull<T>,
     len: usize,
     bytes: usize,
+    /// Of arrays that were asked for: what is not touched yet.
+    promise: Option<Promise>,
     owns: PhantomData<T>,
 }
 
@@ -107,7 +117,7 @@ impl<T: Zeroed> Pages<T> {
             Kind::Transparent => aligned(bytes, libc::MADV_HUGEPAGE)?,
             Kind::Small => aligned(bytes, libc::MADV_NOHUGEPAGE)?,
         };
-        Ok(Pages { place: place.cast(), len, bytes, owns: PhantomData })
+        Ok(Pages { place: place.cast(), len, bytes, promise: None, owns: PhantomData })
     }
 
     /// Miri knows no `madvise`: an ordinary allocation, leaked to the drop below.
@@ -119,11 +129,12 @@ impl<T: Zeroed> Pages<T> {
         // SAFETY: the size is not 0.
         let place = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) });
         let place = place.ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Pages { place: place.cast(), len, bytes, owns: PhantomData })
+        Ok(Pages { place: place.cast(), len, bytes, promise: None, owns: PhantomData })
     }
 
-    /// `len` zeros where the machine has memory for them ([`admit`]), or so many pages are
-    /// reserved, which are not of that. With too few of those, large pages serve.
+    /// `len` zeros where the machine has memory for them, or so many pages are reserved,
+    /// which are not of that. With too few of those, large pages serve. Until a large array
+    /// is touched ([`Touch`], [`Pages::touch_now`]) nobody else is granted its memory.
     ///
     /// # Errors
     /// When there is too little of either.
@@ -133,8 +144,17 @@ impl<T: Zeroed> Pages<T> {
         {
             return Ok(pages);
         }
-        admit(len.saturating_mul(size_of::<T>())).map_err(io::Error::other)?;
-        Pages::zeroed_on(if kind == Kind::Small { kind } else { Kind::Transparent }, len)
+        let bytes = len.saturating_mul(size_of::<T>());
+        let promise = if bytes < LARGE_ARRAY {
+            admit(bytes).map(|()| None)
+        } else {
+            promise(bytes).map(Some)
+        };
+        let promise = promise.map_err(io::Error::other)?;
+        let kind = if kind == Kind::Small { kind } else { Kind::Transparent };
+        let mut pages = Pages::zeroed_on(kind, len)?;
+        pages.promise = promise;
+        Ok(pages)
     }
 
     /// The values, to be changed.
@@ -197,57 +217,6 @@ pub(crate) fn copy<T: Zeroed>(from: &[T], to: &[T]) {
     // SAFETY: `to` has that many, cells of both may be written through a shared
     // reference where they are atomics, and two slices do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr().cast_mut(), from.len()) };
-}
-
-/// Too little memory is free for a table to grow.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("too little memory is free: {} MiB, {} wanted and {} kept", .free >> 20, .wanted >> 20, RESERVE >> 20)]
-pub struct NoRoom {
-    /// Bytes that the machine could give.
-    pub free: u64,
-    /// Bytes that were asked for.
-    pub wanted: u64,
-}
-
-/// Asked before a table takes `bytes` more, each time: the machine is asked only
-/// when [`STEP`] bytes were granted since. A machine that does not tell how much
-/// is free is trusted.
-///
-/// # Errors
-/// When less than [`RESERVE`] would be left; counted in [`refused`].
-pub fn admit(bytes: usize) -> Result<(), NoRoom> {
-    let wanted = bytes as u64;
-    let spend = |left: u64| left.checked_sub(wanted);
-    if GRANTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok() {
-        return Ok(());
-    }
-    let Some(free) = available() else { return Ok(()) };
-    let Some(left) = free.checked_sub(wanted.saturating_add(RESERVE)) else {
-        REFUSED.fetch_add(1, Ordering::Relaxed);
-        return Err(NoRoom { free, wanted });
-    };
-    GRANTED.store(left.min(STEP), Ordering::Relaxed);
-    Ok(())
-}
-
-/// How often [`admit`] has refused in this process.
-pub fn refused() -> u64 {
-    REFUSED.load(Ordering::Relaxed)
-}
-
-/// Bytes that the machine could give without swapping, as Linux estimates it.
-#[cfg(not(any(miri, test)))]
-pub fn available() -> Option<u64> {
-    machine::available()
-}
-
-/// What [`tests::PRETENDED`] says.
-#[cfg(any(miri, test))]
-pub fn available() -> Option<u64> {
-    #[cfg(test)]
-    return tests::PRETENDED.get();
-    #[cfg(not(test))]
-    None
 }
 
 // SAFETY: the mapping belongs to no thread; `T` is as free to move as it says.
@@ -313,43 +282,12 @@ fn unmap(place: NonNull<u8>, bytes: usize) {
     }
 }
 
-#[cfg_attr(any(miri, test), allow(dead_code))]
-mod machine {
-    /// `MemAvailable` of /proc/meminfo: `sysinfo` takes the page cache for used.
-    pub(super) fn available() -> Option<u64> {
-        let mut text = [0; 512]; // it is the third line
-        // SAFETY: the path ends in a zero byte.
-        let file =
-            unsafe { libc::open(c"/proc/meminfo".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-        if file < 0 {
-            return None;
-        }
-        // SAFETY: `text` has that many bytes.
-        let read = unsafe { libc::read(file, text.as_mut_ptr().cast(), text.len()) };
-        // SAFETY: opened above, closed once.
-        unsafe { libc::close(file) };
-        parse(std::str::from_utf8(text.get(..usize::try_from(read).ok()?)?).ok()?)
-    }
-
-    pub(super) fn parse(meminfo: &str) -> Option<u64> {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-        kib.checked_mul(1024)
-    }
-}
+/// Arrays of so many bytes, and larger ones, are touched before they serve. Smaller ones may
+/// be touched as they are written: soon.
+pub const LARGE_ARRAY: usize = 16 << 20;
 
 /// What engines say of an option that is a [`Kind`].
 pub(crate) const HELP: &str = "large; reserved (of 1 GB or 2 MB, where there are enough); or small";
-
-/// Granted by the machine, and not taken yet.
-static GRANTED: AtomicU64 = AtomicU64::new(0);
-static REFUSED: AtomicU64 = AtomicU64::new(0);
-
-/// Bytes that growth leaves free: what a busy machine needs to stay responsive.
-pub const RESERVE: u64 = 64 << 20;
-
-/// Bytes between two looks at the machine's memory, of about 20 µs each.
-pub const STEP: u64 = 16 << 20;
 
 #[cfg(not(miri))]
 const GIANT: usize = 1 << 30;
@@ -359,38 +297,10 @@ const LARGE: usize = 2 << 20;
 const SMALL: usize = 4096;
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
-    use std::cell::Cell;
-
-    thread_local! {
-        /// What the machine of this test's thread has.
-        pub(crate) static PRETENDED: Cell<Option<u64>> = const { Cell::new(None) };
-    }
-
-    #[test]
-    fn growth_leaves_a_reserve_and_is_counted_where_it_is_refused() {
-        PRETENDED.set(Some(RESERVE + 2 * STEP));
-        let wanted = 3 * STEP as usize; // more than any other test may have left over
-        let before = refused();
-        let refusal = admit(wanted).expect_err("it is more than there is");
-        assert_eq!((refusal.wanted, refusal.free), (wanted as u64, RESERVE + 2 * STEP));
-        assert!(refused() > before);
-        assert!(refusal.to_string().contains("96 MiB, 48 wanted and 64 kept"), "{refusal}");
-        PRETENDED.set(Some(RESERVE + 3 * STEP));
-        admit(wanted).expect("it is just enough");
-        PRETENDED.set(None);
-        admit(usize::MAX).expect("nobody knows better");
-    }
-
-    #[test]
-    #[cfg(not(miri))]
-    fn the_machine_tells_what_is_free() {
-        let told = "MemTotal:  9 kB\nMemFree: 1 kB\nMemAvailable:     4077 kB\nBuffers: 0 kB\n";
-        assert_eq!(machine::parse(told), Some(4077 << 10));
-        assert_eq!(machine::parse("MemAvailable: many\n"), None);
-        assert!(machine::available().is_none_or(|bytes| bytes > 0));
-    }
 
     #[test]
     fn zeros_that_keep_what_is_written() {

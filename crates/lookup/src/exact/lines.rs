@@ -2,9 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::pages::Kind;
 #[cfg(not(loom))]
-use crate::pages::{Cell, Pages, Touch, Zeroed};
+use crate::pages::{Cell, Pages, Zeroed};
+use crate::pages::{Kind, Touch};
 use crate::sync::{AtomicU64, Ordering};
 
 /// A bucket of `$n` words, aligned so that it lies in one cache line.
@@ -108,9 +108,8 @@ impl<T: Zeroed> Lines<T> {
 }
 
 #[cfg(not(loom))]
-impl<T: Cell + Send> Lines<T> {
-    /// As [`Touch::touch`].
-    pub(super) fn touch(&self, step: usize) -> bool {
+impl<T: Cell + Send> Touch for Lines<T> {
+    fn touch(&self, step: usize) -> bool {
         self.0.touch(step)
     }
 }
@@ -134,8 +133,11 @@ impl<T: Default> Lines<T> {
     pub(super) fn zeroed(bits: u32, _: Kind) -> std::io::Result<Self> {
         Ok(Lines((0..1 << bits).map(|_| T::default()).collect()))
     }
+}
 
-    pub(super) fn touch(&self, _: usize) -> bool {
+#[cfg(loom)]
+impl<T: Send + Sync + 'static> Touch for Lines<T> {
+    fn touch(&self, _: usize) -> bool {
         false
     }
 }

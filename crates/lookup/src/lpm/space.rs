@@ -173,13 +173,13 @@ mod tests {
     fn growth_ends_where_memory_does_and_freed_blocks_serve_on() {
         let domain = Domain::new();
         let mut space = Space::new(&domain, 1 << 30, 1 << 20);
-        crate::pages::tests::PRETENDED.set(Some(0));
+        crate::pages::PRETENDED.set(Some(0));
         let held: Vec<_> = (0..2 << 20).map_while(|_| space.take(1)).collect();
         assert!(held.len() <= 2 * (crate::pages::STEP as usize / UNIT_BYTES), "{}", held.len());
         assert!(space.limit(|| "full".into()).starts_with("too little memory"));
         held.iter().for_each(|&at| space.retire(at, 1));
         held.iter().for_each(|_| assert!(space.take(1).is_some()));
-        crate::pages::tests::PRETENDED.set(None);
+        crate::pages::PRETENDED.set(None);
     }
 
     #[test]

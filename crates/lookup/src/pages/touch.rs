@@ -10,6 +10,10 @@
 //! while the toucher waits: 0.1 ms and more, in the middle of whatever it was at. What
 //! is touched here keeps its contents, so others may read and write it meanwhile.
 
+use std::hint::black_box;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
@@ -55,37 +59,79 @@ impl<T: Cell, const N: usize> Cell for [T; N] {
 
 impl<T: Cell + Send> Touch for Pages<T> {
     fn touch(&self, step: usize) -> bool {
-        let per_step = (STEP / size_of::<T>()).max(1);
-        let Some(values) = self.get(step.saturating_mul(per_step)..) else { return false };
-        let values = &values[..per_step.min(values.len())];
-        match populate(values) {
-            _ if values.is_empty() => false,
-            // A kernel before 5.14.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                values.iter().step_by(a_page_of::<T>()).for_each(Cell::rewrite);
-                true
-            }
-            populated => populated.is_ok(),
-        }
+        let Some(values) = self.step(step) else { return false };
+        let touched = populate(&self[values.clone()]).or_else(|error| {
+            let rewrite = || self[values.clone()].iter().step_by(a_page_of::<T>());
+            is_old(&error).then(|| rewrite().for_each(Cell::rewrite)).ok_or(error)
+        });
+        self.has_touched(values.end, touched.is_ok())
     }
+}
+
+impl<T: Zeroed> Pages<T> {
+    /// Backs all of it on this thread, which has it for itself, while there is room.
+    pub fn touch_now(&mut self) {
+        (0..).take_while(|&step| has_room() && self.touch_own(step)).for_each(drop);
+    }
+
+    /// As [`Touch::touch`].
+    fn touch_own(&mut self, step: usize) -> bool {
+        let Some(values) = self.step(step) else { return false };
+        let touched = populate(&self[values.clone()]).or_else(|error| {
+            let own = &mut self.as_mut_slice()[values.clone()];
+            is_old(&error).then(|| rewrite_own(own)).ok_or(error)
+        });
+        self.has_touched(values.end, touched.is_ok())
+    }
+
+    /// The values of step `step`, where it has any.
+    fn step(&self, step: usize) -> Option<Range<usize>> {
+        let per_step = (STEP / size_of::<T>()).max(1);
+        let from = step.saturating_mul(per_step);
+        (from < self.len).then(|| from..self.len.min(from.saturating_add(per_step)))
+    }
+
+    /// All before `end` were touched, if it `is_so`.
+    fn has_touched(&self, end: usize, is_so: bool) -> bool {
+        if is_so && let Some(promise) = &self.promise {
+            promise.keep(((self.len - end) * size_of::<T>()) as u64);
+        }
+        is_so
+    }
+}
+
+/// Writes a byte of each page as it is.
+fn rewrite_own<T: Zeroed>(values: &mut [T]) {
+    let (place, len) = (values.as_mut_ptr().cast::<MaybeUninit<u8>>(), size_of_val(values));
+    // SAFETY: these are the bytes of `values`, which nobody else uses meanwhile. Some may be
+    // padding; each is written as it was.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(place, len) };
+    for at in (0..len).step_by(PAGE).chain(len.checked_sub(1)) {
+        bytes[at] = black_box(bytes[at]);
+    }
+}
+
+/// Is it the kernel's that knows no such advice, before 5.14?
+fn is_old(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
 }
 
 /// Has the kernel back `values`.
 #[cfg(not(miri))]
-fn populate<T: Cell>(values: &[T]) -> std::io::Result<()> {
+fn populate<T: Zeroed>(values: &[T]) -> io::Result<()> {
     let place = values.as_ptr().cast::<u8>();
     let before = place.addr() % PAGE; // the kernel takes whole pages
     let (start, bytes) = (place.wrapping_sub(before).cast_mut(), before + size_of_val(values));
     // SAFETY: nothing is changed: memory that is there stays as it is, and of what is
     // not mapped the kernel says so.
     let answer = unsafe { libc::madvise(start.cast(), bytes, libc::MADV_POPULATE_WRITE) };
-    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Miri knows no `madvise`.
 #[cfg(miri)]
-fn populate<T: Cell>(_: &[T]) -> std::io::Result<()> {
-    Err(std::io::Error::from_raw_os_error(libc::EINVAL))
+fn populate<T: Zeroed>(_: &[T]) -> io::Result<()> {
+    Err(io::Error::from_raw_os_error(libc::EINVAL))
 }
 
 /// Values in a page of the smallest size.
@@ -208,8 +254,44 @@ mod tests {
     }
 
     #[test]
+    fn one_thread_touches_its_own_by_hand_too() {
+        let mut pages = Pages::<[u8; 3]>::zeroed_on(Kind::Small, 3000).unwrap();
+        pages.as_mut_slice()[1] = [5, 6, 7];
+        rewrite_own(&mut pages.as_mut_slice()[1..]);
+        rewrite_own::<u64>(&mut []);
+        assert_eq!((pages[1], pages[2]), ([5, 6, 7], [0; 3]));
+        let mut words = Pages::<u64>::zeroed_on(Kind::Small, 2000).unwrap();
+        rewrite_own(&mut words.as_mut_slice()[..1500]);
+        assert!(words.iter().all(|&word| word == 0));
+    }
+
+    #[test]
+    fn what_is_touched_is_promised_no_longer() {
+        use crate::pages::{LARGE_ARRAY, PRETENDED, admit};
+        if cfg!(miri) {
+            return; // 16 MiB by hand
+        }
+        let room = 2 * LARGE_ARRAY;
+        PRETENDED.set(Some(RESERVE + room as u64));
+        let first = Pages::<AtomicU64>::admitted(Kind::Small, LARGE_ARRAY / 8).unwrap();
+        assert!(Pages::<u64>::admitted(Kind::Small, room / 8).is_err(), "half of it is promised");
+        // The machine says how much is left now: as much as before.
+        first.touch_all();
+        assert_eq!(backed(&first), LARGE_ARRAY);
+        let mut second = Pages::<u64>::admitted(Kind::Small, room / 8).unwrap();
+        assert!(admit(1).is_err());
+        second.touch_now();
+        admit(1).expect("that is touched, too");
+        let third = Pages::<u64>::admitted(Kind::Small, LARGE_ARRAY / 8).unwrap();
+        assert!(admit(room - LARGE_ARRAY).is_err());
+        drop(third);
+        admit(LARGE_ARRAY).expect("what is dropped is promised no longer");
+        PRETENDED.set(None);
+    }
+
+    #[test]
     fn it_leaves_the_machine_its_reserve() {
-        use crate::pages::tests::PRETENDED;
+        use crate::pages::PRETENDED;
         let pages = Pages::<AtomicU64>::zeroed_on(Kind::Small, LEN).unwrap();
         PRETENDED.set(Some(RESERVE));
         pages.touch_all();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookup::pages::{self, Pages};
+use lookup::pages::{Kind, Pages};
 
 use super::{Filled, NAME, compare};
 use crate::matching::{self, Contestant, Entry, Table};
@@ -52,9 +52,7 @@ fn fill(size: usize, say: &mut dyn FnMut(&str)) -> Result<(Box<dyn Table>, Durat
 /// Has the machine back so much memory, which a virtual one does at the first touch
 /// and slowly, and gives it back.
 fn touch(bytes: usize) -> Result<(), String> {
-    pages::admit(bytes).map_err(|refusal| refusal.to_string())?;
-    let mut memory = Pages::<u64>::zeroed(bytes / size_of::<u64>()).map_err(|e| e.to_string())?;
-    memory.as_mut_slice().iter_mut().step_by(PAGE / size_of::<u64>()).for_each(|word| *word = 1);
+    Pages::<u8>::admitted(Kind::default(), bytes).map_err(|refusal| refusal.to_string())?.touch_now();
     Ok(())
 }
 
@@ -63,8 +61,6 @@ const BATCH: usize = 1 << 16;
 
 /// Of the table, at 93 % load.
 const BYTES_AN_ENTRY: usize = 9;
-
-const PAGE: usize = 4096;
 
 #[cfg(test)]
 mod tests {

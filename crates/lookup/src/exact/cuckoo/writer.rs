@@ -10,7 +10,7 @@ use crate::exact::search::{Search, Slot};
 use crate::exact::{ABSENT, Capacity, Exact, Key, Refused, Writer};
 use crate::hint::prefetch;
 use crate::lpm::{Options, Refusal};
-use crate::pages::Kind;
+use crate::pages::{Kind, Touch};
 
 /// The writer of a [`Cuckoo`]. The table is as large as it may become at once,
 /// as the paper's.
@@ -35,6 +35,7 @@ impl CuckooWriter {
         let bytes = size_of::<Half>() << bits;
         let no_memory = || CARD.refuse(Refused::Memory { bytes });
         let buckets = Lines::zeroed(bits, pages).map_err(|_| no_memory())?;
+        buckets.touch_all(); // or the first lookups would
         let table = Arc::new(Cuckoo::new(buckets, bits, seed, steps));
         let search = Search::default();
         Ok(CuckooWriter { table, search, max_entries, entries: 0, refused: 0, moves: 0 })

@@ -84,7 +84,8 @@ impl FlowId {
     pub const NONE: FlowId = FlowId(u32::MAX);
 }
 
-/// Builds an empty engine that may hold so many entries.
+/// Builds an empty engine that may hold so many entries, and touches its memory, which takes
+/// a second for some gigabytes: to be called by a thread that serves nobody, and handed on.
 pub type Build = fn(usize, &Options) -> Result<Box<dyn FlowTable>, Refusal>;
 
 /// One engine in the registry.

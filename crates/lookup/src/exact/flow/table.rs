@@ -7,7 +7,7 @@ use super::{Flow, FlowId, FlowKey, FlowTable, MAX_ENTRIES};
 use crate::exact::{Capacity, Card, Refused};
 use crate::interleave::{interleave, turn};
 use crate::lpm::{Options, Refusal};
-use crate::pages::{self, Pages, Zeroed};
+use crate::pages::{Kind, Pages, Zeroed};
 
 /// How a table finds and makes room. Of a key it sees the hash drawn by `seed`.
 pub(super) trait Core: Send {
@@ -104,12 +104,13 @@ impl Size {
     }
 }
 
-/// `len` zeros, if memory allows them.
+/// `len` zeros, if memory allows them; touched, for their one thread serves packets with them.
 pub(super) fn zeroed<T: Zeroed>(card: &'static Card, len: usize) -> Result<Pages<T>, Refusal> {
     let bytes = len * size_of::<T>();
     let no_memory = || card.refuse(Refused::Memory { bytes });
-    pages::admit(bytes).map_err(|_| no_memory())?;
-    Pages::zeroed(len).map_err(|_| no_memory())
+    let mut pages = Pages::admitted(Kind::default(), len).map_err(|_| no_memory())?;
+    pages.touch_now();
+    Ok(pages)
 }
 
 impl<C: Core> Table<C> {

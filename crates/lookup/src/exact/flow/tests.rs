@@ -32,6 +32,24 @@ fn agrees(table: &dyn FlowTable, want: &HashMap<u64, (u32, u32)>, numbers: u64) 
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "miri has no pages")]
+fn its_memory_is_there_before_it_serves() {
+    use crate::pages::{LARGE_ARRAY, PRETENDED, RESERVE, admit};
+    let checked = |entry: &Entry| {
+        PRETENDED.set(Some(RESERVE + 8 * LARGE_ARRAY as u64));
+        let table = built(entry, LARGE_ARRAY / 32 - 1, &[]); // of 64 bytes, as is a place
+        let bytes = table.capacity().bytes;
+        assert!((2 * LARGE_ARRAY..5 * LARGE_ARRAY).contains(&bytes), "{bytes}");
+        // Small arrays may be promised for a moment, no large one is.
+        assert!(admit(7 * LARGE_ARRAY).is_ok(), "{}", entry.card.name);
+    };
+    for entry in engines() {
+        // Each thread has an account of its own.
+        std::thread::scope(|scope| scope.spawn(|| checked(entry)).join().expect("it has room"));
+    }
+}
+
+#[test]
 fn every_table_agrees_with_a_hash_map() {
     for entry in engines() {
         let sizes = [(1, if cfg!(miri) { 40 } else { 100 }), (2, 3000), (3, 900)];

@@ -4,7 +4,7 @@ use crate::exact::lines::SLOTS;
 use crate::exact::oracle::{Rng, conformance};
 use crate::exact::search::Slot;
 use crate::exact::{ABSENT, Capacity, Refused, Writer};
-use crate::pages::tests::PRETENDED;
+use crate::pages::PRETENDED;
 
 fn make(max_entries: usize, domain: &Arc<Domain>) -> Box<dyn Writer> {
     let settings = Settings { seed: Some(1), ..Settings::new(max_entries) };

@@ -77,7 +77,7 @@ impl<A: Addr> Suite<A> {
 
 /// On a machine that has no memory left to grow.
 fn without_memory<T>(work: impl FnOnce() -> T) -> T {
-    pages::tests::PRETENDED.set(Some(0));
+    pages::PRETENDED.set(Some(0));
     let mut left = pages::STEP as usize; // what other tests were granted
     while left > 0 {
         if pages::admit(left).is_err() {
@@ -85,7 +85,7 @@ fn without_memory<T>(work: impl FnOnce() -> T) -> T {
         }
     }
     let done = work();
-    pages::tests::PRETENDED.set(None);
+    pages::PRETENDED.set(None);
     done
 }
 
