@@ -339,7 +339,7 @@ impl Loop {
     }
 
     fn run(&mut self, thread: &mut Thread) {
-        let patience = clock::ticks(PATIENCE);
+        let mut patience = clock::ticks(PATIENCE);
         let mut last_packet = clock::now();
         self.shared.started.set(last_packet);
         while !self.shared.stop.load(Ordering::Relaxed) {
@@ -356,6 +356,7 @@ impl Loop {
                 self.shared.busy.add(last_packet.wrapping_sub(start));
             } else if self.idle == Idle::Adaptive && start.wrapping_sub(last_packet) > patience {
                 self.sleep(thread);
+                patience = clock::ticks(PATIENCE); // the rate may be known better by now
             }
         }
         self.obey(thread.guard());

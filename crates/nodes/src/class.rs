@@ -155,13 +155,12 @@ impl Rates {
     }
 }
 
-/// A token bucket filled by the clock's ticks.
+/// A token bucket filled by the clock's ticks. A tick is worth as many as packets may pass a
+/// second, a packet as many as a second has ticks: so that a rate of the clock which is
+/// known better is that of the next packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
-    /// Ticks that one packet costs.
-    cost: u64,
-    /// Most ticks that can be saved up.
-    most: u64,
+    per_second: u64,
     saved: u64,
     then: u64,
 }
@@ -169,22 +168,24 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// A full bucket of `per_second` packets; saved up are a tenth of a second
     /// or [`BURST`] packets, whichever is more.
-    pub fn new(per_second: u32, hz: u64, now: u64) -> Bucket {
-        let cost = if per_second == 0 { u64::MAX } else { (hz / u64::from(per_second)).max(1) };
-        let most = cost.saturating_mul(u64::from(per_second / 10).max(BURST));
-        let most = if per_second == 0 { 0 } else { most };
-        Bucket { cost, most, saved: most, then: now }
+    pub fn new(per_second: u32) -> Bucket {
+        Bucket { per_second: per_second.into(), saved: u64::MAX, then: 0 }
     }
 
-    /// True, and a packet is paid for, when there is enough.
+    /// True, and a packet is paid for, when there is enough; `now` and `hz` are the clock's.
     #[inline]
-    pub fn take(&mut self, now: u64) -> bool {
-        self.saved = self.saved.saturating_add(now.saturating_sub(self.then)).min(self.most);
-        self.then = self.then.max(now);
-        if self.saved < self.cost {
+    pub fn take(&mut self, now: u64, hz: u64) -> bool {
+        if self.per_second == 0 {
             return false;
         }
-        self.saved -= self.cost;
+        let more = now.saturating_sub(self.then).saturating_mul(self.per_second);
+        let most = hz.saturating_mul((self.per_second / 10).max(BURST));
+        self.saved = self.saved.saturating_add(more).min(most);
+        self.then = self.then.max(now);
+        if self.saved < hz {
+            return false;
+        }
+        self.saved -= hz;
         true
     }
 }
@@ -199,11 +200,24 @@ mod tests {
     #[test]
     fn a_bucket_lets_through_its_rate() {
         let hz = 1_000_000;
-        let mut bucket = Bucket::new(1_000, hz, 0);
-        let passed = (0..10 * hz).step_by(100).filter(|&now| bucket.take(now)).count();
-        assert_eq!(passed, 10_000 + 100 - 1);
-        let mut closed = Bucket::new(0, hz, 0);
-        assert!(!closed.take(u64::MAX));
+        let passed = |rate, hz| {
+            let mut bucket = Bucket::new(rate);
+            (0..10_000_000).step_by(100).filter(|&now| bucket.take(now, hz)).count()
+        };
+        assert_eq!(passed(1_000, hz), 10_000 + 100 - 1);
+        assert_eq!(passed(3, hz), 30 + 32 - 1, "that no tick divides");
+        assert_eq!(passed(u32::MAX, hz), 100_000);
+        assert_eq!(passed(u32::MAX, u64::MAX), 1, "no product overflows");
+        let mut closed = Bucket::new(0);
+        assert!(!closed.take(u64::MAX, hz));
+    }
+
+    #[test]
+    fn a_bucket_keeps_to_the_rate_of_the_clock_as_it_is_known_now() {
+        let mut bucket = Bucket::new(1_000);
+        while bucket.take(1, 900_000) {} // an estimate
+        let passed = (1..10_000_001).filter(|&now| bucket.take(now, 1_000_000)).count();
+        assert!((9_999..=10_000).contains(&passed), "{passed}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use api::filter::{Filter, Side};
 use api::reply::{Captured, Step as ShownStep, Trace as ShownTrace};
 use api::{ErrorKind, Failure, Reply};
+use graph::clock::Rate;
 use graph::ring::{frames, spsc};
 use graph::{Capture, Point, Stats, Step, Trace};
 use nodes::filter as conditions;
@@ -188,11 +189,11 @@ fn lost(state: &State) -> Result<u64, Failure> {
     Ok(lost)
 }
 
-/// From ticks to the time of day.
+/// From ticks to the time of day. The rate is asked for each time: one that is kept from
+/// the first second would be off by ever more.
 pub struct Clock {
     ticks: u64,
     unix_ns: u64,
-    hz: u64,
 }
 
 impl Clock {
@@ -201,13 +202,20 @@ impl Clock {
     pub fn new() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let unix_ns = unix.as_nanos() as u64;
-        Clock { ticks: graph::clock::now(), unix_ns, hz: graph::clock::hz().max(1) }
+        Clock { ticks: graph::clock::now(), unix_ns }
     }
 
     /// Nanoseconds since 1970 at `ticks`.
     pub fn unix_ns(&self, ticks: u64) -> u64 {
-        let since = i128::from(ticks) - i128::from(self.ticks);
-        (i128::from(self.unix_ns) + since * 1_000_000_000 / i128::from(self.hz)) as u64
+        self.unix_ns_at(ticks, graph::clock::rate())
+    }
+
+    fn unix_ns_at(&self, ticks: u64, rate: Rate) -> u64 {
+        let ns = |ticks: u64| (rate.ps(ticks) / 1000) as u64;
+        match ticks.checked_sub(self.ticks) {
+            Some(since) => self.unix_ns.saturating_add(ns(since)),
+            None => self.unix_ns.saturating_sub(ns(self.ticks - ticks)),
+        }
     }
 }
 
@@ -266,3 +274,20 @@ const CAPTURE_RING: usize = 8 << 20;
 const PART: usize = 512;
 const PAUSE: Duration = Duration::from_millis(10);
 const ALIVE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_day_follows_the_rate_as_it_is_known_now() {
+        let clock = Clock { ticks: 1_000, unix_ns: 5_000 };
+        let second = Duration::from_secs(1);
+        let [estimate, measured] = [2_000_000_000, 1_000_000_000]
+            .map(|hz| Rate::measured(hz, second).expect("it is a rate"));
+        assert_eq!(clock.unix_ns_at(3_000, estimate), 6_000);
+        assert_eq!(clock.unix_ns_at(3_000, measured), 7_000);
+        assert_eq!(clock.unix_ns_at(0, measured), 4_000);
+        assert_eq!(clock.unix_ns_at(1_000, measured), 5_000);
+    }
+}

@@ -50,9 +50,8 @@ impl Punt {
     /// A node that fills `ring`. Its records have the interface that the packet
     /// came in by, and the [`Class`]'s number; frames are untagged.
     pub fn new(ring: Producer, rates: &Rates) -> Self {
-        let (hz, now) = (clock::hz(), clock::now());
-        let buckets = Class::ALL.map(|class| Bucket::new(rates.get(class), hz, now));
-        Punt { ring, buckets, recent: Recent::new(hz) }
+        let buckets = Class::ALL.map(|class| Bucket::new(rates.get(class)));
+        Punt { ring, buckets, recent: Recent::new() }
     }
 }
 
@@ -64,11 +63,11 @@ impl Node for Punt {
     const READS: Lanes = Lanes::of::<(PuntClass, Iface)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let now = v.now();
+        let (now, hz) = (v.now(), clock::hz());
         for i in 0..v.n() {
             let class = refine(v.get(PuntClass, i), v.rest(i));
-            if class == Class::NoNeighbour && !self.recent.first(destination(v.head(i)), now)
-                || !self.buckets[class as usize].take(now)
+            if class == Class::NoNeighbour && !self.recent.first(destination(v.head(i)), now, hz)
+                || !self.buckets[class as usize].take(now, hz)
             {
                 v.count_dropped(Why(class as u8), 1);
                 continue;
@@ -157,20 +156,19 @@ fn destination(head: &[u8; 64]) -> u64 {
 /// Destinations that were punted for in the last second: direct-mapped, so a
 /// collision lets one packet more through.
 struct Recent {
-    second: u64,
     seen: Box<[(u64, u64)]>,
 }
 
 impl Recent {
-    fn new(second: u64) -> Recent {
-        Recent { second, seen: vec![(0, 0); 1 << RECENT_BITS].into_boxed_slice() }
+    fn new() -> Recent {
+        Recent { seen: vec![(0, 0); 1 << RECENT_BITS].into_boxed_slice() }
     }
 
-    /// True when `destination` was not punted for in the last second.
-    fn first(&mut self, destination: u64, now: u64) -> bool {
+    /// True when `destination` was not punted for in the last second, of `hz` ticks.
+    fn first(&mut self, destination: u64, now: u64, hz: u64) -> bool {
         let slot = destination.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS);
         let (seen, then) = &mut self.seen[slot as usize];
-        if *seen == destination && *then != 0 && now.wrapping_sub(*then) < self.second {
+        if *seen == destination && *then != 0 && now.wrapping_sub(*then) < hz {
             return false;
         }
         (*seen, *then) = (destination, now);

@@ -124,7 +124,7 @@ impl BridgeFlood {
         if *known != rates {
             (*known, *buckets) = (rates, self::buckets(rates, self.workers));
         }
-        if buckets[kind].take(now) { Ok(()) } else { Err(why) }
+        if buckets[kind].take(now, clock::hz()) { Ok(()) } else { Err(why) }
     }
 
     /// Fills `targets` with the members that get the frame; returns for how many
@@ -195,7 +195,6 @@ fn pass(v: &mut View<'_, BridgeFlood>, ring: &mut Producer<Detour>, detour: Deto
 }
 
 fn buckets(rates: FloodRates, workers: u32) -> [Bucket; 3] {
-    let (hz, now) = (clock::hz(), clock::now());
     [rates.unknown, rates.broadcast, rates.multicast]
-        .map(|rate| Bucket::new(rate.div_ceil(workers.max(1)), hz, now))
+        .map(|rate| Bucket::new(rate.div_ceil(workers.max(1))))
 }

@@ -66,8 +66,7 @@ impl Node for BridgeLearn {
     const READS: Lanes = Lanes::of::<(Arrived,)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let second = (v.now() / clock::hz().max(1)) as u32;
-        self.recent.keep(Epoch { second, flushes: self.forwarding.macs.flushes() });
+        self.recent.keep(v.now(), clock::hz(), self.forwarding.macs.flushes());
         let (port, mut unseen) = (v.port(), 0);
         for i in 0..v.n() {
             self.unseen[unseen % VECTOR] = i as u8;
@@ -123,15 +122,7 @@ impl Station {
     }
 }
 
-/// Until when a station that was seen need not be told again.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Epoch {
-    second: u32,
-    /// Whoever was forgotten on a flush must be learnt again at once.
-    flushes: u16,
-}
-
-/// Stations seen in this epoch, and at which port: the set of a station is its hash
+/// Stations seen within this second, and at which port: the set of a station is its hash
 /// xor the port, so the port need not be stored. Of more than two in a set the one
 /// that came first is forgotten, which costs a lookup and nothing else.
 ///
@@ -144,7 +135,11 @@ struct Epoch {
 /// packets 57.5 and 55.5 (Sapphire Rapids, best slices in turns). Tried and dropped: to
 /// ask for the destinations' lines of the MAC table from here, 84.0 for 80.8.
 struct Recent {
-    epoch: Epoch,
+    /// When this second began, in ticks. Seconds are counted from one to the next: a rate
+    /// that is known better moves an end by some millionths, and no station is forgotten.
+    began: u64,
+    /// Whoever was forgotten on a flush must be learnt again at once.
+    flushes: u16,
     sets: Box<[[Station; 2]; 1 << PORT_BITS]>,
 }
 
@@ -152,14 +147,14 @@ impl Recent {
     fn new() -> Recent {
         let blank = vec![[Station::default(); 2]; 1 << PORT_BITS].into_boxed_slice();
         let sets = blank.try_into().expect("as many as the array has");
-        Recent { epoch: Epoch::default(), sets }
+        Recent { began: 0, flushes: 0, sets }
     }
 
-    /// Forgets everybody where another epoch has begun.
+    /// Forgets everybody after a second of `hz` ticks, and after a flush.
     #[inline(always)]
-    fn keep(&mut self, epoch: Epoch) {
-        if self.epoch != epoch {
-            self.epoch = epoch;
+    fn keep(&mut self, now: u64, hz: u64, flushes: u16) {
+        if now.wrapping_sub(self.began) >= hz || flushes != self.flushes {
+            (self.began, self.flushes) = (now, flushes);
             self.sets.fill(Default::default());
         }
     }
@@ -202,22 +197,33 @@ mod tests {
     }
 
     #[test]
-    fn who_was_seen_is_known_at_that_port_for_that_epoch() {
+    fn who_was_seen_is_known_at_that_port_for_that_second() {
+        const HZ: u64 = 1000;
         let mut recent = Recent::new();
-        let now = Epoch { second: 7, flushes: 1 };
-        recent.keep(now);
+        recent.keep(7 * HZ + 5, HZ, 1);
         for port in 0..4094 {
             recent.note(station(1), port);
             assert!(recent.has(station(1), port) && !recent.has(station(1), port + 1));
         }
-        recent.keep(now);
+        recent.keep(8 * HZ + 4, HZ, 1);
         assert!(recent.has(station(1), 5));
         recent.forget(station(1), 5);
         assert!(!recent.has(station(1), 5) && recent.has(station(1), 6));
-        for next in [Epoch { second: 8, ..now }, Epoch { flushes: 2, ..now }] {
+        for (now, flushes) in [(8 * HZ + 5, 1), (8 * HZ + 6, 2), (9 * HZ + 6, 2)] {
             recent.note(station(1), 6);
-            recent.keep(next);
+            recent.keep(now, HZ, flushes);
             assert!(!recent.has(station(1), 6));
+        }
+    }
+
+    #[test]
+    fn nobody_is_forgotten_when_the_clock_is_known_better() {
+        let (mut recent, up) = (Recent::new(), 1 << 50); // days: the quotient moves by much
+        recent.keep(up, 3_000_000_000, 1);
+        recent.note(station(1), 6);
+        for hz in [2_999_990_000, 3_000_010_000] {
+            recent.keep(up + 1_000_000, hz, 1);
+            assert!(recent.has(station(1), 6));
         }
     }
 
