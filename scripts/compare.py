@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares what forwarding costs in this tree with what it cost in another commit.
 
-  scripts/compare.py BASE [WORKLOAD …]     BASE: a commit; default: all workloads
+  scripts/compare.py BASE [WORKLOAD …]     BASE: a commit; default: all that forward
   --cycles ROUNDS     rounds of turns (default 300; 0: instructions alone)
   --no-instructions   turns alone
 
@@ -10,7 +10,9 @@ work. Cycles are measured in turns: both programs are bound to one core, one of 
 works at a time (A B, B A, …), and the ratio of each pair counts. Both are started anew
 several times; the interval is of the median of the starts' ratios, by resampling, at
 95 %. Exit status 1 where the instructions exceed those of BASE by more than 1 %, or the
-interval's upper end lies above 1.02.
+interval's upper end lies above 1.02; 2 where nothing can be compared.
+
+A lookup takes no turns: scripts/compare.py BASE --cycles 0 "lookup-ipv4 rutter4".
 
 Both sides are built from their own sources by the profile `count`, with BASE in a
 worktree that is removed at the end (its build folder is kept beside the usual one).
@@ -25,8 +27,9 @@ import subprocess
 import sys
 import tempfile
 
-SOME, MORE = 49_152, 147_456  # packets; as scripts/instructions.sh
+SOME, MORE = 49_152, 147_456  # packets; multiples of the workloads' bursts
 TURN = 200_000  # packets of one turn
+WORKLOAD = "crates/lab/examples/workload.rs"  # the program, built from both sides
 STARTS = 12  # where a table's pages come to lie is worth 5 %, and is drawn anew at each start
 MOST_INSTRUCTIONS, MOST_CYCLES = 1.01, 1.02
 
@@ -39,9 +42,14 @@ def main():
     options.add_argument("--cycles", type=int, default=300, metavar="ROUNDS")
     options.add_argument("--no-instructions", action="store_true")
     options = options.parse_args()
+    if options.no_instructions and options.cycles <= 0:
+        fail("neither instructions nor cycles: there is nothing to compare")
+    if not options.no_instructions and shutil.which("valgrind") is None:
+        fail("valgrind is not installed: install it (apt-get install valgrind), or compare --no-instructions")
     root = run(["git", "rev-parse", "--show-toplevel"])
     target = os.path.abspath(os.environ.get("CARGO_TARGET_DIR", os.path.join(root, "target")))
     base = run(["git", "-C", root, "rev-parse", "--short", options.base + "^{commit}"])
+    can_compare(root, base, options)
     ours = build(root, target)
     with tempfile.TemporaryDirectory() as folder:
         tree = os.path.join(folder, "base")
@@ -53,20 +61,55 @@ def main():
         finally:
             subprocess.run(["git", "-C", root, "worktree", "remove", "--force", tree], check=True)
         names = options.workloads or [n for n in run([ours, "list"]).split("\n") if n.startswith("forward-")]
+        check_names(names, {base: kept, "this tree": ours}, options)
         print(f"{'':24}  instructions a packet          cycles a packet, in turns")
         print(f"{'workload':24} {base:>9} {'now':>9} {'ratio':>7} {base:>9} {'now':>9}  ratio (95 %)")
         within = [compare(name, kept, ours, options) for name in names]
     return 0 if all(within) else 1
 
 
+def fail(reason):
+    print(f"compare.py: {reason}", file=sys.stderr)
+    sys.exit(2)
+
+
 def run(command):
-    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    """What a command prints."""
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE)
+    if done.returncode != 0:
+        fail(f"`{' '.join(command)}` ended with status {done.returncode}")
+    return done.stdout.strip()
+
+
+def can_compare(root, base, options):
+    """Says so where BASE is older than the program that does the work."""
+    source = subprocess.run(["git", "-C", root, "show", f"{base}:{WORKLOAD}"],
+                            text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    needed = '["turns", ' if options.cycles > 0 else "fn main"
+    if source.returncode == 0 and needed in source.stdout:
+        return
+    since = run(["git", "-C", root, "log", "--reverse", "--format=%h", "-S" + needed, "--", WORKLOAD])
+    since = since.split("\n")[0]
+    hint = "; with --cycles 0 an older one serves" if source.returncode == 0 else ""
+    fail(f"{base} lacks the program {WORKLOAD} as it is needed: no base before {since} can be compared{hint}")
+
+
+def check_names(names, programs, options):
+    for side, program in programs.items():
+        known = run([program, "list"]).split("\n")
+        for name in names:
+            if name not in known:
+                fail(f"{side} has no workload `{name}`; it has: {', '.join(known)}")
+    without_turns = [name for name in names if not name.startswith("forward-")]
+    if without_turns and options.cycles > 0:
+        fail(f"`{without_turns[0]}` takes no turns: add --cycles 0")
 
 
 def build(tree, target):
     command = [os.environ.get("CARGO", "cargo"), "build", "--locked", "--quiet", "--profile", "count",
                "-p", "lab", "--example", "workload"]
-    subprocess.run(command, check=True, cwd=tree, env={**os.environ, "CARGO_TARGET_DIR": target})
+    if subprocess.run(command, cwd=tree, env={**os.environ, "CARGO_TARGET_DIR": target}).returncode != 0:
+        fail(f"the workload program of {tree} cannot be built")
     return os.path.join(target, "count", "examples", "workload")
 
 
@@ -90,8 +133,11 @@ def compare(name, theirs, ours, options):
 def instructions(workload, name):
     def count(packets):
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", workload, name, str(packets)]
-        out = subprocess.run(command, check=True, text=True, stderr=subprocess.STDOUT, stdout=subprocess.PIPE).stdout
-        return int(next(l for l in out.split("\n") if "Collected" in l).split()[-1])
+        done = subprocess.run(command, text=True, stderr=subprocess.STDOUT, stdout=subprocess.PIPE)
+        collected = [line for line in done.stdout.split("\n") if "Collected" in line]
+        if done.returncode != 0 or not collected:
+            fail(f"{name}: callgrind ended with status {done.returncode}\n{done.stdout}")
+        return int(collected[0].split()[-1])
     return (count(MORE) - count(SOME)) / (MORE - SOME)
 
 
@@ -101,16 +147,22 @@ def turns(name, theirs, ours, rounds):
     for started in range(STARTS):
         now = ([], [])
         order = ((0, theirs), (1, ours))[:: 1 if started % 2 == 0 else -1]
-        sides = dict((side, start(workload, name)) for side, workload in order)
-        for side in (0, 1, 0, 1):
-            turn(sides[side])  # to warm up
-        for n in range(max(1, rounds // STARTS)):
-            for side in ((0, 1), (1, 0))[n % 2]:
-                now[side].append(turn(sides[side]))
-        for side in sides.values():
-            side.stdin.close()
-            if side.wait() != 0:
-                sys.exit(f"{name}: the workload failed")
+        sides = {}
+        try:
+            for side, workload in order:
+                sides[side] = start(workload, name)
+            for side in (0, 1, 0, 1):
+                turn(sides[side], name)  # to warm up
+            for n in range(max(1, rounds // STARTS)):
+                for side in ((0, 1), (1, 0))[n % 2]:
+                    now[side].append(turn(sides[side], name))
+            for side in sides.values():
+                side.stdin.close()
+                if side.wait() != 0:
+                    died(side, name)
+        finally:
+            for side in sides.values():
+                side.kill()  # one that has ended is left alone
         ratios.append(statistics.median(mine / before for before, mine in zip(*now)))
         cycles[0].extend(now[0])
         cycles[1].extend(now[1])
@@ -118,16 +170,25 @@ def turns(name, theirs, ours, rounds):
 
 
 def start(workload, name):
-    side = subprocess.Popen([workload, "turns", name], text=True, bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    side = subprocess.Popen([workload, "turns", name], text=True, bufsize=1,
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if side.stdout.readline().strip() != "ready":
-        sys.exit(f"{name}: the workload did not start")
+        died(side, name)
     return side
 
 
-def turn(side):
-    side.stdin.write(f"{TURN}\n")
-    nanoseconds, ghz = side.stdout.readline().split()
+def turn(side, name):
+    try:
+        side.stdin.write(f"{TURN}\n")
+        nanoseconds, ghz = side.stdout.readline().split()
+    except (BrokenPipeError, ValueError):
+        died(side, name)
     return int(nanoseconds) * float(ghz) / TURN
+
+
+def died(side, name):
+    side.kill()
+    fail(f"{name}: the program {side.args[0]} died, with status {side.wait()}; its last words are above")
 
 
 def interval(ratios, times=2000):

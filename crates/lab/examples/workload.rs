@@ -1,6 +1,6 @@
-//! A fixed amount of work under a name, for `scripts/instructions.sh` and
-//! `scripts/compare.py`, which count the instructions of two amounts and so of one
-//! operation, and compare the time of two versions in turns.
+//! A fixed amount of work under a name, for `scripts/compare.py`, which counts the
+//! instructions of two amounts and so of one operation, and compares the time of two
+//! versions in turns.
 //!
 //! ```text
 //! workload list
