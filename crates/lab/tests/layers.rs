@@ -149,10 +149,36 @@ fn roots(src: &Path) -> Vec<(String, String)> {
     all.filter_map(text).collect()
 }
 
-/// The names of modules that are files of their own and are compiled for tests only.
-fn test_modules(sources: &[PathBuf]) -> BTreeSet<String> {
-    let read = |file| fs::read_to_string(file).expect("a source can be read");
-    sources.iter().flat_map(|file| source::test_modules(&source::code(&read(file)))).collect()
+/// Modules that are files of their own and are compiled for tests only, as the paths of
+/// their files and folders, without `.rs`.
+struct TestModules(BTreeSet<PathBuf>);
+
+impl TestModules {
+    fn of(sources: &[PathBuf]) -> TestModules {
+        let read = |file| fs::read_to_string(file).expect("a source can be read");
+        let declared = sources.iter().flat_map(|file| {
+            source::test_modules(&source::code(&read(file)))
+                .into_iter()
+                .map(|name| below(file).join(name))
+        });
+        TestModules(declared.collect())
+    }
+
+    /// `file` is one of them, or lies inside one.
+    fn have(&self, file: &Path) -> bool {
+        let file = file.with_extension("");
+        self.0.iter().any(|module| file.starts_with(module))
+    }
+}
+
+/// Where the modules lie that `file` declares.
+fn below(file: &Path) -> PathBuf {
+    let holds = |name: &str| file.file_name().is_some_and(|own| own == name);
+    if ["lib.rs", "main.rs", "mod.rs"].into_iter().any(holds) {
+        file.parent().expect("a file lies in a folder").to_owned()
+    } else {
+        file.with_extension("")
+    }
 }
 
 /// Code without comments, strings and tests.
@@ -196,12 +222,11 @@ fn threads_are_started_where_somebody_hears_of_their_end() {
     for (name, package) in workspace().iter().filter(|(name, _)| *name != "lab") {
         let src = package.folder.join("src");
         let sources = sources(&src);
-        let tests = test_modules(&sources);
+        let tests = TestModules::of(&sources);
         for file in &sources {
             let inside = file.strip_prefix(&src).expect("the file was found below src");
-            let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let allowed = |(of, at): &(&str, &str)| of == name && Path::new(at) == inside;
-            if tests.contains(stem) || STARTS_THREADS.iter().any(allowed) {
+            if tests.have(file) || STARTS_THREADS.iter().any(allowed) {
                 continue;
             }
             let code = code(&fs::read_to_string(file).expect("a source can be read"));
@@ -265,14 +290,9 @@ fn the_data_path_sees_no_files_sockets_or_processes() {
         }
         let src = package.folder.join("src");
         let files = sources(&src);
-        let tests = test_modules(&files);
+        let tests = TestModules::of(&files);
         for file in files {
-            // The module's own file, or one in its folder.
-            let inside =
-                file.strip_prefix(&src).expect("it was found below src").with_extension("");
-            let mut names = inside.iter().filter_map(|name| name.to_str());
-            let test = names.any(|name| tests.contains(name));
-            if test || name == "io" && is_port_of_io(&file, &src) {
+            if tests.have(&file) || name == "io" && is_port_of_io(&file, &src) {
                 continue;
             }
             let code = code(&fs::read_to_string(&file).expect("a source can be read"));
@@ -325,6 +345,20 @@ fn names_of_dpdk_stay_where_c_is() {
         }
     }
     none(faults);
+}
+
+#[test]
+fn a_module_for_tests_is_known_by_its_place_not_by_its_name() {
+    assert_eq!(below(Path::new("src/lib.rs")), Path::new("src"));
+    assert_eq!(below(Path::new("src/a/mod.rs")), Path::new("src/a"));
+    assert_eq!(below(Path::new("src/a.rs")), Path::new("src/a"));
+    let tests = TestModules([PathBuf::from("src/a/tests")].into());
+    for inside in ["src/a/tests.rs", "src/a/tests/mod.rs", "src/a/tests/b/c.rs"] {
+        assert!(tests.have(Path::new(inside)), "{inside}");
+    }
+    for outside in ["src/tests.rs", "src/b/tests.rs", "src/a/tests2.rs", "src/a.rs"] {
+        assert!(!tests.have(Path::new(outside)), "{outside}");
+    }
 }
 
 #[test]
