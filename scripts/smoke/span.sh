@@ -56,6 +56,13 @@ assert_match "$(cat "$TMP/error")" "there is a span .record. already" "a name tw
 assert_match "$(cat "$TMP/error")" "copies of its own frames" "a port to itself"
 ! rutter span add bad -p p0 --to p2 tcp port 2>"$TMP/error" || fail "half a filter"
 assert_match "$(cat "$TMP/error")" "expected a port" "half a filter"
+# What is no plain file is refused at once, and a file under another name is the same one.
+mkfifo "$TMP/pipe"
+! rutter span add pipe -p p0 --file "$TMP/pipe" 2>"$TMP/error" || fail "into a pipe"
+assert_match "$(cat "$TMP/error")" "expected a plain file" "into a pipe"
+ln "$TMP/record.pcap" "$TMP/same.pcap"
+! rutter span add same -p p0 --file "$TMP/same.pcap" 2>"$TMP/error" || fail "one file twice"
+assert_match "$(cat "$TMP/error")" "another span writes this file" "one file twice"
 assert_no_loss a 10.0.2.2 40
 wait_for 5 is 80 "requests and answers copied" copied record
 rutter span del record

@@ -42,6 +42,11 @@ pub(super) type Id = (u64, u64);
 /// refused: whoever may write to the folder would otherwise choose what is overwritten. So
 /// is what is no plain file: a pipe without a reader would never be opened.
 pub(super) fn create(path: &str, taken: &[Id]) -> io::Result<(Id, Box<Out>)> {
+    let plain = || io::Error::other("expected a plain file, or none");
+    // Asked first for the message; what holds is how it is opened.
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(plain());
+    }
     let mut options = File::options();
     options.write(true).create(true).truncate(false);
     options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
@@ -49,7 +54,7 @@ pub(super) fn create(path: &str, taken: &[Id]) -> io::Result<(Id, Box<Out>)> {
     let found = file.metadata()?;
     let id = (found.dev(), found.ino());
     if !found.is_file() {
-        return Err(io::Error::other("expected a plain file, or none"));
+        return Err(plain());
     }
     if taken.contains(&id) {
         return Err(io::Error::other("another span writes this file"));
