@@ -162,6 +162,9 @@ fn a_deleted_interface_is_down() {
 
 #[test]
 fn af_xdp() {
+    if testing::in_user_namespace() {
+        return testing::skip("AF_XDP needs more than a user namespace");
+    }
     with_veth(Leaks::FillRing, || match io_dpdk::open("net_af_xdp0,iface=v0") {
         Ok(device) => {
             drop(device);

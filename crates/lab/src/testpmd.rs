@@ -36,7 +36,7 @@ impl Testpmd {
         command.args(["--vdev", "net_null0", "--vdev", "net_null1", "--", "-i", "--nb-cores=1"]);
         command.arg(format!("--forward-mode={mode}"));
         command.args(["--burst=64", "--total-num-mbufs=16384", "--no-lsc-interrupt"]);
-        let missing = "dpdk-testpmd does not start (Debian: apt-get install dpdk)";
+        let missing = "dpdk-testpmd does not start (Debian: apt-get install dpdk-dev)";
         let peer = Peer::start(command).map_err(|error| format!("{missing}: {error}"))?;
         let mut testpmd = Testpmd { peer, schedstat: String::new() };
         // It answers commands once it is up.
@@ -135,7 +135,7 @@ mod tests {
         let core = *clock::cores().last().unwrap();
         let mut testpmd = match Testpmd::start("io", core) {
             Ok(testpmd) => testpmd,
-            Err(reason) => return testing::skip(reason),
+            Err(reason) => return testing::skip(format_args!("no testpmd: {reason}")),
         };
         let sample = testpmd.slice(Duration::from_millis(20));
         assert!(sample.ops > 1000 && sample.time > Duration::ZERO, "{sample:?}");

@@ -44,6 +44,12 @@ pub fn name() -> String {
     std::thread::current().name().unwrap_or("?").to_owned()
 }
 
+/// True where root is root of a user namespace alone, as scripts/userns.sh makes one.
+pub fn in_user_namespace() -> bool {
+    let all = "4294967295"; // users that a machine's own namespace has
+    std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !map.contains(all))
+}
+
 /// A file or folder of the data that are no part of the repository: below `$RUTTER_DATA`,
 /// or else `../shared/data` beside the checkout. Where it is missing the test is skipped.
 #[track_caller]
