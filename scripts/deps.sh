@@ -18,10 +18,6 @@ need() { # COMMAND PACKAGE
 	has "$1" || missing+=("$2")
 }
 
-need_package() { # PACKAGE: one that has no command
-	dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q ' installed$' || missing+=("$1")
-}
-
 newer() { # VERSION MINIMUM
 	[ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
 }
@@ -33,36 +29,54 @@ rust() {
 	if [ -z "$version" ] && has rustup; then
 		toolchain=1 # a rustup that has none yet; Debian's cargo cannot be installed beside it
 	elif [ -z "$version" ]; then
-		missing+=(cargo-web rustfmt-web rust-web-clippy)
+		missing+=(cargo-web)
 	elif ! newer "$version" "$RUST_MIN"; then
 		if has rustup; then
 			notes+=("Rust $RUST_MIN or newer (here: $version): rustup update stable")
 		else
 			# Debian's cargo is 1.63; cargo-web is new enough, and cannot stand beside it.
-			missing+=(cargo-web rustfmt-web rust-web-clippy)
+			missing+=(cargo-web)
 			replace_rust=1
-		fi
-	elif ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
-		if has rustup; then
-			notes+=("rustfmt and clippy: rustup component add rustfmt clippy")
-		else
-			missing+=(rustfmt-web rust-web-clippy)
 		fi
 	fi
 }
 
-# `libclang-cpp` is another library, and may be there without this one.
+# What checks sources: of the same Rust.
+rust_checks() {
+	if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then
+		return 0
+	elif has rustup; then
+		components=1
+	else
+		missing+=(rustfmt-web rust-web-clippy)
+	fi
+}
+
+# bindgen loads libclang, and that reads headers of its own version. Of several it is the
+# last that io-dpdk's build script takes. `libclang-cpp` is another library.
 libclang() {
-	compgen -G '/usr/lib/llvm-*/lib/libclang.so*' >/dev/null ||
-		compgen -G '/usr/lib/llvm-*/lib/libclang-[0-9]*.so*' >/dev/null ||
-		compgen -G '/usr/lib/*/libclang.so*' >/dev/null ||
-		compgen -G '/usr/lib/*/libclang-[0-9]*.so*' >/dev/null
+	[ -z "${LIBCLANG_PATH:-}" ] || return 0
+	local file found='' version=14
+	for file in /usr/lib/llvm-*/lib/libclang.so* /usr/lib/llvm-*/lib/libclang-1*; do
+		if [ -e "$file" ] && [[ ${file%/*} > $found ]]; then found=${file%/*}; fi
+	done
+	if [ -n "$found" ]; then
+		version=${found#/usr/lib/llvm-} version=${version%/lib}
+		compgen -G "$found/clang/*/include/stddef.h" >/dev/null || missing+=("libclang-common-$version-dev")
+	elif ! compgen -G '/usr/lib*/libclang.so*' >/dev/null && ! compgen -G '/usr/lib/*/libclang.so*' >/dev/null; then
+		missing+=("libclang1-$version" "libclang-common-$version-dev")
+	fi
 }
 
 # A compiler that finds the headers of the C library: one package may be there without the other.
 compiler() {
 	has cc || missing+=(gcc)
 	printf '#include <stdlib.h>\n' | cc -fsyntax-only -x c - >/dev/null 2>&1 || missing+=(libc6-dev)
+}
+
+# BIRD 1, a package of its own, reads other configurations.
+bird2() {
+	[[ $(PATH=$PATH:/usr/sbin:/sbin bird --version 2>&1) =~ version\ [2-9] ]] || missing+=(bird2)
 }
 
 build() {
@@ -73,27 +87,23 @@ build() {
 	need pkg-config pkg-config
 	[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 	pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev)
-	# bindgen loads libclang and reads its headers.
-	libclang || missing+=(libclang1-14)
-	compgen -G '/usr/lib/llvm-*/lib/clang/*/include/stddef.h' >/dev/null ||
-		compgen -G '/usr/lib/clang/*/include/stddef.h' >/dev/null ||
-		missing+=(libclang-common-14-dev)
-	need ip iproute2
+	libclang
 }
 
 demo() {
 	build
+	need ip iproute2
 	need ping iputils-ping
 	need traceroute traceroute
 	need ethtool ethtool
-	need bird bird2
+	bird2
 }
 
 test_() {
 	demo
+	rust_checks
 	need tracepath iputils-tracepath
 	need tcpdump tcpdump
-	need xz xz-utils
 	need ps procps
 	need python3 python3
 	[ -x /usr/lib/frr/zebra ] || missing+=(frr)
@@ -101,11 +111,12 @@ test_() {
 
 bench() {
 	build
+	need ip iproute2
 	need ethtool ethtool
 	need dpdk-testpmd dpdk-dev
 	need valgrind valgrind
 	need python3 python3
-	need bird bird2
+	bird2
 }
 
 deep() {
@@ -144,10 +155,13 @@ without_services() {
 }
 
 keep_disabled() { # SERVICE …: neither now nor at the next start of the machine
-	has systemctl || return 0
 	local service
 	for service in "$@"; do
-		as_root systemctl disable "$service" >/dev/null 2>&1 || true
+		if has systemctl; then
+			as_root systemctl disable "$service" >/dev/null 2>&1 || true
+		elif has update-rc.d; then
+			as_root update-rc.d "$service" disable >/dev/null 2>&1 || true
+		fi
 	done
 }
 
@@ -185,13 +199,13 @@ install_missing() {
 	for package in "${missing[@]}"; do
 		case $package in bird2) services+=(bird bird6) ;; frr) services+=(frr) ;; esac
 	done
-	echo "installing: ${missing[*]}"
+	echo "installing (a minute or two): ${missing[*]}"
 	apt update -qq
 	without_services apt install -y -qq --no-install-recommends $refuse_removals "${missing[@]}"
 	[ ${#services[@]} = 0 ] || keep_disabled "${services[@]}"
 }
 
-replace_rust='' toolchain=''
+replace_rust='' toolchain='' components=''
 case ${1:-} in
 build | demo | bench | deep) "$1" ;;
 test) test_ ;;
@@ -214,6 +228,11 @@ if [ -n "$toolchain" ]; then
 		install_toolchain
 	else
 		notes+=("a Rust toolchain, $RUST_MIN or newer: rustup default stable")
+	fi
+fi
+if [ -n "$components" ] && [ -z "$toolchain" ]; then
+	if [ -n "${RUTTER_NO_INSTALL:-}" ] || ! rustup component add rustfmt clippy; then
+		notes+=("rustfmt and clippy: rustup component add rustfmt clippy")
 	fi
 fi
 if [ ${#notes[@]} -gt 0 ]; then
