@@ -1,5 +1,5 @@
 //! `packet:IFACE` over a veth pair, in a network namespace that each test makes for
-//! itself. Without root they print why they did nothing.
+//! itself.
 #![cfg(not(miri))] // system calls
 
 use std::net::UdpSocket;
@@ -14,14 +14,14 @@ fn with_veth(mtu: u16, test: impl FnOnce(&Pool) + Send) {
     let config = PoolConfig { packets: 4096, mtu, ..PoolConfig::default() };
     let pool = Pool::new(&config).unwrap();
     let result = std::thread::scope(|s| {
-        let run = s.spawn(|| {
+        let run = || {
             // SAFETY: takes a number; only this thread moves.
             if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
                 let error = std::io::Error::last_os_error();
-                return println!("skipped: no network namespace: {error}");
+                return testing::skip(format_args!("no network namespace: {error}"));
             }
             if !ip(&format!("link add v0 mtu {mtu} type veth peer name v1 mtu {mtu}")) {
-                return println!("skipped: no veth pair here");
+                return testing::skip("no veth pair here");
             }
             for end in ["v0", "v1"] {
                 let ipv6 = format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6");
@@ -29,8 +29,9 @@ fn with_veth(mtu: u16, test: impl FnOnce(&Pool) + Send) {
                 assert!(ip(&format!("link set {end} up")));
             }
             test(&pool);
-        });
-        run.join()
+        };
+        let thread = std::thread::Builder::new().name(testing::name());
+        thread.spawn_scoped(s, run).unwrap().join()
     });
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     assert_eq!(pool.available(), pool.size(), "packets are missing");
@@ -273,7 +274,7 @@ fn what_a_host_leaves_to_its_card_is_done() {
                 libc::setsockopt(socket.as_raw_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, place, 4)
             };
             if set != 0 {
-                return println!("skipped: the kernel cuts no datagrams");
+                return testing::skip("the kernel cuts no datagrams");
             }
             let data: Vec<u8> = (0..total).map(|i| (i / segment) as u8).collect();
             socket.send(&data).unwrap();
