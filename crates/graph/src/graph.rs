@@ -121,7 +121,7 @@ impl Graph {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[i];
         #[cfg(debug_assertions)]
-        crate::poison::spread(&mut v, slot.needs.here);
+        v.poison(slot.needs.here);
         let due = slot.node.run_tick(&mut v, &mut self.context, guard, slot.seat);
         if v.holed {
             v.close(slot.needs.behind);
@@ -204,7 +204,7 @@ impl Graph {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         let slot = &mut self.slots[source];
         #[cfg(debug_assertions)]
-        crate::poison::spread(&mut v, slot.needs.here);
+        v.poison(slot.needs.here);
         slot.node.run(&mut v, &mut self.context, guard, slot.seat);
         if v.holed {
             v.close(slot.needs.behind);
@@ -267,7 +267,7 @@ impl Graph {
             }
             let slot = &mut self.slots[i];
             #[cfg(debug_assertions)]
-            crate::poison::spread(&mut v, slot.needs.here);
+            v.poison(slot.needs.here);
             slot.node.run(&mut v, &mut self.context, guard, slot.seat);
             let now = clock::now();
             self.context.stats.nodes[i].visit(n, now.wrapping_sub(before));

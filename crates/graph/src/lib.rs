@@ -21,6 +21,7 @@
 //!   card nap ring wheel
 //!   clock inset kept lanes sync tick vector
 //!   slots
+//!   poison
 //! ```
 
 mod builder;

@@ -10,19 +10,8 @@
 //! fills it for every packet that it sends along such an edge, nobody can prove. Without
 //! poison a forgotten packet has the value of an earlier one, which is often right.
 
-use io::VECTOR;
 use lookup::Hop;
 use lookup::exact::Key;
-
-use crate::slots::SlotSet;
-use crate::vector::Vector;
-
-/// Overwrites what is in no slot of `live`, and what belongs to no packet.
-pub(crate) fn spread(v: &mut Vector, live: SlotSet) {
-    let n = v.n();
-    v.slots.spoil(0..n, SlotSet::ALL.without(live));
-    v.slots.spoil(n..VECTOR, SlotSet::ALL);
-}
 
 /// A type that slots hold.
 pub(crate) trait Poison {

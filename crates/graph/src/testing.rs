@@ -114,7 +114,7 @@ impl Bench {
         assert_eq!(port.receive(&mut vector.burst, io::VECTOR), frames.len());
         vector.edge.first_mut(frames.len()).fill(DROP - 1); // no edge yet
         #[cfg(debug_assertions)]
-        crate::poison::spread(&mut vector, SlotSet::NONE);
+        vector.poison(SlotSet::NONE);
         (0..frames.len()).for_each(|i| prepare(&mut Before(&mut vector), i));
         let (guard, context) = (self.thread.guard(), &mut self.context);
         let seat = Seat { slot: 0, reasons: 0 };

@@ -296,6 +296,14 @@ impl Vector {
         self.burst.truncate(n);
     }
 
+    /// Overwrites what is in no slot of `live`, and what belongs to no packet.
+    #[cfg(debug_assertions)]
+    pub(crate) fn poison(&mut self, live: SlotSet) {
+        let n = self.n();
+        self.slots.spoil(0..n, SlotSet::ALL.without(live));
+        self.slots.spoil(n..VECTOR, SlotSet::ALL);
+    }
+
     /// Makes it empty for its next use, after a sink took every packet.
     pub(crate) fn clear(&mut self) {
         self.burst.clear();
