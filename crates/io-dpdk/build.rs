@@ -72,7 +72,7 @@ mod dpdk {
     }
 
     /// Debian keeps libclang, and the headers it looks for beside itself,
-    /// under /usr/lib/llvm-*; bindgen finds it there only when told.
+    /// under /usr/lib/llvm-*; bindgen finds it there only by its path.
     fn find_libclang() {
         println!("cargo:rerun-if-env-changed=LIBCLANG_PATH");
         if env::var_os("LIBCLANG_PATH").is_some() {

@@ -54,9 +54,9 @@ impl Ports {
         Some(self.0.get(usize::from(number))?.as_ref()?.world())
     }
 
-    /// One more than the highest number.
+    /// One more than the highest number. A port numbered 65,535 is none that is polled.
     pub fn end(&self) -> u16 {
-        self.0.len() as u16
+        u16::try_from(self.0.len()).unwrap_or(u16::MAX)
     }
 
     /// Numbers and queues.

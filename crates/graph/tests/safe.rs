@@ -302,6 +302,18 @@ fn a_vector_is_of_one_port_whatever_a_source_does() {
     assert!(refused.load(Ordering::Relaxed) > 300);
 }
 
+#[test]
+fn a_port_of_the_last_number_leaves_the_others_as_they_are() {
+    let (mut rig, got) = rig(|port| port);
+    let (mut device, _peer) = connect("last", [2; 6], &rig.pool);
+    let last = device.start(1).unwrap().remove(0);
+    assert!(rig.graph.ports().set(u16::MAX, last).is_none());
+    (0..4).for_each(|i| rig.peer.push(&[i; 60]));
+    assert_eq!(rig.graph.poll(rig.thread.guard()), 4);
+    got.try_iter().for_each(std::mem::forget);
+    std::mem::forget(rig.graph);
+}
+
 /// The port whose packets are on their way goes, and the pool's last handles too.
 #[test]
 fn packets_outlive_their_ports() {

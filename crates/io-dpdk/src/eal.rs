@@ -109,7 +109,7 @@ fn arguments(config: &Config, hugepages: bool) -> Vec<String> {
 fn allowed_cpus() -> String {
     // SAFETY: all zero is an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: writes a set of the size that it is told.
+    // SAFETY: writes a set of the size that is passed.
     let error = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) };
     let in_set = |cpu: &usize| {
         // SAFETY: `cpu` is below the set's size.
@@ -181,7 +181,7 @@ pub(crate) fn explain(error: c_int) -> String {
 /// The last lines that DPDK logged, joined.
 pub(crate) fn take_log() -> String {
     let mut text = [0u8; 4096];
-    // SAFETY: writes at most as many bytes as it is told, a 0 among them.
+    // SAFETY: writes at most as many bytes as are passed, a 0 among them.
     let len = unsafe { shim::rutter_log_take(text.as_mut_ptr().cast(), text.len()) };
     let text = String::from_utf8_lossy(&text[..len]);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -1,5 +1,5 @@
 //! Frames that the kernel had for an `af_packet` device while its ring was full:
-//! DPDK's driver does not tell them (22.11), so the kernel is asked, socket by socket.
+//! DPDK's driver does not report them (22.11), so the kernel is asked, socket by socket.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +108,7 @@ mod tests {
         }
         let count = missed.count();
         assert!(count >= 90, "{count}");
-        assert!(missed.count() >= count, "what was told stays");
+        assert!(missed.count() >= count, "what was reported stays");
         let other = Missed { netdev: u32::MAX, so_far: AtomicU64::new(0) };
         assert_eq!(other.count(), 0);
     }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use crate::ioctl::{self, Request, Value};
 
 /// Answers about interfaces of the network namespace in which it was opened. It
-/// keeps its socket: who is without a free descriptor is still told the truth.
+/// keeps its socket, so it answers even when the process has no free descriptor left.
 #[derive(Debug)]
 pub struct Interfaces(OwnedFd);
 

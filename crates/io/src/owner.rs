@@ -35,7 +35,8 @@ impl<T> Owner<T> {
         let me = u64::from(this_thread());
         let claimed = |state: u64| {
             let claims = state & CLAIMS;
-            (claims == 0 || state >> 32 == me).then_some(me << 32 | (claims + 1))
+            // One more than can be counted (claims can be forgotten) is refused, too.
+            (claims == 0 || state >> 32 == me && claims < CLAIMS).then_some(me << 32 | (claims + 1))
         };
         self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, claimed).ok()?;
         Some(Claim(self.clone()))
@@ -77,7 +78,9 @@ fn this_thread() -> u32 {
     static LAST: AtomicU32 = AtomicU32::new(0);
     NUMBER.with(|number| {
         if number.get() == 0 {
-            number.set(LAST.fetch_add(1, Ordering::Relaxed) + 1);
+            let next = |last: u32| last.checked_add(1);
+            let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+            number.set(last.expect("a process starts fewer than 2^32 threads") + 1);
         }
         number.get()
     })
@@ -110,6 +113,18 @@ mod tests {
         scope(|s| {
             s.spawn(|| assert_eq!(owner.claim().unwrap().with(|value| *value), Some(7)));
         });
+    }
+
+    /// A count that ran over would name another thread as the owner.
+    #[test]
+    fn forgotten_claims_do_not_run_over() {
+        let owner = Owner::new(1);
+        let claim = owner.claim().unwrap();
+        owner.state.fetch_add(CLAIMS - 1, Ordering::Relaxed); // so many were forgotten
+        let state = owner.state.load(Ordering::Relaxed);
+        assert!(owner.claim().is_none());
+        assert_eq!(owner.state.load(Ordering::Relaxed), state);
+        assert_eq!(claim.with(|value| *value), Some(1));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::hint;
 
 pub(crate) mod shadow;
 
-/// One packet's descriptor. It stands in front of its buffer and is laid out
+/// One packet's descriptor. It lies in front of its buffer and is laid out
 /// like DPDK's `rte_mbuf` in every field that both use (asserted at compile
 /// time in `io-dpdk`), so that the DPDK port hands packets over unchanged.
 ///

@@ -233,6 +233,43 @@ fn drivers_that_lie_get_no_further() {
     assert!(catch_unwind(beyond).is_err());
 }
 
+/// In debug builds a packet that is written over panics: nothing may be half done then.
+#[test]
+fn what_a_driver_leaves_beyond_the_end_is_lost_at_most() {
+    let pool = pool(8);
+    let mut burst = Burst::new();
+    burst.spare()[0] = Some(frame(&pool, 1, 60));
+    let push = AssertUnwindSafe(|| burst.push(frame(&pool, 2, 60)));
+    let refused = catch_unwind(push).is_err();
+    assert_eq!((refused, burst.n()), (cfg!(debug_assertions), usize::from(!refused)));
+    if refused {
+        // Whatever is there now, the burst has no head in it.
+        let packet = burst.spare()[0].take();
+        scribble(&mut burst, 0);
+        assert!(packet.iter().all(|packet| packet.data()[0] != 0xee));
+        pool.put(&mut [packet]);
+    }
+    free(&pool, &mut burst);
+
+    let config = PoolConfig { packets: 4, mtu: 600, large_pages: false };
+    let rings = [Ring::new(&config, 1, |_, _| 60).unwrap()];
+    let mut device = RingDevice::new("m0", [2; 6], 0, &rings, &pool);
+    let mut port = device.start(1).unwrap().remove(0);
+    port.attach(0);
+    burst.spare()[2] = Some(frame(&pool, 3, 60));
+    let receive = AssertUnwindSafe(|| port.receive(&mut burst, 64));
+    let refused = catch_unwind(receive).is_err();
+    assert_eq!((refused, burst.n()), (cfg!(debug_assertions), if refused { 0 } else { 4 }));
+    let mut left: Vec<_> = burst.spare().iter_mut().filter_map(Option::take).collect();
+    assert_eq!(left.len(), usize::from(refused), "none is in the ring and here");
+    left.iter_mut().for_each(|packet| packet.data_mut().fill(9));
+    left.into_iter().for_each(|packet| pool.put(&mut [Some(packet)]));
+    if !refused {
+        port.free(burst.packets());
+    }
+    burst.clear();
+}
+
 #[test]
 fn packets_go_home_from_any_thread_and_once() {
     let (one, two) = (pool(8), pool(8));

@@ -144,11 +144,13 @@ impl Lap {
     /// Takes up to `most` packets off the front, as a driver does.
     fn receive(&mut self, burst: &mut Burst, most: usize, port: u16) -> (usize, u64) {
         let start = burst.n();
-        burst.will_fill();
         let n = most.min(VECTOR - start).min(self.count);
         let (slots, first) = (&self.slots[..], self.head);
+        // As in `Burst::put`: before a packet is in two places.
+        debug_assert!(burst.pkt[start..start + n].iter().all(Option::is_none), "not empty");
         // Said, so that an index below the mask needs no compare.
         let Some(mask) = slots.len().checked_sub(1) else { return (0, 0) };
+        burst.will_fill();
         let entries = burst.pkt[start..start + n]
             .iter_mut()
             .zip(&mut burst.head[start..start + n])

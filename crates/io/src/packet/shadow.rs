@@ -1,8 +1,7 @@
-//! What AddressSanitizer is told of Rutter's own packets, which lie in one mapping,
-//! so that it sees nothing between them by itself: in a build with
-//! `--cfg rutter_asan` (scripts/deep.sh) a free packet's buffer is poisoned, and of
-//! one that is out all that I1 does not grant: what lies more than 64 bytes behind
-//! its data. In every other build this is nothing.
+//! Marks for AddressSanitizer. Rutter's own packets lie in one mapping, so it sees no
+//! border between them by itself. A build with `--cfg rutter_asan` (scripts/deep.sh)
+//! poisons the buffer of a free packet, and of one that is out all that I1 does not grant:
+//! what lies more than 64 bytes behind its data. In every other build this is nothing.
 
 use crate::Packet;
 

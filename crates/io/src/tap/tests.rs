@@ -49,7 +49,7 @@ fn runs_within_5_s(tap: &Tap, want: bool) {
 }
 
 #[test]
-fn an_interface_has_what_it_is_told() {
+fn an_interface_has_what_was_set() {
     in_namespace(|| {
         let tap = Tap::open("p0").unwrap();
         tap.set_mac([2, 0, 0, 0, 0, 9]).unwrap();

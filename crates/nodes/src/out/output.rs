@@ -248,7 +248,7 @@ fn cross(v: &mut View<'_, Output>, out: u16, packets: &[Option<Owned>]) {
 #[inline]
 fn transmit(ports: &mut Ports, port: u16, packets: &mut [Option<Owned>]) -> usize {
     let Some(port) = ports.get(port) else { return packets.len() };
-    let sent = port.transmit(packets);
+    let sent = port.transmit(packets).min(packets.len());
     let left = packets.len() - sent;
     if left > 0 {
         port.free(&mut packets[sent..]);
