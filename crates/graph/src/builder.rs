@@ -30,7 +30,7 @@ pub struct Builder {
     dormant: Vec<&'static str>,
 }
 
-/// A node that stands before another while it is switched on.
+/// A node that comes before another while it is switched on.
 struct Inset {
     node: &'static str,
     before: &'static str,
@@ -229,7 +229,7 @@ fn order(cards: &[Card], next: &[Vec<usize>]) -> Result<Vec<usize>, Error> {
         order.push(i);
     }
     // The drop node is reached by every node's drop edge: it has none of its own
-    // and can stand last.
+    // and can come last.
     if let Some(at) = order.iter().position(|&i| cards[i].name == "drop") {
         let drop_node = order.remove(at);
         order.push(drop_node);

@@ -1,4 +1,4 @@
-//! Nodes that stand before another while they are switched on.
+//! Nodes that come before another while they are switched on.
 //!
 //! ```text
 //!  off:  a ─► output        on:  a ─► mirror ─► output

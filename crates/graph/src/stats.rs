@@ -142,7 +142,7 @@ impl Stats {
         }
     }
 
-    /// Goes on where the counters of the graph before it stood: nodes, edges and
+    /// Goes on from the counters of the graph before it: nodes, edges and
     /// reasons are matched by name. To be called before this graph works.
     pub(crate) fn take_over(&self, old: &Stats) {
         let before = old.snapshot();

@@ -76,7 +76,7 @@ struct Shared {
 /// What a worker does, at one moment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Status {
-    /// Polls since it started: stands still when the worker does.
+    /// Polls since it started: they stop when the worker does.
     pub polls: u64,
     /// Ticks spent in polls that found packets.
     pub busy_ticks: u64,
@@ -203,7 +203,7 @@ impl Worker {
     }
 
     /// Replaces the graph. Ports that `graph` has not got move over to it; new
-    /// ones are attached; counters go on where the old ones stood. A node takes over
+    /// ones are attached; counters go on from the old ones. A node takes over
     /// from the one of its name and type ([`Node::take_over`](crate::Node::take_over));
     /// what is kept after that is dropped by name. Returns the old graph, to be dropped
     /// here.

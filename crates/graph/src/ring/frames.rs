@@ -227,12 +227,14 @@ mod tests {
         assert!(producer.push(meta(1), &[&frame]));
     }
 
+    const MOST_FRAMES: usize = if cfg!(miri) { 20 } else { 300 };
+
     proptest! {
         #[test]
         fn frames_come_out_as_they_went_in(
             frames in proptest::collection::vec(
                 proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..4),
-                1..300,
+                1..MOST_FRAMES,
             ),
             lag in 0_usize..10,
         ) {

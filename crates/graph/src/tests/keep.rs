@@ -9,7 +9,7 @@ use lookup::Hop;
 use lookup::sync::Domain;
 use proptest::prelude::*;
 
-use super::{Answer, Bad, Bench, Branch, Drop, Id, Long, Out, Right, Spare, bench, frame};
+use super::{Answer, Bad, Bench, Branch, Drop, Id, Long, MOST, Out, Right, Spare, bench, frame};
 use crate::ring::{frames, spsc};
 use crate::{
     Builder, Capture, Due, Graph, Idle, Kept, Lanes, Node, Point, Trace, Unsent, View, Worker,
@@ -141,7 +141,7 @@ proptest! {
     #[test]
     fn what_is_kept_comes_later_and_the_rest_at_once(
         bursts in proptest::collection::vec(
-            (proptest::collection::vec(prop_oneof![5 => Just(0_u8), 1 => 0..5_u8], 0..100), any::<bool>()),
+            (proptest::collection::vec(prop_oneof![5 => Just(0_u8), 1 => 0..5_u8], 0..MOST / 3), any::<bool>()),
             0..8,
         ),
     ) {
@@ -208,13 +208,13 @@ fn push(worker: &Worker, peer: &io::mem::Peer, n: usize) {
 fn a_stop_drops_by_name_what_is_kept() {
     let (Bench { graph, peer, pool, .. }, _) = keeping();
     let worker = start(graph);
-    push(&worker, &peer, 600);
-    assert_eq!(worker.call(|graph| graph.stats().balance().held).unwrap(), 300);
+    push(&worker, &peer, 2 * MOST);
+    assert_eq!(worker.call(|graph| graph.stats().balance().held).unwrap(), MOST as u64);
     let graph = worker.stop().unwrap();
     let counts = graph.stats().snapshot();
-    assert_eq!((counts.dropped("left", "even"), counts.law.held), (300, 0));
-    assert!(counts.law.holds() && counts.law.transmitted == 300);
-    assert_eq!((peer.take().len(), pool.available()), (300, pool.size()));
+    assert_eq!((counts.dropped("left", "even"), counts.law.held), (MOST as u64, 0));
+    assert!(counts.law.holds() && counts.law.transmitted == MOST as u64);
+    assert_eq!((peer.take().len(), pool.available()), (MOST, pool.size()));
 }
 
 #[test]

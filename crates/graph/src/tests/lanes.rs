@@ -20,8 +20,10 @@ crate::lanes! {
 
 /// A node that does nothing to its packets.
 macro_rules! node {
-    ($type:ident, $name:literal, $to:ident { $($edges:tt)+ } $first:ident, reads $reads:ty $(, $more:item)?) => {
-        crate::labels! { #[allow(dead_code)] enum $to { $($edges)+ } }
+    ($type:ident, $name:literal, $to:ident {
+        $($edge:ident = $text:literal $(carries [$($lane:ty),+])?),+ $(,)?
+    }, reads $reads:ty $(, $more:item)?) => {
+        crate::labels! { enum $to { $($edge = $text $(carries [$($lane),+])?),+ } }
         struct $type;
         impl Node for $type {
             type Edge = $to;
@@ -32,26 +34,27 @@ macro_rules! node {
             $($more)?
 
             fn process(&mut self, v: &mut View<'_, Self>) {
-                v.leave_all($to::$first);
+                let edges = [$($to::$edge),+];
+                v.leave_all(edges[0]);
             }
         }
     };
 }
 
-node!(Parse, "parse", FromParse { Find = "find" carries [Address] } Find, reads ());
+node!(Parse, "parse", FromParse { Find = "find" carries [Address] }, reads ());
 node!(Find, "find", FromFind {
     Send = "send" carries [Group],
     Pass = "pass",
     Punt = "punt" carries [Class],
-} Send, reads (Address,));
-node!(Pass, "pass", FromPass { Send = "send" } Send, reads ());
-node!(Send, "send", FromSend { Drop = "drop" } Drop, reads (Group,));
-node!(Punt, "punt", FromPunt { Drop = "drop" } Drop, reads (Class,));
-node!(Source, "source", FromSource { Send = "send" } Send, reads (), const SOURCE: bool = true;);
-node!(Ticker, "ticker", FromTicker { Send = "send" } Send, reads (), const TICKS: bool = true;);
-node!(Twice, "twice", FromTwice { Send = "send" carries [Address, Group] } Send, reads ());
-node!(Spoil, "spoil", FromSpoil { Punt = "punt" carries [Address], Send = "send" } Send, reads ());
-node!(Gate, "gate", FromGate { Find = "find", Drop = "drop" carries [Group] } Find, reads ());
+}, reads (Address,));
+node!(Pass, "pass", FromPass { Send = "send" }, reads ());
+node!(Send, "send", FromSend { Drop = "drop" }, reads (Group,));
+node!(Punt, "punt", FromPunt { Drop = "drop" }, reads (Class,));
+node!(Source, "source", FromSource { Send = "send" }, reads (), const SOURCE: bool = true;);
+node!(Ticker, "ticker", FromTicker { Send = "send" }, reads (), const TICKS: bool = true;);
+node!(Twice, "twice", FromTwice { Send = "send" carries [Address, Group] }, reads ());
+node!(Spoil, "spoil", FromSpoil { Punt = "punt" carries [Address], Send = "send" }, reads ());
+node!(Gate, "gate", FromGate { Find = "find", Drop = "drop" carries [Group] }, reads ());
 
 struct Drop;
 impl Node for Drop {
@@ -150,14 +153,14 @@ fn an_inset_leaves_lanes_alone() {
     );
 }
 
-node!(Inset, "inset", FromInset { Send = "send" carries [Flow] } Send, reads (Group,));
-node!(Inset2, "inset2", FromInset2 { Find = "find" } Find, reads ());
+node!(Inset, "inset", FromInset { Send = "send" carries [Flow] }, reads (Group,));
+node!(Inset2, "inset2", FromInset2 { Find = "find" }, reads ());
 
 node!(Shield, "shield", FromShield {
     Find = "find" carries [Address, Flow, Iface],
     Drop = "drop",
-} Find, reads ());
-node!(Shaper, "shaper", FromShaper { Drop = "drop" } Drop, reads (Group, Flow));
+}, reads ());
+node!(Shaper, "shaper", FromShaper { Drop = "drop" }, reads (Group, Flow));
 
 crate::lanes! {
     /// Where it came in.

@@ -8,7 +8,7 @@
 //! | cost | beyond its rate, a packet costs a compare and its free: a flood of TTL 1 is cheap |
 //! |------|-----------------------------------------------------------------------------------|
 //!
-//! Source: RFC 1812 §4.3.2.8 (rate limits of ICMP errors). The bucket stands
+//! Source: RFC 1812 §4.3.2.8 (rate limits of ICMP errors). The bucket comes
 //! before the copy, and each worker has its own.
 
 use graph::ring::frames::{Meta, Producer};
