@@ -205,8 +205,13 @@ const STUCK: (&str, &str) = ("RUTTER_TEST_STUCK", "RUTTER_TEST_STUCK_CONFIG");
 /// workers are held for ever by another. Does nothing in the tests' own process.
 #[test]
 fn is_stuck() {
-    let [Ok(folder), Ok(text)] = [STUCK.0, STUCK.1].map(std::env::var) else { return };
-    let (mut running, stopped, _instance) = start(Path::new(&folder), &text);
+    if let [Ok(folder), Ok(text)] = [STUCK.0, STUCK.1].map(std::env::var) {
+        be_stuck(Path::new(&folder), &text);
+    }
+}
+
+fn be_stuck(folder: &Path, text: &str) {
+    let (mut running, stopped, _instance) = start(folder, text);
     running.limit = Duration::from_millis(500);
     let (state, threads) = (running.state.clone(), running.threads.clone());
     let (held, holds) = mpsc::channel();

@@ -266,11 +266,9 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore)] // 16 MiB by hand
     fn what_is_touched_is_promised_no_longer() {
         use crate::pages::{LARGE_ARRAY, PRETENDED, admit};
-        if cfg!(miri) {
-            return; // 16 MiB by hand
-        }
         let room = 2 * LARGE_ARRAY;
         PRETENDED.set(Some(RESERVE + room as u64));
         let first = Pages::<AtomicU64>::admitted(Kind::Small, LARGE_ARRAY / 8).unwrap();

@@ -46,14 +46,14 @@ fn whoever_counts_a_reference_ends_the_process() {
     if std::env::var_os(IN_CHILD).is_some() {
         let _held = uncounted(&shared);
         drop(shared.clone());
-        return;
+    } else {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "tests::whoever_counts_a_reference_ends_the_process";
+        let child = child.args(["--exact", name]).env(IN_CHILD, "1").output().unwrap();
+        assert!(!child.status.success() && child.status.code().is_none(), "{child:?}");
+        drop(uncounted(&shared));
+        assert_eq!(Arc::strong_count(&shared.clone()), 2, "counted again");
     }
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    let name = "tests::whoever_counts_a_reference_ends_the_process";
-    let child = child.args(["--exact", name]).env(IN_CHILD, "1").output().unwrap();
-    assert!(!child.status.success() && child.status.code().is_none(), "{child:?}");
-    drop(uncounted(&shared));
-    assert_eq!(Arc::strong_count(&shared.clone()), 2, "counted again");
 }
 
 const IN_CHILD: &str = "RUTTER_COUNTS_A_REFERENCE";
