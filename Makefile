@@ -22,8 +22,9 @@ build: deps-build ## the router: target/release/rutter
 lab: deps-build ## the lab, which `rutter lab` starts: target/release/rutter-lab
 	$(CARGO) build --locked --release -p lab
 
-demo: build deps-demo ## a whole network on this machine: hosts, router, BIRD, full table, traffic
-	$(RELEASE) demo
+demo: deps-demo ## a whole network on this machine: hosts, router, BIRD, full table, traffic
+	$(CARGO) build --locked --profile demo -p cli
+	$(or $(CARGO_TARGET_DIR),target)/demo/rutter demo
 
 test: deps-test ## all tests; what could not run is listed (RUTTER_STRICT=1: fails)
 	scripts/test.sh
