@@ -52,7 +52,9 @@ fn fill(size: usize, say: &mut dyn FnMut(&str)) -> Result<(Box<dyn Table>, Durat
 /// Has the machine back so much memory, which a virtual one does at the first touch
 /// and slowly, and gives it back.
 fn touch(bytes: usize) -> Result<(), String> {
-    Pages::<u8>::admitted(Kind::default(), bytes).map_err(|refusal| refusal.to_string())?.touch_now();
+    Pages::<u8>::admitted(Kind::default(), bytes)
+        .map_err(|refusal| refusal.to_string())?
+        .touch_now();
     Ok(())
 }
 
