@@ -3,17 +3,20 @@
 //! its own: an abstract socket's name. Both go with the process, however that
 //! ends, so a stale socket or lock file hinders nobody.
 
-use std::fs::{File, Metadata, OpenOptions, read_dir, read_link, read_to_string};
+use std::fs::{File, Metadata, read_dir, read_link, read_to_string};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Doing, Error};
+use crate::kernel::netlink::{Message, Netlink, attributes};
 use crate::server::check_path;
+use crate::trusted;
 
 /// The right to run at a socket.
 #[derive(Debug)]
@@ -26,18 +29,16 @@ impl Instance {
     /// Claims `socket`; `config` is what others are told.
     ///
     /// # Errors
-    /// When another instance has it, no socket can be there, or its directory
-    /// cannot be written.
+    /// When another instance has it, no socket can be there, or others could put something
+    /// beside it ([`trusted`]).
     pub fn claim(socket: &Path, config: &str) -> Result<Instance, Error> {
         check_path(socket).doing(|| format!("listen at {}", socket.display()))?;
-        if let Some(dir) = socket.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            std::fs::create_dir_all(dir).doing(|| format!("make {}", dir.display()))?;
-        }
+        let dir = socket.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let safe = trusted::folder(dir.unwrap_or(Path::new(".")));
+        safe.doing(|| format!("listen at {} (--socket)", socket.display()))?;
         let path = beside(socket, "lock");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = loop {
-            let opened = options.open(&path);
+            let opened = trusted::create(&path);
             let mut lock = opened.doing(|| format!("open {}", path.display()))?;
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
                 let mut who = String::new();
@@ -106,16 +107,17 @@ impl Namespace {
         let lock = match listen(NAME) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let sockets = read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
-                let owner = inode(&sockets, NAME).and_then(owner);
+                let inode = inode(&sockets, NAME);
+                let process = inode.and_then(process).map(|pid| format!("process {pid}"));
                 let own = [0, rustix::process::geteuid().as_raw()];
-                let Some(Owner { pid, uid }) = owner.filter(|owner| !own.contains(&owner.uid))
-                else {
-                    let process = owner.map(|owner| format!("process {}", owner.pid));
+                let user = inode.and_then(user).filter(|user| !own.contains(user));
+                let Some(user) = user else {
                     let who = holder(&sockets).map(str::to_string).or(process);
                     return Err(Error::NamespaceTaken { who: who.unwrap_or("unknown".into()) });
                 };
+                let process = process.unwrap_or("a process".into());
                 tracing::warn!(
-                    "process {pid} of user {uid} has the socket @{NAME} and is no router: another \
+                    "{process} of user {user} has the socket @{NAME} and is no router: another \
                      instance in this network namespace would not be noticed"
                 );
                 None
@@ -148,29 +150,40 @@ fn inode(sockets: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// Who has a socket.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Owner {
-    pid: u32,
-    /// Its effective user.
-    uid: u32,
+/// The user who made the Unix socket of this inode (`unix_diag`): also one whose processes
+/// we may not look into is told.
+fn user(inode: u64) -> Option<u32> {
+    // struct unix_diag_req: the family, states, the inode, what to show, no cookie.
+    let mut asked = vec![AF_UNIX, 0, 0, 0];
+    asked.extend(u32::MAX.to_ne_bytes());
+    asked.extend(u32::try_from(inode).ok()?.to_ne_bytes());
+    asked.extend(SHOW_USER.to_ne_bytes());
+    asked.extend([u8::MAX; 8]);
+    let mut kernel = Netlink::open(NETLINK_SOCK_DIAG).ok()?;
+    let told = kernel.get(Message::new(BY_FAMILY, 0).body(&asked)).ok()?;
+    let (_, user) = attributes(told.first()?.get(16..)?).find(|(kind, _)| *kind == USER)?;
+    user.first_chunk().map(|user| u32::from_ne_bytes(*user))
 }
 
-/// The process that has the socket of this inode, as far as we may see it.
-fn owner(inode: u64) -> Option<Owner> {
+/// A process that has the socket of this inode, as far as we may see it.
+fn process(inode: u64) -> Option<u32> {
     let socket = format!("socket:[{inode}]");
     let processes = read_dir("/proc").ok()?.flatten();
     let mut numbers = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
-    numbers.find_map(|pid: u32| {
-        let mut files = read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
-        files.find(|file| read_link(file.path()).is_ok_and(|to| to.as_os_str() == &*socket))?;
-        let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-        let uid = uids.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        Some(Owner { pid, uid })
+    numbers.find(|pid: &u32| {
+        let files = read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut links = files.filter_map(|file| read_link(file.path()).ok());
+        links.any(|to| to.as_os_str() == &*socket)
     })
 }
 
+/// `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
+const AF_UNIX: u8 = 1;
+/// `UDIAG_SHOW_UID`.
+const SHOW_USER: u32 = 0x40;
+/// `UNIX_DIAG_UID`.
+const USER: u16 = 7;
 /// The abstract name (`@rutter` in `ss -xl`).
 const NAME: &str = "rutter";
 
@@ -199,6 +212,21 @@ mod tests {
     }
 
     #[test]
+    fn what_others_planted_is_not_followed() {
+        let dir = crate::trusted::tests::own_folder("planted");
+        let (socket, victim) = (dir.join("api.sock"), dir.join("victim"));
+        std::fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, beside(&socket, "lock")).unwrap();
+        let told = Instance::claim(&socket, "t").unwrap_err().to_string();
+        assert!(told.contains("api.sock.lock is not safe: it is a link"), "{told}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+        let told = Instance::claim(Path::new("/tmp/rutter-api.sock"), "t").unwrap_err();
+        assert!(told.to_string().contains("/tmp is not safe: others can write"), "{told}");
+        assert!(!Path::new("/tmp/rutter-api.sock.lock").exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn the_holder_of_a_namespace_is_found() {
         let sockets = "Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000: 00000002 00000000 00010000 0001 01 1 @rutter\n\
@@ -214,7 +242,8 @@ mod tests {
         let name = format!("rutter-test-{}", std::process::id());
         let _socket = listen(&name).unwrap();
         let sockets = read_to_string("/proc/thread-self/net/unix").unwrap();
-        let (pid, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
-        assert_eq!(inode(&sockets, &name).and_then(owner), Some(Owner { pid, uid }));
+        let inode = inode(&sockets, &name);
+        assert_eq!(inode.and_then(process), Some(std::process::id()));
+        assert_eq!(inode.and_then(user), Some(rustix::process::geteuid().as_raw()));
     }
 }

@@ -10,7 +10,7 @@
 //!   doctor instance parts
 //!   kernel server
 //!   error
-//!   config notify threads
+//!   config notify threads trusted
 //! ```
 //!
 //! - [`run`]: from a configuration to a running instance, and back; [`answer`]: the API's
@@ -36,5 +36,6 @@ pub mod parts;
 pub mod run;
 pub mod server;
 pub mod threads;
+pub mod trusted;
 
 pub use error::Error;

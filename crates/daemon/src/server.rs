@@ -8,7 +8,7 @@
 mod client;
 
 use std::io;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 use api::{Answer, ErrorKind, Failure, Request};
 use feeds::accept::is_for_good;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
 use crate::threads::Threads;
 pub use client::Client;
@@ -113,10 +115,13 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    // Its mode is the file's from the first moment on, whatever the mask of the process.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// Whether a socket can be at `path`: what else is there is somebody's, and
@@ -187,6 +192,8 @@ impl Door {
 
 /// How long a stop waits for answers that have begun.
 const ANSWERS: Duration = Duration::from_secs(1);
+/// Connections that wait to be let in.
+const BACKLOG: i32 = 128;
 /// How often the thread that lets clients in looks whether it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
@@ -196,6 +203,7 @@ mod tests {
     use crate::threads::tests::{AT_ONCE, death_of};
     use api::{Reply, What};
     use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
 
     struct Echo;
 

@@ -93,7 +93,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
 }
 
 fn create(path: PathBuf) -> Result<File, Error> {
-    File::create(&path).map_err(|error| Error::File { path, error })
+    daemon::trusted::output(&path).map_err(|error| Error::File { path, error })
 }
 
 /// From now on an interrupt ends the capture, and its file is whole.

@@ -1,10 +1,13 @@
 //! Kernel settings (`/proc/sys`) that are changed for the time of a run, and
 //! restored at its end. What they were is also kept in a file beside the API's
-//! socket: an instance that was killed is cleaned up after by the next.
+//! socket: an instance that was killed is cleaned up after by the next, which believes
+//! what is there only where nobody else can have written it ([`crate::trusted`]).
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::trusted;
 
 /// Settings changed so far.
 pub struct Settings {
@@ -27,14 +30,17 @@ pub struct Changed {
 impl Settings {
     /// No changes yet; those that a killed instance left in `record` are taken
     /// over, so that they are restored in the end.
-    pub fn new(record: &Path) -> Settings {
+    ///
+    /// # Errors
+    /// When what is at `record` may be another's.
+    pub fn new(record: &Path) -> io::Result<Settings> {
         Settings::below(record, Path::new("/proc/sys"))
     }
 
-    fn below(record: &Path, root: &Path) -> Settings {
-        let text = fs::read_to_string(record).unwrap_or_default();
+    fn below(record: &Path, root: &Path) -> io::Result<Settings> {
+        let text = trusted::read(record)?.unwrap_or_default();
         let changed = text.lines().filter_map(Changed::parse).collect();
-        Settings { changed, record: record.into(), root: root.into() }
+        Ok(Settings { changed, record: record.into(), root: root.into() })
     }
 
     /// Changes a setting.
@@ -106,7 +112,7 @@ impl Settings {
 
     fn write_record(&self) -> io::Result<()> {
         let lines: Vec<_> = self.changed.iter().map(Changed::line).collect();
-        fs::write(&self.record, lines.concat())
+        trusted::write(&self.record, &lines.concat())
     }
 }
 
@@ -136,7 +142,7 @@ mod tests {
         for name in ["net/a", "net/b", "net/c"] {
             fs::write(dir.join(name), "0\n").unwrap();
         }
-        let mut first = Settings::below(&record, &dir);
+        let mut first = Settings::below(&record, &dir).unwrap();
         first.set("net/a", "1").unwrap();
         first.set("net/b", "1").unwrap();
         first.set("net/b", "2").unwrap();
@@ -150,11 +156,30 @@ mod tests {
         assert_eq!(read("net/b").trim(), "2");
         drop(first); // killed
         fs::write(dir.join("net/a"), "7\n").unwrap(); // somebody else's
-        let mut second = Settings::below(&record, &dir);
+        let mut second = Settings::below(&record, &dir).unwrap();
         assert_eq!(second.changed().len(), 2);
         assert!(second.restore().is_empty());
         assert_eq!((read("net/a").trim(), read("net/b").trim()), ("7", "0"));
         assert!(!record.exists());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_record_of_somebody_else_s_is_refused() {
+        let dir = crate::trusted::tests::own_folder("record");
+        fs::create_dir(dir.join("net")).unwrap();
+        fs::write(dir.join("net/a"), "1\n").unwrap();
+        let (record, planted) = (dir.join("record"), dir.join("planted"));
+        fs::write(&planted, "net/a\t0\t1\n").unwrap();
+        std::os::unix::fs::symlink(&planted, &record).unwrap();
+        assert!(Settings::below(&record, &dir).is_err());
+        if rustix::process::geteuid().is_root() {
+            fs::remove_file(&record).unwrap();
+            fs::copy(&planted, &record).unwrap();
+            std::os::unix::fs::chown(&record, Some(65534), None).unwrap();
+            let told = Settings::below(&record, &dir).err().unwrap().to_string();
+            assert!(told.contains("belongs to user 65534"), "{told}");
+        }
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -62,7 +62,7 @@ impl KernelSide {
     pub fn new(record: &Path) -> Result<KernelSide, Error> {
         Ok(KernelSide {
             rtnetlink: Rtnetlink::open().doing(|| "open netlink".into())?,
-            settings: Settings::new(record),
+            settings: Settings::new(record).doing(|| "read the settings that were".into())?,
             guards: Vec::new(),
             below: Vec::new(),
             raised: Vec::new(),
@@ -469,7 +469,8 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
     let mut rtnetlink = Rtnetlink::open().doing(|| "open netlink".into())?;
     rtnetlink.flush_rules().doing(|| "flush rules".into())?;
     rtnetlink.flush_routes().doing(|| "flush static routes".into())?;
-    for (name, error) in Settings::new(record).restore() {
+    let mut settings = Settings::new(record).doing(|| "read the settings that were".into())?;
+    for (name, error) in settings.restore() {
         tracing::warn!("{name} is not restored: {error}");
     }
     for link in rtnetlink.links().doing(|| "list links".into())?.iter().filter(|link| link.ours) {

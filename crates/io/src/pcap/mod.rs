@@ -1,6 +1,7 @@
 //! The device over captures: receives a file's frames, writes what is
 //! transmitted into another. One queue.
 
+mod create;
 mod read;
 mod write;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use create::{create, vet};
 pub use read::{Damage, ETHERNET, Frame, Reader};
 pub use write::{Style, Writer};
 
@@ -53,7 +55,7 @@ impl Pcap {
             |action, path, error| Error::refused(name, action, format!("{path}: {error}"));
         let open = |path: &str| Reader::new(BufReader::new(File::open(path)?));
         let create = |path: &str| {
-            Writer::new(BufWriter::new(File::create(path)?), Style::of(path), ETHERNET)
+            Writer::new(BufWriter::new(create::create(path)?), Style::of(path), ETHERNET)
         };
         let mut source = None;
         if !input.is_empty() {

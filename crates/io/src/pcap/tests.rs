@@ -107,3 +107,26 @@ fn what_is_not_there_is_said() {
     std::fs::write(&text, "hello").unwrap();
     assert!(error((&text, "")).contains("neither pcap nor pcapng"));
 }
+
+#[test]
+fn what_others_planted_is_neither_followed_nor_taken() {
+    let dir = Dir::new("planted");
+    let (victim, link) = (dir.file("victim"), dir.file("link"));
+    std::fs::write(&victim, "kept").unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    std::fs::hard_link(&victim, dir.file("second")).unwrap();
+    for planted in ["link", "second"] {
+        let refused = create(dir.file(planted)).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied, "{refused}");
+    }
+    let pool = pool();
+    assert!(Pcap::open("p", [0; 6], ("", &link), false, &pool).is_err());
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+    std::fs::remove_file(dir.file("second")).unwrap();
+    assert_eq!(create(&victim).unwrap().metadata().unwrap().len(), 0);
+    assert!(create("/dev/null").is_ok());
+    assert!(create("/dev/stdout").is_ok(), "what the shell calls a descriptor");
+    if std::os::unix::fs::chown(&victim, Some(65534), None).is_ok() {
+        assert!(create(&victim).unwrap_err().to_string().contains("user 65534"));
+    }
+}

@@ -1,6 +1,7 @@
 //! Namespaces, links and processes of the demo. Dropped, they are taken away.
 
 use std::fs::File;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,7 +33,7 @@ impl Net {
         sweep();
         let prefix = format!("{PREFIX}{}-", std::process::id());
         let dir = std::env::temp_dir().join(&prefix);
-        std::fs::create_dir_all(&dir)?;
+        own_folder(&dir)?;
         let (namespaces, children) = (Vec::new(), Vec::new());
         Ok(Net { prefix, namespaces, children, dir, stop: stop.clone() })
     }
@@ -194,6 +195,16 @@ impl Drop for Net {
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// Makes the folder `path`, which is not there: others can write to the folder it is in, and
+/// what is there may be theirs.
+///
+/// # Errors
+/// When something is there.
+pub fn own_folder(path: &Path) -> Result<(), Error> {
+    let made = std::fs::DirBuilder::new().mode(0o755).create(path);
+    made.map_err(|error| failed("a folder for its files", format!("{}: {error}", path.display())))
 }
 
 /// Takes away namespaces and files of demos whose process is gone.

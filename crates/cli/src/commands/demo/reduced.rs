@@ -20,7 +20,7 @@ use crate::status::Status;
 /// When a file cannot be written, or the router does not start.
 pub fn run(stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Status, Error> {
     let dir = std::env::temp_dir().join(format!("rutter-demo-{}-files", std::process::id()));
-    std::fs::create_dir_all(&dir)?;
+    super::net::own_folder(&dir)?;
     let done = inside(&dir, stop, cx);
     let _ = std::fs::remove_dir_all(&dir); // nothing else is left behind
     done.map(|()| Status::Success)

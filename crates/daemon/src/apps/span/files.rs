@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use rustix::fs::OFlags;
 use crate::error::{Doing, Error};
 use crate::parts::watch::Clock;
 use crate::threads::Threads;
+use crate::trusted;
 
 type Out = Writer<BufWriter<File>>;
 
@@ -38,10 +40,11 @@ enum Message {
 /// A file, however it is named: device and inode.
 pub(super) type Id = (u64, u64);
 
-/// Makes a file, or empties it, unless it is one of those that are `taken`. A link is
-/// refused: whoever may write to the folder would otherwise choose what is overwritten. So
-/// is what is no plain file: a pipe without a reader would never be opened.
+/// Makes a file, or empties it, unless it is one of those that are `taken`. What others may
+/// have planted is refused, links among it: they would otherwise choose what is overwritten.
+/// So is what is no plain file: a pipe without a reader would never be opened.
 pub(super) fn create(path: &str, taken: &[Id]) -> io::Result<(Id, Box<Out>)> {
+    trusted::target(Path::new(path))?;
     let plain = || io::Error::other("expected a plain file, or none");
     // Asked first for the message; what holds is how it is opened.
     if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
@@ -59,6 +62,7 @@ pub(super) fn create(path: &str, taken: &[Id]) -> io::Result<(Id, Box<Out>)> {
     if taken.contains(&id) {
         return Err(io::Error::other("another span writes this file"));
     }
+    ::io::pcap::vet(&found)?;
     file.set_len(0)?;
     Ok((id, Box::new(Writer::new(BufWriter::new(file), Style::of(path), ETHERNET)?)))
 }
@@ -235,6 +239,9 @@ mod tests {
         std::fs::write(&victim, "kept").unwrap();
         std::os::unix::fs::symlink(&victim, &link).unwrap();
         assert!(create(link.to_str().unwrap(), &[]).is_err());
+        std::os::unix::fs::symlink(&folder, folder.join("below")).unwrap();
+        assert!(create(folder.join("below/own.pcap").to_str().unwrap(), &[]).is_err());
+        assert!(!folder.join("own.pcap").exists());
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
         assert!(create(folder.join("own.pcap").to_str().unwrap(), &[]).is_ok());
         std::fs::remove_dir_all(&folder).unwrap();
