@@ -23,7 +23,7 @@ installer() { # GOAL [NAME=VALUE …]
 
 installer install RELEASE="$rutter"
 for file in 'opt/my r/bin/rutter' 'opt/my r/bin/rutter-lab' etc/systemd/system/rutter.service etc/rutter/rutter.toml.example \
-	'opt/my r/share/man/man5/rutter.toml.5' 'opt/my r/share/bash-completion/completions/rutter' \
+	'opt/my r/share/rutter/rutter-dpdk.conf' 'opt/my r/share/man/man5/rutter.toml.5' 'opt/my r/share/bash-completion/completions/rutter' \
 	'opt/my r/share/zsh/site-functions/_rutter' 'opt/my r/share/fish/vendor_completions.d/rutter.fish'; do
 	[ -s "$root/$file" ] || fail "$file is not there, or empty"
 done
@@ -33,12 +33,32 @@ grep -q 'lpm/peers' "$root/opt/my r/share/bash-completion/completions/rutter" ||
 "$root/opt/my r/bin/rutter" config check "$root/etc/rutter/rutter.toml.example" || fail "the example is no configuration"
 grep -q '^ExecStart=/opt/my\\x20r/bin/rutter run ' "$root/etc/systemd/system/rutter.service" || fail "the unit starts something else"
 grep -q '^RuntimeDirectoryPreserve=yes$' "$root/etc/systemd/system/rutter.service" || fail "the record of changed settings would go with a crash"
+# A crash loop is seen: its rounds, at their slowest, are over before the limit forgets the first.
+value() { sed -n "s/^$1=//p" "$root/etc/systemd/system/rutter.service"; }
+slowest=$(($(value WatchdogSec) + $(value TimeoutStopSec) + $(value RestartSec)))
+[ $slowest -gt "$(value TimeoutStartSec)" ] || slowest=$(($(value TimeoutStartSec) + $(value RestartSec)))
+[ $((slowest * $(value StartLimitBurst))) -lt "$(value StartLimitIntervalSec)" ] || fail "a slow crash loop goes on for ever"
 if command -v systemd-analyze >/dev/null; then
 	# As installed, but for the path: what is started has to be there.
 	mkdir "$top/unit"
 	sed "s|/opt/my.*/bin/rutter run |$rutter run |" "$root/etc/systemd/system/rutter.service" >"$top/unit/rutter.service"
 	told=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit: $told"
 	[ -z "$told" ] || fail "the unit: $told"
+	# How much a fault in it could do, by systemd's own scale; 10 is everything.
+	exposed() { # MOST WHAT
+		local level
+		level=$(SYSTEMD_COLORS=0 systemd-analyze security --offline=yes "$top/unit/rutter.service" 2>/dev/null |
+			sed -n 's/.*exposure level for .*: \([0-9.]*\) .*/\1/p')
+		[ -n "$level" ] || fail "systemd-analyze rates nothing"
+		awk "BEGIN { exit !($level <= $1) }" || fail "$2 is exposed by $level of 10, $1 at most"
+		echo "install: $2 is exposed by $level of 10"
+	}
+	exposed 3.0 "the unit"
+	mkdir "$top/unit/rutter.service.d"
+	cp "$root/opt/my r/share/rutter/rutter-dpdk.conf" "$top/unit/rutter.service.d/"
+	told=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit for devices: $told"
+	[ -z "$told" ] || fail "the unit for devices: $told"
+	exposed 5.0 "the unit for devices"
 else
 	reason="the unit is not verified: systemd-analyze is not installed"
 	skipped install-check "$reason" || fail "$reason"

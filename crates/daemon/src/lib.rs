@@ -8,7 +8,7 @@
 //!   apps monitor
 //!   app
 //!   doctor instance parts
-//!   kernel server
+//!   kernel privileges server
 //!   error
 //!   config notify threads trusted
 //! ```
@@ -33,6 +33,7 @@ pub mod kernel;
 pub mod monitor;
 pub mod notify;
 pub mod parts;
+pub mod privileges;
 pub mod run;
 pub mod server;
 pub mod threads;

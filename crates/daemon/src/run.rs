@@ -35,6 +35,7 @@ use crate::parts::kernel_side::{self, KernelSide, Remove};
 use crate::parts::offline;
 use crate::parts::state::{State, Stop};
 use crate::parts::workers::{Plan, Workers};
+use crate::privileges;
 use crate::server::Server;
 use crate::threads::{Death, Threads};
 pub use limit::DIED;
@@ -60,6 +61,7 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
         true => None,
         false => Some(Namespace::claim(instance.socket())?),
     };
+    privileges::reduce(&config)?; // before the first thread
     let (stop, stopped) = mpsc::channel();
     let threads = Threads::default();
     listen_to_signals(stop.clone(), &threads)?;

@@ -16,7 +16,7 @@ pub(super) const PORT: Key = Key::like(
 );
 pub(super) const FILE: Key = Key::like(
     "file",
-    "\"/var/tmp/mirror.pcapng\"",
+    "\"/var/lib/rutter/mirror.pcapng\"",
     "The file that copies are written to: pcapng where its name ends so, else pcap.",
 );
 pub(super) const VLANS: Key =
