@@ -217,24 +217,43 @@ fn neighbours() -> Finding {
     }
 }
 
-/// A default route by an interface that is no port would lead packets past the
-/// data plane.
+/// Routes by interfaces that are no ports would lead packets out past the data plane:
+/// before a router is here those to everywhere, else all.
 fn foreign_routes() -> Finding {
-    let text = read("/proc/net/route").unwrap_or_default();
-    let mut defaults = text.lines().skip(1).filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        let (name, destination) = (fields.next()?, fields.next()?);
-        let mask = line.split_whitespace().nth(7)?;
-        (destination == "00000000" && mask == "00000000").then_some(name)
-    });
-    match defaults.next() {
-        None => good("default route", "none in this namespace"),
-        Some(name) => better(
-            "default route",
-            format!("by {name}: where that is no port, such packets take the kernel's slow path"),
-            "give the data plane a default route with a lower metric, or run in a namespace",
+    let what = "routes past ports";
+    let links = Rtnetlink::open().and_then(|mut kernel| kernel.links()).unwrap_or_default();
+    let ours: Vec<_> = links.iter().filter(|link| link.ours).map(|link| &*link.name).collect();
+    let (v4, v6) = (read("/proc/net/route"), read("/proc/net/ipv6_route"));
+    let found = ways_out(&v4.unwrap_or_default(), &v6.unwrap_or_default(), ours.is_empty());
+    let mut names: Vec<_> = found.into_iter().filter(|name| !ours.contains(&&**name)).collect();
+    let count = names.len();
+    names.sort();
+    names.dedup();
+    match &names[..] {
+        [] => good(what, "none in this namespace"),
+        names => better(
+            what,
+            format!("{count} by {}: packets that ports receive do not go there", names.join(", ")),
+            "`[vrf.main] via_kernel = true` hands them to the kernel; or run in a namespace",
         ),
     }
+}
+
+/// The interface of each route in what the kernel lists (`/proc/net/route`, `ipv6_route`),
+/// but for the loopback's and what stays on its link.
+fn ways_out(v4: &str, v6: &str, defaults: bool) -> Vec<String> {
+    let v4 = v4.lines().skip(1).filter_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (name, to, mask) = (fields.first()?, fields.get(1)?, fields.get(7)?);
+        (!defaults || [*to, *mask] == ["00000000"; 2]).then_some(*name)
+    });
+    let v6 = v6.lines().filter_map(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let (to, len, name) = (fields.first()?, fields.get(1)?, fields.last()?);
+        let stays = to.starts_with("fe8") || to.starts_with("ff");
+        (!stays && (!defaults || *len == "00")).then_some(*name)
+    });
+    v4.chain(v6).filter(|name| *name != "lo").map(str::to_string).collect()
 }
 
 /// The data plane looks up by destination, in the table of the interface.
@@ -272,6 +291,20 @@ fn source_routes() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_out_are_read_as_the_kernel_lists_them() {
+        let v4 = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+            eth0 00000000 0109A8C0 0003 0 0 0 00000000 0 0 0\n\
+            eth1 0009A8C0 00000000 0001 0 0 0 00FFFFFF 0 0 0\n";
+        let zero = "00000000000000000000000000000000";
+        let line = |to: &str, len, name| format!("{to} {len} {zero} 00 {zero} 0 0 0 1 {name}\n");
+        let v6 = line(zero, "00", "eth2") + &line(zero, "00", "lo");
+        let v6 = v6 + &line("fe800000000000000000000000000000", "40", "eth3");
+        let v6 = v6 + &line("20010db8000000000000000000000000", "20", "eth4");
+        assert_eq!(ways_out(v4, &v6, true), ["eth0", "eth2"]);
+        assert_eq!(ways_out(v4, &v6, false), ["eth0", "eth1", "eth2", "eth4"]);
+    }
 
     #[test]
     fn whatever_is_not_well_has_a_remedy() {

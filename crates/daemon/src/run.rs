@@ -394,6 +394,7 @@ fn vrf(vrf: &config::Vrf) -> VrfConfig {
             config::Feed::Netlink => tables::event::Source::Kernel,
             config::Feed::Fpm => tables::event::Source::Fpm,
         },
+        via_kernel: vrf.via_kernel,
         v4: fib(&vrf.ipv4),
         v6: fib(&vrf.ipv6),
     }

@@ -93,10 +93,15 @@ impl Net {
                 (v6("2001:db8:2::", 48), Hop(10)),
                 (v6("2001:db8:ffff::1", 128), fixed::FOR_US),
             ])),
+            via_kernel: true,
         };
         let second = Vrf {
-            v4: Arc::new(Linear(vec![(v4("10.0.0.0", 8), fixed::BLACKHOLE)])),
+            v4: Arc::new(Linear(vec![
+                (v4("10.0.0.0", 8), fixed::BLACKHOLE),
+                (v4("10.6.0.0", 16), fixed::VIA_KERNEL),
+            ])),
             v6: Arc::new(Linear(vec![])),
+            via_kernel: false,
         };
         forwarding.vrfs.publish(vec![main, second]);
         Net { domain, forwarding }

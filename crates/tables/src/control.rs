@@ -53,6 +53,8 @@ pub struct VrfConfig {
     /// Which feed its routes come by; links, addresses and neighbours always
     /// come from the kernel, connected networks with them.
     pub source: Source,
+    /// Packets may leave by interfaces that are not Rutter's.
+    pub via_kernel: bool,
     /// IPv4.
     pub v4: FibConfig,
     /// IPv6.
@@ -65,6 +67,7 @@ impl Default for VrfConfig {
             name: "main".into(),
             table: MAIN_TABLE,
             source: Source::Kernel,
+            via_kernel: false,
             v4: FibConfig::default(),
             v6: FibConfig::default(),
         }
@@ -104,6 +107,7 @@ pub(crate) struct VrfState {
     pub(crate) name: String,
     pub(crate) table: u32,
     pub(crate) source: Source,
+    pub(crate) via_kernel: bool,
     pub(crate) v4: Table<u32>,
     pub(crate) v6: Table<u128>,
 }
@@ -211,6 +215,7 @@ impl Control {
             name: name.clone(),
             table: *table,
             source: config.source,
+            via_kernel: config.via_kernel,
             v4: new_table(&config.v4, &self.domain)?,
             v6: new_table(&config.v6, &self.domain)?,
         };
@@ -410,7 +415,11 @@ impl Control {
     }
 
     fn publish_vrfs(&self) {
-        let tables = |vrf: &VrfState| Vrf { v4: vrf.v4.fib.table(), v6: vrf.v6.fib.table() };
+        let tables = |vrf: &VrfState| Vrf {
+            v4: vrf.v4.fib.table(),
+            v6: vrf.v6.fib.table(),
+            via_kernel: vrf.via_kernel,
+        };
         self.forwarding.vrfs.publish(self.vrfs.iter().map(tables).collect());
     }
 }

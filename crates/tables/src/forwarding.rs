@@ -18,6 +18,8 @@ pub struct Vrf {
     pub v4: Arc<dyn Lpm<u32>>,
     /// IPv6.
     pub v6: Arc<dyn Lpm<u128>>,
+    /// Packets may leave by interfaces that are not Rutter's: the kernel forwards them.
+    pub via_kernel: bool,
 }
 
 /// What the nodes of all workers share. A worker loads each part once a vector.
@@ -41,7 +43,7 @@ pub struct Forwarding {
 impl Forwarding {
     /// No interfaces, and one VRF without routes.
     pub fn new(domain: &Arc<Domain>) -> Arc<Forwarding> {
-        let empty = Vrf { v4: Arc::new(NoRoutes), v6: Arc::new(NoRoutes) };
+        let empty = Vrf { v4: Arc::new(NoRoutes), v6: Arc::new(NoRoutes), via_kernel: false };
         Arc::new(Forwarding {
             ifaces: Published::new(domain, Ifaces::new([])),
             hops: Published::new(domain, Arc::new(HopTable::new(64, 16, 64))),

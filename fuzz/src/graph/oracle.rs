@@ -118,6 +118,9 @@ impl Oracle {
         if !group && frame[..6] != iface.mac {
             return nowhere("not for us");
         }
+        if frame[6] & 1 != 0 {
+            return nowhere("from a group");
+        }
         let at = 14 + 4 * tags.len();
         let kind = u16::from_be_bytes([frame[at - 2], frame[at - 1]]);
         let packet = Packet { frame, at, iface: id, vrf: iface.vrf };
@@ -223,6 +226,9 @@ impl Oracle {
             Kind::Martian => return nowhere("martian"),
             Kind::ForUs => Class::ForUs,
             Kind::NoNeighbour => Class::NoNeighbour,
+            Kind::ViaKernel if packet.vrf != 0 => {
+                return nowhere("via the kernel, not in this VRF");
+            }
             Kind::ViaKernel => Class::ViaKernel,
             Kind::Multicast => Class::Multicast,
             Kind::NoRoute | Kind::Unreachable => Class::Unreachable,

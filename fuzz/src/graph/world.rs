@@ -64,6 +64,7 @@ impl World {
             let config = VrfConfig {
                 name: format!("v{vrf}"),
                 table: table(vrf),
+                via_kernel: vrf == 0,
                 v4,
                 v6,
                 ..VrfConfig::default()

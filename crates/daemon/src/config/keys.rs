@@ -129,6 +129,13 @@ pub(super) const ROUTES: Key = Key::new(
      \"fpm\" (FRR connects to 127.0.0.1:2620).",
 )
 .word(&["netlink", "fpm"]);
+pub(super) const VIA_KERNEL: Key = Key::new(
+    "via_kernel",
+    "false",
+    "Packets whose route leads out by an interface that is not Rutter's: true hands them to\n\
+     the kernel, which forwards them (at the rate `via_kernel` of [punt]); false drops them.",
+)
+.flag();
 pub(super) const IPV4: Key = Key::new(
     "ipv4",
     "the default engine",
@@ -144,7 +151,7 @@ pub(super) const VRF: Section = Section {
         "vrf.NAME",
         "[vrf.main]",
         "Routing tables. `main` is always there.",
-        &[TABLE, ROUTES, IPV4, IPV6],
+        &[TABLE, ROUTES, VIA_KERNEL, IPV4, IPV6],
     )
 };
 

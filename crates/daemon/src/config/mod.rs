@@ -154,6 +154,8 @@ pub struct Vrf {
     pub table: u32,
     /// Where its routes come from.
     pub routes: Feed,
+    /// Packets may leave by interfaces that are not Rutter's.
+    pub via_kernel: bool,
     /// IPv4's forwarding table.
     pub ipv4: Fib,
     /// IPv6's forwarding table.

@@ -355,12 +355,25 @@ impl KernelSide {
     pub(super) fn forward(&mut self, name: &str) {
         self.set(&format!("net/ipv4/conf/{name}/forwarding"), "1");
         self.set(&format!("net/ipv6/conf/{name}/forwarding"), "1");
+        self.no_redirects(name);
         let one_interface = format!("net/ipv6/conf/{name}/force_forwarding");
         if self.settings.get(&one_interface).is_ok() {
             self.set(&one_interface, "1");
         } else {
             self.forward_ipv6_everywhere();
         }
+    }
+
+    /// What is punted comes back out of its tap where the data plane's next hop is on the
+    /// same link: no reason to tell hosts of other ways. And nobody tells this router
+    /// any, since the tables would follow.
+    fn no_redirects(&mut self, name: &str) {
+        // The kernel sends them where either says so.
+        self.set("net/ipv4/conf/all/send_redirects", "0");
+        for key in ["send_redirects", "accept_redirects", "secure_redirects"] {
+            self.set(&format!("net/ipv4/conf/{name}/{key}"), "0");
+        }
+        self.set(&format!("net/ipv6/conf/{name}/accept_redirects"), "0");
     }
 
     /// Kernels before 6.17 forward IPv6 on all interfaces or none.

@@ -56,6 +56,8 @@ labels! {
         UnknownVlan = "unknown_vlan",
         /// More than two tags.
         NestedTags = "nested_tags",
+        /// From a group address, which no station has: IEEE 802.3 §3.2.3.
+        GroupSource = "group_source",
     }
 }
 
@@ -87,7 +89,7 @@ impl Node for EthernetInput {
         let (mut packets, mut bytes) = (0, 0);
         for i in 0..v.n() {
             let head = v.head(i);
-            let dst = u64::from_le_bytes(wire::bytes::array(head, 0)) << NOT_MAC;
+            let dst = u64::from_le_bytes(wire::bytes::array(head, 0)) & DST_AND_GROUP;
             let kind = u16::from_le_bytes(wire::bytes::array(head, ethernet::ETHERTYPE));
             let len = v.len(i);
             let to = if kind == KINDS[0] { To::Ip4 } else { To::Ip6 };
@@ -157,6 +159,9 @@ pub(crate) fn arrival(
     if !group && dst != iface.mac {
         return Err(Why::NotForUs);
     }
+    if ethernet::Mac(wire::bytes::array(head, ethernet::SRC)).is_group() {
+        return Err(Why::GroupSource);
+    }
     let arrival = match link.kind {
         ethernet::IPV4 if !group => Arrival::Ip4,
         ethernet::IPV6 if !group => Arrival::Ip6,
@@ -170,8 +175,8 @@ pub(crate) fn arrival(
 /// The port's interface for untagged frames, as the loop compares it.
 struct Untagged {
     iface: IfaceId,
-    /// Its MAC address as the last six bytes of a little-endian number, the first two
-    /// zero; where there is no such interface, a number whose first are not.
+    /// Its MAC address as the first six bytes of a little-endian number, the others
+    /// zero; where there is no such interface, a number whose last are not.
     mac: u64,
 }
 
@@ -186,7 +191,7 @@ impl Untagged {
 
 fn mac(iface: &Iface) -> u64 {
     let [a, b, c, d, e, f] = iface.mac;
-    u64::from_le_bytes([0, 0, a, b, c, d, e, f])
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 /// A link header.
@@ -213,8 +218,9 @@ fn link(head: &[u8; 64], len: u16) -> Result<Link, Why> {
     if link.len > usize::from(len) { Err(Why::Runt) } else { Ok(link) }
 }
 
-/// Bits of the first eight bytes that are not the destination.
-const NOT_MAC: u32 = 16;
+/// Of the first eight bytes the destination, and the bit by which the source is a group's:
+/// no interface's address has that beside it.
+const DST_AND_GROUP: u64 = 0x0001_ffff_ffff_ffff;
 
 /// The EtherTypes of [`To::Ip4`] and [`To::Ip6`] in memory order.
 const KINDS: [u16; 2] = [ethernet::IPV4.swap_bytes(), ethernet::IPV6.swap_bytes()];
@@ -266,6 +272,23 @@ mod tests {
         }
         let tagged = to_p0(udp4("10.0.0.1").tag(Tag::outer(5)).tag(Tag::new(6)));
         assert_eq!(run(&tagged[..21]).to, "drop: runt");
+    }
+
+    #[test]
+    fn no_station_sends_from_a_group() {
+        let from = |src: [u8; 6], frame: Frame<'static>| {
+            let (mut plain, mut arp) = (to_p0(frame), to_p0(frame));
+            for frame in [&mut plain, &mut arp] {
+                frame[6..12].copy_from_slice(&src);
+            }
+            arp[..6].fill(0xff);
+            let tagged = [&plain[..12], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], &plain[12..]].concat();
+            [plain, arp, tagged].map(|frame| run(&frame).to)
+        };
+        for frame in [udp4("10.0.0.1"), udp6("2001:db8::1")] {
+            assert_eq!(from([3, 0, 0, 0, 0, 9], frame), ["drop: group_source"; 3]);
+            assert_eq!(from([0xff; 6], frame), ["drop: group_source"; 3]);
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
             name: name.into(),
             table: number.unwrap_or(0), // whoever uses it makes no further mistake
             routes: keys::ROUTES.as_word(table, [Feed::Netlink, Feed::Fpm]),
+            via_kernel: keys::VIA_KERNEL.as_flag(table),
             ipv4: fib::<u32>(table, keys::IPV4.name),
             ipv6: fib::<u128>(table, keys::IPV6.name),
         })
@@ -57,6 +58,7 @@ impl Vrf {
             name: "main".into(),
             table: 254,
             routes,
+            via_kernel: false,
             ipv4: default_fib::<u32>(),
             ipv6: default_fib::<u128>(),
         }

@@ -71,12 +71,13 @@ impl<F: Family> Node for Lookup<F> {
                 None => hops.fill(Hop::NONE),
             }
         });
-        lead_on(v, self.forwarding.hops.load(v.guard()));
+        lead_on(v, &self.forwarding);
     }
 }
 
 /// Gives each packet the edge of its hop: most are forwarded.
-fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
+fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, forwarding: &Forwarding) {
+    let hops: &HopTable = forwarding.hops.load(v.guard());
     v.leave_all(To::Rewrite);
     for i in forward(v, hops)..v.n() {
         let step = hops.step(v.get(Answer, i));
@@ -86,7 +87,7 @@ fn lead_on<F: Family>(v: &mut View<'_, Lookup<F>>, hops: &HopTable) {
             v.set(Group, i, GroupId(group));
             v.leave(i, To::Multipath);
         } else {
-            step::other(v, i, step, To::Punt);
+            step::other(v, i, step, To::Punt, forwarding);
         }
     }
 }
@@ -143,6 +144,8 @@ mod tests {
         assert_eq!(class("10.3.0.1"), Class::NoNeighbour);
         assert_eq!(class("10.5.0.1"), Class::Unreachable);
         assert_eq!(class("10.6.0.1"), Class::ViaKernel);
+        // Another VRF does not let its packets leave by interfaces that are not Rutter's.
+        assert_eq!(run(&["10.6.0.1"], &[4])[0].0, "drop: via_kernel");
         assert_eq!(class("11.0.0.1"), Class::Unreachable);
         assert_eq!(class("192.0.2.1"), Class::ForUs);
         assert_eq!(class("224.0.0.5"), Class::Multicast);

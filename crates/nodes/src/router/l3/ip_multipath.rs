@@ -30,7 +30,7 @@ use wire::flow::Hasher;
 
 use super::step::{self, Why};
 use crate::family::Family;
-use crate::lanes::{Adjacency, Answer, Group, PuntClass};
+use crate::lanes::{Adjacency, Answer, Group, Iface, PuntClass};
 
 labels! {
     /// Where packets go.
@@ -60,26 +60,31 @@ impl<F: Family> Node for Multipath<F> {
     type Drop = Why;
     const NAME: &'static str = F::MULTIPATH;
     const HELP: &'static str = "chooses among several next hops by the hash of the flow";
-    const READS: Lanes = Lanes::of::<(Group,)>();
+    const READS: Lanes = Lanes::of::<(Group, Iface)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let hops = self.forwarding.hops.load(v.guard());
         v.leave_all(To::Rewrite);
         if !choose::<F>(v, hops, &self.hasher) {
-            v.postponed(To::Punt, |v, i| other(v, i, hops));
+            v.postponed(To::Punt, |v, i| other(v, i, hops, &self.forwarding));
         }
     }
 }
 
 /// Packets whose hops did not forward; one may since, its neighbour resolved meanwhile.
-fn other<F: Family>(v: &mut View<'_, Multipath<F>>, i: usize, hops: &HopTable) {
+fn other<F: Family>(
+    v: &mut View<'_, Multipath<F>>,
+    i: usize,
+    hops: &HopTable,
+    forwarding: &Forwarding,
+) {
     let step = hops.step(v.get(Answer, i));
     match step.forward() {
         Some(adjacency) => {
             v.set(Adjacency, i, adjacency);
             v.leave(i, To::Rewrite);
         }
-        None => step::other(v, i, step, To::Punt),
+        None => step::other(v, i, step, To::Punt, forwarding),
     }
 }
 

@@ -2,10 +2,10 @@
 //! not simply forwarded.
 
 use graph::{Node, View, labels};
-use tables::{Kind, Step};
+use tables::{Forwarding, Kind, Step};
 
 use crate::class::Class;
-use crate::lanes::PuntClass;
+use crate::lanes::{Iface, PuntClass};
 
 labels! {
     /// Why packets are dropped by their route.
@@ -16,17 +16,27 @@ labels! {
         Martian = "martian",
         /// A group of next hops inside a group.
         NestedGroup = "nested_group",
+        /// Its way out is not Rutter's, and its VRF keeps to Rutter's: `[vrf.NAME] via_kernel`.
+        ViaKernel = "via_kernel",
     }
 }
 
 /// Drops packet `i`, or sends it along `punt` with its class in [`PuntClass`].
 #[cold]
 #[inline(never)]
-pub(crate) fn other<N: Node<Drop = Why>>(v: &mut View<'_, N>, i: usize, step: Step, punt: N::Edge) {
+pub(crate) fn other<N: Node<Drop = Why>>(
+    v: &mut View<'_, N>,
+    i: usize,
+    step: Step,
+    punt: N::Edge,
+    forwarding: &Forwarding,
+) {
     let class = match step.kind() {
         Kind::NoRoute | Kind::Unreachable => Class::Unreachable,
         Kind::ForUs => Class::ForUs,
         Kind::NoNeighbour => Class::NoNeighbour,
+        // Such an interface may lead to networks that ports are kept apart from.
+        Kind::ViaKernel if !may_leave(v, i, forwarding) => return v.drop(i, Why::ViaKernel),
         Kind::ViaKernel => Class::ViaKernel,
         Kind::Multicast => Class::Multicast,
         Kind::Blackhole => return v.drop(i, Why::Blackhole),
@@ -36,4 +46,12 @@ pub(crate) fn other<N: Node<Drop = Why>>(v: &mut View<'_, N>, i: usize, step: St
     };
     v.set(PuntClass, i, class);
     v.leave(i, punt);
+}
+
+/// Whether the VRF of packet `i` lets packets leave by interfaces that are not Rutter's.
+fn may_leave<N: Node>(v: &View<'_, N>, i: usize, forwarding: &Forwarding) -> bool {
+    let ifaces = forwarding.ifaces.load(v.guard());
+    let vrf = ifaces.vrf.get(usize::from(v.get(Iface, i).0)).copied().unwrap_or_default();
+    let vrfs = forwarding.vrfs.load(v.guard());
+    vrfs.get(usize::from(vrf.0)).is_some_and(|vrf| vrf.via_kernel)
 }
