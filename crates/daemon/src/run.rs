@@ -15,6 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use graph::Bell;
 use lookup::sync::Domain;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use tables::{Control, FibConfig, Iface, Limits, PortId, Tags, VrfConfig};
@@ -121,19 +122,21 @@ impl Running {
         let forwarding = control.forwarding().clone();
         let setup = Setup { config: &config, forwarding: &forwarding, domain: &domain };
         let mut apps = Started(apps::start(&setup)?);
+        let kernel_bell = Bell::new().doing(|| "make the kernel thread's bell".into())?;
         let plan = Plan {
             config: &config,
             forwarding: &forwarding,
             domain: &domain,
             kernel: undo.0.is_some(),
             threads: &threads,
+            kernel_bell: &kernel_bell,
         };
         let (workers, rings) = plan.start(&mut ports, &mut |worker, assembly| {
             apps.0.iter_mut().fold(assembly, |assembly, app| app.nodes(worker, assembly))
         })?;
         let control = ControlThread::start(control, &threads)?;
         if let Some(prepared) = &mut undo.0 {
-            prepared.carry(&config, &ports, rings, &threads)?;
+            prepared.carry(&config, &ports, (rings, kernel_bell), &threads)?;
             prepared.side.room_for_tags(&ports);
         }
         let begin = Begin {
@@ -299,12 +302,12 @@ impl Prepared {
         &mut self,
         config: &Config,
         ports: &[Port],
-        rings: Vec<Rings>,
+        (rings, bell): (Vec<Rings>, Bell),
         threads: &Threads,
     ) -> Result<(), Error> {
         let ends = tap_ends(config, ports, std::mem::take(&mut self.taps));
         let thread =
-            Taps::start(ends, rings, threads).doing(|| "start the kernel thread".into())?;
+            Taps::start(ends, rings, bell, threads).doing(|| "start the kernel thread".into())?;
         self.thread = Some(thread);
         Ok(())
     }

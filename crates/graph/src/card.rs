@@ -104,6 +104,8 @@ pub struct Card {
     pub carries: &'static [Lanes],
     /// True for a node that puts packets in.
     pub source: bool,
+    /// Whether it is never asked in vain for want of a bell.
+    pub wakes: bool,
     /// True for a node that runs by time.
     pub ticks: bool,
     /// True for a node that keeps packets over polls.

@@ -18,12 +18,13 @@
 //!   context packets
 //!   draw spread watch
 //!   stats
-//!   card nap ring wheel
+//!   bell card nap ring wheel
 //!   clock inset kept lanes sync tick vector
 //!   slots
 //!   poison
 //! ```
 
+mod bell;
 mod builder;
 mod card;
 pub mod clock;
@@ -53,6 +54,7 @@ mod watch;
 pub mod wheel;
 mod worker;
 
+pub use bell::Bell;
 pub use builder::{Builder, Error};
 pub use card::{Card, Label, NoDrop, NoEdge};
 pub use context::Ports;

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!  bound            holds
-//!  50 µs            while it has ports or sources: nobody reports what comes there
-//!  100 ms           while it has neither; so that it is seen to be alive
+//!  50 µs            while it has ports or sources that only polling empties
+//!  100 ms           while it has none of these; so that it is seen to be alive
 //!  the next tick    of its nodes, always; less what the kernel wakes it late
-//!  a control call   ends any sleep (unpark)
+//!  a packet         ends any sleep, of ports that wake
+//!  the bell         does, too: control's calls, frames of the kernel, other workers' packets
 //! ```
 
 use std::time::Duration;
@@ -30,8 +31,8 @@ fn duration(ticks: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// With ports.
-const NAP: Duration = Duration::from_micros(50);
+/// With something to poll.
+pub(crate) const NAP: Duration = Duration::from_micros(50);
 /// Without. Far below the silence after which a sleeper counts as stalled.
 const LONGEST: Duration = Duration::from_millis(100);
 /// The kernel wakes a thread so much later than it asked for: Linux' timer slack of

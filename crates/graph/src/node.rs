@@ -38,6 +38,9 @@ pub trait Node: Sized + Send {
     const READS: Lanes = Lanes::NONE;
     /// True: called once a poll with an empty vector, to fill it.
     const SOURCE: bool = false;
+    /// Of a source. True: whoever gives it something rings the worker's [`Bell`](crate::Bell)
+    /// or is a node of the same worker, so a worker may sleep and not ask.
+    const WAKES: bool = false;
     /// True: [`Node::tick`] is called.
     const TICKS: bool = false;
     /// True: it may [keep](View::keep) packets over polls.
@@ -465,6 +468,7 @@ impl Card {
             reads: N::READS,
             carries: N::Edge::CARRIES,
             source: N::SOURCE,
+            wakes: N::WAKES,
             ticks: N::TICKS,
             keeps: N::KEEPS,
         }

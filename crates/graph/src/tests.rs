@@ -174,8 +174,14 @@ fn a_worker_polls_obeys_and_stops() {
     let Bench { graph, peer, pool, .. } = bench();
     let stats = graph.stats().clone();
     let domain = Domain::new();
-    let config =
-        WorkerConfig { name: "worker-0".into(), number: 0, core: Some(0), idle: Idle::Adaptive };
+    let config = WorkerConfig {
+        name: "worker-0".into(),
+        number: 0,
+        core: Some(0),
+        idle: Idle::Adaptive,
+        bell: crate::Bell::new().unwrap(),
+        followers: Vec::new(),
+    };
     let refused = WorkerConfig { core: Some(100_000), ..config.clone() };
     assert!(matches!(
         Worker::start(refused, &domain, bench().graph),
@@ -227,7 +233,14 @@ fn a_worker_whose_node_panics_is_gone_and_nobody_waits_for_it() {
     let mut graph = builder.build(0).unwrap();
     graph.ports().set(0, device.start(1).unwrap().remove(0));
     let domain = Domain::new();
-    let config = WorkerConfig { name: "faulty".into(), number: 0, core: None, idle: Idle::Poll };
+    let config = WorkerConfig {
+        name: "faulty".into(),
+        number: 0,
+        core: None,
+        idle: Idle::Poll,
+        bell: crate::Bell::new().unwrap(),
+        followers: Vec::new(),
+    };
     let spawn = |name, work| std::thread::Builder::new().name(name).spawn(work);
     let worker = Worker::start_on(config, &domain, graph, spawn).unwrap();
     assert_eq!(worker.call(|graph| graph.worker()).unwrap(), 0); // it goes round

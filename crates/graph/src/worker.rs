@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  control                          worker
-//!    call(f) ──► commands, unpark ──► between polls: f(&mut graph)
+//!    call(f) ──► commands, bell ────► between polls: f(&mut graph)
 //!    status() ◄── counters ◄──────── poll, quiesce; poll, quiesce; …
-//!                                     1 ms without a packet: offline, sleep (`nap`), online
+//!                                     1 ms without a packet: lie down, poll, offline, sleep (`nap`), online
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use lookup::sync::{Domain, Guard, Thread};
 
+use crate::bell::{Bell, wanted};
 use crate::clock;
 use crate::graph::{Graph, NodeError};
 use crate::jobs::{self, Job, Jobs, Message, Parts, Running};
-use crate::nap::nap;
+use crate::nap::{NAP, nap};
 use crate::node::Node;
 use crate::stats::Counter;
 
@@ -33,6 +34,11 @@ pub struct WorkerConfig {
     pub core: Option<usize>,
     /// What it does while no packets come.
     pub idle: Idle,
+    /// Wakes it: whoever fills a ring of its sources rings it.
+    pub bell: Bell,
+    /// Threads that look after what it gives them while it is awake: rung when packets
+    /// come after a sleep.
+    pub followers: Vec<Bell>,
 }
 
 /// What a worker does while no packets come.
@@ -40,8 +46,8 @@ pub struct WorkerConfig {
 pub enum Idle {
     /// Polls on: shortest delay, and the core is busy for ever.
     Poll,
-    /// After 1 ms sleeps for 50 µs at a time, and never over a node's tick; without
-    /// ports and sources longer. A call wakes it.
+    /// After 1 ms sleeps until a packet comes, a node's tick is due, or a call wakes it;
+    /// for 50 µs at a time where a port has to be polled ([`Port::wakes`](io::Port::wakes)).
     #[default]
     Adaptive,
 }
@@ -53,6 +59,7 @@ pub struct Worker {
     /// Jobs that have ended, to be freed by control.
     ended: Mutex<mpsc::Receiver<Box<dyn Running>>>,
     shared: Arc<Shared>,
+    bell: Bell,
     thread: Option<JoinHandle<Graph>>,
 }
 
@@ -66,7 +73,6 @@ struct Shared {
     /// Set after a command was sent, so that the loop reads one flag and no queue.
     called: AtomicBool,
     stop: AtomicBool,
-    asleep: AtomicBool,
     polls: Counter,
     busy: Counter,
     started: Counter,
@@ -135,7 +141,17 @@ impl Worker {
         let shared = Arc::new(Shared::default());
         shared.seen.set(clock::now()); // before there is a thread that writes it
         let (name, domain) = (config.name.clone(), domain.clone());
-        let mut running = Loop { graph, jobs, queue, shared: shared.clone(), idle: config.idle };
+        let bell = config.bell.clone();
+        let mut running = Loop {
+            graph,
+            jobs,
+            queue,
+            shared: shared.clone(),
+            idle: config.idle,
+            bell: config.bell,
+            followers: config.followers,
+            files: Vec::new(),
+        };
         let work = move || {
             let pinned = config.core.map_or(Ok(()), |core| pin(&config.name, core));
             let go = pinned.is_ok();
@@ -152,7 +168,7 @@ impl Worker {
         let thread = spawn(name.clone(), Box::new(work)).map_err(refused)?;
         started.recv().map_err(|_| WorkerError::Gone { worker: name.clone() })??;
         let ended = Mutex::new(ended);
-        Ok(Worker { name, commands, ended, shared, thread: Some(thread) })
+        Ok(Worker { name, commands, ended, shared, bell, thread: Some(thread) })
     }
 
     /// Runs `f` on the worker's thread between two polls, when it holds no
@@ -179,9 +195,8 @@ impl Worker {
     ) -> Result<Answers<J::Part>, WorkerError> {
         let (job, parts) = jobs::started::<N, J>(job);
         self.command(move |_, jobs, _| jobs.add(job))?;
-        let (shared, thread) = (self.shared.clone(), self.thread.as_ref());
-        let thread = thread.map(|thread| thread.thread().clone());
-        Ok(Answers { parts: Some(parts), shared, thread, worker: self.name.clone() })
+        let (shared, bell) = (self.shared.clone(), self.bell.clone());
+        Ok(Answers { parts: Some(parts), shared, bell, worker: self.name.clone() })
     }
 
     fn command<R: Send + 'static>(
@@ -198,7 +213,7 @@ impl Worker {
         let gone = || WorkerError::Gone { worker: self.name.clone() };
         self.commands.send(command).map_err(|_| gone())?;
         self.shared.called.store(true, Ordering::Release);
-        self.wake();
+        self.bell.ring();
         answered.recv().map_err(|_| gone())
     }
 
@@ -220,18 +235,10 @@ impl Worker {
         })
     }
 
-    /// Ends its sleep, if it sleeps, or else the next one before it begins: what was
-    /// stored before is seen soon.
-    fn wake(&self) {
-        if let Some(thread) = &self.thread {
-            thread.thread().unpark();
-        }
-    }
-
     /// What it does now.
     pub fn status(&self) -> Status {
         let (now, shared) = (clock::now(), &self.shared);
-        let asleep = shared.asleep.load(Ordering::Relaxed);
+        let asleep = self.bell.is_asleep();
         Status {
             polls: shared.polls.get(),
             busy_ticks: shared.busy.get(),
@@ -253,7 +260,7 @@ impl Worker {
     /// When the worker's thread had panicked.
     pub fn stop(mut self) -> Result<Graph, WorkerError> {
         self.shared.stop.store(true, Ordering::Release);
-        self.wake();
+        self.bell.ring();
         let thread = self.thread.take().expect("stopped once: stop takes the worker");
         thread.join().map_err(|_| WorkerError::Gone { worker: self.name.clone() })
     }
@@ -262,7 +269,7 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.wake();
+        self.bell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic was printed when it happened
         }
@@ -274,7 +281,7 @@ pub struct Answers<P> {
     /// `None` after the last.
     parts: Option<Parts<P>>,
     shared: Arc<Shared>,
-    thread: Option<std::thread::Thread>,
+    bell: Bell,
     worker: String,
 }
 
@@ -312,9 +319,7 @@ impl<P> Answers<P> {
 
     fn wake(&self) {
         self.shared.called.store(true, Ordering::Release);
-        if let Some(thread) = &self.thread {
-            thread.unpark();
-        }
+        self.bell.ring();
     }
 }
 
@@ -331,6 +336,10 @@ struct Loop {
     queue: mpsc::Receiver<Command>,
     shared: Arc<Shared>,
     idle: Idle,
+    bell: Bell,
+    followers: Vec<Bell>,
+    /// What it sleeps on: kept, so that none is allocated.
+    files: Vec<libc::pollfd>,
 }
 
 impl Loop {
@@ -340,7 +349,7 @@ impl Loop {
 
     fn run(&mut self, thread: &mut Thread) {
         let mut patience = clock::ticks(PATIENCE);
-        let mut last_packet = clock::now();
+        let (mut last_packet, mut rests) = (clock::now(), false);
         self.shared.started.set(last_packet);
         while !self.shared.stop.load(Ordering::Relaxed) {
             if self.shared.called.load(Ordering::Relaxed) {
@@ -354,11 +363,20 @@ impl Loop {
             if packets > 0 {
                 last_packet = clock::now();
                 self.shared.busy.add(last_packet.wrapping_sub(start));
+                if std::mem::take(&mut rests) {
+                    self.rise();
+                }
             } else if self.idle == Idle::Adaptive && start.wrapping_sub(last_packet) > patience {
-                self.sleep(thread);
-                patience = clock::ticks(PATIENCE); // the rate may be known better by now
+                // Lying down it polls once more: a giver before that could not see it.
+                if self.bell.is_asleep() {
+                    self.sleep(thread);
+                    patience = clock::ticks(PATIENCE); // the rate may be known better by now
+                }
+                self.bell.lie_down();
+                rests = true;
             }
         }
+        self.bell.get_up();
         self.obey(thread.guard());
         while self.graph.drain(thread.guard()) > 0 {
             thread.quiesce();
@@ -381,20 +399,33 @@ impl Loop {
         }
     }
 
+    /// Packets have come to one who lay down or slept.
+    #[cold]
+    fn rise(&mut self) {
+        self.bell.get_up();
+        self.followers.iter().for_each(Bell::ring);
+    }
+
     #[cold]
     fn sleep(&mut self, thread: &mut Thread) {
         if self.shared.called.load(Ordering::Relaxed) {
             return; // a job goes on
         }
-        let Some(nap) = nap(clock::now(), self.graph.due(), self.graph.must_poll()) else { return };
-        self.shared.asleep.store(true, Ordering::Relaxed);
+        let must_poll = self.graph.must_poll();
+        let Some(nap) = nap(clock::now(), self.graph.due(), must_poll) else { return };
+        self.files.clear();
+        for (_, port) in self.graph.ports().iter_mut() {
+            port.idle();
+            self.files.extend(port.wakes().map(wanted));
+        }
         thread.offline();
-        self.graph.ports().iter_mut().for_each(|(_, port)| port.idle());
-        // A call that comes from here on has set the token, and this returns at once.
-        std::thread::park_timeout(nap);
+        // A call or a gift that comes from here on has rung, and this returns at once.
+        if !self.bell.sleep(&mut self.files, nap) {
+            std::thread::sleep(nap.min(NAP)); // a device that is gone: no reason to spin
+        }
+        self.bell.get_up();
         thread.online();
         self.shared.seen.set(clock::now());
-        self.shared.asleep.store(false, Ordering::Relaxed);
     }
 }
 

@@ -272,7 +272,7 @@ fn workers(
         for to in (0..count).filter(|to| *to != from) {
             let (ring, other) = spsc::ring(1024);
             let ports = ports(to).map(|port| (port, Memory::Own)).collect();
-            remotes.push(Remote { ring, copies: None, ports });
+            remotes.push(Remote { ring, copies: None, ports, bell: None });
             incoming[to].push(Incoming { ring: other, copies: None });
         }
     }

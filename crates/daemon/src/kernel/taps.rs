@@ -10,7 +10,8 @@
 //!
 //! A full ring drops and counts, it never blocks. The thread sleeps in `poll`
 //! on the taps; punted frames wait for it at most a millisecond, and a tenth of
-//! that while there is traffic.
+//! that while there is traffic. While all workers sleep, so does it: a worker that
+//! packets have woken rings its bell.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use ::io::tap::Tap;
+use graph::Bell;
 use graph::ring::frames::{Consumer, Meta, Producer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -47,6 +49,8 @@ pub struct Rings {
     pub from_worker: Consumer,
     /// Frames of the kernel.
     pub to_worker: Producer,
+    /// The worker's.
+    pub bell: Bell,
 }
 
 /// What went through one tap.
@@ -65,16 +69,22 @@ pub struct TapCounters {
 /// The running thread.
 pub struct Taps {
     stop: Arc<AtomicBool>,
+    bell: Bell,
     counters: Arc<Vec<TapCounters>>,
     thread: Option<JoinHandle<Vec<Tap>>>,
 }
 
 impl Taps {
-    /// Starts the thread. Counters are by [`TapEnd::iface`].
+    /// Starts the thread, which `bell` wakes. Counters are by [`TapEnd::iface`].
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub fn start(taps: Vec<TapEnd>, rings: Vec<Rings>, threads: &Threads) -> io::Result<Taps> {
+    pub fn start(
+        taps: Vec<TapEnd>,
+        rings: Vec<Rings>,
+        bell: Bell,
+        threads: &Threads,
+    ) -> io::Result<Taps> {
         let stop = Arc::new(AtomicBool::new(false));
         let most = taps.iter().map(|end| usize::from(end.iface)).max().unwrap_or(0);
         let counters: Vec<TapCounters> = (0..=most).map(|_| TapCounters::default()).collect();
@@ -87,11 +97,12 @@ impl Taps {
             by_iface,
             counters: counters.clone(),
             frame: vec![0; LONGEST].into_boxed_slice(),
+            bell: bell.clone(),
         };
         let flag = stop.clone();
         let pulse = threads.pulse("kernel");
         let thread = threads.fatal("kernel", move || carrier.run(&flag, &pulse))?;
-        Ok(Taps { stop, counters, thread: Some(thread) })
+        Ok(Taps { stop, bell, counters, thread: Some(thread) })
     }
 
     /// What went through each tap, by [`TapEnd::iface`].
@@ -103,6 +114,7 @@ impl Taps {
     /// the taps; none where it has panicked, which closed them: the kernel keeps them.
     pub fn stop(mut self) -> Vec<Tap> {
         self.stop.store(true, Relaxed);
+        self.bell.ring();
         let thread = self.thread.take().map(JoinHandle::join);
         thread.and_then(Result::ok).unwrap_or_default()
     }
@@ -111,6 +123,7 @@ impl Taps {
 impl Drop for Taps {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
+        self.bell.ring();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic was logged when it happened
         }
@@ -124,6 +137,7 @@ struct Carrier {
     by_iface: Vec<Option<usize>>,
     counters: Arc<Vec<TapCounters>>,
     frame: Box<[u8]>,
+    bell: Bell,
 }
 
 impl Carrier {
@@ -136,8 +150,11 @@ impl Carrier {
                 last = Instant::now();
                 continue;
             }
-            self.wait(if last.elapsed() < LIVELY { SHORT } else { LONG });
+            self.wait(if last.elapsed() < LIVELY { SHORT } else { self.nap() });
+            // Lying down, all is looked at once more before it sleeps for long.
+            self.bell.lie_down();
         }
+        self.bell.get_up();
         while self.write_punted() > 0 {}
         self.taps.into_iter().map(|end| end.tap).collect()
     }
@@ -167,7 +184,7 @@ impl Carrier {
     fn read_taps(&mut self) -> usize {
         let mut moved = 0;
         for end in &self.taps {
-            let counters = &self.counters[usize::from(end.iface)];
+            let (counters, before) = (&self.counters[usize::from(end.iface)], moved);
             for _ in 0..BURST {
                 let bytes = match end.tap.read(&mut self.frame) {
                     Ok(bytes) => bytes,
@@ -181,21 +198,34 @@ impl Carrier {
                 counter.fetch_add(1, Relaxed);
                 moved += 1;
             }
+            if moved > before {
+                self.rings.get(end.worker).iter().for_each(|ring| ring.bell.ring());
+            }
         }
         moved
     }
 
-    /// Sleeps until a tap has something, `most` at the longest.
+    /// How long nobody can need it: a worker that wakes rings, one that is awake does not.
+    fn nap(&self) -> Duration {
+        let all_sleep = self.rings.iter().all(|ring| ring.bell.is_asleep());
+        if all_sleep && self.bell.is_asleep() { LONGEST_NAP } else { LONG }
+    }
+
+    /// Sleeps until a tap has something or the bell was rung, `most` at the longest.
     fn wait(&self, most: Duration) {
         let fd = |end| PollFd::from_borrowed_fd(TapEnd::fd(end), PollFlags::IN);
         let mut fds: Vec<_> = self.taps.iter().map(fd).collect();
+        let bell = self.bell.file();
+        fds.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
         let timeout = Timespec { tv_sec: 0, tv_nsec: most.as_nanos() as i64 };
-        match poll(&mut fds, Some(&timeout)) {
-            // A tap whose link is gone reports an error at once, for ever.
-            Ok(n) if n > 0 && fds.iter().all(|fd| !fd.revents().contains(PollFlags::IN)) => {
-                std::thread::sleep(most);
-            }
-            Ok(_) | Err(_) => {} // interrupted: look again
+        let ready = poll(&mut fds, Some(&timeout));
+        let has_some = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
+        if fds.last().is_some_and(has_some) {
+            self.bell.answer();
+        }
+        // A tap whose link is gone reports an error at once, for ever. (Interrupted: look again.)
+        if ready.is_ok_and(|n| n > 0) && !fds.iter().any(has_some) {
+            std::thread::sleep(most.min(LONG));
         }
     }
 }
@@ -208,3 +238,5 @@ const LONGEST: usize = 65_000 + 64;
 const LIVELY: Duration = Duration::from_millis(100);
 const SHORT: Duration = Duration::from_micros(100);
 const LONG: Duration = Duration::from_millis(1);
+/// While all workers sleep: it still has a pulse.
+const LONGEST_NAP: Duration = Duration::from_millis(100);

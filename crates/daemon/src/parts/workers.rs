@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::io::World;
 use graph::ring::{frames, spsc};
 use graph::spread;
-use graph::{Graph, Stats, Worker, WorkerConfig, WorkerError};
+use graph::{Bell, Graph, Stats, Worker, WorkerConfig, WorkerError};
 use lookup::sync::Domain;
 use nodes::assembly::{Assembly, Common};
 use nodes::out::output::Remote;
@@ -19,7 +19,7 @@ use wire::flow::Hasher;
 use super::devices::Port;
 use super::plan;
 use crate::config::{Config, Idle};
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::kernel::taps::Rings;
 use crate::threads::Threads;
 
@@ -47,6 +47,8 @@ pub struct Plan<'p> {
     pub kernel: bool,
     /// Where their threads are started.
     pub threads: &'p Threads,
+    /// The kernel thread's.
+    pub kernel_bell: &'p Bell,
 }
 
 impl Plan<'_> {
@@ -72,7 +74,9 @@ impl Plan<'_> {
             let flow_of = move |frame: &[u8]| flow::of_frame(&hasher, frame);
             queues.spread(ports, &away, flow_of, buffers);
         }
-        let mesh = mesh(&away, &queues.worlds, count);
+        let bells: Result<Vec<Bell>, _> = (0..count).map(|_| Bell::new()).collect();
+        let bells = bells.doing(|| "make the workers' bells".into())?;
+        let mesh = mesh(&away, &queues.worlds, &bells);
         let mut workers = Workers {
             threads: Vec::new(),
             cores: self.config.workers.clone(),
@@ -84,7 +88,7 @@ impl Plan<'_> {
         for (worker, (remotes, from_workers)) in mesh.into_iter().enumerate() {
             let (to_kernel, from_worker) = frames::ring(RING);
             let (to_worker, from_kernel) = frames::ring(RING);
-            rings.push(Rings { from_worker, to_worker });
+            rings.push(Rings { from_worker, to_worker, bell: bells[worker].clone() });
             let common = Common {
                 forwarding: self.forwarding.clone(),
                 counters: workers.counters[worker].clone(),
@@ -103,19 +107,20 @@ impl Plan<'_> {
             workers.stats.push(graph.stats().clone());
             graphs.push(graph);
         }
-        for (number, graph) in graphs.into_iter().enumerate() {
-            workers.threads.push(self.worker(number, graph)?);
+        for ((number, graph), bell) in graphs.into_iter().enumerate().zip(bells) {
+            workers.threads.push(self.worker(number, graph, bell)?);
         }
         Ok((workers, rings))
     }
 
-    fn worker(&self, number: usize, graph: Graph) -> Result<Worker, Error> {
+    fn worker(&self, number: usize, graph: Graph, bell: Bell) -> Result<Worker, Error> {
         let idle = match self.config.idle {
             Idle::Adaptive => graph::Idle::Adaptive,
             Idle::Poll => graph::Idle::Poll,
         };
         let core = Some(usize::from(self.config.workers[number]));
-        let config = WorkerConfig { name: format!("worker-{number}"), number, core, idle };
+        let (name, followers) = (format!("worker-{number}"), vec![self.kernel_bell.clone()]);
+        let config = WorkerConfig { name, number, core, idle, bell, followers };
         let spawn = |name: String, work| self.threads.fatal(&name, work);
         Worker::start_on(config, self.domain, graph, spawn).map_err(|error| match error {
             WorkerError::Pin { .. } => Error::asked(&["workers", &number.to_string()], error),
@@ -196,7 +201,8 @@ impl Queues {
 type Handovers = (Vec<Remote>, Vec<Incoming>);
 
 /// The rings from each worker to those that have ports which it has not.
-fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], workers: usize) -> Vec<Handovers> {
+fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], bells: &[Bell]) -> Vec<Handovers> {
+    let workers = bells.len();
     let mut mesh: Vec<Handovers> = (0..workers).map(|_| Handovers::default()).collect();
     let two_worlds = worlds.iter().any(|world| *world != worlds[0]);
     for (from, ports) in away.iter().enumerate() {
@@ -214,7 +220,8 @@ fn mesh(away: &[Vec<(u16, usize)>], worlds: &[World], workers: usize) -> Vec<Han
             } else {
                 (None, None)
             };
-            mesh[from].0.push(Remote { ring, copies, ports: theirs });
+            let bell = Some(bells[to].clone());
+            mesh[from].0.push(Remote { ring, copies, ports: theirs, bell });
             mesh[to].1.push(Incoming { ring: packets, copies: copied });
         }
     }

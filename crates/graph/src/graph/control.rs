@@ -24,10 +24,12 @@ impl Graph {
         self.ticking.first()
     }
 
-    /// Whether packets may wait that nothing reports: ports and sources have to be
+    /// Whether packets may wait that nothing reports: a port or a source has to be
     /// looked at.
     pub fn must_poll(&mut self) -> bool {
-        !self.sources.is_empty() || self.context.ports.iter_mut().next().is_some()
+        let places = &self.context.stats.places;
+        let silent = self.sources.iter().any(|&at| !places[at].card.wakes);
+        silent || self.context.ports.iter_mut().any(|(_, port)| port.wakes().is_none())
     }
 
     /// Makes it the successor of `old`, which first works off what waits in its rings:

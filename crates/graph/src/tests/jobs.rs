@@ -62,8 +62,14 @@ fn table_graph() -> (Bench, Arc<AtomicUsize>) {
 }
 
 fn start(graph: Graph) -> Worker {
-    let config =
-        WorkerConfig { name: "lister".into(), number: 0, core: None, idle: Idle::Adaptive };
+    let config = WorkerConfig {
+        name: "lister".into(),
+        number: 0,
+        core: None,
+        idle: Idle::Adaptive,
+        bell: crate::Bell::new().unwrap(),
+        followers: Vec::new(),
+    };
     Worker::start(config, &Domain::new(), graph).unwrap()
 }
 

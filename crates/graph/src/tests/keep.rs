@@ -189,8 +189,14 @@ fn a_removed_port_leaves_packets_that_are_discarded() {
 }
 
 fn start(graph: Graph) -> Worker {
-    let config =
-        WorkerConfig { name: "keeper".into(), number: 0, core: None, idle: Idle::Adaptive };
+    let config = WorkerConfig {
+        name: "keeper".into(),
+        number: 0,
+        core: None,
+        idle: Idle::Adaptive,
+        bell: crate::Bell::new().unwrap(),
+        followers: Vec::new(),
+    };
     Worker::start(config, &Domain::new(), graph).unwrap()
 }
 

@@ -50,8 +50,14 @@ fn beating(every: Option<Duration>) -> (Graph, [Arc<AtomicU64>; 2]) {
 }
 
 fn start(graph: Graph) -> Worker {
-    let config =
-        WorkerConfig { name: "beater".into(), number: 0, core: None, idle: Idle::Adaptive };
+    let config = WorkerConfig {
+        name: "beater".into(),
+        number: 0,
+        core: None,
+        idle: Idle::Adaptive,
+        bell: crate::Bell::new().unwrap(),
+        followers: Vec::new(),
+    };
     Worker::start(config, &Domain::new(), graph).unwrap()
 }
 

@@ -57,6 +57,7 @@ impl Node for KernelInput {
     const NAME: &'static str = "kernel_input";
     const HELP: &'static str = "takes frames from the kernel's taps";
     const SOURCE: bool = true;
+    const WAKES: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         if self.ring.is_empty() {

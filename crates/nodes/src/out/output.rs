@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use graph::ring::frames;
 use graph::ring::spsc::Producer;
-use graph::{Account, Lanes, NoEdge, Node, Point, Ports, View, labels};
+use graph::{Account, Bell, Lanes, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
 
 use super::detour::{self, Detour};
@@ -56,6 +56,16 @@ pub struct Remote {
     pub copies: Option<frames::Producer>,
     /// Its ports, and whose packets they take.
     pub ports: Vec<(u16, World)>,
+    /// Its bell; `None`: it does not sleep.
+    pub bell: Option<Bell>,
+}
+
+impl Remote {
+    /// Something was put into a ring of it.
+    #[inline]
+    fn wake(&self) {
+        self.bell.iter().for_each(Bell::ring);
+    }
 }
 
 /// Ports that are no devices: what leaves by one comes back in at a node of the same
@@ -154,8 +164,12 @@ impl Output {
         match remote {
             Some((i, world)) if world == v.world() => {
                 hand_over(v, &mut self.remotes[i].ring, out, packets);
+                self.remotes[i].wake();
             }
-            Some((i, _)) => copy_over(v, self.remotes[i].copies.as_mut(), out, packets),
+            Some((i, _)) => {
+                copy_over(v, self.remotes[i].copies.as_mut(), out, packets);
+                self.remotes[i].wake();
+            }
             None if here.is_some() => cross(v, out, packets),
             None => match self.inner.iter_mut().find(|inner| inner.ports.contains(&out)) {
                 Some(inner) => return turn_in(v, &mut inner.ring, out, packets),

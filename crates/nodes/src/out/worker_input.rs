@@ -107,6 +107,7 @@ impl Node for WorkerInput {
     const NAME: &'static str = "worker_input";
     const HELP: &'static str = "takes packets that other workers hand over";
     const SOURCE: bool = true;
+    const WAKES: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         for _ in 0..io::BURST {

@@ -44,6 +44,7 @@ impl Node for SpanSend {
     const NAME: &'static str = "span_send";
     const HELP: &'static str = "sends the copies that mirrors made";
     const SOURCE: bool = true;
+    const WAKES: bool = true; // by nodes of its own worker
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         for ring in &mut self.rings {

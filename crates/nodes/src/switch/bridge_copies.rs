@@ -52,6 +52,7 @@ impl Node for BridgeCopies {
     const NAME: &'static str = "bridge_copies";
     const HELP: &'static str = "sends the copies that bridge_flood made";
     const SOURCE: bool = true;
+    const WAKES: bool = true; // by nodes of its own worker
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let first_routed = self.forwarding.bridges.load(v.guard()).first_routed;

@@ -69,6 +69,7 @@ impl Node for BridgeSend {
     const NAME: &'static str = "bridge_send";
     const HELP: &'static str = "puts frames of the routed interface into its bridge";
     const SOURCE: bool = true;
+    const WAKES: bool = true; // by nodes of its own worker
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         refill(v, &mut self.ring, Why::NoPort);

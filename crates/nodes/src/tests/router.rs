@@ -301,7 +301,7 @@ fn packets_reach_ports_of_other_workers() {
     let config = PoolConfig { packets: 2048, mtu: 1500, large_pages: false };
     let (net, pool) = (Arc::new(Net::new()), Pool::new(&config).unwrap());
     let (ring, from) = spsc::ring(64);
-    let remotes = vec![Remote { ring, copies: None, ports: vec![(1, World::Own)] }];
+    let remotes = vec![Remote { ring, copies: None, ports: vec![(1, World::Own)], bell: None }];
     let others = Others { remotes, from: Vec::new() };
     let mut first = Rig::with(net.clone(), &Rates::default(), &[0], others, pool.clone());
     let from = vec![Incoming { ring: from, copies: None }];
@@ -376,7 +376,8 @@ fn packets_reach_ports_of_another_world_as_copies() {
     let net = Arc::new(Net::new());
     let (ring, from) = spsc::ring(64);
     let (copies, copied) = frames::ring(8192);
-    let remotes = vec![Remote { ring, copies: Some(copies), ports: vec![(1, World::Dpdk)] }];
+    let remotes =
+        vec![Remote { ring, copies: Some(copies), ports: vec![(1, World::Dpdk)], bell: None }];
     let others = Others { remotes, from: Vec::new() };
     let mut first = Rig::with(net.clone(), &Rates::default(), &[0], others, pools[0].clone());
     let from = vec![Incoming { ring: from, copies: Some(copied) }];
