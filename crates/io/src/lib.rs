@@ -29,7 +29,7 @@ mod port;
 mod tally;
 pub mod tap;
 
-pub use af_packet::AfPacket;
+pub use af_packet::{AfPacket, packet_sockets};
 pub use burst::{BEFORE, BURST, Burst, Frames, L2_ROOM, VECTOR};
 pub use error::Error;
 pub use netdev::Interfaces;

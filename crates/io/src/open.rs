@@ -13,7 +13,7 @@ use crate::{AfPacket, Device, Error, Pool, PoolConfig, mem};
 /// mem                       receives nothing, counts what is sent
 /// pcap:IN,OUT[,raw]         receives a capture's frames, writes another; either may be empty
 /// tap:NAME                  a kernel tap
-/// packet:IFACE[,qdisc]      a network interface of the kernel, through its queueing discipline or past it
+/// packet:IFACE[,direct]     a network interface of the kernel, through its queueing discipline or past it
 /// … ,mac=02:00:00:00:00:01  behind any but `packet`: its hardware address
 /// ```
 ///
@@ -51,9 +51,9 @@ pub fn open_with(description: &str, pool: &Pool) -> Result<Box<dyn Device>, Erro
     let mut words: Vec<&str> = rest.unwrap_or("").split(',').collect();
     if kind == "packet" {
         return match words[..] {
-            [name] if !name.is_empty() => Ok(Box::new(AfPacket::open(name, true, pool)?)),
-            [name, "qdisc"] if !name.is_empty() => Ok(Box::new(AfPacket::open(name, false, pool)?)),
-            _ => Err(wrong("expected `packet:IFACE` or `packet:IFACE,qdisc`")),
+            [name] if !name.is_empty() => Ok(Box::new(AfPacket::open(name, false, pool)?)),
+            [name, "direct"] if !name.is_empty() => Ok(Box::new(AfPacket::open(name, true, pool)?)),
+            _ => Err(wrong("expected `packet:IFACE` or `packet:IFACE,direct`")),
         };
     }
     let mac = match words.iter().position(|word| word.starts_with("mac=")) {
@@ -123,7 +123,7 @@ mod tests {
             ("tap:a,b", "tap:NAME"),
             ("packet:", "packet:IFACE"),
             ("packet", "packet:IFACE"),
-            ("packet:a,b", "packet:IFACE,qdisc"),
+            ("packet:a,b", "packet:IFACE,direct"),
             ("mem,mac=1:2", "six bytes"),
             ("mem,mac=01:00:00:00:00:00", "six bytes"),
             ("net_null0", "expected `mem`"),

@@ -95,6 +95,8 @@ const _: () = assert!(size_of::<Packet>() == 128 && align_of::<Packet>() == 64);
 impl Packet {
     /// In `flags`: the device computed `flow` (`RTE_MBUF_F_RX_RSS_HASH`).
     pub const HAS_HASH: u64 = 1 << 1;
+    /// In `flags`: the transport checksum is right (`RTE_MBUF_F_RX_L4_CKSUM_GOOD`).
+    pub const SUMMED: u64 = 1 << 8;
     /// Bytes before the data in a fresh packet (`RTE_PKTMBUF_HEADROOM`).
     pub const HEADROOM: u16 = 128;
     /// Bytes before the data that stay free, for nodes that write link headers.
@@ -123,6 +125,12 @@ impl Packet {
     #[inline(always)]
     pub fn flow(&self) -> Option<u32> {
         (self.flags & Packet::HAS_HASH != 0).then_some(self.flow)
+    }
+
+    /// Whether its transport checksum is known to be right: computed here, or by a card.
+    #[inline(always)]
+    pub(crate) fn is_summed(&self) -> bool {
+        self.flags & Packet::SUMMED != 0
     }
 
     /// Whose pool it returns to.

@@ -387,8 +387,8 @@ fn what_is_no_ethernet_interface_is_refused() {
         );
         assert!(refusal("packet:lo").contains("no Ethernet interface"));
         assert!(refusal("packet:sixteen-bytes-xx").contains("no name for an interface"));
-        assert!(refusal("packet:v0,tap").contains("packet:IFACE,qdisc"));
-        let mut device = io::open_with("packet:v0,qdisc", pool).unwrap();
+        assert!(refusal("packet:v0,tap").contains("packet:IFACE,direct"));
+        let mut device = io::open_with("packet:v0,direct", pool).unwrap();
         let mut other = open("v1", pool);
         let mut ports = start(&mut *device, 1);
         let mut others = start(&mut *other, 1);

@@ -8,19 +8,20 @@
 //!
 //! What the kernel changes on the way is changed back: the VLAN tag that it takes off is
 //! put in again with its own type, checksums that it left to a network card are computed,
-//! frames for many are cut into those that were meant (`offload`). Fragments stay what
-//! they are: it is the fan-out's option `DEFRAG` that would join them.
+//! frames for many are cut into those that were meant (`offload`), and joined again where
+//! they leave (`gather`). Fragments stay what they are: it is the fan-out's option `DEFRAG`
+//! that would join them.
 //!
 //! | cost | a copy each way; receiving no system call, sending one for up to 64 frames |
 //! |------|------------------------------------------------------------------------------|
 //! | idle | the worker sleeps in `ppoll` on the sockets ([`Port::wakes`]) |
 //!
-//! Frames leave past the interface's queueing discipline, as DPDK's `net_af_packet`
-//! sends them: then `tcpdump` there does not see them, and `tc` does not shape them.
-//! `packet:IFACE,qdisc` sends them through it.
+//! Frames leave through the interface's queueing discipline: `tc` shapes them, `tcpdump`
+//! there sees them, and what it drops is counted. `packet:IFACE,direct` sends past it.
 //!
 //! Source: packet(7); Documentation/networking/packet_mmap.rst of Linux.
 
+mod gather;
 mod offload;
 mod port;
 mod ring;
@@ -29,7 +30,7 @@ mod socket;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::netdev::Interfaces;
 use crate::tally::Tally;
@@ -45,7 +46,7 @@ pub struct AfPacket {
     index: u32,
     mac: [u8; 6],
     mtu: u16,
-    bypass: bool,
+    direct: bool,
     interfaces: Interfaces,
     pool: Pool,
     tallies: Arc<[Tally]>,
@@ -53,14 +54,24 @@ pub struct AfPacket {
     receivers: Vec<Arc<Socket>>,
     /// What they were asked for so far: each answer begins anew.
     missed: AtomicU64,
+    /// As it was when the link came up: to ask takes a lock that routes take, too.
+    speed_mbps: AtomicU32,
+}
+
+/// Whether this process may open packet sockets here.
+///
+/// # Errors
+/// Why not.
+pub fn packet_sockets() -> io::Result<()> {
+    Socket::open().map(|_| ())
 }
 
 impl AfPacket {
-    /// The interface `name`, which sends past its queueing discipline if `bypass`.
+    /// The interface `name`, which sends past its queueing discipline if `direct`.
     ///
     /// # Errors
     /// When there is none, it is not of Ethernet, or without the right to packet sockets.
-    pub fn open(name: &str, bypass: bool, pool: &Pool) -> Result<AfPacket, Error> {
+    pub fn open(name: &str, direct: bool, pool: &Pool) -> Result<AfPacket, Error> {
         let refused = |error: io::Error| Error::refused(name, "open", error);
         let interfaces = Interfaces::open().map_err(refused)?;
         let index = interfaces.index(name).map_err(refused)?;
@@ -79,12 +90,13 @@ impl AfPacket {
             index,
             mac,
             mtu: 1500,
-            bypass,
+            direct,
             interfaces,
             pool: pool.clone(),
             tallies: (0..MAX_QUEUES).map(|_| Tally::default()).collect(),
             receivers: Vec::new(),
             missed: AtomicU64::new(0),
+            speed_mbps: AtomicU32::new(NOT_ASKED),
         })
     }
 
@@ -113,14 +125,21 @@ impl AfPacket {
         Ok((socket, ring))
     }
 
-    fn sender(&self) -> io::Result<Socket> {
+    fn sender(&self, options: &[i32]) -> io::Result<Socket> {
         let socket = Socket::open()?;
         socket.set_room(ROOM);
-        if self.bypass {
-            socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
-        }
+        options.iter().try_for_each(|option| socket.set(*option, 1))?;
         socket.bind(self.index, false)?;
         Ok(socket)
+    }
+
+    /// The sockets that a queue sends by: for frames, and for frames for many. Past the
+    /// queueing discipline the kernel cuts none; beside it they would overtake others.
+    fn senders(&self) -> io::Result<(Socket, Option<Socket>)> {
+        if self.direct {
+            return Ok((self.sender(&[libc::PACKET_QDISC_BYPASS])?, None));
+        }
+        Ok((self.sender(&[])?, Some(self.sender(&[libc::PACKET_VNET_HDR])?)))
     }
 
     fn queues(&self, queues: u16) -> io::Result<Vec<(Socket, Ring)>> {
@@ -187,13 +206,15 @@ impl Device for AfPacket {
             let receiver = Arc::new(receiver);
             receiver.take_missed(); // before it began
             self.receivers.push(receiver.clone());
-            let sender = self.sender();
-            let sender = sender.map_err(|error| Error::refused(&self.name, "start", error))?;
+            let senders = self.senders();
+            let (sender, joiner) =
+                senders.map_err(|error| Error::refused(&self.name, "start", error))?;
             ports.push(Box::new(Queue {
                 receiver,
                 ring,
                 sender,
                 messages: Messages::new(),
+                joiner,
                 large: Large::new(),
                 pool: self.pool.clone(),
                 tallies: self.tallies.clone(),
@@ -215,8 +236,16 @@ impl Device for AfPacket {
 
     fn link(&self) -> Link {
         let Ok(name) = self.current_name() else { return Link::default() };
-        let up = self.interfaces.running(&name).unwrap_or(false);
-        Link { up, speed_mbps: if up { self.interfaces.speed_mbps(&name) } else { 0 } }
+        if !self.interfaces.running(&name).unwrap_or(false) {
+            self.speed_mbps.store(NOT_ASKED, Ordering::Relaxed);
+            return Link::default();
+        }
+        let mut speed_mbps = self.speed_mbps.load(Ordering::Relaxed);
+        if speed_mbps == NOT_ASKED {
+            speed_mbps = self.interfaces.speed_mbps(&name);
+            self.speed_mbps.store(speed_mbps, Ordering::Relaxed);
+        }
+        Link { up: true, speed_mbps }
     }
 
     fn counters(&self) -> Counters {
@@ -236,6 +265,7 @@ impl Device for AfPacket {
 }
 
 const MAX_QUEUES: usize = 64;
+const NOT_ASKED: u32 = u32::MAX;
 const TPACKET_V2: i32 = 1;
 /// Ethernet header and two tags.
 const LINK_HEADERS: usize = 22;

@@ -194,6 +194,21 @@ impl Segments {
     }
 }
 
+/// The header of a super-frame of TCP: where its data and TCP begin, and the size of its
+/// segments' data.
+pub(super) fn header_of(ipv6: bool, data: usize, size: usize, l4: usize) -> [u8; HEADER] {
+    let mut header = [0; HEADER];
+    (header[0], header[1]) = (NEEDS_SUM, if ipv6 { KIND_TCP6 } else { KIND_TCP4 });
+    let mut put = |at: usize, value: usize| {
+        header[at..at + 2].copy_from_slice(&(value as u16).to_ne_bytes());
+    };
+    put(2, data);
+    put(4, size);
+    put(6, l4);
+    put(8, TCP_SUM);
+    header
+}
+
 /// A VLAN tag's type: 802.1Q, 802.1ad, or what came before it.
 fn is_tag(kind: &[u8]) -> bool {
     matches!(kind, [0x81, 0x00] | [0x88, 0xa8] | [0x91, 0x00])
@@ -204,12 +219,12 @@ fn get16(bytes: &[u8], at: usize) -> u16 {
 }
 
 /// Writes the lower 16 bits.
-fn put16(bytes: &mut [u8], at: usize, value: usize) {
+pub(super) fn put16(bytes: &mut [u8], at: usize, value: usize) {
     bytes[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
 /// Adds the bytes as 16-bit words in the machine's order (RFC 1071 §2.B: any will do).
-fn add(sum: u64, bytes: &[u8]) -> u64 {
+pub(super) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let words = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word)));
     let mut last = [0; 4];
@@ -217,7 +232,7 @@ fn add(sum: u64, bytes: &[u8]) -> u64 {
     sum + words.sum::<u64>() + u64::from(u32::from_ne_bytes(last))
 }
 
-fn fold(sum: u64) -> u16 {
+pub(super) fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16 & 0xffff) + (sum >> 32);
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -242,7 +257,7 @@ const CWR: u8 = 0x80;
 const MOST_HEADERS: usize = 256;
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The checksum of the pseudo-header and all from `l4` on: 0 where it is right.
@@ -255,7 +270,12 @@ mod tests {
     }
 
     /// A frame with `tags`, whose transport checksum is that of its pseudo-header.
-    fn unfinished(ipv6: bool, tcp: bool, tags: usize, data: usize) -> (Vec<u8>, usize, usize) {
+    pub(in super::super) fn unfinished(
+        ipv6: bool,
+        tcp: bool,
+        tags: usize,
+        data: usize,
+    ) -> (Vec<u8>, usize, usize) {
         let mut frame = vec![2; 12];
         (0..tags).for_each(|i| frame.extend([[0x88, 0xa8, 0, 7], [0x81, 0, 0, 9]][i % 2]));
         frame.extend(if ipv6 { [0x86, 0xdd] } else { [8, 0] });

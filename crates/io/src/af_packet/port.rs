@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use super::gather::{self, Joined};
 use super::offload::{Offload, Segments};
 use super::ring::{Front, Ring};
 use super::socket::{Messages, Socket};
 use crate::tally::Tally;
-use crate::{Allocator, BURST, Burst, Owned, Pool, Port, VECTOR, World};
+use crate::{Allocator, BURST, Burst, Owned, Packet, Pool, Port, VECTOR, World};
 
 /// The port.
 pub(super) struct Queue {
@@ -16,6 +17,9 @@ pub(super) struct Queue {
     pub(super) ring: Ring,
     pub(super) sender: Socket,
     pub(super) messages: Messages,
+    /// Sends frames for many; `None` where these would overtake others, or the kernel
+    /// takes none.
+    pub(super) joiner: Option<Socket>,
     pub(super) large: Large,
     pub(super) pool: Pool,
     /// Of all queues; `number` is this one's.
@@ -51,6 +55,9 @@ impl Port for Queue {
             // An empty pool leaves frames to the kernel, which counts what it loses.
             let Some(mut packet) = pool.allocate() else { break };
             if put(&mut packet, front.bytes(), front.tag(), offload) {
+                if !offload.is_done() {
+                    packet.packet_mut().flags |= Packet::SUMMED;
+                }
                 bytes += u64::from(packet.packet().len());
                 packet.prefetch();
                 burst.push(packet);
@@ -68,11 +75,15 @@ impl Port for Queue {
     }
 
     fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        let tally = &self.tallies[self.number];
         let (mut taken, mut sent, mut bytes) = (0, 0, 0);
         while taken < packets.len() {
             let rest = &packets[taken..];
-            match self.messages.send(&self.sender, &rest[..rest.len().min(BURST)]) {
+            let rest = &rest[..rest.len().min(BURST)];
+            let outcome = match self.joiner.as_ref().map_or(1, |_| gather::run(rest)) {
+                1 => self.messages.send(&self.sender, self.alone(rest)),
+                n => self.join(&rest[..n]),
+            };
+            match outcome {
                 Ok(0) => break, // a hole: not what the caller promised
                 Ok(n) => {
                     let lens = rest[..n].iter().flatten().map(|p| u64::from(p.packet().len()));
@@ -81,12 +92,13 @@ impl Port for Queue {
                 }
                 Err(error) if is_full(&error) => break,
                 Err(_) => {
-                    tally.tx_error(); // the interface is down, or the frame too long for it
+                    // The interface is down, or the frame too long for it.
+                    self.tallies[self.number].tx_error();
                     taken += 1;
                 }
             }
         }
-        tally.sent(sent, bytes);
+        self.tallies[self.number].sent(sent, bytes);
         self.pool.put(&mut packets[..taken]);
         taken
     }
@@ -114,6 +126,33 @@ impl Port for Queue {
 
     fn wakes(&self) -> Option<BorrowedFd<'_>> {
         Some(self.receiver.as_fd())
+    }
+}
+
+impl Queue {
+    /// Those from the front that go one by one.
+    #[inline]
+    fn alone<'p>(&self, packets: &'p [Option<Owned>]) -> &'p [Option<Owned>] {
+        let joins = |n: &usize| self.joiner.is_some() && gather::run(&packets[*n..]) > 1;
+        &packets[..(1..packets.len()).find(joins).unwrap_or(packets.len())]
+    }
+
+    /// Sends packets as one frame, or as many of them as go one by one where that fails.
+    #[cold]
+    #[inline(never)]
+    fn join(&mut self, packets: &[Option<Owned>]) -> std::io::Result<usize> {
+        let frames = || packets.iter().flatten().map(Owned::data);
+        if let (Some(joiner), Some(joined)) = (&self.joiner, Joined::of(frames())) {
+            let heads = [&joined.beside[..], joined.headers()].into_iter();
+            let parts = heads.chain(frames().map(|frame| &frame[joined.data..]));
+            match joiner.send_parts(parts) {
+                Ok(()) => return Ok(packets.len()),
+                Err(error) if is_full(&error) => return Err(error),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => self.joiner = None,
+                Err(_) => {}
+            }
+        }
+        self.messages.send(&self.sender, packets)
     }
 }
 
@@ -225,6 +264,7 @@ impl Large {
             };
             if packet.resize(len) {
                 segments.write(frame, packet.data_mut());
+                packet.packet_mut().flags |= Packet::SUMMED;
                 bytes += len as u64;
                 burst.push(packet);
             } else {

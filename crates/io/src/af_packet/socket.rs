@@ -92,6 +92,24 @@ impl Socket {
         let _ = self.get::<1>(libc::SOL_SOCKET, libc::SO_ERROR);
     }
 
+    /// Sends one frame that lies in parts, at most [`BURST`] and two; with more it fails.
+    pub(super) fn send_parts<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> io::Result<()> {
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let (mut all, mut n) = ([nothing; BURST + 2], 0);
+        for part in parts {
+            let place = all.get_mut(n).ok_or(io::ErrorKind::InvalidInput)?;
+            *place = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+            n += 1;
+        }
+        // SAFETY: all zero is a message of nothing to nobody.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (all.as_mut_ptr(), n);
+        let flags = libc::MSG_DONTWAIT;
+        // SAFETY: `n` parts, which are borrowed for longer than this call; only read.
+        let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, flags) };
+        check(sent).map(|_| ())
+    }
+
     /// Reads a frame that was too long for the ring: what is left to do with it, and
     /// its bytes. `None` where it is too long for `into`, too.
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<Option<([u8; HEADER], usize)>> {
