@@ -2,14 +2,17 @@
 #define ALLOW_EXPERIMENTAL_API /* making a handle of an interrupt, in 22.11 */
 #include "shim.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
@@ -350,9 +353,65 @@ configure(uint16_t port, uint16_t queues, uint16_t mtu, const struct rte_eth_dev
 	return rte_eth_dev_configure(port, queues, queues, conf);
 }
 
+/* Numbers of the XDP sockets of this process, up to `room`; how many. */
+static int
+xdp_sockets(int *files, int room)
+{
+	DIR *folder = opendir("/proc/self/fd");
+	struct dirent *entry;
+	int n = 0;
+
+	while (folder != NULL && n < room && (entry = readdir(folder)) != NULL) {
+		int file = atoi(entry->d_name), domain = 0;
+		socklen_t len = sizeof(domain);
+		if (getsockopt(file, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_XDP)
+			files[n++] = file;
+	}
+	if (folder != NULL)
+		closedir(folder);
+	return n;
+}
+
+/* The one socket that is in `after` and not in `before`; -1 where there is no such one. */
+static int
+new_socket(const int *before, int had, const int *after, int has)
+{
+	int found = -1;
+
+	for (int i = 0; i < has; i++) {
+		int known = 0;
+		for (int k = 0; k < had; k++)
+			known |= before[k] == after[i];
+		if (!known && found >= 0)
+			return -1;
+		if (!known)
+			found = after[i];
+	}
+	return found;
+}
+
+#define MOST_SOCKETS 1024
+
+/* net_af_xdp makes a queue's socket here, and tells nobody. */
+static int
+set_up_rx(uint16_t port, uint16_t queue, uint16_t slots, const struct rte_eth_dev_info *info,
+	const struct rte_eth_rxconf *conf, struct rte_mempool *pool, int32_t *file)
+{
+	int before[MOST_SOCKETS], after[MOST_SOCKETS], had = 0, error;
+	int xdp = info->driver_name != NULL && strcmp(info->driver_name, "net_af_xdp") == 0;
+
+	*file = -1;
+	if (xdp)
+		had = xdp_sockets(before, MOST_SOCKETS);
+	error = rte_eth_rx_queue_setup(port, queue, slots, rte_eth_dev_socket_id(port), conf, pool);
+	if (error == 0 && xdp)
+		*file = new_socket(before, had, after, xdp_sockets(after, MOST_SOCKETS));
+	return error;
+}
+
 static int
 set_up_queues(uint16_t port, uint16_t queues, const struct rte_eth_dev_info *info,
-	const struct rte_eth_conf *conf, struct rte_mempool *pool)
+	const struct rte_eth_conf *conf, struct rte_mempool *pool, int32_t *files)
 {
 	struct rte_eth_rxconf rx = info->default_rxconf;
 	struct rte_eth_txconf tx = info->default_txconf;
@@ -363,7 +422,7 @@ set_up_queues(uint16_t port, uint16_t queues, const struct rte_eth_dev_info *inf
 	rx.offloads = conf->rxmode.offloads;
 	tx.offloads = conf->txmode.offloads;
 	for (uint16_t queue = 0; error == 0 && queue < queues; queue++) {
-		error = rte_eth_rx_queue_setup(port, queue, rx_slots, socket, &rx, pool);
+		error = set_up_rx(port, queue, rx_slots, info, &rx, pool, &files[queue]);
 		if (error == 0)
 			error = rte_eth_tx_queue_setup(port, queue, tx_slots, socket, &tx);
 	}
@@ -371,7 +430,8 @@ set_up_queues(uint16_t port, uint16_t queues, const struct rte_eth_dev_info *inf
 }
 
 int
-rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool)
+rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool,
+	int32_t *files)
 {
 	struct rte_eth_dev_info info;
 	struct rte_eth_conf conf;
@@ -384,7 +444,7 @@ rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *p
 	if (error != 0)
 		error = configure(port, queues, mtu, &info, 0, &conf);
 	if (error == 0)
-		error = set_up_queues(port, queues, &info, &conf, pool);
+		error = set_up_queues(port, queues, &info, &conf, pool, files);
 	if (error == 0)
 		error = rte_eth_dev_start(port);
 	if (error != 0)

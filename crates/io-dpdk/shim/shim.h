@@ -80,7 +80,10 @@ struct rte_mbuf *rutter_allocate(struct rte_mempool *pool);
 int rutter_probe(const char *arguments, const char *name);
 int rutter_remove(uint16_t port);
 int rutter_info(uint16_t port, struct rutter_info *info);
-int rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool);
+/* `files`: for each queue a file that is readable while something waits there, or -1. It
+ * is the driver's, and closed with the device. */
+int rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool,
+	int32_t *files);
 int rutter_stop(uint16_t port);
 int rutter_set_mtu(uint16_t port, uint16_t mtu);
 int rutter_link(uint16_t port, uint32_t *speed_mbps);

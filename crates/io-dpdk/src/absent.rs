@@ -18,7 +18,7 @@ pub fn init(_config: &Config) -> Result<(), Error> {
 /// Always: this build has no DPDK.
 pub fn open(description: &str) -> Result<Box<dyn Device>, Error> {
     let reason = "this build has no DPDK: build it with the feature `dpdk` and libdpdk-dev, or \
-                  use `mem`, `pcap:IN,OUT` or `tap:NAME`";
+                  use `packet:IFACE`, `mem`, `pcap:IN,OUT` or `tap:NAME`";
     Err(Error::refused(description, "open", reason))
 }
 

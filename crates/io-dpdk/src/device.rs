@@ -109,18 +109,21 @@ impl Device for DpdkDevice {
         let _control = control();
         eal::take_log();
         let mtu = self.mtu.min(self.info.max_mtu);
-        // SAFETY: the pool lives for ever.
-        let result = unsafe { shim::rutter_start(self.plugged.port, queues, mtu, pool.as_ptr()) };
+        let (number, mut files) = (self.plugged.port, vec![-1; usize::from(queues)]);
+        let to = files.as_mut_ptr();
+        // SAFETY: the pool lives for ever; a number is written for each of the queues.
+        let result = unsafe { shim::rutter_start(number, queues, mtu, pool.as_ptr(), to) };
         self.check("start", result)?;
         self.missed.iter().for_each(Missed::restart);
         self.pool = Some(pool);
         let running = Arc::new(Running(self.plugged.clone()));
         self.running = Some(running.clone());
-        let port = |queue| {
+        let port = |(queue, file): (u16, c_int)| {
             let (running, scattered) = (running.clone(), self.scattered.clone());
-            Box::new(DpdkPort { running, queue, pool, scattered }) as Box<dyn Port>
+            let wakes = (file >= 0).then_some(file);
+            Box::new(DpdkPort { running, queue, pool, scattered, wakes }) as Box<dyn Port>
         };
-        Ok((0..queues).map(port).collect())
+        Ok((0..queues).zip(files).map(port).collect())
     }
 
     fn set_mtu(&mut self, mtu: u16) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::c_int;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,9 @@ pub(crate) struct DpdkPort {
     pub(crate) pool: Pool,
     /// Frames that came in several segments (I2), or without a headroom (I4), dropped.
     pub(crate) scattered: Arc<AtomicU64>,
+    /// `net_af_xdp`'s socket. No other driver here has a file to sleep on: `net_af_packet`
+    /// has no interrupts either, and one socket for all it does.
+    pub(crate) wakes: Option<c_int>,
 }
 
 impl Port for DpdkPort {
@@ -82,6 +86,12 @@ impl Port for DpdkPort {
 
     fn world(&self) -> World {
         World::Dpdk
+    }
+
+    fn wakes(&self) -> Option<BorrowedFd<'_>> {
+        let file = self.wakes?;
+        // SAFETY: the driver closes it with the device, which lives as long as `running`.
+        Some(unsafe { BorrowedFd::borrow_raw(file) })
     }
 }
 

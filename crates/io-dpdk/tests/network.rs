@@ -3,6 +3,7 @@
 #![cfg(feature = "dpdk")]
 
 use io::{Burst, Device, Owned, Port};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -143,6 +144,29 @@ fn passes_frames(first: &str) {
     drop((ports, others));
 }
 
+/// `device` over v0 becomes readable when a frame comes, and until it is received.
+fn wakes_who_sleeps(mut device: Box<dyn Device>) {
+    let mut other = open("net_af_packet7,iface=v1");
+    let (mut ports, mut others) = (start(&mut *device, 1), start(&mut *other, 1));
+    let readable = |port: &dyn Port, ms| {
+        let fd = port.wakes().expect("a file to sleep on").as_raw_fd();
+        let mut fds = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, and one structure for it.
+        unsafe { libc::poll(&raw mut fds, 1, ms) };
+        fds.revents & libc::POLLIN != 0
+    };
+    receive(&mut ports, 1, |_| false); // what the kernel says by itself, and fills the rings
+    assert!(!readable(&*ports[0], 50));
+    for number in 0..3 {
+        send(&mut *others[0], &[frame(number, 60)]);
+        assert!(readable(&*ports[0], 5000));
+        assert_eq!(receive(&mut ports, 1, ours), [frame(number, 60)]);
+        assert!(!readable(&*ports[0], 0));
+    }
+    assert!(others[0].wakes().is_none());
+    drop((ports, others));
+}
+
 #[test]
 fn af_packet() {
     with_veth(Leaks::Nothing, || passes_frames("net_af_packet0,iface=v0"));
@@ -174,6 +198,14 @@ fn af_xdp() {
             assert!(!link.contains("xdp"), "the program was left behind: {link}");
         }
         Err(error) => testing::skip(error),
+    });
+}
+
+#[test]
+fn af_xdp_wakes_who_sleeps() {
+    with_veth(Leaks::FillRing, || match io_dpdk::open("net_af_xdp2,iface=v0") {
+        Ok(device) => wakes_who_sleeps(device),
+        Err(error) => println!("skipped: {error}"),
     });
 }
 
