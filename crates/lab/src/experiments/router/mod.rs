@@ -7,6 +7,7 @@ experiments! {
     mod converge: Converge,
     mod scale: Scale,
     mod memory: Memory,
+    mod ports: Ports,
 }
 
 mod bed;
