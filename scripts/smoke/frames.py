@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Frames that a kernel without VLANs, or with manners, does not send.
 
-    frames.py tag IF TAP TAG [TAG]      a tap whose frames are tagged on IF (VLAN ids, outermost first)
+    frames.py tag IF TAP TAG [TAG]      a tap whose frames are tagged on IF (VLAN ids, outermost first; of
+                                        several the first is a service tag, but not as c30)
     frames.py flood IF MAC SRC DST [--ttl N] [--rate N] [--seconds N] [--ports N]
                                         UDP datagrams SRC > DST to MAC
     frames.py stations IF [--mac MAC] [--seconds N] [--pause SECONDS]
                                         frames from ever new addresses, or one from MAC
-    frames.py station IF MAC [--tci N]  one frame from MAC to all, in a tag if N is given
+    frames.py station IF MAC [--tci N [--tpid N]]
+                                        one frame from MAC to all, in a tag if N is given
     frames.py count IF SECONDS FILTER [--first]
                                         counts frames that come in on IF and contain FILTER (hex), or waits for one
     frames.py echo DST [--count N] [--interval SECONDS] [--wait SECONDS]
@@ -60,10 +62,10 @@ def open_tap(name):
 
 
 def tag(arguments):
-    ids = arguments.tag
+    ids = [int(vlan.removeprefix("c")) for vlan in arguments.tag]
     tags = b""
     for place, vlan in enumerate(ids):
-        outer = place == 0 and len(ids) > 1
+        outer = place == 0 and len(ids) > 1 and not arguments.tag[0].startswith("c")
         tags += struct.pack("!HH", OUTER_TPID if outer else TPID, vlan)
     tap, raw = open_tap(arguments.tap), packet_socket(arguments.interface)
     print("ready", flush=True)
@@ -146,7 +148,7 @@ def stations(arguments):
 
 def station(arguments):
     source = bytes.fromhex(arguments.mac.replace(":", ""))
-    tag = b"" if arguments.tci is None else struct.pack("!HH", TPID, arguments.tci)
+    tag = b"" if arguments.tci is None else struct.pack("!HH", arguments.tpid, arguments.tci)
     packet_socket(arguments.interface).send(b"\xff" * 6 + source + tag + b"\x88\xb5" + bytes(46))
 
 
@@ -233,7 +235,7 @@ def main():
     command = commands.add_parser("tag")
     command.add_argument("interface")
     command.add_argument("tap")
-    command.add_argument("tag", type=int, nargs="+")
+    command.add_argument("tag", nargs="+")
     command.set_defaults(run=tag)
 
     command = commands.add_parser("flood")
@@ -258,6 +260,7 @@ def main():
     command.add_argument("interface")
     command.add_argument("mac")
     command.add_argument("--tci", type=lambda text: int(text, 0))
+    command.add_argument("--tpid", type=lambda text: int(text, 0), default=TPID)
     command.set_defaults(run=station)
 
     command = commands.add_parser("count")

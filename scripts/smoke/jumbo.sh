@@ -3,9 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
-# Of the devices for network interfaces this one takes long frames.
-jumbo() { echo "net_pcap$1,rx_iface_in=$2,tx_iface=$2"; }
-
 # a, b and e on access ports of VLAN 10, c and d on trunks; e's port is for 1500 bytes.
 host r a b c d e
 link a eth0 r v0 9000
@@ -23,19 +20,19 @@ on e ip address add 10.10.0.5/24 dev eth0
 
 router_start <<-END
 	[ports.p0]
-	device = "$(jumbo 0 v0)"
+	device = "$(device 0 v0)"
 	mtu = 9000
 	[ports.p1]
-	device = "$(jumbo 1 v1)"
+	device = "$(device 1 v1)"
 	mtu = 9000
 	[ports.p2]
-	device = "$(jumbo 2 v2)"
+	device = "$(device 2 v2)"
 	mtu = 9004
 	[ports.p3]
-	device = "$(jumbo 3 v3)"
+	device = "$(device 3 v3)"
 	mtu = 9004
 	[ports.p4]
-	device = "$(jumbo 4 v4)"
+	device = "$(device 4 v4)"
 	[bridge.lan]
 	ports = ["p0", "p1", "p2", "p3", "p4"]
 	[bridge.lan.port.p0]

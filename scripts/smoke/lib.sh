@@ -149,7 +149,10 @@ two_ports() { # [EXTRA PORT KEYS]
 # The device that works wherever namespaces do; RUTTER_SMOKE_DEVICE picks
 # another, such as net_af_xdp.
 device() { # INDEX IF
-	echo "${RUTTER_SMOKE_DEVICE:-net_af_packet}$1,iface=$2"
+	case ${RUTTER_SMOKE_DEVICE:-packet} in
+	packet) echo "packet:$2" ;;
+	*) echo "$RUTTER_SMOKE_DEVICE$1,iface=$2" ;;
+	esac
 }
 
 port() { # NAME IF ADDR4 ADDR6 [MORE LINES]

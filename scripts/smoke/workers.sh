@@ -6,7 +6,7 @@ need ping ethtool python3
 two_hosts
 {
 	printf 'workers = [0, 1]\nspread = true\n'
-	two_ports
+	two_ports "queues = 1"
 } | router_start
 assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
@@ -60,7 +60,7 @@ on c ip address add 2001:db8:1::3/64 dev eth0 nodad
 on b ip address add 2001:db8:1::4/64 dev eth0 nodad
 {
 	printf 'workers = [0, 1]\nspread = true\n'
-	for i in 0 1 2; do printf '[ports.p%d]\ndevice = "%s"\n' $i "$(device $i v$i)"; done
+	for i in 0 1 2; do printf '[ports.p%d]\ndevice = "%s"\nqueues = 1\n' $i "$(device $i v$i)"; done
 	printf '[bridge.lan]\nports = ["p0", "p1", "p2"]\naddresses = ["2001:db8:1::1/64"]\n'
 } | router_start
 for from in a b c; do

@@ -34,6 +34,7 @@ pub fn findings() -> Vec<Finding> {
     vec![
         privileges(),
         tun(),
+        packet_sockets(),
         dpdk(),
         hugepages(),
         transparent_hugepages(),
@@ -87,12 +88,23 @@ fn tun() -> Finding {
     missing("taps", "no /dev/net/tun: no routed port", "modprobe tun")
 }
 
+fn packet_sockets() -> Finding {
+    match ::io::packet_sockets() {
+        Ok(()) => good("plain interfaces", "any, as packet:IFACE; idle workers sleep on them"),
+        Err(error) => missing(
+            "plain interfaces",
+            format!("{error}: no packet:IFACE"),
+            "run as root, on a kernel with packet sockets (modprobe af_packet)",
+        ),
+    }
+}
+
 fn dpdk() -> Finding {
     match io_dpdk::status() {
         Some(status) => good("dpdk", status.version),
         None => missing(
             "dpdk",
-            "built without: only mem, pcap and tap ports",
+            "built without: only packet, mem, pcap and tap ports",
             "apt-get install libdpdk-dev libclang1-14, then build with the feature `dpdk`",
         ),
     }

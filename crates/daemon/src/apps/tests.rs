@@ -24,7 +24,7 @@ const PORT: &str = "[ports.p0]\ndevice = \"mem\"\n";
 #[test]
 fn the_example_is_a_configuration_and_shows_the_defaults() {
     let config = good(&example(false));
-    let plain = good("workers = [1]\n[ports.p0]\ndevice = \"net_af_packet0,iface=veth0\"\n");
+    let plain = good("workers = [1]\n[ports.p0]\ndevice = \"packet:veth0\"\n");
     let limits = |vrf: &Vrf| (vrf.ipv4.max_routes, vrf.ipv6.max_routes);
     assert_eq!(limits(&config.vrfs[0]), (Some(4_000_000), Some(4_000_000)));
     let mut without = config.clone();

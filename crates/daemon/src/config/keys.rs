@@ -17,7 +17,8 @@ pub(super) const WORKERS: Key = Key::new(
 pub(super) const IDLE: Key = Key::new(
     "idle",
     "\"adaptive\"",
-    "\"adaptive\": a worker without packets for 1 ms sleeps 50 us at a time.\n\
+    "\"adaptive\": a worker without packets for 1 ms sleeps until one comes; over devices\n\
+     that cannot wake it (DPDK's but net_af_xdp) 50 us at a time.\n\
      \"poll\": it never sleeps (lowest latency, a core always at 100 %).",
 )
 .word(&["adaptive", "poll"]);
@@ -78,10 +79,11 @@ pub(super) const PUNT: Section = Section::new(
 
 pub(super) const DEVICE: Key = Key::like(
     "device",
-    "\"net_af_packet0,iface=veth0\"",
-    "Any DPDK device argument (net_af_packet0,iface=eth1; net_af_xdp0,iface=eth1;\n\
-     net_null0 ...), a PCI address (0000:01:00.0), \"mem\", \"pcap:IN,OUT\" or\n\
-     \"pcap:IN,OUT,raw\" (either may be empty).",
+    "\"packet:veth0\"",
+    "\"packet:eth1\" for any network interface (\"packet:eth1,direct\" sends past its\n\
+     queueing discipline: tc and tcpdump there do not see it), a PCI address\n\
+     (0000:01:00.0), any other DPDK device argument (net_af_xdp0,iface=eth1; net_null0\n\
+     ...), \"mem\", \"pcap:IN,OUT\" or \"pcap:IN,OUT,raw\" (either may be empty).",
 );
 pub(super) const ADDRESSES: Key = Key::new(
     "addresses",

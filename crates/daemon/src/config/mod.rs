@@ -119,6 +119,8 @@ pub enum Device {
     },
     /// The kernel's tap of this name.
     Tap(String),
+    /// The kernel's network interface of this name, by packet sockets.
+    Packet(String),
     /// A device argument of DPDK.
     Dpdk(String),
 }
@@ -230,7 +232,7 @@ impl Device {
     /// The kernel's interfaces that it names.
     pub fn netdevs(&self) -> Vec<&str> {
         match self {
-            Device::Tap(name) => vec![name],
+            Device::Tap(name) | Device::Packet(name) => vec![name],
             Device::Dpdk(text) => {
                 let parts = text.split(',').map(str::trim);
                 parts.filter_map(|part| part.strip_prefix("iface=")).collect()
@@ -243,7 +245,11 @@ impl Device {
     /// that name.
     pub fn needs_netdev(&self) -> bool {
         let takes = ["net_af_packet", "eth_af_packet", "net_af_xdp", "net_pcap"];
-        matches!(self, Device::Dpdk(text) if takes.iter().any(|name| text.starts_with(name)))
+        match self {
+            Device::Packet(_) => true,
+            Device::Dpdk(text) => takes.iter().any(|name| text.starts_with(name)),
+            Device::Mem | Device::Pcap { .. } | Device::Tap(_) => false,
+        }
     }
 }
 
@@ -354,7 +360,7 @@ impl Config {
     pub fn is_offline(&self) -> bool {
         self.ports.iter().all(|port| match &port.device {
             Device::Mem | Device::Pcap { .. } => true,
-            Device::Tap(_) => false,
+            Device::Tap(_) | Device::Packet(_) => false,
             Device::Dpdk(argument) => {
                 ["net_null", "net_ring"].iter().any(|name| argument.starts_with(name))
             }

@@ -13,9 +13,9 @@
 
 use std::io;
 
-use netlink_sys::protocols::{NETLINK_GENERIC, NETLINK_NETFILTER};
+use netlink_sys::protocols::NETLINK_NETFILTER;
 
-use super::netlink::{CREATE, Message, Netlink, attributes};
+use super::netlink::{CREATE, Message, Netlink};
 
 /// Drops what a network interface receives, for as long as it lives.
 pub struct Guard {
@@ -117,42 +117,6 @@ fn new_chain(table: &str, device: &str, policy: u32) -> Message {
         .text(CHAIN_TYPE, "filter")
 }
 
-/// Switches the offloads off that change frames before a packet socket sees
-/// them: what several frames were glued together to is longer than any MTU.
-///
-/// # Errors
-/// When the kernel has no such command (before 5.7), or refuses.
-pub fn switch_off_offloads(name: &str) -> io::Result<()> {
-    let mut generic = Netlink::open(NETLINK_GENERIC)?;
-    let family = ethtool(&mut generic)?;
-    let message = Message::new(family, 0)
-        .body(&[FEATURES_SET, 1, 0, 0])
-        .nest(FEATURES_HEADER, |header| header.text(HEADER_DEVICE, name))
-        .nest(FEATURES_WANTED, |set| {
-            set.nest(BITSET_BITS, |bits| {
-                OFFLOADS.iter().fold(bits, |bits, offload| {
-                    // Named and without a value: off.
-                    bits.nest(BITS_BIT, |bit| bit.text(BIT_NAME, offload))
-                })
-            })
-        });
-    generic.request(message)
-}
-
-/// The number that the kernel gave to ethtool's family.
-fn ethtool(generic: &mut Netlink) -> io::Result<u16> {
-    let message = Message::new(GENERIC_CONTROL, 0).body(&[GET_FAMILY, 1, 0, 0]);
-    let answers = generic.get(message.text(FAMILY_NAME, "ethtool"))?;
-    let rest = answers.first().and_then(|answer| answer.get(4..)).unwrap_or_default();
-    let id = attributes(rest).find(|(kind, _)| *kind == FAMILY_ID);
-    let id = id.and_then(|(_, value)| Some(u16::from_ne_bytes(value.try_into().ok()?)));
-    id.ok_or_else(|| io::Error::other("the kernel names no ethtool family"))
-}
-
-/// As `ethtool -k` calls them.
-const OFFLOADS: &[&str] =
-    &["rx-gro", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-gro-hw"];
-
 const NETDEV: u8 = 5;
 const NFNL_SUBSYS_NFTABLES: u16 = 10;
 const BATCH_BEGIN: u16 = 16;
@@ -187,14 +151,3 @@ const META_KEY: u16 = 2;
 const META_SOURCE: u16 = 3;
 const META_MARK: u32 = 3;
 const REGISTER: u32 = 8;
-const GENERIC_CONTROL: u16 = 16;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-const FEATURES_SET: u8 = 12;
-const FEATURES_HEADER: u16 = 1;
-const FEATURES_WANTED: u16 = 3;
-const HEADER_DEVICE: u16 = 2;
-const BITSET_BITS: u16 = 3;
-const BITS_BIT: u16 = 1;
-const BIT_NAME: u16 = 2;

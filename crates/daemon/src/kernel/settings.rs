@@ -1,4 +1,4 @@
-//! Kernel settings (`/proc/sys`) that are changed for the time of a run, and
+//! Kernel settings (`/proc/sys`, and those of [`netdev`]) that are changed for the time of a run, and
 //! restored at its end. What they were is also kept in a file beside the API's
 //! socket: an instance that was killed is cleaned up after by the next, which believes
 //! what is there only where nobody else can have written it ([`crate::trusted`]).
@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::netdev;
 use crate::trusted;
 
 /// Settings changed so far.
@@ -19,7 +20,7 @@ pub struct Settings {
 /// One changed setting.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Changed {
-    /// Path below `/proc/sys`: `net/ipv4/conf/p0/forwarding`.
+    /// Path below `/proc/sys`: `net/ipv4/conf/p0/forwarding`; or `link/eth1/mtu`.
     pub name: String,
     /// Before.
     pub was: String,
@@ -48,8 +49,7 @@ impl Settings {
     /// # Errors
     /// When it does not exist or the kernel refuses.
     pub fn set(&mut self, name: &str, value: &str) -> io::Result<()> {
-        let path = self.root.join(name);
-        let present = fs::read_to_string(&path)?.trim().to_string();
+        let present = self.get(name)?;
         let known = self.changed.iter().position(|changed| changed.name == name);
         if present == value {
             return Ok(());
@@ -64,7 +64,7 @@ impl Settings {
         // Recorded first: killed in between, the next instance restores too much,
         // not too little.
         self.write_record()?;
-        fs::write(&path, value)
+        write(&self.root, name, value)
     }
 
     /// Sets what was changed below `prefix` once more: the kernel gives a link new
@@ -72,7 +72,7 @@ impl Settings {
     pub fn renew(&self, prefix: &str) {
         for changed in self.changed.iter().filter(|changed| changed.name.starts_with(prefix)) {
             // It may be gone for good.
-            let _ = fs::write(self.root.join(&changed.name), &changed.is);
+            let _ = write(&self.root, &changed.name, &changed.is);
         }
     }
 
@@ -81,7 +81,7 @@ impl Settings {
     /// # Errors
     /// When it does not exist.
     pub fn get(&self, name: &str) -> io::Result<String> {
-        Ok(fs::read_to_string(self.root.join(name))?.trim().to_string())
+        read(&self.root, name)
     }
 
     /// What was changed.
@@ -94,12 +94,10 @@ impl Settings {
     pub fn restore(&mut self) -> Vec<(String, io::Error)> {
         let mut failed = Vec::new();
         for changed in self.changed.drain(..).rev() {
-            let path = self.root.join(&changed.name);
-            let present = fs::read_to_string(&path).unwrap_or_default();
-            if present.trim() != changed.is {
+            if read(&self.root, &changed.name).unwrap_or_default() != changed.is {
                 continue;
             }
-            match fs::write(&path, &changed.was) {
+            match write(&self.root, &changed.name, &changed.was) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     failed.push((changed.name, error));
                 }
@@ -116,6 +114,23 @@ impl Settings {
     }
 }
 
+fn read(root: &Path, name: &str) -> io::Result<String> {
+    match name.strip_prefix(OF_LINK) {
+        Some(setting) => netdev::get(setting),
+        None => Ok(fs::read_to_string(root.join(name))?.trim().to_string()),
+    }
+}
+
+fn write(root: &Path, name: &str, value: &str) -> io::Result<()> {
+    match name.strip_prefix(OF_LINK) {
+        Some(setting) => netdev::set(setting, value),
+        None => fs::write(root.join(name), value),
+    }
+}
+
+/// What names of interfaces' own settings begin with.
+const OF_LINK: &str = "link/";
+
 impl Changed {
     fn line(&self) -> String {
         format!("{}\t{}\t{}\n", self.name, self.was, self.is)
@@ -124,7 +139,8 @@ impl Changed {
     fn parse(line: &str) -> Option<Changed> {
         let mut fields = line.split('\t').map(str::to_string);
         let (name, was, is) = (fields.next()?, fields.next()?, fields.next()?);
-        let inside = name.starts_with("net/") && !name.contains("..");
+        let known = name.starts_with("net/") || name.starts_with(OF_LINK);
+        let inside = known && !name.contains("..");
         inside.then_some(Changed { name, was, is })
     }
 }

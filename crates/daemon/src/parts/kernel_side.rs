@@ -14,7 +14,8 @@ use super::offline::table_of;
 use super::written::{Added, Written};
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
-use crate::kernel::guard::{Guard, Marker, switch_off_offloads};
+use crate::kernel::guard::{Guard, Marker};
+use crate::kernel::netdev::GLUING;
 use crate::kernel::{LinkInfo, Rtnetlink, Settings};
 
 /// The kernel's side of a running router.
@@ -88,8 +89,18 @@ impl KernelSide {
             self.refuse_addresses(link.index, &name).map_err(of)?;
             self.keep_off(&name);
             self.below.push(name.clone());
-            if let Err(error) = switch_off_offloads(&name) {
-                tracing::debug!("{name}: offloads: {error}");
+            for offload in GLUING {
+                if let Err(error) = self.settings.set(&format!("link/{name}/{offload}"), "off") {
+                    tracing::debug!("{name}: {offload}: {error}");
+                }
+            }
+            let (is_packet, mtu) = (is_packet(port), port.config.interface.mtu);
+            if is_packet && link.mtu < mtu.into() {
+                let set = self.settings.set(&format!("link/{name}/mtu"), &mtu.to_string());
+                set.map_err(|error| {
+                    let path = port.config.path("mtu");
+                    Error::asked(&path, format!("{name} takes no MTU of {mtu}: {error}"))
+                })?;
             }
             match Guard::new(&name) {
                 Ok(guard) => self.guards.push(guard),
@@ -140,7 +151,7 @@ impl KernelSide {
             let mtu = port.config.interface.mtu + 8;
             let link = self.rtnetlink.link(&name);
             let set = link.and_then(|link| match link.mtu < mtu.into() {
-                true => self.rtnetlink.set_mtu(link.index, mtu),
+                true => self.settings.set(&format!("link/{name}/mtu"), &mtu.to_string()),
                 false => Ok(()),
             });
             if let Err(error) = set {
@@ -469,8 +480,16 @@ impl KernelSide {
 /// The interface of the kernel whose frames a port takes. A tap's interface is
 /// not below the port, but the far end of its wire.
 fn below(port: &Port) -> Option<String> {
-    let Device::Dpdk(argument) = &port.config.device else { return None };
-    if argument.starts_with("net_tap") { None } else { port.netdev.clone() }
+    match &port.config.device {
+        Device::Dpdk(argument) if argument.starts_with("net_tap") => None,
+        Device::Dpdk(_) | Device::Packet(_) => port.netdev.clone(),
+        Device::Mem | Device::Pcap { .. } | Device::Tap(_) => None,
+    }
+}
+
+/// DPDK's devices set the MTU of the interface below themselves.
+fn is_packet(port: &Port) -> bool {
+    matches!(port.config.device, Device::Packet(_))
 }
 
 /// Takes away what an instance that was killed has left: taps, rules, static

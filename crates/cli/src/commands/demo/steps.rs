@@ -105,7 +105,7 @@ fn router(net: &mut Net) -> Result<(), Error> {
         // Writing to a String cannot fail.
         let _ = write!(
             config,
-            "[ports.p{port}]\ndevice = \"net_af_packet{port},iface=v{port}\"\n\
+            "[ports.p{port}]\ndevice = \"packet:v{port}\"\n\
              addresses = [\"10.0.{0}.1/24\", \"fd00:{0}::1/64\"]\n",
             port + 1
         );
@@ -271,7 +271,7 @@ fn traffic(net: &mut Net, table: &Table, size: Size) -> Result<String, Error> {
     let _ = writeln!(
         text,
         "      forwarded {} packets, {} a second; {:.0} cycles a packet (of the time-stamp counter, \
-         {:.2} GHz,\n      system calls of net_af_packet included); worker busy {:.0} %",
+         {:.2} GHz,\n      the kernel's system calls included); worker busy {:.0} %",
         number(forwarded),
         number(rate as u64),
         cycles as f64 / packets.max(1) as f64,

@@ -82,8 +82,8 @@ fn switches(net: &mut Net) -> Result<(), Error> {
     for (i, name) in ["s1", "s2"].into_iter().enumerate() {
         let config = format!(
             "workers = [{}]\n\
-             [ports.p0]\ndevice = \"net_af_packet0,iface=v0\"\n\
-             [ports.p1]\ndevice = \"net_af_packet1,iface=v1\"\n\
+             [ports.p0]\ndevice = \"packet:v0\"\n\
+             [ports.p1]\ndevice = \"packet:v1\"\n\
              [bridge.lan]\nports = [\"p0\", \"p1\"]\n\
              [bridge.lan.port.p0]\naccess = 10\n\
              [bridge.lan.port.p1]\ntrunk = [10, 20]\n",

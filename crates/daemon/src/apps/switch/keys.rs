@@ -126,9 +126,9 @@ pub(super) const STATION: Section = Section::optional(
 
 /// All of them, in the order of the example.
 pub(super) const SECTIONS: &[Section] = &[
-    bridged("[ports.p1]", &[Key::like("device", "\"net_af_packet1,iface=veth1\"", "As above.")]),
-    bridged("[ports.p2]", &[Key::like("device", "\"net_af_packet2,iface=veth2\"", "As above.")]),
-    bridged("[ports.p3]", &[Key::like("device", "\"net_af_packet3,iface=veth3\"", "As above.")]),
+    bridged("[ports.p1]", &[Key::like("device", "\"packet:veth1\"", "As above.")]),
+    bridged("[ports.p2]", &[Key::like("device", "\"packet:veth2\"", "As above.")]),
+    bridged("[ports.p3]", &[Key::like("device", "\"packet:veth3\"", "As above.")]),
     BRIDGE,
     Section::optional(
         "bridge.NAME",

@@ -30,7 +30,7 @@ impl<K: Eq + Hash> Once<K> {
 pub(super) fn claims(device: &Device) -> Vec<String> {
     match device {
         Device::Mem => Vec::new(),
-        Device::Tap(name) => vec![name.clone()],
+        Device::Tap(name) | Device::Packet(name) => vec![name.clone()],
         Device::Pcap { output, .. } => output.iter().cloned().collect(),
         Device::Dpdk(text) => {
             let name = text.split(',').next().map(|name| name.trim().to_string());

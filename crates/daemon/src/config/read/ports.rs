@@ -57,8 +57,8 @@ pub(crate) fn mac(value: &Value<'_>) -> Option<Mac> {
 }
 
 fn device(value: &Value<'_>) -> Option<Device> {
-    let expected = "a device: a DPDK device argument such as \"net_af_packet0,iface=eth1\", a PCI \
-                    address, \"mem\" or \"pcap:IN,OUT\"";
+    let expected = "a device: \"packet:eth1\", a PCI address or another DPDK device argument such as \
+                    \"net_af_xdp0,iface=eth1\", \"mem\" or \"pcap:IN,OUT\"";
     let text = match value.text() {
         Some(text) if !text.trim().is_empty() => text,
         _ => return value.expected(expected),
@@ -66,9 +66,18 @@ fn device(value: &Value<'_>) -> Option<Device> {
     if text == "mem" {
         return Some(Device::Mem);
     }
+    let fits = |name: &str| !name.is_empty() && name.len() < 16 && !name.contains(['/', ',', ' ']);
     if let Some(name) = text.strip_prefix("tap:") {
-        let fits = !name.is_empty() && name.len() < 16 && !name.contains(['/', ',', ' ']);
-        return if fits { Some(Device::Tap(name.into())) } else { value.expected("tap:NAME") };
+        return if fits(name) {
+            Some(Device::Tap(name.into()))
+        } else {
+            value.expected("tap:NAME")
+        };
+    }
+    if let Some(name) = text.strip_prefix("packet:") {
+        let name = name.strip_suffix(",direct").unwrap_or(name);
+        let packet = fits(name).then(|| Device::Packet(name.into()));
+        return packet.or_else(|| value.expected("packet:IFACE or packet:IFACE,direct"));
     }
     let Some(files) = text.strip_prefix("pcap:") else {
         return Some(Device::Dpdk(text.into()));
