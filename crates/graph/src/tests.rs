@@ -3,6 +3,8 @@
 mod jobs;
 mod keep;
 mod lanes;
+#[cfg(not(miri))] // in `ppoll`
+mod sleep;
 mod steady;
 mod tick;
 

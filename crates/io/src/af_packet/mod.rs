@@ -160,7 +160,7 @@ impl AfPacket {
             all.push(self.receiver(group)?);
         }
         // Before all were together, each had its copy.
-        all.iter_mut().for_each(|(_, ring)| ring.flush());
+        all.iter_mut().for_each(|(socket, ring)| ring.flush(socket));
         Ok(all)
     }
 }

@@ -163,10 +163,10 @@ pub(super) unsafe fn unmap(map: NonNull<u8>, bytes: usize) {
     unsafe { libc::munmap(map.as_ptr().cast(), bytes) };
 }
 
-/// What one system call sends: up to [`BURST`] frames. A ring for sending
-/// (`PACKET_TX_RING`) saves the copy of the message's header and loses more, since the
-/// kernel then refers to its pages frame by frame: 1.6 µs a frame over a veth pair with
-/// bursts of 64, and 1.8 with a ring; 2.0 and 2.5 with bursts of 2 (Zen 3, 6.18).
+/// What one system call sends: up to [`BURST`] frames. Not a ring for sending
+/// (`PACKET_TX_RING`): it saves the headers of messages and loses more, since the kernel
+/// then refers to its pages frame by frame (`router/ports` in the lab: DPDK's
+/// `net_af_packet` has one).
 pub(super) struct Messages {
     /// M1: `headers[i]` is of the one part `parts[i]`, both on the heap as long as this
     /// lives.
