@@ -242,7 +242,14 @@ fn what_waits_for_another_vector_is_accounted_for_and_outlives_the_graph() {
     assert_eq!(rig.graph.poll(rig.thread.guard()), io::BURST, "and no more than a burst");
     assert!(rig.graph.stats().balance().holds());
     let Rig { graph, peers, pool, net, .. } = rig;
-    let config = WorkerConfig { name: "w".into(), number: 0, core: None, idle: Idle::Adaptive };
+    let config = WorkerConfig {
+        name: "w".into(),
+        number: 0,
+        core: None,
+        idle: Idle::Adaptive,
+        bell: graph::Bell::new().unwrap(),
+        followers: Vec::new(),
+    };
     let worker = Worker::start(config, &net.domain, graph).unwrap();
     let next = Rig::with(net.clone(), &Rates::default(), &[], Others::default(), pool.clone());
     drop(worker.swap(next.graph).unwrap());
