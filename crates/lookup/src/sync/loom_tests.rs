@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use loom::sync::Arc as LoomArc;
-use loom::thread::{self, JoinHandle};
+use loom::thread;
 
 use super::*;
 
@@ -37,17 +37,6 @@ fn read(published: &Published<Canary>, thread: &Thread) -> usize {
     let canary = published.load(thread.guard());
     assert_eq!(canary.alive.load(Ordering::Acquire), 1, "read after drop");
     canary.number
-}
-
-/// A reader that sleeps, wakes for `work`, and sleeps again, on a thread of its own.
-fn waking(domain: &Arc<Domain>, work: impl FnOnce(&mut Thread) + 'static) -> JoinHandle<()> {
-    let mut reader = domain.register("reader");
-    reader.offline();
-    thread::spawn(move || {
-        reader.online();
-        work(&mut reader);
-        reader.offline();
-    })
 }
 
 /// Interleavings A, B: a reader loads, quiesces, loads, against publish and
@@ -78,8 +67,14 @@ fn loom_online_against_reclaim() {
     loom::model(|| {
         let domain = Domain::new();
         let published = Arc::new(Published::new(&domain, Canary::new(0).0));
+        let mut reader = domain.register("reader");
+        reader.offline();
         let shared = published.clone();
-        let handle = waking(&domain, move |reader| drop(read(&shared, reader)));
+        let handle = thread::spawn(move || {
+            reader.online();
+            read(&shared, &reader);
+            reader.offline();
+        });
         published.publish(Canary::new(1).0);
         domain.reclaim();
         handle.join().unwrap();
@@ -164,8 +159,14 @@ impl Drop for Dropped {
 fn a_reader_wakes_among_two_publishers(reclaim: Reclaim) {
     bounded().check(move || {
         let (domain, versions) = (Domain::new(), Versions::new());
+        let mut reader = domain.register("reader");
+        reader.offline();
         let shared = versions.clone();
-        let waking = waking(&domain, move |reader| drop(shared.read(reader.guard())));
+        let waking = thread::spawn(move || {
+            reader.online();
+            shared.read(reader.guard());
+            reader.offline();
+        });
         let theirs = domain.clone();
         let other = thread::spawn(move || reclaim(&theirs));
         versions.publish(&domain);
@@ -194,12 +195,16 @@ fn loom_sees_a_look_that_is_older_than_the_garbage() {
 fn a_table_grows_beside_a_publisher(reclaim: Reclaim) {
     bounded().check(move || {
         let (domain, versions) = (Domain::new(), Versions::new());
+        let mut reader = domain.register("reader");
+        reader.offline();
         let shared = versions.clone();
-        let waking = waking(&domain, move |reader| {
+        let waking = thread::spawn(move || {
+            reader.online();
             let first = shared.read(reader.guard());
             reader.quiesce();
             let second = shared.read(reader.guard());
             assert!(first.0 <= second.0 && first.1 <= second.1, "forward: {first:?}, {second:?}");
+            reader.offline();
         });
         let theirs = domain.clone();
         let other = thread::spawn(move || reclaim(&theirs));
@@ -234,12 +239,16 @@ fn loom_two_publish_and_reclaim() {
         let domain = Domain::new();
         let of_control = Arc::new(Published::new(&domain, Canary::new(0).0));
         let of_bridge = Arc::new(Published::new(&domain, Canary::new(0).0));
+        let mut reader = domain.register("reader");
+        reader.offline();
         let (control, bridge) = (of_control.clone(), of_bridge.clone());
-        let waking = waking(&domain, move |reader| {
-            let first = (read(&control, reader), read(&bridge, reader));
+        let waking = thread::spawn(move || {
+            reader.online();
+            let first = (read(&control, &reader), read(&bridge, &reader));
             reader.quiesce();
-            let second = (read(&control, reader), read(&bridge, reader));
+            let second = (read(&control, &reader), read(&bridge, &reader));
             assert!(first.0 <= second.0 && first.1 <= second.1, "versions go forward");
+            reader.offline();
         });
         let theirs = domain.clone();
         let other = thread::spawn(move || {
@@ -260,8 +269,14 @@ fn loom_two_publish_the_same() {
     bounded().check(|| {
         let domain = Domain::new();
         let published = Arc::new(Published::new(&domain, Canary::new(0).0));
+        let mut reader = domain.register("reader");
+        reader.offline();
         let (shared, theirs) = (published.clone(), published.clone());
-        let waking = waking(&domain, move |reader| drop(read(&shared, reader)));
+        let waking = thread::spawn(move || {
+            reader.online();
+            read(&shared, &reader);
+            reader.offline();
+        });
         let other = thread::spawn(move || theirs.publish(Canary::new(1).0));
         published.publish(Canary::new(2).0);
         domain.reclaim();
@@ -270,57 +285,35 @@ fn loom_two_publish_the_same() {
     });
 }
 
-/// Two cells and the root that names the one in use, of which a reader reads.
-#[derive(Clone)]
-struct Cells {
-    root: LoomArc<AtomicUsize>,
-    cells: LoomArc<[AtomicUsize; 2]>,
-}
-
-impl Cells {
-    fn new() -> Cells {
-        let cells = [AtomicUsize::new(10), AtomicUsize::new(POISON)];
-        Cells { root: LoomArc::new(AtomicUsize::new(0)), cells: LoomArc::new(cells) }
-    }
-
-    fn read(&self, _: Guard<'_>) {
-        let cell = self.root.load(Ordering::Acquire);
-        let value = self.cells[cell].load(Ordering::Relaxed);
-        assert_ne!(value, POISON, "a cell is read while it is rewritten");
-    }
-
-    /// Fills cell 1, which serves from now on.
-    fn turn(&self) {
-        self.cells[1].store(11, Ordering::Relaxed);
-        self.root.store(1, Ordering::Release);
-    }
-
-    /// Uses `cell` again.
-    fn rewrite(&self, cell: usize) {
-        self.cells[cell].store(POISON, Ordering::Relaxed);
-    }
-}
-
-const POISON: usize = 99;
-
 /// Interleavings E, G: in place. The owner of a [`Limbo`] uses a cell again while
 /// another publisher retires and reclaims; the reader sleeps and wakes. Leaves out:
 /// batches, and a limbo that changes hands.
 #[test]
 fn loom_cells_are_reused_beside_a_publisher() {
     bounded().check(|| {
-        let (domain, cells) = (Domain::new(), Cells::new());
-        let shared = cells.clone();
-        let waking = waking(&domain, move |reader| shared.read(reader.guard()));
+        const POISON: usize = 99;
+        let domain = Domain::new();
+        let root = LoomArc::new(AtomicUsize::new(0));
+        let cells = LoomArc::new([AtomicUsize::new(10), AtomicUsize::new(11)]);
+        let mut reader = domain.register("reader");
+        reader.offline();
+        let (r, c) = (root.clone(), cells.clone());
+        let waking = thread::spawn(move || {
+            reader.online();
+            let cell = r.load(Ordering::Acquire);
+            let value = c[cell].load(Ordering::Relaxed);
+            assert_ne!(value, POISON, "a cell is read while it is rewritten");
+            reader.offline();
+        });
         let theirs = domain.clone();
         let other = thread::spawn(move || {
             theirs.retire(Box::new(()));
             theirs.reclaim();
         });
         let mut limbo = Limbo::new(&domain, 8);
-        cells.turn();
+        root.store(1, Ordering::Release);
         limbo.push(0);
-        limbo.drain(|cell| cells.rewrite(cell));
+        limbo.drain(|cell: usize| cells[cell].store(POISON, Ordering::Relaxed));
         other.join().unwrap();
         waking.join().unwrap();
     });
@@ -335,26 +328,33 @@ fn bounded() -> loom::model::Builder {
 
 const PREEMPTIONS: usize = 3;
 
-/// Interleaving E: an engine that updates in place. The writer fills the free cell,
-/// turns the root, and uses the old one again only after the grace period, or (the negative
-/// control) at once. Leaves out: more cells, batches.
+/// Interleaving E: an engine that updates in place. `root` names one of two
+/// cells; the writer fills the free one, turns the root, and uses the old
+/// cell again only after the grace period. Leaves out: more cells, batches.
 fn in_place(wait: bool) {
     loom::model(move || {
-        let (domain, cells) = (Domain::new(), Cells::new());
-        let (mut reader, shared) = (domain.register("reader"), cells.clone());
+        const POISON: usize = 99;
+        let domain = Domain::new();
+        let root = LoomArc::new(AtomicUsize::new(0));
+        let cells = LoomArc::new([AtomicUsize::new(10), AtomicUsize::new(POISON)]);
+        let mut reader = domain.register("reader");
+        let (r, c) = (root.clone(), cells.clone());
         let handle = thread::spawn(move || {
             for _ in 0..2 {
-                shared.read(reader.guard());
+                let cell = r.load(Ordering::Acquire);
+                let value = c[cell].load(Ordering::Relaxed);
+                assert_ne!(value, POISON, "a cell is read while it is rewritten");
                 reader.quiesce();
             }
         });
         let mut limbo = Limbo::new(&domain, 8);
-        cells.turn();
+        cells[1].store(11, Ordering::Relaxed);
+        root.store(1, Ordering::Release);
+        limbo.push(0);
         if wait {
-            limbo.push(0);
-            limbo.drain(|cell| cells.rewrite(cell));
+            limbo.drain(|cell: usize| cells[cell].store(POISON, Ordering::Relaxed));
         } else {
-            cells.rewrite(0);
+            cells[0].store(POISON, Ordering::Relaxed);
         }
         handle.join().unwrap();
     });
