@@ -23,6 +23,7 @@
 
 mod gather;
 mod offload;
+mod outbox;
 mod port;
 mod ring;
 mod socket;
@@ -35,9 +36,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::netdev::Interfaces;
 use crate::tally::Tally;
 use crate::{Counters, Device, Error, Link, Pool, Port};
+use outbox::{Outbox, SENT};
 use port::{Large, Queue};
-use ring::{Ring, Shape};
-use socket::{Messages, Socket};
+use ring::{RECEIVED, Ring, Shape};
+use socket::Socket;
 
 /// The device `packet:IFACE`. The interface's own MTU is left as it is: who has set it is
 /// to raise it where frames of the port's MTU do not fit.
@@ -108,7 +110,7 @@ impl AfPacket {
     /// A socket with its ring, which receives, and the number of the fan-out: that of
     /// the sockets before it, or a new one's.
     fn receiver(&self, group: Option<u16>) -> io::Result<(Socket, Ring)> {
-        let shape = Shape::new(usize::from(self.mtu) + LINK_HEADERS);
+        let shape = Shape::new(usize::from(self.mtu) + LINK_HEADERS, RECEIVED);
         let socket = Socket::open()?;
         socket.set_room(ROOM);
         socket.set(libc::PACKET_VERSION, TPACKET_V2)?;
@@ -125,21 +127,33 @@ impl AfPacket {
         Ok((socket, ring))
     }
 
-    fn sender(&self, options: &[i32]) -> io::Result<Socket> {
+    /// A socket that sends by a ring.
+    fn sender(&self) -> io::Result<(Socket, Outbox)> {
+        let shape = Shape::new(usize::from(self.mtu) + LINK_HEADERS, SENT);
         let socket = Socket::open()?;
         socket.set_room(ROOM);
-        options.iter().try_for_each(|option| socket.set(*option, 1))?;
+        socket.set(libc::PACKET_VERSION, TPACKET_V2)?;
+        socket.set(libc::PACKET_VNET_HDR, 1)?;
+        if self.direct {
+            socket.set(libc::PACKET_QDISC_BYPASS, 1)?;
+        }
+        socket.set(libc::PACKET_TX_RING, shape.request())?;
+        let ring = Ring::map(socket.as_fd(), shape)?;
         socket.bind(self.index, false)?;
-        Ok(socket)
+        Ok((socket, Outbox::new(ring)))
     }
 
-    /// The sockets that a queue sends by: for frames, and for frames for many. Past the
-    /// queueing discipline the kernel cuts none; beside it they would overtake others.
-    fn senders(&self) -> io::Result<(Socket, Option<Socket>)> {
+    /// A socket that sends frames for many. Past the queueing discipline the kernel cuts
+    /// none; beside it they would overtake others.
+    fn joiner(&self) -> io::Result<Option<Socket>> {
         if self.direct {
-            return Ok((self.sender(&[libc::PACKET_QDISC_BYPASS])?, None));
+            return Ok(None);
         }
-        Ok((self.sender(&[])?, Some(self.sender(&[libc::PACKET_VNET_HDR])?)))
+        let socket = Socket::open()?;
+        socket.set_room(ROOM);
+        socket.set(libc::PACKET_VNET_HDR, 1)?;
+        socket.bind(self.index, false)?;
+        Ok(Some(socket))
     }
 
     fn queues(&self, queues: u16) -> io::Result<Vec<(Socket, Ring)>> {
@@ -206,14 +220,13 @@ impl Device for AfPacket {
             let receiver = Arc::new(receiver);
             receiver.take_missed(); // before it began
             self.receivers.push(receiver.clone());
-            let senders = self.senders();
-            let (sender, joiner) =
-                senders.map_err(|error| Error::refused(&self.name, "start", error))?;
+            let (sender, outbox) = self.sender().map_err(refused)?;
+            let joiner = self.joiner().map_err(refused)?;
             ports.push(Box::new(Queue {
                 receiver,
                 ring,
                 sender,
-                messages: Messages::new(),
+                outbox,
                 joiner,
                 large: Large::new(),
                 pool: self.pool.clone(),

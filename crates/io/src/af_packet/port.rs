@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::gather::{self, Joined};
 use super::offload::{Offload, Segments};
+use super::outbox::Outbox;
 use super::ring::{Front, Ring};
-use super::socket::{Messages, Socket};
+use super::socket::Socket;
 use crate::tally::Tally;
 use crate::{Allocator, BURST, Burst, Owned, Packet, Pool, Port, VECTOR, World};
 
@@ -16,7 +17,7 @@ pub(super) struct Queue {
     pub(super) receiver: Arc<Socket>,
     pub(super) ring: Ring,
     pub(super) sender: Socket,
-    pub(super) messages: Messages,
+    pub(super) outbox: Outbox,
     /// Sends frames for many; `None` where these would overtake others, or the kernel
     /// takes none.
     pub(super) joiner: Option<Socket>,
@@ -80,7 +81,7 @@ impl Port for Queue {
             let rest = &packets[taken..];
             let rest = &rest[..rest.len().min(BURST)];
             let outcome = match self.joiner.as_ref().map_or(1, |_| gather::run(rest)) {
-                1 => self.messages.send(&self.sender, self.alone(rest)),
+                1 => self.outbox.send(&self.sender, self.alone(rest)),
                 n => self.join(&rest[..n]),
             };
             match outcome {
@@ -152,7 +153,7 @@ impl Queue {
                 Err(_) => {}
             }
         }
-        self.messages.send(&self.sender, packets)
+        self.outbox.send(&self.sender, packets)
     }
 }
 

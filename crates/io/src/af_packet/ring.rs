@@ -1,4 +1,5 @@
-//! Received frames, in memory shared with the kernel (`TPACKET_V2`).
+//! Frames in memory shared with the kernel (`TPACKET_V2`): received ones; those to be sent
+//! are `outbox`'s.
 //!
 //! ```text
 //!  block │ frame │ frame │ … │ pad │ block …            a frame lies in one block
@@ -49,10 +50,10 @@ pub(super) struct Shape {
 
 impl Shape {
     /// For frames of up to `longest` bytes, a tag that lies beside them not counted.
-    pub(super) fn new(longest: usize) -> Shape {
+    pub(super) fn new(longest: usize, frames: usize) -> Shape {
         let frame = (FIRST_BYTE + longest).next_multiple_of(libc::TPACKET_ALIGNMENT);
         let block = (MOST_BLOCK).max(frame.next_power_of_two());
-        let blocks = FRAMES.div_ceil(block / frame).min(MOST_BYTES / block).max(1);
+        let blocks = frames.div_ceil(block / frame).min(MOST_BYTES / block).max(1);
         Shape { frame, block, blocks }
     }
 
@@ -115,8 +116,25 @@ impl Ring {
         }
     }
 
+    /// Bytes of a frame.
+    pub(super) fn frame(&self) -> usize {
+        self.shape.frame
+    }
+
+    /// Where it is.
+    pub(super) fn cursor(&self) -> (usize, usize) {
+        (self.at, self.in_block)
+    }
+
+    /// Goes back to where it was.
+    pub(super) fn go_to(&mut self, (at, in_block): (usize, usize)) {
+        let inside = at + self.shape.frame <= self.shape.bytes();
+        assert!(inside && at.is_multiple_of(libc::TPACKET_ALIGNMENT), "a frame's start");
+        (self.at, self.in_block) = (at, in_block);
+    }
+
     #[inline]
-    fn status(&self) -> &AtomicU32 {
+    pub(super) fn status(&self) -> &AtomicU32 {
         // SAFETY: R2: a frame begins with its status, on a boundary of 16; we and the
         // kernel touch it as a whole only.
         unsafe { self.first().cast::<AtomicU32>().as_ref() }
@@ -133,13 +151,13 @@ impl Ring {
     /// # Safety
     /// `by` is at most a frame's size (R2).
     #[inline]
-    unsafe fn place(&self, by: usize) -> NonNull<u8> {
+    pub(super) unsafe fn place(&self, by: usize) -> NonNull<u8> {
         // SAFETY: inside the mapping, or at its end (the caller says, R1).
         unsafe { self.map.add(self.at + by) }
     }
 
     #[inline]
-    fn advance(&mut self) {
+    pub(super) fn advance(&mut self) {
         self.in_block += 1;
         self.at += self.shape.frame;
         if self.in_block == self.shape.in_block() {
@@ -239,7 +257,7 @@ const FIRST_BYTE: usize = (ADDRESS + size_of::<libc::sockaddr_ll>() + ALIGNED_ET
 const DOT1Q: u16 = 0x8100;
 /// Frames of a ring: what comes in 2 ms at a million a second, to a worker that has lost
 /// its core for so long.
-const FRAMES: usize = 2048;
+pub(super) const RECEIVED: usize = 2048;
 /// Bytes of a ring: fewer long frames.
 const MOST_BYTES: usize = 8 << 20;
 /// Bytes of a block where a frame fits: what is left at its end is small.
@@ -255,12 +273,12 @@ mod tests {
     #[test]
     fn every_frame_lies_in_its_block() {
         for longest in [64, 1522, 9022, 65_000] {
-            let shape = Shape::new(longest);
+            let shape = Shape::new(longest, RECEIVED);
             assert!(shape.block.is_power_of_two() && shape.block.is_multiple_of(4096));
             assert!(shape.in_block() >= 1 && shape.frame * shape.in_block() <= shape.block);
             assert!(shape.bytes() <= MOST_BYTES && shape.frame >= FIRST_BYTE + longest);
             let frames = shape.in_block() * shape.blocks;
-            assert!(frames >= 64 && (longest > 2000 || frames >= FRAMES), "{longest}: {frames}");
+            assert!(frames >= 64 && (longest > 2000 || frames >= RECEIVED), "{longest}: {frames}");
             let mut memory = vec![0_u64; shape.bytes() / 8 + 2];
             // Not mapped, but as good for where frames lie; a frame begins at a multiple of 16.
             let offset = memory.as_ptr().align_offset(16);
@@ -280,7 +298,7 @@ mod tests {
     /// What a frame says of itself is believed only as far as the frame goes.
     #[test]
     fn a_frame_that_lies_about_its_length_is_empty() {
-        let shape = Shape::new(1522);
+        let shape = Shape::new(1522, RECEIVED);
         let mut memory = vec![0_u64; shape.bytes() / 8 + 2];
         let offset = memory.as_ptr().align_offset(16);
         let map: NonNull<u8> = NonNull::new(memory[offset..].as_mut_ptr()).unwrap().cast();

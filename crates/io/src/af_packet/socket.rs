@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 
 use super::offload::HEADER;
-use crate::{BURST, Owned};
+use crate::BURST;
 
 /// A raw packet socket.
 #[derive(Debug)]
@@ -92,6 +92,14 @@ impl Socket {
         let _ = self.get::<1>(libc::SOL_SOCKET, libc::SO_ERROR);
     }
 
+    /// Sends what is in its ring for sending, as far as the kernel takes it.
+    pub(super) fn send_ring(&self) -> io::Result<()> {
+        let (fd, flags) = (self.0.as_raw_fd(), libc::MSG_DONTWAIT);
+        // SAFETY: no bytes, and to nobody in particular.
+        let sent = unsafe { libc::sendto(fd, std::ptr::null(), 0, flags, std::ptr::null(), 0) };
+        check(sent).map(|_| ())
+    }
+
     /// Sends one frame that lies in parts, at most [`BURST`] and two; with more it fails.
     pub(super) fn send_parts<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> io::Result<()> {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
@@ -161,49 +169,6 @@ pub(super) fn map(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8
 pub(super) unsafe fn unmap(map: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller says.
     unsafe { libc::munmap(map.as_ptr().cast(), bytes) };
-}
-
-/// What one system call sends: up to [`BURST`] frames. Not a ring for sending
-/// (`PACKET_TX_RING`): it saves the headers of messages and loses more, since the kernel
-/// then refers to its pages frame by frame (`router/ports` in the lab: DPDK's
-/// `net_af_packet` has one).
-pub(super) struct Messages {
-    /// M1: `headers[i]` is of the one part `parts[i]`, both on the heap as long as this
-    /// lives.
-    parts: Box<[libc::iovec; BURST]>,
-    headers: Box<[libc::mmsghdr; BURST]>,
-}
-
-// SAFETY: its pointers are to its own memory, or left over from a call that is over.
-unsafe impl Send for Messages {}
-
-impl Messages {
-    pub(super) fn new() -> Messages {
-        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-        let mut parts = Box::new([nothing; BURST]);
-        // SAFETY: all zero is a message of nothing to nobody.
-        let empty: libc::mmsghdr = unsafe { std::mem::zeroed() };
-        let mut headers = Box::new([empty; BURST]);
-        for (header, part) in headers.iter_mut().zip(parts.iter_mut()) {
-            (header.msg_hdr.msg_iov, header.msg_hdr.msg_iovlen) = (part, 1);
-        }
-        Messages { parts, headers }
-    }
-
-    /// Sends the packets from the front, at most [`BURST`], as far as the kernel takes
-    /// them: how many, at least 1.
-    pub(super) fn send(&mut self, socket: &Socket, packets: &[Option<Owned>]) -> io::Result<usize> {
-        let mut n = 0;
-        for (part, packet) in self.parts.iter_mut().zip(packets.iter().map_while(Option::as_ref)) {
-            let data = packet.data();
-            *part = libc::iovec { iov_base: data.as_ptr().cast_mut().cast(), iov_len: data.len() };
-            n += 1;
-        }
-        let (fd, flags) = (socket.0.as_raw_fd(), libc::MSG_DONTWAIT);
-        // SAFETY: `n` headers, each of one part (M1), which names the bytes of a packet
-        // that is borrowed for this call; they are only read.
-        check(unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), n, flags) } as isize)
-    }
 }
 
 fn check(result: isize) -> io::Result<usize> {
