@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn every_frame_lies_in_its_block() {
-        for longest in [64, 1522, 9022, 65_000] {
+        let lengths: &[usize] = if cfg!(miri) { &[64] } else { &[64, 1522, 9022, 65_000] };
+        for &longest in lengths {
             let shape = Shape::new(longest, RECEIVED);
             assert!(shape.block.is_power_of_two() && shape.block.is_multiple_of(4096));
             assert!(shape.in_block() >= 1 && shape.frame * shape.in_block() <= shape.block);
