@@ -42,8 +42,8 @@ if command -v systemd-analyze >/dev/null; then
 	# As installed, but for the path: what is started has to be there.
 	mkdir "$top/unit"
 	sed "s|/opt/my.*/bin/rutter run |$rutter run |" "$root/etc/systemd/system/rutter.service" >"$top/unit/rutter.service"
-	told=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit: $told"
-	[ -z "$told" ] || fail "the unit: $told"
+	said=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit: $said"
+	[ -z "$said" ] || fail "the unit: $said"
 	# How much a fault in it could do, by systemd's own scale; 10 is everything.
 	exposed() { # MOST WHAT
 		local level
@@ -56,8 +56,8 @@ if command -v systemd-analyze >/dev/null; then
 	exposed 3.0 "the unit"
 	mkdir "$top/unit/rutter.service.d"
 	cp "$root/opt/my r/share/rutter/rutter-dpdk.conf" "$top/unit/rutter.service.d/"
-	told=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit for devices: $told"
-	[ -z "$told" ] || fail "the unit for devices: $told"
+	said=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit for devices: $said"
+	[ -z "$said" ] || fail "the unit for devices: $said"
 	exposed 5.0 "the unit for devices"
 else
 	reason="the unit is not verified: systemd-analyze is not installed"

@@ -28,9 +28,9 @@ assert_ping a 10.0.2.2
 before=$(drops ip4_lookup.via_kernel)
 assert_no_ping a 192.168.9.2
 dropped_more ip4_lookup.via_kernel "$before"
-told=$(on r "$RUTTER" doctor || true)
-assert_match "$told" "[1-9] by m0: packets that ports receive do not go there" "what doctor says"
-assert_match "$told" "via_kernel = true" "what doctor advises"
+said=$(on r "$RUTTER" doctor || true)
+assert_match "$said" "[1-9] by m0: packets that ports receive do not go there" "what doctor says"
+assert_match "$said" "via_kernel = true" "what doctor advises"
 
 # Link-local addresses are for their link: answered there, and nothing is forwarded to them.
 assert_ping a 169.254.9.1
@@ -55,7 +55,7 @@ done
 wait_for 30 sh -c "'$RUTTER' show routes | grep -q 100.64.9.0/24"
 assert_ping a 100.64.9.1
 
-# Nobody is told of other ways, and nobody's word on them is taken.
+# No redirect is sent, and none is believed.
 for key in ipv4.conf.all.send_redirects ipv4.conf.p0.send_redirects ipv4.conf.p0.accept_redirects \
 	ipv6.conf.p0.accept_redirects; do
 	assert_eq "$(on r sysctl -n "net.$key")" 0 "$key"

@@ -26,7 +26,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Claims `socket`; `config` is what others are told.
+    /// Claims `socket`; `config` is what others are shown.
     ///
     /// # Errors
     /// When another instance has it, no socket can be there, or others could put something
@@ -151,7 +151,7 @@ fn inode(sockets: &str, name: &str) -> Option<u64> {
 }
 
 /// The user who made the Unix socket of this inode (`unix_diag`): also one whose processes
-/// we may not look into is told.
+/// we may not look into is reported.
 fn user(inode: u64) -> Option<u32> {
     // struct unix_diag_req: the family, states, the inode, what to show, no cookie.
     let mut asked = vec![AF_UNIX, 0, 0, 0];
@@ -160,8 +160,8 @@ fn user(inode: u64) -> Option<u32> {
     asked.extend(SHOW_USER.to_ne_bytes());
     asked.extend([u8::MAX; 8]);
     let mut kernel = Netlink::open(NETLINK_SOCK_DIAG).ok()?;
-    let told = kernel.get(Message::new(BY_FAMILY, 0).body(&asked)).ok()?;
-    let (_, user) = attributes(told.first()?.get(16..)?).find(|(kind, _)| *kind == USER)?;
+    let said = kernel.get(Message::new(BY_FAMILY, 0).body(&asked)).ok()?;
+    let (_, user) = attributes(said.first()?.get(16..)?).find(|(kind, _)| *kind == USER)?;
     user.first_chunk().map(|user| u32::from_ne_bytes(*user))
 }
 
@@ -203,9 +203,9 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("rutter-instance-{}", std::process::id()));
         let socket = dir.join("api.sock");
         let first = Instance::claim(&socket, "first.toml").unwrap();
-        let told = Instance::claim(&socket, "second.toml").unwrap_err().to_string();
-        assert!(told.contains("first.toml"), "{told}");
-        assert!(told.contains(&std::process::id().to_string()), "{told}");
+        let said = Instance::claim(&socket, "second.toml").unwrap_err().to_string();
+        assert!(said.contains("first.toml"), "{said}");
+        assert!(said.contains(&std::process::id().to_string()), "{said}");
         drop(first);
         Instance::claim(&socket, "second.toml").unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
@@ -217,11 +217,11 @@ mod tests {
         let (socket, victim) = (dir.join("api.sock"), dir.join("victim"));
         std::fs::write(&victim, "kept").unwrap();
         std::os::unix::fs::symlink(&victim, beside(&socket, "lock")).unwrap();
-        let told = Instance::claim(&socket, "t").unwrap_err().to_string();
-        assert!(told.contains("api.sock.lock is not safe: it is a link"), "{told}");
+        let said = Instance::claim(&socket, "t").unwrap_err().to_string();
+        assert!(said.contains("api.sock.lock is not safe: it is a link"), "{said}");
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
-        let told = Instance::claim(Path::new("/tmp/rutter-api.sock"), "t").unwrap_err();
-        assert!(told.to_string().contains("/tmp is not safe: others can write"), "{told}");
+        let said = Instance::claim(Path::new("/tmp/rutter-api.sock"), "t").unwrap_err();
+        assert!(said.to_string().contains("/tmp is not safe: others can write"), "{said}");
         assert!(!Path::new("/tmp/rutter-api.sock.lock").exists());
         std::fs::remove_dir_all(&dir).unwrap();
     }

@@ -198,8 +198,8 @@ pub(crate) mod tests {
         for (mode, safe) in [(0o777, false), (0o1777, true), (0o757, false), (0o775, true)] {
             set_permissions(top.join("made"), Permissions::from_mode(mode)).unwrap();
             assert_eq!(folder(&top.join("made/now")).is_ok(), safe, "{mode:o} on the way");
-            let told = why(folder(&top.join("made/now/../..")));
-            assert_eq!(told == "taken", safe, "{told}");
+            let said = why(folder(&top.join("made/now/../..")));
+            assert_eq!(said == "taken", safe, "{said}");
         }
         std::fs::write(top.join("file"), "").unwrap();
         assert!(folder(&top.join("file/below")).is_err());

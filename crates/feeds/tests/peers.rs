@@ -16,7 +16,7 @@ use tables::Event;
 #[test]
 fn a_stranger_harms_nobody() {
     let Some(mut b) = Bench::new() else { return };
-    // Alone it does not get in, and is told so by the end of its connection.
+    // Alone it does not get in, which the end of its connection shows.
     let mut stranger = b.client(NOBODY, "cat <&3 >&2; exec sleep 60");
     b.until("it is refused", |b| b.fpm.counters().strangers == 1);
     assert_eq!((b.fpm.counters().connections, b.events), (0, 0));
@@ -33,9 +33,9 @@ fn a_stranger_harms_nobody() {
     zebra.set_nonblocking(true).unwrap();
     let still = (&zebra).read(&mut [0]).unwrap_err();
     assert_eq!(still.kind(), std::io::ErrorKind::WouldBlock);
-    let told = b.fpm.notices();
-    assert_eq!(told.len(), 1, "one line for all of them: {told:?}");
-    assert!(told[0].to_string().contains("65534"), "{}", told[0]);
+    let said = b.fpm.notices();
+    assert_eq!(said.len(), 1, "one line for all of them: {said:?}");
+    assert!(said[0].to_string().contains("65534"), "{}", said[0]);
     assert!(stranger.0.try_wait().unwrap().is_none());
     drop(crowd);
 }

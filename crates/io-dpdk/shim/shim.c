@@ -392,7 +392,7 @@ new_socket(const int *before, int had, const int *after, int has)
 
 #define MOST_SOCKETS 1024
 
-/* net_af_xdp makes a queue's socket here, and tells nobody. */
+/* net_af_xdp makes a queue's socket here, and reports it to nobody. */
 static int
 set_up_rx(uint16_t port, uint16_t queue, uint16_t slots, const struct rte_eth_dev_info *info,
 	const struct rte_eth_rxconf *conf, struct rte_mempool *pool, int32_t *file)

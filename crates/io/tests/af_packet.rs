@@ -42,8 +42,8 @@ fn ip(words: &str) -> bool {
 }
 
 fn promiscuous(name: &str) -> bool {
-    let told = Command::new("ip").args(["-d", "link", "show", name]).output().unwrap();
-    String::from_utf8_lossy(&told.stdout).contains("promiscuity 1")
+    let said = Command::new("ip").args(["-d", "link", "show", name]).output().unwrap();
+    String::from_utf8_lossy(&said.stdout).contains("promiscuity 1")
 }
 
 fn open(name: &str, pool: &Pool) -> Box<dyn Device> {

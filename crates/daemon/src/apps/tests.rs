@@ -249,8 +249,8 @@ fn frr_is_whom_the_file_says() {
     let hold = std::time::Duration::from_secs(600);
     assert_eq!(rules("users = [\"zebra\", \"7\", 8]\nhold = 600"), Rules { users, hold });
     for wrong in ["users = []", "users = [true]", "users = [\"\"]", "users = \"frr\"", "hold = 0"] {
-        let told = bad(&format!("{PORT}[fpm]\n{wrong}\n"));
-        assert!(told.contains("t.toml:4:") && told.contains("fpm."), "{told}");
+        let said = bad(&format!("{PORT}[fpm]\n{wrong}\n"));
+        assert!(said.contains("t.toml:4:") && said.contains("fpm."), "{said}");
     }
 }
 

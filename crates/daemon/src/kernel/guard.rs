@@ -1,7 +1,7 @@
 //! The network interface below a port must not forward too: with af_packet or
 //! af_xdp the same kernel sees the frames. While a [`Guard`] lives, whatever
 //! the interface receives is dropped before the kernel's stack, and still seen
-//! by packet sockets, which stand before that place:
+//! by packet sockets, which come before that place:
 //!
 //! ```text
 //!  frame ─► driver ─► packet sockets (the port) ─► ingress chain: drop ─✕ ARP, IP, bridge …

@@ -193,8 +193,8 @@ mod tests {
             fs::remove_file(&record).unwrap();
             fs::copy(&planted, &record).unwrap();
             std::os::unix::fs::chown(&record, Some(65534), None).unwrap();
-            let told = Settings::below(&record, &dir).err().unwrap().to_string();
-            assert!(told.contains("belongs to user 65534"), "{told}");
+            let said = Settings::below(&record, &dir).err().unwrap().to_string();
+            assert!(said.contains("belongs to user 65534"), "{said}");
         }
         fs::remove_dir_all(&dir).unwrap();
     }

@@ -99,7 +99,7 @@ impl KernelSide {
     pub fn give_back(&mut self, config: &Config, lost: &Lost) {
         let links = self.rtnetlink.links().unwrap_or_default();
         if lost.rules || lost.unknown {
-            self.tell_foreign_rules();
+            self.warn_of_foreign_rules();
         }
         let mut any = self.raise_vrfs(&links);
         self.keep_off_again(&links, lost);

@@ -184,7 +184,7 @@ impl KernelSide {
             })?);
             self.taps.push(name.clone());
         }
-        self.tell_foreign_rules();
+        self.warn_of_foreign_rules();
         Ok(taps)
     }
 
@@ -278,11 +278,11 @@ impl KernelSide {
     }
 
     /// Tells which policy rules packets that the data plane forwards do not follow.
-    pub(super) fn tell_foreign_rules(&mut self) {
-        let told = self.rtnetlink.foreign_rules().unwrap_or_default();
-        let told: Vec<_> = told.iter().map(|rule| format!("{NOT_HEEDED}{rule}")).collect();
-        self.warnings.retain(|known| !known.starts_with(NOT_HEEDED) || told.contains(known));
-        told.into_iter().for_each(|rule| self.warn(rule));
+    pub(super) fn warn_of_foreign_rules(&mut self) {
+        let rules = self.rtnetlink.foreign_rules().unwrap_or_default();
+        let rules: Vec<_> = rules.iter().map(|rule| format!("{NOT_HEEDED}{rule}")).collect();
+        self.warnings.retain(|known| !known.starts_with(NOT_HEEDED) || rules.contains(known));
+        rules.into_iter().for_each(|rule| self.warn(rule));
     }
 
     /// Sets VRF devices up again that somebody has set down: the kernel forwards
@@ -376,7 +376,7 @@ impl KernelSide {
     }
 
     /// What is punted comes back out of its tap where the data plane's next hop is on the
-    /// same link: no reason to tell hosts of other ways. And nobody tells this router
+    /// same link: no reason to send hosts other ways. And nobody redirects this router
     /// any, since the tables would follow.
     fn no_redirects(&mut self, name: &str) {
         // The kernel sends them where either says so.

@@ -113,7 +113,7 @@ impl Fpm {
     /// Listens, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// When the address is taken, is not ours, or no connection of which could be told
+    /// When the address is taken, is not ours, or no connection of which could be
     /// whose it is: one that is not of the loopback.
     pub fn listen(address: SocketAddr, rules: Rules) -> io::Result<Fpm> {
         if !address.ip().is_loopback() {
@@ -150,7 +150,7 @@ impl Fpm {
     /// The address on which it listens.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not say.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -97,14 +97,14 @@ impl Peers {
         loop {
             let mut answer = Vec::with_capacity(ANSWER);
             self.socket.recv(&mut answer, DONT_WAIT)?;
-            let told = Messages::new(&answer).find(|m| m.sequence == self.sequence);
-            let Some(told) = told else { continue };
-            return match told.kind {
-                ERROR => match -(u32_at(told.payload, 0) as i32) {
+            let said = Messages::new(&answer).find(|m| m.sequence == self.sequence);
+            let Some(said) = said else { continue };
+            return match said.kind {
+                ERROR => match -(u32_at(said.payload, 0) as i32) {
                     ENOENT => Ok(None),
                     error => Err(io::Error::from_raw_os_error(error)),
                 },
-                _ => Ok(holder(told.payload, (from.port(), to.port()))),
+                _ => Ok(holder(said.payload, (from.port(), to.port()))),
             };
         }
     }
@@ -131,10 +131,10 @@ fn question(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
 }
 
 /// The user in a `struct inet_diag_msg` about the socket with these ports.
-fn holder(told: &[u8], (from, to): (u16, u16)) -> Option<u32> {
-    let port = |at| u16::from_be(u16_at(told, at));
-    let held = u32_at(told, INODE) != 0 && told.get(1) == Some(&ESTABLISHED);
-    (held && (port(4), port(6)) == (from, to)).then(|| u32_at(told, UID))
+fn holder(said: &[u8], (from, to): (u16, u16)) -> Option<u32> {
+    let port = |at| u16::from_be(u16_at(said, at));
+    let held = u32_at(said, INODE) != 0 && said.get(1) == Some(&ESTABLISHED);
+    (held && (port(4), port(6)) == (from, to)).then(|| u32_at(said, UID))
 }
 
 /// Makes the kernel ask a silent peer whether it is there, and give it up soon: its
@@ -196,13 +196,13 @@ mod tests {
 
     #[test]
     fn a_listener_or_an_orphan_is_no_holder() {
-        let mut told = vec![0; 72];
-        told[1] = ESTABLISHED;
-        told[4..8].copy_from_slice(&[0, 1, 0, 2]);
-        assert_eq!(holder(&told, (1, 2)), None, "no inode: an orphan of user 0");
-        told[INODE] = 9;
-        assert_eq!((holder(&told, (1, 2)), holder(&told, (1, 3))), (Some(0), None));
-        told[1] = 10; // listens
-        assert_eq!((holder(&told, (1, 2)), holder(&[], (0, 0))), (None, None));
+        let mut said = vec![0; 72];
+        said[1] = ESTABLISHED;
+        said[4..8].copy_from_slice(&[0, 1, 0, 2]);
+        assert_eq!(holder(&said, (1, 2)), None, "no inode: an orphan of user 0");
+        said[INODE] = 9;
+        assert_eq!((holder(&said, (1, 2)), holder(&said, (1, 3))), (Some(0), None));
+        said[1] = 10; // listens
+        assert_eq!((holder(&said, (1, 2)), holder(&[], (0, 0))), (None, None));
     }
 }

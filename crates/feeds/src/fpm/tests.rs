@@ -182,7 +182,7 @@ fn a_second_is_refused_while_the_first_is_there() {
     let mut b = Bench::new();
     let mut second = TcpStream::connect(b.fpm.address().unwrap()).unwrap();
     b.until(|b| b.fpm.counters().seconds == 1);
-    assert_eq!(second.read(&mut [0]).unwrap(), 0, "it is told");
+    assert_eq!(second.read(&mut [0]).unwrap(), 0, "it is said");
     assert_eq!((b.fpm.counters().connections, b.fpm.counters().connected), (1, true));
     b.says(&framed(24, 1, 0));
     b.until(|b| b.batches.concat().len() == 1);

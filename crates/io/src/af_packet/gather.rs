@@ -114,7 +114,7 @@ fn run_of_frames<'f>(mut frames: impl Iterator<Item = &'f [u8]>) -> usize {
     n
 }
 
-/// What stands before the data of a run of frames: the header beside the frame, and the
+/// What comes before the data of a run of frames: the header beside the frame, and the
 /// frame's own.
 pub(super) struct Joined {
     pub(super) beside: [u8; HEADER],

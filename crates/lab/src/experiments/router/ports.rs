@@ -32,9 +32,9 @@ impl Experiment for Ports {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let cells = [60, 1514].into_iter().flat_map(|bytes| {
-            [2, io::BURST].map(|at_once| Cell { bytes, at_once })
-        });
+        let cells = [60, 1514]
+            .into_iter()
+            .flat_map(|bytes| [2, io::BURST].map(|at_once| Cell { bytes, at_once }));
         let rows = context.cells(cells, |context, cell| measure(context, cell))?;
         let note = "rates are by the worker's processor time, the kernel's part of it included";
         Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
@@ -169,7 +169,13 @@ impl Work for Way {
             }
         }
         let lost = (sent - ops.min(sent)) as f64 / sent as f64;
-        Sample { ops, time, checksum: Some(0), figures: vec![(LOST.into(), lost)], ..Sample::default() }
+        Sample {
+            ops,
+            time,
+            checksum: Some(0),
+            figures: vec![(LOST.into(), lost)],
+            ..Sample::default()
+        }
     }
 }
 
