@@ -429,6 +429,7 @@ pub(super) mod tests {
         }
     }
 
+    #[cfg(not(miri))] // it wants a folder
     proptest::proptest! {
         /// Whatever lies in the ring: no panic, and no more than is asked for.
         #[test]
