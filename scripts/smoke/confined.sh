@@ -105,7 +105,7 @@ kill "$last_pid"
 ip netns exec "${P}r" "$RUTTER" run --config "$TMP/rutter.toml" >>"$TMP/rutter.log" 2>&1 </dev/null &
 router_pid=$!
 router_ready
-all_works 7000 # and IPC_LOCK, for the rings of net_af_packet
+all_works 3000
 rutter stop --remove
 wait "$router_pid" || fail "the router ended with status $?"
 router_pid=
