@@ -228,6 +228,7 @@ impl Node for Faulty {
 
 /// What unwinds is let go of: no second panic, nobody registered, nobody waits.
 #[test]
+#[cfg_attr(miri, ignore)] // a worker that dies leaks its packets, which miri reports
 fn a_worker_whose_node_panics_is_gone_and_nobody_waits_for_it() {
     let pool = Pool::new(&PoolConfig { packets: PACKETS, ..PoolConfig::default() }).unwrap();
     let (mut device, peer) = connect("p0", [2, 0, 0, 0, 0, 1], &pool);
