@@ -176,6 +176,7 @@ fn settled(count: &AtomicUsize) -> usize {
 /// Nothing has to be polled, so it sleeps for 100 ms at a time; a part that is fetched
 /// wakes it.
 #[test]
+#[cfg_attr(miri, ignore)] // it measures time, which passes too slowly there
 fn a_job_that_waits_leaves_an_idle_worker_asleep() {
     let mut graph = table_graph().0.graph;
     drop(graph.ports().remove(0));

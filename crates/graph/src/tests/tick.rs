@@ -92,6 +92,7 @@ fn a_node_ticks_with_traffic_and_when_it_is_due() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // it measures time, which passes too slowly there
 fn an_idle_worker_sleeps_until_the_next_tick() {
     let (graph, [ticks, early]) = beating(Some(Duration::from_millis(5)));
     let worker = start(graph);
@@ -106,6 +107,7 @@ fn an_idle_worker_sleeps_until_the_next_tick() {
 /// Calls that come before, while and after it goes to sleep, which it does 1 ms after the
 /// last packet: a call that the sleeper misses waits for 100 ms.
 #[test]
+#[cfg_attr(miri, ignore)] // it measures time, which passes too slowly there
 fn no_call_is_missed_on_the_way_to_sleep() {
     let (graph, _) = beating(None);
     let worker = start(graph);
@@ -125,6 +127,7 @@ fn no_call_is_missed_on_the_way_to_sleep() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore)] // it measures time, which passes too slowly there
 fn a_call_and_a_stop_wake_a_sleeping_worker() {
     let (graph, _) = beating(None);
     let worker = start(graph);
