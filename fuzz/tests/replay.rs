@@ -84,7 +84,11 @@ const GRAPH: &[&str] = &[
     "ip4_lookup.martian",
     "ip6_input.v4_mapped",
     "ip6_input.bad_destination",
+    "ip4_link_local.link_local",
+    "of one link, for us",
+    "ip4_source.own_source",
     "ethernet_input.not_for_us",
+    "ethernet_input.own_source",
     "ethernet_input.nested_tags",
     "ethernet_input.unknown_vlan",
 ];

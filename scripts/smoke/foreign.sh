@@ -39,6 +39,14 @@ before=$(drops ip4_lookup.martian)
 assert_no_ping a 169.254.77.1 -I 10.0.1.2
 dropped_more ip4_lookup.martian "$before"
 
+# Nor from them.
+before=$(drops ip4_link_local.link_local)
+on a ip route add 10.0.2.2/32 via 10.0.1.1 src 169.254.9.2
+assert_no_ping a 10.0.2.2 -I 169.254.9.2
+dropped_more ip4_link_local.link_local "$before"
+on a ip route del 10.0.2.2/32
+assert_ping a 169.254.9.1
+
 # BGP between them, as clouds have it; the routes lead to the link-local neighbour.
 speaker() { # NS AS OWN PEER PEER-AS CHANNEL
 	printf 'router id %s;\nprotocol device {}\nprotocol static lots { ipv4; route 100.64.9.0/24 blackhole; }\n' "$3"
@@ -65,3 +73,19 @@ router_stop
 printf '[vrf.main]\nvia_kernel = true\n' >>"$TMP/rutter.toml"
 router_start
 assert_ping a 192.168.9.2
+router_stop
+
+# From the router's own addresses: forwarded, unless the configuration says otherwise.
+spoof() { # to b, from the router's address at b
+	on a ip route replace 10.0.2.2/32 via 10.0.1.1
+	on a ip address add 10.0.2.1/32 dev lo
+	on a ping -c 3 -i 0.2 -W 1 -I 10.0.2.1 10.0.2.2 >/dev/null 2>&1 || true
+	on a ip address del 10.0.2.1/32 dev lo
+}
+printf 'own_sources = false\n' >>"$TMP/rutter.toml"
+router_start
+assert_ping a 10.0.2.2
+spoof
+dropped_more ip4_source.own_source 0
+assert_ping a 10.0.2.2
+router_stop

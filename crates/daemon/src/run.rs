@@ -398,6 +398,7 @@ fn vrf(vrf: &config::Vrf) -> VrfConfig {
             config::Feed::Fpm => tables::event::Source::Fpm,
         },
         via_kernel: vrf.via_kernel,
+        own_sources: vrf.own_sources,
         v4: fib(&vrf.ipv4),
         v6: fib(&vrf.ipv6),
     }

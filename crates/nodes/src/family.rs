@@ -20,6 +20,10 @@ pub trait Family: Send + 'static {
     type Dst: Lane<Value = Self::Addr, Slot: Slot<Bits = Self::Addr>>;
     /// That lane.
     const DST: Self::Dst;
+    /// Name of the node [`Sources`](crate::router::l3::ip_source::Sources).
+    const SOURCE: &'static str;
+    /// Name of the node that checks headers.
+    const INPUT: &'static str;
     /// Name of the node [`Lookup`](crate::router::l3::ip_lookup::Lookup).
     const LOOKUP: &'static str;
     /// Name of the node [`Multipath`](crate::router::l3::ip_multipath::Multipath).
@@ -34,6 +38,9 @@ pub trait Family: Send + 'static {
 
     /// Where destinations met are noted.
     fn recent(forwarding: &Forwarding) -> &Recent;
+
+    /// The source of a packet that starts at `head`.
+    fn source(head: &[u8; 64]) -> Self::Addr;
 
     /// The hash of the flow of a packet that starts at `head`.
     fn flow(hasher: &Hasher, head: &[u8; 64]) -> u32;
@@ -55,6 +62,8 @@ impl Family for V4 {
     type Addr = u32;
     type Dst = Dst4;
     const DST: Dst4 = Dst4;
+    const SOURCE: &'static str = "ip4_source";
+    const INPUT: &'static str = "ip4_input";
     const LOOKUP: &'static str = "ip4_lookup";
     const MULTIPATH: &'static str = "ip4_multipath";
     const REWRITE: &'static str = "ip4_rewrite";
@@ -68,6 +77,11 @@ impl Family for V4 {
     #[inline(always)]
     fn recent(forwarding: &Forwarding) -> &Recent {
         &forwarding.recent4
+    }
+
+    #[inline(always)]
+    fn source(head: &[u8; 64]) -> u32 {
+        u32::from_be_bytes(array(head, ipv4::SRC))
     }
 
     #[inline(always)]
@@ -91,6 +105,8 @@ impl Family for V6 {
     type Addr = u128;
     type Dst = Dst6;
     const DST: Dst6 = Dst6;
+    const SOURCE: &'static str = "ip6_source";
+    const INPUT: &'static str = "ip6_input";
     const LOOKUP: &'static str = "ip6_lookup";
     const MULTIPATH: &'static str = "ip6_multipath";
     const REWRITE: &'static str = "ip6_rewrite";
@@ -104,6 +120,11 @@ impl Family for V6 {
     #[inline(always)]
     fn recent(forwarding: &Forwarding) -> &Recent {
         &forwarding.recent6
+    }
+
+    #[inline(always)]
+    fn source(head: &[u8; 64]) -> u128 {
+        u128::from_be_bytes(array(head, ipv6::SRC))
     }
 
     #[inline(always)]

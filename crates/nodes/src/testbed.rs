@@ -94,14 +94,17 @@ impl Net {
                 (v6("2001:db8:ffff::1", 128), fixed::FOR_US),
             ])),
             via_kernel: true,
+            own_sources: true,
         };
         let second = Vrf {
             v4: Arc::new(Linear(vec![
                 (v4("10.0.0.0", 8), fixed::BLACKHOLE),
                 (v4("10.6.0.0", 16), fixed::VIA_KERNEL),
+                (v4("203.0.113.9", 32), fixed::FOR_US),
             ])),
-            v6: Arc::new(Linear(vec![])),
+            v6: Arc::new(Linear(vec![(v6("2001:db8:5::5", 128), fixed::FOR_US)])),
             via_kernel: false,
+            own_sources: false,
         };
         forwarding.vrfs.publish(vec![main, second]);
         Net { domain, forwarding }

@@ -55,6 +55,8 @@ pub struct VrfConfig {
     pub source: Source,
     /// Packets may leave by interfaces that are not Rutter's.
     pub via_kernel: bool,
+    /// Packets may come from this machine's own addresses.
+    pub own_sources: bool,
     /// IPv4.
     pub v4: FibConfig,
     /// IPv6.
@@ -68,6 +70,7 @@ impl Default for VrfConfig {
             table: MAIN_TABLE,
             source: Source::Kernel,
             via_kernel: false,
+            own_sources: true,
             v4: FibConfig::default(),
             v6: FibConfig::default(),
         }
@@ -108,6 +111,7 @@ pub(crate) struct VrfState {
     pub(crate) table: u32,
     pub(crate) source: Source,
     pub(crate) via_kernel: bool,
+    pub(crate) own_sources: bool,
     pub(crate) v4: Table<u32>,
     pub(crate) v6: Table<u128>,
 }
@@ -216,6 +220,7 @@ impl Control {
             table: *table,
             source: config.source,
             via_kernel: config.via_kernel,
+            own_sources: config.own_sources,
             v4: new_table(&config.v4, &self.domain)?,
             v6: new_table(&config.v6, &self.domain)?,
         };
@@ -419,6 +424,7 @@ impl Control {
             v4: vrf.v4.fib.table(),
             v6: vrf.v6.fib.table(),
             via_kernel: vrf.via_kernel,
+            own_sources: vrf.own_sources,
         };
         self.forwarding.vrfs.publish(self.vrfs.iter().map(tables).collect());
     }

@@ -20,6 +20,8 @@ pub struct Vrf {
     pub v6: Arc<dyn Lpm<u128>>,
     /// Packets may leave by interfaces that are not Rutter's: the kernel forwards them.
     pub via_kernel: bool,
+    /// Packets may come from this machine's own addresses.
+    pub own_sources: bool,
 }
 
 /// What the nodes of all workers share. A worker loads each part once a vector.
@@ -43,7 +45,12 @@ pub struct Forwarding {
 impl Forwarding {
     /// No interfaces, and one VRF without routes.
     pub fn new(domain: &Arc<Domain>) -> Arc<Forwarding> {
-        let empty = Vrf { v4: Arc::new(NoRoutes), v6: Arc::new(NoRoutes), via_kernel: false };
+        let empty = Vrf {
+            v4: Arc::new(NoRoutes),
+            v6: Arc::new(NoRoutes),
+            via_kernel: false,
+            own_sources: true,
+        };
         Arc::new(Forwarding {
             ifaces: Published::new(domain, Ifaces::new([])),
             hops: Published::new(domain, Arc::new(HopTable::new(64, 16, 64))),

@@ -23,6 +23,7 @@ pub fn frame(bytes: [u8; BYTES], mine: [u8; 6]) -> Vec<u8> {
     let [_, dst, src, kind, tags, a, b, from, length, ttl] = bytes;
     let (low, high) = (dst & 15, dst >> 4);
     let from_mac = match src >> 4 {
+        13 => mine,
         14 => [0; 6],
         15 => [1, 0, 0x5e, 0, 0, src & 15],
         _ => station(src),
@@ -42,6 +43,7 @@ pub fn frame(bytes: [u8; BYTES], mine: [u8; 6]) -> Vec<u8> {
     let src = match from {
         0..=15 => address(six, [from & 15, 5]),
         16..=31 => address(six, [0x70 | from & 15, 1]),
+        240.. => address(six, [from & 15, 1]),
         _ => address(six, [0x50 | from & 15, from >> 4]),
     };
     let payload = vec![0xa5; payload(length)];

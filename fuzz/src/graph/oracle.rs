@@ -121,6 +121,9 @@ impl Oracle {
         if frame[6] & 1 != 0 {
             return nowhere("from a group");
         }
+        if frame[6..12] == iface.mac {
+            return nowhere("from its own address");
+        }
         let at = 14 + 4 * tags.len();
         let kind = u16::from_be_bytes([frame[at - 2], frame[at - 1]]);
         let packet = Packet { frame, at, iface: id, vrf: iface.vrf };
@@ -147,11 +150,18 @@ impl Oracle {
         if matches!(ip[12], 0 | 127 | 224..) {
             return nowhere("martian source");
         }
+        let [.., p, q, r, s, a, b, c, d] = *<&[u8; 20]>::try_from(&ip[..20]).expect("twenty bytes");
+        let (src, dst) = (IpAddr::from([p, q, r, s]), IpAddr::from([a, b, c, d]));
+        if [p, q] == [169, 254] || header > 20 && [a, b] == [169, 254] {
+            return match self.is_ours(packet.vrf, dst) {
+                true => noted(self.punted(packet, Class::ForUs), "of one link, for us"),
+                false => nowhere("of one link"),
+            };
+        }
         if header > 20 {
             return self.punted(packet, Class::Options);
         }
-        let [.., a, b, c, d] = *<&[u8; 20]>::try_from(&ip[..20]).expect("twenty bytes");
-        self.routed(packet.cut(total), IpAddr::from([a, b, c, d]))
+        self.routed(packet.cut(total), src, dst)
     }
 
     fn ipv6(&self, packet: Packet<'_>) -> Fates {
@@ -177,14 +187,22 @@ impl Oracle {
         if local(src) || local(dst) {
             return self.punted(packet, Class::ForUs);
         }
-        self.routed(packet.cut(payload + 40), IpAddr::from(dst.to_be_bytes()))
+        let [src, dst] = [src, dst].map(|ip| IpAddr::from(ip.to_be_bytes()));
+        self.routed(packet.cut(payload + 40), src, dst)
     }
 
     /// By any of the ways that its destination has.
-    fn routed(&self, packet: Packet<'_>, dst: IpAddr) -> Fates {
+    fn routed(&self, packet: Packet<'_>, src: IpAddr, dst: IpAddr) -> Fates {
+        if packet.vrf != 0 && self.is_ours(packet.vrf, src) {
+            return nowhere("from an address of ours");
+        }
         let ways = self.routing.lookup(packet.vrf, dst);
         let fates = ways.iter().flat_map(|way| self.led(packet, way)).collect();
         if ways.len() > 1 { noted(fates, "several ways") } else { fates }
+    }
+
+    fn is_ours(&self, vrf: u16, ip: IpAddr) -> bool {
+        self.routing.lookup(vrf, ip).contains(&Meets::Other(Kind::ForUs))
     }
 
     fn led(&self, packet: Packet<'_>, way: &Meets) -> Fates {

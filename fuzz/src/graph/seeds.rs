@@ -14,6 +14,7 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     some("graph")
         .chain(some("switch"))
         .chain([("graph", "short".into(), short()), ("switch", "flap".into(), flap())])
+        .chain([("graph", "sources".into(), sources())])
         .collect()
 }
 
@@ -27,6 +28,22 @@ fn short() -> Vec<u8> {
     let few = [&[21, 2, 5][..], &frames(0, 2), &frames(3, 2), &[1, 21, 2, 255]].concat();
     let none = [&[22, 3][..], &frames(1, 2), &frames(6, 9), &[1, 22, 255]].concat();
     [&plan[..], &frames(0, 2), &few, &frames(1, 2), &none, &frames(3, 2)].concat()
+}
+
+/// Packets that claim to come from a link alone, and from the router's own addresses, in
+/// two VRFs.
+fn sources() -> Vec<u8> {
+    let (link_local, own) = (18, 240);
+    let plan = [1, 0x11, 0, 0, 0, 0, 0, 0];
+    let frame = |port: u8, network: u8, host: u8, from: u8| {
+        let (mine, station, udp) = (0, 1, 0);
+        [0, port, mine, station, udp, 0, network, host, from, 20, 64]
+    };
+    let all = (0..3).flat_map(|port| (0..7).map(move |network| (port, network)));
+    let frames = all.flat_map(|(port, network)| {
+        [frame(port, network, 1, link_local), frame(port, 0, 2, own + network)].concat()
+    });
+    plan.into_iter().chain(frames).chain([1]).collect()
 }
 
 /// A station whose port goes down and comes back, and the bridge's own address from inside.

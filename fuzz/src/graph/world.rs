@@ -65,6 +65,7 @@ impl World {
                 name: format!("v{vrf}"),
                 table: table(vrf),
                 via_kernel: vrf == 0,
+                own_sources: vrf == 0,
                 v4,
                 v6,
                 ..VrfConfig::default()
@@ -304,6 +305,7 @@ fn workers(
         let (spans, files) = (spans.clone(), [file_in, file_out]);
         let parts = Parts { spans, counters: Arc::default(), files };
         let assembly = router::add(switch::add(Assembly::new(common), bridging));
+        let assembly = router::check_sources(assembly);
         let graph = span::add(assembly, parts).finish().build(worker);
         let mut graph = graph.expect("the nodes fit together");
         for port in ports(worker) {

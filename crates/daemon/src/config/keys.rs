@@ -138,6 +138,13 @@ pub(super) const VIA_KERNEL: Key = Key::new(
      the kernel, which forwards them (at the rate `via_kernel` of [punt]); false drops them.",
 )
 .flag();
+pub(super) const OWN_SOURCES: Key = Key::new(
+    "own_sources",
+    "true",
+    "Packets from addresses of this machine: true forwards them like others; false drops\n\
+     them, at the price of a second lookup for each packet.",
+)
+.flag();
 pub(super) const IPV4: Key = Key::new(
     "ipv4",
     "the default engine",
@@ -153,7 +160,7 @@ pub(super) const VRF: Section = Section {
         "vrf.NAME",
         "[vrf.main]",
         "Routing tables. `main` is always there.",
-        &[TABLE, ROUTES, VIA_KERNEL, IPV4, IPV6],
+        &[TABLE, ROUTES, VIA_KERNEL, OWN_SOURCES, IPV4, IPV6],
     )
 };
 

@@ -158,6 +158,8 @@ pub struct Vrf {
     pub routes: Feed,
     /// Packets may leave by interfaces that are not Rutter's.
     pub via_kernel: bool,
+    /// Packets may come from this machine's own addresses.
+    pub own_sources: bool,
     /// IPv4's forwarding table.
     pub ipv4: Fib,
     /// IPv6's forwarding table.

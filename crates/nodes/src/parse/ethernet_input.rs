@@ -58,6 +58,8 @@ labels! {
         NestedTags = "nested_tags",
         /// From a group address, which no station has: IEEE 802.3 §3.2.3.
         GroupSource = "group_source",
+        /// From the interface's own hardware address: forged, or another station has it too.
+        OwnSource = "own_source",
     }
 }
 
@@ -91,13 +93,16 @@ impl Node for EthernetInput {
             let head = v.head(i);
             let dst = u64::from_le_bytes(wire::bytes::array(head, 0)) & DST_AND_GROUP;
             let kind = u16::from_le_bytes(wire::bytes::array(head, ethernet::ETHERTYPE));
+            let src_end = u16::from_le_bytes(wire::bytes::array(head, ethernet::SRC + 4));
             let len = v.len(i);
-            let to = if kind == KINDS[0] { To::Ip4 } else { To::Ip6 };
-            let ip = kind == KINDS[to as usize];
-            if (dst == untagged.mac) & ip && v.advance(i, ethernet::LEN) {
+            let (four, six) = (kind == IPV4, kind == IPV6);
+            if (dst == untagged.mac) & (four | six)
+                && src_end != untagged.mac_end
+                && v.advance(i, ethernet::LEN)
+            {
                 (packets, bytes) = (packets + 1, bytes + u64::from(len));
                 v.set(lanes::Iface, i, untagged.iface);
-                v.leave(i, to);
+                v.leave(i, if six { To::Ip6 } else { To::Ip4 });
             } else {
                 self.other(v, i, ifaces);
             }
@@ -159,8 +164,12 @@ pub(crate) fn arrival(
     if !group && dst != iface.mac {
         return Err(Why::NotForUs);
     }
-    if ethernet::Mac(wire::bytes::array(head, ethernet::SRC)).is_group() {
+    let src = ethernet::Mac(wire::bytes::array(head, ethernet::SRC));
+    if src.is_group() {
         return Err(Why::GroupSource);
+    }
+    if src.0 == iface.mac {
+        return Err(Why::OwnSource);
     }
     let arrival = match link.kind {
         ethernet::IPV4 if !group => Arrival::Ip4,
@@ -178,6 +187,8 @@ struct Untagged {
     /// Its MAC address as the first six bytes of a little-endian number, the others
     /// zero; where there is no such interface, a number whose last are not.
     mac: u64,
+    /// Its last two bytes: a source that ends so is looked at closely, for it may be our own.
+    mac_end: u16,
 }
 
 impl Untagged {
@@ -185,7 +196,7 @@ impl Untagged {
         let demux = ifaces.demux.get(usize::from(port));
         let iface = demux.map_or(IfaceId::NONE, |demux| demux.untagged);
         let mac = ifaces.get(iface).map_or(u64::MAX, mac);
-        Untagged { iface, mac }
+        Untagged { iface, mac, mac_end: (mac >> 32) as u16 }
     }
 }
 
@@ -222,8 +233,9 @@ fn link(head: &[u8; 64], len: u16) -> Result<Link, Why> {
 /// no interface's address has that beside it.
 const DST_AND_GROUP: u64 = 0x0001_ffff_ffff_ffff;
 
-/// The EtherTypes of [`To::Ip4`] and [`To::Ip6`] in memory order.
-const KINDS: [u16; 2] = [ethernet::IPV4.swap_bytes(), ethernet::IPV6.swap_bytes()];
+/// EtherTypes in memory order.
+const IPV4: u16 = ethernet::IPV4.swap_bytes();
+const IPV6: u16 = ethernet::IPV6.swap_bytes();
 
 #[cfg(test)]
 mod tests {
@@ -289,6 +301,21 @@ mod tests {
             assert_eq!(from([3, 0, 0, 0, 0, 9], frame), ["drop: group_source"; 3]);
             assert_eq!(from([0xff; 6], frame), ["drop: group_source"; 3]);
         }
+    }
+
+    #[test]
+    fn nobody_else_sends_from_our_address() {
+        let from = |src: [u8; 6]| {
+            let mut plain = to_p0(udp4("10.0.0.1"));
+            plain[6..12].copy_from_slice(&src);
+            let tagged = [&plain[..12], &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], &plain[12..]].concat();
+            let mut arp = plain.clone();
+            arp[..6].fill(0xff);
+            [plain, tagged, arp].map(|frame| run(&frame).to)
+        };
+        assert_eq!(from(P0), ["drop: own_source"; 3]);
+        let [.., e, f] = P0;
+        assert_eq!(from([2, 9, 9, 9, e, f]), ["ip4_input", "ip4_input", "punt"]);
     }
 
     #[test]

@@ -14,15 +14,18 @@ use graph::Card;
 
 use crate::assembly::{Assembly, Common};
 use crate::family::{Family, V4, V6};
-use l3::{ip_lookup, ip_multipath, ip4_input, ip6_input};
+use l3::{ip_lookup, ip_multipath, ip_source, ip4_input, ip4_link_local, ip6_input};
 use rewrite::ip_rewrite;
 
 /// Its nodes.
 pub const NODES: &[Card] = &[
     Card::of::<ip4_input::Ip4Input>(),
+    Card::of::<ip4_link_local::Ip4LinkLocal>(),
+    Card::of::<ip_source::Sources<V4>>(),
     Card::of::<ip_lookup::Lookup<V4>>(),
     Card::of::<ip_multipath::Multipath<V4>>(),
     Card::of::<ip6_input::Ip6Input>(),
+    Card::of::<ip_source::Sources<V6>>(),
     Card::of::<ip_lookup::Lookup<V6>>(),
     Card::of::<ip_multipath::Multipath<V6>>(),
     Card::of::<ip_rewrite::Rewrite<V4>>(),
@@ -31,8 +34,24 @@ pub const NODES: &[Card] = &[
 
 /// Adds the router.
 pub fn add(assembly: Assembly) -> Assembly {
-    let assembly = family::<V4>(assembly.node(ip4_input::Ip4Input));
+    let link_local = ip4_link_local::Ip4LinkLocal::new(assembly.common.forwarding.clone());
+    let assembly = family::<V4>(assembly.node(ip4_input::Ip4Input).node(link_local));
     family::<V6>(assembly.node(ip6_input::Ip6Input))
+}
+
+/// Adds the nodes that drop what claims to come from this machine, where a VRF wants it:
+/// [`Vrf::own_sources`](tables::Vrf::own_sources). They lie on the way of every packet.
+pub fn check_sources(assembly: Assembly) -> Assembly {
+    sources::<V6>(sources::<V4>(assembly))
+}
+
+fn sources<F: Family>(assembly: Assembly) -> Assembly {
+    let node = ip_source::Sources::<F>::new(assembly.common.forwarding.clone());
+    assembly.node(node).connect(F::INPUT, F::LOOKUP, F::SOURCE).connect(
+        F::SOURCE,
+        "lookup",
+        F::LOOKUP,
+    )
 }
 
 /// The nodes that both families have.

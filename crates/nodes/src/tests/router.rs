@@ -451,6 +451,7 @@ fn nodes_allocate_nothing() {
         to_p0(udp6("2001:db8::1")),
         to_p0(udp6("2001:db8:2::1")),
         to_p0(udp6("ff02::1")),
+        to_p0(Frame::ipv4([169, 254, 0, 9].into(), [192, 0, 2, 1].into(), 17)),
     ];
     let config = PoolConfig { packets: 1024, mtu: 1500, large_pages: false };
     let fill = |i: usize, room: &mut [u8]| {

@@ -63,8 +63,9 @@ impl Application for Router {
         config.interfaces().next().is_some() || config.inner.is_empty()
     }
 
-    fn start(&self, _: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
-        Ok(Box::new(Routing::default()))
+    fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
+        let check_sources = setup.config.vrfs.iter().any(|vrf| !vrf.own_sources);
+        Ok(Box::new(Routing { check_sources, ..Routing::default() }))
     }
 }
 
@@ -74,11 +75,14 @@ struct Routing {
     feeds: Mutex<Vec<FeedThread>>,
     /// How they are; live on when the threads do not.
     status: Vec<Status>,
+    /// A VRF wants no packets from this machine's own addresses.
+    check_sources: bool,
 }
 
 impl Running for Routing {
     fn nodes(&mut self, _: usize, assembly: Assembly) -> Assembly {
-        nodes::router::add(assembly)
+        let assembly = nodes::router::add(assembly);
+        if self.check_sources { nodes::router::check_sources(assembly) } else { assembly }
     }
 
     /// The mirror, and FRR's port where a VRF takes its routes from there.

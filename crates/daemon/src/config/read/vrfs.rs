@@ -30,6 +30,7 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
             table: number.unwrap_or(0), // whoever uses it makes no further mistake
             routes: keys::ROUTES.as_word(table, [Feed::Netlink, Feed::Fpm]),
             via_kernel: keys::VIA_KERNEL.as_flag(table),
+            own_sources: keys::OWN_SOURCES.as_flag(table),
             ipv4: fib::<u32>(table, keys::IPV4.name),
             ipv6: fib::<u128>(table, keys::IPV6.name),
         })
@@ -59,6 +60,7 @@ impl Vrf {
             table: 254,
             routes,
             via_kernel: false,
+            own_sources: true,
             ipv4: default_fib::<u32>(),
             ipv6: default_fib::<u128>(),
         }

@@ -3,6 +3,7 @@
 //! ```text
 //!  packet ─► version, length, checksum, source ─┬ right ──► ip4_lookup   Dst4
 //!                                               ├ longer frame ► cut, ip4_lookup
+//!                                               ├ from 169.254/16 ► ip4_link_local
 //!                                               ├ options ─► punt
 //!                                               └ wrong ──► drop, by name
 //! ```
@@ -10,17 +11,17 @@
 //! | cost              | 20 bytes of the header, one branch a packet, taken by bad ones only |
 //! |-------------------|---------------------------------------------------------------------|
 //!
-//! Source: RFC 1812 §5.2.2 (checks), §5.3.7 (martian sources); RFC 791.
+//! Source: RFC 1812 §5.2.2 (checks), §5.3.7 (martian sources); RFC 791; RFC 3927 §2.7.
 //!
 //! Not checked here: the TTL, because a packet to this machine may have 1
 //! (`ip4_rewrite` does), and martian destinations, which are routes. From here on
 //! the vector's length is the packet's: what follows it in the frame is cut off.
 
 use graph::{Node, View, labels};
-use wire::bytes::array;
+use wire::bytes::{array, be16};
 use wire::{checksum, ipv4};
 
-use super::{cut, is_exact};
+use super::{MIN_PAYLOAD, cut};
 use crate::class::Class;
 use crate::lanes::{Dst4, PuntClass};
 
@@ -28,6 +29,7 @@ labels! {
     /// Where packets go.
     pub enum To {
         Lookup = "ip4_lookup" carries [Dst4],
+        LinkLocal = "ip4_link_local" carries [Dst4],
         Punt = "punt" carries [PuntClass],
     }
 }
@@ -101,8 +103,16 @@ impl Header {
             & is_multiple(sum)
             & (total >= ipv4::MIN_LEN as u16)
             & is_exact(total, len)
-            & source_is_right((b >> 32) as u8)
+            & IS_PLAIN_SOURCE[usize::from((b >> 32) as u8)]
     }
+}
+
+/// True when nothing follows a packet of `total` bytes in the `len` that its
+/// frame has for it, but for the padding of a minimal frame.
+#[inline(always)]
+fn is_exact(total: u16, len: u16) -> bool {
+    // Wraps to more than is allowed where the packet is longer than its frame.
+    len.wrapping_sub(total) <= MIN_PAYLOAD.saturating_sub(total)
 }
 
 /// True for a multiple of 0xffff: what the sum of a right header is (not 0: its
@@ -117,17 +127,32 @@ fn is_multiple(sum: u64) -> bool {
 
 /// RFC 1812 §5.3.7: not "this network" (0/8), loopback (127/8), multicast or
 /// reserved (224/3), the limited broadcast included.
-#[inline(always)]
-fn source_is_right(first_octet: u8) -> bool {
-    (first_octet.wrapping_sub(1) < 223) & (first_octet != 127)
+const fn source_is_right(first_octet: u8) -> bool {
+    first_octet.wrapping_sub(1) < 223 && first_octet != 127
 }
 
-/// Packets with options or something behind them, and wrong ones.
+/// By the first octet of a source, whether it is surely right and of no link alone. A table,
+/// because a load is less than two compares; its four lines are always at hand.
+static IS_PLAIN_SOURCE: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut octet = 0;
+    while octet < plain.len() {
+        plain[octet] = source_is_right(octet as u8) && octet != LINK_LOCAL as usize >> 8;
+        octet += 1;
+    }
+    plain
+};
+
+/// The first two octets of link-local addresses, which no router forwards from or to:
+/// RFC 3927 §2.7.
+const LINK_LOCAL: u16 = 0xa9fe;
+
+/// Packets with options or something behind them, of one link alone, and wrong ones.
 #[cold]
 fn other(v: &mut View<'_, Ip4Input>, i: usize) {
     let (head, len) = (v.head(i), usize::from(v.len(i)));
     let header_len = usize::from(head[ipv4::VERSION_IHL] & 15) * 4;
-    let total = usize::from(wire::bytes::be16(head, ipv4::TOTAL_LEN));
+    let total = usize::from(be16(head, ipv4::TOTAL_LEN));
     let source = head[ipv4::SRC];
     if len < ipv4::MIN_LEN || header_len < ipv4::MIN_LEN || total < header_len || total > len {
         let version = len > 0 && head[ipv4::VERSION_IHL] >> 4 != 4;
@@ -143,7 +168,13 @@ fn other(v: &mut View<'_, Ip4Input>, i: usize) {
     if !source_is_right(source) {
         return v.drop(i, Why::BadSource);
     }
-    if header_len == ipv4::MIN_LEN {
+    let plain = header_len == ipv4::MIN_LEN;
+    let from_link = be16(head, ipv4::SRC) == LINK_LOCAL;
+    // The kernel, which takes what has options, would forward to such a destination.
+    if from_link || !plain && be16(head, ipv4::DST) == LINK_LOCAL {
+        return v.leave(i, To::LinkLocal);
+    }
+    if plain {
         cut(v, i, total as u16);
         return v.leave(i, To::Lookup);
     }
@@ -205,7 +236,9 @@ mod tests {
         {
             assert_eq!(from(src), "drop: bad_source", "{src}");
         }
-        assert_eq!(from("223.255.255.255"), "ip4_lookup");
+        for src in ["169.0.0.1", "169.253.255.255", "169.255.0.0", "223.255.255.255"] {
+            assert_eq!(from(src), "ip4_lookup", "{src}");
+        }
         assert_eq!(from("1.0.0.0"), "ip4_lookup");
     }
 
@@ -224,6 +257,21 @@ mod tests {
             let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame[..len]);
             assert_eq!(got.to, "drop: bad_length", "{len}");
         }
+    }
+
+    #[test]
+    fn what_is_of_one_link_is_set_apart() {
+        let from =
+            |src: &str, dst: &str| Frame::ipv4(src.parse().unwrap(), dst.parse().unwrap(), 17);
+        for src in ["169.254.0.0", "169.254.255.255"] {
+            assert_eq!(run(from(src, "10.0.0.1")), "ip4_link_local", "{src}");
+            assert_eq!(run(from(src, "10.0.0.1").options(&[148, 4, 0, 0])), "ip4_link_local");
+            assert_eq!(run(from(src, "10.0.0.1").wrong_ip_checksum()), "drop: bad_checksum");
+        }
+        // A route's business, but for what the kernel would take.
+        assert_eq!(run(from("10.0.0.9", "169.254.0.1")), "ip4_lookup");
+        let options = from("10.0.0.9", "169.254.0.1").options(&[148, 4, 0, 0]);
+        assert_eq!(run(options), "ip4_link_local");
     }
 
     #[test]
