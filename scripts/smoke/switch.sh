@@ -77,6 +77,11 @@ wait_for 5 seen a 10.10.0.3 eth0 p0
 wait_for 5 seen c 10.10.0.1 t10 p2
 assert_ping d 10.20.0.3
 wait_for 5 in_macs "$(mac_of d eth0) +lan +20 +p3" "d in the table"
+# A limit counts what the other options leave: here d, and the routed side.
+first=$(rutter show macs --bridge lan --vlan 20 --limit 1 -j 2>"$TMP/cut.err" | json '[mac["vlan"] for mac in x]')
+assert_eq "$first" "[20]" "the first station of VLAN 20"
+assert_match "$(cat "$TMP/cut.err")" "1 of [2-9] stations are shown" "what is cut says so"
+assert_match "$(rutter show macs --vlan 20 --limit 1)" "^1 of [2-9] " "what is cut says so in its last line"
 
 # ----- unknown stations are flooded, and then not
 flooded() { rutter show bridges -j | json 'sum(d["flooded"] for b in x for d in b["domains"])'; }

@@ -49,7 +49,7 @@ pub enum ErrorKind {
 pub enum Reply {
     /// To [`crate::What::Ports`].
     Ports(Vec<Port>),
-    /// To [`crate::What::Interfaces`].
+    /// To [`crate::What::Interfaces`]; several parts.
     Interfaces(Vec<Interface>),
     /// To [`crate::What::Graph`].
     Graph {

@@ -76,6 +76,21 @@ impl Context {
         self.call(&Request::Show { what: what.into() })
     }
 
+    /// Asks for a list, which comes in parts.
+    pub fn ask_list<T>(
+        &self,
+        what: impl Into<What>,
+        of: impl Fn(Reply) -> Option<Vec<T>>,
+    ) -> Result<Vec<T>, Error> {
+        let mut client = self.connect()?;
+        client.set_timeout(Some(PATIENCE))?;
+        let mut all = Vec::new();
+        for part in client.stream(&Request::Show { what: what.into() })? {
+            all.extend(of(part?).ok_or(CallError::Unexpected)?);
+        }
+        Ok(all)
+    }
+
     /// Sends a request that changes something; its warnings go to standard error,
     /// or are the answer in JSON.
     pub fn change(&mut self, request: impl Into<Request>) -> Result<Status, Error> {

@@ -8,6 +8,11 @@ pub fn warn(message: impl Display) {
     let _ = writeln!(stderr(), "rutter: {}", harmless(&message.to_string()));
 }
 
+/// Says that a listing is not whole, where its own format has no place for that.
+pub fn cut(what: impl Display) {
+    warn(format_args!("{what} are shown (--limit N for more)"));
+}
+
 /// The text without what would command a terminal: messages quote files and input.
 fn harmless(text: &str) -> String {
     let shown = |c: char| -> String {

@@ -73,7 +73,10 @@ impl Answers {
         let state = &*self.state;
         let reply = match what {
             What::Ports => Reply::Ports(lock(&state.ports).iter().map(Port::show).collect()),
-            What::Interfaces => Reply::Interfaces(self.interfaces()?),
+            What::Interfaces => {
+                out.list(self.interfaces()?, Reply::Interfaces);
+                return Ok(());
+            }
             What::Graph { all } => {
                 let counts = state.snapshot()?;
                 let drawing = if all { counts.draw_all() } else { counts.draw() };

@@ -409,6 +409,7 @@ fn listings_for_people() {
     let (mut pages, mut at) = (Vec::new(), None);
     loop {
         let (page, next) = b.control.routes(&filter, at, 1);
+        assert!(page.iter().all(|route| route.net == page[0].net), "no more than it has room for");
         pages.extend(page);
         at = next;
         if at.is_none() {
@@ -416,6 +417,9 @@ fn listings_for_people() {
         }
     }
     assert_eq!(pages, all);
+    // The two of the first prefix have three next hops, the others one each.
+    let parts = [3, 4, 5].map(|most| b.control.routes(&filter, None, most).0.len());
+    assert_eq!(parts, [2, 3, 4]);
     let inside = crate::show::RouteFilter { inside: "10.0.0.0/8".parse().ok(), ..filter };
     assert_eq!(b.control.routes(&inside, None, 9).0.len(), 2);
     let to = b.control.route_to(crate::VrfId(0), "10.0.1.7".parse().unwrap()).unwrap();

@@ -330,8 +330,8 @@ impl Step {
         self.run();
         let lan = if which & 128 != 0 { self.lan(which) } else { None };
         let port = (port & 128 != 0).then_some(u16::from(port & 127) % DEVICES);
-        let domain = lan.and_then(|lan| self.world.domain(lan));
-        let gone = self.world.switch.flush(Which { domain, port, mac: None });
+        let domains = lan.and_then(|lan| self.world.domain(lan)).map(|domain| [domain].into());
+        let gone = self.world.switch.flush(&Which { domains, port, mac: None });
         assert_eq!(gone, self.oracle.stations.flush(port, lan), "stations were forgotten");
         self.compare_stations();
         count(&mut self.counts, "stations flushed");

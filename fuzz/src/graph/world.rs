@@ -203,7 +203,7 @@ impl World {
 
     /// What the MAC table holds.
     pub fn stations(&self) -> HashMap<Key, (u16, bool)> {
-        let (all, _) = self.switch.stations(Which::default(), usize::MAX);
+        let (all, _) = self.switch.stations(&Which::default(), usize::MAX);
         let entry = |s: &tables::switch::Station| {
             let at = self.lan(DomainId(s.key.domain()))?;
             Some(((at, s.key.octets()), (s.port, s.age.is_none())))

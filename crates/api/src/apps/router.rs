@@ -80,7 +80,7 @@ pub enum What {
 pub enum Reply {
     /// To [`What::Routes`]; several parts.
     Routes(Vec<shown::Route>),
-    /// To [`What::Neighbours`].
+    /// To [`What::Neighbours`]; several parts.
     Neighbours(Vec<shown::Neighbour>),
     /// To [`What::Fib`].
     Fib(Vec<shown::Fib>),

@@ -49,7 +49,7 @@ pub enum What {
 pub enum Reply {
     /// To [`What::Bridges`].
     Bridges(Vec<Bridge>),
-    /// To [`What::Macs`]: the first of them, and how many there are.
+    /// To [`What::Macs`]: the first of them, in several parts; in each, how many there are.
     Macs((Vec<Mac>, u64)),
 }
 

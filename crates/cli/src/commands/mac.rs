@@ -1,6 +1,7 @@
 //! The switch: `rutter mac`, stations of bridges at run time; and what `rutter show` prints
 //! of bridges and stations.
 
+use std::cell::Cell;
 use std::fmt::Write;
 
 use api::CallError;
@@ -10,6 +11,7 @@ use crate::columns::{Table, number};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::cut;
 
 /// Add, delete and flush stations of bridges
 #[derive(clap::Args)]
@@ -111,10 +113,18 @@ impl Macs {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
         let what = What::Macs { which: self.which.into(), limit: Some(self.limit) };
-        let api::Reply::Switch(Reply::Macs((all, count))) = cx.ask(what)? else {
-            return Err(CallError::Unexpected.into());
-        };
-        cx.print(&all[..], |all| macs(all, count))
+        let count = Cell::new(0);
+        let all = cx.ask_list(what, |reply| match reply {
+            api::Reply::Switch(Reply::Macs((part, all))) => {
+                count.set(all);
+                Some(part)
+            }
+            _ => None,
+        })?;
+        if cx.json && count.get() > all.len() as u64 {
+            cut(format_args!("{} of {} stations", all.len(), number(count.get())));
+        }
+        cx.print(&all[..], |all| macs(all, count.get()))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use api::CallError;
 use api::apps::router::{Reply, Request, What, shown};
 
 use crate::columns::Table;
@@ -62,9 +61,10 @@ pub struct Neighbours;
 impl Neighbours {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
-        let api::Reply::Router(Reply::Neighbours(all)) = cx.ask(What::Neighbours)? else {
-            return Err(CallError::Unexpected.into());
-        };
+        let all = cx.ask_list(What::Neighbours, |reply| match reply {
+            api::Reply::Router(Reply::Neighbours(part)) => Some(part),
+            _ => None,
+        })?;
         cx.print(&all[..], table)
     }
 }

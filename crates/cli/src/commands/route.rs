@@ -10,6 +10,7 @@ use api::{CallError, Family};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::cut;
 
 /// Add and delete static routes
 #[derive(clap::Args)]
@@ -157,7 +158,9 @@ impl Routes {
             (_, true) => Some(Family::Ipv6),
             _ => None,
         };
-        let what = What::Routes { vrf, family, inside, to, limit }.into();
+        // One more than is shown: then it is known whether there are more.
+        let asked = limit.map(|limit| limit.saturating_add(1));
+        let what = What::Routes { vrf, family, inside, to, limit: asked }.into();
         let mut client = cx.connect()?;
         let mut count = 0_u64;
         if cx.json {
@@ -168,6 +171,10 @@ impl Routes {
                 return Err(CallError::Unexpected.into());
             };
             for route in &routes {
+                if limit.is_some_and(|limit| count == limit) {
+                    cut(format_args!("the first {count} routes"));
+                    break;
+                }
                 if cx.json {
                     let comma = if count == 0 { "" } else { ",\n" };
                     write!(cx.out, "{comma}")?;

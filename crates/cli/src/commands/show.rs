@@ -46,7 +46,10 @@ pub struct Interfaces;
 impl Interfaces {
     /// Asks and prints.
     pub fn show(self, cx: &mut Context) -> Result<Status, Error> {
-        let Reply::Interfaces(all) = cx.ask(What::Interfaces)? else { return unexpected() };
+        let all = cx.ask_list(What::Interfaces, |reply| match reply {
+            Reply::Interfaces(part) => Some(part),
+            _ => None,
+        })?;
         cx.print(&all[..], view::interfaces)
     }
 }

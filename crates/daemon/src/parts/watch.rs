@@ -139,6 +139,7 @@ pub fn capture(state: &State, wanted: Wanted, out: &mut Client) -> Result<(), Fa
         rings.push(captured);
         worker.call(move |graph| drop(graph.set_capture(Some(capture))))
     })?;
+    let workers = rings.len().max(1);
     let lost_before = lost(state)?;
     let names = state.names();
     let clock = Clock::new();
@@ -149,7 +150,7 @@ pub fn capture(state: &State, wanted: Wanted, out: &mut Client) -> Result<(), Fa
         for ring in &mut rings {
             let some =
                 std::iter::from_fn(|| ring.pop(|meta, frame| one(meta, frame, &names, &clock)));
-            packets.extend(some.take(PART));
+            packets.extend(some.take((PART / workers).max(1)));
         }
         packets.sort_by_key(|packet| packet.time_ns);
         packets.truncate(left.min(packets.len() as u64) as usize);
@@ -270,7 +271,7 @@ const DEEPEST: usize = 64;
 /// Steps that may wait in a worker's ring.
 const STEPS: usize = 8192;
 const CAPTURE_RING: usize = 8 << 20;
-/// Packets of a worker in one part.
+/// Packets in one part: a client takes so many of the longest, in hexadecimal.
 const PART: usize = 512;
 const PAUSE: Duration = Duration::from_millis(10);
 const ALIVE: Duration = Duration::from_millis(500);

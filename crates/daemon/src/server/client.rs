@@ -45,6 +45,18 @@ impl Client {
         self.send(&Answer::Part(reply));
     }
 
+    /// Sends a list in as many parts as it takes to stay below what a client accepts; an
+    /// empty one is a part, too.
+    pub fn list<T, R: Into<Reply>>(&mut self, all: Vec<T>, reply: impl Fn(Vec<T>) -> R) {
+        let mut all = all.into_iter().peekable();
+        loop {
+            self.part(reply(all.by_ref().take(IN_A_PART).collect()).into());
+            if all.peek().is_none() || !self.waits() {
+                return;
+            }
+        }
+    }
+
     /// False when nobody waits for more parts: the client closed, or the daemon stops.
     pub fn waits(&mut self) -> bool {
         if !self.gone && !self.stops() {
@@ -175,6 +187,8 @@ impl Drop for Counted {
     }
 }
 
+/// Entries of a list in one part: of the longest, interfaces, far below [`MAX_REPLY`].
+const IN_A_PART: usize = 4096;
 pub(super) const MOST_CLIENTS: usize = 64;
 /// How long half a message is waited for, and a part of an answer offered.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
@@ -183,6 +197,32 @@ pub(super) const TICK: Duration = Duration::from_millis(200);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use api::reply::Interface;
+
+    #[test]
+    fn a_long_list_comes_in_parts_that_a_client_takes() {
+        for (count, parts) in [(0, 1), (IN_A_PART, 1), (3 * IN_A_PART, 3)] {
+            let (stream, mut other) = UnixStream::pair().unwrap();
+            let client = Client::new(stream, Arc::default(), Arc::default(), Arc::default());
+            let longest = Interface { addresses: vec!["x".repeat(100); 32], ..<_>::default() };
+            let list = vec![longest; count];
+            let (sent, mut client) = (list.clone(), client.unwrap());
+            let sender = std::thread::spawn(move || client.list(sent, Reply::Interfaces));
+            let mut bytes = Vec::new();
+            other.read_to_end(&mut bytes).unwrap();
+            sender.join().unwrap();
+            let mut decoder = Decoder::new(MAX_REPLY);
+            decoder.feed(&bytes);
+            let mut taken = Vec::new();
+            for _ in 0..parts {
+                match decoder.take().unwrap() {
+                    Some(Answer::Part(Reply::Interfaces(part))) => taken.extend(part),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert!(taken == list && !decoder.waiting(), "{count}");
+        }
+    }
 
     #[test]
     fn a_client_that_does_not_read_holds_up_no_end() {

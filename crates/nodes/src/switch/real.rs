@@ -125,8 +125,8 @@ fn learnt_where_they_are(trace: &str) {
     assert_eq!((law.received, law.given()), (frames, frames + law.copies));
     let counters = rig.lan.switch.counters(0);
     assert_eq!((counters.moved, counters.refused), (0, 0));
-    let here = Which { domain: Some(tables::bridge::DomainId(1)), ..Which::default() };
-    let (stations, _) = rig.lan.switch.stations(here, usize::MAX);
+    let here = Which { domains: Some([tables::bridge::DomainId(1)].into()), ..Which::default() };
+    let (stations, _) = rig.lan.switch.stations(&here, usize::MAX);
     let own = |mac: &[u8; 6]| *mac == OWN;
     let found: HashMap<_, _> =
         stations.iter().map(|s| (s.key.octets(), s.port)).filter(|(mac, _)| !own(mac)).collect();

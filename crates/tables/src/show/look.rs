@@ -17,7 +17,8 @@ use crate::targets::{self, TargetId};
 
 impl Control {
     /// Routes in the order of VRF, family and prefix, from `after` on; with them
-    /// where to go on, unless that was all. At most `most` prefixes.
+    /// where to go on, unless that was all. A part ends with the prefix that fills it:
+    /// one with all its routes is never split, and counts as its routes' next hops.
     pub fn routes(
         &self,
         filter: &RouteFilter,
@@ -235,11 +236,12 @@ impl Control {
                 page.next.get_or_insert(RouteCursor { vrf, net });
                 return;
             }
-            page.left -= 1;
             let best = list.iter().position(|c| self.next_hops.hop(c.target).is_some());
             for (i, candidate) in list.iter().enumerate() {
                 if filter.all || best == Some(i) {
-                    page.routes.push(self.route_info(vrf, net, candidate, best == Some(i)));
+                    let route = self.route_info(vrf, net, candidate, best == Some(i));
+                    page.left = page.left.saturating_sub(route.paths.len().max(1));
+                    page.routes.push(route);
                 }
             }
         }
@@ -278,6 +280,7 @@ impl Control {
 
 struct Page {
     routes: Vec<RouteInfo>,
+    /// Next hops that it has room for.
     left: usize,
     next: Option<RouteCursor>,
 }

@@ -17,6 +17,7 @@ mod moves;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -133,10 +134,10 @@ pub struct Station {
 }
 
 /// Which stations.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Which {
-    /// Of this domain.
-    pub domain: Option<DomainId>,
+    /// Of these domains.
+    pub domains: Option<BTreeSet<DomainId>>,
     /// At this port.
     pub port: Option<u16>,
     /// With this address.
@@ -145,7 +146,8 @@ pub struct Which {
 
 impl Which {
     fn takes(&self, key: Key, entry: u16) -> bool {
-        self.domain.is_none_or(|domain| domain.0 == key.domain())
+        let domain = DomainId(key.domain());
+        self.domains.as_ref().is_none_or(|domains| domains.contains(&domain))
             && self.port.is_none_or(|port| port == entry_port(entry))
             && self.mac.is_none_or(|mac| mac == key.octets())
     }
@@ -317,7 +319,7 @@ impl Switch {
     }
 
     /// Forgets learnt stations; returns how many.
-    pub fn flush(&mut self, which: Which) -> u64 {
+    pub fn flush(&mut self, which: &Which) -> u64 {
         let mut gone = Vec::new();
         // The rest of a round, and then a whole one.
         for _ in 0..2 {
@@ -339,7 +341,7 @@ impl Switch {
     }
 
     /// Stations, at most `limit` of them, and how many there are.
-    pub fn stations(&self, which: Which, limit: usize) -> (Vec<Station>, u64) {
+    pub fn stations(&self, which: &Which, limit: usize) -> (Vec<Station>, u64) {
         let (mut found, mut count) = (Vec::new(), 0);
         self.writer.for_each(|key, value| {
             if which.takes(key, value) {

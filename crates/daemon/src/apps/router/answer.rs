@@ -39,7 +39,11 @@ pub(super) fn show(what: &What, state: &State, out: &mut Client) -> Answered {
             let which = (vrf.clone(), *family, inside.clone(), *to);
             return routes(state, which, *limit, out);
         }
-        What::Neighbours => Reply::Neighbours(state.ask(|control| show::neighbours(control))?),
+        What::Neighbours => {
+            let all = state.ask(|control| show::neighbours(control))?;
+            out.list(all, Reply::Neighbours);
+            return Ok(());
+        }
         What::Fib => Reply::Fib(state.ask(|control| show::fibs(control))?),
     };
     out.part(reply.into());
@@ -80,7 +84,7 @@ fn routes(
     while left > 0 && out.waits() {
         let (routes, next) = state.ask(move |control| control.routes(&filter, cursor, PAGE))?;
         let shown = routes.iter().filter_map(|route| show::route(route, &vrfs));
-        let shown: Vec<_> = shown.take(left.min(PAGE as u64) as usize).collect();
+        let shown: Vec<_> = shown.take(usize::try_from(left).unwrap_or(usize::MAX)).collect();
         left -= shown.len() as u64;
         out.part(Reply::Routes(shown).into());
         cursor = next;
@@ -240,5 +244,5 @@ fn absent(error: std::io::Error, what: String) -> Failure {
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;
-/// Prefixes in one part of `show routes`.
+/// Next hops in one part of `show routes`, but for the rest of a prefix.
 const PAGE: usize = 4096;

@@ -14,6 +14,7 @@ use super::config::Bridge as Configured;
 use super::thread::Handle;
 use crate::config::Mac;
 use crate::parts::state::{failure, mac_of, station};
+use crate::server::Client;
 
 /// Carries a change out.
 pub fn change(view: &View, request: &Request) -> Result<(), Failure> {
@@ -25,11 +26,15 @@ pub fn change(view: &View, request: &Request) -> Result<(), Failure> {
 }
 
 /// Shows what is asked for.
-pub fn show(view: &View, what: &What) -> Result<Reply, Failure> {
+pub fn show(view: &View, what: &What, out: &mut Client) -> Result<(), Failure> {
     match what {
-        What::Bridges => bridges(view).map(Reply::Bridges),
-        What::Macs { which, limit } => stations(view, which, *limit).map(Reply::Macs),
+        What::Bridges => out.part(Reply::Bridges(bridges(view)?).into()),
+        What::Macs { which, limit } => {
+            let (stations, count) = stations(view, which, *limit)?;
+            out.list(stations, |part| Reply::Macs((part, count)));
+        }
     }
+    Ok(())
 }
 
 /// At most `limit` stations, and how many there are.
@@ -44,17 +49,8 @@ fn stations(
     let (which, names) = (resolve(view, which)?, port_names(view));
     let limit = limit.map_or(usize::MAX, |limit| limit as usize);
     ask(view, move |switch| {
-        let (found, mut count) = switch.stations(which.0, limit);
-        let domains = which.1.as_deref();
-        let of_bridge = |station: &&Station| {
-            domains.is_none_or(|domains| domains.contains(&station.key.domain()))
-        };
-        let shown: Vec<_> =
-            found.iter().filter(of_bridge).map(|station| shown(station, switch, &names)).collect();
-        if domains.is_some() {
-            count = shown.len() as u64;
-        }
-        (shown, count)
+        let (found, count) = switch.stations(&which, limit);
+        (found.iter().map(|station| shown(station, switch, &names)).collect(), count)
     })
 }
 
@@ -223,19 +219,12 @@ fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Fa
 
 /// Forgets learnt stations.
 fn flush(view: &View, which: &WhichMacs) -> Result<(), Failure> {
-    let (which, domains) = resolve(view, which)?;
-    ask(view, move |switch| match domains {
-        None => drop(switch.flush(which)),
-        Some(domains) => {
-            for domain in domains {
-                switch.flush(Which { domain: Some(DomainId(domain)), ..which });
-            }
-        }
-    })
+    let which = resolve(view, which)?;
+    ask(view, move |switch| switch.flush(&which)).map(|_| ())
 }
 
-/// What is asked for by name, by number; and the domains of a whole bridge.
-fn resolve(view: &View, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>>), Failure> {
+/// What is asked for by name, by number.
+fn resolve(view: &View, which: &WhichMacs) -> Result<Which, Failure> {
     let port = match &which.port {
         Some(port) => Some(port_number(view, port)?),
         None => None,
@@ -245,7 +234,7 @@ fn resolve(view: &View, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>>), 
         None => None,
     };
     if which.bridge.is_none() && which.vlan.is_none() {
-        return Ok((Which { domain: None, port, mac }, None));
+        return Ok(Which { domains: None, port, mac });
     }
     let all = &view.bridges;
     if let Some(name) = &which.bridge
@@ -263,11 +252,10 @@ fn resolve(view: &View, which: &WhichMacs) -> Result<(Which, Option<Vec<u16>>), 
         vlans.map(|vlan| (bridge.name.clone(), vlan))
     });
     let domains: Vec<_> = domains.collect();
-    let ids = ask(view, move |switch| {
-        let ids = domains.iter().filter_map(|(name, vlan)| switch.domain(name, *vlan));
-        ids.map(|id| id.0).collect()
+    let domains = ask(view, move |switch| {
+        domains.iter().filter_map(|(name, vlan)| switch.domain(name, *vlan)).collect()
     })?;
-    Ok((Which { domain: None, port, mac }, Some(ids)))
+    Ok(Which { domains: Some(domains), port, mac })
 }
 
 fn ask<R: Send + 'static>(

@@ -125,9 +125,7 @@ impl Running for Switching {
         let view = &self.view;
         match request {
             Request::Switch(asked) => Some(macs::change(view, asked).map(|()| changed(out))),
-            Request::Show { what: What::Switch(what) } => {
-                Some(macs::show(view, what).map(|reply| out.part(reply.into())))
-            }
+            Request::Show { what: What::Switch(what) } => Some(macs::show(view, what, out)),
             _ => None,
         }
     }
