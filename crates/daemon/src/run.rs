@@ -23,7 +23,7 @@ use tables::{Control, FibConfig, Iface, Limits, PortId, Tags, VrfConfig};
 use crate::answer::Answers;
 use crate::app::{Begin, Running as App, Setup};
 use crate::apps;
-use crate::config::{self, Config, Fib, Text, VlanTags};
+use crate::config::{self, Config, Fib, Mistakes, Text, VlanTags};
 use crate::error::{Doing, Error};
 use crate::instance::{Instance, Namespace};
 use crate::kernel::Taps;
@@ -71,6 +71,12 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     let notifier = Notifier::new(&Environment::own());
     let serving = running.serve(&instance).map_err(|error| error.placed(&options.text));
     serving?.wait(&stopped, notifier)
+}
+
+/// Finds what a start refuses on this machine, beside the mistakes of the file itself:
+/// what is in the way, and what is not there yet.
+pub fn check(config: &Config, text: &Text) -> (Mistakes, Mistakes) {
+    (Mistakes(devices::in_the_way(config, text)), Mistakes(devices::absent(config, text)))
 }
 
 /// Takes away what an instance that was killed has left.

@@ -204,8 +204,10 @@ fn hint(name: &str, error: c_int) -> String {
         libc::EPERM | libc::EACCES if !is_root() => {
             format!("{words} (needs root, or CAP_NET_RAW and CAP_NET_ADMIN)")
         }
-        // What DPDK says when no bus can make anything of a name.
-        libc::EFAULT => format!("no DPDK driver takes a device of this name ({words})"),
+        // What DPDK says when no bus can make anything of a name: "Bad address".
+        libc::EFAULT => "no driver of DPDK's takes a device of this name: a card has its PCI \
+                         address (lspci -D), others begin with a driver's name, as in net_tap0"
+            .into(),
         libc::ENOENT | libc::ENODEV if is_pci(name) => {
             format!("{words} (is it there, and bound to vfio-pci?)")
         }

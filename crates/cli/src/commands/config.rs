@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::warn;
 
 /// Check a configuration, print an example with every key
 #[derive(clap::Args)]
@@ -21,7 +22,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Read a configuration and report every mistake with its place
+    /// Report every mistake of a configuration, and what `run` refuses on this machine
     Check {
         /// The file
         #[arg(default_value = DEFAULT_FILE)]
@@ -76,7 +77,12 @@ fn show(toml: String, cx: &mut Context) -> Result<(), Error> {
 }
 
 fn check(file: &std::path::Path, cx: &mut Context) -> Result<Status, Error> {
-    let result = Config::load(file);
+    let result = Config::load(file).and_then(|(config, text)| {
+        let (refused, absent) = daemon::run::check(&config, &text);
+        // Here, and now: that it comes later is no matter of the file.
+        absent.0.iter().for_each(|absent| warn(format_args!("{absent} (`rutter run` refuses)")));
+        if refused.0.is_empty() { Ok((config, text)) } else { Err(refused) }
+    });
     if !cx.json {
         let (config, _) = result?;
         let (ports, routes) = (config.ports.len(), config.routes.len());

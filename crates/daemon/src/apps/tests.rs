@@ -164,6 +164,94 @@ fn each_mistake_is_found() {
     }
 }
 
+/// What a start would come upon: each is said with its place and what to do.
+#[test]
+fn what_run_refuses_is_a_mistake_of_the_file() {
+    let port = |device: &str| format!("[ports.p0]\ndevice = \"{device}\"\n");
+    let two = |first: &str, second: &str| {
+        format!(
+            "[ports.p0]\ndevice = \"mem\"\naddresses = [\"{first}\"]\n\
+             [ports.p1]\ndevice = \"mem\"\naddresses = [\"{second}\"]\n"
+        )
+    };
+    let route = |via: &str| {
+        format!(
+            "{}[[route]]\nprefix = \"10.9.0.0/16\"\nvia = {via}\n",
+            two("10.0.1.1/24", "10.0.2.1/24")
+        )
+    };
+    let bridges = |macs: &str| {
+        format!(
+            "{TWO}[bridge.a]\nports = [\"p0\"]\nmax_macs = {macs}\n\
+             [bridge.b]\nports = [\"p1\"]\nmax_macs = {macs}\n"
+        )
+    };
+    let device = "t.toml:2:10: ports.p0.device: ";
+    let second = "t.toml:6:14: ports.p1.addresses[0]: ";
+    let at_route = "t.toml:7:1: route[0]: ";
+    let cases = [
+        (port("net_af_packet0"), device, "net_af_packet0,iface=eth1"),
+        (port("net_af_xdp0,iface="), device, "net_af_xdp0,iface=eth1"),
+        (port("net_af_packet0,blocksz=4096"), device, "`iface=`"),
+        (port("net_pcap0"), device, "`iface=`"),
+        (port("net_virtio_user0"), device, "`path=`"),
+        (port("net_bonding0,slave=1"), device, "`mode=`"),
+        (port("net_af_paket0,iface=eth1"), device, "did you mean `net_af_packet0`?"),
+        (port("eth1"), device, "\"packet:eth1\""),
+        (port("packet:lo"), device, "another interface"),
+        (port("net_af_packet0,iface=lo"), device, "another interface"),
+        (port("tap:lo"), device, "another interface"),
+        ("[ports.lo]\ndevice = \"mem\"\n".into(), "t.toml:1:1: ports.lo: ", "take another"),
+        (
+            "[ports.v1]\ndevice = \"packet:v0\"\n[ports.p1]\ndevice = \"packet:v1\"\n".into(),
+            "t.toml:4:10: ports.p1.device: ",
+            "give the port, or the bridge, another name",
+        ),
+        (two("10.0.1.1/24", "10.0.1.2/24"), second, "networks apart"),
+        (two("10.0.1.1/16", "10.0.2.2/24"), second, "networks apart"),
+        (two("10.0.2.2/24", "10.0.1.1/16"), second, "`10.0.2.2/24` of `p0`"),
+        (two("2001:db8::1/32", "2001:db8:1::1/64"), second, "each its vrf"),
+        (route("\"192.0.2.1\""), at_route, "on no network of an interface of vrf main"),
+        (route("[\"10.0.1.2\", \"10.0.3.2\"]"), at_route, "10.0.3.2"),
+        (route("[{ to = \"10.0.1.2\", interface = \"p1\" }]"), at_route, "network of `p1`"),
+        (
+            format!("[vrf.main]\nroutes = \"fpm\"\n[vrf.red]\ntable = 7\nroutes = \"fpm\"\n{PORT}"),
+            "t.toml:5:10: vrf.red.routes: ",
+            "take \"netlink\" here",
+        ),
+        (bridges("1_073_741_824"), "t.toml:10:12: bridge.b.max_macs: ", "lower `max_macs`"),
+    ];
+    for (text, place, remedy) in cases {
+        let said = bad(&text);
+        let line = said.lines().find(|line| line.starts_with(place));
+        assert!(
+            line.is_some_and(|line| line.contains(remedy)),
+            "{text}\n{said}\nwanted: {place}{remedy}"
+        );
+    }
+    for text in [
+        port("net_tap0,iface=x1"),
+        port("net_pcap0,rx_pcap=a,tx_pcap=b"),
+        port("0000:03:00.0"),
+        port("03:00.0"),
+        // Apart, or in a vrf each; single addresses and links' own networks are none.
+        two("10.0.1.1/24", "10.0.2.1/24"),
+        two("10.0.1.1/24", "10.0.1.2/32"),
+        two("fe80::1/64", "fe80::2/64"),
+        "[vrf.red]\ntable = 7\n".to_string()
+            + &two("10.0.1.1/24", "10.0.1.2/24")
+                .replace("[ports.p1]\n", "[ports.p1]\nvrf = \"red\"\n"),
+        "[ports.p0]\ndevice = \"mem\"\naddresses = [\"10.0.1.1/24\", \"10.0.1.9/16\"]\n".into(),
+        // By a route over a link, or where the file gives no addresses at all.
+        route("\"192.0.2.1\"")
+            + "[[route]]\nprefix = \"192.0.2.0/24\"\nvia = [{ interface = \"p1\" }]\n",
+        route("\"192.0.2.1\"") + "[ports.p2]\ndevice = \"mem\"\n",
+        bridges("1_000_000_000"),
+    ] {
+        good(&text);
+    }
+}
+
 #[test]
 fn what_is_there_twice_is_reported_at_its_second_place() {
     let text = bad(&format!("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n{PORT}"));

@@ -128,7 +128,7 @@ pub(super) const ROUTES: Key = Key::new(
     "routes",
     "\"netlink\"",
     "Where routes come from: \"netlink\" (the kernel's table, whoever writes it) or\n\
-     \"fpm\" (FRR connects to 127.0.0.1:2620).",
+     \"fpm\" (FRR connects to 127.0.0.1:2620), in one VRF.",
 )
 .word(&["netlink", "fpm"]);
 pub(super) const VIA_KERNEL: Key = Key::new(

@@ -28,6 +28,17 @@ impl Net {
         Net { address, length: self.length }
     }
 
+    /// True when `address` is in the network.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let other = Net { address, length: self.length };
+        self.address.is_ipv4() == address.is_ipv4() && self.network() == other.network()
+    }
+
+    /// True for a single address: no network.
+    pub fn is_one_address(&self) -> bool {
+        self.length == if self.address.is_ipv4() { 32 } else { 128 }
+    }
+
     /// What the address is instead of a host's: an IPv4 network's first and last
     /// are its own and the broadcast address, but where there are two or one
     /// (RFC 3021).

@@ -61,6 +61,16 @@ impl<'t> Table<'t> {
         self.source.mistake(self.span.0..self.span.1, format_args!("{}: {text}", self.path));
     }
 
+    /// Its place, for [`Table::mistake_at`].
+    pub fn place(&self) -> Place {
+        Place { path: self.path.to_string(), span: self.span.0..self.span.1 }
+    }
+
+    /// A mistake at a place in the same file.
+    pub fn mistake_at(&self, Place { path, span }: &Place, text: impl Display) {
+        self.source.mistake(span.clone(), format_args!("{path}: {text}"));
+    }
+
     /// Reports every key that is not in `known`, with the one that was probably meant.
     pub fn only(&self, known: &[&str]) {
         for key in self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
@@ -97,7 +107,18 @@ impl<'t> Table<'t> {
     }
 }
 
+/// A place in the file, to be remembered: `ports.p0.addresses[1]`.
+pub struct Place {
+    path: String,
+    span: Range<usize>,
+}
+
 impl<'t> Value<'t> {
+    /// Its place, for [`Table::mistake_at`].
+    pub fn place(&self) -> Place {
+        Place { path: self.path.clone(), span: self.span.clone() }
+    }
+
     /// Where it stands.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()

@@ -30,6 +30,8 @@ pub struct LinkInfo {
     pub master: u32,
     /// Its table, where it is a VRF device.
     pub vrf_table: Option<u32>,
+    /// A tap, whoever has made it: an instance can take it over.
+    pub tap: bool,
 }
 
 /// Changes links, addresses, routes, rules and neighbours.
@@ -126,6 +128,26 @@ impl Rtnetlink {
         Ok(answers.iter().filter_map(|answer| address_info(answer, index)).collect())
     }
 
+    /// Refuses a link as a port's that has addresses: the kernel would answer for them,
+    /// beside the port.
+    ///
+    /// # Errors
+    /// What to do with one of them.
+    pub fn refuse_addresses(&mut self, index: u32, name: &str) -> Result<(), String> {
+        let addresses = self.addresses(index).map_err(|error| error.to_string())?;
+        let link_local = |address: IpAddr| match address {
+            IpAddr::V4(_) => false,
+            IpAddr::V6(a) => a.is_unicast_link_local(),
+        };
+        match addresses.iter().find(|(net, _)| !link_local(net.address)) {
+            Some((net, _)) => Err(format!(
+                "{name} has the address {net} in the kernel; take it away \
+                 (ip address del {net} dev {name}) and give it to the port (`addresses`)"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Adds an address, marked as Rutter's. Without `connected` the kernel makes
     /// no route to its network.
     ///
@@ -213,7 +235,10 @@ pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
             ALIAS => info.ours = value.strip_suffix(&[0]).unwrap_or(value) == MARK,
             ADDRESS => info.mac = value.try_into().map(Mac).unwrap_or_default(),
             MASTER => info.master = word(value, 0)?,
-            LINKINFO => info.vrf_table = vrf_table(value),
+            LINKINFO => {
+                info.vrf_table = vrf_table(value);
+                info.tap = kind_of(value).is_some_and(|kind| kind.starts_with(b"tun\0"));
+            }
             _ => {}
         }
     }
@@ -222,9 +247,17 @@ pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
 
 /// The table, where `IFLA_LINKINFO` is that of a VRF device.
 fn vrf_table(info: &[u8]) -> Option<u32> {
-    let find = |bytes, kind| attributes(bytes).find(|(k, _)| *k == kind).map(|(_, value)| value);
-    find(info, INFO_KIND).filter(|kind| kind.starts_with(b"vrf\0"))?;
+    kind_of(info).filter(|kind| kind.starts_with(b"vrf\0"))?;
     word(find(find(info, INFO_DATA)?, VRF_TABLE)?, 0)
+}
+
+/// What `IFLA_LINKINFO` calls the kind of a link.
+fn kind_of(info: &[u8]) -> Option<&[u8]> {
+    find(info, INFO_KIND)
+}
+
+fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
+    attributes(bytes).find(|(k, _)| *k == kind).map(|(_, value)| value)
 }
 
 /// `struct ifaddrmsg` and what follows, if the address is of link `index`.

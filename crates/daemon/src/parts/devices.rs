@@ -7,7 +7,7 @@ use api::reply;
 use graph::spread::Lost;
 
 use crate::config::mistake::nearest;
-use crate::config::{self, Config, Mac, Mistakes, Text};
+use crate::config::{self, Config, Mac, Mistake, Mistakes, Text};
 use crate::error::Error;
 use crate::kernel::{LinkInfo, Rtnetlink};
 
@@ -34,8 +34,15 @@ pub struct Port {
 /// Looks for what devices are made from, before anything is opened or changed.
 ///
 /// # Errors
-/// Everything that is not there, at its place in the configuration.
+/// Everything that is not there or in the way, at its place in the configuration.
 pub fn look(config: &Config, text: &Text) -> Result<(), Mistakes> {
+    let mut mistakes = absent(config, text);
+    mistakes.extend(in_the_way(config, text));
+    if mistakes.is_empty() { Ok(()) } else { Err(Mistakes(mistakes)) }
+}
+
+/// What devices are made from and is not there yet.
+pub fn absent(config: &Config, text: &Text) -> Vec<Mistake> {
     let mut links = None;
     let absent = |port: &config::Port| match &port.device {
         config::Device::Pcap { input: Some(input), .. } => {
@@ -54,10 +61,43 @@ pub fn look(config: &Config, text: &Text) -> Result<(), Mistakes> {
     let mistake = |(port, what): (&config::Port, Option<String>)| {
         Some(text.mistake(&port.path("device"), what?))
     };
-    let mut mistakes: Vec<_> = found.filter_map(mistake).collect();
+    found.filter_map(mistake).collect()
+}
+
+/// What of this machine no start gets over: its memory, its interfaces.
+pub fn in_the_way(config: &Config, text: &Text) -> Vec<Mistake> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    mistakes.extend(excess(config, &meminfo).map(|(path, what)| text.mistake(path, what)));
-    if mistakes.is_empty() { Ok(()) } else { Err(Mistakes(mistakes)) }
+    let excess = excess(config, &meminfo).map(|(path, what)| text.mistake(path, what));
+    let mut mistakes: Vec<_> = excess.into_iter().collect();
+    if config.is_offline() {
+        return mistakes;
+    }
+    let Ok(mut kernel) = Rtnetlink::open() else { return mistakes };
+    let links = kernel.links().unwrap_or_default();
+    let at = |path: Vec<String>, what: String| {
+        let path: Vec<_> = path.iter().map(String::as_str).collect();
+        text.mistake(&path, what)
+    };
+    for (carrier, tags, interface) in config.interfaces() {
+        mistakes.extend(taken(&interface.name, &links).map(|what| at(carrier.path(tags), what)));
+    }
+    for port in &config.ports {
+        let below = links.iter().filter(|link| port.device.netdevs().contains(&&*link.name));
+        let used = below.filter_map(|link| kernel.refuse_addresses(link.index, &link.name).err());
+        mistakes.extend(used.map(|what| text.mistake(&port.path("device"), what)));
+    }
+    mistakes
+}
+
+/// Why the tap of an interface cannot be called so.
+fn taken(name: &str, links: &[LinkInfo]) -> Option<String> {
+    let other = links.iter().find(|link| link.name == name && !link.ours && !link.tap)?;
+    let index = other.index;
+    Some(format!(
+        "the kernel has an interface `{name}` already (number {index}), and the router makes one \
+         of that name: give the port, or the bridge, another, or rename that one \
+         (ip link set {name} name OTHER)"
+    ))
 }
 
 /// More memory than the machine has (`/proc/meminfo`): DPDK would take all of it, and
@@ -223,6 +263,20 @@ mod tests {
         assert!(said[0].starts_with(interface), "{said:?}");
         let file = "t:4:17: ports.p1.device: expected a capture to read: no such file: ";
         assert!(said[1].starts_with(file), "{said:?}");
+    }
+
+    #[test]
+    fn an_interface_of_the_kernel_keeps_its_name() {
+        let link = |name: &str| LinkInfo { name: name.into(), index: 7, ..LinkInfo::default() };
+        let (ours, tap) =
+            (LinkInfo { ours: true, ..link("p0") }, LinkInfo { tap: true, ..link("p1") });
+        let links = [ours, tap, link("p2"), link("p3.100")];
+        assert_eq!(
+            (taken("p0", &links), taken("p1", &links), taken("p9", &links)),
+            (None, None, None)
+        );
+        assert!(taken("p2", &links).unwrap().contains("ip link set p2 name OTHER"));
+        assert!(taken("p3.100", &links).unwrap().contains("number 7"));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::path::Path;
 
 use ::io::tap::Tap;
@@ -86,7 +85,7 @@ impl KernelSide {
             let Some(name) = below(port) else { continue };
             let of = |reason: String| Error::asked(&port.config.path("device"), reason);
             let link = self.rtnetlink.link(&name).map_err(|e| of(format!("{name}: {e}")))?;
-            self.refuse_addresses(link.index, &name).map_err(of)?;
+            self.rtnetlink.refuse_addresses(link.index, &name).map_err(of)?;
             self.keep_off(&name);
             self.below.push(name.clone());
             for offload in GLUING {
@@ -122,22 +121,6 @@ impl KernelSide {
     pub(super) fn keep_off(&mut self, name: &str) {
         self.set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
         self.set(&format!("net/ipv4/conf/{name}/forwarding"), "0");
-    }
-
-    /// The kernel answers for addresses that it has: they would clash with the port's.
-    fn refuse_addresses(&mut self, index: u32, name: &str) -> Result<(), String> {
-        let addresses = self.rtnetlink.addresses(index).map_err(|error| error.to_string())?;
-        let link_local = |address: IpAddr| match address {
-            IpAddr::V4(_) => false,
-            IpAddr::V6(a) => a.is_unicast_link_local(),
-        };
-        match addresses.iter().find(|(net, _)| !link_local(net.address)) {
-            Some((net, _)) => Err(format!(
-                "{name} has the address {net} in the kernel; take it away \
-                 (ip address del {net} dev {name}) and give it to the port (`addresses`)"
-            )),
-            None => Ok(()),
-        }
     }
 
     /// Interfaces of the kernel have room for an 802.1Q tag beside their MTU, for
@@ -180,6 +163,14 @@ impl KernelSide {
             let tap = self.tap(interface, mac.unwrap_or_default(), table);
             taps.push(tap.map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidInput => Error::asked(&carrier.path(tags), error),
+                io::ErrorKind::AddrNotAvailable => {
+                    let mac = mac.unwrap_or_default();
+                    let what = format!(
+                        "the hardware address {mac} of its device is no station's: give the port \
+                         another (mac = \"02:00:00:00:00:01\")"
+                    );
+                    Error::asked(&carrier.path(tags), what)
+                }
                 _ => Error::System { action: format!("tap `{name}`"), source: error },
             })?);
             self.taps.push(name.clone());

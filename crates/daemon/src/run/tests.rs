@@ -186,6 +186,31 @@ fn after_a_death_settings_are_as_before_and_the_taps_stay() {
     });
 }
 
+/// What others have called so before is found by the check, not by the start.
+#[test]
+fn a_check_finds_what_is_in_the_way_on_this_machine() {
+    namespace::in_namespace(|| {
+        namespace::ip("link add p0 type veth peer name v0");
+        namespace::ip("address add 10.0.9.1/24 dev v0");
+        namespace::ip("link add v1 type veth peer name v2");
+        let found = |text: &str| {
+            let config = Config::parse("t", text).unwrap();
+            let (refused, absent) = check(&config, &Text { file: "t".into(), text: text.into() });
+            (refused.to_string(), absent.to_string())
+        };
+        let fine = found("[ports.p1]\ndevice = \"packet:v1\"\n");
+        assert_eq!(fine, (String::new(), String::new()));
+        let (refused, _) = found("[ports.p0]\ndevice = \"packet:v1\"\n");
+        let place = "t:1:1: ports.p0: the kernel has an interface `p0` already";
+        assert!(refused.starts_with(place) && refused.contains("ip link set p0 name"), "{refused}");
+        let (refused, _) = found("[ports.p1]\ndevice = \"packet:v0\"\n");
+        let place = "t:2:10: ports.p1.device: v0 has the address 10.0.9.1/24";
+        assert!(refused.starts_with(place) && refused.contains("ip address del"), "{refused}");
+        let (refused, absent) = found("[ports.p1]\ndevice = \"packet:v7\"\n");
+        assert!(refused.is_empty() && absent.contains("did you mean"), "{refused} {absent}");
+    });
+}
+
 /// A client that is still connected holds the applications.
 #[test]
 fn a_mirror_s_file_is_whole_after_a_stop_whoever_is_connected() {

@@ -91,9 +91,14 @@ impl Running for Routing {
             return Ok(());
         }
         let mut feeds = vec![FeedThread::netlink(begin.control.clone(), begin.threads)?];
-        if begin.config.vrfs.iter().any(|vrf| vrf.routes == Feed::Fpm) {
+        if let Some(vrf) = begin.config.vrfs.iter().find(|vrf| vrf.routes == Feed::Fpm) {
             let rules = begin.config.settings.get().cloned().unwrap_or_default();
-            feeds.push(FeedThread::fpm(rules, begin.control.clone(), begin.threads)?);
+            let fpm = FeedThread::fpm(rules, begin.control.clone(), begin.threads);
+            feeds.push(fpm.map_err(|error| {
+                let remedy = "is the loopback up (ip link set lo up), does another listen there \
+                              (ss -ltnp)?";
+                Error::asked(&["vrf", &vrf.name, "routes"], format_args!("{error}: {remedy}"))
+            })?);
         }
         self.status = feeds.iter().map(FeedThread::status).collect();
         *lock(&self.feeds) = feeds;

@@ -21,14 +21,23 @@ fn read(table: Table<'_>, config: &mut Config) {
     let mut taken = HashSet::new();
     let routes = elements(table, keys::ROUTE, |table| {
         let route = route(table, &config.vrfs, &names)?;
-        if let Some(objection) = config.objection(&route) {
+        let objection = config.objection(&route);
+        if let Some(objection) = &objection {
             table.mistake(objection);
         }
         if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
             table.mistake("a route to this prefix, of this metric, is there already");
         }
-        Some(route)
+        Some((route, table.place(), objection.is_none()))
     });
+    let links: Vec<_> = routes.iter().map(|(route, ..)| route).collect();
+    let links: Vec<_> = links.into_iter().filter(|route| is_over_links(route)).collect();
+    for (route, place, _) in routes.iter().filter(|(.., taken)| *taken) {
+        if let Some(objection) = config.out_of_reach(route, &links) {
+            table.mistake_at(place, objection);
+        }
+    }
+    let routes = routes.into_iter().map(|(route, ..)| route).collect();
     let mut taken = HashSet::new();
     let neighbours = elements(table, keys::NEIGHBOUR, |entry| {
         let neighbour = neighbour(entry, &names)?;
@@ -39,6 +48,10 @@ fn read(table: Table<'_>, config: &mut Config) {
     });
     (config.routes, config.neighbours) = (routes, neighbours);
     config.settings.put(fpm(table));
+}
+
+fn is_over_links(route: &Route) -> bool {
+    !route.via.is_empty() && route.via.iter().all(|via| via.to.is_none())
 }
 
 fn fpm(table: Table<'_>) -> Rules {

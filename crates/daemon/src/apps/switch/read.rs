@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use lookup::exact::mac_table;
 use tables::bridge::{DomainId, FloodRates};
 use tables::switch::{Mode, WhenFull};
 
@@ -45,7 +46,7 @@ fn inner(bridge: &Bridge) -> InnerPort {
 /// Reads all bridges; takes the routed interface from ports that are in one.
 fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
     let mut taken: Vec<String> = Vec::new();
-    let mut left = DomainId::MOST;
+    let (mut left, mut room) = (DomainId::MOST, stations());
     named(table, "bridge", |name, value, table| {
         only(table, &[keys::BRIDGE], &["port", "vlan", "mac"]);
         if ports.iter().any(|port| port.name == name) {
@@ -76,10 +77,27 @@ fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
             ));
         }
         left -= domains;
+        // Beside its stations, its routed interfaces' addresses.
+        let needed = bridge.max_macs + 2 * domains as u64;
+        if needed > room {
+            let keys = keys::MAX_MACS.get(table).unwrap_or_else(|| value.clone());
+            return keys.mistake(format_args!(
+                "the stations of all bridges are in one table, and of these {} there is room for \
+                 {}: lower `max_macs`, here or of a bridge above",
+                bridge.max_macs,
+                room.saturating_sub(2 * domains as u64)
+            ));
+        }
+        room -= needed;
         routed(&mut bridge, table, value, ports)?;
         bridge.macs = macs(&bridge, table);
         Some(bridge)
     })
+}
+
+/// What the table of all bridges can hold; two are for no bridge's domain.
+fn stations() -> u64 {
+    mac_table::ENTRY.card.max_entries.unwrap_or(u64::MAX) - 2
 }
 
 fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<Vec<BridgePort>> {

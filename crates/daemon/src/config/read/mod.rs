@@ -1,5 +1,7 @@
 //! From TOML to [`Config`]: one function a table.
 
+mod drivers;
+mod networks;
 mod once;
 mod ports;
 mod vrfs;
@@ -70,6 +72,7 @@ fn root(table: Table<'_>, source: &Source<'_>, declared: &[Declared]) -> Config 
     uses_of_vrfs(table, &config, &carriers);
     once::tables(&config, table);
     once::addresses(table, &carriers);
+    networks::apart(table, &carriers);
     once::netdev_names(&config, table);
     if config.ports.is_empty() && source.mistakes.borrow().is_empty() {
         source.mistake(0..0, "no port: expected at least one table such as [ports.p0]");

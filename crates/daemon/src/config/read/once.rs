@@ -61,7 +61,7 @@ pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
 /// link-local one may be on every link.
 pub(super) fn addresses(table: Table<'_>, carriers: &[&str]) {
     let mut taken = Once::new();
-    let mut interface = |table: Table<'_>, vrf: &str, name: &str| {
+    networks::each_interface(table, carriers, &mut |table, vrf, name| {
         let list = table.get("addresses").filter(Value::is_list).and_then(|value| value.list());
         for value in list.unwrap_or_default() {
             let Some(net) = value.text().and_then(|text| text.parse::<Net>().ok()) else {
@@ -74,19 +74,7 @@ pub(super) fn addresses(table: Table<'_>, carriers: &[&str]) {
                 value.mistake::<()>(text);
             }
         }
-    };
-    let vrf = |table: Table<'_>, outer: &str| {
-        table.get("vrf").and_then(|value| value.text().map(str::to_string)).unwrap_or(outer.into())
-    };
-    for kind in carriers {
-        each_table(table, kind, &mut |name, carrier| {
-            let outer = vrf(carrier, "main");
-            interface(carrier, &outer, name);
-            each_table(carrier, "vlan", &mut |vlan, inner| {
-                interface(inner, &vrf(inner, &outer), &format!("{name}.{vlan}"));
-            });
-        });
-    }
+    });
 }
 
 /// A table of the kernel belongs to one vrf, and no vrf is named as an interface.

@@ -1,5 +1,6 @@
 //! Ports, their VLANs and addresses.
 
+use super::drivers;
 use super::once::Once;
 use super::*;
 
@@ -21,6 +22,9 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
         let vlans = vlans(table, &interface);
         let device_value = keys::DEVICE.required(table)?;
         let device = device(&device_value)?;
+        if let Some(why) = drivers::objection(&device) {
+            device_value.mistake::<()>(why);
+        }
         for claim in once::claims(&device) {
             if let Some(first) = taken.take(claim.clone(), name) {
                 return device_value.mistake(format_args!("`{first}` has `{claim}` already"));

@@ -6,6 +6,7 @@ use lookup::sync::Domain;
 use super::*;
 
 pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
+    let mut frr: Option<String> = None;
     let mut all = named(table, "vrf", |name, value, table| {
         only(table, &[keys::VRF], &[]);
         if !is_vrf_name(name) {
@@ -25,10 +26,19 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
             (None, None) if keys::TABLE.get(table).is_some() => None, // reported as no number
             (None, None) => value.mistake("`table` is missing: the kernel's number of it"),
         };
+        let routes = keys::ROUTES.as_word(table, [Feed::Netlink, Feed::Fpm]);
+        if routes == Feed::Fpm
+            && let (Some(first), Some(value)) = (frr.replace(name.into()), keys::ROUTES.get(table))
+        {
+            value.mistake::<()>(format_args!(
+                "`{first}` has FRR's connection already, and there is one: take \"netlink\" \
+                 here, since FRR writes its routes to the kernel's tables, too"
+            ));
+        }
         Some(Vrf {
             name: name.into(),
             table: number.unwrap_or(0), // whoever uses it makes no further mistake
-            routes: keys::ROUTES.as_word(table, [Feed::Netlink, Feed::Fpm]),
+            routes,
             via_kernel: keys::VIA_KERNEL.as_flag(table),
             own_sources: keys::OWN_SOURCES.as_flag(table),
             ipv4: fib::<u32>(table, keys::IPV4.name),
