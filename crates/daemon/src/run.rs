@@ -122,8 +122,9 @@ impl Running {
         let mut undo = Undo(kernel);
         let domain = Domain::new();
         let mut control = control(&config, &ports, &domain)?;
-        if undo.0.is_none() {
-            control.handle(&offline::events(&config, &ports));
+        match undo.0 {
+            Some(_) => control.await_listing(),
+            None => control.handle(&offline::events(&config, &ports)),
         }
         let forwarding = control.forwarding().clone();
         let setup = Setup { config: &config, forwarding: &forwarding, domain: &domain };

@@ -21,6 +21,7 @@ use crate::fib::Fib;
 use crate::forwarding::Vrf;
 use crate::limits::{Limits, Memory, Refusals};
 use crate::links::same_frames;
+use crate::listing::Listing;
 use crate::pool::Pool;
 use crate::table::Table;
 use crate::targets::NextHops;
@@ -232,6 +233,16 @@ impl Control {
         Ok(id)
     }
 
+    /// Drops packets as [`Kind::NotReady`](crate::Kind::NotReady) until the kernel's routes
+    /// of their family have been listed once. For the VRFs that are there.
+    pub fn await_listing(&mut self) {
+        for vrf in &mut self.vrfs {
+            vrf.v4.listing = Listing::Awaited(0);
+            vrf.v6.listing = Listing::Awaited(0);
+        }
+        self.publish_vrfs();
+    }
+
     /// Adds one of Rutter's interfaces. It is down until its tap, the kernel's
     /// link of the same name, is up; MAC and MTU are the tap's from then on.
     ///
@@ -297,7 +308,7 @@ impl Control {
             Event::PartialGone(route) => self.remove_partial(route),
             Event::SweepBegin(scope, why) => self.begin_sweep(*scope, *why),
             Event::SweepEnd(scope) => self.end_sweep(*scope),
-            Event::SweepAbort(scope) => drop(self.sweeps.remove(scope)),
+            Event::SweepAbort(scope) => self.abort_sweep(*scope),
         }
     }
 
@@ -413,6 +424,8 @@ impl Control {
         for vrf in &mut self.vrfs {
             swapped |= vrf.v4.fib.poll(builder, memory);
             swapped |= vrf.v6.fib.poll(builder, memory);
+            swapped |= vrf.v4.listing.is_done_by(&vrf.v4.fib);
+            swapped |= vrf.v6.listing.is_done_by(&vrf.v6.fib);
         }
         if swapped {
             self.publish_vrfs();
@@ -421,8 +434,8 @@ impl Control {
 
     fn publish_vrfs(&self) {
         let tables = |vrf: &VrfState| Vrf {
-            v4: vrf.v4.fib.table(),
-            v6: vrf.v6.fib.table(),
+            v4: vrf.v4.listing.view(&vrf.v4.fib),
+            v6: vrf.v6.listing.view(&vrf.v6.fib),
             via_kernel: vrf.via_kernel,
             own_sources: vrf.own_sources,
         };

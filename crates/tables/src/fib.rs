@@ -166,6 +166,11 @@ impl<A: Engines> Fib<A> {
         self.in_table.min(building)
     }
 
+    /// True when the table that serves holds commit `seq`.
+    pub(crate) fn has(&self, seq: u64) -> bool {
+        self.in_table >= seq
+    }
+
     pub(crate) fn table(&self) -> Arc<dyn Lpm<A>> {
         self.table.clone()
     }

@@ -44,11 +44,13 @@ pub enum Kind {
     Blackhole = 8,
     /// Silently dropped: an address that must not be routed (RFC 1812 §5.3.7, RFC 6890).
     Martian = 9,
+    /// Silently dropped: the routes of its VRF are still being listed.
+    NotReady = 10,
 }
 
 impl Kind {
     /// All kinds, by number.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
         Kind::NoRoute,
         Kind::Forward,
         Kind::Multipath,
@@ -59,6 +61,7 @@ impl Kind {
         Kind::Multicast,
         Kind::Blackhole,
         Kind::Martian,
+        Kind::NotReady,
     ];
 }
 
@@ -79,8 +82,10 @@ pub mod fixed {
     pub const MARTIAN: Hop = Hop(6);
     /// [`super::Kind::NoNeighbour`]: a connected network's unresolved hosts.
     pub const GLEAN: Hop = Hop(7);
+    /// [`super::Kind::NotReady`].
+    pub const NOT_READY: Hop = Hop(8);
     /// The first hop that is free for gateways, hosts and groups.
-    pub const FIRST_FREE: u32 = 8;
+    pub const FIRST_FREE: u32 = 9;
 }
 
 /// Kind and index in one word.
@@ -151,6 +156,7 @@ impl HopTable {
             (fixed::BLACKHOLE, Kind::Blackhole),
             (fixed::MARTIAN, Kind::Martian),
             (fixed::GLEAN, Kind::NoNeighbour),
+            (fixed::NOT_READY, Kind::NotReady),
         ] {
             table.set_step(hop, Step::new(kind, 0));
         }

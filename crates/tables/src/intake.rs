@@ -14,6 +14,7 @@ use crate::event::{
     Target, Why,
 };
 use crate::links::Known;
+use crate::listing::Listing;
 use crate::routes::{Candidate, Put};
 use crate::table::Table;
 use crate::targets::NextHops;
@@ -205,11 +206,30 @@ impl Control {
             differences += self.sweep_routes(family, source);
             if source == Source::Kernel {
                 self.sweep_partial(family);
+                self.listed(family, Listing::complete);
             }
         }
         self.counters.listings += 1;
         if sweep.why == Why::Audit {
             self.counters.drift += differences;
+        }
+    }
+
+    pub(crate) fn abort_sweep(&mut self, scope: Scope) {
+        self.sweeps.remove(&scope);
+        if let Scope::Routes(family, Source::Kernel) = scope {
+            self.listed(family, Listing::given_up);
+        }
+    }
+
+    /// The kernel's routes of a family were listed, to the end or not.
+    fn listed(&mut self, family: Family, note: impl Fn(&mut Listing, u64)) {
+        let seq = self.next_hops.seq; // the commit to come
+        for vrf in &mut self.vrfs {
+            match family {
+                Family::V4 => note(&mut vrf.v4.listing, seq),
+                Family::V6 => note(&mut vrf.v6.listing, seq),
+            }
         }
     }
 

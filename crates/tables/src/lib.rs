@@ -11,6 +11,7 @@
 //!   table
 //!   routes
 //!   targets
+//!   listing
 //!   fib gateways
 //!   build pool switch
 //!   builtin forwarding oracle
@@ -35,6 +36,7 @@ pub mod iface;
 mod intake;
 pub mod limits;
 mod links;
+mod listing;
 pub mod macs;
 #[cfg(test)]
 mod model;

@@ -276,17 +276,18 @@ mod tests {
 
     #[test]
     fn ids_end_at_the_limit_and_come_back_after_the_grace_period() {
-        let limits = Limits { hops: 10, ..Limits::default() };
+        let first = fixed::FIRST_FREE;
+        let limits = Limits { hops: first as usize + 2, ..Limits::default() };
         let (domain, _, mut pool) = pool(limits, Memory::of(|| None));
         let mut reader = domain.register("reader");
         let out = (IfaceId(1), PortId(0), 1500);
         let adjacency = Adjacency::new(out, [2; 6], [4; 6], Tags::None, 0x0800);
         assert_eq!(
             (pool.take_hop(), pool.take_hop(), pool.take_hop()),
-            (Some(Hop(8)), Some(Hop(9)), None)
+            (Some(Hop(first)), Some(Hop(first + 1)), None)
         );
         let ids: Vec<_> = std::iter::from_fn(|| pool.take_adjacency(&adjacency)).collect();
-        assert_eq!(ids.len(), 9);
+        assert_eq!(ids.len(), first as usize + 1);
         pool.retire_adjacency(ids[3]);
         pool.reclaim();
         assert_eq!(pool.take_adjacency(&adjacency), None);

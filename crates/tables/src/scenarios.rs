@@ -2,6 +2,7 @@
 
 mod engines;
 mod limits;
+mod listing;
 
 use crate::event::{
     Event, How, Link, LinkId, NextHop, NextHopTo, PartialRoute, Path, Scope, Source, Target, Why,

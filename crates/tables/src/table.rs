@@ -16,6 +16,7 @@ use crate::fib::Fib;
 use crate::gateways::GatewayId;
 use crate::hops::fixed;
 use crate::limits::Refusals;
+use crate::listing::Listing;
 use crate::routes::{Candidate, Routes};
 use crate::targets::{FOR_US, MULTICAST, NextHops};
 
@@ -24,6 +25,7 @@ pub(crate) struct Table<A: Engines> {
     pub(crate) max_routes: usize,
     pub(crate) refusals: Refusals,
     pub(crate) fib: Fib<A>,
+    pub(crate) listing: Listing,
     builtin: Vec<Parsed<A>>,
     /// Addresses of this machine, with the number of links that have them.
     own: BTreeMap<A, u32>,
@@ -50,6 +52,7 @@ impl<A: Engines> Table<A> {
             max_routes,
             refusals: Refusals::default(),
             fib,
+            listing: Listing::Done,
             dirty: builtin.iter().map(|(prefix, ..)| *prefix).collect(),
             builtin,
             own: BTreeMap::new(),

@@ -242,6 +242,7 @@ impl Oracle {
         let class = match kind {
             Kind::Blackhole => return nowhere("blackhole"),
             Kind::Martian => return nowhere("martian"),
+            Kind::NotReady => unreachable!("no listing is waited for"),
             Kind::ForUs => Class::ForUs,
             Kind::NoNeighbour => Class::NoNeighbour,
             Kind::ViaKernel if packet.vrf != 0 => {

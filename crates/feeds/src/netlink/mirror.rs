@@ -280,7 +280,7 @@ const SILENT: usize = 3;
 const BATCH: usize = 4096;
 /// Bytes stored before they are applied.
 const PATIENCE: usize = 1 << 20;
-/// Attempts at a listing that changes while it is read.
+/// Attempts at a listing that changes while it is read (`tables` counts as many at the start).
 const TRIES: usize = 4;
 /// How long it must have been quiet before a listing, and the longest wait for that.
 const QUIET: Duration = Duration::from_millis(100);

@@ -28,7 +28,8 @@ fn a_full_table_refuses_and_goes_on() {
 
 #[test]
 fn without_hops_the_kernel_forwards_until_some_return() {
-    let limits = Limits { hops: 12, ..Limits::default() };
+    let hops = crate::hops::fixed::FIRST_FREE as usize + 4;
+    let limits = Limits { hops, ..Limits::default() };
     let mut b = Bench::new(limits, "plain");
     b.handle(&[add("10.0.0.0/24", 0, to(1, ""))]);
     let via = |i: u8| to(1, &format!("10.0.0.{i}"));

@@ -52,6 +52,7 @@ fn state_name(kind: Kind, connected: bool) -> &'static str {
         Kind::Martian => "martian",
         Kind::Multipath => "multipath",
         Kind::NoRoute => "no-route",
+        Kind::NotReady => "not-ready",
     }
 }
 

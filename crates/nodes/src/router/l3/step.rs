@@ -18,6 +18,8 @@ labels! {
         NestedGroup = "nested_group",
         /// Its way out is not Rutter's, and its VRF keeps to Rutter's: `[vrf.NAME] via_kernel`.
         ViaKernel = "via_kernel",
+        /// The kernel's routes are being listed for the first time, just after the start.
+        NotReady = "not_ready",
     }
 }
 
@@ -41,6 +43,7 @@ pub(crate) fn other<N: Node<Drop = Why>>(
         Kind::Multicast => Class::Multicast,
         Kind::Blackhole => return v.drop(i, Why::Blackhole),
         Kind::Martian => return v.drop(i, Why::Martian),
+        Kind::NotReady => return v.drop(i, Why::NotReady),
         // `Forward` and the first `Multipath` never come here.
         Kind::Forward | Kind::Multipath => return v.drop(i, Why::NestedGroup),
     };
