@@ -76,6 +76,9 @@ pub struct Bridge {
     pub macs: u64,
     pub max_macs: u64,
     pub domains: Vec<BridgeDomain>,
+    /// VLANs that are not listed, since they never had a frame.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub silent: u64,
     /// Stations that moved too often, and are held.
     pub held: Vec<String>,
     /// What happened to its stations, by name: reports of workers, stations learnt,
@@ -106,4 +109,8 @@ pub struct Mac {
     pub port: String,
     /// Seconds since it was seen, to an eighth of the ageing time; none: static.
     pub age_s: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

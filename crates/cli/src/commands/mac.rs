@@ -11,7 +11,7 @@ use crate::columns::{Table, number};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
-use crate::warn::cut;
+use crate::warn::{cut, warn};
 
 /// Add, delete and flush stations of bridges
 #[derive(clap::Args)]
@@ -95,6 +95,9 @@ impl Bridges {
         let api::Reply::Switch(Reply::Bridges(all)) = cx.ask(What::Bridges)? else {
             return Err(CallError::Unexpected.into());
         };
+        for bridge in all.iter().filter(|bridge| cx.json && bridge.silent > 0) {
+            warn(format_args!("{}", silent(bridge)));
+        }
         cx.print(&all[..], bridges)
     }
 }
@@ -158,6 +161,9 @@ fn bridges(all: &[Bridge]) -> String {
         }
     }
     let mut text = table.to_string();
+    for bridge in all.iter().filter(|bridge| bridge.silent > 0) {
+        let _ = writeln!(text, "{}", silent(bridge)); // a String takes all
+    }
     for bridge in all {
         let counters = bridge.counters.iter().filter(|(_, count)| *count > 0);
         let counters: Vec<_> =
@@ -167,6 +173,11 @@ fn bridges(all: &[Bridge]) -> String {
         }
     }
     text
+}
+
+/// What is left out of a bridge's lines.
+fn silent(bridge: &Bridge) -> String {
+    format!("{}: {} VLANs that never had a frame are not shown", bridge.name, bridge.silent)
 }
 
 /// Stations; `count` is how many there are.

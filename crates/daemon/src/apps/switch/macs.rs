@@ -99,6 +99,7 @@ fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
                 macs: share.used,
                 max_macs: share.limit,
                 domains: config.vlans().iter().filter_map(domain).collect(),
+                silent: 0,
                 held: held.map(|key| Mac(key.octets()).to_string()).collect(),
                 counters: named(switch.counters(i)),
             }
@@ -106,7 +107,9 @@ fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
         let mut all: Vec<Bridge> = switch.bridges().iter().enumerate().map(of).collect();
         // Domains of a trunk of all VLANs that never had a frame say nothing.
         for bridge in all.iter_mut().filter(|bridge| bridge.domains.len() > 64) {
+            let all = bridge.domains.len();
             bridge.domains.retain(|domain| domain.frames + domain.flooded > 0);
+            bridge.silent = (all - bridge.domains.len()) as u64;
         }
         all
     })
