@@ -237,6 +237,15 @@ impl HopTable {
         }
     }
 
+    /// Every member of a group, one after the other; those of more weight several times.
+    pub fn members(&self, index: u32) -> Vec<Hop> {
+        let Some(group) = self.groups.get(index as usize) else { return Vec::new() };
+        let group = group.load(Ordering::Acquire);
+        let (first, count) = (group as u32 as usize, (group >> 32) as usize);
+        let members = self.members.iter().skip(first).take(count);
+        members.map(|hop| Hop(hop.load(Ordering::Relaxed))).collect()
+    }
+
     /// Writes a group that no step points to: its members are `hops`, at
     /// `first..` of the members' array.
     ///

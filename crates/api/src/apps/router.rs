@@ -72,6 +72,13 @@ pub enum What {
     Neighbours,
     /// Forwarding tables: engine, size, memory.
     Fib,
+    /// What an address meets in the data plane, and in the store behind it.
+    Lookup {
+        /// Which routing tables.
+        vrf: String,
+        /// The address.
+        address: IpAddr,
+    },
 }
 
 /// What it shows.
@@ -84,6 +91,8 @@ pub enum Reply {
     Neighbours(Vec<shown::Neighbour>),
     /// To [`What::Fib`].
     Fib(Vec<shown::Fib>),
+    /// To [`What::Lookup`].
+    Lookup(Box<shown::Lookup>),
 }
 
 /// A static route.
@@ -163,6 +172,55 @@ pub mod shown {
         pub weight: u16,
         /// What happens to packets now: `forward`, `no-neighbour`, `via-kernel` …
         pub state: String,
+    }
+
+    /// An address looked up in the engine that serves, and in the store behind it.
+    #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+    #[allow(missing_docs)]
+    pub struct Lookup {
+        pub vrf: String,
+        pub address: IpAddr,
+        pub engine: String,
+        /// What the engine answers the nodes.
+        pub served: Answer,
+        /// The longest prefix in the store, and its hop.
+        pub stored: Option<Stored>,
+        /// Both say the same.
+        pub same: bool,
+        /// Why they may differ for now.
+        pub why: Option<String>,
+        /// The route that counts.
+        pub route: Option<Route>,
+    }
+
+    /// A hop and what it means.
+    #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+    #[allow(missing_docs)]
+    pub struct Answer {
+        /// 0: there is none.
+        pub hop: u32,
+        /// What happens to packets: `forward`, `unreachable`, `not-ready` …
+        pub action: String,
+        /// By which ways they leave.
+        pub ways: Vec<Way>,
+    }
+
+    /// A way out.
+    #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+    #[allow(missing_docs)]
+    pub struct Way {
+        pub interface: String,
+        /// Of the station it goes to.
+        pub mac: String,
+    }
+
+    /// A prefix in the store.
+    #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+    #[allow(missing_docs)]
+    pub struct Stored {
+        pub prefix: String,
+        #[serde(flatten)]
+        pub answer: Answer,
     }
 
     /// A host on a connected network.

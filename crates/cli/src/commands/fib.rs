@@ -1,8 +1,9 @@
 //! `rutter fib`: forwarding tables at run time; and `rutter show fib`.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 
-use api::apps::router::shown::Fib;
+use api::apps::router::shown::{self, Fib};
 use api::apps::router::{Reply, Request, What};
 use api::{CallError, Family};
 
@@ -10,13 +11,15 @@ use crate::columns::{Table, bytes, number, ratio};
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::warn;
 
-/// Change a forwarding table's engine while packets flow
+/// Ask a forwarding table, or change its engine, while packets flow
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   rutter fib engine set dxr
   rutter fib engine set planb --vrf red -o option=value
+  rutter fib lookup 192.0.2.1            what packets to this address meet
 
 The new table is built beside the running one, compared with the routes at both
 ends of every prefix and for what the workers met lately, and swapped in; no
@@ -33,6 +36,16 @@ enum Action {
     Engine {
         #[command(subcommand)]
         action: EngineAction,
+    },
+    /// Look an address up in the table that serves, and in the prefixes it is built from
+    ///
+    /// Exit status: 0 both say the same, 1 there is no route, 2 they differ.
+    Lookup {
+        /// The address
+        address: IpAddr,
+        /// Routing tables
+        #[arg(long, default_value = "main")]
+        vrf: String,
     },
 }
 
@@ -70,7 +83,12 @@ fn option(text: &str) -> Result<(String, String), &'static str> {
 
 /// Carries it out.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    let Action::Engine { action: EngineAction::Set { engine, vrf, family, options } } = args.action;
+    let (engine, vrf, family, options) = match args.action {
+        Action::Engine { action: EngineAction::Set { engine, vrf, family, options } } => {
+            (engine, vrf, family, options)
+        }
+        Action::Lookup { address, vrf } => return lookup(vrf, address, cx),
+    };
     let families = match family {
         Some(family) => vec![family],
         None => families(&engine),
@@ -86,6 +104,45 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         status = status.max(cx.change(Request::FibEngine { vrf, family, engine, options })?);
     }
     Ok(status)
+}
+
+fn lookup(vrf: String, address: IpAddr, cx: &mut Context) -> Result<Status, Error> {
+    let asked = cx.ask(What::Lookup { vrf, address })?;
+    let api::Reply::Router(Reply::Lookup(found)) = asked else {
+        return Err(CallError::Unexpected.into());
+    };
+    cx.print(&*found, looked_up)?;
+    if !found.same {
+        let why = found.why.as_deref().unwrap_or("that is a fault of Rutter's");
+        warn(format_args!("the engine and its prefixes differ: {why}"));
+        return Ok(Status::Fault);
+    }
+    Ok(if found.served.hop == 0 { Status::No } else { Status::Success })
+}
+
+/// What engine, prefixes and routes say of an address, a line each.
+fn looked_up(found: &shown::Lookup) -> String {
+    let shown::Lookup { engine, served, stored, .. } = found;
+    let mut text = format!("engine {engine}: {}\n", meaning(served));
+    let _ = match stored {
+        Some(stored) => writeln!(text, "prefix {}: {}", stored.prefix, meaning(&stored.answer)),
+        None => writeln!(text, "prefix: none"),
+    };
+    if let Some(route) = &found.route {
+        let _ = writeln!(text, "route  {}", super::route::line(route));
+    }
+    text
+}
+
+fn meaning(answer: &shown::Answer) -> String {
+    let mut text = match answer.hop {
+        0 => return answer.action.clone(),
+        hop => format!("hop {hop}, {}", answer.action),
+    };
+    for way in &answer.ways {
+        let _ = write!(text, ", dev {} to {}", way.interface, way.mac); // a String takes all
+    }
+    text
 }
 
 /// The families that an engine serves. An unknown one is left to the daemon,

@@ -193,7 +193,7 @@ impl Routes {
 }
 
 /// One route, as `ip route` writes it.
-fn line(route: &shown::Route) -> String {
+pub fn line(route: &shown::Route) -> String {
     let mut line = match route.kind.as_str() {
         "unicast" => route.prefix.clone(),
         kind => format!("{kind} {}", route.prefix),

@@ -138,3 +138,41 @@ fn what_the_engine_refuses_is_left_out_and_the_rest_goes_in() {
     assert_eq!(b.refused("engine prefixes"), 30 - (20 - 6));
     assert_eq!(b.see("20.0.0.1"), Seen::Other(Kind::Blackhole));
 }
+
+#[test]
+fn a_lookup_finds_an_engine_that_says_otherwise_than_its_prefixes() {
+    let mut b = Bench::new(Limits::default(), "rarely wrong");
+    let both = Target::Paths([path(1, "10.0.0.2"), path(2, "10.0.1.2")].into());
+    b.handle(&[
+        add("10.0.0.0/24", 0, to(1, "")),
+        add("10.0.1.0/24", 0, to(2, "")),
+        neighbour(1, "10.0.0.2", 2),
+        neighbour(2, "10.0.1.2", 3),
+        add("20.0.0.0/16", 0, to(1, "10.0.0.2")),
+        add("40.0.0.0/16", 0, both),
+    ]);
+    let ask =
+        |b: &Bench, ip: &str| b.control.look_up(crate::VrfId(0), ip.parse().unwrap()).unwrap();
+    let ways = |found: &crate::show::Lookup| -> Vec<Seen> {
+        found.served.ways.iter().map(|&(iface, station)| Seen::To(iface, station)).collect()
+    };
+    let found = ask(&b, "20.0.1.1");
+    assert!(found.agrees() && found.why.is_none() && found.served.kind == Kind::Forward);
+    assert_eq!(ways(&found), [by(1, 2)]);
+    assert_eq!(found.stored.as_ref().unwrap().0.to_string(), "20.0.0.0/16");
+    assert_eq!(found.route.unwrap().net.to_string(), "20.0.0.0/16");
+    assert_eq!(ways(&ask(&b, "40.0.1.1")), [by(1, 2), by(2, 3)]);
+    let none = ask(&b, "30.0.0.1");
+    assert!(none.agrees() && none.stored.is_none() && none.route.is_none());
+    let wrong = ask(&b, "20.0.1.119");
+    assert!(!wrong.agrees() && wrong.why.is_none(), "{wrong:?}");
+    assert!(b.control.look_up(crate::VrfId(9), "20.0.1.1".parse().unwrap()).is_none());
+    // One that is built anew may say what was before.
+    let mut b = Bench::new(Limits::default(), "rebuilt");
+    b.settle();
+    b.handle(&[add("20.0.0.0/16", 0, Target::Blackhole)]);
+    let found = ask(&b, "20.0.1.1");
+    assert!(!found.agrees() && found.why.is_some(), "{found:?}");
+    b.settle();
+    assert!(ask(&b, "20.0.1.1").agrees());
+}

@@ -1,5 +1,6 @@
 //! What the tables hold, for people: nothing here is on the path of a packet.
 
+mod ask;
 mod look;
 
 use std::net::IpAddr;
@@ -7,6 +8,8 @@ use std::time::Duration;
 
 use crate::event::{LinkId, NeighbourState, Source};
 use crate::{Family, Iface, IfaceId, Kind, Net, VrfId};
+
+pub use ask::{Answer, Lookup};
 
 /// Which routes are wanted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

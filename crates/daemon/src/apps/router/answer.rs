@@ -45,9 +45,21 @@ pub(super) fn show(what: &What, state: &State, out: &mut Client) -> Answered {
             return Ok(());
         }
         What::Fib => Reply::Fib(state.ask(|control| show::fibs(control))?),
+        What::Lookup { vrf, address } => lookup(state, vrf, *address)?,
     };
     out.part(reply.into());
     Ok(())
+}
+
+/// An address as the data plane looks it up.
+fn lookup(state: &State, vrf: &str, address: IpAddr) -> Result<Reply, Failure> {
+    let id = state.vrf(vrf)?;
+    let asked = state.ask(move |control| (control.look_up(id, address), control.vrfs()))?;
+    let (Some(found), vrfs) = asked else {
+        return Err(failure(ErrorKind::Internal, "the table is gone"));
+    };
+    let names = state.names();
+    Ok(Reply::Lookup(Box::new(show::lookup(vrf, address, &found, &vrfs, &names))))
 }
 
 /// Routes, a part at a time: the control thread serves others in between.

@@ -1,11 +1,14 @@
 //! From routing tables to the API's replies.
 
+use std::net::IpAddr;
+
 use api::Family;
 use api::apps::router::shown;
-use tables::show::{FibInfo, RouteInfo, RouteKind, VrfInfo};
+use tables::show::{Answer, FibInfo, Lookup, RouteInfo, RouteKind, VrfInfo};
 use tables::{Control, Kind};
 
 use crate::config::Mac;
+use crate::parts::state::Names;
 
 /// A route for people. Own and broadcast addresses are no routes: `None`.
 pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<shown::Route> {
@@ -87,6 +90,40 @@ pub fn neighbours(control: &Control) -> Vec<shown::Neighbour> {
     };
     let all = control.neighbours().into_iter();
     all.filter(|info| !info.ip.is_multicast()).map(neighbour).collect()
+}
+
+/// An address that was looked up.
+pub fn lookup(
+    vrf: &str,
+    address: IpAddr,
+    found: &Lookup,
+    vrfs: &[VrfInfo],
+    names: &Names,
+) -> shown::Lookup {
+    let answer = |answer: &Answer| shown::Answer {
+        hop: answer.hop.0,
+        action: state_name(answer.kind, false).into(),
+        ways: answer
+            .ways
+            .iter()
+            .map(|(iface, station)| shown::Way {
+                interface: names.interface(iface.0).unwrap_or_default().into(),
+                mac: Mac(*station).to_string(),
+            })
+            .collect(),
+    };
+    let stored = found.stored.as_ref();
+    shown::Lookup {
+        vrf: vrf.into(),
+        address,
+        engine: found.engine.into(),
+        served: answer(&found.served),
+        stored: stored
+            .map(|(net, of)| shown::Stored { prefix: net.to_string(), answer: answer(of) }),
+        same: found.agrees(),
+        why: found.why.map(str::to_string),
+        route: found.route.as_ref().and_then(|info| route(info, vrfs)),
+    }
 }
 
 /// The API's word for a family.
