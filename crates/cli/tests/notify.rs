@@ -51,6 +51,8 @@ fn life(scratch: &Scratch, manager: &UnixDatagram, notify: &str) {
     assert_eq!(ready, "READY=1\nSTATUS=ports: 1, workers on cores [0]");
     let socket = scratch.file("rutter.toml", CONFIG) + ".sock";
     api::Client::connect(socket.as_ref()).expect("who is ready listens");
+    // Signals that mean nothing would kill it, and leave the kernel as it is then.
+    ["-USR1", "-USR2", "-ALRM"].iter().for_each(|signal| router.signal(signal));
     let begun = Instant::now();
     for _ in 0..3 {
         assert_eq!(hear(manager), "WATCHDOG=1");

@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 
 use graph::Bell;
 use lookup::sync::Domain;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+};
 use tables::{Control, FibConfig, Iface, Limits, PortId, Tags, VrfConfig};
 
 use crate::answer::Answers;
@@ -422,12 +424,14 @@ fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<T
     ends
 }
 
-/// The first SIGTERM, SIGINT or SIGHUP ends the run in order; a second, after a
+/// The first SIGTERM, SIGINT, SIGQUIT or SIGHUP ends the run in order; a second, after a
 /// while, at once. `timeout` and others signal the process and its group, which
 /// is the same wish said twice. Where hanging up was ignored before (`nohup`),
-/// it still is.
+/// it still is. Signals that mean nothing here would end the process at once, and leave
+/// behind what it has changed: they are heard, and that is all.
 fn listen_to_signals(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), Error> {
-    let mut wanted = vec![SIGINT, SIGTERM];
+    let mut wanted = vec![SIGINT, SIGTERM, SIGQUIT];
+    wanted.extend(MEANINGLESS);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if !ignores(&status, SIGHUP) {
         wanted.push(SIGHUP);
@@ -437,6 +441,10 @@ fn listen_to_signals(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), 
     let listen = move || {
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
+            if MEANINGLESS.contains(&signal) {
+                tracing::info!("signal {signal} means nothing to a router: it goes on");
+                continue;
+            }
             let since = first.get_or_insert_with(Instant::now).elapsed();
             // A terminal that goes says so twice: by the kernel and by the shell.
             if since >= IMPATIENT && signal != SIGHUP {
@@ -457,6 +465,8 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
+/// Signals for which a program chooses a meaning; without one they kill.
+const MEANINGLESS: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
 /// Ending of the file with changed settings, beside the socket.
 const RECORD: &str = "settings";
 /// A signal so long after the first says that its sender will not wait.
