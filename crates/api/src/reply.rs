@@ -192,6 +192,12 @@ pub struct Worker {
     pub busy_cycles: u64,
     /// TSC cycles since the worker started.
     pub cycles: u64,
+    /// How long it waited for its core, in seconds in which that was much.
+    #[serde(default)]
+    pub starved_ns: u64,
+    /// Since the last of them.
+    #[serde(default)]
+    pub starved_s_ago: Option<u64>,
     pub nodes: Vec<NodeRuntime>,
 }
 

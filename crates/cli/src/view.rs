@@ -115,8 +115,17 @@ fn worker_line(worker: &Worker, hz: u64) -> String {
     let seconds = worker.cycles as f64 / hz.max(1) as f64;
     let rate = (worker.packets as f64 / seconds.max(1e-9)) as u64;
     let state = if worker.alive { "" } else { "  STALLED: silent for more than 100 ms" };
+    let starved = worker.starved_s_ago.map(|ago| {
+        let waited = worker.starved_ns as f64 / 1e9;
+        format!(
+            "  starved by the scheduler: waited {waited:.1} s for its core, last {} ago, and \
+             cycles count that",
+            duration(ago)
+        )
+    });
+    let starved = starved.unwrap_or_default();
     format!(
-        "{} (core {}): busy {}, {} packets ({}/s on average), {} cycles/packet{state}",
+        "{} (core {}): busy {}, {} packets ({}/s on average), {} cycles/packet{state}{starved}",
         worker.name,
         worker.core,
         percent(worker.busy_cycles, worker.cycles),

@@ -82,7 +82,10 @@ impl Answers {
                 let drawing = if all { counts.draw_all() } else { counts.draw() };
                 Reply::Graph { nodes: show::nodes(&counts), drawing }
             }
-            What::Runtime => Reply::Runtime(show::runtime(up(&state.workers())?)),
+            What::Runtime => {
+                let starved = lock(&state.starved).clone();
+                Reply::Runtime(show::runtime(up(&state.workers())?, &starved))
+            }
             What::Drops => Reply::Drops(show::drops(&state.snapshot()?)),
             What::Capacity => {
                 let mut all = state.ask(|control| show::capacity(control))?;

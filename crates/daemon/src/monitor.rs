@@ -13,7 +13,8 @@ use crate::config::{Carrier, Interface};
 use crate::kernel::Changes;
 use crate::kernel::changes::Lost;
 use crate::parts::show;
-use crate::parts::state::State;
+use crate::parts::starving::Watch;
+use crate::parts::state::{State, lock};
 use crate::threads::Threads;
 
 /// What was seen the last time.
@@ -35,6 +36,8 @@ pub struct Monitor {
     /// Refusals that were logged, by limit, and when the next may be.
     refused: HashMap<String, u64>,
     next_refusals: Instant,
+    /// Of workers, by number; each with when it was last said to be starved.
+    watches: Vec<(Watch, Option<Instant>)>,
 }
 
 impl Monitor {
@@ -45,7 +48,13 @@ impl Monitor {
             let opened = Changes::open();
             opened.inspect_err(|error| tracing::warn!("changes of taps: {error}")).ok()
         });
+        let watches = {
+            let workers = state.workers();
+            let tasks = workers.iter().flat_map(|workers| &workers.tasks);
+            tasks.map(|task| (Watch::new(*task), None)).collect()
+        };
         Monitor {
+            watches,
             state,
             apps,
             links: HashMap::new(),
@@ -63,6 +72,7 @@ impl Monitor {
     /// Looks at everything once.
     pub fn look(&mut self) {
         self.workers();
+        self.starving();
         self.links();
         self.taps();
         if Instant::now() >= self.next_neighbours {
@@ -85,6 +95,26 @@ impl Monitor {
                 let (more, what, last) = (limit.refused - known, &limit.what, &limit.last);
                 let key = limit.key.as_deref().unwrap_or("fixed");
                 tracing::warn!("{what}: {more} refused (`{key}`), the latest: {last}");
+            }
+        }
+    }
+
+    /// Names workers that do not get their cores, each at most once a minute.
+    fn starving(&mut self) {
+        for (number, (watch, said)) in self.watches.iter_mut().enumerate() {
+            let Some(waited) = watch.look() else { continue };
+            let now = Instant::now();
+            if let Some(starved) = lock(&self.state.starved).get_mut(number) {
+                starved.waited += waited;
+                starved.last = Some(now);
+            }
+            if said.is_none_or(|said| now.duration_since(said) >= MINUTE) {
+                *said = Some(now);
+                let core = self.state.config.workers.get(number).copied().unwrap_or_default();
+                tracing::warn!(
+                    "worker-{number} is starved by the scheduler: it waited {waited:.0?} of the \
+                     last second for core {core} (said once a minute; `rutter doctor`)"
+                );
             }
         }
     }
@@ -234,6 +264,7 @@ impl Monitor {
 /// Control may work as long on one batch of events; longer, and it is stuck.
 const SILENCE: Duration = Duration::from_secs(5);
 const NEIGHBOURS: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
 const REFUSALS: Duration = Duration::from_secs(10);
 /// Often enough that a host stays reachable (30 s), seldom enough to cost nothing.
 const USE: Duration = Duration::from_secs(10);

@@ -36,6 +36,7 @@ use crate::parts::control::ControlThread;
 use crate::parts::devices::{self, Port};
 use crate::parts::kernel_side::{self, KernelSide, Remove};
 use crate::parts::offline;
+use crate::parts::starving::Starved;
 use crate::parts::state::{State, Stop};
 use crate::parts::workers::{Plan, Workers};
 use crate::privileges;
@@ -178,6 +179,7 @@ impl Running {
             stop,
             watching: Mutex::new(()),
             stalled: Mutex::default(),
+            starved: Mutex::new(vec![Starved::default(); config.workers.len()]),
             ports: Mutex::new(ports),
             config,
         });

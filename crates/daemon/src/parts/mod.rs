@@ -8,6 +8,7 @@ pub mod kernel_side;
 pub mod offline;
 pub mod plan;
 pub mod show;
+pub mod starving;
 pub mod state;
 pub mod watch;
 pub mod workers;

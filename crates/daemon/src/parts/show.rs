@@ -5,6 +5,7 @@ use graph::{Balance, Snapshot, Stats};
 use tables::Control;
 use tables::show::{IfaceInfo, VrfInfo};
 
+use super::starving::Starved;
 use super::workers::Workers;
 use crate::config::Mac;
 
@@ -60,10 +61,12 @@ pub fn drops(all: &Snapshot) -> Vec<Drop> {
 }
 
 /// What each worker does.
-pub fn runtime(workers: &Workers) -> Runtime {
+pub fn runtime(workers: &Workers, starved: &[Starved]) -> Runtime {
     let tsc_hz = graph::clock::hz();
-    let numbered = workers.threads.iter().zip(&workers.cores).zip(&workers.stats);
-    let worker = |((worker, core), stats): ((&graph::Worker, &u16), &std::sync::Arc<Stats>)| {
+    let numbered = workers.threads.iter().zip(&workers.cores).zip(&workers.stats).enumerate();
+    type Numbered<'w> = (usize, ((&'w graph::Worker, &'w u16), &'w std::sync::Arc<Stats>));
+    let worker = |(number, ((worker, core), stats)): Numbered<'_>| {
+        let starved = starved.get(number).copied().unwrap_or_default();
         let (status, counts) = (worker.status(), stats.snapshot());
         let receive = NodeRuntime {
             name: "receive".into(),
@@ -85,6 +88,8 @@ pub fn runtime(workers: &Workers) -> Runtime {
             packets: counts.law.taken(),
             busy_cycles: status.busy_ticks,
             cycles: status.ticks,
+            starved_ns: starved.waited.as_nanos() as u64,
+            starved_s_ago: starved.last.map(|last| last.elapsed().as_secs()),
             nodes: std::iter::once(receive).chain(nodes).collect(),
         }
     };

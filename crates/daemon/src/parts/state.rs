@@ -13,6 +13,7 @@ use tables::{Control, VrfId};
 use super::control::Handle;
 use super::devices::Port;
 use super::kernel_side::KernelSide;
+use super::starving::Starved;
 use super::workers::Workers;
 use super::{offline, show};
 use crate::config::{Config, Mac, Text};
@@ -53,6 +54,8 @@ pub struct State {
     pub watching: Mutex<()>,
     /// Workers that were silent at the last look.
     pub stalled: Mutex<Vec<String>>,
+    /// How workers were starved of their cores, by number.
+    pub starved: Mutex<Vec<Starved>>,
 }
 
 impl State {

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ::io::World;
 use graph::ring::{frames, spsc};
@@ -13,6 +14,7 @@ use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
 use nodes::parse::flow;
 use nodes::{IfaceCounters, Rates};
+use rustix::thread::gettid;
 use tables::Forwarding;
 use wire::flow::Hasher;
 
@@ -29,6 +31,8 @@ pub struct Workers {
     pub threads: Vec<Worker>,
     /// The core of each.
     pub cores: Vec<u16>,
+    /// The system's number of each one's thread.
+    pub tasks: Vec<u32>,
     /// Counters per interface of each.
     pub counters: Vec<Arc<IfaceCounters>>,
     /// Counters of nodes of each.
@@ -80,6 +84,7 @@ impl Plan<'_> {
         let mut workers = Workers {
             threads: Vec::new(),
             cores: self.config.workers.clone(),
+            tasks: Vec::new(),
             counters: (0..count).map(|_| IfaceCounters::new()).collect(),
             stats: Vec::new(),
         };
@@ -108,12 +113,14 @@ impl Plan<'_> {
             graphs.push(graph);
         }
         for ((number, graph), bell) in graphs.into_iter().enumerate().zip(bells) {
-            workers.threads.push(self.worker(number, graph, bell)?);
+            let (worker, task) = self.worker(number, graph, bell)?;
+            workers.threads.push(worker);
+            workers.tasks.push(task);
         }
         Ok((workers, rings))
     }
 
-    fn worker(&self, number: usize, graph: Graph, bell: Bell) -> Result<Worker, Error> {
+    fn worker(&self, number: usize, graph: Graph, bell: Bell) -> Result<(Worker, u32), Error> {
         let idle = match self.config.idle {
             Idle::Adaptive => graph::Idle::Adaptive,
             Idle::Poll => graph::Idle::Poll,
@@ -121,11 +128,21 @@ impl Plan<'_> {
         let core = Some(usize::from(self.config.workers[number]));
         let (name, followers) = (format!("worker-{number}"), vec![self.kernel_bell.clone()]);
         let config = WorkerConfig { name, number, core, idle, bell, followers };
-        let spawn = |name: String, work| self.threads.fatal(&name, work);
-        Worker::start_on(config, self.domain, graph, spawn).map_err(|error| match error {
+        let task = Arc::new(AtomicU32::new(0));
+        let own = task.clone();
+        let spawn = |name: String, work: graph::Work| {
+            let work = move || {
+                own.store(gettid().as_raw_nonzero().get() as u32, Relaxed);
+                work()
+            };
+            self.threads.fatal(&name, work)
+        };
+        let worker = Worker::start_on(config, self.domain, graph, spawn);
+        let worker = worker.map_err(|error| match error {
             WorkerError::Pin { .. } => Error::asked(&["workers", &number.to_string()], error),
             error => error.into(),
-        })
+        })?;
+        Ok((worker, task.load(Relaxed))) // it has said that it runs
     }
 
     fn queues(&self, port: &Port) -> u16 {
