@@ -30,6 +30,11 @@ assert_ping a 100.65.10.1
 assert_ping a 10.0.2.2
 assert_at_most "$(fib routes)" 500 "routes in the table"
 assert_match "$(rutter show capacity)" "max_routes" "the limit in show capacity"
+assert_eq "$([ "$(fib refused)" -ge 200 ] && echo yes)" yes "refused routes in show fib"
+assert_status 1 rutter doctor
+assert_match "$(cat "$TMP/status.out")" "^error +max_routes +routes main ipv4: 500 of 500, [0-9]+ refused" "the doctor's error"
+logged() { grep -Eq "ERROR.*routes main ipv4: [0-9]+ refused .*max_routes" "$TMP/rutter.log"; }
+wait_for 20 logged
 
 # Room again: what was refused comes in.
 on r sh -c 'for i in $(seq 0 255); do echo route del 100.64.$i.0/24; done | ip -batch -'

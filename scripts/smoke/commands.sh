@@ -49,6 +49,36 @@ assert_match "$(rutter engines)" "dir-24-8" "engines"
 rutter engines -j | json 'x[0]["name"]' >/dev/null
 rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"
 
+# A running instance is asked how things are where it is.
+rutter doctor -j >"$TMP/doctor.json" || [ $? = 1 ] || fail "doctor -j"
+there=$(on r readlink /proc/self/ns/net)
+assert_match "$(json 'next(f["found"] for f in x if f["what"] == "running instance")' <"$TMP/doctor.json")" \
+	"process $(rutter show system -j | json 'x["pid"]'), in the network namespace ${there//[\[\]]/.}" "whom the doctor asked"
+assert_match "$(json 'next(f["found"] for f in x if f["what"] == "cores")' <"$TMP/doctor.json")" "workers on [0-9]" "its cores"
+assert_match "$(json 'next(f["found"] for f in x if f["what"] == "ports")' <"$TMP/doctor.json")" "2, all with a link" "its ports"
+on b ip link set eth0 down
+down() {
+	rutter doctor -j >"$TMP/doctor.json" || [ $? = 1 ] || return
+	json 'next(f["found"] for f in x if f["what"] == "ports")' <"$TMP/doctor.json" | found "1 of 2 without a link: p1"
+}
+wait_for 10 down
+host_up b 10.0.2.1 2001:db8:2::1
+wait_for 10 reaches a 10.0.2.2
+
+# Engine and prefixes are asked for one address.
+assert_match "$(rutter fib lookup 10.0.2.2)" "^engine [a-z0-9-]+: hop [0-9]+, forward, dev p1 to $(mac_of b eth0)" "what a packet meets"
+assert_match "$(rutter fib lookup 10.0.2.2)" "^prefix 10.0.2.2/32: hop" "the prefix that it meets"
+assert_match "$(rutter fib lookup 10.0.2.2)" "^route  10.0.2.0/24 dev p1" "the route behind it"
+assert_match "$(rutter fib lookup 2001:db8:1::1)" "for-us" "an address of the router's"
+assert_status 1 rutter fib lookup 198.51.100.1
+assert_status 2 rutter fib lookup 10.0.2.2 --vrf red
+rutter fib lookup 10.0.2.2 -j | json 'x["same"] and x["served"]["hop"] == x["stored"]["hop"]' | found True || fail "fib lookup -j"
+
+# Signals without a meaning end nothing.
+for signal in USR1 USR2; do kill -$signal "$router_pid"; done
+sleep 0.5
+assert_ping a 10.0.2.2
+
 # A trace shows a packet's way.
 pinging a 10.0.2.2 0.2
 way=$(timeout 20 "$RUTTER" trace add 2 icmp and host 10.0.2.2) || fail "trace"

@@ -66,6 +66,8 @@ pub enum Reply {
     Capacity(Vec<Capacity>),
     /// To [`crate::What::System`].
     System(Box<System>),
+    /// To [`crate::What::Doctor`].
+    Doctor(Vec<Finding>),
     /// One traced packet.
     Trace(Trace),
     /// Captured packets, and how many were lost because the client was slow.
@@ -210,6 +212,18 @@ pub struct NodeRuntime {
     pub packets: u64,
     /// TSC cycles.
     pub cycles: u64,
+}
+
+/// One thing that `rutter doctor` looks at.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Finding {
+    pub what: String,
+    /// `ok`, `better`, `missing` or `error`.
+    pub level: String,
+    pub found: String,
+    /// What to do; empty where all is well.
+    pub remedy: String,
 }
 
 /// Packets dropped for one reason, all workers together.

@@ -73,6 +73,8 @@ pub enum What {
     Capacity,
     /// The daemon, its machine, the kernel settings it changed.
     System,
+    /// What is not as it should be where the daemon is.
+    Doctor,
     /// What the router knows.
     #[serde(skip)]
     Router(router::What),

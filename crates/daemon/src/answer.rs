@@ -11,6 +11,7 @@ use api::{ErrorKind, Failure, Reply, Request, What};
 use crate::app::{Answered, Running};
 use crate::apps;
 use crate::config;
+use crate::health;
 use crate::parts::devices::Port;
 use crate::parts::show;
 use crate::parts::state::{State, Stop, changed, failure, lock, up};
@@ -86,6 +87,7 @@ impl Answers {
                 let starved = lock(&state.starved).clone();
                 Reply::Runtime(show::runtime(up(&state.workers())?, &starved))
             }
+            What::Doctor => Reply::Doctor(health::findings(state)),
             What::Drops => Reply::Drops(show::drops(&state.snapshot()?)),
             What::Capacity => {
                 let mut all = state.ask(|control| show::capacity(control))?;

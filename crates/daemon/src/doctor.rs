@@ -27,11 +27,32 @@ pub enum Level {
     Better,
     /// Something will not work.
     Missing,
+    /// Something does not work.
+    Error,
+}
+
+impl Level {
+    /// As it is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Good => "ok",
+            Level::Better => "better",
+            Level::Missing => "missing",
+            Level::Error => "error",
+        }
+    }
+}
+
+impl From<Finding> for api::reply::Finding {
+    fn from(finding: Finding) -> Self {
+        let Finding { what, level, found, remedy } = finding;
+        Self { what: what.into(), level: level.name().into(), found, remedy }
+    }
 }
 
 /// Looks at everything.
 pub fn findings() -> Vec<Finding> {
-    vec![
+    let mut all = vec![
         privileges(),
         tun(),
         packet_sockets(),
@@ -40,6 +61,14 @@ pub fn findings() -> Vec<Finding> {
         transparent_hugepages(),
         cores(),
         governor(),
+    ];
+    all.extend(of_namespace());
+    all
+}
+
+/// Looks at what is the network namespace's own.
+pub fn of_namespace() -> Vec<Finding> {
+    vec![
         nftables(),
         vrf(),
         ipv6_forwarding(),
@@ -162,6 +191,31 @@ fn cores() -> Finding {
         );
     }
     good("cores", format!("{cores}, isolated: {isolated}"))
+}
+
+/// The cores of workers that run.
+pub fn cores_of(workers: &[u16]) -> Finding {
+    let all = std::fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    shared_cores(workers, &all)
+}
+
+fn shared_cores(workers: &[u16], isolated: &str) -> Finding {
+    let ranges = isolated.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<u16>().ok()?..=last.parse::<u16>().ok()?)
+    });
+    let ranges: Vec<_> = ranges.collect();
+    let list = |cores: &[u16]| cores.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+    let shared = workers.iter().filter(|core| !ranges.iter().any(|range| range.contains(core)));
+    let shared: Vec<u16> = shared.copied().collect();
+    if shared.is_empty() {
+        return good("cores", format!("workers on {}, isolated", list(workers)));
+    }
+    better(
+        "cores",
+        format!("workers on {}: other processes may run on {}", list(workers), list(&shared)),
+        format!("add isolcpus={} to the kernel's command line", list(&shared)),
+    )
 }
 
 fn governor() -> Finding {
@@ -316,6 +370,18 @@ mod tests {
         let v6 = v6 + &line("20010db8000000000000000000000000", "20", "eth4");
         assert_eq!(ways_out(v4, &v6, true), ["eth0", "eth2"]);
         assert_eq!(ways_out(v4, &v6, false), ["eth0", "eth1", "eth2", "eth4"]);
+    }
+
+    #[test]
+    fn workers_share_cores_that_are_not_isolated() {
+        let found = |workers: &[u16], isolated| {
+            let finding = shared_cores(workers, isolated);
+            (finding.level, finding.remedy)
+        };
+        assert_eq!(found(&[1, 2, 5], "1-3,5\n"), (Level::Good, String::new()));
+        let (level, remedy) = found(&[0, 2, 4], "1-3,5\n");
+        assert!(level == Level::Better && remedy.contains("isolcpus=0,4 "), "{remedy}");
+        assert!(found(&[1], "\n").1.contains("isolcpus=1 "));
     }
 
     #[test]

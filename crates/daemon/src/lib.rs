@@ -5,7 +5,7 @@
 //! ```text
 //!   run
 //!   answer
-//!   apps monitor
+//!   apps health monitor
 //!   app
 //!   doctor instance parts
 //!   kernel privileges server
@@ -15,6 +15,7 @@
 //!
 //! - [`run`]: from a configuration to a running instance, and back; [`answer`]: the API's
 //!   requests; [`monitor`]: what is looked at now and then
+//! - [`health`]: what an instance says about itself to `rutter doctor`
 //! - [`apps`]: the registry of applications, and a folder for each; [`app`]: the door by
 //!   which they come in
 //! - [`parts`]: what every instance is made of, whatever runs in it: devices, workers, the
@@ -28,6 +29,7 @@ pub mod apps;
 pub mod config;
 pub mod doctor;
 pub mod error;
+pub mod health;
 pub mod instance;
 pub mod kernel;
 pub mod monitor;

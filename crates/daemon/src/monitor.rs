@@ -94,7 +94,13 @@ impl Monitor {
             if limit.refused > known {
                 let (more, what, last) = (limit.refused - known, &limit.what, &limit.last);
                 let key = limit.key.as_deref().unwrap_or("fixed");
-                tracing::warn!("{what}: {more} refused (`{key}`), the latest: {last}");
+                match key {
+                    // Destinations are missing for good.
+                    "max_routes" => {
+                        tracing::error!("{what}: {more} refused (`{key}`), the latest: {last}");
+                    }
+                    _ => tracing::warn!("{what}: {more} refused (`{key}`), the latest: {last}"),
+                }
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
+use api::reply::{Capacity, Finding};
 use api::{Reply, What};
-use daemon::doctor::{Finding, Level, findings};
-use serde::Serialize;
+use daemon::doctor::{Level, findings};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -13,35 +13,27 @@ use crate::status::Status;
 /// Tell what this machine lacks for full speed, and the exact remedy
 #[derive(clap::Args)]
 #[command(after_help = "\
+Where a router runs, it is asked how things are in its network namespace and on its cores.
 Status 0: nothing is missing. Status 1: it runs, but slower or with less than it
 could; each line says what to do.")]
 pub struct Args {}
 
-#[derive(Serialize)]
-struct Line {
-    what: &'static str,
-    level: &'static str,
-    found: String,
-    remedy: String,
-}
-
 /// Looks at the machine; status 1 where something could be better.
 pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
-    let mut findings = findings();
-    findings.extend(refusals(cx));
-    let all_well = findings.iter().all(|finding| finding.level == Level::Good);
+    let mut findings: Vec<Finding> = findings().into_iter().map(Finding::from).collect();
+    if let Ok(Reply::Doctor(theirs)) = cx.ask(What::Doctor) {
+        theirs.into_iter().for_each(|finding| put(&mut findings, finding));
+    }
+    if let Ok(Reply::Capacity(all)) = cx.ask(What::Capacity) {
+        findings.push(refusals(&all));
+        findings.extend(full(&all));
+    }
+    let all_well = findings.iter().all(|finding| finding.level == Level::Good.name());
     if cx.json {
-        let line = |finding: Finding| Line {
-            what: finding.what,
-            level: name(finding.level),
-            found: finding.found,
-            remedy: finding.remedy,
-        };
-        let lines: Vec<Line> = findings.into_iter().map(line).collect();
-        cx.print_json(&lines)?;
+        cx.print_json(&findings)?;
     } else {
         for Finding { what, level, found, remedy } in findings {
-            writeln!(cx.out, "{:8}  {what:22}  {found}", name(level))?;
+            writeln!(cx.out, "{level:8}  {what:22}  {found}")?;
             for line in remedy.lines() {
                 writeln!(cx.out, "{:34}→ {line}", "")?;
             }
@@ -50,25 +42,79 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
     Ok(if all_well { Status::Success } else { Status::No })
 }
 
-/// What a router that runs did not take in; `None` where none answers.
-fn refusals(cx: &Context) -> Option<Finding> {
-    let Ok(Reply::Capacity(all)) = cx.ask(What::Capacity) else { return None };
+/// In the place of this process's own, where it has looked at the same.
+fn put(findings: &mut Vec<Finding>, finding: Finding) {
+    match findings.iter_mut().find(|own| own.what == finding.what) {
+        Some(own) => *own = finding,
+        None => findings.push(finding),
+    }
+}
+
+fn finding(what: &str, level: Level, found: String, remedy: &str) -> Finding {
+    Finding { what: what.into(), level: level.name().into(), found, remedy: remedy.into() }
+}
+
+/// What a router that runs did not take in.
+fn refusals(all: &[Capacity]) -> Finding {
     let refused: Vec<_> = all.iter().filter(|limit| limit.refused > 0).collect();
     let what = "refused so far";
     let Some(first) = refused.first() else {
-        let (level, found) = (Level::Good, "nothing".into());
-        return Some(Finding { what, level, found, remedy: String::new() });
+        return finding(what, Level::Good, "nothing".into(), "");
     };
     let more = if refused.len() > 1 { ", and others" } else { "" };
     let found = format!("{}: {}, the latest {}{more}", first.what, first.refused, first.last);
-    let remedy = "rutter show capacity       (each limit, and the key that sets it)".into();
-    Some(Finding { what, level: Level::Better, found, remedy })
+    let remedy = "rutter show capacity       (each limit, and the key that sets it)";
+    finding(what, Level::Better, found, remedy)
 }
 
-fn name(level: Level) -> &'static str {
-    match level {
-        Level::Good => "ok",
-        Level::Better => "better",
-        Level::Missing => "missing",
+/// Tables of routes that are full: destinations are missing, or soon will be.
+fn full(all: &[Capacity]) -> Option<Finding> {
+    let is_full = |limit: &&Capacity| {
+        let reached = limit.limit.is_some_and(|most| limit.used >= most);
+        limit.key.as_deref() == Some("max_routes") && (reached || limit.refused > 0)
+    };
+    let line = |limit: &Capacity| {
+        let most = limit.limit.unwrap_or_default();
+        format!("{}: {} of {most}, {} refused", limit.what, limit.used, limit.refused)
+    };
+    let full: Vec<_> = all.iter().filter(is_full).map(line).collect();
+    let remedy = "raise `max_routes` of that family ([vrf.NAME] ipv4, ipv6) and start again \
+                  (`rutter show fib`: what a table takes)";
+    let what = "max_routes";
+    (!full.is_empty()).then(|| finding(what, Level::Error, full.join("; "), remedy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_of_routes_is_an_error() {
+        let routes = |used, refused| Capacity {
+            what: "routes main ipv4".into(),
+            used,
+            limit: Some(100),
+            refused,
+            key: Some("max_routes".into()),
+            ..Capacity::default()
+        };
+        let hops = Capacity { what: "hops".into(), used: 7, limit: Some(7), ..<_>::default() };
+        assert_eq!(full(&[routes(99, 0), hops.clone()]), None);
+        for (used, refused) in [(100, 0), (100, 5), (60, 5)] {
+            let found = full(&[hops.clone(), routes(used, refused)]).unwrap();
+            assert_eq!(found.level, "error");
+            let counts = format!("routes main ipv4: {used} of 100, {refused} refused");
+            assert_eq!(found.found, counts);
+        }
+    }
+
+    #[test]
+    fn a_running_instance_knows_better() {
+        let finding = |what: &str, found: &str| finding(what, Level::Good, found.into(), "");
+        let mut all = vec![finding("cores", "here"), finding("vrf", "here")];
+        put(&mut all, finding("vrf", "there"));
+        put(&mut all, finding("ports", "there"));
+        let found: Vec<_> = all.iter().map(|one| (&*one.what, &*one.found)).collect();
+        assert_eq!(found, [("cores", "here"), ("vrf", "there"), ("ports", "there")]);
     }
 }

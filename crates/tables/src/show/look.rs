@@ -316,7 +316,7 @@ fn fib_info<A: Engines>(vrf: VrfId, table: &Table<A>) -> FibInfo {
         behind: fib.is_behind(),
         switching_to: fib.switching_to(),
         switched: fib.stats.switch.clone(),
-        refused: fib.refusals.count,
+        refused: fib.refusals.count + table.refusals.count,
         counters: lpm.counters(),
     }
 }

@@ -177,7 +177,7 @@ pub struct FibInfo {
     pub switching_to: Option<&'static str>,
     /// The engine asked for last, and what became of that.
     pub switched: Option<(String, Result<(), String>)>,
-    /// Changes refused by the engine.
+    /// Changes refused at a limit, the engine's or `max_routes`.
     pub refused: u64,
     /// The engine's own figures.
     pub counters: Vec<(&'static str, u64)>,

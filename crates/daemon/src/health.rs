@@ -1,0 +1,69 @@
+//! What `rutter doctor` is answered by a running instance: how things are where it is, in
+//! its network namespace and on its cores, which may be others than those of who asks.
+
+use std::time::Instant;
+
+use api::reply;
+
+use crate::doctor::{self, Finding, Level};
+use crate::parts::state::{State, lock};
+
+/// Looks at everything that is the instance's own.
+pub fn findings(state: &State) -> Vec<reply::Finding> {
+    let mut all = doctor::of_namespace();
+    all.push(doctor::cores_of(&state.config.workers));
+    all.extend([instance(), ports(state), time(state)]);
+    all.into_iter().map(reply::Finding::from).collect()
+}
+
+fn instance() -> Finding {
+    let namespace = std::fs::read_link("/proc/self/ns/net");
+    let namespace = namespace.map(|name| name.display().to_string()).unwrap_or_default();
+    let pid = std::process::id();
+    let found = format!("process {pid}, in the network namespace {namespace}");
+    Finding { what: "running instance", level: Level::Good, found, remedy: String::new() }
+}
+
+/// Links of ports.
+fn ports(state: &State) -> Finding {
+    let what = "ports";
+    let ports = lock(&state.ports);
+    let down = ports.iter().filter(|port| !port.device.link().up);
+    let down: Vec<_> =
+        down.map(|port| format!("{} ({})", port.config.name, port.config.device_text)).collect();
+    if down.is_empty() {
+        let found = format!("{}, all with a link", ports.len());
+        return Finding { what, level: Level::Good, found, remedy: String::new() };
+    }
+    let found = format!("{} of {} without a link: {}", down.len(), ports.len(), down.join(", "));
+    let remedy = "is the cable in, the other end up? `rutter show ports`".into();
+    Finding { what, level: Level::Better, found, remedy }
+}
+
+/// Whether the workers get their cores.
+fn time(state: &State) -> Finding {
+    let what = "workers' time";
+    let starved = lock(&state.starved);
+    let all = starved.iter().zip(&state.config.workers).enumerate();
+    let all = all.filter_map(|(number, (starved, &core))| {
+        let ago = Instant::now().saturating_duration_since(starved.last?).as_secs();
+        let waited = starved.waited.as_secs_f64();
+        Some((
+            format!("worker-{number} waited {waited:.1} s for core {core}, last {ago} s ago"),
+            core,
+        ))
+    });
+    let (lines, cores): (Vec<String>, Vec<u16>) = all.unzip();
+    if lines.is_empty() {
+        let found = "they had their cores when they wanted them".into();
+        return Finding { what, level: Level::Good, found, remedy: String::new() };
+    }
+    let found = format!("starved by the scheduler: {}", lines.join("; "));
+    let cores: Vec<_> = cores.iter().map(ToString::to_string).collect();
+    let remedy = format!(
+        "keep others off: isolcpus={} on the kernel's command line, or fewer processes; or choose \
+         other cores (`workers`)",
+        cores.join(",")
+    );
+    Finding { what, level: Level::Better, found, remedy }
+}
