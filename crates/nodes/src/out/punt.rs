@@ -66,7 +66,9 @@ impl Node for Punt {
         let (now, hz) = (v.now(), clock::hz());
         for i in 0..v.n() {
             let class = refine(v.get(PuntClass, i), v.rest(i));
-            if class == Class::NoNeighbour && !self.recent.first(destination(v.head(i)), now, hz)
+            let wanted = (class == Class::NoNeighbour).then(|| destination(v.head(i)));
+            // One that is asked for already is no use of the rate.
+            if wanted.is_some_and(|wanted| self.recent.has(wanted, now, hz))
                 || !self.buckets[class as usize].take(now, hz)
             {
                 v.count_dropped(Why(class as u8), 1);
@@ -78,6 +80,10 @@ impl Node for Punt {
             if !self.ring.push(meta, &[macs, rest]) {
                 v.count_dropped(Why::RING_FULL, 1);
                 continue;
+            }
+            // Only what the kernel gets makes it ask.
+            if let Some(wanted) = wanted {
+                self.recent.note(wanted, now);
             }
             v.account(Account::Punted, 1);
             if v.capturing(Point::Punted) {
@@ -164,15 +170,19 @@ impl Recent {
         Recent { seen: vec![(0, 0); 1 << RECENT_BITS].into_boxed_slice() }
     }
 
-    /// True when `destination` was not punted for in the last second, of `hz` ticks.
-    fn first(&mut self, destination: u64, now: u64, hz: u64) -> bool {
-        let slot = destination.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS);
-        let (seen, then) = &mut self.seen[slot as usize];
-        if *seen == destination && *then != 0 && now.wrapping_sub(*then) < hz {
-            return false;
-        }
-        (*seen, *then) = (destination, now);
-        true
+    /// True when `destination` was punted for in the last second, of `hz` ticks.
+    fn has(&self, destination: u64, now: u64, hz: u64) -> bool {
+        let (seen, then) = self.seen[Recent::slot(destination)];
+        seen == destination && then != 0 && now.wrapping_sub(then) < hz
+    }
+
+    /// It was punted for now.
+    fn note(&mut self, destination: u64, now: u64) {
+        self.seen[Recent::slot(destination)] = (destination, now);
+    }
+
+    fn slot(destination: u64) -> usize {
+        (destination.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
     }
 }
 
