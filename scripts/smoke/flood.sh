@@ -1,12 +1,14 @@
-# A flood of packets that end here costs the routed traffic almost nothing.
+# A flood of packets that end here costs the routed traffic almost nothing; a storm of forged packets of routing
+# protocols and neighbour discovery on one port costs no session, no routed packet, no ping of the others.
 . "$(dirname "$0")/lib.sh"
-need ping ethtool python3
+need ping ethtool python3 bird birdc
 
 # The devices' queues hold four tenths of a second of the flood: on a busy machine
 # the router does not run for longer than the usual 512 frames last.
 readonly QUEUE=8192
 
 two_hosts
+on r sysctl -qw net.ipv6.conf.default.accept_ra=2 # as a machine with containers has it
 two_ports | sed "s/iface=v[01]/&,framecnt=$QUEUE/" | router_start
 assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
@@ -41,3 +43,95 @@ lost() { rutter show ports -j | json 'next(p["rx_missed"] for p in x if p["name"
 told_of() { [ "$(lost)" -ge $1 ]; }
 wait_for 10 told_of $((sent - QUEUE - 1000))
 assert_match "$(rutter show drops)" "p0.rx_missed" "what devices lost among the drops"
+
+# ----- a storm on one port: sessions, routed packets and pings of the others do not notice
+router_stop
+station c v2 10.0.3.2/24 10.0.3.1 2001:db8:3::2/64 2001:db8:3::1
+{
+	two_ports
+	port p2 v2 10.0.3.1/24 2001:db8:3::1/64
+} | router_start
+
+# BIRD on the router, and on both sides of it: at a, whose wire the storm is on, and at b.
+ospf='hello 1; dead count 4; authentication cryptographic; password "smoke";'
+bgp='hold time 6; keepalive time 2; connect retry time 1; error wait time 1, 2; connect delay time 1; ipv4 { import all; export none; };'
+bird_in() { # NS ROUTER-ID OSPF-INTERFACES AS [NAME NEIGHBOUR AS] …
+	local name=$1
+	{
+		printf 'router id %s;\nlog stderr all;\nprotocol device {}\nprotocol ospf v2 { debug { states, events };' "$2"
+		printf ' ipv4 { import none; export none; }; area 0 { interface %s { %s }; }; }\n' "$3" "$ospf"
+		local as=$4
+		shift 4
+		while [ $# -gt 0 ]; do
+			printf 'protocol bgp %s { local as %s; neighbor %s as %s; debug { states }; %s }\n' "$1" "$as" "$2" "$3" "$bgp"
+			shift 3
+		done
+	} >"$TMP/$name-bird.conf"
+	background "$name-bird" ip netns exec "$P$name" bird -f -c "$TMP/$name-bird.conf" -s "$TMP/$name.ctl" -P "$TMP/$name.pid"
+}
+bird_in a 10.0.1.2 '"eth0"' 65003 to_router 10.0.1.1 65001
+bird_in b 10.0.2.2 '"eth0"' 65002 to_router 10.0.2.1 65001
+bird_in r 10.0.3.1 '"p0", "p1"' 65001 to_a 10.0.1.2 65003 to_b 10.0.2.2 65002
+all_up() {
+	[ "$(on r birdc -s "$TMP/r.ctl" show protocols | grep -c Established)" = 2 ] &&
+		[ "$(on r birdc -s "$TMP/r.ctl" show ospf neighbors | grep -c Full)" = 2 ]
+}
+wait_for 40 all_up
+sleep 2 # until the router has seen them, too
+# When the sessions came up, and how many adjacencies went.
+sessions() { # NAME …
+	on r birdc -s "$TMP/r.ctl" show protocols | grep -E "^($(IFS='|'; echo "$*")) .*Established" | awk '{ print $1, $5 }'
+}
+lost_adjacencies() { # ADDRESS REGEX
+	grep -cE "Neighbor .*$1 .*from Full" "$TMP/r-bird.log" || true
+}
+routes_of_kernel() { on r ip -6 route show && on r ip -6 address show scope global | grep inet6; }
+drops() { # REASON: of all nodes
+	rutter show drops -j | json "sum(d['packets'] for d in x if d['reason'].split('.')[-1] == '$1')"
+}
+# What the kernel thread took of a core so far, in µs.
+kernel_thread() { awk '{ print int($1 / 1000) }' "$(grep -l '^kernel$' /proc/"$router_pid"/task/*/comm | head -n 1 | xargs dirname)/schedstat"; }
+
+declare -A own=([4]=10.0.1.1/24 [6]=2001:db8:1::1/64) net=([4]=10.0.2.0/24 [6]=2001:db8:2::/64)
+mac=$(mac_of r p0)
+storm() { # KIND FAMILY SECONDS REASON OF ITS DROPS [ARGUMENTS]
+	local before dropped thread sent took
+	before=$(punted) dropped=$(drops "$4") thread=$(kernel_thread)
+	nice -n 19 ip netns exec "${P}a" python3 "$SMOKE/frames.py" storm eth0 "$mac" "$1" "${own[$2]}" "${net[$2]}" \
+		--seconds "$3" "${@:5}" >"$TMP/storm" &
+	local storming=$!
+	sleep 1
+	assert_no_loss c 10.0.2.2 50
+	assert_no_loss c 2001:db8:2::2 50
+	assert_no_loss c 10.0.3.1 20
+	[ "$1" != exhaust ] || assert_ping c 2001:db8:2::77
+	wait $storming
+	read -r sent took <"$TMP/storm"
+	before=$(($(punted) - before)) thread=$(($(kernel_thread) - thread))
+	echo "storm $*: $((sent * 1000 / took)) packets a second sent, $((before * 1000 / took)) handed to the kernel," \
+		"the kernel thread took $((thread / took / 10)).$((thread / took % 10)) % of a core"
+	[ "$sent" -gt 10000 ] || skip "this machine sends no storm: $sent packets in $3 s"
+	[ "$(drops "$4")" -gt $((dropped + 1000)) ] || fail "few drops as $4 ($*)"
+}
+
+before_all=$(sessions to_a to_b) kernel_before=$(routes_of_kernel)
+on b ip address add 2001:db8:2::77/64 dev eth0 nodad
+storm arp 4 3 new_neighbours
+storm nd 6 3 new_neighbours
+storm ra 6 3 new_neighbours
+storm redirect 6 3 new_neighbours
+storm ospf 4 6 strangers
+storm syn 4 7 strangers
+storm syn 6 3 strangers
+storm exhaust 6 5 no_neighbour
+storm martians 4 3 bad_source
+storm martians 6 3 bad_source
+assert_eq "$(sessions to_a to_b)" "$before_all" "BGP sessions, also that over the flooded port"
+assert_eq "$(lost_adjacencies '10\.0\.[123]\.[0-9]+')" 0 "OSPF adjacencies lost"
+assert_eq "$(routes_of_kernel)" "$kernel_before" "the kernel's IPv6 routes and addresses, after strangers' advertisements"
+
+# In the neighbour's own name: the session that is there stays, and so do the others' neighbours.
+storm syn 4 7 control --peer 10.0.1.2
+assert_eq "$(sessions to_a to_b)" "$before_all" "BGP sessions, under a neighbour's forged address"
+assert_eq "$(lost_adjacencies '10\.0\.2\.2')" 0 "OSPF adjacencies lost over the other port"
+wait_for 40 all_up

@@ -5,6 +5,11 @@
                                         several the first is a service tag, but not as c30)
     frames.py flood IF MAC SRC DST [--ttl N] [--rate N] [--seconds N] [--ports N]
                                         UDP datagrams SRC > DST to MAC
+    frames.py storm IF MAC KIND OWN TARGET [--seconds N] [--peer ADDRESS]
+                                        as many frames as this machine sends, to the router at MAC with the
+                                        address OWN; TARGET is the network behind it. Their senders are forged:
+                                        all of the link's network, or ADDRESS. KIND: arp, nd, ra, redirect, ospf,
+                                        syn, exhaust, martians
     frames.py stations IF [--mac MAC] [--seconds N] [--pause SECONDS]
                                         frames from ever new addresses, or one from MAC
     frames.py station IF MAC [--tci N [--tpid N]]
@@ -18,9 +23,11 @@
 """
 
 import argparse
+import ctypes
 import fcntl
 import ipaddress
 import os
+import random
 import select
 import signal
 import socket
@@ -129,6 +136,91 @@ def flood(arguments):
         except OSError:
             time.sleep(0.0005)
     print(sent)
+
+
+def ip_packet(source, destination, ttl, protocol, payload):
+    """With the EtherType before it, and with the payload's checksum where that is at 2 (ICMPv6)
+    or 16 (TCP)."""
+    src, dst = ipaddress.ip_address(source), ipaddress.ip_address(destination)
+    if at := {6: 16, 58: 2}.get(protocol):
+        pseudo = src.packed + dst.packed + struct.pack("!II", len(payload), protocol)
+        payload = payload[:at] + struct.pack("!H", checksum(pseudo + payload)) + payload[at + 2:]
+    if src.version == 6:
+        return b"\x86\xdd" + struct.pack("!IHBB", 6 << 28, len(payload), protocol, ttl) + src.packed + dst.packed + payload
+    if protocol == 89:
+        at = 12
+        payload = payload[:at] + struct.pack("!H", checksum(payload)) + payload[at + 2:]
+    head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), 0, 0, ttl, protocol, 0) + src.packed + dst.packed
+    return b"\x08\x00" + head[:10] + struct.pack("!H", checksum(head)) + head[12:] + payload
+
+
+def tcp(flags):
+    return struct.pack("!HHIIBBHHH", random.randrange(1024, 65536), 179, random.getrandbits(32), random.getrandbits(32),
+                       0x50, flags, 65535, 0, 0)
+
+
+def storm_frame(kind, own, target, peer):
+    """One frame of a storm: hardware addresses aside, and whether it is for a group."""
+    own, target = ipaddress.ip_interface(own), ipaddress.ip_network(target)
+    inside = own.network.network_address + random.randrange(16, min(own.network.num_addresses - 1, 1 << 40))
+    source, us, mac = str(peer or inside), own.ip, os.urandom(6)
+    link_local = str(peer or ipaddress.IPv6Address((0xFE80 << 112) + random.getrandbits(64)))
+    if kind == "arp":
+        return b"\x08\x06" + struct.pack("!HHBBH", 1, 0x800, 6, 4, 1) + mac + ipaddress.ip_address(source).packed + bytes(6) + us.packed, True
+    if kind == "nd":
+        ask = struct.pack("!BBHI", 135, 0, 0, 0) + us.packed + b"\x01\x01" + mac
+        return ip_packet(source, us, 255, 58, ask), False
+    if kind == "ra":  # a default router, a network to take addresses of, another MTU
+        prefix = struct.pack("!BBBBIII", 3, 4, 64, 0xC0, 86400, 86400, 0) + ipaddress.ip_address("2001:db8:bad::").packed
+        says = struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, 9000, 0, 0) + prefix + struct.pack("!BBHI", 5, 1, 0, 1280) + b"\x01\x01" + mac
+        return ip_packet(link_local, "ff02::1", 255, 58, says), True
+    if kind == "redirect":
+        other = ipaddress.ip_address(link_local).packed
+        says = struct.pack("!BBHI", 137, 0, 0, 0) + other + (target.network_address + 2).packed
+        return ip_packet(link_local, us, 255, 58, says), False
+    if kind == "ospf":
+        router = os.urandom(4)
+        hello = struct.pack("!4sHBBIII", b"\xff\xff\xff\0", 1, 2, 1, 4, 0, 0)
+        says = struct.pack("!BBH4sIHHQ", 2, 1, 24 + len(hello), router, 0, 0, 0, 0) + hello
+        return ip_packet(source, "224.0.0.5", 1, 89, says), True
+    if kind == "syn":
+        return ip_packet(source, us, 64, 6, tcp(2)), False
+    if kind == "exhaust":
+        nobody = target.network_address + random.randrange(1 << 16, min(target.num_addresses - 1, 1 << 60))
+        return datagram(source, str(nobody), 64, 9), False
+    martians = ("127.0.0.1", "0.1.2.3", "224.9.9.9", "240.1.2.3", "255.255.255.255") if us.version == 4 else ("::1", "ff02::9", "::ffff:1.2.3.4")
+    return datagram(random.choice(martians), str(target.network_address + 2), 64, 9), False
+
+
+def storm(arguments):
+    """By sendmmsg, which Python has not: many frames for one call."""
+    class Buffer(ctypes.Structure):
+        _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
+
+    class Message(ctypes.Structure):  # struct mmsghdr
+        _fields_ = [("name", ctypes.c_void_p), ("namelen", ctypes.c_uint), ("buffers", ctypes.POINTER(Buffer)),
+                    ("count", ctypes.c_size_t), ("control", ctypes.c_void_p), ("controllen", ctypes.c_size_t),
+                    ("flags", ctypes.c_int), ("sent", ctypes.c_uint)]
+
+    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)  # it hears nothing
+    raw.bind((arguments.interface, 0))
+    router = bytes.fromhex(arguments.mac.replace(":", ""))
+    frames = []
+    for _ in range(4096):
+        frame, is_group = storm_frame(arguments.kind, arguments.own, arguments.target, arguments.peer)
+        frames.append((b"\xff" * 6 if is_group else router) + b"\x02\x5a" + os.urandom(4) + frame)
+    buffers = [Buffer(frame, len(frame)) for frame in frames]
+    messages = (Message * len(frames))(*(Message(None, 0, ctypes.pointer(buffer), 1, None, 0, 0, 0) for buffer in buffers))
+    send = ctypes.CDLL(None, use_errno=True).sendmmsg
+    begin, sent = time.monotonic(), 0
+    while (now := time.monotonic() - begin) < arguments.seconds:
+        at = sent % len(frames)
+        took = send(raw.fileno(), ctypes.byref(messages, at * ctypes.sizeof(Message)), min(64, len(frames) - at), 0)
+        if took > 0:
+            sent += took
+        else:
+            time.sleep(0.0005)
+    print(sent, int(1000 * now))
 
 
 def stations(arguments):
@@ -248,6 +340,16 @@ def main():
     command.add_argument("--seconds", type=float, default=3)
     command.add_argument("--ports", type=int, default=1)
     command.set_defaults(run=flood)
+
+    command = commands.add_parser("storm")
+    command.add_argument("interface")
+    command.add_argument("mac")
+    command.add_argument("kind", choices=["arp", "nd", "ra", "redirect", "ospf", "syn", "exhaust", "martians"])
+    command.add_argument("own")
+    command.add_argument("target")
+    command.add_argument("--peer")
+    command.add_argument("--seconds", type=float, default=3)
+    command.set_defaults(run=storm)
 
     command = commands.add_parser("stations")
     command.add_argument("interface")

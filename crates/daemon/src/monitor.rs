@@ -12,6 +12,7 @@ use crate::app::Running;
 use crate::config::{Carrier, Interface};
 use crate::kernel::Changes;
 use crate::kernel::changes::Lost;
+use crate::parts::peers::Known;
 use crate::parts::show;
 use crate::parts::starving::Watch;
 use crate::parts::state::{State, lock};
@@ -29,6 +30,7 @@ pub struct Monitor {
     changes: Option<Changes>,
     /// Opened when it is first needed: there may be no kernel.
     keeper: Option<Keeper>,
+    peers: Known,
     next_neighbours: Instant,
     next_use: Instant,
     /// Threads that did not go round at the last look.
@@ -55,6 +57,7 @@ impl Monitor {
         };
         Monitor {
             watches,
+            peers: Known::new(&state.config.peers),
             state,
             apps,
             links: HashMap::new(),
@@ -78,6 +81,9 @@ impl Monitor {
         if Instant::now() >= self.next_neighbours {
             self.next_neighbours = Instant::now() + NEIGHBOURS;
             self.neighbours();
+            if self.state.kernel.is_some() {
+                self.peers.look(&self.state.control);
+            }
         }
         if Instant::now() >= self.next_refusals {
             self.next_refusals = Instant::now() + REFUSALS;

@@ -7,10 +7,12 @@
 //!
 //! ```text
 //!   fpm
+//!   diag
 //!   accept netlink
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod accept;
+pub mod diag;
 pub mod fpm;
 pub mod netlink;

@@ -108,11 +108,13 @@ impl Assembly {
     /// Adds the ways out and in.
     pub fn finish(self) -> Builder {
         let Common { forwarding, counters, .. } = self.common;
+        let (ring, rates, ports) = (self.common.to_kernel, self.common.rates, self.common.ports);
+        let punt = punt::Punt::new(forwarding.clone(), ring, &rates, ports);
         self.builder
             .node(kernel_input::KernelInput::new(self.common.from_kernel, forwarding, counters))
             .node(worker_input::WorkerInput::new(self.common.from_workers))
-            .node(output::Output::new(self.common.ports, self.common.remotes, self.inner))
-            .node(punt::Punt::new(self.common.to_kernel, &self.common.rates))
+            .node(output::Output::new(ports, self.common.remotes, self.inner))
+            .node(punt)
             .node(drop::Drop)
     }
 }

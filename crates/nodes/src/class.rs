@@ -41,15 +41,22 @@ macro_rules! classes {
             }),+];
         }
 
-        const CLASSES: usize = [$($name),+].len();
+        /// How many there are.
+        pub(crate) const CLASSES: usize = [$($name),+].len();
     };
 }
 
 classes! {
-    /// ARP, and IPv6 neighbour and router discovery.
-    ArpNd = "arp_nd", 2000, "ARP and neighbour discovery.";
-    /// To this machine, of a routing protocol: BGP, OSPF, BFD, VRRP, …
-    Control = "control", 100000, "Routing protocols: BGP, OSPF, BFD, VRRP.";
+    /// ARP and IPv6 neighbour discovery, of a known neighbour.
+    ArpNd = "arp_nd", 2000, "ARP and neighbour discovery, of neighbours that are known.";
+    /// The same of others, and router discovery.
+    NewNeighbours = "new_neighbours", 200, "The same of others; router advertisements, redirects.";
+    /// To this machine, of a TCP session of a routing protocol.
+    Sessions = "sessions", 20000, "Sessions of BGP and LDP that are there.";
+    /// To this machine, of a routing protocol, from a known neighbour: OSPF, BFD, VRRP, …
+    Control = "control", 5000, "Routing protocols of known neighbours: OSPF, BFD, VRRP, new BGP sessions.";
+    /// The same from anybody else.
+    Strangers = "strangers", 200, "Routing protocols of anybody else.";
     /// To this machine, anything else.
     ForUs = "for_us", 10000, "Other packets to this router's own addresses.";
     /// Multicast and broadcast, and what came in a broadcast frame.
@@ -85,6 +92,11 @@ impl From<Class> for u16 {
 }
 
 impl Class {
+    /// True for those that may fill the ring to the kernel thread: others leave them room.
+    pub(crate) const fn comes_first(self) -> bool {
+        matches!(self, Class::ArpNd | Class::Sessions | Class::Control)
+    }
+
     /// From the number in a lane or record.
     pub fn from_code(code: u16) -> Class {
         *Class::ALL.get(usize::from(code)).unwrap_or(&Class::Unknown)
@@ -124,7 +136,7 @@ pub(crate) const fn meanings(other: &'static str) -> [&'static str; CLASSES + 1]
     all
 }
 
-/// Packets a second of each class that one worker may punt.
+/// Packets a second of each class that one worker may punt for one interface.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rates([u32; CLASSES]);
 
@@ -161,33 +173,42 @@ impl Rates {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     per_second: u64,
-    saved: u64,
-    then: u64,
+    level: Level,
 }
+
+/// What is saved up in a bucket, and when it was looked at. Zeros are a full one, at which
+/// nobody has looked for long.
+pub(crate) type Level = [u64; 2];
 
 impl Bucket {
     /// A full bucket of `per_second` packets; saved up are a tenth of a second
     /// or [`BURST`] packets, whichever is more.
     pub fn new(per_second: u32) -> Bucket {
-        Bucket { per_second: per_second.into(), saved: u64::MAX, then: 0 }
+        Bucket { per_second: per_second.into(), level: [u64::MAX, 0] }
     }
 
     /// True, and a packet is paid for, when there is enough; `now` and `hz` are the clock's.
     #[inline]
     pub fn take(&mut self, now: u64, hz: u64) -> bool {
-        if self.per_second == 0 {
-            return false;
-        }
-        let more = now.saturating_sub(self.then).saturating_mul(self.per_second);
-        let most = hz.saturating_mul((self.per_second / 10).max(BURST));
-        self.saved = self.saved.saturating_add(more).min(most);
-        self.then = self.then.max(now);
-        if self.saved < hz {
-            return false;
-        }
-        self.saved -= hz;
-        true
+        take(&mut self.level, self.per_second, now, hz)
     }
+}
+
+/// [`Bucket::take`], of a bucket whose rate is kept elsewhere.
+#[inline]
+pub(crate) fn take([saved, then]: &mut Level, per_second: u64, now: u64, hz: u64) -> bool {
+    if per_second == 0 {
+        return false;
+    }
+    let more = now.saturating_sub(*then).saturating_mul(per_second);
+    let most = hz.saturating_mul((per_second / 10).max(BURST));
+    *saved = saved.saturating_add(more).min(most);
+    *then = now.max(*then);
+    if *saved < hz {
+        return false;
+    }
+    *saved -= hz;
+    true
 }
 
 /// Packets that may always come at once: a traceroute's, a burst of ARP.

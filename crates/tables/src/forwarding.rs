@@ -8,6 +8,7 @@ use lookup::sync::{Domain, Published};
 
 use crate::bridge::Bridges;
 use crate::macs::Macs;
+use crate::peers::Peers;
 use crate::recent::Recent;
 use crate::{HopTable, Ifaces};
 
@@ -34,6 +35,8 @@ pub struct Forwarding {
     pub vrfs: Published<Vec<Vrf>>,
     /// Bridges, and how frames find them.
     pub bridges: Published<Bridges>,
+    /// Whose packets the kernel gets first.
+    pub peers: Published<Peers>,
     /// Where stations are.
     pub macs: Macs,
     /// IPv4 destinations met lately, of all VRFs.
@@ -56,6 +59,7 @@ impl Forwarding {
             hops: Published::new(domain, Arc::new(HopTable::new(64, 16, 64))),
             vrfs: Published::new(domain, vec![empty]),
             bridges: Published::new(domain, Bridges::default()),
+            peers: Published::new(domain, Peers::default()),
             macs: Macs::default(),
             recent4: Recent::new(),
             recent6: Recent::new(),

@@ -15,7 +15,7 @@
 //!   fib gateways
 //!   build pool switch
 //!   builtin forwarding oracle
-//!   hops links
+//!   hops links peers
 //!   adjacency bridge error event limits
 //!   iface macs net recent slab
 //! ```
@@ -42,6 +42,7 @@ pub mod macs;
 mod model;
 pub mod net;
 pub mod oracle;
+pub mod peers;
 mod pool;
 pub mod recent;
 mod routes;
@@ -64,4 +65,5 @@ pub use hops::{HopTable, Kind, Step};
 pub use iface::{Demux, Iface, IfaceId, Ifaces, PortId, Tags, VrfId};
 pub use limits::{Capacity, Limits, Refused};
 pub use net::{Family, Net};
+pub use peers::Peers;
 pub use recent::Recent;

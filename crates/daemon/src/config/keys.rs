@@ -70,11 +70,29 @@ pub(super) const PUNT_KEYS: [Key; Class::ALL.len()] = {
     }
     keys
 };
+pub(super) const PEERS: Key = Key::new(
+    "peers",
+    "[]",
+    "Addresses whose routing protocols are a neighbour's (`control`) from their first packet\n\
+     on. Sessions that are there, their other ends, and neighbours on the ports' networks\n\
+     that have been resolved are found without it.",
+)
+.example("[\"192.0.2.2\", \"2001:db8::2\"]");
+const PUNT_AND_PEERS: [Key; Class::ALL.len() + 1] = {
+    let mut keys = [PEERS; Class::ALL.len() + 1];
+    let mut i = 0;
+    while i < PUNT_KEYS.len() {
+        keys[i] = PUNT_KEYS[i];
+        i += 1;
+    }
+    keys
+};
 pub(super) const PUNT: Section = Section::new(
     "punt",
     "[punt]",
-    "Packets a second that are handed to the kernel, by class; more are dropped and counted.",
-    &PUNT_KEYS,
+    "Packets a second that are handed to the kernel, by class, for each interface (for each\n\
+     port of a bridge); more are dropped and counted.",
+    &PUNT_AND_PEERS,
 );
 
 pub(super) const DEVICE: Key = Key::like(
@@ -225,7 +243,7 @@ pub fn for_this_machine(text: String) -> String {
 /// False for keys whose example is no default: a copy of the file must not set
 /// somebody else's address.
 fn live(section: &Section, key: &Key) -> bool {
-    section.optional || !matches!(key.name, "mac" | "table" | "addresses")
+    section.optional || !matches!(key.name, "mac" | "table" | "addresses" | "peers")
 }
 
 /// The engines with their options, as comments.

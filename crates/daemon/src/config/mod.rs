@@ -50,6 +50,8 @@ pub struct Config {
     pub max_neighbours: u32,
     /// Rates of punting.
     pub punt: Rates,
+    /// Whose routing protocols are a neighbour's, wherever they come from.
+    pub peers: Vec<IpAddr>,
     /// In the order of the file.
     pub ports: Vec<Port>,
     /// Ports that applications bring, behind the others.

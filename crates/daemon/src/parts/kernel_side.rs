@@ -368,7 +368,8 @@ impl KernelSide {
 
     /// What is punted comes back out of its tap where the data plane's next hop is on the
     /// same link: no reason to send hosts other ways. And nobody redirects this router
-    /// any, since the tables would follow.
+    /// any, since the tables would follow; nor is a router advertisement believed, which
+    /// `accept_ra = 2` of all new interfaces (machines with containers have it) would do.
     fn no_redirects(&mut self, name: &str) {
         // The kernel sends them where either says so.
         self.set("net/ipv4/conf/all/send_redirects", "0");
@@ -376,6 +377,7 @@ impl KernelSide {
             self.set(&format!("net/ipv4/conf/{name}/{key}"), "0");
         }
         self.set(&format!("net/ipv6/conf/{name}/accept_redirects"), "0");
+        self.set(&format!("net/ipv6/conf/{name}/accept_ra"), "0");
     }
 
     /// Kernels before 6.17 forward IPv6 on all interfaces or none.

@@ -6,6 +6,7 @@ pub mod devices;
 pub mod entries;
 pub mod kernel_side;
 pub mod offline;
+pub mod peers;
 pub mod plan;
 pub mod show;
 pub mod starving;

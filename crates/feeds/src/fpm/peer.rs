@@ -7,18 +7,16 @@
 
 use std::fs::read_to_string;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-use netlink_sys::{Socket, SocketAddr as Kernel};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
     set_tcp_user_timeout,
 };
 
-use crate::netlink::message::{ERROR, Messages, request, u16_at, u32_at};
+use crate::diag::{Diag, Said};
 
 /// A user, as the configuration names it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -69,20 +67,13 @@ pub(super) fn is_one_of(uid: u32, users: &[User]) -> io::Result<bool> {
     Ok(users.iter().any(|user| user.is(uid, &passwd)))
 }
 
-/// Asks the kernel about sockets of the network namespace in which this was opened,
-/// whichever its thread is in later.
-pub(super) struct Peers {
-    socket: Socket,
-    sequence: u32,
-}
+/// Asks whose connections are.
+pub(super) struct Peers(Diag);
 
 impl Peers {
-    /// Opens it for the namespace of the calling thread.
+    /// For those of the calling thread's network namespace.
     pub(super) fn open() -> io::Result<Peers> {
-        let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-        socket.bind_auto()?;
-        socket.connect(&Kernel::new(0, 0))?;
-        Ok(Peers { socket, sequence: 0 })
+        Diag::open().map(Peers)
     }
 
     /// The user whose process has made and holds the other end of `stream`; `None` where
@@ -90,51 +81,15 @@ impl Peers {
     pub(super) fn user_of(&mut self, stream: &TcpStream) -> io::Result<Option<u32>> {
         // Its end is the other's peer.
         let (from, to) = (stream.peer_addr()?, stream.local_addr()?);
-        self.sequence = self.sequence.wrapping_add(1);
-        let asked = request(BY_FAMILY, 0, self.sequence, &question(from, to));
-        self.socket.send(&asked, 0)?;
-        // The answer is there when the question has been sent.
-        loop {
-            let mut answer = Vec::with_capacity(ANSWER);
-            self.socket.recv(&mut answer, DONT_WAIT)?;
-            let said = Messages::new(&answer).find(|m| m.sequence == self.sequence);
-            let Some(said) = said else { continue };
-            return match said.kind {
-                ERROR => match -(u32_at(said.payload, 0) as i32) {
-                    ENOENT => Ok(None),
-                    error => Err(io::Error::from_raw_os_error(error)),
-                },
-                _ => Ok(holder(said.payload, (from.port(), to.port()))),
-            };
-        }
+        let ports = (from.port(), to.port());
+        self.0.one((from, to), |said| holder(said, ports)).map(Option::flatten)
     }
 }
 
-/// `struct inet_diag_req_v2` for the socket that is connected so.
-fn question(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
-    let family = if from.is_ipv4() { AF_INET } else { AF_INET6 };
-    let mut out = vec![family, TCP, 0, 0];
-    out.extend(u32::MAX.to_ne_bytes()); // of any state
-    out.extend(from.port().to_be_bytes());
-    out.extend(to.port().to_be_bytes());
-    for end in [from, to] {
-        let mut address = [0; 16];
-        match end.ip() {
-            IpAddr::V4(ip) => address[..4].copy_from_slice(&ip.octets()),
-            IpAddr::V6(ip) => address = ip.octets(),
-        }
-        out.extend(address);
-    }
-    out.extend([0; 4]); // over any interface
-    out.extend([u8::MAX; 8]); // no cookie
-    out
-}
-
-/// The user in a `struct inet_diag_msg` about the socket with these ports.
-fn holder(said: &[u8], (from, to): (u16, u16)) -> Option<u32> {
-    let port = |at| u16::from_be(u16_at(said, at));
-    let held = u32_at(said, INODE) != 0 && said.get(1) == Some(&ESTABLISHED);
-    (held && (port(4), port(6)) == (from, to)).then(|| u32_at(said, UID))
+/// The user of the socket with these ports.
+fn holder(said: Said<'_>, ports: (u16, u16)) -> Option<u32> {
+    let held = said.is_held() && said.is_established();
+    (held && said.ports() == ports).then(|| said.user())
 }
 
 /// Makes the kernel ask a silent peer whether it is there, and give it up soon: its
@@ -149,17 +104,6 @@ pub(super) fn notice_death(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// `SOCK_DIAG_BY_FAMILY`.
-const BY_FAMILY: u16 = 20;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
-const TCP: u8 = 6;
-const ESTABLISHED: u8 = 1;
-const UID: usize = 64;
-const INODE: usize = 68;
-const ANSWER: usize = 4096;
-const DONT_WAIT: i32 = 0x40;
-const ENOENT: i32 = 2;
 const IDLE: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_secs(2);
 const PROBES: u32 = 3;
@@ -167,7 +111,7 @@ const PROBES: u32 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::{Ipv6Addr, TcpListener};
+    use std::net::{IpAddr, Ipv6Addr, TcpListener};
 
     #[test]
     fn users_by_name_and_number() {
@@ -196,13 +140,14 @@ mod tests {
 
     #[test]
     fn a_listener_or_an_orphan_is_no_holder() {
-        let mut said = vec![0; 72];
-        said[1] = ESTABLISHED;
-        said[4..8].copy_from_slice(&[0, 1, 0, 2]);
-        assert_eq!(holder(&said, (1, 2)), None, "no inode: an orphan of user 0");
-        said[INODE] = 9;
-        assert_eq!((holder(&said, (1, 2)), holder(&said, (1, 3))), (Some(0), None));
-        said[1] = 10; // listens
-        assert_eq!((holder(&said, (1, 2)), holder(&[], (0, 0))), (None, None));
+        let mut bytes = [0; 72];
+        let said = |bytes: &[u8], ports| holder(Said(bytes), ports);
+        bytes[1] = 1; // established
+        bytes[4..8].copy_from_slice(&[0, 1, 0, 2]);
+        assert_eq!(said(&bytes, (1, 2)), None, "no inode: an orphan of user 0");
+        bytes[68] = 9;
+        assert_eq!((said(&bytes, (1, 2)), said(&bytes, (1, 3))), (Some(0), None));
+        bytes[1] = 10; // listens
+        assert_eq!((said(&bytes, (1, 2)), said(&[], (0, 0))), (None, None));
     }
 }

@@ -57,6 +57,17 @@ impl Producer {
     /// Copies a frame in: `parts`, one after the other. False when the ring has
     /// no room for it.
     pub fn push(&mut self, meta: Meta, parts: &[&[u8]]) -> bool {
+        self.push_leaving(0, meta, parts)
+    }
+
+    /// Bytes of the ring.
+    pub fn capacity(&self) -> usize {
+        self.shared.indices.capacity * WORD
+    }
+
+    /// As [`Producer::push`], but `spare` bytes have to be left free for frames that
+    /// matter more.
+    pub fn push_leaving(&mut self, spare: usize, meta: Meta, parts: &[&[u8]]) -> bool {
         let bytes = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len()));
         let capacity = self.shared.indices.capacity;
         let need = HEADER + bytes.div_ceil(WORD);
@@ -65,7 +76,8 @@ impl Producer {
         }
         let to_end = capacity - (self.mine.head & (capacity - 1));
         let skip = if need > to_end { to_end } else { 0 };
-        if !self.mine.room(&self.shared.indices, skip + need) {
+        let spare = spare.div_ceil(WORD).min(capacity);
+        if !self.mine.room(&self.shared.indices, skip + need + spare) {
             return false;
         }
         if skip > 0 {

@@ -5,4 +5,7 @@ pub mod drop;
 pub mod kernel_input;
 pub mod output;
 pub mod punt;
+mod refine;
 pub mod worker_input;
+
+pub use refine::TCP as SESSION_PORTS;

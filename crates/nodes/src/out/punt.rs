@@ -1,22 +1,30 @@
-//! `punt`: copies packets to the kernel, so many a second of each class.
+//! `punt`: copies packets to the kernel, so many a second of each class and interface.
 //!
 //! ```text
-//!  PuntClass        ─► finer class ─► token bucket ─► copy into the ring ─► kernel thread ─► tap
-//!                                        └ empty: dropped, counted by class      (tags taken off)
+//!  PuntClass ─► finer class ─► bucket of class and interface ─► copy into the ring ─► kernel thread ─► tap
+//!                 (refine)        └ empty: dropped, counted by class              (tags taken off)
 //! ```
 //!
-//! | cost | beyond its rate, a packet costs a compare and its free: a flood of TTL 1 is cheap |
-//! |------|-----------------------------------------------------------------------------------|
+//! | cost   | beyond its rate, a packet costs a compare and its free: a flood of TTL 1 is cheap;  |
+//! |        | one of a routing protocol up to three lookups in a small hash table more            |
+//! |--------|-------------------------------------------------------------------------------------|
+//! | memory | a worker: 16 bytes a class for each of 4,096 interfaces and each port, backed where |
+//! |        | they are used                                                                       |
 //!
-//! Source: RFC 1812 §4.3.2.8 (rate limits of ICMP errors). The bucket comes
-//! before the copy, and each worker has its own.
+//! Source: RFC 1812 §4.3.2.8 (rate limits of ICMP errors), RFC 6192 (protection of the
+//! control plane). The bucket comes before the copy, and each worker has its own.
+
+use std::sync::Arc;
 
 use graph::ring::frames::{Meta, Producer};
 use graph::{Account, Label, Lanes, NoEdge, Node, Point, View, clock};
-use wire::bytes::{array, be16};
-use wire::{icmpv6, ipv4, ipv6, protocol};
+use tables::{Forwarding, IfaceId, Ifaces};
+use wire::bytes::array;
+use wire::{ipv4, ipv6};
 
-use crate::class::{Bucket, Class, Rates, meanings, reasons};
+use super::refine::refine;
+use crate::class::{CLASSES, Class, Level, Rates, meanings, reasons, take};
+use crate::counters::MOST;
 use crate::lanes::{Iface, PuntClass};
 
 /// Why packets are dropped: the class whose rate is used up, or a full ring.
@@ -41,17 +49,21 @@ impl Label for Why {
 
 /// The node.
 pub struct Punt {
+    forwarding: Arc<Forwarding>,
     ring: Producer,
-    buckets: [Bucket; Class::ALL.len()],
+    /// Bytes of the ring that are for the classes that come first.
+    spare: usize,
+    budget: Budget,
     recent: Recent,
 }
 
 impl Punt {
-    /// A node that fills `ring`. Its records have the interface that the packet
-    /// came in by, and the [`Class`]'s number; frames are untagged.
-    pub fn new(ring: Producer, rates: &Rates) -> Self {
-        let buckets = Class::ALL.map(|class| Bucket::new(rates.get(class)));
-        Punt { ring, buckets, recent: Recent::new() }
+    /// A node that fills `ring`, of a router with so many devices. Its records have the
+    /// interface that the packet came in by, and the [`Class`]'s number; frames are untagged.
+    pub fn new(forwarding: Arc<Forwarding>, ring: Producer, rates: &Rates, ports: u16) -> Self {
+        let spare = ring.capacity() / 4;
+        let budget = Budget::new(rates, ports);
+        Punt { forwarding, ring, spare, budget, recent: Recent::new() }
     }
 }
 
@@ -64,20 +76,24 @@ impl Node for Punt {
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let (now, hz) = (v.now(), clock::hz());
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let peers = self.forwarding.peers.load(v.guard());
         for i in 0..v.n() {
-            let class = refine(v.get(PuntClass, i), v.rest(i));
+            let iface = v.get(Iface, i);
+            let class = refine(v.get(PuntClass, i), iface, v.rest(i), peers);
             let wanted = (class == Class::NoNeighbour).then(|| destination(v.head(i)));
             // One that is asked for already is no use of the rate.
             if wanted.is_some_and(|wanted| self.recent.has(wanted, now, hz))
-                || !self.buckets[class as usize].take(now, hz)
+                || !self.budget.take((iface, v.port()), ifaces, class, (now, hz))
             {
                 v.count_dropped(Why(class as u8), 1);
                 continue;
             }
-            let meta = Meta { iface: v.get(Iface, i).0, kind: class as u16, info: 0, time: now };
+            let meta = Meta { iface: iface.0, kind: class as u16, info: 0, time: now };
             let frame = v.packet(i).data();
             let (macs, rest) = untagged(frame, usize::from(v.len(i)));
-            if !self.ring.push(meta, &[macs, rest]) {
+            let spare = if class.comes_first() { 0 } else { self.spare };
+            if !self.ring.push_leaving(spare, meta, &[macs, rest]) {
                 v.count_dropped(Why::RING_FULL, 1);
                 continue;
             }
@@ -100,55 +116,41 @@ fn untagged(frame: &[u8], l3: usize) -> (&[u8], &[u8]) {
     (&frame[..from.min(12)], &frame[from..])
 }
 
-/// The finer class of packets to this machine, by what they carry.
-fn refine(class: Class, packet: &[u8]) -> Class {
-    if !matches!(class, Class::ForUs | Class::Multicast) {
-        return class;
-    }
-    let (proto, upper) = match packet.first().map(|first| first >> 4) {
-        Some(4) if packet.len() >= ipv4::MIN_LEN => {
-            let header_len = usize::from(packet[0] & 15) * 4;
-            let offset = be16(packet, ipv4::FRAGMENT) & ipv4::OFFSET_MASK;
-            let upper = packet.get(header_len..).filter(|_| offset == 0).unwrap_or_default();
-            (packet[ipv4::PROTOCOL], upper)
-        }
-        Some(6) if packet.len() >= ipv6::LEN => {
-            let payload = &packet[ipv6::LEN..];
-            match ipv6::walk(packet[ipv6::NEXT_HEADER], payload) {
-                Ok(chain) => (chain.protocol, &payload[chain.at.min(payload.len())..]),
-                Err(_) => return class,
-            }
-        }
-        _ => return class,
-    };
-    by_protocol(class, proto, upper)
+/// What each interface may hand to the kernel: one that is flooded leaves the others theirs.
+///
+/// Members of a bridge share an interface, its routed side: each has a bucket by its port.
+struct Budget {
+    rates: [u64; CLASSES],
+    /// By interface, then by port.
+    levels: Box<[[Level; CLASSES]]>,
+    ports: u16,
 }
 
-fn by_protocol(class: Class, proto: u8, upper: &[u8]) -> Class {
-    let port = |at: usize| upper.get(at..at + 2).map_or(0, |port| be16(port, 0));
-    match proto {
-        protocol::ICMPV6 => {
-            let kind = upper.first().copied().unwrap_or(0);
-            if icmpv6::is_neighbour_discovery(kind) { Class::ArpNd } else { class }
-        }
-        protocol::OSPF | protocol::VRRP | protocol::PIM | protocol::IGMP => Class::Control,
-        protocol::TCP if TCP.contains(&port(0)) || TCP.contains(&port(2)) => Class::Control,
-        protocol::UDP if UDP.contains(&port(2)) => Class::Control,
-        _ => class,
+impl Budget {
+    fn new(rates: &Rates, ports: u16) -> Budget {
+        // Zeros: the system backs only what is used.
+        let levels = vec![[[0; 2]; CLASSES]; MOST + usize::from(ports)];
+        let rates = Class::ALL.map(|class| rates.get(class).into());
+        Budget { rates, levels: levels.into_boxed_slice(), ports }
+    }
+
+    /// True, and a packet is paid for, where the interface and the port by which it came may
+    /// hand over one more of this class; `now` and `hz` are the clock's.
+    fn take(
+        &mut self,
+        (iface, port): (IfaceId, u16),
+        ifaces: &Ifaces,
+        class: Class,
+        (now, hz): (u64, u64),
+    ) -> bool {
+        let is_inner = ifaces.get(iface).is_some_and(|of| of.port.0 >= self.ports);
+        let slot = match is_inner && port < self.ports {
+            true => MOST + usize::from(port),
+            false => usize::from(iface.0) % MOST,
+        };
+        take(&mut self.levels[slot][class as usize], self.rates[class as usize], now, hz)
     }
 }
-
-/// TCP ports of routing protocols; either side may have opened the session.
-const TCP: [u16; 2] = [protocol::PORT_BGP, protocol::PORT_LDP];
-/// UDP ports of routing protocols.
-const UDP: [u16; 6] = [
-    protocol::PORT_BFD,
-    protocol::PORT_BFD_ECHO,
-    protocol::PORT_BFD_MULTIHOP,
-    protocol::PORT_RIP,
-    protocol::PORT_RIPNG,
-    protocol::PORT_LDP,
-];
 
 /// The destination in an IP header, folded into 64 bits.
 fn destination(head: &[u8; 64]) -> u64 {

@@ -280,6 +280,17 @@ fn the_routed_side_gets_what_is_for_it() {
     assert_eq!(punted(&mut rig), []);
 }
 
+/// Members share an interface, but not what they may hand to the kernel.
+#[test]
+fn a_flooded_member_leaves_the_others_theirs() {
+    let mut rig = Rig::new();
+    let unknown = frame(9, 1).macs(Mac(mac(1)), Mac(OWN)).build();
+    (0..1000).for_each(|_| drop(rig.send(0, &unknown)));
+    assert!((32..100).contains(&punted(&mut rig).len()));
+    rig.send(1, &frame(9, 2).macs(Mac(mac(2)), Mac(OWN)).build());
+    assert_eq!(punted(&mut rig), [(2, 0x88b5)]);
+}
+
 /// Interface and EtherType of what the kernel got.
 pub(super) fn punted(rig: &mut Rig) -> Vec<(u16, u16)> {
     let kernel = &mut rig.kernel;

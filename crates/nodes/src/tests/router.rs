@@ -91,6 +91,11 @@ impl Rig {
         self.net.forwarding.ifaces.publish(ifaces);
     }
 
+    /// Whose packets come first.
+    pub fn knows(&mut self, peers: tables::Peers) {
+        self.net.forwarding.peers.publish(peers);
+    }
+
     /// What the kernel got: interface, class, frame.
     pub fn punted(&mut self) -> Vec<(u16, Class, Vec<u8>)> {
         let mut all = Vec::new();
@@ -128,8 +133,8 @@ fn the_kernel_gets_untagged_frames_of_the_right_class() {
     let ospf = Frame::ipv4([192, 0, 2, 2].into(), [224, 0, 0, 5].into(), 89);
     let cases = [
         (udp4("192.0.2.1").ttl(1), Class::ForUs),
-        (bgp, Class::Control),
-        (ospf, Class::Control),
+        (bgp, Class::Strangers),
+        (ospf, Class::Strangers),
         (udp4("10.0.0.1").ttl(1), Class::TtlExceeded),
         (udp4("10.0.0.1").payload(&[0; 1600]), Class::TooBig),
         (udp4("10.3.0.1"), Class::NoNeighbour),

@@ -82,6 +82,30 @@ impl Control {
         all
     }
 
+    /// Resolved neighbours on the networks of Rutter's interfaces, and whether the kernel
+    /// has asked each lately (or a user has named it): who asks us is resolved, too, but
+    /// anybody can do that.
+    pub fn resolved(&self) -> Vec<((IfaceId, IpAddr), bool)> {
+        let links = &self.next_hops.links;
+        let known =
+            links.neighbours().iter().filter(|(_, known)| known.neighbour.resolved().is_some());
+        known
+            .filter_map(|(&(link, ip), known)| {
+                let (id, _) = links.ours(link)?;
+                let addresses = links.get(link)?.addresses.keys();
+                let on_link = |(address, len): &(IpAddr, u8)| {
+                    let net = Net::covering(*address, *len);
+                    net.is_some() && net == Net::covering(ip, *len)
+                };
+                let confirmed = matches!(
+                    known.neighbour.state,
+                    NeighbourState::Reachable | NeighbourState::Permanent | NeighbourState::NoArp
+                );
+                { addresses }.any(on_link).then_some(((id, ip), confirmed))
+            })
+            .collect()
+    }
+
     /// Rutter's interfaces, by number.
     pub fn interfaces(&self) -> Vec<IfaceInfo> {
         let links = &self.next_hops.links;

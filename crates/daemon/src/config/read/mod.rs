@@ -57,6 +57,7 @@ fn root(table: Table<'_>, source: &Source<'_>, declared: &[Declared]) -> Config 
         dpdk: dpdk(table),
         max_neighbours: max_neighbours(table),
         punt: punt(table),
+        peers: peers(table),
         vrfs: vrfs(table),
         ports: ports(table),
         inner: Vec::new(),
@@ -140,6 +141,14 @@ fn punt(table: Table<'_>) -> Rates {
         }
         rates
     })
+}
+
+fn peers(table: Table<'_>) -> Vec<IpAddr> {
+    let value = table.get(keys::PUNT.path);
+    let value = value.as_ref().and_then(|value| value.table());
+    let peers = value.and_then(|table| keys::PEERS.get(table));
+    let peers = peers.as_ref().and_then(|value| value.list()).unwrap_or_default();
+    peers.iter().filter_map(|peer| peer.parse("an address")).collect()
 }
 
 /// The entries of the table `key`, each a table with a name.

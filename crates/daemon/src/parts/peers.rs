@@ -1,0 +1,103 @@
+//! Finds out who speaks routing protocols with this machine, and publishes it to the workers
+//! ([`tables::peers`]).
+//!
+//! | known by | what of it |
+//! |---|---|
+//! | a TCP session of BGP or LDP, in the taps' namespace (INET_DIAG) | itself, and its other end |
+//! | a neighbour entry on a port's network that the kernel has confirmed | the neighbour, on that interface |
+//! | `peers` in `[punt]` | the address, on any interface |
+//!
+//! Who asks for our MAC address makes an entry, too, under any name; only an answer to the
+//! kernel's own question confirms one. It is believed as long as the entry stays.
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+
+use feeds::diag::Diag;
+use nodes::out::SESSION_PORTS;
+use tables::peers::Session;
+use tables::{IfaceId, Peers};
+
+use super::control::Handle;
+
+/// What was found the last time.
+pub struct Known {
+    configured: Vec<(IfaceId, IpAddr)>,
+    /// Opened when it is first needed, and again after an error.
+    diag: Option<Diag>,
+    sessions: Vec<Session>,
+    confirmed: HashSet<(IfaceId, IpAddr)>,
+    published: Peers,
+    /// That sessions cannot be listed was said.
+    said: bool,
+}
+
+impl Known {
+    /// These, and nobody else yet.
+    pub fn new(configured: &[IpAddr]) -> Known {
+        Known {
+            configured: configured.iter().map(|ip| (IfaceId::NONE, *ip)).collect(),
+            diag: None,
+            sessions: Vec::new(),
+            confirmed: HashSet::new(),
+            published: Peers::default(),
+            said: false,
+        }
+    }
+
+    /// Looks again; for the calling thread's network namespace.
+    pub fn look(&mut self, control: &Handle) {
+        match self.sessions() {
+            Ok(sessions) => self.sessions = sessions,
+            Err(error) => {
+                self.diag = None;
+                if !std::mem::replace(&mut self.said, true) {
+                    tracing::warn!("sessions of routing daemons cannot be listed: {error}");
+                }
+            }
+        }
+        let Ok(resolved) = control.call(|control| control.resolved()) else { return };
+        self.confirmed = confirmed(&self.confirmed, resolved);
+        let hosts = self.confirmed.iter().chain(&self.configured).copied();
+        let peers = Peers::new(self.sessions.iter().copied(), hosts);
+        if peers != self.published {
+            self.published = peers.clone();
+            let _ = control.call(|control| control.forwarding().peers.publish(peers));
+        }
+    }
+
+    fn sessions(&mut self) -> io::Result<Vec<Session>> {
+        if self.diag.is_none() {
+            self.diag = Some(Diag::open()?);
+        }
+        let diag = self.diag.as_mut();
+        diag.map_or(Ok(Vec::new()), |diag| diag.sessions(&SESSION_PORTS))
+    }
+}
+
+/// Of the resolved, those that are confirmed, or were before.
+fn confirmed(
+    before: &HashSet<(IfaceId, IpAddr)>,
+    resolved: Vec<((IfaceId, IpAddr), bool)>,
+) -> HashSet<(IfaceId, IpAddr)> {
+    let stays = |(host, now): &((IfaceId, IpAddr), bool)| *now || before.contains(host);
+    resolved.into_iter().filter(stays).map(|(host, _)| host).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_is_not_confirmed_and_who_was_stays_while_resolved() {
+        let host = |last| (IfaceId(1), IpAddr::from([192, 0, 2, last]));
+        let first = confirmed(&HashSet::new(), vec![(host(2), true), (host(3), false)]);
+        assert_eq!(first, HashSet::from([host(2)]));
+        let stale = confirmed(&first, vec![(host(2), false), (host(3), false)]);
+        assert_eq!(stale, first);
+        let gone = confirmed(&stale, vec![(host(3), false)]);
+        assert!(gone.is_empty());
+        assert!(confirmed(&gone, vec![(host(2), false)]).is_empty(), "as anybody else");
+    }
+}

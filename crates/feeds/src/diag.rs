@@ -1,0 +1,273 @@
+//! Asks the kernel about TCP sockets (INET_DIAG, `sock_diag(7)`): about one, or for those of
+//! the routing daemons.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::{Socket, SocketAddr as Kernel};
+use tables::peers::Session;
+
+use crate::netlink::message::{DONE, ERROR, Message, Messages, request, u16_at, u32_at};
+
+/// Asks about sockets of the network namespace in which this was opened, whichever its
+/// thread is in later.
+pub struct Diag {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Diag {
+    /// Opens it for the namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn open() -> io::Result<Diag> {
+        let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+        socket.bind_auto()?;
+        socket.connect(&Kernel::new(0, 0))?;
+        Ok(Diag { socket, sequence: 0 })
+    }
+
+    /// What the kernel says of the socket that is connected so; `None` where there is none.
+    pub(crate) fn one<R>(
+        &mut self,
+        (from, to): (SocketAddr, SocketAddr),
+        read: impl FnOnce(Said<'_>) -> R,
+    ) -> io::Result<Option<R>> {
+        self.ask(0, &question(from, to, u32::MAX))?;
+        // The answer is there when the question has been sent.
+        loop {
+            let mut answer = Vec::with_capacity(ANSWER);
+            self.socket.recv(&mut answer, DONT_WAIT)?;
+            let said = Messages::new(&answer).find(|m| m.sequence == self.sequence);
+            let Some(said) = said else { continue };
+            return match said.kind {
+                ERROR => match failure(&said) {
+                    Some(error) if error.raw_os_error() == Some(ENOENT) => Ok(None),
+                    Some(error) => Err(error),
+                    None => continue,
+                },
+                _ => Ok(Some(read(Said(said.payload)))),
+            };
+        }
+    }
+
+    /// The sessions with one end at one of `ports`: established, or asked for from here.
+    /// Those that only the other side has asked for are not among them, nor those that no
+    /// process holds: anybody can make these.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn sessions(&mut self, ports: &[u16]) -> io::Result<Vec<Session>> {
+        let mut all = Vec::new();
+        if ports.is_empty() {
+            return Ok(all); // the kernel takes no empty program
+        }
+        for any in [IpAddr::from([0; 4]), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
+            let any = SocketAddr::from((any, 0));
+            let mut asked = question(any, any, STATES);
+            asked.extend(one_end_at(ports));
+            self.ask(DUMP, &asked)?;
+            self.listing(|said| {
+                let session = said.session();
+                let ours = [session.remote.1, session.local.1].iter().any(|p| ports.contains(p));
+                if ours && said.is_held() {
+                    all.push(session);
+                }
+            })?;
+        }
+        Ok(all)
+    }
+
+    fn ask(&mut self, flags: u16, asked: &[u8]) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        self.socket.send(&request(BY_FAMILY, flags, self.sequence, asked), 0).map(drop)
+    }
+
+    /// Hands each entry of a listing to `each`. A part is there when the one before it has
+    /// been read.
+    fn listing(&mut self, mut each: impl FnMut(Said<'_>)) -> io::Result<()> {
+        loop {
+            let mut part = Vec::with_capacity(PART);
+            self.socket.recv(&mut part, DONT_WAIT)?;
+            for message in Messages::new(&part).filter(|m| m.sequence == self.sequence) {
+                match message.kind {
+                    DONE => return Ok(()),
+                    // No such sockets in this kernel: without IPv6 there is no listing of them.
+                    ERROR => match failure(&message) {
+                        Some(error) if error.raw_os_error() == Some(ENOENT) => return Ok(()),
+                        Some(error) => return Err(error),
+                        None => {}
+                    },
+                    _ => each(Said(message.payload)),
+                }
+            }
+        }
+    }
+}
+
+/// A `struct inet_diag_msg`.
+#[derive(Clone, Copy)]
+pub(crate) struct Said<'a>(pub(crate) &'a [u8]);
+
+impl Said<'_> {
+    /// Is it connected?
+    pub(crate) fn is_established(self) -> bool {
+        self.0.get(1) == Some(&ESTABLISHED)
+    }
+
+    /// Has a process taken it, and not closed it? Else the kernel names user 0.
+    pub(crate) fn is_held(self) -> bool {
+        u32_at(self.0, INODE) != 0
+    }
+
+    /// The user that made it.
+    pub(crate) fn user(self) -> u32 {
+        u32_at(self.0, UID)
+    }
+
+    /// The ports of this end and of the other.
+    pub(crate) fn ports(self) -> (u16, u16) {
+        let port = |at| u16::from_be(u16_at(self.0, at));
+        (port(4), port(6))
+    }
+
+    /// Both ends.
+    fn session(self) -> Session {
+        let (local, remote) = self.ports();
+        Session { remote: (self.address(24), remote), local: (self.address(8), local) }
+    }
+
+    /// The address at `at`. That of an IPv4 session over a socket of IPv6 is IPv4.
+    fn address(self, at: usize) -> IpAddr {
+        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk::<16>());
+        let bytes = bytes.copied().unwrap_or_default();
+        match self.0.first() {
+            Some(&AF_INET6) => Ipv6Addr::from(bytes).to_canonical(),
+            _ => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        }
+    }
+}
+
+/// `struct inet_diag_req_v2` for the socket that is connected so and in one of `states`.
+fn question(from: SocketAddr, to: SocketAddr, states: u32) -> Vec<u8> {
+    let family = if from.is_ipv4() { AF_INET } else { AF_INET6 };
+    let mut out = vec![family, TCP, 0, 0];
+    out.extend(states.to_ne_bytes());
+    out.extend(from.port().to_be_bytes());
+    out.extend(to.port().to_be_bytes());
+    for end in [from, to] {
+        let mut address = [0; 16];
+        match end.ip() {
+            IpAddr::V4(ip) => address[..4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => address = ip.octets(),
+        }
+        out.extend(address);
+    }
+    out.extend([0; 4]); // over any interface
+    out.extend([u8::MAX; 8]); // no cookie
+    out
+}
+
+/// The attribute by which the kernel lists only sockets with one end at one of `ports`: a
+/// program (`linux/inet_diag.h`). An operation is 4 bytes, as is the number that it compares
+/// with; it says how far to go on if so, and if not. Who gets to the end exactly is listed,
+/// who goes beyond is not.
+fn one_end_at(ports: &[u16]) -> Vec<u8> {
+    let ends = ports.iter().flat_map(|port| [(SOURCE_IS, *port), (DESTINATION_IS, *port)]);
+    let ends: Vec<_> = ends.collect();
+    let length = (12 * ends.len()).saturating_sub(4); // the last needs no jump
+    let mut program = Vec::new();
+    for (i, (code, port)) in ends.iter().enumerate() {
+        let mut operation = |code: u8, yes: u8, no: usize| {
+            program.extend([code, yes]);
+            program.extend((no as u16).to_ne_bytes());
+        };
+        operation(*code, 8, 12);
+        operation(0, 0, usize::from(*port));
+        if i + 1 < ends.len() {
+            operation(JUMP, 4, length - (12 * i + 8));
+        }
+    }
+    let mut attribute = ((4 + program.len()) as u16).to_ne_bytes().to_vec();
+    attribute.extend(BYTECODE.to_ne_bytes());
+    attribute.extend(program);
+    attribute
+}
+
+/// The error in a message of that kind; `None` for an acknowledgement.
+fn failure(message: &Message<'_>) -> Option<io::Error> {
+    let error = (u32_at(message.payload, 0) as i32).wrapping_neg();
+    (error != 0).then(|| io::Error::from_raw_os_error(error))
+}
+
+/// `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
+/// `NLM_F_DUMP`.
+const DUMP: u16 = 0x300;
+/// `INET_DIAG_REQ_BYTECODE`, and its operations `JMP`, `S_EQ`, `D_EQ`.
+const BYTECODE: u16 = 1;
+const JUMP: u8 = 1;
+const SOURCE_IS: u8 = 11;
+const DESTINATION_IS: u8 = 12;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const TCP: u8 = 6;
+const ESTABLISHED: u8 = 1;
+/// Established, SYN sent, and the other side has closed.
+const STATES: u32 = 1 << ESTABLISHED | 1 << 2 | 1 << 8;
+const UID: usize = 64;
+const INODE: usize = 68;
+const ANSWER: usize = 4096;
+/// The kernel fills up to 32 KiB of a listing at once into a buffer this large.
+const PART: usize = 64 << 10;
+const DONT_WAIT: i32 = 0x40;
+const ENOENT: i32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn sessions_are_listed_by_the_port_of_either_end() {
+        let mut diag = Diag::open().unwrap();
+        for loopback in [IpAddr::from([127, 0, 0, 1]), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+            let Ok(listener) = TcpListener::bind((loopback, 0)) else { continue }; // no IPv6
+            let (to, other) = (listener.local_addr().unwrap(), TcpListener::bind((loopback, 0)));
+            let _unasked = TcpStream::connect(other.unwrap().local_addr().unwrap()).unwrap();
+            let client = TcpStream::connect(to).unwrap();
+            let from = client.local_addr().unwrap();
+            let end = |address: SocketAddr| (address.ip(), address.port());
+            let ours = Session { local: end(from), remote: end(to) };
+            let theirs = Session { local: end(to), remote: end(from) };
+            let listed = diag.sessions(&[9, to.port()]).unwrap();
+            assert_eq!(listed, [ours], "one that nobody has accepted is nobody's");
+            let accepted = listener.accept().unwrap();
+            let mut listed = diag.sessions(&[to.port(), 9]).unwrap();
+            listed.sort_unstable();
+            let mut both = [ours, theirs];
+            both.sort_unstable();
+            assert_eq!(listed, both);
+            drop((client, accepted));
+            assert_eq!(diag.sessions(&[to.port()]).unwrap(), []);
+        }
+        assert_eq!(diag.sessions(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn ipv4_over_a_socket_of_ipv6_is_ipv4() {
+        let mut diag = Diag::open().unwrap();
+        let Ok(listener) = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)) else {
+            return testing::skip("no IPv6");
+        };
+        let port = listener.local_addr().unwrap().port();
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let _accepted = listener.accept().unwrap();
+        let listed = diag.sessions(&[port]).unwrap();
+        let ip = IpAddr::from([127, 0, 0, 1]);
+        let from = (ip, client.local_addr().unwrap().port());
+        assert!(listed.contains(&Session { remote: from, local: (ip, port) }), "{listed:?}");
+    }
+}
