@@ -14,6 +14,17 @@ at_b() { # ADDRESS [STATE]
 wait_for 5 at_b 10.0.2.2
 wait_for 5 at_b 2001:db8:2::2
 
+# What the kernel holds is its first namespace's to say: the limit is known and named.
+assert_match "$(rutter show capacity)" "kernel neighbours ipv4, of the machine .*gc_thresh3" "the kernel's limit"
+limit() { # FAMILY
+	rutter show capacity -j | json "next(c['limit'] for c in x if c['what'].startswith('kernel neighbours $1'))"
+}
+assert_match "$(on r "$RUTTER" doctor)" "neighbours +a network namespace: .*$(limit ipv4) of ipv4 .*$(limit ipv6) of ipv6" \
+	"doctor names the limits"
+if [ "$(limit ipv4)" -lt 65536 ]; then
+	assert_match "$(cat "$TMP"/*.log)" "holds $(limit ipv4) neighbours of ipv4" "the log at the start"
+fi
+
 # A neighbour that the kernel forgets is found again.
 on r ip neighbour flush dev p1
 assert_ping a 10.0.2.2

@@ -90,7 +90,7 @@ impl Answers {
             What::Doctor => Reply::Doctor(health::findings(state)),
             What::Drops => Reply::Drops(show::drops(&state.snapshot()?)),
             What::Capacity => {
-                let mut all = state.ask(|control| show::capacity(control))?;
+                let mut all = state.capacity()?;
                 for app in self.apps.iter() {
                     all.extend(app.capacity()?);
                 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::kernel::Rtnetlink;
+use crate::kernel::neighbours::NeighbourTable;
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -271,16 +272,19 @@ fn ipv6_forwarding() -> Finding {
 }
 
 fn neighbours() -> Finding {
-    match read("/proc/sys/net/ipv4/neigh/default/gc_thresh3") {
-        Some(most) => {
-            good("neighbours", format!("{most} now; `neighbours.max` sets it while it runs"))
-        }
-        None => better(
-            "neighbours",
-            "a network namespace: the limit is that of the whole machine",
-            "in the first namespace: echo 65536 > /proc/sys/net/ipv4/neigh/default/gc_thresh3",
-        ),
+    let tables = Rtnetlink::open().and_then(|mut kernel| kernel.neighbour_tables());
+    let limit = |t: &NeighbourTable| format!("{} of {} (gc_thresh3)", t.most, t.family);
+    let limits: Vec<_> = tables.unwrap_or_default().iter().map(limit).collect();
+    let limits = limits.join(", ");
+    if Path::new("/proc/sys/net/ipv4/neigh/default/gc_thresh3").exists() {
+        return good("neighbours", format!("{limits} now; `neighbours.max` sets it while it runs"));
     }
+    better(
+        "neighbours",
+        format!("a network namespace: the limits are the whole machine's, {limits}"),
+        "in the first namespace: sysctl net.ipv4.neigh.default.gc_thresh3=65536 \
+         net.ipv6.neigh.default.gc_thresh3=65536",
+    )
 }
 
 /// Routes by interfaces that are no ports would lead packets out past the data plane:

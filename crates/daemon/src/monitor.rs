@@ -2,6 +2,7 @@
 //! in use resolved?
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,6 @@ use crate::config::{Carrier, Interface};
 use crate::kernel::Changes;
 use crate::kernel::changes::Lost;
 use crate::parts::peers::Known;
-use crate::parts::show;
 use crate::parts::starving::Watch;
 use crate::parts::state::{State, lock};
 use crate::threads::Threads;
@@ -94,18 +94,18 @@ impl Monitor {
     /// Logs what a limit refused since the last look: a line each, however many
     /// those were.
     fn refusals(&mut self) {
-        let limits = self.state.control.call(|control| show::capacity(control));
+        let limits = self.state.capacity();
         for limit in limits.unwrap_or_default().into_iter().filter(|limit| limit.refused > 0) {
             let known = self.refused.insert(limit.what.clone(), limit.refused).unwrap_or(0);
             if limit.refused > known {
                 let (more, what, last) = (limit.refused - known, &limit.what, &limit.last);
                 let key = limit.key.as_deref().unwrap_or("fixed");
+                let last =
+                    if last.is_empty() { last.clone() } else { format!(", the latest: {last}") };
                 match key {
                     // Destinations are missing for good.
-                    "max_routes" => {
-                        tracing::error!("{what}: {more} refused (`{key}`), the latest: {last}");
-                    }
-                    _ => tracing::warn!("{what}: {more} refused (`{key}`), the latest: {last}"),
+                    "max_routes" => tracing::error!("{what}: {more} refused (`{key}`){last}"),
+                    _ => tracing::warn!("{what}: {more} refused (`{key}`){last}"),
                 }
             }
         }
@@ -238,15 +238,15 @@ impl Monitor {
 
     /// Asks the kernel to keep the neighbours that the data plane needs.
     fn neighbours(&mut self) {
-        if self.state.kernel.is_none() {
-            return;
-        }
+        let Some(kernel) = &self.state.kernel else { return };
+        let full = kernel.lock().unwrap_or_else(PoisonError::into_inner).neighbours_were_full();
         let now = Instant::now();
         let with_used = now >= self.next_use;
         if with_used {
             self.next_use = now + USE;
         }
         let wanted = self.state.control.call(move |control| {
+            control.forwarding().neighbours_full.store(full, Relaxed);
             (control.gateways(), if with_used { control.take_used() } else { Vec::new() })
         });
         let Ok((gateways, used)) = wanted else { return }; // the control thread has ended

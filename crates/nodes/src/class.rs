@@ -113,10 +113,10 @@ impl Class {
     }
 }
 
-/// The reasons of a node that drops what is beyond the rates, and for one `other`
-/// reason, by code.
-pub(crate) const fn reasons(other: &'static str) -> [&'static str; CLASSES + 1] {
-    let mut all = [other; CLASSES + 1];
+/// The reasons of a node that drops what is beyond the rates, and for two `other`
+/// reasons, by code.
+pub(crate) const fn reasons(other: [&'static str; 2]) -> [&'static str; CLASSES + 2] {
+    let mut all = with(other);
     let mut i = 0;
     while i < CLASSES {
         all[i] = Class::CARDS[i].name;
@@ -126,13 +126,20 @@ pub(crate) const fn reasons(other: &'static str) -> [&'static str; CLASSES + 1] 
 }
 
 /// What they mean.
-pub(crate) const fn meanings(other: &'static str) -> [&'static str; CLASSES + 1] {
-    let mut all = [other; CLASSES + 1];
+pub(crate) const fn meanings(other: [&'static str; 2]) -> [&'static str; CLASSES + 2] {
+    let mut all = with(other);
     let mut i = 0;
     while i < CLASSES {
         all[i] = Class::CARDS[i].beyond;
         i += 1;
     }
+    all
+}
+
+/// `other` behind a place for each class.
+const fn with([first, second]: [&'static str; 2]) -> [&'static str; CLASSES + 2] {
+    let mut all = [first; CLASSES + 2];
+    all[CLASSES + 1] = second;
     all
 }
 

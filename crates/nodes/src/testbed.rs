@@ -99,6 +99,7 @@ impl Net {
         let second = Vrf {
             v4: Arc::new(Linear(vec![
                 (v4("10.0.0.0", 8), fixed::BLACKHOLE),
+                (v4("10.3.0.0", 16), Hop(11)),
                 (v4("10.6.0.0", 16), fixed::VIA_KERNEL),
                 (v4("203.0.113.9", 32), fixed::FOR_US),
             ])),

@@ -1,6 +1,7 @@
 //! All that the nodes read, each part published on its own.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use lookup::Hop;
 use lookup::lpm::Lpm;
@@ -43,6 +44,8 @@ pub struct Forwarding {
     pub recent4: Recent,
     /// IPv6 destinations.
     pub recent6: Recent,
+    /// The kernel has had no room for a neighbour lately: hosts stay unresolved.
+    pub neighbours_full: AtomicBool,
 }
 
 impl Forwarding {
@@ -63,6 +66,7 @@ impl Forwarding {
             macs: Macs::default(),
             recent4: Recent::new(),
             recent6: Recent::new(),
+            neighbours_full: AtomicBool::new(false),
         })
     }
 }

@@ -4,6 +4,7 @@
 pub mod changes;
 pub mod guard;
 pub mod link;
+pub mod neighbours;
 pub mod netdev;
 pub mod netlink;
 pub mod route;

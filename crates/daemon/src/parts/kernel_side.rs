@@ -9,6 +9,7 @@ use std::path::Path;
 use ::io::tap::Tap;
 
 use super::devices::Port;
+use super::neighbours::Refused;
 use super::offline::table_of;
 use super::written::{Added, Written};
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
@@ -39,6 +40,8 @@ pub struct KernelSide {
     pub(super) added: Added,
     /// Static routes that are in the kernel by this instance.
     pub(super) written: Written,
+    /// What the kernel's tables of neighbours have refused.
+    pub(super) neighbours: Refused,
     /// What is not as it should be.
     pub warnings: Vec<String>,
 }
@@ -72,6 +75,7 @@ impl KernelSide {
             new: Vec::new(),
             added: Added::default(),
             written: Written::default(),
+            neighbours: Refused::default(),
             warnings: Vec::new(),
         })
     }
@@ -397,20 +401,7 @@ impl KernelSide {
         hosts.iter().for_each(|key| self.set(key, "0"));
     }
 
-    fn limit_neighbours(&mut self, most: u32) {
-        for family in ["ipv4", "ipv6"] {
-            // From the largest down: the kernel asks for no order, people do.
-            for (threshold, value) in [(3, most), (2, most / 2), (1, most / 8)] {
-                let key = format!("net/{family}/neigh/default/gc_thresh{threshold}");
-                // Only the first network namespace has them.
-                if self.settings.get(&key).is_ok() {
-                    self.set(&key, &value.to_string());
-                }
-            }
-        }
-    }
-
-    fn set(&mut self, key: &str, value: &str) {
+    pub(super) fn set(&mut self, key: &str, value: &str) {
         if let Err(error) = self.settings.set(key, value) {
             self.warn(format!("{}: {error}", key.replace('/', ".")));
         }

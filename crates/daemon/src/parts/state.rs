@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
+use api::reply::Capacity;
 use api::{ErrorKind, Failure, Reply};
 use graph::Snapshot;
 use tables::{Control, VrfId};
@@ -68,6 +69,18 @@ impl State {
         f: impl FnOnce(&mut Control) -> R + Send + 'static,
     ) -> Result<R, Failure> {
         self.control.call(f).map_err(|error: Error| failure(ErrorKind::Internal, error))
+    }
+
+    /// Limits of the tables, and the kernel's where there is one.
+    ///
+    /// # Errors
+    /// When the control thread has ended.
+    pub fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
+        let mut all = self.ask(|control| show::capacity(control))?;
+        if let Some(kernel) = &self.kernel {
+            all.extend(kernel.lock().unwrap_or_else(PoisonError::into_inner).capacity());
+        }
+        Ok(all)
     }
 
     /// The workers, for as long as they are held.

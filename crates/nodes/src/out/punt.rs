@@ -14,7 +14,9 @@
 //! Source: RFC 1812 §4.3.2.8 (rate limits of ICMP errors), RFC 6192 (protection of the
 //! control plane). The bucket comes before the copy, and each worker has its own.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use graph::ring::frames::{Meta, Producer};
 use graph::{Account, Label, Lanes, NoEdge, Node, Point, View, clock};
@@ -34,12 +36,16 @@ pub struct Why(u8);
 impl Why {
     /// The ring to the kernel thread is full.
     const RING_FULL: Why = Why(Class::ALL.len() as u8);
+    /// The kernel has no room for the host that is asked for.
+    const NEIGHBOURS_FULL: Why = Why(Class::ALL.len() as u8 + 1);
 }
 
 impl Label for Why {
-    const NAMES: &'static [&'static str] = &reasons("ring_full");
-    const HELP: &'static [&'static str] =
-        &meanings("The ring to the kernel thread is full: the thread is behind.");
+    const NAMES: &'static [&'static str] = &reasons(["ring_full", "neighbours_full"]);
+    const HELP: &'static [&'static str] = &meanings([
+        "The ring to the kernel thread is full: the thread is behind.",
+        "Unresolved host: the kernel has no room for neighbours (`gc_thresh3`, `rutter show capacity`).",
+    ]);
 
     #[inline(always)]
     fn code(self) -> u8 {
@@ -65,6 +71,12 @@ impl Punt {
         let budget = Budget::new(rates, ports);
         Punt { forwarding, ring, spare, budget, recent: Recent::new() }
     }
+
+    /// Why a packet of `class` is not punted.
+    fn refused(&self, class: Class) -> Why {
+        let full = class == Class::NoNeighbour && self.forwarding.neighbours_full.load(Relaxed);
+        if full { Why::NEIGHBOURS_FULL } else { Why(class as u8) }
+    }
 }
 
 impl Node for Punt {
@@ -81,12 +93,12 @@ impl Node for Punt {
         for i in 0..v.n() {
             let iface = v.get(Iface, i);
             let class = refine(v.get(PuntClass, i), iface, v.rest(i), peers);
-            let wanted = (class == Class::NoNeighbour).then(|| destination(v.head(i)));
+            let asked = (class == Class::NoNeighbour).then(|| (iface, destination(v.head(i))));
             // One that is asked for already is no use of the rate.
-            if wanted.is_some_and(|wanted| self.recent.has(wanted, now, hz))
+            if asked.is_some_and(|asked| self.recent.has(asked, now, hz))
                 || !self.budget.take((iface, v.port()), ifaces, class, (now, hz))
             {
-                v.count_dropped(Why(class as u8), 1);
+                v.count_dropped(self.refused(class), 1);
                 continue;
             }
             let meta = Meta { iface: iface.0, kind: class as u16, info: 0, time: now };
@@ -98,8 +110,8 @@ impl Node for Punt {
                 continue;
             }
             // Only what the kernel gets makes it ask.
-            if let Some(wanted) = wanted {
-                self.recent.note(wanted, now);
+            if let Some(asked) = asked {
+                self.recent.note(asked, now);
             }
             v.account(Account::Punted, 1);
             if v.capturing(Point::Punted) {
@@ -152,40 +164,83 @@ impl Budget {
     }
 }
 
-/// The destination in an IP header, folded into 64 bits.
-fn destination(head: &[u8; 64]) -> u64 {
+/// The destination in an IP header.
+fn destination(head: &[u8; 64]) -> IpAddr {
     if head[0] >> 4 == 4 {
-        return u64::from(u32::from_be_bytes(array(head, ipv4::DST)));
+        return Ipv4Addr::from(array(head, ipv4::DST)).into();
     }
-    let dst = u128::from_be_bytes(array(head, ipv6::DST));
-    (dst >> 64) as u64 ^ (dst as u64).rotate_left(32)
+    Ipv6Addr::from(array(head, ipv6::DST)).into()
 }
+
+/// The interface that a packet came in by, whose VRF the destination is in; and that. All of
+/// both: another's packet never takes the place of one for this host.
+type Asked = (IfaceId, IpAddr);
 
 /// Destinations that were punted for in the last second: direct-mapped, so a
 /// collision lets one packet more through.
 struct Recent {
-    seen: Box<[(u64, u64)]>,
+    seen: Box<[(Asked, u64)]>,
 }
 
 impl Recent {
     fn new() -> Recent {
-        Recent { seen: vec![(0, 0); 1 << RECENT_BITS].into_boxed_slice() }
+        let nobody = ((IfaceId::NONE, IpAddr::V4(Ipv4Addr::UNSPECIFIED)), 0);
+        Recent { seen: vec![nobody; 1 << RECENT_BITS].into_boxed_slice() }
     }
 
-    /// True when `destination` was punted for in the last second, of `hz` ticks.
-    fn has(&self, destination: u64, now: u64, hz: u64) -> bool {
-        let (seen, then) = self.seen[Recent::slot(destination)];
-        seen == destination && then != 0 && now.wrapping_sub(then) < hz
+    /// True when `asked` was punted for in the last second, of `hz` ticks.
+    fn has(&self, asked: Asked, now: u64, hz: u64) -> bool {
+        let (seen, then) = self.seen[slot(asked)];
+        seen == asked && then != 0 && now.wrapping_sub(then) < hz
     }
 
     /// It was punted for now.
-    fn note(&mut self, destination: u64, now: u64) {
-        self.seen[Recent::slot(destination)] = (destination, now);
-    }
-
-    fn slot(destination: u64) -> usize {
-        (destination.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
+    fn note(&mut self, asked: Asked, now: u64) {
+        self.seen[slot(asked)] = (asked, now);
     }
 }
 
+/// Where `asked` is kept.
+fn slot((iface, destination): Asked) -> usize {
+    let folded = match destination {
+        IpAddr::V4(address) => u64::from(u32::from(address)),
+        IpAddr::V6(address) => {
+            let address = u128::from(address);
+            (address >> 64) as u64 ^ (address as u64).rotate_left(32)
+        }
+    };
+    let key = folded ^ u64::from(iface.0).rotate_right(16);
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize
+}
+
 const RECENT_BITS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_what_another_has_asked() {
+        let mut recent = Recent::new();
+        let hz = 1_000;
+        let v4 = |text: &str| IpAddr::V4(text.parse().unwrap());
+        let v6 = |text: &str| IpAddr::V6(text.parse().unwrap());
+        let hosts = [
+            v4("10.0.0.9"),
+            v6("::10.0.0.9"),
+            v6("::ffff:10.0.0.9"),
+            v6("2001:db8::9"),
+            // These two have the same sum of their halves.
+            v6("1:2:3:4:3:4:1:3"),
+            v6("1:2:3:5:3:5:1:3"),
+        ];
+        for (second, iface) in (1..=3).flat_map(|s| (1..=40).map(move |iface| (s, iface))) {
+            for host in hosts {
+                let (asked, now) = ((IfaceId(iface), host), second * hz);
+                assert!(!recent.has(asked, now, hz), "{asked:?}");
+                recent.note(asked, now);
+                assert!(recent.has(asked, now + hz - 1, hz), "one a second: {asked:?}");
+            }
+        }
+    }
+}

@@ -165,6 +165,7 @@ fn a_flood_is_cut_to_its_rate() {
         rig.peers[0].push(&to_p0(udp4("10.0.0.1")));
         rig.peers[0].push(&to_p0(udp4("10.3.0.1")));
     }
+    rig.peers[0].push(&to_p0(udp4("10.3.0.1").tag(Tag::outer(5)).tag(Tag::new(6))));
     let counts = rig.run();
     let punted = rig.punted();
     let of = |class| punted.iter().filter(|punt| punt.1 == class).count() as u64;
@@ -172,8 +173,12 @@ fn a_flood_is_cut_to_its_rate() {
     assert!((32..40).contains(&of(Class::TtlExceeded)));
     assert_eq!(counts.dropped("punt", "ttl_exceeded"), 500 - of(Class::TtlExceeded));
     // One to each destination in a second.
-    assert!((1..=3).contains(&of(Class::NoNeighbour)));
-    assert_eq!(counts.dropped("punt", "no_neighbour"), 500 - of(Class::NoNeighbour));
+    assert!((2..=4).contains(&of(Class::NoNeighbour)));
+    assert_eq!(counts.dropped("punt", "no_neighbour"), 501 - of(Class::NoNeighbour));
+    assert!(punted.iter().any(|punt| punt.0 == 4), "another VRF's host of the same address");
+    rig.net.forwarding.neighbours_full.store(true, std::sync::atomic::Ordering::Relaxed);
+    (0..2).for_each(|_| rig.peers[0].push(&to_p0(udp4("10.3.0.1"))));
+    assert!(rig.run().dropped("punt", "neighbours_full") > 0, "the drop names the limit");
 }
 
 #[test]

@@ -1,0 +1,72 @@
+//! How many neighbours the kernel takes: in its first network namespace as many as the
+//! configuration says, in others what is set there, for the whole machine.
+
+use api::reply::Capacity;
+
+use super::kernel_side::KernelSide;
+use crate::kernel::neighbours::NeighbourTable;
+
+/// What the kernel's tables had refused, by their place in its list.
+#[derive(Default)]
+pub(super) struct Refused {
+    /// When the router started.
+    before: Vec<u64>,
+    /// At the last look.
+    last: u64,
+}
+
+impl KernelSide {
+    /// Lets the kernel hold `most` neighbours of each family, and says where it does not.
+    pub(super) fn limit_neighbours(&mut self, most: u32) {
+        for family in ["ipv4", "ipv6"] {
+            // From the largest down: the kernel asks for no order, people do.
+            for (threshold, value) in [(3, most), (2, most / 2), (1, most / 8)] {
+                let key = format!("net/{family}/neigh/default/gc_thresh{threshold}");
+                // Only the first network namespace has them.
+                if self.settings.get(&key).is_ok() {
+                    self.set(&key, &value.to_string());
+                }
+            }
+        }
+        let tables = self.neighbour_tables();
+        self.neighbours = Refused {
+            before: tables.iter().map(|table| table.refused).collect(),
+            last: tables.iter().map(|table| table.refused).sum(),
+        };
+        for NeighbourTable { family, most: holds, .. } in
+            tables.into_iter().filter(|t| t.most < most)
+        {
+            self.warn(format!(
+                "the kernel holds {holds} neighbours of {family}, for the whole machine, not the {most} of \
+                 `neighbours.max`: in the first network namespace, sysctl \
+                 net.{family}.neigh.default.gc_thresh3={most}"
+            ));
+        }
+    }
+
+    /// Lines of `show capacity`.
+    pub fn capacity(&mut self) -> Vec<Capacity> {
+        let tables = self.neighbour_tables().into_iter().enumerate();
+        let line = |(i, table): (usize, NeighbourTable)| Capacity {
+            what: format!("kernel neighbours {}, of the machine", table.family),
+            used: table.entries.into(),
+            limit: Some(table.most.into()),
+            refused: table.refused
+                - table.refused.min(self.neighbours.before.get(i).copied().unwrap_or(0)),
+            last: String::new(),
+            key: Some("gc_thresh3".into()),
+        };
+        tables.map(line).collect()
+    }
+
+    /// Has the kernel had no room for a neighbour since the last call?
+    pub fn neighbours_were_full(&mut self) -> bool {
+        let refused = self.neighbour_tables().iter().map(|table| table.refused).sum();
+        std::mem::replace(&mut self.neighbours.last, refused) < refused
+    }
+
+    fn neighbour_tables(&mut self) -> Vec<NeighbourTable> {
+        // Where they are not known, nothing is said of them.
+        self.rtnetlink.neighbour_tables().unwrap_or_default()
+    }
+}
