@@ -388,7 +388,7 @@ fn control(config: &Config, ports: &[Port], domain: &Arc<Domain>) -> Result<Cont
             mac: open.map(|open| open.mac.0).unwrap_or_default(),
             mtu: interface.mtu,
             vrf: control.vrf_by_name(&interface.vrf).unwrap_or_default(),
-            up: false,
+            ..Iface::default()
         })?;
     }
     control.commit();

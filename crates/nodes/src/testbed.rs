@@ -24,6 +24,9 @@ pub(crate) const P0: [u8; 6] = [2, 0, 0, 0, 0, 0xa0];
 pub(crate) const P1: [u8; 6] = [2, 0, 0, 0, 0, 0xa1];
 pub(crate) const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0xbb];
 
+/// A macvlan's on p0.
+pub(crate) const VIRTUAL: [u8; 6] = [0, 0, 0x5e, 0, 1, 7];
+
 /// Hop 8 leaves by p1, hop 9 by p1.100, hop 10 is both, hop 11 neither yet.
 pub(crate) struct Net {
     pub domain: Arc<Domain>,
@@ -66,6 +69,7 @@ impl Net {
             mtu,
             vrf: VrfId(vrf),
             up: true,
+            macs: if name == "p0" { vec![VIRTUAL] } else { Vec::new() },
         };
         forwarding.ifaces.publish(Ifaces::new([
             iface("p0", 0, Tags::None, P0, 1500, 0),

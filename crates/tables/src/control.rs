@@ -383,6 +383,10 @@ impl Control {
         let Some(state) = links.get(link) else { return VrfId(0) };
         let master = state.link.master.and_then(|master| links.get(master));
         let table = state.link.vrf_table.or_else(|| master?.link.vrf_table);
+        let segment = links.segment(link);
+        if segment != link {
+            return self.home(segment);
+        }
         let configured = state.iface.and_then(|id| links.slot(id)).map(|slot| slot.vrf);
         table.and_then(|table| self.vrf_by_table(table)).or(configured).unwrap_or_default()
     }

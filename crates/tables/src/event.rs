@@ -63,6 +63,8 @@ pub struct Link {
     pub master: Option<LinkId>,
     /// The routing table, where the link is a VRF device.
     pub vrf_table: Option<u32>,
+    /// The link that it is another hardware address of, where it is a macvlan.
+    pub macvlan_of: Option<LinkId>,
 }
 
 /// An address of a link.

@@ -73,6 +73,8 @@ pub struct Iface {
     pub tags: Tags,
     /// Hardware address.
     pub mac: [u8; 6],
+    /// Further ones: of the macvlans on its tap (VRRP's).
+    pub macs: Vec<[u8; 6]>,
     /// Bytes of layer 3 that fit.
     pub mtu: u16,
     /// Which routing tables its packets use.
@@ -103,6 +105,14 @@ pub struct Demux {
     pub dot1q: Vec<IfaceId>,
     /// By outer and inner VLAN id.
     pub qinq: HashMap<(u16, u16), IfaceId>,
+}
+
+impl Iface {
+    /// Is `mac` one of its own?
+    #[inline]
+    pub fn has_mac(&self, mac: [u8; 6]) -> bool {
+        mac == self.mac || self.macs.contains(&mac)
+    }
 }
 
 impl Ifaces {

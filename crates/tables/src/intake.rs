@@ -55,8 +55,12 @@ impl Control {
 
     /// Whatever of the link changed: its interface, steps, routes follow.
     pub(crate) fn link_changed(&mut self, link: LinkId) {
-        self.rehome(link);
-        self.next_hops.link_changed(link);
+        let macvlans = self.next_hops.links.macvlans(link).map(|state| state.link.index);
+        let all: Vec<_> = std::iter::once(link).chain(macvlans).collect();
+        for link in all {
+            self.rehome(link);
+            self.next_hops.link_changed(link);
+        }
         self.ifaces_changed();
     }
 

@@ -134,10 +134,24 @@ impl Links {
         self.map.values()
     }
 
-    /// Rutter's interface on this link.
+    /// Rutter's interface on this link, or below it, where it is a macvlan.
     pub(crate) fn ours(&self, link: LinkId) -> Option<(IfaceId, &Iface)> {
-        let id = self.map.get(&link)?.iface?;
+        let id = self.map.get(&self.segment(link))?.iface?;
         Some((id, &self.slot(id)?.iface))
+    }
+
+    /// The tap below a macvlan, whose addresses and neighbours are that interface's; else the
+    /// link itself.
+    pub(crate) fn segment(&self, link: LinkId) -> LinkId {
+        let state = self.map.get(&link).filter(|state| state.iface.is_none());
+        let below = state.and_then(|state| state.link.macvlan_of);
+        let is_tap = |below: &LinkId| self.map.get(below).is_some_and(|tap| tap.iface.is_some());
+        below.filter(is_tap).unwrap_or(link)
+    }
+
+    /// The macvlans on a link.
+    pub(crate) fn macvlans(&self, link: LinkId) -> impl Iterator<Item = &State> + '_ {
+        self.map.values().filter(move |state| state.link.macvlan_of == Some(link))
     }
 
     pub(crate) fn slot(&self, id: IfaceId) -> Option<&Slot> {
@@ -155,7 +169,17 @@ impl Links {
 
     /// The interfaces as the data path is to see them; a blank for each removed.
     pub(crate) fn published(&self) -> impl Iterator<Item = Iface> + '_ {
-        self.ifaces.iter().map(|slot| slot.as_ref().map(|s| s.iface.clone()).unwrap_or_default())
+        let mut macs = HashMap::<LinkId, Vec<[u8; 6]>>::new();
+        for Link { mac, macvlan_of, .. } in self.map.values().map(|s| &s.link).filter(|l| l.up) {
+            macvlan_of.iter().for_each(|tap| macs.entry(*tap).or_default().push(*mac));
+        }
+        self.ifaces.iter().map(move |slot| {
+            let Some(slot) = slot else { return Iface::default() };
+            let mut iface = slot.iface.clone();
+            iface.macs = slot.link.and_then(|tap| macs.remove(&tap)).unwrap_or_default();
+            iface.macs.sort_unstable();
+            iface
+        })
     }
 
     /// True when packets may leave by this link. The kernel decides for those that
@@ -163,7 +187,8 @@ impl Links {
     pub(crate) fn usable(&self, link: LinkId) -> bool {
         let named = |state: &State| !state.link.name.is_empty();
         let known = link == LinkId::default() || self.map.get(&link).is_some_and(named);
-        known && self.ours(link).is_none_or(|(_, iface)| iface.up)
+        let up = self.map.get(&link).is_some_and(|state| state.link.up);
+        known && self.ours(link).is_none_or(|(_, iface)| iface.up && up)
     }
 
     pub(crate) fn neighbours(&self) -> &HashMap<(LinkId, IpAddr), Known> {
@@ -179,7 +204,8 @@ impl Links {
     pub(crate) fn adjacency(&self, key: &Key) -> Option<Adjacency> {
         let (id, iface) = self.ours(key.link)?;
         let known = self.neighbours.get(&(key.link, key.ip))?;
-        let mac = known.neighbour.resolved().filter(|_| iface.up)?;
+        let own = &self.map.get(&key.link)?.link;
+        let mac = known.neighbour.resolved().filter(|_| iface.up && own.up)?;
         let ethertype = match key.family {
             Family::V4 => 0x0800,
             Family::V6 => 0x86dd,
@@ -187,7 +213,7 @@ impl Links {
         // A route may let fewer bytes pass than its link, never more.
         let mtu = if key.mtu == 0 { iface.mtu } else { iface.mtu.min(key.mtu) };
         let out = (id, iface.port, mtu);
-        Some(Adjacency::new(out, mac, iface.mac, iface.tags, ethertype))
+        Some(Adjacency::new(out, mac, own.mac, iface.tags, ethertype))
     }
 
     fn bind(&mut self, link: LinkId, id: IfaceId) {

@@ -3,6 +3,7 @@
 mod engines;
 mod limits;
 mod listing;
+mod macvlans;
 
 use crate::event::{
     Event, How, Link, LinkId, NextHop, NextHopTo, PartialRoute, Path, Scope, Source, Target, Why,

@@ -201,7 +201,9 @@ impl<A: Engines> Table<A> {
                 let usable = |c: &Candidate| next_hops.hop(c.target).is_some();
                 let cover = self.routes.longest(addr, usable);
                 let direct = cover.and_then(|(_, c)| next_hops.direct(c.target));
-                let mtu = direct.filter(|(on, _)| *on == link).map(|(_, mtu)| mtu);
+                let segment = |link| next_hops.links.segment(link);
+                let near = |on| on == link || segment(on) == segment(link);
+                let mtu = direct.filter(|(on, _)| near(*on)).map(|(_, mtu)| mtu);
                 let installed = mtu.is_some();
                 host.cover = cover.map_or(0, |(prefix, _)| prefix.len());
                 let refit = mtu.and_then(|mtu| next_hops.refit_host(host.gateway, mtu));

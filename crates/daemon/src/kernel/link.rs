@@ -32,6 +32,8 @@ pub struct LinkInfo {
     pub vrf_table: Option<u32>,
     /// A tap, whoever has made it: an instance can take it over.
     pub tap: bool,
+    /// The number of the link below, where it is a macvlan of this namespace.
+    pub macvlan_of: Option<u32>,
 }
 
 /// Changes links, addresses, routes, rules and neighbours.
@@ -228,6 +230,7 @@ pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
     let flags = word(answer, 8)?;
     let (up, running) = (flags & FLAG_UP != 0, flags & FLAG_RUNNING != 0);
     let mut info = LinkInfo { index: word(answer, 4)?, up, running, ..LinkInfo::default() };
+    let (mut below, mut macvlan, mut elsewhere) = (None, false, false);
     for (kind, value) in attributes(answer.get(16..)?) {
         match kind {
             IFNAME => info.name = String::from_utf8_lossy(value).trim_end_matches('\0').into(),
@@ -237,11 +240,16 @@ pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
             MASTER => info.master = word(value, 0)?,
             LINKINFO => {
                 info.vrf_table = vrf_table(value);
-                info.tap = kind_of(value).is_some_and(|kind| kind.starts_with(b"tun\0"));
+                let is = |kind| kind_of(value).is_some_and(|of| of.starts_with(kind));
+                info.tap = is(b"tun\0");
+                macvlan = is(b"macvlan\0");
             }
+            BELOW => below = word(value, 0),
+            BELOW_ELSEWHERE => elsewhere = true,
             _ => {}
         }
     }
+    info.macvlan_of = below.filter(|_| macvlan && !elsewhere);
     Some(info)
 }
 
@@ -318,11 +326,13 @@ const FLAG_RUNNING: u32 = 0x40;
 const ADDRESS: u16 = 1;
 const IFNAME: u16 = 3;
 const MTU: u16 = 4;
+const BELOW: u16 = 5;
 const MASTER: u16 = 10;
 const LINKINFO: u16 = 18;
 const ALIAS: u16 = 20;
 const MARK: &[u8] = b"made by rutter";
 const CARRIER: u16 = 33;
+const BELOW_ELSEWHERE: u16 = 37;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VRF_TABLE: u16 = 1;
@@ -357,6 +367,14 @@ mod tests {
         assert!(red.up && red.ours);
         let tap = link(8, &[attribute(MASTER, &7_u32.to_ne_bytes())]);
         assert_eq!((tap.vrf_table, tap.master, tap.ours), (None, 7, false));
+        let macvlan = attribute(LINKINFO, &kind(b"macvlan\0"));
+        let below = attribute(BELOW, &8_u32.to_ne_bytes());
+        let vrrp = link(10, &[below.clone(), macvlan.clone()]);
+        assert_eq!(vrrp.macvlan_of, Some(8));
+        let elsewhere = attribute(BELOW_ELSEWHERE, &1_u32.to_ne_bytes());
+        assert_eq!(link(10, &[below.clone(), macvlan, elsewhere]).macvlan_of, None);
+        let veth = attribute(LINKINFO, &kind(b"veth\0"));
+        assert_eq!(link(11, &[below, veth]).macvlan_of, None);
         // The same attribute of another kind is no table.
         for kind in [kind(b"vrfx\0"), kind(b"veth\0"), Vec::new()] {
             let other = link(9, &[attribute(LINKINFO, &[kind, table.clone()].concat())]);

@@ -103,6 +103,7 @@ impl KernelSide {
         }
         let mut any = self.raise_vrfs(&links);
         self.keep_off_again(&links, lost);
+        self.changed_macvlans(config, &links, lost);
         for (.., interface) in config.interfaces() {
             let Some(link) = links.iter().find(|link| link.name == interface.name) else {
                 continue;

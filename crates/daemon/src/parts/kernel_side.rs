@@ -32,8 +32,9 @@ pub struct KernelSide {
     taps: Vec<String>,
     /// VRF devices, by their table, where the kernel has such devices.
     pub(super) vrfs: HashMap<u32, (String, u32)>,
-    /// Where it has none: each marks what is punted to a tap with its table.
-    markers: Vec<Marker>,
+    /// Where it has none: each marks what is punted to a link, by name and number, with its
+    /// table.
+    markers: HashMap<String, (u32, Marker)>,
     /// Names of the taps and VRF devices that were not there before.
     new: Vec<String>,
     /// Routes and neighbours that the API was given.
@@ -71,7 +72,7 @@ impl KernelSide {
             raised: Vec::new(),
             taps: Vec::new(),
             vrfs: HashMap::new(),
-            markers: Vec::new(),
+            markers: HashMap::new(),
             new: Vec::new(),
             added: Added::default(),
             written: Written::default(),
@@ -179,6 +180,7 @@ impl KernelSide {
             })?);
             self.taps.push(name.clone());
         }
+        self.all_macvlans(config);
         self.warn_of_foreign_rules();
         Ok(taps)
     }
@@ -248,14 +250,26 @@ impl KernelSide {
         if let Some((_, device)) = self.vrfs.get(&table) {
             return self.rtnetlink.set_master(index, *device).map(|()| true);
         }
+        self.enter_by_rules(name, index, table).map(|()| false)
+    }
+
+    /// Lets a link use the tables of a VRF that has no device.
+    pub(super) fn enter_by_rules(&mut self, name: &str, index: u32, table: u32) -> io::Result<()> {
+        if table == MAIN || self.vrfs.contains_key(&table) {
+            return Ok(());
+        }
         self.rtnetlink.add_rules(name, table)?;
+        if self.markers.get(name).is_some_and(|(of, _)| *of == index) {
+            return Ok(());
+        }
+        self.markers.remove(name); // of a link that has gone: the kernel's table has the name
         match Marker::new(name, table) {
-            Ok(marker) => self.markers.push(marker),
+            Ok(marker) => drop(self.markers.insert(name.to_string(), (index, marker))),
             Err(error) => self.warn(format!(
                 "{name}: the kernel's own answers leave by main (nftables: {error})"
             )),
         }
-        Ok(false)
+        Ok(())
     }
 
     /// A tap that stayed may be below the device of the VRF that it was in. Where a

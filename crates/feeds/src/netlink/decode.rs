@@ -72,24 +72,37 @@ fn link(body: &Body<'_>, gone: bool) -> Option<Event> {
         return Some(Event::LinkGone(index));
     }
     let mut link = Link { index, up: flags & UP_RUNNING == UP_RUNNING, ..Link::default() };
+    // The link below may be of another network namespace, with a number of that.
+    let (mut below, mut macvlan, mut elsewhere) = (None, false, false);
     for (kind, value) in body.attributes() {
         match kind {
             1 => link.mac = value.try_into().unwrap_or_default(),
             3 => link.name = text(value),
             4 => link.mtu = u32_at(value, 0),
+            5 => below = Some(LinkId(u32_at(value, 0))),
             10 => link.master = Some(u32_at(value, 0)).filter(|&id| id != 0).map(LinkId),
-            18 => link.vrf_table = vrf_table(value),
+            18 => {
+                link.vrf_table = vrf_table(value);
+                macvlan = kind_of(value).as_deref() == Some("macvlan");
+            }
+            37 => elsewhere = true,
             _ => {}
         }
     }
+    link.macvlan_of = below.filter(|_| macvlan && !elsewhere);
     Some(Event::Link(link))
 }
 
 /// The table, where `IFLA_LINKINFO` is that of a VRF device.
 fn vrf_table(info: &[u8]) -> Option<u32> {
-    let find = |kind| attributes(info).find(|(k, _)| *k == kind).map(|(_, value)| value);
-    (text(find(1)?) == "vrf").then_some(())?;
-    attributes(find(2)?).find(|(kind, _)| *kind == 1).map(|(_, value)| u32_at(value, 0))
+    (kind_of(info)? == "vrf").then_some(())?;
+    let (_, data) = attributes(info).find(|(kind, _)| *kind == 2)?;
+    attributes(data).find(|(kind, _)| *kind == 1).map(|(_, value)| u32_at(value, 0))
+}
+
+/// The kind of link that `IFLA_LINKINFO` names.
+fn kind_of(info: &[u8]) -> Option<String> {
+    attributes(info).find(|(kind, _)| *kind == 1).map(|(_, value)| text(value))
 }
 
 fn address(body: &Body<'_>, gone: bool) -> Option<Event> {
@@ -509,6 +522,16 @@ mod tests {
         let attributes = [attribute(3, b"red\0"), attribute(18, &vrf.concat())];
         let Some(Event::Link(link)) = decoded(RTM_LINK, 0, &fixed, &attributes) else { panic!() };
         assert_eq!((link.name.as_str(), link.up, link.vrf_table), ("red", true, Some(10)));
+        let kind = |name: &[u8]| attribute(18, &attribute(1, name));
+        let below = |attributes: &[Vec<u8>]| match decoded(RTM_LINK, 0, &fixed, attributes) {
+            Some(Event::Link(link)) => link.macvlan_of,
+            _ => panic!(),
+        };
+        let (lower, vrrp) = (attribute(5, &8_u32.to_ne_bytes()), kind(b"macvlan\0"));
+        assert_eq!(below(&[lower.clone(), vrrp.clone()]), Some(LinkId(8)));
+        assert_eq!(below(&[lower.clone(), kind(b"vlan\0")]), None);
+        let elsewhere = attribute(37, &1_u32.to_ne_bytes());
+        assert_eq!(below(&[lower, vrrp, elsewhere]), None);
 
         let mut fixed = [0; 12];
         (fixed[0], fixed[4], fixed[8]) = (2, 9, 4);

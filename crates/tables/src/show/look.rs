@@ -113,12 +113,15 @@ impl Control {
         ids.filter_map(|id| {
             let slot = links.slot(id)?;
             let state = slot.link.and_then(|link| links.get(link));
-            let addresses = state.map(|s| s.addresses.keys().copied().collect());
+            let above = slot.link.into_iter().flat_map(|link| links.macvlans(link));
+            let mut above: Vec<_> = above.flat_map(|s| s.addresses.keys().copied()).collect();
+            above.sort_unstable();
+            let own = state.into_iter().flat_map(|s| s.addresses.keys().copied());
             Some(IfaceInfo {
                 id,
                 iface: slot.iface.clone(),
                 link: slot.link,
-                addresses: addresses.unwrap_or_default(),
+                addresses: own.chain(above).collect(),
             })
         })
         .collect()

@@ -129,7 +129,7 @@ pub struct IfaceInfo {
     pub iface: Iface,
     /// Its tap, while there is one.
     pub link: Option<LinkId>,
-    /// The addresses of that.
+    /// The addresses of that, then those of the macvlans on it.
     pub addresses: Vec<(IpAddr, u8)>,
 }
 
