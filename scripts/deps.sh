@@ -107,6 +107,7 @@ test_() {
 	need ps procps
 	need python3 python3
 	[ -x /usr/lib/frr/zebra ] || missing+=(frr)
+	need keepalived keepalived
 }
 
 bench() {
@@ -197,7 +198,7 @@ install_missing() {
 	local refuse_removals=--no-remove services=() package
 	[ -z "${replace_rust:-}" ] || refuse_removals=
 	for package in "${missing[@]}"; do
-		case $package in bird2) services+=(bird bird6) ;; frr) services+=(frr) ;; esac
+		case $package in bird2) services+=(bird bird6) ;; frr | keepalived) services+=("$package") ;; esac
 	done
 	echo "installing (a minute or two): ${missing[*]}"
 	apt update -qq
