@@ -20,6 +20,15 @@ pub struct NeighbourTable {
     pub refused: u64,
 }
 
+/// What the kernel's tables had refused, by their place in its list.
+#[derive(Default)]
+pub struct Refused {
+    /// When the router started.
+    pub before: Vec<u64>,
+    /// At the last look.
+    pub last: u64,
+}
+
 impl Rtnetlink {
     /// The tables of IPv4 and IPv6, as far as the kernel has them.
     ///

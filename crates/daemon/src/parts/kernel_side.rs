@@ -9,12 +9,12 @@ use std::path::Path;
 use ::io::tap::Tap;
 
 use super::devices::Port;
-use super::neighbours::Refused;
 use super::offline::table_of;
 use super::written::{Added, Written};
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, Marker};
+use crate::kernel::neighbours::Refused;
 use crate::kernel::netdev::GLUING;
 use crate::kernel::{LinkInfo, Rtnetlink, Settings};
 

@@ -4,16 +4,7 @@
 use api::reply::Capacity;
 
 use super::kernel_side::KernelSide;
-use crate::kernel::neighbours::NeighbourTable;
-
-/// What the kernel's tables had refused, by their place in its list.
-#[derive(Default)]
-pub(super) struct Refused {
-    /// When the router started.
-    before: Vec<u64>,
-    /// At the last look.
-    last: u64,
-}
+use crate::kernel::neighbours::{NeighbourTable, Refused};
 
 impl KernelSide {
     /// Lets the kernel hold `most` neighbours of each family, and says where it does not.
