@@ -16,6 +16,7 @@
                                         one frame from MAC to all, in a tag if N is given
     frames.py count IF SECONDS FILTER [--first]
                                         counts frames that come in on IF and contain FILTER (hex), or waits for one
+    frames.py reflect IF                sends every frame that comes in on IF back
     frames.py echo DST [--count N] [--interval SECONDS] [--wait SECONDS]
                                         asks for N echoes, or until SIGTERM, and says how many were
                                         never answered; status 1 if any
@@ -260,6 +261,18 @@ def count(arguments):
     print(found)
 
 
+def reflect(arguments):
+    raw = packet_socket(arguments.interface)
+    print("ready", flush=True)
+    while True:
+        frame = receive(raw)
+        if frame:
+            try:
+                raw.send(frame)
+            except OSError:
+                pass  # the link is down
+
+
 def echo(arguments):
     """What `ping` does, but for the end: it waits for the last answers for a round trip or two
     only, and on a busy machine takes those for lost."""
@@ -371,6 +384,10 @@ def main():
     command.add_argument("filter")
     command.add_argument("--first", action="store_true")
     command.set_defaults(run=count)
+
+    command = commands.add_parser("reflect")
+    command.add_argument("interface")
+    command.set_defaults(run=reflect)
 
     command = commands.add_parser("echo")
     command.add_argument("destination")

@@ -107,6 +107,9 @@ pub struct Port {
     /// The kernel's network interface below it.
     pub netdev: Option<String>,
     pub link: bool,
+    /// Why it takes and sends nothing while its link is up: a loop behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out: Option<String>,
     /// 0 where unknown.
     pub speed_mbps: u32,
     pub mtu: u16,

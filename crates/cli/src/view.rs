@@ -23,10 +23,11 @@ pub fn ports(all: &[Port]) -> String {
     ]);
     for port in all {
         let workers: Vec<_> = port.workers.iter().map(u16::to_string).collect();
-        let link = match (port.link, port.speed_mbps) {
-            (false, _) => "down".to_string(),
-            (true, 0) => "up".to_string(),
-            (true, speed) => format!("up {speed}M"),
+        let link = match (port.link, &port.out, port.speed_mbps) {
+            (false, ..) => "down".to_string(),
+            (true, Some(why), _) => format!("out: {why}"),
+            (true, None, 0) => "up".to_string(),
+            (true, None, speed) => format!("up {speed}M"),
         };
         table.row([
             port.name.clone(),

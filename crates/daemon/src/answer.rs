@@ -73,7 +73,11 @@ impl Answers {
     fn show(&self, what: What, out: &mut Client) -> Answered {
         let state = &*self.state;
         let reply = match what {
-            What::Ports => Reply::Ports(lock(&state.ports).iter().map(Port::show).collect()),
+            What::Ports => {
+                let mut all: Vec<_> = lock(&state.ports).iter().map(Port::show).collect();
+                self.apps.iter().for_each(|app| app.ports(&mut all));
+                Reply::Ports(all)
+            }
             What::Interfaces => {
                 out.list(self.interfaces()?, Reply::Interfaces);
                 return Ok(());

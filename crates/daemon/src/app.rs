@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use api::reply::{Capacity, System};
+use api::reply::{self, Capacity, System};
 use api::{Failure, Request};
 use lookup::sync::Domain;
 use nodes::assembly::Assembly;
@@ -136,6 +136,9 @@ pub trait Running: Send + Sync {
     fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
         Ok(Vec::new())
     }
+
+    /// Adds to `show ports` what it does to them.
+    fn ports(&self, _ports: &mut [reply::Port]) {}
 
     /// Adds to `show system` what there is to say.
     fn system(&self, _system: &mut System) {}

@@ -37,6 +37,8 @@ pub enum Ingress {
         /// By VLAN id, 4,096 entries.
         tagged: Box<[DomainId]>,
     },
+    /// None is taken: the port is part of a loop. Else it would be as this says.
+    Out(Box<Ingress>),
 }
 
 impl Ingress {
@@ -44,7 +46,7 @@ impl Ingress {
     #[inline]
     pub fn untagged(&self) -> DomainId {
         match self {
-            Ingress::Routed => DomainId::NONE,
+            Ingress::Routed | Ingress::Out(_) => DomainId::NONE,
             Ingress::Whole(domain) | Ingress::ByTag { untagged: domain, .. } => *domain,
         }
     }
@@ -109,14 +111,61 @@ pub struct Domain {
     pub bridge: String,
     /// Its VLAN; 0 where the bridge does not look at tags.
     pub vlan: u16,
-    /// Link-local group addresses (BPDUs and the like) are flooded, not dropped.
-    pub forwards_link_local: bool,
+    /// Which reserved group addresses (BPDUs and the like) are flooded, not dropped.
+    pub link_local: LinkLocal,
+    /// Probes are sent in it, and what comes by several ports is flooded a few times only.
+    pub looks_for_loops: bool,
     /// By port: how its frames leave.
     pub egress: Vec<Egress>,
     /// By port: whose frames leave by it as they came, at once; a digest of `egress`.
     pub direct: Vec<Direct>,
     /// The ports of `egress` that are not closed.
     pub members: Vec<PortId>,
+}
+
+/// Which of the group addresses 01:80:c2:00:00:00 to :0f a bridge forwards. IEEE 802.1Q
+/// reserves them all (table 8-1): what they carry is for the station at the other end of
+/// the cable. Some have a use behind a bridge, others do harm there, and are never in it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LinkLocal(u16);
+
+impl LinkLocal {
+    /// None of them.
+    pub const NONE: LinkLocal = LinkLocal(0);
+
+    /// Those that a provider's bridge (802.1Q table 8-2) forwards between customers:
+    /// spanning tree and what is not the provider's own.
+    pub const PROVIDER: LinkLocal = LinkLocal(1 << 0x0 | 1 << 0xb | 1 << 0xc | 1 << 0xd | 1 << 0xf);
+
+    /// Those that may be forwarded, by name and last byte.
+    pub const NAMED: &[(&str, u8)] = &[
+        ("stp", 0x0),
+        ("eapol", 0x3),
+        ("elmi", 0x7),
+        ("provider_stp", 0x8),
+        ("ede", 0xb),
+        ("provider_mvrp", 0xd),
+        ("lldp", 0xe),
+    ];
+
+    /// Control of the link itself: PAUSE (1), slow protocols such as LACP (2), MAC control
+    /// (4); and what is reserved for protocols to come.
+    const NEVER: u16 = 1 << 0x1 | 1 << 0x2 | 1 << 0x4 | 1 << 0x5 | 1 << 0x6 | 1 << 0x9 | 1 << 0xa;
+
+    /// With 01:80:c2:00:00:0`last`; `None` where no bridge may forward that.
+    #[must_use]
+    pub const fn with(self, last: u8) -> Option<LinkLocal> {
+        if last > 0xf || LinkLocal::NEVER >> last & 1 != 0 {
+            return None;
+        }
+        Some(LinkLocal(self.0 | 1 << last))
+    }
+
+    /// Is 01:80:c2:00:00:0`last` among them?
+    #[inline]
+    pub const fn passes(self, last: u8) -> bool {
+        self.0 >> (last & 0xf) & 1 != 0
+    }
 }
 
 /// Which frames for a station at a port leave by it with no more ado: as a set of
@@ -182,6 +231,19 @@ pub struct Bridges {
     pub fits_all: u16,
     /// Ports from this number on are bridges' routed interfaces.
     pub first_routed: u16,
+    /// Where probes are sent, domain by domain, and port by port.
+    pub probed: Vec<Way>,
+}
+
+/// A way that frames may leave by: a port, one of its domains, the tag.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Way {
+    /// The port; its link is up, but it may be out.
+    pub port: PortId,
+    /// The domain.
+    pub domain: DomainId,
+    /// The VLAN of the tag.
+    pub tag: Option<u16>,
 }
 
 impl Bridges {
@@ -232,6 +294,16 @@ mod tests {
         let apart = [(0, 2), (2, 0), (1, 1)].map(|(a, b)| bridges.separates(a, b));
         let together = [(0, 1), (1, 2), (2, 7)].map(|(a, b)| bridges.separates(a, b));
         assert_eq!((apart, together), ([true; 3], [false; 3]));
+    }
+
+    #[test]
+    fn what_controls_a_link_is_never_forwarded() {
+        let all = |set: LinkLocal, last| set.with(last).unwrap_or(set);
+        let most = (0..=0xff).fold(LinkLocal::PROVIDER, all);
+        let passing = |set: LinkLocal| (0..16).filter(|&last| set.passes(last)).collect::<Vec<_>>();
+        assert_eq!(passing(most), [0x0, 0x3, 0x7, 0x8, 0xb, 0xc, 0xd, 0xe, 0xf]);
+        assert_eq!(passing(LinkLocal::PROVIDER), [0x0, 0xb, 0xc, 0xd, 0xf]);
+        assert!(LinkLocal::NAMED.iter().all(|(_, last)| LinkLocal::NONE.with(*last).is_some()));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Bridging {
             return Err("to itself");
         }
         let link_local = dst[..5] == [1, 0x80, 0xc2, 0, 0] && dst[5] < 16;
-        if link_local && !self.configs[lan.0].forwards_link_local {
+        if link_local && !self.configs[lan.0].link_local.passes(dst[5]) {
             return Err("link-local");
         }
         Ok(())

@@ -13,9 +13,9 @@
 use std::ops::RangeInclusive;
 
 use nodes::{Class, Rates};
-use tables::bridge::FloodRates;
+use tables::bridge::{FloodRates, LinkLocal};
 use tables::oracle::Interface;
-use tables::switch::{BridgeConfig, Member, Mode, WhenFull};
+use tables::switch::{BridgeConfig, LoopDetection, Member, Mode, WhenFull};
 use tables::{PortId, Tags};
 
 use super::input::Input;
@@ -101,7 +101,8 @@ impl Plan {
             max_macs: if limits & (1 << i) != 0 { 6 } else { 100 },
             when_full: if limits & (4 << i) != 0 { WhenFull::Replace } else { WhenFull::Refuse },
             ageing: if limits & (16 << i) != 0 { 80 } else { 300 },
-            forwards_link_local: options & (1 << i) != 0,
+            link_local: link_local(options & (1 << i) != 0),
+            loops: LoopDetection::Off,
         };
         let mut bridges = vec![bridge(0, "a"), bridge(1, "b")];
         for (port, byte) in (0..).zip(ports) {
@@ -168,7 +169,8 @@ fn plain_bridge(options: u8) -> BridgeConfig {
         max_macs: if options & 128 != 0 { 6 } else { 100 },
         when_full: if options & 8 != 0 { WhenFull::Replace } else { WhenFull::Refuse },
         ageing: 80,
-        forwards_link_local: options & 2 != 0,
+        link_local: link_local(options & 2 != 0),
+        loops: LoopDetection::Off,
     }
 }
 
@@ -192,8 +194,15 @@ fn vlan_bridge(options: u8, modes: u8) -> BridgeConfig {
         max_macs: 100,
         when_full: WhenFull::Refuse,
         ageing: 300,
-        forwards_link_local: options & 2 == 0,
+        link_local: link_local(options & 2 == 0),
+        loops: LoopDetection::Off,
     }
+}
+
+/// Those of providers and one more, or none.
+fn link_local(forwards: bool) -> LinkLocal {
+    let most = LinkLocal::PROVIDER.with(0xe).expect("LLDP may be forwarded");
+    if forwards { most } else { LinkLocal::NONE }
 }
 
 /// Three VLANs, in each mode.

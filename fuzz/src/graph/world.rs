@@ -14,6 +14,7 @@ use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
 use nodes::span::{INSETS, Parts, SOURCE, Side, Spans};
 use nodes::switch::Bridging;
+use nodes::switch::loops::Loops;
 use nodes::{Class, DomainCounters, IfaceCounters, router, span, switch};
 use tables::bridge::DomainId;
 use tables::macs::Learn;
@@ -288,6 +289,7 @@ fn workers(
             workers: count as u32,
             domains: DomainCounters::new(),
             learn,
+            loops: Loops::new(DEVICES, [1, 2]),
         };
         let common = Common {
             forwarding: control.forwarding().clone(),

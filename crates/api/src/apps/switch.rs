@@ -81,9 +81,29 @@ pub struct Bridge {
     pub silent: u64,
     /// Stations that moved too often, and are held.
     pub held: Vec<String>,
+    /// Ports with a loop behind them.
+    #[serde(default)]
+    pub loops: Vec<Loop>,
     /// What happened to its stations, by name: reports of workers, stations learnt,
     /// moved, aged …
     pub counters: Vec<(String, u64)>,
+}
+
+/// A port with a loop behind it.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[allow(missing_docs)]
+pub struct Loop {
+    pub port: String,
+    /// Whose probes come in by it.
+    pub sender: String,
+    /// The VLAN in which it was found; 0 where the bridge does not look at tags.
+    pub vlan: u16,
+    /// The port takes and sends no frames; false where loops are only reported.
+    pub out: bool,
+    /// Seconds since it was found.
+    pub since_s: u64,
+    /// Seconds until the port is looked at again.
+    pub retry_s: u64,
 }
 
 /// A VLAN of a bridge.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use api::apps::switch::{self, Bridge};
 use api::reply::{Capacity, Finding};
 use api::{Reply, What};
 use daemon::doctor::{Level, findings};
@@ -27,6 +28,9 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
     if let Ok(Reply::Capacity(all)) = cx.ask(What::Capacity) {
         findings.push(refusals(&all));
         findings.extend(full(&all));
+    }
+    if let Ok(Reply::Switch(switch::Reply::Bridges(all))) = cx.ask(switch::What::Bridges) {
+        findings.extend(loops(&all));
     }
     let all_well = findings.iter().all(|finding| finding.level == Level::Good.name());
     if cx.json {
@@ -82,6 +86,19 @@ fn full(all: &[Capacity]) -> Option<Finding> {
                   (`rutter show fib`: what a table takes)";
     let what = "max_routes";
     (!full.is_empty()).then(|| finding(what, Level::Error, full.join("; "), remedy))
+}
+
+/// Loops that bridges have found; `None` where there is no bridge.
+fn loops(all: &[Bridge]) -> Option<Finding> {
+    let what = "loops";
+    let mut found = all.iter().flat_map(|bridge| &bridge.loops);
+    let Some(first) = found.next() else {
+        return (!all.is_empty()).then(|| finding(what, Level::Good, "none".into(), ""));
+    };
+    let more = if found.next().is_some() { ", and others" } else { "" };
+    let found = format!("port {} receives the probes of {}{more}", first.port, first.sender);
+    let remedy = "take the second cable out       (rutter show bridges: since when, and the next try)";
+    Some(finding(what, Level::Error, found, remedy))
 }
 
 #[cfg(test)]

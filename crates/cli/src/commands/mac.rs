@@ -164,6 +164,15 @@ fn bridges(all: &[Bridge]) -> String {
     for bridge in all.iter().filter(|bridge| bridge.silent > 0) {
         let _ = writeln!(text, "{}", silent(bridge)); // a String takes all
     }
+    for found in all.iter().flat_map(|bridge| &bridge.loops) {
+        let is = if found.out { "is out" } else { "is only reported" };
+        let vlan = if found.vlan == 0 { String::new() } else { format!(" in VLAN {}", found.vlan) };
+        let _ = writeln!(
+            text,
+            "loop: {} {is} for {} s: it receives the probes of {}{vlan}; looked at again in {} s",
+            found.port, found.since_s, found.sender, found.retry_s
+        );
+    }
     for bridge in all {
         let counters = bridge.counters.iter().filter(|(_, count)| *count > 0);
         let counters: Vec<_> =

@@ -381,12 +381,26 @@ fn bridges_are_read() {
 }
 
 #[test]
+fn reserved_groups_are_forwarded_as_named() {
+    let passing = |value: &str| {
+        let text = format!("{TWO}[bridge.lan]\nports = [\"p0\", \"p1\"]\nlink_local = {value}\n");
+        let set = Bridges::of(&good(&text))[0].link_local;
+        (0..16).filter(|&last| set.passes(last)).collect::<Vec<u8>>()
+    };
+    assert!(passing("\"drop\"").is_empty());
+    assert_eq!(passing("\"forward\""), [0x0, 0xb, 0xc, 0xd, 0xf]);
+    assert_eq!(passing("[\"lldp\", \"stp\", \"eapol\"]"), [0x0, 0x3, 0xe]);
+}
+
+#[test]
 fn mistakes_about_bridges_say_what_to_do() {
     let bridge = |rest: &str| bad(&format!("{TWO}[bridge.lan]\nports = [\"p0\", \"p1\"]\n{rest}"));
     let cases = [
         ("[bridge.x]\nports = [\"p0\"]\n", "in a bridge already"),
         ("[bridge.lan.port.p0]\naccess = 10\n", "neither `access` nor `trunk`"),
         ("[bridge.lan.port.p2]\naccess = 10\n", "not in the list"),
+        ("link_local = [\"lacp\"]\n", "expected one of \"stp\", \"eapol\""),
+        ("link_local = \"lldp\"\n", "expected one of \"drop\", \"forward\""),
         ("[bridge.lan.port.p0]\naccess = 4095\n", "1 to 4094"),
         ("[bridge.lan.port.p0]\naccess = 1\ntrunk = \"all\"\n", "either"),
         ("[bridge.lan.port.p0]\nnative = 1\n", "`native` is for"),

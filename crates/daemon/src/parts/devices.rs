@@ -229,6 +229,7 @@ impl Port {
             mac: self.mac.to_string(),
             netdev: self.netdev.clone(),
             link: link.up,
+            out: None, // applications say that
             speed_mbps: link.speed_mbps,
             mtu: self.config.interface.mtu,
             queues: self.queues,

@@ -2,8 +2,8 @@
 //! frame came in by, at a limited rate.
 //!
 //! ```text
-//!  frame ─► token bucket of its port and kind ─► per member: copy, tag edited ─► ring ─► bridge_copies
-//!               └ empty: dropped, counted                    (the last member gets the frame itself)
+//!  frame ─► came round? ─► token bucket of its port and kind ─► per member: copy, tag edited ─► ring ─► bridge_copies
+//!            └ a probe, or too often: dropped   └ empty: dropped, counted   (the last member gets the frame itself)
 //! ```
 //!
 //! | cost | a packet and a copy of its bytes a member |
@@ -20,13 +20,15 @@ use std::sync::Arc;
 use graph::ring::spsc::Producer;
 use graph::{Account, Lanes, NoEdge, Node, View, clock, labels};
 use tables::Forwarding;
-use tables::bridge::{Bridges, Domain, Egress, FloodRates};
+use tables::bridge::{Bridges, Domain, Egress, FloodRates, Ingress};
+use tables::switch::Sighting;
 use wire::bytes::array;
 use wire::ethernet::{self, Mac};
 
 use super::bridge_input::Found;
 use super::decide::Frame;
 use super::lanes::{Arrived, Sender};
+use super::loops::{self, Look, Loops};
 use super::tag::Edit;
 use crate::class::Bucket;
 use crate::counters::DomainCounters;
@@ -49,6 +51,10 @@ labels! {
         NoBuffer = "no_buffer",
         /// More copies than a poll takes.
         RingFull = "ring_full",
+        /// A probe of this switch that came back: there is a loop (`rutter show bridges`).
+        LoopProbe = "loop_probe",
+        /// The same frame came in again and again, by other ports than at first.
+        CameRound = "came_round",
     }
 }
 
@@ -56,6 +62,7 @@ labels! {
 pub struct BridgeFlood {
     forwarding: Arc<Forwarding>,
     counters: Arc<DomainCounters>,
+    loops: Arc<Loops>,
     ring: Producer<Detour>,
     /// The share of the rates that this worker has.
     workers: u32,
@@ -70,14 +77,14 @@ impl BridgeFlood {
     /// go by `ring` to its `bridge_copies`.
     pub fn new(
         forwarding: Arc<Forwarding>,
-        counters: Arc<DomainCounters>,
+        (counters, loops): (Arc<DomainCounters>, Arc<Loops>),
         ring: Producer<Detour>,
         (ports, workers): (u16, u32),
     ) -> Self {
         let rates = FloodRates::default();
         let buckets = (0..ports).map(|_| (rates, buckets(rates, workers))).collect();
         let targets = Vec::with_capacity(ports.into());
-        BridgeFlood { forwarding, counters, ring, workers, buckets, targets }
+        BridgeFlood { forwarding, counters, loops, ring, workers, buckets, targets }
     }
 }
 
@@ -96,6 +103,25 @@ impl Node for BridgeFlood {
                 v.count_dropped(Why::Alone, 1);
                 continue;
             };
+            if domain.looks_for_loops {
+                let (domain, tag, head) = (found.domain, found.tag(), v.head(i));
+                let frame = loops::Frame { port: from, domain, tag, head, len: v.len(i) };
+                let why = match self.loops.look(frame, v.now()) {
+                    Look::New => None,
+                    Look::Probe(sender) => {
+                        // What leaves by a port that is out comes in here by no other loop.
+                        if !matches!(bridges.ingress(sender), Ingress::Out(_)) {
+                            self.loops.note(Sighting { port: from, sender, domain });
+                        }
+                        Some(Why::LoopProbe)
+                    }
+                    Look::Round => Some(Why::CameRound),
+                };
+                if let Some(why) = why {
+                    v.count_dropped(why, 1);
+                    continue;
+                }
+            }
             let dst = Mac(array(v.head(i), ethernet::DST));
             if let Err(why) = self.admit(bridges, from, dst, v.now()) {
                 v.count_dropped(why, 1);

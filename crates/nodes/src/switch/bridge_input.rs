@@ -20,12 +20,14 @@ use std::sync::Arc;
 
 use graph::{Node, View, labels};
 use tables::bridge::{Bridges, Domain, DomainId, Ingress};
+use tables::switch::Sighting;
 use tables::{Forwarding, IfaceId};
 use wire::bytes::{array, be16};
 use wire::ethernet::{self, Mac};
 use wire::vlan;
 
 use super::lanes::{Arrived, Code, Destination};
+use super::loops::{self, Loops};
 use crate::counters::DomainCounters;
 use crate::lanes::Iface;
 
@@ -55,10 +57,13 @@ labels! {
         /// than the bridge's: tunnels and plain bridges pass it, access ports and
         /// trunks do not.
         ServiceTag = "service_tag",
-        /// To a link-local group (BPDUs and the like), which the bridge does not forward.
+        /// To a reserved group (PAUSE, LACP, BPDUs and the like) that the bridge does not forward.
         LinkLocal = "link_local",
         /// The port has just left its bridge.
         NoBridge = "no_bridge",
+        /// The port has been taken out of its bridge: there is a loop behind it
+        /// (`rutter show bridges`).
+        Loop = "loop",
     }
 }
 
@@ -66,12 +71,18 @@ labels! {
 pub struct BridgeInput {
     forwarding: Arc<Forwarding>,
     counters: Arc<DomainCounters>,
+    loops: Arc<Loops>,
 }
 
 impl BridgeInput {
-    /// A node that classifies by `forwarding`, and counts in `counters`.
-    pub fn new(forwarding: Arc<Forwarding>, counters: Arc<DomainCounters>) -> Self {
-        BridgeInput { forwarding, counters }
+    /// A node that classifies by `forwarding`, counts in `counters`, and looks for probes of
+    /// `loops` where a port is out.
+    pub fn new(
+        forwarding: Arc<Forwarding>,
+        counters: Arc<DomainCounters>,
+        loops: Arc<Loops>,
+    ) -> Self {
+        BridgeInput { forwarding, counters, loops }
     }
 }
 
@@ -115,6 +126,21 @@ impl BridgeInput {
                 self.count(found.domain, 1, v.len(i).into());
             }
             Err(why) => v.drop(i, why),
+        }
+        if let Ingress::Out(ingress) = bridges.ingress(v.port()) {
+            self.look(v, i, ingress);
+        }
+    }
+
+    /// Is the loop still there that the port was taken out for?
+    fn look(&self, v: &View<'_, Self>, i: usize, ingress: &Ingress) {
+        let (port, head, len) = (v.port(), v.head(i), v.len(i));
+        if let Ok(found) = classify(ingress, head, len) {
+            let (domain, tag) = (found.domain, found.tag());
+            let frame = loops::Frame { port, domain, tag, head, len };
+            if let Some(sender) = self.loops.sender(frame, v.now()) {
+                self.loops.note(Sighting { port, sender, domain });
+            }
         }
     }
 
@@ -183,6 +209,11 @@ impl Found {
         Code::from(u32::from(self.domain.0) | (self.came as u32) << 16)
     }
 
+    /// Bytes of the bridge's own tag.
+    pub(super) fn tag(self) -> usize {
+        if self.came == Came::Untagged { 0 } else { vlan::LEN }
+    }
+
     /// From the lane.
     #[inline(always)]
     pub(super) fn from_code(code: Code) -> Found {
@@ -245,6 +276,7 @@ pub(super) fn classify(ingress: &Ingress, head: &[u8; 64], len: u16) -> Result<F
         }
         Ingress::ByTag { untagged, tagged } => by_tag(*untagged, tagged, head, len),
         Ingress::Routed => Err(Why::NoBridge),
+        Ingress::Out(_) => Err(Why::Loop),
     }
 }
 
@@ -303,8 +335,8 @@ fn check(bridges: &Bridges, head: &[u8; 64], found: Found) -> Result<Found, Why>
     if dst & LINK_LOCAL_MASK == LINK_LOCAL {
         let domain = bridges.domain(found.domain);
         let mac = Mac(array(head, ethernet::DST));
-        if mac.is_link_local() && !domain.is_some_and(|domain: &Domain| domain.forwards_link_local)
-        {
+        let passes = |domain: &Domain| domain.link_local.passes(mac.0[5]);
+        if mac.is_link_local() && !domain.is_some_and(passes) {
             return Err(Why::LinkLocal);
         }
     }
@@ -429,5 +461,8 @@ mod tests {
         assert_eq!(run(0, &bpdu(0)), Err(Why::LinkLocal));
         assert_eq!(run(0, &bpdu(0x10)), found(1, Came::Untagged));
         assert_eq!(run(4, &bpdu(0)), found(2, Came::Untagged), "the VLAN bridge forwards them");
+        for last in [0x1, 0x2, 0x4, 0xe] {
+            assert_eq!(run(4, &bpdu(last)), Err(Why::LinkLocal), "and not {last:x}");
+        }
     }
 }

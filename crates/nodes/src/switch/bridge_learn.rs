@@ -21,11 +21,13 @@ use graph::ring::spsc::Producer;
 use graph::{Lanes, Node, View, clock, labels};
 use io::VECTOR;
 use tables::Forwarding;
+use tables::bridge::DomainId;
 use tables::macs::{ABSENT, Learn, STATIC, entry_port, entry_tick};
 use wire::bytes::array;
 use wire::ethernet;
 
 use super::lanes::Arrived;
+use super::loops::Loops;
 use crate::counters::DomainCounters;
 
 labels! {
@@ -38,6 +40,7 @@ pub struct BridgeLearn {
     forwarding: Arc<Forwarding>,
     counters: Arc<DomainCounters>,
     ring: Producer<Learn>,
+    loops: Arc<Loops>,
     recent: Recent,
     /// Numbers of the frames whose source was not seen within this second.
     unseen: Box<[u8; VECTOR]>,
@@ -46,15 +49,16 @@ pub struct BridgeLearn {
 }
 
 impl BridgeLearn {
-    /// A node that tells what it sees by `ring`.
+    /// A node that tells what it sees by `ring`, and asks for probes where a station, or
+    /// this machine itself, is seen at another port.
     pub fn new(
         forwarding: Arc<Forwarding>,
         counters: Arc<DomainCounters>,
-        ring: Producer<Learn>,
+        (ring, loops): (Producer<Learn>, Arc<Loops>),
     ) -> Self {
         let (keys, entries) = (Box::new([Key::new(0, 0); VECTOR]), Box::new([0; VECTOR]));
         let (recent, unseen) = (Recent::new(), Box::new([0; VECTOR]));
-        BridgeLearn { forwarding, counters, ring, recent, unseen, keys, entries }
+        BridgeLearn { forwarding, counters, ring, loops, recent, unseen, keys, entries }
     }
 }
 
@@ -91,7 +95,8 @@ impl BridgeLearn {
         for ((&key, &entry), &i) in keys.iter().zip(&*entries).zip(&*self.unseen) {
             let known = entry != ABSENT
                 && (entry_tick(entry) == STATIC
-                    || entry_port(entry) == port && entry_tick(entry) == macs.tick(key));
+                    || entry_port(entry) == port && entry_tick(entry) == macs.tick(key))
+                || self.loops.is_ours(key.octets());
             if !known && self.ring.push(Learn { key, port }).is_err() {
                 self.counters.not_learnt.add(1);
                 continue; // so that its next frame tries again
@@ -99,6 +104,7 @@ impl BridgeLearn {
             let station = Station::of(v, i.into());
             if entry != ABSENT && entry_port(entry) != port {
                 self.recent.forget(station, entry_port(entry));
+                self.loops.ask(DomainId(key.domain()));
             }
             self.recent.note(station, port);
         }

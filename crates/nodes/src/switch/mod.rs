@@ -6,6 +6,7 @@
 //!       bridge_copies ◄─ ring ◄─ bridge_flood ◄──────────────────────┤
 //!       (routed side) bridge_local ─► ip4_input …  ◄─────────────────┘
 //!       output ─► ring ─► bridge_send ─► output | bridge_flood
+//!       (each second) bridge_probe ─► output … a loop … ─► bridge_flood
 //! ```
 //!
 //! A bridge's routed side is an inner port: its number is behind those of the devices.
@@ -16,11 +17,16 @@ pub mod bridge_forward;
 pub mod bridge_input;
 pub mod bridge_learn;
 pub mod bridge_local;
+pub mod bridge_probe;
 pub mod bridge_send;
 mod decide;
 pub mod lanes;
+pub mod loops;
 #[cfg(test)]
 mod real;
+#[cfg(test)]
+mod ring_tests;
+mod sip;
 mod tag;
 #[cfg(test)]
 mod testbed;
@@ -33,6 +39,7 @@ use graph::Card;
 use graph::ring::spsc;
 use tables::macs::Learn;
 
+use self::loops::Loops;
 use crate::assembly::{Assembly, Common, DETOURS};
 use crate::counters::DomainCounters;
 
@@ -45,6 +52,7 @@ pub const NODES: &[Card] = &[
     Card::of::<bridge_send::BridgeSend>(),
     Card::of::<bridge_flood::BridgeFlood>(),
     Card::of::<bridge_copies::BridgeCopies>(),
+    Card::of::<bridge_probe::BridgeProbe>(),
 ];
 
 /// What one worker's bridges are made of.
@@ -57,33 +65,38 @@ pub struct Bridging {
     pub domains: Arc<DomainCounters>,
     /// To the bridge thread: which stations were seen.
     pub learn: spsc::Producer<Learn>,
+    /// What all workers know of loops.
+    pub loops: Arc<Loops>,
 }
 
 impl Bridging {
     /// No bridge.
     pub fn none() -> Bridging {
         let (learn, _) = spsc::ring(1);
-        Bridging { bridges: 0, workers: 1, domains: DomainCounters::new(), learn }
+        let (domains, loops) = (DomainCounters::new(), Loops::new(0, [0; 2]));
+        Bridging { bridges: 0, workers: 1, domains, learn, loops }
     }
 }
 
 /// Adds the switch.
 pub fn add(assembly: Assembly, bridging: Bridging) -> Assembly {
-    let Bridging { bridges, workers, domains, learn } = bridging;
+    let Bridging { bridges, workers, domains, learn, loops } = bridging;
     let Common { forwarding, counters, ports, .. } = &assembly.common;
     let (tables, domains) = (|| forwarding.clone(), || domains.clone());
     let inner = *ports..*ports + bridges;
     let (to_bridge, from_output) = spsc::ring(DETOURS);
     let (copies, from_flood) = spsc::ring(DETOURS);
-    let input = bridge_input::BridgeInput::new(tables(), domains());
-    let learn = bridge_learn::BridgeLearn::new(tables(), domains(), learn);
+    let input = bridge_input::BridgeInput::new(tables(), domains(), loops.clone());
+    let learn = bridge_learn::BridgeLearn::new(tables(), domains(), (learn, loops.clone()));
     let forward = bridge_forward::BridgeForward::new(tables());
     let local = bridge_local::BridgeLocal::new(tables(), counters.clone());
     let send = bridge_send::BridgeSend::new(tables(), from_output);
     let shares = (inner.end, workers);
-    let flood = bridge_flood::BridgeFlood::new(tables(), domains(), copies, shares);
+    let flood =
+        bridge_flood::BridgeFlood::new(tables(), (domains(), loops.clone()), copies, shares);
     let copies = bridge_copies::BridgeCopies::new(tables(), from_flood);
+    let probe = bridge_probe::BridgeProbe::new(tables(), loops);
     let assembly = assembly.inner(inner, to_bridge);
     let assembly = assembly.node(input).node(learn).node(forward).node(local);
-    assembly.node(send).node(flood).node(copies)
+    assembly.node(send).node(flood).node(copies).node(probe)
 }

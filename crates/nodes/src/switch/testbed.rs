@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookup::sync::Domain;
-use tables::bridge::{DomainId, FloodRates};
+use tables::bridge::{DomainId, FloodRates, LinkLocal};
 use tables::macs::Learn;
-use tables::switch::{BridgeConfig, Member, Mode, Switch, WhenFull};
+use tables::switch::{BridgeConfig, LoopDetection, Member, Mode, Switch, WhenFull};
 use tables::{Forwarding, Iface, Ifaces, PortId, Tags};
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -35,19 +35,23 @@ pub(crate) fn member(port: u16, mode: Mode) -> Member {
 }
 
 pub(crate) fn bridges() -> Vec<BridgeConfig> {
-    let config = |name: &str, members, routed, forwards_link_local| BridgeConfig {
+    let config = |name: &str, members, routed, link_local| BridgeConfig {
         name: name.into(),
         members,
         routed,
         max_macs: 1000,
         when_full: WhenFull::Refuse,
         ageing: 300,
-        forwards_link_local,
+        link_local,
+        loops: LoopDetection::Off,
     };
     let plain = (0..3).map(|port| member(port, Mode::Plain)).collect();
     let trunk = Mode::Trunk { vlans: vec![10..=10, 20..=20], native: Some(10) };
     let dc = vec![member(3, Mode::Access(10)), member(4, trunk), member(5, Mode::Tunnel(20))];
-    vec![config("lan", plain, vec![0], false), config("dc", dc, vec![10], true)]
+    vec![
+        config("lan", plain, vec![0], LinkLocal::NONE),
+        config("dc", dc, vec![10], LinkLocal::PROVIDER),
+    ]
 }
 
 impl Lan {

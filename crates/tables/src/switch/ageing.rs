@@ -72,6 +72,7 @@ impl Switch {
     /// Does what is due: the next slice of the sweep, the next tick. Call it
     /// about every millisecond.
     pub fn sweep(&mut self, now: Instant) {
+        self.retry_loops(now);
         for (i, clock) in (0..).zip(&mut self.ageing.clocks) {
             let Some(tick) = clock.advance(now) else { continue };
             for (domain, _) in (0..).zip(&self.domains).filter(|(_, (at, _))| *at == i) {
@@ -131,6 +132,8 @@ pub(super) fn age_of(entry: u16, tick: u16) -> Option<u32> {
     (then != STATIC).then(|| u32::from((tick + TICKS - then) % TICKS))
 }
 
+/// Ends of rounds until a port is flushed.
+pub(super) const ROUNDS: u8 = 3;
 /// Ticks after which a silent station goes.
 const TICKS_OF_AGE: u16 = 8;
 /// Lines of a slice while a port is flushed: 256 KiB.

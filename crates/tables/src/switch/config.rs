@@ -2,8 +2,11 @@
 
 use std::ops::RangeInclusive;
 
+use super::loops::LoopDetection;
 use crate::PortId;
-use crate::bridge::{Bridges, Direct, Domain, DomainId, Egress, FloodRates, Ingress};
+use crate::bridge::{
+    Bridges, Direct, Domain, DomainId, Egress, FloodRates, Ingress, LinkLocal, Way,
+};
 
 /// A bridge.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,8 +24,10 @@ pub struct BridgeConfig {
     pub when_full: WhenFull,
     /// Seconds after which a silent station is forgotten.
     pub ageing: u32,
-    /// Link-local group addresses are flooded, not dropped.
-    pub forwards_link_local: bool,
+    /// Which reserved group addresses are flooded, not dropped.
+    pub link_local: LinkLocal,
+    /// What it does about loops.
+    pub loops: LoopDetection,
 }
 
 /// A port of a bridge.
@@ -139,6 +144,8 @@ impl Mode {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct PortState {
     pub up: bool,
+    /// Taken out: there is a loop behind it.
+    pub out: bool,
     /// Rounds of the sweep until what was learnt at it is forgotten.
     pub flushing: u8,
 }
@@ -155,6 +162,7 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
         mtu: vec![u16::MAX; all],
         fits_all: u16::MAX,
         first_routed: ports.len() as u16,
+        probed: Vec::new(),
     };
     for (config, i) in configs.iter().zip(0..) {
         let first = bridges.domains.len() as u16;
@@ -167,7 +175,22 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
         for member in config.members.iter().chain(&routed) {
             let port = usize::from(member.port.0);
             let Some(ingress) = bridges.ingress.get_mut(port) else { continue };
+            let state = ports.get(port).copied().unwrap_or_default();
             *ingress = member.mode.ingress(domain);
+            if state.out {
+                *ingress = Ingress::Out(Box::new(std::mem::take(ingress)));
+            }
+            if state.up && config.loops != LoopDetection::Off {
+                let vlans = if member.mode == Mode::Plain {
+                    vec![0]
+                } else {
+                    member.mode.vlans().collect()
+                };
+                bridges.probed.extend(vlans.into_iter().map(|vlan| {
+                    let tag = (member.mode.egress(vlan) == Egress::Tagged).then_some(vlan);
+                    Way { port: member.port, domain: domain(vlan), tag }
+                }));
+            }
             bridges.isolated[port] = member.isolated;
             bridges.rates[port] = member.flood;
             bridges.mtu[port] = member.mtu;
@@ -179,8 +202,9 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
             for member in members() {
                 let port = usize::from(member.port.0);
                 let state = ports.get(port).copied();
-                let state = state.unwrap_or(PortState { up: true, flushing: 0 });
-                let way = if state.up { member.mode.egress(vlan) } else { Egress::Closed };
+                let state = state.unwrap_or(PortState { up: true, ..PortState::default() });
+                let open = state.up && !state.out;
+                let way = if open { member.mode.egress(vlan) } else { Egress::Closed };
                 if let Some(slot) = egress.get_mut(port) {
                     *slot = if state.flushing > 0 { way.flushing() } else { way };
                 }
@@ -195,13 +219,17 @@ pub(super) fn layout(configs: &[BridgeConfig], ports: &[PortState]) -> Bridges {
             Domain {
                 bridge: config.name.clone(),
                 vlan,
-                forwards_link_local: config.forwards_link_local,
+                link_local: config.link_local,
+                looks_for_loops: config.loops != LoopDetection::Off,
                 members: open.map(|(port, _)| PortId(port)).collect(),
                 egress,
                 direct,
             }
         }));
     }
+    // In a domain the lower port's first: see `loops`.
+    bridges.probed.sort_by_key(|way| (way.domain, way.port));
+    bridges.probed.dedup();
     bridges
 }
 

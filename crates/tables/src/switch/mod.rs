@@ -13,6 +13,7 @@
 mod ageing;
 mod config;
 mod learning;
+mod loops;
 mod moves;
 #[cfg(test)]
 mod tests;
@@ -26,9 +27,11 @@ use lookup::exact::{Key, Refused, Writer};
 use lookup::sync::Domain;
 
 pub use config::{BridgeConfig, Member, Mode, WhenFull};
+pub use loops::{LoopDetection, Looped, Sighting};
 
-use self::ageing::Ageing;
+use self::ageing::{Ageing, ROUNDS};
 use self::config::{PortState, layout};
+use self::loops::PortLoop;
 use self::moves::Moves;
 use crate::Forwarding;
 use crate::PortId;
@@ -44,6 +47,8 @@ pub struct Switch {
     ports: Vec<PortState>,
     writer: MacWriter,
     moves: Moves,
+    /// By port.
+    loops: Vec<PortLoop>,
     /// By port: the bridge it is in.
     bridge_by_port: Vec<u16>,
     /// Learnt stations by port, and their limit.
@@ -106,6 +111,8 @@ pub struct Counters {
     pub replaced: u64,
     /// Frames of a static station that came by another port than its own.
     pub misplaced: u64,
+    /// Loops found behind its ports.
+    pub loops: u64,
 }
 
 /// Something that somebody should know.
@@ -120,6 +127,10 @@ pub enum Notice {
         /// Where it is held: where it was before. `None`: nowhere, it is flooded.
         home: Option<u16>,
     },
+    /// There is a loop behind a port.
+    Loop(Looped),
+    /// There is none any more behind this port.
+    LoopOver(u16),
 }
 
 /// A station, for people.
@@ -199,6 +210,7 @@ impl Switch {
             ports: vec![PortState::default(); ports.into()],
             writer,
             moves: Moves::default(),
+            loops: vec![PortLoop::default(); ports.into()],
             bridge_by_port,
             by_port,
             ageing,
@@ -251,7 +263,11 @@ impl Switch {
     }
 
     fn bridge_of(&self, key: Key) -> Option<usize> {
-        let &(at, _) = self.domains.get(usize::from(key.domain()))?;
+        self.bridge_of_domain(DomainId(key.domain()))
+    }
+
+    fn bridge_of_domain(&self, domain: DomainId) -> Option<usize> {
+        let &(at, _) = self.domains.get(usize::from(domain.0))?;
         Some(usize::from(at)).filter(|&at| at < self.bridges.len())
     }
 
@@ -267,6 +283,7 @@ impl Switch {
             // Two rounds and the rest of the one under way: an entry that an
             // insertion moves behind the sweep is met by the next.
             state.flushing = ROUNDS;
+            self.forget_loop(port);
         }
         self.publish();
     }
@@ -391,6 +408,3 @@ impl Switch {
         &self.bridges
     }
 }
-
-/// Ends of rounds until a port is flushed.
-const ROUNDS: u8 = 3;

@@ -1,7 +1,7 @@
 //! Bridges of the configuration: `[bridge.NAME]`, its ports and VLANs.
 
-use tables::bridge::FloodRates;
-use tables::switch::{Mode, WhenFull};
+use tables::bridge::{FloodRates, LinkLocal};
+use tables::switch::{LoopDetection, Mode, WhenFull};
 
 use crate::config::{Config, Interface, Mac};
 
@@ -33,8 +33,10 @@ pub struct Bridge {
     pub when_full: WhenFull,
     /// Seconds after which a silent station is forgotten.
     pub ageing: u32,
-    /// Link-local group addresses (BPDUs and the like) are flooded, not dropped.
-    pub forwards_link_local: bool,
+    /// Which reserved group addresses (BPDUs and the like) are flooded, not dropped.
+    pub link_local: LinkLocal,
+    /// What it does about loops.
+    pub loops: LoopDetection,
     /// Stations that are not learnt.
     pub macs: Vec<StaticMac>,
 }

@@ -31,9 +31,20 @@ pub(super) const AGEING: Key =
 pub(super) const LINK_LOCAL: Key = Key::new(
     "link_local",
     "\"drop\"",
-    "Frames to 01:80:c2:00:00:0x (spanning tree, LACP, LLDP): \"drop\" or \"forward\".",
+    "Frames to 01:80:c2:00:00:0x, which are for the other end of a cable: \"drop\"; \"forward\":\n\
+     those that providers' bridges forward (0, b, c, d, f: spanning tree); or by name, any of\n\
+     [\"stp\", \"eapol\", \"elmi\", \"provider_stp\", \"ede\", \"provider_mvrp\", \"lldp\"].\n\
+     PAUSE, LACP and other control of the link itself are never forwarded.",
+);
+pub(super) const LOOPS: Key = Key::new(
+    "loop_detection",
+    "\"block\"",
+    "Each port sends a probe a second in each of its VLANs. Where one comes back there is a loop.\n\
+     \"block\": the port that it comes in by is taken out, and tried again after 10 s, later up to\n\
+     5 minutes. \"report\": the loop is logged and shown. \"off\": no probes. (With the first two,\n\
+     a frame that comes in again by other ports is flooded 16 times a second at most.)",
 )
-.word(&["drop", "forward"]);
+.word(&["block", "report", "off"]);
 pub(super) const BRIDGE: Section = Section::optional(
     "bridge.NAME",
     "[bridge.lan]",
@@ -47,6 +58,7 @@ pub(super) const BRIDGE: Section = Section::optional(
         WHEN_FULL,
         AGEING,
         LINK_LOCAL,
+        LOOPS,
     ],
 );
 

@@ -2,12 +2,14 @@
 
 use std::time::Instant;
 
-use api::apps::switch::{Bridge, BridgeDomain, Mac as Shown, Reply, Request, What, WhichMacs};
-use api::reply::Capacity;
+use api::apps::switch::{
+    Bridge, BridgeDomain, Loop, Mac as Shown, Reply, Request, What, WhichMacs,
+};
+use api::reply::{self, Capacity};
 use api::{ErrorKind, Failure};
 use tables::PortId;
 use tables::bridge::DomainId;
-use tables::switch::{Counters, Station, Switch, Which};
+use tables::switch::{Counters, Looped, Station, Switch, Which};
 
 use super::View;
 use super::config::Bridge as Configured;
@@ -70,9 +72,10 @@ fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
     if view.handle.is_none() {
         return Ok(Vec::new());
     }
-    let counters = view.domains.clone();
+    let (counters, names) = (view.domains.clone(), port_names(view));
     ask(view, move |switch| {
-        let held = switch.held(Instant::now());
+        let now = Instant::now();
+        let (held, looped) = (switch.held(now), switch.looped());
         let shares: Vec<_> =
             switch.shares().map(|(name, share)| (name.to_string(), share)).collect();
         let of = |(i, config): (usize, &tables::switch::BridgeConfig)| {
@@ -93,6 +96,10 @@ fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
             let held = held.iter().filter(|key| {
                 switch.name(DomainId(key.domain())).is_some_and(|(name, _)| name == config.name)
             });
+            let loops = looped.iter().filter_map(|looped| {
+                let (bridge, vlan) = switch.name(looped.sighting.domain)?;
+                (bridge == config.name).then(|| a_loop(looped, vlan, &names, now))
+            });
             Bridge {
                 name: config.name.clone(),
                 ports: config.members.len() as u16,
@@ -101,6 +108,7 @@ fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
                 domains: config.vlans().iter().filter_map(domain).collect(),
                 silent: 0,
                 held: held.map(|key| Mac(key.octets()).to_string()).collect(),
+                loops: loops.collect(),
                 counters: named(switch.counters(i)),
             }
         };
@@ -115,8 +123,31 @@ fn bridges(view: &View) -> Result<Vec<Bridge>, Failure> {
     })
 }
 
+fn a_loop(looped: &Looped, vlan: u16, names: &[String], now: Instant) -> Loop {
+    let name = |port: u16| names.get(usize::from(port)).cloned().unwrap_or_default();
+    Loop {
+        port: name(looped.sighting.port),
+        sender: name(looped.sighting.sender),
+        vlan,
+        out: looped.out,
+        since_s: now.saturating_duration_since(looped.since).as_secs(),
+        retry_s: looped.retry.saturating_duration_since(now).as_secs(),
+    }
+}
+
+/// Says which of the ports are out.
+pub fn ports(view: &View, ports: &mut [reply::Port]) {
+    let (names, now) = (port_names(view), Instant::now());
+    let Ok(looped) = ask(view, |switch| switch.looped()) else { return };
+    for found in looped.iter().map(|looped| a_loop(looped, 0, &names, now)).filter(|of| of.out) {
+        for port in ports.iter_mut().filter(|port| port.name == found.port) {
+            port.out = Some(format!("loop with {}", found.sender));
+        }
+    }
+}
+
 fn named(counters: Counters) -> Vec<(String, u64)> {
-    let Counters { seen, learnt, moved, held, aged, flushed, refused, replaced, misplaced } =
+    let Counters { seen, learnt, moved, held, aged, flushed, refused, replaced, misplaced, loops } =
         counters;
     let all = [
         ("reports", seen),
@@ -128,6 +159,7 @@ fn named(counters: Counters) -> Vec<(String, u64)> {
         ("refused", refused),
         ("replaced", replaced),
         ("misplaced", misplaced),
+        ("loops", loops),
     ];
     all.into_iter().map(|(name, count)| (name.to_string(), count)).collect()
 }

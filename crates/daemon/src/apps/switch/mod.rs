@@ -16,20 +16,23 @@ mod macs;
 mod read;
 mod thread;
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::apps::switch;
-use api::reply::Capacity;
+use api::reply::{self, Capacity};
 use api::{Failure, Request, What};
 use graph::ring::spsc;
 use nodes::DomainCounters;
 use nodes::assembly::Assembly;
 use nodes::switch::Bridging;
+use nodes::switch::loops::Loops;
 use tables::macs::Learn;
 
 use crate::app::{Answered, Application, Begin, Change, Requests, Running, Setup};
 use crate::config::{Config, Declared};
-use crate::error::Error;
+use crate::error::{Doing, Error};
 use crate::parts::state::{State, changed};
 use crate::server::Client;
 use config::Bridges;
@@ -63,7 +66,9 @@ impl Application for Switch {
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
         let workers = setup.config.workers.len();
         let (learn, seen) = (0..workers).map(|_| spsc::ring(SEEN)).unzip();
+        let ports = setup.config.ports.len() as u16;
         Ok(Box::new(Switching {
+            loops: Loops::new(ports, secret()?),
             view: View {
                 names: setup.config.ports.iter().map(|port| port.name.clone()).collect(),
                 bridges: Bridges::of(setup.config).to_vec(),
@@ -82,6 +87,8 @@ struct Switching {
     view: View,
     /// To the bridge thread, by worker; each worker's node takes its end.
     learn: Vec<spsc::Producer<Learn>>,
+    /// What workers know of loops.
+    loops: Arc<Loops>,
     /// The other ends, until the thread has them.
     seen: Vec<spsc::Consumer<Learn>>,
     thread: Mutex<Option<BridgeThread>>,
@@ -105,12 +112,13 @@ impl Running for Switching {
             workers: self.view.domains.len() as u32,
             domains: self.view.domains[worker].clone(),
             learn: self.learn.remove(0), // once a worker, in their order
+            loops: self.loops.clone(),
         };
         nodes::switch::add(assembly, bridging)
     }
 
     fn begin(&mut self, begin: &Begin<'_>) -> Result<(), Error> {
-        let seen = std::mem::take(&mut self.seen);
+        let seen = (std::mem::take(&mut self.seen), self.loops.clone());
         if self.view.bridges.is_empty() {
             return Ok(());
         }
@@ -134,6 +142,10 @@ impl Running for Switching {
         macs::capacity(&self.view)
     }
 
+    fn ports(&self, ports: &mut [reply::Port]) {
+        macs::ports(&self.view, ports);
+    }
+
     fn link(&self, port: u16, up: bool) {
         if let Some(handle) = &self.view.handle {
             // The thread may have ended: then nothing is bridged any more.
@@ -146,5 +158,15 @@ impl Running for Switching {
     }
 }
 
+/// What nobody else knows, and no other run.
+fn secret() -> Result<[u64; 2], Error> {
+    let mut halves = [[0; 8]; 2];
+    let read = File::open(RANDOM).and_then(|mut file| file.read_exact(halves.as_flattened_mut()));
+    read.doing(|| format!("read {RANDOM}"))?;
+    Ok(halves.map(u64::from_ne_bytes))
+}
+
+/// The kernel's source of random bytes.
+const RANDOM: &str = "/dev/urandom";
 /// Stations of each ring from a worker to the bridge thread.
 const SEEN: usize = 1 << 14;

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 
 use lookup::exact::mac_table;
-use tables::bridge::{DomainId, FloodRates};
-use tables::switch::{Mode, WhenFull};
+use tables::bridge::{DomainId, FloodRates, LinkLocal};
+use tables::switch::{LoopDetection, Mode, WhenFull};
 
 use super::config::{Bridge, BridgePort, Bridges, StaticMac};
 use super::keys;
@@ -64,7 +64,8 @@ fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
             max_macs: keys::MAX_MACS.as_number(table),
             when_full: keys::WHEN_FULL.as_word(table, [WhenFull::Refuse, WhenFull::Replace]),
             ageing: keys::AGEING.as_number(table) as u32,
-            forwards_link_local: keys::LINK_LOCAL.as_word(table, [false, true]),
+            link_local: link_local(table),
+            loops: keys::LOOPS.as_word(table, LOOPS),
             macs: Vec::new(),
         };
         let domains = bridge.domains().len();
@@ -99,6 +100,21 @@ fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
 fn stations() -> u64 {
     mac_table::ENTRY.card.max_entries.unwrap_or(u64::MAX) - 2
 }
+
+/// `"drop"`, `"forward"`, or a list of those that are forwarded.
+fn link_local(table: Table<'_>) -> LinkLocal {
+    let Some(value) = keys::LINK_LOCAL.get(table) else { return LinkLocal::NONE };
+    if !value.is_list() {
+        let words = [("drop", LinkLocal::NONE), ("forward", LinkLocal::PROVIDER)];
+        return value.word(&words).unwrap_or_default();
+    }
+    let chosen = value.list().unwrap_or_default();
+    let chosen = chosen.iter().filter_map(|value| value.word(LinkLocal::NAMED));
+    chosen.fold(LinkLocal::NONE, |all, last| all.with(last).unwrap_or(all))
+}
+
+/// In the order of the key's words.
+const LOOPS: [LoopDetection; 3] = [LoopDetection::Block, LoopDetection::Report, LoopDetection::Off];
 
 fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<Vec<BridgePort>> {
     let list = keys::PORTS.required(table)?;

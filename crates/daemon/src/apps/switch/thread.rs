@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use graph::ring::spsc;
 use lookup::sync::Domain;
+use nodes::switch::loops::Loops;
 use tables::bridge::DomainId;
 use tables::macs::Learn;
-use tables::switch::{BridgeConfig, Member, Notice, Switch};
+use tables::switch::{BridgeConfig, Looped, Member, Notice, Switch};
 use tables::{Forwarding, PortId};
 
 use super::config::{Bridge as Configured, BridgePort, Bridges};
@@ -36,7 +37,8 @@ enum Message {
 }
 
 impl BridgeThread {
-    /// Starts it for the bridges of the configuration; `seen` are the workers' rings.
+    /// Starts it for the bridges of the configuration; `seen` are the workers' rings, `loops`
+    /// what they saw of probes.
     ///
     /// # Errors
     /// When there is no memory for the tables, or no thread to be had.
@@ -44,14 +46,14 @@ impl BridgeThread {
         config: &Config,
         ports: &[Port],
         (forwarding, domain): (&Arc<Forwarding>, &Arc<Domain>),
-        seen: Vec<spsc::Consumer<Learn>>,
+        (seen, loops): (Vec<spsc::Consumer<Learn>>, Arc<Loops>),
         threads: &Threads,
     ) -> Result<BridgeThread, Error> {
         let switch = switch(config, ports, forwarding, domain)?;
         let names = ports.iter().map(|port| port.config.name.clone()).collect();
         let (sender, messages) = mpsc::sync_channel(16);
         let domain = domain.clone();
-        let mut bridge = Bridge { switch, seen, batch: Vec::new(), names, domain };
+        let mut bridge = Bridge { switch, seen, loops, batch: Vec::new(), names, domain };
         let pulse = threads.pulse("bridge");
         let thread = threads.fatal("bridge", move || bridge.run(&messages, &pulse));
         let thread = Some(thread.doing(|| "start the bridge thread".into())?);
@@ -99,6 +101,7 @@ impl Handle {
 struct Bridge {
     switch: Switch,
     seen: Vec<spsc::Consumer<Learn>>,
+    loops: Arc<Loops>,
     /// What one of them has brought.
     batch: Vec<Learn>,
     /// Of ports, by number.
@@ -122,6 +125,11 @@ impl Bridge {
             // been answered would be unknown for as long as the pause.
             if let Some(call) = call {
                 call(&mut self.switch);
+            }
+            for sighting in self.loops.sightings() {
+                if self.switch.loop_seen(sighting, now) {
+                    self.loops.ask(sighting.domain);
+                }
             }
             self.switch.sweep(now);
             self.domain.reclaim();
@@ -157,6 +165,23 @@ impl Bridge {
                 tracing::warn!(
                     "bridge {bridge}, VLAN {vlan}: {mac} moves all the time, last to port {} \
                      (a loop, or a forgery?): for a minute {held}",
+                    name(port)
+                );
+            }
+            Notice::Loop(Looped { sighting, out, retry, since, .. }) => {
+                let (bridge, vlan) = self.switch.name(sighting.domain).unwrap_or(("?", 0));
+                let what = if out { "is taken out and" } else { "stays in and" };
+                tracing::error!(
+                    "bridge {bridge}, VLAN {vlan}: a loop: port {} receives the probes that {} sends; \
+                     it {what} is looked at again in {} s",
+                    name(sighting.port),
+                    name(sighting.sender),
+                    (retry - since).as_secs()
+                );
+            }
+            Notice::LoopOver(port) => {
+                tracing::info!(
+                    "port {}: no probe has come back of late: it is in again",
                     name(port)
                 );
             }
@@ -212,7 +237,8 @@ fn bridge_config(bridge: &Configured, ports: &[config::Port]) -> BridgeConfig {
         max_macs: bridge.max_macs,
         when_full: bridge.when_full,
         ageing: bridge.ageing,
-        forwards_link_local: bridge.forwards_link_local,
+        link_local: bridge.link_local,
+        loops: bridge.loops,
     }
 }
 
@@ -245,7 +271,8 @@ mod tests {
         let (domain, threads) = (Domain::new(), Threads::default());
         let forwarding = Forwarding::new(&domain);
         let tables = (&forwarding, &domain);
-        let thread = BridgeThread::start(&config, &ports, tables, Vec::new(), &threads).unwrap();
+        let seen = (Vec::new(), Loops::new(2, [1, 2]));
+        let thread = BridgeThread::start(&config, &ports, tables, seen, &threads).unwrap();
         let called = thread.handle().call(|_| panic!("planted in bridge"));
         assert!(matches!(called, Err::<(), _>(Error::Gone { thread: "bridge" })));
         let death = death_of(&threads);

@@ -23,6 +23,7 @@ use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 use nodes::assembly::Common;
 use nodes::switch::Bridging;
+use nodes::switch::loops::Loops;
 use nodes::{DomainCounters, IfaceCounters, Rates};
 use tables::bridge::FloodRates;
 use tables::macs::Learn;
@@ -318,7 +319,13 @@ fn graph(forwarding: &Arc<Forwarding>, learn: spsc::Producer<Learn>) -> Result<G
     };
     nodes::router_and_switch(
         common,
-        Bridging { bridges: 1, workers: 1, domains: DomainCounters::new(), learn },
+        Bridging {
+            bridges: 1,
+            workers: 1,
+            domains: DomainCounters::new(),
+            learn,
+            loops: Loops::new(2, [1, 2]),
+        },
     )
     .build(0)
     .map_err(|error| error.to_string())
