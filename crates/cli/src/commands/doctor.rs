@@ -97,7 +97,8 @@ fn loops(all: &[Bridge]) -> Option<Finding> {
     };
     let more = if found.next().is_some() { ", and others" } else { "" };
     let found = format!("port {} receives the probes of {}{more}", first.port, first.sender);
-    let remedy = "take the second cable out       (rutter show bridges: since when, and the next try)";
+    let remedy =
+        "take the second cable out       (rutter show bridges: since when, and the next try)";
     Some(finding(what, Level::Error, found, remedy))
 }
 
