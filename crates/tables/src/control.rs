@@ -22,6 +22,7 @@ use crate::forwarding::Vrf;
 use crate::limits::{Limits, Memory, Refusals};
 use crate::links::same_frames;
 use crate::listing::Listing;
+use crate::pace::{Pace, SLICE};
 use crate::pool::Pool;
 use crate::table::Table;
 use crate::targets::NextHops;
@@ -102,6 +103,7 @@ pub struct Control {
     by_table: HashMap<u32, VrfId>,
     builder: Builder,
     ifaces_changed: bool,
+    pub(crate) pace: Pace,
     /// When memory was found short.
     memory_short: Option<Instant>,
 }
@@ -191,6 +193,7 @@ impl Control {
             by_table: HashMap::new(),
             builder,
             ifaces_changed: false,
+            pace: Pace::default(),
             memory_short: None,
         };
         control.add_vrf(main)?;
@@ -279,6 +282,15 @@ impl Control {
         self.ifaces_changed = true;
     }
 
+    /// A port of the interface has a link again, or none has: known before the tap's
+    /// link says so, which goes by the kernel. What packets take follows at once.
+    pub fn set_carrier(&mut self, id: IfaceId, on: bool) {
+        if let Some(link) = self.next_hops.links.set_carrier(id, on) {
+            self.link_changed(link);
+            self.commit();
+        }
+    }
+
     /// Takes a batch of events in and makes them visible.
     pub fn handle(&mut self, events: &[Event]) {
         for event in events {
@@ -335,14 +347,19 @@ impl Control {
         let synced = fibs.min().unwrap_or(0);
         let domain = &self.domain;
         self.next_hops.poll(synced, || domain.mark(), |mark| domain.passed(mark));
+        self.follow();
         self.commit();
         self.domain.reclaim();
     }
 
     /// How long [`Control::tick`] may wait.
     pub fn pause(&self) -> Duration {
+        if self.pace.marks.is_some() {
+            return Duration::ZERO;
+        }
         let fibs = || self.vrfs.iter().any(|vrf| vrf.v4.fib.is_busy() || vrf.v6.fib.is_busy());
-        if self.next_hops.is_waiting() || fibs() { SHORT } else { LONG }
+        let pause = if self.next_hops.is_waiting() || fibs() { SHORT } else { LONG };
+        if self.next_hops.has_later() { pause.min(self.pace.left(Instant::now())) } else { pause }
     }
 
     /// Begins to change the engine of a table: another is built beside, compared
@@ -410,8 +427,34 @@ impl Control {
         self.memory_short.is_none()
     }
 
+    /// Lets the next routes follow their links, once it is time.
+    fn follow(&mut self) {
+        let now = Instant::now();
+        if self.pace.marks.is_none()
+            && self.pace.left(now).is_zero()
+            && let Some(marks) = self.next_hops.take_later()
+        {
+            self.pace.begin(now, marks);
+            self.vrfs.iter_mut().for_each(|vrf| {
+                vrf.v4.begin_to_follow();
+                vrf.v6.begin_to_follow();
+            });
+        }
+        let Some(marks) = &self.pace.marks else { return };
+        let mut most = SLICE;
+        let mut follow =
+            |vrf: &mut VrfState| vrf.v4.follow(marks, &mut most) || vrf.v6.follow(marks, &mut most);
+        if !self.vrfs.iter_mut().any(&mut follow) {
+            self.pace.marks = None;
+        }
+    }
+
     /// Looks at the routes whose targets changed.
     fn retarget(&mut self) {
+        let routes = self.vrfs.iter().map(|vrf| vrf.v4.routes.len() + vrf.v6.routes.len());
+        if routes.sum::<usize>() <= self.pace.few {
+            self.next_hops.hurry();
+        }
         let Some(marks) = self.next_hops.take_changed() else { return };
         let mut lost = Vec::new();
         for vrf in &mut self.vrfs {

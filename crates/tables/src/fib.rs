@@ -188,6 +188,11 @@ impl<A: Engines> Fib<A> {
         self.choice.entry.card.max_prefixes
     }
 
+    /// True when the engine has room for this hop's number.
+    pub(crate) fn takes(&self, hop: Hop) -> bool {
+        hop.0 <= self.choice.entry.card.max_hop
+    }
+
     /// The engine that is being built beside.
     pub(crate) fn switching_to(&self) -> Option<&'static str> {
         Some(self.building.as_ref()?.switch.as_ref()?.entry.card.name)

@@ -1,7 +1,7 @@
 //! Gateways: one hop for every neighbour that packets are sent to, whose step
 //! follows the neighbour, however many routes, hosts and groups name the hop.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use lookup::Hop;
@@ -24,8 +24,8 @@ pub(crate) struct Gateway {
     host: bool,
     /// The commit in which `refs` came to 0 last.
     tag: u64,
-    /// Hops of next-hop objects whose only way this is.
-    aliases: Vec<Hop>,
+    /// Hops of next-hop objects whose only way this is, and of chains that use it.
+    aliases: BTreeSet<Hop>,
     /// No adjacency was free when the neighbour was resolved.
     starved: bool,
 }
@@ -56,7 +56,7 @@ impl Gateways {
             refs: 1,
             host: false,
             tag: 0,
-            aliases: Vec::new(),
+            aliases: BTreeSet::new(),
             starved: false,
         };
         let id = GatewayId(self.list.insert(gateway));
@@ -124,7 +124,7 @@ impl Gateways {
     /// Lets `hop` take the same step as the gateway, also when that changes.
     pub(crate) fn alias(&mut self, id: GatewayId, hop: Hop, pool: &Pool) {
         if let Some(gateway) = self.list.get_mut(id.0) {
-            gateway.aliases.push(hop);
+            gateway.aliases.insert(hop);
             pool.set_step(hop, gateway.step());
         }
     }
@@ -132,7 +132,7 @@ impl Gateways {
     /// Undoes [`Gateways::alias`]; the step stays.
     pub(crate) fn unalias(&mut self, id: GatewayId, hop: Hop) {
         if let Some(gateway) = self.list.get_mut(id.0) {
-            gateway.aliases.retain(|alias| *alias != hop);
+            gateway.aliases.remove(&hop);
         }
     }
 

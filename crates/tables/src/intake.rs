@@ -4,6 +4,7 @@ mod hosts;
 mod partial;
 
 use std::net::IpAddr;
+use std::time::Instant;
 
 use lookup::Prefix;
 use lookup::lpm::Engines;
@@ -60,6 +61,9 @@ impl Control {
         for link in all {
             self.rehome(link);
             self.next_hops.link_changed(link);
+        }
+        if self.next_hops.has_later() {
+            self.pace.flip(Instant::now());
         }
         self.ifaces_changed();
     }

@@ -17,7 +17,7 @@
 //!   builtin forwarding oracle
 //!   hops links peers
 //!   adjacency bridge error event limits
-//!   iface macs net recent slab
+//!   iface macs net pace recent slab
 //! ```
 #![forbid(unsafe_code)]
 
@@ -42,6 +42,7 @@ pub mod macs;
 mod model;
 pub mod net;
 pub mod oracle;
+mod pace;
 pub mod peers;
 mod pool;
 pub mod recent;

@@ -53,6 +53,8 @@ pub(crate) struct Known {
 pub(crate) struct Slot {
     pub(crate) iface: Iface,
     pub(crate) link: Option<LinkId>,
+    /// One of its ports has a link, as far as is known.
+    carrier: bool,
     /// As configured; a VRF device above the tap may say otherwise.
     pub(crate) vrf: VrfId,
 }
@@ -70,11 +72,20 @@ impl Links {
         let id = IfaceId(u16::try_from(at + 1).ok()?);
         let link = self.map.iter().find(|(_, state)| state.link.name == iface.name);
         let link = link.map(|(link, _)| *link);
-        self.ifaces[at] = Some(Slot { vrf: iface.vrf, iface, link: None });
+        self.ifaces[at] = Some(Slot { vrf: iface.vrf, iface, link: None, carrier: true });
         if let Some(link) = link {
             self.bind(link, id);
         }
         Some(id)
+    }
+
+    /// An interface's ports have a link, or none has; its tap's link where that is news.
+    pub(crate) fn set_carrier(&mut self, id: IfaceId, on: bool) -> Option<LinkId> {
+        let slot = self.slot_mut(id).filter(|slot| slot.carrier != on)?;
+        slot.carrier = on;
+        let link = slot.link?;
+        self.refresh_iface(link);
+        Some(link)
     }
 
     /// Takes an interface out; returns its link.
@@ -244,7 +255,7 @@ impl Links {
         let Some(state) = self.map.get(&link) else { return };
         let (up, mtu, mac) = (state.link.up, state.link.mtu, state.link.mac);
         if let Some(slot) = state.iface.and_then(|id| self.slot_mut(id)) {
-            slot.iface.up = up;
+            slot.iface.up = up && slot.carrier;
             slot.iface.mtu = mtu.min(u16::MAX.into()) as u16;
             slot.iface.mac = mac;
         }

@@ -1,6 +1,7 @@
 //! Tests of the whole: events in, what packets meet out.
 
 mod engines;
+mod failover;
 mod limits;
 mod listing;
 mod macvlans;

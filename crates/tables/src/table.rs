@@ -2,14 +2,16 @@
 //!
 //! A prefix's hop is, first come first served: a built-in prefix that routes do
 //! not change; an address of this machine; a resolved host on a connected
-//! network; the best usable route; a built-in prefix that they may change.
+//! network; the best usable route, where it has several by a chain of them; a
+//! built-in prefix that they may change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lookup::lpm::Engines;
 use lookup::rib::Change;
 use lookup::{Hop, Prefix};
 
+use crate::Family;
 use crate::builtin::{self, Override, Parsed};
 use crate::event::LinkId;
 use crate::fib::Fib;
@@ -18,7 +20,7 @@ use crate::hops::fixed;
 use crate::limits::Refusals;
 use crate::listing::Listing;
 use crate::routes::{Candidate, Routes};
-use crate::targets::{FOR_US, MULTICAST, NextHops};
+use crate::targets::{FOR_US, MULTICAST, NextHops, TargetId};
 
 pub(crate) struct Table<A: Engines> {
     pub(crate) routes: Routes<A>,
@@ -33,6 +35,10 @@ pub(crate) struct Table<A: Engines> {
     hosts: BTreeMap<(A, LinkId), Host>,
     /// Prefixes whose hop must be found anew at the next commit.
     dirty: Vec<Prefix<A>>,
+    /// Held, for prefixes with several routes.
+    chains: HashMap<Prefix<A>, TargetId>,
+    /// How far the routes have followed their links ([`Table::follow`]).
+    follows: Option<Prefix<A>>,
 }
 
 /// A resolved neighbour.
@@ -57,6 +63,8 @@ impl<A: Engines> Table<A> {
             builtin,
             own: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            chains: HashMap::new(),
+            follows: None,
         }
     }
 
@@ -121,6 +129,29 @@ impl<A: Engines> Table<A> {
         self.routes.retain(keep, |_, candidate| lost(&candidate));
     }
 
+    /// Begins to look at all routes.
+    pub(crate) fn begin_to_follow(&mut self) {
+        self.follows = Some(Prefix::all());
+    }
+
+    /// Goes on with it: touches what the marked targets carry among the next `most`
+    /// prefixes. True when some are left.
+    pub(crate) fn follow(&mut self, marks: &[bool], most: &mut usize) -> bool {
+        let Some(from) = self.follows.take() else { return false };
+        let marked = |c: &Candidate| marks.get(c.target.0 as usize).copied().unwrap_or(false);
+        for (prefix, list) in self.routes.from(from) {
+            if *most == 0 {
+                self.follows = Some(prefix);
+                return true;
+            }
+            *most -= 1;
+            if list.iter().any(marked) {
+                self.dirty.push(prefix);
+            }
+        }
+        false
+    }
+
     /// Brings the forwarding table in line; returns the number of its changes.
     pub(crate) fn commit(&mut self, next_hops: &mut NextHops, seq: u64) -> usize {
         if self.dirty.is_empty() {
@@ -136,6 +167,7 @@ impl<A: Engines> Table<A> {
         }
         let mut changes = Vec::with_capacity(dirty.len());
         for &prefix in &dirty {
+            self.chain(&prefix, next_hops);
             let hop = self.effective(&prefix, next_hops);
             if hop != self.fib.rib().get(&prefix) {
                 changes.push(Change { prefix, hop });
@@ -147,12 +179,41 @@ impl<A: Engines> Table<A> {
         changes.len()
     }
 
+    /// Lets the prefix have the chain of its routes, or none.
+    fn chain(&mut self, prefix: &Prefix<A>, next_hops: &mut NextHops) {
+        let list = self.routes.get(prefix);
+        if list.len() < 2 && self.chains.is_empty() {
+            return;
+        }
+        let targets = || list.iter().map(|candidate| candidate.target);
+        let several = list.len() > 1;
+        let new = several.then(|| next_hops.intern_chain(targets(), Family::of_addr::<A>()));
+        let new = new.flatten();
+        let old = match new {
+            Some(new) => self.chains.insert(*prefix, new),
+            None => self.chains.remove(prefix),
+        };
+        if old != new {
+            new.into_iter().for_each(|new| next_hops.hold(new));
+            old.into_iter().for_each(|old| next_hops.release(old));
+        }
+    }
+
+    /// The hop of the best usable route, or the chain's that has it.
+    fn best(&self, prefix: &Prefix<A>, next_hops: &NextHops) -> Option<Hop> {
+        let usable = |c: &Candidate| Some((c.target, next_hops.hop(c.target)?));
+        let list = self.routes.get(prefix);
+        let (target, hop) = list.iter().find_map(usable)?;
+        let chain = || next_hops.chain_hop(*self.chains.get(prefix)?, target);
+        let chain = if list.len() > 1 { chain() } else { None };
+        Some(chain.filter(|hop| self.fib.takes(*hop)).unwrap_or(hop))
+    }
+
     /// The hop that the forwarding table is to hold for exactly this prefix.
     pub(crate) fn effective(&self, prefix: &Prefix<A>, next_hops: &NextHops) -> Option<Hop> {
         let builtin = builtin::covering(&self.builtin, prefix);
         let own_line = builtin.filter(|(root, ..)| root == prefix).map(|(_, hop, _)| hop);
         let usable = |c: &Candidate| next_hops.hop(c.target);
-        let best = || self.routes.get(prefix).iter().find_map(usable);
         match builtin.map_or(Override::Routes, |(.., by)| by) {
             Override::Never => return own_line,
             Override::ForUs => {
@@ -164,7 +225,7 @@ impl<A: Engines> Table<A> {
             Override::Routes => {}
         }
         let host = || self.host_hop(prefix, next_hops);
-        self.own_host(prefix).or_else(host).or_else(best).or(own_line)
+        self.own_host(prefix).or_else(host).or_else(|| self.best(prefix, next_hops)).or(own_line)
     }
 
     fn own_host(&self, prefix: &Prefix<A>) -> Option<Hop> {

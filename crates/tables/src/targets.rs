@@ -6,12 +6,20 @@
 //!  several paths     a hop of its own ──► a group of the gateways' hops, by weight
 //!  next-hop object   a hop of its own ──► a group, or the step of its only way:
 //!                    what the object stands for changes with one store
+//!  several routes    a hop of its own ──► the step of the first that is usable
 //! ```
 //!
 //! A path whose link is down is left out. A target without paths is unusable:
 //! its routes give way to the next best of their prefix.
+//!
+//! Steps follow links at once. Tables follow with the next
+//! [`NextHops::take_changed`]: until then they go by what was *placed*, the state
+//! that they were given last, so that a link that comes back in time has changed
+//! nothing.
 
+mod chains;
 mod objects;
+mod placed;
 mod resolve;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -22,10 +30,12 @@ use lookup::sync::Mark;
 use crate::event::{LinkId, NextHopTo, Path, Target};
 use crate::gateways::{GatewayId, Gateways};
 use crate::hops::fixed;
+use crate::limits::Refusals;
 use crate::links::{Key, Links};
 use crate::pool::{Group, Pool};
 use crate::slab::Slab;
 use crate::{Family, Kind, Step};
+use placed::Placed;
 
 /// A target by number; those below [`FIRST`] are the fixed hops of the same number.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -53,11 +63,16 @@ pub(crate) struct NextHops {
     by_paths: [HashMap<Box<[Path]>, TargetId>; 2],
     /// By number, MTU and family.
     by_object: BTreeMap<(u32, u16, Family), TargetId>,
+    by_chain: HashMap<Box<[TargetId]>, TargetId>,
+    pub(crate) refused_chains: Refusals,
     objects: HashMap<u32, NextHopTo>,
     /// Groups by their member objects.
     parents: HashMap<u32, BTreeSet<u32>>,
-    /// Targets whose hop or usability changed, or that are gone.
+    /// Targets that tables must look at again at once: another hop, or gone.
     changed: BTreeSet<TargetId>,
+    /// Those that came or ceased to be usable, and nothing else: their steps do for
+    /// a while.
+    later: BTreeSet<TargetId>,
     dying: VecDeque<(u64, Dying)>,
     limbo: VecDeque<(Mark, u64, Dying)>,
     /// The commit being prepared.
@@ -86,7 +101,11 @@ struct Entry {
     leaves: Vec<GatewayId>,
     group: Option<Group>,
     alias_of: Option<GatewayId>,
+    /// Chains that have it.
+    followers: BTreeSet<TargetId>,
     usable: bool,
+    /// What tables go by.
+    placed: Placed,
     /// Its only path is a network of this link, which is Rutter's; with the MTU
     /// of the path.
     direct: Option<(LinkId, u16)>,
@@ -101,6 +120,8 @@ enum Spec {
     Paths(Box<[Path]>),
     /// With the MTU of its routes.
     Object(u32, u16),
+    /// Of several routes.
+    Chain(Box<[TargetId]>),
 }
 
 /// A path, or a fixed hop with its weight.
@@ -119,9 +140,12 @@ impl NextHops {
             targets: Slab::new(),
             by_paths: [HashMap::new(), HashMap::new()],
             by_object: BTreeMap::new(),
+            by_chain: HashMap::new(),
+            refused_chains: Refusals::default(),
             objects: HashMap::new(),
             parents: HashMap::new(),
             changed: BTreeSet::new(),
+            later: BTreeSet::new(),
             dying: VecDeque::new(),
             limbo: VecDeque::new(),
             seq: 1,
@@ -176,20 +200,30 @@ impl NextHops {
         }
     }
 
-    /// The hop that tables store; `None` while the target is unusable.
+    /// The hop that tables store; `None` while the target is unusable, as far as
+    /// they are to know.
     #[inline]
     pub(crate) fn hop(&self, id: TargetId) -> Option<Hop> {
         if id.0 < FIRST {
-            let error = id == PROHIBIT || id == THROW;
-            return Some(if error { fixed::UNREACHABLE } else { Hop(id.0) });
+            return Some(fixed_hop(id));
         }
-        self.entry(id).filter(|entry| entry.usable).map(|entry| entry.hop)
+        self.entry(id).map(|entry| entry.placed).filter(|placed| placed.usable).map(|p| p.hop)
+    }
+
+    /// Whether packets can take the target's hop, as its links are.
+    pub(crate) fn usable(&self, id: TargetId) -> bool {
+        id.0 < FIRST || self.entry(id).is_some_and(|entry| entry.usable)
+    }
+
+    /// The target's hop, whatever tables know.
+    fn current_hop(&self, id: TargetId) -> Option<Hop> {
+        if id.0 < FIRST { Some(fixed_hop(id)) } else { self.entry(id).map(|entry| entry.hop) }
     }
 
     /// The link of Rutter's on which the target's packets find their destination
     /// directly, and the MTU of the route to it.
     pub(crate) fn direct(&self, id: TargetId) -> Option<(LinkId, u16)> {
-        self.entry(id)?.direct
+        self.entry(id)?.placed.direct
     }
 
     /// The target's paths, those of its objects included; for `show`.
@@ -198,6 +232,7 @@ impl NextHops {
         match &entry.spec {
             Spec::Paths(paths) => paths.to_vec(),
             Spec::Object(id, mtu) => self.object_paths(*id, *mtu).collect(),
+            Spec::Chain(_) => Vec::new(),
         }
     }
 
@@ -205,7 +240,7 @@ impl NextHops {
     pub(crate) fn plain_paths(&self, id: TargetId) -> Option<&[Path]> {
         match &self.entry(id)?.spec {
             Spec::Paths(paths) => Some(paths),
-            Spec::Object(..) => None,
+            Spec::Object(..) | Spec::Chain(_) => None,
         }
     }
 
@@ -213,7 +248,7 @@ impl NextHops {
     pub(crate) fn object_of(&self, id: TargetId) -> Option<u32> {
         match self.entry(id)?.spec {
             Spec::Object(id, _) => Some(id),
-            Spec::Paths(_) => None,
+            Spec::Paths(_) | Spec::Chain(_) => None,
         }
     }
 
@@ -229,6 +264,7 @@ impl NextHops {
         let over = |entry: &Entry| match &entry.spec {
             Spec::Paths(paths) => paths.iter().any(|path| path.link == link),
             Spec::Object(id, mtu) => self.object_paths(*id, *mtu).any(|path| path.link == link),
+            Spec::Chain(_) => false, // follows its targets
         };
         let ids: Vec<_> = self.targets.iter().filter(|(_, e)| over(e)).map(|(i, _)| i).collect();
         ids.into_iter().for_each(|at| self.resolve(TargetId(at + FIRST)));
@@ -253,22 +289,6 @@ impl NextHops {
             }
             self.lose(id);
         }
-    }
-
-    /// True while [`NextHops::take_changed`] has something to tell.
-    pub(crate) fn has_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// Marks, by number, the targets whose routes must be looked at again;
-    /// `None` where there are none.
-    pub(crate) fn take_changed(&mut self) -> Option<Vec<bool>> {
-        let changed = std::mem::take(&mut self.changed);
-        let held = |id: &&TargetId| self.entry(**id).is_some_and(|entry| entry.refs > 0);
-        let most = changed.iter().filter(held).max()?.0;
-        let mut marks = vec![false; most as usize + 1];
-        changed.iter().filter(held).for_each(|id| marks[id.0 as usize] = true);
-        Some(marks)
     }
 
     /// Ids that no table names since commit `synced`, and no reader holds, return.
@@ -375,6 +395,18 @@ impl NextHops {
 
     /// Not held yet: due to be buried, unless a route holds it in this commit.
     fn insert(&mut self, spec: Spec, family: Family) -> TargetId {
+        let id = self.insert_entry(spec, family);
+        self.resolve(id);
+        // No table knows it otherwise.
+        self.changed.remove(&id);
+        self.later.remove(&id);
+        if let Some(entry) = self.entry_mut(id) {
+            entry.placed = entry.now();
+        }
+        id
+    }
+
+    fn insert_entry(&mut self, spec: Spec, family: Family) -> TargetId {
         let entry = Entry {
             family,
             spec,
@@ -385,14 +417,15 @@ impl NextHops {
             leaves: Vec::new(),
             group: None,
             alias_of: None,
+            followers: BTreeSet::new(),
             usable: false,
+            placed: Placed { usable: false, hop: Hop::NONE, direct: None },
             direct: None,
             gone: false,
             degraded: false,
         };
         let id = TargetId(self.targets.insert(entry) + FIRST);
         self.dying.push_back((self.seq, Dying::Target(id)));
-        self.resolve(id);
         id
     }
 
@@ -400,7 +433,8 @@ impl NextHops {
         if let Some(entry) = self.entry_mut(id) {
             entry.gone = true;
             entry.usable = false;
-            self.changed.insert(id);
+            self.note_change(id);
+            self.follow(id);
         }
     }
 
@@ -424,6 +458,7 @@ impl NextHops {
                     self.by_object.remove(&key);
                 }
             }
+            Spec::Chain(members) => self.bury_chain(id, &members),
         }
         if let Some(gateway) = entry.alias_of {
             self.gateways.unalias(gateway, entry.hop);
@@ -436,5 +471,11 @@ impl NextHops {
         }
         entry.leaves.into_iter().for_each(|gateway| self.release_gateway(gateway));
         self.changed.remove(&id);
+        self.later.remove(&id);
     }
+}
+
+fn fixed_hop(id: TargetId) -> Hop {
+    let error = id == PROHIBIT || id == THROW;
+    if error { fixed::UNREACHABLE } else { Hop(id.0) }
 }

@@ -153,7 +153,8 @@ impl Bench {
         while begun.elapsed() < LONG {
             self.reader.quiesce();
             self.control.tick();
-            if self.control.pause() > Duration::from_millis(50) {
+            let follow = self.control.next_hops.has_later();
+            if self.control.pause() > Duration::from_millis(50) && !follow {
                 return;
             }
             std::thread::sleep(Duration::from_micros(200));

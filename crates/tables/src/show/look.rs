@@ -47,7 +47,7 @@ impl Control {
     /// the route that covers it.
     pub fn route_to(&self, vrf: VrfId, addr: IpAddr) -> Option<RouteInfo> {
         let state = self.vrfs.get(usize::from(vrf.0))?;
-        let usable = |c: &Candidate| self.next_hops.hop(c.target).is_some();
+        let usable = |c: &Candidate| self.next_hops.usable(c.target);
         let (net, best) = match Family::of(addr) {
             Family::V4 => {
                 let (prefix, best) = state.v4.routes.longest(number(addr)?, usable)?;
@@ -172,6 +172,7 @@ impl Control {
         for (what, (used, limit), refusals, key) in [
             ("neighbours", neighbours, &self.refused_neighbours, Some("neighbours.max")),
             ("hops", hops, &pool.refused_hops, None),
+            ("backups", self.next_hops.chains(), &self.next_hops.refused_chains, None),
             ("groups", groups, &pool.refused_groups, None),
             ("group members", members, &none, None),
         ] {
@@ -263,7 +264,7 @@ impl Control {
                 page.next.get_or_insert(RouteCursor { vrf, net });
                 return;
             }
-            let best = list.iter().position(|c| self.next_hops.hop(c.target).is_some());
+            let best = list.iter().position(|c| self.next_hops.usable(c.target));
             for (i, candidate) in list.iter().enumerate() {
                 if filter.all || best == Some(i) {
                     let route = self.route_info(vrf, net, candidate, best == Some(i));

@@ -34,12 +34,12 @@ impl NextHops {
             return;
         }
         let family = entry.family;
-        let before = (entry.usable, entry.hop, entry.direct);
         let spec = entry.spec.clone();
         let (mut leaves, mut members, mut short) = (Vec::new(), Vec::new(), false);
         let ways: Vec<Way> = match &spec {
             Spec::Paths(paths) => paths.iter().map(|path| Way::Path(*path)).collect(),
             Spec::Object(object, mtu) => self.object_ways(*object, 1, *mtu).collect(),
+            Spec::Chain(_) => return self.point_chain(id),
         };
         for way in &ways {
             match *way {
@@ -54,13 +54,14 @@ impl NextHops {
                 }
             }
         }
-        match &spec {
+        let old_group = match &spec {
             // A single path is its leaf, for as long as it lives.
             Spec::Paths(paths) if paths.len() == 1 => {
                 self.be_leaf(id, members.first().map(|(leaf, _)| *leaf), short);
+                None
             }
             _ => self.be_own(id, &members, short),
-        }
+        };
         self.swap_leaves(id, leaves);
         let direct = match ways[..] {
             [Way::Path(Path { link, via: None, mtu, .. })] => {
@@ -70,8 +71,11 @@ impl NextHops {
         };
         let Some(entry) = self.entry_mut(id) else { return };
         entry.direct = direct;
-        if (entry.usable, entry.hop, entry.direct) != before {
-            self.changed.insert(id);
+        self.note_change(id);
+        self.follow(id);
+        // No step names the old group from here on.
+        if let Some(old) = old_group {
+            self.pool.retire_group(old);
         }
     }
 
@@ -107,13 +111,14 @@ impl NextHops {
         }
     }
 
-    /// Points the target's own hop to its members.
-    fn be_own(&mut self, id: TargetId, members: &[(Leaf, u16)], short: bool) {
-        let Some(hop) = self.own_hop(id, !members.is_empty()) else { return };
+    /// Points the target's own hop to its members; returns the group that it had, of
+    /// which chains know still.
+    fn be_own(&mut self, id: TargetId, members: &[(Leaf, u16)], short: bool) -> Option<Group> {
+        let hop = self.own_hop(id, !members.is_empty())?;
         let Pointed { group, alias_of, starved } = self.point(hop, members);
         let short = short || starved;
         self.degraded |= short;
-        let Some(entry) = self.entry_mut(id) else { return };
+        let entry = self.entry_mut(id)?;
         (entry.hop, entry.own, entry.usable) = (hop, true, !members.is_empty());
         entry.degraded = short;
         let old_group = std::mem::replace(&mut entry.group, group);
@@ -124,10 +129,7 @@ impl NextHops {
         if let Some(new) = alias_of {
             self.gateways.alias(new, hop, &self.pool);
         }
-        // No step names the old group from here on.
-        if let Some(old) = old_group {
-            self.pool.retire_group(old);
-        }
+        old_group
     }
 
     /// The target's own hop; without one the kernel forwards.
