@@ -7,7 +7,9 @@
 //! they are. Applied after it, in order, they lead to what is true now.
 //!
 //! Linux says nothing of IPv4 routes that vanish with a link, an address or a
-//! next-hop object, nor of those that revive when a link comes back.
+//! next-hop object, nor of those that revive when a link comes back. A carrier that
+//! is lost takes next-hop objects along in silence, and the routes by these, but no
+//! other: objects alone are listed then, not a million routes.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,8 +22,8 @@ use tables::event::{Event, LinkId, Scope, Source, Why};
 
 use super::decode::decode;
 use super::message::{
-    DONE, ERROR, GET, INTERRUPTED, Messages, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR, RTM_NEXTHOP,
-    RTM_ROUTE, u32_at,
+    DONE, ERROR, GET, INTERRUPTED, Message, Messages, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
+    RTM_NEXTHOP, RTM_ROUTE, u32_at,
 };
 use super::socket::{Received, Socket};
 
@@ -47,16 +49,27 @@ pub struct Mirror {
     /// Datagrams of `events` not yet applied.
     heard: Vec<u8>,
     batch: Vec<Event>,
-    links_up: HashMap<LinkId, bool>,
+    links: HashMap<LinkId, Carries>,
     /// Listings that are due: why, since when, and when.
     due: Option<Due>,
     next_audit: Instant,
     counters: Counters,
 }
 
+/// How a link is.
+#[derive(Clone, Copy, Eq, PartialEq)]
+struct Carries {
+    /// Administratively up.
+    set_up: bool,
+    /// And with carrier.
+    up: bool,
+}
+
 #[derive(Clone, Copy)]
 struct Due {
     why: Why,
+    /// Routes are as they were, but for those that go with next-hop objects.
+    objects: bool,
     since: Instant,
     at: Instant,
 }
@@ -74,8 +87,8 @@ impl Mirror {
             requests: Socket::open()?,
             heard: Vec::new(),
             batch: Vec::new(),
-            links_up: HashMap::new(),
-            due: Some(Due { why: Why::Start, since: now, at: now }),
+            links: HashMap::new(),
+            due: Some(Due { why: Why::Start, objects: false, since: now, at: now }),
             next_audit: now + AUDIT,
             counters: Counters::default(),
         })
@@ -108,7 +121,11 @@ impl Mirror {
             self.due = None;
             // Only next-hop objects and routes vanish silently; after an overrun
             // anything may have.
-            let scopes = if due.why == Why::Event { &SCOPES[SILENT..] } else { &SCOPES[..] };
+            let scopes = match (due.why, due.objects) {
+                (Why::Event, true) => &SCOPES[SILENT..=SILENT],
+                (Why::Event, false) => &SCOPES[SILENT..],
+                _ => &SCOPES[..],
+            };
             self.list_all(scopes, due.why, sink)?;
         } else if self.next_audit <= now {
             self.list_all(&SCOPES, Why::Audit, sink)?;
@@ -132,7 +149,7 @@ impl Mirror {
                 Received::Nothing => return Ok(()),
                 Received::Overrun => {
                     self.counters.overruns += 1;
-                    self.schedule(Why::Overrun);
+                    self.schedule(Why::Overrun, false);
                 }
             }
         }
@@ -146,7 +163,7 @@ impl Mirror {
         for message in &mut messages {
             self.counters.messages += 1;
             if let Some(event) = decode(&message, Source::Kernel) {
-                self.note(&event);
+                self.note(&event, &message);
                 self.batch.push(event);
                 self.flush(BATCH, sink);
             }
@@ -166,26 +183,30 @@ impl Mirror {
     }
 
     /// Remembers what routes may vanish or revive with.
-    fn note(&mut self, event: &Event) {
-        let silent = match event {
-            Event::Link(link) => self.links_up.insert(link.index, link.up) != Some(link.up),
-            Event::LinkGone(link) => self.links_up.remove(link).is_some(),
-            Event::AddressGone(_) | Event::NextHopGone(_) => true,
-            _ => false,
+    fn note(&mut self, event: &Event, message: &Message<'_>) {
+        let (silent, objects) = match event {
+            Event::Link(link) => {
+                let now = Carries { set_up: is_set_up(message), up: link.up };
+                let before = self.links.insert(link.index, now);
+                (before != Some(now), before.is_some_and(|before| before.set_up == now.set_up))
+            }
+            Event::LinkGone(link) => (self.links.remove(link).is_some(), false),
+            Event::AddressGone(_) | Event::NextHopGone(_) => (true, false),
+            _ => (false, false),
         };
         if silent {
-            self.schedule(Why::Event);
+            self.schedule(Why::Event, objects);
         }
     }
 
     /// Plans a listing for when it has been quiet for a while, or at the latest
     /// some time after it was first wanted.
-    fn schedule(&mut self, why: Why) {
+    fn schedule(&mut self, why: Why, objects: bool) {
         let now = Instant::now();
-        let before = self.due.unwrap_or(Due { why, since: now, at: now });
+        let before = self.due.unwrap_or(Due { why, objects, since: now, at: now });
         let at = (now + QUIET).min(before.since + LATEST);
         let why = if before.why == Why::Event { why } else { before.why };
-        self.due = Some(Due { why, since: before.since, at });
+        self.due = Some(Due { why, objects: before.objects && objects, since: before.since, at });
     }
 
     fn list_all(
@@ -241,7 +262,8 @@ impl Mirror {
                     _ => self.batch.extend(decode(&message, Source::Kernel)),
                 }
                 if let Some(Event::Link(link)) = self.batch.last() {
-                    self.links_up.insert(link.index, link.up);
+                    let carries = Carries { set_up: is_set_up(&message), up: link.up };
+                    self.links.insert(link.index, carries);
                 }
                 self.counters.messages += 1;
                 self.flush(BATCH, sink);
@@ -262,6 +284,11 @@ impl AsFd for Mirror {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
+}
+
+/// `IFF_UP` of a link's message.
+fn is_set_up(message: &Message<'_>) -> bool {
+    u32_at(message.payload, 8) & 1 != 0
 }
 
 /// What is listed, in the order in which the tables need it.
