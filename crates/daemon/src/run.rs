@@ -35,6 +35,7 @@ use crate::notify::{Environment, Notifier};
 use crate::parts::control::ControlThread;
 use crate::parts::devices::{self, Port};
 use crate::parts::kernel_side::{self, KernelSide, Remove};
+use crate::parts::links::LinkThread;
 use crate::parts::offline;
 use crate::parts::starving::Starved;
 use crate::parts::state::{State, Stop};
@@ -100,6 +101,8 @@ struct Running {
     server: Option<Server>,
     state: Arc<State>,
     monitor: Monitor,
+    /// `None` where there is no kernel.
+    links: Option<LinkThread>,
     apps: Arc<Vec<Box<dyn App>>>,
     taps: Option<Taps>,
     domain: Arc<Domain>,
@@ -185,14 +188,30 @@ impl Running {
         });
         let (server, monitor) = (None, Monitor::new(state.clone(), apps.clone()));
         let limit = limit::USUAL;
-        Ok(Running { server, state, monitor, apps, taps, domain, threads, control, limit })
+        Ok(Running {
+            server,
+            state,
+            monitor,
+            links: None,
+            apps,
+            taps,
+            domain,
+            threads,
+            control,
+            limit,
+        })
     }
 
     /// Answers at the API's socket; where it cannot, all is stopped again.
     fn serve(mut self, instance: &Instance) -> Result<Running, Error> {
         let answers = Answers { state: self.state.clone(), apps: self.apps.clone() };
         let ready = self.apps.iter().try_for_each(|app| app.ready(&self.state));
-        let server = ready.and_then(|()| {
+        let links = ready.and_then(|()| {
+            let with_kernel = self.state.kernel.is_some().then(|| self.state.clone());
+            with_kernel.map(|state| LinkThread::start(state, &self.threads)).transpose()
+        });
+        let server = links.and_then(|links| {
+            self.links = links;
             let started = Server::start(instance.socket(), Arc::new(answers), &self.threads);
             started.doing(|| format!("listen at {}", instance.socket().display()))
         });
@@ -269,9 +288,9 @@ impl Running {
     }
 
     fn stop_threads(self) -> (Result<(), Error>, Vec<::io::tap::Tap>, Option<ControlThread>) {
-        let Running { server, state, monitor, apps, taps, domain, control, .. } = self;
+        let Running { server, state, monitor, links, apps, taps, domain, control, .. } = self;
         server.iter().for_each(Server::end_streams);
-        drop(monitor);
+        drop((monitor, links));
         apps.iter().for_each(|app| app.end());
         let workers = state.workers.write().unwrap_or_else(PoisonError::into_inner).take();
         let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));

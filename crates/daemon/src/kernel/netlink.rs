@@ -3,8 +3,11 @@
 //! links and routes comes by the mirror of `feeds`.)
 
 use std::io;
+use std::time::Duration;
 
 use netlink_sys::{Socket, SocketAddr};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// A message under construction.
 #[derive(Clone, Debug)]
@@ -121,6 +124,18 @@ impl Netlink {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(all),
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// Waits until there is something to hear, for `timeout` at most.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

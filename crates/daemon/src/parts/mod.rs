@@ -5,6 +5,7 @@ pub mod control;
 pub mod devices;
 pub mod entries;
 pub mod kernel_side;
+pub mod links;
 pub mod macvlans;
 pub mod neighbours;
 pub mod offline;

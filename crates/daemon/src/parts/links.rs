@@ -1,0 +1,92 @@
+//! Watches the links of ports: a port without a carrier carries nothing a few
+//! milliseconds later.
+//!
+//! ```text
+//!  the kernel's news of links ─┐
+//!  a look every 5 ms, where  ──┴─► links ─► control, before all else: hops
+//!  the kernel has none             (the monitor: log, taps' carriers, applications)
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use netlink_sys::protocols::NETLINK_ROUTE;
+use tables::IfaceId;
+
+use super::state::{State, lock};
+use crate::config::Device;
+use crate::error::{Doing, Error};
+use crate::kernel::netlink::Netlink;
+use crate::threads::Threads;
+
+/// The running thread.
+pub struct LinkThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LinkThread {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start(state: Arc<State>, threads: &Threads) -> Result<LinkThread, Error> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let ends = stop.clone();
+        let life = move || watch(&state, &ends);
+        let thread = threads.restarting("links", stop.clone(), life);
+        Ok(LinkThread { stop, thread: Some(thread.doing(|| "start the links thread".into())?) })
+    }
+}
+
+impl Drop for LinkThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic was logged when it happened
+        }
+    }
+}
+
+fn watch(state: &State, stop: &AtomicBool) -> io::Result<()> {
+    let mut news = Netlink::hear(NETLINK_ROUTE, &[LINKS])?;
+    let silent = |port: &super::devices::Port| {
+        matches!(port.config.device, Device::Dpdk(_)) && port.netdev.is_none()
+    };
+    let pause = if lock(&state.ports).iter().any(silent) { OFTEN } else { PAUSE };
+    // A life that ended may have left anything.
+    let mut known = vec![None; state.config.interfaces().count()];
+    while !stop.load(Relaxed) {
+        for (id, on) in changed(state, &mut known) {
+            state.control.first(move |control| control.set_carrier(id, on));
+        }
+        news.wait(pause)?;
+        // Whatever it says, also that some was lost: the links are looked at.
+        let _ = news.heard();
+    }
+    Ok(())
+}
+
+/// Interfaces whose carrier is another than was known: one of their ports has a link
+/// again, or none has.
+fn changed(state: &State, known: &mut [Option<bool>]) -> Vec<(IfaceId, bool)> {
+    let ports = lock(&state.ports);
+    let links: Vec<_> =
+        ports.iter().map(|port| (port.config.name.as_str(), port.device.link().up)).collect();
+    let linked = |name: &&str| links.iter().any(|(port, up)| port == name && *up);
+    let interfaces = state.config.interfaces().zip(1..).zip(known);
+    let changed = interfaces.filter_map(|(((carrier, tags, _), id), known)| {
+        let on = carrier.ports(tags).iter().any(linked);
+        (known.replace(on) != Some(on)).then_some((IfaceId(id), on))
+    });
+    changed.collect()
+}
+
+/// `RTNLGRP_LINK`.
+const LINKS: u32 = 1;
+const PAUSE: Duration = Duration::from_millis(100);
+/// Where only the device knows.
+const OFTEN: Duration = Duration::from_millis(5);
