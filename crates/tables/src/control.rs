@@ -22,7 +22,7 @@ use crate::forwarding::Vrf;
 use crate::limits::{Limits, Memory, Refusals};
 use crate::links::same_frames;
 use crate::listing::Listing;
-use crate::pace::{Pace, SLICE};
+use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::table::Table;
 use crate::targets::NextHops;
@@ -425,44 +425,6 @@ impl Control {
             self.refused_memory.note(|| route.net.to_string(), reason);
         }
         self.memory_short.is_none()
-    }
-
-    /// Lets the next routes follow their links, once it is time.
-    fn follow(&mut self) {
-        let now = Instant::now();
-        if self.pace.marks.is_none()
-            && self.pace.left(now).is_zero()
-            && let Some(marks) = self.next_hops.take_later()
-        {
-            self.pace.begin(now, marks);
-            self.vrfs.iter_mut().for_each(|vrf| {
-                vrf.v4.begin_to_follow();
-                vrf.v6.begin_to_follow();
-            });
-        }
-        let Some(marks) = &self.pace.marks else { return };
-        let mut most = SLICE;
-        let mut follow =
-            |vrf: &mut VrfState| vrf.v4.follow(marks, &mut most) || vrf.v6.follow(marks, &mut most);
-        if !self.vrfs.iter_mut().any(&mut follow) {
-            self.pace.marks = None;
-        }
-    }
-
-    /// Looks at the routes whose targets changed.
-    fn retarget(&mut self) {
-        let routes = self.vrfs.iter().map(|vrf| vrf.v4.routes.len() + vrf.v6.routes.len());
-        if routes.sum::<usize>() <= self.pace.few {
-            self.next_hops.hurry();
-        }
-        let Some(marks) = self.next_hops.take_changed() else { return };
-        let mut lost = Vec::new();
-        for vrf in &mut self.vrfs {
-            vrf.v4.retarget(&marks, &self.next_hops, |candidate| lost.push(candidate.target));
-            vrf.v6.retarget(&marks, &self.next_hops, |candidate| lost.push(candidate.target));
-        }
-        self.counters.routes_removed += lost.len() as u64;
-        lost.into_iter().for_each(|target| self.next_hops.release(target));
     }
 
     fn tend_fibs(&mut self) {

@@ -4,7 +4,6 @@ mod hosts;
 mod partial;
 
 use std::net::IpAddr;
-use std::time::Instant;
 
 use lookup::Prefix;
 use lookup::lpm::Engines;
@@ -62,9 +61,7 @@ impl Control {
             self.rehome(link);
             self.next_hops.link_changed(link);
         }
-        if self.next_hops.has_later() {
-            self.pace.flip(Instant::now());
-        }
+        self.hold_routes();
         self.ifaces_changed();
     }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   show
-//!   intake
+//!   follow intake
 //!   control
 //!   table
 //!   routes
@@ -29,6 +29,7 @@ pub mod control;
 pub mod error;
 pub mod event;
 mod fib;
+mod follow;
 pub mod forwarding;
 mod gateways;
 pub mod hops;
