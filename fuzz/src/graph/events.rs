@@ -64,7 +64,7 @@ impl Step {
         let vrfs = self.world.control.vrfs().len() as u16;
         let master = (master & 3 != 0).then(|| vrf_link(u16::from(master >> 2) % vrfs));
         let (name, up, mtu) = (plan.name.clone(), how & 1 != 0, MTUS[usize::from(how >> 1 & 7)]);
-        let link = Link { index, name, up, mtu, mac, master, vrf_table: None };
+        let link = Link { index, name, up, mtu, mac, master, vrf_table: None, macvlan_of: None };
         self.event(&Event::Link(link));
     }
 

@@ -278,9 +278,13 @@ impl Oracle {
 
     /// To the kernel, as far as its class goes there.
     fn punted(&self, packet: Packet<'_>, class: Class) -> Fates {
-        // What packets to this machine carry makes a finer class of them.
+        // What packets to this machine carry makes a finer class of them. Nobody is known.
+        let (class, strangers) = match class {
+            Class::ArpNd => (Class::NewNeighbours, 0),
+            class => (class, bit(Class::Strangers) | bit(Class::NewNeighbours)),
+        };
         let classes = match class {
-            Class::ForUs | Class::Multicast => bit(class) | bit(Class::Control) | bit(Class::ArpNd),
+            Class::ForUs | Class::Multicast => bit(class) | strangers,
             class => bit(class),
         };
         let (frame, open) = (packet.frame, classes & !self.closed);
