@@ -37,6 +37,6 @@ kill -INT "$asking"
 wait_gone "$asking" 50 || fail "ping does not end"
 drops=$(rutter show drops -j | json 'sum(d["packets"] for d in x if d["reason"] == "ip4_lookup.not_ready")')
 assert_eq "$([ "$drops" -gt 0 ] && echo yes)" yes "packets dropped as not_ready"
-assert_no_match "$(cat "$TMP/asking.log")" "Unreachable|prohibited" "what a was told"
+assert_no_match "$(cat "$TMP/asking.log")" "Unreachable|prohibited" "what a received"
 assert_eq "$(received)" "$before" "packets at c, by the default route"
 router_stop

@@ -49,7 +49,7 @@ pub struct BridgeLearn {
 }
 
 impl BridgeLearn {
-    /// A node that tells what it sees by `ring`, and asks for probes where a station, or
+    /// A node that reports what it sees by `ring`, and asks for probes where a station, or
     /// this machine itself, is seen at another port.
     pub fn new(
         forwarding: Arc<Forwarding>,

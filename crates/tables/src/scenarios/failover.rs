@@ -11,7 +11,7 @@ use crate::oracle::{Interface, Routing};
 use crate::testing::{Bench, add, address, by, del, link, neighbour, path, route, to};
 use crate::{Limits, Tags, VrfConfig};
 
-/// Routes follow when they are told to, and are many.
+/// Many routes, which follow when the test says so.
 fn large() -> Bench {
     let mut b = bench();
     b.control.pace.few = 0;
