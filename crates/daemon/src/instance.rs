@@ -4,11 +4,12 @@
 //! ends, so a stale socket or lock file hinders nobody.
 
 use std::fs::{File, Metadata, read_dir, read_link, read_to_string};
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use rustix::fs::{FlockOperation, flock};
@@ -21,12 +22,13 @@ use crate::trusted;
 /// The right to run at a socket.
 #[derive(Debug)]
 pub struct Instance {
-    _lock: File,
+    lock: File,
     socket: PathBuf,
 }
 
 impl Instance {
-    /// Claims `socket`; `config` is what others are shown.
+    /// Claims `socket`; `config` is what others are shown. Waits up to 5 s for an instance
+    /// that is about to end.
     ///
     /// # Errors
     /// When another instance has it, no socket can be there, or others could put something
@@ -37,12 +39,16 @@ impl Instance {
         let safe = trusted::folder(dir.unwrap_or(Path::new(".")));
         safe.doing(|| format!("listen at {} (--socket)", socket.display()))?;
         let path = beside(socket, "lock");
+        let mut patience = Patience::default();
         let mut lock = loop {
             let opened = trusted::create(&path);
             let mut lock = opened.doing(|| format!("open {}", path.display()))?;
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
                 let mut who = String::new();
                 let _ = lock.read_to_string(&mut who); // it may be about to be written
+                if patience.waits_for(&who) {
+                    continue;
+                }
                 let who = if who.is_empty() { "just starting".into() } else { who };
                 return Err(Error::Running { socket: socket.into(), who });
             }
@@ -55,7 +61,14 @@ impl Instance {
         written
             .and_then(|()| lock.write_all(who.as_bytes()))
             .doing(|| format!("write {}", path.display()))?;
-        Ok(Instance { _lock: lock, socket: socket.into() })
+        Ok(Instance { lock, socket: socket.into() })
+    }
+
+    /// Reports to whoever starts next that this instance is about to end.
+    pub fn stopping(&self) {
+        let mut lock = &self.lock;
+        // Who cannot read it does not wait.
+        let _ = lock.seek(SeekFrom::End(0)).and_then(|_| lock.write_all(STOPPING.as_bytes()));
     }
 
     /// The socket that was claimed.
@@ -104,7 +117,19 @@ impl Namespace {
     /// has its name. Whoever else has it cannot change a network, and must not be
     /// able to keep a router from it: a warning, and no claim.
     pub fn claim(socket: &Path) -> Result<Namespace, Error> {
-        let lock = match listen(NAME) {
+        let mut patience = Patience::default();
+        let claimed = loop {
+            match listen(NAME) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                    let sockets = read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
+                    if !holder(&sockets).is_some_and(|who| patience.waits_for(who)) {
+                        break Err(error);
+                    }
+                }
+                result => break result,
+            }
+        };
+        let lock = match claimed {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 let sockets = read_to_string("/proc/thread-self/net/unix").unwrap_or_default();
                 let inode = inode(&sockets, NAME);
@@ -129,6 +154,46 @@ impl Namespace {
         Ok(Namespace { _lock: lock, _who: listen(&who).ok() })
     }
 }
+
+/// How long a start waits for an instance that is about to end.
+#[derive(Default)]
+struct Patience(Option<Instant>);
+
+impl Patience {
+    /// Waits a moment for `who` ("process N, …"); false where that instance is not ending, or
+    /// takes too long.
+    fn waits_for(&mut self, who: &str) -> bool {
+        let process = who.strip_prefix("process ").and_then(|who| who.split(',').next());
+        let ends = process.is_some_and(|number| number.parse().is_ok_and(is_ending));
+        if !ends && !who.ends_with(STOPPING) {
+            return false;
+        }
+        let since = *self.0.get_or_insert_with(|| {
+            tracing::info!("waiting for {who}, which is about to end");
+            Instant::now()
+        });
+        std::thread::sleep(LOOK);
+        since.elapsed() < PATIENCE
+    }
+}
+
+/// Whether a process has begun to end: a killed one gives back its memory before its locks.
+fn is_ending(process: u32) -> bool {
+    let Ok(stat) = read_to_string(format!("/proc/{process}/stat")) else { return false };
+    // proc(5): behind the name the state, and six fields later the flags.
+    let Some((_, fields)) = stat.rsplit_once(')') else { return false };
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next();
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u32>().ok());
+    matches!(state, Some("Z" | "X")) || flags.is_some_and(|flags| flags & EXITING != 0)
+}
+
+/// What an instance that stops has written behind its name.
+const STOPPING: &str = ", stopping";
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+/// `PF_EXITING`, in the kernel since its beginning.
+const EXITING: u32 = 4;
 
 fn listen(name: &str) -> std::io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
@@ -209,6 +274,35 @@ mod tests {
         drop(first);
         Instance::claim(&socket, "second.toml").unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_start_waits_for_one_that_stops() {
+        let dir = crate::trusted::tests::own_folder("stopping");
+        let socket = dir.join("api.sock");
+        let first = Instance::claim(&socket, "first.toml").unwrap();
+        first.stopping();
+        let ends = std::thread::spawn(move || {
+            std::thread::sleep(LOOK * 5);
+            drop(first);
+        });
+        let second = Instance::claim(&socket, "second.toml").unwrap();
+        ends.join().unwrap();
+        let said = Instance::claim(&socket, "third.toml").unwrap_err().to_string();
+        assert!(said.contains("second.toml"), "{said}");
+        drop(second);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_waited_for() {
+        assert!(!is_ending(std::process::id()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let began = Instant::now();
+        while !is_ending(child.id()) {
+            assert!(began.elapsed() < PATIENCE, "a process without a parent's wait is a zombie");
+        }
+        child.wait().unwrap();
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     let running = running.map_err(|error| error.placed(&options.text))?;
     let notifier = Notifier::new(&Environment::own());
     let serving = running.serve(&instance).map_err(|error| error.placed(&options.text));
-    serving?.wait(&stopped, notifier)
+    serving?.wait(&stopped, notifier, &instance)
 }
 
 /// Finds what a start refuses on this machine, beside the mistakes of the file itself:
@@ -233,7 +233,12 @@ impl Running {
     }
 
     /// Until it is stopped or a thread dies, which is seen within [`LOOK`].
-    fn wait(mut self, stopped: &Receiver<Stop>, mut notifier: Notifier) -> Result<(), Error> {
+    fn wait(
+        mut self,
+        stopped: &Receiver<Stop>,
+        mut notifier: Notifier,
+        instance: &Instance,
+    ) -> Result<(), Error> {
         notifier.ready(&self.describe());
         let threads = self.threads.clone();
         let (death, remove) = loop {
@@ -262,6 +267,7 @@ impl Running {
                 None
             }
         };
+        instance.stopping();
         let stopped = self.stop(remove);
         // The death is the error to report; also one that comes with the stop.
         threads.death().map_or(stopped, |death| Err(Error::Died { death }))

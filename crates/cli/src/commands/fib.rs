@@ -59,7 +59,7 @@ enum EngineAction {
         /// Routing tables
         #[arg(long, default_value = "main")]
         vrf: String,
-        /// ipv4 or ipv6, for engines of both families
+        /// ipv4 or ipv6 alone; else all that the engine serves
         #[arg(long, value_parser = family)]
         family: Option<Family>,
         /// An option of the engine, as NAME=VALUE; may be repeated
@@ -98,10 +98,15 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     if let Some(i) = twice {
         return Err(Error::OptionTwice { name: options[i].0.clone() });
     }
+    let names: Vec<_> = families.iter().map(Family::to_string).collect();
     let mut status = Status::Success;
     for family in families {
         let (engine, vrf, options) = (engine.clone(), vrf.clone(), options.clone());
         status = status.max(cx.change(Request::FibEngine { vrf, family, engine, options })?);
+    }
+    if family.is_none() {
+        let names = names.join(" and ");
+        warn(format_args!("{engine} takes over {names} of VRF {vrf} (--family: one alone)"));
     }
     Ok(status)
 }

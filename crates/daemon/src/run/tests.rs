@@ -93,7 +93,7 @@ fn ends(folder: &Path, text: &str, plant: impl FnOnce(&Running)) -> Error {
     let (running, stopped, instance) = start(folder, text);
     plant(&running);
     let begun = Instant::now();
-    let error = running.wait(&stopped, Notifier::default()).unwrap_err();
+    let error = running.wait(&stopped, Notifier::default(), &instance).unwrap_err();
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     assert!(!instance.socket().exists());
     error
@@ -236,7 +236,7 @@ fn is_stuck() {
 }
 
 fn be_stuck(folder: &Path, text: &str) {
-    let (mut running, stopped, _instance) = start(folder, text);
+    let (mut running, stopped, instance) = start(folder, text);
     running.limit = Duration::from_millis(500);
     let (state, threads) = (running.state.clone(), running.threads.clone());
     let (held, holds) = mpsc::channel();
@@ -256,7 +256,7 @@ fn be_stuck(folder: &Path, text: &str) {
     };
     let died: JoinHandle<()> = threads.fatal("planted", die).unwrap();
     assert!(died.join().is_err());
-    let _ = running.wait(&stopped, Notifier::default());
+    let _ = running.wait(&stopped, Notifier::default(), &instance);
     panic!("the stop has ended by itself");
 }
 
@@ -300,11 +300,14 @@ fn at_the_limit_settings_are_given_back() {
 #[test]
 fn the_limit_ends_with_the_stop() {
     let folder = Folder::new("over");
-    let (mut running, stopped, _instance) = start(&folder.0, OFFLINE);
+    let (mut running, stopped, instance) = start(&folder.0, OFFLINE);
     running.limit = Duration::from_millis(1500);
     plant_node(&running);
     let state = Arc::downgrade(&running.state);
-    assert_eq!(death(running.wait(&stopped, Notifier::default()).unwrap_err()).0, "worker-0");
+    assert_eq!(
+        death(running.wait(&stopped, Notifier::default(), &instance).unwrap_err()).0,
+        "worker-0"
+    );
     let begun = Instant::now();
     while state.strong_count() > 0 {
         assert!(begun.elapsed() < Duration::from_secs(1), "somebody waits still");
