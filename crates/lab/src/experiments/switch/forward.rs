@@ -27,7 +27,7 @@ use nodes::switch::loops::Loops;
 use nodes::{DomainCounters, IfaceCounters, Rates};
 use tables::bridge::FloodRates;
 use tables::macs::Learn;
-use tables::switch::{BridgeConfig, Member, Mode, Switch};
+use tables::switch::{BridgeConfig, LoopDetection, Member, Mode, Switch};
 use tables::{Forwarding, PortId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -294,6 +294,8 @@ fn switch(
         members: vec![member(0), member(1)],
         max_macs: most,
         ageing: 300,
+        // Probes, one a second, would be counted among the frames that were sent on.
+        loops: LoopDetection::Off,
         ..BridgeConfig::default()
     };
     let switch = Switch::new(forwarding, domain, vec![bridge], (2, &[[2; 6]]));
