@@ -87,6 +87,6 @@ fn changed(state: &State, known: &mut [Option<bool>]) -> Vec<(IfaceId, bool)> {
 
 /// `RTNLGRP_LINK`.
 const LINKS: u32 = 1;
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(500);
 /// Where only the device knows.
 const OFTEN: Duration = Duration::from_millis(5);

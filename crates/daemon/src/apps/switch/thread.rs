@@ -254,7 +254,7 @@ const BATCH: usize = 65_536;
 /// Between looks while stations come.
 const BUSY: Duration = Duration::from_millis(1);
 /// Between looks while none does.
-const IDLE: Duration = Duration::from_millis(16);
+const IDLE: Duration = Duration::from_millis(32);
 
 #[cfg(test)]
 mod tests {
