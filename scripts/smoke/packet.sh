@@ -153,7 +153,7 @@ idle_share() { # % of a core over 4 s, in hundredths
 	echo $((($(spent) - before) / 400))
 }
 quiet() { assert_at_most "$(idle_share)" 100 "hundredths of % of a core, idle"; }
-wait_for 20 quiet
+wait_for 60 quiet
 assert_ping a 10.0.2.2
 
 # ----- long frames, and what was changed is given back

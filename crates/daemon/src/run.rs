@@ -499,7 +499,7 @@ const RECORD: &str = "settings";
 /// A signal so long after the first says that its sender will not wait.
 const IMPATIENT: Duration = Duration::from_secs(1);
 /// How often links and workers are looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(200);
 
 #[cfg(test)]
 mod tests;
