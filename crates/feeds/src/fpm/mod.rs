@@ -117,7 +117,7 @@ impl Fpm {
     /// whose it is: one that is not of the loopback.
     pub fn listen(address: SocketAddr, rules: Rules) -> io::Result<Fpm> {
         if !address.ip().is_loopback() {
-            let why = "FRR is heard at the loopback only: the kernel knows no senders elsewhere";
+            let why = "FRR can connect to the loopback only: the kernel knows no senders elsewhere";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let listener = TcpListener::bind(address)?;

@@ -97,7 +97,7 @@ impl Loops {
     }
 
     /// Something looks like a loop in a domain: probes are sent in it at once, ten times a
-    /// second at most. Of several who ask at the same moment one is heard.
+    /// second at most. Of several who ask at the same moment one is answered.
     pub fn ask(&self, domain: DomainId) {
         let number = (self.asked.load(Ordering::Relaxed) >> 16).wrapping_add(1);
         self.asked.store(number << 16 | u64::from(domain.0), Ordering::Relaxed);
@@ -370,7 +370,7 @@ mod tests {
         other[59] ^= 1;
         assert_eq!(loops.look(by(1, 0, &head(&other), 60), now), Look::New);
         assert_eq!(loops.look(by(1, 0, &head(&frame), 61), now), Look::New);
-        // A second after the first all is forgotten: a host that has moved is heard.
+        // A second after the first all is forgotten: frames of a host that has moved pass.
         assert_eq!(passed(1, now + hz + hz / 100), 1000);
     }
 

@@ -86,7 +86,7 @@ fn a_storm_ends_after_few_copies() {
     assert!((1..=100).contains(&copies(&seen, 3)), "{} copies", copies(&seen, 3));
     let later = go_on(&mut rig, 100, Some((1, 2)));
     assert_eq!(copies(&later, 3), 0);
-    // Whoever sends it again by the first port is heard.
+    // A frame that comes again by the first port passes.
     rig.peers[0].push(&broadcast(1));
     assert!(copies(&go_on(&mut rig, 50, Some((1, 2))), 3) >= 1);
 }
