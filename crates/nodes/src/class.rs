@@ -218,6 +218,17 @@ pub(crate) fn take([saved, then]: &mut Level, per_second: u64, now: u64, hz: u64
     true
 }
 
+#[cfg(test)]
+impl Rates {
+    /// The most of a class that one interface can have handed over since `begun`: tests run
+    /// at any speed.
+    pub(crate) fn most(&self, class: Class, begun: std::time::Instant) -> usize {
+        let rate = u64::from(self.get(class));
+        let earned = u128::from(rate) * begun.elapsed().as_micros() / 1_000_000;
+        (rate / 10).max(BURST) as usize + earned as usize + 1
+    }
+}
+
 /// Packets that may always come at once: a traceroute's, a burst of ARP.
 const BURST: u64 = 32;
 
