@@ -11,15 +11,16 @@
 //!   emitted gives the value back.
 //!
 //! Beside them: [`checksum`] (RFC 1071, 1624), [`flow`] (the hash that keeps a
-//! flow on one path), [`describe`] (a packet in one line), [`mod@build`] (frames
-//! for tests and generators). Numbers are in host byte order; only [`bytes`]
-//! knows about the wire's. Nothing here allocates: there is no `std` to do it with.
+//! flow on one path), [`ggu`] (decisions of a Grantor), [`ipip`] (outer headers),
+//! [`describe`] (a packet in one line), [`mod@build`] (frames for tests and
+//! generators). Numbers are in host byte order; only [`bytes`] knows about the
+//! wire's. Nothing here allocates: there is no `std` to do it with.
 //!
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
 //!   build describe
-//!   arp flow icmpv6 vlan
+//!   arp flow ggu icmpv6 ipip vlan
 //!   ethernet icmp ipv4 ipv6 tcp udp
 //!   bytes checksum protocol
 //! ```
@@ -36,8 +37,10 @@ pub mod checksum;
 pub mod describe;
 pub mod ethernet;
 pub mod flow;
+pub mod ggu;
 pub mod icmp;
 pub mod icmpv6;
+pub mod ipip;
 pub mod ipv4;
 pub mod ipv6;
 pub mod protocol;
