@@ -91,6 +91,7 @@ const GRAPH: &[&str] = &[
     "ethernet_input.own_source",
     "ethernet_input.nested_tags",
     "ethernet_input.unknown_vlan",
+    "ethernet_input.tag_type",
 ];
 
 const SWITCH: &[&str] = &[

@@ -2,7 +2,8 @@
 """Frames that a kernel without VLANs, or with manners, does not send.
 
     frames.py tag IF TAP TAG [TAG]      a tap whose frames are tagged on IF (VLAN ids, outermost first; of
-                                        several the first is a service tag, but not as c30)
+                                        several the first is a service tag, 0x88a8; as c30 or
+                                        s30 any is a customer's, 0x8100, or a service tag)
     frames.py flood IF MAC SRC DST [--ttl N] [--rate N] [--seconds N] [--ports N]
                                         UDP datagrams SRC > DST to MAC
     frames.py storm IF MAC KIND OWN TARGET [--seconds N] [--peer ADDRESS]
@@ -70,11 +71,11 @@ def open_tap(name):
 
 
 def tag(arguments):
-    ids = [int(vlan.removeprefix("c")) for vlan in arguments.tag]
     tags = b""
-    for place, vlan in enumerate(ids):
-        outer = place == 0 and len(ids) > 1 and not arguments.tag[0].startswith("c")
-        tags += struct.pack("!HH", OUTER_TPID if outer else TPID, vlan)
+    for place, vlan in enumerate(arguments.tag):
+        kind = "s" if place == 0 and len(arguments.tag) > 1 else "c"
+        kind, vlan = (vlan[0], vlan[1:]) if vlan[0] in "cs" else (kind, vlan)
+        tags += struct.pack("!HH", OUTER_TPID if kind == "s" else TPID, int(vlan))
     tap, raw = open_tap(arguments.tap), packet_socket(arguments.interface)
     print("ready", flush=True)
     while True:
@@ -87,17 +88,15 @@ def tag(arguments):
                     pass  # too long for the link, or the link is down
             else:
                 frame = receive(raw)
-                if frame and is_ours(frame, ids):
+                if frame and is_ours(frame, tags):
                     os.write(tap, frame[:12] + frame[12 + len(tags):])
 
 
-def is_ours(frame, ids):
-    for place, vlan in enumerate(ids):
-        tpid, tci = struct.unpack("!HH", frame[12 + 4 * place:16 + 4 * place].ljust(4, b"\0"))
-        if tpid not in (TPID, OUTER_TPID) or tci & 0xFFF != vlan:
-            return False
-    (kind,) = struct.unpack("!H", frame[12 + 4 * len(ids):14 + 4 * len(ids)].ljust(2, b"\0"))
-    return kind not in (TPID, OUTER_TPID)
+def is_ours(frame, tags):
+    """With these tags, of these types, and no more; whatever their priorities."""
+    words = struct.unpack(f"!{len(tags) // 2 + 1}H", frame[12:14 + len(tags)].ljust(len(tags) + 2, b"\0"))
+    plain = [word & 0xFFF if place % 2 else word for place, word in enumerate(words[:-1])]
+    return tuple(plain) == struct.unpack(f"!{len(tags) // 2}H", tags) and words[-1] not in (TPID, OUTER_TPID)
 
 
 def checksum(data):

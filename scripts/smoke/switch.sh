@@ -13,7 +13,7 @@ link d eth0 r v3
 link e eth0 r v4 1508 # room for both tags
 tagged c eth0 t10 10
 tagged c eth0 t20 20
-tagged c eth0 t30 c30 77 78
+tagged c eth0 t30 c30 s77 78
 tagged e eth0 t77 77 78
 on a ip address add 10.10.0.1/24 dev eth0
 on b ip address add 10.10.0.2/24 dev eth0

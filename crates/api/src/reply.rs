@@ -135,7 +135,8 @@ pub struct Port {
 pub struct Interface {
     pub name: String,
     pub port: String,
-    /// VLAN tags, outermost first: ``, `100`, `7.8`.
+    /// VLAN tags, outermost first: ``, `100`, `7.8`, `7.8 (0x8100)` where the outer one is no
+    /// service tag.
     pub tags: String,
     pub mac: String,
     pub mtu: u16,

@@ -408,7 +408,7 @@ fn control(config: &Config, ports: &[Port], domain: &Arc<Domain>) -> Result<Cont
             tags: match tags {
                 None => Tags::None,
                 Some(VlanTags::One(vlan)) => Tags::Dot1q(vlan),
-                Some(VlanTags::Two(outer, inner)) => Tags::QinQ(outer, inner),
+                Some(VlanTags::Two(kind, outer, inner)) => Tags::QinQ(kind, outer, inner),
             },
             mac: open.map(|open| open.mac.0).unwrap_or_default(),
             mtu: interface.mtu,

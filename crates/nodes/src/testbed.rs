@@ -14,8 +14,8 @@ use lookup::sync::{Domain, Guard};
 use lookup::{Addr, Hop, Prefix};
 use tables::hops::fixed;
 use tables::{
-    Adjacency, AdjacencyId, Forwarding, HopTable, Iface, IfaceId, Ifaces, Kind, PortId, Step, Tags,
-    Vrf, VrfId,
+    Adjacency, AdjacencyId, Forwarding, HopTable, Iface, IfaceId, Ifaces, Kind, Outer, PortId,
+    Step, Tags, Vrf, VrfId,
 };
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -75,7 +75,8 @@ impl Net {
             iface("p0", 0, Tags::None, P0, 1500, 0),
             iface("p1", 1, Tags::None, P1, 1500, 0),
             iface("p1.100", 1, Tags::Dot1q(100), P1, 1400, 0),
-            iface("p0.5.6", 0, Tags::QinQ(5, 6), P0, 1500, 1),
+            iface("p0.5.6", 0, Tags::QinQ(Outer::Dot1ad, 5, 6), P0, 1500, 1),
+            iface("p0.7.8", 0, Tags::QinQ(Outer::Dot1q, 7, 8), P0, 1500, 1),
         ]));
         forwarding.hops.publish(Arc::new(hops()));
         let main = Vrf {

@@ -58,23 +58,14 @@ impl Adjacency {
         let mut link = Vec::with_capacity(HEADER);
         link.extend_from_slice(&dst);
         link.extend_from_slice(&src);
-        let mut word = |value: u16| link.extend_from_slice(&value.to_be_bytes());
-        match tags {
-            Tags::None => {}
-            Tags::Dot1q(vlan) => [DOT1Q, vlan].into_iter().for_each(&mut word),
-            Tags::QinQ(outer, inner) => {
-                [DOT1AD, outer, DOT1Q, inner].into_iter().for_each(&mut word)
-            }
-        }
-        word(ethertype);
+        let (bytes, len) = tags.bytes();
+        link.extend_from_slice(&bytes[..len]);
+        link.extend_from_slice(&ethertype.to_be_bytes());
         let mut header = [0; HEADER];
         header[HEADER - link.len()..].copy_from_slice(&link);
         Adjacency { iface, port, mtu, len: link.len() as u8, header }
     }
 }
-
-const DOT1Q: u16 = 0x8100;
-const DOT1AD: u16 = 0x88a8;
 
 /// An adjacency as it lies in memory: written once, before its id is published;
 /// atomics only so that a stale reader is never a data race.
@@ -211,11 +202,24 @@ impl Out {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Outer;
+
+    #[test]
+    fn the_outer_tag_has_its_type() {
+        let link = |kind| {
+            let tags = Tags::QinQ(kind, 0x123, 0x456);
+            Adjacency::new(Default::default(), [2; 6], [4; 6], tags, 0x0800).header
+        };
+        let [ad, q] = Outer::ALL.map(link);
+        assert_eq!(ad[14..], [0x88, 0xa8, 1, 0x23, 0x81, 0, 4, 0x56, 8, 0]);
+        assert_eq!(q[14..], [0x81, 0, 1, 0x23, 0x81, 0, 4, 0x56, 8, 0]);
+    }
 
     #[test]
     fn a_cell_gives_back_what_was_written() {
         let out = (IfaceId(7), PortId(3), 1500);
-        for (tags, len) in [(Tags::None, 14), (Tags::Dot1q(100), 18), (Tags::QinQ(5, 6), 22)] {
+        let [ad, q] = Outer::ALL.map(|kind| Tags::QinQ(kind, 5, 6));
+        for (tags, len) in [(Tags::None, 14), (Tags::Dot1q(100), 18), (ad, 22), (q, 22)] {
             let adjacency = Adjacency::new(out, [2; 6], [4; 6], tags, 0x0800);
             let cell = Cell::default();
             cell.set(&adjacency);

@@ -58,8 +58,40 @@ pub enum Tags {
     None,
     /// One 802.1Q tag.
     Dot1q(u16),
-    /// An 802.1ad service tag over an 802.1Q tag.
-    QinQ(u16, u16),
+    /// A tag of this type over an 802.1Q tag.
+    QinQ(Outer, u16, u16),
+}
+
+/// The type of the outer of two tags: its number is the EtherType.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(u16)]
+pub enum Outer {
+    /// An 802.1ad service tag.
+    #[default]
+    Dot1ad = 0x88a8,
+    /// An 802.1Q tag, as equipment from before 802.1ad has it.
+    Dot1q = 0x8100,
+}
+
+impl Outer {
+    /// All of them.
+    pub const ALL: [Outer; 2] = [Outer::Dot1ad, Outer::Dot1q];
+}
+
+impl Tags {
+    /// As they are between a frame's addresses and its EtherType: these bytes, so many of them.
+    pub fn bytes(self) -> ([u8; 8], usize) {
+        let (words, len) = match self {
+            Tags::None => ([0; 4], 0),
+            Tags::Dot1q(vlan) => ([Outer::Dot1q as u16, vlan, 0, 0], 4),
+            Tags::QinQ(kind, outer, inner) => ([kind as u16, outer, Outer::Dot1q as u16, inner], 8),
+        };
+        let mut bytes = [0; 8];
+        for (place, word) in bytes.chunks_exact_mut(2).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        (bytes, len)
+    }
 }
 
 /// One interface as the data path sees it.
@@ -103,8 +135,8 @@ pub struct Demux {
     pub untagged: IfaceId,
     /// By VLAN id, 4,096 entries; empty where the port has no VLANs.
     pub dot1q: Vec<IfaceId>,
-    /// By outer and inner VLAN id.
-    pub qinq: HashMap<(u16, u16), IfaceId>,
+    /// By the outer tag's type, outer and inner VLAN id.
+    pub qinq: HashMap<(Outer, u16, u16), IfaceId>,
 }
 
 impl Iface {
@@ -153,8 +185,8 @@ impl Demux {
                 self.dot1q.resize(4096, IfaceId::NONE);
                 self.dot1q[usize::from(vlan & 0xfff)] = id;
             }
-            Tags::QinQ(outer, inner) => {
-                self.qinq.insert((outer, inner), id);
+            Tags::QinQ(kind, outer, inner) => {
+                self.qinq.insert((kind, outer, inner), id);
             }
         }
     }
@@ -165,7 +197,9 @@ impl Demux {
         match tags {
             Tags::None | Tags::Dot1q(0) => self.untagged,
             Tags::Dot1q(vlan) => self.dot1q.get(usize::from(vlan)).copied().unwrap_or_default(),
-            Tags::QinQ(outer, inner) => self.qinq.get(&(outer, inner)).copied().unwrap_or_default(),
+            Tags::QinQ(kind, outer, inner) => {
+                self.qinq.get(&(kind, outer, inner)).copied().unwrap_or_default()
+            }
         }
     }
 }
@@ -187,12 +221,14 @@ mod tests {
             iface("p0", 0, Tags::None),
             iface("p1", 1, Tags::None),
             iface("p1.100", 1, Tags::Dot1q(100)),
-            iface("p1.7.8", 1, Tags::QinQ(7, 8)),
+            iface("p1.7.8", 1, Tags::QinQ(Outer::Dot1ad, 7, 8)),
+            iface("q1.7.8", 1, Tags::QinQ(Outer::Dot1q, 7, 8)),
         ]);
         assert_eq!(all.demux[0].find(Tags::Dot1q(0)), IfaceId(1));
         assert_eq!(all.demux[0].find(Tags::Dot1q(100)), IfaceId::NONE);
         assert_eq!(all.demux[1].find(Tags::Dot1q(100)), all.by_name("p1.100").unwrap());
-        assert_eq!(all.demux[1].find(Tags::QinQ(7, 8)), IfaceId(4));
+        let both = Outer::ALL.map(|kind| all.demux[1].find(Tags::QinQ(kind, 7, 8)));
+        assert_eq!(both, [IfaceId(4), IfaceId(5)], "two interfaces");
         assert!(all.one_vrf);
     }
 }

@@ -64,7 +64,7 @@ pub use error::Error;
 pub use event::{Event, LinkId};
 pub use forwarding::{Forwarding, Vrf};
 pub use hops::{HopTable, Kind, Step};
-pub use iface::{Demux, Iface, IfaceId, Ifaces, PortId, Tags, VrfId};
+pub use iface::{Demux, Iface, IfaceId, Ifaces, Outer, PortId, Tags, VrfId};
 pub use limits::{Capacity, Limits, Refused};
 pub use net::{Family, Net};
 pub use peers::Peers;

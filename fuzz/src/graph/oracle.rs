@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use nodes::Class;
 use tables::oracle::{Meets, Routing};
-use tables::{Kind, Tags};
+use tables::{Kind, Outer, Tags};
 use wire::{checksum, ipv4};
 
 use super::bridging::{Bridging, class_of, tags};
@@ -104,11 +104,12 @@ impl Oracle {
     /// Of a frame that reaches layer 3 by a port.
     fn arrived(&self, port: u16, frame: &[u8]) -> Fates {
         let Ok(tags) = tags(frame) else { return nowhere("runt") };
-        let vlans: Vec<u16> = tags.iter().map(|tag| tag.1).collect();
-        let wanted = match vlans[..] {
-            [] | [0] => Tags::None,
-            [vlan] => Tags::Dot1q(vlan),
-            [outer, inner] => Tags::QinQ(outer, inner),
+        let wanted = match tags[..] {
+            [] | [(_, 0)] => Tags::None,
+            [(0x8100, vlan)] => Tags::Dot1q(vlan),
+            [(0x88a8, outer), (0x8100, inner)] => Tags::QinQ(Outer::Dot1ad, outer, inner),
+            [(0x8100, outer), (0x8100, inner)] => Tags::QinQ(Outer::Dot1q, outer, inner),
+            [_] | [_, _] => return nowhere("tags of other types"),
             _ => return nowhere("nested tags"),
         };
         let Some((id, iface)) = self.routing.arriving(port, wanted) else {
@@ -263,7 +264,9 @@ impl Oracle {
         let tags = match found.plan.tags {
             Tags::None => Vec::new(),
             Tags::Dot1q(vlan) => tag(0x8100, vlan),
-            Tags::QinQ(outer, inner) => [tag(0x88a8, outer), tag(0x8100, inner)].concat(),
+            Tags::QinQ(kind, outer, inner) => {
+                [tag(kind as u16, outer), tag(0x8100, inner)].concat()
+            }
         };
         let frame = [macs[0], macs[1], &tags, rest].concat();
         let port = found.plan.port;

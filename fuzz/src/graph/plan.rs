@@ -16,7 +16,7 @@ use nodes::{Class, Rates};
 use tables::bridge::{FloodRates, LinkLocal};
 use tables::oracle::Interface;
 use tables::switch::{BridgeConfig, LoopDetection, Member, Mode, WhenFull};
-use tables::{PortId, Tags};
+use tables::{Outer, PortId, Tags};
 
 use super::input::Input;
 
@@ -42,7 +42,7 @@ pub fn own_mac(i: usize) -> [u8; 6] {
 impl Plan {
     /// Of the target `graph`: eight bytes.
     pub fn of_graph(input: &mut Input<'_>) -> Plan {
-        let [shape, vrfs, engines, closed, options, modes, _, _] = input.array();
+        let [shape, vrfs, engines, closed, options, modes, more, _] = input.array();
         let count = 1 + u16::from(shape & 3) % 3;
         let by_vrf = |i: u16| {
             let [v4, v6] = [usize::from(engines & 15), usize::from(engines >> 4)];
@@ -64,7 +64,7 @@ impl Plan {
         iface("p0", 0, Tags::None);
         iface("p1", 1, Tags::None);
         iface("p1.100", 1, Tags::Dot1q(100));
-        iface("p1.7.8", 1, Tags::QinQ(7, 8));
+        iface("p1.7.8", 1, Tags::QinQ(Outer::ALL[usize::from(more & 1)], 7, 8));
         iface("p2", 2, Tags::None);
         let (lan, dc) = (shape & 8 != 0, shape & 16 != 0);
         if lan {

@@ -10,6 +10,7 @@ use crate::app::Requests;
 use crate::config::section::Check;
 use crate::config::{Config, Device, Feed, Route, Text, Via, VlanTags, Vrf};
 use proptest::prelude::*;
+use tables::Outer;
 
 fn good(text: &str) -> Config {
     Config::parse("t.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"))
@@ -37,12 +38,12 @@ fn the_whole_example_uses_every_key() {
     let config = good(&example(true));
     let port = &config.ports[0];
     assert_eq!(port.interface.addresses.len(), 2);
-    assert_eq!(port.vlans[0].0, VlanTags::One(100));
-    assert_eq!(port.vlans[0].1.name, "p0.100");
+    assert_eq!(port.vlans[0].0, VlanTags::Two(Outer::Dot1ad, 7, 8));
+    assert_eq!(port.vlans[0].1.name, "p0.7.8");
     assert_eq!(config.routes[0].via[1].weight, 2);
     assert_eq!(config.neighbours[0].mac.to_string(), "02:00:00:00:00:02");
     let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
-    assert_eq!(names, ["p0", "p0.100", "lan", "dc.10"]);
+    assert_eq!(names, ["p0", "p0.7.8", "lan", "dc.10"]);
 }
 
 #[test]
@@ -56,6 +57,30 @@ fn mistakes_have_places_and_say_what_was_expected() {
     assert_eq!(text, "t.toml:3:1: unknown key `ports.p0.adresses`: did you mean `addresses`?");
     assert!(bad("[ports.p0\n").starts_with("t.toml:1:"));
     assert!(bad("").contains("no port"));
+}
+
+#[test]
+fn the_outer_of_two_tags_is_said_or_a_service_tag() {
+    let of = |device: &str, tables: &str| format!("[ports.p0]\ndevice = \"{device}\"\n{tables}");
+    let two = |more: &str| format!("[ports.p0.vlan.\"7.8\"]\n{more}");
+    let tags = |more: &str| good(&of("mem", &two(more))).ports[0].vlans[0].0;
+    assert_eq!(tags(""), VlanTags::Two(Outer::Dot1ad, 7, 8));
+    assert_eq!(tags("outer = \"0x88a8\"\n"), VlanTags::Two(Outer::Dot1ad, 7, 8));
+    assert_eq!(tags("outer = \"0x8100\"\n"), VlanTags::Two(Outer::Dot1q, 7, 8));
+    let other = bad(&of("mem", &two("outer = \"0x9100\"\n")));
+    assert!(other.starts_with("t.toml:4:9: ports.p0.vlan.7.8.outer: "), "{other}");
+    let one = bad(&of("mem", "[ports.p0.vlan.100]\nouter = \"0x8100\"\n"));
+    assert!(one.contains("4:9: ports.p0.vlan.100.outer: a single tag has no outer one"), "{one}");
+    // The kernel's interface would have one name.
+    let both = of("mem", &[two("outer = \"0x8100\"\n"), two("outer = \"0x88a8\"\n")].concat());
+    let both = bad(&both);
+    assert!(
+        both.contains("t.toml:5:16: ") && both.contains("`\"7.8\"` is there already"),
+        "{both}"
+    );
+    let lost = bad(&of("net_af_packet0,iface=eth1", &two("")));
+    assert!(lost.contains("t.toml:3:") && lost.contains("packet:eth1"), "{lost}");
+    good(&of("net_af_packet0,iface=eth1", &two("outer = \"0x8100\"\n")));
 }
 
 #[test]

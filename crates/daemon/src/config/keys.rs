@@ -125,16 +125,24 @@ pub(super) const PORT: Section = Section::new(
      of the interface (tap) in the kernel, too.",
     &[DEVICE, ADDRESSES, MTU, VRF_NAME, QUEUES, MAC],
 );
+pub(super) const OUTER: Key = Key::new(
+    "outer",
+    "\"0x88a8\"",
+    "EtherType of the outer of two tags, of what is sent and of what is taken: \"0x88a8\"\n\
+     (802.1ad) or \"0x8100\". The inner tag's is 0x8100, as is that of a single one.",
+)
+.word(&["0x88a8", "0x8100"]);
 /// The keys are those of the port.
 pub(super) const VLAN: Section = Section::optional(
     "ports.NAME.vlan.TAGS",
-    "[ports.p0.vlan.100]",
-    "A sub-interface for frames with this VLAN tag: `100`, or `\"7.8\"` for QinQ\n\
-     (outer 7, inner 8). In the kernel: p0.100.",
+    "[ports.p0.vlan.\"7.8\"]",
+    "A sub-interface for frames with these VLAN tags: `100`, or `\"7.8\"` for QinQ\n\
+     (outer 7, inner 8). In the kernel: p0.100, p0.7.8.",
     &[
         Key::new("addresses", "[]", "As for ports.").example("[\"198.51.100.1/25\"]"),
         Key::new("mtu", "the port's", "As for ports, at most the port's.").example("1500"),
         Key::new("vrf", "the port's", "As for ports.").example("\"main\""),
+        OUTER,
     ],
 );
 

@@ -21,6 +21,7 @@ use std::path::Path;
 use api::apps::router::RouteKind;
 use lookup::lpm::Options;
 use nodes::Rates;
+use tables::Outer;
 
 pub use inner::{Carrier, InnerInterface, InnerPort};
 pub use mistake::{Mistake, Mistakes};
@@ -132,8 +133,8 @@ pub enum Device {
 pub enum VlanTags {
     /// One tag.
     One(u16),
-    /// Outer and inner tag.
-    Two(u16, u16),
+    /// The outer tag's type, outer and inner tag.
+    Two(Outer, u16, u16),
 }
 
 /// A layer-3 interface.
@@ -376,7 +377,7 @@ impl std::fmt::Display for VlanTags {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             VlanTags::One(vlan) => write!(f, "{vlan}"),
-            VlanTags::Two(outer, inner) => write!(f, "{outer}.{inner}"),
+            VlanTags::Two(_, outer, inner) => write!(f, "{outer}.{inner}"),
         }
     }
 }

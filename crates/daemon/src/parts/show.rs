@@ -2,8 +2,8 @@
 
 use api::reply::{self, Accounting, Drop, Edge, Node, NodeRuntime, Runtime};
 use graph::{Balance, Snapshot, Stats};
-use tables::Control;
 use tables::show::{IfaceInfo, VrfInfo};
+use tables::{Control, Outer};
 
 use super::starving::Starved;
 use super::workers::Workers;
@@ -132,7 +132,8 @@ fn tags(tags: tables::Tags) -> String {
     match tags {
         tables::Tags::None => String::new(),
         tables::Tags::Dot1q(vlan) => vlan.to_string(),
-        tables::Tags::QinQ(outer, inner) => format!("{outer}.{inner}"),
+        tables::Tags::QinQ(Outer::Dot1ad, outer, inner) => format!("{outer}.{inner}"),
+        tables::Tags::QinQ(kind, outer, inner) => format!("{outer}.{inner} ({:#x})", kind as u16),
     }
 }
 

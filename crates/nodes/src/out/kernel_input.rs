@@ -12,7 +12,6 @@ use std::sync::Arc;
 use graph::ring::frames::Consumer;
 use graph::{Account, Node, Ports, View, labels};
 use tables::{Forwarding, IfaceId, PortId, Tags};
-use wire::bytes::put16;
 use wire::ethernet;
 
 use crate::counters::IfaceCounters;
@@ -132,22 +131,10 @@ fn pool(ports: &mut Ports, port: u16, first_routed: u16) -> Option<u16> {
 
 /// `frame` with `tags` behind its addresses.
 fn with_tags<'f>(tags: Tags, frame: &'f [u8], room: &'f mut Vec<u8>) -> &'f [u8] {
-    let mut bytes = [0; 8];
-    let len = match tags {
-        Tags::None => return frame,
-        Tags::Dot1q(vlan) => {
-            put16(&mut bytes, 0, ethernet::VLAN);
-            put16(&mut bytes, 2, vlan);
-            4
-        }
-        Tags::QinQ(outer, inner) => {
-            put16(&mut bytes, 0, ethernet::QINQ);
-            put16(&mut bytes, 2, outer);
-            put16(&mut bytes, 4, ethernet::VLAN);
-            put16(&mut bytes, 6, inner);
-            8
-        }
-    };
+    let (bytes, len) = tags.bytes();
+    if len == 0 {
+        return frame;
+    }
     room.clear();
     room.extend_from_slice(&frame[..12]);
     room.extend_from_slice(&bytes[..len]);

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use graph::{Node, View, labels};
 use tables::bridge::Ingress;
-use tables::{Forwarding, Iface, IfaceId, Ifaces, Tags};
+use tables::{Forwarding, Iface, IfaceId, Ifaces, Outer, Tags};
 use wire::bytes::be16;
 use wire::{ethernet, vlan};
 
@@ -54,6 +54,9 @@ labels! {
         NoInterface = "no_interface",
         /// The port has no interface for these tags.
         UnknownVlan = "unknown_vlan",
+        /// Its tags have other types than the port's interfaces want: a service tag in the
+        /// place of a customer's, or two tags of which the outer has the other type.
+        TagType = "tag_type",
         /// More than two tags.
         NestedTags = "nested_tags",
         /// From a group address, which no station has: IEEE 802.3 §3.2.3.
@@ -154,10 +157,19 @@ pub(crate) fn arrival(
 ) -> Result<(IfaceId, usize, Arrival), Why> {
     let link = link(head, len)?;
     let demux = ifaces.demux.get(usize::from(port));
-    let id = demux.map_or(IfaceId::NONE, |demux| demux.find(link.tags));
+    let find = |tags| demux.map_or(IfaceId::NONE, |demux| demux.find(tags));
+    let id = find(link.tags);
     let Some(iface) = ifaces.get(id) else {
-        let untagged = matches!(link.tags, Tags::None | Tags::Dot1q(0));
-        return Err(if untagged { Why::NoInterface } else { Why::UnknownVlan });
+        return Err(match link.tags {
+            Tags::None | Tags::Dot1q(0) => Why::NoInterface,
+            Tags::QinQ(_, outer, inner)
+                if Outer::ALL.map(|kind| find(Tags::QinQ(kind, outer, inner)))
+                    != [IfaceId::NONE; 2] =>
+            {
+                Why::TagType
+            }
+            _ => Why::UnknownVlan,
+        });
     };
     let dst = wire::bytes::array(head, ethernet::DST);
     let group = ethernet::Mac(dst).is_group();
@@ -216,17 +228,25 @@ fn link(head: &[u8; 64], len: u16) -> Result<Link, Why> {
     let is_tag = |kind| kind == ethernet::VLAN || kind == ethernet::QINQ;
     let mut link =
         Link { tags: Tags::None, kind: be16(head, ethernet::ETHERTYPE), len: ethernet::LEN };
+    let outer = if link.kind == ethernet::QINQ { Outer::Dot1ad } else { Outer::Dot1q };
+    let mut innermost = ethernet::VLAN;
     while is_tag(link.kind) {
         let vlan = be16(head, link.len) & vlan::ID_MASK;
+        innermost = link.kind;
         link.tags = match link.tags {
             Tags::None => Tags::Dot1q(vlan),
-            Tags::Dot1q(outer) => Tags::QinQ(outer, vlan),
+            Tags::Dot1q(first) => Tags::QinQ(outer, first, vlan),
             Tags::QinQ(..) => return Err(Why::NestedTags),
         };
         link.kind = be16(head, link.len + 2);
         link.len += vlan::LEN;
     }
-    if link.len > usize::from(len) { Err(Why::Runt) } else { Ok(link) }
+    if link.len > usize::from(len) {
+        return Err(Why::Runt);
+    }
+    // A service provider's VLANs are others than those of the same numbers.
+    let is_service = innermost == ethernet::QINQ && link.tags != Tags::Dot1q(0);
+    if is_service { Err(Why::TagType) } else { Ok(link) }
 }
 
 /// Of the first eight bytes the destination, and the bit by which the source is a group's:
@@ -270,6 +290,29 @@ mod tests {
         );
         let priority = run(&to_p0(udp4("10.0.0.1").tag(Tag::new(0))));
         assert_eq!((priority.to.as_str(), priority.get(lanes::Iface).0), ("ip4_input", 1));
+    }
+
+    #[test]
+    fn tags_of_other_types_are_others() {
+        let tag = |tpid, tci| Tag { tpid, tci };
+        let run = |tags: &[Tag]| {
+            let frame = tags.iter().fold(udp4("10.0.0.1"), |frame, tag| frame.tag(*tag));
+            let got = run(&to_p0(frame));
+            match got.to.as_str() {
+                "ip4_input" => format!("interface {}", got.get(lanes::Iface).0),
+                other => other.into(),
+            }
+        };
+        let two = |outer, inner| run(&[tag(outer, 5), tag(inner, 6)]);
+        assert_eq!(two(0x88a8, 0x8100), "interface 4");
+        for (outer, inner) in [(0x8100, 0x8100), (0x88a8, 0x88a8), (0x8100, 0x88a8)] {
+            assert_eq!(two(outer, inner), "drop: tag_type", "{outer:#x} over {inner:#x}");
+        }
+        let older = |outer| run(&[tag(outer, 7), tag(0x8100, 8)]);
+        assert_eq!([older(0x8100), older(0x88a8)], ["interface 5", "drop: tag_type"]);
+        assert_eq!(run(&[tag(0x8100, 5), tag(0x8100, 7)]), "drop: unknown_vlan");
+        assert_eq!(run(&[tag(0x88a8, 5)]), "drop: tag_type");
+        assert_eq!(run(&[tag(0x88a8, 0)]), "interface 1", "a priority is no VLAN");
     }
 
     #[test]

@@ -201,7 +201,7 @@ fn frames_from_the_kernel_leave_with_their_interfaces_tags() {
     let frame = || udp4("10.0.0.9").macs(Mac(P1), Mac(PEER));
     let plain = frame().build().to_vec();
     for (iface, frame) in
-        [(2, &plain[..]), (3, &plain), (4, &plain), (77, &plain), (2, &plain[..9])]
+        [(2, &plain[..]), (3, &plain), (4, &plain), (5, &plain), (77, &plain), (2, &plain[..9])]
     {
         let meta = frames::Meta { iface, ..frames::Meta::default() };
         assert!(rig.to_router.push(meta, &[frame]));
@@ -209,10 +209,11 @@ fn frames_from_the_kernel_leave_with_their_interfaces_tags() {
     let counts = rig.run();
     let tagged = frame().tag(Tag::new(100)).build().to_vec();
     assert_eq!(rig.peers[1].take(), [plain, tagged]);
-    assert_eq!(rig.peers[0].take(), [frame().tag(Tag::outer(5)).tag(Tag::new(6)).build().to_vec()]);
+    let two = |outer, inner| frame().tag(outer).tag(Tag::new(inner)).build().to_vec();
+    assert_eq!(rig.peers[0].take(), [two(Tag::outer(5), 6), two(Tag::new(7), 8)]);
     assert_eq!(counts.dropped("kernel_input", "no_interface"), 1);
     assert_eq!(counts.dropped("kernel_input", "runt"), 1);
-    assert_eq!(counts.law.from_kernel, 5);
+    assert_eq!(counts.law.from_kernel, 6);
 }
 
 /// The blank that an interface leaves behind has a port's number, too.

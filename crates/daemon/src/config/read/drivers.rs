@@ -1,7 +1,7 @@
 //! What a port's device needs, as far as its description says it: a driver that there is,
 //! and an interface of the kernel that can be a port.
 
-use super::Device;
+use super::{Device, Table, keys};
 use crate::config::mistake::nearest;
 
 /// Why no machine has such a device, and what to write instead.
@@ -38,6 +38,13 @@ pub(super) fn objection(device: &Device) -> Option<String> {
     }
     let (key, example) = (needs[0], if needs[0] == "iface" { "eth1" } else { "..." });
     Some(format!("`{name}` needs `{key}=`: \"{name},{key}={example}\""))
+}
+
+/// Whether frames come from the device of a port's table with 0x88a8 where they had it.
+pub(super) fn keeps_service_tags(port: Table<'_>) -> bool {
+    let device = keys::DEVICE.get(port);
+    let text = device.as_ref().and_then(|value| value.text()).unwrap_or_default();
+    !["net_af_packet", "eth_af_packet"].iter().any(|driver| text.starts_with(driver))
 }
 
 /// Drivers of DPDK's for devices that are on no bus, with the keys of which one has to be

@@ -19,7 +19,7 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
         }
         let mtu = keys::MTU.default_number() as u16;
         let interface = interface(table, name.into(), mtu, "main");
-        let vlans = vlans(table, &interface);
+        let vlans = vlans(table, &interface, drivers::keeps_service_tags(table));
         let device_value = keys::DEVICE.required(table)?;
         let device = device(&device_value)?;
         if let Some(why) = drivers::objection(&device) {
@@ -131,12 +131,34 @@ fn interface_address(value: &Value<'_>) -> Option<Net> {
     Some(net)
 }
 
-fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {
+fn vlans(
+    table: Table<'_>,
+    port: &Interface,
+    keeps_service_tags: bool,
+) -> Vec<(VlanTags, Interface)> {
     named(table, "vlan", |name, value, table| {
         only(table, &[keys::VLAN], &[]);
-        let Some(tags) = vlan_tags(name) else {
-            return value.mistake("expected a VLAN from 1 to 4094, or outer and inner as \"7.8\"");
+        let tags = match vlan_tags(name) {
+            None => {
+                let what = "expected a VLAN from 1 to 4094, or outer and inner as \"7.8\"";
+                return value.mistake(what);
+            }
+            Some(VlanTags::One(vlan)) => {
+                if let Some(outer) = keys::OUTER.get(table) {
+                    return outer.mistake("a single tag has no outer one");
+                }
+                VlanTags::One(vlan)
+            }
+            Some(VlanTags::Two(_, outer, inner)) => {
+                VlanTags::Two(keys::OUTER.as_word(table, Outer::ALL), outer, inner)
+            }
         };
+        if matches!(tags, VlanTags::Two(Outer::Dot1ad, ..)) && !keeps_service_tags {
+            return value.mistake(
+                "of what comes in, DPDK's driver turns the outer tag's 0x88a8 into 0x8100: take \
+                 a device such as \"packet:eth1\", or outer = \"0x8100\" on both sides",
+            );
+        }
         let full = format!("{}.{name}", port.name);
         if full.len() > 15 {
             let text =
@@ -151,7 +173,7 @@ fn vlans(table: Table<'_>, port: &Interface) -> Vec<(VlanTags, Interface)> {
     })
 }
 
-/// `100`, or outer and inner as `7.8`.
+/// `100`, or outer and inner as `7.8`; their outer one is a service tag.
 pub(crate) fn vlan_tags(name: &str) -> Option<VlanTags> {
     let vlan = |text: &str| {
         let number: u16 = text.parse().ok()?;
@@ -159,7 +181,7 @@ pub(crate) fn vlan_tags(name: &str) -> Option<VlanTags> {
     };
     match name.split_once('.') {
         None => vlan(name).map(VlanTags::One),
-        Some((outer, inner)) => Some(VlanTags::Two(vlan(outer)?, vlan(inner)?)),
+        Some((outer, inner)) => Some(VlanTags::Two(Outer::default(), vlan(outer)?, vlan(inner)?)),
     }
 }
 
