@@ -1,6 +1,6 @@
 //! `gatekeeper/fig4.7`: the thesis' six flow tables and ours, by load.
 
-use lookup::exact::flow::{self, FlowId, FlowKey, FlowTable};
+use lookup::exact::flow::{self, FlowId, FlowKey, FlowTable, Wanted};
 
 use crate::data::Rng;
 use crate::lookups::Claim;
@@ -99,7 +99,8 @@ fn measure(context: &Context, slots: usize, tenths: usize) -> Vec<Row> {
     for entry in flow::engines() {
         let load = format!("{:.1}", tenths as f64 / 10.0);
         let row = Row::new([("engine", entry.card.name.to_string()), ("load", load)]);
-        let mut table = match (entry.build)(slots, &fixed_seed()) {
+        let wanted = Wanted { entries: slots, second: 1000 };
+        let mut table = match (entry.build)(wanted, &fixed_seed()) {
             Ok(table) => table,
             Err(refusal) => {
                 rows.push(row.noting(refusal.to_string()));
@@ -108,17 +109,17 @@ fn measure(context: &Context, slots: usize, tenths: usize) -> Vec<Row> {
         };
         // The last tenth tells what an insert costs at this load.
         let (first, last) = keys.split_at(flows * 9 / 10);
-        let mut full = first.iter().filter(|key| table.insert(key).is_err()).count();
+        let mut full = insert(&mut *table, first);
         let start = clock::thread_time();
-        full += last.iter().filter(|key| table.insert(key).is_err()).count();
+        full += insert(&mut *table, last);
         let inserts = last.len() as f64 / (clock::thread_time() - start).as_secs_f64() * 1e-6;
         if full > 0 {
             rows.push(row.noting(format!("full: {full} of {flows} flows found no place")));
             continue;
         }
-        let found = |key: &FlowKey| match table.lookup(key) {
+        let found = |key: &FlowKey| match table.find(key) {
             FlowId::NONE => false,
-            id => table.flow(id).key() == key,
+            id => table.flow(id).0.key() == *key,
         };
         let wrong = !hits.iter().all(found) || misses.iter().any(found);
         if wrong {
@@ -153,9 +154,20 @@ fn key(n: u32) -> FlowKey {
     FlowKey::v4(n.wrapping_mul(0x9e37_79b1), 0xc000_0201)
 }
 
+/// Makes flows one by one; returns how many found no place.
+fn insert(table: &mut dyn FlowTable, keys: &[FlowKey]) -> usize {
+    let mut full = 0;
+    for key in keys {
+        let mut id = [FlowId::NONE];
+        table.find_or_insert_batch(0, 1, std::slice::from_ref(key), &mut id, &mut |_, _, _| ());
+        full += usize::from(id[0].is_none());
+    }
+    full
+}
+
 fn alone(table: &dyn FlowTable, keys: &[FlowKey]) -> u64 {
     for key in keys {
-        std::hint::black_box(table.lookup(key));
+        std::hint::black_box(table.find(key));
     }
     0
 }
@@ -163,7 +175,7 @@ fn alone(table: &dyn FlowTable, keys: &[FlowKey]) -> u64 {
 fn grouped(table: &dyn FlowTable, keys: &[FlowKey]) -> u64 {
     let mut ids = [FlowId::NONE; GROUP];
     for keys in keys.chunks(GROUP) {
-        table.lookup_batch(keys, &mut ids[..keys.len()]);
+        table.find_batch(keys, &mut ids[..keys.len()]);
         std::hint::black_box(&mut ids);
     }
     0
@@ -176,10 +188,10 @@ fn churn(table: &mut dyn FlowTable, keys: &[FlowKey]) -> Option<Figure> {
     for old in keys.chunks(CHURNED).take(CHURN_ROUNDS) {
         let start = clock::thread_time();
         for key_old in old {
-            table.delete(key_old);
+            table.delete(key_old, &mut |_, _, _| ());
             let new = key(fresh);
             fresh += 1;
-            if table.lookup(&new) != FlowId::NONE || table.insert(&new).is_err() {
+            if table.find(&new) != FlowId::NONE || insert(table, &[new]) > 0 {
                 return None;
             }
         }

@@ -12,22 +12,24 @@
 //! | absent    | the head, load entries                                         |
 //! | insert    | the head and a free place                                      |
 //! | delete    | as lookup                                                      |
-//! | memory    | 64 B an entry, 4 B a list                                      |
+//! | memory    | 64 B an entry, 4 B a list, 64 B a page                         |
 //!
 //! Source: Knuth, TAOCP 3, 6.4; Li's thesis, 4.5.6 ("implemented as a linked
 //! list"; a new flow becomes the head).
 
 use super::key::Seed;
 use super::pool::Pool;
-use super::table::{Core, Size, Table, zeroed};
-use super::{Entry, Flow, FlowKey, FlowTable, card};
+use super::size::{Size, card, zeroed};
+use super::table::{Core, Table};
+use super::tagged::Index;
+use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::hint::prefetch;
 use crate::lpm::{Options, Refusal};
 use crate::pages::Pages;
 
 /// The registry's line.
-pub const ENTRY: Entry = Entry { card: &CARD, build };
+pub const ENTRY: Entry = Entry { card: &CARD, rules: &[Full::Thesis], build };
 
 const CARD: Card = card(
     "chaining",
@@ -37,17 +39,17 @@ const CARD: Card = card(
 
 /// I1: the list of a head holds the flows of this hash, and ends with link 0.
 struct Chaining {
-    pool: Pool,
+    pool: Pool<Flow>,
     heads: Pages<u32>,
     bits: u32,
     seed: Seed,
 }
 
-fn build(max_entries: usize, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
-    let size = Size::new(&CARD, max_entries, options)?;
-    let (pool, heads) = (Pool::new(&CARD, max_entries)?, zeroed(&CARD, 1 << size.bits)?);
-    let core = Chaining { pool, heads, bits: size.bits, seed: Seed::new(size.seed) };
-    Ok(Box::new(Table::new(core, &size)))
+fn build(wanted: Wanted, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
+    let size = Size::new(&ENTRY, wanted, options)?;
+    let (pool, heads) = (Pool::new(&CARD, size.max_entries)?, zeroed(&CARD, 1 << size.bits)?);
+    let core = Chaining { pool, heads, bits: size.bits, seed: size.seed };
+    Ok(Box::new(Table::new(core, &size, &CARD)?))
 }
 
 impl Chaining {
@@ -67,60 +69,62 @@ impl Core for Chaining {
             return prefetch(head);
         }
         if let Some(first) = head.checked_sub(1) {
-            prefetch(&self.pool.flows()[first as usize]);
+            prefetch(&self.pool.all()[first as usize]);
         }
     }
 
     #[inline(always)]
-    fn find(&self, hash: u64, key: &FlowKey) -> Option<u32> {
+    fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
         let mut next = self.heads[self.head(hash)];
         while let Some(at) = next.checked_sub(1) {
-            let flow = &self.pool.flows()[at as usize];
-            if flow.key == *key {
-                return Some(at);
+            let flow = &self.pool.all()[at as usize];
+            if flow.is_of(key) {
+                return Some(FlowId::at(at, 0));
             }
-            next = flow.link;
+            next = flow.link();
         }
         None
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32> {
-        let at = self.pool.take(key)?;
-        let head = (hash >> (64 - self.bits)) as usize;
+    fn add(&mut self, hash: u64, key: &FlowKey, _: bool) -> Option<FlowId> {
+        let at = self.pool.take()?;
+        let head = self.head(hash);
         let head = &mut self.heads.as_mut_slice()[head];
-        self.pool.flows_mut()[at as usize].link = *head;
+        let flow = &mut self.pool.all_mut()[at as usize];
+        *flow = Flow::new(key);
+        flow.set_link(*head);
         *head = at + 1;
-        Some(at)
+        Some(FlowId::at(at, 0))
     }
 
-    fn remove(&mut self, at: u32) {
-        let Flow { key, link, .. } = self.pool.flows()[at as usize];
-        let head = self.head(key.hash(&self.seed));
+    fn remove(&mut self, id: FlowId) {
+        let flow = self.pool.all()[id.place as usize];
+        let head = self.head(flow.key().hash(&self.seed));
         let mut next = self.heads[head];
-        if next == at + 1 {
-            self.heads.as_mut_slice()[head] = link;
+        if next == id.place + 1 {
+            self.heads.as_mut_slice()[head] = flow.link();
         } else {
             while let Some(before) = next.checked_sub(1) {
-                let before = &mut self.pool.flows_mut()[before as usize];
-                next = before.link;
-                if next == at + 1 {
-                    before.link = link;
+                let before = &mut self.pool.all_mut()[before as usize];
+                next = before.link();
+                if next == id.place + 1 {
+                    before.set_link(flow.link());
                     break;
                 }
             }
         }
-        self.pool.give(at);
+        self.pool.give(id.place);
     }
 
     fn flows(&self) -> &[Flow] {
-        self.pool.flows()
+        self.pool.all()
     }
 
-    fn flows_mut(&mut self) -> &mut [Flow] {
-        self.pool.flows_mut()
+    fn parts(&mut self) -> (&mut [Flow], Option<&mut Index>) {
+        (self.pool.all_mut(), None)
     }
 
     fn bytes(&self) -> usize {
-        size_of_val(self.pool.flows()) + size_of_val(&*self.heads)
+        self.pool.bytes() + size_of_val(&*self.heads)
     }
 }

@@ -12,22 +12,24 @@
 //! | absent    | the map; 0.5, 0.9 entries                                      |
 //! | insert    | a free place, and hops until it is within 64 of home           |
 //! | delete    | a bit                                                          |
-//! | memory    | 72 B a place; refuses from about 91 % on                       |
+//! | memory    | 72 B a place, 64 B a page; refuses from about 91 % on          |
 //!
 //! Source: Herlihy, Shavit, Tzafrir, *Hopscotch Hashing*, DISC 2008; Li's thesis,
 //! 4.5.6. We differ: one thread, so no locks or timestamps; 64 places (with 32 it
 //! refuses from 82 % on); a free place is looked for over 4,096 places at most.
 
 use super::key::Seed;
-use super::table::{Core, Size, Table, zeroed};
-use super::{Entry, Flow, FlowKey, FlowTable, card};
+use super::size::{Size, card, zeroed};
+use super::table::{Core, Table};
+use super::tagged::Index;
+use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::hint::prefetch;
 use crate::lpm::{Options, Refusal};
 use crate::pages::Pages;
 
 /// The registry's line.
-pub const ENTRY: Entry = Entry { card: &CARD, build };
+pub const ENTRY: Entry = Entry { card: &CARD, rules: &[Full::Thesis], build };
 
 const CARD: Card = card(
     "hopscotch",
@@ -42,14 +44,15 @@ struct Hopscotch {
     maps: Pages<u64>,
     bits: u32,
     seed: Seed,
+    hops: u64,
 }
 
-fn build(max_entries: usize, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
-    let size = Size::new(&CARD, max_entries, options)?;
+fn build(wanted: Wanted, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
+    let size = Size::new(&ENTRY, wanted, options)?;
     let bits = size.bits.max(HOPS.ilog2());
     let (flows, maps) = (zeroed(&CARD, 1 << bits)?, zeroed(&CARD, 1 << bits)?);
-    let core = Hopscotch { flows, maps, bits, seed: Seed::new(size.seed) };
-    Ok(Box::new(Table::new(core, &size)))
+    let core = Hopscotch { flows, maps, bits, seed: size.seed, hops: 0 };
+    Ok(Box::new(Table::new(core, &size, &CARD)?))
 }
 
 impl Hopscotch {
@@ -77,6 +80,7 @@ impl Hopscotch {
             flows[free] = flows[from];
             flows[from].clear();
             self.maps.as_mut_slice()[home] ^= 1 << first | 1 << back;
+            self.hops += 1;
             return Some(back - first);
         }
         None
@@ -100,20 +104,20 @@ impl Core for Hopscotch {
     }
 
     #[inline(always)]
-    fn find(&self, hash: u64, key: &FlowKey) -> Option<u32> {
+    fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
         let home = self.home(hash);
         let mut map = self.maps[home];
         while map != 0 {
             let at = self.at(home, map.trailing_zeros() as usize);
-            if self.flows[at].key == *key {
-                return Some(at as u32);
+            if self.flows[at].is_of(key) {
+                return Some(FlowId::at(at as u32, 0));
             }
             map &= map - 1;
         }
         None
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32> {
+    fn add(&mut self, hash: u64, key: &FlowKey, _: bool) -> Option<FlowId> {
         let home = self.home(hash);
         let free = |distance: &usize| !self.flows[self.at(home, *distance)].is_there();
         let mut distance = (0..FAR.min(self.flows.len())).find(free)?;
@@ -122,26 +126,31 @@ impl Core for Hopscotch {
             distance -= self.hop(self.at(home, distance))?;
         }
         let at = self.at(home, distance);
-        self.flows.as_mut_slice()[at] = Flow::new(*key);
+        self.flows.as_mut_slice()[at] = Flow::new(key);
         self.maps.as_mut_slice()[home] |= 1 << distance;
-        Some(at as u32)
+        Some(FlowId::at(at as u32, 0))
     }
 
-    fn remove(&mut self, at: u32) {
-        let flow = &mut self.flows.as_mut_slice()[at as usize];
-        let hash = flow.key.hash(&self.seed);
+    fn remove(&mut self, id: FlowId) {
+        let at = id.place as usize;
+        let flow = &mut self.flows.as_mut_slice()[at];
+        let hash = flow.key().hash(&self.seed);
         flow.clear();
         let home = self.home(hash);
-        let distance = (at as usize).wrapping_sub(home) & (self.flows.len() - 1);
+        let distance = at.wrapping_sub(home) & (self.flows.len() - 1);
         self.maps.as_mut_slice()[home] &= !(1 << distance);
+    }
+
+    fn moves(&self) -> u64 {
+        self.hops
     }
 
     fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    fn flows_mut(&mut self) -> &mut [Flow] {
-        self.flows.as_mut_slice()
+    fn parts(&mut self) -> (&mut [Flow], Option<&mut Index>) {
+        (self.flows.as_mut_slice(), None)
     }
 
     fn bytes(&self) -> usize {

@@ -1,9 +1,7 @@
-//! A flow's key and its entry.
+//! What a flow is known by.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
-
-use crate::pages::Zeroed;
 
 /// A pair of addresses, source and destination, of one family: 36 bytes.
 ///
@@ -12,17 +10,48 @@ use crate::pages::Zeroed;
 #[repr(transparent)]
 pub struct FlowKey([u32; 9]);
 
+const _: () = assert!(size_of::<FlowKey>() == 36);
+
 impl FlowKey {
     /// Of IPv4, in host byte order.
+    #[inline(always)]
     pub const fn v4(source: u32, destination: u32) -> FlowKey {
         FlowKey([4, source, 0, 0, 0, destination, 0, 0, 0])
     }
 
     /// Of IPv6, in host byte order.
+    #[inline(always)]
     pub const fn v6(source: u128, destination: u128) -> FlowKey {
         let [a, b, c, d] = words(source);
         let [e, f, g, h] = words(destination);
         FlowKey([6, a, b, c, d, e, f, g, h])
+    }
+
+    /// True of a pair of IPv4.
+    pub const fn is_v4(&self) -> bool {
+        self.0[0] == 4
+    }
+
+    /// Source and destination; of IPv4 in the low 32 bits.
+    pub fn addresses(&self) -> [u128; 2] {
+        let [_, source @ .., e, f, g, h] = self.0;
+        let address =
+            |words: [u32; 4]| words.iter().fold(0, |all, &word| all << 32 | u128::from(word));
+        [source, [e, f, g, h]]
+            .map(|words| if self.is_v4() { words[0].into() } else { address(words) })
+    }
+
+    /// As a flow has it: eight words, and true of IPv4.
+    #[inline(always)]
+    pub(super) const fn parts(&self) -> ([u32; 8], bool) {
+        let [family, a, b, c, d, e, f, g, h] = self.0;
+        ([a, b, c, d, e, f, g, h], family == 4)
+    }
+
+    /// Of [`FlowKey::parts`].
+    #[inline(always)]
+    pub(super) const fn of([a, b, c, d, e, f, g, h]: [u32; 8], is_v4: bool) -> FlowKey {
+        FlowKey([if is_v4 { 4 } else { 6 }, a, b, c, d, e, f, g, h])
     }
 
     /// 64 bits, drawn by `seed`: products of 128 bits, folded, of the words and
@@ -39,16 +68,14 @@ impl FlowKey {
 
 impl fmt::Debug for FlowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [family, source @ .., e, g, h, i] = self.0;
-        let [source, destination] = [source, [e, g, h, i]];
-        if family == 4 {
-            let address = |words: [u32; 4]| Ipv4Addr::from_bits(words[0]);
-            return write!(f, "{} -> {}", address(source), address(destination));
+        let [source, destination] = self.addresses();
+        if self.is_v4() {
+            let [source, destination] =
+                [source, destination].map(|it| Ipv4Addr::from_bits(it as u32));
+            return write!(f, "{source} -> {destination}");
         }
-        let address = |words: [u32; 4]| {
-            Ipv6Addr::from_bits(words.iter().fold(0, |all, &word| all << 32 | u128::from(word)))
-        };
-        write!(f, "{} -> {}", address(source), address(destination))
+        let [source, destination] = [source, destination].map(Ipv6Addr::from_bits);
+        write!(f, "{source} -> {destination}")
     }
 }
 
@@ -57,6 +84,7 @@ const fn words(address: u128) -> [u32; 4] {
 }
 
 /// Four secret numbers.
+#[derive(Clone, Copy)]
 pub(super) struct Seed([u64; 4]);
 
 impl Seed {
@@ -70,54 +98,4 @@ impl Seed {
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product >> 64) as u64 ^ product as u64
-}
-
-/// An entry: one cache line. Of a flow that is there, all but the key may change.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub struct Flow {
-    pub(super) key: FlowKey,
-    /// When [`super::FlowTable::expire`] takes it out, on the caller's clock.
-    pub expires: u32,
-    /// The table's own: the next flow of a chain, or of those that are free.
-    pub(super) link: u32,
-    /// The caller's.
-    pub state: [u32; 5],
-}
-
-// SAFETY: integers, of which zero is a value, without a destructor.
-unsafe impl Zeroed for Flow {}
-
-const _: () = assert!(size_of::<Flow>() == 64 && size_of::<FlowKey>() == 36);
-
-impl Flow {
-    /// Its key.
-    pub fn key(&self) -> &FlowKey {
-        &self.key
-    }
-
-    pub(super) fn new(key: FlowKey) -> Flow {
-        Flow { key, expires: 0, link: 0, state: [0; 5] }
-    }
-
-    /// True of a flow; false of a place without one.
-    #[inline(always)]
-    pub(super) fn is_there(&self) -> bool {
-        self.key.0[0] == 4 || self.key.0[0] == 6
-    }
-
-    /// True of a place that never had a flow, since it was cleaned.
-    #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.key.0[0] == 0
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.key.0[0] = 0;
-    }
-
-    /// Leaves a place that a search has to pass.
-    pub(super) fn bury(&mut self) {
-        self.key.0[0] = u32::MAX;
-    }
 }

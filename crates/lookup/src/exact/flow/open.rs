@@ -14,37 +14,43 @@
 //! | absent    | linear 2.5, 50; quadratic 2.2, 12; double 2, 10                 |
 //! | insert    | as absent                                                       |
 //! | delete    | linear: moves what follows; else buries, and now and then rehashes |
-//! | memory    | 64 B a place                                                    |
+//! | memory    | 64 B a place, 64 B a page                                       |
 //!
 //! Source: Knuth, TAOCP 3, 6.4; Li's thesis, 4.5.6. Chosen where the thesis says
 //! nothing: deletion, and that a table is rehashed when half of what is not used
-//! is buried.
+//! is buried, at the next insertion: whoever takes out many sees each flow once.
 
 use std::marker::PhantomData;
 
 use super::key::Seed;
-use super::table::{Core, Size, Table, zeroed};
-use super::{Entry, Flow, FlowKey, FlowTable, card};
+use super::size::{Size, card, zeroed};
+use super::table::{Core, Table};
+use super::tagged::Index;
+use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::hint::prefetch;
 use crate::lpm::{Options, Refusal};
 use crate::pages::Pages;
 
 /// The registry's lines.
-pub const LINEAR: Entry = Entry { card: &LINEAR_CARD, build: build::<Linear> };
+pub const LINEAR: Entry = entry::<Linear>(&LINEAR_CARD);
 /// Its second.
-pub const QUADRATIC: Entry = Entry { card: &QUADRATIC_CARD, build: build::<Quadratic> };
+pub const QUADRATIC: Entry = entry::<Quadratic>(&QUADRATIC_CARD);
 /// Its third.
-pub const DOUBLE_HASH: Entry = Entry { card: &DOUBLE_CARD, build: build::<Double> };
+pub const DOUBLE_HASH: Entry = entry::<Double>(&DOUBLE_CARD);
 
 const KNUTH: &str = "Knuth, TAOCP 3, 6.4; Li's thesis (2020), 4.5.6";
 const LINEAR_CARD: Card = card("linear", KNUTH, "linear probing; deletion moves entries");
 const QUADRATIC_CARD: Card = card("quadratic", KNUTH, "quadratic probing; deletion buries");
 const DOUBLE_CARD: Card = card("double-hash", KNUTH, "double hashing; deletion buries");
 
+const fn entry<S: Sequence>(card: &'static Card) -> Entry {
+    Entry { card, rules: &[Full::Thesis], build: build::<S> }
+}
+
 /// The order in which places are searched.
 trait Sequence: Send + 'static {
-    const CARD: &'static Card;
+    const ENTRY: &'static Entry;
     /// True when a gap is closed by what follows; else it is buried.
     const SHIFTS: bool;
     /// From place `i` of the search to the next; before it is reduced.
@@ -56,7 +62,7 @@ struct Quadratic;
 struct Double;
 
 impl Sequence for Linear {
-    const CARD: &'static Card = &LINEAR_CARD;
+    const ENTRY: &'static Entry = &LINEAR;
     const SHIFTS: bool = true;
     #[inline(always)]
     fn step(_: u64, _: usize) -> usize {
@@ -65,7 +71,7 @@ impl Sequence for Linear {
 }
 
 impl Sequence for Quadratic {
-    const CARD: &'static Card = &QUADRATIC_CARD;
+    const ENTRY: &'static Entry = &QUADRATIC;
     const SHIFTS: bool = false;
     #[inline(always)]
     fn step(_: u64, i: usize) -> usize {
@@ -74,7 +80,7 @@ impl Sequence for Quadratic {
 }
 
 impl Sequence for Double {
-    const CARD: &'static Card = &DOUBLE_CARD;
+    const ENTRY: &'static Entry = &DOUBLE_HASH;
     const SHIFTS: bool = false;
     #[inline(always)]
     fn step(hash: u64, _: usize) -> usize {
@@ -83,24 +89,24 @@ impl Sequence for Double {
 }
 
 /// - I1: on the way from a flow's home to its place no place is empty.
-/// - I2: there is an empty place: `buried` are at most half of what is not `live`.
+/// - I2: after an insertion there is an empty place: `buried` are at most half of what is
+///   not `live`.
 struct Open<S> {
     flows: Pages<Flow>,
     bits: u32,
     seed: Seed,
     live: usize,
     buried: usize,
+    rehashes: u64,
     order: PhantomData<S>,
 }
 
-fn build<S: Sequence>(
-    max_entries: usize,
-    options: &Options,
-) -> Result<Box<dyn FlowTable>, Refusal> {
-    let size = Size::new(S::CARD, max_entries, options)?;
-    let (flows, bits, seed) = (zeroed(S::CARD, 1 << size.bits)?, size.bits, Seed::new(size.seed));
-    let core = Open::<S> { flows, bits, seed, live: 0, buried: 0, order: PhantomData };
-    Ok(Box::new(Table::new(core, &size)))
+fn build<S: Sequence>(wanted: Wanted, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
+    let (card, size) = (S::ENTRY.card, Size::new(S::ENTRY, wanted, options)?);
+    let (flows, bits, seed) = (zeroed(card, 1 << size.bits)?, size.bits, size.seed);
+    let order = PhantomData;
+    let core = Open::<S> { flows, bits, seed, live: 0, buried: 0, rehashes: 0, order };
+    Ok(Box::new(Table::new(core, &size, card)?))
 }
 
 impl<S: Sequence> Open<S> {
@@ -132,7 +138,7 @@ impl<S: Sequence> Open<S> {
         let flows = self.flows.as_mut_slice();
         let mut at = (gap + 1) & last;
         while flows[at].is_there() {
-            let home = (flows[at].key.hash(&self.seed) >> (64 - self.bits)) as usize;
+            let home = (flows[at].key().hash(&self.seed) >> (64 - self.bits)) as usize;
             // It may move back to the gap if its home is not behind that.
             if at.wrapping_sub(home) & last >= at.wrapping_sub(gap) & last {
                 flows[gap] = flows[at];
@@ -145,18 +151,13 @@ impl<S: Sequence> Open<S> {
 
     /// All flows anew, without what is buried, where memory allows it.
     fn rehash(&mut self) {
-        let Ok(fresh) = zeroed::<Flow>(S::CARD, self.flows.len()) else { return };
+        let Ok(fresh) = zeroed::<Flow>(S::ENTRY.card, self.flows.len()) else { return };
         let old = std::mem::replace(&mut self.flows, fresh);
         self.buried = 0;
+        self.rehashes += 1;
         for flow in old.iter().filter(|flow| flow.is_there()) {
-            let at = self.free(flow.key.hash(&self.seed));
+            let at = self.free(flow.key().hash(&self.seed));
             self.flows.as_mut_slice()[at] = *flow;
-        }
-    }
-
-    fn keep_empty_places(&mut self) {
-        if self.buried * 2 > self.flows.len() - self.live {
-            self.rehash();
         }
     }
 }
@@ -170,12 +171,12 @@ impl<S: Sequence> Core for Open<S> {
     }
 
     #[inline(always)]
-    fn find(&self, hash: u64, key: &FlowKey) -> Option<u32> {
+    fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
         let mut at = self.home(hash);
         for i in 0..self.flows.len() {
             let flow = &self.flows[at];
-            if flow.key == *key {
-                return Some(at as u32);
+            if flow.is_of(key) {
+                return Some(FlowId::at(at as u32, 0));
             }
             if flow.is_empty() {
                 break;
@@ -185,35 +186,38 @@ impl<S: Sequence> Core for Open<S> {
         None
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32> {
+    fn add(&mut self, hash: u64, key: &FlowKey, _: bool) -> Option<FlowId> {
         let at = self.free(hash);
         let flow = &mut self.flows.as_mut_slice()[at];
         self.buried -= usize::from(!flow.is_empty());
-        *flow = Flow::new(*key);
+        *flow = Flow::new(key);
         self.live += 1;
         if self.buried * 2 <= self.flows.len() - self.live {
-            return Some(at as u32);
+            return Some(FlowId::at(at as u32, 0));
         }
         self.rehash(); // and the flow has moved
         self.find(hash, key)
     }
 
-    fn remove(&mut self, at: u32) {
+    fn remove(&mut self, id: FlowId) {
         self.live -= 1;
         if S::SHIFTS {
-            return self.shift(at as usize);
+            return self.shift(id.place as usize);
         }
-        self.flows.as_mut_slice()[at as usize].bury();
+        self.flows.as_mut_slice()[id.place as usize].bury();
         self.buried += 1;
-        self.keep_empty_places();
+    }
+
+    fn moves(&self) -> u64 {
+        self.rehashes
     }
 
     fn flows(&self) -> &[Flow] {
         &self.flows
     }
 
-    fn flows_mut(&mut self) -> &mut [Flow] {
-        self.flows.as_mut_slice()
+    fn parts(&mut self) -> (&mut [Flow], Option<&mut Index>) {
+        (self.flows.as_mut_slice(), None)
     }
 
     fn bytes(&self) -> usize {

@@ -1,15 +1,21 @@
-//! What the flow tables share: counting, expiry, batches; a [`Core`] is the rest.
+//! What the flow tables share: classes, expiry, batches; a [`Core`] is the rest.
 
-use std::hash::{BuildHasher, RandomState};
+use std::cell::RefCell;
 
-use super::key::Seed;
-use super::{Flow, FlowId, FlowKey, FlowTable, MAX_ENTRIES};
-use crate::exact::{Capacity, Card, Refused};
+use super::age::Prefer;
+use super::books::Books;
+use super::size::{Batch, Size};
+use super::tagged::Index;
+use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
+use super::{View, Why};
+use crate::exact::flow::key::Seed;
+use crate::hint::prefetch;
 use crate::interleave::{interleave, turn};
-use crate::lpm::{Options, Refusal};
-use crate::pages::{Kind, Pages, Zeroed};
+use crate::lpm::Refusal;
 
 /// How a table finds and makes room. Of a key it sees the hash drawn by `seed`.
+///
+/// The methods with a body are those of a table that may replace flows.
 pub(super) trait Core: Send {
     /// Rounds of [`Core::ask`] before a flow is looked for.
     const ROUNDS: usize;
@@ -17,27 +23,60 @@ pub(super) trait Core: Send {
     /// Asks for what the next round, or the search, will read.
     fn ask(&self, hash: u64, round: usize);
 
+    /// As the last round of [`Core::ask`], of a key that gets a place if it has none.
+    fn ask_for_place(&self, hash: u64, prefer: Option<Prefer>) {
+        let _ = prefer;
+        (1..Self::ROUNDS).for_each(|round| self.ask(hash, round));
+    }
+
     /// Where the flow of `key` is.
-    fn find(&self, hash: u64, key: &FlowKey) -> Option<u32>;
+    fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId>;
 
-    /// A place for the flow of `key`, which is not there, with the key written.
-    /// `None` where there is no room.
-    fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32>;
+    /// A place for the flow of `key`, which is not there, with a new request in it, pinned.
+    /// `None` where there is no room, as far as it is searched for.
+    fn add(&mut self, hash: u64, key: &FlowKey, searches: bool) -> Option<FlowId>;
 
-    /// Takes out the flow at `at`.
-    fn remove(&mut self, at: u32);
+    /// Takes out the flow at `id`.
+    fn remove(&mut self, id: FlowId);
 
-    /// The flow that goes to make room for a key of `hash`, where any may.
-    fn victim(&self, hash: u64) -> Option<u32> {
-        let _ = hash;
+    /// How often flows were moved to other places: ids from before are good no longer.
+    fn moves(&self) -> u64 {
+        0
+    }
+
+    /// The flow that goes to make room for a key of `hash`.
+    fn first_to_go(&mut self, hash: u64, prefer: Prefer) -> Option<FlowId> {
+        let _ = (hash, prefer);
         None
+    }
+
+    /// A new request, pinned, in the place of the flow at `id`, which
+    /// [`Core::first_to_go`] named.
+    fn replace(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
+        let _ = (id, hash, key);
+        FlowId::NONE
+    }
+
+    /// From now on the flow at `id` does not go, until it is settled.
+    fn pin(&mut self, id: FlowId) {
+        let _ = id;
+    }
+
+    /// The flow at `id` goes when it says itself.
+    fn settle(&mut self, id: FlowId) {
+        let _ = id;
+    }
+
+    /// It is `now`.
+    fn set_now(&mut self, now: u64) {
+        let _ = now;
     }
 
     /// All places.
     fn flows(&self) -> &[Flow];
 
-    /// All places, to be changed.
-    fn flows_mut(&mut self) -> &mut [Flow];
+    /// All places, to be changed, and what says when flows go.
+    fn parts(&mut self) -> (&mut [Flow], Option<&mut Index>);
 
     /// Bytes that a lookup can read.
     fn bytes(&self) -> usize;
@@ -46,82 +85,22 @@ pub(super) trait Core: Send {
 /// A flow table around a core.
 pub(super) struct Table<C> {
     core: C,
+    books: Books,
     seed: Seed,
     batch: Batch,
-    max_entries: usize,
-    entries: usize,
     swept: usize,
-    refused: u64,
-    replaced: u64,
-}
-
-/// The size of a table that was asked for.
-pub(super) struct Size {
-    /// Entries that it may hold.
-    pub(super) max_entries: usize,
-    /// The logarithm of its places: more than entries.
-    pub(super) bits: u32,
-    /// Draws the hash.
-    pub(super) seed: u64,
-    batch: Batch,
-}
-
-/// How many keys are looked up together.
-#[derive(Clone, Copy)]
-enum Batch {
-    /// All of a group a step at a time.
-    Groups,
-    /// Coroutines that take turns: one that ends makes room for the next.
-    Turns,
-    /// One after the other.
-    Singly,
-}
-
-impl Size {
-    /// # Errors
-    /// When it is too much, or the options are wrong.
-    pub(super) fn new(
-        card: &'static Card,
-        max_entries: usize,
-        options: &Options,
-    ) -> Result<Size, Refusal> {
-        options.check_of(card.name, card.options)?;
-        let number = |seed: &String| seed == "random" || seed.parse::<u64>().is_ok();
-        let seed = options.get_of::<String>(card.name, card.options, "seed", number)?;
-        if max_entries > MAX_ENTRIES {
-            return Err(card.refuse(Refused::TooMany { max: MAX_ENTRIES }));
-        }
-        let known = |batch: &String| ["groups", "turns", "singly"].contains(&batch.as_str());
-        let batch = options.get_of::<String>(card.name, card.options, "batch", known)?;
-        let batch = match batch.as_str() {
-            "turns" => Batch::Turns,
-            "singly" => Batch::Singly,
-            _ => Batch::Groups,
-        };
-        let bits = (max_entries + 1).next_power_of_two().ilog2().max(4);
-        let seed = seed.parse().unwrap_or_else(|_| RandomState::new().hash_one(0));
-        Ok(Size { max_entries, bits, seed, batch })
-    }
-}
-
-/// `len` zeros, if memory allows them; touched, for their one thread serves packets with them.
-pub(super) fn zeroed<T: Zeroed>(card: &'static Card, len: usize) -> Result<Pages<T>, Refusal> {
-    let bytes = len * size_of::<T>();
-    let no_memory = || card.refuse(Refused::Memory { bytes });
-    let mut pages = Pages::admitted(Kind::default(), len).map_err(|_| no_memory())?;
-    pages.touch_now();
-    Ok(pages)
 }
 
 impl<C: Core> Table<C> {
-    pub(super) fn new(core: C, size: &Size) -> Table<C> {
-        let seed = Seed::new(size.seed);
-        let (max_entries, batch) = (size.max_entries, size.batch);
-        Table { core, seed, batch, max_entries, entries: 0, swept: 0, refused: 0, replaced: 0 }
+    /// # Errors
+    /// When there is no memory for the pages.
+    pub(super) fn new(core: C, size: &Size, card: &'static Card) -> Result<Table<C>, Refusal> {
+        let (seed, batch) = (size.seed, size.batch);
+        Ok(Table { core, books: size.books(card)?, seed, batch, swept: 0 })
     }
 
     /// A lookup that gives others a turn while what it asked for comes.
-    async fn find_in_turns(&self, key: &FlowKey) -> Option<u32> {
+    async fn find_in_turns(&self, key: &FlowKey) -> Option<FlowId> {
         let hash = key.hash(&self.seed);
         for round in 0..C::ROUNDS {
             self.core.ask(hash, round);
@@ -130,117 +109,334 @@ impl<C: Core> Table<C> {
         self.core.find(hash, key)
     }
 
-    fn lookup_groups(&self, keys: &[FlowKey], ids: &mut [FlowId]) {
+    fn find_groups(&self, keys: &[FlowKey], ids: &mut [FlowId]) {
         let mut hashes = [0; GROUP];
         for (keys, ids) in keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)) {
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = key.hash(&self.seed);
-                self.core.ask(*hash, 0);
-            }
+            self.ask_for(keys, &mut hashes);
             for round in 1..C::ROUNDS {
                 hashes[..keys.len()].iter().for_each(|&hash| self.core.ask(hash, round));
             }
             for ((&hash, key), id) in hashes.iter().zip(keys).zip(ids) {
-                *id = self.core.find(hash, key).map_or(FlowId::NONE, FlowId);
+                *id = self.core.find(hash, key).unwrap_or(FlowId::NONE);
             }
         }
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey) -> Option<u32> {
-        let room = self.entries < self.max_entries;
-        let at = if room { self.core.add(hash, key) } else { None };
-        self.entries += usize::from(at.is_some());
-        at
+    /// The first round for a group.
+    #[inline(always)]
+    fn ask_for(&self, keys: &[FlowKey], hashes: &mut [u64; GROUP]) {
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = key.hash(&self.seed);
+            self.core.ask(*hash, 0);
+        }
     }
 
-    fn remove(&mut self, at: u32) {
-        self.core.remove(at);
-        self.entries -= 1;
+    fn claim_groups(
+        &mut self,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        let mut hashes = [0; GROUP];
+        for (keys, ids) in keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)) {
+            self.ask_for(keys, &mut hashes);
+            let prefer = self.books.prefers();
+            hashes[..keys.len()].iter().for_each(|&hash| self.core.ask_for_place(hash, prefer));
+            for ((&hash, key), id) in hashes.iter().zip(keys).zip(ids) {
+                *id = self.claim(hash, key, expires, gone);
+            }
+        }
+    }
+
+    /// In turns: the searches ask, and whose lines are there claims.
+    fn claim_turns(
+        &mut self,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        let (prefer, table) = (self.books.prefers(), RefCell::new(self));
+        let ask = async |key: &FlowKey| {
+            let hash = key.hash(&table.borrow().seed);
+            table.borrow().core.ask(hash, 0);
+            turn().await;
+            table.borrow().core.ask_for_place(hash, prefer);
+            turn().await;
+            hash
+        };
+        interleave::<TURNS, _>(
+            keys.len(),
+            |i| ask(&keys[i]),
+            |i, hash| ids[i] = table.borrow_mut().claim(hash, &keys[i], expires, gone),
+        );
+    }
+
+    /// The flow of `key`, found or made, pinned.
+    #[inline(always)]
+    fn claim(&mut self, hash: u64, key: &FlowKey, expires: u64, gone: &mut OnGone<'_>) -> FlowId {
+        if let Some(id) = self.core.find(hash, key) {
+            self.core.pin(id);
+            if let Some(page) = self.core.flows()[id.place as usize].page() {
+                prefetch(&self.books.pages.all()[page as usize]);
+            }
+            return id;
+        }
+        if !self.books.may_try() {
+            return FlowId::NONE;
+        }
+        let mut id = None;
+        if !self.books.is_full() {
+            id = self.core.add(hash, key, self.books.searches());
+        }
+        if id.is_none() {
+            id = self.replace(hash, key, gone);
+        }
+        let Some(id) = id else {
+            self.books.refused();
+            return FlowId::NONE;
+        };
+        self.books.came();
+        let (flows, _) = self.core.parts();
+        flows[id.place as usize].set_expires(expires);
+        id.as_new()
+    }
+
+    /// Room for `key` where another flow was.
+    #[inline(always)]
+    fn replace(&mut self, hash: u64, key: &FlowKey, gone: &mut OnGone<'_>) -> Option<FlowId> {
+        let id = self.core.first_to_go(hash, self.books.prefers()?)?;
+        self.goes(id, Why::Replaced, gone);
+        Some(self.core.replace(id, hash, key))
+    }
+
+    /// The flow at `id` goes: whoever asks hears of it.
+    #[inline(always)]
+    fn goes(&mut self, id: FlowId, why: Why, gone: &mut OnGone<'_>) {
+        let flow = &self.core.flows()[id.place as usize];
+        let page = flow.page().map(|page| &self.books.pages.all()[page as usize]);
+        gone(flow, page, why);
+        let count = match why {
+            Why::Replaced => &mut self.books.counts.replaced,
+            Why::Expired => &mut self.books.counts.expired,
+            Why::Removed => &mut self.books.counts.removed,
+        };
+        count[flow.class().index()] += 1;
+        self.books.went(flow);
+    }
+
+    fn take_out(&mut self, id: FlowId, why: Why, gone: &mut OnGone<'_>) {
+        self.goes(id, why, gone);
+        self.books.was_reset();
+        self.core.remove(id);
+    }
+
+    /// Ends a batch: flows that were moved meanwhile are looked for again, and all go when
+    /// they say themselves.
+    fn settle(&mut self, moves: u64, keys: &[FlowKey], ids: &mut [FlowId]) {
+        if self.core.moves() != moves {
+            for (id, key) in ids.iter_mut().zip(keys).filter(|(id, _)| !id.is_none()) {
+                let found = self.core.find(key.hash(&self.seed), key).unwrap_or(FlowId::NONE);
+                *id = if id.is_new() { found.as_new() } else { found };
+            }
+        }
+        ids.iter().filter(|id| !id.is_none()).for_each(|&id| self.core.settle(id));
+    }
+
+    /// Asks for what it takes to take out those of `places` that `go`.
+    fn ask_to_take_out(&self, places: std::ops::Range<usize>, go: impl Fn(&Flow) -> bool) {
+        for flow in self.core.flows()[places].iter().filter(|flow| go(flow)) {
+            self.core.ask(flow.key().hash(&self.seed), 0);
+        }
+    }
+
+    /// The id of the flow in `place`.
+    fn id_of(place: usize) -> FlowId {
+        FlowId::at(place as u32, 0)
     }
 }
 
 impl<C: Core> FlowTable for Table<C> {
-    fn lookup(&self, key: &FlowKey) -> FlowId {
-        self.core.find(key.hash(&self.seed), key).map_or(FlowId::NONE, FlowId)
+    fn find(&self, key: &FlowKey) -> FlowId {
+        self.core.find(key.hash(&self.seed), key).unwrap_or(FlowId::NONE)
     }
 
-    fn lookup_batch(&self, keys: &[FlowKey], ids: &mut [FlowId]) {
+    fn find_batch(&self, keys: &[FlowKey], ids: &mut [FlowId]) {
         assert_eq!(keys.len(), ids.len());
         match self.batch {
-            Batch::Groups => self.lookup_groups(keys, ids),
-            Batch::Turns => interleave::<GROUP, _>(
+            Batch::Groups => self.find_groups(keys, ids),
+            Batch::Turns => interleave::<TURNS, _>(
                 keys.len(),
                 |i| self.find_in_turns(&keys[i]),
-                |i, found| ids[i] = found.map_or(FlowId::NONE, FlowId),
+                |i, found| ids[i] = found.unwrap_or(FlowId::NONE),
             ),
+            Batch::Singly => ids.iter_mut().zip(keys).for_each(|(id, key)| *id = self.find(key)),
+        }
+    }
+
+    fn find_or_insert_batch(
+        &mut self,
+        now: u64,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        assert_eq!(keys.len(), ids.len());
+        self.core.set_now(now);
+        self.books.begin_batch();
+        let moves = self.core.moves();
+        match self.batch {
+            Batch::Groups => self.claim_groups(expires, keys, ids, gone),
+            Batch::Turns => self.claim_turns(expires, keys, ids, gone),
             Batch::Singly => {
-                ids.iter_mut().zip(keys).for_each(|(id, key)| *id = self.lookup(key));
+                for (id, key) in ids.iter_mut().zip(keys) {
+                    *id = self.claim(key.hash(&self.seed), key, expires, gone);
+                }
             }
         }
+        self.settle(moves, keys, ids);
     }
 
-    fn insert(&mut self, key: &FlowKey) -> Result<FlowId, Refused> {
-        let hash = key.hash(&self.seed);
-        if let Some(at) = self.core.find(hash, key) {
-            return Ok(FlowId(at));
+    fn view(&mut self) -> View<'_> {
+        let (flows, index) = self.core.parts();
+        View { flows, index, books: &mut self.books }
+    }
+
+    fn flow(&self, id: FlowId) -> (&Flow, Option<&Page>) {
+        let flow = &self.core.flows()[id.place as usize];
+        (flow, flow.page().map(|page| &self.books.pages.all()[page as usize]))
+    }
+
+    fn decide(&mut self, id: FlowId, gone: &mut OnGone<'_>) -> bool {
+        let flow = self.core.flows()[id.place as usize];
+        if !flow.is_there() || flow.class() != Class::Request {
+            return flow.is_there();
         }
-        if let Some(at) = self.add(hash, key) {
-            return Ok(FlowId(at));
-        }
-        if let Some(victim) = self.core.victim(hash) {
-            self.remove(victim);
-            if let Some(at) = self.add(hash, key) {
-                self.replaced += 1;
-                return Ok(FlowId(at));
+        let mut page = self.books.pages.take();
+        if page.is_none() && self.books.replaces() {
+            let hash = flow.key().hash(&self.seed);
+            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly) {
+                self.goes(other, Why::Replaced, gone);
+                self.core.remove(other);
+                page = self.books.pages.take();
             }
         }
-        self.refused += 1;
-        Err(Refused::Full { entries: self.entries, max_entries: self.max_entries })
-    }
-
-    fn delete(&mut self, key: &FlowKey) -> bool {
-        let at = self.core.find(key.hash(&self.seed), key);
-        at.map(|at| self.remove(at)).is_some()
-    }
-
-    fn expire(&mut self, now: u32, places: usize) -> usize {
-        let before = self.entries;
-        for _ in 0..places.min(self.core.flows().len()) {
-            // Taking one out may move another to its place.
-            while self.core.flows()[self.swept].expired(now) {
-                self.remove(self.swept as u32);
-            }
-            self.swept = (self.swept + 1) % self.core.flows().len();
+        let Some(page) = page else {
+            self.books.counts.no_page += 1;
+            return false;
+        };
+        self.books.pages.all_mut()[page as usize] = Page([0; 64]);
+        let (flows, index) = self.core.parts();
+        let flow = &mut flows[id.place as usize];
+        self.books.changes(flow, Class::Spare);
+        flow.set_page(Some(page));
+        if let Some(index) = index {
+            index.settle(id, flow);
         }
-        before - self.entries
+        true
     }
 
-    fn flow(&self, id: FlowId) -> &Flow {
-        &self.core.flows()[id.0 as usize]
+    fn undecide(&mut self, id: FlowId) {
+        let (flows, index) = self.core.parts();
+        let flow = &mut flows[id.place as usize];
+        if !flow.is_there() || flow.class() == Class::Request {
+            return;
+        }
+        self.books.went(flow);
+        self.books.came();
+        flow.set_page(None);
+        flow.set_class(Class::Request);
+        if let Some(index) = index {
+            index.settle(id, flow);
+        }
     }
 
-    fn flow_mut(&mut self, id: FlowId) -> &mut Flow {
-        &mut self.core.flows_mut()[id.0 as usize]
+    fn delete(&mut self, key: &FlowKey, gone: &mut OnGone<'_>) -> bool {
+        let id = self.core.find(key.hash(&self.seed), key);
+        id.map(|id| self.take_out(id, Why::Removed, gone)).is_some()
+    }
+
+    fn sweep(&mut self, now: u64, places: usize, gone: &mut OnGone<'_>) -> usize {
+        self.core.set_now(now);
+        let (len, before) = (self.core.flows().len(), self.books.entries());
+        let expired = |flow: &Flow| flow.is_there() && flow.expires() <= now;
+        let mut left = places.min(len);
+        while left > 0 {
+            let end = len.min(self.swept + left.min(GROUP));
+            self.ask_to_take_out(self.swept..end, expired);
+            left -= end - self.swept;
+            for at in self.swept..end {
+                // Taking one out may move another to its place.
+                while expired(&self.core.flows()[at]) {
+                    self.take_out(Self::id_of(at), Why::Expired, gone);
+                }
+            }
+            self.swept = if end == len { 0 } else { end };
+        }
+        before - self.books.entries()
+    }
+
+    fn flush(
+        &mut self,
+        from: usize,
+        places: usize,
+        which: &mut dyn FnMut(&Flow, Option<&Page>) -> bool,
+        gone: &mut OnGone<'_>,
+    ) -> Option<usize> {
+        let len = self.core.flows().len();
+        let end = len.min(from.saturating_add(places));
+        for at in from..end {
+            loop {
+                let (flow, page) = self.flow(Self::id_of(at));
+                if !flow.is_there() || !which(flow, page) {
+                    break;
+                }
+                self.take_out(Self::id_of(at), Why::Removed, gone);
+            }
+        }
+        (end < len).then_some(end)
+    }
+
+    fn walk(
+        &self,
+        from: usize,
+        places: usize,
+        each: &mut dyn FnMut(&Flow, Option<&Page>),
+    ) -> Option<usize> {
+        let len = self.core.flows().len();
+        let end = len.min(from.saturating_add(places));
+        for at in from..end {
+            let (flow, page) = self.flow(Self::id_of(at));
+            if flow.is_there() {
+                each(flow, page);
+            }
+        }
+        (end < len).then_some(end)
     }
 
     fn capacity(&self) -> Capacity {
         Capacity {
-            entries: self.entries,
-            max_entries: self.max_entries,
+            entries: self.books.entries(),
+            max_entries: self.books.max_entries,
             slots: self.core.flows().len(),
-            bytes: self.core.bytes(),
-            refused: self.refused,
-            replaced: self.replaced,
+            bytes: self.core.bytes() + self.books.pages.bytes(),
+            refused: self.books.counts.refused,
+            replaced: self.books.counts.replaced.iter().sum(),
+            moves: self.core.moves(),
             ..Capacity::default()
         }
     }
-}
 
-impl Flow {
-    fn expired(&self, now: u32) -> bool {
-        self.is_there() && self.expires <= now
+    fn counts(&self) -> Counts {
+        let (pages, decided_max) = (self.books.pages.taken(), self.books.pages.all().len());
+        Counts { pages, decided_max, ..self.books.counts }
     }
 }
 
 /// Keys whose lines are asked for together.
-const GROUP: usize = 32;
+const GROUP: usize = 64;
+
+/// Coroutines that take turns.
+const TURNS: usize = 32;

@@ -1,0 +1,121 @@
+//! What a flow table keeps beside its flows: counts, pages, and the rule for a full table.
+
+use super::age::Prefer;
+use super::pool::Pool;
+use super::{Class, Counts, Flow, Full, Page};
+use crate::exact::Card;
+use crate::lpm::Refusal;
+
+/// - I1: a page of `pages` is taken if and only if one flow has its number; this flow is
+///   decided, and each decided flow has one.
+pub(super) struct Books {
+    pub(super) counts: Counts,
+    pub(super) pages: Pool<Page>,
+    pub(super) max_entries: usize,
+    full: Full,
+    stop: bool,
+    /// An insertion has failed in this batch.
+    has_failed: bool,
+    /// Flows that have to go before another insertion is tried.
+    to_go: usize,
+}
+
+impl Books {
+    pub(super) fn new(
+        card: &'static Card,
+        max_entries: usize,
+        decided_max: usize,
+        full: Full,
+        stop: bool,
+    ) -> Result<Books, Refusal> {
+        let (pages, counts) = (Pool::new(card, decided_max)?, Counts::default());
+        Ok(Books { counts, pages, max_entries, full, stop, has_failed: false, to_go: 0 })
+    }
+
+    /// Flows in the table.
+    #[inline(always)]
+    pub(super) fn entries(&self) -> usize {
+        self.counts.flows.iter().sum()
+    }
+
+    /// May it hold no more?
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.entries() >= self.max_entries
+    }
+
+    /// Is a long search for room worth its time? Where flows are replaced, one that is nearly
+    /// full replaces at once.
+    pub(super) fn searches(&self) -> bool {
+        self.full != Full::Replace || self.entries() * 16 < self.max_entries * 15
+    }
+
+    pub(super) fn begin_batch(&mut self) {
+        self.has_failed = false;
+    }
+
+    /// May an insertion be tried?
+    #[inline(always)]
+    pub(super) fn may_try(&mut self) -> bool {
+        let may = match self.full {
+            Full::Replace => true,
+            Full::Thesis => !(self.stop && self.has_failed),
+            Full::Deployed => self.to_go == 0,
+        };
+        self.counts.untried += u64::from(!may);
+        may
+    }
+
+    /// No place was found for a new flow.
+    pub(super) fn refused(&mut self) {
+        self.counts.refused += 1;
+        self.has_failed = true;
+        // ENOSPC: the table has room, but not where the flow may be. That it has none at all,
+        // ENOENT, costs the next flow another attempt.
+        if self.full == Full::Deployed && !self.is_full() {
+            self.to_go = (self.max_entries / 10).max(1);
+        }
+    }
+
+    /// What makes room for a new flow; `None` where nothing does.
+    #[inline(always)]
+    pub(super) fn prefers(&self) -> Option<Prefer> {
+        let [request, ..] = self.counts.flows;
+        let is_crowded = self.entries() - request >= self.pages.all().len();
+        let prefer = if is_crowded { Prefer::Decided } else { Prefer::Requests };
+        (self.full == Full::Replace).then_some(prefer)
+    }
+
+    /// True where a flow may make room for a page.
+    pub(super) fn replaces(&self) -> bool {
+        self.full == Full::Replace
+    }
+
+    /// A new request.
+    #[inline(always)]
+    pub(super) fn came(&mut self) {
+        self.counts.flows[Class::Request.index()] += 1;
+    }
+
+    /// `flow` goes; its page is free again.
+    #[inline(always)]
+    pub(super) fn went(&mut self, flow: &Flow) {
+        self.counts.flows[flow.class().index()] -= 1;
+        if let Some(page) = flow.page() {
+            self.pages.give(page);
+        }
+    }
+
+    /// An entry was reset: one less that has to go.
+    pub(super) fn was_reset(&mut self) {
+        self.to_go = self.to_go.saturating_sub(1);
+    }
+
+    /// `flow` is of another class.
+    #[inline(always)]
+    pub(super) fn changes(&mut self, flow: &mut Flow, class: Class) {
+        self.counts.flows[flow.class().index()] -= 1;
+        self.counts.flows[class.index()] += 1;
+        flow.set_class(class);
+    }
+}

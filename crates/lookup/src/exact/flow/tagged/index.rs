@@ -1,0 +1,277 @@
+//! The lines of tags: which places the flows of a hash may have, and when each goes.
+
+use super::super::age::{self, Clock, FREE, NEVER, Order};
+use super::super::key::Seed;
+use super::super::{Flow, FlowId, FlowKey};
+use crate::exact::search::{Buckets, Slot};
+use crate::hash::GOLDEN;
+use crate::hint::prefetch;
+use crate::pages::{Pages, Zeroed};
+
+/// Eight slots: of each its tag, when its flow goes ([`age`]), and its place.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(in super::super) struct Line {
+    tags: [u16; SLOTS],
+    ages: [u16; SLOTS],
+    places: [u32; SLOTS],
+}
+
+const _: () = assert!(size_of::<Line>() == 64);
+
+// SAFETY: integers, of which zero is a value, without a destructor.
+unsafe impl Zeroed for Line {}
+
+impl Line {
+    /// The tags, four to a word, the first the lowest.
+    #[inline(always)]
+    fn words(&self) -> [u64; 2] {
+        let tag = |at: usize| u64::from(self.tags[at]);
+        [0, 4].map(|at| (at..at + 4).rev().fold(0, |word, at| word << 16 | tag(at)))
+    }
+}
+
+/// The highest bit of each 16 that are zero.
+#[inline(always)]
+fn zeros(word: u64) -> u64 {
+    !((word & !HIGHEST).wrapping_add(!HIGHEST) | word | !HIGHEST)
+}
+
+/// The lowest bit of each 16, and the highest.
+const LOWEST: u64 = 0x0001_0001_0001_0001;
+const HIGHEST: u64 = LOWEST << 15;
+
+/// - I1: each place is named by one slot, whether a flow is there or not: a slot without one
+///   has the place for its next, and nobody has to keep a list of those that are free.
+/// - I2: a flow's slot is in one of the two lines of its hash, and has its tag.
+pub(in super::super) struct Index {
+    lines: Pages<Line>,
+    pub(in super::super) seed: Seed,
+    pub(in super::super) clock: Clock,
+}
+
+impl Index {
+    /// Over `lines`, all zero.
+    pub(super) fn new(mut lines: Pages<Line>, seed: Seed, clock: Clock) -> Self {
+        for (at, line) in lines.as_mut_slice().iter_mut().enumerate() {
+            line.places = std::array::from_fn(|slot| (at * SLOTS + slot) as u32);
+        }
+        Index { lines, seed, clock }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
+    /// The two lines of `hash`; of one in many hashes they are the same.
+    #[inline(always)]
+    pub(super) fn lines_of(&self, hash: u64) -> [usize; 2] {
+        let first = below((hash >> 32) as u32, self.lines.len());
+        [first, self.other_line(first, hash as u16)]
+    }
+
+    /// The tag alone says what both lines add up to, so a move reads no entry.
+    #[inline(always)]
+    fn other_line(&self, line: usize, tag: u16) -> usize {
+        let sum = below(
+            (u64::from(tag) + 1).wrapping_mul(GOLDEN).wrapping_shr(32) as u32,
+            self.lines.len(),
+        );
+        let other = sum.wrapping_sub(line);
+        if sum < line { other.wrapping_add(self.lines.len()) } else { other }
+    }
+
+    #[inline(always)]
+    pub(super) fn ask(&self, hash: u64) {
+        self.lines_of(hash).into_iter().for_each(|line| prefetch(&self.lines[line]));
+    }
+
+    /// Slots of `lines` whose tag is that of `hash`: bit 16 `i` + `w` for the `i`th tag
+    /// of word `w`. A free slot, whose tag is 0, may be among them.
+    ///
+    /// No branch depends on which line or slot it is: with one, `gatekeeper/fig4.7` had
+    /// 19.5 million flows found a second at a load of 0.9, in groups, where it has 34.
+    #[inline(always)]
+    fn matches(&self, lines: [usize; 2], hash: u64) -> u64 {
+        let tag = u64::from(hash as u16) * LOWEST;
+        let words = lines.map(|line| self.lines[line].words());
+        let equal = words.as_flattened().iter().map(|word| zeros(word ^ tag));
+        equal.zip(0..).fold(0, |bits, (equal, w)| bits | equal >> (15 - w))
+    }
+
+    /// The slot of the lowest of `bits`.
+    #[inline(always)]
+    fn slot_of(lines: [usize; 2], bits: u64) -> Slot {
+        let (i, w) = (bits.trailing_zeros() as usize / 16, bits.trailing_zeros() as usize % 16);
+        Slot { bucket: lines[w / 2], slot: w % 2 * 4 + i }
+    }
+
+    /// Those slots, one by one.
+    #[inline(always)]
+    pub(super) fn slots(&self, hash: u64) -> impl Iterator<Item = Slot> {
+        let lines = self.lines_of(hash);
+        let next = |bits: &u64| Some(bits & bits.wrapping_sub(1));
+        let left = std::iter::successors(Some(self.matches(lines, hash)), next);
+        left.take_while(|&bits| bits != 0).map(move |bits| Self::slot_of(lines, bits))
+    }
+
+    #[inline(always)]
+    pub(super) fn place(&self, slot: Slot) -> u32 {
+        self.lines[slot.bucket].places[slot.slot]
+    }
+
+    #[inline(always)]
+    pub(super) fn age(&self, slot: Slot) -> u16 {
+        self.lines[slot.bucket].ages[slot.slot]
+    }
+
+    #[inline(always)]
+    pub(super) fn set_age(&mut self, slot: Slot, age: u16) {
+        self.lines.as_mut_slice()[slot.bucket].ages[slot.slot] = age;
+    }
+
+    #[inline(always)]
+    pub(super) fn set_tag(&mut self, slot: Slot, tag: u16) {
+        self.lines.as_mut_slice()[slot.bucket].tags[slot.slot] = tag;
+    }
+
+    pub(super) fn free(&mut self, slot: Slot) {
+        self.set_tag(slot, 0);
+        self.set_age(slot, FREE);
+    }
+
+    /// A slot of `line` without a flow.
+    pub(super) fn empty(&self, line: usize) -> Option<Slot> {
+        let free = self.lines[line].ages.iter().position(|&age| age::is_free(age));
+        free.map(|slot| Slot { bucket: line, slot })
+    }
+
+    /// The lines of `hash`, the emptier first: both are asked for in any case, and fewer
+    /// lines fill up.
+    pub(super) fn emptier(&self, hash: u64) -> [usize; 2] {
+        let free =
+            |line: usize| self.lines[line].ages.iter().filter(|&&age| age::is_free(age)).count();
+        let [first, second] = self.lines_of(hash);
+        if free(second) > free(first) { [second, first] } else { [first, second] }
+    }
+
+    /// Of the flows in the two lines of `hash` the one that goes first.
+    #[inline(always)]
+    pub(super) fn first_to_go(&self, hash: u64, order: &Order) -> Option<Slot> {
+        let lines = self.lines_of(hash);
+        let mut first = u32::MAX;
+        for (i, line) in lines.into_iter().enumerate() {
+            for (slot, &age) in self.lines[line].ages.iter().enumerate() {
+                first = first.min(u32::from(order.of(age)) << 4 | (i * SLOTS + slot) as u32);
+            }
+        }
+        let at = first as usize % (2 * SLOTS);
+        let goes = first >> 4 != u32::from(NEVER);
+        goes.then_some(Slot { bucket: lines[at / SLOTS], slot: at % SLOTS })
+    }
+
+    /// The slot of the flow at `id`, where one is there: as the id says, or else, after it
+    /// was moved, as the key does.
+    #[inline(always)]
+    pub(in super::super) fn locate(&self, id: FlowId, flow: &Flow) -> Option<Slot> {
+        let slot = slot_at(id.slot());
+        let as_said =
+            self.lines.get(slot.bucket).is_some_and(|line| line.places[slot.slot] == id.place);
+        if as_said { Some(slot) } else { self.search(id.place, &flow.key()) }
+    }
+
+    #[cold]
+    fn search(&self, place: u32, key: &FlowKey) -> Option<Slot> {
+        self.slots(key.hash(&self.seed)).find(|&slot| self.place(slot) == place)
+    }
+
+    /// Writes when `flow`, which is at `id`, goes.
+    #[inline(always)]
+    pub(in super::super) fn settle(&mut self, id: FlowId, flow: &Flow) {
+        if let Some(slot) = self.locate(id, flow) {
+            self.set_age(slot, self.clock.word_of(flow));
+        }
+    }
+}
+
+/// Where room is searched for, over `MOST` lines.
+pub(super) struct Around<'a, const MOST: usize>(pub(super) &'a mut Index);
+
+impl<const MOST: usize> Buckets for Around<'_, MOST> {
+    const SLOTS: usize = SLOTS;
+    const MOST: usize = MOST;
+
+    fn empty(&self, line: usize) -> Option<Slot> {
+        self.0.empty(line)
+    }
+
+    fn other(&self, slot: Slot) -> usize {
+        self.0.other_line(slot.bucket, self.0.lines[slot.bucket].tags[slot.slot])
+    }
+
+    fn ask(&self, line: usize) {
+        prefetch(&self.0.lines[line]);
+    }
+
+    /// The slots change places, by I1.
+    fn move_entry(&mut self, from: Slot, to: Slot) {
+        let lines = self.0.lines.as_mut_slice();
+        let of = |slot: Slot, lines: &[Line]| {
+            let Line { tags, ages, places } = &lines[slot.bucket];
+            (tags[slot.slot], ages[slot.slot], places[slot.slot])
+        };
+        for (slot, new) in [(to, of(from, lines)), (from, of(to, lines))] {
+            let line = &mut lines[slot.bucket];
+            (line.tags[slot.slot], line.ages[slot.slot], line.places[slot.slot]) = new;
+        }
+    }
+}
+
+/// As an id has it.
+#[inline(always)]
+pub(super) fn number(slot: Slot) -> u32 {
+    (slot.bucket * SLOTS + slot.slot) as u32
+}
+
+#[inline(always)]
+fn slot_at(number: u32) -> Slot {
+    Slot { bucket: number as usize / SLOTS, slot: number as usize % SLOTS }
+}
+
+/// A number below `n`.
+#[inline(always)]
+fn below(hash: u32, n: usize) -> usize {
+    crate::hash::below(hash, n as u64) as usize
+}
+
+/// Flows named by a line.
+pub(super) const SLOTS: usize = 8;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn zeros_are_found_beside_ones() {
+        // Two bytes are set that a borrow or a carry would reach.
+        assert_eq!(zeros(0x0001_0000_8000_0000), 0x0000_8000_0000_8000);
+        assert_eq!((zeros(u64::MAX), zeros(LOWEST), zeros(HIGHEST)), (0, 0, 0));
+        assert_eq!(zeros(0), HIGHEST);
+    }
+
+    #[test]
+    fn each_line_is_the_other_of_its_other() {
+        let mut rng = Rng::new(3);
+        for lines in [1, 2, 3, 7, 100, if cfg!(miri) { 9 } else { 5003 }] {
+            let pages = Pages::zeroed(lines).unwrap();
+            let index = Index::new(pages, Seed::new(1), Clock::new(1000, 10));
+            for _ in 0..1000 {
+                let hash = rng.next();
+                let [first, second] = index.lines_of(hash);
+                assert!(first < lines && second < lines);
+                assert_eq!(index.other_line(second, hash as u16), first);
+            }
+        }
+    }
+}
