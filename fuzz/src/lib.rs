@@ -4,6 +4,7 @@
 pub mod capture;
 pub mod daemon;
 pub mod formats;
+pub mod ggu;
 pub mod graph;
 pub mod netlink;
 pub mod wire;
@@ -26,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("graph", graph::graph),
     ("io_capture", capture::capture),
     ("switch", graph::switch),
+    ("wire_ggu", ggu::messages),
     ("wire_packet", wire::packet),
     ("wire_headers", wire::headers),
 ];
@@ -33,5 +35,5 @@ pub const TARGETS: &[Target] = &[
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
-    [seeds, wire::seeds(), graph::seeds::seeds()].concat()
+    [seeds, ggu::seeds(), wire::seeds(), graph::seeds::seeds()].concat()
 }
