@@ -4,7 +4,7 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   router span switch
+//!   gatekeeper router span switch
 //!   assembly
 //!   out parse
 //!   family vrf
@@ -18,6 +18,7 @@ pub mod class;
 pub mod counters;
 pub mod family;
 pub mod filter;
+pub mod gatekeeper;
 pub mod lanes;
 pub mod out;
 pub mod parse;

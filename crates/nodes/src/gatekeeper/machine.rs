@@ -1,0 +1,197 @@
+//! What becomes of a packet, from its flow's state; and of a state, from a decision.
+//!
+//! ```text
+//!              decision                                decision
+//!   REQUEST ─────────────► GRANTED, DECLINED, PROGRAM ◄────────┐
+//!      ▲                      │ its end has come               │
+//!      │ 38, allowance 7      │ the program is gone            └─ anything: it is written over
+//!      └──────────────────────┘ the program cannot say
+//! ```
+//!
+//! Plain code over an entry's bytes: table, graph and programs are outside of it.
+
+use wire::ggu::Verdict as Decision;
+
+use super::granted::{self, Granted};
+use super::programs::Programs;
+use super::request::Request;
+use super::rule::{Answer, Arrival, Page, Rule};
+use super::state::{self, Bytes, Kind};
+use super::times::Times;
+
+/// What an entry of the flow table has of a flow.
+#[derive(Debug)]
+pub struct Flow<'a> {
+    /// When the decision ends; of a request, when its entry may go.
+    pub expires: &'a mut u64,
+    /// The state in the entry.
+    pub state: &'a mut Bytes,
+    /// The page of a decided flow.
+    pub page: Option<&'a mut Page>,
+}
+
+/// What is to be done with a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// Through the request channel, with this DSCP (3 to 63).
+    Request(u8),
+    /// To a Grantor, with this DSCP (1 or 2; a program may say another).
+    Granted(u8),
+    /// Straight to the destination, with DSCP 1.
+    Direct,
+    /// Dropped: the flow is declined.
+    Declined,
+    /// Dropped: the flow has used its budget. The specification counts it as declined.
+    OverBudget,
+    /// Dropped: the program failed.
+    Failed,
+}
+
+/// What is to be done with a packet, and with its entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Step {
+    /// With the packet.
+    pub verdict: Verdict,
+    /// The flow was a decided one and is a request now: its page goes back.
+    pub fell_back: bool,
+}
+
+/// Why a decision is none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refused {
+    /// It names a program that there is not.
+    UnknownProgram,
+    /// The program refused its parameters.
+    BadParameters,
+}
+
+/// A decision as it will lie in the table.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Decided {
+    /// What was decided.
+    pub kind: Kind,
+    /// When the decision ends.
+    pub expires: u64,
+    /// The page's content, where the kind has one.
+    pub page: Page,
+}
+
+impl Decided {
+    /// Writes a decision over a flow in any state, new ones too; the page is the entry's,
+    /// if its kind has one. The caller's bytes of the state stay.
+    ///
+    /// # Errors
+    /// When the kind has a page and the flow has none: it is as before.
+    pub fn apply(&self, flow: &mut Flow<'_>) -> Result<(), NoPage> {
+        if self.kind.has_page() {
+            **flow.page.as_mut().ok_or(NoPage)? = self.page;
+        }
+        *flow.expires = self.expires;
+        state::set_decided(flow.state, self.kind);
+        Ok(())
+    }
+}
+
+/// A decision needs a page, and its flow has none.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NoPage;
+
+/// The states' arithmetic and the programs, for one burst of packets.
+#[derive(Clone, Copy)]
+pub struct Machine<'a> {
+    /// Lengths of time at the clock's rate.
+    pub times: &'a Times,
+    /// What decisions may name.
+    pub programs: &'a Programs,
+}
+
+impl Machine<'_> {
+    /// End and state of an entry that is new now. Its first packet is then given to
+    /// [`Machine::packet`], as all others are.
+    #[inline]
+    pub fn fresh(&self, now: u64) -> (u64, Bytes) {
+        let mut bytes = [0; 16];
+        state::set_request(&mut bytes, Request::new(now));
+        (Request::first_end(self.times, now), bytes)
+    }
+
+    /// A packet of a flow comes. Its verdict does not depend on what becomes of the
+    /// packet afterwards: a budget is spent before anything else can fail.
+    #[inline]
+    pub fn packet(&self, flow: &mut Flow<'_>, arrival: &Arrival<'_>) -> Step {
+        let kind = Kind::of(flow.state);
+        if kind == Kind::Request {
+            return Step { verdict: self.request(flow, arrival.now), fell_back: false };
+        }
+        match self.decided(kind, flow, arrival) {
+            Some(verdict) => Step { verdict, fell_back: false },
+            None => {
+                state::set_request(flow.state, Request::new(arrival.now));
+                *flow.expires = Request::first_end(self.times, arrival.now);
+                Step { verdict: self.request(flow, arrival.now), fell_back: true }
+            }
+        }
+    }
+
+    /// A decision comes: what it will write. A program's `init` runs here, once.
+    ///
+    /// # Errors
+    /// When there is no such program, or it refuses; nothing else has happened.
+    pub fn decision(&self, decision: &Decision, now: u64) -> Result<Decided, Refused> {
+        let expires = now.saturating_add(self.times.seconds(decision.expire_s()));
+        let (kind, mut page, rule): (_, _, &dyn Rule) = match *decision {
+            Decision::Declined { .. } => {
+                return Ok(Decided { kind: Kind::Declined, expires, page: [0; 64] });
+            }
+            Decision::Granted { rate_kib, next_renewal_ms, renewal_step_ms, .. } => {
+                let page = granted::parameters(rate_kib, next_renewal_ms, renewal_step_ms);
+                (Kind::Granted, page, &Granted)
+            }
+            Decision::Program { index, cookie, .. } => {
+                let rule = self.programs.get(index).ok_or(Refused::UnknownProgram)?;
+                (Kind::Program(index), cookie, rule)
+            }
+        };
+        rule.init(self.times, now, &mut page).map_err(|_| Refused::BadParameters)?;
+        Ok(Decided { kind, expires, page })
+    }
+
+    /// An entry of a request never ends by a packet: only a sweep takes it out.
+    #[inline]
+    fn request(&self, flow: &mut Flow<'_>, now: u64) -> Verdict {
+        let mut request = state::request(flow.state);
+        let asked = request.packet(self.times, now);
+        state::set_request(flow.state, request);
+        if let Some(expires) = asked.expires {
+            *flow.expires = expires;
+        }
+        Verdict::Request(asked.dscp)
+    }
+
+    /// The verdict on a packet of a decided flow; `None` where the flow falls back.
+    #[inline]
+    fn decided(&self, kind: Kind, flow: &mut Flow<'_>, arrival: &Arrival<'_>) -> Option<Verdict> {
+        let expires = *flow.expires;
+        if arrival.now >= expires {
+            return None;
+        }
+        let page = flow.page.as_deref_mut();
+        let answer = match kind {
+            Kind::Granted => Granted.packet(self.times, arrival, expires, page?),
+            Kind::Program(index) => {
+                self.programs.get(index)?.packet(self.times, arrival, expires, page?)
+            }
+            Kind::Declined | Kind::Request => Answer::Decline,
+        };
+        let verdict = match answer {
+            Answer::Send(dscp) => Verdict::Granted(dscp),
+            Answer::Direct => Verdict::Direct,
+            Answer::Decline => return Some(Verdict::Declined),
+            Answer::OverBudget => return Some(Verdict::OverBudget),
+            Answer::Fail => return Some(Verdict::Failed),
+            Answer::Undecided => return None,
+        };
+        state::mark_used(flow.state, self.times, arrival.now);
+        Some(verdict)
+    }
+}

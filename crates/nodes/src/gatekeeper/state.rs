@@ -1,0 +1,112 @@
+//! The 16 bytes of state that an entry of the flow table has for us.
+//!
+//! ```text
+//!            0           8                  9                   10                16
+//!  request   │ last seen │ 00 │ priority    │ allowance         │ the caller's    │
+//!  decided   │ last used │ kind │ 000000    │ program's number  │ (which Grantors)│
+//!                          2 bits, 6 bits
+//! ```
+//!
+//! Every value of the bytes is a state: there is no unknown one to be dropped.
+
+use super::request::Request;
+use super::times::Times;
+
+/// The state bytes of an entry.
+pub type Bytes = [u8; 16];
+
+/// Where the caller's bytes begin: nothing here reads or writes them.
+pub const CALLERS: usize = 10;
+
+/// What was decided for a flow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// Nothing yet.
+    Request,
+    /// It has a budget.
+    Granted,
+    /// It gets nothing.
+    Declined,
+    /// The program of this number says.
+    Program(u8),
+}
+
+impl Kind {
+    /// Of an entry.
+    #[inline]
+    pub fn of(bytes: &Bytes) -> Kind {
+        match bytes[KIND] >> PRIORITY_BITS {
+            REQUEST => Kind::Request,
+            GRANTED => Kind::Granted,
+            DECLINED => Kind::Declined,
+            _ => Kind::Program(bytes[MORE]),
+        }
+    }
+
+    /// True for those that keep state in a page.
+    #[inline]
+    pub fn has_page(self) -> bool {
+        matches!(self, Kind::Granted | Kind::Program(_))
+    }
+}
+
+/// When a decided flow last had a packet that passed, to the second; `None` for never.
+#[inline]
+pub fn last_used(bytes: &Bytes) -> Option<u64> {
+    let used = load(bytes);
+    (Kind::of(bytes).has_page() && used != NEVER).then_some(used)
+}
+
+/// A packet of a decided flow passed. Written once a second, so that a line of the table
+/// is not dirtied for each packet.
+#[inline]
+pub(super) fn mark_used(bytes: &mut Bytes, times: &Times, now: u64) {
+    let used = load(bytes);
+    // Where time ran backwards the difference wraps, and the later time goes.
+    if used == NEVER || now.wrapping_sub(used) >= times.second() {
+        bytes[..8].copy_from_slice(&now.max(NEVER + 1).to_le_bytes());
+    }
+}
+
+/// Makes an entry that of a decided flow. What is renewed while it is in use stays in use.
+pub(super) fn set_decided(bytes: &mut Bytes, kind: Kind) {
+    if !(Kind::of(bytes).has_page() && kind.has_page()) {
+        bytes[..8].copy_from_slice(&NEVER.to_le_bytes());
+    }
+    (bytes[KIND], bytes[MORE]) = match kind {
+        Kind::Request => (REQUEST << PRIORITY_BITS, 0),
+        Kind::Granted => (GRANTED << PRIORITY_BITS, 0),
+        Kind::Declined => (DECLINED << PRIORITY_BITS, 0),
+        Kind::Program(index) => (PROGRAM << PRIORITY_BITS, index),
+    };
+}
+
+/// The request that an entry is.
+#[inline]
+pub(super) fn request(bytes: &Bytes) -> Request {
+    let priority = bytes[KIND] & ((1 << PRIORITY_BITS) - 1);
+    Request { seen: load(bytes), priority, allowance: bytes[MORE] }
+}
+
+/// Makes an entry that of a request.
+#[inline]
+pub(super) fn set_request(bytes: &mut Bytes, request: Request) {
+    bytes[..8].copy_from_slice(&request.seen.to_le_bytes());
+    bytes[KIND] = request.priority; // REQUEST is 0, and a priority has six bits
+    bytes[MORE] = request.allowance;
+}
+
+#[inline(always)]
+fn load(bytes: &Bytes) -> u64 {
+    u64::from_le_bytes(wire::bytes::array(bytes, 0))
+}
+
+const KIND: usize = 8;
+const MORE: usize = 9;
+const PRIORITY_BITS: u32 = 6;
+const NEVER: u64 = 0;
+
+const REQUEST: u8 = 0;
+const GRANTED: u8 = 1;
+const DECLINED: u8 = 2;
+const PROGRAM: u8 = 3;
