@@ -127,7 +127,7 @@ fn mix(hash: u64) -> u32 {
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// SplitMix64: the next state, and a number (Steele, Lea, Flood, OOPSLA 2014).
-const fn split_mix(state: u64) -> (u64, u64) {
+pub(crate) const fn split_mix(state: u64) -> (u64, u64) {
     let state = state.wrapping_add(GOLDEN);
     let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

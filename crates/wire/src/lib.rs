@@ -11,15 +11,16 @@
 //!   emitted gives the value back.
 //!
 //! Beside them: [`checksum`] (RFC 1071, 1624), [`flow`] (the hash that keeps a
-//! flow on one path), [`ggu`] (decisions of a Grantor), [`ipip`] (outer headers),
-//! [`describe`] (a packet in one line), [`mod@build`] (frames for tests and
-//! generators). Numbers are in host byte order; only [`bytes`] knows about the
-//! wire's. Nothing here allocates: there is no `std` to do it with.
+//! flow on one path), [`pair`] (the one that keeps a pair of hosts at one worker),
+//! [`ggu`] (decisions of a Grantor), [`ipip`] (outer headers), [`describe`] (a packet
+//! in one line), [`mod@build`] (frames for tests and generators). Numbers are in host
+//! byte order; only [`bytes`] knows about the wire's. Nothing here allocates: there is
+//! no `std` to do it with.
 //!
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   build describe
+//!   build describe pair
 //!   arp flow ggu icmpv6 ipip vlan
 //!   ethernet icmp ipv4 ipv6 tcp udp
 //!   bytes checksum protocol
@@ -43,6 +44,7 @@ pub mod icmpv6;
 pub mod ipip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod pair;
 pub mod protocol;
 pub mod tcp;
 pub mod udp;
