@@ -36,4 +36,4 @@ pub use netdev::Interfaces;
 pub use open::{is_own, open, open_with};
 pub use packet::{Layout, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};
-pub use port::{Allocator, Counters, Device, Link, Port};
+pub use port::{Allocator, ByPair, Counters, Device, Link, Port, Spread};

@@ -307,6 +307,12 @@ impl Owned {
         true
     }
 
+    /// Forgets the device's hash: it is not that of the flow.
+    #[inline]
+    pub fn forget_flow(&mut self) {
+        self.packet_mut().flags &= !Packet::HAS_HASH;
+    }
+
     /// Makes room for `n` bytes in front of the data, of whatever value; `false`,
     /// and nothing done, where that left less than [`Packet::KEPT`] before them.
     #[inline]

@@ -65,6 +65,13 @@ pub trait Device: Send {
     /// # Errors
     /// When the device refuses; the text says what to do.
     fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error>;
+    /// Asks that packets of one pair, of whatever ports and protocols, come in by one
+    /// queue: before the start, which then does what the device can ([`Device::spread`]).
+    fn deal_by_pair(&mut self, _by: &ByPair) {}
+    /// How packets are spread over its queues since the start.
+    fn spread(&self) -> Spread {
+        Spread::Unknown
+    }
     /// Sets the largest frame: `mtu` bytes of layer 3, tags and link header beside.
     ///
     /// # Errors
@@ -85,6 +92,40 @@ pub trait Device: Send {
     }
     /// Stops it; its ports must have been dropped.
     fn stop(&mut self);
+}
+
+/// How a device spreads packets over its queues.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Spread {
+    /// Each packet of a flow comes in by one queue; ports are part of a flow.
+    ByFlow,
+    /// Each packet of a pair does, by that of its bucket ([`ByPair::queue`]).
+    ByPair(ByPair),
+    /// Nothing can be said.
+    Unknown,
+}
+
+/// How packets are spread by their two addresses.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ByPair {
+    /// The key of the Toeplitz hash over source and destination.
+    pub key: [u8; 40],
+    /// As many of the hash's lowest bits are the pair's bucket; 31 at most.
+    pub bits: u32,
+}
+
+impl ByPair {
+    /// The bucket of a hash.
+    #[inline]
+    pub fn bucket(&self, hash: u32) -> u32 {
+        hash & ((1 << self.bits.min(31)) - 1)
+    }
+
+    /// The queue of a bucket where there are `queues`.
+    #[inline]
+    pub fn queue(bucket: u32, queues: u16) -> u16 {
+        (bucket % u32::from(queues.max(1))) as u16
+    }
 }
 
 /// Link state.

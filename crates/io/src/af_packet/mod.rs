@@ -6,6 +6,9 @@
 //!                                └► ring 1 ─► queue 1 ─► worker 1 ─► socket ─┘
 //! ```
 //!
+//! Asked to ([`Device::deal_by_pair`]) it fans out by pair, by a program in the kernel
+//! (`fanout`).
+//!
 //! What the kernel changes on the way is changed back: the VLAN tag that it takes off is
 //! put in again with its own type, checksums that it left to a network card are computed,
 //! frames for many are cut into those that were meant (`offload`), and joined again where
@@ -21,6 +24,7 @@
 //!
 //! Source: packet(7); Documentation/networking/packet_mmap.rst of Linux.
 
+mod fanout;
 mod gather;
 mod offload;
 mod outbox;
@@ -35,7 +39,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::netdev::Interfaces;
 use crate::tally::Tally;
-use crate::{Counters, Device, Error, Link, Pool, Port};
+use crate::{ByPair, Counters, Device, Error, Link, Pool, Port, Spread};
+use fanout::Group;
 use outbox::{Outbox, SENT};
 use port::{Large, Queue};
 use ring::{RECEIVED, Ring, Shape};
@@ -58,6 +63,10 @@ pub struct AfPacket {
     missed: AtomicU64,
     /// As it was when the link came up: to ask takes a lock that routes take, too.
     speed_mbps: AtomicU32,
+    /// As it was asked for.
+    by_pair: Option<ByPair>,
+    /// As it was had.
+    spread: Spread,
 }
 
 /// Whether this process may open packet sockets here.
@@ -99,6 +108,8 @@ impl AfPacket {
             receivers: Vec::new(),
             missed: AtomicU64::new(0),
             speed_mbps: AtomicU32::new(NOT_ASKED),
+            by_pair: None,
+            spread: Spread::Unknown,
         })
     }
 
@@ -109,7 +120,7 @@ impl AfPacket {
 
     /// A socket with its ring, which receives, and the number of the fan-out: that of
     /// the sockets before it, or a new one's.
-    fn receiver(&self, group: Option<u16>) -> io::Result<(Socket, Ring)> {
+    fn receiver(&self, group: Option<Group>) -> io::Result<(Socket, Ring)> {
         let shape = Shape::new(usize::from(self.mtu) + LINK_HEADERS, RECEIVED);
         let socket = Socket::open()?;
         socket.set_room(ROOM);
@@ -122,7 +133,7 @@ impl AfPacket {
         let ring = Ring::map(socket.as_fd(), shape)?;
         socket.bind(self.index, true)?;
         if let Some(group) = group {
-            join(&socket, group)?;
+            group.join(&socket)?;
         }
         Ok((socket, ring))
     }
@@ -156,7 +167,7 @@ impl AfPacket {
         Ok(Some(socket))
     }
 
-    fn queues(&self, queues: u16) -> io::Result<Vec<(Socket, Ring)>> {
+    fn queues(&self, queues: u16) -> io::Result<(Vec<(Socket, Ring)>, Spread)> {
         let first = self.receiver(None)?;
         // One hears all: the first is asked for it, and gives it back when it is closed.
         first.0.set(
@@ -168,32 +179,23 @@ impl AfPacket {
                 mr_address: [0; 8],
             },
         )?;
-        let group = if queues > 1 { Some(new_group(&first.0)?) } else { None };
+        let (group, spread) = match (queues, &self.by_pair) {
+            (..=1, _) => (None, Spread::Unknown),
+            (_, Some(by)) => match Group::by_pair(&first.0, by, queues) {
+                Ok(group) => (Some(group), Spread::ByPair(by.clone())),
+                // Kernels before 4.3 have no programs for it.
+                Err(_) => (Some(Group::by_flow(&first.0)?), Spread::ByFlow),
+            },
+            (_, None) => (Some(Group::by_flow(&first.0)?), Spread::ByFlow),
+        };
         let mut all = vec![first];
         for _ in 1..queues {
             all.push(self.receiver(group)?);
         }
         // Before all were together, each had its copy.
         all.iter_mut().for_each(|(socket, ring)| ring.flush(socket));
-        Ok(all)
+        Ok((all, spread))
     }
-}
-
-/// Makes a fan-out for the socket; its number, which nobody else has.
-fn new_group(socket: &Socket) -> io::Result<u16> {
-    let kinds = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_UNIQUEID;
-    let quiet = kinds | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING; // since 5.11
-    let made = socket.set(libc::PACKET_FANOUT, (quiet << 16) as i32);
-    made.or_else(|_| socket.set(libc::PACKET_FANOUT, (kinds << 16) as i32))?;
-    socket.fanout()
-}
-
-fn join(socket: &Socket, group: u16) -> io::Result<()> {
-    let number = u32::from(group);
-    let kind = libc::PACKET_FANOUT_HASH;
-    let quiet = kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
-    let joined = socket.set(libc::PACKET_FANOUT, (quiet << 16 | number) as i32);
-    joined.or_else(|_| socket.set(libc::PACKET_FANOUT, (kind << 16 | number) as i32))
 }
 
 impl Device for AfPacket {
@@ -209,12 +211,21 @@ impl Device for AfPacket {
         MAX_QUEUES as u16
     }
 
+    fn deal_by_pair(&mut self, by: &ByPair) {
+        self.by_pair = Some(by.clone());
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread.clone()
+    }
+
     fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error> {
         if queues == 0 || queues > self.max_queues() {
             return Err(Error::queues(&self.name, queues, self.max_queues()));
         }
         let refused = |error: io::Error| Error::refused(&self.name, "start", error);
-        let receivers = self.queues(queues).map_err(refused)?;
+        let (receivers, spread) = self.queues(queues).map_err(refused)?;
+        self.spread = spread;
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         for (number, (receiver, ring)) in receivers.into_iter().enumerate() {
             let receiver = Arc::new(receiver);

@@ -64,6 +64,13 @@ impl Socket {
         check(result as isize).map(|_| ())
     }
 
+    /// Sets the program of the fan-out that it is in: whose packets are this socket's.
+    pub(super) fn set_program(&self, program: &[libc::sock_filter]) -> io::Result<()> {
+        let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+        self.set(libc::PACKET_FANOUT_DATA, program)
+    }
+
     fn get<const N: usize>(&self, level: c_int, option: c_int) -> io::Result<[u32; N]> {
         let mut value = [0_u32; N];
         let mut len = size_of_val(&value) as libc::socklen_t;
@@ -149,6 +156,8 @@ pub(super) trait Plain: Copy {}
 impl Plain for c_int {}
 impl Plain for libc::tpacket_req {}
 impl Plain for libc::packet_mreq {}
+/// The kernel reads what it points to, and checks that: no address harms this process.
+impl Plain for libc::sock_fprog {}
 
 /// Maps the ring of a socket.
 pub(super) fn map(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {

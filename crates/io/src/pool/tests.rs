@@ -138,6 +138,8 @@ fn bursts_fill_and_copies_keep_the_bytes() {
     assert!(copy.copy_from(from));
     assert_eq!((copy.data(), burst.len(5)), (&[5; 60][..], 60));
     assert_eq!((copy.packet().flow(), copy.packet().flags), (Some(99), Packet::HAS_HASH));
+    copy.forget_flow();
+    assert_eq!((copy.packet().flow(), copy.packet().flags), (None, 0));
     let room = copy.room();
     assert!(!copy.fill(&vec![0; room + 1]) && copy.fill(&vec![0; room]));
     pool.put(&mut [Some(copy)]);
