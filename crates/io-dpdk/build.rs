@@ -47,7 +47,8 @@ mod dpdk {
 
     fn compile(flags: &[String]) {
         let mut build = cc::Build::new();
-        build.file("shim/shim.c").opt_level(3).std("gnu11").warnings(true).extra_warnings(true);
+        build.files(["shim/shim.c", "shim/start.c"]);
+        build.opt_level(3).std("gnu11").warnings(true).extra_warnings(true);
         build.flags(flags).flag("-Werror=implicit-function-declaration");
         build.compile("rutter_dpdk_shim");
     }

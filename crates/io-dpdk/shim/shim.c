@@ -2,7 +2,6 @@
 #define ALLOW_EXPERIMENTAL_API /* making a handle of an interrupt, in 22.11 */
 #include "shim.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <rte_dev.h>
@@ -310,12 +308,6 @@ rutter_remove(uint16_t port)
 	return in_turn(remove_port, port);
 }
 
-static uint64_t
-hash_of(const struct rte_eth_dev_info *info)
-{
-	return info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP);
-}
-
 int
 rutter_info(uint16_t port, struct rutter_info *out)
 {
@@ -332,126 +324,7 @@ rutter_info(uint16_t port, struct rutter_info *out)
 	out->rx_queues = info.max_rx_queues;
 	out->tx_queues = info.max_tx_queues;
 	out->max_mtu = info.max_mtu;
-	out->rss = hash_of(&info) != 0;
 	memcpy(out->mac, mac.addr_bytes, sizeof(out->mac));
-	return 0;
-}
-
-static int
-configure(uint16_t port, uint16_t queues, uint16_t mtu, const struct rte_eth_dev_info *info,
-	int hash, struct rte_eth_conf *conf)
-{
-	memset(conf, 0, sizeof(*conf));
-	conf->rxmode.mtu = mtu;
-	/* RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is left off: it wants all of a
-	 * queue's packets from one pool, and a router's come from all ports'. */
-	if (hash && hash_of(info) != 0) {
-		conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-		conf->rx_adv_conf.rss_conf.rss_hf = hash_of(info);
-		conf->rxmode.offloads = info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH;
-	}
-	return rte_eth_dev_configure(port, queues, queues, conf);
-}
-
-/* Numbers of the XDP sockets of this process, up to `room`; how many. */
-static int
-xdp_sockets(int *files, int room)
-{
-	DIR *folder = opendir("/proc/self/fd");
-	struct dirent *entry;
-	int n = 0;
-
-	while (folder != NULL && n < room && (entry = readdir(folder)) != NULL) {
-		int file = atoi(entry->d_name), domain = 0;
-		socklen_t len = sizeof(domain);
-		if (getsockopt(file, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_XDP)
-			files[n++] = file;
-	}
-	if (folder != NULL)
-		closedir(folder);
-	return n;
-}
-
-/* The one socket that is in `after` and not in `before`; -1 where there is no such one. */
-static int
-new_socket(const int *before, int had, const int *after, int has)
-{
-	int found = -1;
-
-	for (int i = 0; i < has; i++) {
-		int known = 0;
-		for (int k = 0; k < had; k++)
-			known |= before[k] == after[i];
-		if (!known && found >= 0)
-			return -1;
-		if (!known)
-			found = after[i];
-	}
-	return found;
-}
-
-#define MOST_SOCKETS 1024
-
-/* net_af_xdp makes a queue's socket here, and reports it to nobody. */
-static int
-set_up_rx(uint16_t port, uint16_t queue, uint16_t slots, const struct rte_eth_dev_info *info,
-	const struct rte_eth_rxconf *conf, struct rte_mempool *pool, int32_t *file)
-{
-	int before[MOST_SOCKETS], after[MOST_SOCKETS], had = 0, error;
-	int xdp = info->driver_name != NULL && strcmp(info->driver_name, "net_af_xdp") == 0;
-
-	*file = -1;
-	if (xdp)
-		had = xdp_sockets(before, MOST_SOCKETS);
-	error = rte_eth_rx_queue_setup(port, queue, slots, rte_eth_dev_socket_id(port), conf, pool);
-	if (error == 0 && xdp)
-		*file = new_socket(before, had, after, xdp_sockets(after, MOST_SOCKETS));
-	return error;
-}
-
-static int
-set_up_queues(uint16_t port, uint16_t queues, const struct rte_eth_dev_info *info,
-	const struct rte_eth_conf *conf, struct rte_mempool *pool, int32_t *files)
-{
-	struct rte_eth_rxconf rx = info->default_rxconf;
-	struct rte_eth_txconf tx = info->default_txconf;
-	uint16_t rx_slots = 1024, tx_slots = 1024;
-	int socket = rte_eth_dev_socket_id(port);
-	int error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_slots, &tx_slots);
-
-	rx.offloads = conf->rxmode.offloads;
-	tx.offloads = conf->txmode.offloads;
-	for (uint16_t queue = 0; error == 0 && queue < queues; queue++) {
-		error = set_up_rx(port, queue, rx_slots, info, &rx, pool, &files[queue]);
-		if (error == 0)
-			error = rte_eth_tx_queue_setup(port, queue, tx_slots, socket, &tx);
-	}
-	return error;
-}
-
-int
-rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool,
-	int32_t *files)
-{
-	struct rte_eth_dev_info info;
-	struct rte_eth_conf conf;
-	int error = rte_eth_dev_info_get(port, &info);
-
-	if (error != 0)
-		return error;
-	/* Some drivers name hashes that they then refuse. */
-	error = configure(port, queues, mtu, &info, 1, &conf);
-	if (error != 0)
-		error = configure(port, queues, mtu, &info, 0, &conf);
-	if (error == 0)
-		error = set_up_queues(port, queues, &info, &conf, pool, files);
-	if (error == 0)
-		error = rte_eth_dev_start(port);
-	if (error != 0)
-		return error;
-	/* The driver may have no such switch because it hears everything anyway. */
-	rte_eth_promiscuous_enable(port);
-	rte_eth_stats_reset(port);
 	return 0;
 }
 

@@ -46,7 +46,6 @@ struct rutter_info {
 	uint16_t rx_queues;	/* at most */
 	uint16_t tx_queues;
 	uint16_t max_mtu;
-	uint8_t rss;		/* spreads flows over its queues */
 	uint8_t mac[6];
 };
 
@@ -80,10 +79,30 @@ struct rte_mbuf *rutter_allocate(struct rte_mempool *pool);
 int rutter_probe(const char *arguments, const char *name);
 int rutter_remove(uint16_t port);
 int rutter_info(uint16_t port, struct rutter_info *info);
+/* How packets are spread over queues. */
+enum {
+	RUTTER_UNKNOWN,
+	RUTTER_BY_FLOW,
+	RUTTER_BY_PAIR,
+};
+
+/* By pair: the key of the Toeplitz hash, whose lowest `bits` are the bucket; the queue is
+ * the bucket modulo queues. */
+struct rutter_by_pair {
+	uint8_t key[40];
+	uint32_t bits;
+};
+
+/* How to start. */
+struct rutter_setup {
+	struct rte_mempool *pool;
+	const struct rutter_by_pair *by_pair;	/* NULL: by flow */
+	uint16_t port, queues, mtu;
+};
+
 /* `files`: for each queue a file that is readable while something waits there, or -1. It
- * is the driver's, and closed with the device. */
-int rutter_start(uint16_t port, uint16_t queues, uint16_t mtu, struct rte_mempool *pool,
-	int32_t *files);
+ * is the driver's, and closed with the device. Returns how it spreads. */
+int rutter_start(const struct rutter_setup *setup, int32_t *files);
 int rutter_stop(uint16_t port);
 int rutter_set_mtu(uint16_t port, uint16_t mtu);
 int rutter_link(uint16_t port, uint32_t *speed_mbps);

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use io::{Counters, Device, Error, Interfaces, Link, Port};
+use io::{ByPair, Counters, Device, Error, Interfaces, Link, Port, Spread};
 
 use crate::eal::{self, Eal, explain};
 use crate::missed::Missed;
@@ -36,6 +36,10 @@ struct DpdkDevice {
     pool: Option<Pool>,
     scattered: Arc<AtomicU64>,
     missed: Option<Missed>,
+    /// As it was asked for.
+    by_pair: Option<ByPair>,
+    /// As it was had.
+    spread: Spread,
 }
 
 impl DpdkDevice {
@@ -80,6 +84,8 @@ impl DpdkDevice {
             pool: None,
             scattered,
             missed,
+            by_pair: None,
+            spread: Spread::Unknown,
         })
     }
 
@@ -101,6 +107,14 @@ impl Device for DpdkDevice {
         self.info.rx_queues.min(self.info.tx_queues).max(1)
     }
 
+    fn deal_by_pair(&mut self, by: &ByPair) {
+        self.by_pair = Some(by.clone());
+    }
+
+    fn spread(&self) -> Spread {
+        self.spread.clone()
+    }
+
     fn start(&mut self, queues: u16) -> Result<Vec<Box<dyn Port>>, Error> {
         if queues == 0 || queues > self.max_queues() {
             return Err(Error::queues(&self.name, queues, self.max_queues()));
@@ -109,11 +123,24 @@ impl Device for DpdkDevice {
         let _control = control();
         eal::take_log();
         let mtu = self.mtu.min(self.info.max_mtu);
-        let (number, mut files) = (self.plugged.port, vec![-1; usize::from(queues)]);
-        let to = files.as_mut_ptr();
+        let by =
+            self.by_pair.as_ref().map(|by| shim::rutter_by_pair { key: by.key, bits: by.bits });
+        let setup = shim::rutter_setup {
+            pool: pool.as_ptr(),
+            by_pair: by.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
+            port: self.plugged.port,
+            queues,
+            mtu,
+        };
+        let mut files = vec![-1; usize::from(queues)];
         // SAFETY: the pool lives for ever; a number is written for each of the queues.
-        let result = unsafe { shim::rutter_start(number, queues, mtu, pool.as_ptr(), to) };
+        let result = unsafe { shim::rutter_start(&setup, files.as_mut_ptr()) };
         self.check("start", result)?;
+        self.spread = match (result as u32, &self.by_pair) {
+            (shim::RUTTER_BY_PAIR, Some(by)) => Spread::ByPair(by.clone()),
+            (shim::RUTTER_BY_FLOW, _) => Spread::ByFlow,
+            _ => Spread::Unknown,
+        };
         self.missed.iter().for_each(Missed::restart);
         self.pool = Some(pool);
         let running = Arc::new(Running(self.plugged.clone()));

@@ -1,7 +1,7 @@
 //! Devices that need neither root nor hugepages. One process, one environment.
 #![cfg(feature = "dpdk")]
 
-use io::{BURST, Burst, Device, Port, World};
+use io::{BURST, Burst, ByPair, Device, Port, Spread, World};
 use std::sync::{Mutex, MutexGuard};
 
 /// Packets are counted over all devices of the process: one test at a time.
@@ -175,6 +175,35 @@ fn several_queues_and_threads() {
     };
     std::thread::scope(|s| ports.into_iter().for_each(|port| drop(s.spawn(move || work(port)))));
     assert_eq!(device.counters().rx_packets, 2 * 1000 * BURST as u64);
+    drop(device);
+    assert_all_home();
+}
+
+/// The driver keeps key and table, and is asked for them; what it deals is all the same.
+#[test]
+fn a_device_deals_by_pair_or_says_that_it_does_not() {
+    let _alone = alone();
+    let by = |bits| ByPair { key: std::array::from_fn(|i| 3 * i as u8 + 1), bits };
+    let mut device = open("net_null9");
+    let start = |device: &mut dyn Device, by: &ByPair, queues| {
+        device.deal_by_pair(by);
+        let mut port = device.start(queues).unwrap().remove(0);
+        port.attach(0);
+        let mut burst = Burst::new();
+        assert_eq!(port.receive(&mut burst, BURST), BURST);
+        port.free(burst.packets());
+        drop(port);
+        device.stop();
+        device.spread()
+    };
+    assert_eq!(start(&mut *device, &by(7), 2), Spread::ByPair(by(7)));
+    assert_eq!(start(&mut *device, &by(6), 3), Spread::ByPair(by(6)));
+    assert_eq!(start(&mut *device, &by(12), 2), Spread::ByFlow, "its table is shorter");
+    assert_eq!(start(&mut *device, &by(7), 1), Spread::Unknown, "there is nothing to deal");
+    drop(device);
+    let mut device = open("net_null10");
+    drop(device.start(2).unwrap());
+    assert_eq!(device.spread(), Spread::ByFlow);
     drop(device);
     assert_all_home();
 }
