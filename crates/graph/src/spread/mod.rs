@@ -1,4 +1,5 @@
-//! Spreading: the packets of one queue over several workers, by flow.
+//! Spreading: the packets of one queue over several workers, by flow; or each to the
+//! worker that owns it.
 //!
 //! ```text
 //!  device ─► Holder ─┬─ its own flows ─► the holding worker's graph ─► transmit ─► device
@@ -16,6 +17,10 @@
 //! |------|-------------------------------------------------------------------------------------|
 //!
 //! What finds a ring full is dropped and counted ([`Lost`]), never kept.
+//!
+//! A port with a queue for each worker whose packets have owners is [`sort`]ed.
+
+mod sort;
 
 use std::sync::Arc;
 
@@ -23,9 +28,13 @@ use io::{Allocator, BURST, Burst, Owned, Port, VECTOR, World};
 
 use crate::ring::spsc::{Consumer, Producer, ring};
 use crate::stats::Counter;
+pub use sort::sort;
 
 /// The hash of a frame's flow, where its device computed none.
 pub type FlowOf = Box<dyn FnMut(&[u8]) -> u32 + Send>;
+
+/// The worker that a frame belongs to; `None` for any worker's.
+pub type OwnerOf = Box<dyn FnMut(&[u8]) -> Option<usize> + Send>;
 
 /// Packets that were dropped between workers.
 #[derive(Debug, Default)]
@@ -46,9 +55,40 @@ pub struct Shares {
     pub lost: Arc<Lost>,
 }
 
-/// Spreads `port` over the worker that holds it and `others` more. `buffers` is
+/// Spreads `port` by flow over the worker that holds it and `others` more. `buffers` is
 /// the number of packets there are: no more can be in a borrower's hands.
-pub fn spread(port: Box<dyn Port>, others: usize, buffers: usize, flow_of: FlowOf) -> Shares {
+pub fn spread(port: Box<dyn Port>, others: usize, buffers: usize, mut flow_of: FlowOf) -> Shares {
+    let workers = others as u64 + 1;
+    let lane = move |packet: &Owned| {
+        let device = packet.packet().flow();
+        let flow = device.unwrap_or_else(|| flow_of(packet.data()));
+        // Multiply-shift: 0 is the holder, and what has no flow is 0.
+        let worker = (u64::from(flow) * workers) >> 32;
+        (worker as usize).checked_sub(1)
+    };
+    share(port, others, buffers, lane)
+}
+
+/// As [`spread`], over the worker that holds `port` and those of these numbers: each
+/// packet goes to its owner. What nobody owns, or another worker than these, is the
+/// holder's.
+pub fn spread_to(
+    port: Box<dyn Port>,
+    others: &[usize],
+    buffers: usize,
+    mut owner_of: OwnerOf,
+) -> Shares {
+    let mut lanes = vec![None; others.iter().max().map_or(0, |most| most + 1)];
+    others.iter().enumerate().for_each(|(lane, worker)| lanes[*worker] = Some(lane));
+    let lane = move |packet: &Owned| *lanes.get(owner_of(packet.data())?)?;
+    share(port, others.len(), buffers, lane)
+}
+
+/// `lane`: the place of a packet's worker among the others; `None` for the holder's own.
+fn share<L>(port: Box<dyn Port>, others: usize, buffers: usize, lane: L) -> Shares
+where
+    L: FnMut(&Owned) -> Option<usize> + Send + 'static,
+{
     let (world, lost) = (port.world(), Arc::new(Lost::default()));
     let (mut lanes, mut borrowers) = (Vec::new(), Vec::<Box<dyn Port>>::new());
     for _ in 0..others {
@@ -59,7 +99,7 @@ pub fn spread(port: Box<dyn Port>, others: usize, buffers: usize, flow_of: FlowO
         let allocator = port.allocator();
         borrowers.push(Box::new(Borrower { from_holder, to_holder, held, allocator, world }));
     }
-    let holder = Box::new(Holder { port, flow_of, lanes, lost: lost.clone() });
+    let holder = Box::new(Holder { port, lane, lanes, lost: lost.clone() });
     Shares { holder, borrowers, lost }
 }
 
@@ -77,27 +117,19 @@ struct Lane {
 }
 
 /// The port of the worker that has the queue.
-struct Holder {
+struct Holder<L> {
     port: Box<dyn Port>,
-    flow_of: FlowOf,
+    /// Which lane a packet takes; `None` for the holder's own.
+    lane: L,
     lanes: Vec<Lane>,
     lost: Arc<Lost>,
 }
 
-impl Holder {
-    /// Which lane a packet takes; `None` for the holder's own.
-    fn lane(&mut self, packet: &Owned) -> Option<usize> {
-        let device = packet.packet().flow();
-        let flow = device.unwrap_or_else(|| (self.flow_of)(packet.data()));
-        // Multiply-shift: 0 is the holder, and what has no flow is 0.
-        let worker = (u64::from(flow) * (self.lanes.len() as u64 + 1)) >> 32;
-        (worker as usize).checked_sub(1)
-    }
-
+impl<L: FnMut(&Owned) -> Option<usize>> Holder<L> {
     /// Hands the packets from `start` on to their workers; its own stay.
     fn deal(&mut self, burst: &mut Burst, start: usize) {
         burst.retain(start, |packet| {
-            let Some(lane) = self.lane(&packet) else { return Some(packet) };
+            let Some(lane) = (self.lane)(&packet) else { return Some(packet) };
             if let Err(packet) = self.lanes[lane].to_worker.push(packet) {
                 self.lost.received.add(1);
                 self.port.free(&mut [Some(packet)]);
@@ -138,7 +170,7 @@ fn send_all(port: &mut dyn Port, packets: &mut [Option<Owned>], lost: &Lost) {
     }
 }
 
-impl Port for Holder {
+impl<L: FnMut(&Owned) -> Option<usize> + Send> Port for Holder<L> {
     fn attach(&mut self, worker: usize) {
         self.port.attach(worker);
     }
@@ -323,6 +355,32 @@ mod tests {
         let sent: Vec<u8> = peer.take().iter().map(|frame| frame[1]).collect();
         assert_eq!(sent, [0, 4, 1, 3, 6]);
         assert_eq!((lost.received.get(), lost.transmitted.get()), (0, 0));
+        drop((holder, borrowers));
+        assert_eq!(pool.available(), pool.size());
+    }
+
+    /// Whichever worker holds the queue, and what nobody owns is its.
+    #[test]
+    fn owners_get_what_is_theirs() {
+        let packets = 500;
+        let pool = Pool::new(&PoolConfig { packets, ..PoolConfig::default() }).unwrap();
+        let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, 1], &pool);
+        let port = device.start(1).unwrap().remove(0);
+        // Worker 1 holds the queue of 0, 1 and 3; 9 is nobody's, and 2 has no share.
+        let owner_of = |frame: &[u8]| Some(usize::from(frame[0])).filter(|owner| *owner < 9);
+        let Shares { mut holder, mut borrowers, lost } =
+            spread_to(port, &[0, 3], packets, Box::new(owner_of));
+        push(&peer, &[0, 1, 2, 3, 9, 0, 3, 1]);
+        let mut all = vec![take(&mut *holder)];
+        all.extend(borrowers.iter_mut().map(|port| take(&mut **port)));
+        let numbers: Vec<_> = all.iter().map(|(_, numbers)| &numbers[..]).collect();
+        assert_eq!(numbers, [&[1, 2, 4, 7][..], &[0, 5], &[3, 6]]);
+        holder.free(all[0].0.packets());
+        for (port, (burst, _)) in borrowers.iter_mut().zip(&mut all[1..]) {
+            port.free(burst.packets());
+        }
+        holder.drain(&mut Burst::new(), BURST);
+        assert_eq!(lost.received.get(), 0);
         drop((holder, borrowers));
         assert_eq!(pool.available(), pool.size());
     }
