@@ -26,6 +26,7 @@ use crate::out::detour::Detour;
 use crate::out::output::Inner;
 use crate::out::{drop, kernel_input, output, punt, worker_input};
 use crate::parse::ethernet_input;
+use crate::parse::owner::Owners;
 
 /// What all nodes of one worker share, and its ways out and in.
 pub struct Common {
@@ -53,6 +54,8 @@ pub struct Common {
 pub struct Assembly {
     /// What its nodes share.
     pub common: Common,
+    /// Which worker has a pair; `None` where one may meet several ([`Assembly::owned`]).
+    pub owners: Option<Arc<Owners>>,
     builder: Builder,
     inner: Vec<Inner>,
 }
@@ -62,7 +65,15 @@ impl Assembly {
     pub fn new(common: Common) -> Assembly {
         let (forwarding, counters) = (common.forwarding.clone(), common.counters.clone());
         let first = ethernet_input::EthernetInput::new(forwarding, counters);
-        Assembly { common, builder: Builder::new(FIRST).node(first), inner: Vec::new() }
+        let builder = Builder::new(FIRST).node(first);
+        Assembly { common, owners: None, builder, inner: Vec::new() }
+    }
+
+    /// Says which worker has a pair, of what comes in by ports that are dealt so.
+    #[must_use]
+    pub fn owned(mut self, owners: Option<Arc<Owners>>) -> Assembly {
+        self.owners = owners;
+        self
     }
 
     /// Adds a node: [`Builder::node`].

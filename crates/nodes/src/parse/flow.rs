@@ -8,19 +8,28 @@ use wire::{ethernet, vlan};
 /// The hash of `frame`'s flow behind up to two tags; 0 for what is not IP, which
 /// so stays with the worker that received it.
 pub fn of_frame(hasher: &Hasher, frame: &[u8]) -> u32 {
+    match packet(frame) {
+        Some((ethernet::IPV4, packet)) => hasher.ipv4(packet),
+        Some((_, packet)) => hasher.ipv6(packet),
+        None => 0,
+    }
+}
+
+/// The packet in a frame behind up to two tags, with its ethertype: IPv4's or IPv6's.
+#[inline(always)]
+pub(super) fn packet(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = ethernet::ETHERTYPE;
     for _ in 0..3 {
         if frame.len() < at + 2 {
-            return 0;
+            return None;
         }
         match be16(frame, at) {
-            ethernet::IPV4 => return hasher.ipv4(&frame[at + 2..]),
-            ethernet::IPV6 => return hasher.ipv6(&frame[at + 2..]),
+            ip @ (ethernet::IPV4 | ethernet::IPV6) => return Some((ip, &frame[at + 2..])),
             ethernet::VLAN | ethernet::QINQ => at += vlan::LEN,
-            _ => return 0,
+            _ => return None,
         }
     }
-    0
+    None
 }
 
 #[cfg(test)]

@@ -2,3 +2,4 @@
 
 pub mod ethernet_input;
 pub mod flow;
+pub mod owner;
