@@ -21,7 +21,7 @@ use lookup::sync::Domain;
 use nodes::assembly::Assembly;
 use tables::Forwarding;
 
-use crate::config::{Config, Declared};
+use crate::config::{self, Config, Declared};
 use crate::error::Error;
 use crate::parts::control;
 use crate::parts::devices::Port;
@@ -42,6 +42,12 @@ pub trait Application: Sync {
 
     /// True where the configuration asks for it.
     fn serves(&self, config: &Config) -> bool;
+
+    /// True where every packet of a pair, of source and destination, that `port` receives
+    /// must meet one worker: its nodes find which in [`Assembly::owners`].
+    fn by_pair(&self, _config: &Config, _port: &config::Port) -> bool {
+        false
+    }
 
     /// Makes what its nodes and threads share. It is there in every instance, also where
     /// it does not serve: it may be asked for something at run time.

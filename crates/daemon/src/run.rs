@@ -143,6 +143,7 @@ impl Running {
             kernel: undo.0.is_some(),
             threads: &threads,
             kernel_bell: &kernel_bell,
+            by_pair: &|port| apps::by_pair(&config, port),
         };
         let (workers, rings) = plan.start(&mut ports, &mut |worker, assembly| {
             apps.0.iter_mut().fold(assembly, |assembly, app| app.nodes(worker, assembly))

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::app::{Application, Running, Setup};
 use crate::config::section::Section;
-use crate::config::{Config, Declared, Mistakes, Text, keys};
+use crate::config::{self, Config, Declared, Mistakes, Text, keys};
 use crate::error::Error;
 
 /// The registry.
@@ -73,6 +73,11 @@ pub fn names(config: &Config) -> String {
         Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         _ => names.concat(),
     }
+}
+
+/// Whether one of them wants each pair of what `port` receives to meet one worker.
+pub fn by_pair(config: &Config, port: &config::Port) -> bool {
+    APPLICATIONS.iter().any(|application| application.by_pair(config, port))
 }
 
 /// Starts all of them.

@@ -3,6 +3,7 @@
 
 pub mod apart;
 pub mod control;
+pub mod dealing;
 pub mod devices;
 pub mod entries;
 pub mod kernel_side;

@@ -7,18 +7,31 @@
 /// Where the queues of one port go: the worker of each queue.
 pub type Queues = Vec<usize>;
 
-/// Deals the queues of all ports out. `most` is, by port, what the device can
-/// have and the user wants.
-pub fn deal(most: &[u16], workers: usize) -> Vec<Queues> {
+/// What there is to deal of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Queues that the device can have and the user wants.
+    pub most: u16,
+    /// Queue i is worker i's, or there is one queue: its packets have owners.
+    pub owned: bool,
+}
+
+/// Deals the queues of all ports out.
+pub fn deal(wanted: &[Wanted], workers: usize) -> Vec<Queues> {
     let mut next = 0;
-    let mut deal = |queues: &u16| {
-        let queues = usize::from(*queues).clamp(1, workers);
+    let mut deal = |wanted: &Wanted| {
+        let queues = usize::from(wanted.most).clamp(1, workers);
+        let queues = match wanted.owned {
+            true if queues == workers => return (0..workers).collect(),
+            true => 1,
+            false => queues,
+        };
         let dealt = (0..queues).map(|queue| (next + queue) % workers).collect();
         // A port on every worker leaves the round where it is.
         next = if queues == workers { next } else { (next + queues) % workers };
         dealt
     };
-    most.iter().map(&mut deal).collect()
+    wanted.iter().map(&mut deal).collect()
 }
 
 /// For each worker, the ports that it has to hand over, with the worker to take them.
@@ -34,6 +47,19 @@ pub fn handovers(dealt: &[Queues], workers: usize) -> Vec<Vec<(u16, usize)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn deal(most: &[u16], workers: usize) -> Vec<Queues> {
+        let wanted: Vec<_> = most.iter().map(|most| Wanted { most: *most, owned: false }).collect();
+        super::deal(&wanted, workers)
+    }
+
+    #[test]
+    fn an_owner_has_the_queue_of_its_number() {
+        let wanted = [(1, false), (9, true), (3, true), (2, false), (1, true)];
+        let wanted = wanted.map(|(most, owned)| Wanted { most, owned });
+        let dealt = super::deal(&wanted, 4);
+        assert_eq!(dealt, [vec![0], vec![0, 1, 2, 3], vec![1], vec![2, 3], vec![0]]);
+    }
 
     #[test]
     fn ports_with_few_queues_are_dealt_round() {

@@ -6,21 +6,20 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use ::io::World;
 use graph::ring::{frames, spsc};
-use graph::spread;
 use graph::{Bell, Graph, Stats, Worker, WorkerConfig, WorkerError};
 use lookup::sync::Domain;
 use nodes::assembly::{Assembly, Common};
 use nodes::out::output::Remote;
 use nodes::out::worker_input::Incoming;
-use nodes::parse::flow;
+use nodes::parse::owner::Owners;
 use nodes::{IfaceCounters, Rates};
 use rustix::thread::gettid;
 use tables::Forwarding;
 use wire::flow::Hasher;
 
+use super::dealing::Dealing;
 use super::devices::Port;
-use super::plan;
-use crate::config::{Config, Idle};
+use crate::config::{self, Config, Idle};
 use crate::error::{Doing, Error};
 use crate::kernel::taps::Rings;
 use crate::threads::Threads;
@@ -53,6 +52,8 @@ pub struct Plan<'p> {
     pub threads: &'p Threads,
     /// The kernel thread's.
     pub kernel_bell: &'p Bell,
+    /// Whether each pair of what a port receives must meet one worker.
+    pub by_pair: &'p dyn Fn(&config::Port) -> bool,
 }
 
 impl Plan<'_> {
@@ -68,18 +69,18 @@ impl Plan<'_> {
         add: &mut dyn FnMut(usize, Assembly) -> Assembly,
     ) -> Result<(Workers, Vec<Rings>), Error> {
         let count = self.config.workers.len();
-        let most: Vec<u16> = ports.iter().map(|port| self.queues(port)).collect();
-        let dealt = plan::deal(&most, count);
-        let away = plan::handovers(&dealt, count);
-        let hasher = Hasher::new(RandomState::new().hash_one("flow"));
-        let mut queues = start_devices(ports, &dealt, count)?;
-        if self.config.spread {
-            let buffers = self.config.buffers as usize;
-            let flow_of = move |frame: &[u8]| flow::of_frame(&hasher, frame);
-            queues.spread(ports, &away, flow_of, buffers);
-        }
         let bells: Result<Vec<Bell>, _> = (0..count).map(|_| Bell::new()).collect();
         let bells = bells.doing(|| "make the workers' bells".into())?;
+        let hasher = Hasher::new(RandomState::new().hash_one("flow"));
+        let owners = self.owners(ports);
+        let dealing = Dealing {
+            bells: &bells,
+            buffers: self.config.buffers as usize,
+            hasher: self.config.spread.then_some(hasher),
+            owners: owners.clone(),
+            by_pair: self.by_pair,
+        };
+        let (mut queues, away) = dealing.start(ports)?;
         let mesh = mesh(&away, &queues.worlds, &bells);
         let mut workers = Workers {
             threads: Vec::new(),
@@ -105,7 +106,8 @@ impl Plan<'_> {
                 remotes,
                 from_workers,
             };
-            let mut graph = add(worker, Assembly::new(common)).finish().build(worker)?;
+            let mut graph =
+                add(worker, Assembly::new(common).owned(owners.clone())).finish().build(worker)?;
             for (number, port) in queues.by_worker[worker].drain(..) {
                 graph.ports().set(number, port);
             }
@@ -145,73 +147,17 @@ impl Plan<'_> {
         Ok((worker, task.load(Relaxed))) // it has said that it runs
     }
 
-    fn queues(&self, port: &Port) -> u16 {
-        let most = port.device.max_queues();
-        if port.config.queues == 0 { most } else { most.min(port.config.queues) }
+    /// `None` where nobody asks for it, and a pair may meet several.
+    fn owners(&self, ports: &[Port]) -> Option<Arc<Owners>> {
+        let workers = self.config.workers.len() as u16;
+        let wanted = workers == 1 || ports.iter().any(|port| (self.by_pair)(&port.config));
+        wanted.then(|| Arc::new(Owners::new(RandomState::new().hash_one("pair"), workers)))
     }
 
     /// Rates of the whole router, shared by its workers.
     fn rates(&self, workers: usize) -> Rates {
         let rates = if self.kernel { self.config.punt } else { Rates::NONE };
         rates.shared_by(workers as u32)
-    }
-}
-
-/// Started queues, by worker, with the number of their port.
-struct Queues {
-    by_worker: Vec<Vec<(u16, Box<dyn ::io::Port>)>>,
-    worlds: Vec<World>,
-}
-
-fn start_devices(
-    ports: &mut [Port],
-    dealt: &[plan::Queues],
-    workers: usize,
-) -> Result<Queues, Error> {
-    let by_worker = (0..workers).map(|_| Vec::new()).collect();
-    let mut queues = Queues { by_worker, worlds: Vec::new() };
-    for (port, polled_by) in ports.iter_mut().zip(dealt) {
-        port.queues = polled_by.len() as u16;
-        port.workers = polled_by.iter().map(|worker| *worker as u16).collect();
-        let started = port.device.start(port.queues);
-        let started = started.map_err(|error| Error::device(&port.config.path("device"), error))?;
-        let world = started.first().map_or(World::Own, |queue| queue.world());
-        queues.worlds.push(world);
-        for (queue, worker) in started.into_iter().zip(polled_by) {
-            queues.by_worker[*worker].push((port.number, queue));
-        }
-    }
-    Ok(queues)
-}
-
-impl Queues {
-    /// Gives workers without a queue of a port a share of the queue of the worker
-    /// to which they would hand its packets over.
-    fn spread(
-        &mut self,
-        ports: &mut [Port],
-        away: &[Vec<(u16, usize)>],
-        flow_of: impl Fn(&[u8]) -> u32 + Copy + Send + 'static,
-        buffers: usize,
-    ) {
-        let all: Vec<_> = self.by_worker.iter_mut().map(std::mem::take).collect();
-        for (holder, queues) in all.into_iter().enumerate() {
-            for (number, queue) in queues {
-                let lacks = |worker: &usize| away[*worker].contains(&(number, holder));
-                let others: Vec<usize> = (0..away.len()).filter(lacks).collect();
-                if others.is_empty() {
-                    self.by_worker[holder].push((number, queue));
-                    continue;
-                }
-                let flow_of = Box::new(flow_of);
-                let shares = spread::spread(queue, others.len(), buffers, flow_of);
-                self.by_worker[holder].push((number, shares.holder));
-                for (worker, share) in others.iter().zip(shares.borrowers) {
-                    self.by_worker[*worker].push((number, share));
-                }
-                ports[usize::from(number)].lost.push(shares.lost);
-            }
-        }
     }
 }
 
