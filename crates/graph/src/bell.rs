@@ -76,6 +76,17 @@ impl Bell {
         unsafe { libc::read(self.0.file.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 
+    /// Wakes the owner from [`Bell::wait`], whether it lies down or not: what it sleeps in is
+    /// over, or the next such sleep.
+    pub fn wake(&self) {
+        self.write();
+    }
+
+    /// Sleeps until it is rung or woken, `most` at the longest.
+    pub fn wait(&self, most: Duration) {
+        self.sleep(&mut Vec::new(), most);
+    }
+
     /// Becomes readable when it is rung.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.0.file.as_fd()

@@ -41,6 +41,8 @@ pub struct Graph {
     ticking: Ticking,
     entry: usize,
     drop_node: usize,
+    /// Packets of the last poll that came from ports and sources.
+    came: usize,
     context: Context,
 }
 
@@ -69,7 +71,17 @@ impl Graph {
         let (ports, watch) = (Ports::new(), Watch::default());
         clock::rate(); // estimated here, or the first packet would wait for it
         let context = Context { worker, now: clock::now(), ports, stats, watch };
-        Graph { slots, waiting: [0; 4], spare, sources, ticking, entry, drop_node, context }
+        Graph {
+            slots,
+            waiting: [0; 4],
+            spare,
+            sources,
+            ticking,
+            entry,
+            drop_node,
+            came: 0,
+            context,
+        }
     }
 
     /// Receives up to [`BURST`] packets from each port, asks each source, lets tick
@@ -91,10 +103,17 @@ impl Graph {
             packets += n;
             before = after;
         }
+        self.came = packets;
         if !self.ticking.is_empty() {
             packets += self.tick(packets > 0, before, guard);
         }
         packets
+    }
+
+    /// Of the last [`Graph::poll`]'s packets, those that came: more may follow them. What
+    /// nodes put in at their tick says nothing of that.
+    pub(crate) fn came(&self) -> usize {
+        self.came
     }
 
     /// Runs the nodes that tick: with traffic all, else those whose time has come.

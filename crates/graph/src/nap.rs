@@ -3,7 +3,7 @@
 //! ```text
 //!  bound            holds
 //!  50 µs            while it has ports or sources that only polling empties
-//!  100 ms           while it has none of these; so that it is seen to be alive
+//!  500 ms           while it has none of these; so that it is seen to be alive
 //!  the next tick    of its nodes, always; less what the kernel wakes it late
 //!  a packet         ends any sleep, of ports that wake
 //!  the bell         does, too: control's calls, frames of the kernel, other workers' packets
@@ -34,7 +34,7 @@ fn duration(ticks: u64) -> Duration {
 /// With something to poll.
 pub(crate) const NAP: Duration = Duration::from_micros(50);
 /// Without. Far below the silence after which a sleeper counts as stalled.
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(500);
 /// The kernel wakes a thread so much later than it asked for: Linux' timer slack of
 /// 50 µs, and the switch. So near before a tick a worker goes on polling.
 const LATE: Duration = Duration::from_micros(60);

@@ -182,7 +182,6 @@ fn a_worker_polls_obeys_and_stops() {
         core: Some(0),
         idle: Idle::Adaptive,
         bell: crate::Bell::new().unwrap(),
-        followers: Vec::new(),
     };
     let refused = WorkerConfig { core: Some(100_000), ..config.clone() };
     assert!(matches!(
@@ -242,7 +241,6 @@ fn a_worker_whose_node_panics_is_gone_and_nobody_waits_for_it() {
         core: None,
         idle: Idle::Poll,
         bell: crate::Bell::new().unwrap(),
-        followers: Vec::new(),
     };
     let spawn = |name, work| std::thread::Builder::new().name(name).spawn(work);
     let worker = Worker::start_on(config, &domain, graph, spawn).unwrap();

@@ -4,7 +4,7 @@
 //!  control                          worker
 //!    call(f) ──► commands, bell ────► between polls: f(&mut graph)
 //!    status() ◄── counters ◄──────── poll, quiesce; poll, quiesce; …
-//!                                     1 ms without a packet: lie down, poll, offline, sleep (`nap`), online
+//!                                     1 ms in which no packet came: lie down, poll, offline, sleep (`nap`), online
 //! ```
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,9 +36,6 @@ pub struct WorkerConfig {
     pub idle: Idle,
     /// Wakes it: whoever fills a ring of its sources rings it.
     pub bell: Bell,
-    /// Threads that look after what it gives them while it is awake: rung when packets
-    /// come after a sleep.
-    pub followers: Vec<Bell>,
 }
 
 /// What a worker does while no packets come.
@@ -149,7 +146,6 @@ impl Worker {
             shared: shared.clone(),
             idle: config.idle,
             bell: config.bell,
-            followers: config.followers,
             files: Vec::new(),
         };
         let work = move || {
@@ -337,7 +333,6 @@ struct Loop {
     shared: Arc<Shared>,
     idle: Idle,
     bell: Bell,
-    followers: Vec<Bell>,
     /// What it sleeps on: kept, so that none is allocated.
     files: Vec<libc::pollfd>,
 }
@@ -361,10 +356,13 @@ impl Loop {
             self.shared.polls.add(1);
             self.shared.seen.set(start);
             if packets > 0 {
-                last_packet = clock::now();
-                self.shared.busy.add(last_packet.wrapping_sub(start));
+                let end = clock::now();
+                self.shared.busy.add(end.wrapping_sub(start));
+                if self.graph.came() > 0 {
+                    last_packet = end;
+                }
                 if std::mem::take(&mut rests) {
-                    self.rise();
+                    self.bell.get_up();
                 }
             } else if self.idle == Idle::Adaptive && start.wrapping_sub(last_packet) > patience {
                 // Lying down it polls once more: a giver before that could not see it.
@@ -397,13 +395,6 @@ impl Loop {
             // Its own reminder; acquires, too, so that a command's flag is not written over.
             self.shared.called.swap(true, Ordering::AcqRel);
         }
-    }
-
-    /// Packets have come to one who lay down or slept.
-    #[cold]
-    fn rise(&mut self) {
-        self.bell.get_up();
-        self.followers.iter().for_each(Bell::ring);
     }
 
     #[cold]
@@ -449,8 +440,8 @@ const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A worker that has not come by for so long is stalled.
 const SILENCE: Duration = Duration::from_millis(100);
-/// Likewise, of one that sleeps for up to 100 ms at a time.
-const SILENCE_ASLEEP: Duration = Duration::from_secs(1);
+/// Likewise, of one that sleeps for up to half a second at a time.
+const SILENCE_ASLEEP: Duration = Duration::from_millis(1_400);
 
 /// Why a worker does not run.
 #[derive(Debug, thiserror::Error)]

@@ -289,7 +289,7 @@ fn workers(
             workers: count as u32,
             domains: DomainCounters::new(),
             learn,
-            loops: Loops::new(DEVICES, [1, 2]),
+            loops: Loops::new(DEVICES, [1, 2], None),
         };
         let common = Common {
             forwarding: control.forwarding().clone(),

@@ -8,10 +8,9 @@
 //!  worker 1 ◄── ring ───────┘                └◄ …
 //! ```
 //!
-//! A full ring drops and counts, it never blocks. The thread sleeps in `poll`
-//! on the taps; punted frames wait for it at most a millisecond, and a tenth of
-//! that while there is traffic. While all workers sleep, so does it: a worker that
-//! packets have woken rings its bell.
+//! A full ring drops and counts, it never blocks. The thread sleeps in `poll` on the taps
+//! and on its bell, which a worker rings that has punted something. Under traffic it looks
+//! into the rings ten times a millisecond instead, so that no worker has to ring.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -148,11 +147,14 @@ impl Carrier {
             let moved = self.write_punted() + self.read_taps();
             if moved > 0 {
                 last = Instant::now();
-                continue;
+                self.bell.get_up();
+            } else if last.elapsed() < LIVELY {
+                self.wait(SHORT);
+            } else if self.bell.is_asleep() {
+                self.wait(LONG);
+            } else {
+                self.bell.lie_down(); // and all is looked at once more
             }
-            self.wait(if last.elapsed() < LIVELY { SHORT } else { self.nap() });
-            // Lying down, all is looked at once more before it sleeps for long.
-            self.bell.lie_down();
         }
         self.bell.get_up();
         while self.write_punted() > 0 {}
@@ -205,27 +207,21 @@ impl Carrier {
         moved
     }
 
-    /// How long nobody can need it: a worker that wakes rings, one that is awake does not.
-    fn nap(&self) -> Duration {
-        let all_sleep = self.rings.iter().all(|ring| ring.bell.is_asleep());
-        if all_sleep && self.bell.is_asleep() { LONGEST_NAP } else { LONG }
-    }
-
     /// Sleeps until a tap has something or the bell was rung, `most` at the longest.
     fn wait(&self, most: Duration) {
         let fd = |end| PollFd::from_borrowed_fd(TapEnd::fd(end), PollFlags::IN);
         let mut fds: Vec<_> = self.taps.iter().map(fd).collect();
         let bell = self.bell.file();
         fds.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: most.as_nanos() as i64 };
-        let ready = poll(&mut fds, Some(&timeout));
+        let timeout = Timespec::try_from(most).ok(); // there is one: no wait is so long
+        let ready = poll(&mut fds, timeout.as_ref());
         let has_some = |fd: &PollFd<'_>| fd.revents().contains(PollFlags::IN);
         if fds.last().is_some_and(has_some) {
             self.bell.answer();
         }
         // A tap whose link is gone reports an error at once, for ever. (Interrupted: look again.)
         if ready.is_ok_and(|n| n > 0) && !fds.iter().any(has_some) {
-            std::thread::sleep(most.min(LONG));
+            std::thread::sleep(most.min(GONE));
         }
     }
 }
@@ -235,8 +231,9 @@ const BURST: usize = 64;
 /// The longest frame: an MTU of 65,000 with its header.
 const LONGEST: usize = 65_000 + 64;
 /// How long after a frame the thread looks often.
-const LIVELY: Duration = Duration::from_millis(100);
+const LIVELY: Duration = Duration::from_millis(1);
 const SHORT: Duration = Duration::from_micros(100);
-const LONG: Duration = Duration::from_millis(1);
-/// While all workers sleep: it still has a pulse.
-const LONGEST_NAP: Duration = Duration::from_millis(100);
+/// While nobody needs it: it still has a pulse.
+const LONG: Duration = Duration::from_secs(1);
+/// Between two looks where a tap's link is gone.
+const GONE: Duration = Duration::from_millis(1);

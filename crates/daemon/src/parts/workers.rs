@@ -93,6 +93,7 @@ impl Plan<'_> {
         let mut graphs = Vec::new();
         for (worker, (remotes, from_workers)) in mesh.into_iter().enumerate() {
             let (to_kernel, from_worker) = frames::ring(RING);
+            let to_kernel = to_kernel.to_sleeper(self.kernel_bell.clone());
             let (to_worker, from_kernel) = frames::ring(RING);
             rings.push(Rings { from_worker, to_worker, bell: bells[worker].clone() });
             let common = Common {
@@ -128,8 +129,7 @@ impl Plan<'_> {
             Idle::Poll => graph::Idle::Poll,
         };
         let core = Some(usize::from(self.config.workers[number]));
-        let (name, followers) = (format!("worker-{number}"), vec![self.kernel_bell.clone()]);
-        let config = WorkerConfig { name, number, core, idle, bell, followers };
+        let config = WorkerConfig { name: format!("worker-{number}"), number, core, idle, bell };
         let task = Arc::new(AtomicU32::new(0));
         let own = task.clone();
         let spawn = |name: String, work: graph::Work| {

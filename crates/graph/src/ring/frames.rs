@@ -9,6 +9,7 @@
 //! A record never wraps, so the consumer sees its data as one slice.
 
 use super::{Consuming, Indices, Producing};
+use crate::bell::Bell;
 use crate::sync::{Arc, UnsafeCell};
 
 /// What travels with a frame. The meaning is the two sides' own.
@@ -32,7 +33,7 @@ pub fn ring(bytes: usize) -> (Producer, Consumer) {
         indices: Indices::new(words),
         words: (0..words).map(|_| UnsafeCell::new(0)).collect(),
     });
-    let producer = Producer { shared: shared.clone(), mine: Producing::default() };
+    let producer = Producer { shared: shared.clone(), mine: Producing::default(), bell: None };
     (producer, Consumer { shared, mine: Consuming::default() })
 }
 
@@ -51,9 +52,23 @@ unsafe impl Send for Shared {}
 pub struct Producer {
     shared: Arc<Shared>,
     mine: Producing,
+    /// Of who takes them out; `None`: it does not sleep.
+    bell: Option<Bell>,
 }
 
 impl Producer {
+    /// The same, to somebody who sleeps until `bell` is rung.
+    #[must_use]
+    pub fn to_sleeper(self, bell: Bell) -> Producer {
+        Producer { bell: Some(bell), ..self }
+    }
+
+    /// Wakes who takes them out, if it sleeps: what was put in before is seen. Once for
+    /// all that was.
+    pub fn ring(&self) {
+        self.bell.iter().for_each(Bell::ring);
+    }
+
     /// Copies a frame in: `parts`, one after the other. False when the ring has
     /// no room for it.
     pub fn push(&mut self, meta: Meta, parts: &[&[u8]]) -> bool {

@@ -56,7 +56,6 @@ fn start(graph: Graph) -> Worker {
         core: None,
         idle: Idle::Adaptive,
         bell: crate::Bell::new().unwrap(),
-        followers: Vec::new(),
     };
     Worker::start(config, &Domain::new(), graph).unwrap()
 }

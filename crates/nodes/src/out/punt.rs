@@ -90,6 +90,7 @@ impl Node for Punt {
         let (now, hz) = (v.now(), clock::hz());
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let peers = self.forwarding.peers.load(v.guard());
+        let mut given = false;
         for i in 0..v.n() {
             let iface = v.get(Iface, i);
             let class = refine(v.get(PuntClass, i), iface, v.rest(i), peers);
@@ -117,6 +118,10 @@ impl Node for Punt {
             if v.capturing(Point::Punted) {
                 v.capture(i, Point::Punted);
             }
+            given = true;
+        }
+        if given {
+            self.ring.ring();
         }
         v.free();
     }

@@ -92,6 +92,7 @@ impl BridgeLearn {
             *key = Station::of(v, i.into()).key();
         }
         macs.lookup_batch(v.guard(), keys, entries);
+        let mut told = false;
         for ((&key, &entry), &i) in keys.iter().zip(&*entries).zip(&*self.unseen) {
             let known = entry != ABSENT
                 && (entry_tick(entry) == STATIC
@@ -101,12 +102,16 @@ impl BridgeLearn {
                 self.counters.not_learnt.add(1);
                 continue; // so that its next frame tries again
             }
+            told |= !known;
             let station = Station::of(v, i.into());
             if entry != ABSENT && entry_port(entry) != port {
                 self.recent.forget(station, entry_port(entry));
                 self.loops.ask(DomainId(key.domain()));
             }
             self.recent.note(station, port);
+        }
+        if told {
+            self.loops.ring();
         }
     }
 }

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use graph::clock;
+use graph::{Bell, clock};
 use tables::bridge::DomainId;
 use tables::macs::MOST_PORTS;
 use tables::switch::Sighting;
@@ -44,6 +44,8 @@ pub struct Loops {
     asked: AtomicU64,
     /// By hash: frames that were flooded of late.
     repeats: Box<[AtomicU64]>,
+    /// The bridge thread's; `None`: it does not sleep.
+    bell: Option<Bell>,
 }
 
 /// A frame that came in.
@@ -70,8 +72,8 @@ pub(super) enum Look {
 }
 
 impl Loops {
-    /// For ports below `ports`; nobody else knows `key`.
-    pub fn new(ports: u16, key: [u64; 2]) -> Arc<Loops> {
+    /// For ports below `ports`; nobody else knows `key`. `bell` wakes the bridge thread.
+    pub fn new(ports: u16, key: [u64; 2], bell: Option<Bell>) -> Arc<Loops> {
         let ports = ports.min(MOST_PORTS);
         let cells = |n: usize, value| (0..n).map(|_| AtomicU64::new(value)).collect();
         Arc::new(Loops {
@@ -80,6 +82,7 @@ impl Loops {
             sightings: cells(ports.into(), NONE),
             asked: AtomicU64::new(0),
             repeats: cells(PLACES, 0),
+            bell,
         })
     }
 
@@ -176,7 +179,13 @@ impl Loops {
     pub(super) fn note(&self, Sighting { port, sender, domain }: Sighting) {
         if let Some(cell) = self.sightings.get(usize::from(port)) {
             cell.fetch_min(u64::from(sender) << 16 | u64::from(domain.0), Ordering::Relaxed);
+            self.ring();
         }
+    }
+
+    /// Wakes the bridge thread, if it sleeps: what was given to it before is seen.
+    pub(super) fn ring(&self) {
+        self.bell.iter().for_each(Bell::ring);
     }
 
     /// The same for the same frame, whatever the bridge's own tag and padding are.
@@ -282,7 +291,7 @@ mod tests {
     use super::*;
 
     fn loops() -> Arc<Loops> {
-        Loops::new(8, [1, 2])
+        Loops::new(8, [1, 2], None)
     }
 
     /// A frame that comes in by `port`, with `tag` bytes of a tag.
@@ -343,7 +352,7 @@ mod tests {
         assert_eq!(sender(&loops, &whole, 0, late), None);
         assert_eq!(sender(&loops, &whole, 4, now), None);
         let elsewhere = loops.probe(2, DomainId(4), now);
-        let others = Loops::new(8, [1, 3]).probe(2, DomainId(3), now);
+        let others = Loops::new(8, [1, 3], None).probe(2, DomainId(3), now);
         assert_eq!(sender(&loops, &elsewhere, 0, now), None);
         assert_eq!(sender(&loops, &others, 0, now), None);
         assert_eq!(sender(&loops, &whole, 0, now), Some(2));

@@ -73,7 +73,7 @@ impl Bridging {
     /// No bridge.
     pub fn none() -> Bridging {
         let (learn, _) = spsc::ring(1);
-        let (domains, loops) = (DomainCounters::new(), Loops::new(0, [0; 2]));
+        let (domains, loops) = (DomainCounters::new(), Loops::new(0, [0; 2], None));
         Bridging { bridges: 0, workers: 1, domains, learn, loops }
     }
 }

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use graph::ring::{frames, spsc};
 use graph::testing::{Counting, uncounted};
-use graph::{Graph, NodeCount, Snapshot};
+use graph::{Bell, Graph, NodeCount, Snapshot};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Device, Pool, PoolConfig};
 use lookup::sync::Thread;
-use tables::bridge::FloodRates;
+use tables::bridge::{DomainId, FloodRates};
 use tables::macs::Learn;
-use tables::switch::{BridgeConfig, LoopDetection, Mode};
+use tables::switch::{BridgeConfig, LoopDetection, Mode, Sighting};
 use wire::arp;
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -35,6 +35,8 @@ pub(super) struct Rig {
     domains: Arc<DomainCounters>,
     counters: Arc<IfaceCounters>,
     pub loops: Arc<Loops>,
+    /// The bridge thread's.
+    bell: Bell,
     thread: Thread,
 }
 
@@ -50,7 +52,8 @@ impl Rig {
         let (learn, learnt) = spsc::ring(1024);
         let domains = DomainCounters::new();
         let counters = IfaceCounters::new();
-        let loops = Loops::new(7, [1, 2]);
+        let bell = Bell::new().unwrap();
+        let loops = Loops::new(7, [1, 2], Some(bell.clone()));
         let common = Common {
             forwarding: lan.forwarding.clone(),
             counters: counters.clone(),
@@ -83,7 +86,7 @@ impl Rig {
             peers.push(peer);
         }
         let thread = lan.domain.register("rig");
-        Rig { lan, graph, peers, kernel, to_router, learnt, domains, counters, loops, thread }
+        Rig { lan, graph, peers, kernel, to_router, learnt, domains, counters, loops, bell, thread }
     }
 
     /// Polls and learns until nothing comes any more; all is accounted for.
@@ -130,7 +133,24 @@ fn unknown_stations_are_flooded_and_then_not() {
     assert_eq!(rig.ports(0, &there), [1], "2 was learnt");
     let counters = rig.lan.switch.counters(0);
     assert_eq!((counters.learnt, counters.moved), (2, 0));
-    assert_eq!(rig.domains.of(tables::bridge::DomainId(1)).flooded.get(), 1);
+    assert_eq!(rig.domains.of(DomainId(1)).flooded.get(), 1);
+}
+
+#[test]
+fn the_bridge_thread_is_woken_for_what_it_learns() {
+    let mut rig = Rig::new();
+    let mut wakes = |port, src| {
+        rig.bell.lie_down();
+        rig.send(port, &frame(9, src).build());
+        !rig.bell.is_asleep()
+    };
+    assert_eq!(
+        [(0, 1), (0, 1), (0, 2), (1, 2)].map(|(port, n)| wakes(port, n)),
+        [true, false, true, true]
+    );
+    rig.bell.lie_down();
+    rig.loops.note(Sighting { port: 1, sender: 0, domain: DomainId(1) });
+    assert!(!rig.bell.is_asleep());
 }
 
 #[test]

@@ -42,6 +42,22 @@ fn what_is_refused_does_not_hold_its_destination_back() {
     assert_eq!(rig.punted().len(), 1, "a full ring");
 }
 
+/// Whoever takes out what is punted sleeps until then, and is not woken for anything else.
+#[test]
+fn the_kernel_thread_is_woken_for_what_it_gets() {
+    let mut rig = Rig::new(&Rates::default());
+    let mut wakes = |dst: &str| {
+        rig.bell.lie_down();
+        rig.peers[0].push(&to_p0(udp4(dst)));
+        rig.run();
+        (rig.punted().len(), !rig.bell.is_asleep())
+    };
+    assert_eq!(wakes("10.0.0.1"), (0, false));
+    assert_eq!(wakes("10.3.0.1"), (1, true));
+    assert_eq!(wakes("10.3.0.1"), (0, false), "it is asked for already");
+    assert_eq!(wakes("10.3.0.2"), (1, true));
+}
+
 /// The neighbour 192.0.2.2 and fe80::2 on p0, and a session with 198.51.100.9.
 fn peers() -> Peers {
     let remote = (IpAddr::from([198, 51, 100, 9]), 40_000);

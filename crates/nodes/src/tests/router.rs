@@ -5,7 +5,7 @@ use std::sync::Arc;
 use graph::ring::{frames, spsc};
 use graph::spread::spread;
 use graph::testing::{Counting, uncounted};
-use graph::{Capture, Graph, Idle, Point, Snapshot, Worker, WorkerConfig};
+use graph::{Bell, Capture, Graph, Idle, Point, Snapshot, Worker, WorkerConfig};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use lookup::sync::Thread;
@@ -29,6 +29,8 @@ pub(super) struct Rig {
     pub graph: Graph,
     pub peers: Vec<Peer>,
     pub kernel: frames::Consumer,
+    /// Of who takes out what is punted.
+    pub bell: Bell,
     pub to_router: frames::Producer,
     thread: Thread,
     pool: Pool,
@@ -52,6 +54,7 @@ impl Rig {
 
     fn with(net: Arc<Net>, rates: &Rates, ports: &[u16], others: Others, pool: Pool) -> Rig {
         let (to_kernel, kernel) = frames::ring(1 << 20);
+        let bell = Bell::new().unwrap();
         let (to_router, from_kernel) = frames::ring(1 << 16);
         let counters = IfaceCounters::new();
         let common = Common {
@@ -59,7 +62,7 @@ impl Rig {
             counters: counters.clone(),
             hasher: Hasher::new(1),
             rates: *rates,
-            to_kernel,
+            to_kernel: to_kernel.to_sleeper(bell.clone()),
             from_kernel,
             ports: 2,
             remotes: others.remotes,
@@ -73,7 +76,7 @@ impl Rig {
             peers.push(peer);
         }
         let thread = net.domain.register("rig");
-        Rig { graph, peers, kernel, to_router, thread, pool, net, counters }
+        Rig { graph, peers, kernel, bell, to_router, thread, pool, net, counters }
     }
 
     /// Polls until nothing comes any more; every packet must be accounted for.
@@ -258,8 +261,7 @@ fn what_waits_for_another_vector_is_accounted_for_and_outlives_the_graph() {
         number: 0,
         core: None,
         idle: Idle::Adaptive,
-        bell: graph::Bell::new().unwrap(),
-        followers: Vec::new(),
+        bell: Bell::new().unwrap(),
     };
     let worker = Worker::start(config, &net.domain, graph).unwrap();
     let next = Rig::with(net.clone(), &Rates::default(), &[], Others::default(), pool.clone());

@@ -7,6 +7,7 @@ use lookup::exact::Key;
 use lookup::exact::mac_table::Fate;
 
 use super::Switch;
+use super::loops::PortLoop;
 use crate::macs::{STATIC, TICKS, entry_port, entry_tick};
 
 /// The clocks, and how far the sweep is.
@@ -54,6 +55,14 @@ impl Ageing {
         let share = 2.0 * gone_by.as_secs_f64() / self.round.as_secs_f64();
         (lines as f64 * share) as usize + 1
     }
+
+    /// When a slice is due that is worth it, or the next round or tick.
+    fn due(&self, lines: usize) -> Instant {
+        let share = (SLICE_LINES as f64 / lines as f64).min(1.0);
+        let slice = self.round.mul_f64(share / 2.0).clamp(SLICE_LEAST, SLICE_MOST);
+        let sweep = if self.done < lines { self.swept_at + slice } else { self.round_due };
+        self.clocks.iter().map(|clock| clock.due).fold(sweep, Instant::min)
+    }
 }
 
 impl Clock {
@@ -69,8 +78,22 @@ impl Clock {
 }
 
 impl Switch {
-    /// Does what is due: the next slice of the sweep, the next tick. Call it
-    /// about every millisecond.
+    /// When [`Switch::sweep`] has something to do again, if no station or link comes or goes
+    /// before.
+    pub fn due(&self, now: Instant) -> Instant {
+        if self.is_flushing() {
+            return now + SLICE_LEAST;
+        }
+        let retries = self.loops.iter().filter_map(PortLoop::retry);
+        retries.fold(self.ageing.due(self.writer.lines()), Instant::min)
+    }
+
+    fn is_flushing(&self) -> bool {
+        self.ports.iter().any(|port| port.flushing > 0)
+    }
+
+    /// Does what is due: the next slice of the sweep, the next tick. It may be called more
+    /// often than that, and later.
     pub fn sweep(&mut self, now: Instant) {
         self.retry_loops(now);
         for (i, clock) in (0..).zip(&mut self.ageing.clocks) {
@@ -79,9 +102,8 @@ impl Switch {
                 self.forwarding.macs.set_tick(domain, tick);
             }
         }
-        let flushing = self.ports.iter().any(|port| port.flushing > 0);
         let due = self.ageing.slice(now, self.writer.lines());
-        let slice = if flushing { FLUSH_LINES } else { due };
+        let slice = if self.is_flushing() { FLUSH_LINES } else { due };
         self.writer.grow_on(slice.min(GROW_LINES));
         if slice > 0 {
             self.ageing.done += slice;
@@ -111,7 +133,7 @@ impl Switch {
             });
             self.leave(key, value);
         }
-        if round && self.ports.iter().any(|port| port.flushing > 0) {
+        if round && self.is_flushing() {
             self.ports.iter_mut().for_each(|port| port.flushing = port.flushing.saturating_sub(1));
             self.forwarding.macs.count_flush();
             self.publish();
@@ -138,5 +160,10 @@ pub(super) const ROUNDS: u8 = 3;
 const TICKS_OF_AGE: u16 = 8;
 /// Lines of a slice while a port is flushed: 256 KiB.
 const FLUSH_LINES: usize = 4096;
-/// Lines that a growing table is moved on in an idle millisecond.
+/// Lines that a growing table is moved on with a slice.
 const GROW_LINES: usize = 1024;
+/// Lines that are worth a look.
+const SLICE_LINES: usize = GROW_LINES;
+/// Between two looks of a sweep, whatever the table's size.
+const SLICE_LEAST: Duration = Duration::from_millis(1);
+const SLICE_MOST: Duration = Duration::from_secs(1);

@@ -73,6 +73,13 @@ pub(super) struct PortLoop {
     suspect: Option<(u16, DomainId, Instant)>,
 }
 
+impl PortLoop {
+    /// When it is looked at again.
+    pub(super) fn retry(&self) -> Option<Instant> {
+        self.looped.map(|looped| looped.retry)
+    }
+}
+
 impl Switch {
     /// A probe of ours came in by a port. True where another round of probes would show more.
     pub fn loop_seen(&mut self, sighting: Sighting, now: Instant) -> bool {

@@ -114,6 +114,36 @@ fn ageing_takes_no_more_than_nine_eighths_of_its_time_over_many_rounds() {
     }
 }
 
+/// Whoever sleeps until something is due misses nothing: stations go as soon as with a sweep
+/// every tenth of a second.
+#[test]
+fn what_is_due_is_done_by_who_sleeps_until_then() {
+    let mut lan = Lan::new(|_| {});
+    let (mut looks, begun) = (0, lan.start);
+    let mut pass = |lan: &mut Lan, until: Instant| {
+        while lan.start < until {
+            let due = lan.switch.due(lan.start);
+            assert!(due > lan.start && due <= lan.start + Duration::from_secs(10), "{due:?}");
+            lan.start = due;
+            lan.switch.sweep(due);
+            looks += 1;
+        }
+        looks
+    };
+    lan.see(1, 0);
+    pass(&mut lan, begun + Duration::from_secs(79));
+    assert_eq!(lan.port(1), Some(0));
+    let looks = pass(&mut lan, begun + Duration::from_secs(91));
+    assert_eq!(lan.port(1), None);
+    assert!(looks < 91 * 10, "{looks} looks");
+    // A port that goes down is flushed at once.
+    lan.see(2, 1);
+    lan.switch.set_link(1, false);
+    let down = lan.start;
+    pass(&mut lan, down + Duration::from_millis(500));
+    assert_eq!((lan.port(2), lan.switch.flush(&Which::default())), (None, 0));
+}
+
 #[test]
 fn limits_refuse_and_lose_nothing() {
     let mut lan = Lan::new(|config| config.members[1].max_macs = Some(3));

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use api::apps::switch;
 use api::reply::{self, Capacity};
 use api::{Failure, Request, What};
+use graph::Bell;
 use graph::ring::spsc;
 use nodes::DomainCounters;
 use nodes::assembly::Assembly;
@@ -67,8 +68,10 @@ impl Application for Switch {
         let workers = setup.config.workers.len();
         let (learn, seen) = (0..workers).map(|_| spsc::ring(SEEN)).unzip();
         let ports = setup.config.ports.len() as u16;
+        let bell = Bell::new().doing(|| "make the bridge thread's bell".into())?;
         Ok(Box::new(Switching {
-            loops: Loops::new(ports, secret()?),
+            loops: Loops::new(ports, secret()?, Some(bell.clone())),
+            bell,
             view: View {
                 names: setup.config.ports.iter().map(|port| port.name.clone()).collect(),
                 bridges: Bridges::of(setup.config).to_vec(),
@@ -89,6 +92,8 @@ struct Switching {
     learn: Vec<spsc::Producer<Learn>>,
     /// What workers know of loops.
     loops: Arc<Loops>,
+    /// Wakes the thread.
+    bell: Bell,
     /// The other ends, until the thread has them.
     seen: Vec<spsc::Consumer<Learn>>,
     thread: Mutex<Option<BridgeThread>>,
@@ -118,7 +123,7 @@ impl Running for Switching {
     }
 
     fn begin(&mut self, begin: &Begin<'_>) -> Result<(), Error> {
-        let seen = (std::mem::take(&mut self.seen), self.loops.clone());
+        let seen = (std::mem::take(&mut self.seen), self.loops.clone(), self.bell.clone());
         if self.view.bridges.is_empty() {
             return Ok(());
         }

@@ -1,10 +1,11 @@
 //! The bridge thread: learns what workers see, and answers for the MAC table.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use graph::Bell;
 use graph::ring::spsc;
 use lookup::sync::Domain;
 use nodes::switch::loops::Loops;
@@ -27,7 +28,10 @@ pub struct BridgeThread {
 
 /// The way to the bridge thread; cheap to clone.
 #[derive(Clone)]
-pub struct Handle(SyncSender<Message>);
+pub struct Handle {
+    messages: SyncSender<Message>,
+    bell: Bell,
+}
 
 type Call = Box<dyn FnOnce(&mut Switch) + Send>;
 
@@ -38,7 +42,7 @@ enum Message {
 
 impl BridgeThread {
     /// Starts it for the bridges of the configuration; `seen` are the workers' rings, `loops`
-    /// what they saw of probes.
+    /// what they saw of probes, and `bell` what wakes it for these.
     ///
     /// # Errors
     /// When there is no memory for the tables, or no thread to be had.
@@ -46,18 +50,19 @@ impl BridgeThread {
         config: &Config,
         ports: &[Port],
         (forwarding, domain): (&Arc<Forwarding>, &Arc<Domain>),
-        (seen, loops): (Vec<spsc::Consumer<Learn>>, Arc<Loops>),
+        (seen, loops, bell): (Vec<spsc::Consumer<Learn>>, Arc<Loops>, Bell),
         threads: &Threads,
     ) -> Result<BridgeThread, Error> {
         let switch = switch(config, ports, forwarding, domain)?;
         let names = ports.iter().map(|port| port.config.name.clone()).collect();
         let (sender, messages) = mpsc::sync_channel(16);
         let domain = domain.clone();
-        let mut bridge = Bridge { switch, seen, loops, batch: Vec::new(), names, domain };
+        let handle = Handle { messages: sender, bell: bell.clone() };
+        let mut bridge = Bridge { switch, seen, loops, bell, batch: Vec::new(), names, domain };
         let pulse = threads.pulse("bridge");
         let thread = threads.fatal("bridge", move || bridge.run(&messages, &pulse));
         let thread = Some(thread.doing(|| "start the bridge thread".into())?);
-        Ok(BridgeThread { handle: Handle(sender), thread })
+        Ok(BridgeThread { handle, thread })
     }
 
     /// A way to it.
@@ -69,7 +74,7 @@ impl BridgeThread {
 impl Drop for BridgeThread {
     fn drop(&mut self) {
         // It may have ended by itself: by a panic, which was logged.
-        let _ = self.handle.0.send(Message::Stop);
+        let _ = self.handle.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -90,10 +95,17 @@ impl Handle {
             let _ = answer.send(f(switch)); // whoever asked may be gone
         });
         let gone = Error::Gone { thread: "bridge" };
-        if self.0.send(Message::Call(call)).is_err() {
+        if !self.send(Message::Call(call)) {
             return Err(gone);
         }
         answered.recv().map_err(|_| gone)
+    }
+
+    /// False where the thread has ended.
+    fn send(&self, message: Message) -> bool {
+        let sent = self.messages.send(message).is_ok();
+        self.bell.wake();
+        sent
     }
 }
 
@@ -102,6 +114,7 @@ struct Bridge {
     switch: Switch,
     seen: Vec<spsc::Consumer<Learn>>,
     loops: Arc<Loops>,
+    bell: Bell,
     /// What one of them has brought.
     batch: Vec<Learn>,
     /// Of ports, by number.
@@ -114,12 +127,12 @@ impl Bridge {
         let mut pause = BUSY;
         loop {
             pulse.beat();
-            let call = match messages.recv_timeout(pause) {
+            let call = match messages.try_recv() {
                 Ok(Message::Call(call)) => Some(call),
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-                Err(RecvTimeoutError::Timeout) => None,
+                Ok(Message::Stop) | Err(TryRecvError::Disconnected) => return,
+                Err(TryRecvError::Empty) => None,
             };
-            let now = Instant::now();
+            let (now, called) = (Instant::now(), call.is_some());
             let learnt = self.learn(now);
             // After what workers saw before the question, or a host whose frame has
             // been answered would be unknown for as long as the pause.
@@ -136,8 +149,28 @@ impl Bridge {
             for notice in self.switch.take_notices() {
                 self.tell(notice);
             }
-            pause = if learnt > 0 { BUSY } else { (pause * 2).min(IDLE) };
+            if learnt > 0 {
+                self.bell.get_up();
+                pause = BUSY;
+            } else if called {
+                continue; // another may wait
+            } else {
+                pause = (pause * 2).min(IDLE);
+            }
+            if pause < IDLE {
+                self.bell.wait(pause);
+            } else if self.bell.is_asleep() {
+                self.bell.wait(self.due(now));
+            } else {
+                self.bell.lie_down(); // and all is looked at once more
+            }
         }
+    }
+
+    /// How long it may sleep where nobody wakes it.
+    fn due(&self, now: Instant) -> Duration {
+        let due = self.switch.due(now).saturating_duration_since(now).clamp(BUSY, LONGEST);
+        if self.domain.waiting() > 0 { due.min(IDLE) } else { due }
     }
 
     /// Takes in a batch of what each worker saw.
@@ -253,14 +286,18 @@ fn mac_of(bridge: &Configured, ports: &[Port]) -> [u8; 6] {
 const BATCH: usize = 65_536;
 /// Between looks while stations come.
 const BUSY: Duration = Duration::from_millis(1);
-/// Between looks while none does.
+/// No station for so long, and workers wake it. Also between looks at what is to be freed.
 const IDLE: Duration = Duration::from_millis(32);
+/// It still has a pulse.
+const LONGEST: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::parts::devices;
     use crate::threads::tests::death_of;
+    use lookup::exact::Key;
+    use tables::macs::ABSENT;
 
     #[test]
     fn a_panic_of_the_bridge_thread_is_a_death() {
@@ -271,11 +308,48 @@ mod tests {
         let (domain, threads) = (Domain::new(), Threads::default());
         let forwarding = Forwarding::new(&domain);
         let tables = (&forwarding, &domain);
-        let seen = (Vec::new(), Loops::new(2, [1, 2]));
+        let bell = Bell::new().unwrap();
+        let seen = (Vec::new(), Loops::new(2, [1, 2], Some(bell.clone())), bell);
         let thread = BridgeThread::start(&config, &ports, tables, seen, &threads).unwrap();
         let called = thread.handle().call(|_| panic!("planted in bridge"));
         assert!(matches!(called, Err::<(), _>(Error::Gone { thread: "bridge" })));
         let death = death_of(&threads);
         assert!(death.thread == "bridge" && death.cause.ends_with("planted in bridge"));
+    }
+
+    /// It would look by itself a second later at most.
+    #[test]
+    fn a_station_is_learnt_at_once_by_a_thread_that_sleeps() {
+        let text = "workers = [0]\nbuffers = 4096\n[ports.p0]\ndevice = \"mem\"\n\
+            [ports.p1]\ndevice = \"mem\"\n[bridge.lan]\nports = [\"p0\", \"p1\"]\n";
+        let config = Config::parse("t", text).unwrap();
+        let ports = devices::open(&config).unwrap();
+        let (domain, threads, bell) = (Domain::new(), Threads::default(), Bell::new().unwrap());
+        let forwarding = Forwarding::new(&domain);
+        let (mut learn, learnt) = spsc::ring(16);
+        let seen = (vec![learnt], Loops::new(2, [1, 2], Some(bell.clone())), bell.clone());
+        let tables = (&forwarding, &domain);
+        let _thread = BridgeThread::start(&config, &ports, tables, seen, &threads).unwrap();
+        let mut reader = domain.register("test");
+        let mut took: Vec<Duration> = (1..=5)
+            .map(|n| {
+                while !bell.is_asleep() {
+                    std::thread::sleep(BUSY);
+                }
+                std::thread::sleep(IDLE);
+                let (begun, key) = (Instant::now(), Key::new(n, 1));
+                assert!(learn.push(Learn { key, port: 1 }).is_ok());
+                bell.ring();
+                let mut found = [ABSENT];
+                while found == [ABSENT] {
+                    assert!(begun.elapsed() < Duration::from_secs(10), "station {n} is unknown");
+                    reader.quiesce();
+                    forwarding.macs.lookup_batch(reader.guard(), &[key], &mut found);
+                }
+                begun.elapsed()
+            })
+            .collect();
+        took.sort_unstable();
+        assert!(took[2] < Duration::from_millis(200), "{took:?}");
     }
 }

@@ -326,7 +326,7 @@ fn graph(forwarding: &Arc<Forwarding>, learn: spsc::Producer<Learn>) -> Result<G
             workers: 1,
             domains: DomainCounters::new(),
             learn,
-            loops: Loops::new(2, [1, 2]),
+            loops: Loops::new(2, [1, 2], None),
         },
     )
     .build(0)
