@@ -11,6 +11,7 @@
 //!   kernel privileges server
 //!   error
 //!   config notify threads trusted
+//!   halt
 //! ```
 //!
 //! - [`run`]: from a configuration to a running instance, and back; [`answer`]: the API's
@@ -29,6 +30,7 @@ pub mod apps;
 pub mod config;
 pub mod doctor;
 pub mod error;
+pub mod halt;
 pub mod health;
 pub mod instance;
 pub mod kernel;

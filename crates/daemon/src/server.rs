@@ -8,6 +8,7 @@
 mod client;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,10 +18,11 @@ use std::time::{Duration, Instant};
 
 use api::{Answer, ErrorKind, Failure, Request};
 use feeds::accept::is_for_good;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
+use crate::halt::Halt;
 use crate::threads::Threads;
 pub use client::Client;
 use client::{Counted, MOST_CLIENTS, TICK, is_wait};
@@ -40,7 +42,7 @@ pub struct Server {
     /// Answers that have no end of their own end now.
     stopping: Arc<AtomicBool>,
     /// Nobody is let in any more.
-    closed: Arc<AtomicBool>,
+    closed: Halt,
     answering: Arc<AtomicUsize>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -65,7 +67,7 @@ impl Server {
         let mut first = Some(listener);
         let (again, path) = (path.to_path_buf(), path.to_path_buf());
         let stopping = Arc::new(AtomicBool::new(false));
-        let closed = Arc::new(AtomicBool::new(false));
+        let closed = Halt::new()?;
         let answering = Arc::<AtomicUsize>::default();
         let mut door = Door {
             handler,
@@ -92,10 +94,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.end_streams();
-        self.closed.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts. Without descriptors nothing does: it looks at
-        // the flag now and then, too.
-        let _ = UnixStream::connect(&self.path);
+        self.closed.call();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic there has been reported already
         }
@@ -144,7 +143,7 @@ pub fn check_path(path: &Path) -> io::Result<()> {
 struct Door {
     handler: Arc<dyn Handler>,
     stopping: Arc<AtomicBool>,
-    closed: Arc<AtomicBool>,
+    closed: Halt,
     clients: Arc<AtomicUsize>,
     answering: Arc<AtomicUsize>,
     threads: Threads,
@@ -153,11 +152,11 @@ struct Door {
 impl Door {
     /// Until the server is dropped; an error when the socket fails for good.
     fn accept(&mut self, listener: &UnixListener) -> io::Result<()> {
-        while !self.closed.load(Ordering::SeqCst) {
-            let mut wanted = [PollFd::new(listener, PollFlags::IN)];
-            let _ = poll(&mut wanted, Some(&LOOK)); // `accept` says what is wrong,
-            // but for a socket that somebody has shut: nothing there, it says, for ever.
-            let shut = wanted[0].revents().intersects(PollFlags::HUP | PollFlags::ERR);
+        while !self.closed.is_called() {
+            let state = self.closed.wait_beside(listener.as_fd(), None)?;
+            // `accept` says what is wrong, but for a socket that somebody has shut: nothing
+            // there, it says, for ever.
+            let shut = state.intersects(PollFlags::HUP | PollFlags::ERR);
             match listener.accept() {
                 Ok((stream, _)) => self.let_in(stream),
                 Err(error) if is_wait(&error) && !shut => {}
@@ -169,7 +168,7 @@ impl Door {
     }
 
     fn let_in(&mut self, stream: UnixStream) {
-        if self.closed.load(Ordering::Relaxed) {
+        if self.closed.is_called() {
             return;
         }
         let count = Counted::new(&self.clients);
@@ -194,8 +193,6 @@ impl Door {
 const ANSWERS: Duration = Duration::from_secs(1);
 /// Connections that wait to be let in.
 const BACKLOG: i32 = 128;
-/// How often the thread that lets clients in looks whether it is to end.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 #[cfg(test)]
 mod tests {

@@ -15,10 +15,12 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+
+use crate::halt::Halt;
 
 /// Starts threads and hears of their deaths; cheap to clone.
 #[derive(Clone)]
@@ -112,14 +114,14 @@ impl Threads {
     }
 
     /// Starts a thread whose `life` is begun again when it ends by a panic or an
-    /// error, unless `stop` is set; beyond its restarts it ends the run.
+    /// error, unless `halt` is called; beyond its restarts it ends the run.
     ///
     /// # Errors
     /// When there is no thread to be had.
     pub fn restarting(
         &self,
         name: &str,
-        stop: Arc<AtomicBool>,
+        halt: Halt,
         mut life: impl FnMut() -> io::Result<()> + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         let (threads, own) = (self.clone(), name.to_string());
@@ -141,7 +143,7 @@ impl Threads {
                     return threads.note(&own, format!("{cause} ({} times)", ends.len()));
                 };
                 tracing::warn!("the thread {own} is started again in {pause:?}");
-                if !pass(pause, &stop) {
+                if !halt.pass(pause) {
                     return;
                 }
             }
@@ -251,25 +253,9 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Waits; false where `stop` was set meanwhile.
-fn pass(pause: Duration, stop: &AtomicBool) -> bool {
-    let end = Instant::now() + pause;
-    while !stop.load(Relaxed) {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return true;
-        }
-        std::thread::sleep(left.min(STEP));
-    }
-    false
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// How soon a stop is seen by a thread that waits to be started again.
-const STEP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -310,12 +296,12 @@ pub(crate) mod tests {
     fn a_life_begins_again_three_times_a_minute() {
         let threads = Threads::new(AT_ONCE);
         let lives = Arc::new(AtomicU64::new(0));
-        let (counted, stop) = (lives.clone(), Arc::new(AtomicBool::new(false)));
+        let (counted, halt) = (lives.clone(), Halt::new().unwrap());
         let life = move || match counted.fetch_add(1, Relaxed) {
             0 | 2 => panic!("planted"),
             _ => Err(io::Error::other("no more")),
         };
-        threads.restarting("cat", stop, life).unwrap().join().unwrap();
+        threads.restarting("cat", halt, life).unwrap().join().unwrap();
         let death = death_of(&threads);
         assert_eq!((death.thread.as_str(), death.cause.as_str()), ("cat", "no more (4 times)"));
         assert_eq!(lives.load(Relaxed), 4);
@@ -325,20 +311,22 @@ pub(crate) mod tests {
     fn ends_long_ago_do_not_count_and_a_stop_is_no_death() {
         let restarts = Restarts { within: Duration::ZERO, ..AT_ONCE };
         let threads = Threads::new(restarts);
-        let stop = Arc::new(AtomicBool::new(false));
-        let (theirs, mut lives) = (stop.clone(), 0);
+        let halt = Halt::new().unwrap();
+        let (theirs, mut lives) = (halt.clone(), 0);
         let life = move || {
             lives += 1;
-            theirs.store(lives == 50, Relaxed);
+            if lives == 50 {
+                theirs.call();
+            }
             Err(io::Error::other("again"))
         };
-        threads.restarting("cat", stop, life).unwrap().join().unwrap();
+        threads.restarting("cat", halt, life).unwrap().join().unwrap();
         assert_eq!(threads.death(), None);
         let slow = Restarts { pauses: [Duration::from_secs(600); 3], ..AT_ONCE };
-        let stop = Arc::new(AtomicBool::new(false));
+        let halt = Halt::new().unwrap();
         let life = || Err(io::Error::other("once"));
-        let waiting = Threads::new(slow).restarting("cat", stop.clone(), life).unwrap();
-        stop.store(true, Relaxed);
+        let waiting = Threads::new(slow).restarting("cat", halt.clone(), life).unwrap();
+        halt.call();
         waiting.join().unwrap(); // at once: not after ten minutes
     }
 

@@ -3,11 +3,9 @@
 //! links and routes comes by the mirror of `feeds`.)
 
 use std::io;
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use netlink_sys::{Socket, SocketAddr};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 
 /// A message under construction.
 #[derive(Clone, Debug)]
@@ -127,18 +125,6 @@ impl Netlink {
         }
     }
 
-    /// Waits until there is something to hear, for `timeout` at most.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
-        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// Sends one request and waits for its acknowledgement.
     ///
     /// # Errors
@@ -217,6 +203,13 @@ impl Netlink {
                 }
             }
         }
+    }
+}
+
+impl AsFd for Netlink {
+    /// Readable when there is something to hear.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -8,8 +8,8 @@
 //! ```
 
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,12 +19,13 @@ use tables::IfaceId;
 use super::state::{State, lock};
 use crate::config::Device;
 use crate::error::{Doing, Error};
+use crate::halt::Halt;
 use crate::kernel::netlink::Netlink;
 use crate::threads::Threads;
 
 /// The running thread.
 pub struct LinkThread {
-    stop: Arc<AtomicBool>,
+    halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -34,24 +35,24 @@ impl LinkThread {
     /// # Errors
     /// When there is no thread to be had.
     pub fn start(state: Arc<State>, threads: &Threads) -> Result<LinkThread, Error> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let ends = stop.clone();
-        let life = move || watch(&state, &ends);
-        let thread = threads.restarting("links", stop.clone(), life);
-        Ok(LinkThread { stop, thread: Some(thread.doing(|| "start the links thread".into())?) })
+        let halt = Halt::new().doing(|| "start the links thread".into())?;
+        let theirs = halt.clone();
+        let life = move || watch(&state, &theirs);
+        let thread = threads.restarting("links", halt.clone(), life);
+        Ok(LinkThread { halt, thread: Some(thread.doing(|| "start the links thread".into())?) })
     }
 }
 
 impl Drop for LinkThread {
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.halt.call();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic was logged when it happened
         }
     }
 }
 
-fn watch(state: &State, stop: &AtomicBool) -> io::Result<()> {
+fn watch(state: &State, halt: &Halt) -> io::Result<()> {
     let mut news = Netlink::hear(NETLINK_ROUTE, &[LINKS])?;
     let silent = |port: &super::devices::Port| {
         matches!(port.config.device, Device::Dpdk(_)) && port.netdev.is_none()
@@ -59,11 +60,11 @@ fn watch(state: &State, stop: &AtomicBool) -> io::Result<()> {
     let pause = if lock(&state.ports).iter().any(silent) { OFTEN } else { PAUSE };
     // A life that ended may have left anything.
     let mut known = vec![None; state.config.interfaces().count()];
-    while !stop.load(Relaxed) {
+    while !halt.is_called() {
         for (id, on) in changed(state, &mut known) {
             state.control.first(move |control| control.set_carrier(id, on));
         }
-        news.wait(pause)?;
+        halt.wait_beside(news.as_fd(), Some(pause))?;
         // Whatever it says, also that some was lost: the links are looked at.
         let _ = news.heard();
     }

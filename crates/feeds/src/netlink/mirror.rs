@@ -111,9 +111,7 @@ impl Mirror {
     /// # Errors
     /// When a socket fails for good.
     pub fn poll(&mut self, timeout: Duration, sink: &mut impl FnMut(&[Event])) -> io::Result<()> {
-        let now = Instant::now();
-        let wake = self.due.map_or(self.next_audit, |due| due.at.min(self.next_audit));
-        self.wait(timeout.min(wake.saturating_duration_since(now)))?;
+        self.wait(timeout.min(self.left()))?;
         self.hear(PATIENCE)?;
         self.apply(sink);
         let now = Instant::now();
@@ -131,6 +129,12 @@ impl Mirror {
             self.list_all(&SCOPES, Why::Audit, sink)?;
         }
         Ok(())
+    }
+
+    /// How long it has nothing to do, if it hears nothing.
+    pub fn left(&self) -> Duration {
+        let next = self.due.map_or(self.next_audit, |due| due.at.min(self.next_audit));
+        next.saturating_duration_since(Instant::now())
     }
 
     fn wait(&self, timeout: Duration) -> io::Result<()> {
@@ -280,7 +284,7 @@ impl Mirror {
 
 impl AsFd for Mirror {
     /// Readable when there is something to poll for; listings that are due have
-    /// no sign here, so poll at least every second.
+    /// no sign here ([`Mirror::left`]).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }

@@ -6,7 +6,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -17,13 +18,14 @@ use feeds::netlink::Mirror;
 use tables::Event;
 
 use crate::error::{Doing, Error};
+use crate::halt::Halt;
 use crate::parts::control::Handle;
 use crate::threads::Threads;
 
 /// A running feed.
 pub struct FeedThread {
     shared: Arc<Shared>,
-    stop: Arc<AtomicBool>,
+    halt: Halt,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,8 +44,8 @@ struct Shared {
 
 /// What a feed is to its thread.
 trait Source: Send + 'static {
-    /// Waits up to `timeout` and hands on what came.
-    fn poll(&mut self, timeout: Duration, sink: &mut dyn FnMut(&[Event])) -> io::Result<()>;
+    /// Waits for a while, or until `halt` is called, and hands on what came.
+    fn poll(&mut self, halt: &Halt, sink: &mut dyn FnMut(&[Event])) -> io::Result<()>;
     /// Its state in a word or two, and its counters.
     fn status(&self) -> (String, Vec<(&'static str, u64)>);
     /// What keeps it from its work for now.
@@ -89,8 +91,8 @@ impl FeedThread {
         let seen = Mutex::new(source.status());
         let (events, swept) = (AtomicU64::new(0), AtomicU64::new(0));
         let shared = Arc::new(Shared { name, events, swept, seen });
-        let stop = Arc::new(AtomicBool::new(false));
-        let (theirs, ends, mut first) = (shared.clone(), stop.clone(), Some(source));
+        let halt = Halt::new().doing(|| format!("start the {name} thread"))?;
+        let (theirs, ends, mut first) = (shared.clone(), halt.clone(), Some(source));
         let life = move || {
             let mut lost = Lost { shared: &theirs, why: Some("it panicked".into()) };
             let source = first.take().map_or_else(&mut again, Ok);
@@ -98,9 +100,9 @@ impl FeedThread {
             lost.why = done.as_ref().err().map(ToString::to_string);
             done
         };
-        let thread = threads.restarting(name, stop.clone(), life);
+        let thread = threads.restarting(name, halt.clone(), life);
         let thread = Some(thread.doing(|| format!("start the {name} thread"))?);
-        Ok(FeedThread { shared, stop, thread })
+        Ok(FeedThread { shared, halt, thread })
     }
 
     /// How it is doing.
@@ -111,7 +113,7 @@ impl FeedThread {
 
 impl Drop for FeedThread {
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.halt.call();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join(); // a panic was logged when it happened
         }
@@ -145,15 +147,10 @@ impl Status {
     }
 }
 
-fn run(
-    mut source: impl Source,
-    control: &Handle,
-    shared: &Shared,
-    stop: &AtomicBool,
-) -> io::Result<()> {
+fn run(mut source: impl Source, control: &Handle, shared: &Shared, halt: &Halt) -> io::Result<()> {
     let (mut alive, mut known) = (true, None);
-    while alive && !stop.load(Relaxed) {
-        let polled = source.poll(PAUSE, &mut |events| {
+    while alive && !halt.is_called() {
+        let polled = source.poll(halt, &mut |events| {
             shared.events.fetch_add(events.len() as u64, Relaxed);
             // False: the control thread has ended, the daemon stops.
             alive &= control.events(events.to_vec());
@@ -194,8 +191,9 @@ fn note(shared: &Shared, notice: &Notice, control: &Handle) {
 }
 
 impl Source for Mirror {
-    fn poll(&mut self, timeout: Duration, mut sink: &mut dyn FnMut(&[Event])) -> io::Result<()> {
-        Mirror::poll(self, timeout, &mut sink)
+    fn poll(&mut self, halt: &Halt, mut sink: &mut dyn FnMut(&[Event])) -> io::Result<()> {
+        halt.wait_beside(self.as_fd(), Some(self.left()))?;
+        Mirror::poll(self, Duration::ZERO, &mut sink)
     }
 
     fn status(&self) -> (String, Vec<(&'static str, u64)>) {
@@ -213,8 +211,8 @@ impl Source for Mirror {
 }
 
 impl Source for Fpm {
-    fn poll(&mut self, timeout: Duration, mut sink: &mut dyn FnMut(&[Event])) -> io::Result<()> {
-        Fpm::poll(self, timeout, &mut sink)
+    fn poll(&mut self, _: &Halt, mut sink: &mut dyn FnMut(&[Event])) -> io::Result<()> {
+        Fpm::poll(self, PAUSE, &mut sink)
     }
 
     fn status(&self) -> (String, Vec<(&'static str, u64)>) {
@@ -253,6 +251,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Bytes of messages that the kernel may keep for us.
 const BUFFER: usize = 64 << 20;
+/// FPM's: it has more than one socket to wait for.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Listings that make the first round complete.
 const LISTINGS: u64 = 6;
@@ -283,7 +282,7 @@ mod tests {
     struct Failing(bool);
 
     impl Source for Failing {
-        fn poll(&mut self, _: Duration, _: &mut dyn FnMut(&[Event])) -> io::Result<()> {
+        fn poll(&mut self, _: &Halt, _: &mut dyn FnMut(&[Event])) -> io::Result<()> {
             assert!(!self.0, "planted");
             Err(io::Error::other("planted"))
         }
