@@ -352,13 +352,19 @@ impl Control {
         self.domain.reclaim();
     }
 
-    /// How long [`Control::tick`] may wait.
+    /// How long [`Control::tick`] may wait; after events and other changes it is asked anew.
     pub fn pause(&self) -> Duration {
         if self.pace.marks.is_some() {
             return Duration::ZERO;
         }
         let fibs = || self.vrfs.iter().any(|vrf| vrf.v4.fib.is_busy() || vrf.v6.fib.is_busy());
-        let pause = if self.next_hops.is_waiting() || fibs() { SHORT } else { LONG };
+        let pause = if self.next_hops.is_waiting() || fibs() {
+            SHORT
+        } else if self.domain.waiting() > 0 {
+            LONG
+        } else {
+            IDLE
+        };
         if self.next_hops.has_later() { pause.min(self.pace.left(Instant::now())) } else { pause }
     }
 
@@ -469,6 +475,8 @@ use crate::testing::engine;
 
 const SHORT: Duration = Duration::from_millis(5);
 const LONG: Duration = Duration::from_millis(100);
+/// Nothing is under way.
+const IDLE: Duration = Duration::from_secs(1);
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 /// A route all told: candidate, rib, engine.
 const ROUTE_BYTES: u64 = 160;

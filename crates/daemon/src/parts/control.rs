@@ -4,7 +4,7 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tables::{Control, Event};
 
@@ -128,6 +128,8 @@ fn run(mut control: Control, messages: &Receiver<Message>, first: &First, pulse:
             Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
+        // Whatever it was, something may be due sooner.
+        due = due.min(Instant::now() + control.pause().min(AFTER));
         if Instant::now() >= due {
             control.tick();
             due = Instant::now() + control.pause();
@@ -137,6 +139,8 @@ fn run(mut control: Control, messages: &Receiver<Message>, first: &First, pulse:
 
 /// Batches of events that may wait.
 const WAITING: usize = 64;
+/// What a message leaves to be done is done within this time.
+const AFTER: Duration = Duration::from_millis(100);
 /// Events taken in between two looks: a millisecond or two.
 const AT_ONCE: usize = 1024;
 
@@ -144,7 +148,6 @@ const AT_ONCE: usize = 1024;
 mod tests {
     use super::*;
     use lookup::sync::Domain;
-    use std::time::Duration;
     use tables::{Limits, VrfConfig};
 
     #[test]
