@@ -144,7 +144,7 @@ assert_eq "$(sees d "${from}88a8000788b5" c --tci 7 --tpid 0x88a8)" 1 "a service
 assert_eq "$(sees c "${from}88a8a00788b5" d --tci 0xa007 --tpid 0x88a8)" 1 "a service tag from d to c"
 assert_eq "$(sees d "${from}8100000988b5" c --tci 9)" 1 "an ordinary tag"
 
-# ----- four idle ports: the whole process takes at most a hundredth of a core
+# ----- four idle ports: the whole process takes at most half a hundredth of a core, in a debug build
 spent() { cat /proc/"$router_pid"/task/*/schedstat | awk '{ n += $1 } END { print int(n / 1000) }'; } # µs
 idle_share() { # % of a core over 4 s, in hundredths
 	local before
@@ -152,8 +152,12 @@ idle_share() { # % of a core over 4 s, in hundredths
 	sleep 4
 	echo $((($(spent) - before) / 400))
 }
-quiet() { assert_at_most "$(idle_share)" 100 "hundredths of % of a core, idle"; }
+quiet() {
+	idle_share >"$TMP/idle"
+	assert_at_most "$(cat "$TMP/idle")" 50 "hundredths of % of a core, idle"
+}
 wait_for 60 quiet
+echo "idle, in hundredths of % of a core: $(cat "$TMP/idle")"
 assert_ping a 10.0.2.2
 
 # ----- long frames, and what was changed is given back
