@@ -224,4 +224,5 @@ def main():
             judge(*arguments[:5], [heard.split("=") for heard in arguments[5:]])
 
 
-main()
+if __name__ == "__main__":
+    main()

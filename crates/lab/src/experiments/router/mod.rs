@@ -8,6 +8,7 @@ experiments! {
     mod scale: Scale,
     mod memory: Memory,
     mod ports: Ports,
+    mod failover: Failover,
 }
 
 mod bed;
