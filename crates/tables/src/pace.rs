@@ -60,8 +60,9 @@ const FIRST: Duration = Duration::from_millis(100);
 const MOST: Duration = Duration::from_secs(10);
 /// A link that was quiet for so long does not flap.
 const FORGET: Duration = Duration::from_secs(60);
-/// Prefixes that are looked at between two looks at what else there is to do.
-pub(crate) const SLICE: usize = 8192;
+/// Prefixes that are looked at between two looks at what else there is to do: another link
+/// that is lost meanwhile waits for so many (`router/failover`, `following_step_ms`).
+pub(crate) const SLICE: usize = 2048;
 
 #[cfg(test)]
 mod tests {
