@@ -10,7 +10,7 @@
 //! two ports has one owner. 128 buckets are what most cards' tables have or divide by;
 //! three workers are so dealt 43, 43 and 42.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use io::ByPair;
 use wire::ethernet;
@@ -76,7 +76,7 @@ impl Owners {
 mod tests {
     use super::*;
     use crate::testbed::{to_p0, udp4, udp6};
-    use std::net::{SocketAddrV4, SocketAddrV6};
+    use core::net::{SocketAddrV4, SocketAddrV6};
     use wire::build::Frame;
     use wire::vlan::Tag;
 
