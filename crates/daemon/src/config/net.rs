@@ -14,11 +14,6 @@ pub struct Net {
 }
 
 impl Net {
-    /// A single address: no network.
-    pub fn host(address: IpAddr) -> Net {
-        Net { address, length: if address.is_ipv4() { 32 } else { 128 } }
-    }
-
     /// The network that the address is in.
     pub fn network(&self) -> Net {
         let address = match self.address {
@@ -41,7 +36,7 @@ impl Net {
 
     /// True for a single address: no network.
     pub fn is_one_address(&self) -> bool {
-        *self == Net::host(self.address)
+        self.length == if self.address.is_ipv4() { 32 } else { 128 }
     }
 
     /// What the address is instead of a host's: an IPv4 network's first and last

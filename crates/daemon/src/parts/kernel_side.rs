@@ -8,7 +8,6 @@ use std::path::Path;
 
 use ::io::tap::Tap;
 
-use super::apart::Apart;
 use super::devices::Port;
 use super::offline::table_of;
 use super::written::{Added, Written};
@@ -42,8 +41,6 @@ pub struct KernelSide {
     pub(super) added: Added,
     /// Static routes that are in the kernel by this instance.
     pub(super) written: Written,
-    /// What keeps VRFs without devices from each other's addresses.
-    pub(super) apart: Apart,
     /// What the kernel's tables of neighbours have refused.
     pub(super) neighbours: Refused,
     /// What is not as it should be.
@@ -79,7 +76,6 @@ impl KernelSide {
             new: Vec::new(),
             added: Added::default(),
             written: Written::default(),
-            apart: Apart::default(),
             neighbours: Refused::default(),
             warnings: Vec::new(),
         })
@@ -214,13 +210,10 @@ impl KernelSide {
     /// Makes the VRFs' devices; where the kernel has none, rules by interface and
     /// by mark are in their place.
     fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
-        let mut any = false;
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-            any = true;
             if let Err(error) = self.vrf_device(&vrf.name, vrf.table) {
                 tracing::info!("vrf {}: rules instead of a device ({error})", vrf.name);
                 let rules = self.rtnetlink.add_mark_rules(vrf.table);
-                let rules = rules.and_then(|()| self.rtnetlink.add_detour());
                 rules.doing(|| format!("rules for vrf `{}`", vrf.name))?;
                 for key in ["net/ipv4/fwmark_reflect", "net/ipv6/fwmark_reflect"] {
                     self.set(key, "1");
@@ -228,12 +221,10 @@ impl KernelSide {
                 self.set("net/ipv4/tcp_fwmark_accept", "1");
             }
         }
-        match any.then(|| self.rtnetlink.search_vrfs_first()) {
-            Some(Ok(false)) => self.warn(ORDERED.into()),
-            Some(Err(error)) => {
-                self.warn(format!("addresses that main has too are main's in every vrf: {error}"));
-            }
-            Some(Ok(true)) | None => {}
+        if !self.vrfs.is_empty()
+            && let Err(error) = self.rtnetlink.search_vrfs_first()
+        {
+            self.warn(format!("addresses that main has too are main's in every vrf: {error}"));
         }
         Ok(())
     }
@@ -272,8 +263,6 @@ impl KernelSide {
             return Ok(());
         }
         self.markers.remove(name); // of a link that has gone: the kernel's table has the name
-        // Where the kernel asks whether a source is one of its own addresses, the VRF's count.
-        self.set(&format!("net/ipv4/conf/{name}/src_valid_mark"), "1");
         match Marker::new(name, table) {
             Ok(marker) => drop(self.markers.insert(name.to_string(), (index, marker))),
             Err(error) => self.warn(format!(
@@ -456,7 +445,6 @@ impl KernelSide {
     pub fn restore(&mut self, taps: Vec<Tap>, remove: Remove) {
         self.guards.clear();
         self.markers.clear();
-        self.forget_own();
         if let Err(error) = self.rtnetlink.flush_rules() {
             tracing::warn!("rules are not deleted: {error}");
         }
@@ -532,9 +520,6 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-const ORDERED: &str = "the kernel's first policy rule is not that of the table local: somebody has ordered them, \
-                       and hosts of one vrf may reach this machine's addresses of another; for rutter's order: \
-                       ip rule add pref 0 lookup local, ip -6 rule add pref 0 lookup local, and a restart";
 const NOT_HEEDED: &str = "the data plane does not follow the policy rule ";
 /// The kernel's main table.
 pub(super) const MAIN: u32 = 254;

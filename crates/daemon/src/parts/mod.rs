@@ -1,7 +1,6 @@
 //! What every running instance is made of, whatever applications run in it, in the
 //! order in which it comes up.
 
-pub mod apart;
 pub mod control;
 pub mod dealing;
 pub mod devices;
