@@ -14,6 +14,11 @@ pub struct Net {
 }
 
 impl Net {
+    /// A single address: no network.
+    pub fn host(address: IpAddr) -> Net {
+        Net { address, length: if address.is_ipv4() { 32 } else { 128 } }
+    }
+
     /// The network that the address is in.
     pub fn network(&self) -> Net {
         let address = match self.address {
@@ -36,7 +41,7 @@ impl Net {
 
     /// True for a single address: no network.
     pub fn is_one_address(&self) -> bool {
-        self.length == if self.address.is_ipv4() { 32 } else { 128 }
+        *self == Net::host(self.address)
     }
 
     /// What the address is instead of a host's: an IPv4 network's first and last

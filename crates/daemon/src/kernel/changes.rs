@@ -38,6 +38,8 @@ pub struct Lost {
     pub routes: Vec<u32>,
     /// Changed in some way: the MTU, perhaps.
     pub changed: Vec<u32>,
+    /// There are other addresses than before.
+    pub addresses: bool,
     /// There are other policy rules than before.
     pub rules: bool,
     /// The kernel has told more than there was room for: any link may have.
@@ -79,7 +81,9 @@ impl Changes {
                     lost.all.push(link.index);
                 }
             }
+            DEL_ADDR => lost.addresses = true,
             NEW_ADDR => {
+                lost.addresses = true;
                 let index = message.get(4..).and_then(|rest| rest.first_chunk());
                 lost.routes.extend(index.map(|index| u32::from_ne_bytes(*index)));
             }
@@ -93,6 +97,7 @@ impl Changes {
 const LEAST_MTU6: u32 = 1280;
 const NEW_LINK: u16 = 16;
 const NEW_ADDR: u16 = 20;
+const DEL_ADDR: u16 = 21;
 const NEW_RULE: u16 = 32;
 const DEL_RULE: u16 = 33;
 /// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_RULE`, `RTNLGRP_IPV6_IFADDR`,
@@ -125,12 +130,13 @@ mod tests {
         link(9, 1, 1280);
         changes.one(NEW_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
         changes.one(NEW_ADDR, &[2, 24], &mut lost);
-        assert!(!lost.rules);
+        assert!(!lost.rules && lost.addresses);
+        lost.addresses = false;
+        changes.one(DEL_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
         changes.one(DEL_RULE, &[0; 12], &mut lost);
         let changed = vec![7, 7, 7, 7, 8, 9, 9, 9];
-        assert_eq!(
-            lost,
-            Lost { all: vec![7, 9], routes: vec![9], changed, rules: true, unknown: false }
-        );
+        let (all, routes) = (vec![7, 9], vec![9]);
+        let unknown = false;
+        assert_eq!(lost, Lost { all, routes, changed, addresses: true, rules: true, unknown });
     }
 }

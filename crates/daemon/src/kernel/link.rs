@@ -36,6 +36,21 @@ pub struct LinkInfo {
     pub macvlan_of: Option<u32>,
 }
 
+/// An address as the kernel shows it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AddressInfo {
+    /// The number of its link.
+    pub link: u32,
+    /// The address, and how much of it is its network's.
+    pub net: Net,
+    /// Rutter has set it.
+    pub ours: bool,
+    /// The kernel answers for it: nobody is asked any more whether they have it, or has said so.
+    pub settled: bool,
+    /// The kernel has made a route to its network.
+    pub connected: bool,
+}
+
 /// Changes links, addresses, routes, rules and neighbours.
 pub struct Rtnetlink(pub(super) Netlink);
 
@@ -126,8 +141,17 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn addresses(&mut self, index: u32) -> io::Result<Vec<(Net, bool)>> {
+        let all = self.all_addresses()?.into_iter().filter(|one| one.link == index);
+        Ok(all.map(|one| (one.net, one.ours)).collect())
+    }
+
+    /// The addresses of all links; of a network of IPv4 the first is the kernel's primary.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn all_addresses(&mut self) -> io::Result<Vec<AddressInfo>> {
         let answers = self.0.dump(Message::new(GET_ADDR, 0).body(&[0; 8]))?;
-        Ok(answers.iter().filter_map(|answer| address_info(answer, index)).collect())
+        Ok(answers.iter().filter_map(|answer| address_info(answer)).collect())
     }
 
     /// Refuses a link as a port's that has addresses: the kernel would answer for them,
@@ -268,22 +292,27 @@ fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes).find(|(k, _)| *k == kind).map(|(_, value)| value)
 }
 
-/// `struct ifaddrmsg` and what follows, if the address is of link `index`.
-fn address_info(answer: &[u8], index: u32) -> Option<(Net, bool)> {
+/// `struct ifaddrmsg` and what follows.
+fn address_info(answer: &[u8]) -> Option<AddressInfo> {
     let (length, mut found, mut ours) = (*answer.get(1)?, None, false);
-    if word(answer, 4)? != index {
-        return None;
-    }
+    let (link, mut flags) = (word(answer, 4)?, 0);
     for (kind, value) in attributes(answer.get(8..)?) {
         match kind {
             // IFA_LOCAL is the address itself, IFA_ADDRESS the peer's where there is one.
             IFA_LOCAL => found = ip(value),
             IFA_ADDRESS if found.is_none() => found = ip(value),
             IFA_PROTO => ours = value == [OUR_PROTOCOL],
+            IFA_FLAGS => flags = word(value, 0)?,
             _ => {}
         }
     }
-    Some((Net { address: found?, length }, ours))
+    Some(AddressInfo {
+        link,
+        net: Net { address: found?, length },
+        ours,
+        settled: flags & (TENTATIVE | DAD_FAILED) == 0,
+        connected: flags & NO_PREFIX_ROUTE == 0,
+    })
 }
 
 /// An address from its bytes.
@@ -337,6 +366,8 @@ const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VRF_TABLE: u16 = 1;
 const IFA_FLAGS: u16 = 8;
+const DAD_FAILED: u32 = 0x08;
+const TENTATIVE: u32 = 0x40;
 const NO_PREFIX_ROUTE: u32 = 0x200;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;

@@ -11,12 +11,11 @@ pub mod route;
 pub mod rules;
 pub mod settings;
 pub mod taps;
+pub mod vrf_rules;
 
 pub use changes::Changes;
+pub use feeds::netlink::OUR_PROTOCOL;
 pub use guard::Guard;
 pub use link::{LinkInfo, Rtnetlink};
 pub use settings::Settings;
 pub use taps::Taps;
-
-/// The number by which the kernel knows whose a route, rule or address is.
-pub const OUR_PROTOCOL: u8 = 198;

@@ -1,4 +1,4 @@
-//! Static routes, rules of VRFs, permanent neighbours: written to the kernel,
+//! Static routes, permanent neighbours: written to the kernel,
 //! from where they come back through the mirror.
 
 use std::io;
@@ -8,7 +8,7 @@ use api::apps::router::RouteKind;
 
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, family, octets};
-use super::netlink::{CREATE, Message, REPLACE, attributes};
+use super::netlink::{CREATE, Message, REPLACE};
 use crate::config::{Mac, Net, Route, Via};
 
 impl Rtnetlink {
@@ -75,6 +75,34 @@ impl Rtnetlink {
         self.0.request(metric(connected(link_local), Some(256 + link)))
     }
 
+    /// Takes out the route to a network that the kernel itself has made, to `table`, for an
+    /// address of a link.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn delete_connected(&mut self, link: u32, net: Net, table: u32) -> io::Result<()> {
+        let any = (SCOPE_NOWHERE, RTN_UNICAST);
+        let message = route_of(KERNEL, DEL_ROUTE, 0, net.network(), table, any);
+        self.0.request(message.attr(OIF, &link.to_ne_bytes()))
+    }
+
+    /// Copies to `table` what the kernel's table `local` says of an address. What is there
+    /// stays.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn add_own(&mut self, own: &Own, table: u32) -> io::Result<()> {
+        self.unless_there(own.message(NEW_ROUTE, BESIDE, table))
+    }
+
+    /// Takes such a copy out.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn delete_own(&mut self, own: &Own, table: u32) -> io::Result<()> {
+        self.0.request(own.message(DEL_ROUTE, 0, table))
+    }
+
     /// Ends the search in `table`: what it does not know is not looked for in main.
     ///
     /// # Errors
@@ -124,83 +152,12 @@ impl Rtnetlink {
         Ok(flushed)
     }
 
-    /// Lets packets that come in by, or leave from, the link `name` use `table`.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn add_rules(&mut self, name: &str, table: u32) -> io::Result<()> {
-        for (family, attribute) in rules() {
-            let message = rule_message(NEW_RULE, CREATE, family, table).text(attribute, name);
-            self.unless_there(message)?;
-        }
-        Ok(())
-    }
-
-    /// Lets packets with the mark `table` use `table`: the kernel's answers to
-    /// what came in by a link of these tables.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn add_mark_rules(&mut self, table: u32) -> io::Result<()> {
-        for family in [2, 10] {
-            let message = rule_message(NEW_RULE, CREATE, family, table);
-            self.unless_there(message.attr(FRA_FWMARK, &table.to_ne_bytes()))?;
-        }
-        Ok(())
-    }
-
-    /// Lets the tables of VRF devices be searched before that of the addresses of
-    /// main, as the kernel's documentation of VRFs has it: an address that both have
-    /// is else taken for main's, and what answers it in IPv6 leaves there. Where the
-    /// first rule is not the kernel's, a user has ordered them.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn search_vrfs_first(&mut self) -> io::Result<()> {
-        for family in [2, 10] {
-            let rules = self.rules(family)?;
-            if rules.iter().any(|rule| is_rule(rule, LOCAL, 0)) {
-                let moved = rule(NEW_RULE, CREATE, family, (LOCAL, AFTER_VRFS));
-                self.unless_there(moved.attr(FRA_PROTOCOL, &[OUR_PROTOCOL]))?;
-                self.0.request(rule(DEL_RULE, 0, family, (LOCAL, 0)))?;
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn rules(&mut self, family: u8) -> io::Result<Vec<Vec<u8>>> {
-        let mut body = [0; 12];
-        body[0] = family;
-        self.0.dump(Message::new(GET_RULE, 0).body(&body))
-    }
-
     /// Makes something; what is there, whosever it is, will do.
-    fn unless_there(&mut self, message: Message) -> io::Result<()> {
+    pub(super) fn unless_there(&mut self, message: Message) -> io::Result<()> {
         match self.0.request(message) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result,
         }
-    }
-
-    /// Takes every rule with Rutter's protocol number out, and puts the kernel's
-    /// first one back where it was moved.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn flush_rules(&mut self) -> io::Result<()> {
-        for family in [2, 10] {
-            for answer in self.rules(family)? {
-                if rule_attribute(&answer, FRA_PROTOCOL) != Some(&[OUR_PROTOCOL]) {
-                    continue;
-                }
-                if is_rule(&answer, LOCAL, AFTER_VRFS) {
-                    let first = rule(NEW_RULE, CREATE, family, (LOCAL, 0));
-                    self.unless_there(first.attr(FRA_PROTOCOL, &[KERNEL]))?;
-                }
-                self.0.request(Message::new(DEL_RULE, 0).body(&answer))?;
-            }
-        }
-        Ok(())
     }
 
     /// Adds or replaces a permanent neighbour.
@@ -230,7 +187,12 @@ impl Rtnetlink {
 }
 
 /// `struct rtmsg` and the attributes that every route has.
-fn route_message(
+fn route_message(kind: u16, flags: u16, prefix: Net, table: u32, what: (u8, u8)) -> Message {
+    route_of(OUR_PROTOCOL, kind, flags, prefix, table, what)
+}
+
+fn route_of(
+    protocol: u8,
     kind: u16,
     flags: u16,
     prefix: Net,
@@ -238,7 +200,7 @@ fn route_message(
     (scope, what): (u8, u8),
 ) -> Message {
     let small = u8::try_from(table).unwrap_or(0);
-    let body = [family(prefix.address), prefix.length, 0, 0, small, OUR_PROTOCOL, scope, what];
+    let body = [family(prefix.address), prefix.length, 0, 0, small, protocol, scope, what];
     let message = Message::new(kind, flags).body(&body).body(&[0; 4]);
     let message = message.attr(TABLE, &table.to_ne_bytes());
     if prefix.length == 0 { message } else { message.attr(DST, &octets(prefix.address)) }
@@ -272,36 +234,6 @@ fn next_hop(message: Message, via: &Via, link: u32, prefix: Net) -> Message {
     message.body(&bytes)
 }
 
-fn rules() -> [(u8, u16); 4] {
-    [(2, FRA_IIFNAME), (2, FRA_OIFNAME), (10, FRA_IIFNAME), (10, FRA_OIFNAME)]
-}
-
-fn rule_message(kind: u16, flags: u16, family: u8, table: u32) -> Message {
-    rule(kind, flags, family, (table, RULE_PRIORITY)).attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
-}
-
-fn rule(kind: u16, flags: u16, family: u8, (table, priority): (u32, u32)) -> Message {
-    let small = u8::try_from(table).unwrap_or(0);
-    let body = [family, 0, 0, 0, small, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
-    Message::new(kind, flags)
-        .body(&body)
-        .attr(FRA_TABLE, &table.to_ne_bytes())
-        .attr(FRA_PRIORITY, &priority.to_ne_bytes())
-}
-
-fn rule_attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
-    let mut all = attributes(answer.get(12..)?);
-    all.find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
-}
-
-/// Is it the rule of this priority, which sends everything to this table?
-fn is_rule(answer: &[u8], table: u32, priority: u32) -> bool {
-    // The kernel does not report a priority of 0.
-    let found = rule_attribute(answer, FRA_PRIORITY).unwrap_or(&[0; 4]);
-    let table = rule_attribute(answer, FRA_TABLE) == Some(&table.to_ne_bytes());
-    table && found == priority.to_ne_bytes()
-}
-
 /// `struct ndmsg`.
 fn ndmsg(link: u32, address: IpAddr, state: u16) -> [u8; 12] {
     let mut body = [0; 12];
@@ -311,14 +243,47 @@ fn ndmsg(link: u32, address: IpAddr, state: u16) -> [u8; 12] {
     body
 }
 
-/// Before the kernel's own rules (32766, 32767), after those of VRF devices (1000).
-const RULE_PRIORITY: u32 = 1100;
-/// Just after those of VRF devices.
-const AFTER_VRFS: u32 = 1001;
-/// `RT_TABLE_LOCAL`: the addresses of main.
-const LOCAL: u32 = 255;
-/// `RTPROT_KERNEL`.
-const KERNEL: u8 = 2;
+/// A destination for which this machine takes packets itself.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Own {
+    /// The link whose address it comes from.
+    pub link: u32,
+    /// Whom packets are for.
+    pub to: IpAddr,
+    /// What that is.
+    pub kind: OwnKind,
+}
+
+/// What a destination of this machine is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum OwnKind {
+    /// An address.
+    Address,
+    /// All stations of a network (IPv4).
+    Broadcast,
+    /// Any router of a network (IPv6).
+    Anycast,
+}
+
+impl Own {
+    fn message(&self, kind: u16, flags: u16, table: u32) -> Message {
+        let scope = match self.kind {
+            OwnKind::Address if self.to.is_ipv4() => SCOPE_HOST,
+            OwnKind::Broadcast => SCOPE_LINK,
+            _ => SCOPE_UNIVERSE,
+        };
+        let what = match self.kind {
+            OwnKind::Address => RTN_LOCAL,
+            OwnKind::Broadcast => RTN_BROADCAST,
+            OwnKind::Anycast => RTN_ANYCAST,
+        };
+        let message = route_message(kind, flags, Net::host(self.to), table, (scope, what));
+        message.attr(OIF, &self.link.to_ne_bytes())
+    }
+}
+
+/// `NLM_F_CREATE | NLM_F_APPEND`: another link may have the same.
+const BESIDE: u16 = 0xc00;
 /// The metric that the kernel's documentation of VRFs gives to such a route.
 const LAST: u32 = 4_278_198_272;
 const NEW_ROUTE: u16 = 24;
@@ -326,16 +291,19 @@ const DEL_ROUTE: u16 = 25;
 const GET_ROUTE: u16 = 26;
 const NEW_NEIGH: u16 = 28;
 const DEL_NEIGH: u16 = 29;
-const NEW_RULE: u16 = 32;
-const DEL_RULE: u16 = 33;
-const GET_RULE: u16 = 34;
 const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
+/// `RTPROT_KERNEL`.
+const KERNEL: u8 = 2;
 const RTN_UNICAST: u8 = 1;
+const RTN_LOCAL: u8 = 2;
+const RTN_BROADCAST: u8 = 3;
+const RTN_ANYCAST: u8 = 4;
 const RTN_BLACKHOLE: u8 = 6;
 const RTN_UNREACHABLE: u8 = 7;
 const RTN_PROHIBIT: u8 = 8;
 const SCOPE_UNIVERSE: u8 = 0;
 const SCOPE_LINK: u8 = 253;
+const SCOPE_HOST: u8 = 254;
 const SCOPE_NOWHERE: u8 = 255;
 const DST: u16 = 1;
 const OIF: u16 = 4;
@@ -345,35 +313,6 @@ const PREFSRC: u16 = 7;
 const MULTIPATH: u16 = 9;
 const TABLE: u16 = 15;
 const VIA: u16 = 18;
-const FR_ACT_TO_TABLE: u8 = 1;
-const FRA_IIFNAME: u16 = 3;
-const FRA_PRIORITY: u16 = 6;
-const FRA_FWMARK: u16 = 10;
-const FRA_TABLE: u16 = 15;
-const FRA_OIFNAME: u16 = 17;
-const FRA_PROTOCOL: u16 = 21;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_PERMANENT: u16 = 0x80;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kernels_first_rule_is_known_by_what_it_does_not_say() {
-        // As the kernel reports them: `struct fib_rule_hdr`, then FRA_TABLE first.
-        let header = [2, 0, 0, 0, 255, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
-        let table = [8, 0, FRA_TABLE as u8, 0, 255, 0, 0, 0];
-        let priority = |value: u32| {
-            let mut bytes = vec![8, 0, FRA_PRIORITY as u8, 0];
-            bytes.extend(value.to_ne_bytes());
-            bytes
-        };
-        let first = [header.as_slice(), &table].concat();
-        let moved = [first.as_slice(), &priority(AFTER_VRFS)].concat();
-        assert!(is_rule(&first, LOCAL, 0) && !is_rule(&first, LOCAL, AFTER_VRFS));
-        assert!(is_rule(&moved, LOCAL, AFTER_VRFS) && !is_rule(&moved, LOCAL, 0));
-        assert!(!is_rule(&first, 254, 0) && !is_rule(&header, LOCAL, 0) && !is_rule(&[], LOCAL, 0));
-    }
-}

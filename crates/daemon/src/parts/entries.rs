@@ -39,23 +39,16 @@ impl KernelSide {
     /// would have made for a device.
     fn connected_routes(&mut self, config: &Config) {
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-            let mut result = self.rtnetlink.add_end(vrf.table);
-            let devices = self.vrfs.contains_key(&vrf.table);
-            let inside = config.interfaces();
-            let inside = inside.filter(|(.., i)| !devices && i.vrf == vrf.name);
-            for (.., interface) in inside {
-                let link = self.rtnetlink.link(&interface.name);
-                for net in &interface.addresses {
-                    let added = match &link {
-                        Ok(link) => self.rtnetlink.add_connected(link.index, *net, vrf.table),
-                        Err(error) => Err(io::Error::other(error.to_string())),
-                    };
-                    result = result.and(added);
-                }
-            }
-            if let Err(error) = result {
+            if let Err(error) = self.rtnetlink.add_end(vrf.table) {
                 self.warn(format!("connected routes of vrf {}: {error}", vrf.name));
             }
+        }
+        self.follow_addresses(config);
+    }
+
+    fn follow_addresses(&mut self, config: &Config) {
+        if let Err(error) = self.keep_apart(config) {
+            self.warn(format!("addresses of vrfs: {error}"));
         }
     }
 
@@ -127,6 +120,8 @@ impl KernelSide {
         }
         if any {
             self.static_entries(config, false);
+        } else if lost.addresses {
+            self.follow_addresses(config);
         }
     }
 

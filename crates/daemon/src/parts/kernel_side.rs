@@ -8,6 +8,7 @@ use std::path::Path;
 
 use ::io::tap::Tap;
 
+use super::apart::Apart;
 use super::devices::Port;
 use super::offline::table_of;
 use super::written::{Added, Written};
@@ -34,13 +35,15 @@ pub struct KernelSide {
     pub(super) vrfs: HashMap<u32, (String, u32)>,
     /// Where it has none: each marks what is punted to a link, by name and number, with its
     /// table.
-    markers: HashMap<String, (u32, Marker)>,
+    pub(super) markers: HashMap<String, (u32, Marker)>,
     /// Names of the taps and VRF devices that were not there before.
     new: Vec<String>,
     /// Routes and neighbours that the API was given.
     pub(super) added: Added,
     /// Static routes that are in the kernel by this instance.
     pub(super) written: Written,
+    /// What keeps VRFs without devices from each other's addresses.
+    pub(super) apart: Apart,
     /// What the kernel's tables of neighbours have refused.
     pub(super) neighbours: Refused,
     /// What is not as it should be.
@@ -76,6 +79,7 @@ impl KernelSide {
             new: Vec::new(),
             added: Added::default(),
             written: Written::default(),
+            apart: Apart::default(),
             neighbours: Refused::default(),
             warnings: Vec::new(),
         })
@@ -200,90 +204,11 @@ impl KernelSide {
     }
 
     /// Notes what was made. Without the mark a later run would not know it.
-    fn made(&mut self, name: &str, index: u32) {
+    pub(super) fn made(&mut self, name: &str, index: u32) {
         self.new.push(name.to_string());
         if let Err(error) = self.rtnetlink.mark(index) {
             tracing::debug!("{name}: alias: {error}");
         }
-    }
-
-    /// Makes the VRFs' devices; where the kernel has none, rules by interface and
-    /// by mark are in their place.
-    fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
-        for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
-            if let Err(error) = self.vrf_device(&vrf.name, vrf.table) {
-                tracing::info!("vrf {}: rules instead of a device ({error})", vrf.name);
-                let rules = self.rtnetlink.add_mark_rules(vrf.table);
-                rules.doing(|| format!("rules for vrf `{}`", vrf.name))?;
-                for key in ["net/ipv4/fwmark_reflect", "net/ipv6/fwmark_reflect"] {
-                    self.set(key, "1");
-                }
-                self.set("net/ipv4/tcp_fwmark_accept", "1");
-            }
-        }
-        if !self.vrfs.is_empty()
-            && let Err(error) = self.rtnetlink.search_vrfs_first()
-        {
-            self.warn(format!("addresses that main has too are main's in every vrf: {error}"));
-        }
-        Ok(())
-    }
-
-    /// Makes a VRF's device, or finds it. What is punted to a tap below it comes in
-    /// by the device, whose settings then say whether it is forwarded.
-    fn vrf_device(&mut self, name: &str, table: u32) -> io::Result<u32> {
-        let (index, made) = self.rtnetlink.add_vrf(name, table)?;
-        if made {
-            self.made(name, index);
-        }
-        self.forward(name);
-        self.vrfs.insert(table, (name.to_string(), index));
-        Ok(index)
-    }
-
-    /// Puts a tap into the tables of its VRF; true where the kernel then makes
-    /// connected routes there by itself.
-    fn enter_vrf(&mut self, name: &str, index: u32, table: u32) -> io::Result<bool> {
-        if table == MAIN {
-            return self.leave_vrf(name).map(|()| true);
-        }
-        if let Some((_, device)) = self.vrfs.get(&table) {
-            return self.rtnetlink.set_master(index, *device).map(|()| true);
-        }
-        self.enter_by_rules(name, index, table).map(|()| false)
-    }
-
-    /// Lets a link use the tables of a VRF that has no device.
-    pub(super) fn enter_by_rules(&mut self, name: &str, index: u32, table: u32) -> io::Result<()> {
-        if table == MAIN || self.vrfs.contains_key(&table) {
-            return Ok(());
-        }
-        self.rtnetlink.add_rules(name, table)?;
-        if self.markers.get(name).is_some_and(|(of, _)| *of == index) {
-            return Ok(());
-        }
-        self.markers.remove(name); // of a link that has gone: the kernel's table has the name
-        match Marker::new(name, table) {
-            Ok(marker) => drop(self.markers.insert(name.to_string(), (index, marker))),
-            Err(error) => self.warn(format!(
-                "{name}: the kernel's own answers leave by main (nftables: {error})"
-            )),
-        }
-        Ok(())
-    }
-
-    /// A tap that stayed may be below the device of the VRF that it was in. Where a
-    /// user put it below one of theirs, it stays there.
-    fn leave_vrf(&mut self, name: &str) -> io::Result<()> {
-        let tap = self.rtnetlink.link(name)?;
-        if tap.master == 0 {
-            return Ok(());
-        }
-        let links = self.rtnetlink.links()?;
-        if links.iter().any(|link| link.index == tap.master && link.ours) {
-            return self.rtnetlink.set_master(tap.index, 0);
-        }
-        Ok(())
     }
 
     /// Tells which policy rules packets that the data plane forwards do not follow.
@@ -292,34 +217,6 @@ impl KernelSide {
         let rules: Vec<_> = rules.iter().map(|rule| format!("{NOT_HEEDED}{rule}")).collect();
         self.warnings.retain(|known| !known.starts_with(NOT_HEEDED) || rules.contains(known));
         rules.into_iter().for_each(|rule| self.warn(rule));
-    }
-
-    /// Sets VRF devices up again that somebody has set down: the kernel forwards
-    /// nothing by their tables then. True where there was one.
-    pub(super) fn raise_vrfs(&mut self, links: &[LinkInfo]) -> bool {
-        let down = |link: &&LinkInfo| {
-            !link.up && self.vrfs.values().any(|(_, device)| *device == link.index)
-        };
-        let down: Vec<_> = links.iter().filter(down).collect();
-        for device in &down {
-            tracing::warn!("vrf {}: its device is down: set up again", device.name);
-            if let Err(error) = self.rtnetlink.set_up(device.index, true) {
-                self.warn(format!("vrf {}: {error}", device.name));
-            }
-        }
-        !down.is_empty()
-    }
-
-    /// Puts a tap below its VRF's device again: without a word the kernel lets go
-    /// of it when somebody deletes the device, which is made again.
-    pub(super) fn return_to_vrf(&mut self, tap: &LinkInfo, table: u32) -> io::Result<()> {
-        let Some((name, _)) = self.vrfs.get(&table).cloned() else { return Ok(()) };
-        if tap.master != 0 {
-            return Ok(()); // where it was, or where a user wants it
-        }
-        let device = self.vrf_device(&name, table)?;
-        tracing::warn!("{}: put into vrf {name} again", tap.name);
-        self.rtnetlink.set_master(tap.index, device)
     }
 
     fn tap(&mut self, interface: &Interface, mac: Mac, table: u32) -> io::Result<Tap> {
@@ -445,6 +342,7 @@ impl KernelSide {
     pub fn restore(&mut self, taps: Vec<Tap>, remove: Remove) {
         self.guards.clear();
         self.markers.clear();
+        self.forget_own();
         if let Err(error) = self.rtnetlink.flush_rules() {
             tracing::warn!("rules are not deleted: {error}");
         }

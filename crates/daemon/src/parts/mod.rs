@@ -1,6 +1,7 @@
 //! What every running instance is made of, whatever applications run in it, in the
 //! order in which it comes up.
 
+pub mod apart;
 pub mod control;
 pub mod dealing;
 pub mod devices;
@@ -15,6 +16,7 @@ pub mod plan;
 pub mod show;
 pub mod starving;
 pub mod state;
+pub mod vrfs;
 pub mod watch;
 pub mod workers;
 pub mod written;

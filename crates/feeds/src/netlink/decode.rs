@@ -13,6 +13,7 @@ use tables::event::{
     Path, Route, Source, Target,
 };
 
+use super::OUR_PROTOCOL;
 use super::message::{
     APPEND, Attribute, DELETE, MULTI, Message, REPLACE, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
     RTM_NEXTHOP, RTM_ROUTE, attributes, fixed_len, u16_at, u32_at,
@@ -196,6 +197,10 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     if u32_at(body.fixed, 8) & CLONED != 0 {
         return None; // an exception of the cache
     }
+    // Rutter's own copies of what the kernel's table of addresses says, which is heard, too.
+    if protocol == OUR_PROTOCOL && matches!(kind, RTN_LOCAL | RTN_BROADCAST | RTN_ANYCAST) {
+        return None;
+    }
     let mut found = Found::default();
     let (mut table, mut metric) = (u32::from(table), 0);
     let mut destination = unspecified(family)?;
@@ -369,6 +374,9 @@ const UNICAST: u8 = 1;
 const UP_RUNNING: u32 = 0x1 | 0x40;
 /// `RTM_F_CLONED`.
 const CLONED: u32 = 0x200;
+const RTN_LOCAL: u8 = 2;
+const RTN_BROADCAST: u8 = 3;
+const RTN_ANYCAST: u8 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -420,6 +428,20 @@ mod tests {
         assert_eq!(listed, Some(Event::Route(route.clone(), How::Listed)));
         let gone = decoded(RTM_ROUTE + DELETE, 0, &ROUTE4, &attributes);
         assert_eq!(gone, Some(Event::RouteGone(route)));
+    }
+
+    #[test]
+    fn copies_of_our_own_addresses_are_not_heard_twice() {
+        let of = |table, protocol, kind| {
+            let fixed = [2, 32, 0, 0, table, protocol, 254, kind, 0, 0, 0, 0];
+            let attributes = [attribute(1, &[10, 0, 1, 1]), attribute(4, &3_u32.to_ne_bytes())];
+            decoded(RTM_ROUTE, MULTI, &fixed, &attributes)
+        };
+        for kind in [RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST] {
+            assert_eq!(of(100, OUR_PROTOCOL, kind), None);
+            assert!(of(255, 2, kind).is_some() && of(100, 3, kind).is_some());
+        }
+        assert!(of(100, OUR_PROTOCOL, 1).is_some(), "a static route");
     }
 
     #[test]

@@ -15,3 +15,6 @@ mod socket;
 pub use keep::Keeper;
 pub use mirror::{Counters, Mirror};
 pub use socket::Socket;
+
+/// The number by which the kernel knows whose a route, rule or address is: Rutter's.
+pub const OUR_PROTOCOL: u8 = 198;
