@@ -71,7 +71,7 @@ timed_miri() {
 
 # The interleavings of docs/adr/0001-publication.md, and of the rings.
 loom() {
-	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph --lib loom_tests
+	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph -p nodes --lib loom_tests
 }
 
 # Every engine on every table and update stream of the data folder, and on generated

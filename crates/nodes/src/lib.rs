@@ -9,7 +9,7 @@
 //!   out parse
 //!   family vrf
 //!   lanes
-//!   class counters filter
+//!   class counters filter sync
 //! ```
 #![forbid(unsafe_code)]
 
@@ -25,6 +25,7 @@ pub mod parse;
 pub mod router;
 pub mod span;
 pub mod switch;
+mod sync;
 #[cfg(test)]
 mod testbed;
 #[cfg(test)]

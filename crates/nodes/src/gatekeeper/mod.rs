@@ -11,7 +11,7 @@
 //! ```text
 //!   machine
 //!   programs state
-//!   granted request
+//!   granted request solicitor
 //!   rule
 //!   times
 //! ```
@@ -21,6 +21,7 @@ pub mod machine;
 pub mod programs;
 pub mod request;
 pub mod rule;
+pub mod solicitor;
 pub mod state;
 #[cfg(test)]
 mod tests;

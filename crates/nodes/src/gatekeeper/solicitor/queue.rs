@@ -1,0 +1,312 @@
+//! Requests of one worker that wait for the channel.
+//!
+//! ```text
+//!  levels   1 bit each: something waits there
+//!  ends     63 │ first ─► slot ⇄ slot ⇄ slot ◄─ last        pushed behind the last,
+//!           62 │ …                                          popped from the first of the highest,
+//!            ⋮                                              dropped from the last of the lowest
+//!  slots    a slab; free ones are a chain too
+//! ```
+//!
+//! | cost | push, pop, what makes room: a slot or two and an end each, however many wait |
+//! |------|------------------------------------------------------------------------------|
+
+/// A bounded queue of 64 levels: the highest first, first in first out within one.
+///
+/// Invariants: I1: a level's bit is set exactly when its ends are slots. I2: each slot is
+/// in the chain of one level, with an item, or in that of the free ones, without.
+pub struct Queue<T> {
+    slots: Box<[Slot<T>]>,
+    ends: [Ends; LEVELS],
+    levels: u64,
+    free: u32,
+    len: usize,
+}
+
+/// What had to go, and its level.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Dropped<T> {
+    /// 0 to 63.
+    pub level: u8,
+    /// It.
+    pub item: T,
+}
+
+struct Slot<T> {
+    /// Of the same level, nearer to its last; or free.
+    next: u32,
+    /// Of the same level, nearer to its first.
+    before: u32,
+    item: Option<T>,
+}
+
+#[derive(Clone, Copy)]
+struct Ends {
+    first: u32,
+    last: u32,
+}
+
+impl<T> Queue<T> {
+    /// Room for so many: one at least, a million at most.
+    pub fn new(capacity: usize) -> Self {
+        let capacity = capacity.clamp(1, MOST) as u32;
+        let slot = |at| Slot { next: at + 1, before: NONE, item: None };
+        let mut slots: Box<[_]> = (0..capacity).map(slot).collect();
+        slots[capacity as usize - 1].next = NONE;
+        let ends = [Ends { first: NONE, last: NONE }; LEVELS];
+        Queue { slots, ends, levels: 0, free: 0, len: 0 }
+    }
+
+    /// Puts an item behind those of its level (of which six bits count). Gives what there
+    /// was no room for: the youngest of the lowest level, or the item itself where its
+    /// level is no higher than that.
+    #[inline]
+    pub fn push(&mut self, level: u8, item: T) -> Option<Dropped<T>> {
+        let level = level & LEVEL_MASK;
+        let mut dropped = None;
+        if self.free == NONE {
+            let lowest = self.levels.trailing_zeros() as u8; // full, so there is one
+            if level <= lowest {
+                return Some(Dropped { level, item });
+            }
+            dropped = self.take_last(lowest);
+        }
+        let at = self.put(item);
+        let ends = &mut self.ends[usize::from(level)];
+        let before = ends.last;
+        ends.last = at;
+        if before == NONE {
+            ends.first = at;
+            self.levels |= 1 << level;
+        } else {
+            self.slots[before as usize].next = at;
+        }
+        self.slots[at as usize].before = before;
+        dropped
+    }
+
+    /// The next item and its level.
+    #[inline]
+    pub fn peek(&self) -> Option<(u8, &T)> {
+        let level = self.head()?;
+        let first = self.ends[usize::from(level)].first;
+        self.slots[first as usize].item.as_ref().map(|item| (level, item))
+    }
+
+    /// The level of the next item.
+    #[inline]
+    pub fn head(&self) -> Option<u8> {
+        self.levels.checked_ilog2().map(|level| level as u8)
+    }
+
+    /// Takes the next item out.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(u8, T)> {
+        let level = self.head()?;
+        let ends = &mut self.ends[usize::from(level)];
+        let at = ends.first;
+        let next = self.slots[at as usize].next;
+        ends.first = next;
+        if next == NONE {
+            ends.last = NONE;
+            self.levels &= !(1 << level);
+        } else {
+            self.slots[next as usize].before = NONE;
+        }
+        self.remove(at).map(|item| (level, item))
+    }
+
+    /// Puts an item that was popped back before the others of its level. Gives it back
+    /// where there is no room any more.
+    pub fn put_back(&mut self, level: u8, item: T) -> Option<Dropped<T>> {
+        let level = level & LEVEL_MASK;
+        if self.free == NONE {
+            return Some(Dropped { level, item });
+        }
+        let at = self.put(item);
+        let ends = &mut self.ends[usize::from(level)];
+        let next = ends.first;
+        ends.first = at;
+        if next == NONE {
+            ends.last = at;
+            self.levels |= 1 << level;
+        } else {
+            self.slots[next as usize].before = at;
+        }
+        self.slots[at as usize].next = next;
+        None
+    }
+
+    /// Items that wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many there is room for.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The youngest item of a level.
+    fn take_last(&mut self, level: u8) -> Option<Dropped<T>> {
+        let ends = &mut self.ends[usize::from(level)];
+        let at = ends.last;
+        let before = self.slots[at as usize].before;
+        ends.last = before;
+        if before == NONE {
+            ends.first = NONE;
+            self.levels &= !(1 << level);
+        } else {
+            self.slots[before as usize].next = NONE;
+        }
+        self.remove(at).map(|item| Dropped { level, item })
+    }
+
+    /// An item in a slot that was free, alone. There must be one.
+    fn put(&mut self, item: T) -> u32 {
+        let at = self.free;
+        let slot = &mut self.slots[at as usize];
+        self.free = slot.next;
+        (slot.next, slot.before, slot.item) = (NONE, NONE, Some(item));
+        self.len += 1;
+        at
+    }
+
+    /// The item of a slot that has left its level's chain.
+    fn remove(&mut self, at: u32) -> Option<T> {
+        let slot = &mut self.slots[at as usize];
+        slot.next = self.free;
+        self.free = at;
+        self.len -= 1;
+        slot.item.take()
+    }
+}
+
+/// Levels, one for each DSCP.
+pub const LEVELS: usize = 64;
+/// Requests that wait in a worker, unless configured otherwise.
+pub const CAPACITY: usize = 512;
+
+const LEVEL_MASK: u8 = LEVELS as u8 - 1;
+const MOST: usize = 1 << 20;
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_highest_is_first_and_a_level_keeps_its_order() {
+        let mut queue = Queue::new(8);
+        for (level, item) in [(41, 'a'), (3, 'b'), (63, 'c'), (41, 'd'), (0, 'e'), (63, 'f')] {
+            assert_eq!(queue.push(level, item), None);
+        }
+        assert_eq!(queue.peek(), Some((63, &'c')));
+        let all: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(all, [(63, 'c'), (63, 'f'), (41, 'a'), (41, 'd'), (3, 'b'), (0, 'e')]);
+        assert!(queue.is_empty() && queue.pop().is_none() && queue.peek().is_none());
+    }
+
+    #[test]
+    fn a_full_queue_drops_the_youngest_of_the_lowest_level() {
+        let mut queue = Queue::new(3);
+        let dropped = |level, item| Some(Dropped { level, item });
+        for (level, item, wanted) in [
+            (10, 1, None),
+            (10, 2, None),
+            (20, 3, None),
+            (9, 4, dropped(9, 4)),
+            (10, 5, dropped(10, 5)),
+            (11, 6, dropped(10, 2)),
+            (11, 7, dropped(10, 1)),
+            (20, 8, dropped(11, 7)),
+            (63, 9, dropped(11, 6)),
+            (20, 10, dropped(20, 10)),
+        ] {
+            assert_eq!(queue.push(level, item), wanted);
+            assert!(queue.len() <= 3);
+        }
+        assert_eq!(queue.pop(), Some((63, 9)));
+        assert_eq!(queue.put_back(63, 9), None);
+        assert_eq!(queue.put_back(63, 11), dropped(63, 11), "no room");
+    }
+
+    #[test]
+    fn a_burst_is_accepted_in_part() {
+        let mut queue = Queue::new(CAPACITY);
+        (0..500).for_each(|n| assert_eq!(queue.push(41, n), None));
+        let refused = (500..532).filter(|n| queue.push(41, *n).is_some()).count();
+        assert_eq!((refused, queue.len()), (20, 512));
+        assert_eq!((Queue::<u8>::new(0).capacity(), queue.capacity()), (1, 512));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Do {
+        Push(u8),
+        Pop,
+        PutBack,
+    }
+
+    fn dos() -> impl Strategy<Value = Vec<Do>> {
+        let one = prop_oneof![
+            4 => (0_u8..64).prop_map(Do::Push),
+            2 => (40_u8..43).prop_map(Do::Push),
+            3 => Just(Do::Pop),
+            1 => Just(Do::PutBack),
+        ];
+        proptest::collection::vec(one, 0..400)
+    }
+
+    proptest! {
+        /// Against a list that is searched.
+        #[test]
+        fn a_queue_is_its_model(capacity in 1_usize..40, dos in dos()) {
+            let mut queue = Queue::new(capacity);
+            let mut model: Vec<(u8, usize)> = Vec::new(); // of a level, the oldest first
+            let highest = |model: &[(u8, usize)]| {
+                let level = model.iter().map(|(level, _)| *level).max()?;
+                model.iter().position(|entry| entry.0 == level)
+            };
+            for (item, action) in dos.into_iter().enumerate() {
+                match action {
+                    Do::Push(level) => {
+                        let mut wanted = None;
+                        let lowest = model.iter().map(|(level, _)| *level).min();
+                        if model.len() < capacity {
+                            model.push((level, item));
+                        } else if lowest >= Some(level) {
+                            wanted = Some(Dropped { level, item });
+                        } else {
+                            let last = model.iter().rposition(|entry| Some(entry.0) == lowest);
+                            let (level_of_it, it) = model.remove(last.unwrap());
+                            wanted = Some(Dropped { level: level_of_it, item: it });
+                            model.push((level, item));
+                        }
+                        prop_assert_eq!(queue.push(level, item), wanted);
+                    }
+                    Do::Pop => {
+                        let wanted = highest(&model).map(|at| model.remove(at));
+                        prop_assert_eq!(queue.pop(), wanted);
+                    }
+                    Do::PutBack => {
+                        if let Some((level, item)) = queue.pop() {
+                            prop_assert_eq!(queue.put_back(level, item), None);
+                        }
+                    }
+                }
+                let wanted = highest(&model).map(|at| (model[at].0, &model[at].1));
+                prop_assert_eq!(queue.peek(), wanted);
+                prop_assert_eq!(queue.head(), wanted.map(|(level, _)| level));
+                prop_assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
+            }
+        }
+    }
+}
