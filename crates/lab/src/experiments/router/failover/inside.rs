@@ -202,11 +202,11 @@ impl Router {
         if right { Ok(()) } else { Err(wrong()) }
     }
 
-    /// Lists of routes that have a hop, and refusals of them.
-    pub(super) fn lists(&self) -> (u64, u64) {
+    /// How many of `what` are in use, as `show capacity` has them, and were refused.
+    pub(super) fn used(&self, what: &str) -> (u64, u64) {
         let capacity = self.control.capacity();
-        let lists = capacity.iter().find(|capacity| capacity.what == "backups");
-        lists.map_or((0, 0), |lists| (lists.used, lists.refused))
+        let found = capacity.iter().find(|capacity| capacity.what == what);
+        found.map_or((0, 0), |capacity| (capacity.used, capacity.refused))
     }
 
     /// `p0` loses its carrier, and everything moves: at once, or, with `follow`, once control
