@@ -18,8 +18,8 @@
 //!   context packets
 //!   draw spread watch
 //!   stats
-//!   bell card nap ring wheel
-//!   clock inset kept lanes sync tick vector
+//!   card nap ring wheel
+//!   bell clock inset kept lanes sync tick vector
 //!   slots
 //!   poison
 //! ```

@@ -154,8 +154,6 @@ pub(super) fn age_of(entry: u16, tick: u16) -> Option<u32> {
     (then != STATIC).then(|| u32::from((tick + TICKS - then) % TICKS))
 }
 
-/// Ends of rounds until a port is flushed.
-pub(super) const ROUNDS: u8 = 3;
 /// Ticks after which a silent station goes.
 const TICKS_OF_AGE: u16 = 8;
 /// Lines of a slice while a port is flushed: 256 KiB.

@@ -21,8 +21,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::ageing::ROUNDS;
-use super::{Notice, Switch};
+use super::{Notice, ROUNDS, Switch};
 use crate::bridge::DomainId;
 
 /// What a bridge does about loops.

@@ -29,7 +29,7 @@ use lookup::sync::Domain;
 pub use config::{BridgeConfig, Member, Mode, WhenFull};
 pub use loops::{LoopDetection, Looped, Sighting};
 
-use self::ageing::{Ageing, ROUNDS};
+use self::ageing::Ageing;
 use self::config::{PortState, layout};
 use self::loops::PortLoop;
 use self::moves::Moves;
@@ -408,3 +408,6 @@ impl Switch {
         &self.bridges
     }
 }
+
+/// Ends of rounds until a port is flushed.
+const ROUNDS: u8 = 3;
