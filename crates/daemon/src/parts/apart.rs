@@ -13,14 +13,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::kernel_side::{KernelSide, MAIN};
-use super::offline::table_of;
+use super::offline::{MAIN, table_of};
 use crate::config::net::is_link_local6;
 use crate::config::{Config, Net};
-use crate::kernel::LinkInfo;
 use crate::kernel::link::AddressInfo;
 use crate::kernel::netlink::errno;
 use crate::kernel::route::{Own, OwnKind};
+use crate::kernel::{LinkInfo, Rtnetlink};
 
 /// What the kernel is to have, or has by this instance, for the addresses of taps.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -35,56 +34,62 @@ pub struct Apart {
     hidden: BTreeSet<IpAddr>,
 }
 
-impl KernelSide {
+impl Apart {
     /// Gives the tables of VRFs without devices what belongs to the addresses of their
-    /// links, and takes out what belonged to those that are gone.
+    /// links, and takes out what belonged to those that are gone. VRFs in the tables of
+    /// `devices` have one.
     ///
     /// # Errors
     /// The kernel's last; what can be done is.
-    pub(super) fn keep_apart(&mut self, config: &Config) -> io::Result<()> {
-        let by_rules = |table: &u32| *table != MAIN && !self.vrfs.contains_key(table);
+    pub fn keep<D>(
+        &mut self,
+        rtnetlink: &mut Rtnetlink,
+        config: &Config,
+        devices: &HashMap<u32, D>,
+    ) -> io::Result<()> {
+        let by_rules = |table: &u32| *table != MAIN && !devices.contains_key(table);
         let tables: BTreeSet<u32> =
             config.vrfs.iter().map(|vrf| vrf.table).filter(by_rules).collect();
         if tables.is_empty() {
             return Ok(());
         }
-        let homes = homes(config, &self.rtnetlink.links()?);
-        let wanted = wanted(&self.rtnetlink.all_addresses()?, &homes, &tables);
+        let homes = homes(config, &rtnetlink.links()?);
+        let wanted = wanted(&rtnetlink.all_addresses()?, &homes, &tables);
         let mut result = Ok(());
         for (link, net) in &wanted.misplaced {
-            let gone = self.rtnetlink.delete_connected(*link, *net, MAIN);
+            let gone = rtnetlink.delete_connected(*link, *net, MAIN);
             result = unless_none(gone).and(result);
         }
         for (table, own) in &wanted.own {
-            result = unless_down(self.rtnetlink.add_own(own, *table)).and(result);
+            result = unless_down(rtnetlink.add_own(own, *table)).and(result);
         }
         for ((table, _), (link, net)) in &wanted.connected {
-            let added = self.rtnetlink.add_connected(*link, *net, *table);
+            let added = rtnetlink.add_connected(*link, *net, *table);
             result = unless_down(added).and(result);
         }
-        for address in wanted.hidden.difference(&self.apart.hidden) {
-            result = self.rtnetlink.hide(*address).and(result);
+        for address in wanted.hidden.difference(&self.hidden) {
+            result = rtnetlink.hide(*address).and(result);
         }
-        let before = std::mem::replace(&mut self.apart, wanted);
-        for (table, own) in before.own.difference(&self.apart.own) {
-            result = unless_none(self.rtnetlink.delete_own(own, *table)).and(result);
+        let before = std::mem::replace(self, wanted);
+        for (table, own) in before.own.difference(&self.own) {
+            result = unless_none(rtnetlink.delete_own(own, *table)).and(result);
         }
         for key @ (table, net) in before.connected.keys() {
-            if !self.apart.connected.contains_key(key) {
-                let gone = self.rtnetlink.delete_route(*net, *table, None);
+            if !self.connected.contains_key(key) {
+                let gone = rtnetlink.delete_route(*net, *table, None);
                 result = unless_none(gone).and(result);
             }
         }
-        for address in before.hidden.difference(&self.apart.hidden) {
-            result = unless_none(self.rtnetlink.unhide(*address)).and(result);
+        for address in before.hidden.difference(&self.hidden) {
+            result = unless_none(rtnetlink.unhide(*address)).and(result);
         }
         result
     }
 
     /// Takes the copies of addresses out again (the rules go with all others).
-    pub(super) fn forget_own(&mut self) {
-        for (table, own) in std::mem::take(&mut self.apart).own {
-            let _ = self.rtnetlink.delete_own(&own, table); // its link may be gone, and it too
+    pub fn forget(&mut self, rtnetlink: &mut Rtnetlink) {
+        for (table, own) in std::mem::take(self).own {
+            let _ = rtnetlink.delete_own(&own, table); // its link may be gone, and it too
         }
     }
 }

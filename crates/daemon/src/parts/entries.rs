@@ -6,8 +6,8 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::kernel_side::{KernelSide, MAIN};
-use super::offline::table_of;
+use super::kernel_side::KernelSide;
+use super::offline::{MAIN, table_of};
 use crate::config::{Config, Neighbour, Net, Route};
 use crate::kernel::LinkInfo;
 use crate::kernel::changes::Lost;
@@ -47,7 +47,7 @@ impl KernelSide {
     }
 
     fn follow_addresses(&mut self, config: &Config) {
-        if let Err(error) = self.keep_apart(config) {
+        if let Err(error) = self.apart.keep(&mut self.rtnetlink, config, &self.vrfs) {
             self.warn(format!("addresses of vrfs: {error}"));
         }
     }

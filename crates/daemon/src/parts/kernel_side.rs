@@ -10,7 +10,7 @@ use ::io::tap::Tap;
 
 use super::apart::Apart;
 use super::devices::Port;
-use super::offline::table_of;
+use super::offline::{MAIN, table_of};
 use super::written::{Added, Written};
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
@@ -342,7 +342,7 @@ impl KernelSide {
     pub fn restore(&mut self, taps: Vec<Tap>, remove: Remove) {
         self.guards.clear();
         self.markers.clear();
-        self.forget_own();
+        self.apart.forget(&mut self.rtnetlink);
         if let Err(error) = self.rtnetlink.flush_rules() {
             tracing::warn!("rules are not deleted: {error}");
         }
@@ -419,5 +419,3 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
 }
 
 const NOT_HEEDED: &str = "the data plane does not follow the policy rule ";
-/// The kernel's main table.
-pub(super) const MAIN: u32 = 254;

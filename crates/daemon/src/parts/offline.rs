@@ -131,9 +131,12 @@ pub fn index_of(config: &Config, name: &str) -> Option<u32> {
     interfaces.find(|((.., interface), _)| interface.name == name).map(|(_, index)| index)
 }
 
+/// The kernel's main table.
+pub const MAIN: u32 = 254;
+
 /// The kernel's number of the tables of `vrf`.
 pub fn table_of(config: &Config, vrf: &str) -> u32 {
-    config.vrfs.iter().find(|known| known.name == vrf).map_or(254, |known| known.table)
+    config.vrfs.iter().find(|known| known.name == vrf).map_or(MAIN, |known| known.table)
 }
 
 /// The interface whose network the address lies in.

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use super::kernel_side::{KernelSide, MAIN};
+use super::kernel_side::KernelSide;
+use super::offline::MAIN;
 use crate::config::Config;
 use crate::error::{Doing, Error};
 use crate::kernel::LinkInfo;
