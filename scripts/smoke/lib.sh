@@ -167,6 +167,11 @@ port() { # NAME IF ADDR4 ADDR6 [MORE LINES]
 	END
 }
 
+bare_ports() { # COUNT: ports p0, p1 … on devices v0, v1 …, without addresses
+	local i
+	for ((i = 0; i < $1; i++)); do printf '[ports.p%s]\ndevice = "%s"\n' "$i" "$(device "$i" "v$i")"; done
+}
+
 # ----- the router
 
 export RUTTER_SOCKET=$SOCKET

@@ -14,16 +14,7 @@ on a ip address add 10.0.0.1/24 dev eth0
 on b ip address add 10.0.0.2/24 dev eth0
 
 router_start <<-END
-	[ports.p0]
-	device = "$(device 0 v0)"
-	[ports.p1]
-	device = "$(device 1 v1)"
-	[ports.p2]
-	device = "$(device 2 v2)"
-	[ports.p3]
-	device = "$(device 3 v3)"
-	[ports.p4]
-	device = "$(device 4 v4)"
+	$(bare_ports 5)
 	[bridge.lan]
 	ports = ["p0", "p1", "p2", "p3", "p4"]
 	addresses = ["10.0.0.254/24"]

@@ -26,16 +26,7 @@ on a ip route add default via 10.10.0.254
 on d ip route add default via 10.20.0.254
 
 router_start <<-END
-	[ports.p0]
-	device = "$(device 0 v0)"
-	[ports.p1]
-	device = "$(device 1 v1)"
-	[ports.p2]
-	device = "$(device 2 v2)"
-	[ports.p3]
-	device = "$(device 3 v3)"
-	[ports.p4]
-	device = "$(device 4 v4)"
+	$(bare_ports 5)
 	[bridge.lan]
 	ports = ["p0", "p1", "p2", "p3", "p4"]
 	ageing = 8
