@@ -1,11 +1,11 @@
 //! From devices to the ports of each worker: queues are started, and what a queue
 //! receives is spread where it is not for its worker alone.
 //!
-//! | packets of the port          | queues of the device | way                                       |
-//! |------------------------------|----------------------|-------------------------------------------|
-//! | any worker's                 | as there are         | none; with `spread` by flow, over rings   |
-//! | their pair's owner's         | one a worker         | the device deals, rings are for the rest ([`spread::sort`]) |
-//! | their pair's owner's         | fewer                | one queue, over rings ([`spread::spread_to`]) |
+//! | packets of the port  | the device's queues | way                                                  |
+//! |----------------------|---------------------|------------------------------------------------------|
+//! | any worker's         | as there are        | none; with `spread` by flow, over rings              |
+//! | their pair's owner's | one a worker        | by the device, the rest by rings ([`spread::sort`])  |
+//! | their pair's owner's | fewer               | one queue, over rings ([`spread::spread_to`])        |
 
 use std::sync::Arc;
 
