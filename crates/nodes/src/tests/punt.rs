@@ -58,6 +58,20 @@ fn the_kernel_thread_is_woken_for_what_it_gets() {
     assert_eq!(wakes("10.3.0.2"), (1, true));
 }
 
+/// Packets to a host that is asked for already leave the rate to the other hosts.
+#[test]
+fn who_is_asked_for_already_uses_nothing_of_the_rate() {
+    let mut rates = Rates::default();
+    rates.set(Class::NoNeighbour, 100); // 32 at once
+    let mut rig = Rig::new(&rates);
+    (0..500).for_each(|_| rig.peers[0].push(&to_p0(udp4("10.3.0.1"))));
+    (2..22).for_each(|host| rig.peers[0].push(&to_p0(udp4(&format!("10.3.0.{host}")))));
+    rig.run();
+    let asked = rig.punted();
+    let others = asked.iter().filter(|(.., frame)| frame[33] != 1).count();
+    assert_eq!(others, 20, "of {} that were punted", asked.len());
+}
+
 /// The neighbour 192.0.2.2 and fe80::2 on p0, and a session with 198.51.100.9.
 fn peers() -> Peers {
     let remote = (IpAddr::from([198, 51, 100, 9]), 40_000);
