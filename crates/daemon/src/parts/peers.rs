@@ -87,7 +87,75 @@ fn confirmed(
 
 #[cfg(test)]
 mod tests {
+    use ::io::{Device, Pool, PoolConfig, mem};
+    use graph::ring::frames;
+    use lookup::sync::Domain;
+    use nodes::assembly::Common;
+    use nodes::switch::Bridging;
+    use nodes::{Class, IfaceCounters, Rates, router_and_switch};
+    use tables::event::{Event, Link, LinkId};
+    use tables::{Control, Iface, Limits, VrfConfig};
+    use wire::build::Frame;
+    use wire::ethernet::Mac;
+    use wire::flow::Hasher;
+
     use super::*;
+    use crate::config::Config;
+    use crate::parts::control::ControlThread;
+    use crate::threads::Threads;
+
+    /// From the file to the node that tells them from strangers.
+    #[test]
+    fn peers_of_the_file_are_no_strangers_to_the_node() {
+        let text = "[ports.p0]\ndevice = \"mem\"\n\
+                    [punt]\npeers = [\"198.51.100.9\", \"2001:db8::9\"]\n";
+        let config = Config::parse("t", text).unwrap();
+        let domain = Domain::new();
+        let mut control = Control::new(&domain, Limits::default(), &VrfConfig::default()).unwrap();
+        control.add_iface(Iface { name: "p0".into(), ..Iface::default() }).unwrap();
+        let (index, name) = (LinkId(7), "p0".into());
+        control.handle(&[Event::Link(Link {
+            index,
+            name,
+            up: true,
+            mtu: 1500,
+            ..Link::default()
+        })]);
+        let forwarding = control.forwarding().clone();
+        let (to_kernel, mut kernel) = frames::ring(1 << 16);
+        let common = Common {
+            forwarding,
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel: frames::ring(1 << 12).1,
+            ports: 1,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+        };
+        let mut graph = router_and_switch(common, Bridging::none()).build(0).unwrap();
+        let pool = Pool::new(&PoolConfig { packets: 256, ..PoolConfig::default() }).unwrap();
+        let (mut device, peer) = mem::connect("p0", [2, 0, 0, 0, 0, 1], &pool);
+        graph.ports().set(0, device.start(1).unwrap().remove(0));
+        let mut reader = domain.register("test");
+        let mut classes = || {
+            for last in [9, 8] {
+                let ospf = Frame::ipv4([198, 51, 100, last].into(), [224, 0, 0, 5].into(), 89);
+                peer.push(&ospf.macs(Mac([2; 6]), Mac([1, 0, 0x5e, 0, 0, 5])).build());
+            }
+            while graph.poll(reader.guard()) > 0 {
+                reader.quiesce();
+            }
+            reader.quiesce();
+            let kinds = std::iter::from_fn(|| kernel.pop(|meta, _| meta.kind));
+            kinds.map(Class::from_code).collect::<Vec<_>>()
+        };
+        assert_eq!(classes(), [Class::Strangers; 2], "nobody has looked");
+        let control = ControlThread::start(control, &Threads::default()).unwrap();
+        Known::new(&config.peers).look(&control.handle());
+        assert_eq!(classes(), [Class::Control, Class::Strangers]);
+    }
 
     #[test]
     fn who_asks_is_not_confirmed_and_who_was_stays_while_resolved() {
