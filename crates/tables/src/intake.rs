@@ -81,6 +81,7 @@ impl Control {
         }
         self.next_hops.links.set_address(link, (ip, len), vrf);
         self.differs(Scope::Addresses);
+        self.ifaces_changed(); // a macvlan with an address takes packets
         self.own(vrf, ip, true);
     }
 
@@ -90,6 +91,7 @@ impl Control {
         let Some(vrf) = links.remove_address(link, (ip, len)) else { return };
         let left = links.get(link).into_iter().flat_map(|state| state.addresses.keys());
         let last = !left.map(|(other, _)| other).any(IpAddr::is_ipv4);
+        self.ifaces_changed();
         self.own(vrf, ip, false);
         if ip.is_ipv4() && last {
             // With the last address of a link the kernel drops, without a word,

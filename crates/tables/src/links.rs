@@ -181,8 +181,9 @@ impl Links {
     /// The interfaces as the data path is to see them; a blank for each removed.
     pub(crate) fn published(&self) -> impl Iterator<Item = Iface> + '_ {
         let mut macs = HashMap::<LinkId, Vec<[u8; 6]>>::new();
-        for Link { mac, macvlan_of, .. } in self.map.values().map(|s| &s.link).filter(|l| l.up) {
-            macvlan_of.iter().for_each(|tap| macs.entry(*tap).or_default().push(*mac));
+        for state in self.map.values() {
+            let tap = state.link.macvlan_of.filter(|tap| self.serves(state, *tap));
+            tap.into_iter().for_each(|tap| macs.entry(tap).or_default().push(state.link.mac));
         }
         self.ifaces.iter().map(move |slot| {
             let Some(slot) = slot else { return Iface::default() };
@@ -191,6 +192,14 @@ impl Links {
             iface.macs.sort_unstable();
             iface
         })
+    }
+
+    /// Does a macvlan take packets? Of a virtual router's backup it is there, too, but what
+    /// comes to it is the master's (RFC 9568 §6.4.2): it has no address but, maybe, its tap's.
+    fn serves(&self, macvlan: &State, tap: LinkId) -> bool {
+        let of_tap = self.get(tap).map(|tap| &tap.addresses);
+        let has = |ip| of_tap.is_some_and(|of| of.keys().any(|(other, _)| *other == ip));
+        macvlan.link.up && macvlan.addresses.keys().any(|(ip, _)| !has(*ip))
     }
 
     /// True when packets may leave by this link. The kernel decides for those that

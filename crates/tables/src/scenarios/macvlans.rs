@@ -1,7 +1,7 @@
 //! Macvlans on a tap: VRRP's addresses, which hosts have for their gateway.
 
 use super::{GLEAN, bench};
-use crate::event::{Event, Link, LinkId};
+use crate::event::{Address, Event, Link, LinkId};
 use crate::testing::{Bench, Seen, add, address, by, del, link, link_of, neighbour, to};
 use crate::{Kind, VrfId};
 
@@ -41,6 +41,22 @@ fn a_macvlan_is_an_address_of_its_interface() {
     assert_eq!(macs(&b), [[0; 6]; 0]);
     b.handle(&[vrrp(true), Event::LinkGone(LinkId(VRRP))]);
     assert_eq!((macs(&b), b.see("10.0.0.254")), (vec![], GLEAN));
+}
+
+/// A virtual router's backup has the macvlan, and maybe its tap's address on it, but takes
+/// nothing that is the master's.
+#[test]
+fn a_macvlan_without_an_address_of_its_own_takes_nothing() {
+    let mut b = bench();
+    b.handle(&[vrrp(true)]);
+    assert_eq!(macs(&b), [[0; 6]; 0]);
+    b.handle(&[address(P0, "fe80::1/64"), address(VRRP, "fe80::1/64")]);
+    assert_eq!(macs(&b), [[0; 6]; 0]);
+    b.handle(&[address(VRRP, "10.0.0.254/32")]);
+    assert_eq!(macs(&b), [[0, 0, 0x5e, 0, 1, 7]]);
+    let gone = ("10.0.0.254".parse().unwrap(), 32);
+    b.handle(&[Event::AddressGone(Address { link: LinkId(VRRP), ip: gone.0, len: gone.1 })]);
+    assert_eq!(macs(&b), [[0; 6]; 0]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod moves;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,10 +33,9 @@ use self::ageing::Ageing;
 use self::config::{PortState, layout};
 use self::loops::PortLoop;
 use self::moves::Moves;
-use crate::Forwarding;
-use crate::PortId;
 use crate::bridge::DomainId;
 use crate::macs::{STATIC, entry, entry_port, entry_tick};
+use crate::{Forwarding, Ifaces, PortId, Tags};
 
 /// All that the bridge thread knows and writes.
 pub struct Switch {
@@ -59,6 +58,8 @@ pub struct Switch {
     /// By bridge.
     counters: Vec<Counters>,
     notices: Vec<Notice>,
+    /// Further addresses of routed interfaces, and their ports.
+    further: BTreeMap<Key, u16>,
 }
 
 /// Learnt stations of a port or a bridge.
@@ -216,6 +217,7 @@ impl Switch {
             ageing,
             counters,
             notices: Vec::new(),
+            further: BTreeMap::new(),
         };
         switch.add_own(macs)?;
         forwarding.macs.serve(switch.writer.shared().clone());
@@ -234,6 +236,36 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// Makes the further addresses of routed interfaces (macvlans on them, VRRP's) stations of
+    /// their routed sides, or lets them go: such an address may be at a port, as long as
+    /// another router has it.
+    pub fn answer_to(&mut self, ifaces: &Ifaces) {
+        let mut wanted = BTreeMap::new();
+        for iface in ifaces.list.iter().filter(|iface| iface.up && !iface.macs.is_empty()) {
+            let bridge = usize::from(iface.port.0).checked_sub(self.ports.len());
+            let Some(bridge) = bridge.and_then(|at| self.bridges.get(at)) else { continue };
+            let vlan = if let Tags::Dot1q(vlan) = iface.tags { vlan } else { 0 };
+            let Some(domain) = self.domain(&bridge.name, vlan) else { continue };
+            wanted.extend(iface.macs.iter().map(|mac| (Key::of(*mac, domain.0), iface.port.0)));
+        }
+        if wanted == self.further {
+            return;
+        }
+        let before = std::mem::take(&mut self.further);
+        for &key in before.keys().filter(|key| !wanted.contains_key(key)) {
+            self.writer.delete(key);
+            self.forwarding.macs.count_flush(); // who has just seen it at a port says so again
+        }
+        for (key, port) in wanted {
+            if before.contains_key(&key) {
+                self.further.insert(key, port);
+            } else if let Ok(old) = self.writer.insert(key, entry(port, STATIC)) {
+                old.into_iter().for_each(|old| self.leave(key, old));
+                self.further.insert(key, port);
+            } // else the table is full: it is flooded until a later call finds room
+        }
     }
 
     /// The domain of a bridge's VLAN; 0 for that of a bridge that does not look at tags.

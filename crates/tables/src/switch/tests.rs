@@ -3,7 +3,7 @@
 use super::*;
 use crate::bridge::{Egress, FloodRates, Ingress};
 use crate::macs::Learn;
-use crate::{Forwarding, PortId};
+use crate::{Forwarding, Iface, Ifaces, PortId};
 use lookup::sync::{Domain, Thread};
 use std::time::Duration;
 
@@ -82,6 +82,33 @@ fn many_at_once_are_learnt_as_one_by_one() {
         }
     }
     assert_eq!(lan.switch.counters(0).learnt, 149);
+}
+
+/// A virtual router's address is this machine's as long as it is the master, and another's
+/// before and after.
+#[test]
+fn a_further_address_of_the_routed_side_is_a_station_of_it_while_it_is_there() {
+    let mut lan = Lan::new(|_| ());
+    let vrrp = 0x0000_5e00_0107;
+    let ifaces = |macs: &[[u8; 6]], up| {
+        let lan = Iface { name: "lan".into(), port: PortId(2), up, ..Iface::default() };
+        Ifaces::new([Iface { macs: macs.to_vec(), ..lan }])
+    };
+    let master = ifaces(&[[0, 0, 0x5e, 0, 1, 7]], true);
+    lan.see(vrrp, 0);
+    for _ in 0..2 {
+        lan.switch.answer_to(&master);
+        lan.see(vrrp, 1);
+        assert_eq!(lan.port(vrrp), Some(2), "whatever others claim");
+    }
+    let used = lan.switch.stations(&Which::default(), usize::MAX).1;
+    assert_eq!(used, 2, "the routed side's two");
+    assert!(!lan.switch.delete([0, 0, 0x5e, 0, 1, 7], DomainId(1)), "as its own");
+    lan.switch.answer_to(&ifaces(&[[0, 0, 0x5e, 0, 1, 7]], false));
+    assert_eq!(lan.port(vrrp), None);
+    lan.see(vrrp, 0);
+    lan.switch.answer_to(&ifaces(&[], true));
+    assert_eq!(lan.port(vrrp), Some(0));
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl BridgeThread {
         let (sender, messages) = mpsc::sync_channel(16);
         let domain = domain.clone();
         let handle = Handle { messages: sender, bell: bell.clone() };
-        let mut bridge = Bridge { switch, seen, loops, bell, batch: Vec::new(), names, domain };
+        let (forwarding, batch) = (forwarding.clone(), Vec::new());
+        let mut bridge = Bridge { switch, seen, loops, bell, batch, names, forwarding, domain };
         let pulse = threads.pulse("bridge");
         let thread = threads.fatal("bridge", move || bridge.run(&messages, &pulse));
         let thread = Some(thread.doing(|| "start the bridge thread".into())?);
@@ -119,12 +120,15 @@ struct Bridge {
     batch: Vec<Learn>,
     /// Of ports, by number.
     names: Vec<String>,
+    forwarding: Arc<Forwarding>,
     domain: Arc<Domain>,
 }
 
 impl Bridge {
     fn run(&mut self, messages: &Receiver<Message>, pulse: &Pulse) {
         let mut pause = BUSY;
+        let mut reader = self.domain.register("bridge");
+        reader.offline();
         loop {
             pulse.beat();
             let call = match messages.try_recv() {
@@ -145,6 +149,9 @@ impl Bridge {
                 }
             }
             self.switch.sweep(now);
+            reader.online();
+            self.switch.answer_to(self.forwarding.ifaces.load(reader.guard()));
+            reader.offline();
             self.domain.reclaim();
             for notice in self.switch.take_notices() {
                 self.tell(notice);
