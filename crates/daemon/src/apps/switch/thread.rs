@@ -176,7 +176,9 @@ impl Bridge {
 
     /// How long it may sleep where nobody wakes it.
     fn due(&self, now: Instant) -> Duration {
-        let due = self.switch.due(now).saturating_duration_since(now).clamp(BUSY, LONGEST);
+        let routed = self.switch.bridges().iter().any(|bridge| !bridge.routed.is_empty());
+        let longest = if routed { MACVLANS } else { LONGEST };
+        let due = self.switch.due(now).saturating_duration_since(now).clamp(BUSY, longest);
         if self.domain.waiting() > 0 { due.min(IDLE) } else { due }
     }
 
@@ -295,6 +297,8 @@ const BATCH: usize = 65_536;
 const BUSY: Duration = Duration::from_millis(1);
 /// No station for so long, and workers wake it. Also between looks at what is to be freed.
 const IDLE: Duration = Duration::from_millis(32);
+/// Between looks at the macvlans on routed interfaces: who follows them does not ring.
+const MACVLANS: Duration = Duration::from_millis(100);
 /// It still has a pulse.
 const LONGEST: Duration = Duration::from_secs(1);
 
