@@ -31,7 +31,7 @@ fn into_tables(events: Vec<Event>, source: Source) {
     let fib =
         || FibConfig { engine: Some("bsd-radix".into()), max_routes: 8, ..FibConfig::default() };
     let config = VrfConfig { v4: fib(), v6: fib(), ..VrfConfig::default() };
-    let limits = Limits { hops: 16, groups: 2, members: 8, neighbours: 4 };
+    let limits = Limits { hops: 16, groups: 2, members: 8, neighbours: 4, ..Limits::default() };
     let domain = Domain::new();
     let mut control = Control::new(&domain, limits, &config).expect("an engine for both families");
     let iface = Iface { name: "p0".into(), ..Iface::default() };

@@ -4,7 +4,7 @@ use graph::Lane;
 use graph::slot::Slot;
 use lookup::Addr;
 use lookup::lpm::Lpm;
-use tables::{Forwarding, Recent, Vrf};
+use tables::{Forwarding, FrontView, Recent, Vrf};
 use wire::bytes::array;
 use wire::flow::Hasher;
 use wire::{ethernet, ipv4, ipv6};
@@ -22,6 +22,10 @@ pub trait Family: Send + 'static {
     const DST: Self::Dst;
     /// Name of the node [`Sources`](crate::router::l3::ip_source::Sources).
     const SOURCE: &'static str;
+    /// Name of the node [`Front`](crate::router::l3::ip_front::Front).
+    const FRONT: &'static str;
+    /// Name of the node [`Sides`](crate::router::l3::ip_sides::Sides).
+    const SIDES: &'static str;
     /// Name of the node that checks headers.
     const INPUT: &'static str;
     /// Name of the node [`Lookup`](crate::router::l3::ip_lookup::Lookup).
@@ -35,6 +39,9 @@ pub trait Family: Send + 'static {
 
     /// The family's table of a VRF.
     fn table(vrf: &Vrf) -> &dyn Lpm<Self::Addr>;
+
+    /// The family's table of a front view.
+    fn front(view: &FrontView) -> &dyn Lpm<Self::Addr>;
 
     /// Where destinations met are noted.
     fn recent(forwarding: &Forwarding) -> &Recent;
@@ -63,6 +70,8 @@ impl Family for V4 {
     type Dst = Dst4;
     const DST: Dst4 = Dst4;
     const SOURCE: &'static str = "ip4_source";
+    const FRONT: &'static str = "ip4_front";
+    const SIDES: &'static str = "ip4_sides";
     const INPUT: &'static str = "ip4_input";
     const LOOKUP: &'static str = "ip4_lookup";
     const MULTIPATH: &'static str = "ip4_multipath";
@@ -72,6 +81,11 @@ impl Family for V4 {
     #[inline(always)]
     fn table(vrf: &Vrf) -> &dyn Lpm<u32> {
         &*vrf.v4
+    }
+
+    #[inline(always)]
+    fn front(view: &FrontView) -> &dyn Lpm<u32> {
+        &*view.v4
     }
 
     #[inline(always)]
@@ -106,6 +120,8 @@ impl Family for V6 {
     type Dst = Dst6;
     const DST: Dst6 = Dst6;
     const SOURCE: &'static str = "ip6_source";
+    const FRONT: &'static str = "ip6_front";
+    const SIDES: &'static str = "ip6_sides";
     const INPUT: &'static str = "ip6_input";
     const LOOKUP: &'static str = "ip6_lookup";
     const MULTIPATH: &'static str = "ip6_multipath";
@@ -115,6 +131,11 @@ impl Family for V6 {
     #[inline(always)]
     fn table(vrf: &Vrf) -> &dyn Lpm<u128> {
         &*vrf.v6
+    }
+
+    #[inline(always)]
+    fn front(view: &FrontView) -> &dyn Lpm<u128> {
+        &*view.v6
     }
 
     #[inline(always)]

@@ -12,10 +12,10 @@ use graph::testing::{Before, Bench, Outcome, Uncounted, uncounted};
 use lookup::lpm::Lpm;
 use lookup::sync::{Domain, Guard};
 use lookup::{Addr, Hop, Prefix};
-use tables::hops::fixed;
+use tables::hops::{fixed, withheld};
 use tables::{
-    Adjacency, AdjacencyId, Forwarding, HopTable, Iface, IfaceId, Ifaces, Kind, Outer, PortId,
-    Step, Tags, Vrf, VrfId,
+    Adjacency, AdjacencyId, Forwarding, FrontView, HopTable, Iface, IfaceId, Ifaces, Kind, Outer,
+    PortId, Side, Step, Tags, Vrf, VrfId,
 };
 use wire::build::Frame;
 use wire::ethernet::Mac;
@@ -70,6 +70,7 @@ impl Net {
             vrf: VrfId(vrf),
             up: true,
             macs: if name == "p0" { vec![VIRTUAL] } else { Vec::new() },
+            side: Side::Neither,
         };
         forwarding.ifaces.publish(Ifaces::new([
             iface("p0", 0, Tags::None, P0, 1500, 0),
@@ -100,6 +101,7 @@ impl Net {
             ])),
             via_kernel: true,
             own_sources: true,
+            front: None,
         };
         let second = Vrf {
             v4: Arc::new(Linear(vec![
@@ -111,6 +113,7 @@ impl Net {
             v6: Arc::new(Linear(vec![(v6("2001:db8:5::5", 128), fixed::FOR_US)])),
             via_kernel: false,
             own_sources: false,
+            front: None,
         };
         forwarding.vrfs.publish(vec![main, second]);
         Net { domain, forwarding }
@@ -119,6 +122,48 @@ impl Net {
     pub fn bench(&self) -> Bench {
         Bench::new(&self.domain)
     }
+}
+
+/// Interface 1 is the front and 2 the back, and some of the first VRF is protected: hop 12
+/// protects, 13 bypasses, 14 drops.
+pub fn shielded(net: &Net) {
+    let thread = net.domain.register("shielded");
+    let mut ifaces = net.forwarding.ifaces.load(thread.guard()).list[1..].to_vec();
+    (ifaces[0].side, ifaces[1].side) = (Side::Front, Side::Back);
+    net.forwarding.ifaces.publish(Ifaces::new(ifaces));
+    let hops = net.forwarding.hops.load(thread.guard());
+    for (hop, kind) in [(12, Kind::Protected), (13, Kind::Bypass), (14, Kind::Discard)] {
+        hops.set_step(Hop(hop), Step::new(kind, hop));
+    }
+    let out = (IfaceId(1), PortId(0), 1500);
+    let front = Adjacency::new(out, PEER, P0, Tags::None, wire::ethernet::IPV4);
+    hops.set_adjacency(AdjacencyId(10), &front);
+    hops.set_step(Hop(15), Step::new(Kind::Forward, 10));
+    let mut vrfs = net.forwarding.vrfs.load(thread.guard()).clone();
+    vrfs[0].front = Some(FrontView {
+        v4: Arc::new(Linear(vec![
+            (v4("10.0.0.0", 8), withheld(Hop(8))),
+            (v4("10.1.0.0", 16), withheld(Hop(9))),
+            (v4("10.2.0.0", 16), withheld(Hop(10))),
+            (v4("10.3.0.0", 16), withheld(Hop(11))),
+            (v4("10.4.0.0", 16), fixed::BLACKHOLE),
+            (v4("10.5.0.0", 16), withheld(fixed::UNREACHABLE)),
+            (v4("10.6.0.0", 16), withheld(fixed::VIA_KERNEL)),
+            (v4("10.20.0.0", 16), Hop(12)),
+            (v4("10.21.0.0", 16), Hop(13)),
+            (v4("10.22.0.0", 16), Hop(14)),
+            (v4("10.23.0.0", 16), withheld(Hop(15))),
+            (v4("192.0.2.1", 32), fixed::FOR_US),
+            (v4("224.0.0.0", 4), fixed::MULTICAST),
+            (v4("240.0.0.0", 4), fixed::MARTIAN),
+        ])),
+        v6: Arc::new(Linear(vec![
+            (v6("2001:db8::", 32), withheld(Hop(8))),
+            (v6("2001:db8:20::", 48), Hop(12)),
+            (v6("2001:db8:ffff::1", 128), fixed::FOR_US),
+        ])),
+    });
+    net.forwarding.vrfs.publish(vrfs);
 }
 
 fn hops() -> HopTable {

@@ -18,7 +18,8 @@ use crate::build::Builder;
 use crate::error::Error;
 use crate::event::{Address, Event, LinkId, PartialRoute, Route, Scope, Source, Why};
 use crate::fib::Fib;
-use crate::forwarding::Vrf;
+use crate::guards::Guards;
+use crate::hops::fixed;
 use crate::limits::{Limits, Memory, Refusals};
 use crate::links::same_frames;
 use crate::listing::Listing;
@@ -26,7 +27,7 @@ use crate::pace::Pace;
 use crate::pool::Pool;
 use crate::table::Table;
 use crate::targets::NextHops;
-use crate::{Family, Forwarding, Iface, IfaceId, Ifaces, VrfId};
+use crate::{Family, Forwarding, Iface, IfaceId, VrfId};
 
 /// How a table of one family is kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -94,6 +95,8 @@ pub struct Control {
     pub(crate) refused_neighbours: Refusals,
     pub(crate) refused_memory: Refusals,
     pub(crate) refused_partial: Refusals,
+    pub(crate) refused_protections: Refusals,
+    pub(crate) guards: Guards,
     /// With the listing that told of them last.
     pub(crate) partial: HashMap<PartialRoute, u8>,
     pub(crate) counters: Counters,
@@ -101,8 +104,10 @@ pub struct Control {
     /// By family and source: the listing that is or was the last.
     pub(crate) generations: [[u8; 2]; 2],
     by_table: HashMap<u32, VrfId>,
-    builder: Builder,
-    ifaces_changed: bool,
+    pub(crate) builder: Builder,
+    pub(crate) ifaces_changed: bool,
+    /// What front interfaces look up in is to be published.
+    pub(crate) views_changed: bool,
     pub(crate) pace: Pace,
     /// When memory was found short.
     memory_short: Option<Instant>,
@@ -115,6 +120,8 @@ pub(crate) struct VrfState {
     pub(crate) source: Source,
     pub(crate) via_kernel: bool,
     pub(crate) own_sources: bool,
+    /// It has interfaces at the front.
+    pub(crate) has_front: bool,
     pub(crate) v4: Table<u32>,
     pub(crate) v6: Table<u128>,
 }
@@ -186,6 +193,8 @@ impl Control {
             refused_neighbours: Refusals::default(),
             refused_memory: Refusals::default(),
             refused_partial: Refusals::default(),
+            refused_protections: Refusals::default(),
+            guards: Guards::default(),
             partial: HashMap::new(),
             counters: Counters::default(),
             sweeps: HashMap::new(),
@@ -193,6 +202,7 @@ impl Control {
             by_table: HashMap::new(),
             builder,
             ifaces_changed: false,
+            views_changed: false,
             pace: Pace::default(),
             memory_short: None,
         };
@@ -225,6 +235,7 @@ impl Control {
             source: config.source,
             via_kernel: config.via_kernel,
             own_sources: config.own_sources,
+            has_front: false,
             v4: new_table(&config.v4, &self.domain)?,
             v6: new_table(&config.v6, &self.domain)?,
         };
@@ -326,16 +337,22 @@ impl Control {
 
     /// Makes what was taken in visible to the readers.
     pub fn commit(&mut self) {
-        if self.ifaces_changed {
-            self.ifaces_changed = false;
-            self.forwarding.ifaces.publish(Ifaces::new(self.next_hops.links.published()));
-        }
+        self.guards.publish(&self.forwarding.protections);
+        self.publish_sides();
         self.retarget();
-        let seq = self.next_hops.seq;
+        let (seq, news) = (self.next_hops.seq, self.next_hops.take_news());
+        let mut changes = 0;
         for vrf in &mut self.vrfs {
-            self.counters.changes += vrf.v4.commit(&mut self.next_hops, seq) as u64;
-            self.counters.changes += vrf.v6.commit(&mut self.next_hops, seq) as u64;
+            changes += vrf.v4.commit(&mut self.next_hops, seq);
+            changes += vrf.v6.commit(&mut self.next_hops, seq);
+            changes += vrf.v4.commit_front(&mut self.next_hops, news, seq);
+            changes += vrf.v6.commit_front(&mut self.next_hops, news, seq);
         }
+        self.counters.changes += changes as u64;
+        if std::mem::take(&mut self.views_changed) {
+            self.publish_vrfs();
+        }
+        self.guards.publish_gone(&self.forwarding.protections);
         self.next_hops.seq += 1;
         self.tend_fibs();
     }
@@ -343,10 +360,13 @@ impl Control {
     /// Does what is due. Call it every [`Control::pause`].
     pub fn tick(&mut self) {
         self.tend_fibs();
-        let fibs = self.vrfs.iter().map(|vrf| vrf.v4.fib.synced().min(vrf.v6.fib.synced()));
+        let fibs = self.vrfs.iter().map(|vrf| vrf.v4.synced().min(vrf.v6.synced()));
         let synced = fibs.min().unwrap_or(0);
         let domain = &self.domain;
         self.next_hops.poll(synced, || domain.mark(), |mark| domain.passed(mark));
+        let pool = &mut self.next_hops.pool;
+        let give = |hop| pool.give_hop(hop);
+        self.guards.poll(synced, || domain.mark(), |mark| domain.passed(mark), give);
         self.follow();
         self.commit();
         self.domain.reclaim();
@@ -357,8 +377,9 @@ impl Control {
         if self.pace.marks.is_some() {
             return Duration::ZERO;
         }
-        let fibs = || self.vrfs.iter().any(|vrf| vrf.v4.fib.is_busy() || vrf.v6.fib.is_busy());
-        let pause = if self.next_hops.is_waiting() || fibs() {
+        let fibs = || self.vrfs.iter().any(|vrf| vrf.v4.is_busy() || vrf.v6.is_busy());
+        let waiting = self.next_hops.is_waiting() || self.guards.is_waiting();
+        let pause = if waiting || fibs() {
             SHORT
         } else if self.domain.waiting() > 0 {
             LONG
@@ -432,35 +453,11 @@ impl Control {
         }
         self.memory_short.is_none()
     }
-
-    fn tend_fibs(&mut self) {
-        let (builder, memory) = (&mut self.builder, &self.next_hops.pool.memory);
-        let mut swapped = false;
-        for vrf in &mut self.vrfs {
-            swapped |= vrf.v4.fib.poll(builder, memory);
-            swapped |= vrf.v6.fib.poll(builder, memory);
-            swapped |= vrf.v4.listing.is_done_by(&vrf.v4.fib);
-            swapped |= vrf.v6.listing.is_done_by(&vrf.v6.fib);
-        }
-        if swapped {
-            self.publish_vrfs();
-        }
-    }
-
-    fn publish_vrfs(&self) {
-        let tables = |vrf: &VrfState| Vrf {
-            v4: vrf.v4.listing.view(&vrf.v4.fib),
-            v6: vrf.v6.listing.view(&vrf.v6.fib),
-            via_kernel: vrf.via_kernel,
-            own_sources: vrf.own_sources,
-        };
-        self.forwarding.vrfs.publish(self.vrfs.iter().map(tables).collect());
-    }
 }
 
 fn new_table<A: Engines>(config: &FibConfig, domain: &Arc<Domain>) -> Result<Table<A>, Error> {
     let entry = engine(config.engine.as_deref().unwrap_or(A::DEFAULT))?;
-    let fib = Fib::new(entry, config.options.clone(), domain)?;
+    let fib = Fib::new(entry, config.options.clone(), fixed::VIA_KERNEL, domain)?;
     Ok(Table::new(fib, config.max_routes))
 }
 

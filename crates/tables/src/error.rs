@@ -2,7 +2,7 @@
 
 use lookup::lpm::Refusal;
 
-use crate::Family;
+use crate::{Family, Net};
 
 /// An error of the control side.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -41,6 +41,9 @@ pub enum Error {
         /// The one that is there.
         with: String,
     },
+    /// A protection.
+    #[error(transparent)]
+    Protection(#[from] Unfit),
     /// More interfaces than ids.
     #[error("more than {limit} {what}")]
     TooMany {
@@ -48,5 +51,97 @@ pub enum Error {
         what: &'static str,
         /// The most that fit.
         limit: usize,
+    },
+}
+
+/// Why a prefix cannot be protected so.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// Another protection has the prefix.
+    #[error("{net} has a protection already")]
+    Duplicate {
+        /// As given.
+        net: Net,
+    },
+    /// None has it.
+    #[error("{net} has no protection")]
+    Unknown {
+        /// As given.
+        net: Net,
+    },
+    /// What shields would let some of its addresses pass, or what passes would be shielded.
+    #[error("{net} ({does}) and {other} ({others}) lie inside one another: a hole in the shield")]
+    Hole {
+        /// As given.
+        net: Net,
+        /// What it is to do.
+        does: &'static str,
+        /// The one that is there.
+        other: Net,
+        /// What that does.
+        others: &'static str,
+    },
+    /// It has to do with a network that this router is on.
+    #[error("{net} overlaps {subnet}, a network of this router's own")]
+    OwnNetwork {
+        /// As given.
+        net: Net,
+        /// The network, or an address of this router.
+        subnet: Net,
+    },
+    /// It has to do with addresses that are never routed.
+    #[error("{net} overlaps {reserved}, which is never routed")]
+    Reserved {
+        /// As given.
+        net: Net,
+        /// What the RFCs set apart.
+        reserved: Net,
+    },
+    /// Nobody decides.
+    #[error("{net} has no Grantor")]
+    NoGrantor {
+        /// As given.
+        net: Net,
+    },
+    /// Nobody is asked.
+    #[error("{net} ({does}) asks no Grantor")]
+    NeedlessGrantor {
+        /// As given.
+        net: Net,
+        /// What it is to do.
+        does: &'static str,
+    },
+    /// Packets are encapsulated in their own family.
+    #[error("the Grantor {grantor} of {net} is of the other address family")]
+    OtherFamily {
+        /// As given.
+        net: Net,
+        /// As given.
+        grantor: std::net::IpAddr,
+    },
+    /// Named twice, or without a share.
+    #[error("the Grantor {grantor} of {net} is named twice, or has no weight")]
+    BadGrantor {
+        /// As given.
+        net: Net,
+        /// As given.
+        grantor: std::net::IpAddr,
+    },
+    /// What a protection does never changes.
+    #[error("{net} has a protection of another kind ({does}): delete that first")]
+    OtherAction {
+        /// As given.
+        net: Net,
+        /// What the one that is there does.
+        does: &'static str,
+    },
+    /// At a limit.
+    #[error("{net}: {limit}")]
+    Full {
+        /// As given.
+        net: Net,
+        /// Which.
+        limit: String,
     },
 }

@@ -24,7 +24,6 @@ use lookup::{Hop, Prefix, Rib};
 
 use crate::build::{Builder, Built, Job};
 use crate::error::Error;
-use crate::hops::fixed;
 use crate::limits::{Memory, Refusals};
 use crate::net::Net;
 
@@ -44,6 +43,8 @@ pub(crate) struct Fib<A: Engines> {
     stale: bool,
     /// No build starts before: building may take half of the time, not all of it.
     not_before: Instant,
+    /// What a prefix has whose new hop the engine refuses.
+    fallback: Hop,
     pub(crate) stats: Stats,
     pub(crate) refusals: Refusals,
 }
@@ -81,6 +82,7 @@ impl<A: Engines> Fib<A> {
     pub(crate) fn new(
         entry: Entry<A>,
         options: Options,
+        fallback: Hop,
         domain: &Arc<Domain>,
     ) -> Result<Self, Error> {
         let rib = Rib::new();
@@ -96,6 +98,7 @@ impl<A: Engines> Fib<A> {
             building: None,
             stale: false,
             not_before: Instant::now(),
+            fallback,
             stats: Stats::default(),
             refusals: Refusals::default(),
         })
@@ -183,6 +186,11 @@ impl<A: Engines> Fib<A> {
         self.choice.entry.card.name
     }
 
+    /// Engine and options.
+    pub(crate) fn choice(&self) -> (Entry<A>, Options) {
+        (self.choice.entry, self.choice.options.clone())
+    }
+
     /// The most prefixes that the engine takes.
     pub(crate) fn max_prefixes(&self) -> Option<u64> {
         self.choice.entry.card.max_prefixes
@@ -191,6 +199,11 @@ impl<A: Engines> Fib<A> {
     /// True when the engine has room for this hop's number.
     pub(crate) fn takes(&self, hop: Hop) -> bool {
         hop.0 <= self.choice.entry.card.max_hop
+    }
+
+    /// True when the engine takes prefixes of this length.
+    pub(crate) fn takes_length(&self, len: u8) -> bool {
+        len <= self.choice.entry.card.max_len
     }
 
     /// The engine that is being built beside.
@@ -269,17 +282,17 @@ impl<A: Engines> Fib<A> {
     }
 
     /// Counts a refusal. A prefix that is there must not keep a hop that may be
-    /// taken back (I1): the kernel forwards it, or it goes.
+    /// taken back (I1): it has the fallback, or it goes.
     fn refuse(&mut self, change: &Change<A>, limit: &str) {
         let engine = self.choice.entry.card.name;
         let reason = || format!("{engine} refuses: {limit}");
         self.refusals.note(|| Net::from(change.prefix).to_string(), reason);
         let prefix = change.prefix;
         let Some(old) = self.rib.get(&prefix) else { return };
-        if old == fixed::VIA_KERNEL {
+        if old == self.fallback {
             return;
         }
-        for hop in [Some(fixed::VIA_KERNEL), None] {
+        for hop in [Some(self.fallback), None] {
             let changes = [Change { prefix, hop }];
             self.rib.apply(&changes[0]);
             if let Ok(applied) = self.writer.apply(&self.rib, &changes) {

@@ -10,8 +10,9 @@ use lookup::sync::{Domain, Published};
 use crate::bridge::Bridges;
 use crate::macs::Macs;
 use crate::peers::Peers;
+use crate::protections::Protections;
 use crate::recent::Recent;
-use crate::{HopTable, Ifaces};
+use crate::{Denied, HopTable, Ifaces, Side, Step};
 
 /// The forwarding tables of one VRF, built by the engines that it chose.
 #[derive(Clone)]
@@ -24,6 +25,28 @@ pub struct Vrf {
     pub via_kernel: bool,
     /// Packets may come from this machine's own addresses.
     pub own_sources: bool,
+    /// What packets look up that came in at the front of a shield; `None` without one.
+    pub front: Option<FrontView>,
+}
+
+/// The front view of a VRF: hops of protections, of what is for this machine or for nobody,
+/// and [`withheld`](crate::hops::withheld) ones. No hop in it leads out.
+#[derive(Clone)]
+pub struct FrontView {
+    /// IPv4.
+    pub v4: Arc<dyn Lpm<u32>>,
+    /// IPv6.
+    pub v6: Arc<dyn Lpm<u128>>,
+}
+
+impl Ifaces {
+    /// Why a packet from the front is dropped that no protection lets pass, by the step of
+    /// the route that is withheld from it.
+    pub fn why_withheld(&self, step: Step, hops: &HopTable) -> Denied {
+        let out = step.forward().map(|id| self.side(hops.adjacency(id).out().iface()));
+        let denied = Side::Front.may_leave_at(out.unwrap_or_default(), false);
+        denied.err().unwrap_or(Denied::FrontElsewhere)
+    }
 }
 
 /// What the nodes of all workers share. A worker loads each part once a vector.
@@ -34,6 +57,8 @@ pub struct Forwarding {
     pub hops: Published<Arc<HopTable>>,
     /// By [`VrfId`].
     pub vrfs: Published<Vec<Vrf>>,
+    /// What hops of front views mean.
+    pub protections: Published<Protections>,
     /// Bridges, and how frames find them.
     pub bridges: Published<Bridges>,
     /// Whose packets the kernel gets first.
@@ -56,11 +81,13 @@ impl Forwarding {
             v6: Arc::new(NoRoutes),
             via_kernel: false,
             own_sources: true,
+            front: None,
         };
         Arc::new(Forwarding {
             ifaces: Published::new(domain, Ifaces::new([])),
             hops: Published::new(domain, Arc::new(HopTable::new(64, 16, 64))),
             vrfs: Published::new(domain, vec![empty]),
+            protections: Published::new(domain, Protections::default()),
             bridges: Published::new(domain, Bridges::default()),
             peers: Published::new(domain, Peers::default()),
             macs: Macs::default(),

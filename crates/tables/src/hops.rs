@@ -46,11 +46,17 @@ pub enum Kind {
     Martian = 9,
     /// Silently dropped: the routes of its VRF are still being listed.
     NotReady = 10,
+    /// In front views only: a shield decides. The index is the protection.
+    Protected = 11,
+    /// Likewise: passes the shield, by its route. The index is the protection.
+    Bypass = 12,
+    /// Likewise: dropped by a protection. The index is the protection.
+    Discard = 13,
 }
 
 impl Kind {
     /// All kinds, by number.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 14] = [
         Kind::NoRoute,
         Kind::Forward,
         Kind::Multipath,
@@ -62,6 +68,9 @@ impl Kind {
         Kind::Blackhole,
         Kind::Martian,
         Kind::NotReady,
+        Kind::Protected,
+        Kind::Bypass,
+        Kind::Discard,
     ];
 }
 
@@ -87,6 +96,20 @@ pub mod fixed {
     /// The first hop that is free for gateways, hosts and groups.
     pub const FIRST_FREE: u32 = 9;
 }
+
+/// What a front view answers where no protection covers an address: the hop of its route,
+/// marked, which no step has. So nothing in a front view leads out but a protection.
+pub fn withheld(hop: Hop) -> Hop {
+    Hop(hop.0 | WITHHELD)
+}
+
+/// The hop that [`withheld`] has marked.
+pub fn of_withheld(hop: Hop) -> Option<Hop> {
+    (hop.0 & WITHHELD != 0).then_some(Hop(hop.0 & !WITHHELD))
+}
+
+/// Above [`Hop::MAX`]: no hop has it.
+const WITHHELD: u32 = 1 << 31;
 
 /// Kind and index in one word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -237,6 +260,14 @@ impl HopTable {
         }
     }
 
+    /// What happens to packets of `hop` of a flow with this hash: where it has several ways,
+    /// the step of one of them.
+    #[inline]
+    pub fn step_of_flow(&self, hop: Hop, hash: u32) -> Step {
+        let step = self.step(hop);
+        step.multipath().map_or(step, |group| self.step(self.member(group, hash)))
+    }
+
     /// Every member of a group, one after the other; those of more weight several times.
     pub fn members(&self, index: u32) -> Vec<Hop> {
         let Some(group) = self.groups.get(index as usize) else { return Vec::new() };
@@ -280,6 +311,18 @@ mod tests {
         assert_eq!(table.step(Hop::NONE).kind(), Kind::NoRoute);
         assert_eq!(table.step(Hop(1 << 20)).kind(), Kind::NoRoute);
         assert_eq!(table.step(Hop(9)).kind(), Kind::NoRoute);
+        for kind in Kind::ALL {
+            assert_eq!(Step::new(kind, 5).kind(), kind);
+        }
+    }
+
+    #[test]
+    fn what_is_withheld_leads_nowhere() {
+        let table = HopTable::new(16, 4, 16);
+        for hop in [fixed::FOR_US, fixed::VIA_KERNEL, Hop(12), Hop::NONE, Hop::MAX] {
+            assert_eq!(table.step(withheld(hop)).kind(), Kind::NoRoute);
+            assert_eq!((of_withheld(withheld(hop)), of_withheld(hop)), (Some(hop), None));
+        }
     }
 
     #[test]
@@ -289,6 +332,9 @@ mod tests {
         table.set_step(Hop(10), Step::new(Kind::Multipath, 1));
         let table = table.grown(64, 8, 64);
         assert_eq!(table.step(Hop(10)), Step::new(Kind::Multipath, 1));
+        table.set_step(Hop(9), Step::new(Kind::Forward, 7));
+        assert_eq!(table.step_of_flow(Hop(10), u32::MAX), Step::new(Kind::Forward, 7));
+        assert_eq!(table.step_of_flow(Hop(9), 0), Step::new(Kind::Forward, 7));
         let hits = (0..1000_u32).filter(|i| table.member(1, i.wrapping_mul(4_294_967)) == Hop(9));
         assert!((745..=755).contains(&hits.count()));
         assert_eq!(table.member(0, 5), Hop::NONE);

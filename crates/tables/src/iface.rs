@@ -50,6 +50,50 @@ impl IfaceId {
     pub const NONE: IfaceId = IfaceId(0);
 }
 
+/// On which side of a shield an interface is.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Side {
+    /// On none.
+    #[default]
+    Neither,
+    /// Where attacks come from.
+    Front,
+    /// Towards the networks that are protected.
+    Back,
+}
+
+/// Why a packet may not go from one side to another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Denied {
+    /// A shield is no way between networks that it does not protect.
+    FrontToFront,
+    /// No protection lets it pass.
+    FrontToBack,
+    /// Neither is it one between those that it protects.
+    BackToBack,
+    /// From the front to an interface of no side, to none, or nowhere.
+    FrontElsewhere,
+}
+
+impl Side {
+    /// Whether packets that came in at this side may leave at the other: from the front
+    /// only what a protection or a bypass has let pass, and only to the back.
+    ///
+    /// # Errors
+    /// When they may not.
+    #[inline]
+    pub fn may_leave_at(self, other: Side, passed: bool) -> Result<(), Denied> {
+        match (self, other) {
+            (Side::Front, Side::Back) if passed => Ok(()),
+            (Side::Front, Side::Back) => Err(Denied::FrontToBack),
+            (Side::Front, Side::Front) => Err(Denied::FrontToFront),
+            (Side::Front, Side::Neither) => Err(Denied::FrontElsewhere),
+            (Side::Back, Side::Back) => Err(Denied::BackToBack),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The VLAN tags that an interface's frames carry, outermost first.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Tags {
@@ -113,6 +157,8 @@ pub struct Iface {
     pub vrf: VrfId,
     /// Administratively up, with carrier.
     pub up: bool,
+    /// On which side of a shield it is.
+    pub side: Side,
 }
 
 /// All interfaces; small, replaced whole when one changes.
@@ -163,6 +209,12 @@ impl Ifaces {
             all.demux[port].add(iface.tags, id);
         }
         all
+    }
+
+    /// The side of an interface; of none for one that is not there.
+    #[inline]
+    pub fn side(&self, id: IfaceId) -> Side {
+        self.list.get(usize::from(id.0)).map_or(Side::Neither, |iface| iface.side)
     }
 
     /// The interface with this id; `None` for a blank.

@@ -6,18 +6,21 @@
 //!
 //! ```text
 //!   show
-//!   follow intake
+//!   shield
+//!   follow intake publish
 //!   control
-//!   table
+//!   guards table
+//!   front grantors
 //!   routes
 //!   targets
 //!   listing
 //!   fib gateways
 //!   build pool switch
 //!   builtin forwarding oracle
+//!   protections
 //!   hops links peers
 //!   adjacency bridge error event limits
-//!   iface macs net pace recent slab
+//!   iface macs nests net pace recent slab
 //! ```
 #![forbid(unsafe_code)]
 
@@ -31,7 +34,10 @@ pub mod event;
 mod fib;
 mod follow;
 pub mod forwarding;
+mod front;
 mod gateways;
+mod grantors;
+mod guards;
 pub mod hops;
 pub mod iface;
 mod intake;
@@ -41,15 +47,19 @@ mod listing;
 pub mod macs;
 #[cfg(test)]
 mod model;
+mod nests;
 pub mod net;
 pub mod oracle;
 mod pace;
 pub mod peers;
 mod pool;
+pub mod protections;
+mod publish;
 pub mod recent;
 mod routes;
 #[cfg(test)]
 mod scenarios;
+pub mod shield;
 pub mod show;
 mod slab;
 pub mod switch;
@@ -60,12 +70,15 @@ mod testing;
 
 pub use adjacency::{Adjacency, AdjacencyId};
 pub use control::{Control, FibConfig, VrfConfig};
-pub use error::Error;
+pub use error::{Error, Unfit};
 pub use event::{Event, LinkId};
-pub use forwarding::{Forwarding, Vrf};
+pub use forwarding::{Forwarding, FrontView, Vrf};
+pub use grantors::{Named, Unresolved};
 pub use hops::{HopTable, Kind, Step};
-pub use iface::{Demux, Iface, IfaceId, Ifaces, Outer, PortId, Tags, VrfId};
+pub use iface::{Demux, Denied, Iface, IfaceId, Ifaces, Outer, PortId, Side, Tags, VrfId};
 pub use limits::{Capacity, Limits, Refused};
 pub use net::{Family, Net};
 pub use peers::Peers;
+pub use protections::{Action, Grantor, Protection, Protections, SetId};
 pub use recent::Recent;
+pub use shield::{Changed, Protect};

@@ -17,11 +17,19 @@ pub struct Limits {
     pub groups: usize,
     /// Slots of all groups together.
     pub members: usize,
+    /// Protected prefixes of all front views together.
+    pub protections: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { neighbours: 65_536, hops: 262_144, groups: 65_536, members: 1 << 20 }
+        Limits {
+            neighbours: 65_536,
+            hops: 262_144,
+            groups: 65_536,
+            members: 1 << 20,
+            protections: 131_072,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The control thread against the [`oracle`](crate::oracle), by random events.
 
+mod front;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -11,12 +13,17 @@ use crate::event::{
 use crate::oracle::{Interface, Meets, Routing};
 use crate::pace::Pace;
 use crate::testing::{Bench, Seen, address, link, neighbour, path, route, to};
-use crate::{Family, IfaceId, Limits, Net, Tags};
+use crate::{Family, IfaceId, Limits, Net, Protect, Side, Tags};
 
 /// What is done to the state in a step.
 #[derive(Clone, Debug)]
 enum Deed {
     Event(Event),
+    /// An interface is of this side.
+    Side(u16, Side),
+    /// A prefix is protected, or its protection is changed where it has one.
+    Protect(Protect),
+    Unprotect(Net),
     /// The routes of a family are listed: these, and no others.
     List(Family, Vec<Route>),
     Commit,
@@ -154,6 +161,8 @@ fn any_deed() -> impl Strategy<Value = Deed> {
         20 => any_event().prop_map(Deed::Event),
         1 => lists(Family::V4),
         1 => lists(Family::V6),
+        2 => front::any_side(),
+        4 => front::any_protection(),
         5 => Just(Deed::Commit),
         2 => Just(Deed::Tick),
         2 => Just(Deed::Quiesce),
@@ -181,6 +190,12 @@ fn carry_out(bench: &mut Bench, model: &mut Routing, deed: &Deed) {
             }
             bench.control.apply(&Event::SweepEnd(scope));
         }
+        Deed::Side(id, side) => {
+            assert!(bench.control.set_side(IfaceId(*id), *side));
+            model.sides.insert(*id, *side);
+        }
+        Deed::Protect(wanted) => front::protect(bench, model, wanted),
+        Deed::Unprotect(net) => front::unprotect(bench, model, *net),
         Deed::Commit => bench.control.commit(),
         Deed::Tick => bench.control.tick(),
         Deed::Quiesce => bench.reader.quiesce(),
@@ -190,6 +205,7 @@ fn carry_out(bench: &mut Bench, model: &mut Routing, deed: &Deed) {
 fn compare(bench: &Bench, model: &Routing) {
     compare_at(bench, model, &PROBES4);
     compare_at(bench, model, &PROBES6);
+    front::compare(bench, model, PROBES4.iter().chain(&PROBES6));
 }
 
 /// Packets to these addresses meet what the model says.
@@ -214,6 +230,10 @@ fn take_all_out(bench: &mut Bench, model: &Routing) {
             bench.control.apply(&Event::RouteGone(route));
         }
     }
+    for ((_, (ip, len)), _) in &model.shields {
+        let net = Net::covering(*ip, *len).unwrap();
+        bench.control.unprotect(crate::VrfId(0), net).unwrap();
+    }
     (1..6).for_each(|id| bench.control.apply(&Event::NextHopGone(id)));
     [1, 2, 9].into_iter().for_each(|id| bench.control.apply(&Event::LinkGone(LinkId(id))));
     bench.control.commit();
@@ -222,6 +242,7 @@ fn take_all_out(bench: &mut Bench, model: &Routing) {
         assert_eq!(bench.used(what), 0, "{what} are left");
     }
     assert_eq!(bench.control.targets(), 0);
+    assert_eq!((bench.control.grantors().len(), bench.control.front_fibs().len()), (0, 0));
 }
 
 fn run(deeds: &[Deed], engine: &str, at_once: bool) {

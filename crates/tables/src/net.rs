@@ -82,6 +82,11 @@ impl Net {
         Family::of(self.addr)
     }
 
+    /// True when `other` is this prefix or lies inside it.
+    pub fn covers(&self, other: &Net) -> bool {
+        self.len <= other.len && Net::covering(other.addr, self.len) == Some(*self)
+    }
+
     /// As a prefix of family `A`; `None` where it is of the other.
     pub fn prefix<A: Addr>(&self) -> Option<Prefix<A>> {
         let addr = number::<A>(self.addr)?;
@@ -162,5 +167,8 @@ mod tests {
         let net: Net = "10.0.0.0/8".parse().unwrap();
         assert_eq!(net.prefix::<u32>().unwrap().first(), 0x0a00_0000);
         assert!(net.prefix::<u128>().is_none());
+        let inner: Net = "10.3.0.0/16".parse().unwrap();
+        assert!(net.covers(&inner) && net.covers(&net) && !inner.covers(&net));
+        assert!(!Net::covering("::".parse().unwrap(), 0).unwrap().covers(&net));
     }
 }

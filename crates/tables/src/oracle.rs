@@ -5,13 +5,17 @@
 //! VRF 0 has the kernel's main table, VRF n table 100 + n and the VRF device that is link
 //! 100 + n.
 
+mod shield;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::event::{Address, Event, How, LinkId, Neighbour, NextHopTo, Path, Route, Target};
 use crate::hops::Kind;
-use crate::iface::Tags;
+use crate::iface::{Side, Tags};
 use crate::net::Net;
+
+pub use shield::{Front, Shielded};
 
 /// All that the events said.
 #[derive(Default)]
@@ -24,6 +28,10 @@ pub struct Routing {
     objects: BTreeMap<u32, NextHopTo>,
     /// By VRF and prefix: metric and target, best first.
     pub routes: BTreeMap<(u16, Prefix), Vec<(u32, Target)>>,
+    /// By VRF and prefix.
+    pub shields: BTreeMap<(u16, Prefix), Shielded>,
+    /// By interface number; of no side are the others.
+    pub sides: BTreeMap<u16, Side>,
 }
 
 /// An interface of the router.

@@ -5,6 +5,7 @@ mod failover;
 mod limits;
 mod listing;
 mod macvlans;
+mod shield;
 
 use crate::event::{
     Event, How, Link, LinkId, NextHop, NextHopTo, PartialRoute, Path, Scope, Source, Target, Why,

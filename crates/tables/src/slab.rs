@@ -6,6 +6,12 @@ pub(crate) struct Slab<T> {
     free: Vec<u32>,
 }
 
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab::new()
+    }
+}
+
 impl<T> Slab<T> {
     pub(crate) fn new() -> Self {
         Slab { list: Vec::new(), free: Vec::new() }

@@ -15,18 +15,22 @@ use crate::Family;
 use crate::builtin::{self, Override, Parsed};
 use crate::event::LinkId;
 use crate::fib::Fib;
+use crate::front::Front;
 use crate::gateways::GatewayId;
+use crate::grantors::Grantors;
 use crate::hops::fixed;
 use crate::limits::Refusals;
 use crate::listing::Listing;
 use crate::routes::{Candidate, Routes};
-use crate::targets::{FOR_US, MULTICAST, NextHops, TargetId};
+use crate::targets::{FOR_US, MULTICAST, News, NextHops, TargetId};
 
 pub(crate) struct Table<A: Engines> {
     pub(crate) routes: Routes<A>,
     pub(crate) max_routes: usize,
     pub(crate) refusals: Refusals,
     pub(crate) fib: Fib<A>,
+    pub(crate) front: Front<A>,
+    pub(crate) grantors: Grantors<A>,
     pub(crate) listing: Listing,
     builtin: Vec<Parsed<A>>,
     /// Addresses of this machine, with the number of links that have them.
@@ -58,6 +62,8 @@ impl<A: Engines> Table<A> {
             max_routes,
             refusals: Refusals::default(),
             fib,
+            front: Front::new(),
+            grantors: Grantors::new(),
             listing: Listing::Done,
             dirty: builtin.iter().map(|(prefix, ..)| *prefix).collect(),
             builtin,
@@ -174,9 +180,33 @@ impl<A: Engines> Table<A> {
             }
         }
         self.fib.apply(&changes, seq);
+        self.grantors.touch(&dirty);
         dirty.clear();
         self.dirty = dirty; // its room serves the next commit
         changes.len()
+    }
+
+    /// Brings the front view in line, and the ways to Grantors; after [`Table::commit`].
+    pub(crate) fn commit_front(&mut self, next_hops: &mut NextHops, news: News, seq: u64) -> usize {
+        self.grantors.commit(&self.routes, self.fib.rib(), next_hops, news);
+        self.front.commit(seq)
+    }
+
+    /// The commit from which on no reader meets older hops in either view.
+    pub(crate) fn synced(&self) -> u64 {
+        self.fib.synced().min(self.front.synced())
+    }
+
+    /// True while a table of either view is built, or is to be.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.fib.is_busy() || self.front.is_busy()
+    }
+
+    /// A prefix that routes do not change, and that has to do with this one.
+    pub(crate) fn reserved(&self, prefix: &Prefix<A>) -> Option<Prefix<A>> {
+        let fixed = self.builtin.iter().filter(|(.., by)| *by != Override::Routes);
+        let mut all = fixed.map(|(reserved, ..)| *reserved);
+        all.find(|reserved| reserved.covers(prefix) || prefix.covers(reserved))
     }
 
     /// Lets the prefix have the chain of its routes, or none.

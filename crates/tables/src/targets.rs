@@ -35,7 +35,9 @@ use crate::links::{Key, Links};
 use crate::pool::{Group, Pool};
 use crate::slab::Slab;
 use crate::{Family, Kind, Step};
+pub(crate) use placed::News;
 use placed::Placed;
+pub(crate) use resolve::spread;
 
 /// A target by number; those below [`FIRST`] are the fixed hops of the same number.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -79,6 +81,8 @@ pub(crate) struct NextHops {
     pub(crate) seq: u64,
     /// Some target fell back to the kernel for want of a hop or group.
     degraded: bool,
+    /// Since [`NextHops::take_news`].
+    news: News,
 }
 
 #[derive(Clone, Copy)]
@@ -150,6 +154,7 @@ impl NextHops {
             limbo: VecDeque::new(),
             seq: 1,
             degraded: false,
+            news: News::default(),
         }
     }
 
@@ -216,7 +221,7 @@ impl NextHops {
     }
 
     /// The target's hop, whatever tables know.
-    fn current_hop(&self, id: TargetId) -> Option<Hop> {
+    pub(crate) fn current_hop(&self, id: TargetId) -> Option<Hop> {
         if id.0 < FIRST { Some(fixed_hop(id)) } else { self.entry(id).map(|entry| entry.hop) }
     }
 
@@ -260,6 +265,7 @@ impl NextHops {
     /// The link changed (up, down, address, MTU, whose it is): steps follow at
     /// once, routes with the next [`NextHops::take_changed`].
     pub(crate) fn link_changed(&mut self, link: LinkId) {
+        self.news = News { ways: true, steps: true };
         self.gateways.refresh_link(link, &mut self.pool, &self.links);
         let over = |entry: &Entry| match &entry.spec {
             Spec::Paths(paths) => paths.iter().any(|path| path.link == link),
@@ -272,6 +278,7 @@ impl NextHops {
 
     /// The neighbour was resolved, moved or lost.
     pub(crate) fn neighbour_changed(&mut self, link: LinkId, ip: std::net::IpAddr) {
+        self.news.steps = true;
         let all: Vec<_> = self.gateways.of(link, ip).collect();
         all.into_iter().for_each(|id| self.gateways.refresh(id, &mut self.pool, &self.links));
     }
@@ -314,6 +321,7 @@ impl NextHops {
         }
         self.pool.reclaim();
         self.gateways.feed_starved(&mut self.pool, &self.links);
+        self.news.steps = true; // it may have fed some
         self.feed_degraded();
     }
 
@@ -360,7 +368,7 @@ impl NextHops {
         self.release_gateway(id);
     }
 
-    fn release_gateway(&mut self, id: GatewayId) {
+    pub(crate) fn release_gateway(&mut self, id: GatewayId) {
         if self.gateways.release(id, self.seq) {
             self.dying.push_back((self.seq, Dying::Gateway(id)));
         }

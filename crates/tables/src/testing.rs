@@ -170,9 +170,22 @@ impl Bench {
         }
     }
 
+    /// What the front view of a VRF answers; `None` without one.
+    pub(crate) fn front(&self, vrf: u16, ip: &str) -> Option<Hop> {
+        let vrfs = self.control.forwarding().vrfs.load(self.reader.guard());
+        let view = vrfs[usize::from(vrf)].front.as_ref()?;
+        Some(match ip.parse().unwrap() {
+            IpAddr::V4(ip) => view.v4.lookup(ip.into()),
+            IpAddr::V6(ip) => view.v6.lookup(ip.into()),
+        })
+    }
+
     /// The hops of all flows, the same ones once.
     fn hops(&self, vrf: u16, ip: &str) -> Vec<Hop> {
-        let hop = self.hop(vrf, ip);
+        self.flows(self.hop(vrf, ip))
+    }
+
+    fn flows(&self, hop: Hop) -> Vec<Hop> {
         let hops = self.control.forwarding().hops.load(self.reader.guard());
         let step = hops.step(hop);
         if step.kind() != Kind::Multipath {
@@ -192,9 +205,14 @@ impl Bench {
 
     /// What every flow in turn meets, without repetition.
     pub(crate) fn see_all(&self, vrf: u16, ip: &str) -> Vec<Seen> {
+        self.see_hop(self.hop(vrf, ip))
+    }
+
+    /// What every flow of a hop meets.
+    pub(crate) fn see_hop(&self, hop: Hop) -> Vec<Seen> {
         let hops = self.control.forwarding().hops.load(self.reader.guard());
         let mut seen: Vec<Seen> = Vec::new();
-        for hop in self.hops(vrf, ip) {
+        for hop in self.flows(hop) {
             let step = hops.step(hop);
             let what = match step.kind() {
                 Kind::Forward => {

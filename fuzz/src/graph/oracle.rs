@@ -253,6 +253,7 @@ impl Oracle {
             Kind::Multicast => Class::Multicast,
             Kind::NoRoute | Kind::Unreachable => Class::Unreachable,
             Kind::Forward | Kind::Multipath => unreachable!("that is a way"),
+            Kind::Protected | Kind::Bypass | Kind::Discard => unreachable!("there is no shield"),
         };
         self.punted(packet, class)
     }

@@ -6,6 +6,13 @@
 //!                  └► ip6_input ─► … the same … ───────────────────► ip6_rewrite ─┘
 //!                                              any node ─► punt, drop
 //! ```
+//!
+//! With a shield ([`shield`]):
+//!
+//! ```text
+//!  ip4_input ─► ip4_front ─┬► ip4_lookup ─► … ─► ip4_sides ─► ip4_rewrite
+//!                          └► the shield's node ─► ip4_lookup (passed), ip4_rewrite (to a Grantor)
+//! ```
 
 pub mod l3;
 pub mod rewrite;
@@ -14,7 +21,9 @@ use graph::Card;
 
 use crate::assembly::{Assembly, Common};
 use crate::family::{Family, V4, V6};
-use l3::{ip_lookup, ip_multipath, ip_source, ip4_input, ip4_link_local, ip6_input};
+use l3::{
+    ip_front, ip_lookup, ip_multipath, ip_sides, ip_source, ip4_input, ip4_link_local, ip6_input,
+};
 use rewrite::ip_rewrite;
 
 /// Its nodes.
@@ -22,12 +31,16 @@ pub const NODES: &[Card] = &[
     Card::of::<ip4_input::Ip4Input>(),
     Card::of::<ip4_link_local::Ip4LinkLocal>(),
     Card::of::<ip_source::Sources<V4>>(),
+    Card::of::<ip_front::Front<V4>>(),
     Card::of::<ip_lookup::Lookup<V4>>(),
     Card::of::<ip_multipath::Multipath<V4>>(),
     Card::of::<ip6_input::Ip6Input>(),
     Card::of::<ip_source::Sources<V6>>(),
+    Card::of::<ip_front::Front<V6>>(),
     Card::of::<ip_lookup::Lookup<V6>>(),
     Card::of::<ip_multipath::Multipath<V6>>(),
+    Card::of::<ip_sides::Sides<V4>>(),
+    Card::of::<ip_sides::Sides<V6>>(),
     Card::of::<ip_rewrite::Rewrite<V4>>(),
     Card::of::<ip_rewrite::Rewrite<V6>>(),
 ];
@@ -52,6 +65,29 @@ fn sources<F: Family>(assembly: Assembly) -> Assembly {
         "lookup",
         F::LOOKUP,
     )
+}
+
+/// Adds what a shield needs: packets from the front are looked up in the front view, and go
+/// to the nodes `to` (by family) where a protection covers them; none goes from one side to
+/// the same. After [`check_sources`], where that is wanted: `sources`.
+pub fn shield(assembly: Assembly, sources: bool, [v4, v6]: [&'static str; 2]) -> Assembly {
+    sided::<V6>(sided::<V4>(assembly, sources, v4), sources, v6)
+}
+
+fn sided<F: Family>(assembly: Assembly, sources: bool, to: &'static str) -> Assembly {
+    let forwarding = &assembly.common.forwarding;
+    let front = ip_front::Front::<F>::new(forwarding.clone());
+    let sides = ip_sides::Sides::<F>::new(forwarding.clone());
+    let (before, edge) = if sources { (F::SOURCE, "lookup") } else { (F::INPUT, F::LOOKUP) };
+    assembly
+        .node(front)
+        .node(sides)
+        .connect(before, edge, F::FRONT)
+        .connect(F::FRONT, "lookup", F::LOOKUP)
+        .connect(F::FRONT, "shield", to)
+        .connect(F::LOOKUP, "rewrite", F::SIDES)
+        .connect(F::MULTIPATH, "rewrite", F::SIDES)
+        .connect(F::SIDES, "rewrite", F::REWRITE)
 }
 
 /// The nodes that both families have.

@@ -3,6 +3,7 @@
 mod punt;
 pub(crate) mod replay;
 mod router;
+mod shield;
 
 use std::path::PathBuf;
 use std::sync::Arc;

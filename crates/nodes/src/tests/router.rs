@@ -5,7 +5,7 @@ use std::sync::Arc;
 use graph::ring::{frames, spsc};
 use graph::spread::spread;
 use graph::testing::{Counting, uncounted};
-use graph::{Bell, Capture, Graph, Idle, Point, Snapshot, Worker, WorkerConfig};
+use graph::{Bell, Builder, Capture, Graph, Idle, Point, Snapshot, Worker, WorkerConfig};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use lookup::sync::Thread;
@@ -15,7 +15,7 @@ use wire::ethernet::Mac;
 use wire::flow::Hasher;
 use wire::vlan::Tag;
 
-use crate::assembly::Common;
+use crate::assembly::{Assembly, Common};
 use crate::out::output::Remote;
 use crate::out::worker_input::Incoming;
 use crate::parse::flow;
@@ -34,7 +34,7 @@ pub(super) struct Rig {
     pub to_router: frames::Producer,
     thread: Thread,
     pool: Pool,
-    net: Arc<Net>,
+    pub net: Arc<Net>,
     counters: Arc<IfaceCounters>,
 }
 
@@ -52,7 +52,28 @@ impl Rig {
         Rig::with(Arc::new(Net::new()), rates, &[0, 1], Others::default(), pool)
     }
 
+    /// With what `add` adds to the router.
+    pub fn assembled(add: impl FnOnce(Assembly) -> Assembly) -> Rig {
+        let config = PoolConfig { packets: 4096, mtu: 9000, large_pages: false };
+        let pool = Pool::new(&config).unwrap();
+        let build = |common| add(crate::router::add(Assembly::new(common))).finish();
+        let net = Arc::new(Net::new());
+        Rig::built(net, &Rates::default(), &[0, 1], Others::default(), pool, build)
+    }
+
     fn with(net: Arc<Net>, rates: &Rates, ports: &[u16], others: Others, pool: Pool) -> Rig {
+        let build = |common| crate::router_and_switch(common, Bridging::none());
+        Rig::built(net, rates, ports, others, pool, build)
+    }
+
+    fn built(
+        net: Arc<Net>,
+        rates: &Rates,
+        ports: &[u16],
+        others: Others,
+        pool: Pool,
+        build: impl FnOnce(Common) -> Builder,
+    ) -> Rig {
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let bell = Bell::new().unwrap();
         let (to_router, from_kernel) = frames::ring(1 << 16);
@@ -68,7 +89,7 @@ impl Rig {
             remotes: others.remotes,
             from_workers: others.from,
         };
-        let mut graph = crate::router_and_switch(common, Bridging::none()).build(0).unwrap();
+        let mut graph = build(common).build(0).unwrap();
         let mut peers = Vec::new();
         for &port in ports {
             let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);

@@ -91,7 +91,7 @@ fn why<A: Addr + lookup::lpm::Engines>(listing: Listing, fib: &Fib<A>) -> Option
     }
 }
 
-fn answer(hop: Hop, hops: &HopTable) -> Answer {
+pub(super) fn answer(hop: Hop, hops: &HopTable) -> Answer {
     let step = hops.step(hop);
     let members = match step.multipath() {
         Some(group) => hops.members(group),

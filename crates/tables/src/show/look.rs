@@ -8,6 +8,7 @@ use lookup::lpm::Engines;
 
 use super::*;
 use crate::control::{Control, Counters, VrfState};
+use crate::fib::Fib;
 use crate::intake::Tables;
 use crate::limits::{Capacity, Refusals};
 use crate::net::number;
@@ -184,6 +185,7 @@ impl Control {
         all.push(capacity("memory for routes", None, routes as u64, None, memory, None));
         let partial = &self.refused_partial;
         all.push(capacity("routes by source or tos", None, 0, Some(0), partial, None));
+        self.shield_capacity(&mut all);
         all
     }
 
@@ -327,13 +329,18 @@ fn kind(target: TargetId) -> RouteKind {
 }
 
 fn fib_info<A: Engines>(vrf: VrfId, table: &Table<A>) -> FibInfo {
-    let fib = &table.fib;
+    let (routes, refused) = (table.routes.len() as u64, table.refusals.count);
+    info_of(vrf, &table.fib, routes, refused)
+}
+
+/// A table with so many routes, of which `refused` came not as far as the engine.
+pub(super) fn info_of<A: Engines>(vrf: VrfId, fib: &Fib<A>, routes: u64, refused: u64) -> FibInfo {
     let lpm = fib.table();
     FibInfo {
         vrf,
         family: Family::of_addr::<A>(),
         engine: fib.engine(),
-        routes: table.routes.len() as u64,
+        routes,
         prefixes: fib.rib().len() as u64,
         table_bytes: lpm.bytes() as u64,
         rib_bytes: fib.rib().bytes() as u64,
@@ -344,7 +351,7 @@ fn fib_info<A: Engines>(vrf: VrfId, table: &Table<A>) -> FibInfo {
         behind: fib.is_behind(),
         switching_to: fib.switching_to(),
         switched: fib.stats.switch.clone(),
-        refused: fib.refusals.count + table.refusals.count,
+        refused: fib.refusals.count + refused,
         counters: lpm.counters(),
     }
 }
@@ -358,7 +365,7 @@ fn table_capacity<A: Engines>(vrf: VrfId, table: &Table<A>, all: &mut Vec<Capaci
     all.push(capacity("engine prefixes", of, prefixes, most, &table.fib.refusals, Some("engine")));
 }
 
-fn capacity(
+pub(super) fn capacity(
     what: &'static str,
     of: Option<(VrfId, Family)>,
     used: u64,

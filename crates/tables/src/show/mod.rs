@@ -2,6 +2,7 @@
 
 mod ask;
 mod look;
+mod shields;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::event::{LinkId, NeighbourState, Source};
 use crate::{Family, Iface, IfaceId, Kind, Net, VrfId};
 
 pub use ask::{Answer, Lookup};
+pub use shields::{GrantorInfo, ProtectionInfo};
 
 /// Which routes are wanted.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

@@ -15,7 +15,31 @@ pub(super) struct Placed {
     pub(super) direct: Option<(LinkId, u16)>,
 }
 
+/// What Grantors may have to follow, beside routes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Which links can be used, and what targets stand for.
+    pub(crate) ways: bool,
+    /// What hops do.
+    pub(crate) steps: bool,
+}
+
 impl NextHops {
+    /// [`NextHops::direct`], whatever tables know.
+    pub(crate) fn current_direct(&self, id: TargetId) -> Option<(LinkId, u16)> {
+        self.entry(id)?.direct
+    }
+
+    /// Interfaces are of other sides.
+    pub(crate) fn sides_changed(&mut self) {
+        self.news.ways = true;
+    }
+
+    /// What happened since the last call.
+    pub(crate) fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.news)
+    }
+
     /// True while [`NextHops::take_changed`] has something to tell.
     pub(crate) fn has_changed(&self) -> bool {
         !self.changed.is_empty()

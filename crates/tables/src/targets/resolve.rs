@@ -33,8 +33,11 @@ impl NextHops {
         if entry.gone {
             return;
         }
-        let family = entry.family;
+        let (family, routed) = (entry.family, entry.refs > 0);
         let spec = entry.spec.clone();
+        // Else some route has changed, or will.
+        self.news.ways |= routed;
+        self.news.steps = true;
         let (mut leaves, mut members, mut short) = (Vec::new(), Vec::new(), false);
         let ways: Vec<Way> = match &spec {
             Spec::Paths(paths) => paths.iter().map(|path| Way::Path(*path)).collect(),
@@ -197,7 +200,7 @@ impl NextHops {
 }
 
 /// One slot for each unit of weight; weights are reduced until they fit.
-fn spread(members: &[(Hop, u16)]) -> Vec<Hop> {
+pub(crate) fn spread<T: Copy>(members: &[(T, u16)]) -> Vec<T> {
     let gcd = members.iter().fold(0, |g, (_, weight)| gcd(g, u64::from((*weight).max(1))));
     let weight = |w: u16| u64::from(w.max(1)) / gcd;
     let sum: u64 = members.iter().map(|(_, w)| weight(*w)).sum();
@@ -205,7 +208,7 @@ fn spread(members: &[(Hop, u16)]) -> Vec<Hop> {
     let slots = |w: u16| {
         if sum <= most { weight(w) } else { (weight(w) * most / sum).max(1) }
     };
-    let all = members.iter().flat_map(|(hop, w)| std::iter::repeat_n(*hop, slots(*w) as usize));
+    let all = members.iter().flat_map(|(one, w)| std::iter::repeat_n(*one, slots(*w) as usize));
     all.take(MAX_MEMBERS as usize).collect()
 }
 

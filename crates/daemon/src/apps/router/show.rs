@@ -56,6 +56,9 @@ fn state_name(kind: Kind, connected: bool) -> &'static str {
         Kind::Multipath => "multipath",
         Kind::NoRoute => "no-route",
         Kind::NotReady => "not-ready",
+        Kind::Protected => "protected",
+        Kind::Bypass => "bypass",
+        Kind::Discard => "discard",
     }
 }
 

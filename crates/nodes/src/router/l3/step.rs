@@ -44,8 +44,10 @@ pub(crate) fn other<N: Node<Drop = Why>>(
         Kind::Blackhole => return v.drop(i, Why::Blackhole),
         Kind::Martian => return v.drop(i, Why::Martian),
         Kind::NotReady => return v.drop(i, Why::NotReady),
-        // `Forward` and the first `Multipath` never come here.
-        Kind::Forward | Kind::Multipath => return v.drop(i, Why::NestedGroup),
+        // `Forward` and the first `Multipath` never come here, nor hops of front views.
+        Kind::Forward | Kind::Multipath | Kind::Protected | Kind::Bypass | Kind::Discard => {
+            return v.drop(i, Why::NestedGroup);
+        }
     };
     v.set(PuntClass, i, class);
     v.leave(i, punt);
