@@ -10,6 +10,8 @@ pub mod netlink;
 pub mod route;
 pub mod rules;
 pub mod settings;
+pub mod shields;
+pub mod shown;
 pub mod taps;
 pub mod vrf_rules;
 

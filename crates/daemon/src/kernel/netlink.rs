@@ -291,6 +291,10 @@ const ERROR: u16 = 2;
 const DONE: u16 = 3;
 const EXPLANATION: u16 = 1;
 
+/// `RTM_DELROUTE`.
+pub const DEL_ROUTE: u16 = 25;
+/// `RTM_GETROUTE`.
+pub const GET_ROUTE: u16 = 26;
 /// `NLM_F_CREATE | NLM_F_EXCL`: make, fail where it is there.
 pub const CREATE: u16 = 0x600;
 /// `NLM_F_CREATE | NLM_F_REPLACE`: make or replace.

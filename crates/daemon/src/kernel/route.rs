@@ -8,7 +8,8 @@ use api::apps::router::RouteKind;
 
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, family, octets};
-use super::netlink::{CREATE, Message, REPLACE};
+use super::netlink::{CREATE, DEL_ROUTE, GET_ROUTE, Message, REPLACE};
+use super::shown::shield;
 use crate::config::{Mac, Net, Route, Via};
 
 impl Rtnetlink {
@@ -133,7 +134,7 @@ impl Rtnetlink {
     }
 
     /// Takes all routes with Rutter's protocol number out: what an instance
-    /// that was killed has left.
+    /// that was killed has left. Protections stay ([`Rtnetlink::set_shields`]).
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -143,7 +144,8 @@ impl Rtnetlink {
             let mut body = [0; 12];
             (body[0], body[5]) = (family, OUR_PROTOCOL);
             let answers = self.0.dump(Message::new(GET_ROUTE, 0).body(&body))?;
-            for answer in answers.iter().filter(|answer| answer.get(5) == Some(&OUR_PROTOCOL)) {
+            let ours = |answer: &&Vec<u8>| answer.get(5) == Some(&OUR_PROTOCOL);
+            for answer in answers.iter().filter(ours).filter(|answer| shield(answer).is_none()) {
                 // What the kernel said about it names it exactly.
                 self.0.request(Message::new(DEL_ROUTE, 0).body(answer))?;
                 flushed += 1;
@@ -187,7 +189,13 @@ impl Rtnetlink {
 }
 
 /// `struct rtmsg` and the attributes that every route has.
-fn route_message(kind: u16, flags: u16, prefix: Net, table: u32, what: (u8, u8)) -> Message {
+pub(super) fn route_message(
+    kind: u16,
+    flags: u16,
+    prefix: Net,
+    table: u32,
+    what: (u8, u8),
+) -> Message {
     route_of(OUR_PROTOCOL, kind, flags, prefix, table, what)
 }
 
@@ -206,7 +214,7 @@ fn route_of(
     if prefix.length == 0 { message } else { message.attr(DST, &octets(prefix.address)) }
 }
 
-fn metric(message: Message, metric: Option<u32>) -> Message {
+pub(super) fn metric(message: Message, metric: Option<u32>) -> Message {
     match metric {
         Some(metric) => message.attr(PRIORITY, &metric.to_ne_bytes()),
         None => message,
@@ -286,9 +294,7 @@ impl Own {
 const BESIDE: u16 = 0xc00;
 /// The metric that the kernel's documentation of VRFs gives to such a route.
 const LAST: u32 = 4_278_198_272;
-const NEW_ROUTE: u16 = 24;
-const DEL_ROUTE: u16 = 25;
-const GET_ROUTE: u16 = 26;
+pub(super) const NEW_ROUTE: u16 = 24;
 const NEW_NEIGH: u16 = 28;
 const DEL_NEIGH: u16 = 29;
 const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
@@ -298,10 +304,10 @@ const RTN_UNICAST: u8 = 1;
 const RTN_LOCAL: u8 = 2;
 const RTN_BROADCAST: u8 = 3;
 const RTN_ANYCAST: u8 = 4;
-const RTN_BLACKHOLE: u8 = 6;
+pub(super) const RTN_BLACKHOLE: u8 = 6;
 const RTN_UNREACHABLE: u8 = 7;
 const RTN_PROHIBIT: u8 = 8;
-const SCOPE_UNIVERSE: u8 = 0;
+pub(super) const SCOPE_UNIVERSE: u8 = 0;
 const SCOPE_LINK: u8 = 253;
 const SCOPE_HOST: u8 = 254;
 const SCOPE_NOWHERE: u8 = 255;

@@ -20,6 +20,7 @@ impl KernelSide {
         if flush && let Err(error) = self.rtnetlink.flush_routes() {
             self.warn(format!("old static routes: {error}"));
         }
+        self.renew_shields();
         self.connected_routes(config);
         for route in &config.routes {
             if let Err(error) = self.write_route(route, table_of(config, &route.vrf)) {

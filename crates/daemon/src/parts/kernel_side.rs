@@ -2,7 +2,7 @@
 //! addresses, rules of VRFs, the protection of interfaces below ports, settings.
 //! (Static routes and neighbours: `entries`.)
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use ::io::tap::Tap;
 use super::apart::Apart;
 use super::devices::Port;
 use super::offline::{MAIN, table_of};
-use super::written::{Added, Written};
+use super::written::{Added, Shields, Written};
 use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, Marker};
@@ -44,6 +44,8 @@ pub struct KernelSide {
     pub(super) written: Written,
     /// What keeps VRFs without devices from each other's addresses.
     pub(super) apart: Apart,
+    /// What a shield has made the kernel do.
+    pub(super) shields: Shields,
     /// What the kernel's tables of neighbours have refused.
     pub(super) neighbours: Refused,
     /// What is not as it should be.
@@ -80,6 +82,7 @@ impl KernelSide {
             added: Added::default(),
             written: Written::default(),
             apart: Apart::default(),
+            shields: Shields::default(),
             neighbours: Refused::default(),
             warnings: Vec::new(),
         })
@@ -346,6 +349,9 @@ impl KernelSide {
         if let Err(error) = self.rtnetlink.flush_rules() {
             tracing::warn!("rules are not deleted: {error}");
         }
+        if let Err(error) = self.rtnetlink.set_shields(&BTreeSet::new()) {
+            tracing::warn!("routes of protections are not deleted: {error}");
+        }
         for (name, error) in self.settings.restore() {
             tracing::warn!("{name} is not restored: {error}");
         }
@@ -397,6 +403,7 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
     let mut rtnetlink = Rtnetlink::open().doing(|| "open netlink".into())?;
     rtnetlink.flush_rules().doing(|| "flush rules".into())?;
     rtnetlink.flush_routes().doing(|| "flush static routes".into())?;
+    rtnetlink.set_shields(&BTreeSet::new()).doing(|| "flush routes of protections".into())?;
     let mut settings = Settings::new(record).doing(|| "read the settings that were".into())?;
     for (name, error) in settings.restore() {
         tracing::warn!("{name} is not restored: {error}");

@@ -13,6 +13,7 @@ pub mod neighbours;
 pub mod offline;
 pub mod peers;
 pub mod plan;
+pub mod shields;
 pub mod show;
 pub mod starving;
 pub mod state;

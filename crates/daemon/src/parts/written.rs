@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::config::{Neighbour, Net, Route};
+use crate::kernel::shields::Shield;
 
 /// What the API was given, the last at the end.
 #[derive(Default)]
@@ -44,6 +45,15 @@ impl Added {
         self.neighbours.retain(|known| known.interface != interface || known.address != address);
         self.neighbours.len() < before
     }
+}
+
+/// What a shield has the kernel do.
+#[derive(Default)]
+pub struct Shields {
+    /// Taps from which it forwards nothing.
+    pub(super) fronts: BTreeSet<String>,
+    /// Shown to routing daemons.
+    pub(super) protected: BTreeSet<Shield>,
 }
 
 /// Routes that this instance has written: what is not in it is somebody else's,

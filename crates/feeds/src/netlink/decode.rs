@@ -13,11 +13,11 @@ use tables::event::{
     Path, Route, Source, Target,
 };
 
-use super::OUR_PROTOCOL;
 use super::message::{
     APPEND, Attribute, DELETE, MULTI, Message, REPLACE, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
     RTM_NEXTHOP, RTM_ROUTE, attributes, fixed_len, u16_at, u32_at,
 };
+use super::{OUR_PROTOCOL, SHIELD_METRIC};
 
 /// The event that `message` states; `None` for messages that concern nothing
 /// here, or are damaged. `source` says which feed it came by.
@@ -221,6 +221,10 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     }
     let net = Net::covering(destination, dst_len)?;
     let target = found.target(family, kind);
+    // What routing daemons are shown of a protection, which hides the route to the prefix.
+    if (protocol, metric) == (OUR_PROTOCOL, SHIELD_METRIC) && target == Target::Blackhole {
+        return None;
+    }
     Some(Route { table, net, metric, protocol, source, target })
 }
 
@@ -442,6 +446,21 @@ mod tests {
             assert!(of(255, 2, kind).is_some() && of(100, 3, kind).is_some());
         }
         assert!(of(100, OUR_PROTOCOL, 1).is_some(), "a static route");
+    }
+
+    #[test]
+    fn what_routing_daemons_are_shown_of_a_protection_is_no_route() {
+        let with = |protocol: u8, kind: u8, metric: u32| {
+            let fixed = [2, 24, 0, 0, 254, protocol, 0, kind, 0, 0, 0, 0];
+            let attributes = [attribute(1, &[203, 0, 113, 0]), attribute(6, &metric.to_ne_bytes())];
+            let added = decoded(RTM_ROUTE, 0, &fixed, &attributes).is_some();
+            assert_eq!(added, decoded(RTM_ROUTE + DELETE, 0, &fixed, &attributes).is_some());
+            added
+        };
+        const BLACKHOLE: u8 = 6;
+        assert!(!with(OUR_PROTOCOL, BLACKHOLE, SHIELD_METRIC));
+        assert!(with(OUR_PROTOCOL, BLACKHOLE, 0), "a static route");
+        assert!(with(OUR_PROTOCOL, 7, SHIELD_METRIC) && with(4, BLACKHOLE, SHIELD_METRIC));
     }
 
     #[test]

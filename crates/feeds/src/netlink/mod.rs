@@ -18,3 +18,7 @@ pub use socket::Socket;
 
 /// The number by which the kernel knows whose a route, rule or address is: Rutter's.
 pub const OUR_PROTOCOL: u8 = 198;
+
+/// Metric of the blackhole routes by which routing daemons see protections; below theirs, so
+/// that they win. No static route is to have both.
+pub const SHIELD_METRIC: u32 = 8;

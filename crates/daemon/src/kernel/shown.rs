@@ -1,0 +1,62 @@
+//! Protections among the kernel's routes.
+
+use std::net::IpAddr;
+
+use feeds::netlink::SHIELD_METRIC;
+
+use super::OUR_PROTOCOL;
+use super::link::ip;
+use super::netlink::attributes;
+use crate::config::Net;
+
+/// A protected prefix in one of the kernel's tables.
+pub type Shield = (u32, Net);
+
+/// The protection that a route of the kernel is; `None` for another route.
+pub(super) fn shield(answer: &[u8]) -> Option<Shield> {
+    let &[family, length, _, _, table, protocol, _, kind, ..] = answer.first_chunk::<12>()?;
+    let (mut table, mut metric) = (u32::from(table), 0);
+    let mut address = match family {
+        2 => IpAddr::from([0; 4]),
+        _ => IpAddr::from([0; 16]),
+    };
+    for (kind, value) in attributes(&answer[12..]) {
+        match kind {
+            DST => address = ip(value)?,
+            TABLE => table = word(value),
+            PRIORITY => metric = word(value),
+            _ => {}
+        }
+    }
+    let ours = (protocol, kind, metric) == (OUR_PROTOCOL, BLACKHOLE, SHIELD_METRIC);
+    ours.then_some((table, Net { address, length }))
+}
+
+fn word(value: &[u8]) -> u32 {
+    value.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+/// `RTN_BLACKHOLE`.
+const BLACKHOLE: u8 = 6;
+const DST: u16 = 1;
+const PRIORITY: u16 = 6;
+const TABLE: u16 = 15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_answers_are_no_protections() {
+        assert_eq!(shield(&[]), None);
+        assert_eq!(shield(&[2, 24, 0, 0, 254, OUR_PROTOCOL, 0, BLACKHOLE]), None);
+        let mut answer = vec![2, 24, 0, 0, 254, OUR_PROTOCOL, 0, BLACKHOLE, 0, 0, 0, 0];
+        assert_eq!(shield(&answer), None, "a static route");
+        answer.extend([8, 0, PRIORITY as u8, 0]);
+        answer.extend(SHIELD_METRIC.to_ne_bytes());
+        let all = Net { address: IpAddr::from([0; 4]), length: 24 };
+        assert_eq!(shield(&answer), Some((254, all)));
+        answer.extend([6, 0, DST as u8, 0, 1, 2]);
+        assert_eq!(shield(&answer), None, "an address of two bytes");
+    }
+}
