@@ -59,6 +59,25 @@ for signal in INT HUP; do
 	done
 done
 
+# Links that change while Rutter is away: a carrier that a killed run had set off is on again, and the other way round.
+carrier_is() { assert_eq "$(on r cat /sys/class/net/p1/carrier)" "$1" "the carrier of p1"; }
+router_start
+on b ip link set eth0 down
+wait_for 5 carrier_is 0
+router_kill
+host_up b 10.0.2.1 2001:db8:2::1
+router_start
+wait_for 5 carrier_is 1
+assert_ping a 10.0.2.2
+router_kill
+on b ip link set eth0 down
+router_start
+wait_for 5 carrier_is 0
+host_up b 10.0.2.1 2001:db8:2::1
+wait_for 5 carrier_is 1
+assert_ping a 10.0.2.2
+router_stop
+
 # Taps stay until told otherwise.
 on r ip link show dev p0 >/dev/null || fail "the tap p0 is gone after an ordinary end"
 router_start
