@@ -10,6 +10,8 @@ use super::plan::DEVICES;
 pub struct Bridging {
     pub configs: Vec<BridgeConfig>,
     pub up: [bool; DEVICES as usize],
+    /// Those that are out: there is a loop behind them.
+    pub out: [bool; DEVICES as usize],
 }
 
 /// A forwarding domain: a bridge, and a VLAN of it (0: it looks at no tags).
@@ -51,6 +53,14 @@ impl Bridging {
 
     /// Whose a frame is that came in by `port`, and how.
     pub fn classify(&self, port: u16, frame: &[u8]) -> Result<(Lan, Came), &'static str> {
+        if self.is_out(port) {
+            return Err("port is out");
+        }
+        self.would_classify(port, frame)
+    }
+
+    /// The same, were the port in.
+    pub fn would_classify(&self, port: u16, frame: &[u8]) -> Result<(Lan, Came), &'static str> {
         let (bridge, member) = self.member(port).ok_or("no bridge")?;
         let tags = tags(frame)?;
         if tags.iter().any(|tag| tag.1 == 4095) {
@@ -78,6 +88,20 @@ impl Bridging {
                 _ => Err(unknown),
             },
         }
+    }
+
+    /// Is the port out?
+    pub fn is_out(&self, port: u16) -> bool {
+        self.out.get(usize::from(port)).copied().unwrap_or_default()
+    }
+
+    /// A probe of a VLAN as it leaves by a port, or comes in by it; `None` where the port is
+    /// down, or closed to the VLAN.
+    pub fn probe(&self, port: u16, lan: Lan, bare: &[u8]) -> Option<Vec<u8>> {
+        let (bridge, member) = self.member(port)?;
+        let up = self.up.get(usize::from(port)).copied().unwrap_or_default();
+        let way = self.would_leave(&member, lan).filter(|_| bridge == lan.0 && up)?;
+        Some(edited(bare, way, Came::Untagged, lan.1))
     }
 
     /// Is the frame, from a device, one that a bridge forwards?
@@ -148,9 +172,13 @@ impl Bridging {
     fn way(&self, port: u16, lan: Lan) -> Option<Way> {
         let (bridge, member) = self.member(port)?;
         let up = self.up.get(usize::from(port)).copied().unwrap_or(true);
-        if bridge != lan.0 || !up {
+        if bridge != lan.0 || !up || self.is_out(port) {
             return None;
         }
+        self.would_leave(&member, lan)
+    }
+
+    fn would_leave(&self, member: &Member, lan: Lan) -> Option<Way> {
         match &member.mode {
             Mode::Plain => Some(Way::AsIs),
             Mode::Access(vlan) | Mode::Tunnel(vlan) => (*vlan == lan.1).then_some(Way::Untagged),
@@ -187,6 +215,14 @@ fn edited(frame: &[u8], way: Way, came: Came, vlan: u16) -> Vec<u8> {
         }
         (Way::Untagged, Came::Tagged | Came::Priority) => [&frame[..12], &frame[16..]].concat(),
         _ => frame.to_vec(),
+    }
+}
+
+/// A frame of a bridge without the bridge's own tag.
+pub fn bare(frame: &[u8], came: Came) -> Vec<u8> {
+    match came {
+        Came::Untagged => frame.to_vec(),
+        Came::Tagged | Came::Priority => [&frame[..12], &frame[16..]].concat(),
     }
 }
 

@@ -272,6 +272,8 @@ impl Step {
         let was_up = std::mem::replace(&mut self.oracle.bridging.up[usize::from(port)], up);
         if was_up && !up {
             self.oracle.stations.went_down(port);
+            self.oracle.loops.went_down(port);
+            self.oracle.bridging.out[usize::from(port)] = false;
         }
         self.world.switch.set_link(port, up);
     }
@@ -288,7 +290,11 @@ impl Step {
             let at = self.world.at(self.now);
             self.world.switch.sweep(at);
             self.oracle.stations.swept(self.now);
+            for port in self.oracle.loops.swept(self.now, &mut self.counts) {
+                self.oracle.bridging.out[usize::from(port)] = false;
+            }
         }
+        self.compare_loops();
         self.compare_stations();
     }
 

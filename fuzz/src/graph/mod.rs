@@ -19,10 +19,13 @@ mod bridging;
 mod events;
 mod frames;
 mod input;
+mod loops;
 mod mirrors;
 mod oracle;
 mod outcome;
+mod peers;
 mod plan;
+mod probing;
 pub mod seeds;
 mod stations;
 mod step;
@@ -96,6 +99,7 @@ const OPERATIONS: &[(u8, usize, Does)] = &[
     (21, 2, |step, input, _| step.device_full(input.array())),
     (22, 1, |step, input, _| step.starve(input.array())),
     (23, 4, |step, input, _| step.mirror(input.array())),
+    (24, 3, |step, input, _| step.probe(input.array())),
 ];
 
 /// Enough for any input that a fuzzer makes; a bound on the time of one.

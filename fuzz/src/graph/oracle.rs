@@ -8,9 +8,11 @@ use tables::oracle::{Meets, Routing};
 use tables::{Kind, Outer, Tags};
 use wire::{checksum, ipv4};
 
-use super::bridging::{Bridging, class_of, tags};
+use super::bridging::{Bridging, bare, class_of, tags};
+use super::loops::{Look, Loops};
 use super::mirrors::Mirrors;
-use super::outcome::{Fates, Out, bit, both, noted, nowhere, out};
+use super::outcome::{Fates, OLD_PROBE, Out, both, noted, nowhere, out};
+use super::peers::Known;
 use super::plan::DEVICES;
 use super::stations::{Stations, Trust};
 
@@ -19,7 +21,9 @@ pub struct Oracle {
     pub routing: Routing,
     pub bridging: Bridging,
     pub stations: Stations,
+    pub loops: Loops,
     pub mirrors: Mirrors,
+    pub known: Known,
     /// Classes that are not punted.
     pub closed: u16,
 }
@@ -78,12 +82,17 @@ impl Oracle {
             }
         };
         let flood = || {
+            let looked = self.loops.look(lan, &bare(frame, came));
+            if looked == Look::Probe {
+                return nowhere("a probe came back");
+            }
             if !self.bridging.floods(from, &frame[..6]) {
                 return nowhere("flood rate");
             }
             let all = self.bridging.everywhere(from, lan, came, frame);
             let all = all.into_iter().map(|(port, sent)| deliver(port, sent));
-            all.fold(nowhere("flooded"), |fates, more| both(&fates, &more))
+            let all = all.fold(nowhere("flooded"), |fates, more| both(&fates, &more));
+            if looked == Look::Either { [all, nowhere(OLD_PROBE)].concat() } else { all }
         };
         let known = self.stations.find(lan, &frame[..6]);
         let Some((port, trust)) = known else { return flood() };
@@ -282,15 +291,8 @@ impl Oracle {
 
     /// To the kernel, as far as its class goes there.
     fn punted(&self, packet: Packet<'_>, class: Class) -> Fates {
-        // What packets to this machine carry makes a finer class of them. Nobody is known.
-        let (class, strangers) = match class {
-            Class::ArpNd => (Class::NewNeighbours, 0),
-            class => (class, bit(Class::Strangers) | bit(Class::NewNeighbours)),
-        };
-        let classes = match class {
-            Class::ForUs | Class::Multicast => bit(class) | strangers,
-            class => bit(class),
-        };
+        // What packets to this machine carry, and who sends them, makes a finer class of them.
+        let classes = self.known.classes(class, packet.iface, packet.ip());
         let (frame, open) = (packet.frame, classes & !self.closed);
         let untagged = [&frame[..12], &frame[packet.at - 2..packet.end()]].concat();
         let punt = out(Out::Punted(packet.iface, open, untagged), class.name());

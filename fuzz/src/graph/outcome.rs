@@ -44,6 +44,16 @@ pub struct Fate {
     pub notes: Vec<&'static str>,
 }
 
+impl Fate {
+    /// Is it one of two that a probe may have whose time is about over?
+    pub fn is_of_an_old_probe(&self) -> bool {
+        self.notes.contains(&OLD_PROBE)
+    }
+}
+
+/// What is noted of it.
+pub const OLD_PROBE: &str = "an old probe";
+
 /// One of these becomes of a frame.
 pub type Fates = Vec<Fate>;
 

@@ -19,6 +19,7 @@ use tables::switch::{BridgeConfig, LoopDetection, Member, Mode, WhenFull};
 use tables::{Outer, PortId, Tags};
 
 use super::input::Input;
+use super::peers::Known;
 
 /// Devices.
 pub const DEVICES: u16 = 9;
@@ -32,6 +33,8 @@ pub struct Plan {
     pub workers: usize,
     /// Classes that nothing is punted in; of the others everything is.
     pub closed: u16,
+    /// Who speaks routing protocols with the router.
+    pub known: Known,
 }
 
 /// The address that bridge `i`'s routed side answers to.
@@ -42,7 +45,7 @@ pub fn own_mac(i: usize) -> [u8; 6] {
 impl Plan {
     /// Of the target `graph`: eight bytes.
     pub fn of_graph(input: &mut Input<'_>) -> Plan {
-        let [shape, vrfs, engines, closed, options, modes, more, _] = input.array();
+        let [shape, vrfs, engines, closed, options, modes, more, known] = input.array();
         let count = 1 + u16::from(shape & 3) % 3;
         let by_vrf = |i: u16| {
             let [v4, v6] = [usize::from(engines & 15), usize::from(engines >> 4)];
@@ -55,6 +58,7 @@ impl Plan {
             bridges: Vec::new(),
             workers: 1 + usize::from(shape >> 2 & 1),
             closed: closed_classes(closed),
+            known: Known::default(),
         };
         let mut iface = |name: &str, port, tags| {
             let turn = plan.ifaces.len() as u32;
@@ -69,7 +73,7 @@ impl Plan {
         let (lan, dc) = (shape & 8 != 0, shape & 16 != 0);
         if lan {
             iface("lan", DEVICES, Tags::None);
-            plan.bridges.push(plain_bridge(options));
+            plan.bridges.push(plain_bridge(options, loops(more & 2, more & 8)));
         } else {
             iface("p3", 3, Tags::None);
         }
@@ -82,10 +86,11 @@ impl Plan {
             let side = DEVICES + u16::from(lan);
             iface("dc.10", side, Tags::Dot1q(10));
             iface("dc.20", side, Tags::Dot1q(20));
-            plan.bridges.push(vlan_bridge(options, modes));
+            plan.bridges.push(vlan_bridge(options, modes, loops(more & 4, more & 8)));
         } else {
             iface("p6", 6, Tags::None);
         }
+        plan.known = Known::new(known, plan.ifaces.len());
         plan
     }
 
@@ -102,7 +107,7 @@ impl Plan {
             when_full: if limits & (4 << i) != 0 { WhenFull::Replace } else { WhenFull::Refuse },
             ageing: if limits & (16 << i) != 0 { 80 } else { 300 },
             link_local: link_local(options & (1 << i) != 0),
-            loops: LoopDetection::Off,
+            loops: loops(options & (8 << i), options & 32),
         };
         let mut bridges = vec![bridge(0, "a"), bridge(1, "b")];
         for (port, byte) in (0..).zip(ports) {
@@ -133,7 +138,8 @@ impl Plan {
         }
         let workers = 1 + usize::from(shape >> 2 & 1);
         let vrfs = vec![["bsd-radix"; 2]];
-        Plan { vrfs, ifaces, bridges, workers, closed: closed_classes(closed) }
+        let known = Known::new(if limits & 64 != 0 { 0x7f } else { 0 }, ifaces.len());
+        Plan { vrfs, ifaces, bridges, workers, closed: closed_classes(closed), known }
     }
 
     /// What may be punted.
@@ -152,7 +158,7 @@ fn closed_classes(byte: u8) -> u16 {
     if byte & 7 == 7 { u16::from(byte) << 2 & 0x7ff } else { 0 }
 }
 
-fn plain_bridge(options: u8) -> BridgeConfig {
+fn plain_bridge(options: u8, loops: LoopDetection) -> BridgeConfig {
     let few = options & 64 != 0;
     let member = |port: u16| Member {
         port: PortId(port),
@@ -170,11 +176,11 @@ fn plain_bridge(options: u8) -> BridgeConfig {
         when_full: if options & 8 != 0 { WhenFull::Replace } else { WhenFull::Refuse },
         ageing: 80,
         link_local: link_local(options & 2 != 0),
-        loops: LoopDetection::Off,
+        loops,
     }
 }
 
-fn vlan_bridge(options: u8, modes: u8) -> BridgeConfig {
+fn vlan_bridge(options: u8, modes: u8, loops: LoopDetection) -> BridgeConfig {
     let member = |port: u16| Member {
         port: PortId(port),
         mode: match port {
@@ -195,7 +201,16 @@ fn vlan_bridge(options: u8, modes: u8) -> BridgeConfig {
         when_full: WhenFull::Refuse,
         ageing: 300,
         link_local: link_local(options & 2 == 0),
-        loops: LoopDetection::Off,
+        loops,
+    }
+}
+
+/// Whether a bridge looks for loops, and whether it does no more than that.
+fn loops(looks: u8, reports: u8) -> LoopDetection {
+    match (looks, reports) {
+        (0, _) => LoopDetection::Off,
+        (_, 0) => LoopDetection::Block,
+        _ => LoopDetection::Report,
     }
 }
 

@@ -14,7 +14,8 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     some("graph")
         .chain(some("switch"))
         .chain([("graph", "short".into(), short()), ("switch", "flap".into(), flap())])
-        .chain([("graph", "sources".into(), sources())])
+        .chain([("graph", "sources".into(), sources()), ("graph", "peers".into(), peers())])
+        .chain([("switch", "loops".into(), loops(8)), ("switch", "reports".into(), loops(8 | 32))])
         .collect()
 }
 
@@ -44,6 +45,39 @@ fn sources() -> Vec<u8> {
         [frame(port, network, 1, link_local), frame(port, 0, 2, own + network)].concat()
     });
     plan.into_iter().chain(frames).chain([1]).collect()
+}
+
+/// Routing protocols of sessions, of their other ends and of strangers, and ARP.
+fn peers() -> Vec<u8> {
+    let plan = [0, 0, 0, 0, 0, 0, 0, 0x20 | 16 | 1];
+    let frame = |port: u8, kind: u8, network: u8, from: u8, length: u8| {
+        [0, port, 0, 1, kind, 0, network, 1, from, length, 64]
+    };
+    let (tcp, arp) = (1, 4);
+    let all = [(0, 0), (2, 4)].into_iter().flat_map(|(port, network)| {
+        [
+            frame(port, tcp, network, network, 20),
+            frame(port, tcp, network, network, 60),
+            frame(port, tcp, network, 0x70, 20),
+            frame(port, arp, network, network, 20),
+            frame(port, arp, network, 0x70, 20),
+        ]
+    });
+    plan.into_iter().chain(all.flatten()).chain([1]).collect()
+}
+
+/// Probes that come back, by the port that they left by and by others, until ports go out;
+/// they are still there at the first look, and not later. And a frame that comes round.
+fn loops(options: u8) -> Vec<u8> {
+    let frame = |port| [0, port, 0x04, 1, 5, 0, 0, 0, 0, 20, 64, 1];
+    let plan = [0, options, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let back = |which, port| [24, which, port, 0, 1];
+    let wait = |quarters| [18, quarters];
+    let own = [&frame(0)[..], &back(0, 0), &frame(0), &wait(0), &back(0, 0), &wait(69)].concat();
+    let other =
+        [&wait(5)[..], &back(4, 3), &wait(64), &back(4, 3), &frame(3), &back(2, 6)].concat();
+    let over = [&wait(63)[..], &frame(3), &frame(5), &[4, 60, 128, 1, 17, 3, 17, 131]].concat();
+    [&plan[..], &own, &other, &over].concat()
 }
 
 /// A station whose port goes down and comes back, and the bridge's own address from inside.
@@ -178,6 +212,7 @@ const GRAPH: &[(u8, u32)] = &[
     (19, 4),
     (20, 2),
     (23, 3),
+    (24, 3),
 ];
 const SWITCH: &[(u8, u32)] = &[
     (0, 120),
@@ -195,4 +230,5 @@ const SWITCH: &[(u8, u32)] = &[
     (21, 1),
     (22, 1),
     (23, 3),
+    (24, 12),
 ];

@@ -2,7 +2,7 @@
 //! either changes.
 
 use std::collections::{BTreeSet, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tables::event::Event;
 use tables::oracle::{Interface, Routing};
@@ -10,6 +10,7 @@ use tables::oracle::{Interface, Routing};
 use super::bridging::Bridging;
 use super::frames::{self, station};
 use super::input::Input;
+use super::loops::Loops;
 use super::mirrors::Mirrors;
 use super::oracle::Oracle;
 use super::outcome::{Counts, Fates, Out, compare, count, hex};
@@ -38,7 +39,7 @@ pub struct Step {
 
 /// Where a frame comes from.
 #[derive(Clone, Copy, Debug)]
-enum From {
+pub(super) enum From {
     Device(u16),
     /// The kernel, by this interface.
     Kernel(u16),
@@ -52,9 +53,15 @@ impl Step {
         let ifaces = plan.ifaces.iter().cloned().map(Some).collect();
         let oracle = Oracle {
             routing: Routing::new(ifaces),
-            bridging: Bridging { configs: plan.bridges.clone(), up: [true; DEVICES as usize] },
+            bridging: Bridging {
+                configs: plan.bridges.clone(),
+                up: [true; DEVICES as usize],
+                out: [false; DEVICES as usize],
+            },
+            loops: Loops::new(&plan.bridges),
             stations: Stations::new(plan.bridges.clone(), &own),
             mirrors: Mirrors::default(),
+            known: plan.known.clone(),
             closed: plan.closed,
         };
         let mut step = Step {
@@ -137,7 +144,7 @@ impl Step {
         found.map_or([2; 6], |(_, found)| found.mac)
     }
 
-    fn push(&mut self, from: From, frame: Vec<u8>) {
+    pub(super) fn push(&mut self, from: From, frame: Vec<u8>) {
         // The device hands nothing over that is longer, or empty.
         if frame.is_empty() || frame.len() > LONGEST || self.frames >= MOST_FRAMES {
             return;
@@ -145,6 +152,7 @@ impl Step {
         if let From::Device(port) = from {
             self.last = (port, frame.clone());
         }
+        self.oracle.loops.sent(&frame);
         self.frames += 1;
         self.waiting.push((from, frame));
         if self.waiting.len() >= AT_ONCE {
@@ -159,14 +167,7 @@ impl Step {
         }
         self.world.commit();
         let waiting = std::mem::take(&mut self.waiting);
-        let fates = |(from, frame): &(From, Vec<u8>)| -> (String, Fates) {
-            let fates = match from {
-                From::Device(port) => self.oracle.received(*port, frame),
-                From::Kernel(iface) => self.oracle.sent_by_kernel(*iface, frame),
-            };
-            (format!("{from:?} {}", hex(frame)), fates)
-        };
-        let expected: Vec<_> = waiting.iter().map(fates).collect();
+        let doubt = self.is_in_doubt(&waiting);
         for (from, frame) in &waiting {
             match from {
                 From::Device(port) => self.world.peers[usize::from(*port)].push(frame),
@@ -176,9 +177,22 @@ impl Step {
                 }
             }
         }
-        let before = self.world.totals();
+        let (before, begun) = (self.world.totals(), Instant::now());
         let seen = self.world.run();
         let after = self.world.totals();
+        let fates = |(from, frame): &(From, Vec<u8>)| -> (String, Fates) {
+            let fates = match from {
+                From::Device(port) => self.oracle.received(*port, frame),
+                From::Kernel(iface) => self.oracle.sent_by_kernel(*iface, frame),
+            };
+            (format!("{from:?} {}", hex(frame)), fates)
+        };
+        let mut expected: Vec<_> = waiting.iter().map(fates).collect();
+        let old =
+            expected.iter().any(|(_, fates)| fates.iter().any(|fate| fate.is_of_an_old_probe()));
+        let (sightings, late) = self.sightings(&waiting);
+        let scarce = doubt || old || late || !self.short.is_empty();
+        expected.extend(self.probes(&seen, begun));
         let [transmitted, punted, received, kernel] = [0, 1, 2, 3].map(|i| after[i] - before[i]);
         let sent = seen.iter().filter(|out| matches!(out, Out::Sent(..))).count() as u64;
         let to_kernel = seen.iter().filter(|out| matches!(out, Out::Punted(..))).count() as u64;
@@ -193,9 +207,10 @@ impl Step {
                 count(&mut self.counts, &format!("punted as {name}"));
             }
         }
-        compare(&expected, seen, !self.short.is_empty(), &mut self.counts);
+        compare(&expected, seen, scarce, &mut self.counts);
         self.world.check();
         self.learn(&waiting);
+        self.find_loops(&sightings, scarce);
     }
 
     /// Takes in what workers say of stations: it has to be true, and, of a station that
@@ -211,7 +226,8 @@ impl Step {
             let From::Device(port) = *from else { continue };
             let bridging = &self.oracle.bridging;
             let Ok((lan, _)) = bridging.classify(port, frame) else { continue };
-            if bridging.takes(port, frame, lan).is_ok() {
+            let is_ours = self.oracle.loops.is_ours(&frame[6..12]);
+            if !is_ours && bridging.takes(port, frame, lan).is_ok() {
                 here.insert(((lan, frame[6..12].try_into().expect("six bytes")), port));
             }
         }

@@ -1,6 +1,6 @@
 //! The real thing: control, switch, workers and their graphs, between cables.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use tables::bridge::DomainId;
 use tables::macs::Learn;
 use tables::oracle::{Interface, table};
 use tables::show::FibInfo;
-use tables::switch::{Switch, Which};
+use tables::switch::{Sighting, Switch, Which};
 use tables::{Control, Family, FibConfig, Iface, Limits, PortId, VrfConfig, VrfId};
 use wire::flow::Hasher;
 
@@ -37,6 +37,7 @@ pub struct World {
     workers: Vec<Worker>,
     domain: Arc<Domain>,
     spans: Arc<Published<Spans>>,
+    loops: Arc<Loops>,
     names: Vec<String>,
     start: Instant,
     /// Packets that somebody else has.
@@ -90,10 +91,12 @@ impl World {
         let config = PoolConfig { packets: PACKETS, mtu: 2000, large_pages: false };
         let pool = Pool::new(&config).expect("memory for a small pool");
         let spans = Arc::new(Published::new(&domain, Spans::default()));
-        let (peers, workers) = workers(plan, &control, &pool, (&domain, &spans));
+        control.forwarding().peers.publish(plan.known.peers());
+        let loops = Loops::new(DEVICES, [1, 2], None);
+        let (peers, workers) = workers(plan, &control, &pool, (&domain, &spans), &loops);
         let names = plan.bridges.iter().map(|bridge| bridge.name.clone()).collect();
         let away = Vec::new();
-        World { control, switch, peers, pool, workers, domain, spans, names, start, away }
+        World { control, switch, peers, pool, workers, domain, spans, loops, names, start, away }
     }
 
     /// That time, as the switch is given it.
@@ -172,6 +175,32 @@ impl World {
         let all = self.workers.iter_mut().enumerate();
         all.flat_map(|(i, w)| std::iter::from_fn(|| w.learnt.pop()).map(move |learn| (i, learn)))
             .collect()
+    }
+
+    /// By which ports probes came in since the last call.
+    pub fn sightings(&mut self) -> Vec<Sighting> {
+        self.loops.sightings().collect()
+    }
+
+    /// Ports with a loop behind them, and when they are looked at again.
+    pub fn looped(&self) -> BTreeMap<u16, Duration> {
+        let looped = self.switch.looped();
+        looped.iter().map(|of| (of.sighting.port, of.retry - self.start)).collect()
+    }
+
+    /// Those of them that are out.
+    pub fn out(&self) -> Vec<u16> {
+        let looped = self.switch.looped();
+        looped.iter().filter(|of| of.out).map(|of| of.sighting.port).collect()
+    }
+
+    /// What the bridge thread does with one; whether it asks for more.
+    pub fn saw_probe(&mut self, sighting: Sighting, now: Duration) -> bool {
+        let asks = self.switch.loop_seen(sighting, self.at(now));
+        if asks {
+            self.loops.ask(sighting.domain);
+        }
+        asks
     }
 
     /// The accounting law of each worker, and no packet but those taken away is out.
@@ -264,6 +293,7 @@ fn workers(
     control: &Control,
     pool: &Pool,
     (domain, spans): (&Arc<Domain>, &Arc<Published<Spans>>),
+    loops: &Arc<Loops>,
 ) -> (Vec<Peer>, Vec<Worker>) {
     let count = plan.workers;
     let ports =
@@ -289,7 +319,7 @@ fn workers(
             workers: count as u32,
             domains: DomainCounters::new(),
             learn,
-            loops: Loops::new(DEVICES, [1, 2], None),
+            loops: loops.clone(),
         };
         let common = Common {
             forwarding: control.forwarding().clone(),
