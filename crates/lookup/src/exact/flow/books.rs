@@ -86,6 +86,12 @@ impl Books {
         (self.full == Full::Replace).then_some(prefer)
     }
 
+    /// The same where there is no place left.
+    #[inline(always)]
+    pub(super) fn prefers_if_full(&self) -> Option<Prefer> {
+        if self.is_full() { self.prefers() } else { None }
+    }
+
     /// True where a flow may make room for a page.
     pub(super) fn replaces(&self) -> bool {
         self.full == Full::Replace

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::age::Prefer;
 use super::books::Books;
 use super::size::{Batch, Size};
-use super::tagged::Index;
+use super::tagged::{Hint, Index, Sure};
 use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
 use super::{View, Why};
 use crate::exact::flow::key::Seed;
@@ -23,10 +23,23 @@ pub(super) trait Core: Send {
     /// Asks for what the next round, or the search, will read.
     fn ask(&self, hash: u64, round: usize);
 
-    /// As the last round of [`Core::ask`], of a key that gets a place if it has none.
-    fn ask_for_place(&self, hash: u64, prefer: Option<Prefer>) {
+    /// A group begins, of keys that get places in this order if none is left: hints from
+    /// before are good no longer.
+    fn begin_group(&mut self, prefer: Option<Prefer>) {
         let _ = prefer;
+    }
+
+    /// As the last round of [`Core::ask`], of a key that gets a place if it has none; and what
+    /// was seen.
+    fn peek(&self, hash: u64) -> Hint {
         (1..Self::ROUNDS).for_each(|round| self.ask(hash, round));
+        Hint::NONE
+    }
+
+    /// What `hint` still says about `key`.
+    fn sure(&self, key: &FlowKey, hint: Hint) -> Sure {
+        let _ = (key, hint);
+        Sure::Nothing
     }
 
     /// Where the flow of `key` is.
@@ -45,8 +58,8 @@ pub(super) trait Core: Send {
     }
 
     /// The flow that goes to make room for a key of `hash`.
-    fn first_to_go(&mut self, hash: u64, prefer: Prefer) -> Option<FlowId> {
-        let _ = (hash, prefer);
+    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: Hint) -> Option<FlowId> {
+        let _ = (hash, prefer, hint);
         None
     }
 
@@ -138,13 +151,24 @@ impl<C: Core> Table<C> {
         ids: &mut [FlowId],
         gone: &mut OnGone<'_>,
     ) {
-        let mut hashes = [0; GROUP];
-        for (keys, ids) in keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)) {
-            self.ask_for(keys, &mut hashes);
-            let prefer = self.books.prefers();
-            hashes[..keys.len()].iter().for_each(|&hash| self.core.ask_for_place(hash, prefer));
-            for ((&hash, key), id) in hashes.iter().zip(keys).zip(ids) {
-                *id = self.claim(hash, key, expires, gone);
+        // Of the group under way, and of the next, whose lines come meanwhile.
+        let (mut hashes, mut next) = ([0; GROUP], [0; GROUP]);
+        let mut hints = [Hint::NONE; GROUP];
+        let mut groups = keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)).peekable();
+        if let Some((first, _)) = groups.peek() {
+            self.ask_for(first, &mut next);
+        }
+        while let Some((keys, ids)) = groups.next() {
+            std::mem::swap(&mut hashes, &mut next);
+            self.core.begin_group(self.books.prefers_if_full());
+            for (hint, &hash) in hints.iter_mut().zip(&hashes[..keys.len()]) {
+                *hint = self.core.peek(hash);
+            }
+            if let Some((then, _)) = groups.peek() {
+                self.ask_for(then, &mut next);
+            }
+            for (i, (key, id)) in keys.iter().zip(ids).enumerate() {
+                *id = self.claim(hashes[i], key, hints[i], expires, gone);
             }
         }
     }
@@ -157,26 +181,41 @@ impl<C: Core> Table<C> {
         ids: &mut [FlowId],
         gone: &mut OnGone<'_>,
     ) {
-        let (prefer, table) = (self.books.prefers(), RefCell::new(self));
+        self.core.begin_group(self.books.prefers_if_full());
+        let table = RefCell::new(self);
         let ask = async |key: &FlowKey| {
             let hash = key.hash(&table.borrow().seed);
             table.borrow().core.ask(hash, 0);
             turn().await;
-            table.borrow().core.ask_for_place(hash, prefer);
+            table.borrow().core.peek(hash);
             turn().await;
             hash
         };
         interleave::<TURNS, _>(
             keys.len(),
             |i| ask(&keys[i]),
-            |i, hash| ids[i] = table.borrow_mut().claim(hash, &keys[i], expires, gone),
+            |i, hash| {
+                ids[i] = table.borrow_mut().claim(hash, &keys[i], Hint::NONE, expires, gone);
+            },
         );
     }
 
     /// The flow of `key`, found or made, pinned.
     #[inline(always)]
-    fn claim(&mut self, hash: u64, key: &FlowKey, expires: u64, gone: &mut OnGone<'_>) -> FlowId {
-        if let Some(id) = self.core.find(hash, key) {
+    fn claim(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        hint: Hint,
+        expires: u64,
+        gone: &mut OnGone<'_>,
+    ) -> FlowId {
+        let found = match self.core.sure(key, hint) {
+            Sure::Found(id) => Some(id),
+            Sure::Absent => None,
+            Sure::Nothing => self.core.find(hash, key),
+        };
+        if let Some(id) = found {
             self.core.pin(id);
             if let Some(page) = self.core.flows()[id.place as usize].page() {
                 prefetch(&self.books.pages.all()[page as usize]);
@@ -191,7 +230,7 @@ impl<C: Core> Table<C> {
             id = self.core.add(hash, key, self.books.searches());
         }
         if id.is_none() {
-            id = self.replace(hash, key, gone);
+            id = self.replace(hash, key, hint, gone);
         }
         let Some(id) = id else {
             self.books.refused();
@@ -205,8 +244,14 @@ impl<C: Core> Table<C> {
 
     /// Room for `key` where another flow was.
     #[inline(always)]
-    fn replace(&mut self, hash: u64, key: &FlowKey, gone: &mut OnGone<'_>) -> Option<FlowId> {
-        let id = self.core.first_to_go(hash, self.books.prefers()?)?;
+    fn replace(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        hint: Hint,
+        gone: &mut OnGone<'_>,
+    ) -> Option<FlowId> {
+        let id = self.core.first_to_go(hash, self.books.prefers()?, hint)?;
         self.goes(id, Why::Replaced, gone);
         Some(self.core.replace(id, hash, key))
     }
@@ -292,7 +337,8 @@ impl<C: Core> FlowTable for Table<C> {
             Batch::Turns => self.claim_turns(expires, keys, ids, gone),
             Batch::Singly => {
                 for (id, key) in ids.iter_mut().zip(keys) {
-                    *id = self.claim(key.hash(&self.seed), key, expires, gone);
+                    let hash = key.hash(&self.seed);
+                    *id = self.claim(hash, key, Hint::NONE, expires, gone);
                 }
             }
         }
@@ -317,7 +363,7 @@ impl<C: Core> FlowTable for Table<C> {
         let mut page = self.books.pages.take();
         if page.is_none() && self.books.replaces() {
             let hash = flow.key().hash(&self.seed);
-            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly) {
+            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly, Hint::NONE) {
                 self.goes(other, Why::Replaced, gone);
                 self.core.remove(other);
                 page = self.books.pages.take();

@@ -155,19 +155,27 @@ impl Index {
         if free(second) > free(first) { [second, first] } else { [first, second] }
     }
 
-    /// Of the flows in the two lines of `hash` the one that goes first.
+    /// Of the flows in `lines` the one that goes first.
     #[inline(always)]
-    pub(super) fn first_to_go(&self, hash: u64, order: &Order) -> Option<Slot> {
-        let lines = self.lines_of(hash);
-        let mut first = u32::MAX;
-        for (i, line) in lines.into_iter().enumerate() {
-            for (slot, &age) in self.lines[line].ages.iter().enumerate() {
-                first = first.min(u32::from(order.of(age)) << 4 | (i * SLOTS + slot) as u32);
-            }
-        }
+    pub(super) fn first_to_go(&self, lines: [usize; 2], order: &Order) -> Option<Slot> {
+        let mut ages = [0; 2 * SLOTS];
+        let (low, high) = ages.split_at_mut(SLOTS);
+        low.copy_from_slice(&self.lines[lines[0]].ages);
+        high.copy_from_slice(&self.lines[lines[1]].ages);
+        // In two loops: the first has vectors of eight, the second of four.
+        let orders = ages.map(|age| order.of(age));
+        let numbered = orders.iter().zip(0..).map(|(&order, slot)| i32::from(order) << 4 | slot);
+        let first = numbered.fold(i32::MAX, i32::min);
         let at = first as usize % (2 * SLOTS);
-        let goes = first >> 4 != u32::from(NEVER);
+        let goes = first >> 4 != i32::from(NEVER);
         goes.then_some(Slot { bucket: lines[at / SLOTS], slot: at % SLOTS })
+    }
+
+    /// The first slot of `lines` with the tag of `hash`.
+    #[inline(always)]
+    pub(super) fn first_match(&self, lines: [usize; 2], hash: u64) -> Option<Slot> {
+        let bits = self.matches(lines, hash);
+        (bits != 0).then(|| Self::slot_of(lines, bits))
     }
 
     /// The slot of the flow at `id`, where one is there: as the id says, or else, after it

@@ -35,12 +35,15 @@
 //! average: of requests that all live as long, 93 of 100 stay while 80 % of the table are
 //! replaced once.
 
+mod hint;
 mod index;
 
+use hint::Touched;
+pub(super) use hint::{Hint, Sure};
 pub(super) use index::Index;
 use index::{Around, SLOTS, number};
 
-use super::age::{Clock, Prefer};
+use super::age::{Clock, Order, Prefer};
 use super::size::{OUR_OPTIONS, Size, card, zeroed};
 use super::table::{Core, Table};
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
@@ -78,6 +81,9 @@ struct Tagged<const MOST: usize> {
     index: Index,
     flows: Pages<Flow>,
     search: Search,
+    /// Of the group under way.
+    touched: Touched,
+    order: Option<(Prefer, Order)>,
 }
 
 fn build_cuckoo(wanted: Wanted, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
@@ -98,7 +104,8 @@ fn build<const MOST: usize>(
     let flows = zeroed(entry.card, lines * SLOTS)?;
     let clock = Clock::new(size.second, size.keep_s);
     let index = Index::new(zeroed(entry.card, lines)?, size.seed, clock);
-    let core = Tagged::<MOST> { index, flows, search: Search::default() };
+    let (search, touched) = (Search::default(), Touched::default());
+    let core = Tagged::<MOST> { index, flows, search, touched, order: None };
     Ok(Box::new(Table::new(core, &size, entry.card)?))
 }
 
@@ -108,12 +115,20 @@ impl<const MOST: usize> Tagged<MOST> {
         FlowId::at(self.index.place(slot), number(slot))
     }
 
+    /// Does its word say that the flow of `slot` goes earlier than it does?
+    #[inline(always)]
+    fn is_early(&self, slot: Slot) -> bool {
+        let flow = &self.flows[self.index.place(slot) as usize];
+        self.index.clock.is_early(self.index.age(slot), flow)
+    }
+
     /// A new request in `slot`, pinned.
     #[inline(always)]
     fn put(&mut self, slot: Slot, hash: u64, key: &FlowKey) -> FlowId {
         let (id, pin) = (self.id(slot), self.index.clock.pin());
         self.index.set_tag(slot, hash as u16);
         self.index.set_age(slot, pin);
+        self.touched.mark(slot.bucket);
         self.flows.as_mut_slice()[id.place as usize] = Flow::new(key);
         id
     }
@@ -132,14 +147,35 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         }
     }
 
+    fn begin_group(&mut self, prefer: Option<Prefer>) {
+        self.touched = Touched::default();
+        self.order = prefer.map(|prefer| (prefer, self.index.clock.order(prefer)));
+    }
+
     #[inline(always)]
-    fn ask_for_place(&self, hash: u64, prefer: Option<Prefer>) {
-        let order = prefer.map(|prefer| self.index.clock.order(prefer));
-        let found = self.index.slots(hash).next();
-        let first = || order.and_then(|order| self.index.first_to_go(hash, &order));
-        if let Some(slot) = found.or_else(first) {
+    fn peek(&self, hash: u64) -> Hint {
+        let lines = self.index.lines_of(hash);
+        let hint = match (self.index.first_match(lines, hash), &self.order) {
+            (Some(slot), _) => Hint::found(lines, slot),
+            (None, Some((prefer, order))) => {
+                Hint::goes(lines, *prefer, self.index.first_to_go(lines, order))
+            }
+            (None, None) => Hint::absent(lines),
+        };
+        if let Some(slot) = hint.slot() {
             prefetch(&self.flows[self.index.place(slot) as usize]);
         }
+        hint
+    }
+
+    #[inline(always)]
+    fn sure(&self, key: &FlowKey, hint: Hint) -> Sure {
+        if !self.touched.agrees(&hint) {
+            return Sure::Nothing;
+        }
+        let Some(slot) = hint.found_slot() else { return Sure::Absent };
+        let id = self.id(slot);
+        if self.flows[id.place as usize].is_of(key) { Sure::Found(id) } else { Sure::Nothing }
     }
 
     #[inline(always)]
@@ -153,25 +189,34 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         let lines = self.index.emptier(hash);
         let near = lines.into_iter().find_map(|line| self.index.empty(line));
         let slot = match near {
-            None if searches => self.search.make_room(&mut Around::<MOST>(&mut self.index), lines),
+            None if searches => {
+                self.touched.mark_all();
+                self.search.make_room(&mut Around::<MOST>(&mut self.index), lines)
+            }
             near => near,
         };
         slot.map(|slot| self.put(slot, hash, key))
     }
 
     #[inline(always)]
-    fn first_to_go(&mut self, hash: u64, prefer: Prefer) -> Option<FlowId> {
-        let order = self.index.clock.order(prefer);
+    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: Hint) -> Option<FlowId> {
+        let hinted = hint.goes_slot(prefer).filter(|_| self.touched.agrees(&hint));
+        if let Some(slot) = hinted
+            && !self.is_early(slot)
+        {
+            return Some(self.id(slot));
+        }
+        let (order, lines) = (self.index.clock.order(prefer), self.index.lines_of(hash));
         // Each slot is written anew at most once: its word is right then.
         for _ in 0..=2 * SLOTS {
-            let slot = self.index.first_to_go(hash, &order)?;
-            let id = self.id(slot);
-            let flow = &self.flows[id.place as usize];
-            if !self.index.clock.is_early(self.index.age(slot), flow) {
-                return Some(id);
+            let slot = self.index.first_to_go(lines, &order)?;
+            if !self.is_early(slot) {
+                return Some(self.id(slot));
             }
+            let flow = &self.flows[self.index.place(slot) as usize];
             let word = self.index.clock.word_of(flow);
             self.index.set_age(slot, word);
+            self.touched.mark(slot.bucket);
         }
         None
     }
@@ -193,6 +238,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     #[inline(always)]
     fn pin(&mut self, id: FlowId) {
         if let Some(slot) = self.index.locate(id, &self.flows[id.place as usize]) {
+            self.touched.mark(slot.bucket);
             self.index.set_age(slot, self.index.clock.pin());
         }
     }
