@@ -2,23 +2,14 @@
 # one gateway for the hosts on both sides, which fails over and back.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool keepalived python3
-host r q sw a b
-on r sh -c 'ip link add name x type veth peer name y && ip link add name try0 link x type macvlan' 2>/dev/null ||
-	skip "the kernel has no macvlans"
-on r ip link del x
+. "$SMOKE/pair.sh"
+host a b
 
 #   a 10.0.1.2 ── lan ─┬─ v0 r v1 ─┬─ up ── b 10.0.2.2        the gateways: .254, ::fe
 #                      └─ v0 q v1 ─┘
-# Both networks are bridges of a third router's, for want of any in some kernels.
-for wire in "r v0 w0" "q v0 w1" "a eth0 w2" "r v1 w3" "q v1 w4" "b eth0 w5"; do
-	read -r ns interface end <<<"$wire"
-	link "$ns" "$interface" sw "$end"
-done
-{
-	for n in 0 1 2 3 4 5; do printf '[ports.w%d]\ndevice = "%s"\n' $n "$(device $n w$n)"; done
-	printf '[bridge.lan]\nports = ["w0", "w1", "w2"]\n[bridge.up]\nports = ["w3", "w4", "w5"]\n'
-} >"$TMP/sw.toml"
-RUTTER_SOCKET=$TMP/sw.sock background sw ip netns exec "${P}sw" "$RUTTER" run --config "$TMP/sw.toml"
+shared lan r v0 q v0 a eth0
+shared up r v1 q v1 b eth0
+switch_start
 on a ip address add 10.0.1.2/24 dev eth0
 on a ip route add default via 10.0.1.254
 on a ip address add 2001:db8:1::2/64 dev eth0 nodad
@@ -28,52 +19,26 @@ on b ip route add default via 10.0.2.254
 on b ip address add 2001:db8:2::2/64 dev eth0 nodad
 on b ip -6 route add default via 2001:db8:2::fe
 
-keepalived_on() { # NS PRIORITY
-	instance() { # NAME INTERFACE ID ADDRESSES
-		cat <<-END
-			vrrp_instance $1 {
-				state BACKUP
-				interface $2
-				use_vmac vr.$1
-				virtual_router_id $3
-				priority $priority
-				advert_int 0.2
-				virtual_ipaddress {
-					$4
-				}
-			}
-		END
-	}
-	local priority=$2
-	{
-		echo "global_defs { vrrp_version 3 }"
-		echo "vrrp_sync_group all { group { lan up lan6 up6 } }"
-		instance lan p0 51 10.0.1.254/32
-		instance up p1 52 10.0.2.254/32
-		instance lan6 p0 51 "fe80::5e:51
-					2001:db8:1::fe"
-		instance up6 p1 52 "fe80::5e:52
-					2001:db8:2::fe"
-	} >"$TMP/keepalived.$1"
-	background "keepalived-$1" ip netns exec "$P$1" keepalived -n -l -P -f "$TMP/keepalived.$1" \
-		-p "$TMP/keepalived.$1.pid" -r "$TMP/vrrp.$1.pid"
+instances() { # PRIORITY
+	echo "vrrp_sync_group all { group { lan up lan6 up6 } }"
+	vrrp_instance "$1" lan p0 51 10.0.1.254/32
+	vrrp_instance "$1" up p1 52 10.0.2.254/32
+	vrrp_instance "$1" lan6 p0 51 "fe80::5e:51
+			2001:db8:1::fe"
+	vrrp_instance "$1" up6 p1 52 "fe80::5e:52
+			2001:db8:2::fe"
 }
 
-on_q() { RUTTER_SOCKET=$TMP/q.sock "$@"; }
-q_ready() { on_q rutter show system; }
 {
 	port p0 v0 10.0.1.7/24 2001:db8:1::7/64
 	port p1 v1 10.0.2.7/24 2001:db8:2::7/64
-} >"$TMP/q.toml"
-RUTTER_SOCKET=$TMP/q.sock background q ip netns exec "${P}q" "$RUTTER" run --config "$TMP/q.toml"
+} | q_start
 two_ports | router_start
-wait_for 30 q_ready
-
-keepalived_on r 150
-keepalived_on q 100
+instances 150 | keepalived_on r
+instances 100 | keepalived_on q
 
 # Who has the gateway of a's network.
-is_master() { on "$1" ip -br address show dev vr.lan | found 10.0.1.254; }
+is_master() { has_address "$1" vr.lan 10.0.1.254; }
 wait_for 20 is_master r
 wait_for 10 reaches a 10.0.2.2
 wait_for 10 reaches a 2001:db8:2::2
