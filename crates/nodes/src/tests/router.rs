@@ -56,7 +56,8 @@ impl Rig {
     pub fn assembled(add: impl FnOnce(Assembly) -> Assembly) -> Rig {
         let config = PoolConfig { packets: 4096, mtu: 9000, large_pages: false };
         let pool = Pool::new(&config).unwrap();
-        let build = |common| add(crate::router::add(Assembly::new(common))).finish();
+        let all = |common| crate::switch::add(Assembly::new(common), Bridging::none());
+        let build = |common| add(crate::router::add(all(common))).finish();
         let net = Arc::new(Net::new());
         Rig::built(net, &Rates::default(), &[0, 1], Others::default(), pool, build)
     }
