@@ -17,11 +17,12 @@
 //! Source: Knuth, TAOCP 3, 6.4; Li's thesis, 4.5.6 ("implemented as a linked
 //! list"; a new flow becomes the head).
 
+use super::index::Index;
 use super::key::Seed;
+use super::memory::zeroed;
 use super::pool::Pool;
-use super::size::{Size, card, zeroed};
+use super::size::{Size, card};
 use super::table::{Core, Table};
-use super::tagged::Index;
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::hint::prefetch;

@@ -18,10 +18,11 @@
 //! 4.5.6. We differ: one thread, so no locks or timestamps; 64 places (with 32 it
 //! refuses from 82 % on); a free place is looked for over 4,096 places at most.
 
+use super::index::Index;
 use super::key::Seed;
-use super::size::{Size, card, zeroed};
+use super::memory::zeroed;
+use super::size::{Size, card};
 use super::table::{Core, Table};
-use super::tagged::Index;
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::hint::prefetch;

@@ -22,10 +22,11 @@
 
 use std::marker::PhantomData;
 
+use super::index::Index;
 use super::key::Seed;
-use super::size::{Size, card, zeroed};
+use super::memory::zeroed;
+use super::size::{Size, card};
 use super::table::{Core, Table};
-use super::tagged::Index;
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::hint::prefetch;

@@ -47,7 +47,7 @@ pub(super) struct Pool<T: Zeroed> {
 
 impl<T: Pooled> Pool<T> {
     pub(super) fn new(card: &'static Card, places: usize) -> Result<Pool<T>, Refusal> {
-        Ok(Pool { all: super::size::zeroed(card, places)?, free: 0, fresh: 0, taken: 0 })
+        Ok(Pool { all: super::memory::zeroed(card, places)?, free: 0, fresh: 0, taken: 0 })
     }
 
     /// A place, with whatever was left in it; `None` when all are taken.

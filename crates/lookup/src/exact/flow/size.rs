@@ -9,7 +9,6 @@ use super::{Entry, Full, Wanted};
 use crate::exact::{Card, Refused};
 use crate::lpm::options::Known;
 use crate::lpm::{Options, Refusal};
-use crate::pages::{Kind, Pages, Zeroed};
 
 /// A card, but for what differs.
 pub(super) const fn card(name: &'static str, paper: &'static str, help: &'static str) -> Card {
@@ -116,13 +115,4 @@ impl Size {
     pub(super) fn books(&self, card: &'static Card) -> Result<Books, Refusal> {
         Books::new(card, self.max_entries, self.decided_max, self.full, self.stop)
     }
-}
-
-/// `len` zeros, if memory allows them; touched, for their one thread serves packets with them.
-pub(super) fn zeroed<T: Zeroed>(card: &'static Card, len: usize) -> Result<Pages<T>, Refusal> {
-    let bytes = len * size_of::<T>();
-    let no_memory = || card.refuse(Refused::Memory { bytes });
-    let mut pages = Pages::admitted(Kind::default(), len).map_err(|_| no_memory())?;
-    pages.touch_now();
-    Ok(pages)
 }

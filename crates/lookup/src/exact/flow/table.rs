@@ -4,8 +4,9 @@ use std::cell::RefCell;
 
 use super::age::Prefer;
 use super::books::Books;
+use super::hint::{Hint, Sure};
+use super::index::Index;
 use super::size::{Batch, Size};
-use super::tagged::{Hint, Index, Sure};
 use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
 use super::{View, Why};
 use crate::exact::flow::key::Seed;

@@ -1,7 +1,7 @@
 //! The flows of a table, to be read and changed without a call for each.
 
 use super::books::Books;
-use super::tagged::Index;
+use super::index::Index;
 use super::{Class, Flow, FlowId, Page};
 
 /// What [`super::FlowTable::view`] gives: the flows by their ids.

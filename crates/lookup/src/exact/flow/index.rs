@@ -1,8 +1,8 @@
 //! The lines of tags: which places the flows of a hash may have, and when each goes.
 
-use super::super::age::{self, Clock, FREE, NEVER, Order};
-use super::super::key::Seed;
-use super::super::{Flow, FlowId, FlowKey};
+use super::age::{self, Clock, FREE, NEVER, Order};
+use super::key::Seed;
+use super::{Flow, FlowId, FlowKey};
 use crate::exact::search::{Buckets, Slot};
 use crate::hash::GOLDEN;
 use crate::hint::prefetch;
@@ -11,7 +11,7 @@ use crate::pages::{Pages, Zeroed};
 /// Eight slots: of each its tag, when its flow goes ([`age`]), and its place.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(in super::super) struct Line {
+pub(super) struct Line {
     tags: [u16; SLOTS],
     ages: [u16; SLOTS],
     places: [u32; SLOTS],
@@ -44,10 +44,10 @@ const HIGHEST: u64 = LOWEST << 15;
 /// - I1: each place is named by one slot, whether a flow is there or not: a slot without one
 ///   has the place for its next, and nobody has to keep a list of those that are free.
 /// - I2: a flow's slot is in one of the two lines of its hash, and has its tag.
-pub(in super::super) struct Index {
+pub(super) struct Index {
     lines: Pages<Line>,
-    pub(in super::super) seed: Seed,
-    pub(in super::super) clock: Clock,
+    pub(super) seed: Seed,
+    pub(super) clock: Clock,
 }
 
 impl Index {
@@ -181,7 +181,7 @@ impl Index {
     /// The slot of the flow at `id`, where one is there: as the id says, or else, after it
     /// was moved, as the key does.
     #[inline(always)]
-    pub(in super::super) fn locate(&self, id: FlowId, flow: &Flow) -> Option<Slot> {
+    pub(super) fn locate(&self, id: FlowId, flow: &Flow) -> Option<Slot> {
         let slot = slot_at(id.slot());
         let as_said =
             self.lines.get(slot.bucket).is_some_and(|line| line.places[slot.slot] == id.place);
@@ -195,7 +195,7 @@ impl Index {
 
     /// Writes when `flow`, which is at `id`, goes.
     #[inline(always)]
-    pub(in super::super) fn settle(&mut self, id: FlowId, flow: &Flow) {
+    pub(super) fn settle(&mut self, id: FlowId, flow: &Flow) {
         if let Some(slot) = self.locate(id, flow) {
             self.set_age(slot, self.clock.word_of(flow));
         }

@@ -1,13 +1,13 @@
 //! What a first look at the lines of a key has found, for the second: good until one of the
 //! lines is written.
 
-use super::super::FlowId;
-use super::super::age::Prefer;
+use super::FlowId;
+use super::age::Prefer;
 use crate::exact::search::Slot;
 
 /// What was found; nothing, for engines that do not look twice.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Hint {
+pub(super) struct Hint {
     lines: [u32; 2],
     slot: u8,
     kind: Kind,
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 /// What a hint says for sure.
-pub(in super::super) enum Sure {
+pub(super) enum Sure {
     /// The flow is there.
     Found(FlowId),
     /// It is not.
@@ -37,7 +37,7 @@ pub(in super::super) enum Sure {
 
 impl Hint {
     /// Nothing is known.
-    pub(in super::super) const NONE: Hint = Hint { lines: [0; 2], slot: 0, kind: Kind::Unknown };
+    pub(super) const NONE: Hint = Hint { lines: [0; 2], slot: 0, kind: Kind::Unknown };
 
     #[inline(always)]
     pub(super) fn found(lines: [usize; 2], slot: Slot) -> Hint {

@@ -35,16 +35,11 @@
 //! average: of requests that all live as long, 93 of 100 stay while 80 % of the table are
 //! replaced once.
 
-mod hint;
-mod index;
-
-use hint::Touched;
-pub(super) use hint::{Hint, Sure};
-pub(super) use index::Index;
-use index::{Around, SLOTS, number};
-
 use super::age::{Clock, Order, Prefer};
-use super::size::{OUR_OPTIONS, Size, card, zeroed};
+use super::hint::{Hint, Sure, Touched};
+use super::index::{Around, Index, SLOTS, number};
+use super::memory::zeroed;
+use super::size::{OUR_OPTIONS, Size, card};
 use super::table::{Core, Table};
 use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
