@@ -1,0 +1,179 @@
+//! New flows into a full table, and beside them its cache lines read alone.
+
+use lookup::exact::flow::{Entry, FlowId, FlowTable, Wanted, engines};
+use lookup::hint::prefetch;
+use lookup::lpm::Options;
+use lookup::pages::{Kind, Pages};
+
+use super::key;
+use crate::lookups::Claim;
+use crate::matching::fixed_seed;
+use crate::slices::{Variant, repeat};
+use crate::{Context, Error, Row, clock};
+
+/// A table of 2^`bits` places a cell.
+pub(super) fn rows(context: &mut Context) -> Result<Vec<Row>, Error> {
+    let sizes = context.pick(vec![20, 25], vec![16]).into_iter().map(|bits| format!("2^{bits}"));
+    context.cells(sizes, |context, name| {
+        clock::cores().last().map(|&core| clock::pin(core));
+        let bits: u32 = name.trim_start_matches("2^").parse().expect("it was made of a number");
+        // One after the other: two do not always fit.
+        Ok(engines().iter().flat_map(|entry| measure(context, entry, name, 1 << bits)).collect())
+    })
+}
+
+pub(super) const CLAIMS: &[Claim] = &[
+    Claim::Bound {
+        text: "ours takes a new flow into a full table of 2^20 places in 51 ns",
+        figure: "requests_ns",
+        least: 0.0,
+        most: 51.0,
+        unit: "ns",
+        when: &[("engine", OURS), ("places", "2^20")],
+    },
+    Claim::Ratio {
+        text: "at 2^25 places it takes at least 0.6 × as many as its lines are read alone",
+        figure: "requests_mps",
+        label: "engine",
+        of: OURS,
+        to: LINES,
+        least: 0.6,
+        when: &[("places", "2^25")],
+    },
+    Claim::Ratio {
+        text: "at 2^20 places at least 10 × as many as cuckoo hashing refuses",
+        figure: "requests_mps",
+        label: "engine",
+        of: OURS,
+        to: "cuckoo-flow",
+        least: 10.0,
+        when: &[("places", "2^20")],
+    },
+];
+
+fn measure(context: &Context, entry: &Entry, size: &str, places: usize) -> Vec<Row> {
+    let row =
+        |engine: &str| Row::new([("engine", engine.to_string()), ("places", size.to_string())]);
+    // Where all is full but one, these search all of it for a flow that is not there.
+    let is_open = ["linear", "quadratic", "double-hash"].contains(&entry.card.name);
+    let entries = if is_open { places / 20 * 19 } else { places - 1 };
+    let second = 1_000_000_000;
+    let table = match (entry.build)(Wanted { entries, second }, &options(entry)) {
+        Ok(table) => table,
+        Err(refusal) => return vec![row(entry.card.name).noting(refusal.to_string())],
+    };
+    let mut flood = Flood { table, fresh: 0, now: second };
+    flood.fill(entries);
+    let Ok(lines) = Lines::new(places) else {
+        return vec![row(entry.card.name).noting("no memory for its lines alone")];
+    };
+    let mut from = 0;
+    let mut variants = vec![Variant::new("", repeat(SLICE, || flood.bring(SLICE)))];
+    if entry.card.name == OURS {
+        variants.push(Variant::new("", repeat(SLICE, || lines.read(&mut from, SLICE))));
+    }
+    let timings = context.measure(&mut variants);
+    drop(variants);
+    let capacity = flood.table.capacity();
+    let filled = capacity.entries as f64 / capacity.slots as f64 * 100.0;
+    let figures = [entry.card.name, LINES].into_iter().zip(timings).map(|(name, timing)| {
+        let row = row(name).with("requests_ns", timing.nanos);
+        row.with("requests_mps", timing.rate.scaled(1e-6)).with("filled_percent", filled)
+    });
+    figures.collect()
+}
+
+/// Ours has no use for pages here.
+fn options(entry: &Entry) -> Options {
+    let mut options = fixed_seed();
+    if entry.card.name == OURS {
+        options.0.insert("decided_max".into(), "0".into());
+    }
+    options
+}
+
+/// Packets of which each is a new flow.
+struct Flood {
+    table: Box<dyn FlowTable>,
+    fresh: u32,
+    now: u64,
+}
+
+impl Flood {
+    /// `flows` new flows, a batch at a time. They live for 4.4 s, as requests do.
+    fn bring(&mut self, flows: u64) -> u64 {
+        let (mut keys, mut ids) = ([key(0); BATCH], [FlowId::NONE; BATCH]);
+        for _ in 0..flows / BATCH as u64 {
+            for key_of in &mut keys {
+                *key_of = key(self.fresh);
+                self.fresh = self.fresh.wrapping_add(1);
+            }
+            self.now += 50 * BATCH as u64;
+            let expires = self.now + 4_400_000_000;
+            self.table.find_or_insert_batch(self.now, expires, &keys, &mut ids, &mut |_, _, _| ());
+            std::hint::black_box(&mut ids);
+        }
+        0
+    }
+
+    /// Fills the table as far as it goes.
+    fn fill(&mut self, entries: usize) {
+        for _ in 0..entries / BATCH * 5 / 4 {
+            self.bring(BATCH as u64);
+            let capacity = self.table.capacity();
+            if capacity.refused > 100 || capacity.replaced as usize > entries / 4 {
+                break;
+            }
+        }
+    }
+}
+
+/// What a new flow reads of ours: two lines of tags, and the entry.
+struct Lines {
+    tags: Pages<[u64; 8]>,
+    flows: Pages<[u64; 8]>,
+}
+
+impl Lines {
+    fn new(places: usize) -> std::io::Result<Lines> {
+        let [tags, flows] = [places / 8, places].map(|lines| {
+            let mut pages = Pages::<[u64; 8]>::admitted(Kind::default(), lines)?;
+            pages.touch_now();
+            Ok::<_, std::io::Error>(pages)
+        });
+        Ok(Lines { tags: tags?, flows: flows? })
+    }
+
+    /// The lines of `count` flows, each asked for before a group of them is read.
+    fn read(&self, from: &mut u64, count: u64) -> u64 {
+        let mut sum = 0;
+        let below =
+            |hash: u64, lines: &Pages<[u64; 8]>| hash as usize % lines.len().next_power_of_two();
+        for _ in 0..count / BATCH as u64 {
+            let mut hashes = [0; BATCH];
+            for hash in &mut hashes {
+                *from += 1;
+                *hash = lookup::hash::murmur3_64(*from, 1);
+            }
+            let lines = |hash: u64| {
+                let tags = [hash, hash >> 22].map(|hash| &self.tags[below(hash, &self.tags)]);
+                (tags, &self.flows[below(hash >> 39, &self.flows)])
+            };
+            for &hash in &hashes {
+                let (tags, flow) = lines(hash);
+                tags.into_iter().chain([flow]).for_each(prefetch);
+            }
+            for &hash in &hashes {
+                let ([one, two], flow) = lines(hash);
+                sum += one[0] + two[0] + flow[0];
+            }
+        }
+        std::hint::black_box(sum);
+        0
+    }
+}
+
+const OURS: &str = "flow-table";
+const LINES: &str = "its lines alone";
+const BATCH: usize = 64;
+const SLICE: u64 = 1 << 16;
