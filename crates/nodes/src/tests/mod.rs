@@ -4,6 +4,7 @@ mod punt;
 pub(crate) mod replay;
 mod router;
 mod shield;
+mod workers;
 
 use std::path::PathBuf;
 use std::sync::Arc;
