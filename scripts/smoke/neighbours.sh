@@ -23,6 +23,7 @@ assert_match "$(on r "$RUTTER" doctor)" "neighbours +a network namespace: .*$(li
 	"doctor names the limits"
 if [ "$(limit ipv4)" -lt 65536 ]; then
 	assert_match "$(cat "$TMP"/*.log)" "holds $(limit ipv4) neighbours of ipv4" "the log at the start"
+	assert_eq "$(cat "$TMP"/*.log | grep -c "for the whole machine")" 1 "lines about that"
 fi
 
 # A neighbour that the kernel forgets is found again.

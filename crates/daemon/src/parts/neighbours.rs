@@ -24,15 +24,19 @@ impl KernelSide {
             before: tables.iter().map(|table| table.refused).collect(),
             last: tables.iter().map(|table| table.refused).sum(),
         };
-        for NeighbourTable { family, most: holds, .. } in
-            tables.into_iter().filter(|t| t.most < most)
-        {
-            self.warn(format!(
-                "the kernel holds {holds} neighbours of {family}, for the whole machine, not the {most} of \
-                 `neighbours.max`: in the first network namespace, sysctl \
-                 net.{family}.neigh.default.gc_thresh3={most}"
-            ));
+        let short: Vec<_> = tables.iter().filter(|table| table.most < most).collect();
+        if short.is_empty() {
+            return;
         }
+        let each = |part: fn(&NeighbourTable, u32) -> String, between: &str| {
+            short.iter().map(|table| part(table, most)).collect::<Vec<_>>().join(between)
+        };
+        let held = each(|table, _| format!("{} neighbours of {}", table.most, table.family), ", ");
+        let set = each(|table, most| setting(table.family, most), " ");
+        self.warn(format!(
+            "the kernel holds {held}, for the whole machine, not the {most} of each that \
+             `neighbours.max` asks for: in the first network namespace, sysctl {set}"
+        ));
     }
 
     /// Lines of `show capacity`.
@@ -60,4 +64,8 @@ impl KernelSide {
         // Where they are not known, nothing is said of them.
         self.rtnetlink.neighbour_tables().unwrap_or_default()
     }
+}
+
+fn setting(family: &str, most: u32) -> String {
+    format!("net.{family}.neigh.default.gc_thresh3={most}")
 }
