@@ -9,6 +9,7 @@
 //! error: what was changed is given back, the taps stay.
 
 mod limit;
+mod signals;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,9 +18,6 @@ use std::time::{Duration, Instant};
 
 use graph::Bell;
 use lookup::sync::Domain;
-use signal_hook::consts::{
-    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
-};
 use tables::{Control, FibConfig, Iface, Limits, PortId, Tags, VrfConfig};
 
 use crate::answer::Answers;
@@ -69,7 +67,7 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
     privileges::reduce(&config)?; // before the first thread
     let (stop, stopped) = mpsc::channel();
     let threads = Threads::default();
-    listen_to_signals(stop.clone(), &threads)?;
+    signals::listen(stop.clone(), &threads)?;
     let running = Running::start(config, options, &instance, stop, threads);
     let running = running.map_err(|error| error.placed(&options.text))?;
     let notifier = Notifier::new(&Environment::own());
@@ -452,53 +450,8 @@ fn tap_ends(config: &Config, ports: &[Port], taps: Vec<::io::tap::Tap>) -> Vec<T
     ends
 }
 
-/// The first SIGTERM, SIGINT, SIGQUIT or SIGHUP ends the run in order; a second, after a
-/// while, at once. `timeout` and others signal the process and its group, which
-/// is the same wish said twice. Where hanging up was ignored before (`nohup`),
-/// it still is. Signals that mean nothing here would end the process at once, and leave
-/// behind what it has changed: they are heard, and that is all.
-fn listen_to_signals(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), Error> {
-    let mut wanted = vec![SIGINT, SIGTERM, SIGQUIT];
-    wanted.extend(MEANINGLESS);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if !ignores(&status, SIGHUP) {
-        wanted.push(SIGHUP);
-    }
-    let signals = signal_hook::iterator::Signals::new(wanted);
-    let mut signals = signals.doing(|| "listen to signals".into())?;
-    let listen = move || {
-        let mut first: Option<Instant> = None;
-        for signal in signals.forever() {
-            if MEANINGLESS.contains(&signal) {
-                tracing::info!("signal {signal} means nothing to a router: it goes on");
-                continue;
-            }
-            let since = first.get_or_insert_with(Instant::now).elapsed();
-            // A terminal that goes says so twice: by the kernel and by the shell.
-            if since >= IMPATIENT && signal != SIGHUP {
-                tracing::warn!("a second signal: ended at once; `rutter run --cleanup` cleans up");
-                std::process::exit(128 + signal);
-            }
-            let _ = stop.send(Stop { remove: false }); // it may be stopping already
-        }
-    };
-    let thread = threads.fatal("signals", listen);
-    thread.doing(|| "start the signals thread".into()).map(|_| ())
-}
-
-/// Whether a process with this `/proc/PID/status` ignores `signal`.
-fn ignores(status: &str, signal: i32) -> bool {
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
-}
-
-/// Signals for which a program chooses a meaning; without one they kill.
-const MEANINGLESS: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
 /// Ending of the file with changed settings, beside the socket.
 const RECORD: &str = "settings";
-/// A signal so long after the first says that its sender will not wait.
-const IMPATIENT: Duration = Duration::from_secs(1);
 /// How often links and workers are looked at.
 const LOOK: Duration = Duration::from_millis(200);
 

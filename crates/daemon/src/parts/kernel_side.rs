@@ -1,6 +1,6 @@
 //! What a router changes in the kernel, and how it is undone: taps and their
-//! addresses, rules of VRFs, the protection of interfaces below ports, settings.
-//! (Static routes and neighbours: `entries`.)
+//! addresses, rules of VRFs, settings. (Interfaces below ports: `below`; static routes and
+//! neighbours: `entries`.)
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -12,11 +12,10 @@ use super::apart::Apart;
 use super::devices::Port;
 use super::offline::{MAIN, table_of};
 use super::written::{Added, Shields, Written};
-use crate::config::{Config, Device, Interface, Mac, Net, VlanTags};
+use crate::config::{Config, Interface, Mac, Net};
 use crate::error::{Doing, Error};
 use crate::kernel::guard::{Guard, Marker};
 use crate::kernel::neighbours::Refused;
-use crate::kernel::netdev::GLUING;
 use crate::kernel::{LinkInfo, Rtnetlink, Settings};
 
 /// The kernel's side of a running router.
@@ -24,11 +23,11 @@ pub struct KernelSide {
     pub(super) rtnetlink: Rtnetlink,
     pub(super) settings: Settings,
     /// Each drops what the interface below a port would hand to the stack.
-    guards: Vec<Guard>,
+    pub(super) guards: Vec<Guard>,
     /// Names of the interfaces below ports.
     pub(super) below: Vec<String>,
     /// Numbers of those that were down before.
-    raised: Vec<u32>,
+    pub(super) raised: Vec<u32>,
     /// Names of all taps.
     taps: Vec<String>,
     /// VRF devices, by their table, where the kernel has such devices.
@@ -86,73 +85,6 @@ impl KernelSide {
             neighbours: Refused::default(),
             warnings: Vec::new(),
         })
-    }
-
-    /// Keeps the kernel from using the interfaces below ports itself.
-    ///
-    /// # Errors
-    /// When one has an address: it belongs to the port then.
-    pub fn protect(&mut self, ports: &[Port]) -> Result<(), Error> {
-        for port in ports {
-            let Some(name) = below(port) else { continue };
-            let of = |reason: String| Error::asked(&port.config.path("device"), reason);
-            let link = self.rtnetlink.link(&name).map_err(|e| of(format!("{name}: {e}")))?;
-            self.rtnetlink.refuse_addresses(link.index, &name).map_err(of)?;
-            self.keep_off(&name);
-            self.below.push(name.clone());
-            for offload in GLUING {
-                if let Err(error) = self.settings.set(&format!("link/{name}/{offload}"), "off") {
-                    tracing::debug!("{name}: {offload}: {error}");
-                }
-            }
-            let (is_packet, mtu) = (is_packet(port), port.config.interface.mtu);
-            if is_packet && link.mtu < mtu.into() {
-                let set = self.settings.set(&format!("link/{name}/mtu"), &mtu.to_string());
-                set.map_err(|error| {
-                    let path = port.config.path("mtu");
-                    Error::asked(&path, format!("{name} takes no MTU of {mtu}: {error}"))
-                })?;
-            }
-            match Guard::new(&name) {
-                Ok(guard) => self.guards.push(guard),
-                Err(error) => self.warn(format!(
-                    "{name}: the kernel sees its frames too, and could not be kept from them \
-                     (nftables: {error})"
-                )),
-            }
-            let up = self.rtnetlink.set_up(link.index, true);
-            up.map_err(|error| of(format!("{name}: set up: {error}")))?;
-            if !link.up {
-                self.raised.push(link.index);
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps the kernel from using an interface as its own.
-    pub(super) fn keep_off(&mut self, name: &str) {
-        self.set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
-        self.set(&format!("net/ipv4/conf/{name}/forwarding"), "0");
-    }
-
-    /// Interfaces of the kernel have room for an 802.1Q tag beside their MTU, for
-    /// no other. Call it when the devices have started: that sets their MTU.
-    pub fn room_for_tags(&mut self, ports: &[Port]) {
-        let two = |port: &&Port| {
-            port.config.vlans.iter().any(|(tags, _)| matches!(tags, VlanTags::Two(..)))
-        };
-        for port in ports.iter().filter(two) {
-            let Some(name) = below(port) else { continue };
-            let mtu = port.config.interface.mtu + 8;
-            let link = self.rtnetlink.link(&name);
-            let set = link.and_then(|link| match link.mtu < mtu.into() {
-                true => self.settings.set(&format!("link/{name}/mtu"), &mtu.to_string()),
-                false => Ok(()),
-            });
-            if let Err(error) = set {
-                self.warn(format!("{name}: MTU {mtu}, for two tags: {error}"));
-            }
-        }
     }
 
     /// Makes the taps, or takes over those that are there; sets them up with
@@ -377,21 +309,6 @@ impl KernelSide {
             }
         }
     }
-}
-
-/// The interface of the kernel whose frames a port takes. A tap's interface is
-/// not below the port, but the far end of its wire.
-fn below(port: &Port) -> Option<String> {
-    match &port.config.device {
-        Device::Dpdk(argument) if argument.starts_with("net_tap") => None,
-        Device::Dpdk(_) | Device::Packet(_) => port.netdev.clone(),
-        Device::Mem | Device::Pcap { .. } | Device::Tap(_) => None,
-    }
-}
-
-/// DPDK's devices set the MTU of the interface below themselves.
-fn is_packet(port: &Port) -> bool {
-    matches!(port.config.device, Device::Packet(_))
 }
 
 /// Takes away what an instance that was killed has left: taps, rules, static

@@ -2,6 +2,7 @@
 //! order in which it comes up.
 
 pub mod apart;
+pub mod below;
 pub mod control;
 pub mod dealing;
 pub mod devices;

@@ -6,8 +6,10 @@ use std::thread::JoinHandle;
 
 use graph::{Builder, Graph, NoDrop, NoEdge, Node, View};
 
+use super::signals::ignores;
 use super::*;
 use crate::config::Config;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 #[path = "../../../feeds/tests/namespace/mod.rs"]
 mod namespace;

@@ -1,0 +1,58 @@
+//! What ends a run from outside.
+
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM,
+};
+
+use crate::error::{Doing, Error};
+use crate::parts::state::Stop;
+use crate::threads::Threads;
+
+/// The first SIGTERM, SIGINT, SIGQUIT or SIGHUP ends the run in order; a second, after a
+/// while, at once. `timeout` and others signal the process and its group, which
+/// is the same wish said twice. Where hanging up was ignored before (`nohup`),
+/// it still is. Signals that mean nothing here would end the process at once, and leave
+/// behind what it has changed: they are heard, and that is all.
+pub(super) fn listen(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), Error> {
+    let mut wanted = vec![SIGINT, SIGTERM, SIGQUIT];
+    wanted.extend(MEANINGLESS);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !ignores(&status, SIGHUP) {
+        wanted.push(SIGHUP);
+    }
+    let signals = signal_hook::iterator::Signals::new(wanted);
+    let mut signals = signals.doing(|| "listen to signals".into())?;
+    let listen = move || {
+        let mut first: Option<Instant> = None;
+        for signal in signals.forever() {
+            if MEANINGLESS.contains(&signal) {
+                tracing::info!("signal {signal} means nothing to a router: it goes on");
+                continue;
+            }
+            let since = first.get_or_insert_with(Instant::now).elapsed();
+            // A terminal that goes says so twice: by the kernel and by the shell.
+            if since >= IMPATIENT && signal != SIGHUP {
+                tracing::warn!("a second signal: ended at once; `rutter run --cleanup` cleans up");
+                std::process::exit(128 + signal);
+            }
+            let _ = stop.send(Stop { remove: false }); // it may be stopping already
+        }
+    };
+    let thread = threads.fatal("signals", listen);
+    thread.doing(|| "start the signals thread".into()).map(|_| ())
+}
+
+/// Whether a process with this `/proc/PID/status` ignores `signal`.
+pub(super) fn ignores(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
+/// Signals for which a program chooses a meaning; without one they kill.
+const MEANINGLESS: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
+/// A signal so long after the first says that its sender will not wait.
+const IMPATIENT: Duration = Duration::from_secs(1);
