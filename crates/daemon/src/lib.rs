@@ -35,6 +35,9 @@ pub mod health;
 pub mod instance;
 pub mod kernel;
 pub mod monitor;
+#[cfg(test)]
+#[path = "../../feeds/tests/namespace/mod.rs"]
+mod namespace;
 pub mod notify;
 pub mod parts;
 pub mod privileges;

@@ -9,10 +9,8 @@ use graph::{Builder, Graph, NoDrop, NoEdge, Node, View};
 use super::signals::ignores;
 use super::*;
 use crate::config::Config;
+use crate::namespace;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-
-#[path = "../../../feeds/tests/namespace/mod.rs"]
-mod namespace;
 
 #[test]
 fn ignored_signals_are_found() {

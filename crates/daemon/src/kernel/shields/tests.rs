@@ -10,11 +10,7 @@ use wire::ethernet::Mac;
 use wire::tcp;
 
 use super::*;
-
-#[path = "../../../../feeds/tests/namespace/mod.rs"]
-mod namespace;
-
-use namespace::{in_namespace, ip_batch};
+use crate::namespace::{in_namespace, ip_batch};
 
 const FRONT: [u8; 6] = [2, 0, 0, 0, 0, 0xf0];
 const CLIENT: [u8; 6] = [2, 0, 0, 0, 0, 0xc1];
