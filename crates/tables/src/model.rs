@@ -230,7 +230,7 @@ fn take_all_out(bench: &mut Bench, model: &Routing) {
             bench.control.apply(&Event::RouteGone(route));
         }
     }
-    for ((_, (ip, len)), _) in &model.shields {
+    for (_, (ip, len)) in model.shields.keys() {
         let net = Net::covering(*ip, *len).unwrap();
         bench.control.unprotect(crate::VrfId(0), net).unwrap();
     }
