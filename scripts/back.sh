@@ -74,7 +74,7 @@ router_start
 answers=$(now) kernel='' rutter='' quiet=0
 while [ $quiet -lt 40 ]; do # a daemon may think better of it
 	if ! has_all; then kernel=''; elif [ -z "$kernel" ]; then kernel=$(now); fi
-	if [ "$(rutters)" -lt "$routes" ]; then rutter=''; elif [ -z "$rutter" ]; then rutter=$(now); fi
+	if ! [ "$(rutters)" -ge "$routes" ] 2>/dev/null; then rutter=''; elif [ -z "$rutter" ]; then rutter=$(now); fi
 	if [ -n "$kernel" ] && [ -n "$rutter" ]; then quiet=$((quiet + 1)); else quiet=0; fi
 	sleep 0.2
 done

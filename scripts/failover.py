@@ -72,7 +72,7 @@ def routes(arguments):
 
 
 def frame(mac, address):
-    """A packet to `address` without its number, which stands last."""
+    """A packet to `address` without its number, which is last."""
     body = MARK + bytes(8)
     udp = struct.pack("!HHHH", 4000, 4001, 8 + len(body), 0) + body
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0)
@@ -143,7 +143,7 @@ def loss(arguments, frames):
     """Sends, takes the far end down in the midst of it, and brings it back."""
     into, lost, other = (packet_socket(name) for name in (arguments.into, arguments.lost, arguments.other))
     news, index = news_of(arguments.namespace, arguments.interface)
-    sent, told, cut = [], None, None
+    sent, reported, cut = [], None, None
     taker = threading.Thread(target=set_up, args=(arguments.lost, False))
     begin = time.perf_counter()
     while (now := time.perf_counter() - begin) < arguments.before + arguments.after:
@@ -157,8 +157,8 @@ def loss(arguments, frames):
         packet[-8:] = struct.pack("!Q", number)
         sent.append(time.perf_counter() - begin)
         into.send(packet)
-        if told is None and cut is not None and is_lost(news, index):
-            told = time.perf_counter() - begin
+        if reported is None and cut is not None and is_lost(news, index):
+            reported = time.perf_counter() - begin
     taker.join()
     time.sleep(0.2)
     by_lost, by_other = arrived(lost), arrived(other)
@@ -167,16 +167,16 @@ def loss(arguments, frames):
         s.close()
     missing = [n for n in range(len(sent)) if n not in by_lost and n not in by_other]
     # What was lost before, or never came again, is no failover.
-    if told is None or missing and (sent[missing[0]] < cut or missing[-1] + 1 == len(sent)):
-        return {"wrong": f"{len(missing)} packets lost, carrier lost at {cut}, news at {told}"}
-    around = [(a, b) for a, b in zip(sent, sent[1:]) if cut <= b and a <= told + 0.005]
+    if reported is None or missing and (sent[missing[0]] < cut or missing[-1] + 1 == len(sent)):
+        return {"wrong": f"{len(missing)} packets lost, carrier lost at {cut}, news at {reported}"}
+    around = [(a, b) for a, b in zip(sent, sent[1:]) if cut <= b and a <= reported + 0.005]
     before, after = max(around, key=lambda pair: pair[1] - pair[0])
     if missing:
         before, after = sent[missing[0] - 1], sent[missing[-1] + 1]
     return {
         "outage_ms": (after - before) * 1e3,
-        "since_news_ms": max(0, after - told) * 1e3 if missing else 0,
-        "told_ms": (told - cut) * 1e3,
+        "since_news_ms": max(0, after - reported) * 1e3 if missing else 0,
+        "reported_ms": (reported - cut) * 1e3,
         "lost": len(missing),
     }
 
@@ -210,7 +210,7 @@ def summary(arguments):
     of = lambda key: [one[key] for one in losses]
     middle = lambda key: f"{statistics.median(of(key)):.2f} ms (worst {max(of(key)):.2f})"
     print(
-        f"{arguments.name}: {middle('outage_ms')}; the kernel's news after {middle('told_ms')},"
+        f"{arguments.name}: {middle('outage_ms')}; the kernel's news after {middle('reported_ms')},"
         f" then {middle('since_news_ms')}; {statistics.median(of('lost')):.0f} packets of {arguments.rate}/s; {len(losses)} losses"
         f" ({len(all_losses) - len(losses)} without a figure)"
     )

@@ -52,7 +52,7 @@ frr_on() { # NS PRIORITY
 frr_on r 150
 frr_on q 100
 
-# Who does not have the gateway keeps its macvlan without a carrier.
+# The macvlan of the router that does not have the gateway has no carrier.
 is_master() { on "$1" ip -br link show dev vrrp4-0 | found " UP "; }
 is_backup() { ! is_master "$1"; }
 wait_for 30 is_master r

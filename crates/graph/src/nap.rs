@@ -33,7 +33,7 @@ fn duration(ticks: u64) -> Duration {
 
 /// With something to poll.
 pub(crate) const NAP: Duration = Duration::from_micros(50);
-/// Without. Far below the silence after which a sleeper counts as stalled.
+/// Without. Below half of the silence after which a sleeper counts as stalled.
 const LONGEST: Duration = Duration::from_millis(500);
 /// The kernel wakes a thread so much later than it asked for: Linux' timer slack of
 /// 50 µs, and the switch. So near before a tick a worker goes on polling.

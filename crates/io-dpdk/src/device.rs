@@ -133,7 +133,8 @@ impl Device for DpdkDevice {
             mtu,
         };
         let mut files = vec![-1; usize::from(queues)];
-        // SAFETY: the pool lives for ever; a number is written for each of the queues.
+        // SAFETY: the pool lives for ever; `by` outlives the call, and its key is copied; a number
+        // is written for each of the queues.
         let result = unsafe { shim::rutter_start(&setup, files.as_mut_ptr()) };
         self.check("start", result)?;
         self.spread = match (result as u32, &self.by_pair) {

@@ -148,7 +148,7 @@ impl<A: Engines> Front<A> {
         if (now.card.name, has) == wanted || fib.switching_to().is_some() {
             return swapped;
         }
-        // One that was refused is not asked for again: it stays as it is, and is listed so.
+        // An engine is asked for once: where it was refused, the table stays as it is, and is listed so.
         if self.refused.as_ref() != Some(&wanted) {
             drop(fib.set_engine(entry, options, builder, memory));
             self.refused = Some(wanted);

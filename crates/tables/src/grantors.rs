@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A Grantor is reached by the route that other packets to it take, unless that leads out
-//! anywhere but at the back: what it is sent would tell the front what is protected. One on
+//! anywhere but at the back: else the front would see what is protected. One on
 //! a connected network is a gateway, so that the kernel is asked to keep it resolved: no
 //! packet for a Grantor is ever left to the kernel.
 //!
@@ -211,6 +211,9 @@ impl<A: Engines> Grantors<A> {
             let way = way(*addr, routes, rib, next_hops);
             if let Some(known) = self.known.get_mut(addr) {
                 known.take(way, next_hops);
+                if known.way == Err(Unresolved::NoHop) {
+                    self.stale.insert(*addr); // hops may be free at the next tick
+                }
             }
         }
         let table = next_hops.pool.table();
@@ -229,7 +232,7 @@ impl<A: Engines> Grantors<A> {
         moved.into_iter().for_each(|id| self.fill(id));
     }
 
-    /// The Grantor with this address, known from now on.
+    /// The Grantor with this address, added if it is new.
     fn cell(&mut self, addr: A, ip: IpAddr, ids: &mut Slab<()>) -> Option<Arc<Grantor>> {
         let known = self.known.entry(addr).or_insert_with(|| {
             let cell = Grantor { id: ids.insert(()), ip, hop: AtomicU32::new(Hop::NONE.0) };
@@ -318,7 +321,7 @@ fn way<A: Engines>(
         Some(fixed::MULTICAST | fixed::MARTIAN) => return Err(Unresolved::NotRouted),
         Some(_) => {}
     }
-    // Not by what tables were given: a link that is lost is no way from now on.
+    // By the links as they are, not as the tables were given them: a lost link is no way.
     let usable = |c: &crate::routes::Candidate| next_hops.usable(c.target);
     let (_, route) = routes.longest(addr, usable).ok_or(Unresolved::NoRoute)?;
     leads_back(route.target, next_hops)?;

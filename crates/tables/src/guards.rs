@@ -68,7 +68,7 @@ impl Guards {
         self.used += 1;
     }
 
-    /// Others are asked from now on.
+    /// Replaces the Grantors that are asked.
     pub(crate) fn swap(&mut self, index: u32, list: &[Named], set: (u32, Arc<GrantorSet>)) {
         let Some(mut guard) = self.list.get_mut(index as usize).and_then(Option::take) else {
             return;
@@ -118,7 +118,7 @@ impl Guards {
         }
     }
 
-    /// Publishes what has gone: no front view names it any more.
+    /// Publishes what has gone: no front view names it.
     pub(crate) fn publish_gone(&mut self, to: &Published<Protections>) {
         for index in std::mem::take(&mut self.leaving) {
             self.steps += self.protections.set(index, None) as u64;

@@ -261,5 +261,5 @@ fn sorted(grantors: &[Named]) -> Box<[Named]> {
     list
 }
 
-/// What a protection takes, all told: its place, hop, prefix, and those in the engine.
+/// What a protection takes, in all: its place, hop, prefix, and those in the engine.
 const BYTES: u64 = 512;

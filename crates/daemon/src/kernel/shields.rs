@@ -46,7 +46,8 @@ impl Rtnetlink {
     /// # Errors
     /// When there is no such rule.
     pub fn allow_from(&mut self, name: &str) -> io::Result<()> {
-        [2, 10].into_iter().try_for_each(|family| self.0.request(prohibit(false, family, name)))
+        let done = [2, 10].map(|family| self.0.request(prohibit(false, family, name)));
+        done.into_iter().collect()
     }
 
     /// Shows a protected prefix to routing daemons. One that is there will do.

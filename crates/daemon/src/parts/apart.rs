@@ -63,25 +63,34 @@ impl Apart {
         for (table, own) in &wanted.own {
             result = unless_down(rtnetlink.add_own(own, *table)).and(result);
         }
-        for ((table, _), (link, net)) in &wanted.connected {
-            let added = rtnetlink.add_connected(*link, *net, *table);
-            result = unless_down(added).and(result);
-        }
-        for address in wanted.hidden.difference(&self.hidden) {
-            result = rtnetlink.hide(*address).and(result);
-        }
-        let before = std::mem::replace(self, wanted);
-        for (table, own) in before.own.difference(&self.own) {
-            result = unless_none(rtnetlink.delete_own(own, *table)).and(result);
-        }
-        for key @ (table, net) in before.connected.keys() {
-            if !self.connected.contains_key(key) {
+        for (key @ (table, net), (link, _)) in &self.connected {
+            if wanted.connected.get(key).is_none_or(|(now, _)| now != link) {
                 let gone = rtnetlink.delete_route(*net, *table, None);
                 result = unless_none(gone).and(result);
             }
         }
-        for address in before.hidden.difference(&self.hidden) {
-            result = unless_none(rtnetlink.unhide(*address)).and(result);
+        for ((table, _), (link, net)) in &wanted.connected {
+            let added = rtnetlink.add_connected(*link, *net, *table);
+            result = unless_down(added).and(result);
+        }
+        for address in &wanted.hidden {
+            result = rtnetlink.hide(*address).and(result);
+        }
+        let before = std::mem::replace(self, wanted);
+        // What could not be taken out is tried again with the next change.
+        for one @ (table, own) in &before.own {
+            if !self.own.contains(one) {
+                let gone = unless_none(rtnetlink.delete_own(own, *table));
+                self.own.extend(gone.is_err().then_some(*one));
+                result = gone.and(result);
+            }
+        }
+        for address in &before.hidden {
+            if !self.hidden.contains(address) {
+                let gone = unless_none(rtnetlink.unhide(*address));
+                self.hidden.extend(gone.is_err().then_some(*address));
+                result = gone.and(result);
+            }
         }
         result
     }

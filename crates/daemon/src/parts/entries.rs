@@ -17,10 +17,12 @@ impl KernelSide {
     /// Writes the static routes and neighbours of the configuration to the
     /// kernel, after taking out those of an instance before.
     pub fn static_entries(&mut self, config: &Config, flush: bool) {
-        if flush && let Err(error) = self.rtnetlink.flush_routes() {
-            self.warn(format!("old static routes: {error}"));
+        if flush {
+            if let Err(error) = self.rtnetlink.flush_routes() {
+                self.warn(format!("old static routes: {error}"));
+            }
+            self.renew_shields();
         }
-        self.renew_shields();
         self.connected_routes(config);
         for route in &config.routes {
             if let Err(error) = self.write_route(route, table_of(config, &route.vrf)) {

@@ -281,7 +281,9 @@ impl KernelSide {
         if let Err(error) = self.rtnetlink.flush_rules() {
             tracing::warn!("rules are not deleted: {error}");
         }
-        if let Err(error) = self.rtnetlink.set_shields(&BTreeSet::new()) {
+        if !self.shields.protected.is_empty()
+            && let Err(error) = self.rtnetlink.set_shields(&BTreeSet::new())
+        {
             tracing::warn!("routes of protections are not deleted: {error}");
         }
         for (name, error) in self.settings.restore() {

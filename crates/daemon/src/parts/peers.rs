@@ -104,7 +104,7 @@ mod tests {
     use crate::parts::control::ControlThread;
     use crate::threads::Threads;
 
-    /// From the file to the node that tells them from strangers.
+    /// From the file to the node that distinguishes them from strangers.
     #[test]
     fn peers_of_the_file_are_no_strangers_to_the_node() {
         let text = "[ports.p0]\ndevice = \"mem\"\n\

@@ -1,6 +1,6 @@
 //! What a shield needs of the kernel, as this instance keeps it: rules that forward nothing
 //! from the taps at the front, and the routes that show what is protected. Both end with the
-//! instance: who learns the routes is not to send packets here any more.
+//! instance: so that neighbours stop sending packets here.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -14,14 +14,22 @@ impl KernelSide {
     /// # Errors
     /// The kernel's first.
     pub fn set_fronts(&mut self, wanted: BTreeSet<String>) -> io::Result<()> {
+        let fronts = &mut self.shields.fronts;
         let mut result = Ok(());
-        for new in wanted.difference(&self.shields.fronts) {
-            result = result.and(self.rtnetlink.prohibit_from(new));
+        for new in wanted.difference(&fronts.clone()) {
+            let done = self.rtnetlink.prohibit_from(new);
+            if done.is_ok() {
+                fronts.insert(new.clone());
+            }
+            result = result.and(done);
         }
-        for gone in self.shields.fronts.difference(&wanted) {
-            result = result.and(self.rtnetlink.allow_from(gone));
+        for gone in fronts.clone().difference(&wanted) {
+            let done = self.rtnetlink.allow_from(gone);
+            if done.is_ok() {
+                fronts.remove(gone);
+            }
+            result = result.and(done);
         }
-        self.shields.fronts = wanted;
         result
     }
 
@@ -31,7 +39,10 @@ impl KernelSide {
     /// The kernel's first.
     pub fn set_shields(&mut self, wanted: BTreeSet<Shield>) -> io::Result<()> {
         let result = self.rtnetlink.set_shields(&wanted);
-        self.shields.protected = wanted;
+        if result.is_ok() {
+            self.shields.protected.clear(); // else some may still be there
+        }
+        self.shields.protected.extend(wanted);
         result
     }
 
@@ -49,8 +60,9 @@ impl KernelSide {
     /// # Errors
     /// When it is not there.
     pub fn delete_shield(&mut self, shield: Shield) -> io::Result<()> {
+        self.rtnetlink.delete_shield(shield)?;
         self.shields.protected.remove(&shield);
-        self.rtnetlink.delete_shield(shield)
+        Ok(())
     }
 
     /// Takes out what an instance before has shown, and this one does not.

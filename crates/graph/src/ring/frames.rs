@@ -52,7 +52,7 @@ unsafe impl Send for Shared {}
 pub struct Producer {
     shared: Arc<Shared>,
     mine: Producing,
-    /// Of who takes them out; `None`: it does not sleep.
+    /// The consumer's; `None`: the consumer does not sleep.
     bell: Option<Bell>,
 }
 
@@ -63,8 +63,7 @@ impl Producer {
         Producer { bell: Some(bell), ..self }
     }
 
-    /// Wakes who takes them out, if it sleeps: what was put in before is seen. Once for
-    /// all that was.
+    /// Wakes the consumer if it sleeps. One call does for all frames pushed before it.
     pub fn ring(&self) {
         self.bell.iter().for_each(Bell::ring);
     }

@@ -10,8 +10,8 @@
 //!
 //! A device that was asked to deal by owner leaves nothing to do but to look: cards know
 //! few kinds of tags and tunnels, and what they do not know goes to one queue. Of one that
-//! deals otherwise all packets find their owners over the rings. Who takes a packet sends
-//! and frees it by its own queue, as it does with those of other ports.
+//! deals otherwise all packets find their owners over the rings. A worker sends
+//! and frees a packet by its own queue, as it does with those of other ports.
 //!
 //! | cost | the owner of a packet; for another worker's a push and a pop beside |
 //! |------|----------------------------------------------------------------------|

@@ -33,12 +33,12 @@ impl Group {
         Group::new(first, libc::PACKET_FANOUT_HASH)
     }
 
-    /// Makes one that deals by pair over `queues` sockets, with `first` in it.
-    pub(super) fn by_pair(first: &Socket, by: &ByPair, queues: u16) -> io::Result<Group> {
+    /// Makes one that deals by pair over `queues` sockets, with `first` in it. False where the
+    /// kernel refuses the program: the first then gets all.
+    pub(super) fn by_pair(first: &Socket, by: &ByPair, queues: u16) -> io::Result<(Group, bool)> {
         let program = program(by, queues);
         let group = Group::new(first, libc::PACKET_FANOUT_CBPF)?;
-        first.set_program(&program)?;
-        Ok(group)
+        Ok((group, first.set_program(&program).is_ok()))
     }
 
     fn new(first: &Socket, kind: u32) -> io::Result<Group> {

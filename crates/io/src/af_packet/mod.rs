@@ -182,7 +182,8 @@ impl AfPacket {
         let (group, spread) = match (queues, &self.by_pair) {
             (..=1, _) => (None, Spread::Unknown),
             (_, Some(by)) => match Group::by_pair(&first.0, by, queues) {
-                Ok(group) => (Some(group), Spread::ByPair(by.clone())),
+                Ok((group, true)) => (Some(group), Spread::ByPair(by.clone())),
+                Ok((group, false)) => (Some(group), Spread::Unknown),
                 // Kernels before 4.3 have no programs for it.
                 Err(_) => (Some(Group::by_flow(&first.0)?), Spread::ByFlow),
             },

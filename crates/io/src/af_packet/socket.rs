@@ -151,13 +151,19 @@ impl AsFd for Socket {
     }
 }
 
-/// Values that are nothing but numbers, for options.
-pub(super) trait Plain: Copy {}
-impl Plain for c_int {}
-impl Plain for libc::tpacket_req {}
-impl Plain for libc::packet_mreq {}
-/// The kernel reads what it points to, and checks that: no address harms this process.
-impl Plain for libc::sock_fprog {}
+/// Values for options.
+///
+/// # Safety
+/// The kernel writes to no memory that the value names.
+pub(super) unsafe trait Plain: Copy {}
+// SAFETY: a number.
+unsafe impl Plain for c_int {}
+// SAFETY: numbers.
+unsafe impl Plain for libc::tpacket_req {}
+// SAFETY: numbers.
+unsafe impl Plain for libc::packet_mreq {}
+// SAFETY: the kernel reads what it points to, and checks that.
+unsafe impl Plain for libc::sock_fprog {}
 
 /// Maps the ring of a socket.
 pub(super) fn map(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {

@@ -6,6 +6,8 @@
 //!                               └─────► request ─► solicitor: 64 levels, one budget ─► Grantor
 //! ```
 //!
+//! The nodes that join these parts are still to come: no packet meets them yet.
+//!
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text

@@ -76,5 +76,5 @@ const BASES: usize = MAX_BASE as usize + 1;
 /// power of two.
 const DOUBLINGS: u32 = 4;
 const PS_IN_S: u128 = 1_000_000_000_000;
-/// 200 µs: longer than the longest nap of a worker that has work.
+/// 200 µs: a worker whose queue is not empty has to be polled more often than that.
 const PUBLISHED_PS: u128 = 200_000_000;

@@ -92,7 +92,7 @@ impl BridgeLearn {
             *key = Station::of(v, i.into()).key();
         }
         macs.lookup_batch(v.guard(), keys, entries);
-        let mut told = false;
+        let mut reported = false;
         for ((&key, &entry), &i) in keys.iter().zip(&*entries).zip(&*self.unseen) {
             let known = entry != ABSENT
                 && (entry_tick(entry) == STATIC
@@ -102,7 +102,7 @@ impl BridgeLearn {
                 self.counters.not_learnt.add(1);
                 continue; // so that its next frame tries again
             }
-            told |= !known;
+            reported |= !known;
             let station = Station::of(v, i.into());
             if entry != ABSENT && entry_port(entry) != port {
                 self.recent.forget(station, entry_port(entry));
@@ -110,7 +110,7 @@ impl BridgeLearn {
             }
             self.recent.note(station, port);
         }
-        if told {
+        if reported {
             self.loops.ring();
         }
     }

@@ -87,7 +87,7 @@ fn a_port_is_spread_over_two_workers() {
     assert_eq!(pool.available(), pool.size());
 }
 
-/// The first worker is told that the port takes packets of another world: what it
+/// The first worker gets word that the port takes packets of another world: what it
 /// sends there is copied, and its own packets stay at home.
 #[test]
 fn packets_reach_ports_of_another_world_as_copies() {

@@ -259,8 +259,11 @@ impl Switch {
             self.forwarding.macs.count_flush(); // who has just seen it at a port says so again
         }
         for (key, port) in wanted {
+            let is_static = |entry: u16| entry_tick(entry) == STATIC;
             if before.contains_key(&key) {
                 self.further.insert(key, port);
+            } else if self.writer.get(key).is_some_and(is_static) {
+                // The interface's own address, or a configured station: not ours to take out.
             } else if let Ok(old) = self.writer.insert(key, entry(port, STATIC)) {
                 old.into_iter().for_each(|old| self.leave(key, old));
                 self.further.insert(key, port);

@@ -109,6 +109,10 @@ fn a_further_address_of_the_routed_side_is_a_station_of_it_while_it_is_there() {
     lan.see(vrrp, 0);
     lan.switch.answer_to(&ifaces(&[], true));
     assert_eq!(lan.port(vrrp), Some(0));
+    // A macvlan may have the routed side's own address: that stays when the macvlan goes.
+    lan.switch.answer_to(&ifaces(&[OWN], true));
+    lan.switch.answer_to(&ifaces(&[], true));
+    assert_eq!(lan.port(OWN_NUMBER), Some(2));
 }
 
 #[test]

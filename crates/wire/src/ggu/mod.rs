@@ -79,7 +79,7 @@ impl<'a> Message<'a> {
     /// listens.
     ///
     /// The order is from the outside in, so that each check reads what those before it
-    /// made sure of.
+    /// made sure of. The checksum of an IPv4 header is the caller's to check (`ip4_input` does).
     ///
     /// # Errors
     /// The first check that failed.

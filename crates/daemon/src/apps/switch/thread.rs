@@ -297,7 +297,7 @@ const BATCH: usize = 65_536;
 const BUSY: Duration = Duration::from_millis(1);
 /// No station for so long, and workers wake it. Also between looks at what is to be freed.
 const IDLE: Duration = Duration::from_millis(32);
-/// Between looks at the macvlans on routed interfaces: who follows them does not ring.
+/// Between looks at the macvlans on routed interfaces: the thread that follows them does not ring.
 const MACVLANS: Duration = Duration::from_millis(100);
 /// It still has a pulse.
 const LONGEST: Duration = Duration::from_secs(1);

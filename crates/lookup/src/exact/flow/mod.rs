@@ -207,7 +207,7 @@ const NEW: u32 = 1 << 31;
 /// What happens to a new flow where there is no room.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Full {
-    /// Another flow makes room for it, if one may go (`tagged` says which).
+    /// Another flow makes room for it, if one may go (the header of `flow-table` says which).
     Replace,
     /// It gets none; and after one that got none no insertion is tried in that batch (thesis,
     /// 4.5.2; `stop=off`: each is tried).

@@ -25,7 +25,7 @@ pub(super) trait Core: Send {
     fn ask(&self, hash: u64, round: usize);
 
     /// A group begins, of keys that get places in this order if none is left: hints from
-    /// before are good no longer.
+    /// before are invalid.
     fn begin_group(&mut self, prefer: Option<Prefer>) {
         let _ = prefer;
     }
@@ -53,7 +53,7 @@ pub(super) trait Core: Send {
     /// Takes out the flow at `id`.
     fn remove(&mut self, id: FlowId);
 
-    /// How often flows were moved to other places: ids from before are good no longer.
+    /// How often flows were moved to other places: ids from before are invalid.
     fn moves(&self) -> u64 {
         0
     }

@@ -226,7 +226,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
 
     fn remove(&mut self, id: FlowId) {
         let slot = self.index.locate(id, &self.flows[id.place as usize]);
-        self.index.free(slot.expect("I1: each place is named"));
+        self.index.free(slot.expect("I1 and I2: a flow is named in a line of its hash"));
         self.flows.as_mut_slice()[id.place as usize].clear();
     }
 

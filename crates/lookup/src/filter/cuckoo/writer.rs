@@ -184,7 +184,7 @@ impl CuckooWriter {
         true
     }
 
-    /// Takes back from the stash what fits now that a lane has become free.
+    /// Takes back from the stash what fits when a lane has become free.
     fn unstash(&mut self) {
         if self.filter.stashed.load(Ordering::Relaxed) == 0 {
             return;

@@ -68,7 +68,9 @@ impl Bucket {
 
     /// Gives tokens back that were taken for what then was not sent.
     pub fn give_back(&self, cost: u64) {
-        self.taken.fetch_sub(cost, Ordering::Relaxed);
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        // Another worker may have rewound the bucket in between.
+        let _ = self.taken.fetch_update(success, failure, |taken| Some(taken.saturating_sub(cost)));
     }
 
     /// True when more was taken than could be by now, by seconds: the clock ran back, or
@@ -99,7 +101,8 @@ impl Bucket {
 const MOST: u64 = 1 << 37;
 /// No frame costs as much.
 const LONGEST: u64 = 1 << 17;
-/// Where counting ends: 2 years at the most, and far enough from the end of the numbers.
+/// Where counting ends, far enough from the end of the numbers: after two years at the highest
+/// rate, and later at any other.
 const LAST: u64 = 1 << 63;
 const PS_IN_S: u128 = 1_000_000_000_000;
 

@@ -101,18 +101,19 @@ impl Member {
             self.publish(poll.now, None);
             return 0;
         }
-        let sent = self.send(poll, queue, len, send);
-        self.publish(poll.now, queue.head());
+        let (sent, takes) = self.send(poll, queue, len, send);
+        self.publish(poll.now, takes.then(|| queue.head()).flatten());
         sent
     }
 
+    /// How many were sent, and whether the port took all that it was given.
     fn send<T>(
         &mut self,
         poll: &Poll<'_>,
         queue: &mut Queue<T>,
         mut len: impl FnMut(&T) -> u32,
         mut send: impl FnMut(u8, T) -> Result<(), T>,
-    ) -> usize {
+    ) -> (usize, bool) {
         let Poll { times, now, most, .. } = *poll;
         let bar = self.channel.bar(self.worker, times, now);
         let bucket = &self.channel.bucket;
@@ -124,19 +125,19 @@ impl Member {
         }
         self.ahead = ahead;
         for sent in 0..most {
-            let Some((level, item)) = queue.peek() else { return sent };
+            let Some((level, item)) = queue.peek() else { return (sent, true) };
             let cost = u64::from(len(item)) + OVERHEAD;
             if u64::from(level) + 1 < bar || !bucket.take(made, cost) {
-                return sent;
+                return (sent, true);
             }
-            let Some((level, item)) = queue.pop() else { return sent };
+            let Some((level, item)) = queue.pop() else { return (sent, true) };
             if let Err(item) = send(level, item) {
                 bucket.give_back(cost);
                 queue.put_back(level, item); // into the slot that it came from
-                return sent;
+                return (sent, false);
             }
         }
-        most
+        (most, true)
     }
 
     fn publish(&self, now: u64, head: Option<u8>) {

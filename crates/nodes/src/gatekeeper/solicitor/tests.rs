@@ -243,6 +243,19 @@ fn what_is_not_sent_keeps_its_place_and_its_tokens() {
 }
 
 #[test]
+fn who_cannot_send_bars_nobody() {
+    let times = times();
+    let channel = Channel::new(BYTES, 2, 0);
+    let (mut member, mut other) = (channel.member(0), Worker::new(&channel, 1));
+    let mut queue = Queue::new(CAPACITY);
+    queue.push(42, 0);
+    other.push(41, 1);
+    let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
+    member.poll(&poll, &mut queue, |_| LEN, |_, item| Err(item));
+    assert_eq!(other.poll(&times, 0), 1);
+}
+
+#[test]
 fn a_poll_sends_a_burst_at_most() {
     let times = times();
     let channel = Channel::new(BYTES, 1, 0);
