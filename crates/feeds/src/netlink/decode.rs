@@ -108,7 +108,7 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     if u32_at(body.fixed, 8) & CLONED != 0 {
         return None; // an exception of the cache
     }
-    // Rutter's own copies of what the kernel's table of addresses says, which is heard, too.
+    // Copies that Rutter made of the kernel's table of addresses: the mirror reads that table itself.
     if protocol == OUR_PROTOCOL && matches!(kind, RTN_LOCAL | RTN_BROADCAST | RTN_ANYCAST) {
         return None;
     }

@@ -12,6 +12,7 @@
 //! The time begins when control hears of the loss: before lie the kernel's news, which
 //! `scripts/failover.sh` has with it, beside the kernel's own forwarding.
 
+mod events;
 mod inside;
 
 use std::fmt;

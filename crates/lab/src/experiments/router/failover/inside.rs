@@ -11,7 +11,6 @@
 //! did not: that last packet's time is the figure. (The first packet of each prefix on `p1`
 //! says how often each prefix has one, which at a million is once in a tenth of a second.)
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -22,19 +21,18 @@ use graph::ring::frames as frame_ring;
 use io::mem::{Ring, RingDevice};
 use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
 use lookup::sync::Domain;
-use lookup::{Addr, Hop, Prefix};
+use lookup::{Hop, Prefix};
 use nodes::assembly::Common;
 use nodes::switch::Bridging;
 use nodes::{IfaceCounters, Rates};
 use tables::control::{MAIN_TABLE, VrfConfig};
-use tables::event::{
-    Event, How, Link, Neighbour, NeighbourState, NextHop, NextHopTo, Path, Route, Source, Target,
-};
-use tables::{Control, Family, Forwarding, Iface, IfaceId, Limits, LinkId, Net, PortId};
+use tables::event::Target;
+use tables::{Control, Family, Forwarding, Iface, IfaceId, Limits, PortId};
 use wire::flow::Hasher;
 
 use super::super::frames::{Frames, LEN, ROUTER, stamp};
 use super::Kind;
+use super::events::{PORTS, link, neighbours, objects, path, route};
 use crate::clock;
 use crate::data::Rng;
 
@@ -458,90 +456,8 @@ fn destinations(routes: &[(Prefix<u32>, Hop)]) -> Vec<u32> {
     dsts
 }
 
-fn link(port: u16) -> Event {
-    let mac = if port + 1 == PORTS { ROUTER } else { [2, 0, 0, 0, 1, port as u8] };
-    let (index, name) = (LinkId(u32::from(port) + 1), format!("p{port}"));
-    Event::Link(Link { index, name, up: true, mtu: 1500, mac, ..Link::default() })
-}
-
-/// The gateways of both ports.
-fn neighbours(kind: Kind) -> Vec<Event> {
-    let of = |port: u16, gateways: u32| (0..gateways).map(move |i| (port, i));
-    let all = of(0, GATEWAYS).chain(of(1, kind.gateways()));
-    let event = |(port, i): (u16, u32)| {
-        let Path { link, via, .. } = path(port, i);
-        let ip = via.expect("each path has one");
-        let (mac, state) = (Some([2, 0, 0, 2, port as u8, i as u8]), NeighbourState::Permanent);
-        Event::Neighbour(Neighbour { link, ip, mac, state })
-    };
-    all.map(event).collect()
-}
-
-/// Next-hop objects: each gateway, and each pair of one of either port.
-fn objects(kind: Kind) -> Vec<Event> {
-    if kind != Kind::Objects {
-        return Vec::new();
-    }
-    let event = |id, to| Event::NextHop(NextHop { id, to });
-    let one = |port: u16, i| event(object(port, i), NextHopTo::Path(path(port, i)));
-    let single = (0..2).flat_map(|port| (0..GATEWAYS).map(move |i| (port, i)));
-    let pair = |a, b| {
-        let members = [(object(0, a), 1), (object(1, b), 1)];
-        event(group(a, b), NextHopTo::Group(members.into()))
-    };
-    let pairs = (0..GATEWAYS).flat_map(|a| (0..GATEWAYS).map(move |b| (a, b)));
-    single.map(|(port, i)| one(port, i)).chain(pairs.map(|(a, b)| pair(a, b))).collect()
-}
-
-fn object(port: u16, i: u32) -> u32 {
-    1 + u32::from(port) * GATEWAYS + i
-}
-
-fn group(a: u32, b: u32) -> u32 {
-    1000 + a * GATEWAYS + b
-}
-
-fn path(port: u16, gateway: u32) -> Path {
-    let ip = Ipv4Addr::from(0x0aff_0000 + (u32::from(port) << 12) + 2 + gateway);
-    Path { link: LinkId(u32::from(port) + 1), via: Some(ip.into()), weight: 1, mtu: 0 }
-}
-
-impl Kind {
-    /// Gateways behind the other port.
-    fn gateways(self) -> u32 {
-        if self == Kind::Lists { GATEWAYS_OF_MANY } else { GATEWAYS }
-    }
-
-    /// What is told of one prefix.
-    fn events(self, (prefix, hop): &(Prefix<u32>, Hop)) -> Vec<Event> {
-        let best = hop.0 % GATEWAYS;
-        // Whatever the best is: as many pairs as there can be.
-        let other = Rng::new(u64::from(prefix.first())).below(self.gateways() as usize) as u32;
-        let one = |port, i| Target::Path(path(port, i));
-        let to = |metric, target| route(*prefix, metric, target);
-        match self {
-            Kind::Second | Kind::Lists => vec![to(10, one(0, best)), to(20, one(1, other))],
-            Kind::Ecmp => vec![to(10, Target::Paths([path(0, best), path(1, other)].into()))],
-            Kind::Objects => vec![to(10, Target::Object { id: group(best, other), mtu: 0 })],
-            Kind::Only => vec![to(10, one(0, best))],
-        }
-    }
-}
-
-fn route(prefix: Prefix<u32>, metric: u32, target: Target) -> Event {
-    let net = Net::covering(prefix.first().to_ip().into(), prefix.len()).expect("of IPv4");
-    let (table, protocol, source) = (MAIN_TABLE, 12, Source::Kernel);
-    Event::Route(Route { table, net, metric, protocol, source, target }, How::Listed)
-}
-
-/// `p0` loses its carrier, `p1` stays, packets come by `p2`.
-const PORTS: u16 = 3;
 const RING: usize = 4096;
 const BATCH: usize = 1000;
-/// Behind each port, as `converge` has them.
-const GATEWAYS: u32 = 20;
-/// Behind the other port, where there are to be more lists than are kept.
-const GATEWAYS_OF_MANY: u32 = 500;
 /// Between the changes of a flapping link.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Longer than links have to be quiet the first time.
