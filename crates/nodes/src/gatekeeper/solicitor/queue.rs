@@ -57,6 +57,13 @@ impl<T> Queue<T> {
         Queue { slots, ends, levels: 0, free: 0, len: 0 }
     }
 
+    /// Whether an item of this level (of which six bits count) would stay.
+    #[inline]
+    pub fn takes(&self, level: u8) -> bool {
+        // Full, so there is a lowest.
+        self.free != NONE || u32::from(level & LEVEL_MASK) > self.levels.trailing_zeros()
+    }
+
     /// Puts an item behind those of its level (of which six bits count). Gives what there
     /// was no room for: the youngest of the lowest level, or the item itself where its
     /// level is no higher than that.
@@ -290,6 +297,8 @@ mod tests {
                             wanted = Some(Dropped { level: level_of_it, item: it });
                             model.push((level, item));
                         }
+                        let stays = wanted.is_none_or(|dropped| dropped.item != item);
+                        prop_assert_eq!(queue.takes(level), stays);
                         prop_assert_eq!(queue.push(level, item), wanted);
                     }
                     Do::Pop => {
