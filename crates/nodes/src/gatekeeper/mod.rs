@@ -11,20 +11,89 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   machine
-//!   programs state
+//!   ip_special shield solicit
+//!   flows
+//!   machine outer
+//!   lanes programs settings state
 //!   granted request solicitor
-//!   rule
+//!   mix rule
 //!   times
 //! ```
 
+pub mod flows;
 pub mod granted;
+pub mod ip_special;
+pub mod lanes;
 pub mod machine;
+pub mod mix;
+mod outer;
 pub mod programs;
 pub mod request;
 pub mod rule;
+pub mod settings;
+pub mod shield;
+pub mod solicit;
 pub mod solicitor;
 pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod times;
+
+use std::sync::Arc;
+
+use graph::Card;
+use graph::ring::spsc::Consumer;
+use lookup::sync::Published;
+
+use crate::assembly::Assembly;
+use crate::family::{Family, V4, V6};
+use ip_special::IpSpecial;
+
+/// Its nodes.
+pub const NODES: &[Card] = &[
+    Card::of::<IpSpecial<V4>>(),
+    Card::of::<IpSpecial<V6>>(),
+    Card::of::<shield::Shield>(),
+    Card::of::<solicit::Solicit>(),
+];
+
+/// The node that a shield's router leads to, by family.
+pub const ENTRY: [&str; 2] = ["shield", "shield"];
+
+/// What one worker's Gatekeeper is made of.
+pub struct Parts {
+    /// What may change.
+    pub settings: Arc<Published<settings::Settings>>,
+    /// This worker's counters.
+    pub counters: Arc<settings::Counters>,
+    /// Spreads flows over Grantors: the same for all workers.
+    pub mix: mix::Mix,
+    /// The worker's flows; `None`: those of the graph that this one replaces.
+    pub flows: Option<flows::Flows>,
+    /// Decisions, from each worker that hears them.
+    pub heard: Vec<Consumer<flows::Heard>>,
+    /// Requests that may wait.
+    pub capacity: usize,
+    /// The worker's part of the request channel.
+    pub member: solicitor::Member,
+}
+
+/// Adds it to a router, which is then made a shield that leads to [`ENTRY`]
+/// (`router::shield`).
+pub fn add(assembly: Assembly, parts: Parts) -> Assembly {
+    let (forwarding, ifaces) = (&assembly.common.forwarding, &assembly.common.counters);
+    let Parts { settings, counters, mix, flows, heard, capacity, member } = parts;
+    let queue = (capacity, member);
+    let solicit =
+        solicit::Solicit::new(forwarding.clone(), settings.clone(), ifaces.clone(), queue);
+    let [v4, v6] = [forwarding.clone(), forwarding.clone()];
+    let (forwarding, ifaces) = (forwarding.clone(), ifaces.clone());
+    let parts = shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard };
+    assembly
+        .node(IpSpecial::<V4>::new(v4))
+        .node(IpSpecial::<V6>::new(v6))
+        .node(shield::Shield::new(parts))
+        .node(solicit)
+        .connect(V4::INPUT, "punt", "ip4_special")
+        .connect(V6::INPUT, "punt", "ip6_special")
+}

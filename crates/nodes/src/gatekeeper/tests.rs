@@ -16,6 +16,7 @@ use super::times::{MAX_BASE, Times};
 
 mod model;
 mod programs;
+mod shield;
 
 const PS: u64 = 1;
 const US: u64 = 1_000_000 * PS;

@@ -11,7 +11,12 @@ use std::sync::Arc;
 
 use graph::testing::uncounted;
 
-use super::{APPLICATIONS, nodes};
+use super::{APPLICATIONS, gatekeeper};
+
+/// Of those that no daemon starts yet, too.
+fn nodes() -> impl Iterator<Item = &'static graph::Card> {
+    super::nodes().chain(gatekeeper::NODES)
+}
 
 #[test]
 fn every_node_has_a_name_a_line_of_help_and_a_header_card() {
@@ -66,6 +71,7 @@ fn files() -> Vec<PathBuf> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     let mut folders = vec![root.join("parse"), root.join("out")];
+    folders.push(root.join("gatekeeper"));
     folders.extend(APPLICATIONS.iter().map(|(name, _)| root.join(name)));
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

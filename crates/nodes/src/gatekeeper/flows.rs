@@ -1,0 +1,246 @@
+//! The flows of one worker: their table, and what packets, time and decisions do to it.
+//!
+//! ```text
+//!  packets ── keys ─► find or insert ─► machine ─► verdicts
+//!  time ────────────► sweep: some places a step, all of them in four seconds
+//!  decisions ───────► find or insert, a page ─► written over
+//! ```
+//!
+//! An entry names its protection by index and generation: one that names another is stale,
+//! which is as good as not there.
+
+use graph::{Due, clock};
+use io::VECTOR;
+use lookup::exact::flow::{FlowId, FlowKey, FlowTable, View};
+use tables::SetId;
+use wire::bytes::array;
+
+use super::machine::{Decided, Flow, Machine, Step};
+use super::programs::Programs;
+use super::rule::Arrival;
+use super::settings::Decisions;
+use super::state::{self, Bytes, CALLERS, Kind};
+use super::times::Times;
+
+/// A decision on its way to the table of the flow's owner.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// The flow.
+    pub key: FlowKey,
+    /// The protection of its destination.
+    pub set: SetId,
+    /// What was decided.
+    pub decided: Decided,
+}
+
+/// The flows of one worker.
+pub struct Flows {
+    table: Box<dyn FlowTable>,
+    /// A flow without a place asks with the lowest priority, and is not dropped.
+    pub(super) unbacked: bool,
+    programs: Programs,
+    times: Times,
+    sweep_at: u64,
+    ids: Box<[FlowId; VECTOR]>,
+}
+
+impl Flows {
+    /// Around an empty table; `unbacked` where its rule is `thesis`.
+    pub fn new(table: Box<dyn FlowTable>, unbacked: bool, programs: Programs) -> Flows {
+        let (times, ids) = (Times::new(clock::rate()), Box::new([FlowId::NONE; VECTOR]));
+        Flows { table, unbacked, programs, times, sweep_at: 0, ids }
+    }
+
+    /// The table: to list flows, to flush them.
+    pub fn table(&self) -> &dyn FlowTable {
+        &*self.table
+    }
+
+    /// The same, to be changed.
+    pub fn table_mut(&mut self) -> &mut dyn FlowTable {
+        &mut *self.table
+    }
+
+    /// What decisions may name; gives back what they might so far.
+    pub fn set_programs(&mut self, programs: Programs) -> Programs {
+        std::mem::replace(&mut self.programs, programs)
+    }
+
+    /// The protection whose flow an entry is.
+    pub fn set_of(state: &Bytes) -> SetId {
+        let index = u32::from_le_bytes(array(state, CALLERS));
+        let generation = u16::from_le_bytes(array(state, CALLERS + 4));
+        SetId { index, generation }
+    }
+
+    /// Finds the flows of `keys`, at most a vector's, or makes them, and gives `each` its
+    /// [`Entries`] once.
+    pub(super) fn meet<R>(
+        &mut self,
+        now: u64,
+        keys: &[FlowKey],
+        each: impl FnOnce(&mut Entries<'_>) -> R,
+    ) -> R {
+        self.renew();
+        let Flows { table, programs, times, ids, .. } = self;
+        let machine = Machine { times, programs };
+        let fresh = machine.fresh(now);
+        let ids = &mut ids[..keys.len()];
+        table.find_or_insert_batch(now, fresh.0, keys, ids, &mut |_, _, _| {});
+        let mut entries = Entries { view: table.view(), ids, machine, fresh, fallen: false };
+        let result = each(&mut entries);
+        if entries.fallen {
+            give_back(&mut **table, ids);
+        }
+        result
+    }
+
+    /// Writes decisions into the table, at most a vector's, each for the flow of its key.
+    pub(super) fn decide<'h>(
+        &mut self,
+        now: u64,
+        heard: impl Iterator<Item = &'h Heard>,
+        keys: &[FlowKey],
+        counters: &Decisions,
+    ) {
+        self.renew();
+        let Flows { table, programs, times, ids, .. } = self;
+        let (expires, fresh) = Machine { times, programs }.fresh(now);
+        let ids = &mut ids[..keys.len()];
+        table.find_or_insert_batch(now, expires, keys, ids, &mut |_, _, _| {});
+        for (heard, id) in heard.zip(ids) {
+            if id.is_none() {
+                counters.no_place.add(1);
+                continue;
+            }
+            // A decision before it in this batch may have taken its place.
+            let flow = table.flow(*id).0;
+            let is_there = flow.is_there() && flow.key() == heard.key;
+            if id.is_new() && is_there {
+                *table.view().state(*id).0 = fresh;
+            }
+            if !is_there || !table.decide(*id, &mut |_, _, _| {}) {
+                counters.no_page.add(1);
+                continue;
+            }
+            write(&mut table.view(), *id, heard);
+            match heard.decided.kind {
+                Kind::Declined => counters.declined.add(1),
+                Kind::Program(_) => counters.by_program.add(1),
+                Kind::Granted | Kind::Request => counters.granted.add(1),
+            }
+        }
+    }
+
+    /// Takes out some flows whose time has come, if it is time to look; says when it is
+    /// next. An empty table is not swept.
+    pub(super) fn sweep(&mut self, now: u64) -> Due {
+        if now < self.sweep_at && self.sweep_at - now <= self.times.second() {
+            return Due::at(self.sweep_at);
+        }
+        let places = self.table.capacity();
+        if places.entries == 0 {
+            return Due::NEVER; // what comes is a packet or a decision, and a tick with it
+        }
+        self.renew();
+        let steps = (places.slots / SWEPT).max(1) as u64;
+        // A small table is swept once a second.
+        let period = (ROUND_S * self.times.second() / steps).min(self.times.second());
+        self.table.sweep(now, SWEPT, &mut |_, _, _| {});
+        // A step that is late, by up to half a second, is made up for.
+        let late = now.saturating_sub(self.sweep_at).min(self.times.second() / 2);
+        self.sweep_at = (now - late.min(now)).saturating_add(period);
+        Due::at(self.sweep_at)
+    }
+
+    /// Ticks after which another worker's decisions are looked for at the latest.
+    pub(super) fn pause(&self) -> u64 {
+        self.times.second() / 1_000
+    }
+
+    /// The clock's rate is measured anew once, a second after the start.
+    #[inline]
+    fn renew(&mut self) {
+        let rate = clock::rate();
+        if rate != self.times.rate() {
+            self.times = Times::new(rate);
+        }
+    }
+}
+
+/// The entries of a batch.
+pub(super) struct Entries<'a> {
+    view: View<'a>,
+    ids: &'a [FlowId],
+    machine: Machine<'a>,
+    fresh: (u64, Bytes),
+    /// Some flow is a request again: its page goes back.
+    fallen: bool,
+}
+
+impl Entries<'_> {
+    /// What becomes of a packet of flow `k` of the batch, of the protection `set`; `None`
+    /// where the flow has no place.
+    #[inline]
+    pub fn packet(&mut self, k: usize, set: SetId, arrival: &Arrival<'_>) -> Option<Step> {
+        let id = self.ids[k];
+        if id.is_none() {
+            return None;
+        }
+        let expired = self.view.flow(id).expires();
+        let mut expires = expired;
+        let (state, page) = self.view.state(id);
+        let stale = Flows::set_of(state) != set;
+        if id.is_new() || stale {
+            // A decided flow of another protection has a page until the batch ends.
+            self.fallen |= Kind::of(state) != Kind::Request;
+            (expires, *state) = self.fresh;
+            put_set(state, set);
+        }
+        let mut flow = Flow { expires: &mut expires, state, page: page.map(|page| &mut page.0) };
+        let step = self.machine.packet(&mut flow, arrival);
+        self.fallen |= step.fell_back;
+        let used = Kind::of(state).has_page() && state::last_used(state).is_some();
+        if expires != expired {
+            self.view.set_expires(id, expires);
+        }
+        if used {
+            self.view.keep(id, true);
+        }
+        Some(step)
+    }
+}
+
+/// Pages of flows that are requests go back.
+#[cold]
+fn give_back(table: &mut dyn FlowTable, ids: &[FlowId]) {
+    for id in ids.iter().filter(|id| !id.is_none()) {
+        if Kind::of(&table.flow(*id).0.state) == Kind::Request {
+            table.undecide(*id);
+        }
+    }
+}
+
+/// Writes a decision over a flow that has a page.
+fn write(view: &mut View<'_>, id: FlowId, heard: &Heard) {
+    let mut expires = 0;
+    let (state, page) = view.state(id);
+    let mut flow = Flow { expires: &mut expires, state, page: page.map(|page| &mut page.0) };
+    // It has a page: asked for just now.
+    let _ = heard.decided.apply(&mut flow);
+    put_set(state, heard.set);
+    let used = state::last_used(state).is_some();
+    view.set_expires(id, expires);
+    view.keep(id, used);
+}
+
+#[inline]
+fn put_set(state: &mut Bytes, set: SetId) {
+    state[CALLERS..CALLERS + 4].copy_from_slice(&set.index.to_le_bytes());
+    state[CALLERS + 4..].copy_from_slice(&set.generation.to_le_bytes());
+}
+
+/// Seconds in which the whole table is looked at: less than a new request lives.
+const ROUND_S: u64 = 4;
+/// Places of one step.
+const SWEPT: usize = 1_024;

@@ -1,0 +1,188 @@
+//! `ip4_special`, `ip6_special`: what the header checks leave to the kernel, from the front.
+//!
+//! ```text
+//!  ip4_input, ip6_input ─ punt ─┬ from elsewhere ─────────────────────► punt   PuntClass
+//!                               └ from the front ─► front view ─┬ this router's, multicast ► punt
+//!                                    options ─► a protection ───┼────────► shield   Answer
+//!                                    of one link ───────────────┴ anything else ─► drop
+//! ```
+//!
+//! | cost | such packets alone: a lookup of those from the front |
+//! |------|--------------------------------------------------------|
+//!
+//! Packets with IPv4 options, and IPv6 packets of one link. The kernel would forward the
+//! former, to a protected host too.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use graph::{Lanes, Node, View, labels};
+use lookup::Hop;
+use tables::{Forwarding, HopTable, Kind, Side};
+use wire::bytes::{array, be16};
+use wire::{ipv4, ipv6};
+
+use crate::family::{Family, V4, V6};
+use crate::lanes::{Answer, Iface, PuntClass};
+
+labels! {
+    /// Where packets go.
+    pub enum To {
+        Punt = "punt" carries [PuntClass],
+        Shield = "shield" carries [Answer],
+    }
+}
+
+labels! {
+    /// Why packets from the front are dropped.
+    pub enum Why {
+        /// Nothing protects their destination, and it is not this router.
+        NotForUs = "not_for_us",
+        /// From an address of one link alone to another network: RFC 4291 §2.5.6.
+        LinkLocal = "link_local",
+    }
+}
+
+/// What differs between the families.
+pub trait Special: Family {
+    /// The node's name.
+    const SPECIAL: &'static str;
+    /// The destination; `None` where it is on the link for certain.
+    fn beyond_the_link(head: &[u8; 64]) -> Option<Self::Addr>;
+    /// Bytes of the packet where it may be protected.
+    fn total(head: &[u8; 64]) -> Option<u16>;
+}
+
+impl Special for V4 {
+    const SPECIAL: &'static str = "ip4_special";
+
+    fn beyond_the_link(head: &[u8; 64]) -> Option<u32> {
+        Some(u32::from_be_bytes(array(head, ipv4::DST)))
+    }
+
+    fn total(head: &[u8; 64]) -> Option<u16> {
+        Some(be16(head, ipv4::TOTAL_LEN))
+    }
+}
+
+impl Special for V6 {
+    const SPECIAL: &'static str = "ip6_special";
+
+    fn beyond_the_link(head: &[u8; 64]) -> Option<u128> {
+        let first = be16(head, ipv6::DST);
+        let stays = first >> 8 == 0xff || first & 0xffc0 == 0xfe80;
+        (!stays).then(|| u128::from_be_bytes(array(head, ipv6::DST)))
+    }
+
+    fn total(_: &[u8; 64]) -> Option<u16> {
+        None // from one link alone
+    }
+}
+
+/// The node of the family `F`.
+pub struct IpSpecial<F> {
+    forwarding: Arc<Forwarding>,
+    family: PhantomData<F>,
+}
+
+impl<F: Special> IpSpecial<F> {
+    /// A node that looks up in `forwarding`.
+    pub fn new(forwarding: Arc<Forwarding>) -> Self {
+        IpSpecial { forwarding, family: PhantomData }
+    }
+
+    /// The hop in the front view of the interface's VRF.
+    fn look_up(&self, v: &View<'_, Self>, i: usize, dst: F::Addr) -> Hop {
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let vrf = ifaces.vrf.get(usize::from(v.get(Iface, i).0)).copied().unwrap_or_default();
+        let vrfs = self.forwarding.vrfs.load(v.guard());
+        let front = vrfs.get(usize::from(vrf.0)).and_then(|vrf| vrf.front.as_ref());
+        front.map_or(Hop::NONE, |front| F::front(front).lookup(dst))
+    }
+}
+
+impl<F: Special> Node for IpSpecial<F> {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = F::SPECIAL;
+    const HELP: &'static str = "keeps from the kernel what a shield must not lose sight of";
+    const READS: Lanes = Lanes::of::<(Iface, PuntClass)>();
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let hops: &HopTable = self.forwarding.hops.load(v.guard());
+        v.leave_all(To::Punt);
+        for i in 0..v.n() {
+            if ifaces.side(v.get(Iface, i)) != Side::Front {
+                continue;
+            }
+            let Some(dst) = F::beyond_the_link(v.head(i)) else { continue };
+            let hop = self.look_up(v, i, dst);
+            match hops.step(hop).kind() {
+                Kind::ForUs | Kind::Multicast => {}
+                Kind::Protected | Kind::Bypass | Kind::Discard => {
+                    let Some(total) = F::total(v.head(i)) else {
+                        v.drop(i, Why::LinkLocal);
+                        continue;
+                    };
+                    let link = v.frame_len(i).wrapping_sub(v.len(i));
+                    v.frame(i, link.into(), total.into()); // no longer than the frame: checked
+                    v.set(Answer, i, hop);
+                    v.leave(i, To::Shield);
+                }
+                _ => v.drop(i, Why::NotForUs),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::class::Class;
+    use crate::testbed::{Net, shielded, to_p0, udp4, udp6};
+    use tables::IfaceId;
+    use wire::build::Frame;
+
+    fn run<F: Special>(frames: &[Frame<'_>], iface: u16) -> Vec<String> {
+        let net = Net::new();
+        shielded(&net);
+        let frames: Vec<_> = frames.iter().map(|frame| to_p0(*frame)).collect();
+        let frames: Vec<_> = frames.iter().map(|frame| &frame[..]).collect();
+        let mut node = IpSpecial::<F>::new(net.forwarding.clone());
+        let got = net.bench().run(&mut node, &frames, |v, i| {
+            assert!(v.advance(i, 14));
+            v.set(Iface, i, IfaceId(iface));
+            v.set(PuntClass, i, Class::Options);
+        });
+        got.iter().map(|got| got.to.clone()).collect()
+    }
+
+    #[test]
+    fn options_from_the_front_meet_the_shield() {
+        let with = |dst| udp4(dst).options(&[7, 4, 4, 0]);
+        let dst = ["10.20.0.1", "10.21.0.1", "10.22.0.1", "10.9.0.1", "192.0.2.1", "224.0.0.22"];
+        let want =
+            ["shield", "shield", "shield", "drop: not_for_us", "punt", "punt"].map(str::to_owned);
+        assert_eq!(run::<V4>(&dst.map(with), 1), want);
+        assert!(run::<V4>(&dst.map(with), 2).iter().all(|to| to == "punt"));
+    }
+
+    #[test]
+    fn what_is_of_one_link_stays_there() {
+        let from = |dst: &str| {
+            let dst = std::net::SocketAddrV6::new(dst.parse().unwrap(), 53, 0, 0);
+            Frame::udp6("[fe80::7]:4000".parse().unwrap(), dst)
+        };
+        let frames = [
+            from("2001:db8:20::1"),
+            from("2001:db8:9::1"),
+            from("2001:db8:ffff::1"),
+            from("ff02::1"),
+            udp6("fe80::9"),
+        ];
+        let want = ["drop: link_local", "drop: not_for_us", "punt", "punt", "punt"];
+        assert_eq!(run::<V6>(&frames, 1), want.map(str::to_owned));
+        assert!(run::<V6>(&frames, 2).iter().all(|to| to == "punt"));
+    }
+}

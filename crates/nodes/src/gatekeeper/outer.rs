@@ -1,0 +1,184 @@
+//! From a packet to a frame on its way to a Grantor.
+//!
+//! ```text
+//!  link header │ outer IP header │ packet as it came          encapsulated
+//!  link header │ packet with its DSCP changed                  direct
+//! ```
+//!
+//! No TTL is decremented and nothing is fragmented: what the way cannot carry is a drop.
+
+use std::net::IpAddr;
+
+use graph::Packets;
+use tables::{AdjacencyId, Grantor, HopTable, IfaceId, PortId};
+use wire::bytes::{array, be16, put16};
+use wire::ipip::{Tunnel4, Tunnel6};
+use wire::{checksum, ethernet, ipv4, ipv6};
+
+use super::settings::Ends;
+use crate::counters::IfaceCounters;
+
+/// Why a packet does not leave.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Unfit {
+    /// No Grantor can be reached.
+    Unresolved,
+    /// No address of this machine to send from.
+    NoSource,
+    /// Longer than the way carries, or than a packet can be.
+    TooLong,
+    /// No room before the packet for the headers.
+    NoRoom,
+}
+
+/// Where it leaves.
+pub(super) type Out = (PortId, IfaceId);
+
+/// What is needed to send a packet.
+pub(super) struct Ways<'g> {
+    pub hops: &'g HopTable,
+    pub from: Ends,
+    pub counters: &'g IfaceCounters,
+}
+
+impl Ways<'_> {
+    /// Puts packet `i` into another, to `grantor`.
+    #[inline]
+    pub fn encapsulate<N>(
+        &self,
+        v: &mut Packets<N>,
+        i: usize,
+        grantor: Option<&Grantor>,
+        (mixed, dscp): (u32, u8),
+    ) -> Result<Out, Unfit> {
+        let grantor = grantor.ok_or(Unfit::Unresolved)?;
+        let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
+        let mtu = self.hops.adjacency(id).out().mtu();
+        let (len, ethertype) = self.wrap(v, i, grantor.ip, dscp, mtu)?;
+        self.send(v, i, id, len, ethertype)
+    }
+
+    /// Sends packet `i` by the way to `grantor`, with `dscp` in its own header.
+    #[inline]
+    pub fn direct<N>(
+        &self,
+        v: &mut Packets<N>,
+        i: usize,
+        grantor: Option<&Grantor>,
+        (mixed, dscp): (u32, u8),
+    ) -> Result<Out, Unfit> {
+        let grantor = grantor.ok_or(Unfit::Unresolved)?;
+        let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
+        let (head, is_v4) = (v.head_mut(i), grantor.ip.is_ipv4());
+        let len = if is_v4 {
+            be16(head, ipv4::TOTAL_LEN)
+        } else {
+            be16(head, ipv6::PAYLOAD_LEN).checked_add(ipv6::LEN as u16).ok_or(Unfit::TooLong)?
+        };
+        if len > self.hops.adjacency(id).out().mtu() {
+            return Err(Unfit::TooLong);
+        }
+        let old = be16(head, 0);
+        if is_v4 {
+            let new = old & !(63 << 2) | u16::from(dscp & 63) << 2;
+            let sum = checksum::update(be16(head, ipv4::CHECKSUM), old, new);
+            put16(head, ipv4::VERSION_IHL, new);
+            put16(head, ipv4::CHECKSUM, sum);
+        } else {
+            put16(head, ipv6::VERSION, old & !(63 << 6) | u16::from(dscp & 63) << 6);
+        }
+        self.send(v, i, id, len, if is_v4 { ethernet::IPV4 } else { ethernet::IPV6 })
+    }
+
+    /// Bytes of the frame that packet `i` would be on its way to `grantor`; 0 where there
+    /// is none.
+    #[inline]
+    pub fn frame_len(&self, packet_len: u16, grantor: Option<&Grantor>, mixed: u32) -> u32 {
+        let Some((grantor, id)) =
+            grantor.and_then(|grantor| Some((grantor, self.way(grantor, mixed)?)))
+        else {
+            return 0;
+        };
+        let outer = if grantor.ip.is_ipv4() { ipv4::MIN_LEN } else { ipv6::LEN };
+        let link = self.hops.adjacency(id).out().len();
+        u32::from(packet_len) + outer as u32 + u32::from(link)
+    }
+
+    #[inline]
+    fn way(&self, grantor: &Grantor, mixed: u32) -> Option<AdjacencyId> {
+        self.hops.step_of_flow(grantor.hop(), mixed).forward()
+    }
+
+    /// Writes the outer header of packet `i`; gives the length of both.
+    #[inline]
+    fn wrap<N>(
+        &self,
+        v: &mut Packets<N>,
+        i: usize,
+        to: IpAddr,
+        dscp: u8,
+        mtu: u16,
+    ) -> Result<(u16, u16), Unfit> {
+        match to {
+            IpAddr::V4(to) => {
+                let tunnel = Tunnel4::new(self.from.v4.ok_or(Unfit::NoSource)?, to);
+                let inner = array(v.head(i), 0);
+                let header = tunnel.header(dscp, &inner).ok_or(Unfit::TooLong)?;
+                let len = be16(&header, ipv4::TOTAL_LEN);
+                put(v, i, &header, len, mtu)?;
+                Ok((len, ethernet::IPV4))
+            }
+            IpAddr::V6(to) => {
+                let from = self.from.v6.ok_or(Unfit::NoSource)?;
+                let inner = array(v.head(i), 0);
+                let tunnel = Tunnel6::new(from, to, self.from.hop_limit);
+                let header = tunnel.header(dscp, &inner).ok_or(Unfit::TooLong)?;
+                let len = be16(&header, ipv6::PAYLOAD_LEN).checked_add(ipv6::LEN as u16);
+                let len = len.ok_or(Unfit::TooLong)?;
+                put(v, i, &header, len, mtu)?;
+                Ok((len, ethernet::IPV6))
+            }
+        }
+    }
+
+    /// Makes packet `i`, of `len` bytes, a frame on its way.
+    #[inline]
+    fn send<N>(
+        &self,
+        v: &mut Packets<N>,
+        i: usize,
+        id: AdjacencyId,
+        len: u16,
+        ethertype: u16,
+    ) -> Result<Out, Unfit> {
+        let cell = self.hops.adjacency(id);
+        let out = cell.out();
+        // What a minimal frame was filled up with may stay behind a packet.
+        let kept = len.max(v.len(i).min(MIN_PAYLOAD));
+        if !v.frame(i, out.len().into(), kept.into()) {
+            return Err(Unfit::NoRoom);
+        }
+        if !out.is_used() {
+            cell.mark_used();
+        }
+        cell.write(out.used(), v.before_mut(i), ethertype);
+        self.counters.sent(out.iface(), 1, u64::from(out.len()) + u64::from(kept));
+        Ok((out.port(), out.iface()))
+    }
+}
+
+/// Puts an outer header before packet `i`, if both, of `len` bytes, fit into the way's MTU.
+#[inline]
+fn put<N>(v: &mut Packets<N>, i: usize, header: &[u8], len: u16, mtu: u16) -> Result<(), Unfit> {
+    if len > mtu {
+        return Err(Unfit::TooLong);
+    }
+    if !v.retreat(i, header.len()) {
+        return Err(Unfit::NoRoom);
+    }
+    v.head_mut(i)[..header.len()].copy_from_slice(header); // cannot panic: 20 or 40 of 64
+    Ok(())
+}
+
+/// Bytes of layer 3 in a minimal Ethernet frame (IEEE 802.3).
+const MIN_PAYLOAD: u16 = 46;

@@ -1,0 +1,144 @@
+//! What the nodes of the shield are told, and what they count.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use graph::Counter;
+use tables::SetId;
+use wire::ggu::{Ports, Refusal};
+use wire::ipip;
+
+/// What may change while packets flow; published.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This machine at the back: what Grantors are asked from, and send decisions to.
+    /// Without one nothing of its family is encapsulated.
+    pub from: Ends,
+    /// The UDP ports of decisions.
+    pub ports: Ports,
+}
+
+/// An address of each family, and the hop limit of outer IPv6 headers.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ends {
+    /// IPv4.
+    pub v4: Option<Ipv4Addr>,
+    /// IPv6.
+    pub v6: Option<Ipv6Addr>,
+    /// Of what goes by IPv6.
+    pub hop_limit: u8,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let from = Ends { v4: None, v6: None, hop_limit: ipip::HOP_LIMIT };
+        Settings { from, ports: Ports::default() }
+    }
+}
+
+/// An option of a protection ([`tables::Protection::options`]): verdicts are reached and
+/// counted, and its packets go on as those of a bypass do.
+pub const SHADOW: u32 = 1;
+
+/// Packets and bytes of one protection, or of all. Bytes are of frames: of requests with
+/// the outer header, of the others as they came.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+#[allow(missing_docs)]
+pub struct Verdicts {
+    pub requests: Counter,
+    pub request_bytes: Counter,
+    pub granted: Counter,
+    pub granted_bytes: Counter,
+    /// Those beyond a budget too.
+    pub declined: Counter,
+    pub declined_bytes: Counter,
+    /// For want of a place in the table, or because a program failed.
+    pub dropped: Counter,
+    pub dropped_bytes: Counter,
+}
+
+impl Verdicts {
+    #[inline]
+    pub(super) fn request(&self, bytes: u64) {
+        self.requests.add(1);
+        self.request_bytes.add(bytes);
+    }
+
+    #[inline]
+    pub(super) fn grant(&self, bytes: u64) {
+        self.granted.add(1);
+        self.granted_bytes.add(bytes);
+    }
+
+    #[inline]
+    pub(super) fn decline(&self, bytes: u64) {
+        self.declined.add(1);
+        self.declined_bytes.add(bytes);
+    }
+
+    #[inline]
+    pub(super) fn drop(&self, bytes: u64) {
+        self.dropped.add(1);
+        self.dropped_bytes.add(bytes);
+    }
+}
+
+/// Decisions that came to a worker, and what became of them.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Decisions {
+    /// By [`Refusal`]: messages, and decisions that ended one.
+    pub refused: [Counter; Refusal::ALL.len()],
+    /// For a destination that nothing protects.
+    pub unprotected: Counter,
+    /// From a Grantor that the protection does not name.
+    pub not_its_grantor: Counter,
+    pub unknown_program: Counter,
+    pub bad_parameters: Counter,
+    /// Another worker's ring had no room.
+    pub ring_full: Counter,
+    /// Their protection had gone, or its options had changed, when they came to the table.
+    pub stale: Counter,
+    /// The table had no place for the flow.
+    pub no_place: Counter,
+    /// All pages were taken by flows that stay.
+    pub no_page: Counter,
+    pub granted: Counter,
+    pub declined: Counter,
+    pub by_program: Counter,
+}
+
+/// One worker's counters.
+#[derive(Debug)]
+pub struct Counters {
+    /// Of all protections.
+    pub all: Verdicts,
+    by_protection: Box<[Verdicts]>,
+    /// Of decisions.
+    pub decisions: Decisions,
+}
+
+impl Counters {
+    /// Counters at zero; those of protections for indices below `protections`.
+    pub fn new(protections: usize) -> Arc<Counters> {
+        let by_protection = (0..protections).map(|_| Verdicts::default()).collect();
+        let (all, decisions) = (Verdicts::default(), Decisions::default());
+        Arc::new(Counters { all, by_protection, decisions })
+    }
+
+    /// Those of one protection, if they are counted.
+    #[inline]
+    pub fn of(&self, set: SetId) -> Option<&Verdicts> {
+        self.by_protection.get(set.index as usize)
+    }
+
+    /// Counts for all protections, and for one.
+    #[inline]
+    pub(super) fn count(&self, set: SetId, count: impl Fn(&Verdicts)) {
+        count(&self.all);
+        if let Some(verdicts) = self.of(set) {
+            count(verdicts);
+        }
+    }
+}
