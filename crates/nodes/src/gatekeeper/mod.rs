@@ -11,7 +11,7 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   ip_special shield solicit
+//!   decisions ip_special shield solicit
 //!   flows
 //!   machine outer
 //!   lanes programs settings state
@@ -20,6 +20,7 @@
 //!   times
 //! ```
 
+pub mod decisions;
 pub mod flows;
 pub mod granted;
 pub mod ip_special;
@@ -42,7 +43,7 @@ pub mod times;
 use std::sync::Arc;
 
 use graph::Card;
-use graph::ring::spsc::Consumer;
+use graph::ring::spsc::{Consumer, Producer};
 use lookup::sync::Published;
 
 use crate::assembly::Assembly;
@@ -55,6 +56,7 @@ pub const NODES: &[Card] = &[
     Card::of::<IpSpecial<V6>>(),
     Card::of::<shield::Shield>(),
     Card::of::<solicit::Solicit>(),
+    Card::of::<decisions::Decisions>(),
 ];
 
 /// The node that a shield's router leads to, by family.
@@ -72,6 +74,10 @@ pub struct Parts {
     pub flows: Option<flows::Flows>,
     /// Decisions, from each worker that hears them.
     pub heard: Vec<Consumer<flows::Heard>>,
+    /// Decisions that this worker hears, to each worker.
+    pub hears: Vec<Producer<flows::Heard>>,
+    /// What they may name.
+    pub programs: programs::Programs,
     /// Requests that may wait.
     pub capacity: usize,
     /// The worker's part of the request channel.
@@ -82,8 +88,11 @@ pub struct Parts {
 /// (`router::shield`).
 pub fn add(assembly: Assembly, parts: Parts) -> Assembly {
     let (forwarding, ifaces) = (&assembly.common.forwarding, &assembly.common.counters);
-    let Parts { settings, counters, mix, flows, heard, capacity, member } = parts;
+    let Parts { settings, counters, mix, flows, heard, hears, programs, capacity, member } = parts;
     let queue = (capacity, member);
+    let to = (assembly.owners.clone(), hears);
+    let (tables, counts) = (forwarding.clone(), counters.clone());
+    let decisions = decisions::Decisions::new(tables, settings.clone(), counts, to, programs);
     let solicit =
         solicit::Solicit::new(forwarding.clone(), settings.clone(), ifaces.clone(), queue);
     let [v4, v6] = [forwarding.clone(), forwarding.clone()];
@@ -94,6 +103,9 @@ pub fn add(assembly: Assembly, parts: Parts) -> Assembly {
         .node(IpSpecial::<V6>::new(v6))
         .node(shield::Shield::new(parts))
         .node(solicit)
+        .node(decisions)
         .connect(V4::INPUT, "punt", "ip4_special")
         .connect(V6::INPUT, "punt", "ip6_special")
+        .connect(V4::LOOKUP, "punt", "decisions")
+        .connect(V6::LOOKUP, "punt", "decisions")
 }

@@ -70,11 +70,7 @@ impl Ways<'_> {
         let grantor = grantor.ok_or(Unfit::Unresolved)?;
         let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
         let (head, is_v4) = (v.head_mut(i), grantor.ip.is_ipv4());
-        let len = if is_v4 {
-            be16(head, ipv4::TOTAL_LEN)
-        } else {
-            be16(head, ipv6::PAYLOAD_LEN).checked_add(ipv6::LEN as u16).ok_or(Unfit::TooLong)?
-        };
+        let len = packet_len(head);
         if len > self.hops.adjacency(id).out().mtu() {
             return Err(Unfit::TooLong);
         }
@@ -90,18 +86,26 @@ impl Ways<'_> {
         self.send(v, i, id, len, if is_v4 { ethernet::IPV4 } else { ethernet::IPV6 })
     }
 
-    /// Bytes of the frame that packet `i` would be on its way to `grantor`; 0 where there
-    /// is none.
+    /// Bytes of the frame that a packet of `packet_len` would be on its way to `grantor`.
     #[inline]
-    pub fn frame_len(&self, packet_len: u16, grantor: Option<&Grantor>, mixed: u32) -> u32 {
-        let Some((grantor, id)) =
-            grantor.and_then(|grantor| Some((grantor, self.way(grantor, mixed)?)))
-        else {
-            return 0;
+    pub fn frame_len(
+        &self,
+        packet_len: u16,
+        grantor: Option<&Grantor>,
+        mixed: u32,
+    ) -> Result<u32, Unfit> {
+        let grantor = grantor.ok_or(Unfit::Unresolved)?;
+        let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
+        let (outer, has_source) = match grantor.ip {
+            IpAddr::V4(_) => (ipv4::MIN_LEN, self.from.v4.is_some()),
+            IpAddr::V6(_) => (ipv6::LEN, self.from.v6.is_some()),
         };
-        let outer = if grantor.ip.is_ipv4() { ipv4::MIN_LEN } else { ipv6::LEN };
-        let link = self.hops.adjacency(id).out().len();
-        u32::from(packet_len) + outer as u32 + u32::from(link)
+        let out = self.hops.adjacency(id).out();
+        match packet_len.checked_add(outer as u16) {
+            _ if !has_source => Err(Unfit::NoSource),
+            Some(len) if len <= out.mtu() => Ok(u32::from(len) + u32::from(out.len())),
+            _ => Err(Unfit::TooLong),
+        }
     }
 
     #[inline]
@@ -164,6 +168,16 @@ impl Ways<'_> {
         cell.write(out.used(), v.before_mut(i), ethertype);
         self.counters.sent(out.iface(), 1, u64::from(out.len()) + u64::from(kept));
         Ok((out.port(), out.iface()))
+    }
+}
+
+/// Bytes of the packet that begins with `head`, without what a frame is filled up with.
+#[inline]
+pub(super) fn packet_len(head: &[u8; 64]) -> u16 {
+    if head[0] >> 4 == 4 {
+        be16(head, ipv4::TOTAL_LEN)
+    } else {
+        be16(head, ipv6::PAYLOAD_LEN).saturating_add(ipv6::LEN as u16)
     }
 }
 

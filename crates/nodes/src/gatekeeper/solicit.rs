@@ -9,9 +9,9 @@
 //! | cost | of a request that is dropped at once: a look at the levels; else its move into the queue and out |
 //! |------|---------------------------------------------------------------------------------------------------|
 //!
-//! A request is encapsulated when it leaves, because most do not. It is as long as the
-//! way to its Grantor made it when it came; where that way has changed, it costs the channel
-//! a few bytes more or less than it is.
+//! A request is encapsulated when it leaves, because most do not. One that has no way to its
+//! Grantor does not wait for its turn; where the way changes while it waits, it costs the
+//! channel what it would have by the way that there was.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use lookup::sync::Published;
 use tables::Forwarding;
 
 use super::lanes::{Asked, Mixed, Request};
-use super::outer::{Unfit, Ways};
+use super::outer::{Unfit, Ways, packet_len};
 use super::settings::Settings;
 use super::solicitor::{BURST, Member, Poll, Queue};
 use super::times::Times;
@@ -118,12 +118,14 @@ impl Node for Solicit {
                 continue;
             }
             let grantor = protections.get(request.set()).and_then(|it| it.grantor(mixed));
-            let len = ways.frame_len(v.len(i), grantor, mixed);
+            let len = match ways.frame_len(packet_len(v.head(i)), grantor, mixed) {
+                Ok(len) => len,
+                Err(unfit) => {
+                    v.drop(i, why(unfit));
+                    continue;
+                }
+            };
             let link = v.frame_len(i).wrapping_sub(v.len(i));
-            if len == 0 {
-                v.drop(i, Why::Unresolved);
-                continue;
-            }
             let Some(kept) = v.keep(i) else { continue };
             let waiting = Waiting { kept, request, mixed, link, len };
             if let Some(dropped) = queue.push(request.dscp(), waiting) {
@@ -170,10 +172,7 @@ impl Node for Solicit {
                     v.set(Iface, i, iface);
                     v.leave(i, To::Output);
                 }
-                Err(Unfit::Unresolved) => v.drop(i, Why::Unresolved),
-                Err(Unfit::NoSource) => v.drop(i, Why::NoSource),
-                Err(Unfit::TooLong) => v.drop(i, Why::TooLong),
-                Err(Unfit::NoRoom) => v.drop(i, Why::NoRoom),
+                Err(unfit) => v.drop(i, why(unfit)),
             }
             Ok(())
         });
@@ -191,5 +190,14 @@ impl Node for Solicit {
 
     fn take_over(&mut self, old: &mut Self) {
         std::mem::swap(&mut self.queue, &mut old.queue);
+    }
+}
+
+fn why(unfit: Unfit) -> Why {
+    match unfit {
+        Unfit::Unresolved => Why::Unresolved,
+        Unfit::NoSource => Why::NoSource,
+        Unfit::TooLong => Why::TooLong,
+        Unfit::NoRoom => Why::NoRoom,
     }
 }

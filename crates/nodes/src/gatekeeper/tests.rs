@@ -16,6 +16,7 @@ use super::times::{MAX_BASE, Times};
 
 mod model;
 mod programs;
+mod rig;
 mod shield;
 
 const PS: u64 = 1;

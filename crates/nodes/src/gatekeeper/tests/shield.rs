@@ -1,271 +1,21 @@
 //! A whole worker of a Gatekeeper between a front and a back: bytes in, bytes out.
 
-use std::sync::Arc;
-
-use graph::ring::{frames, spsc};
 use graph::testing::{Counting, uncounted};
-use graph::{Graph, Snapshot, clock};
-use io::mem::{Peer, Ring, RingDevice, connect};
-use io::{Device, Pool, PoolConfig};
-use lookup::exact::flow::{FlowKey, Wanted, engine};
-use lookup::lpm::Options;
-use lookup::sync::{Domain, Published, Thread};
-use tables::event::{
-    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
-};
-use tables::{Action, Control, Iface, Limits, Named, PortId, Protect, SetId, Side};
-use tables::{VrfConfig, VrfId};
+use io::mem::{Ring, RingDevice};
+use io::{Device, PoolConfig};
+use tables::event::NeighbourState;
+use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use wire::flow::Hasher;
-use wire::ggu::Verdict as Decision;
+use wire::ggu::{Decision as Sent, Flow, Ports, Refusal, Verdict as Decision, Writer};
 
-use super::super::flows::{Flows, Heard};
-use super::super::machine::Machine;
-use super::super::mix::Mix;
-use super::super::programs::Programs;
-use super::super::settings::{Counters, Ends, SHADOW, Settings};
+use super::super::settings::SHADOW;
 use super::super::shield::Shield;
-use super::super::solicitor::{CAPACITY, Channel};
-use super::super::times::Times;
-use super::super::{ENTRY, Parts, add};
-use crate::assembly::{Assembly, Common};
-use crate::switch::Bridging;
-use crate::testbed::{P0, P1, borrowed, to_p0, udp4, udp6};
-use crate::{IfaceCounters, Rates, router, switch};
+use super::rig::{GRANTOR, Rig, in_v4, in_v6, neighbour};
+use crate::testbed::{P0, P1, PEER, borrowed, to_p0, udp4, udp6};
 
-/// The Grantor's.
-const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
 const V4: &str = "10.20.0.1";
 const V6: &str = "2001:db8:20::1";
-
-struct Rig {
-    graph: Graph,
-    front: Peer,
-    back: Peer,
-    kernel: frames::Consumer,
-    control: Control,
-    thread: Thread,
-    pool: Pool,
-    counters: Arc<Counters>,
-    heard: spsc::Producer<Heard>,
-    _to_router: frames::Producer,
-}
-
-fn address(link: u32, text: &str) -> Event {
-    let (ip, len) = text.split_once('/').unwrap();
-    let (ip, len) = (ip.parse().unwrap(), len.parse().unwrap());
-    Event::Address(Address { link: LinkId(link), ip, len })
-}
-
-fn route(net: &str, link: u32, via: Option<&str>) -> Event {
-    let via = via.map(|via| via.parse().unwrap());
-    let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
-    let route = Route {
-        table: VrfConfig::default().table,
-        net: net.parse().unwrap(),
-        metric: 0,
-        protocol: 4,
-        source: Source::Kernel,
-        target: Target::Path(path),
-    };
-    Event::Route(route, How::Create)
-}
-
-fn neighbour(ip: &str, state: NeighbourState) -> Event {
-    let (link, ip, mac) = (LinkId(2), ip.parse().unwrap(), Some(GRANTOR));
-    Event::Neighbour(Neighbour { link, ip, mac, state })
-}
-
-fn control(domain: &Arc<Domain>) -> Control {
-    let mut control = Control::new(domain, Limits::default(), &VrfConfig::default()).unwrap();
-    let mut events = Vec::new();
-    for (i, mac) in [P0, P1].into_iter().enumerate() {
-        let (name, port) = (format!("p{i}"), PortId(i as u16));
-        let side = if i == 0 { Side::Front } else { Side::Back };
-        let iface = Iface { name: name.clone(), port, mac, mtu: 1500, side, ..Iface::default() };
-        control.add_iface(iface).unwrap();
-        let index = LinkId(i as u32 + 1);
-        events.push(Event::Link(Link { index, name, up: true, mtu: 1500, mac, ..Link::default() }));
-    }
-    control.handle(&events);
-    control.handle(&[
-        address(1, "10.0.0.1/24"),
-        address(2, "10.0.2.1/24"),
-        address(2, "2001:db8:2::1/64"),
-        route("10.0.0.0/24", 1, None),
-        route("10.0.2.0/24", 2, None),
-        route("2001:db8:2::/64", 2, None),
-        route("10.0.0.0/8", 2, Some("10.0.2.9")),
-        neighbour("10.0.2.9", NeighbourState::Reachable),
-        neighbour("2001:db8:2::9", NeighbourState::Reachable),
-    ]);
-    control
-}
-
-impl Rig {
-    fn new() -> Rig {
-        Rig::with(1 << 12, "")
-    }
-
-    /// With a table of so many entries, or none, and this rule for a full one.
-    fn with(entries: usize, full: &str) -> Rig {
-        let domain = Domain::new();
-        let mut control = control(&domain);
-        let protect = |net: &str, action, grantor: &str| {
-            let ip = grantor.parse();
-            let named = ip.map(|ip| Named { ip, weight: 1, shadow: false });
-            let grantors = named.into_iter().collect();
-            Protect { net: net.parse().unwrap(), action, options: 0, grantors }
-        };
-        for protect in [
-            protect("10.20.0.0/16", Action::Protect, "10.0.2.9"),
-            protect("2001:db8:20::/48", Action::Protect, "2001:db8:2::9"),
-            protect("10.21.0.0/16", Action::Bypass, ""),
-            protect("10.22.0.0/16", Action::Discard, ""),
-            protect("10.23.0.0/16", Action::Protect, "10.0.2.77"),
-        ] {
-            control.protect(VrfId(0), &protect).unwrap();
-        }
-        control.commit();
-        let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false }).unwrap();
-        let (to_kernel, kernel) = frames::ring(1 << 20);
-        let (_to_router, from_kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding: control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
-        let (heard, from) = spsc::ring(1 << 10);
-        let counters = Counters::new(16);
-        let parts = parts(&domain, &counters, vec![from], entries, full);
-        let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
-        let assembly = router::shield(add(assembly, parts), false, ENTRY);
-        let mut graph = assembly.finish().build(0).unwrap();
-        let mut peers = Vec::new();
-        for port in 0..2 {
-            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
-            graph.ports().set(port, device.start(1).unwrap().remove(0));
-            peers.push(peer);
-        }
-        let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
-        let thread = domain.register("rig");
-        Rig { graph, front, back, kernel, control, thread, pool, counters, heard, _to_router }
-    }
-
-    /// What leaves at the back once `frames` came in at the front.
-    fn send(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        frames.iter().for_each(|frame| self.front.push(frame));
-        self.run();
-        self.back.take()
-    }
-
-    fn run(&mut self) -> Snapshot {
-        // The channel has room for all.
-        while self.graph.poll(self.thread.guard()) > 0 || self.graph.stats().balance().held > 0 {
-            self.thread.quiesce();
-        }
-        let counts = self.graph.stats().snapshot();
-        assert!(counts.law.holds(), "{:?}", counts.law);
-        assert_eq!(self.pool.available() as u64 + counts.law.held, self.pool.size() as u64);
-        assert!(self.kernel.is_empty(), "nothing that is protected goes to the kernel");
-        counts
-    }
-
-    fn dropped(&mut self, node: &str, why: &str) -> u64 {
-        self.run().dropped(node, why)
-    }
-
-    fn set(&self, dst: &str) -> SetId {
-        let forwarding = self.control.forwarding();
-        let vrfs = forwarding.vrfs.load(self.thread.guard());
-        let front = vrfs[0].front.as_ref().unwrap();
-        let hop = match dst.parse().unwrap() {
-            std::net::IpAddr::V4(ip) => front.v4.lookup(ip.into()),
-            std::net::IpAddr::V6(ip) => front.v6.lookup(ip.into()),
-        };
-        let step = forwarding.hops.load(self.thread.guard()).step(hop);
-        forwarding.protections.load(self.thread.guard()).at(step.index()).unwrap().id
-    }
-
-    /// A decision on the flow of [`udp4`] and [`udp6`] to `dst`, heard just now.
-    fn decide(&mut self, dst: &str, decision: Decision) {
-        let (programs, times) = (Programs::default(), Times::new(clock::rate()));
-        let machine = Machine { times: &times, programs: &programs };
-        let decided = machine.decision(&decision, clock::now()).unwrap();
-        let key = match dst.parse().unwrap() {
-            std::net::IpAddr::V4(ip) => FlowKey::v4(0xc633_6407, ip.into()),
-            std::net::IpAddr::V6(ip) => {
-                let from: std::net::Ipv6Addr = "2001:db8:9::7".parse().unwrap();
-                FlowKey::v6(from.into(), ip.into())
-            }
-        };
-        let heard = Heard { key, set: self.set(dst), decided };
-        assert!(self.heard.push(heard).is_ok());
-        // With a packet that is none of ours: an idle graph does not tick at once.
-        self.front.push(&to_p0(udp4("10.22.0.1")));
-        self.run();
-    }
-
-    fn flows(&mut self) -> &mut Flows {
-        self.graph.node_mut::<Shield>().unwrap().flows().unwrap()
-    }
-}
-
-fn parts(
-    domain: &Arc<Domain>,
-    counters: &Arc<Counters>,
-    heard: Vec<spsc::Consumer<Heard>>,
-    entries: usize,
-    full: &str,
-) -> Parts {
-    let from = Ends {
-        v4: Some([10, 0, 2, 1].into()),
-        v6: Some("2001:db8:2::1".parse().unwrap()),
-        hop_limit: 255,
-    };
-    let settings = Settings { from, ..Settings::default() };
-    let wanted = Wanted { entries, second: clock::hz() };
-    let given = (!full.is_empty()).then(|| ("full".to_owned(), full.to_owned()));
-    let unbacked = full == "thesis";
-    let options = Options(given.into_iter().collect());
-    let table = (engine("flow-table").unwrap().build)(wanted, &options).unwrap();
-    let channel = Channel::new(125_000_000, 1, clock::now());
-    Parts {
-        settings: Arc::new(Published::new(domain, settings)),
-        counters: counters.clone(),
-        mix: Mix::new(1),
-        flows: (entries > 0).then(|| Flows::new(table, unbacked, Programs::default())),
-        heard,
-        capacity: CAPACITY,
-        member: channel.member(0),
-    }
-}
-
-/// `inner` behind the link header and this outer one of IPv4, whose checksum is right.
-fn in_v4(dscp: u8, inner: &[u8]) -> Vec<u8> {
-    let len = inner.len() as u16 + 20;
-    let mut outer = [0x45, dscp << 2, 0, 0, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 2, 1, 10, 0, 2, 9];
-    outer[2..4].copy_from_slice(&len.to_be_bytes());
-    let sum = wire::checksum::checksum(&outer).to_be_bytes();
-    outer[10..12].copy_from_slice(&sum);
-    [&GRANTOR[..], &P1, &[8, 0], &outer, inner].concat()
-}
-
-fn in_v6(dscp: u8, inner: &[u8]) -> Vec<u8> {
-    let len = (inner.len() as u16).to_be_bytes();
-    let class = (0x6000_u16 | u16::from(dscp) << 6).to_be_bytes();
-    let ends = ["2001:db8:2::1", "2001:db8:2::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>());
-    let [from, to] = ends.map(|ip| ip.unwrap().octets());
-    let head = [class[0], class[1], 0, 0, len[0], len[1], 41, 255];
-    [&GRANTOR[..], &P1, &[0x86, 0xdd], &head, &from, &to, inner].concat()
-}
 
 fn four() -> Vec<u8> {
     to_p0(udp4(V4).ttl(1).payload(&[7; 60]))
@@ -510,4 +260,50 @@ fn flows_outlive_a_graph() {
     graph::Node::take_over(new.graph.node_mut::<Shield>().unwrap(), before);
     assert_eq!(new.send(&[four()]), [in_v4(1, &four()[14..])]);
     assert!(old.send(&[four()]).is_empty());
+}
+
+/// A message of the Grantor `from`, as a frame at the back.
+fn message(from: &str, decisions: &[Sent]) -> Vec<u8> {
+    let mut buffer = [0; 1_500];
+    let ends = (from.parse().unwrap(), "10.0.2.1".parse().unwrap());
+    let mut writer = Writer::new(&mut buffer, ends.0, ends.1, Ports::default()).unwrap();
+    decisions.iter().for_each(|decision| writer.push(decision).unwrap());
+    [&P1[..], &PEER, &[8, 0], writer.finish()].concat()
+}
+
+fn decided(verdict: Decision) -> [Sent; 2] {
+    let v4 = Flow::V4 { src: [198, 51, 100, 7].into(), dst: V4.parse().unwrap() };
+    let v6 = Flow::V6 { src: "2001:db8:9::7".parse().unwrap(), dst: V6.parse().unwrap() };
+    [v4, v6].map(|flow| Sent { flow, verdict })
+}
+
+#[test]
+fn decisions_are_heard_from_the_grantors_of_a_protection() {
+    let mut rig = Rig::new();
+    let hear = |rig: &mut Rig, frame: Vec<u8>| {
+        rig.back.push(&frame);
+        rig.run();
+    };
+    let [v4, v6] = decided(GRANT);
+    // The protection of the second one names another Grantor.
+    hear(&mut rig, message("10.0.2.9", &[v4, v6]));
+    let counts = rig.counters.clone();
+    let counts = &counts.decisions;
+    assert_eq!((counts.granted.get(), counts.not_its_grantor.get()), (1, 1));
+    assert_eq!(rig.send(&[four()]), [in_v4(1, &four()[14..])]);
+    hear(&mut rig, message("10.0.2.8", &decided(Decision::Declined { expire_s: 9 })));
+    assert_eq!(counts.not_its_grantor.get(), 3);
+    let nobody = Flow::V4 { src: [1, 2, 3, 4].into(), dst: [10, 99, 0, 1].into() };
+    hear(&mut rig, message("10.0.2.9", &[Sent { flow: nobody, verdict: GRANT }]));
+    assert_eq!(counts.unprotected.get(), 1);
+    let program = Decision::Program { expire_s: 9, index: 200, cookie: [0; 64] };
+    hear(&mut rig, message("10.0.2.9", &decided(program)[..1]));
+    assert_eq!(counts.unknown_program.get(), 1);
+    let mut wrong = message("10.0.2.9", &[v4]);
+    (wrong[40], wrong[41]) = (0, 0);
+    hear(&mut rig, wrong);
+    assert_eq!(counts.refused[Refusal::NoChecksum as usize].get(), 1);
+    assert_eq!(rig.dropped("decisions", "refused"), 1);
+    assert_eq!(rig.dropped("decisions", "heard"), 4);
+    assert_eq!(counts.granted.get(), 1);
 }

@@ -1,0 +1,213 @@
+//! `decisions`: hears what Grantors decide.
+//!
+//! ```text
+//!  ip4_lookup, ip6_lookup ─ punt ─┬ UDP to the port of decisions, from the back ─► each decision ─► ring
+//!                                 │                                     to the worker of its flow
+//!                                 └ anything else ─► punt   PuntClass
+//! ```
+//!
+//! | cost | of what is punted alone: a compare; of a decision: a lookup among the protections, a ring |
+//! |------|---------------------------------------------------------------------------------------------|
+//!
+//! A Grantor decides for destinations whose protection names it. Where it is not known which
+//! worker has a flow, all are told. The order of one Grantor's decisions is kept: its
+//! messages come to one worker, and each ring has an order.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use graph::ring::spsc::Producer;
+use graph::{Lanes, Node, View, clock, labels};
+use lookup::Hop;
+use lookup::exact::flow::FlowKey;
+use lookup::sync::{Guard, Published};
+use tables::{Forwarding, IfaceId, Kind, SetId, Side, VrfId};
+use wire::bytes::be16;
+use wire::ggu::{Decision, Flow, Message, Ports, Refusal};
+use wire::{ipv4, ipv6, protocol, udp};
+
+use super::flows::Heard;
+use super::machine::{Machine, Refused};
+use super::programs::Programs;
+use super::settings::{Counters, Settings};
+use super::times::Times;
+use crate::lanes::{Iface, PuntClass};
+use crate::parse::owner::Owners;
+
+labels! {
+    /// Where packets go.
+    pub enum To {
+        Punt = "punt" carries [PuntClass],
+    }
+}
+
+labels! {
+    /// What becomes of messages: none goes any further.
+    pub enum Why {
+        /// Its decisions are on their way to the table.
+        Heard = "heard",
+        /// It failed a check, which is counted by name, in the message or in a decision.
+        Refused = "refused",
+        /// More decisions than are heard in a poll.
+        TooMany = "too_many",
+    }
+}
+
+/// The node.
+pub struct Decisions {
+    forwarding: Arc<Forwarding>,
+    settings: Arc<Published<Settings>>,
+    counters: Arc<Counters>,
+    owners: Option<Arc<Owners>>,
+    /// By worker.
+    rings: Vec<Producer<Heard>>,
+    programs: Programs,
+    times: Times,
+    /// The poll, and what may still be heard in it.
+    left: (u64, usize),
+}
+
+impl Decisions {
+    /// A node that puts decisions into `rings`, one a worker.
+    pub fn new(
+        forwarding: Arc<Forwarding>,
+        settings: Arc<Published<Settings>>,
+        counters: Arc<Counters>,
+        (owners, rings): (Option<Arc<Owners>>, Vec<Producer<Heard>>),
+        programs: Programs,
+    ) -> Self {
+        let times = Times::new(clock::rate());
+        Decisions { forwarding, settings, counters, owners, rings, programs, times, left: (0, 0) }
+    }
+
+    /// Hears a message.
+    fn hear(&mut self, v: &View<'_, Self>, i: usize, settings: &Settings) -> Why {
+        let ours = |to| match to {
+            IpAddr::V4(to) => settings.from.v4 == Some(to),
+            IpAddr::V6(to) => settings.from.v6 == Some(to),
+        };
+        let message = match Message::receive(v.rest(i), settings.ports, ours) {
+            Ok(message) => message,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        for decision in message.decisions() {
+            let decision = match decision {
+                Ok(decision) => decision,
+                Err(refusal) => return self.refuse(refusal),
+            };
+            if self.left.1 == 0 {
+                return Why::TooMany;
+            }
+            self.left.1 -= 1;
+            self.pass_on(v.guard(), (message.from, v.get(Iface, i), v.now()), &decision);
+        }
+        Why::Heard
+    }
+
+    fn refuse(&self, refusal: Refusal) -> Why {
+        self.counters.decisions.refused[refusal as usize].add(1);
+        Why::Refused
+    }
+
+    /// Sends a decision to the owner of its flow.
+    fn pass_on(
+        &mut self,
+        guard: Guard<'_>,
+        (from, iface, now): (IpAddr, IfaceId, u64),
+        decision: &Decision,
+    ) {
+        let counts = &self.counters.decisions;
+        let key = match decision.flow {
+            Flow::V4 { src, dst } => FlowKey::v4(src.into(), dst.into()),
+            Flow::V6 { src, dst } => FlowKey::v6(src.into(), dst.into()),
+        };
+        let set = match self.protection(guard, (from, iface), decision.flow.ends().1) {
+            Some(Ok(set)) => set,
+            Some(Err(())) => return counts.not_its_grantor.add(1),
+            None => return counts.unprotected.add(1),
+        };
+        let machine = Machine { times: &self.times, programs: &self.programs };
+        let decided = match machine.decision(&decision.verdict, now) {
+            Ok(decided) => decided,
+            Err(Refused::UnknownProgram) => return counts.unknown_program.add(1),
+            Err(Refused::BadParameters) => return counts.bad_parameters.add(1),
+        };
+        let heard = Heard { key, set, decided };
+        let owner = self.owners.as_ref().map(|owners| match decision.flow {
+            Flow::V4 { src, dst } => owners.ipv4(src, dst),
+            Flow::V6 { src, dst } => owners.ipv6(src, dst),
+        });
+        let rings = self.rings.iter_mut().enumerate();
+        for (_, ring) in rings.filter(|(worker, _)| owner.is_none_or(|owner| owner == *worker)) {
+            if ring.push(heard).is_err() {
+                counts.ring_full.add(1);
+            }
+        }
+    }
+
+    /// The protection of `dst` in the VRF of `iface`; an error where it does not name `from`.
+    fn protection(
+        &self,
+        guard: Guard<'_>,
+        (from, iface): (IpAddr, IfaceId),
+        dst: IpAddr,
+    ) -> Option<Result<SetId, ()>> {
+        let ifaces = self.forwarding.ifaces.load(guard);
+        let vrf: VrfId = ifaces.vrf.get(usize::from(iface.0)).copied().unwrap_or_default();
+        let vrfs = self.forwarding.vrfs.load(guard);
+        let front = vrfs.get(usize::from(vrf.0))?.front.as_ref()?;
+        let hop: Hop = match dst {
+            IpAddr::V4(dst) => front.v4.lookup(dst.into()),
+            IpAddr::V6(dst) => front.v6.lookup(dst.into()),
+        };
+        let step = self.forwarding.hops.load(guard).step(hop);
+        let index = (step.kind() == Kind::Protected).then(|| step.index())?;
+        let protection = self.forwarding.protections.load(guard).at(index)?;
+        Some(protection.named(from).map(|_| protection.id).ok_or(()))
+    }
+}
+
+impl Node for Decisions {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "decisions";
+    const HELP: &'static str = "hears what Grantors decide";
+    const READS: Lanes = Lanes::of::<(Iface, PuntClass)>();
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let rate = clock::rate();
+        if rate != self.times.rate() {
+            self.times = Times::new(rate);
+        }
+        if self.left.0 != v.now() {
+            self.left = (v.now(), MOST);
+        }
+        v.leave_all(To::Punt);
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let settings = self.settings.load(v.guard());
+        for i in 0..v.n() {
+            let at_back = ifaces.side(v.get(Iface, i)) == Side::Back;
+            if at_back && is_message(v.head(i), v.len(i), settings.ports) {
+                let why = self.hear(v, i, settings);
+                v.drop(i, why);
+            }
+        }
+    }
+}
+
+/// Whether it is UDP to the port of decisions: nobody else listens there.
+fn is_message(head: &[u8; 64], len: u16, ports: Ports) -> bool {
+    let (at, next) = if head[0] >> 4 == 4 {
+        (ipv4::MIN_LEN, head[ipv4::PROTOCOL])
+    } else {
+        (ipv6::LEN, head[ipv6::NEXT_HEADER])
+    };
+    let whole = head[0] >> 4 != 4 || be16(head, ipv4::FRAGMENT) & ipv4::OFFSET_MASK == 0;
+    whole
+        && next == protocol::UDP
+        && usize::from(len) >= at + udp::LEN
+        && be16(head, at + udp::DST) == ports.dst
+}
+
+/// Decisions that are heard in a poll at most.
+const MOST: usize = 1_024;
