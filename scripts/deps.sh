@@ -206,6 +206,17 @@ install_missing() {
 	[ ${#services[@]} = 0 ] || keep_disabled "${services[@]}"
 }
 
+# What was installed may be too old all the same: Debian's newer Rust is in its security
+# archive, which a minimal system may not list.
+rust_is_enough() {
+	local version
+	version=$(cargo --version 2>/dev/null | cut -d ' ' -f 2) || true
+	[ -n "$version" ] || return 0 # its installation has said why
+	newer "$version" "$RUST_MIN" || notes+=("Rust $RUST_MIN or newer (here: $version); Debian 12 has it in its security archive:
+    deb http://security.debian.org/debian-security bookworm-security main
+    in /etc/apt/sources.list, then once more")
+}
+
 replace_rust='' toolchain='' components=''
 case ${1:-} in
 build | demo | bench | deep) "$1" ;;
@@ -236,6 +247,7 @@ if [ -n "$components" ] && [ -z "$toolchain" ]; then
 		notes+=("rustfmt and clippy: rustup component add rustfmt clippy")
 	fi
 fi
+if [ ${#missing[@]} -gt 0 ] && [ ${#notes[@]} = 0 ]; then rust_is_enough; fi
 if [ ${#notes[@]} -gt 0 ]; then
 	{
 		echo "make $1 needs, on this machine:"
