@@ -29,6 +29,9 @@ pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
         findings.push(refusals(&all));
         findings.extend(full(&all));
     }
+    if let Ok(Reply::System(system)) = cx.ask(What::System) {
+        findings.extend(warned(&system.warnings));
+    }
     if let Ok(Reply::Switch(switch::Reply::Bridges(all))) = cx.ask(switch::What::Bridges) {
         findings.extend(loops(&all));
     }
@@ -69,6 +72,14 @@ fn refusals(all: &[Capacity]) -> Finding {
     let found = format!("{}: {}, the latest {}{more}", first.what, first.refused, first.last);
     let remedy = "rutter show capacity       (each limit, and the key that sets it)";
     finding(what, Level::Better, found, remedy)
+}
+
+/// What a router that runs has warned of, and what still holds.
+fn warned(warnings: &[String]) -> Option<Finding> {
+    let (first, others) = warnings.split_first()?;
+    let more = if others.is_empty() { "" } else { " (and others)" };
+    let remedy = "rutter show system         (each warning, as the log has it)";
+    Some(finding("warnings", Level::Better, format!("{first}{more}"), remedy))
 }
 
 /// Tables of routes that are full: destinations are missing, or soon will be.
@@ -124,6 +135,14 @@ mod tests {
             let counts = format!("routes main ipv4: {used} of 100, {refused} refused");
             assert_eq!(found.found, counts);
         }
+    }
+
+    #[test]
+    fn a_routers_warnings_are_named() {
+        assert_eq!(warned(&[]), None);
+        let one = "the rule of the table `local` was moved".to_string();
+        assert_eq!(warned(std::slice::from_ref(&one)).unwrap().found, one);
+        assert_eq!(warned(&[one.clone(), one.clone()]).unwrap().found, format!("{one} (and others)"));
     }
 
     #[test]
