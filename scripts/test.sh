@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+readonly LINTED=1.96
 cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 begin=$SECONDS
@@ -22,9 +23,17 @@ step formatting
 $cargo fmt --all --check
 find crates fuzz -name '*.rs' -not -path '*/target/*' -print0 | xargs -0 rustfmt --check --edition 2024
 
+# Each Rust brings lints that those before it did not have. What a Rust newer than the last that
+# these sources were read with has to say is shown and fails nothing: the same sources pass on.
 step clippy
-$cargo clippy --locked --workspace --all-targets -- -D warnings
-$cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir "$target" --all-targets -- -D warnings
+version=$($cargo --version | cut -d ' ' -f 2)
+deny=(-D warnings)
+if [ "$(printf '%s\n' "$version" "$LINTED.99" | sort -V | head -n 1)" != "$version" ]; then
+	echo "Rust $version is newer than $LINTED: what it warns of is shown, and is no failure"
+	deny=()
+fi
+$cargo clippy --locked --workspace --all-targets -- "${deny[@]}"
+$cargo clippy --locked --manifest-path fuzz/Cargo.toml --target-dir "$target" --all-targets -- "${deny[@]}"
 
 # Unit, property and documentation tests, the layering test, goldens.
 # Without root those that make network namespaces run in a user namespace.

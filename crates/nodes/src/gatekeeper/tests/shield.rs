@@ -92,12 +92,12 @@ fn nothing_passes_but_what_may() {
     let parts = [udp4(V4).fragment(7, 0, true), udp4(V4).fragment(7, 1480, false)];
     for frame in [udp4(V4).ttl(0), udp4(V4).options(&[7, 4, 4, 0])].into_iter().chain(parts) {
         let frame = to_p0(frame.payload(&[1; 40]));
-        assert_eq!(rig.send(&[frame.clone()]), [inner(&frame)]);
+        assert_eq!(rig.send(std::slice::from_ref(&frame)), [inner(&frame)]);
     }
     assert_eq!(rig.flows().table().capacity().entries, 1, "one flow");
     // 1,500 bytes with the outer header is what the way carries.
     let longest = to_p0(udp4(V4).payload(&[1; 1452]));
-    assert_eq!(rig.send(&[longest.clone()]), [inner(&longest)]);
+    assert_eq!(rig.send(std::slice::from_ref(&longest)), [inner(&longest)]);
     assert!(rig.send(&[to_p0(udp4(V4).payload(&[1; 1453]))]).is_empty());
     assert_eq!(rig.dropped("solicit", "too_long"), 1);
     rig.decide(V4, GRANT);
@@ -128,10 +128,10 @@ fn a_lost_grantor_and_a_stale_entry() {
     let four = four();
     rig.decide(V4, GRANT);
     rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
-    assert!(rig.send(&[four.clone()]).is_empty());
+    assert!(rig.send(std::slice::from_ref(&four)).is_empty());
     assert_eq!(rig.dropped("shield", "unresolved"), 1);
     rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Reachable)]);
-    assert_eq!(rig.send(&[four.clone()]), [in_v4(1, &four[14..])]);
+    assert_eq!(rig.send(std::slice::from_ref(&four)), [in_v4(1, &four[14..])]);
     // Other options: what was decided is as good as not there.
     let pages = rig.flows().table().counts().pages;
     let ip = "10.0.2.9".parse().unwrap();
