@@ -47,8 +47,12 @@ use crate::switch::Bridging;
 
 /// The nodes of each application, in the order in which packets meet them. An
 /// application is a folder, and a line here.
-pub const APPLICATIONS: &[(&str, &[Card])] =
-    &[("switch", switch::NODES), ("router", router::NODES), ("span", span::NODES)];
+pub const APPLICATIONS: &[(&str, &[Card])] = &[
+    ("switch", switch::NODES),
+    ("router", router::NODES),
+    ("gatekeeper", gatekeeper::NODES),
+    ("span", span::NODES),
+];
 
 /// Every node: name, help, edges, drop reasons.
 pub fn nodes() -> impl Iterator<Item = &'static Card> {

@@ -13,7 +13,7 @@
 //! worker has a flow, all are told. The order of one Grantor's decisions is kept: its
 //! messages come to one worker, and each ring has an order.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use graph::ring::spsc::Producer;

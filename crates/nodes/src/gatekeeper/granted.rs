@@ -24,6 +24,13 @@ pub fn parameters(rate_kib: u32, next_renewal_ms: u32, renewal_step_ms: u32) -> 
     page
 }
 
+/// The rate in KiB, and the bytes of it that a packet at `now` would find left.
+pub(super) fn budget_at(page: &Page, now: u64) -> (u32, u64) {
+    let state = State::load(page);
+    let left = if now >= state.window_end { budget(state.rate_kib) } else { state.left };
+    (state.rate_kib, left)
+}
+
 impl Rule for Granted {
     fn init(&self, times: &Times, now: u64, page: &mut Page) -> Result<(), BadParameters> {
         let word = |place: usize| u32::from_le_bytes(part(page, 4 * place));

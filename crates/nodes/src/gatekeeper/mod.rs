@@ -6,11 +6,10 @@
 //!                               └─────► request ─► solicitor: 64 levels, one budget ─► Grantor
 //! ```
 //!
-//! The nodes that join these parts are still to come: no packet meets them yet.
-//!
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
+//!   listing
 //!   decisions ip_special shield solicit
 //!   flows
 //!   machine outer
@@ -25,6 +24,7 @@ pub mod flows;
 pub mod granted;
 pub mod ip_special;
 pub mod lanes;
+pub mod listing;
 pub mod machine;
 pub mod mix;
 mod outer;

@@ -7,7 +7,7 @@
 //!
 //! No TTL is decremented and nothing is fragmented: what the way cannot carry is a drop.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use graph::Packets;
 use tables::{AdjacencyId, Grantor, HopTable, IfaceId, PortId};

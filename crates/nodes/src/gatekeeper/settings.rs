@@ -1,6 +1,6 @@
 //! What the nodes of the shield are told, and what they count.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use graph::Counter;
@@ -16,6 +16,23 @@ pub struct Settings {
     pub from: Ends,
     /// The UDP ports of decisions.
     pub ports: Ports,
+    /// Whose decisions count.
+    pub decisions_from: DecisionsFrom,
+    /// ICMP errors a second that one worker may send; as many may come at once as a tenth of
+    /// it is, or 32.
+    pub errors_per_s: u32,
+}
+
+/// Whose decisions count, of those that are heard at the back.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum DecisionsFrom {
+    /// Those of the Grantors that the protection of the destination names.
+    #[default]
+    ItsGrantors,
+    /// Those of the Grantors of any protection of the VRF, for all destinations protected there.
+    Grantors,
+    /// Anybody's.
+    Anybody,
 }
 
 /// An address of each family, and the hop limit of outer IPv6 headers.
@@ -32,9 +49,17 @@ pub struct Ends {
 impl Default for Settings {
     fn default() -> Self {
         let from = Ends { v4: None, v6: None, hop_limit: ipip::HOP_LIMIT };
-        Settings { from, ports: Ports::default() }
+        Settings {
+            from,
+            ports: Ports::default(),
+            decisions_from: DecisionsFrom::default(),
+            errors_per_s: ERRORS_PER_S,
+        }
     }
 }
+
+/// ICMP errors a second, unless configured otherwise.
+pub const ERRORS_PER_S: u32 = 1_000;
 
 /// An option of a protection ([`tables::Protection::options`]): verdicts are reached and
 /// counted, and its packets go on as those of a bypass do.

@@ -138,6 +138,11 @@ impl Shield {
         self.flows.as_mut()
     }
 
+    /// What spreads its flows over Grantors.
+    pub fn mix(&self) -> Mix {
+        self.mix
+    }
+
     /// Writes decisions that came by the rings into the table: a vector's a ring.
     fn listen(&mut self, v: &View<'_, Self>) {
         let Shield { forwarding, counters, flows, heard, batch, .. } = self;

@@ -94,6 +94,11 @@ impl Solicit {
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }
+
+    /// How many there is room for.
+    pub fn room(&self) -> usize {
+        self.queue.capacity()
+    }
 }
 
 impl Node for Solicit {

@@ -1,0 +1,258 @@
+//! What control asks of a worker's flows: lists, flushes, figures.
+//!
+//! ```text
+//!  control ─ Worker::start_job ─► List, Flush ─► some places of the table a poll ─► parts
+//!            Worker::call ──────► figures
+//! ```
+//!
+//! A list is no picture of one moment: a flow that comes or goes meanwhile may be in it.
+
+use core::net::IpAddr;
+
+use graph::{Graph, Job, Progress, clock};
+use lookup::exact::Capacity;
+use lookup::exact::flow::{Counts, Flow, FlowKey, Page};
+use tables::{Net, Protections, SetId};
+
+use super::flows::Flows;
+use super::granted;
+use super::mix::Mix;
+use super::shield::Shield;
+use super::solicit::Solicit;
+use super::state::{self, Kind};
+
+/// Which flows; all of them, by default. What is given must all be so.
+#[derive(Clone, Default)]
+pub struct Filter {
+    /// From these sources.
+    pub from: Option<Net>,
+    /// To these destinations.
+    pub to: Option<Net>,
+    /// In this state.
+    pub state: Option<State>,
+    /// Of this protection.
+    pub set: Option<SetId>,
+    /// Whose packets go to this Grantor, by the protections as they are
+    /// ([`Protections`] are a list of pages: to be cloned and dropped by control).
+    pub grantor: Option<(IpAddr, Protections)>,
+}
+
+/// A flow's state, without what belongs to it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum State {
+    /// Nothing is decided.
+    Request,
+    /// It has a budget.
+    Granted,
+    /// It gets nothing.
+    Declined,
+    /// A program's.
+    Program,
+}
+
+/// A flow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Row {
+    /// Source and destination.
+    pub key: FlowKey,
+    /// The protection that it is of: a stale one is none's ([`Protections::get`]).
+    pub set: SetId,
+    /// By which it has one Grantor of several ([`tables::Protection::grantor`]).
+    pub mixed: u32,
+    /// What is known of it.
+    pub known: Known,
+    /// Milliseconds until the decision ends, or a request may be forgotten; 0 once that has
+    /// come.
+    pub left_ms: u64,
+}
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Known {
+    /// It asks, with this base priority, and may do so for some packets more.
+    Request {
+        /// 0 to 63.
+        priority: u8,
+        /// 0 to 7.
+        allowance: u8,
+        /// Milliseconds since its last packet.
+        seen_ms: u64,
+    },
+    /// It has a budget.
+    Granted {
+        /// A second's.
+        rate_kib: u32,
+        /// Bytes that are left of it.
+        left: u64,
+    },
+    /// It gets nothing.
+    Declined,
+    /// The program of this number decides. Of those that are built in, only the number.
+    Program(u8),
+}
+
+impl Known {
+    /// The state alone.
+    pub fn state(&self) -> State {
+        match self {
+            Known::Request { .. } => State::Request,
+            Known::Granted { .. } => State::Granted,
+            Known::Declined => State::Declined,
+            Known::Program(_) => State::Program,
+        }
+    }
+}
+
+impl Filter {
+    /// Whether a flow is meant.
+    fn takes(&self, flow: &Flow, mix: &Mix) -> bool {
+        let key = flow.key();
+        let set = Flows::set_of(&flow.state);
+        let is_in = |net: &Option<Net>, at: usize| {
+            net.is_none_or(|net| net.covers(&Net::host(ends(&key)[at])))
+        };
+        let is_asked = |(ip, all): &(IpAddr, Protections)| {
+            let grantor = all.get(set).and_then(|protection| protection.grantor(mix.of(&key)));
+            grantor.is_some_and(|grantor| grantor.ip == *ip)
+        };
+        self.state.is_none_or(|state| state == state_of(Kind::of(&flow.state)))
+            && self.set.is_none_or(|wanted| wanted == set)
+            && is_in(&self.from, 0)
+            && is_in(&self.to, 1)
+            && self.grantor.as_ref().is_none_or(is_asked)
+    }
+}
+
+/// Lists flows: a [`Job`] on [`Shield`], whose parts are some rows each, often none.
+pub struct List {
+    filter: Filter,
+    at: usize,
+}
+
+impl List {
+    /// Of the flows that `filter` means.
+    pub fn new(filter: Filter) -> List {
+        List { filter, at: 0 }
+    }
+}
+
+impl Job<Shield> for List {
+    type Part = Vec<Row>;
+
+    fn step(&mut self, node: &mut Shield, places: usize) -> Progress<Vec<Row>> {
+        let mix = node.mix();
+        let Some(flows) = node.flows() else { return Progress::Last(Vec::new()) };
+        let now = clock::now();
+        let mut rows = Vec::new();
+        let next = flows.table().walk(self.at, places, &mut |flow, page| {
+            if self.filter.takes(flow, &mix) {
+                rows.push(row(flow, page, &mix, now));
+            }
+        });
+        match next {
+            Some(at) => {
+                self.at = at;
+                Progress::More(rows)
+            }
+            None => Progress::Last(rows),
+        }
+    }
+}
+
+/// Takes flows out: a [`Job`] on [`Shield`], whose parts are how many went.
+pub struct Flush {
+    filter: Filter,
+    at: usize,
+}
+
+impl Flush {
+    /// The flows that `filter` means.
+    pub fn new(filter: Filter) -> Flush {
+        Flush { filter, at: 0 }
+    }
+}
+
+impl Job<Shield> for Flush {
+    type Part = usize;
+
+    fn step(&mut self, node: &mut Shield, places: usize) -> Progress<usize> {
+        let mix = node.mix();
+        let Some(flows) = node.flows() else { return Progress::Last(0) };
+        let mut gone = 0;
+        let next = flows.table_mut().flush(
+            self.at,
+            places,
+            &mut |flow, _| self.filter.takes(flow, &mix),
+            &mut |_, _, _| gone += 1,
+        );
+        match next {
+            Some(at) => {
+                self.at = at;
+                Progress::More(gone)
+            }
+            None => Progress::Last(gone),
+        }
+    }
+}
+
+/// What a worker holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Figures {
+    /// The table's size.
+    pub capacity: Capacity,
+    /// Its flows by class, and what has happened to them.
+    pub counts: Counts,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// Requests that there is room for.
+    pub room: usize,
+}
+
+/// What the worker of `graph` holds; `None` where it has no flows.
+pub fn figures(graph: &mut Graph) -> Option<Figures> {
+    let table = graph.node_mut::<Shield>().ok()?.flows()?.table();
+    let (capacity, counts) = (table.capacity(), table.counts());
+    let solicit = graph.node_mut::<Solicit>().ok()?;
+    Some(Figures { capacity, counts, waiting: solicit.waiting(), room: solicit.room() })
+}
+
+/// Source and destination.
+pub fn ends(key: &FlowKey) -> [IpAddr; 2] {
+    let v4 = key.is_v4();
+    key.addresses().map(|address| match v4 {
+        true => IpAddr::V4((address as u32).into()),
+        false => IpAddr::V6(address.into()),
+    })
+}
+
+fn state_of(kind: Kind) -> State {
+    match kind {
+        Kind::Request => State::Request,
+        Kind::Granted => State::Granted,
+        Kind::Declined => State::Declined,
+        Kind::Program(_) => State::Program,
+    }
+}
+
+fn row(flow: &Flow, page: Option<&Page>, mix: &Mix, now: u64) -> Row {
+    let key = flow.key();
+    let ms = |ticks: u64| (clock::rate().ps(ticks) / PS_IN_MS).min(u64::MAX.into()) as u64;
+    let known = match (Kind::of(&flow.state), page) {
+        (Kind::Granted, Some(page)) => {
+            let (rate_kib, left) = granted::budget_at(&page.0, now);
+            Known::Granted { rate_kib, left }
+        }
+        (Kind::Granted, None) => Known::Granted { rate_kib: 0, left: 0 },
+        (Kind::Declined, _) => Known::Declined,
+        (Kind::Program(index), _) => Known::Program(index),
+        (Kind::Request, _) => {
+            let request = state::request(&flow.state);
+            let seen_ms = ms(now.saturating_sub(request.seen));
+            Known::Request { priority: request.priority, allowance: request.allowance, seen_ms }
+        }
+    };
+    let left_ms = ms(flow.expires().saturating_sub(now));
+    Row { key, set: Flows::set_of(&flow.state), mixed: mix.of(&key), known, left_ms }
+}
+
+const PS_IN_MS: u128 = 1_000_000_000;
