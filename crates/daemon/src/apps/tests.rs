@@ -316,6 +316,11 @@ fn a_route_is_objected_to_however_it_came() {
     assert!(said("10.9.0.0/16", "10.0.0.1", None).contains("own address"));
     assert!(said("10.9.0.0/16", "224.0.0.1", None).contains("single host"));
     assert!(said("2001:db8::/32", "10.0.0.2", None).contains("IPv6 gateways"));
+    let route = |metric| {
+        format!("{PORT}[[route]]\nprefix=\"10.9.0.0/16\"\nkind=\"blackhole\"\nmetric={metric}\n")
+    };
+    good(&route(7));
+    assert!(bad(&route(8)).contains("metric 8 is that of protections"));
 }
 
 #[test]

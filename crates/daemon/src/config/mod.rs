@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use api::apps::router::RouteKind;
+use feeds::netlink::SHIELD_METRIC;
 use lookup::lpm::Options;
 use nodes::Rates;
 use tables::Outer;
@@ -324,6 +325,9 @@ impl Config {
                 None
             }
         };
+        if route.metric == Some(SHIELD_METRIC) {
+            return Some(format!("metric {SHIELD_METRIC} is that of protections"));
+        }
         route.via.iter().find_map(wrong)
     }
 

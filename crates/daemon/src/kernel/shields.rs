@@ -13,7 +13,7 @@
 //! ([`Rtnetlink::flush_rules`]).
 //!
 //! A protection is a blackhole route of Rutter's protocol, with a metric of its own by
-//! which it is known from a static route: BIRD learns it and FRR redistributes it. It wins
+//! which it is known from a static route (whose metric that cannot be: `Config::objection`): BIRD learns it and FRR redistributes it. It wins
 //! over what they have learnt for the same prefix, so that the kernel itself sends nothing
 //! there. The mirror leaves it out (`feeds::netlink`): the plain view has the route
 //! that it hides.

@@ -72,3 +72,38 @@ impl KernelSide {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Net, Route};
+    use crate::namespace::in_namespace;
+    use api::apps::router::RouteKind;
+
+    #[test]
+    fn no_static_route_that_goes_takes_a_protection_with_it() {
+        in_namespace(|| {
+            let record = std::env::temp_dir().join(format!("rutter-shield-{}", std::process::id()));
+            let mut side = KernelSide::new(&record).unwrap();
+            for prefix in ["198.51.100.0/24", "2001:db8:20::/48"] {
+                let prefix: Net = prefix.parse().unwrap();
+                let shield = (254, prefix);
+                side.add_shield(shield).unwrap();
+                let add = |side: &mut KernelSide, metric| {
+                    let (via, vrf) = (Vec::new(), "main".into());
+                    let route = Route { prefix, kind: RouteKind::Prohibit, via, vrf, metric };
+                    side.add_route(route, 254).unwrap();
+                };
+                assert!(side.delete_route(prefix, 254, None).is_err());
+                assert!(side.delete_route(prefix, 254, Some(8)).is_err());
+                for metric in [None, Some(20)] {
+                    add(&mut side, metric);
+                    side.delete_route(prefix, 254, None).unwrap();
+                    assert!(side.delete_route(prefix, 254, None).is_err());
+                }
+                assert!(side.rtnetlink.shields().unwrap().contains(&shield));
+            }
+            let _ = std::fs::remove_file(record);
+        });
+    }
+}

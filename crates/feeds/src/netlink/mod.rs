@@ -20,5 +20,5 @@ pub use socket::Socket;
 pub const OUR_PROTOCOL: u8 = 198;
 
 /// Metric of the blackhole routes by which routing daemons see protections; below theirs, so
-/// that they win. No static route is to have both.
+/// that they win. No static route has it.
 pub const SHIELD_METRIC: u32 = 8;
