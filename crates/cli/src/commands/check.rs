@@ -1,6 +1,7 @@
 //! `rutter check`.
 
 mod replay;
+mod truth;
 mod verify;
 
 use std::io::Write;
@@ -19,15 +20,18 @@ use crate::engine::{self, Fib};
 use crate::error::Error;
 use crate::status::Status;
 use crate::table::TableArgs;
+use truth::Truth;
 use verify::{Tally, Verify};
 
 /// Compare an engine with a table, address by address
 ///
-/// Looks up the first and last address of every prefix, the ones beside them, and
-/// a million at random, one by one and in batches, and compares with a list of
-/// intervals that is made without the engine. With --updates, applies
-/// announcements and withdrawals in batches, looks up around each change, and
-/// compares everything again at the end.
+/// Looks up the first and last address of every prefix and the ones beside them,
+/// addresses inside every prefix (at random, and at the ends of blocks of any
+/// size), between neighbouring prefixes, and a million anywhere; one by one and in
+/// batches; and compares with a list of intervals that is made without the engine.
+/// With --updates, applies announcements and withdrawals in batches, looks up around
+/// and inside each change, and compares everything again at the end, with routes that
+/// are kept apart from those that the engine is updated from.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -99,6 +103,8 @@ impl Checks {
 struct Check<A: Addr> {
     entry: &'static Entry<A>,
     rib: Rib<A>,
+    /// What `rib` should hold.
+    truth: Truth<A>,
     fib: Fib<A>,
     domain: Arc<Domain>,
     verify: Verify<A>,
@@ -119,24 +125,28 @@ struct Updates {
 impl<A: Addr> Check<A> {
     fn new(entry: &'static Entry<A>, rib: Rib<A>, domain: &Arc<Domain>) -> Result<Self, Error> {
         let fib = Fib::build(entry, &rib, domain)?;
-        let (domain, verify) = (Arc::clone(domain), Verify::default());
-        Ok(Check { entry, rib, fib, domain, verify, updates: None })
+        let (domain, verify, truth) =
+            (Arc::clone(domain), Verify::default(), Truth::new(rib.iter()));
+        Ok(Check { entry, rib, truth, fib, domain, verify, updates: None })
     }
 
     fn verify(&mut self) {
-        self.verify.all(&self.rib, &*self.fib.table);
+        let mut routes: Vec<_> = self.truth.iter().collect();
+        routes.sort_unstable(); // addresses near one another are looked up together
+        self.verify.all(&routes, &*self.fib.table);
     }
 
     /// Applies `changes` and looks around each.
     fn apply(&mut self, mut changes: Vec<Change<A>>) -> Result<(), Error> {
         // Also where there are none: the other family's garbage waits for this thread.
         self.fib.thread.quiesce();
-        changes.retain(|change| self.rib.get(&change.prefix) != change.hop);
+        changes.retain(|change| self.truth.get(&change.prefix) != change.hop);
         if changes.is_empty() {
             return Ok(());
         }
         changes.iter().for_each(|change| {
             self.rib.apply(change);
+            self.truth.apply(change);
         });
         let updates = self.updates.get_or_insert_default();
         updates.changes += changes.len() as u64;
@@ -147,7 +157,7 @@ impl<A: Addr> Check<A> {
         }
         self.fib.thread.quiesce();
         self.domain.reclaim();
-        self.verify.around(&changes, &self.rib, &*self.fib.table);
+        self.verify.around(&changes, &self.truth, &*self.fib.table);
         Ok(())
     }
 }

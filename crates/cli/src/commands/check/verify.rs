@@ -3,8 +3,10 @@
 use formats::SplitMix64;
 use lookup::lpm::{Intervals, Lpm};
 use lookup::rib::Change;
-use lookup::{Addr, Hop, Prefix, Rib};
+use lookup::{Addr, Hop, Prefix};
 use serde::Serialize;
+
+use super::truth::Truth;
 
 /// What was looked up and compared so far.
 pub struct Verify<A> {
@@ -12,6 +14,8 @@ pub struct Verify<A> {
     pub tally: Tally,
     wrong: Vec<Wrong<A>>,
     rng: SplitMix64,
+    /// Addresses that wait for their batch.
+    waiting: Vec<A>,
 }
 
 /// Counts.
@@ -36,40 +40,60 @@ pub struct Wrong<A> {
 
 impl<A> Default for Verify<A> {
     fn default() -> Self {
-        Verify { tally: Tally::default(), wrong: Vec::new(), rng: SplitMix64(1) }
+        Verify {
+            tally: Tally::default(),
+            wrong: Vec::new(),
+            rng: SplitMix64(1),
+            waiting: Vec::with_capacity(BATCH),
+        }
     }
 }
 
 impl<A: Addr> Verify<A> {
-    /// Compares at every prefix's edges, beside them, and at random, with a
-    /// flattened list.
-    pub fn all(&mut self, rib: &Rib<A>, table: &dyn Lpm<A>) {
-        let intervals = Intervals::new(rib.iter());
+    /// Compares with a flattened list of `routes`: at every prefix's edges and beside them;
+    /// inside every prefix, at random and at both ends of random blocks of every size, where
+    /// engines go a level down; between neighbouring borders; anywhere.
+    pub fn all(&mut self, routes: &[(Prefix<A>, Hop)], table: &dyn Lpm<A>) {
+        let intervals = Intervals::new(routes.iter().copied());
         let want = |addr| intervals.lookup(addr);
-        let mut addrs = Vec::with_capacity(BATCH + 4);
-        for (prefix, _) in rib.iter() {
-            addrs.extend(edges(&prefix));
-            if addrs.len() >= BATCH {
-                self.compare(&addrs, table, want);
-                addrs.clear();
+        for (prefix, _) in routes {
+            edges(prefix).into_iter().for_each(|addr| self.add(addr, table, &want));
+        }
+        for _ in 0..times(routes.len()) {
+            for (prefix, _) in routes {
+                let inside = self.inside(prefix);
+                let more = u64::from(A::WIDTH - prefix.len()) + 1;
+                let len = prefix.len() + self.rng.below(more) as u8;
+                let block = Prefix::covering(self.inside(prefix), len);
+                for addr in [inside, block.first(), block.last()] {
+                    self.add(addr, table, &want);
+                }
             }
         }
-        self.compare(&addrs, table, want);
-        for _ in 0..RANDOM / BATCH {
-            addrs.clear();
-            let rng = &mut self.rng;
-            addrs.extend(
-                (0..BATCH)
-                    .map(|_| A::from_u128(u128::from(rng.next()) << 64 | u128::from(rng.next()))),
-            );
-            self.compare(&addrs, table, want);
+        let starts: Vec<A> = intervals.iter().map(|(start, _)| start).collect();
+        for _ in 0..times(starts.len()) {
+            for (i, &start) in starts.iter().enumerate() {
+                let last = starts.get(i + 1).map_or(A::MAX, |next| next.minus(1));
+                let addr = self.between(start, last);
+                self.add(addr, table, &want);
+            }
         }
+        for _ in 0..RANDOM {
+            let addr = A::from_u128(self.random());
+            self.add(addr, table, &want);
+        }
+        self.flush(table, &want);
     }
 
-    /// Compares around each changed prefix, with the routes themselves.
-    pub fn around(&mut self, changes: &[Change<A>], rib: &Rib<A>, table: &dyn Lpm<A>) {
-        let addrs: Vec<A> = changes.iter().flat_map(|change| edges(&change.prefix)).collect();
-        self.compare(&addrs, table, |addr| rib.lookup(addr).map_or(Hop::NONE, |(_, hop)| hop));
+    /// Compares around and inside each changed prefix.
+    pub fn around(&mut self, changes: &[Change<A>], truth: &Truth<A>, table: &dyn Lpm<A>) {
+        let want = |addr| truth.lookup(addr);
+        for Change { prefix, .. } in changes {
+            let inside = self.inside(prefix);
+            edges(prefix).into_iter().for_each(|addr| self.add(addr, table, &want));
+            self.add(inside, table, &want);
+        }
+        self.flush(table, &want);
     }
 
     /// The first wrong answers.
@@ -77,22 +101,58 @@ impl<A: Addr> Verify<A> {
         &self.wrong
     }
 
-    fn compare(&mut self, addrs: &[A], table: &dyn Lpm<A>, want: impl Fn(A) -> Hop) {
+    fn random(&mut self) -> u128 {
+        u128::from(self.rng.next()) << 64 | u128::from(self.rng.next())
+    }
+
+    /// An address in `prefix`.
+    fn inside(&mut self, prefix: &Prefix<A>) -> A {
+        prefix.first().or(A::from_u128(self.random()).and(prefix.host_mask()))
+    }
+
+    /// An address from `first` to `last`.
+    fn between(&mut self, first: A, last: A) -> A {
+        let (first, last) = (first.to_u128(), last.to_u128());
+        let random = self.random();
+        // `checked_rem` has nothing where the interval is everything.
+        let off = (last - first).wrapping_add(1);
+        A::from_u128(first + random.checked_rem(off).unwrap_or(random))
+    }
+
+    /// Compares `addr` with the next batch.
+    fn add(&mut self, addr: A, table: &dyn Lpm<A>, want: &impl Fn(A) -> Hop) {
+        self.waiting.push(addr);
+        if self.waiting.len() == BATCH {
+            self.flush(table, want);
+        }
+    }
+
+    fn flush(&mut self, table: &dyn Lpm<A>, want: &impl Fn(A) -> Hop) {
+        let addrs = std::mem::take(&mut self.waiting);
         let mut hops = vec![Hop::NONE; addrs.len()];
-        table.lookup_batch(addrs, &mut hops);
+        table.lookup_batch(&addrs, &mut hops);
+        // Bursts of every length, too: engines have code of its own for what is left over.
+        let short = addrs.len().min(self.tally.addresses as usize / BATCH % MOST_SHORT);
+        let mut again = vec![Hop::NONE; short];
+        table.lookup_batch(&addrs[..short], &mut again);
         self.tally.addresses += addrs.len() as u64;
-        for (&addr, &batched) in addrs.iter().zip(&hops) {
+        for (i, &addr) in addrs.iter().enumerate() {
             let (want, alone) = (want(addr), table.lookup(addr));
-            if (batched, alone) == (want, want) {
-                continue;
-            }
+            let answers = [alone, hops[i], *again.get(i).unwrap_or(&alone)];
+            let Some(&got) = answers.iter().find(|&&hop| hop != want) else { continue };
             self.tally.disagreements += 1;
             if self.wrong.len() < SHOWN {
-                let got = if alone == want { batched } else { alone };
                 self.wrong.push(Wrong { addr, got, want });
             }
         }
+        self.waiting = addrs;
+        self.waiting.clear();
     }
+}
+
+/// How often each of `count` things gets a random address.
+fn times(count: usize) -> usize {
+    SAMPLES.checked_div(count).unwrap_or(0).max(2)
 }
 
 /// Errors live here: both ends, and the addresses beside them.
@@ -104,7 +164,15 @@ fn edges<A: Addr>(prefix: &Prefix<A>) -> [A; 4] {
 /// Addresses looked up at a time; not a power of two, so that engines meet rests.
 const BATCH: usize = 1000;
 
+/// Bursts of fewer than so many addresses are looked up besides.
+const MOST_SHORT: usize = 130;
+
+/// Addresses anywhere.
 const RANDOM: usize = 1_000_000;
+
+/// Prefixes, and gaps between borders, get so many random addresses in all; two each at
+/// the least.
+const SAMPLES: usize = 200_000;
 
 /// Wrong answers printed.
 const SHOWN: usize = 10;
@@ -113,35 +181,109 @@ const SHOWN: usize = 10;
 mod tests {
     use super::*;
 
-    /// Answers from a `Rib`, but for one address.
-    struct Liar<'a>(&'a Rib<u32>, u32);
+    /// Answers rightly, but where a planted error says otherwise: from the address, the
+    /// right hop, its place in a batch and the batch's length (alone: none).
+    struct Liar<A, F>(Intervals<A>, F);
 
-    impl Lpm<u32> for Liar<'_> {
-        fn lookup(&self, dst: u32) -> Hop {
-            let hop = self.0.lookup(dst).map_or(Hop::NONE, |(_, hop)| hop);
-            if dst == self.1 { Hop(77) } else { hop }
+    impl<A, F> Lpm<A> for Liar<A, F>
+    where
+        A: Addr,
+        F: Fn(A, Hop, Option<(usize, usize)>) -> Hop + Send + Sync,
+    {
+        fn lookup(&self, dst: A) -> Hop {
+            (self.1)(dst, self.0.lookup(dst), None)
         }
-        fn lookup_batch(&self, dsts: &[u32], hops: &mut [Hop]) {
-            dsts.iter().zip(hops).for_each(|(&dst, hop)| *hop = self.lookup(dst));
+        fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
+            for (i, (&dst, hop)) in dsts.iter().zip(hops).enumerate() {
+                *hop = (self.1)(dst, self.0.lookup(dst), Some((i, dsts.len())));
+            }
         }
         fn bytes(&self) -> usize {
             0
         }
     }
 
+    fn found<A: Addr>(
+        routes: &[(Prefix<A>, Hop)],
+        error: impl Fn(A, Hop, Option<(usize, usize)>) -> Hop + Send + Sync,
+    ) -> Verify<A> {
+        let mut verify = Verify::default();
+        verify.all(routes, &Liar(Intervals::new(routes.iter().copied()), error));
+        verify
+    }
+
+    fn routes4() -> Vec<(Prefix<u32>, Hop)> {
+        let routes = [(0x0a00_0000, 8, 1), (0x0a01_0000, 16, 2), (0xc0a8_0000, 16, 3)];
+        routes.map(|(addr, len, hop)| (Prefix::covering(addr, len), Hop(hop))).into()
+    }
+
+    /// Some hundred prefixes of usual lengths.
+    fn routes6() -> Vec<(Prefix<u128>, Hop)> {
+        let mut rng = SplitMix64(3);
+        let mut route = |i: u32| {
+            let addr = 0x2001 << 112 | u128::from(rng.next()) << 48;
+            (Prefix::covering(addr, [32, 40, 48, 56][i as usize % 4]), Hop(1 + i % 7))
+        };
+        (0..400).map(&mut route).collect()
+    }
+
     #[test]
     fn a_lie_at_an_edge_is_found() {
-        let routes = [(0x0a00_0000, 8, 1), (0x0a01_0000, 16, 2)];
-        let route = |(addr, len, hop)| (Prefix::covering(addr, len), Hop(hop));
-        let rib: Rib<u32> = routes.map(route).into_iter().collect();
-        for lie in [0x09ff_ffff, 0x0a01_0000, 0x0a01_ffff, 0x0b00_0000] {
-            let mut verify = Verify::default();
-            verify.all(&rib, &Liar(&rib, lie));
+        for lie in [0x09ff_ffff, 0x0a01_0000, 0x0a01_ffff, 0x0b00_0000_u32] {
+            let verify =
+                found(&routes4(), |dst, hop, _| if dst == lie { Hop(77) } else { hop });
             assert_eq!(verify.wrong().first().map(|wrong| wrong.addr), Some(lie));
             assert!(verify.tally.disagreements > 0);
         }
+        assert_eq!(found(&routes4(), |_, hop, _| hop).tally.disagreements, 0);
+        assert_eq!(found(&routes6(), |_, hop, _| hop).tally.disagreements, 0);
+    }
+
+    /// Each of them passed a check of edges and of addresses uniform over the family.
+    #[test]
+    fn planted_errors_are_found() {
+        // A wrong byte far below the prefix.
+        let byte = found(&routes6(), |dst, hop, _| {
+            if dst >> 56 & 0xff == 0x5a { Hop::NONE } else { hop }
+        });
+        // The last word of a block that is longer than the prefix.
+        let block = found(&routes6(), |dst, hop, _| {
+            if dst as u64 == u64::MAX && dst >> 64 & 0xff != 0xff { Hop(99) } else { hop }
+        });
+        // The upper half of what lies between two routes.
+        let gap = found(&routes6(), |dst, hop, _| {
+            if hop == Hop::NONE && dst >> 112 == 0x2001 && dst >> 80 & 0x8000 != 0 {
+                Hop(1)
+            } else {
+                hop
+            }
+        });
+        // One hole of a /16 in an array of 2^8 entries below it.
+        let entry = found(&routes4(), |dst, hop, _| {
+            if dst >> 8 == 0x000a_0177 && dst as u8 > 2 { Hop(5) } else { hop }
+        });
+        // The last of a short burst.
+        let rest = found(&routes6(), |_, hop, batch| match batch {
+            Some((at, len)) if len % 16 == 3 && at + 1 == len => Hop(3),
+            _ => hop,
+        });
+        let found = [byte, block, gap, rest].map(|verify| verify.tally.disagreements);
+        assert!(found.iter().all(|&found| found > 0), "{found:?}");
+        assert!(entry.tally.disagreements > 0);
+    }
+
+    /// A table that keeps what is withdrawn, as one built from a `Rib` that keeps it does.
+    #[test]
+    fn a_withdrawal_that_is_not_carried_out_is_found() {
+        let routes = routes4();
+        let stale = Liar(Intervals::new(routes.iter().copied()), |_, hop, _| hop);
+        let gone = Change { prefix: routes[1].0, hop: None };
+        let (mut truth, mut verify) = (Truth::new(routes), Verify::default());
+        truth.apply(&gone);
+        verify.around(&[gone], &truth, &stale);
+        assert_eq!(verify.tally.disagreements, 3); // its ends, and one inside
         let mut verify = Verify::default();
-        verify.all(&rib, &Liar(&rib, 0x0a00_8000));
-        assert_eq!((verify.tally.disagreements, verify.tally.addresses), (0, 1_000_008));
+        verify.all(&truth.iter().collect::<Vec<_>>(), &stale);
+        assert!(verify.tally.disagreements > 0);
     }
 }
