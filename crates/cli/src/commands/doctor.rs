@@ -142,7 +142,10 @@ mod tests {
         assert_eq!(warned(&[]), None);
         let one = "the rule of the table `local` was moved".to_string();
         assert_eq!(warned(std::slice::from_ref(&one)).unwrap().found, one);
-        assert_eq!(warned(&[one.clone(), one.clone()]).unwrap().found, format!("{one} (and others)"));
+        assert_eq!(
+            warned(&[one.clone(), one.clone()]).unwrap().found,
+            format!("{one} (and others)")
+        );
     }
 
     #[test]

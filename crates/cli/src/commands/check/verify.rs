@@ -230,8 +230,7 @@ mod tests {
     #[test]
     fn a_lie_at_an_edge_is_found() {
         for lie in [0x09ff_ffff, 0x0a01_0000, 0x0a01_ffff, 0x0b00_0000_u32] {
-            let verify =
-                found(&routes4(), |dst, hop, _| if dst == lie { Hop(77) } else { hop });
+            let verify = found(&routes4(), |dst, hop, _| if dst == lie { Hop(77) } else { hop });
             assert_eq!(verify.wrong().first().map(|wrong| wrong.addr), Some(lie));
             assert!(verify.tally.disagreements > 0);
         }
@@ -243,9 +242,8 @@ mod tests {
     #[test]
     fn planted_errors_are_found() {
         // A wrong byte far below the prefix.
-        let byte = found(&routes6(), |dst, hop, _| {
-            if dst >> 56 & 0xff == 0x5a { Hop::NONE } else { hop }
-        });
+        let byte =
+            found(&routes6(), |dst, hop, _| if dst >> 56 & 0xff == 0x5a { Hop::NONE } else { hop });
         // The last word of a block that is longer than the prefix.
         let block = found(&routes6(), |dst, hop, _| {
             if dst as u64 == u64::MAX && dst >> 64 & 0xff != 0xff { Hop(99) } else { hop }
@@ -259,9 +257,13 @@ mod tests {
             }
         });
         // One hole of a /16 in an array of 2^8 entries below it.
-        let entry = found(&routes4(), |dst, hop, _| {
-            if dst >> 8 == 0x000a_0177 && dst as u8 > 2 { Hop(5) } else { hop }
-        });
+        let entry =
+            found(
+                &routes4(),
+                |dst, hop, _| {
+                    if dst >> 8 == 0x000a_0177 && dst as u8 > 2 { Hop(5) } else { hop }
+                },
+            );
         // The last of a short burst.
         let rest = found(&routes6(), |_, hop, batch| match batch {
             Some((at, len)) if len % 16 == 3 && at + 1 == len => Hop(3),
