@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares what forwarding costs in this tree with what it cost in another commit.
 
-  scripts/compare.py BASE [WORKLOAD …]     BASE: a commit; default: all that forward
+  scripts/compare.py BASE [WORKLOAD …]     BASE: a commit; default: all that forward, and those
+                                           of a shield, where BASE has them
   --cycles ROUNDS     rounds of turns (default 300; 0: instructions alone)
   --no-instructions   turns alone
 
@@ -31,6 +32,7 @@ SOME, MORE = 49_152, 147_456  # packets; multiples of the workloads' bursts
 TURN = 200_000  # packets of one turn
 WORKLOAD = "crates/lab/examples/workload.rs"  # the program, built from both sides
 STARTS = 12  # where a table's pages come to lie is worth 5 %, and is drawn anew at each start
+TAKES_TURNS = ("forward-", "shield-")
 MOST_INSTRUCTIONS, MOST_CYCLES = 1.01, 1.02
 
 
@@ -60,7 +62,7 @@ def main():
             shutil.copy(theirs, kept)
         finally:
             subprocess.run(["git", "-C", root, "worktree", "remove", "--force", tree], check=True)
-        names = options.workloads or [n for n in run([ours, "list"]).split("\n") if n.startswith("forward-")]
+        names = options.workloads or usual(kept, ours)
         check_names(names, {base: kept, "this tree": ours}, options)
         print(f"{'':24}  instructions a packet          cycles a packet, in turns")
         print(f"{'workload':24} {base:>9} {'now':>9} {'ratio':>7} {base:>9} {'now':>9}  ratio (95 %)")
@@ -94,13 +96,19 @@ def can_compare(root, base, options):
     fail(f"{base} lacks the program {WORKLOAD} as it is needed: no base before {since} can be compared{hint}")
 
 
+def usual(theirs, ours):
+    known = run([theirs, "list"]).split("\n")
+    names = [name for name in run([ours, "list"]).split("\n") if name.startswith(TAKES_TURNS)]
+    return [name for name in names if name in known or not name.startswith("shield-")]
+
+
 def check_names(names, programs, options):
     for side, program in programs.items():
         known = run([program, "list"]).split("\n")
         for name in names:
             if name not in known:
                 fail(f"{side} has no workload `{name}`; it has: {', '.join(known)}")
-    without_turns = [name for name in names if not name.startswith("forward-")]
+    without_turns = [name for name in names if not name.startswith(TAKES_TURNS)]
     if without_turns and options.cycles > 0:
         fail(f"`{without_turns[0]}` takes no turns: add --cycles 0")
 

@@ -60,7 +60,14 @@ pub fn cost<W: Work>(
 ) -> Result<Cost, String> {
     let plan = if context.quick() { context.plan(4) } else { SHORT };
     let timings = turns(context, plan, work, &[0, wanted, wanted, 0], control)?;
-    let [first, beside, again, last] = &*timings else { return Err("no slices".into()) };
+    let (loss, noise) = cost_of(&timings).ok_or("no slices")?;
+    Ok(Cost { done: done(&timings[1]), loss, noise })
+}
+
+/// What is lost beside, in percent, of slices alone, beside, beside, alone; and the same
+/// between those alone.
+pub fn cost_of(timings: &[Timing]) -> Option<(Figure, Figure)> {
+    let [first, beside, again, last] = timings else { return None };
     let best = |a: &Timing, b: &Timing| a.rate.best.max(b.rate.best);
     let percent = |kept: f64| (1.0 - kept) * 100.0;
     let loss = |kept: Figure, best: f64| Figure {
@@ -68,13 +75,10 @@ pub fn cost<W: Work>(
         best: percent(best),
         ..kept
     };
-    let kept = kept(&timings, |rates| (rates[1] + rates[2]) / (rates[0] + rates[3]));
-    let noise = self::kept(&timings, |rates| rates[3] / rates[0]);
-    Ok(Cost {
-        done: done(beside),
-        loss: loss(kept, best(beside, again) / best(first, last)),
-        noise: loss(noise, last.rate.best / first.rate.best),
-    })
+    let kept = kept(timings, |rates| (rates[1] + rates[2]) / (rates[0] + rates[3]));
+    let noise = self::kept(timings, |rates| rates[3] / rates[0]);
+    let share = best(beside, again) / best(first, last);
+    Some((loss(kept, share), loss(noise, last.rate.best / first.rate.best)))
 }
 
 /// Measures `work` beside `control`, a thread of its own on the first core, at

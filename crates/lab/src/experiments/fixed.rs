@@ -2,11 +2,11 @@
 //! versions of the code: the same work on every machine and in every run.
 
 use super::router::{Bed, Faults, Frames, Source, Tables};
-use super::switch;
+use super::{gatekeeper, switch};
 use crate::data::{Table, Traffic};
 
 /// The workloads, by name.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 11] = [
     "forward-ipv4",
     "forward-ipv4-ecmp",
     "forward-ipv4-large",
@@ -15,15 +15,22 @@ pub const NAMES: [&str; 8] = [
     "forward-ipv6-large",
     "forward-switch",
     "forward-switch-large",
+    "shield-request",
+    "shield-declined",
+    "shield-granted",
 ];
 
 /// Builds the workload `name`, one worker's whole path, and hands `body` what
 /// forwards so many packets through it. A router has 10,000 routes and 1,000 packets
-/// (`large`: a million and 16,000), a switch a thousand stations (a million).
+/// (`large`: a million and 16,000), a switch a thousand stations (a million), a shield a
+/// thousand flows, or each packet is a new one.
 ///
 /// # Errors
 /// When there is no such workload, when it cannot be built, or when a packet left wrongly.
 pub fn run(name: &str, body: impl FnOnce(&mut dyn FnMut(u64))) -> Result<(), String> {
+    if let Some(kind) = name.strip_prefix("shield-") {
+        return gatekeeper::fixed(kind, body);
+    }
     let what = name.strip_prefix("forward-").filter(|_| NAMES.contains(&name));
     let what = what.ok_or_else(|| format!("no workload `{name}`"))?;
     let (kind, option) = what.split_once('-').unwrap_or((what, ""));

@@ -1,6 +1,11 @@
 //! `gatekeeper/fig4.7`: the thesis' six flow tables and ours, by load; and when they are full.
 
+mod bed;
 mod full;
+mod generator;
+mod path;
+mod site;
+mod solicitor;
 
 use lookup::exact::flow::{self, FlowId, FlowKey, FlowTable, Wanted};
 
@@ -11,7 +16,16 @@ use crate::record::Figure;
 use crate::slices::{Variant, repeat};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
 
-pub(super) static ALL: &[&dyn Experiment] = &[&Fig47];
+pub(super) use path::fixed;
+
+pub(super) static ALL: &[&dyn Experiment] = &[
+    &Fig47,
+    &path::Requests,
+    &path::Declined,
+    &path::Granted,
+    &path::Mixed,
+    &solicitor::Solicitor,
+];
 
 /// See the module.
 pub struct Fig47;

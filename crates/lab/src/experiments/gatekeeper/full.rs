@@ -129,13 +129,13 @@ impl Flood {
 }
 
 /// What a new flow reads of ours: two lines of tags, and the entry.
-struct Lines {
+pub(super) struct Lines {
     tags: Pages<[u64; 8]>,
     flows: Pages<[u64; 8]>,
 }
 
 impl Lines {
-    fn new(places: usize) -> std::io::Result<Lines> {
+    pub(super) fn new(places: usize) -> std::io::Result<Lines> {
         let [tags, flows] = [places / 8, places].map(|lines| {
             let mut pages = Pages::<[u64; 8]>::admitted(Kind::default(), lines)?;
             pages.touch_now();
@@ -145,7 +145,7 @@ impl Lines {
     }
 
     /// The lines of `count` flows, each asked for before a group of them is read.
-    fn read(&self, from: &mut u64, count: u64) -> u64 {
+    pub(super) fn read(&self, from: &mut u64, count: u64) -> u64 {
         let mut sum = 0;
         let below =
             |hash: u64, lines: &Pages<[u64; 8]>| hash as usize % lines.len().next_power_of_two();

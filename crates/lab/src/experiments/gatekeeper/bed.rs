@@ -1,0 +1,338 @@
+//! One worker of a Gatekeeper, the packets that go round through it, and the check that each
+//! of them met the verdict that it should.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use graph::{Snapshot, clock as ticks};
+use lookup::exact::flow::FlowKey;
+use lookup::sync::Thread;
+use nodes::gatekeeper::flows::Heard;
+use nodes::gatekeeper::machine::{Decided, Machine};
+use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::shield::Shield;
+use nodes::gatekeeper::times::Times;
+use wire::ggu::Verdict;
+
+use super::super::router::{Source, per_node};
+use super::generator::{Back, Clients, Pace, destination, messages, source};
+use super::site::{Rings, Site, Worker};
+use crate::clock;
+use crate::slices::{Sample, Work};
+
+/// What goes through a worker.
+#[derive(Clone)]
+pub(super) struct Load {
+    /// Places of the table.
+    pub places: usize,
+    /// Flows that are decided before.
+    pub granted: Arc<[u32]>,
+    pub declined: Arc<[u32]>,
+    /// Whose packets come.
+    pub clients: Clients,
+    /// Packets that go round.
+    pub packets: usize,
+}
+
+/// What became of packets, by verdict.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Verdicts {
+    pub requests: u64,
+    pub granted: u64,
+    pub declined: u64,
+}
+
+/// One worker between two ports.
+pub(super) struct Bed {
+    worker: Worker,
+    thread: Thread,
+    load: Load,
+    messages: Arc<AtomicU64>,
+    pace: Arc<Pace>,
+    /// Dropped after the ports, which are in the graph.
+    _source: Source,
+}
+
+impl Bed {
+    /// Worker `number` of `site`, its table filled. Decisions of its granted flows come in at
+    /// its back as `pace` has it.
+    pub fn new(
+        site: &Site,
+        (number, rings): (usize, Rings),
+        load: Load,
+        pace: &Arc<Pace>,
+    ) -> Result<Bed, String> {
+        let mut source = source(load.packets, Some(&load.clients))?;
+        let mut ports = std::mem::take(&mut source.ports);
+        let back = ports.pop().ok_or("no port at the back")?;
+        let back = Back::new(back, messages(&load.granted, GRANT)?, pace);
+        let messages = back.sent();
+        ports.push(Box::new(back));
+        let worker = site.worker((number, rings), load.places, ports)?;
+        let mut thread = site.domain.register("gatekeeper");
+        thread.offline();
+        let pace = pace.clone();
+        let mut bed = Bed { worker, thread, load, messages, pace, _source: source };
+        bed.decide(site)?;
+        bed.fill()?;
+        Ok(bed)
+    }
+
+    /// Has all flows decided that are to be.
+    fn decide(&mut self, site: &Site) -> Result<(), String> {
+        let (programs, times) = (Programs::default(), Times::new(ticks::rate()));
+        let machine = Machine { times: &times, programs: &programs };
+        let decided = |verdict| machine.decision(&verdict, ticks::now());
+        let refused = |_| "a decision is refused".to_string();
+        for (flows, verdict) in [
+            (self.load.granted.clone(), decided(GRANT).map_err(refused)?),
+            (self.load.declined.clone(), decided(DECLINE).map_err(refused)?),
+        ] {
+            flows.iter().for_each(|&source| self.hear(site, source, verdict));
+        }
+        let wanted = (self.load.granted.len() + self.load.declined.len()) as u64;
+        let mut tries = wanted;
+        let counts = self.worker.counters.clone();
+        let heard = || counts.decisions.granted.get() + counts.decisions.declined.get();
+        while heard() < wanted && tries > 0 {
+            self.poll();
+            tries -= 1;
+        }
+        // Messages at its back may have brought more.
+        if heard() >= wanted { Ok(()) } else { Err(format!("{} of {wanted} decided", heard())) }
+    }
+
+    fn hear(&mut self, site: &Site, source: u32, decided: Decided) {
+        let key = FlowKey::v4(source, destination(source));
+        let mut heard = Heard { key, set: site.set, decided };
+        while let Err(again) = self.worker.heard.push(heard) {
+            self.poll();
+            heard = again;
+        }
+    }
+
+    /// Fills the table, where strangers come.
+    fn fill(&mut self) -> Result<(), String> {
+        let most = 4 * self.load.places;
+        let mut came = 0;
+        while self.load.clients.known == 0 && self.replaced() < self.load.places as u64 / 16 {
+            came += self.poll();
+            if came > most {
+                return Err("the table does not become full".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Flows that made room.
+    fn replaced(&mut self) -> u64 {
+        self.table(|table| table.counts().replaced[0])
+    }
+
+    /// The share of places that are taken.
+    pub fn filled(&mut self) -> f64 {
+        self.table(|table| table.capacity().entries as f64 / table.capacity().slots as f64)
+    }
+
+    fn table<R: Default>(
+        &mut self,
+        act: impl FnOnce(&dyn lookup::exact::flow::FlowTable) -> R,
+    ) -> R {
+        let flows = self.worker.graph.node_mut::<Shield>().ok().and_then(Shield::flows);
+        flows.map(|flows| act(flows.table())).unwrap_or_default()
+    }
+
+    fn poll(&mut self) -> usize {
+        self.thread.online();
+        let n = self.worker.graph.poll(self.thread.guard());
+        self.thread.quiesce();
+        self.thread.offline();
+        n
+    }
+
+    /// Has at least `packets` come; says so where one met another verdict than it should.
+    pub fn forward(&mut self, packets: u64) -> Result<(), String> {
+        let before = self.mark();
+        self.thread.online();
+        let mut came = 0;
+        while came < packets {
+            came += self.worker.graph.poll(self.thread.guard()) as u64;
+            self.thread.quiesce();
+        }
+        self.thread.offline();
+        self.check(&before).map(|_| ())
+    }
+
+    fn mark(&self) -> Mark {
+        let all = &self.worker.counters.all;
+        let verdicts = Verdicts {
+            requests: all.requests.get(),
+            granted: all.granted.get(),
+            declined: all.declined.get(),
+        };
+        let decisions = &self.worker.counters.decisions.granted;
+        Mark {
+            snapshot: self.worker.graph.stats().snapshot(),
+            verdicts,
+            messages: self.messages.load(Ordering::Relaxed),
+            decisions: decisions.get(),
+        }
+    }
+
+    /// How many packets of clients came since.
+    fn check(&self, before: &Mark) -> Result<(u64, Mark), String> {
+        let after = self.mark();
+        let (old, new) = (before.verdicts, after.verdicts);
+        let messages = after.messages - before.messages;
+        let law = after.snapshot.law;
+        let came = law.received - before.snapshot.law.received - messages;
+        let found = Verdicts {
+            requests: new.requests - old.requests,
+            granted: new.granted - old.granted,
+            declined: new.declined - old.declined,
+        };
+        let right = law.holds() && came > 0 && self.load.allows(came, found);
+        if right {
+            return Ok((came, after));
+        }
+        let drops = after.snapshot.drops.iter().filter(|drop| drop.packets > 0);
+        let drops: Vec<_> =
+            drops.map(|drop| format!("{}.{} {}", drop.node, drop.reason, drop.packets)).collect();
+        Err(format!("of {came} packets {found:?}; {law:?}; dropped: {}", drops.join(", ")))
+    }
+}
+
+impl Drop for Bed {
+    /// Requests that wait go back to the ring.
+    fn drop(&mut self) {
+        self.thread.online();
+        while self.worker.graph.drain(self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+    }
+}
+
+/// What was counted up to a moment.
+struct Mark {
+    snapshot: Snapshot,
+    verdicts: Verdicts,
+    messages: u64,
+    decisions: u64,
+}
+
+impl Load {
+    /// Whether these may be the verdicts of `came` packets.
+    fn allows(&self, came: u64, found: Verdicts) -> bool {
+        let Verdicts { requests, granted, declined } = found;
+        let some = |flows: &[u32], n: u64| (n > 0) != flows.is_empty();
+        let strangers = super::generator::PERIOD > self.clients.known;
+        requests + granted + declined == came
+            && some(&self.granted, granted)
+            && some(&self.declined, declined)
+            && (requests > 0) == strangers
+    }
+}
+
+impl Work for Bed {
+    fn slice(&mut self, target: Duration) -> Sample {
+        let before = self.mark();
+        self.thread.online();
+        let (mut time, start) = (Duration::ZERO, clock::thread_time());
+        while time < target {
+            for _ in 0..ROUNDS {
+                self.worker.graph.poll(self.thread.guard());
+                self.thread.quiesce();
+            }
+            time = clock::thread_time() - start;
+        }
+        self.thread.offline();
+        match self.check(&before) {
+            Ok((ops, after)) => {
+                self.pace.done.fetch_add(after.decisions - before.decisions, Ordering::Relaxed);
+                let parts = per_node(&before.snapshot, &after.snapshot);
+                Sample { ops, time, checksum: Some(0), parts, ..Sample::default() }
+            }
+            Err(reason) => {
+                eprintln!("gatekeeper: {reason}");
+                Sample { time, ..Sample::default() }
+            }
+        }
+    }
+}
+
+/// More than any flow uses, for longer than anything is measured.
+const GRANT: Verdict = Verdict::Granted {
+    rate_kib: 1 << 24,
+    expire_s: 100_000,
+    next_renewal_ms: 100_000_000,
+    renewal_step_ms: 100_000_000,
+};
+const DECLINE: Verdict = Verdict::Declined { expire_s: 100_000 };
+/// Polls between two looks at the clock.
+const ROUNDS: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator::{PERIOD, known};
+    use super::*;
+
+    fn slice(load: Load, per_s: u64) -> (Sample, u64) {
+        let site = Site::new(1, 10_000_000_000).unwrap();
+        let pace = Arc::new(Pace::default());
+        pace.per_s.store(per_s, Ordering::Relaxed);
+        let rings = Site::rings(1).pop().unwrap();
+        let mut bed = Bed::new(&site, (0, rings), load, &pace).unwrap();
+        bed.slice(Duration::from_millis(5));
+        let sample = bed.slice(Duration::from_millis(5));
+        (sample, pace.done.load(Ordering::Relaxed))
+    }
+
+    fn flows(from: u32) -> Arc<[u32]> {
+        (from..from + 1_000).map(known).collect()
+    }
+
+    fn load() -> Load {
+        let none: Arc<[u32]> = Arc::new([]);
+        let (granted, declined, clients) = (none.clone(), none, Clients::strangers());
+        Load { places: 4_096, granted, declined, clients, packets: 1_000 }
+    }
+
+    #[test]
+    fn each_packet_meets_its_verdict() {
+        let (sample, _) = slice(load(), 0);
+        assert!(sample.ops > 0 && sample.checksum.is_some(), "requests");
+        let known = Load { clients: Clients::only(flows(0)), ..load() };
+        let (sample, _) = slice(Load { granted: flows(0), ..known.clone() }, 0);
+        assert!(sample.ops > 0 && sample.checksum.is_some(), "granted");
+        let (sample, _) = slice(Load { declined: flows(0), ..known }, 0);
+        assert!(sample.ops > 0 && sample.checksum.is_some(), "declined");
+        let both: Vec<u32> = flows(0).iter().zip(&*flows(2_000)).flat_map(|(a, b)| [*a, *b]).collect();
+        let clients = Clients { flows: both.into(), known: PERIOD / 2 };
+        let mixed = Load { granted: flows(0), declined: flows(2_000), clients, ..load() };
+        let (sample, _) = slice(mixed, 0);
+        assert!(sample.ops > 0 && sample.checksum.is_some(), "mixed");
+    }
+
+    #[test]
+    fn decisions_come_beside() {
+        let load = Load { clients: Clients::only(flows(0)), granted: flows(0), ..load() };
+        // On a busy machine the worker may not keep up with the clock.
+        let heard = |_| {
+            let (sample, done) = slice(load.clone(), 200_000);
+            assert!(sample.checksum.is_some());
+            done > 200
+        };
+        assert!((0..20).any(heard));
+    }
+
+    #[test]
+    fn a_wrong_verdict_is_noticed() {
+        // Strangers come where all are to be granted.
+        let load = Load { granted: flows(0), ..load() };
+        assert!(load.allows(5, Verdicts { granted: 2, requests: 3, declined: 0 }));
+        assert!(!load.allows(5, Verdicts { granted: 2, requests: 2, declined: 0 }), "one is lost");
+        assert!(!load.allows(5, Verdicts { granted: 0, requests: 5, declined: 0 }));
+        assert!(!load.allows(5, Verdicts { granted: 2, requests: 2, declined: 1 }));
+    }
+}

@@ -1,0 +1,139 @@
+//! `gatekeeper/requests`, `gatekeeper/declined`, `gatekeeper/granted`, `gatekeeper/mixed`: one
+//! worker's whole path: receive, the nodes, transmit, counters on.
+//!
+//! ```text
+//!  requests   each packet is a new flow, and the table is full
+//!  declined   each packet is of a declined flow
+//!  granted    each packet is of a granted flow, and leaves encapsulated
+//!  mixed      of ten packets eight are new flows, one is granted, one declined; and what
+//!             a million decisions a second cost two workers
+//! ```
+//!
+//! 64-byte frames, bursts of 64, `mem` ports, 16,000 packets. A source is written into each
+//! frame as it comes in; what that costs is measured (`ports`, with and without) and taken
+//! away. Beside them stand a router of a million routes, and `dpdk-testpmd`.
+
+mod cells;
+mod verdicts;
+
+pub(in crate::experiments) use cells::fixed;
+
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
+use cells::Cell;
+
+/// See the module.
+pub struct Requests;
+/// See the module.
+pub struct Declined;
+/// See the module.
+pub struct Granted;
+/// See the module.
+pub struct Mixed;
+
+impl Experiment for Requests {
+    fn card(&self) -> &'static Card {
+        &REQUESTS
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let sizes = context.pick(vec![20, 25], vec![16]);
+        let cells = sizes.into_iter().map(Cell::Requests).chain([Cell::Workers(true)]);
+        run(context, cells.collect(), verdicts::requests)
+    }
+}
+
+impl Experiment for Declined {
+    fn card(&self) -> &'static Card {
+        &DECLINED
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let sizes = context.pick(vec![16, 20], vec![14]);
+        run(context, sizes.into_iter().map(Cell::Declined).collect(), verdicts::declined)
+    }
+}
+
+impl Experiment for Granted {
+    fn card(&self) -> &'static Card {
+        &GRANTED
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let sizes = context.pick(vec![16, 20], vec![14]);
+        let cells = sizes.into_iter().map(Cell::Granted).chain([Cell::Workers(false)]);
+        run(context, cells.collect(), verdicts::granted)
+    }
+}
+
+impl Experiment for Mixed {
+    fn card(&self) -> &'static Card {
+        &MIXED
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let bits = context.pick(20, 14);
+        run(context, vec![Cell::Mixed(bits), Cell::Decisions], verdicts::mixed)
+    }
+}
+
+fn run(
+    context: &mut Context,
+    cells: Vec<Cell>,
+    verdicts: fn(&[Row]) -> Vec<Verdict>,
+) -> Result<Record, Error> {
+    let rows = context.cells(cells, |context, cell| cell.measure(context))?;
+    let verdicts = verdicts(&rows);
+    Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
+}
+
+const NOTES: [&str; 2] = [
+    "core cycles a packet of processor time, receive and transmit included; IPv4, 64-byte frames, \
+     mem ports, 16,000 packets",
+    "less_generator: without what it costs to write a source into each frame",
+];
+
+const REQUESTS: Card = Card {
+    name: "gatekeeper/requests",
+    takes: Takes { full_s: 70.0, quick_s: 6.0 },
+    help: "cycles a packet that is a new flow in a full table, per node; one worker and two",
+    source: SOURCE,
+    claim: "≤ 230 core cycles at 2^20 places; at 2^25 ≥ 0.6 × of its lines read alone; two workers \
+            ≥ 1.8 ×",
+    plots: &[PLOT],
+};
+
+const DECLINED: Card = Card {
+    name: "gatekeeper/declined",
+    takes: Takes { full_s: 30.0, quick_s: 3.0 },
+    help: "cycles a packet of declined flows, per node",
+    claim: "≤ 145 core cycles",
+    ..REQUESTS
+};
+
+const GRANTED: Card = Card {
+    name: "gatekeeper/granted",
+    takes: Takes { full_s: 45.0, quick_s: 4.0 },
+    help: "cycles a packet of granted flows, per node; one worker and two",
+    claim: "≤ 175 core cycles at 2^16 flows, ≤ 220 at 2^20; two workers ≥ 1.8 ×",
+    ..REQUESTS
+};
+
+const MIXED: Card = Card {
+    name: "gatekeeper/mixed",
+    takes: Takes { full_s: 60.0, quick_s: 4.0 },
+    help: "cycles a packet of all kinds; what a million decisions a second cost granted flows",
+    claim: "1,000,000 decisions/s on two workers cost granted flows ≤ 5 %",
+    ..REQUESTS
+};
+
+const SOURCE: &str = "issue on Gatekeeper; study of Gatekeeper, section 6 (a core of 2.8 GHz)";
+
+const PLOT: Plot = Plot {
+    title: "Cycles a packet",
+    figure: "cycles",
+    unit: "core cycles a packet",
+    x: "variant",
+    series: "flows",
+    panels: &[],
+    style: Style::Bars,
+};

@@ -1,0 +1,336 @@
+//! What takes turns.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use lookup::lpm::Engines;
+use lookup::{Hop, Prefix};
+
+use super::super::super::router::{Bed as Router, Faults, Shuttle, Source, Tables};
+use super::super::bed::{Bed, Load};
+use super::super::full::Lines;
+use super::super::generator::{Clients, PERIOD, Pace, destination, known, source};
+use super::super::site::{Rings, Site};
+use crate::crew::{Crew, Maker};
+use crate::data::Traffic;
+use crate::pace;
+use crate::record::Figure;
+use crate::slices::{Plan, Sample, Timing, Variant, Work, repeat};
+use crate::testpmd::Testpmd;
+use crate::{Context, Error, Row, clock};
+
+/// What is measured at a time; a number is the logarithm of places or flows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Cell {
+    Requests(u32),
+    Declined(u32),
+    Granted(u32),
+    Mixed(u32),
+    /// One worker and two: of requests, or else of granted packets.
+    Workers(bool),
+    /// Two workers, and decisions.
+    Decisions,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cell::Requests(bits) => write!(f, "requests, 2^{bits} places"),
+            Cell::Declined(bits) => write!(f, "declined, 2^{bits} flows"),
+            Cell::Granted(bits) => write!(f, "granted, 2^{bits} flows"),
+            Cell::Mixed(bits) => write!(f, "mixed, 2^{bits} flows"),
+            Cell::Workers(true) => write!(f, "workers, requests"),
+            Cell::Workers(false) => write!(f, "workers, granted"),
+            Cell::Decisions => write!(f, "decisions"),
+        }
+    }
+}
+
+impl Cell {
+    pub fn measure(&self, context: &mut Context) -> Result<Vec<Row>, Error> {
+        let wrong = |what| Error::Wrong { experiment: "gatekeeper", what };
+        match *self {
+            Cell::Workers(requests) => workers(context, requests).map_err(wrong),
+            Cell::Decisions => decisions(context).map_err(wrong),
+            cell => {
+                let table = context.load(context.pick("internet:1000000", "internet:10000"))?;
+                alone(context, cell, &table.ipv4).map_err(wrong)
+            }
+        }
+    }
+
+    /// What goes through a worker.
+    fn load(self) -> Load {
+        let none: Arc<[u32]> = Arc::new([]);
+        let flows = |from: u32, bits: u32| (from..from + (1 << bits)).map(known);
+        let all = |bits| flows(0, bits).collect::<Arc<[u32]>>();
+        let load = |places, granted: &Arc<[u32]>, declined: &Arc<[u32]>, clients| {
+            let (granted, declined) = (granted.clone(), declined.clone());
+            Load { places, granted, declined, clients, packets: PACKETS }
+        };
+        match self {
+            // So many requests as one worker sees while they live do not fill it: decisions
+            // have what they may have of it.
+            Cell::Requests(bits) if bits > 22 => {
+                let declined = (0..(1_u32 << bits) / 10 * 7).map(known).collect();
+                load(1 << bits, &none, &declined, Clients::strangers())
+            }
+            Cell::Requests(bits) => load(1 << bits, &none, &none, Clients::strangers()),
+            Cell::Declined(bits) => {
+                load(2 << bits, &none, &all(bits), Clients::only(all(bits)))
+            }
+            Cell::Mixed(bits) => {
+                let granted: Arc<[u32]> = flows(0, bits - 2).collect();
+                let declined: Arc<[u32]> = flows(1 << bits, bits - 2).collect();
+                let both = granted.iter().zip(&*declined).flat_map(|(a, b)| [*a, *b]);
+                let clients = Clients { flows: both.collect(), known: PERIOD / 5 };
+                load(1 << bits, &granted, &declined, clients)
+            }
+            Cell::Granted(bits) => load(2 << bits, &all(bits), &none, Clients::only(all(bits))),
+            Cell::Workers(true) => Cell::Requests(20).load(),
+            Cell::Workers(false) | Cell::Decisions => Cell::Granted(20).load(),
+        }
+    }
+}
+
+/// One worker, what it is made of, and others.
+fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result<Vec<Row>, String> {
+    clock::cores().last().map(|&core| clock::pin(core));
+    let (site, load) = (Site::new(1, BACK_BITS)?, cell.load());
+    let bed = Bed::new(&site, (0, Rings::none()), load.clone(), &Arc::default())?;
+    let bed = Rc::new(RefCell::new(bed));
+    let mut from = 0;
+    let lines = match cell {
+        Cell::Requests(_) => Some(Lines::new(load.places).map_err(|error| error.to_string())?),
+        _ => None,
+    };
+    let (tables, _updater) = Tables::new(routes, u32::DEFAULT, false)?;
+    let faults = Faults::default();
+    let routed = Source::mem(PACKETS, &Traffic::Prefix.draw(routes, PACKETS, 1))?;
+    let mut variants = vec![
+        Variant::new(GATEKEEPER, Shared(bed.clone())),
+        Variant::new(PORTS, Shuttle::new(source(PACKETS, None)?)),
+        Variant::new(STAMPED, Shuttle::new(source(PACKETS, Some(&load.clients))?)),
+        Variant::new(ROUTER, Router::new(&tables, ROUTER, routed, &faults)?),
+    ];
+    if let Some(lines) = &lines {
+        variants.push(Variant::new(LINES, repeat(SLICE, || lines.read(&mut from, SLICE))));
+    }
+    let mut rows = Vec::new();
+    match Testpmd::start("mac", clock::cores().last().copied().unwrap_or(0)) {
+        Ok(testpmd) => variants.push(Variant::new(TESTPMD, testpmd)),
+        Err(reason) => rows.push(labels(cell, TESTPMD).noting(reason)),
+    }
+    let timings = context.measure(&mut variants);
+    drop(variants);
+    if let Some(fault) = faults.borrow().first() {
+        return Err(fault.clone());
+    }
+    let cycles = |name: &str| {
+        let of = timings.iter().find(|timing| timing.name == name);
+        of.map_or(0.0, |timing| timing.cycles.median)
+    };
+    let generator = (cycles(STAMPED) - cycles(PORTS)).max(0.0);
+    for timing in &timings {
+        let mut row = labels(cell, &timing.name);
+        if timing.name == GATEKEEPER {
+            if timing.checksum.is_none() {
+                return Err(format!("{cell}: packets met other verdicts"));
+            }
+            row = row.with("less_generator", timing.cycles.less(generator));
+            row = row.with("generator_cycles", generator);
+            row = row.with("filled_percent", bed.borrow_mut().filled() * 100.0);
+        }
+        rows.push(figures(row, timing));
+    }
+    Ok(rows)
+}
+
+fn figures(mut row: Row, timing: &Timing) -> Row {
+    row = row.with("cycles", timing.cycles).with("rate_mpps", timing.rate.scaled(1e-6));
+    for (node, cycles) in &timing.parts {
+        row = row.with(format!("node.{node}"), *cycles);
+    }
+    row
+}
+
+fn labels(cell: Cell, variant: &str) -> Row {
+    let (kind, flows) = match cell {
+        Cell::Requests(bits) => ("requests", bits),
+        Cell::Declined(bits) => ("declined", bits),
+        Cell::Granted(bits) => ("granted", bits),
+        Cell::Mixed(bits) => ("mixed", bits),
+        Cell::Workers(true) => ("requests", 20),
+        Cell::Workers(false) | Cell::Decisions => ("granted", 20),
+    };
+    Row::new([
+        ("kind", kind.to_string()),
+        ("flows", format!("2^{flows}")),
+        ("variant", variant.to_string()),
+    ])
+}
+
+/// One worker and two, each with a table and a generator of its own.
+fn workers(context: &Context, requests: bool) -> Result<Vec<Row>, String> {
+    if clock::cores().len() < 2 {
+        return Ok(vec![labels(Cell::Workers(requests), TWO).noting("one core")]);
+    }
+    let load = small(context, Cell::Workers(requests));
+    let sites = [Site::new(1, BACK_BITS)?, Site::new(2, BACK_BITS)?];
+    let timings = thread::scope(|scope| {
+        let crew = |(n, name): (usize, &str)| {
+            let site = &sites[n - 1];
+            let maker = |number| -> Maker<'_> {
+                let load = load.clone();
+                Box::new(move || {
+                    let bed = Bed::new(site, (number, Rings::none()), load, &Arc::default());
+                    Box::new(said(bed))
+                })
+            };
+            Variant::new(name, Crew::new(scope, (0..n).map(maker).collect()))
+        };
+        context.measure(&mut [(1, ONE), (2, TWO)].map(crew))
+    });
+    let row = |timing: &Timing| {
+        if timing.checksum.is_none() {
+            return Err(format!("{}: packets met other verdicts", timing.name));
+        }
+        let row = labels(Cell::Workers(requests), &timing.name);
+        Ok(row.with("rate_mpps", timing.rate.scaled(1e-6)))
+    };
+    timings.iter().map(row).collect()
+}
+
+/// Two workers that forward granted packets, while decisions come to the back of either for
+/// the flows of both.
+fn decisions(context: &Context) -> Result<Vec<Row>, String> {
+    let row = labels(Cell::Decisions, COST);
+    if clock::cores().len() < 2 {
+        return Ok(vec![row.noting("one core")]);
+    }
+    let load = small(context, Cell::Decisions);
+    let (site, pace) = (Site::new(2, BACK_BITS)?, Arc::new(Pace::default()));
+    let timings = thread::scope(|scope| {
+        let maker = |(number, rings): (usize, Rings)| -> Maker<'_> {
+            let (site, pace, load) = (&site, pace.clone(), load.clone());
+            // Each worker's packets are of flows that are its own; decisions come of all.
+            let owned = load.granted.iter().copied().filter(move |&source| {
+                let to = destination(source);
+                site.owners.ipv4(source.into(), to.into()) == number
+            });
+            let owned: Arc<[u32]> = owned.collect();
+            let clients = Clients::only(owned.clone());
+            let load = Load { granted: owned, clients, ..load };
+            Box::new(move || Box::new(said(Bed::new(site, (number, rings), load, &pace))))
+        };
+        let makers = Site::rings(2).into_iter().enumerate().map(maker).collect();
+        let crew = Rc::new(RefCell::new(Crew::new(scope, makers)));
+        let told = |wanted: u64| {
+            let (crew, pace) = (crew.clone(), pace.clone());
+            Variant::new(wanted.to_string(), Told { crew, pace, wanted })
+        };
+        let plan = if context.quick() { context.plan(4) } else { SHORT };
+        context.measure_by(plan, &mut [0, EACH, EACH, 0].map(told))
+    });
+    if timings.iter().any(|timing| timing.checksum.is_none()) {
+        return Err("decisions: packets met other verdicts".into());
+    }
+    let cost = pace::cost_of(&timings).ok_or("no slices")?;
+    let done = timings[1].figures.first().map_or_else(Figure::default, |(_, done)| *done);
+    let row = row.with("loss_percent", cost.0).with("noise_percent", cost.1);
+    Ok(vec![row.with("decisions_per_s", done)])
+}
+
+/// Says why there is no bed: its slices have no checksum then.
+fn said(bed: Result<Bed, String>) -> Option<Bed> {
+    bed.inspect_err(|reason| eprintln!("gatekeeper: {reason}")).ok()
+}
+
+/// A quick run has fewer flows.
+fn small(context: &Context, cell: Cell) -> Load {
+    match cell {
+        Cell::Workers(true) if context.quick() => Cell::Requests(16).load(),
+        _ if context.quick() => Cell::Granted(14).load(),
+        _ => cell.load(),
+    }
+}
+
+/// A crew at one pace of decisions.
+struct Told<'s> {
+    crew: Rc<RefCell<Crew<'s>>>,
+    pace: Arc<Pace>,
+    wanted: u64,
+}
+
+impl Work for Told<'_> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        self.pace.done.store(0, Ordering::Relaxed);
+        self.pace.per_s.store(self.wanted, Ordering::Relaxed);
+        let mut sample = self.crew.borrow_mut().slice(target);
+        self.pace.per_s.store(0, Ordering::Relaxed);
+        let done = self.pace.done.load(Ordering::Relaxed);
+        sample.figures = vec![("per_s".into(), done as f64 / sample.time.as_secs_f64())];
+        sample
+    }
+}
+
+/// A bed that somebody else looks at between slices.
+struct Shared(Rc<RefCell<Bed>>);
+
+impl Work for Shared {
+    fn slice(&mut self, target: Duration) -> Sample {
+        self.0.borrow_mut().slice(target)
+    }
+}
+
+/// A worker through which packets of one kind go (`request`, `declined`, `granted`), a
+/// thousand of them, with a small table: all that comes is dropped or leaves, whatever time
+/// it takes.
+pub(in crate::experiments) fn fixed(
+    kind: &str,
+    body: impl FnOnce(&mut dyn FnMut(u64)),
+) -> Result<(), String> {
+    let cell = match kind {
+        "request" => Cell::Requests(12),
+        "declined" => Cell::Declined(10),
+        "granted" => Cell::Granted(10),
+        _ => return Err(format!("no kind of packets `{kind}`")),
+    };
+    let load = Load { packets: 1_000, ..cell.load() };
+    let mut bed = Bed::new(&Site::new(1, NARROW)?, (0, Rings::none()), load, &Arc::default())?;
+    let mut wrong = None;
+    body(&mut |packets| {
+        if let Err(reason) = bed.forward(packets) {
+            wrong.get_or_insert(reason);
+        }
+    });
+    wrong.map_or(Ok(()), Err)
+}
+
+/// Names of variants.
+pub(super) const GATEKEEPER: &str = "gatekeeper";
+pub(super) const PORTS: &str = "ports";
+const STAMPED: &str = "ports, sources written";
+pub(super) const ROUTER: &str = "router";
+pub(super) const TESTPMD: &str = "testpmd mac";
+pub(super) const LINES: &str = "its lines alone";
+pub(super) const ONE: &str = "one worker";
+pub(super) const TWO: &str = "two workers";
+pub(super) const COST: &str = "decisions";
+
+/// Packets that go round.
+pub(in crate::experiments) const PACKETS: usize = 16_000;
+/// Bits a second of the back.
+const BACK_BITS: u64 = 10_000_000_000;
+/// The same where no request is to leave.
+const NARROW: u64 = 1_000;
+/// Decisions a second at the back of each of two workers.
+const EACH: u64 = 500_000;
+const SLICE: u64 = 1 << 16;
+/// Some hundred rounds, each shorter than neighbours mostly come and go.
+const SHORT: Plan = Plan { rounds: 300, most: 600, slice: Duration::from_millis(5) };

@@ -1,0 +1,208 @@
+//! A Gatekeeper's tables and graphs on the bench, without the daemon.
+//!
+//! ```text
+//!  front 10.0.0.1 ─► 10.20.0.0/16 is protected ─► back 10.0.2.1 ─► Grantor 10.0.2.9
+//! ```
+
+use std::sync::Arc;
+
+use graph::ring::{frames, spsc};
+use graph::{Graph, clock};
+use io::Port;
+use lookup::exact::flow::{Wanted, engine};
+use lookup::lpm::Options;
+use lookup::sync::{Domain, Published};
+use nodes::assembly::{Assembly, Common};
+use nodes::gatekeeper::flows::{Flows, Heard};
+use nodes::gatekeeper::mix::Mix;
+use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::settings::{Counters, Ends, Settings};
+use nodes::gatekeeper::solicitor::{CAPACITY, Channel, SHARE, channel_bytes};
+use nodes::gatekeeper::{ENTRY, Parts, add};
+use nodes::parse::owner::Owners;
+use nodes::switch::Bridging;
+use nodes::{IfaceCounters, Rates, router, switch};
+use tables::control::{MAIN_TABLE, VrfConfig};
+use tables::event::{
+    Address, Event, How, Link, Neighbour, NeighbourState, Path, Route, Source, Target,
+};
+use tables::{
+    Action, Control, Forwarding, Iface, Limits, LinkId, Named, PortId, Protect, SetId, Side, VrfId,
+};
+use wire::flow::Hasher;
+
+use crate::matching::fixed_seed;
+
+/// The machine's address on every port, and that of the Grantor: what left comes in again.
+pub(super) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// Where it is at the back.
+pub(super) const BACK: [u8; 4] = [10, 0, 2, 1];
+/// Who decides.
+pub(super) const GRANTOR: [u8; 4] = [10, 0, 2, 9];
+/// The first address of what is protected, 16 bits long.
+pub(super) const PROTECTED: u32 = 0x0a14_0000;
+
+/// What the workers of a Gatekeeper share.
+pub(super) struct Site {
+    pub domain: Arc<Domain>,
+    pub forwarding: Arc<Forwarding>,
+    /// The protection.
+    pub set: SetId,
+    pub owners: Arc<Owners>,
+    settings: Arc<Published<Settings>>,
+    channel: Arc<Channel>,
+}
+
+/// One worker: its graph without ports, and what reaches into it.
+pub(super) struct Worker {
+    pub graph: Graph,
+    pub counters: Arc<Counters>,
+    /// Decisions, as from another worker.
+    pub heard: spsc::Producer<Heard>,
+}
+
+/// Rings of decisions, of one worker.
+pub(super) struct Rings {
+    hears: Vec<spsc::Producer<Heard>>,
+    heard: Vec<spsc::Consumer<Heard>>,
+}
+
+impl Site {
+    /// Of so many workers, with a back of so many bits a second.
+    pub fn new(workers: usize, bits_per_s: u64) -> Result<Site, String> {
+        let said = |error: tables::Error| error.to_string();
+        let domain = Domain::new();
+        let control = Control::new(&domain, Limits::default(), &VrfConfig::default());
+        let mut control = control.map_err(said)?;
+        let mut events = Vec::new();
+        for (port, side) in [(0, Side::Front), (1, Side::Back)] {
+            let name = format!("p{port}");
+            let iface = Iface { name: name.clone(), port: PortId(port), mac: MAC, ..Iface::default() };
+            control.add_iface(Iface { mtu: 1500, side, ..iface }).map_err(said)?;
+            let index = LinkId(u32::from(port) + 1);
+            let link = Link { index, name, up: true, mtu: 1500, mac: MAC, ..Link::default() };
+            events.push(Event::Link(link));
+        }
+        control.handle(&events);
+        control.handle(&[
+            address(1, [10, 0, 0, 1]),
+            address(2, BACK),
+            connected(1, "10.0.0.0/24"),
+            connected(2, "10.0.2.0/24"),
+            Event::Neighbour(Neighbour {
+                link: LinkId(2),
+                ip: GRANTOR.into(),
+                mac: Some(MAC),
+                state: NeighbourState::Permanent,
+            }),
+        ]);
+        let protect = Protect {
+            net: "10.20.0.0/16".parse().map_err(|error| format!("{error}"))?,
+            action: Action::Protect,
+            options: 0,
+            grantors: vec![Named { ip: GRANTOR.into(), weight: 1, shadow: false }],
+        };
+        let set = control.protect(VrfId(0), &protect).map_err(said)?;
+        control.commit();
+        let from = Ends { v4: Some(BACK.into()), ..Settings::default().from };
+        let settings = Settings { from, ..Settings::default() };
+        Ok(Site {
+            forwarding: control.forwarding().clone(),
+            set,
+            owners: Arc::new(Owners::new(1, workers as u16)),
+            settings: Arc::new(Published::new(&domain, settings)),
+            channel: Channel::new(channel_bytes(bits_per_s, SHARE), workers, clock::now()),
+            domain,
+        })
+    }
+
+    /// Rings from each of so many workers to each.
+    pub fn rings(workers: usize) -> Vec<Rings> {
+        let mut all: Vec<Rings> = (0..workers).map(|_| Rings::none()).collect();
+        for from in 0..workers {
+            for to in 0..workers {
+                let (hears, heard) = spsc::ring(DECISIONS);
+                all[from].hears.push(hears);
+                all[to].heard.push(heard);
+            }
+        }
+        all
+    }
+
+    /// A worker whose table has `places`; `ports` are front and back.
+    pub fn worker(
+        &self,
+        (number, rings): (usize, Rings),
+        places: usize,
+        ports: Vec<Box<dyn Port>>,
+    ) -> Result<Worker, String> {
+        let table = engine("flow-table").ok_or("no engine `flow-table`")?;
+        let wanted = Wanted { entries: places - 1, second: clock::hz() };
+        let table = (table.build)(wanted, &options()).map_err(|refusal| refusal.to_string())?;
+        let (to_kernel, _) = frames::ring(1 << 16);
+        let (_, from_kernel) = frames::ring(1 << 16);
+        let common = Common {
+            forwarding: self.forwarding.clone(),
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(7),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel,
+            ports: 2,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+        };
+        let (heard, from) = spsc::ring(DECISIONS);
+        let counters = Counters::new(16);
+        let parts = Parts {
+            settings: self.settings.clone(),
+            counters: counters.clone(),
+            mix: Mix::new(1),
+            flows: Some(Flows::new(table, false, Programs::default())),
+            heard: rings.heard.into_iter().chain([from]).collect(),
+            hears: rings.hears,
+            programs: Programs::default(),
+            capacity: CAPACITY,
+            member: self.channel.member(number),
+        };
+        let owned = Assembly::new(common).owned(Some(self.owners.clone()));
+        let assembly = router::add(switch::add(owned, Bridging::none()));
+        let assembly = router::shield(add(assembly, parts), false, ENTRY);
+        let mut graph = assembly.finish().build(number).map_err(|error| error.to_string())?;
+        for (number, port) in ports.into_iter().enumerate() {
+            graph.ports().set(number as u16, port);
+        }
+        Ok(Worker { graph, counters, heard })
+    }
+}
+
+impl Rings {
+    /// Of a worker to which nobody speaks.
+    pub fn none() -> Rings {
+        Rings { hears: Vec::new(), heard: Vec::new() }
+    }
+}
+
+fn options() -> Options {
+    fixed_seed()
+}
+
+fn address(link: u32, ip: [u8; 4]) -> Event {
+    Event::Address(Address { link: LinkId(link), ip: ip.into(), len: 24 })
+}
+
+fn connected(link: u32, net: &str) -> Event {
+    let path = Path { link: LinkId(link), via: None, weight: 1, mtu: 0 };
+    let route = Route {
+        table: MAIN_TABLE,
+        net: net.parse().expect("it is written here"),
+        metric: 0,
+        protocol: 2,
+        source: Source::Kernel,
+        target: Target::Path(path),
+    };
+    Event::Route(route, How::Create)
+}
+
+/// Decisions that wait in a ring.
+const DECISIONS: usize = 1 << 12;
