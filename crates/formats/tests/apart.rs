@@ -15,7 +15,7 @@ fn wide(addr: IpAddr) -> u128 {
 }
 
 /// The next hop of the longest prefix around `addr`, in a list of `prefix next-hop` lines.
-fn scan<'t>(text: &'t str, addr: IpAddr) -> Option<&'t str> {
+fn scan(text: &str, addr: IpAddr) -> Option<&str> {
     let mut best: Option<(u32, &str)> = None;
     for line in text.lines() {
         let (prefix, hop) = line.split_once(' ').expect("a next hop");
