@@ -91,12 +91,18 @@ impl Answers {
                 let starved = lock(&state.starved).clone();
                 Reply::Runtime(show::runtime(up(&state.workers())?, &starved))
             }
-            What::Doctor => Reply::Doctor(health::findings(state)),
+            What::Doctor => {
+                let mut all = health::findings(state);
+                for app in self.apps.iter() {
+                    all.extend(app.findings(state)?.into_iter().map(Into::into));
+                }
+                Reply::Doctor(all)
+            }
             What::Drops => Reply::Drops(show::drops(&state.snapshot()?)),
             What::Capacity => {
                 let mut all = state.capacity()?;
                 for app in self.apps.iter() {
-                    all.extend(app.capacity()?);
+                    all.extend(app.capacity(state)?);
                 }
                 Reply::Capacity(all)
             }

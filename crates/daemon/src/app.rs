@@ -4,9 +4,10 @@
 //!  registry ─► Application ─ declared ─► Config         its sections; ports that it takes or brings
 //!                    │
 //!                  start ─► Running ─ nodes, once a worker ─► Assembly ─► graph
+//!                              ├ prepare: tables, before the first packet
 //!                              ├ begin: threads
-//!                              ├ answer, capacity, system: the API
-//!                              ├ link: what befalls ports
+//!                              ├ answer, capacity, findings, system: the API
+//!                              ├ link, look: what befalls ports, and others
 //!                              └ end, finish
 //! ```
 //!
@@ -19,12 +20,14 @@ use api::reply::{self, Capacity, System};
 use api::{Failure, Request};
 use lookup::sync::Domain;
 use nodes::assembly::Assembly;
-use tables::Forwarding;
+use tables::{Control, Forwarding};
 
 use crate::config::{self, Config, Declared};
+use crate::doctor::Finding;
 use crate::error::Error;
 use crate::parts::control;
 use crate::parts::devices::Port;
+use crate::parts::kernel_side::KernelSide;
 use crate::parts::state::State;
 use crate::server::Client;
 use crate::threads::Threads;
@@ -116,6 +119,19 @@ pub trait Running: Send + Sync {
     /// Adds its nodes to the graph of a worker; called once for each, in their order.
     fn nodes(&mut self, worker: usize, assembly: Assembly) -> Assembly;
 
+    /// Writes what has to be there before the first packet, into the tables and into the
+    /// kernel, where there is one.
+    ///
+    /// # Errors
+    /// When something of it cannot be had.
+    fn prepare(
+        &mut self,
+        _control: &mut Control,
+        _kernel: Option<&mut KernelSide>,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Starts its threads.
     ///
     /// # Errors
@@ -135,11 +151,22 @@ pub trait Running: Send + Sync {
     /// Answers a request; `None` where it is somebody else's.
     fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered>;
 
+    /// Looks, some times a second, at what may have changed.
+    fn look(&self, _state: &State) {}
+
+    /// Its lines of `rutter doctor`.
+    ///
+    /// # Errors
+    /// When it cannot be asked any more.
+    fn findings(&self, _state: &State) -> Result<Vec<Finding>, Failure> {
+        Ok(Vec::new())
+    }
+
     /// Its lines of `show capacity`.
     ///
     /// # Errors
     /// When it cannot be asked any more.
-    fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
+    fn capacity(&self, _state: &State) -> Result<Vec<Capacity>, Failure> {
         Ok(Vec::new())
     }
 

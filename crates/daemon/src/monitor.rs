@@ -78,6 +78,7 @@ impl Monitor {
         self.starving();
         self.links();
         self.taps();
+        self.apps.iter().for_each(|app| app.look(&self.state));
         if Instant::now() >= self.next_neighbours {
             self.next_neighbours = Instant::now() + NEIGHBOURS;
             self.neighbours();

@@ -133,6 +133,9 @@ impl Running {
         let forwarding = control.forwarding().clone();
         let setup = Setup { config: &config, forwarding: &forwarding, domain: &domain };
         let mut apps = Started(apps::start(&setup)?);
+        apps.0.iter_mut().try_for_each(|app| {
+            app.prepare(&mut control, undo.0.as_mut().map(|prepared| &mut prepared.side))
+        })?;
         let kernel_bell = Bell::new().doing(|| "make the kernel thread's bell".into())?;
         let plan = Plan {
             config: &config,

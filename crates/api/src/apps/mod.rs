@@ -2,6 +2,7 @@
 //! enums. (Router and switch came before this door: what their files declare is read as
 //! variants of [`crate::Request`] and [`crate::Reply`] themselves, as old clients send it.)
 
+pub mod gatekeeper;
 pub mod router;
 pub mod span;
 pub mod switch;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 #[rustfmt::skip]
 #[allow(missing_docs)]
 pub enum Request {
+    Gatekeeper(gatekeeper::Request),
     Span(span::Request),
 }
 
@@ -23,5 +25,6 @@ pub enum Request {
 #[rustfmt::skip]
 #[allow(missing_docs)]
 pub enum Reply {
+    Gatekeeper(gatekeeper::Reply),
     Span(span::Reply),
 }

@@ -4,6 +4,7 @@
 //! The order is that in which they meet packets and read the configuration: the switch
 //! brings interfaces, which the router's routes may name.
 
+pub mod gatekeeper;
 pub mod router;
 pub mod span;
 pub mod switch;
@@ -18,7 +19,8 @@ use crate::config::{self, Config, Declared, Mistakes, Text, keys};
 use crate::error::Error;
 
 /// The registry.
-pub const APPLICATIONS: &[&dyn Application] = &[&switch::Switch, &router::Router, &span::Mirror];
+pub const APPLICATIONS: &[&dyn Application] =
+    &[&switch::Switch, &router::Router, &gatekeeper::Gatekeeper, &span::Mirror];
 
 impl Config {
     /// Reads a file, for this machine; with it comes what it was read from.

@@ -14,6 +14,7 @@ pub mod neighbours;
 pub mod offline;
 pub mod peers;
 pub mod plan;
+pub mod secret;
 pub mod shields;
 pub mod show;
 pub mod starving;

@@ -20,6 +20,8 @@ fn ignored_signals_are_found() {
     assert!(!ignores("", SIGHUP));
 }
 
+mod shield;
+
 graph::labels! { enum Never { Next = "next" } }
 
 /// A node with a fault.

@@ -157,7 +157,7 @@ impl Running for Mirroring {
     }
 
     /// A line once there is one: most instances have none.
-    fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
+    fn capacity(&self, _: &State) -> Result<Vec<Capacity>, Failure> {
         let live = lock(&self.live);
         let spans = Capacity {
             what: "spans".into(),

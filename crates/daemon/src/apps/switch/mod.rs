@@ -16,8 +16,6 @@ mod macs;
 mod read;
 mod thread;
 
-use std::fs::File;
-use std::io::Read;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::apps::switch;
@@ -34,6 +32,7 @@ use tables::macs::Learn;
 use crate::app::{Answered, Application, Begin, Change, Requests, Running, Setup};
 use crate::config::{Config, Declared};
 use crate::error::{Doing, Error};
+use crate::parts::secret::secret;
 use crate::parts::state::{State, changed};
 use crate::server::Client;
 use config::Bridges;
@@ -143,7 +142,7 @@ impl Running for Switching {
         }
     }
 
-    fn capacity(&self) -> Result<Vec<Capacity>, Failure> {
+    fn capacity(&self, _: &State) -> Result<Vec<Capacity>, Failure> {
         macs::capacity(&self.view)
     }
 
@@ -163,15 +162,5 @@ impl Running for Switching {
     }
 }
 
-/// What nobody else knows, and no other run.
-fn secret() -> Result<[u64; 2], Error> {
-    let mut halves = [[0; 8]; 2];
-    let read = File::open(RANDOM).and_then(|mut file| file.read_exact(halves.as_flattened_mut()));
-    read.doing(|| format!("read {RANDOM}"))?;
-    Ok(halves.map(u64::from_ne_bytes))
-}
-
-/// The kernel's source of random bytes.
-const RANDOM: &str = "/dev/urandom";
 /// Stations of each ring from a worker to the bridge thread.
 const SEEN: usize = 1 << 14;

@@ -1,0 +1,70 @@
+//! The shield's lines of `show capacity`: what it holds, and which floods it withstands.
+
+use std::time::Instant;
+
+use api::Failure;
+use api::apps::gatekeeper::Flows;
+use api::reply::Capacity;
+use lookup::exact::flow::Full;
+use nodes::gatekeeper::solicitor::OVERHEAD;
+
+use super::live::Seen;
+use super::{Guarding, show};
+use crate::parts::state::{State, lock};
+
+/// All of them.
+pub(super) fn lines(guarding: &Guarding, state: &State) -> Result<Vec<Capacity>, Failure> {
+    let (flows, requests) = guarding.held(state)?;
+    let [decided, decided_max] = flows.decided;
+    let rate = rates(guarding, &flows);
+    let no_page: u64 = guarding.counters.iter().map(|of| of.decisions.no_page.get()).sum();
+    let channel = requests.bytes_per_s / SYN;
+    let line = |what: &str, used, limit, refused, key: Option<&str>| Capacity {
+        what: what.into(),
+        used,
+        limit: Some(limit),
+        refused,
+        last: String::new(),
+        key: key.map(|key| format!("gatekeeper.{key}")),
+    };
+    let held = flows.held.iter().sum();
+    let lost = flows.refused + flows.untried;
+    Ok(vec![
+        line("flows", held, flows.limit, lost, Some("entries")),
+        line("decided flows", decided, decided_max, no_page, Some("decided_max")),
+        line("new flows a second", rate[0], outlasts(guarding, &flows), 0, Some("entries")),
+        line("requests a second", rate[1], channel, 0, Some("request_percent")),
+        line(DECISIONS, decided, channel * EXPIRY_S, 0, None),
+    ])
+}
+
+/// New sources a second of which the table remembers each until it has asked again after a
+/// second (study: 1.3 s), or, where none makes room, for as long as a request lives.
+fn outlasts(guarding: &Guarding, flows: &Flows) -> u64 {
+    match guarding.shield.table.full {
+        Full::Replace => flows.limit * 10 / 13,
+        Full::Thesis | Full::Deployed => flows.limit * 10 / 44,
+    }
+}
+
+/// New flows and requests a second since the last look.
+fn rates(guarding: &Guarding, flows: &Flows) -> [u64; 2] {
+    let all = [flows.held, flows.replaced, flows.expired, flows.removed];
+    let verdicts = show::verdicts(&guarding.counters, None);
+    let now = Seen { at: Instant::now(), counts: [all.iter().flatten().sum(), verdicts.requests] };
+    let mut live = lock(&guarding.live);
+    let before = live.seen.replace(now).unwrap_or(guarding.started);
+    let ms = u64::try_from(now.at.duration_since(before.at).as_millis()).unwrap_or(u64::MAX);
+    let mut pairs = now.counts.into_iter().zip(before.counts);
+    std::array::from_fn(|_| {
+        let (now, before) = pairs.next().unwrap_or_default();
+        now.saturating_sub(before).saturating_mul(1_000) / ms.max(1)
+    })
+}
+
+/// What the channel counts for the shortest TCP packet, encapsulated by IPv4: of patient
+/// sources each sends one a second.
+const SYN: u64 = 14 + 20 + 40 + OVERHEAD;
+/// Seconds that decisions are good for: those of the stock policies are 300 to 600.
+const EXPIRY_S: u64 = 600;
+const DECISIONS: &str = "decisions of 600 s that the requests can bring";

@@ -1,0 +1,177 @@
+//! The shield's lines of `rutter doctor`.
+
+use api::Failure;
+use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
+use tables::show::{IfaceInfo, ProtectionInfo, RouteFilter};
+use tables::{Action, Family, Side};
+
+use super::live::{PAGE, VRF};
+use super::{Guarding, show};
+use crate::doctor::{Finding, Level};
+use crate::parts::state::{State, lock};
+
+/// What doctor wants to know of protections.
+#[derive(Default)]
+struct Protected {
+    /// There are some, by family.
+    families: [bool; 2],
+    /// Shadows that ask nobody, the first of them by name.
+    mute: (u64, String),
+}
+
+/// All of them.
+pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Failure> {
+    let (interfaces, grantors, protected) = state.ask(|control| {
+        let mut protected = Protected::default();
+        let mut cursor = None;
+        loop {
+            let filter = RouteFilter { vrf: Some(VRF), ..RouteFilter::default() };
+            let (page, next) = control.protections(&filter, cursor, PAGE);
+            page.iter().for_each(|info| protected.note(info));
+            cursor = next;
+            if cursor.is_none() {
+                return (control.interfaces(), control.grantors(), protected);
+            }
+        }
+    })?;
+    let mut all = vec![mtu(&interfaces, &protected)];
+    all.extend(neither(&interfaces));
+    all.extend(no_source(guarding, &protected));
+    all.extend(decisions_from(guarding));
+    let faults = grantors.iter().filter_map(|of| Some((of.ip, of.ways.as_ref().err()?)));
+    let faults: Vec<_> = faults.map(|(ip, fault)| format!("{ip} ({fault})")).collect();
+    all.push(match faults.as_slice() {
+        [] => good("Grantors", format!("{}, all with a way to them", grantors.len())),
+        faults => Finding {
+            what: "Grantors",
+            level: Level::Missing,
+            found: format!("{} cannot be reached: {}", faults.len(), some(faults)),
+            remedy: "is there a route to each by an interface of `back`, and is it up?".into(),
+        },
+    });
+    if protected.mute.0 > 0 {
+        let (count, first) = &protected.mute;
+        all.push(Finding {
+            what: "shadow",
+            level: Level::Better,
+            found: format!(
+                "{first}{} asks no Grantor in shadow: it shows what table, priorities and request \
+                 channel would do, and no decision",
+                more(*count)
+            ),
+            remedy: "give it a Grantor with `shadow = true`, which decides and forwards nothing"
+                .into(),
+        });
+    }
+    Ok(all)
+}
+
+impl Protected {
+    fn note(&mut self, info: &ProtectionInfo) {
+        if info.action != Action::Protect {
+            return;
+        }
+        self.families[usize::from(info.net.family() == Family::V6)] = true;
+        let asks = info.grantors.iter().any(|(named, _)| named.shadow);
+        if info.options & SHADOW != 0 && !asks {
+            if self.mute.0 == 0 {
+                self.mute.1 = info.net.to_string();
+            }
+            self.mute.0 += 1;
+        }
+    }
+}
+
+/// A packet as long as the front takes has to fit at the back with the outer header.
+fn mtu(interfaces: &[IfaceInfo], protected: &Protected) -> Finding {
+    let what = "room for the outer header";
+    let on = |side| interfaces.iter().filter(move |info| info.iface.side == side);
+    let longest = on(Side::Front).map(|info| info.iface.mtu).max().unwrap_or(0);
+    let [v4, v6] = protected.families;
+    let header = if v6 {
+        40
+    } else if v4 {
+        20
+    } else {
+        0
+    };
+    let wanted = longest.saturating_add(header);
+    let short = on(Side::Back).filter(|info| info.iface.mtu < wanted);
+    let short: Vec<_> =
+        short.map(|info| format!("{} ({})", info.iface.name, info.iface.mtu)).collect();
+    if short.is_empty() {
+        return good(what, format!("{wanted} bytes fit at the back"));
+    }
+    Finding {
+        what,
+        level: Level::Missing,
+        found: format!(
+            "packets of {longest} bytes and {header} more do not fit the mtu of {}",
+            short.join(", ")
+        ),
+        remedy: format!(
+            "mtu = {wanted} there, and on the way to the Grantors; else longer ones are answered \
+             with \"too big\""
+        ),
+    }
+}
+
+/// What comes in there goes by the routes, protected or not.
+fn neither(interfaces: &[IfaceInfo]) -> Option<Finding> {
+    let out = interfaces.iter().filter(|info| info.iface.side == Side::Neither);
+    let out = out.filter(|info| info.iface.vrf == VRF).map(|info| info.iface.name.clone());
+    let out: Vec<_> = out.collect();
+    (!out.is_empty()).then(|| Finding {
+        what: "sides",
+        level: Level::Better,
+        found: format!(
+            "{} is on neither side: what comes in there reaches what is protected by its routes",
+            some(&out)
+        ),
+        remedy: "name it in `front` or `back` of [gatekeeper], or put it into another vrf".into(),
+    })
+}
+
+fn no_source(guarding: &Guarding, protected: &Protected) -> Option<Finding> {
+    let told = lock(&guarding.told);
+    let lacks = [told.from.v4.is_none(), told.from.v6.is_none()];
+    let both = protected.families.into_iter().zip(lacks).zip(["IPv4", "IPv6"]);
+    let lacking = both.filter(|((needs, lacks), _)| *needs && *lacks).map(|(_, name)| name);
+    let lacking: Vec<_> = lacking.collect();
+    (!lacking.is_empty()).then(|| Finding {
+        what: "addresses at the back",
+        level: Level::Missing,
+        found: format!("none of {} to ask Grantors from: all of it is dropped", lacking.join(", ")),
+        remedy: "give an interface of `back` an address, or say one in `from`".into(),
+    })
+}
+
+fn decisions_from(guarding: &Guarding) -> Option<Finding> {
+    let from = guarding.shield.decisions_from;
+    (from != DecisionsFrom::ItsGrantors).then(|| Finding {
+        what: "decisions",
+        level: Level::Better,
+        found: format!(
+            "decisions_from = \"{}\": others than a protection's own Grantors open the shield",
+            show::decisions_from(from)
+        ),
+        remedy: "decisions_from = \"its_grantors\"".into(),
+    })
+}
+
+fn good(what: &'static str, found: String) -> Finding {
+    Finding { what, level: Level::Good, found, remedy: String::new() }
+}
+
+/// The first few of a list.
+fn some(list: &[String]) -> String {
+    let shown = list.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    shown + &more((list.len().saturating_sub(MOST) + 1) as u64)
+}
+
+/// What is not said.
+fn more(count: u64) -> String {
+    if count > 1 { format!(" and {} more", count - 1) } else { String::new() }
+}
+
+const MOST: usize = 8;

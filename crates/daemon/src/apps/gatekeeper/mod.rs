@@ -1,0 +1,269 @@
+//! The shield: what comes in at the front for a protected prefix is let through where a
+//! Grantor has granted it, dropped where one has declined it, and asked about else.
+//!
+//! ```text
+//!  front ─► ip4_input ─► ip4_front ─┬► shield ─► output ─► back        granted, or asking
+//!                                   │     └────► drop                  declined
+//!                                   └► ip4_lookup ─► …                 no protection: router
+//!  back ──► … ─► decisions ─ ring to the flow's owner ─► shield
+//! ```
+//!
+//! Inside, a file uses those of the lines below its own:
+//!
+//! ```text
+//!   mod
+//!   answer capacity findings
+//!   live
+//!   read show
+//!   keys protect
+//! ```
+
+mod answer;
+mod capacity;
+mod findings;
+mod keys;
+mod live;
+mod protect;
+mod read;
+mod show;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use api::apps::gatekeeper::Request as Asked;
+use api::apps::{Request as AppRequest, gatekeeper};
+use api::reply::Capacity;
+use api::{Failure, Request};
+use graph::clock;
+use graph::ring::spsc;
+use lookup::exact::flow::{Full, Wanted, engine};
+use lookup::sync::{Domain, Published};
+use nodes::assembly::Assembly;
+use nodes::gatekeeper::flows::{Flows, Heard};
+use nodes::gatekeeper::mix::Mix;
+use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::settings::{Counters, Ends, Settings};
+use nodes::gatekeeper::solicitor::Channel;
+use nodes::gatekeeper::{self as data, ENTRY, Parts};
+use tables::{Control, Forwarding, Limits};
+
+use crate::app::{Answered, Application, Change, Requests, Running, Setup};
+use crate::config::{self, Config, Declared};
+use crate::doctor::Finding;
+use crate::error::Error;
+use crate::parts::kernel_side::KernelSide;
+use crate::parts::secret::secret;
+use crate::parts::state::{State, lock};
+use crate::server::Client;
+use live::{Live, Seen};
+use read::Shield;
+
+/// The application.
+pub struct Gatekeeper;
+
+impl Application for Gatekeeper {
+    fn name(&self) -> &'static str {
+        "gatekeeper"
+    }
+
+    fn declared(&self) -> Declared {
+        read::DECLARED
+    }
+
+    fn requests(&self) -> Requests {
+        const CHANGES: &[Change] = &[Change {
+            section: "gatekeeper.protect[]",
+            by: "rutter gatekeeper protect add|change|del, shadow on|off",
+            requests: &["add", "change", "del", "shadow"],
+        }];
+        const READS: &[&str] = &["show", "protections", "flows", "flush"];
+        Requests { all: api::names::<gatekeeper::Request>(), changes: CHANGES, reads: READS }
+    }
+
+    fn serves(&self, config: &Config) -> bool {
+        Shield::of(config).is_some()
+    }
+
+    /// Ports by which the front comes in: all packets of a flow meet one worker's table.
+    fn by_pair(&self, config: &Config, port: &config::Port) -> bool {
+        let Some(shield) = Shield::of(config) else { return false };
+        let front = config.interfaces().filter(|(.., of)| shield.front.contains(&of.name));
+        let mut ports = front.flat_map(|(carrier, tags, _)| carrier.ports(tags));
+        ports.any(|name| name == port.name)
+    }
+
+    fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
+        let Some(shield) = Shield::of(setup.config) else { return Ok(Box::new(Off)) };
+        let workers = setup.config.workers.len();
+        let told = settings(setup.config, shield);
+        let settings = Arc::new(Published::new(setup.domain, told.clone()));
+        let most = Limits::default().protections;
+        let counters: Vec<_> = (0..workers).map(|_| Counters::new(most)).collect();
+        let parts = parts(shield, &settings, &counters)?;
+        Ok(Box::new(Guarding {
+            check_sources: setup.config.vrfs.iter().any(|vrf| !vrf.own_sources),
+            shield: shield.clone(),
+            forwarding: setup.forwarding.clone(),
+            domain: setup.domain.clone(),
+            settings,
+            told: Mutex::new(told),
+            counters,
+            parts: Mutex::new(parts),
+            live: Mutex::default(),
+            started: Seen { at: Instant::now(), counts: [0; 2] },
+        }))
+    }
+}
+
+/// No shield is configured.
+struct Off;
+
+impl Running for Off {
+    fn nodes(&mut self, _: usize, assembly: Assembly) -> Assembly {
+        assembly
+    }
+
+    fn answer(&self, request: &Request, _: &State, _: &mut Client) -> Option<Answered> {
+        asked(request).map(|_| Err(answer::no_shield()))
+    }
+}
+
+/// The shield of a running instance.
+struct Guarding {
+    shield: Shield,
+    check_sources: bool,
+    forwarding: Arc<Forwarding>,
+    domain: Arc<Domain>,
+    settings: Arc<Published<Settings>>,
+    /// What was published there last.
+    told: Mutex<Settings>,
+    /// By worker.
+    counters: Vec<Arc<Counters>>,
+    /// Of the workers that have no nodes yet.
+    parts: Mutex<Vec<Parts>>,
+    live: Mutex<Live>,
+    started: Seen,
+}
+
+impl Running for Guarding {
+    fn nodes(&mut self, _: usize, assembly: Assembly) -> Assembly {
+        let parts = lock(&self.parts).remove(0); // once a worker, in their order
+        nodes::router::shield(data::add(assembly, parts), self.check_sources, ENTRY)
+    }
+
+    fn prepare(
+        &mut self,
+        control: &mut Control,
+        kernel: Option<&mut KernelSide>,
+    ) -> Result<(), Error> {
+        live::prepare(&self.shield, control, kernel)
+    }
+
+    fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
+        asked(request).map(|asked| self.answered(asked, state, out))
+    }
+
+    fn look(&self, state: &State) {
+        live::look(self, state);
+    }
+
+    fn findings(&self, state: &State) -> Result<Vec<Finding>, Failure> {
+        findings::all(self, state)
+    }
+
+    fn capacity(&self, state: &State) -> Result<Vec<Capacity>, Failure> {
+        capacity::lines(self, state)
+    }
+}
+
+fn asked(request: &Request) -> Option<&Asked> {
+    match request {
+        Request::App(AppRequest::Gatekeeper(asked)) => Some(asked),
+        _ => None,
+    }
+}
+
+/// What nodes are told at first.
+fn settings(config: &Config, shield: &Shield) -> Settings {
+    let back = config.interfaces().filter(|(.., of)| shield.back.contains(&of.name));
+    let addresses: Vec<_> =
+        back.flat_map(|(.., of)| of.addresses.iter().map(|net| net.address)).collect();
+    let workers = config.workers.len() as u32;
+    Settings {
+        from: ends(shield, &addresses),
+        ports: shield.ports,
+        decisions_from: shield.decisions_from,
+        errors_per_s: shield.icmp_rate.div_ceil(workers),
+    }
+}
+
+/// What Grantors are asked from: as configured, else the first of `back` of each family.
+fn ends(shield: &Shield, back: &[IpAddr]) -> Ends {
+    let [v4, v6] = shield.from;
+    let usual = |v6: bool| {
+        let mut fit = back.iter().filter(|ip| ip.is_ipv6() == v6);
+        fit.find(|ip| !config::net::is_link_local6(**ip)).copied()
+    };
+    let both = [v4.or_else(|| usual(false)), v6.or_else(|| usual(true))];
+    let mut ends = Settings::default().from;
+    for ip in both.into_iter().flatten() {
+        match ip {
+            IpAddr::V4(ip) => ends.v4 = Some(ip),
+            IpAddr::V6(ip) => ends.v6 = Some(ip),
+        }
+    }
+    ends
+}
+
+/// Tables, rings and a share of the channel for each worker. The tables' pages are touched
+/// here: no packet waits for the kernel to clear them.
+fn parts(
+    shield: &Shield,
+    settings: &Arc<Published<Settings>>,
+    counters: &[Arc<Counters>],
+) -> Result<Vec<Parts>, Error> {
+    let workers = counters.len();
+    let mix = Mix::new(secret::<1>()?[0]);
+    let channel = Channel::new(shield.requests, workers, clock::now());
+    let mut hears: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut heard: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    for hears in &mut hears {
+        for heard in &mut heard {
+            let (to, from) = spsc::ring::<Heard>(DECISIONS);
+            hears.push(to);
+            heard.push(from);
+        }
+    }
+    let rings = hears.into_iter().zip(heard).zip(counters).enumerate();
+    rings
+        .map(|(worker, ((hears, heard), counters))| {
+            Ok(Parts {
+                settings: settings.clone(),
+                counters: counters.clone(),
+                mix,
+                flows: Some(flows(shield, workers)?),
+                heard,
+                hears,
+                programs: Programs::default(),
+                capacity: shield.waiting,
+                member: channel.member(worker),
+            })
+        })
+        .collect()
+}
+
+/// One worker's table.
+fn flows(shield: &Shield, workers: usize) -> Result<Flows, Error> {
+    let table = &shield.table;
+    let wanted = Wanted { entries: table.entries.div_ceil(workers), second: clock::hz() };
+    let asked = |error: &dyn std::fmt::Display| Error::asked(&["gatekeeper", "entries"], error);
+    let engine = engine(table.engine).ok_or_else(|| asked(&"there is no such table"))?;
+    let built = (engine.build)(wanted, &table.options).map_err(|refusal| asked(&refusal))?;
+    Ok(Flows::new(built, table.full == Full::Thesis, Programs::default()))
+}
+
+/// Decisions of each ring from a worker that hears them to a flow's owner.
+const DECISIONS: usize = 1 << 12;

@@ -1,0 +1,272 @@
+//! From `[gatekeeper]` to values that need no further check.
+
+use std::net::IpAddr;
+
+use lookup::exact::flow::{self, Full, Wanted};
+use lookup::lpm::Options;
+use lookup::sync::Domain;
+use nodes::gatekeeper::settings::DecisionsFrom;
+use nodes::gatekeeper::solicitor::{SHARE, channel_bytes};
+use tables::event::{Address, Event, Link, LinkId};
+use tables::{Action, Control, FibConfig, Iface, Limits, Named, PortId, Protect, VrfConfig};
+use wire::ggu::Ports;
+
+use super::keys;
+use super::protect::{self, Asked};
+use crate::config::net::is_of_host;
+use crate::config::read::{check_interface, elements};
+use crate::config::reader::{Place, Table, Value};
+use crate::config::section::only;
+use crate::config::{Config, Declared, Net};
+
+/// What a shield has in the file.
+pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
+
+/// `[gatekeeper]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shield {
+    /// Names of interfaces; of these, and those at the back, none is in both.
+    pub front: Vec<String>,
+    pub back: Vec<String>,
+    pub table: FlowTable,
+    /// What the protected network can receive, in bits a second.
+    pub bandwidth: u64,
+    /// Bytes of requests a second.
+    pub requests: u64,
+    /// Requests that may wait, of each worker.
+    pub waiting: usize,
+    /// By family, where they are not the back interface's.
+    pub from: [Option<IpAddr>; 2],
+    pub ports: Ports,
+    pub decisions_from: DecisionsFrom,
+    /// ICMP errors a second, of all workers together.
+    pub icmp_rate: u32,
+    pub withdraw: bool,
+    pub protected: Vec<Protect>,
+}
+
+/// What is to remember flows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FlowTable {
+    /// It is there, and takes the rule and the options.
+    pub engine: &'static str,
+    pub options: Options,
+    pub full: Full,
+    /// Of all workers together.
+    pub entries: usize,
+}
+
+impl Shield {
+    /// That of a configuration, if it has one.
+    pub fn of(config: &Config) -> Option<&Shield> {
+        config.settings.get()
+    }
+}
+
+fn read(root: Table<'_>, config: &mut Config) {
+    let Some(value) = root.get(keys::SHIELD.path) else { return };
+    let Some(table) = value.table() else { return };
+    only(table, &[keys::SHIELD], &["protect"]);
+    let front = interfaces(table, &keys::FRONT, config, &[]);
+    let back = interfaces(table, &keys::BACK, config, &front);
+    let from = from(table);
+    let flows = flow_table(table);
+    let millionths = keys::REQUESTS.get(table).and_then(|value| millionths(&value));
+    let bandwidth = 1_000_000 * keys::BANDWIDTH.as_number(table);
+    let protected =
+        elements(table, keys::PROTECT, |table| Some((protection(table)?, table.place())));
+    refuse_unfit(table, config, &protected);
+    let Some(flows) = flows else { return };
+    config.settings.put(Shield {
+        front,
+        back,
+        table: flows,
+        bandwidth,
+        requests: channel_bytes(bandwidth, millionths.unwrap_or(SHARE)),
+        waiting: keys::WAITING.as_number(table) as usize,
+        from,
+        ports: Ports {
+            src: keys::SOURCE_PORT.as_number(table) as u16,
+            dst: keys::DESTINATION_PORT.as_number(table) as u16,
+        },
+        decisions_from: keys::DECISIONS_FROM.as_word(
+            table,
+            [DecisionsFrom::ItsGrantors, DecisionsFrom::Grantors, DecisionsFrom::Anybody],
+        ),
+        icmp_rate: keys::ICMP_RATE.as_number(table) as u32,
+        withdraw: keys::WITHDRAW.as_flag(table),
+        protected: protected.into_iter().map(|(one, _)| one).collect(),
+    });
+}
+
+/// The interfaces that `key` names, none of `others`.
+fn interfaces(
+    table: Table<'_>,
+    key: &crate::config::section::Key,
+    config: &Config,
+    others: &[String],
+) -> Vec<String> {
+    let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
+    let Some(value) = key.required(table) else { return Vec::new() };
+    let Some(list) = value.list() else { return Vec::new() };
+    if list.is_empty() {
+        value.expected::<()>("at least one interface");
+    }
+    let mut found: Vec<String> = Vec::new();
+    for value in &list {
+        let Some(name) = check_interface(value, &names) else { continue };
+        let vrf = config.interfaces().find(|(.., of)| of.name == name);
+        let vrf = vrf.map_or("main", |(.., of)| of.vrf.as_str());
+        if others.contains(&name) || found.contains(&name) {
+            value.mistake::<()>(format_args!("`{name}` is on one side, and once"));
+        } else if vrf != "main" {
+            value.mistake::<()>(format_args!(
+                "`{name}` is in the vrf `{vrf}`, whose table the kernel asks before the rule that \
+                 keeps it from forwarding what came in at the front: both sides are in main"
+            ));
+        } else {
+            found.push(name);
+        }
+    }
+    found
+}
+
+fn flow_table(table: Table<'_>) -> Option<FlowTable> {
+    let known = flow::engines().iter().map(|entry| entry.card.name).collect::<Vec<_>>().join(", ");
+    let engine = match keys::TABLE.get(table) {
+        None => flow::engine(keys::TABLE.default.unwrap_or_default().trim_matches('"')),
+        Some(value) => {
+            let found = value.text().and_then(flow::engine);
+            found.or_else(|| value.expected(format_args!("a table of flows: {known}")))
+        }
+    }?;
+    let all = [Full::Replace, Full::Thesis, Full::Deployed];
+    let full = match keys::FULL.get(table) {
+        None => engine.rules[0],
+        Some(value) => {
+            let full = keys::FULL.given_word(table, all)?;
+            if !engine.rules.contains(&full) {
+                let rules: Vec<_> = engine.rules.iter().map(|rule| rule.name()).collect();
+                let name = engine.card.name;
+                return value.expected(format_args!("a rule of {name}: {}", rules.join(", ")));
+            }
+            full
+        }
+    };
+    let mut options = Options::default();
+    options.0.insert("full".into(), full.name().into());
+    if let Some(percent) = keys::DECIDED_MAX.given_number(table) {
+        if full != Full::Replace
+            && let Some(value) = keys::DECIDED_MAX.get(table)
+        {
+            return value.mistake("only a table whose rule is \"replace\" has this limit");
+        }
+        options.0.insert("decided_max".into(), percent.to_string());
+    }
+    // What else it may refuse (memory) is for the machine that it runs on.
+    if let Err(refusal) = (engine.build)(Wanted { entries: 64, second: 1_000_000 }, &options) {
+        table.mistake(refusal);
+        return None;
+    }
+    let entries = keys::ENTRIES.as_number(table) as usize;
+    Some(FlowTable { engine: engine.card.name, options, full, entries })
+}
+
+/// Percent, with four digits behind the point at most, as millionths.
+fn millionths(value: &Value<'_>) -> Option<u32> {
+    let text = value.option()?;
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = |text: &str| text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = format!("{whole}{part:0<4}");
+    let number = number.parse().ok().filter(|_| digits(whole) && digits(part));
+    let found = number.filter(|number| (1..=1_000_000).contains(number));
+    found.or_else(|| value.expected("percent from 0.0001 to 100"))
+}
+
+fn from(table: Table<'_>) -> [Option<IpAddr>; 2] {
+    let mut from = [None; 2];
+    let value = keys::FROM.get(table);
+    for value in value.and_then(|value| value.list()).unwrap_or_default() {
+        let Some(address) = value.parse::<IpAddr>("an address") else { continue };
+        let place = &mut from[usize::from(address.is_ipv6())];
+        if !is_of_host(address) {
+            value.expected::<()>("an address of a single host");
+        } else if place.is_some() {
+            value.expected::<()>("one address of each family");
+        } else {
+            *place = Some(address);
+        }
+    }
+    from
+}
+
+fn protection(table: Table<'_>) -> Option<Protect> {
+    let action = keys::ACTION.given_word(table, [Action::Protect, Action::Bypass, Action::Discard]);
+    let value = keys::PREFIX.required(table)?;
+    let net: Net = value.parse("a prefix, such as \"203.0.113.0/24\"")?;
+    if !net.is_prefix() {
+        return value.expected("a prefix without bits right of its length");
+    }
+    let grantors = keys::GRANTORS.get(table).and_then(|value| value.list()).unwrap_or_default();
+    let grantors: Option<Vec<_>> = grantors.iter().map(grantor).collect();
+    let asked = Asked {
+        net: tables::Net::covering(net.address, net.length)?,
+        action: action?,
+        shadow: keys::SHADOW.as_flag(table),
+        grantors: grantors?,
+    };
+    match protect::wanted(asked) {
+        Ok(wanted) => Some(wanted),
+        Err(objection) => {
+            table.mistake(objection);
+            None
+        }
+    }
+}
+
+fn grantor(value: &Value<'_>) -> Option<Named> {
+    if !value.is_table() {
+        let what = "the address of a Grantor, or a table of `to`, `weight`, `shadow`";
+        return Some(Named { ip: value.parse(what)?, weight: 1, shadow: false });
+    }
+    let table = value.table()?;
+    table.only(&["to", "weight", "shadow"]);
+    let Some(to) = table.get("to") else { return value.mistake("`to` is missing: its address") };
+    let weight = table.get("weight").map_or(Some(1), |value| value.number(1..=256))?;
+    let shadow = table.get("shadow").map_or(Some(false), |value| value.flag())?;
+    Some(Named { ip: to.parse("the address of a Grantor")?, weight: weight as u16, shadow })
+}
+
+/// Reports what the tables would refuse: they are asked, with the interfaces of this file.
+fn refuse_unfit(table: Table<'_>, config: &Config, all: &[(Protect, Place)]) {
+    if all.is_empty() {
+        return;
+    }
+    let mut control = match scratch(config) {
+        Ok(control) => control,
+        Err(error) => return table.mistake(error),
+    };
+    for (wanted, place) in all {
+        if let Err(error) = control.protect(tables::VrfId::default(), wanted) {
+            table.mistake_at(place, error);
+        }
+    }
+}
+
+/// Tables of their own, with the interfaces of `main` and their addresses.
+fn scratch(config: &Config) -> Result<Control, tables::Error> {
+    let small = || FibConfig { engine: Some("bsd-radix".into()), ..FibConfig::default() };
+    let main = VrfConfig { v4: small(), v6: small(), ..VrfConfig::default() };
+    let mut control = Control::new(&Domain::new(), Limits::default(), &main)?;
+    let in_main = config.interfaces().filter(|(.., of)| of.vrf == "main");
+    for ((.., interface), number) in in_main.zip(1..) {
+        let (name, port, index) = (interface.name.clone(), PortId(number), LinkId(number.into()));
+        control.add_iface(Iface { name: name.clone(), port, ..Iface::default() })?;
+        let link = Link { index, name, up: true, ..Link::default() };
+        let address = |net: &Net| Address { link: index, ip: net.address, len: net.length };
+        let addresses = interface.addresses.iter().map(|net| Event::Address(address(net)));
+        let events: Vec<_> = std::iter::once(Event::Link(link)).chain(addresses).collect();
+        control.handle(&events);
+    }
+    Ok(control)
+}

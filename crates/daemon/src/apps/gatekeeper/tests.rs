@@ -1,0 +1,178 @@
+//! What is understood of `[gatekeeper]`, and what is said about mistakes.
+
+use std::net::IpAddr;
+
+use lookup::exact::flow::Full;
+use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
+use tables::Action;
+
+use super::read::Shield;
+use super::{Gatekeeper, ends, parts};
+use crate::app::Application;
+use crate::config::Config;
+use crate::error::Error;
+
+const PORTS: &str = "\
+    [vrf.red]\ntable = 7\n\
+    [ports.p0]\ndevice = \"mem\"\naddresses = [\"192.0.2.1/24\"]\n\
+    [ports.p1]\ndevice = \"mem\"\naddresses = [\"198.51.100.1/24\", \"fe80::1/64\", \"2001:db8::1/64\"]\n\
+    [ports.p1.vlan.5]\n[ports.p2]\ndevice = \"mem\"\nvrf = \"red\"\n\
+    [ports.p3]\ndevice = \"mem\"\n[bridge.lan]\nports = [\"p3\"]\naddresses = []\n";
+const SIDES: &str = "front = [\"p0\"]\nback = [\"p1\"]\n";
+
+fn read(rest: &str) -> Result<Config, String> {
+    let text = format!("{PORTS}[gatekeeper]\n{rest}");
+    Config::parse("t", &text).map_err(|mistakes| mistakes.to_string())
+}
+
+fn shield(rest: &str) -> Shield {
+    let config = read(rest).unwrap_or_else(|mistakes| panic!("{mistakes}\n{rest}"));
+    Shield::of(&config).expect("read").clone()
+}
+
+fn protect(keys: &str) -> String {
+    format!("{SIDES}[[gatekeeper.protect]]\n{keys}")
+}
+
+#[test]
+fn a_shield_is_read() {
+    let plain = shield(SIDES);
+    assert_eq!((plain.front, plain.back), (vec!["p0".to_string()], vec!["p1".to_string()]));
+    assert_eq!((plain.table.engine, plain.table.full), ("flow-table", Full::Replace));
+    assert_eq!((plain.table.entries, plain.waiting), (1 << 20, 512));
+    assert_eq!((plain.bandwidth, plain.requests), (1_000_000_000, 6_250_000));
+    assert_eq!((plain.ports.src, plain.ports.dst), (41_120, 45_232));
+    assert_eq!(plain.decisions_from, DecisionsFrom::ItsGrantors);
+    assert!(!plain.withdraw && plain.protected.is_empty());
+    let text = "front = [\"p0\", \"lan\"]\nback = [\"p1.5\"]\ntable = \"hopscotch\"\nentries = 9\n\
+                bandwidth_mbps = 10\nrequest_percent = 0.0125\nfrom = [\"10.0.0.1\"]\n\
+                decisions_from = \"grantors\"\n\
+                [[gatekeeper.protect]]\nprefix = \"203.0.113.0/24\"\nshadow = true\n\
+                grantors = [\"198.51.100.9\", { to = \"198.51.100.10\", weight = 2, shadow = true }]\n\
+                [[gatekeeper.protect]]\nprefix = \"203.0.112.0/24\"\naction = \"bypass\"\n";
+    let other = shield(text);
+    assert_eq!((other.table.engine, other.table.full), ("hopscotch", Full::Thesis));
+    assert_eq!((other.table.entries, other.requests), (9, 156));
+    assert_eq!(other.from, [Some(IpAddr::from([10, 0, 0, 1])), None]);
+    let first = &other.protected[0];
+    assert_eq!((first.action, first.options, first.grantors.len()), (Action::Protect, SHADOW, 2));
+    assert_eq!((first.grantors[1].weight, first.grantors[1].shadow), (2, true));
+    assert_eq!(other.protected[1].action, Action::Bypass);
+}
+
+#[test]
+fn mistakes_about_a_shield_have_their_place() {
+    let protected = "prefix = \"203.0.113.0/24\"\ngrantors = [\"198.51.100.9\"]\n";
+    let with = |keys: &str| format!("{SIDES}{keys}");
+    for (text, wanted) in [
+        (String::new(), "t:18:1: gatekeeper: `front` is missing"),
+        ("front = []\nback = [\"p1\"]\n".into(), "t:19:9: gatekeeper.front: expected at least one"),
+        ("front = [\"p9\"]\nback = [\"p1\"]\n".into(), "an interface of this file: p0, p1"),
+        (
+            "front = [\"p0\"]\nback = [\"p0\"]\n".into(),
+            "t:20:9: gatekeeper.back[0]: `p0` is on one",
+        ),
+        (
+            "front = [\"p2\"]\nback = [\"p1\"]\n".into(),
+            "t:19:10: gatekeeper.front[0]: `p2` is in the vrf `red`, whose table the kernel asks",
+        ),
+        (with("table = \"dxr\"\n"), "t:21:9: gatekeeper.table: expected a table of flows: linear"),
+        (
+            with("table = \"chaining\"\nfull = \"replace\"\n"),
+            "gatekeeper.full: expected a rule of chaining: thesis",
+        ),
+        (with("full = \"thesis\"\ndecided_max = 50\n"), "t:22:15: gatekeeper.decided_max: only a"),
+        (with("entries = 0\n"), "a whole number from 1 to 268435454"),
+        (with("request_percent = 101\n"), "t:21:19: gatekeeper.request_percent: expected percent"),
+        (with("request_percent = 0.00001\n"), "expected percent from 0.0001 to 100"),
+        (with("request_percent = \"-5\"\n"), "expected percent from 0.0001 to 100"),
+        (
+            with("from = [\"10.0.0.1\", \"10.0.0.2\"]\n"),
+            "t:21:21: gatekeeper.from[1]: expected one",
+        ),
+        (with("from = [\"224.0.0.1\"]\n"), "a single host"),
+        (with("fornt = []\n"), "did you mean `front`?"),
+        (protect("grantors = []\n"), "t:21:1: gatekeeper.protect[0]: `prefix` is missing"),
+        (protect("prefix = \"203.0.113.1/24\"\n"), "right of its length"),
+        (protect("prefix = \"203.0.113.0/24\"\n"), "203.0.113.0/24 has no Grantor"),
+        (
+            protect("prefix = \"203.0.113.0/24\"\naction = \"drop\"\nshadow = true\n"),
+            "only what Grantors decide has a shadow",
+        ),
+        (
+            protect(
+                "prefix = \"203.0.113.0/24\"\ngrantors = [{ to = \"10.0.0.9\", shadow = true }]\n",
+            ),
+            "a Grantor in shadow forwards nothing, and there is no other",
+        ),
+        (
+            protect("prefix = \"203.0.113.0/24\"\ngrantors = [{ weight = 2 }]\n"),
+            "t:23:13: gatekeeper.protect[0].grantors[0]: `to` is missing",
+        ),
+        (
+            protect(
+                "prefix = \"203.0.113.0/24\"\ngrantors = [{ to = \"10.0.0.9\", weight = 0 }]\n",
+            ),
+            "a whole number from 1 to 256",
+        ),
+        (
+            protect("prefix = \"2001:db8:9::/48\"\ngrantors = [\"10.0.0.9\"]\n"),
+            "other address family",
+        ),
+        (
+            protect("prefix = \"192.0.2.0/28\"\naction = \"drop\"\n"),
+            "overlaps 192.0.2.0/24, a network of",
+        ),
+        (protect("prefix = \"224.0.0.0/8\"\naction = \"drop\"\n"), "which is never routed"),
+        (
+            format!("{}[[gatekeeper.protect]]\n{protected}", protect(protected)),
+            "t:24:1: gatekeeper.protect[1]: 203.0.113.0/24 has a protection already",
+        ),
+        (
+            format!(
+                "{}[[gatekeeper.protect]]\nprefix = \"203.0.113.64/26\"\naction = \"bypass\"\n",
+                protect(protected)
+            ),
+            "t:24:1: gatekeeper.protect[1]: 203.0.113.64/26 (bypass) and 203.0.113.0/24 (protect) lie",
+        ),
+    ] {
+        let said = read(&text).map(drop).expect_err(&text);
+        assert!(said.contains(wanted), "{text}\nsaid:   {said}\nwanted: {wanted}");
+    }
+}
+
+#[test]
+fn pairs_meet_one_worker_by_each_port_of_the_front() {
+    let config = read("front = [\"p1.5\", \"lan\"]\nback = [\"p0\"]\n").unwrap();
+    let asks = |port: &&crate::config::Port| Gatekeeper.by_pair(&config, port);
+    let ports: Vec<_> = config.ports.iter().filter(asks).map(|port| port.name.as_str()).collect();
+    assert_eq!(ports, ["p1", "p3"]);
+}
+
+#[test]
+fn grantors_are_asked_from_the_first_address_at_the_back() {
+    let back: Vec<IpAddr> =
+        ["fe80::1", "10.0.0.1", "10.0.0.2", "2001:db8::1"].map(|ip| ip.parse().unwrap()).into();
+    let text = |from: nodes::gatekeeper::settings::Ends| format!("{:?} {:?}", from.v4, from.v6);
+    assert_eq!(text(ends(&shield(SIDES), &back)), "Some(10.0.0.1) Some(2001:db8::1)");
+    let said = shield(&format!("{SIDES}from = [\"192.0.2.9\"]\n"));
+    assert_eq!(text(ends(&said, &back)), "Some(192.0.2.9) Some(2001:db8::1)");
+    assert_eq!(text(ends(&shield(SIDES), &[])), "None None");
+}
+
+#[test]
+fn a_table_that_does_not_fit_is_refused_before_the_start() {
+    let mut most = shield(&format!("{SIDES}entries = 268_435_454\n"));
+    most.table.entries *= 1_000;
+    let domain = lookup::sync::Domain::new();
+    let told = nodes::gatekeeper::settings::Settings::default();
+    let settings = std::sync::Arc::new(lookup::sync::Published::new(&domain, told));
+    let counters = [nodes::gatekeeper::settings::Counters::new(1)];
+    match parts(&most, &settings, &counters).map(drop) {
+        Err(Error::Asked { path, reason }) => {
+            assert_eq!(path, ["gatekeeper", "entries"]);
+            assert!(reason.starts_with("flow-table refuses: "), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}

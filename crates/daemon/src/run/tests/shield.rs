@@ -1,0 +1,226 @@
+//! A shield between captures: what comes in at the front, by what was decided at the back.
+
+use std::fs::File;
+use std::net::Ipv4Addr;
+
+use ::io::pcap::{ETHERNET, Reader, Style, Writer};
+use api::apps::gatekeeper::{
+    Action, Filter, Flow, Grantor, Protect, Protected, Reply, Request, State,
+};
+use api::apps::{Reply as AppReply, Request as AppRequest};
+use wire::build::Frame;
+use wire::ethernet::Mac;
+use wire::ggu::{self, Decision, Verdict};
+
+use super::*;
+
+const US: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const THEM: [u8; 6] = [2, 0, 0, 0, 0, 9];
+const GRANTOR: [u8; 4] = [10, 0, 2, 9];
+
+/// From client number `client` to host `host` of the protected network.
+fn frame(client: u8, host: u8) -> Vec<u8> {
+    let src = format!("198.51.100.{client}:1000").parse().unwrap();
+    let dst = format!("203.0.113.{host}:53").parse().unwrap();
+    Frame::udp4(src, dst).macs(Mac(THEM), Mac(US)).payload(&[7; 40]).build().to_vec()
+}
+
+/// What the Grantor says of the flow of [`frame`].
+fn decision(client: u8, host: u8, verdict: Verdict) -> Vec<u8> {
+    let flow =
+        ggu::Flow::V4 { src: [198, 51, 100, client].into(), dst: [203, 0, 113, host].into() };
+    let mut buffer = [0; 256];
+    let [from, to] = [GRANTOR, [10, 0, 2, 1]].map(|ip| Ipv4Addr::from(ip).into());
+    let mut message = ggu::Writer::new(&mut buffer, from, to, ggu::Ports::default()).unwrap();
+    message.push(&Decision { flow, verdict }).unwrap();
+    [&[2, 0, 0, 0, 0, 2], &THEM[..], &[8, 0], message.finish()].concat()
+}
+
+fn write(path: &Path, frames: &[Vec<u8>]) {
+    let mut out = Writer::new(File::create(path).unwrap(), Style::Pcap, ETHERNET).unwrap();
+    frames.iter().for_each(|frame| out.write(frame, 0).unwrap());
+}
+
+fn frames(path: &Path) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let mut file = Reader::new(File::open(path).unwrap()).unwrap();
+    while let Some(frame) = file.next_frame().unwrap() {
+        all.push(frame.data.to_vec());
+    }
+    all
+}
+
+/// Inner source, inner destination, outer DSCP.
+fn seen(frame: &[u8]) -> (u8, u8, u8) {
+    assert_eq!((frame[14], frame[23], &frame[30..34]), (0x45, 4, &GRANTOR[..]), "to the Grantor");
+    (frame[34 + 15], frame[34 + 19], frame[15] >> 2)
+}
+
+struct Rig {
+    folder: Folder,
+    running: Option<Running>,
+    _stopped: Receiver<Stop>,
+    _instance: Instance,
+}
+
+impl Rig {
+    fn start(name: &str, front: &[Vec<u8>], back: &[Vec<u8>], more: &str) -> Rig {
+        let folder = Folder::new(name);
+        let at = |name: &str| folder.0.join(name).display().to_string();
+        write(&folder.0.join("front.pcap"), front);
+        write(&folder.0.join("back.pcap"), back);
+        let text = format!(
+            "workers = [0]\nbuffers = 4096\n\
+             [ports.p0]\ndevice = \"pcap:{},\"\nmac = \"02:00:00:00:00:01\"\n\
+             addresses = [\"10.0.1.1/24\"]\n\
+             [ports.p1]\ndevice = \"pcap:{},{}\"\nmac = \"02:00:00:00:00:02\"\n\
+             addresses = [\"10.0.2.1/24\"]\nmtu = 1600\n\
+             [[neighbour]]\ninterface = \"p1\"\naddress = \"10.0.2.9\"\nmac = \"{}\"\n\
+             [gatekeeper]\nfront = [\"p0\"]\nback = [\"p1\"]\nentries = 4096\n\
+             [[gatekeeper.protect]]\nprefix = \"203.0.113.0/25\"\ngrantors = [\"10.0.2.9\"]\n{more}",
+            at("front.pcap"),
+            at("back.pcap"),
+            at("out.pcap"),
+            config::Mac(THEM),
+        );
+        let (running, _stopped, _instance) = start(&folder.0, &text);
+        Rig { folder, running: Some(running), _stopped, _instance }
+    }
+
+    /// Waits until so many packets have come in.
+    fn took(&self, packets: u64) {
+        let running = self.running.as_ref().unwrap();
+        let begun = Instant::now();
+        while running.state.snapshot().unwrap().law.received < packets {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", running.state.snapshot());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(50)); // decisions are looked for each 1 ms
+    }
+
+    fn ask(&self, request: Request) -> Vec<Reply> {
+        self.try_ask(request).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_ask(&self, request: Request) -> Result<Vec<Reply>, api::CallError> {
+        let mut client = api::Client::connect(&self.folder.0.join("api.sock"))?;
+        let mut all = Vec::new();
+        for part in client.stream(&api::Request::App(AppRequest::Gatekeeper(request)))? {
+            match part? {
+                api::Reply::App(AppReply::Gatekeeper(reply)) => all.push(reply),
+                api::Reply::Changed { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        Ok(all)
+    }
+
+    fn flows(&self, filter: Filter) -> Vec<Flow> {
+        let replies = self.ask(Request::Flows { filter, limit: None });
+        let flows = replies.into_iter().flat_map(|reply| match reply {
+            Reply::Flows(flows) => flows,
+            other => panic!("{other:?}"),
+        });
+        flows.collect()
+    }
+
+    fn protections(&self) -> Vec<Protected> {
+        let replies = self.ask(Request::Protections);
+        let all = replies.into_iter().flat_map(|reply| match reply {
+            Reply::Protections(all) => all,
+            other => panic!("{other:?}"),
+        });
+        all.collect()
+    }
+
+    fn stop(mut self) -> Vec<Vec<u8>> {
+        self.running.take().unwrap().stop(Remove::Nothing).unwrap(); // the accounts balance
+        frames(&self.folder.0.join("out.pcap"))
+    }
+}
+
+const GRANT: Verdict = Verdict::Granted {
+    rate_kib: 1_024,
+    expire_s: 300,
+    next_renewal_ms: 240_000,
+    renewal_step_ms: 3_000,
+};
+
+#[test]
+fn requests_ask_grants_pass_and_what_is_declined_does_not() {
+    let back = [decision(2, 5, GRANT), decision(3, 5, Verdict::Declined { expire_s: 60 })];
+    // The decisions are heard in the first polls: what comes later meets them.
+    let mut front: Vec<_> = (0..400).map(|_| frame(9, 9)).collect();
+    front.extend([frame(1, 5), frame(2, 5), frame(3, 5), frame(4, 200)]);
+    let rig = Rig::start("shield", &front, &back, "");
+    rig.took(406);
+    let state = |client: u8| {
+        let from = Some(format!("198.51.100.{client}/32"));
+        let flows = rig.flows(Filter { from, ..Filter::default() });
+        flows.first().map(|flow| flow.state)
+    };
+    assert_eq!(state(1), Some(State::Request));
+    assert_eq!((state(2), state(3)), (Some(State::Granted), Some(State::Declined)));
+    assert_eq!(state(4), None, "not protected");
+    let granted = rig.flows(Filter { state: Some(State::Granted), ..Filter::default() });
+    let one = &granted[0];
+    assert_eq!((granted.len(), one.rate_kib, one.grantor), (1, Some(1_024), Some(GRANTOR.into())));
+    assert!(one.left_ms > 290_000 && one.budget.is_some_and(|left| left < 1_048_576), "{one:?}");
+    assert_eq!(one.protection.as_deref(), Some("203.0.113.0/25"));
+    let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
+    assert_eq!((shield.verdicts.granted, shield.verdicts.declined), (1, 1));
+    let heard = |what: &str| shield.decisions.iter().find(|of| of.what == what).unwrap().count;
+    assert_eq!((heard("granted"), heard("declined"), heard("ring_full")), (1, 1, 0));
+    assert_eq!(shield.grantors[0].by, ["p1"]);
+    assert_eq!(rig.protections()[0].verdicts.granted, 1);
+    let out = rig.stop();
+    let to_host: Vec<_> =
+        out.iter().map(|frame| seen(frame)).filter(|(_, to, _)| *to == 5).collect();
+    let of = |client: u8| to_host.iter().filter(move |(from, ..)| *from == client);
+    assert_eq!(of(1).map(|(.., dscp)| *dscp).collect::<Vec<_>>(), [41]);
+    assert_eq!(of(2).map(|(.., dscp)| *dscp).collect::<Vec<_>>(), [1]);
+    assert_eq!((of(3).count(), of(4).count()), (0, 0));
+}
+
+#[test]
+fn what_is_protected_changes_while_it_runs() {
+    let front: Vec<_> = (0..100).map(|host| frame(1, host)).collect();
+    let rig = Rig::start("shield-runs", &front, &[], "");
+    rig.took(100);
+    assert_eq!(rig.flows(Filter::default()).len(), 100);
+    let limited = rig.ask(Request::Flows { filter: Filter::default(), limit: Some(7) });
+    assert!(matches!(&limited[..], [Reply::Flows(flows)] if flows.len() == 7));
+    let grantor = Grantor { address: GRANTOR.into(), weight: 1, shadow: false };
+    let protect = |prefix: &str, action, grantors: &[Grantor]| Protect {
+        prefix: prefix.into(),
+        action,
+        grantors: grantors.to_vec(),
+        shadow: false,
+    };
+    let refused = |request| rig.try_ask(request).unwrap_err().to_string();
+    let hole = refused(Request::Add(protect("203.0.113.64/26", Action::Bypass, &[])));
+    assert!(hole.contains("203.0.113.64/26 (bypass) and 203.0.113.0/25 (protect)"), "{hole}");
+    let own = refused(Request::Add(protect("10.0.0.0/8", Action::Drop, &[])));
+    assert!(own.contains("a network of this router's own"), "{own}");
+    assert!(refused(Request::Del { prefix: "203.0.113.0/26".into() }).contains("no protection"));
+    rig.ask(Request::Add(protect("203.0.113.128/25", Action::Protect, &[grantor])));
+    let prefixes = |rig: &Rig| -> Vec<String> {
+        rig.protections().iter().map(|one| one.protect.prefix.clone()).collect()
+    };
+    assert_eq!(prefixes(&rig), ["203.0.113.0/25", "203.0.113.128/25"]);
+    rig.ask(Request::Shadow { prefix: "203.0.113.128/25".into(), on: true });
+    assert!(rig.protections()[1].protect.shadow);
+    let other = Grantor { weight: 3, ..grantor };
+    let change = protect("203.0.113.0/25", Action::Protect, &[other]);
+    rig.ask(Request::Change { protect: change.clone(), flush: false });
+    assert_eq!(rig.protections()[0].protect.grantors, [other]);
+    assert_eq!(rig.flows(Filter::default()).len(), 100, "a swap flushes nothing");
+    let to = Some("203.0.113.0/28".into());
+    let flush = rig.ask(Request::Flush { filter: Filter { to, ..Filter::default() } });
+    assert_eq!(flush, [Reply::Flushed(16)]);
+    rig.ask(Request::Change { protect: change, flush: true });
+    assert_eq!(rig.flows(Filter::default()).len(), 0);
+    rig.ask(Request::Del { prefix: "203.0.113.0/25".into() });
+    assert_eq!(prefixes(&rig), ["203.0.113.128/25"]);
+    rig.stop();
+}
