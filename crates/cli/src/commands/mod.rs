@@ -36,6 +36,7 @@ commands! {
     Neighbour: neighbour,
     Mac: mac,
     Span: span,
+    Gatekeeper: gatekeeper,
     Fib: fib,
     Trace: trace,
     Capture: capture,

@@ -1,0 +1,201 @@
+//! `rutter gatekeeper`: the shield at run time.
+
+mod text;
+mod words;
+
+use std::io::Write;
+
+use api::apps::gatekeeper::{Flow, Protected, Reply, Request};
+use api::apps::{Reply as AppReply, Request as AppRequest};
+use api::{CallError, Request as Ask};
+use clap::ValueEnum;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::status::Status;
+
+/// Protect networks: what passes, what asks, what is dropped
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  rutter gatekeeper show
+  rutter gatekeeper protect add 203.0.113.0/24 via 198.51.100.9 via 198.51.100.10 weight 2
+  rutter gatekeeper protect add 203.0.113.128/25 drop
+  rutter gatekeeper protect change 203.0.113.0/24 via 198.51.100.10 --flush
+  rutter gatekeeper protect del 203.0.113.0/24
+  rutter gatekeeper flows to 203.0.113.5/32 state granted
+  rutter gatekeeper flush from 192.0.2.0/24
+  rutter gatekeeper shadow 203.0.113.0/24 on
+
+Protections last until the router ends. Lasting ones: [[gatekeeper.protect]] in rutter.toml.")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// The whole shield, with every counter
+    Show,
+    /// What is protected; add, change and delete protections
+    Protect {
+        #[command(subcommand)]
+        action: Option<Protect>,
+    },
+    /// What is known of flows
+    Flows {
+        /// Show at most so many; 0: all
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
+        limit: u64,
+        /// Which: from PREFIX, to PREFIX, of PREFIX (the protection), grantor ADDRESS,
+        /// state request|granted|declined|program
+        filter: Vec<String>,
+    },
+    /// Forget flows: their packets ask again
+    Flush {
+        /// All of them
+        #[arg(long, conflicts_with = "filter", required_unless_present = "filter")]
+        all: bool,
+        /// Which, as for `flows`
+        filter: Vec<String>,
+    },
+    /// What is judged and passes all the same; switch that on or off
+    Shadow {
+        /// The prefix of a protection
+        #[arg(requires = "switch")]
+        prefix: Option<String>,
+        /// on: verdicts are counted, and packets pass; off: the shield bites
+        #[arg(value_enum)]
+        switch: Option<Switch>,
+    },
+}
+
+#[derive(clap::Subcommand)]
+enum Protect {
+    /// Protect a prefix
+    Add {
+        /// What is protected: 203.0.113.0/24
+        prefix: String,
+        /// via ADDRESS [weight N] [shadow] …: its Grantors; or bypass, or drop
+        #[arg(required = true, num_args = 1..)]
+        words: Vec<String>,
+        /// Count verdicts, and let packets pass
+        #[arg(long)]
+        shadow: bool,
+    },
+    /// Give a protection other Grantors, other weights, a shadow or none
+    Change {
+        /// As it was added
+        prefix: String,
+        /// As it is to be
+        #[arg(required = true, num_args = 1..)]
+        words: Vec<String>,
+        /// Count verdicts, and let packets pass
+        #[arg(long)]
+        shadow: bool,
+        /// Forget its flows, too
+        #[arg(long)]
+        flush: bool,
+    },
+    /// Protect a prefix no more, and forget its flows
+    Del {
+        /// As it was added
+        prefix: String,
+    },
+}
+
+#[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// Carries it out.
+pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    match args.action {
+        Action::Show => match one(cx, Request::Show)? {
+            Reply::Show(shield) => cx.print(&*shield, text::shield),
+            _ => Err(CallError::Unexpected.into()),
+        },
+        Action::Protect { action: None } => {
+            let all = protections(cx)?;
+            cx.print(&all[..], |all| text::protections(all).to_string())
+        }
+        Action::Protect { action: Some(action) } => {
+            let request = match action {
+                Protect::Add { prefix, words, shadow } => {
+                    Request::Add(words::protect(prefix, &words, shadow)?)
+                }
+                Protect::Change { prefix, words, shadow, flush } => {
+                    let protect = words::protect(prefix, &words, shadow)?;
+                    Request::Change { protect, flush }
+                }
+                Protect::Del { prefix } => Request::Del { prefix },
+            };
+            cx.change(ask(request))
+        }
+        Action::Flows { limit, filter } => {
+            let limit = Some(limit).filter(|limit| *limit > 0);
+            flows(Request::Flows { filter: words::filter(&filter)?, limit }, cx)
+        }
+        Action::Flush { all: _, filter } => {
+            match one(cx, Request::Flush { filter: words::filter(&filter)? })? {
+                Reply::Flushed(flows) => cx.print(&serde_json::json!({ "flows": flows }), |_| {
+                    format!("{} flows\n", crate::columns::number(flows))
+                }),
+                _ => Err(CallError::Unexpected.into()),
+            }
+        }
+        Action::Shadow { prefix: Some(prefix), switch: Some(switch) } => {
+            cx.change(ask(Request::Shadow { prefix, on: switch == Switch::On }))
+        }
+        Action::Shadow { .. } => {
+            let mut all = protections(cx)?;
+            all.retain(|one| one.protect.shadow);
+            cx.print(&all[..], |all| text::shadows(all).to_string())
+        }
+    }
+}
+
+fn ask(request: Request) -> Ask {
+    Ask::App(AppRequest::Gatekeeper(request))
+}
+
+fn one(cx: &Context, request: Request) -> Result<Reply, Error> {
+    match cx.call(&ask(request))? {
+        api::Reply::App(AppReply::Gatekeeper(reply)) => Ok(reply),
+        _ => Err(CallError::Unexpected.into()),
+    }
+}
+
+fn protections(cx: &Context) -> Result<Vec<Protected>, Error> {
+    let mut client = cx.connect()?;
+    let mut all = Vec::new();
+    for part in client.stream(&ask(Request::Protections))? {
+        match part? {
+            api::Reply::App(AppReply::Gatekeeper(Reply::Protections(some))) => all.extend(some),
+            _ => return Err(CallError::Unexpected.into()),
+        }
+    }
+    Ok(all)
+}
+
+/// A table; in JSON a line for each flow, as they come: there may be millions.
+fn flows(request: Request, cx: &mut Context) -> Result<Status, Error> {
+    let mut client = cx.connect()?;
+    let mut all: Vec<Flow> = Vec::new();
+    for part in client.stream(&ask(request))? {
+        let api::Reply::App(AppReply::Gatekeeper(Reply::Flows(some))) = part? else {
+            return Err(CallError::Unexpected.into());
+        };
+        if cx.json {
+            some.iter().try_for_each(|flow| cx.print_json(flow))?;
+        } else {
+            all.extend(some);
+        }
+    }
+    if !cx.json {
+        write!(cx.out, "{}", text::flows(&all))?;
+    }
+    Ok(Status::Success)
+}

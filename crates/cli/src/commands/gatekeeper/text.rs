@@ -1,0 +1,264 @@
+//! The shield for people.
+
+use std::fmt::Write;
+
+use api::apps::gatekeeper::{Count, Flow, Grantor, Protected, Shield, Verdicts};
+
+use crate::columns::{Table, number};
+
+/// All of it. Counters that are 0 are in JSON.
+pub(super) fn shield(shield: &Shield) -> String {
+    let mut out = String::new();
+    let Shield { flows, requests, .. } = shield;
+    let addresses: Vec<_> = shield.from.iter().map(ToString::to_string).collect();
+    let [src, dst] = shield.ports;
+    let sum = |of: [u64; 3]| number(of.iter().sum());
+    let [asking, spare, kept] = flows.held.map(number);
+    let lines = [
+        ("front", shield.front.join(", ")),
+        ("back", shield.back.join(", ")),
+        ("asks from", addresses.join(", ")),
+        ("decisions", format!("UDP {src} to {dst}, from {}", shield.decisions_from)),
+        (
+            "protected",
+            format!("{} prefixes, {} in shadow", number(shield.protections), number(shield.shadows)),
+        ),
+        (
+            "flows",
+            format!(
+                "{} of {} ({}, full: {}, {} MiB): {asking} ask, {spare} declined or never used, \
+                 {kept} granted and used",
+                sum(flows.held),
+                number(flows.limit),
+                flows.table,
+                flows.full,
+                number(flows.bytes >> 20),
+            ),
+        ),
+        (
+            "flows gone",
+            format!(
+                "{} replaced, {} expired, {} flushed; {} without a place, {} not tried",
+                sum(flows.replaced),
+                sum(flows.expired),
+                sum(flows.removed),
+                number(flows.refused),
+                number(flows.untried),
+            ),
+        ),
+        (
+            "requests",
+            format!(
+                "{} of {} wait; {} bytes a second",
+                number(requests.waiting),
+                number(requests.room),
+                number(requests.bytes_per_s)
+            ),
+        ),
+    ];
+    for (name, value) in lines {
+        let _ = writeln!(out, "{name:<11} {value}"); // cannot fail: a String
+    }
+    let _ = write!(out, "\n{}", verdicts(&shield.verdicts));
+    counts(&mut out, "decision", &shield.decisions);
+    counts(&mut out, "drop", &shield.drops);
+    let mut table = Table::new(&["grantor", "by", "fault"]);
+    for one in &shield.grantors {
+        table.row([one.address.to_string(), one.by.join(", "), one.fault.clone()]);
+    }
+    let _ = write!(out, "\n{table}");
+    out
+}
+
+fn verdicts(of: &Verdicts) -> Table {
+    let mut table = Table::new(&["verdict", ">packets", ">bytes"]);
+    for (name, packets, bytes) in [
+        ("asked", of.requests, of.request_bytes),
+        ("granted", of.granted, of.granted_bytes),
+        ("declined", of.declined, of.declined_bytes),
+        ("dropped", of.dropped, of.dropped_bytes),
+    ] {
+        table.row([name.into(), number(packets), number(bytes)]);
+    }
+    table
+}
+
+fn counts(out: &mut String, what: &'static str, all: &[Count]) {
+    let mut table = Table::new(&[what, ">count"]);
+    for one in all.iter().filter(|one| one.count > 0) {
+        table.row([one.what.clone(), number(one.count)]);
+    }
+    if !table.is_empty() {
+        let _ = write!(out, "\n{table}"); // cannot fail: a String
+    }
+}
+
+/// What is protected.
+pub(super) fn protections(all: &[Protected]) -> Table {
+    let mut table = Table::new(&[
+        "prefix",
+        "does",
+        "grantors",
+        ">asked",
+        ">granted",
+        ">declined",
+        ">dropped",
+        "",
+    ]);
+    for one in all {
+        let action = one.protect.action.to_string();
+        let does = if one.protect.shadow { "shadow".into() } else { action };
+        let grantors: Vec<_> = one.protect.grantors.iter().map(grantor).collect();
+        let Verdicts { requests, granted, declined, dropped, .. } = one.verdicts;
+        let mut notes: Vec<String> = Vec::new();
+        notes.extend((!one.in_table).then(|| "not in the table: dropped".into()));
+        notes.extend(one.hides.as_ref().map(|net| format!("hides {net}, this router's own")));
+        let faults = one.faults.iter();
+        notes.extend(faults.map(|of| format!("{}: {}", of.address, of.fault)));
+        notes.extend((!one.shown).then(|| "not shown to routing daemons".into()));
+        table.row([
+            one.protect.prefix.clone(),
+            does,
+            grantors.join(", "),
+            number(requests),
+            number(granted),
+            number(declined),
+            number(dropped),
+            notes.join("; "),
+        ]);
+    }
+    table
+}
+
+fn grantor(of: &Grantor) -> String {
+    let mut text = of.address.to_string();
+    if of.weight != 1 {
+        let _ = write!(text, " weight {}", of.weight); // cannot fail: a String
+    }
+    if of.shadow {
+        text.push_str(" shadow");
+    }
+    text
+}
+
+/// What the shield would have done with what it let pass.
+pub(super) fn shadows(all: &[Protected]) -> Table {
+    let mut table = Table::new(&[
+        "prefix",
+        ">would ask",
+        ">would pass",
+        ">would decline",
+        ">would drop",
+        "asks",
+    ]);
+    for one in all {
+        let Verdicts { requests, granted, declined, dropped, .. } = one.verdicts;
+        let asks = one.protect.grantors.iter().filter(|of| of.shadow);
+        let asks: Vec<_> = asks.map(|of| of.address.to_string()).collect();
+        let asks = if asks.is_empty() { "nobody".into() } else { asks.join(", ") };
+        table.row([
+            one.protect.prefix.clone(),
+            number(requests),
+            number(granted),
+            number(declined),
+            number(dropped),
+            asks,
+        ]);
+    }
+    table
+}
+
+/// What is known of flows.
+pub(super) fn flows(all: &[Flow]) -> Table {
+    let mut table =
+        Table::new(&["from", "to", "state", ">left", "what", "protection", "grantor", ">worker"]);
+    for flow in all {
+        table.row([
+            flow.from.to_string(),
+            flow.to.to_string(),
+            flow.state.to_string(),
+            left(flow.left_ms),
+            known(flow),
+            flow.protection.clone().unwrap_or_else(|| "-".into()),
+            flow.grantor.map_or_else(|| "-".into(), |ip| ip.to_string()),
+            flow.worker.to_string(),
+        ]);
+    }
+    table
+}
+
+fn left(ms: u64) -> String {
+    format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+}
+
+fn known(flow: &Flow) -> String {
+    let mut words = Vec::new();
+    words.extend(flow.priority.map(|of| format!("priority {of}")));
+    words.extend(flow.allowance.map(|of| format!("allowance {of}")));
+    words.extend(flow.rate_kib.map(|of| format!("{} KiB/s", number(of.into()))));
+    words.extend(flow.budget.map(|of| format!("{} bytes left", number(of))));
+    words.extend(flow.program.map(|of| format!("program {of}")));
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::apps::gatekeeper::State;
+
+    #[test]
+    fn flows_read_as_they_are() {
+        let flow = Flow {
+            from: "192.0.2.1".parse().unwrap(),
+            to: "203.0.113.5".parse().unwrap(),
+            state: State::Granted,
+            protection: Some("203.0.113.0/24".into()),
+            grantor: Some("198.51.100.9".parse().unwrap()),
+            left_ms: 12_345,
+            priority: None,
+            allowance: None,
+            seen_ms: None,
+            rate_kib: Some(1024),
+            budget: Some(1_000_000),
+            program: None,
+            worker: 1,
+        };
+        let shown = flows(std::slice::from_ref(&flow)).to_string();
+        let line = shown.lines().nth(1).unwrap();
+        let wanted = "192.0.2.1  203.0.113.5  granted  12.3 s  1,024 KiB/s, 1,000,000 bytes left  \
+                      203.0.113.0/24  198.51.100.9       1";
+        assert_eq!(line, wanted);
+        let request = Flow {
+            state: State::Request,
+            priority: Some(38),
+            allowance: Some(6),
+            rate_kib: None,
+            budget: None,
+            ..flow
+        };
+        assert_eq!(known(&request), "priority 38, allowance 6");
+    }
+
+    #[test]
+    fn what_is_not_so_is_said_of_a_protection() {
+        let text = |one: &Protected| protections(std::slice::from_ref(one)).to_string();
+        let protect = super::super::words::protect(
+            "203.0.113.0/24".into(),
+            &["via", "198.51.100.9", "weight", "2"].map(String::from),
+            true,
+        );
+        let mut one = Protected {
+            protect: protect.unwrap(),
+            faults: Vec::new(),
+            shown: true,
+            in_table: true,
+            hides: None,
+            verdicts: Verdicts::default(),
+        };
+        let plain = text(&one);
+        assert!(plain.contains("shadow  198.51.100.9 weight 2"), "{plain}");
+        one.shown = false;
+        assert!(text(&one).contains("not shown to routing daemons"));
+        assert!(shadows(&[one]).to_string().contains("nobody"));
+    }
+}
