@@ -21,7 +21,11 @@ pub(super) fn shield(shield: &Shield) -> String {
         ("decisions", format!("UDP {src} to {dst}, from {}", shield.decisions_from)),
         (
             "protected",
-            format!("{} prefixes, {} in shadow", number(shield.protections), number(shield.shadows)),
+            format!(
+                "{} prefixes, {} in shadow",
+                number(shield.protections),
+                number(shield.shadows)
+            ),
         ),
         (
             "flows",
