@@ -56,6 +56,9 @@ pub struct Assembly {
     pub common: Common,
     /// Which worker has a pair; `None` where one may meet several ([`Assembly::owned`]).
     pub owners: Option<Arc<Owners>>,
+    /// Nodes, by name, that a shield's router leads packets to whose frames were longer than
+    /// they are; nobody's, unless an application has said so.
+    pub longer: Vec<&'static str>,
     builder: Builder,
     inner: Vec<Inner>,
 }
@@ -66,7 +69,7 @@ impl Assembly {
         let (forwarding, counters) = (common.forwarding.clone(), common.counters.clone());
         let first = ethernet_input::EthernetInput::new(forwarding, counters);
         let builder = Builder::new(FIRST).node(first);
-        Assembly { common, owners: None, builder, inner: Vec::new() }
+        Assembly { common, owners: None, longer: Vec::new(), builder, inner: Vec::new() }
     }
 
     /// Says which worker has a pair, of what comes in by ports that are dealt so.

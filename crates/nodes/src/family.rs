@@ -28,6 +28,9 @@ pub trait Family: Send + 'static {
     const SIDES: &'static str;
     /// Name of the node that checks headers.
     const INPUT: &'static str;
+    /// Name of the node that an application may put behind it, for packets that were cut
+    /// ([`Assembly::longer`](crate::assembly::Assembly::longer)).
+    const LONGER: &'static str;
     /// Name of the node [`Lookup`](crate::router::l3::ip_lookup::Lookup).
     const LOOKUP: &'static str;
     /// Name of the node [`Multipath`](crate::router::l3::ip_multipath::Multipath).
@@ -73,6 +76,7 @@ impl Family for V4 {
     const FRONT: &'static str = "ip4_front";
     const SIDES: &'static str = "ip4_sides";
     const INPUT: &'static str = "ip4_input";
+    const LONGER: &'static str = "ip4_longer";
     const LOOKUP: &'static str = "ip4_lookup";
     const MULTIPATH: &'static str = "ip4_multipath";
     const REWRITE: &'static str = "ip4_rewrite";
@@ -123,6 +127,7 @@ impl Family for V6 {
     const FRONT: &'static str = "ip6_front";
     const SIDES: &'static str = "ip6_sides";
     const INPUT: &'static str = "ip6_input";
+    const LONGER: &'static str = "ip6_longer";
     const LOOKUP: &'static str = "ip6_lookup";
     const MULTIPATH: &'static str = "ip6_multipath";
     const REWRITE: &'static str = "ip6_rewrite";

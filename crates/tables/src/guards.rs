@@ -1,6 +1,7 @@
 //! All protections, by index, and what of them nodes are to read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use lookup::Hop;
@@ -29,6 +30,10 @@ pub(crate) struct Guards {
     limbo: VecDeque<(Mark, u32, Hop)>,
     /// Numbers of Grantors.
     pub(crate) grantor_ids: Slab<()>,
+    /// How many protections name a Grantor.
+    named: BTreeMap<(VrfId, IpAddr), u32>,
+    /// One is named that was not, or no more.
+    named_changed: bool,
     used: usize,
     /// Places that were looked at or copied so far.
     pub(crate) steps: u64,
@@ -64,6 +69,7 @@ impl Guards {
             self.generations.push(0);
         }
         self.show(&guard, set);
+        self.name(guard.vrf, &guard.grantors, true);
         self.list[index] = Some(guard); // cannot panic: `next` gave the index
         self.used += 1;
     }
@@ -73,6 +79,8 @@ impl Guards {
         let Some(mut guard) = self.list.get_mut(index as usize).and_then(Option::take) else {
             return;
         };
+        self.name(guard.vrf, list, true);
+        self.name(guard.vrf, &guard.grantors, false);
         (guard.grantors, guard.set) = (list.into(), Some(set.0));
         self.show(&guard, Some(set.1));
         self.list[index as usize] = Some(guard); // cannot panic: it was there
@@ -95,6 +103,7 @@ impl Guards {
     pub(crate) fn remove(&mut self, index: u32, seq: u64) -> Option<Guard> {
         let guard = self.list.get_mut(index as usize)?.take()?;
         self.used -= 1;
+        self.name(guard.vrf, &guard.grantors, false);
         let generation = &mut self.generations[index as usize]; // cannot panic: as `list`
         *generation = generation.wrapping_add(1);
         self.leaving.push(index);
@@ -114,6 +123,10 @@ impl Guards {
     pub(crate) fn publish(&mut self, to: &Published<Protections>) {
         if std::mem::take(&mut self.changed) {
             self.steps += self.protections.len() as u64;
+            if std::mem::take(&mut self.named_changed) {
+                self.steps += self.named.len() as u64;
+                self.protections.set_grantors(self.named.keys().copied().collect());
+            }
             to.publish(self.protections.clone());
         }
     }
@@ -149,6 +162,20 @@ impl Guards {
     /// True while some wait for readers.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.dying.is_empty() || !self.limbo.is_empty()
+    }
+
+    /// One more protection names these, or one less.
+    fn name(&mut self, vrf: VrfId, grantors: &[Named], more: bool) {
+        for Named { ip, .. } in grantors {
+            let count = self.named.entry((vrf, *ip)).or_default();
+            *count = if more { *count + 1 } else { count.saturating_sub(1) };
+            if *count == u32::from(more) {
+                self.named_changed = true;
+            }
+            if *count == 0 {
+                self.named.remove(&(vrf, *ip));
+            }
+        }
     }
 
     fn show(&mut self, guard: &Guard, set: Option<Arc<GrantorSet>>) {

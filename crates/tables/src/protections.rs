@@ -14,13 +14,14 @@
 //! The table may be older than the front view that a vector was looked up in, or newer: an
 //! index that it does not have is a protection that comes or goes, and a drop.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lookup::Hop;
 
-use crate::Kind;
+use crate::{Kind, VrfId};
 
 /// What a protection does with packets from the front.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -154,6 +155,7 @@ impl Grantor {
 #[derive(Clone, Debug, Default)]
 pub struct Protections {
     pages: Vec<Arc<Page>>,
+    grantors: Arc<BTreeSet<(VrfId, IpAddr)>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -174,6 +176,16 @@ impl Protections {
     #[inline]
     pub fn get(&self, id: SetId) -> Option<&Protection> {
         self.at(id.index).filter(|protection| protection.id == id)
+    }
+
+    /// Whether a protection of the VRF names a Grantor with this address.
+    pub fn names(&self, vrf: VrfId, grantor: IpAddr) -> bool {
+        self.grantors.contains(&(vrf, grantor))
+    }
+
+    /// All that are named, from now on.
+    pub(crate) fn set_grantors(&mut self, all: BTreeSet<(VrfId, IpAddr)>) {
+        self.grantors = Arc::new(all);
     }
 
     /// Puts one in its place, or nothing; returns how much was copied for that.

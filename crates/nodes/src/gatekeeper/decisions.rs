@@ -9,7 +9,8 @@
 //! | cost | of what is punted alone: a compare; of a decision: a lookup among the protections, a ring |
 //! |------|---------------------------------------------------------------------------------------------|
 //!
-//! A Grantor decides for destinations whose protection names it. Where it is not known which
+//! A Grantor decides for destinations whose protection names it, unless others may, too
+//! ([`DecisionsFrom`]). Where it is not known which
 //! worker has a flow, all are told. The order of one Grantor's decisions is kept: its
 //! messages come to one worker, and each ring has an order.
 
@@ -29,7 +30,7 @@ use wire::{ipv4, ipv6, protocol, udp};
 use super::flows::Heard;
 use super::machine::{Machine, Refused};
 use super::programs::Programs;
-use super::settings::{Counters, Settings};
+use super::settings::{Counters, DecisionsFrom, Settings};
 use super::times::Times;
 use crate::lanes::{Iface, PuntClass};
 use crate::parse::owner::Owners;
@@ -99,7 +100,8 @@ impl Decisions {
                 return Why::TooMany;
             }
             self.left.1 -= 1;
-            self.pass_on(v.guard(), (message.from, v.get(Iface, i), v.now()), &decision);
+            let from = (message.from, v.get(Iface, i), v.now());
+            self.pass_on(v.guard(), from, settings.decisions_from, &decision);
         }
         Why::Heard
     }
@@ -109,11 +111,12 @@ impl Decisions {
         Why::Refused
     }
 
-    /// Sends a decision to the owner of its flow.
+    /// Sends a decision of `from` to the owner of its flow.
     fn pass_on(
         &mut self,
         guard: Guard<'_>,
         (from, iface, now): (IpAddr, IfaceId, u64),
+        whose: DecisionsFrom,
         decision: &Decision,
     ) {
         let counts = &self.counters.decisions;
@@ -121,7 +124,7 @@ impl Decisions {
             Flow::V4 { src, dst } => FlowKey::v4(src.into(), dst.into()),
             Flow::V6 { src, dst } => FlowKey::v6(src.into(), dst.into()),
         };
-        let set = match self.protection(guard, (from, iface), decision.flow.ends().1) {
+        let set = match self.protection(guard, (from, iface), whose, decision.flow.ends().1) {
             Some(Ok(set)) => set,
             Some(Err(())) => return counts.not_its_grantor.add(1),
             None => return counts.unprotected.add(1),
@@ -145,11 +148,12 @@ impl Decisions {
         }
     }
 
-    /// The protection of `dst` in the VRF of `iface`; an error where it does not name `from`.
+    /// The protection of `dst` in the VRF of `iface`; an error where `from` has no say there.
     fn protection(
         &self,
         guard: Guard<'_>,
         (from, iface): (IpAddr, IfaceId),
+        whose: DecisionsFrom,
         dst: IpAddr,
     ) -> Option<Result<SetId, ()>> {
         let ifaces = self.forwarding.ifaces.load(guard);
@@ -162,8 +166,14 @@ impl Decisions {
         };
         let step = self.forwarding.hops.load(guard).step(hop);
         let index = (step.kind() == Kind::Protected).then(|| step.index())?;
-        let protection = self.forwarding.protections.load(guard).at(index)?;
-        Some(protection.named(from).map(|_| protection.id).ok_or(()))
+        let protections = self.forwarding.protections.load(guard);
+        let protection = protections.at(index)?;
+        let counts = match whose {
+            DecisionsFrom::ItsGrantors => protection.named(from).is_some(),
+            DecisionsFrom::Grantors => protections.names(vrf, from),
+            DecisionsFrom::Anybody => true,
+        };
+        Some(if counts { Ok(protection.id) } else { Err(()) })
     }
 }
 
@@ -196,7 +206,7 @@ impl Node for Decisions {
 }
 
 /// Whether it is UDP to the port of decisions: nobody else listens there.
-fn is_message(head: &[u8; 64], len: u16, ports: Ports) -> bool {
+pub(super) fn is_message(head: &[u8; 64], len: u16, ports: Ports) -> bool {
     let (at, next) = if head[0] >> 4 == 4 {
         (ipv4::MIN_LEN, head[ipv4::PROTOCOL])
     } else {

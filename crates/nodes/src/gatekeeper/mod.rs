@@ -9,7 +9,7 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   listing
+//!   ip_longer listing
 //!   decisions ip_special shield solicit
 //!   flows
 //!   machine outer
@@ -22,6 +22,7 @@
 pub mod decisions;
 pub mod flows;
 pub mod granted;
+pub mod ip_longer;
 pub mod ip_special;
 pub mod lanes;
 pub mod listing;
@@ -48,10 +49,13 @@ use lookup::sync::Published;
 
 use crate::assembly::Assembly;
 use crate::family::{Family, V4, V6};
+use ip_longer::IpLonger;
 use ip_special::IpSpecial;
 
 /// Its nodes.
 pub const NODES: &[Card] = &[
+    Card::of::<IpLonger<V4>>(),
+    Card::of::<IpLonger<V6>>(),
     Card::of::<IpSpecial<V4>>(),
     Card::of::<IpSpecial<V6>>(),
     Card::of::<shield::Shield>(),
@@ -86,19 +90,24 @@ pub struct Parts {
 
 /// Adds it to a router, which is then made a shield that leads to [`ENTRY`]
 /// (`router::shield`).
-pub fn add(assembly: Assembly, parts: Parts) -> Assembly {
+pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     let (forwarding, ifaces) = (&assembly.common.forwarding, &assembly.common.counters);
     let Parts { settings, counters, mix, flows, heard, hears, programs, capacity, member } = parts;
     let queue = (capacity, member);
+    assembly.longer = vec![V4::LONGER, V6::LONGER];
+    let longer = (forwarding.clone(), settings.clone(), counters.clone());
     let to = (assembly.owners.clone(), hears);
     let (tables, counts) = (forwarding.clone(), counters.clone());
     let decisions = decisions::Decisions::new(tables, settings.clone(), counts, to, programs);
     let solicit =
         solicit::Solicit::new(forwarding.clone(), settings.clone(), ifaces.clone(), queue);
+    let (longer4, longer6) = (IpLonger::<V4>::new(longer.clone()), IpLonger::<V6>::new(longer));
     let [v4, v6] = [forwarding.clone(), forwarding.clone()];
     let (forwarding, ifaces) = (forwarding.clone(), ifaces.clone());
     let parts = shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard };
     assembly
+        .node(longer4)
+        .node(longer6)
         .node(IpSpecial::<V4>::new(v4))
         .node(IpSpecial::<V6>::new(v6))
         .node(shield::Shield::new(parts))

@@ -117,7 +117,7 @@ pub struct Decisions {
     pub refused: [Counter; Refusal::ALL.len()],
     /// For a destination that nothing protects.
     pub unprotected: Counter,
-    /// From a Grantor that the protection does not name.
+    /// From somebody whose decisions do not count for the destination ([`DecisionsFrom`]).
     pub not_its_grantor: Counter,
     pub unknown_program: Counter,
     pub bad_parameters: Counter,

@@ -14,6 +14,7 @@ use super::rule::{Answer, Arrival, BadParameters, Page, Rule};
 use super::state::{Bytes, CALLERS, Kind, last_used};
 use super::times::{MAX_BASE, Times};
 
+mod decisions;
 mod listing;
 mod model;
 mod programs;

@@ -60,11 +60,11 @@ pub fn check_sources(assembly: Assembly) -> Assembly {
 
 fn sources<F: Family>(assembly: Assembly) -> Assembly {
     let node = ip_source::Sources::<F>::new(assembly.common.forwarding.clone());
-    assembly.node(node).connect(F::INPUT, F::LOOKUP, F::SOURCE).connect(
-        F::SOURCE,
-        "lookup",
-        F::LOOKUP,
-    )
+    assembly
+        .node(node)
+        .connect(F::INPUT, F::LOOKUP, F::SOURCE)
+        .connect(F::INPUT, "longer", F::SOURCE)
+        .connect(F::SOURCE, "lookup", F::LOOKUP)
 }
 
 /// Adds what a shield needs: packets from the front are looked up in the front view, and go
@@ -78,10 +78,15 @@ fn sided<F: Family>(assembly: Assembly, sources: bool, to: &'static str) -> Asse
     let forwarding = &assembly.common.forwarding;
     let front = ip_front::Front::<F>::new(forwarding.clone());
     let sides = ip_sides::Sides::<F>::new(forwarding.clone());
+    let longer = assembly.longer.contains(&F::LONGER).then_some(F::LONGER);
+    let first = if sources { F::SOURCE } else { F::FRONT };
     let (before, edge) = if sources { (F::SOURCE, "lookup") } else { (F::INPUT, F::LOOKUP) };
+    let mut assembly = assembly.node(front).node(sides);
+    if longer.is_some() {
+        assembly = assembly.connect(F::LONGER, "lookup", first);
+    }
     assembly
-        .node(front)
-        .node(sides)
+        .connect(F::INPUT, "longer", longer.unwrap_or(first))
         .connect(before, edge, F::FRONT)
         .connect(F::FRONT, "lookup", F::LOOKUP)
         .connect(F::FRONT, "shield", to)
@@ -100,6 +105,7 @@ fn family<F: Family>(assembly: Assembly) -> Assembly {
         .node(lookup)
         .node(multipath)
         .node(rewrite)
+        .connect(F::INPUT, "longer", F::LOOKUP)
         .connect(F::LOOKUP, "multipath", F::MULTIPATH)
         .connect(F::LOOKUP, "rewrite", F::REWRITE)
         .connect(F::MULTIPATH, "rewrite", F::REWRITE)

@@ -23,10 +23,11 @@ use super::super::mix::Mix;
 use super::super::programs::Programs;
 use super::super::settings::{Counters, Ends, Settings};
 use super::super::shield::Shield;
-use super::super::solicitor::{CAPACITY, Channel};
+use super::super::solicitor::{CAPACITY, Channel, Member};
 use super::super::times::Times;
 use super::super::{ENTRY, Parts, add};
 use crate::assembly::{Assembly, Common};
+use crate::parse::owner::Owners;
 use crate::switch::Bridging;
 use crate::testbed::{P0, P1, to_p0, udp4};
 use crate::{IfaceCounters, Rates, router, switch};
@@ -43,6 +44,7 @@ pub(super) struct Rig {
     pub(super) thread: Thread,
     pub(super) pool: Pool,
     pub(super) counters: Arc<Counters>,
+    pub(super) settings: Arc<Published<Settings>>,
     pub(super) heard: spsc::Producer<Heard>,
     _to_router: frames::Producer,
 }
@@ -72,7 +74,7 @@ pub(super) fn neighbour(ip: &str, state: NeighbourState) -> Event {
     Event::Neighbour(Neighbour { link, ip, mac, state })
 }
 
-fn control(domain: &Arc<Domain>) -> Control {
+pub(super) fn control(domain: &Arc<Domain>) -> Control {
     let mut control = Control::new(domain, Limits::default(), &VrfConfig::default()).unwrap();
     let mut events = Vec::new();
     for (i, mac) in [P0, P1].into_iter().enumerate() {
@@ -95,6 +97,22 @@ fn control(domain: &Arc<Domain>) -> Control {
         neighbour("10.0.2.9", NeighbourState::Reachable),
         neighbour("2001:db8:2::9", NeighbourState::Reachable),
     ]);
+    let protect = |net: &str, action, grantor: &str| {
+        let ip = grantor.parse();
+        let named = ip.map(|ip| Named { ip, weight: 1, shadow: false });
+        let grantors = named.into_iter().collect();
+        Protect { net: net.parse().unwrap(), action, options: 0, grantors }
+    };
+    for protect in [
+        protect("10.20.0.0/16", Action::Protect, "10.0.2.9"),
+        protect("2001:db8:20::/48", Action::Protect, "2001:db8:2::9"),
+        protect("10.21.0.0/16", Action::Bypass, ""),
+        protect("10.22.0.0/16", Action::Discard, ""),
+        protect("10.23.0.0/16", Action::Protect, "10.0.2.77"),
+    ] {
+        control.protect(VrfId(0), &protect).unwrap();
+    }
+    control.commit();
     control
 }
 
@@ -106,54 +124,29 @@ impl Rig {
     /// With a table of so many entries, or none, and this rule for a full one.
     pub(super) fn with(entries: usize, full: &str) -> Rig {
         let domain = Domain::new();
-        let mut control = control(&domain);
-        let protect = |net: &str, action, grantor: &str| {
-            let ip = grantor.parse();
-            let named = ip.map(|ip| Named { ip, weight: 1, shadow: false });
-            let grantors = named.into_iter().collect();
-            Protect { net: net.parse().unwrap(), action, options: 0, grantors }
-        };
-        for protect in [
-            protect("10.20.0.0/16", Action::Protect, "10.0.2.9"),
-            protect("2001:db8:20::/48", Action::Protect, "2001:db8:2::9"),
-            protect("10.21.0.0/16", Action::Bypass, ""),
-            protect("10.22.0.0/16", Action::Discard, ""),
-            protect("10.23.0.0/16", Action::Protect, "10.0.2.77"),
-        ] {
-            control.protect(VrfId(0), &protect).unwrap();
-        }
-        control.commit();
+        let control = control(&domain);
         let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false }).unwrap();
-        let (to_kernel, kernel) = frames::ring(1 << 20);
-        let (_to_router, from_kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding: control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
         let (heard, from) = spsc::ring(1 << 10);
         let (hears, heard_here) = spsc::ring(1 << 10);
-        let counters = Counters::new(16);
+        let of = Of { domain: &domain, control: &control, pool: &pool, owners: None };
+        let channel = Channel::new(125_000_000, 1, clock::now());
         let rings = (vec![from, heard_here], vec![hears]);
-        let parts = parts(&domain, &counters, rings, entries, full);
-        let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
-        let assembly = router::shield(add(assembly, parts), false, ENTRY);
-        let mut graph = assembly.finish().build(0).unwrap();
-        let mut peers = Vec::new();
-        for port in 0..2 {
-            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
-            graph.ports().set(port, device.start(1).unwrap().remove(0));
-            peers.push(peer);
-        }
-        let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
+        let seat = of.seat(channel.member(0), rings, entries, full);
+        let Seat { graph, front, back, kernel, counters, settings, _to_router } = seat;
         let thread = domain.register("rig");
-        Rig { graph, front, back, kernel, control, thread, pool, counters, heard, _to_router }
+        Rig {
+            graph,
+            front,
+            back,
+            kernel,
+            control,
+            thread,
+            pool,
+            counters,
+            settings,
+            heard,
+            _to_router,
+        }
     }
 
     /// What leaves at the back once `frames` came in at the front.
@@ -164,6 +157,13 @@ impl Rig {
     }
 
     pub(super) fn run(&mut self) -> Snapshot {
+        let counts = self.work();
+        assert!(self.kernel.is_empty(), "nothing that is protected goes to the kernel");
+        counts
+    }
+
+    /// Runs until nothing comes any more.
+    pub(super) fn work(&mut self) -> Snapshot {
         // The channel has room for all.
         while self.graph.poll(self.thread.guard()) > 0 || self.graph.stats().balance().held > 0 {
             self.thread.quiesce();
@@ -171,7 +171,6 @@ impl Rig {
         let counts = self.graph.stats().snapshot();
         assert!(counts.law.holds(), "{:?}", counts.law);
         assert_eq!(self.pool.available() as u64 + counts.law.held, self.pool.size() as u64);
-        assert!(self.kernel.is_empty(), "nothing that is protected goes to the kernel");
         counts
     }
 
@@ -215,27 +214,85 @@ impl Rig {
     }
 }
 
-fn parts(
-    domain: &Arc<Domain>,
-    counters: &Arc<Counters>,
-    (heard, hears): (Vec<spsc::Consumer<Heard>>, Vec<spsc::Producer<Heard>>),
-    entries: usize,
-    full: &str,
-) -> Parts {
+/// One worker, and the other ends of all that goes in and out.
+pub(super) struct Seat {
+    pub(super) graph: Graph,
+    pub(super) front: Peer,
+    pub(super) back: Peer,
+    pub(super) kernel: frames::Consumer,
+    pub(super) counters: Arc<Counters>,
+    pub(super) settings: Arc<Published<Settings>>,
+    _to_router: frames::Producer,
+}
+
+/// What workers share.
+pub(super) struct Of<'a> {
+    pub(super) domain: &'a Arc<Domain>,
+    pub(super) control: &'a Control,
+    pub(super) pool: &'a Pool,
+    pub(super) owners: Option<Arc<Owners>>,
+}
+
+/// Those from which a worker hears decisions, and those to which it passes them on.
+pub(super) type Rings = (Vec<spsc::Consumer<Heard>>, Vec<spsc::Producer<Heard>>);
+
+impl Of<'_> {
+    /// A worker with ports of its own.
+    pub(super) fn seat(&self, member: Member, rings: Rings, entries: usize, full: &str) -> Seat {
+        let (to_kernel, kernel) = frames::ring(1 << 20);
+        let (_to_router, from_kernel) = frames::ring(1 << 16);
+        let common = Common {
+            forwarding: self.control.forwarding().clone(),
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel,
+            ports: 2,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+        };
+        let counters = Counters::new(16);
+        let settings = Arc::new(Published::new(self.domain, settings()));
+        let parts = parts((&settings, &counters), (rings, member), entries, full);
+        let assembly = Assembly::new(common).owned(self.owners.clone());
+        let assembly = router::add(switch::add(assembly, Bridging::none()));
+        let assembly = router::shield(add(assembly, parts), false, ENTRY);
+        let mut graph = assembly.finish().build(0).unwrap();
+        let mut peers = Vec::new();
+        for port in 0..2 {
+            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], self.pool);
+            graph.ports().set(port, device.start(1).unwrap().remove(0));
+            peers.push(peer);
+        }
+        let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
+        Seat { graph, front, back, kernel, counters, settings, _to_router }
+    }
+}
+
+/// Settings of the rigs.
+pub(super) fn settings() -> Settings {
     let from = Ends {
         v4: Some([10, 0, 2, 1].into()),
         v6: Some("2001:db8:2::1".parse().unwrap()),
         hop_limit: 255,
     };
-    let settings = Settings { from, ..Settings::default() };
+    Settings { from, ..Settings::default() }
+}
+
+fn parts(
+    (settings, counters): (&Arc<Published<Settings>>, &Arc<Counters>),
+    ((heard, hears), member): (Rings, Member),
+    entries: usize,
+    full: &str,
+) -> Parts {
     let wanted = Wanted { entries, second: clock::hz() };
     let given = (!full.is_empty()).then(|| ("full".to_owned(), full.to_owned()));
     let unbacked = full == "thesis";
     let options = Options(given.into_iter().collect());
     let table = (engine("flow-table").unwrap().build)(wanted, &options).unwrap();
-    let channel = Channel::new(125_000_000, 1, clock::now());
     Parts {
-        settings: Arc::new(Published::new(domain, settings)),
+        settings: settings.clone(),
         counters: counters.clone(),
         mix: Mix::new(1),
         flows: (entries > 0).then(|| Flows::new(table, unbacked, Programs::default())),
@@ -243,7 +300,7 @@ fn parts(
         hears,
         programs: Programs::default(),
         capacity: CAPACITY,
-        member: channel.member(0),
+        member,
     }
 }
 

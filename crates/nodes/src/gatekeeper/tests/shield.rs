@@ -7,12 +7,12 @@ use tables::event::NeighbourState;
 use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use wire::ggu::{Decision as Sent, Flow, Ports, Refusal, Verdict as Decision, Writer};
+use wire::ggu::Verdict as Decision;
 
 use super::super::settings::SHADOW;
 use super::super::shield::Shield;
 use super::rig::{GRANTOR, Rig, in_v4, in_v6, neighbour};
-use crate::testbed::{P0, P1, PEER, borrowed, to_p0, udp4, udp6};
+use crate::testbed::{P0, P1, borrowed, to_p0, udp4, udp6};
 
 const V4: &str = "10.20.0.1";
 const V6: &str = "2001:db8:20::1";
@@ -260,50 +260,4 @@ fn flows_outlive_a_graph() {
     graph::Node::take_over(new.graph.node_mut::<Shield>().unwrap(), before);
     assert_eq!(new.send(&[four()]), [in_v4(1, &four()[14..])]);
     assert!(old.send(&[four()]).is_empty());
-}
-
-/// A message of the Grantor `from`, as a frame at the back.
-fn message(from: &str, decisions: &[Sent]) -> Vec<u8> {
-    let mut buffer = [0; 1_500];
-    let ends = (from.parse().unwrap(), "10.0.2.1".parse().unwrap());
-    let mut writer = Writer::new(&mut buffer, ends.0, ends.1, Ports::default()).unwrap();
-    decisions.iter().for_each(|decision| writer.push(decision).unwrap());
-    [&P1[..], &PEER, &[8, 0], writer.finish()].concat()
-}
-
-fn decided(verdict: Decision) -> [Sent; 2] {
-    let v4 = Flow::V4 { src: [198, 51, 100, 7].into(), dst: V4.parse().unwrap() };
-    let v6 = Flow::V6 { src: "2001:db8:9::7".parse().unwrap(), dst: V6.parse().unwrap() };
-    [v4, v6].map(|flow| Sent { flow, verdict })
-}
-
-#[test]
-fn decisions_are_heard_from_the_grantors_of_a_protection() {
-    let mut rig = Rig::new();
-    let hear = |rig: &mut Rig, frame: Vec<u8>| {
-        rig.back.push(&frame);
-        rig.run();
-    };
-    let [v4, v6] = decided(GRANT);
-    // The protection of the second one names another Grantor.
-    hear(&mut rig, message("10.0.2.9", &[v4, v6]));
-    let counts = rig.counters.clone();
-    let counts = &counts.decisions;
-    assert_eq!((counts.granted.get(), counts.not_its_grantor.get()), (1, 1));
-    assert_eq!(rig.send(&[four()]), [in_v4(1, &four()[14..])]);
-    hear(&mut rig, message("10.0.2.8", &decided(Decision::Declined { expire_s: 9 })));
-    assert_eq!(counts.not_its_grantor.get(), 3);
-    let nobody = Flow::V4 { src: [1, 2, 3, 4].into(), dst: [10, 99, 0, 1].into() };
-    hear(&mut rig, message("10.0.2.9", &[Sent { flow: nobody, verdict: GRANT }]));
-    assert_eq!(counts.unprotected.get(), 1);
-    let program = Decision::Program { expire_s: 9, index: 200, cookie: [0; 64] };
-    hear(&mut rig, message("10.0.2.9", &decided(program)[..1]));
-    assert_eq!(counts.unknown_program.get(), 1);
-    let mut wrong = message("10.0.2.9", &[v4]);
-    (wrong[40], wrong[41]) = (0, 0);
-    hear(&mut rig, wrong);
-    assert_eq!(counts.refused[Refusal::NoChecksum as usize].get(), 1);
-    assert_eq!(rig.dropped("decisions", "refused"), 1);
-    assert_eq!(rig.dropped("decisions", "heard"), 4);
-    assert_eq!(counts.granted.get(), 1);
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  packet ─► version, length, checksum, source ─┬ right ──► ip4_lookup   Dst4
-//!                                               ├ longer frame ► cut, ip4_lookup
+//!                                               ├ longer frame ► cut, ip4_lookup ("longer")
 //!                                               ├ from 169.254/16 ► ip4_link_local
 //!                                               ├ options ─► punt
 //!                                               └ wrong ──► drop, by name
@@ -29,6 +29,8 @@ labels! {
     /// Where packets go.
     pub enum To {
         Lookup = "ip4_lookup" carries [Dst4],
+        /// To the same node, unless an application looks at what has been cut off.
+        Longer = "longer" carries [Dst4],
         LinkLocal = "ip4_link_local" carries [Dst4],
         Punt = "punt" carries [PuntClass],
     }
@@ -175,8 +177,9 @@ fn other(v: &mut View<'_, Ip4Input>, i: usize) {
         return v.leave(i, To::LinkLocal);
     }
     if plain {
+        let exact = is_exact(total as u16, len as u16); // from an address that may be of a link
         cut(v, i, total as u16);
-        return v.leave(i, To::Lookup);
+        return v.leave(i, if exact { To::Lookup } else { To::Longer });
     }
     v.set(PuntClass, i, Class::Options);
     v.leave(i, To::Punt);
@@ -204,17 +207,17 @@ mod tests {
     fn what_follows_the_packet_is_cut_off() {
         let cut = |frame: Frame<'_>| {
             let got = one(&mut Net::new().bench(), &mut Ip4Input, &to_p0(frame));
-            assert_eq!(
-                (got.to.as_str(), usize::from(got.len) + 14),
-                ("ip4_lookup", got.frame.len())
-            );
-            got.frame
+            assert_eq!(usize::from(got.len) + 14, got.frame.len());
+            (got.to, got.frame)
         };
+        let as_it_is = |frame: Frame<'_>| ("ip4_lookup".to_owned(), to_p0(frame));
+        let as_cut = |frame: Frame<'_>| ("longer".to_owned(), to_p0(frame));
         let exact = udp4("10.0.0.1").payload(&[9; 30]);
-        assert_eq!(cut(exact.pad_to(200)), to_p0(exact));
-        assert_eq!(cut(udp4("10.0.0.1").pad_to(60)), to_p0(udp4("10.0.0.1").pad_to(60)));
-        assert_eq!(cut(udp4("10.0.0.1").pad_to(64)), to_p0(udp4("10.0.0.1").pad_to(60)));
-        assert_eq!(cut(udp4("10.0.0.1")), to_p0(udp4("10.0.0.1")));
+        assert_eq!(cut(exact.pad_to(200)), as_cut(exact));
+        let padded = udp4("10.0.0.1").pad_to(60);
+        assert_eq!(cut(padded), as_it_is(padded));
+        assert_eq!(cut(udp4("10.0.0.1").pad_to(64)), as_cut(padded));
+        assert_eq!(cut(udp4("10.0.0.1")), as_it_is(udp4("10.0.0.1")));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! ```text
 //!  packet ─► version, length, addresses ─┬ global ────────────────► ip6_lookup   Dst6
 //!                                        ├ link-local, multicast ─► punt (never forwarded)
-//!                                        ├ longer frame ────────► cut, ip6_lookup
+//!                                        ├ longer frame ────────► cut, ip6_lookup ("longer")
 //!                                        └ wrong ─────────────────► drop, by name
 //! ```
 //!
@@ -29,6 +29,8 @@ labels! {
     /// Where packets go.
     pub enum To {
         Lookup = "ip6_lookup" carries [Dst6],
+        /// To the same node, unless an application looks at what has been cut off.
+        Longer = "longer" carries [Dst6],
         Punt = "punt" carries [PuntClass],
     }
 }
@@ -114,8 +116,10 @@ fn other(v: &mut View<'_, Ip6Input>, i: usize) {
         // RFC 4291 §2.5.6: never forwarded. The kernel knows whether they are for us.
         (Scope::Link, _) | (_, Scope::Link) => punt(v, i, Class::ForUs),
         (Scope::Global, Scope::Global) => {
-            cut(v, i, (payload + ipv6::LEN) as u16);
-            v.leave(i, To::Lookup);
+            let total = (payload + ipv6::LEN) as u16;
+            let exact = total == v.len(i); // of an address that needed a closer look
+            cut(v, i, total);
+            v.leave(i, if exact { To::Lookup } else { To::Longer });
         }
     }
 }
@@ -183,7 +187,7 @@ mod tests {
     fn what_follows_the_packet_is_cut_off() {
         let exact = udp6("2001:db8::1").payload(&[9; 30]);
         let got = run(exact.pad_to(200));
-        assert_eq!((got.to.as_str(), got.frame), ("ip6_lookup", to_p0(exact)));
+        assert_eq!((got.to.as_str(), got.frame), ("longer", to_p0(exact)));
         let got = run(udp6("2001:db8::1").pad_to(60));
         assert_eq!((got.to.as_str(), got.frame.len()), ("ip6_lookup", 62));
     }
