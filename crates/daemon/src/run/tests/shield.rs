@@ -74,7 +74,7 @@ impl Rig {
              [ports.p0]\ndevice = \"pcap:{},\"\nmac = \"02:00:00:00:00:01\"\n\
              addresses = [\"10.0.1.1/24\"]\n\
              [ports.p1]\ndevice = \"pcap:{},{}\"\nmac = \"02:00:00:00:00:02\"\n\
-             addresses = [\"10.0.2.1/24\"]\nmtu = 1600\n\
+             addresses = [\"10.0.2.1/24\"]\nmtu = 1530\n\
              [[neighbour]]\ninterface = \"p1\"\naddress = \"10.0.2.9\"\nmac = \"{}\"\n\
              [gatekeeper]\nfront = [\"p0\"]\nback = [\"p1\"]\nentries = 4096\n\
              [[gatekeeper.protect]]\nprefix = \"203.0.113.0/25\"\ngrantors = [\"10.0.2.9\"]\n{more}",
@@ -131,6 +131,14 @@ impl Rig {
             other => panic!("{other:?}"),
         });
         all.collect()
+    }
+
+    /// What doctor finds, by its name.
+    fn doctor(&self, what: &str) -> Option<api::reply::Finding> {
+        let mut client = api::Client::connect(&self.folder.0.join("api.sock")).unwrap();
+        let show = api::Request::Show { what: api::What::Doctor };
+        let api::Reply::Doctor(all) = client.call(&show).unwrap() else { panic!("no doctor") };
+        all.into_iter().find(|finding| finding.what == what)
     }
 
     fn stop(mut self) -> Vec<Vec<u8>> {
@@ -222,5 +230,53 @@ fn what_is_protected_changes_while_it_runs() {
     assert_eq!(rig.flows(Filter::default()).len(), 0);
     rig.ask(Request::Del { prefix: "203.0.113.0/25".into() });
     assert_eq!(prefixes(&rig), ["203.0.113.128/25"]);
+    rig.stop();
+}
+
+#[test]
+fn doctor_names_what_is_in_the_way() {
+    let level = |rig: &Rig, what: &str| rig.doctor(what).map(|finding| finding.level);
+    let rig = Rig::start("shield-well", &[], &[], "");
+    let good = Some("ok".to_string());
+    assert_eq!(level(&rig, "room for the outer header"), good);
+    assert_eq!(level(&rig, "Grantors"), good);
+    for what in ["sides", "decisions", "shadow", "addresses at the back"] {
+        assert_eq!(level(&rig, what), None, "{what}");
+    }
+    rig.stop();
+    let rig = Rig::start(
+        "shield-ill",
+        &[],
+        &[],
+        "shadow = true\n\
+         [[gatekeeper.protect]]\nprefix = \"2001:db8:9::/48\"\ngrantors = [\"2001:db8:8::9\"]\n\
+         [ports.p2]\ndevice = \"mem\"\n",
+    );
+    let found = |what: &str| rig.doctor(what).unwrap_or_else(|| panic!("{what}")).found;
+    assert!(found("room for the outer header").contains("of p1 (1530)"), "40 bytes more");
+    assert!(found("Grantors").contains("2001:db8:8::9 (no route)"), "{}", found("Grantors"));
+    assert!(found("sides").starts_with("p2 is on neither side"));
+    assert!(found("shadow").starts_with("203.0.113.0/25 asks no Grantor"));
+    assert!(found("addresses at the back").starts_with("none of IPv6"));
+    rig.stop();
+}
+
+#[test]
+fn what_is_withstood_is_among_the_capacities() {
+    let rig = Rig::start("shield-capacity", &[frame(1, 1), frame(2, 1)], &[], "");
+    rig.took(2);
+    let mut client = api::Client::connect(&rig.folder.0.join("api.sock")).unwrap();
+    let show = api::Request::Show { what: api::What::Capacity };
+    let api::Reply::Capacity(all) = client.call(&show).unwrap() else { panic!("no capacity") };
+    let of = |what: &str| {
+        let line = all.iter().find(|line| line.what == what);
+        line.map(|line| (line.used, line.limit.unwrap())).unwrap_or_else(|| panic!("{what}"))
+    };
+    assert_eq!(of("flows"), (2, 4_096));
+    assert_eq!(of("decided flows"), (0, 3_072));
+    assert_eq!(of("new flows a second").1, 4_096 * 10 / 13);
+    assert_eq!(of("requests a second").1, 6_250_000 / 98);
+    assert_eq!(of("decisions of 600 s that the requests can bring"), (0, 600 * (6_250_000 / 98)));
+    assert_eq!(of("protections").0, 1);
     rig.stop();
 }
