@@ -77,28 +77,19 @@ impl Guarding {
     }
 
     fn change(&self, wanted: &Protect, flush: bool, state: &State) -> Answered {
-        let _live = lock(&self.live);
-        self.alter(fit(wanted)?, flush, state)
+        let held = lock(&self.live);
+        let gone = alter(fit(wanted)?, flush, state)?;
+        drop(held); // a large table is flushed for seconds
+        self.flush_set(gone, state)
     }
 
     fn shadow(&self, prefix: &str, on: bool, state: &State) -> Answered {
-        let _live = lock(&self.live);
+        let held = lock(&self.live);
         let info = self.protection(prefix, state)?;
         let wanted = Protect { shadow: on, ..show::protect(&info) };
-        self.alter(fit(&wanted)?, false, state)
-    }
-
-    fn alter(&self, wanted: tables::Protect, flush: bool, state: &State) -> Answered {
-        let done = state.ask(move |control| {
-            let done = control.change_protection(VRF, &wanted);
-            control.commit();
-            done
-        })?;
-        let gone = match done.map_err(|error| refused(&error))? {
-            Changed::Flush { old, .. } => Some(old),
-            Changed::Same(id) | Changed::Swapped(id) => Some(id).filter(|_| flush),
-        };
-        gone.map_or(Ok(()), |set| self.flush_set(set, state))
+        let gone = alter(fit(&wanted)?, false, state)?;
+        drop(held); // as above
+        self.flush_set(gone, state)
     }
 
     fn del(&self, prefix: &str, state: &State) -> Answered {
@@ -119,7 +110,8 @@ impl Guarding {
         })?;
         let set = done.map_err(|error| refused(&error))?;
         live.forget(net);
-        self.flush_set(set, state)
+        drop(live); // as above
+        self.flush_set(Some(set), state)
     }
 
     fn protection(&self, prefix: &str, state: &State) -> Result<ProtectionInfo, Failure> {
@@ -128,7 +120,8 @@ impl Guarding {
         found.ok_or_else(|| failure(ErrorKind::NotFound, Unfit::Unknown { net }))
     }
 
-    fn flush_set(&self, set: SetId, state: &State) -> Answered {
+    fn flush_set(&self, gone: Option<SetId>, state: &State) -> Answered {
+        let Some(set) = gone else { return Ok(()) };
         let filter = listing::Filter { set: Some(set), ..listing::Filter::default() };
         self.flush(filter, state).map(drop)
     }
@@ -181,6 +174,9 @@ impl Guarding {
                 if is_last {
                     break;
                 }
+            }
+            if left == 0 {
+                break;
             }
         }
         Ok(())
@@ -312,6 +308,19 @@ impl Guarding {
         };
         Ok((flows, requests))
     }
+}
+
+/// Changes a protection; as flows name it that are to be forgotten.
+fn alter(wanted: tables::Protect, flush: bool, state: &State) -> Result<Option<SetId>, Failure> {
+    let done = state.ask(move |control| {
+        let done = control.change_protection(VRF, &wanted);
+        control.commit();
+        done
+    })?;
+    Ok(match done.map_err(|error| refused(&error))? {
+        Changed::Flush { old, .. } => Some(old),
+        Changed::Same(id) | Changed::Swapped(id) => Some(id).filter(|_| flush),
+    })
 }
 
 /// Names of protections, and Grantors of flows.

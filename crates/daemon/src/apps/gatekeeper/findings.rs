@@ -5,7 +5,7 @@ use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
 use tables::show::{IfaceInfo, ProtectionInfo, RouteFilter};
 use tables::{Action, Family, Side};
 
-use super::live::{PAGE, VRF};
+use super::live::{PAGE, VRF, too_long};
 use super::{Guarding, show};
 use crate::doctor::{Finding, Level};
 use crate::parts::state::{State, lock};
@@ -34,7 +34,7 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
             }
         }
     })?;
-    let mut all = vec![mtu(&interfaces, &protected)];
+    let mut all = vec![mtu(&interfaces, &protected, too_long(state))];
     all.extend(neither(&interfaces));
     all.extend(no_source(guarding, &protected));
     all.extend(decisions_from(guarding));
@@ -83,7 +83,7 @@ impl Protected {
 }
 
 /// A packet as long as the front takes has to fit at the back with the outer header.
-fn mtu(interfaces: &[IfaceInfo], protected: &Protected) -> Finding {
+fn mtu(interfaces: &[IfaceInfo], protected: &Protected, lost: u64) -> Finding {
     let what = "room for the outer header";
     let on = |side| interfaces.iter().filter(move |info| info.iface.side == side);
     let longest = on(Side::Front).map(|info| info.iface.mtu).max().unwrap_or(0);
@@ -99,16 +99,24 @@ fn mtu(interfaces: &[IfaceInfo], protected: &Protected) -> Finding {
     let short = on(Side::Back).filter(|info| info.iface.mtu < wanted);
     let short: Vec<_> =
         short.map(|info| format!("{} ({})", info.iface.name, info.iface.mtu)).collect();
-    if short.is_empty() {
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!("; {lost} packets were too long so far"),
+    };
+    if short.is_empty() && lost.is_empty() {
         return good(what, format!("{wanted} bytes fit at the back"));
     }
+    let found = match short.is_empty() {
+        true => format!("{wanted} bytes fit the back's interfaces, not all routes{lost}"),
+        false => format!(
+            "packets of {longest} bytes and {header} more do not fit the mtu of {}{lost}",
+            short.join(", ")
+        ),
+    };
     Finding {
         what,
         level: Level::Missing,
-        found: format!(
-            "packets of {longest} bytes and {header} more do not fit the mtu of {}",
-            short.join(", ")
-        ),
+        found,
         remedy: format!(
             "mtu = {wanted} there, and on the way to the Grantors; else longer ones are answered \
              with \"too big\""

@@ -15,7 +15,8 @@ pub(super) const BACK: Key = Key::like(
 pub(super) const TABLE: Key = Key::new(
     "table",
     "\"flow-table\"",
-    "What remembers flows: \"flow-table\", or a table of the thesis, whose rule is \"thesis\".",
+    "What remembers flows: \"flow-table\", or a table of the thesis, whose rule is \"thesis\"; or a\n\
+     table of `engine` and its own options: { engine = \"flow-table\", keep = 20 }.",
 );
 pub(super) const ENTRIES: Key = Key::new(
     "entries",

@@ -32,6 +32,8 @@ pub(super) struct Live {
     /// Grantors that cannot be reached: since when, and why if that was logged.
     faults: BTreeMap<IpAddr, (Instant, Option<String>)>,
     looked: Option<Instant>,
+    /// Packets that were too long for the back so far, and when that was logged.
+    too_long: (u64, Option<Instant>),
     /// When somebody asked for the capacity last, and what was counted then.
     pub seen: Option<Seen>,
 }
@@ -87,7 +89,8 @@ pub(super) fn shown_as(net: Net) -> Shown {
 
 /// Follows addresses and Grantors, some times a second.
 pub(super) fn look(guarding: &Guarding, state: &State) {
-    let mut live = lock(&guarding.live);
+    // `main` waits for nobody who changes something: it looks again at once.
+    let Ok(mut live) = guarding.live.try_lock() else { return };
     let now = Instant::now();
     if live.looked.is_some_and(|looked| now.duration_since(looked) < PAUSE) {
         return;
@@ -100,6 +103,7 @@ pub(super) fn look(guarding: &Guarding, state: &State) {
     guarding.follow_addresses(&back);
     let faults = grantors.into_iter().filter_map(|of| Some((of.ip, of.ways.err()?.to_string())));
     live.note_faults(faults.collect(), now);
+    live.note_too_long(too_long(state), now);
     if guarding.shield.withdraw && state.kernel.is_some() {
         live.withdraw(state, now);
     }
@@ -142,6 +146,19 @@ impl Live {
                 tracing::warn!("gatekeeper: the Grantor {ip} cannot be reached: {fault}");
                 *logged = Some(fault);
             }
+        }
+    }
+
+    /// Logs, once a minute, that packets do not fit the back.
+    fn note_too_long(&mut self, count: u64, now: Instant) {
+        let (known, said) = self.too_long;
+        if count > known && said.is_none_or(|said| now.duration_since(said) >= MINUTE) {
+            tracing::warn!(
+                "gatekeeper: {} packets were longer, with the outer header, than the way to the \
+                 Grantors carries: raise the mtu at the back (`rutter doctor`)",
+                count - known
+            );
+            self.too_long = (count, Some(now));
         }
     }
 
@@ -207,6 +224,14 @@ fn has_nobody(info: &ProtectionInfo) -> bool {
         && info.grantors.iter().all(|(named, of)| !real(named) || of.ways.is_err())
 }
 
+/// Packets that did not fit the way to a Grantor.
+pub(super) fn too_long(state: &State) -> u64 {
+    let Ok(counts) = state.snapshot() else { return 0 };
+    counts.dropped("shield", "too_long") + counts.dropped("solicit", "too_long")
+}
+
+/// Between two looks at what does not fit.
+const MINUTE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A Grantor that cannot be reached for so long is gone.

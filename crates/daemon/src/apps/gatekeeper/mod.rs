@@ -230,9 +230,10 @@ fn parts(
     let channel = Channel::new(shield.requests, workers, clock::now());
     let mut hears: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let mut heard: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    let room = (DECISIONS / workers.next_power_of_two()).max(LEAST);
     for hears in &mut hears {
         for heard in &mut heard {
-            let (to, from) = spsc::ring::<Heard>(DECISIONS);
+            let (to, from) = spsc::ring::<Heard>(room);
             hears.push(to);
             heard.push(from);
         }
@@ -265,5 +266,7 @@ fn flows(shield: &Shield, workers: usize) -> Result<Flows, Error> {
     Ok(Flows::new(built, table.full == Full::Thesis, Programs::default()))
 }
 
-/// Decisions of each ring from a worker that hears them to a flow's owner.
-const DECISIONS: usize = 1 << 12;
+/// Decisions that may wait for a worker, of all that hear some for it; and of each of these
+/// at least.
+const DECISIONS: usize = 1 << 13;
+const LEAST: usize = 1 << 9;

@@ -132,14 +132,7 @@ fn interfaces(
 }
 
 fn flow_table(table: Table<'_>) -> Option<FlowTable> {
-    let known = flow::engines().iter().map(|entry| entry.card.name).collect::<Vec<_>>().join(", ");
-    let engine = match keys::TABLE.get(table) {
-        None => flow::engine(keys::TABLE.default.unwrap_or_default().trim_matches('"')),
-        Some(value) => {
-            let found = value.text().and_then(flow::engine);
-            found.or_else(|| value.expected(format_args!("a table of flows: {known}")))
-        }
-    }?;
+    let (engine, mut options) = engine(table)?;
     let all = [Full::Replace, Full::Thesis, Full::Deployed];
     let full = match keys::FULL.get(table) {
         None => engine.rules[0],
@@ -153,7 +146,6 @@ fn flow_table(table: Table<'_>) -> Option<FlowTable> {
             full
         }
     };
-    let mut options = Options::default();
     options.0.insert("full".into(), full.name().into());
     if let Some(percent) = keys::DECIDED_MAX.given_number(table) {
         if full != Full::Replace
@@ -170,6 +162,35 @@ fn flow_table(table: Table<'_>) -> Option<FlowTable> {
     }
     let entries = keys::ENTRIES.as_number(table) as usize;
     Some(FlowTable { engine: engine.card.name, options, full, entries })
+}
+
+/// The engine, and options that are its own alone.
+fn engine(table: Table<'_>) -> Option<(&'static flow::Entry, Options)> {
+    let mut options = Options::default();
+    let usual = keys::TABLE.default.unwrap_or_default().trim_matches('"');
+    let Some(value) = keys::TABLE.get(table) else { return Some((flow::engine(usual)?, options)) };
+    let named = |value: &Value<'_>| {
+        let known: Vec<_> = flow::engines().iter().map(|entry| entry.card.name).collect();
+        let found = value.text().and_then(flow::engine);
+        found.or_else(|| value.expected(format_args!("a table of flows: {}", known.join(", "))))
+    };
+    if !value.is_table() {
+        return Some((named(&value)?, options));
+    }
+    let inner = value.table()?;
+    let found = match inner.get("engine") {
+        Some(value) => named(&value)?,
+        None => flow::engine(usual)?,
+    };
+    let own = found.card.options.iter().map(|(name, ..)| *name);
+    let own: Vec<_> = own.filter(|name| !["full", "decided_max"].contains(name)).collect();
+    inner.only(&[&["engine"], &own[..]].concat());
+    for (name, value) in inner.entries() {
+        if own.contains(&name) {
+            options.0.insert(name.into(), value.option()?);
+        }
+    }
+    Some((found, options))
 }
 
 /// Percent, with four digits behind the point at most, as millionths.

@@ -58,6 +58,8 @@ fn a_shield_is_read() {
     assert_eq!((first.action, first.options, first.grantors.len()), (Action::Protect, SHADOW, 2));
     assert_eq!((first.grantors[1].weight, first.grantors[1].shadow), (2, true));
     assert_eq!(other.protected[1].action, Action::Bypass);
+    let keeps = shield(&format!("{SIDES}table = {{ keep = 20 }}\n")).table;
+    assert_eq!((keeps.engine, keeps.options.0["keep"].as_str()), ("flow-table", "20"));
 }
 
 #[test]
@@ -77,6 +79,8 @@ fn mistakes_about_a_shield_have_their_place() {
             "t:19:10: gatekeeper.front[0]: `p2` is in the vrf `red`, whose table the kernel asks",
         ),
         (with("table = \"dxr\"\n"), "t:21:9: gatekeeper.table: expected a table of flows: linear"),
+        (with("table = { keep = 601 }\n"), "t:18:1: gatekeeper: flow-table refuses: option keep"),
+        (with("table = { full = \"deployed\" }\n"), "unknown key `gatekeeper.table.full`"),
         (
             with("table = \"chaining\"\nfull = \"replace\"\n"),
             "gatekeeper.full: expected a rule of chaining: thesis",

@@ -65,6 +65,10 @@ struct Rig {
 
 impl Rig {
     fn start(name: &str, front: &[Vec<u8>], back: &[Vec<u8>], more: &str) -> Rig {
+        Rig::with_mtu(name, 1_530, [front, back], more)
+    }
+
+    fn with_mtu(name: &str, mtu: u16, [front, back]: [&[Vec<u8>]; 2], more: &str) -> Rig {
         let folder = Folder::new(name);
         let at = |name: &str| folder.0.join(name).display().to_string();
         write(&folder.0.join("front.pcap"), front);
@@ -74,7 +78,7 @@ impl Rig {
              [ports.p0]\ndevice = \"pcap:{},\"\nmac = \"02:00:00:00:00:01\"\n\
              addresses = [\"10.0.1.1/24\"]\n\
              [ports.p1]\ndevice = \"pcap:{},{}\"\nmac = \"02:00:00:00:00:02\"\n\
-             addresses = [\"10.0.2.1/24\"]\nmtu = 1530\n\
+             addresses = [\"10.0.2.1/24\"]\nmtu = {mtu}\n\
              [[neighbour]]\ninterface = \"p1\"\naddress = \"10.0.2.9\"\nmac = \"{}\"\n\
              [gatekeeper]\nfront = [\"p0\"]\nback = [\"p1\"]\nentries = 4096\n\
              [[gatekeeper.protect]]\nprefix = \"203.0.113.0/25\"\ngrantors = [\"10.0.2.9\"]\n{more}",
@@ -258,6 +262,13 @@ fn doctor_names_what_is_in_the_way() {
     assert!(found("sides").starts_with("p2 is on neither side"));
     assert!(found("shadow").starts_with("203.0.113.0/25 asks no Grantor"));
     assert!(found("addresses at the back").starts_with("none of IPv6"));
+    rig.stop();
+    let [src, dst] = ["198.51.100.1:1000", "203.0.113.5:53"].map(|end| end.parse().unwrap());
+    let long = Frame::udp4(src, dst).macs(Mac(THEM), Mac(US)).payload(&[7; 1_472]).build();
+    let rig = Rig::with_mtu("shield-long", 1_519, [&[long.to_vec()], &[]], "");
+    rig.took(1);
+    let found = rig.doctor("room for the outer header").unwrap().found;
+    assert!(found.ends_with("p1 (1519); 1 packets were too long so far"), "{found}");
     rig.stop();
 }
 
