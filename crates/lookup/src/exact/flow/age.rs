@@ -33,16 +33,23 @@ pub(super) enum Prefer {
     DecidedOnly,
 }
 
-/// [`Prefer`] at one time, for many comparisons.
+/// [`Prefer`] at one time, for many comparisons: of each number eight, as words are compared
+/// eight at a time.
 #[derive(Clone, Copy)]
 pub(super) struct Order {
-    request: u16,
-    spare: u16,
-    kept: u16,
-    request_base: u16,
-    decided_base: u16,
-    idle: u16,
+    /// The rank of a request, what makes a spare flow's of it, and of that a kept one's.
+    request: Eight,
+    to_spare: Eight,
+    to_kept: Eight,
+    /// The earliest time of a decided flow, and what makes a request's of it.
+    base: Eight,
+    to_request: Eight,
+    idle: Eight,
+    /// A free place.
+    free: Eight,
 }
+
+type Eight = [i16; 8];
 
 impl Clock {
     /// With `second` ticks a second; a kept flow is idle after `keep_s` seconds.
@@ -80,6 +87,11 @@ impl Clock {
         self.word(class, if class == Class::Kept { self.now } else { flow.expires() })
     }
 
+    /// The word of a request that expires then.
+    pub(super) fn word_of_request(&self, expires: u64) -> u16 {
+        self.word(Class::Request, expires)
+    }
+
     /// The word of a flow that is in use just now: it does not go.
     #[inline(always)]
     pub(super) fn pin(&self) -> u16 {
@@ -105,37 +117,55 @@ impl Clock {
     /// What goes first now.
     #[inline(always)]
     pub(super) fn order(&self, prefer: Prefer) -> Order {
-        let [first, second, third] = [0, 1 << TIME_BITS, 2 << TIME_BITS];
+        let [first, second, third] = [-2, -1, 0].map(|rank: i16| rank << TIME_BITS);
         let (request, spare, kept) = match prefer {
             Prefer::Requests => (first, second, third),
             Prefer::Decided => (third, first, second),
             Prefer::DecidedOnly => (NEVER, first, second),
         };
-        let [request_base, decided_base] =
-            [Class::Request, Class::Spare].map(|class| self.base(class));
-        Order { request, spare, kept, request_base, decided_base, idle: HALF - self.keep }
+        let [request_base, base] =
+            [Class::Request, Class::Spare].map(|class| self.base(class) as i16);
+        Order {
+            request: [request; 8],
+            to_spare: [request ^ spare; 8],
+            to_kept: [spare ^ kept; 8],
+            base: [base; 8],
+            to_request: [base ^ request_base; 8],
+            idle: [(HALF - self.keep) as i16; 8],
+            free: [NEVER; 8],
+        }
     }
 }
 
 impl Order {
-    /// The lower, the earlier the flow of `word` goes; [`NEVER`] for one that does not.
+    /// The same, but a free place is before all flows.
+    pub(super) fn free_first(self) -> Order {
+        Order { free: [i16::MIN; 8], ..self }
+    }
+
+    /// The lower, the earlier the flow of a word goes; [`NEVER`] for one that does not.
     ///
-    /// Without a branch or a table, so that of 16 the compiler makes vectors.
+    /// Without a branch or a table, and with a sign, so that the compiler makes few
+    /// instructions of it.
     #[inline(always)]
-    pub(super) fn of(&self, word: u16) -> u16 {
-        let class = word >> TIME_BITS;
-        let request = word.wrapping_sub(self.request_base) & TIME | self.request;
-        let time = word.wrapping_sub(self.decided_base) & TIME;
-        let if_so = |is_so: bool, order: u16| if is_so { order } else { NEVER };
-        let request = if_so(class == Class::Request as u16, request);
-        let spare = if_so(class == Class::Spare as u16, time | self.spare);
-        let kept = if_so(class == Class::Kept as u16, time | self.kept);
-        request.min(spare).min(if_so(time <= self.idle, kept))
+    pub(super) fn of(&self, words: [u16; 8]) -> [i16; 8] {
+        std::array::from_fn(|i| {
+            // By the two bits of the class: decided or not, and then kept or spare.
+            let word = words[i] as i16;
+            let (decided, low) = (word >> 15, (word << 1) >> 15);
+            let kept = decided & low;
+            let time = word.wrapping_sub(self.base[i] ^ self.to_request[i] & !decided);
+            let time = time & TIME as i16;
+            let rank = self.request[i] ^ decided & self.to_spare[i] ^ kept & self.to_kept[i];
+            let in_use = -i16::from(time > self.idle[i]) & kept;
+            let there = decided | low;
+            (((time | rank) ^ self.free[i]) & there ^ self.free[i]).max(in_use ^ i16::MIN)
+        })
     }
 }
 
 /// Of a flow that does not go.
-pub(super) const NEVER: u16 = u16::MAX;
+pub(super) const NEVER: i16 = i16::MAX;
 
 /// The word of a place without a flow.
 pub(super) const FREE: u16 = 0;
@@ -173,8 +203,8 @@ mod tests {
                 let mut clock = Clock::new(second, 10);
                 clock.set(now);
                 let order = clock.order(Prefer::Requests);
-                let at = |class, expires| order.of(clock.word_of(&flow(class, expires)));
-                let mut last = 0;
+                let at = |class, expires| order.of([clock.word_of(&flow(class, expires)); 8])[7];
+                let mut last = i16::MIN;
                 for tenth in 0..300 {
                     let request = at(Class::Request, now + tenth * second / 10);
                     assert!(request >= last && request != NEVER, "{second} {now} {tenth}");
@@ -184,7 +214,7 @@ mod tests {
                     assert_eq!(at(Class::Kept, now + tenth * second), NEVER, "it is in use");
                     last = if tenth % 10 == 0 { request } else { last };
                 }
-                assert_eq!((order.of(FREE), order.of(clock.pin())), (NEVER, NEVER));
+                assert_eq!([FREE, clock.pin()].map(|word| order.of([word; 8])), [[NEVER; 8]; 2]);
             }
         }
     }
@@ -200,7 +230,11 @@ mod tests {
                 for (later, goes) in [(0, false), (10 * second, false), (11 * second, true)] {
                     clock.set(used + later);
                     for prefer in [Prefer::Requests, Prefer::Decided, Prefer::DecidedOnly] {
-                        assert_eq!(clock.order(prefer).of(word) != NEVER, goes, "{phase} {later}");
+                        assert_eq!(
+                            clock.order(prefer).of([word; 8]) != [NEVER; 8],
+                            goes,
+                            "{phase} {later}"
+                        );
                     }
                 }
             }

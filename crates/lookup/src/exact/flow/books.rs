@@ -46,6 +46,7 @@ impl Books {
 
     /// Is a long search for room worth its time? Where flows are replaced, one that is nearly
     /// full replaces at once.
+    #[inline(always)]
     pub(super) fn searches(&self) -> bool {
         self.full != Full::Replace || self.entries() * 16 < self.max_entries * 15
     }
@@ -86,10 +87,10 @@ impl Books {
         (self.full == Full::Replace).then_some(prefer)
     }
 
-    /// The same where there is no place left.
+    /// The same where room is not searched for.
     #[inline(always)]
-    pub(super) fn prefers_if_full(&self) -> Option<Prefer> {
-        if self.is_full() { self.prefers() } else { None }
+    pub(super) fn prefers_at_once(&self) -> Option<Prefer> {
+        if self.searches() { None } else { self.prefers() }
     }
 
     /// True where a flow may make room for a page.
@@ -103,11 +104,11 @@ impl Books {
         self.counts.flows[Class::Request.index()] += 1;
     }
 
-    /// `flow` goes; its page is free again.
+    /// A flow of `class` goes; its page is free again.
     #[inline(always)]
-    pub(super) fn went(&mut self, flow: &Flow) {
-        self.counts.flows[flow.class().index()] -= 1;
-        if let Some(page) = flow.page() {
+    pub(super) fn went(&mut self, class: Class, page: Option<u32>) {
+        self.counts.flows[class.index()] -= 1;
+        if let Some(page) = page {
             self.pages.give(page);
         }
     }

@@ -17,6 +17,7 @@
 //! Source: Knuth, TAOCP 3, 6.4; Li's thesis, 4.5.6 ("implemented as a linked
 //! list"; a new flow becomes the head).
 
+use super::hint::Hint;
 use super::index::Index;
 use super::key::Seed;
 use super::memory::zeroed;
@@ -87,7 +88,7 @@ impl Core for Chaining {
         None
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey, _: bool) -> Option<FlowId> {
+    fn add(&mut self, hash: u64, key: &FlowKey, _: bool, _: &Hint) -> Option<FlowId> {
         let at = self.pool.take()?;
         let head = self.head(hash);
         let head = &mut self.heads.as_mut_slice()[head];

@@ -2,14 +2,13 @@
 //! lines is written.
 
 use super::FlowId;
-use super::age::Prefer;
-use crate::exact::search::Slot;
 
 /// What was found; nothing, for engines that do not look twice.
 #[derive(Clone, Copy)]
 pub(super) struct Hint {
     lines: [u32; 2],
-    slot: u8,
+    /// The number of the slot of which it speaks, if it does of one.
+    slot: u32,
     kind: Kind,
 }
 
@@ -21,8 +20,8 @@ enum Kind {
     Found,
     /// No slot has the tag.
     Absent,
-    /// No slot has it, and this one goes first.
-    Goes(Prefer),
+    /// No slot has it, and this one is free, or goes first in the order of the batch.
+    Goes,
 }
 
 /// What a hint says for sure.
@@ -39,9 +38,10 @@ impl Hint {
     /// Nothing is known.
     pub(super) const NONE: Hint = Hint { lines: [0; 2], slot: 0, kind: Kind::Unknown };
 
+    /// The slot of this number has the tag.
     #[inline(always)]
-    pub(super) fn found(lines: [usize; 2], slot: Slot) -> Hint {
-        Hint { kind: Kind::Found, ..Hint::absent(lines) }.at(slot)
+    pub(super) fn found(lines: [usize; 2], slot: u32) -> Hint {
+        Hint { slot, kind: Kind::Found, ..Hint::absent(lines) }
     }
 
     #[inline(always)]
@@ -49,60 +49,49 @@ impl Hint {
         Hint { lines: lines.map(|line| line as u32), slot: 0, kind: Kind::Absent }
     }
 
-    /// The flow in `slot` goes, if any does.
+    /// The slot of this number is free, or its flow goes.
     #[inline(always)]
-    pub(super) fn goes(lines: [usize; 2], prefer: Prefer, slot: Option<Slot>) -> Hint {
-        let hint = Hint::absent(lines);
-        slot.map_or(hint, |slot| Hint { kind: Kind::Goes(prefer), ..hint }.at(slot))
+    pub(super) fn goes(lines: [usize; 2], slot: u32) -> Hint {
+        Hint { slot, kind: Kind::Goes, ..Hint::absent(lines) }
     }
 
     #[inline(always)]
-    fn at(self, slot: Slot) -> Hint {
-        let second = slot.bucket != self.lines[0] as usize;
-        Hint { slot: slot.slot as u8 | u8::from(second) << 7, ..self }
-    }
-
-    /// The slot of which it speaks.
-    #[inline(always)]
-    pub(super) fn slot(&self) -> Option<Slot> {
-        let bucket = self.lines[usize::from(self.slot >> 7)] as usize;
-        let has_one = !matches!(self.kind, Kind::Unknown | Kind::Absent);
-        has_one.then_some(Slot { bucket, slot: usize::from(self.slot & 127) })
+    pub(super) fn found_slot(&self) -> Option<u32> {
+        (self.kind == Kind::Found).then_some(self.slot)
     }
 
     #[inline(always)]
-    pub(super) fn found_slot(&self) -> Option<Slot> {
-        self.slot().filter(|_| self.kind == Kind::Found)
-    }
-
-    #[inline(always)]
-    pub(super) fn goes_slot(&self, prefer: Prefer) -> Option<Slot> {
-        self.slot().filter(|_| self.kind == Kind::Goes(prefer))
+    pub(super) fn goes_slot(&self) -> Option<u32> {
+        (self.kind == Kind::Goes).then_some(self.slot)
     }
 }
 
-/// Lines that a group has written, by the low bits of their numbers.
-#[derive(Default)]
-pub(super) struct Touched([u64; WORDS]);
+/// Lines that a batch has written, by the low bits of their numbers.
+pub(super) struct Touched([bool; MARKS]);
+
+impl Default for Touched {
+    fn default() -> Self {
+        Touched([false; MARKS])
+    }
+}
 
 impl Touched {
     #[inline(always)]
     pub(super) fn mark(&mut self, line: usize) {
-        self.0[line / 64 % WORDS] |= 1 << (line % 64);
+        self.0[line % MARKS] = true;
     }
 
     pub(super) fn mark_all(&mut self) {
-        self.0 = [u64::MAX; WORDS];
+        self.0 = [true; MARKS];
     }
 
     /// Is what `hint` says still so?
     #[inline(always)]
     pub(super) fn agrees(&self, hint: &Hint) -> bool {
-        let [one, two] = hint.lines.map(|line| line as usize);
-        let is_marked = |line: usize| self.0[line / 64 % WORDS] >> (line % 64) & 1;
-        hint.kind != Kind::Unknown && is_marked(one) | is_marked(two) == 0
+        let [one, two] = hint.lines.map(|line| self.0[line as usize % MARKS]);
+        hint.kind != Kind::Unknown && !(one | two)
     }
 }
 
-/// Of a group of 64 keys one in 16 looks again without need.
-const WORDS: usize = 16;
+/// Of a batch of 64 keys one in 16 looks again without need, of one of 256 one in 4.
+const MARKS: usize = 1024;

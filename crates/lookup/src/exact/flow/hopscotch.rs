@@ -18,6 +18,7 @@
 //! 4.5.6. We differ: one thread, so no locks or timestamps; 64 places (with 32 it
 //! refuses from 82 % on); a free place is looked for over 4,096 places at most.
 
+use super::hint::Hint;
 use super::index::Index;
 use super::key::Seed;
 use super::memory::zeroed;
@@ -118,7 +119,7 @@ impl Core for Hopscotch {
         None
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey, _: bool) -> Option<FlowId> {
+    fn add(&mut self, hash: u64, key: &FlowKey, _: bool, _: &Hint) -> Option<FlowId> {
         let home = self.home(hash);
         let free = |distance: &usize| !self.flows[self.at(home, *distance)].is_there();
         let mut distance = (0..FAR.min(self.flows.len())).find(free)?;

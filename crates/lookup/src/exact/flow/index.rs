@@ -2,7 +2,7 @@
 
 use super::age::{self, Clock, FREE, NEVER, Order};
 use super::key::Seed;
-use super::{Flow, FlowId, FlowKey};
+use super::{Flow, FlowId, FlowKey, words};
 use crate::exact::search::{Buckets, Slot};
 use crate::hash::GOLDEN;
 use crate::hint::prefetch;
@@ -21,25 +21,6 @@ const _: () = assert!(size_of::<Line>() == 64);
 
 // SAFETY: integers, of which zero is a value, without a destructor.
 unsafe impl Zeroed for Line {}
-
-impl Line {
-    /// The tags, four to a word, the first the lowest.
-    #[inline(always)]
-    fn words(&self) -> [u64; 2] {
-        let tag = |at: usize| u64::from(self.tags[at]);
-        [0, 4].map(|at| (at..at + 4).rev().fold(0, |word, at| word << 16 | tag(at)))
-    }
-}
-
-/// The highest bit of each 16 that are zero.
-#[inline(always)]
-fn zeros(word: u64) -> u64 {
-    !((word & !HIGHEST).wrapping_add(!HIGHEST) | word | !HIGHEST)
-}
-
-/// The lowest bit of each 16, and the highest.
-const LOWEST: u64 = 0x0001_0001_0001_0001;
-const HIGHEST: u64 = LOWEST << 15;
 
 /// - I1: each place is named by one slot, whether a flow is there or not: a slot without one
 ///   has the place for its next, and nobody has to keep a list of those that are free.
@@ -86,31 +67,28 @@ impl Index {
         self.lines_of(hash).into_iter().for_each(|line| prefetch(&self.lines[line]));
     }
 
-    /// Slots of `lines` whose tag is that of `hash`: bit 16 `i` + `w` for the `i`th tag
-    /// of word `w`. A free slot, whose tag is 0, may be among them.
+    /// Slots of `lines` whose tag is that of `hash`: a bit each, eight a line. A free slot,
+    /// whose tag is 0, may be among them.
     ///
     /// No branch depends on which line or slot it is: with one, `gatekeeper/fig4.7` had
-    /// 19.5 million flows found a second at a load of 0.9, in groups, where it has 34.
+    /// 19.5 million flows found a second at a load of 0.9, in groups, where it had 34.
     #[inline(always)]
-    fn matches(&self, lines: [usize; 2], hash: u64) -> u64 {
-        let tag = u64::from(hash as u16) * LOWEST;
-        let words = lines.map(|line| self.lines[line].words());
-        let equal = words.as_flattened().iter().map(|word| zeros(word ^ tag));
-        equal.zip(0..).fold(0, |bits, (equal, w)| bits | equal >> (15 - w))
+    fn matches(&self, lines: [usize; 2], hash: u64) -> u32 {
+        words::equal(lines.map(|line| &self.lines[line].tags), hash as u16)
     }
 
     /// The slot of the lowest of `bits`.
     #[inline(always)]
-    fn slot_of(lines: [usize; 2], bits: u64) -> Slot {
-        let (i, w) = (bits.trailing_zeros() as usize / 16, bits.trailing_zeros() as usize % 16);
-        Slot { bucket: lines[w / 2], slot: w % 2 * 4 + i }
+    fn slot_of(lines: [usize; 2], bits: u32) -> Slot {
+        let at = bits.trailing_zeros() as usize;
+        Slot { bucket: lines[at / SLOTS % 2], slot: at % SLOTS }
     }
 
     /// Those slots, one by one.
     #[inline(always)]
     pub(super) fn slots(&self, hash: u64) -> impl Iterator<Item = Slot> {
         let lines = self.lines_of(hash);
-        let next = |bits: &u64| Some(bits & bits.wrapping_sub(1));
+        let next = |bits: &u32| Some(bits & bits.wrapping_sub(1));
         let left = std::iter::successors(Some(self.matches(lines, hash)), next);
         left.take_while(|&bits| bits != 0).map(move |bits| Self::slot_of(lines, bits))
     }
@@ -131,13 +109,18 @@ impl Index {
     }
 
     #[inline(always)]
-    pub(super) fn set_tag(&mut self, slot: Slot, tag: u16) {
-        self.lines.as_mut_slice()[slot.bucket].tags[slot.slot] = tag;
+    pub(super) fn set(&mut self, slot: Slot, tag: u16, age: u16) {
+        let line = &mut self.lines.as_mut_slice()[slot.bucket];
+        (line.tags[slot.slot], line.ages[slot.slot]) = (tag, age);
     }
 
     pub(super) fn free(&mut self, slot: Slot) {
-        self.set_tag(slot, 0);
-        self.set_age(slot, FREE);
+        self.set(slot, 0, FREE);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_free(&self, slot: Slot) -> bool {
+        age::is_free(self.age(slot))
     }
 
     /// A slot of `line` without a flow.
@@ -146,29 +129,35 @@ impl Index {
         free.map(|slot| Slot { bucket: line, slot })
     }
 
-    /// The lines of `hash`, the emptier first: both are asked for in any case, and fewer
-    /// lines fill up.
-    pub(super) fn emptier(&self, hash: u64) -> [usize; 2] {
-        let free =
-            |line: usize| self.lines[line].ages.iter().filter(|&&age| age::is_free(age)).count();
-        let [first, second] = self.lines_of(hash);
-        if free(second) > free(first) { [second, first] } else { [first, second] }
+    /// A slot of `lines` without a flow, of the emptier one.
+    #[inline(always)]
+    pub(super) fn empty_of(&self, lines: [usize; 2]) -> Option<Slot> {
+        let free = self.free_of(lines);
+        let of_second = (free >> SLOTS).count_ones() > (free & 0xff).count_ones();
+        let free = if of_second { free & !0xff } else { free };
+        (free != 0).then(|| Self::slot_of(lines, free))
+    }
+
+    /// `lines`, the emptier first: both are asked for in any case, and fewer lines fill up.
+    pub(super) fn emptier(&self, [first, second]: [usize; 2]) -> [usize; 2] {
+        let free = self.free_of([first, second]);
+        let of_second = (free >> SLOTS).count_ones() > (free & 0xff).count_ones();
+        if of_second { [second, first] } else { [first, second] }
+    }
+
+    /// Slots of `lines` without a flow: a bit each.
+    #[inline(always)]
+    fn free_of(&self, lines: [usize; 2]) -> u32 {
+        words::equal(lines.map(|line| &self.lines[line].ages), FREE)
     }
 
     /// Of the flows in `lines` the one that goes first.
     #[inline(always)]
     pub(super) fn first_to_go(&self, lines: [usize; 2], order: &Order) -> Option<Slot> {
-        let mut ages = [0; 2 * SLOTS];
-        let (low, high) = ages.split_at_mut(SLOTS);
-        low.copy_from_slice(&self.lines[lines[0]].ages);
-        high.copy_from_slice(&self.lines[lines[1]].ages);
-        // In two loops: the first has vectors of eight, the second of four.
-        let orders = ages.map(|age| order.of(age));
-        let numbered = orders.iter().zip(0..).map(|(&order, slot)| i32::from(order) << 4 | slot);
-        let first = numbered.fold(i32::MAX, i32::min);
-        let at = first as usize % (2 * SLOTS);
-        let goes = first >> 4 != i32::from(NEVER);
-        goes.then_some(Slot { bucket: lines[at / SLOTS], slot: at % SLOTS })
+        let of_line = |line: usize| order.of(self.lines[line].ages);
+        let (first, at) = words::least(lines.map(of_line));
+        let slot = Slot { bucket: lines[at / SLOTS], slot: at % SLOTS };
+        (first != NEVER).then_some(slot)
     }
 
     /// The first slot of `lines` with the tag of `hash`.
@@ -242,7 +231,7 @@ pub(super) fn number(slot: Slot) -> u32 {
 }
 
 #[inline(always)]
-fn slot_at(number: u32) -> Slot {
+pub(super) fn slot_at(number: u32) -> Slot {
     Slot { bucket: number as usize / SLOTS, slot: number as usize % SLOTS }
 }
 
@@ -259,14 +248,6 @@ pub(super) const SLOTS: usize = 8;
 mod tests {
     use super::*;
     use crate::rng::Rng;
-
-    #[test]
-    fn zeros_are_found_beside_ones() {
-        // Two bytes are set that a borrow or a carry would reach.
-        assert_eq!(zeros(0x0001_0000_8000_0000), 0x0000_8000_0000_8000);
-        assert_eq!((zeros(u64::MAX), zeros(LOWEST), zeros(HIGHEST)), (0, 0, 0));
-        assert_eq!(zeros(0), HIGHEST);
-    }
 
     #[test]
     fn each_line_is_the_other_of_its_other() {

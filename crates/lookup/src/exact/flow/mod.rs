@@ -38,6 +38,7 @@ mod tagged;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod view;
+mod words;
 
 pub use entry::{Class, Flow, Page};
 pub use key::FlowKey;

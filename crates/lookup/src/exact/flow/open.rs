@@ -22,6 +22,7 @@
 
 use std::marker::PhantomData;
 
+use super::hint::Hint;
 use super::index::Index;
 use super::key::Seed;
 use super::memory::zeroed;
@@ -187,7 +188,7 @@ impl<S: Sequence> Core for Open<S> {
         None
     }
 
-    fn add(&mut self, hash: u64, key: &FlowKey, _: bool) -> Option<FlowId> {
+    fn add(&mut self, hash: u64, key: &FlowKey, _: bool, _: &Hint) -> Option<FlowId> {
         let at = self.free(hash);
         let flow = &mut self.flows.as_mut_slice()[at];
         self.buried -= usize::from(!flow.is_empty());

@@ -24,10 +24,11 @@ pub(super) trait Core: Send {
     /// Asks for what the next round, or the search, will read.
     fn ask(&self, hash: u64, round: usize);
 
-    /// A group begins, of keys that get places in this order if none is left: hints from
-    /// before are invalid.
-    fn begin_group(&mut self, prefer: Option<Prefer>) {
-        let _ = prefer;
+    /// A batch begins, of keys that get places in this order where none is free, which no
+    /// place is in a full table; without an order, room is searched for. Hints from before
+    /// are invalid.
+    fn begin_batch(&mut self, prefer: Option<Prefer>, is_full: bool) {
+        let _ = (prefer, is_full);
     }
 
     /// As the last round of [`Core::ask`], of a key that gets a place if it has none; and what
@@ -38,7 +39,7 @@ pub(super) trait Core: Send {
     }
 
     /// What `hint` still says about `key`.
-    fn sure(&self, key: &FlowKey, hint: Hint) -> Sure {
+    fn sure(&self, key: &FlowKey, hint: &Hint) -> Sure {
         let _ = (key, hint);
         Sure::Nothing
     }
@@ -47,8 +48,9 @@ pub(super) trait Core: Send {
     fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId>;
 
     /// A place for the flow of `key`, which is not there, with a new request in it, pinned.
-    /// `None` where there is no room, as far as it is searched for.
-    fn add(&mut self, hash: u64, key: &FlowKey, searches: bool) -> Option<FlowId>;
+    /// `None` where there is no room, as far as it is searched for. `hint` is one that is
+    /// still good.
+    fn add(&mut self, hash: u64, key: &FlowKey, searches: bool, hint: &Hint) -> Option<FlowId>;
 
     /// Takes out the flow at `id`.
     fn remove(&mut self, id: FlowId);
@@ -58,8 +60,8 @@ pub(super) trait Core: Send {
         0
     }
 
-    /// The flow that goes to make room for a key of `hash`.
-    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: Hint) -> Option<FlowId> {
+    /// The flow that goes to make room for a key of `hash`; `hint` is one that is still good.
+    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: &Hint) -> Option<FlowId> {
         let _ = (hash, prefer, hint);
         None
     }
@@ -76,9 +78,9 @@ pub(super) trait Core: Send {
         let _ = id;
     }
 
-    /// The flow at `id` goes when it says itself.
-    fn settle(&mut self, id: FlowId) {
-        let _ = id;
+    /// The flows at `ids` go when they say themselves; those that are new expire at `expires`.
+    fn settle(&mut self, ids: &[FlowId], expires: u64) {
+        let _ = (ids, expires);
     }
 
     /// It is `now`.
@@ -161,7 +163,7 @@ impl<C: Core> Table<C> {
         }
         while let Some((keys, ids)) = groups.next() {
             std::mem::swap(&mut hashes, &mut next);
-            self.core.begin_group(self.books.prefers_if_full());
+            self.core.begin_batch(self.books.prefers_at_once(), self.books.is_full());
             for (hint, &hash) in hints.iter_mut().zip(&hashes[..keys.len()]) {
                 *hint = self.core.peek(hash);
             }
@@ -169,7 +171,7 @@ impl<C: Core> Table<C> {
                 self.ask_for(then, &mut next);
             }
             for (i, (key, id)) in keys.iter().zip(ids).enumerate() {
-                *id = self.claim(hashes[i], key, hints[i], expires, gone);
+                *id = self.claim(hashes[i], key, &hints[i], expires, gone);
             }
         }
     }
@@ -182,7 +184,7 @@ impl<C: Core> Table<C> {
         ids: &mut [FlowId],
         gone: &mut OnGone<'_>,
     ) {
-        self.core.begin_group(self.books.prefers_if_full());
+        self.core.begin_batch(self.books.prefers_at_once(), self.books.is_full());
         let table = RefCell::new(self);
         let ask = async |key: &FlowKey| {
             let hash = key.hash(&table.borrow().seed);
@@ -196,7 +198,7 @@ impl<C: Core> Table<C> {
             keys.len(),
             |i| ask(&keys[i]),
             |i, hash| {
-                ids[i] = table.borrow_mut().claim(hash, &keys[i], Hint::NONE, expires, gone);
+                ids[i] = table.borrow_mut().claim(hash, &keys[i], &Hint::NONE, expires, gone);
             },
         );
     }
@@ -207,14 +209,17 @@ impl<C: Core> Table<C> {
         &mut self,
         hash: u64,
         key: &FlowKey,
-        hint: Hint,
+        mut hint: &Hint,
         expires: u64,
         gone: &mut OnGone<'_>,
     ) -> FlowId {
         let found = match self.core.sure(key, hint) {
             Sure::Found(id) => Some(id),
             Sure::Absent => None,
-            Sure::Nothing => self.core.find(hash, key),
+            Sure::Nothing => {
+                hint = &Hint::NONE;
+                self.core.find(hash, key)
+            }
         };
         if let Some(id) = found {
             self.core.pin(id);
@@ -228,7 +233,11 @@ impl<C: Core> Table<C> {
         }
         let mut id = None;
         if !self.books.is_full() {
-            id = self.core.add(hash, key, self.books.searches());
+            let searches = self.books.searches();
+            id = self.core.add(hash, key, searches, hint);
+            if searches {
+                hint = &Hint::NONE; // flows may have been moved
+            }
         }
         if id.is_none() {
             id = self.replace(hash, key, hint, gone);
@@ -249,7 +258,7 @@ impl<C: Core> Table<C> {
         &mut self,
         hash: u64,
         key: &FlowKey,
-        hint: Hint,
+        hint: &Hint,
         gone: &mut OnGone<'_>,
     ) -> Option<FlowId> {
         let id = self.core.first_to_go(hash, self.books.prefers()?, hint)?;
@@ -261,15 +270,15 @@ impl<C: Core> Table<C> {
     #[inline(always)]
     fn goes(&mut self, id: FlowId, why: Why, gone: &mut OnGone<'_>) {
         let flow = &self.core.flows()[id.place as usize];
-        let page = flow.page().map(|page| &self.books.pages.all()[page as usize]);
-        gone(flow, page, why);
+        let (class, page) = (flow.class(), flow.page());
+        gone(flow, page.map(|page| &self.books.pages.all()[page as usize]), why);
         let count = match why {
             Why::Replaced => &mut self.books.counts.replaced,
             Why::Expired => &mut self.books.counts.expired,
             Why::Removed => &mut self.books.counts.removed,
         };
-        count[flow.class().index()] += 1;
-        self.books.went(flow);
+        count[class.index()] += 1;
+        self.books.went(class, page);
     }
 
     fn take_out(&mut self, id: FlowId, why: Why, gone: &mut OnGone<'_>) {
@@ -280,14 +289,14 @@ impl<C: Core> Table<C> {
 
     /// Ends a batch: flows that were moved meanwhile are looked for again, and all go when
     /// they say themselves.
-    fn settle(&mut self, moves: u64, keys: &[FlowKey], ids: &mut [FlowId]) {
+    fn settle(&mut self, moves: u64, expires: u64, keys: &[FlowKey], ids: &mut [FlowId]) {
         if self.core.moves() != moves {
             for (id, key) in ids.iter_mut().zip(keys).filter(|(id, _)| !id.is_none()) {
                 let found = self.core.find(key.hash(&self.seed), key).unwrap_or(FlowId::NONE);
                 *id = if id.is_new() { found.as_new() } else { found };
             }
         }
-        ids.iter().filter(|id| !id.is_none()).for_each(|&id| self.core.settle(id));
+        self.core.settle(ids, expires);
     }
 
     /// Asks for what it takes to take out those of `places` that `go`.
@@ -339,11 +348,11 @@ impl<C: Core> FlowTable for Table<C> {
             Batch::Singly => {
                 for (id, key) in ids.iter_mut().zip(keys) {
                     let hash = key.hash(&self.seed);
-                    *id = self.claim(hash, key, Hint::NONE, expires, gone);
+                    *id = self.claim(hash, key, &Hint::NONE, expires, gone);
                 }
             }
         }
-        self.settle(moves, keys, ids);
+        self.settle(moves, expires, keys, ids);
     }
 
     fn view(&mut self) -> View<'_> {
@@ -364,7 +373,7 @@ impl<C: Core> FlowTable for Table<C> {
         let mut page = self.books.pages.take();
         if page.is_none() && self.books.replaces() {
             let hash = flow.key().hash(&self.seed);
-            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly, Hint::NONE) {
+            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly, &Hint::NONE) {
                 self.goes(other, Why::Replaced, gone);
                 self.core.remove(other);
                 page = self.books.pages.take();
@@ -391,7 +400,7 @@ impl<C: Core> FlowTable for Table<C> {
         if !flow.is_there() || flow.class() == Class::Request {
             return;
         }
-        self.books.went(flow);
+        self.books.went(flow.class(), flow.page());
         self.books.came();
         flow.set_page(None);
         flow.set_class(Class::Request);

@@ -37,7 +37,7 @@
 
 use super::age::{Clock, Order, Prefer};
 use super::hint::{Hint, Sure, Touched};
-use super::index::{Around, Index, SLOTS, number};
+use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
 use super::size::{OUR_OPTIONS, Size, card};
 use super::table::{Core, Table};
@@ -76,7 +76,7 @@ struct Tagged<const MOST: usize> {
     index: Index,
     flows: Pages<Flow>,
     search: Search,
-    /// Of the group under way.
+    /// Of the batch under way.
     touched: Touched,
     order: Option<(Prefer, Order)>,
 }
@@ -110,19 +110,46 @@ impl<const MOST: usize> Tagged<MOST> {
         FlowId::at(self.index.place(slot), number(slot))
     }
 
-    /// Does its word say that the flow of `slot` goes earlier than it does?
+    /// The id of the flow in `slot`, if its word does not say that it goes earlier than it
+    /// does.
     #[inline(always)]
-    fn is_early(&self, slot: Slot) -> bool {
-        let flow = &self.flows[self.index.place(slot) as usize];
-        self.index.clock.is_early(self.index.age(slot), flow)
+    fn if_right(&self, slot: Slot) -> Option<FlowId> {
+        let id = self.id(slot);
+        let flow = &self.flows[id.place as usize];
+        (!self.index.clock.is_early(self.index.age(slot), flow)).then_some(id)
     }
 
-    /// A new request in `slot`, pinned.
+    /// The slot whose flow goes first.
+    #[inline(never)]
+    fn look_for_one_to_go(&mut self, hash: u64, prefer: Prefer) -> Option<FlowId> {
+        let (order, lines) = (self.index.clock.order(prefer), self.index.lines_of(hash));
+        // Each slot is written anew at most once: its word is right then.
+        for _ in 0..=2 * SLOTS {
+            let slot = self.index.first_to_go(lines, &order)?;
+            if let Some(id) = self.if_right(slot) {
+                return Some(id);
+            }
+            let flow = &self.flows[self.index.place(slot) as usize];
+            let word = self.index.clock.word_of(flow);
+            self.index.set_age(slot, word);
+            self.touched.mark(slot.bucket);
+        }
+        None
+    }
+
+    /// A slot that is free after others were moved.
+    #[inline(never)]
+    fn make_room(&mut self, hash: u64) -> Option<Slot> {
+        self.touched.mark_all();
+        let lines = self.index.emptier(self.index.lines_of(hash));
+        self.search.make_room(&mut Around::<MOST>(&mut self.index), lines)
+    }
+
+    /// A new request at `id`, pinned.
     #[inline(always)]
-    fn put(&mut self, slot: Slot, hash: u64, key: &FlowKey) -> FlowId {
-        let (id, pin) = (self.id(slot), self.index.clock.pin());
-        self.index.set_tag(slot, hash as u16);
-        self.index.set_age(slot, pin);
+    fn put(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
+        let (slot, pin) = (slot_at(id.slot()), self.index.clock.pin());
+        self.index.set(slot, hash as u16, pin);
         self.touched.mark(slot.bucket);
         self.flows.as_mut_slice()[id.place as usize] = Flow::new(key);
         id
@@ -142,34 +169,38 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         }
     }
 
-    fn begin_group(&mut self, prefer: Option<Prefer>) {
+    fn begin_batch(&mut self, prefer: Option<Prefer>, is_full: bool) {
         self.touched = Touched::default();
-        self.order = prefer.map(|prefer| (prefer, self.index.clock.order(prefer)));
+        self.order = prefer.map(|prefer| {
+            let order = self.index.clock.order(prefer);
+            (prefer, if is_full { order } else { order.free_first() })
+        });
     }
 
     #[inline(always)]
     fn peek(&self, hash: u64) -> Hint {
         let lines = self.index.lines_of(hash);
-        let hint = match (self.index.first_match(lines, hash), &self.order) {
-            (Some(slot), _) => Hint::found(lines, slot),
-            (None, Some((prefer, order))) => {
-                Hint::goes(lines, *prefer, self.index.first_to_go(lines, order))
-            }
-            (None, None) => Hint::absent(lines),
-        };
-        if let Some(slot) = hint.slot() {
+        let ask = |slot: Slot| {
             prefetch(&self.flows[self.index.place(slot) as usize]);
+            number(slot)
+        };
+        if let Some(slot) = self.index.first_match(lines, hash) {
+            return Hint::found(lines, ask(slot));
         }
-        hint
+        let goes = match &self.order {
+            Some((_, order)) => self.index.first_to_go(lines, order),
+            None => self.index.empty_of(lines),
+        };
+        goes.map_or(Hint::absent(lines), |slot| Hint::goes(lines, ask(slot)))
     }
 
     #[inline(always)]
-    fn sure(&self, key: &FlowKey, hint: Hint) -> Sure {
-        if !self.touched.agrees(&hint) {
+    fn sure(&self, key: &FlowKey, hint: &Hint) -> Sure {
+        if !self.touched.agrees(hint) {
             return Sure::Nothing;
         }
         let Some(slot) = hint.found_slot() else { return Sure::Absent };
-        let id = self.id(slot);
+        let id = self.id(slot_at(slot));
         if self.flows[id.place as usize].is_of(key) { Sure::Found(id) } else { Sure::Nothing }
     }
 
@@ -180,48 +211,27 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
-    fn add(&mut self, hash: u64, key: &FlowKey, searches: bool) -> Option<FlowId> {
-        let lines = self.index.emptier(hash);
-        let near = lines.into_iter().find_map(|line| self.index.empty(line));
-        let slot = match near {
-            None if searches => {
-                self.touched.mark_all();
-                self.search.make_room(&mut Around::<MOST>(&mut self.index), lines)
-            }
-            near => near,
+    fn add(&mut self, hash: u64, key: &FlowKey, searches: bool, hint: &Hint) -> Option<FlowId> {
+        // Where one goes that is there, no slot is free.
+        let slot = match hint.goes_slot().map(slot_at) {
+            Some(slot) => self.index.is_free(slot).then_some(slot),
+            None => self.index.empty_of(self.index.lines_of(hash)),
         };
-        slot.map(|slot| self.put(slot, hash, key))
+        let slot = slot.or_else(|| if searches { self.make_room(hash) } else { None });
+        slot.map(|slot| self.put(self.id(slot), hash, key))
     }
 
     #[inline(always)]
-    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: Hint) -> Option<FlowId> {
-        let hinted = hint.goes_slot(prefer).filter(|_| self.touched.agrees(&hint));
-        if let Some(slot) = hinted
-            && !self.is_early(slot)
-        {
-            return Some(self.id(slot));
-        }
-        let (order, lines) = (self.index.clock.order(prefer), self.index.lines_of(hash));
-        // Each slot is written anew at most once: its word is right then.
-        for _ in 0..=2 * SLOTS {
-            let slot = self.index.first_to_go(lines, &order)?;
-            if !self.is_early(slot) {
-                return Some(self.id(slot));
-            }
-            let flow = &self.flows[self.index.place(slot) as usize];
-            let word = self.index.clock.word_of(flow);
-            self.index.set_age(slot, word);
-            self.touched.mark(slot.bucket);
-        }
-        None
+    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: &Hint) -> Option<FlowId> {
+        let is_so = |(known, _): &(Prefer, Order)| *known == prefer;
+        let slot = hint.goes_slot().filter(|_| self.order.as_ref().is_some_and(is_so));
+        let hinted = slot.and_then(|slot| self.if_right(slot_at(slot)));
+        if hinted.is_some() { hinted } else { self.look_for_one_to_go(hash, prefer) }
     }
 
     #[inline(always)]
     fn replace(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
-        match self.index.locate(id, &self.flows[id.place as usize]) {
-            Some(slot) => self.put(slot, hash, key),
-            None => FlowId::NONE,
-        }
+        self.put(id, hash, key)
     }
 
     fn remove(&mut self, id: FlowId) {
@@ -238,9 +248,16 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         }
     }
 
-    #[inline(always)]
-    fn settle(&mut self, id: FlowId) {
-        self.index.settle(id, &self.flows[id.place as usize]);
+    fn settle(&mut self, ids: &[FlowId], expires: u64) {
+        let fresh = self.index.clock.word_of_request(expires);
+        for &id in ids.iter().filter(|id| !id.is_none()) {
+            let flow = &self.flows[id.place as usize];
+            if let Some(slot) = self.index.locate(id, flow) {
+                let clock = &self.index.clock;
+                let word = if id.is_new() { fresh } else { clock.word_of(flow) };
+                self.index.set_age(slot, word);
+            }
+        }
     }
 
     fn set_now(&mut self, now: u64) {

@@ -218,3 +218,40 @@ fn ten_tables_of_decided_sources_move_no_live_grant_and_let_a_client_in() {
     assert!(!id.is_none() && twin.decide(&client));
     twin.agrees(&[]);
 }
+
+/// Also where room is not searched for any more.
+#[test]
+fn a_free_place_is_taken_before_a_flow_goes() {
+    let size = if cfg!(miri) { 40 } else { 800 };
+    let mut twin = Twin::new(built(ours(), size, &[]));
+    for group in keys(0..3 * size as u64).chunks(60) {
+        twin.claim(0, 4 * SECOND, group);
+    }
+    assert_eq!(twin.table.capacity().entries, size);
+    for key in twin.map.keys().copied().collect::<Vec<_>>() {
+        twin.call(|table, gone| assert!(table.delete(&key, gone)));
+        assert!(twin.claim(0, 4 * SECOND, &[key])[0].is_new() && twin.went.is_empty());
+    }
+    // In a batch one may take the place that another had.
+    let gone: Vec<_> = twin.map.keys().copied().take(size / 20).collect();
+    for key in &gone {
+        twin.call(|table, gone| assert!(table.delete(key, gone)));
+    }
+    let ids = twin.claim(0, 4 * SECOND, &gone);
+    assert!(ids.iter().all(|id| id.is_new()));
+    twin.agrees(&[]);
+}
+
+/// Lines have eight places each: of 100 flows four are left over, which stay free.
+#[test]
+fn a_table_holds_no_more_than_it_was_asked_for() {
+    for size in [100, 101, 103, 9] {
+        let mut twin = Twin::new(built(ours(), size, &[]));
+        for group in keys(0..4 * size as u64).chunks(64) {
+            twin.claim(0, 4 * SECOND, group);
+            assert!(twin.map.len() <= size);
+        }
+        assert_eq!(twin.map.len(), size);
+        twin.agrees(&[]);
+    }
+}
