@@ -1,4 +1,5 @@
-//! `gatekeeper/fig4.7`: the thesis' six flow tables and ours, by load; and when they are full.
+//! The thesis' flow tables: by load and when they are full (`gatekeeper/fig4.7`, here), and in
+//! the path of a request ([`steps`]).
 
 mod bed;
 mod full;
@@ -6,6 +7,7 @@ mod generator;
 mod path;
 mod site;
 mod solicitor;
+mod steps;
 
 use lookup::exact::flow::{self, FlowId, FlowKey, FlowTable, Wanted};
 
@@ -19,6 +21,7 @@ use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, c
 pub(super) use path::fixed;
 
 pub(super) static ALL: &[&dyn Experiment] = &[
+    &steps::Fig46,
     &Fig47,
     &path::Requests,
     &path::Declined,

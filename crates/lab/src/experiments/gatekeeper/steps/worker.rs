@@ -1,0 +1,237 @@
+//! A worker that has nothing but requests.
+
+use std::time::Duration;
+
+use graph::clock::Rate;
+use lookup::exact::flow::{FlowId, FlowKey, FlowTable};
+use lookup::hint::prefetch;
+use lookup::interleave::{fetch, interleave};
+use nodes::gatekeeper::machine::{Flow, Machine, Verdict};
+use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::request::LOWEST_DSCP;
+use nodes::gatekeeper::rule::Arrival;
+use nodes::gatekeeper::times::Times;
+
+use super::super::key;
+use super::Heads;
+use super::solicit::{Descriptor, Links, Solicitor};
+use crate::data::Rng;
+
+pub(super) struct Worker {
+    table: Box<dyn FlowTable>,
+    heads: Heads,
+    solicitor: Solicitor,
+    /// Packets: what is known of them, and their headers.
+    descriptors: Vec<Descriptor>,
+    headers: Vec<Header>,
+    times: Times,
+    programs: Programs,
+    now: u64,
+    /// The packet that comes next, and what is added to its source, so that none is repeated.
+    at: usize,
+    fresh: u32,
+}
+
+/// A packet's first line; its source is the word in the middle.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Header([u32; 16]);
+
+impl Worker {
+    pub(super) fn new(table: Box<dyn FlowTable>, heads: Heads, links: Links) -> Worker {
+        let rate = Rate::measured(SECOND, Duration::from_secs(1)).expect("a second has ticks");
+        let header = |at: usize| Header([at as u32; 16]);
+        Worker {
+            table,
+            heads,
+            solicitor: Solicitor::new(links),
+            descriptors: vec![Descriptor::NONE; PACKETS],
+            headers: (0..PACKETS).map(header).collect(),
+            times: Times::new(rate),
+            programs: Programs::default(),
+            now: SECOND,
+            at: 0,
+            fresh: 0,
+        }
+    }
+
+    /// Fills the table, by single insertions, so that it holds the same whatever its options
+    /// are, until so many in a row have found no place, or made others go.
+    pub(super) fn fill(&mut self) {
+        let mut failed = 0;
+        while failed < FAILURES {
+            let before = self.table.capacity();
+            let key = key(self.fresh);
+            self.fresh += 1;
+            self.now += PACKET;
+            self.find(std::slice::from_ref(&key), &mut [FlowId::NONE]);
+            let grew = self.table.capacity().entries > before.entries;
+            failed = if grew { 0 } else { failed + 1 };
+        }
+    }
+
+    /// The same packets for each table: a quarter of flows that it knows. Those for which
+    /// there is room get it first, so that the rule is the same for all that come then.
+    pub(super) fn trace(&mut self) -> u64 {
+        let (mut rng, known) = (Rng::new(46), self.fresh as usize);
+        let number = |i: u32| match i % 4 {
+            0 => rng.below(known / 2) as u32,
+            _ => u32::MAX - i,
+        };
+        let keys: Vec<FlowKey> = (0..TRACE).map(number).map(key).collect();
+        if self.table.counts().replaced == [0; 3] {
+            let mut grows = true;
+            while grows {
+                let before = self.table.capacity().entries;
+                for key in &keys {
+                    self.find(std::slice::from_ref(key), &mut [FlowId::NONE]);
+                }
+                grows = self.table.capacity().entries > before;
+            }
+        }
+        let mut sum = 0_u64;
+        for keys in keys.chunks(BURST) {
+            let (packets, _) = self.packets(keys.len());
+            self.ask(keys, &packets, |word| {
+                sum = (sum ^ u64::from(word)).wrapping_mul(0x100_0000_01b3);
+            });
+        }
+        sum
+    }
+
+    /// So many packets of new flows.
+    pub(super) fn serve(&mut self, count: u64) -> u64 {
+        for _ in 0..count / BURST as u64 {
+            let (packets, fresh) = self.packets(BURST);
+            let (mut keys, headers) = ([FlowKey::v4(0, 0); BURST], &self.headers);
+            let header = |i: usize| &headers[packets[i] as usize];
+            let key = |i: usize| key(header(i).0[7].wrapping_add(fresh[i]));
+            match self.heads {
+                Heads::Singly => (0..BURST).for_each(|i| keys[i] = key(i)),
+                Heads::Ahead => {
+                    (0..AHEAD).for_each(|i| prefetch(header(i)));
+                    for i in 0..BURST {
+                        prefetch(header((i + AHEAD) % BURST));
+                        keys[i] = key(i);
+                    }
+                }
+                Heads::Turns => interleave::<TURNS, _>(
+                    BURST,
+                    async |i| {
+                        fetch(header(i)).await;
+                        key(i)
+                    },
+                    |i, key| keys[i] = key,
+                ),
+            }
+            self.ask(&keys, &packets, |word| {
+                std::hint::black_box(word);
+            });
+        }
+        0
+    }
+
+    pub(super) fn filled_percent(&self) -> f64 {
+        let capacity = self.table.capacity();
+        capacity.entries as f64 / capacity.slots as f64 * 100.0
+    }
+
+    /// The next packets that do not wait, in an order that no cache foresees; and what is to
+    /// be added to the source of each.
+    fn packets(&mut self, count: usize) -> ([u32; BURST], [u32; BURST]) {
+        let (mut packets, mut fresh) = ([0; BURST], [0; BURST]);
+        for (packet, fresh) in packets.iter_mut().zip(&mut fresh).take(count) {
+            loop {
+                (*packet, *fresh) = ((self.at * STRIDE % PACKETS) as u32, self.fresh);
+                self.at += 1;
+                if self.at == PACKETS {
+                    (self.at, self.fresh) = (0, self.fresh.wrapping_add(PACKETS as u32));
+                }
+                if !self.descriptors[*packet as usize].waits() {
+                    break;
+                }
+            }
+        }
+        (packets, fresh)
+    }
+
+    /// The flows of `keys`; those that are new have the state of a new request.
+    fn find(&mut self, keys: &[FlowKey], ids: &mut [FlowId]) {
+        let machine = Machine { times: &self.times, programs: &self.programs };
+        let (expires, state) = machine.fresh(self.now);
+        self.table.find_or_insert_batch(self.now, expires, keys, ids, &mut |_, _, _| ());
+        let mut view = self.table.view();
+        for &id in ids.iter().filter(|id| id.is_new()) {
+            *view.state(id).0 = state;
+        }
+    }
+
+    /// What becomes of a burst: `verdict` sees the level of each, and what is sent.
+    fn ask(&mut self, keys: &[FlowKey], packets: &[u32; BURST], mut verdict: impl FnMut(u32)) {
+        let (mut ids, mut levels) = ([FlowId::NONE; BURST], [LOWEST_DSCP; BURST]);
+        self.now += PACKET * keys.len() as u64;
+        let ids = &mut ids[..keys.len()];
+        self.find(keys, ids);
+        let machine = Machine { times: &self.times, programs: &self.programs };
+        let arrival = Arrival { now: self.now, len: 60, packet: &[] };
+        let mut view = self.table.view();
+        for (&id, level) in ids.iter().zip(&mut levels).filter(|(id, _)| !id.is_none()) {
+            let expired = view.flow(id).expires();
+            let mut expires = expired;
+            let (state, _) = view.state(id);
+            let mut flow = Flow { expires: &mut expires, state, page: None };
+            if let Verdict::Request(dscp) = machine.packet(&mut flow, &arrival).verdict {
+                *level = dscp;
+            }
+            if expires != expired {
+                view.set_expires(id, expires);
+            }
+        }
+        levels[..keys.len()].iter().for_each(|&level| verdict(u32::from(level)));
+        let burst = packets.iter().copied().zip(levels).take(keys.len());
+        let most = keys.len() / 20;
+        self.solicitor.burst(&mut self.descriptors, burst, most, |packet| verdict(packet | 1 << 31));
+    }
+}
+
+/// Ticks in a second: nanoseconds.
+pub(super) const SECOND: u64 = 1_000_000_000;
+/// Ticks from packet to packet.
+const PACKET: u64 = 50;
+const BURST: usize = 64;
+const AHEAD: usize = 4;
+const TURNS: usize = 32;
+/// Packets there are, and the odd number of them from one to the next.
+const PACKETS: usize = 1 << 14;
+const STRIDE: usize = 5501;
+const TRACE: u32 = 1 << 13;
+const FAILURES: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use lookup::exact::flow::{Wanted, engine};
+
+    use super::super::{STEPS, options};
+    use super::*;
+
+    /// Each step of a rule has the verdicts of the one before it, however many packets it
+    /// serves meanwhile.
+    #[test]
+    fn steps_of_a_rule_agree() {
+        let mut sums = Vec::new();
+        for step in STEPS {
+            let wanted = Wanted { entries: (1 << 10) - 1, second: SECOND };
+            let table = (engine(step.engine).unwrap().build)(wanted, &options(step)).unwrap();
+            let mut worker = Worker::new(table, step.heads, step.links);
+            worker.fill();
+            let sum = worker.trace();
+            worker.serve(1 << 10);
+            assert!(worker.filled_percent() > 97.0, "{}", step.name);
+            sums.push((step.engine, sum));
+        }
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            sums.into_iter().partition(|(engine, _)| *engine == "flow-table");
+        assert!(theirs.iter().all(|it| it == &theirs[0]) && theirs.len() == 5, "{theirs:x?}");
+        assert_ne!(ours[0].1, theirs[0].1);
+    }
+}
