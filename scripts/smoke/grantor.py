@@ -170,7 +170,7 @@ def answer(arguments):
     for one in quiet:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
     tun, by = open_tun(arguments.tun), rules(arguments.rule)
-    print("ready", flush=True)
+    print("ready", file=sys.stderr, flush=True)
     while True:
         frame, (_, _, kind, _, _) = raw.recvfrom(65536)
         outer = Outer(frame[14:])

@@ -4,14 +4,14 @@
     odd.py send IF MAC SRC DST [--kind KIND] [--size BYTES] [--count N] [--rate N] [--sources N]
                 [--ecn N] [--dscp N] [--ttl N] [--df]
                                         UDP datagrams, as frames of BYTES, to the port 9; N sources count up from
-                                        SRC. Prints the last packet in hex. Their payload is LEAK again and again,
+                                        SRC. Of several SRC, DST, KIND and BYTES, apart by commas, all together;
+                                        KIND may be `all`. Prints the last packet in hex. Their payload is LEAK again and again,
                                         so that `frames.py count` finds them wherever they come out.
     odd.py put TAP DST_MAC SRC DST [--count N]
                                         the same, put into TAP as its program would: as if it had come from a
                                         wire. Nobody else may have TAP open.
     odd.py watch IF                     a line for each frame with LEAK that comes in: `wrapped`, as a Gatekeeper does it,
                                         or `bare`, and the packet in hex
-    odd.py kinds 4|6                    the kinds of a family
 
 KIND: plain, options, ttl1, ttl0, fragment, rest (a later fragment), tagged, hop-by-hop, destination, routing,
 extensions (several), checksum (of the IP header, wrong), cut (shorter than its header says), group (DST's is a
@@ -20,6 +20,7 @@ group's hardware address), protocol (unknown), truncated (of the IP header alone
 
 import argparse
 import ipaddress
+import itertools
 import os
 import socket
 import struct
@@ -92,19 +93,25 @@ def frame(link, source, to, kind, size, *rest):
 
 
 def send(arguments):
-    source, to = ipaddress.ip_address(arguments.source), ipaddress.ip_address(arguments.destination)
     raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     raw.bind((arguments.interface, 0))
     link = bytes.fromhex(arguments.mac.replace(":", "")) + raw.getsockname()[4]
     traffic = arguments.dscp << 2 | arguments.ecn
-    frames = [frame(link, source + number, to, arguments.kind, arguments.size, traffic, arguments.ttl, arguments.df)
-              for number in range(arguments.sources)]
+    frames = []
+    for source, to, size in itertools.product(addresses(arguments.source), addresses(arguments.destination), arguments.size.split(",")):
+        for kind in KINDS[to.version] if arguments.kind == "all" else arguments.kind.split(","):
+            frames += [frame(link, source + number, to, kind, int(size), traffic, arguments.ttl, arguments.df)
+                       for number in range(arguments.sources)]
     begin = time.monotonic()
-    for sent in range(arguments.count):
+    for sent in range(arguments.count * len(frames) // arguments.sources):
         while arguments.rate and time.monotonic() < begin + sent / arguments.rate:
             time.sleep(0.0002)
         raw.send(frames[sent % len(frames)][0])
-    print(frames[(arguments.count - 1) % len(frames)][1].hex())
+    print(frames[-1][1].hex())
+
+
+def addresses(words):
+    return [ipaddress.ip_address(word) for word in words.split(",")]
 
 
 def put(arguments):
@@ -120,7 +127,7 @@ def put(arguments):
 def watch(arguments):
     raw = packet_socket(arguments.interface)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    print("ready", flush=True)
+    print("ready", file=sys.stderr, flush=True)
     while True:
         found = receive(raw)
         if found and MARK * 2 in found:
@@ -136,8 +143,8 @@ def main():
     command.add_argument("mac")
     command.add_argument("source")
     command.add_argument("destination")
-    command.add_argument("--kind", default="plain", choices=sorted(set(KINDS[4] + KINDS[6])))
-    command.add_argument("--size", type=int, default=100)
+    command.add_argument("--kind", default="plain")
+    command.add_argument("--size", default="100")
     command.add_argument("--count", type=int, default=1)
     command.add_argument("--rate", type=float)
     command.add_argument("--sources", type=int, default=1)
@@ -158,10 +165,6 @@ def main():
     command = commands.add_parser("watch")
     command.add_argument("interface")
     command.set_defaults(run=watch)
-
-    command = commands.add_parser("kinds")
-    command.add_argument("family", type=int, choices=[4, 6])
-    command.set_defaults(run=lambda arguments: print(*KINDS[arguments.family]))
 
     arguments = parser.parse_args()
     try:

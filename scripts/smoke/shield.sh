@@ -56,11 +56,11 @@ shield_section() { # FRONT BACK [MORE LINES]
 	END
 }
 
-# The Grantor in g, by rules that `grantor_rules` may change.
+# The Grantor in g, also at its second address 10.0.2.3, by rules that `grantor_rules` may change.
 grantor_start() { # RULE …
 	grantor_rules "$@"
-	background grantor ip netns exec "${P}g" python3 "$SMOKE/grantor.py" answer eth0 inside 10.0.2.2 2001:db8:2::2 \
-		--reread "$TMP/rules"
+	background grantor sh -c "exec ip netns exec ${P}g python3 '$SMOKE/grantor.py' answer eth0 inside 10.0.2.2 10.0.2.3 \
+		2001:db8:2::2 --reread '$TMP/rules' >'$TMP/heard'"
 	grantor_pid=$last_pid
 	is_ready grantor
 }
@@ -86,12 +86,24 @@ client_sends() { # SRC DST ARGUMENTS OF odd.py
 	odd c send eth0 "$(mac_of r p0)" "$@"
 }
 
+watch() { # NS …: what comes in there, with what odd.py sends inside
+	local name
+	for name in "$@"; do
+		background "watch-$name" sh -c "exec ip netns exec $P$name python3 '$SMOKE/odd.py' watch eth0 >'$TMP/came-$name'"
+		is_ready "watch-$name"
+	done
+}
+
+came() { # HOW: so many packets came where we watch, wrapped or bare
+	cat "$TMP"/came-* | grep -c "^$1 " || true
+}
+
 tells() { # FLOW=DECISION … [ARGUMENTS]: as from the Grantor, by IPv4
 	on g python3 "$SMOKE/grantor.py" tell eth0 "$(mac_of r p1)" 10.0.2.2 10.0.2.1 "$@"
 }
 
 heard() { # REGEX: how many packets the Grantor saw, of such a line
-	grep -Ec -- "$1" "$TMP/grantor.log" || true
+	grep -Ec -- "$1" "$TMP/heard" || true
 }
 
 heard_so_many() { # COUNT REGEX
@@ -112,5 +124,5 @@ decisions() { # NAME: so many decisions, or messages, had that fate
 }
 
 drops() { # REASON: of all nodes
-	rutter show drops -j | json "sum(d['packets'] for d in x if d['reason'] == '$1')"
+	rutter show drops -j | json "sum(d['packets'] for d in x if d['reason'].split('.')[-1] == '$1')"
 }

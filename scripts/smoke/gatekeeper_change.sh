@@ -1,0 +1,105 @@
+# Protections come, change and go while packets flow: those of others lose nothing; flows stay, or are forgotten where
+# that is asked for. In shadow all is judged, and all passes.
+. "$(dirname "$0")/lib.sh"
+. "$SMOKE/shield.sh"
+
+shield_hosts
+on g ip address add 10.0.2.3/24 dev eth0
+on g ip route add local 198.51.100.0/24 dev lo
+{
+	shield_config
+	for prefix in 203.0.113.0/24 198.51.100.0/24; do
+		printf '[[route]]\nprefix = "%s"\nvia = "10.0.2.2"\n' $prefix
+	done
+} | router_start
+wait_for 10 grantors_found
+grantor_start 10.0.1.2/32=grant:4000:600:60000:60000 10.0.1.66/32=decline:600 10.0.1.67/32=grant:1000:600:60000:60000
+watch g
+bare_are() { [ "$(came bare)" = "$1" ]; }
+assert_ping c 203.0.113.5
+forwarded=$(kernel_forwarded r)
+
+# A client's packets while others' protections come and go, a thousand of them.
+{ client_sends 10.0.1.2 203.0.113.5 --count 3000 --rate 500 >/dev/null; } &
+stream=$!
+for n in $(seq 1 60); do
+	rutter gatekeeper protect add 198.51.100.$n/32 via 10.0.2.2
+	[ $((n % 3)) != 0 ] || rutter gatekeeper protect change 198.51.100.$n/32 via 10.0.2.3 weight 2 via 10.0.2.2
+	[ $((n % 2)) != 0 ] || rutter gatekeeper protect del 198.51.100.$n/32
+done
+wait $stream
+sent_on() { [ "$(heard "inner=10.0.1.2>203.0.113.5 .*bytes=45000056")" -ge "$1" ]; }
+wait_for 5 sent_on 3000
+assert_eq "$(rutter gatekeeper show -j | json 'x["protections"]')" 32 "protections"
+assert_eq "$(on r ip route show proto 198 | grep -c 'blackhole 198.51.100')" 30 "routes of protections"
+
+# Other Grantors: flows stay as they are, and go to the new one. With `--flush` they ask anew.
+requests() { heard "dscp=41 .*inner=10.0.1.2>203.0.113.5 "; }
+asked=$(requests)
+rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.3
+to_the_other() {
+	client_sends 10.0.1.2 203.0.113.5 >/dev/null
+	heard_so_many 1 "outer=10.0.2.1>10.0.2.3 dscp=1 .*inner=10.0.1.2>203.0.113.5 "
+}
+wait_for 10 to_the_other
+assert_eq "$(requests)" "$asked" "requests after a change of Grantors"
+rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.2 --flush
+asks_again() {
+	client_sends 10.0.1.2 203.0.113.5 >/dev/null
+	[ "$(requests)" -gt "$asked" ]
+}
+wait_for 10 asks_again
+
+# Flushed, as it is asked: by ends, by state.
+client_sends 10.0.1.66 203.0.113.5 >/dev/null
+client_sends 10.0.1.67 203.0.113.5 >/dev/null
+wait_for 5 flows_are 1 declined from 10.0.1.66
+wait_for 5 flows_are 1 granted from 10.0.1.67
+assert_match "$(rutter gatekeeper flush state declined)" "^1 flows" "flows flushed by state"
+flows_are 0 declined && flows_are 1 granted from 10.0.1.67 || fail "other flows went"
+assert_match "$(rutter gatekeeper flush from 10.0.1.67 to 203.0.113.5)" "^1 flows" "flows flushed by their ends"
+assert_match "$(rutter gatekeeper flush to 198.51.100.0/24)" "^0 flows" "flows of nobody"
+
+# A protection that goes: nothing passes; back again, the client asks anew.
+rutter gatekeeper protect del 203.0.113.0/24
+flows_are 0 granted to 203.0.113.0/24 || fail "flows of a protection that has gone"
+before=$(drops front_to_back)
+client_sends 10.0.1.2 203.0.113.5 --count 20 >/dev/null
+dropped() { [ $(($(drops front_to_back) - before)) -ge 20 ]; }
+wait_for 5 dropped
+rutter gatekeeper protect add 203.0.113.0/24 via 10.0.2.2
+assert_ping c 203.0.113.5
+assert_eq "$(came bare)" 0 "packets that passed without a grant"
+
+# Refused, with both prefixes: a hole in a shield.
+assert_status 2 rutter gatekeeper protect add 203.0.113.128/25 bypass
+assert_match "$(cat "$TMP/status.out")" "203.0.113.128/25.*203.0.113.0/24|203.0.113.0/24.*203.0.113.128/25" "a hole in a shield"
+assert_status 2 rutter gatekeeper protect add 10.0.2.0/25 via 10.0.2.2
+assert_status 2 rutter gatekeeper protect add 203.0.113.0/24 via 10.0.2.2
+assert_status 1 rutter gatekeeper protect del 203.0.113.0/25
+
+# In shadow: who was declined passes, too, and is counted; then no more.
+client_sends 10.0.1.66 203.0.113.5 >/dev/null
+wait_for 5 flows_are 1 declined from 10.0.1.66
+client_sends 10.0.1.66 203.0.113.5 --count 10 >/dev/null
+sleep 0.5
+assert_eq "$(came bare)" 0 "declined packets that passed"
+rutter gatekeeper shadow 203.0.113.0/24 on
+rutter gatekeeper shadow | found 203.0.113.0/24
+verdict() { # NAME: of 203.0.113.0/24
+	rutter gatekeeper protect -j | json "next(p['verdicts']['$1'] for p in x if p['protect']['prefix'] == '203.0.113.0/24')"
+}
+asked=$(verdict requests)
+client_sends 10.0.1.66 203.0.113.5 --count 20 --rate 200 >/dev/null
+wait_for 5 bare_are 20
+client_sends 10.0.1.2 203.0.113.5 --count 20 --rate 200 >/dev/null
+wait_for 5 bare_are 40
+[ "$(verdict requests)" -gt "$asked" ] || fail "nothing is counted in shadow"
+rutter gatekeeper shadow 203.0.113.0/24 off
+before=$(came bare)
+wait_for 10 assert_ping c 203.0.113.5
+client_sends 10.0.1.66 203.0.113.5 --count 20 --rate 200 >/dev/null
+sleep 0.5
+assert_eq "$(came bare)" "$before" "packets that passed without a grant, after the shadow"
+assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
+router_stop
