@@ -1,5 +1,7 @@
 //! What readers share: buckets, versions, and the lookups of Algorithms 1 to 3.
 
+use std::mem::MaybeUninit;
+
 use crate::exact::lines::{HALF, Half, Lines};
 use crate::exact::search::{Buckets, Slot};
 use crate::exact::{ABSENT, Exact, Key};
@@ -38,7 +40,7 @@ pub(super) enum Prefetch {
 }
 
 /// A key on its way: its buckets, and their versions as they were before.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Probe {
     key: u64,
     first: u32,
@@ -68,13 +70,19 @@ impl Cuckoo {
 
     /// Algorithm 3: all that a batch needs is asked for, then read.
     fn batch<const ATOMIC: bool>(&self, keys: &[Key], values: &mut [u16]) {
-        let mut probes = [Probe::default(); BATCH];
-        let probes = &mut probes[..keys.len()];
+        // Not zeroed: that would be 8 KB of stores for one key.
+        let mut places = [const { MaybeUninit::uninit() }; BATCH];
+        let places = &mut places[..keys.len()];
         let Steps { prefetch: ask, .. } = self.steps;
-        for (probe, key) in probes.iter_mut().zip(keys) {
+        for (place, key) in places.iter_mut().zip(keys) {
             let key = number(*key);
             let [first, second] = self.buckets_of(key);
-            *probe = Probe { key, first: first as u32, second: second as u32, versions: [0; 2] };
+            place.write(Probe {
+                key,
+                first: first as u32,
+                second: second as u32,
+                versions: [0; 2],
+            });
             if ask != Prefetch::None {
                 prefetch(&self.buckets[first]);
             }
@@ -82,6 +90,8 @@ impl Cuckoo {
                 prefetch(&self.buckets[second]);
             }
         }
+        // SAFETY: the loop has written each of them, one for a key.
+        let probes = unsafe { &mut *(std::ptr::from_mut(places) as *mut [Probe]) };
         for probe in probes.iter_mut() {
             probe.versions = self.snapshot::<ATOMIC>(probe);
         }
