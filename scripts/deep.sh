@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|stress|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|growth|stress|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -72,6 +72,12 @@ timed_miri() {
 # The interleavings of docs/adr/0001-publication.md, and of the rings.
 loom() {
 	RUSTFLAGS="--cfg loom" CARGO_PROFILE_RELEASE_LTO=off cargo test --target-dir "$target/loom" --release -p lookup -p graph -p nodes --lib loom_tests
+}
+
+# A million changes of routes that come and go: no engine's table has more than twice the bytes
+# of a fresh one.
+growth() {
+	RUTTER_CHANGES=1000000 cargo test --locked --release -p lookup --lib -- memory_stays_near_a_fresh_build
 }
 
 # Every engine on every table and update stream of the data folder, and on generated
@@ -158,7 +164,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check stress asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

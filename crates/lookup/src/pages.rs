@@ -14,6 +14,8 @@
 
 #[cfg_attr(any(miri, test), allow(dead_code))]
 mod machine;
+#[cfg(all(test, not(miri)))]
+mod resident;
 mod room;
 mod touch;
 
@@ -23,6 +25,8 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+#[cfg(all(test, not(miri)))]
+pub(crate) use resident::{SMALL_PAGES, address_space, arrays, resident};
 #[cfg(test)]
 pub(crate) use room::tests::PRETENDED;
 pub use room::{NoRoom, RESERVE, STEP, admit, ask, available, refused};
@@ -112,11 +116,15 @@ impl<T: Zeroed> Pages<T> {
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
         let bytes = len.checked_mul(size_of::<T>()).filter(|&bytes| bytes <= isize::MAX as usize);
         let bytes = bytes.ok_or_else(too_large)?.max(1);
+        #[cfg(test)]
+        let kind = if SMALL_PAGES.get() { Kind::Small } else { kind };
         let (place, bytes) = match kind {
             Kind::Reserved => reserved(bytes)?,
             Kind::Transparent => aligned(bytes, libc::MADV_HUGEPAGE)?,
             Kind::Small => aligned(bytes, libc::MADV_NOHUGEPAGE)?,
         };
+        #[cfg(test)]
+        resident::mapped(place, bytes);
         Ok(Pages { place: place.cast(), len, bytes, promise: None, owns: PhantomData })
     }
 
@@ -176,6 +184,8 @@ impl<T: Zeroed> Deref for Pages<T> {
 
 impl<T: Zeroed> Drop for Pages<T> {
     fn drop(&mut self) {
+        #[cfg(all(test, not(miri)))]
+        resident::unmapped(self.place.cast());
         #[cfg(not(miri))]
         unmap(self.place.cast(), self.bytes);
         #[cfg(miri)]
@@ -186,6 +196,53 @@ impl<T: Zeroed> Drop for Pages<T> {
                 std::alloc::Layout::from_size_align_unchecked(self.bytes, 4096),
             )
         }
+    }
+}
+
+/// All of an array, by numbers whose upper bits do not count: any number is a place. The
+/// length is known only when the array is made, and still no read has a branch for it.
+///
+/// - I2: `all` has a power of two of values.
+pub(crate) struct Masked<'t, T> {
+    all: &'t [T],
+}
+
+impl<T> Clone for Masked<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Masked<'_, T> {}
+
+impl<'t, T> Masked<'t, T> {
+    /// # Panics
+    /// Where `all` has not a power of two of values.
+    #[inline(always)]
+    pub(crate) fn new(all: &'t [T]) -> Self {
+        assert!(all.len().is_power_of_two());
+        Masked { all }
+    }
+
+    /// What of a number counts.
+    #[inline(always)]
+    #[cfg_attr(not(avx512), allow(dead_code))]
+    pub(crate) fn mask(self) -> usize {
+        self.all.len() - 1
+    }
+
+    /// The value at `i`, its upper bits cut off.
+    #[inline(always)]
+    pub(crate) fn at(self, i: usize) -> &'t T {
+        // SAFETY: I2, so that `i & (len - 1)` is less than `len`.
+        unsafe { self.all.get_unchecked(i & (self.all.len() - 1)) }
+    }
+
+    /// The first value's place.
+    #[inline(always)]
+    #[cfg_attr(not(avx512), allow(dead_code))]
+    pub(crate) fn as_ptr(self) -> *const T {
+        self.all.as_ptr()
     }
 }
 
@@ -319,6 +376,14 @@ mod tests {
                     .all(|(i, c)| { c.load(Ordering::Relaxed) == i as u32 })
             );
         }
+    }
+
+    #[test]
+    fn any_number_is_a_place() {
+        let pages = Pages::<u64>::zeroed(8).unwrap();
+        let all = Masked::new(&pages);
+        assert!([0, 7, 8, usize::MAX].iter().all(|&i| std::ptr::eq(all.at(i), &pages[i % 8])));
+        assert!(std::panic::catch_unwind(|| Masked::new(&[0; 6]).mask()).is_err());
     }
 
     #[test]

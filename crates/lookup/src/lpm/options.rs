@@ -9,6 +9,55 @@ use crate::{Hop, Prefix, pages};
 /// The options that an engine has: name, default, one line of help.
 pub type Known = &'static [(&'static str, &'static str, &'static str)];
 
+/// An engine as people write it: `NAME`, or `NAME:option=value,option=value`.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Choice {
+    /// Its name; nobody has asked whether there is one.
+    pub name: String,
+    /// Its options, in the same state.
+    pub options: Options,
+}
+
+/// What is not of the form of a [`Choice`].
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum BadChoice {
+    /// Something behind the colon that gives no option a value.
+    #[error("`{0}`: expected an engine, as NAME or NAME:OPTION=VALUE,OPTION=VALUE")]
+    NoValue(String),
+    /// An option with two values.
+    #[error("option `{0}` is given twice")]
+    Twice(String),
+}
+
+impl FromStr for Choice {
+    type Err = BadChoice;
+
+    fn from_str(text: &str) -> Result<Self, BadChoice> {
+        let (name, options) = text.split_once(':').unwrap_or((text, ""));
+        let mut choice = Choice { name: name.into(), options: Options::default() };
+        let parts = options.split(',').filter(|_| text.contains(':'));
+        for part in parts {
+            let bad = || BadChoice::NoValue(text.into());
+            let (option, value) = part.split_once('=').ok_or_else(bad)?;
+            choice.set(option, value)?;
+        }
+        Ok(choice)
+    }
+}
+
+impl Choice {
+    /// Gives an option its value.
+    ///
+    /// # Errors
+    /// When it has one.
+    pub fn set(&mut self, option: &str, value: &str) -> Result<(), BadChoice> {
+        match self.options.0.insert(option.into(), value.into()) {
+            None => Ok(()),
+            Some(_) => Err(BadChoice::Twice(option.into())),
+        }
+    }
+}
+
 impl Options {
     /// The value of `name`: as given, or the card's default.
     ///
@@ -102,5 +151,23 @@ impl Card {
             return Err(self.refuse(format!("{prefix} is longer than /{}", self.max_len)));
         }
         self.admit_hop(hop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_written_with_its_options() {
+        let choice: Choice = "dxr:k=16,isa=avx2".parse().unwrap();
+        let options = [("k", "16"), ("isa", "avx2")];
+        let options = options.map(|(name, value)| (name.to_string(), value.to_string()));
+        assert_eq!(choice, Choice { name: "dxr".into(), options: Options(options.into()) });
+        assert_eq!("dxr".parse(), Ok(Choice { name: "dxr".into(), ..Choice::default() }));
+        for bad in ["dxr:", "dxr:k", "dxr:k=1,", ":"] {
+            assert_eq!(bad.parse::<Choice>(), Err(BadChoice::NoValue(bad.into())));
+        }
+        assert_eq!("dxr:k=1,k=2".parse::<Choice>(), Err(BadChoice::Twice("k".into())));
     }
 }

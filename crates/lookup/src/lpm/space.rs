@@ -66,6 +66,11 @@ impl Space {
         Some(at)
     }
 
+    /// True where the last block was not to be had for lack of memory.
+    pub fn lacks_memory(&self) -> bool {
+        self.no_room.is_some()
+    }
+
     /// Why [`Space::take`] had nothing: memory, or else `full`.
     pub fn limit(&self, full: impl FnOnce() -> String) -> String {
         self.no_room.map_or_else(full, |no_room| no_room.to_string())

@@ -33,6 +33,8 @@ impl<T: Copy> Limbo<T> {
     pub fn push(&mut self, thing: T) {
         self.open.push(thing);
         self.len += 1;
+        #[cfg(test)]
+        patience::check(self.len);
         if self.open.len() >= BATCH {
             self.close();
         }
@@ -57,10 +59,14 @@ impl<T: Copy> Limbo<T> {
     /// # Errors
     /// When more than the limit waits; counted in the domain.
     pub fn admit(&self) -> Result<(), Congested> {
-        if self.len <= self.limit {
+        #[cfg(not(test))]
+        let limit = self.limit;
+        #[cfg(test)]
+        let limit = patience::LIMIT.get().map_or(self.limit, |limit| limit.min(self.limit));
+        if self.len <= limit {
             return Ok(());
         }
-        Err(self.domain.refuse(self.len, self.limit))
+        Err(self.domain.refuse(self.len, limit))
     }
 
     /// How many things wait.
@@ -85,3 +91,22 @@ impl<T: Copy> Limbo<T> {
 
 /// Things in a [`Limbo`] that share a tag.
 const BATCH: usize = 32;
+
+/// A smaller limit for tests: that of an engine is reached in minutes only.
+#[cfg(test)]
+pub(crate) mod patience {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// What may wait in a limbo of this test's thread.
+        pub(crate) static LIMIT: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// One update may take many out of use, but not so many.
+    const MORE: usize = 2000;
+
+    pub(super) fn check(waiting: usize) {
+        let most = LIMIT.get().map_or(usize::MAX, |limit| limit + MORE);
+        assert!(waiting <= most, "{waiting} wait for a silent reader: `admit` was never asked");
+    }
+}

@@ -36,6 +36,8 @@ mod tests;
 
 pub use domain::{Congested, Domain, Guard, Mark, SILENT_AFTER, Thread, ThreadState};
 pub use limbo::Limbo;
+#[cfg(test)]
+pub(crate) use limbo::patience;
 pub use published::Published;
 
 #[cfg(not(loom))]

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use crate::Addr;
 use crate::filter::Bloom;
 use crate::hash::{GOLDEN, h2, knuth_32, knuth_64, murmur3_32, murmur3_64};
-use crate::lpm::hashed::BURST;
 
 /// A family of hash functions. Of an IPv6 key only the upper half counts.
 pub(super) trait Hash<A: Copy>: Send + Sync + 'static {
@@ -83,7 +82,8 @@ pub(super) trait Scheme<A: Addr>: Send + Sync + 'static {
     fn table(key: A) -> u32;
 
     /// Which of the first `count` keys the filter passes, and their table hashes.
-    fn screen(filter: &Bloom, keys: &[A; BURST], count: usize) -> ([bool; BURST], [u32; BURST]);
+    fn screen<const N: usize>(filter: &Bloom, keys: &[A; N], count: usize)
+    -> ([bool; N], [u32; N]);
 }
 
 /// Every hash is a function of its own.
@@ -101,8 +101,12 @@ impl<A: Addr, H: Hash<A>> Scheme<A> for Separate<H> {
     }
 
     #[inline(always)]
-    fn screen(filter: &Bloom, keys: &[A; BURST], count: usize) -> ([bool; BURST], [u32; BURST]) {
-        let (mut passes, mut hashes) = ([false; BURST], [0; BURST]);
+    fn screen<const N: usize>(
+        filter: &Bloom,
+        keys: &[A; N],
+        count: usize,
+    ) -> ([bool; N], [u32; N]) {
+        let (mut passes, mut hashes) = ([false; N], [0; N]);
         for ((pass, hash), &key) in passes.iter_mut().zip(&mut hashes).zip(keys).take(count) {
             let each = (0..filter.k()).map(|i| <Self as Scheme<A>>::filter(key, i));
             *pass = filter.contains_all(each);
@@ -131,8 +135,8 @@ impl<A: Addr, H: Hash<A>> Scheme<A> for Combined<H> {
     }
 
     #[inline(always)]
-    fn screen(filter: &Bloom, keys: &[A; BURST], _: usize) -> ([bool; BURST], [u32; BURST]) {
-        let (mut lower, mut upper) = ([0; BURST], [0; BURST]);
+    fn screen<const N: usize>(filter: &Bloom, keys: &[A; N], _: usize) -> ([bool; N], [u32; N]) {
+        let (mut lower, mut upper) = ([0; N], [0; N]);
         for ((lower, upper), &key) in lower.iter_mut().zip(&mut upper).zip(keys) {
             (*lower, *upper) = H::two(key);
         }
@@ -156,8 +160,12 @@ impl<A: Addr, H: Hash<A>> Scheme<A> for Brief<H> {
     }
 
     #[inline(always)]
-    fn screen(filter: &Bloom, keys: &[A; BURST], count: usize) -> ([bool; BURST], [u32; BURST]) {
-        let (mut passes, mut hashes) = ([false; BURST], [0; BURST]);
+    fn screen<const N: usize>(
+        filter: &Bloom,
+        keys: &[A; N],
+        count: usize,
+    ) -> ([bool; N], [u32; N]) {
+        let (mut passes, mut hashes) = ([false; N], [0; N]);
         for ((pass, hash), &key) in passes.iter_mut().zip(&mut hashes).zip(keys).take(count) {
             let (first, step) = H::two(key);
             *pass = filter.contains(u64::from(step) << 32 | u64::from(first));

@@ -166,9 +166,17 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {
 
     #[inline(always)]
     fn batch(&self, dsts: &[A], hops: &mut [Hop], sums: &mut Sums) {
+        match dsts.len() {
+            1 => self.bursts::<1>(dsts, hops, sums),
+            _ => self.bursts::<BURST>(dsts, hops, sums),
+        }
+    }
+
+    #[inline(always)]
+    fn bursts<const N: usize>(&self, dsts: &[A], hops: &mut [Hop], sums: &mut Sums) {
         let default = self.default.load(Ordering::Acquire);
-        let mut found = [0; BURST];
-        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
+        let mut found = [0; N];
+        for (dsts, hops) in dsts.chunks(N).zip(hops.chunks_mut(N)) {
             self.burst(dsts, &mut found, sums);
             for (hop, &found) in hops.iter_mut().zip(&found) {
                 hop.0 = if found == 0 { default } else { found };
@@ -177,7 +185,7 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {
     }
 
     #[inline(always)]
-    fn burst(&self, dsts: &[A], found: &mut Found, sums: &mut Sums) {
+    fn burst<const N: usize>(&self, dsts: &[A], found: &mut Found<N>, sums: &mut Sums) {
         let mut run = Run::new(dsts, found, sums);
         let mut live = self.live.load(Ordering::Acquire);
         while live != 0 && !run.left().is_empty() {
@@ -191,15 +199,15 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {
     }
 
     #[inline(always)]
-    fn probe(&self, level: &Level<W>, run: &mut Run<A>) {
+    fn probe<const N: usize>(&self, level: &Level<W>, run: &mut Run<A, N>) {
         let mask = A::mask(level.len);
         let keys = run.padded().map(|dst| dst.and(mask));
         let (passes, hashes) = S::screen(&level.filter, &keys, run.left().len());
         run.sums.filter_probes += run.left().len() as u64;
         run.probe(
             &level.table,
-            |i| passes[i % BURST],
-            |i| hashes[i % BURST],
+            |i| passes[i % N],
+            |i| hashes[i % N],
             |dst| dst.and(mask).record(),
             |dst, value| if value & DEEP == 0 { value } else { self.search_deep(dst, value) },
         );

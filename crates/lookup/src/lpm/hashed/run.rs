@@ -9,25 +9,27 @@ use crate::Addr;
 pub(in crate::lpm) const BURST: usize = 64;
 
 /// Hops of a burst; 0 where none was found.
-pub(in crate::lpm) type Found = [u32; BURST];
+pub(in crate::lpm) type Found<const N: usize> = [u32; N];
 
-/// A burst: the first `count` addresses have no hop yet.
-pub(in crate::lpm) struct Run<'r, A> {
-    dsts: [A; BURST],
+/// A burst of up to `N` addresses, [`BURST`] at most: the first `count` have no hop yet.
+/// One address alone is a burst of 1, for which nothing else is made ready.
+pub(in crate::lpm) struct Run<'r, A, const N: usize> {
+    dsts: [A; N],
     /// Where each stands in the burst.
-    places: [u8; BURST],
+    places: [u8; N],
     count: usize,
-    pub found: &'r mut Found,
+    pub found: &'r mut Found<N>,
     pub sums: &'r mut Sums,
 }
 
-impl<'r, A: Addr> Run<'r, A> {
-    /// Begins with up to [`BURST`] addresses.
+impl<'r, A: Addr, const N: usize> Run<'r, A, N> {
+    /// Begins with up to `N` addresses.
     #[inline(always)]
-    pub(in crate::lpm) fn new(from: &[A], found: &'r mut Found, sums: &'r mut Sums) -> Self {
-        let mut dsts = [A::default(); BURST];
+    pub(in crate::lpm) fn new(from: &[A], found: &'r mut Found<N>, sums: &'r mut Sums) -> Self {
+        const { assert!(N <= BURST) };
+        let mut dsts = [A::default(); N];
         dsts[..from.len()].copy_from_slice(from);
-        *found = [0; BURST];
+        *found = [0; N];
         Run { dsts, places: std::array::from_fn(|i| i as u8), count: from.len(), found, sums }
     }
 
@@ -39,7 +41,7 @@ impl<'r, A: Addr> Run<'r, A> {
 
     /// As [`Run::left`], with others behind them.
     #[inline(always)]
-    pub(in crate::lpm) fn padded(&self) -> &[A; BURST] {
+    pub(in crate::lpm) fn padded(&self) -> &[A; N] {
         &self.dsts
     }
 
@@ -54,9 +56,9 @@ impl<'r, A: Addr> Run<'r, A> {
         value: impl Fn(A, u32) -> u32,
     ) {
         // Each number is written to the end of the list; only some lengthen it.
-        let (mut passed, mut end) = ([0_u8; BURST], 0);
+        let (mut passed, mut end) = ([0_u8; N], 0);
         for i in 0..self.count {
-            passed[end % BURST] = i as u8;
+            passed[end % N] = i as u8;
             end += usize::from(passes(i));
         }
         if end == 0 {
@@ -64,21 +66,21 @@ impl<'r, A: Addr> Run<'r, A> {
         }
         let passed = &passed[..end];
         for &i in passed {
-            table.prefetch(hash(usize::from(i) % BURST));
+            table.prefetch(hash(usize::from(i) % N));
         }
-        let mut headers = [0; BURST];
+        let mut headers = [0; N];
         for (header, &i) in headers.iter_mut().zip(passed) {
-            *header = table.header(hash(usize::from(i) % BURST));
+            *header = table.header(hash(usize::from(i) % N));
             if *header != 0 {
                 table.prefetch_records(*header);
             }
         }
         let mut hits = 0;
         for (&header, &i) in headers.iter().zip(passed) {
-            let i = usize::from(i) % BURST;
+            let i = usize::from(i) % N;
             let there = if header == 0 { 0 } else { table.find(header, &key(self.dsts[i])) };
             let hop = if there == 0 { 0 } else { value(self.dsts[i], there) };
-            self.found[usize::from(self.places[i]) % BURST] = hop;
+            self.found[usize::from(self.places[i]) % N] = hop;
             hits += usize::from(hop != 0);
         }
         self.sums.fib_probes += end as u64;
@@ -92,7 +94,7 @@ impl<'r, A: Addr> Run<'r, A> {
     #[inline(always)]
     pub(in crate::lpm) fn finish(self, hop: impl Fn(A) -> u32) {
         for (&dst, &place) in self.dsts[..self.count].iter().zip(&self.places) {
-            self.found[usize::from(place) % BURST] = hop(dst);
+            self.found[usize::from(place) % N] = hop(dst);
         }
     }
 
@@ -104,7 +106,7 @@ impl<'r, A: Addr> Run<'r, A> {
             let (dst, place) = (self.dsts[i], self.places[i]);
             self.dsts[kept] = dst;
             self.places[kept] = place;
-            kept += usize::from(self.found[usize::from(place) % BURST] == 0);
+            kept += usize::from(self.found[usize::from(place) % N] == 0);
         }
         self.count = kept;
     }

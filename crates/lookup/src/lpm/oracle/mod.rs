@@ -4,13 +4,13 @@
 //! the whole suite; `conformance!(d18r: u32, ENTRY, "k" = "18")` once more, with
 //! options, in a module of its own.
 
+mod growth;
 mod memory;
+mod nodes;
+mod readers;
 mod routes;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use super::isa::Isa;
 use super::{Applied, Engines, Entry, Intervals, Options, Refusal, Writer};
@@ -65,7 +65,13 @@ macro_rules! conformance {
                 memory_is_told,
                 without_memory_no_route_is_lost,
                 hops_of_every_size_are_found,
-                readers_see_old_or_new
+                wider_hops_come_by_updates,
+                dense_nodes_answer,
+                memory_stays_near_a_fresh_build,
+                bytes_are_what_the_allocator_gave,
+                a_silent_reader_stops_the_writer,
+                readers_see_old_or_new,
+                no_reader_sees_a_torn_node
             );
         }
     };
@@ -269,60 +275,6 @@ impl<A: Addr> Suite<A> {
         }
     }
 
-    /// While half of the routes change and come and go, every answer is the
-    /// hop, old or new, of a prefix on the way to the first that stays.
-    pub(crate) fn readers_see_old_or_new(&self) {
-        let mut rng = Rng::new(6);
-        let unique: BTreeMap<_, _> = (0..scaled(200)).map(|_| self.route(&mut rng)).collect();
-        let routes: Vec<Route<A>> = unique.into_iter().collect();
-        let mut built = self.built(&routes);
-        let mut dsts = probes(&routes, &mut rng);
-        shuffle(&mut dsts, &mut rng);
-        dsts.truncate(if cfg!(miri) { 20 } else { 512 });
-        let (moving, legal): (Vec<_>, Vec<_>) = {
-            let moving: Vec<_> = routes.iter().copied().filter(|_| rng.below(2) == 0).collect();
-            let legal = dsts.iter().map(|&dst| legal_hops(dst, &built.rib, &moving)).collect();
-            (moving, legal)
-        };
-        let (table, stop, bursts) =
-            (built.writer.table(), AtomicBool::new(false), AtomicU64::new(0));
-        let mut reader = built.domain.register("reader");
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut hops = vec![Hop::NONE; dsts.len()];
-                while !stop.load(Ordering::Relaxed) {
-                    table.lookup_batch(&dsts, &mut hops);
-                    let wrong = (0..dsts.len()).find(|&i| !legal[i].contains(&hops[i]));
-                    if let Some(i) = wrong {
-                        stop.store(true, Ordering::Relaxed);
-                        panic!("{:#x?}: {:?} not in {:?}", dsts[i], hops[i], legal[i]);
-                    }
-                    bursts.fetch_add(1, Ordering::Relaxed);
-                    reader.quiesce();
-                }
-                reader.offline();
-            });
-            let (mut rounds, begun) = (0, Instant::now());
-            let enough = |rounds| {
-                (rounds >= scaled(1500) || begun.elapsed() > LONG_ENOUGH)
-                    && bursts.load(Ordering::Relaxed) > 20
-            };
-            while !stop.load(Ordering::Relaxed) && !enough(rounds) {
-                let (prefix, hop) = moving[rng.below(moving.len() as u32) as usize];
-                let hop = [None, Some(hop), Some(moved(hop))][rng.below(3) as usize];
-                let change = Change { prefix, hop };
-                built.rib.apply(&change);
-                match built.writer.apply(&built.rib, &[change]) {
-                    Ok(Applied::InPlace) => {}
-                    Ok(Applied::Rebuild) => break,
-                    Err(_) => std::thread::yield_now(), // garbage limit: the reader sleeps
-                }
-                rounds += 1;
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-    }
-
     fn name(&self) -> &'static str {
         self.entry.card.name
     }
@@ -345,7 +297,7 @@ impl<A: Addr> Suite<A> {
         Built { rib, writer, domain }
     }
 
-    fn apply(&self, built: &mut Built<A>, changes: &[Change<A>]) {
+    fn apply(&self, built: &mut Built<A>, changes: &[Change<A>]) -> Applied {
         changes.iter().for_each(|change| {
             built.rib.apply(change);
         });
@@ -353,6 +305,7 @@ impl<A: Addr> Suite<A> {
         if applied == Applied::Rebuild {
             built.writer = self.build(&built.rib, &built.domain).expect("within the limits");
         }
+        applied
     }
 
     /// After refusals: the next change is taken, and all is right.
@@ -393,24 +346,6 @@ impl<A: Addr> Built<A> {
     }
 }
 
-fn legal_hops<A: Addr>(dst: A, rib: &Rib<A>, moving: &[Route<A>]) -> Vec<Hop> {
-    let mut legal = Vec::new();
-    for (prefix, hop) in rib.covering(Prefix::covering(dst, A::WIDTH)) {
-        legal.push(hop);
-        if !moving.iter().any(|(moves, _)| *moves == prefix) {
-            return legal;
-        }
-        legal.push(moved(hop));
-    }
-    legal.push(Hop::NONE);
-    legal
-}
-
-/// The hop that a moving route has half of the time.
-fn moved(hop: Hop) -> Hop {
-    Hop(hop.0 + 2000)
-}
-
 /// An engine with one instruction set, where this processor has it; the suite with
 /// the best one runs the rest.
 pub(crate) fn passes_with_isa<A: Addr>(entry: Entry<A>, isa: &str) {
@@ -442,9 +377,6 @@ fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
         items.swap(i, rng.below(i as u32 + 1) as usize);
     }
 }
-
-/// Under a sanitizer an engine that paints takes minutes for all rounds.
-const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// Under miri, which is a thousand times slower, a twentieth.
 fn scaled(count: u64) -> u64 {

@@ -22,7 +22,8 @@
 //! |-----------|--------------------------------------------------------------------|
 //! | lookup    | root, cell, node, line; a line more for each SUPER (1 key in 4)    |
 //! | build     | a sweep over the routes and a copy                                 |
-//! | update    | a line, and copies of the blocks on the way to it; /0: one store   |
+//! | update    | a line, and copies of the blocks on the way to it; /0: one store;  |
+//! |           | a new table beside this one before it has twice the bytes of one   |
 //! | memory    | 256 KiB, and 6 to 10 bytes an interval (wide: 9 to 14)             |
 //!
 //! Source: our own; from the design study of a tree of lines that hold keys and
@@ -62,6 +63,7 @@
 mod cells;
 mod rank;
 mod roots;
+mod sizes;
 mod table;
 mod tree;
 mod writer;
@@ -70,6 +72,7 @@ use std::sync::Arc;
 
 use super::instruments::Instrumented;
 use super::isa::{self, Isa};
+use super::renewed::Renewed;
 use super::{Card, Entry, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
@@ -93,7 +96,8 @@ fn build(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u128>>, Refusal> {
-    Ok(instrumented(rib, options, domain)?.writer)
+    let writer = instrumented(rib, options, domain)?.writer;
+    Ok(Box::new(Renewed::new(writer, 4 * table::ROOTS, rib)))
 }
 
 /// Chooses the width of a value by the largest hop, and by the deeper trees.

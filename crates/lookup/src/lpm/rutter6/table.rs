@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::rank::{BURST, GROUP, List, Portable, Rank, Unit};
+use super::sizes::{DEEPS, Sizes, UNITS};
 use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
 use crate::Hop;
 use crate::hint::{prefetch, prefetch_all};
@@ -14,7 +15,7 @@ use crate::lpm::instruments::{Reads, address};
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
 use crate::lpm::{Lpm, Refusal};
-use crate::pages::{Pages, Zeroed};
+use crate::pages::{Masked, Pages};
 use crate::sync::Domain;
 
 /// A value of a line: 16 bits where every hop fits in 15, else 32.
@@ -103,9 +104,12 @@ impl Value for Wide {
 /// - I3: whatever words a reader sees that does not quiesce as it should, every
 ///   place that is made from them lies inside the arrays: all are masked.
 pub(super) struct Table<V> {
-    top: Pages<Top>,
-    units: Pages<[Unit; UNITS]>,
-    deep: Pages<[AtomicU32; DEEPS]>,
+    /// Root words, then cells. In one mapping: the root alone would be too small for a
+    /// page of 2 MB.
+    top: Pages<AtomicU32>,
+    units: Pages<Unit>,
+    deep: Pages<AtomicU32>,
+    sizes: Sizes,
     /// The hop of /0.
     pub(super) default: AtomicU32,
     isa: Isa,
@@ -114,23 +118,13 @@ pub(super) struct Table<V> {
     width: std::marker::PhantomData<V>,
 }
 
-/// In one mapping: the root alone would be too small for a page of 2 MB.
-#[repr(C)]
-struct Top {
-    root: [AtomicU32; ROOTS],
-    cells: [AtomicU32; CELLS],
-}
-
-// SAFETY: arrays of such values.
-unsafe impl Zeroed for Top {}
-
 /// A table's arrays. Read through the table, each would cost a load and a
 /// comparison a key.
 pub(super) struct View<'t, V> {
     pub(super) root: &'t [AtomicU32; ROOTS],
-    pub(super) cells: &'t [AtomicU32; CELLS],
-    pub(super) units: &'t [Unit; UNITS],
-    deep: &'t [AtomicU32; DEEPS],
+    pub(super) cells: Masked<'t, AtomicU32>,
+    pub(super) units: Masked<'t, Unit>,
+    deep: Masked<'t, AtomicU32>,
     width: std::marker::PhantomData<V>,
 }
 
@@ -151,18 +145,23 @@ pub(super) struct Spaces {
 
 impl<V: Value> Table<V> {
     /// A table whose root names nothing yet: the writer fills it.
-    pub(super) fn new(isa: Isa, domain: &Arc<Domain>) -> Result<(Self, Spaces), Refusal> {
-        let deeps = (V::MOST as usize).min(DEEPS - 1) + 1;
+    pub(super) fn new(
+        isa: Isa,
+        sizes: Sizes,
+        domain: &Arc<Domain>,
+    ) -> Result<(Self, Spaces), Refusal> {
+        let deeps = (V::MOST as usize).min(sizes.deep - 1) + 1;
         let spaces = Spaces {
-            cells: Space::new(domain, (CELLS / CELL_UNIT) as u32, WAITING),
-            units: Space::new(domain, UNITS as u32, WAITING),
+            cells: Space::new(domain, (sizes.cells / CELL_UNIT) as u32, WAITING),
+            units: Space::new(domain, sizes.units as u32, WAITING),
             deep: Space::new(domain, deeps as u32, WAITING),
         };
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
         let table = Table {
-            top: Pages::zeroed(1).map_err(no_memory)?,
-            units: Pages::zeroed(1).map_err(no_memory)?,
-            deep: Pages::zeroed(1).map_err(no_memory)?,
+            top: Pages::zeroed(ROOTS + sizes.cells).map_err(no_memory)?,
+            units: Pages::zeroed(sizes.units).map_err(no_memory)?,
+            deep: Pages::zeroed(sizes.deep).map_err(no_memory)?,
+            sizes,
             default: AtomicU32::new(0),
             isa,
             touched: [&spaces.cells, &spaces.units, &spaces.deep].map(Space::touched),
@@ -174,11 +173,12 @@ impl<V: Value> Table<V> {
     /// The arrays, to be taken once a batch.
     #[inline(always)]
     pub(super) fn view(&self) -> View<'_, V> {
+        let (root, cells) = self.top.split_first_chunk().expect("`new`: root words come first");
         View {
-            root: &self.top[0].root,
-            cells: &self.top[0].cells,
-            units: &self.units[0],
-            deep: &self.deep[0],
+            root,
+            cells: Masked::new(cells),
+            units: Masked::new(&self.units),
+            deep: Masked::new(&self.deep),
             width: std::marker::PhantomData,
         }
     }
@@ -207,6 +207,23 @@ impl<V: Value> Table<V> {
     }
 }
 
+impl<V> Table<V> {
+    /// True where updates soon lack room, so that it should have been made larger.
+    pub(super) fn is_tight(&self) -> bool {
+        let used = [0, 1, 2].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
+        let Sizes { cells, units, deep } = self.sizes;
+        2 * used[0] * CELL_UNIT > cells || 2 * used[1] > units || 2 * used[2] > deep
+    }
+
+    /// True where there is no number for another deeper tree, however large the arrays.
+    pub(super) fn is_out_of_numbers(&self) -> bool
+    where
+        V: Value,
+    {
+        self.touched[2].load(Ordering::Relaxed) > V::MOST
+    }
+}
+
 impl<'t, V: Value> View<'t, V> {
     /// Root word `i`: which cells, and 64 less the bits that choose among them.
     #[inline(always)]
@@ -216,19 +233,20 @@ impl<'t, V: Value> View<'t, V> {
 
     #[inline(always)]
     pub(super) fn cell(self, i: usize) -> &'t AtomicU32 {
-        &self.cells[i % CELLS]
+        self.cells.at(i)
     }
 
     /// The unit that `entry` names; its flag is ignored.
     #[inline(always)]
     pub(super) fn unit(self, entry: u32) -> &'t Unit {
-        // Where UNITS is 2^26, the 32 bits of the product drop the flag.
-        &self.units[((entry << 6) as usize / 64) % UNITS]
+        const { assert!(UNITS <= SUPER as usize) };
+        self.units.at(entry as usize)
     }
 
     #[inline(always)]
     pub(super) fn deep(self, value: u32) -> &'t AtomicU32 {
-        &self.deep[(value & !DEEP) as usize % DEEPS]
+        const { assert!(DEEPS <= DEEP as usize) };
+        self.deep.at(value as usize)
     }
 
     /// The entry of the tree that holds the answer for an address that starts
@@ -432,11 +450,6 @@ pub(super) const ROOTS: usize = 1 << 16;
 
 /// Cells are handed out by this many: a cache line.
 pub(super) const CELL_UNIT: usize = 16;
-
-/// Address space that is reserved; memory comes as it is used.
-pub(super) const CELLS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 26 };
-pub(super) const UNITS: usize = if cfg!(miri) { 1 << 13 } else { 1 << 26 };
-const DEEPS: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
 
 /// Pieces of each array that may wait for readers.
 const WAITING: usize = 1 << 20;

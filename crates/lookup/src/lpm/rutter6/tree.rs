@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::table::{CELL_UNIT, DEEP, Spaces, Table, Value};
 use super::{SEPARATORS, SIGN, SUPER};
+use crate::lpm::space::Space;
 
 /// From this `x` on, up to the next answer, a value.
 pub(super) type Answer = (u32, u32);
@@ -324,9 +325,10 @@ impl<V: Value> Trees<V> {
         }
     }
 
-    /// True when most of the units ever used lie idle: time to build anew.
-    pub(super) fn sprawls(&self) -> bool {
-        self.spaces.units.touched().load(Ordering::Relaxed) as usize / 3 > self.live + SLACK
+    /// True where the machine had no memory for one of the arrays to grow.
+    pub(super) fn lacks_memory(&self) -> bool {
+        let Spaces { cells, units, deep } = &self.spaces;
+        [cells, units, deep].into_iter().any(Space::lacks_memory)
     }
 
     /// Heap bytes.
@@ -411,6 +413,3 @@ fn cell_units(bits: u32) -> u32 {
 const NO_KEY: u32 = u32::MAX ^ SIGN;
 
 const FANOUT: usize = SEPARATORS + 1;
-
-/// Idle units that are never too many.
-const SLACK: usize = 1 << 15;

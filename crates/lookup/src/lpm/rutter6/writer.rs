@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 pub(super) use super::roots::Rutter6;
 use super::roots::Shared;
+use super::sizes::Sizes;
 use super::table::{DEEP, ROOTS, Table, Value};
 use super::tree::{Answer, Patch, Spliced, Trees, push};
 use super::{CARD, LEVELS, ROOT_BITS, bits_to, x_of};
@@ -21,17 +22,26 @@ use crate::{Hop, Prefix, Rib};
 impl<V: Value> Rutter6<V> {
     /// Builds from all routes.
     pub(super) fn build(rib: &Rib<u128>, isa: Isa, domain: &Arc<Domain>) -> Result<Self, Refusal> {
-        let (table, spaces) = Table::new(isa, domain)?;
-        let mut writer = Rutter6 {
-            trees: Trees::new(table, spaces),
-            uniform: HashMap::new(),
-            own: HashMap::new(),
-            flatten: Flatten::new(),
-        };
-        let done = writer.fill(rib);
-        let full = || "no room in 2^26 lines or cells, or 2^24 deeper trees".to_string();
-        done.ok_or_else(|| CARD.refuse(writer.trees.spaces.units.limit(full)))?;
-        Ok(writer)
+        let mut sizes = Sizes::of(rib.len());
+        loop {
+            let (table, spaces) = Table::new(isa, sizes, domain)?;
+            let mut writer = Rutter6 {
+                trees: Trees::new(table, spaces),
+                uniform: HashMap::new(),
+                own: HashMap::new(),
+                flatten: Flatten::new(),
+            };
+            let done = writer.fill(rib);
+            let table = &writer.trees.table;
+            let tight = done.is_none() && !table.is_out_of_numbers() || table.is_tight();
+            if let Some(larger) = sizes.next().filter(|_| tight && !writer.trees.lacks_memory()) {
+                sizes = larger;
+                continue;
+            }
+            let full = || "no room in 2^26 lines or cells, or 2^24 deeper trees".to_string();
+            done.ok_or_else(|| CARD.refuse(writer.trees.spaces.units.limit(full)))?;
+            return Ok(writer);
+        }
     }
 
     /// The writer, and where its table reads.
@@ -237,7 +247,7 @@ impl<V: Value> Writer<u128> for Rutter6<V> {
     fn apply(&mut self, rib: &Rib<u128>, changes: &[Change<u128>]) -> Result<Applied, Refusal> {
         let largest = changes.iter().filter_map(|change| change.hop).max().unwrap_or(Hop::NONE);
         CARD.admit_hop(largest)?;
-        if largest.0 > V::MOST || self.trees.sprawls() {
+        if largest.0 > V::MOST {
             return Ok(Applied::Rebuild);
         }
         let spaces = &mut self.trees.spaces;

@@ -197,8 +197,8 @@ mod tests {
         let fib = Fib::new(narrow, wide, hashing);
         fib.set_lengths(1 << 47);
         let (guide, mut found) = (Screened(filter.filter().clone()), [0; BURST]);
-        let burst = |found: &mut Found| {
-            guide.burst::<Portable>(&fib, &[1 << 127], found, &mut Sums::default());
+        let burst = |found: &mut Found<BURST>| {
+            guide.burst::<Portable, BURST>(&fib, &[1 << 127], found, &mut Sums::default());
         };
         burst(&mut found);
         assert_eq!(found[0], 0, "the filter holds nothing");

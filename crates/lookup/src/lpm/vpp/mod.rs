@@ -53,8 +53,14 @@ struct Table<G> {
 
 /// A way to find the lengths to probe; the readers' half.
 trait Guide: Send + Sync + 'static {
-    /// The hops of up to [`BURST`] addresses, 0 for nothing but /0.
-    fn burst<C: Crc32c>(&self, fib: &Fib, dsts: &[u128], found: &mut Found, sums: &mut Sums);
+    /// The hops of up to `N` addresses, 0 for nothing but /0.
+    fn burst<C: Crc32c, const N: usize>(
+        &self,
+        fib: &Fib,
+        dsts: &[u128],
+        found: &mut Found<N>,
+        sums: &mut Sums,
+    );
 
     /// Bytes that a lookup can read.
     fn bytes(&self) -> usize;
@@ -108,10 +114,18 @@ impl<G: Guide> Table<G> {
 
     #[inline(always)]
     fn batch<C: Crc32c>(&self, dsts: &[u128], hops: &mut [Hop], sums: &mut Sums) {
+        match dsts.len() {
+            1 => self.bursts::<C, 1>(dsts, hops, sums),
+            _ => self.bursts::<C, BURST>(dsts, hops, sums),
+        }
+    }
+
+    #[inline(always)]
+    fn bursts<C: Crc32c, const N: usize>(&self, dsts: &[u128], hops: &mut [Hop], sums: &mut Sums) {
         let default = self.default.load(Ordering::Acquire);
-        let mut found = [0; BURST];
-        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-            self.guide.burst::<C>(&self.fib, dsts, &mut found, sums);
+        let mut found = [0; N];
+        for (dsts, hops) in dsts.chunks(N).zip(hops.chunks_mut(N)) {
+            self.guide.burst::<C, N>(&self.fib, dsts, &mut found, sums);
             for (hop, &found) in hops.iter_mut().zip(&found) {
                 hop.0 = if found == 0 { default } else { found };
             }

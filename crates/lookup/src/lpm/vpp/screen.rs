@@ -6,7 +6,7 @@ use super::Guide;
 use super::fib::{Fib, narrow, wide};
 use crate::filter::{Bloom, Cuckoo, Spot, Still};
 use crate::hash::Crc32c;
-use crate::lpm::hashed::{BURST, Found, Hashed, Run, Sums};
+use crate::lpm::hashed::{Found, Hashed, Run, Sums};
 
 /// A filter as the search sees it.
 pub(super) trait Screen: Send + Sync + 'static {
@@ -100,16 +100,22 @@ pub(super) struct Screened<S>(pub S);
 
 impl<S: Screen> Guide for Screened<S> {
     #[inline(always)]
-    fn burst<C: Crc32c>(&self, fib: &Fib, dsts: &[u128], found: &mut Found, sums: &mut Sums) {
+    fn burst<C: Crc32c, const N: usize>(
+        &self,
+        fib: &Fib,
+        dsts: &[u128],
+        found: &mut Found<N>,
+        sums: &mut Sums,
+    ) {
         for _ in 0..TRIES {
             let before = self.0.version();
-            search::<C, S>(&self.0, fib, dsts, found, sums);
+            search::<C, S, N>(&self.0, fib, dsts, found, sums);
             if self.0.is_still(before) {
                 return;
             }
         }
         // A fingerprint was moved each time: without the filter nothing is missed.
-        unscreened::<C>(fib, dsts, found, sums);
+        unscreened::<C, N>(fib, dsts, found, sums);
     }
 
     fn bytes(&self) -> usize {
@@ -118,16 +124,21 @@ impl<S: Screen> Guide for Screened<S> {
 }
 
 #[cold]
-fn unscreened<C: Crc32c>(fib: &Fib, dsts: &[u128], found: &mut Found, sums: &mut Sums) {
-    search::<C, Open>(&Open, fib, dsts, found, sums);
+fn unscreened<C: Crc32c, const N: usize>(
+    fib: &Fib,
+    dsts: &[u128],
+    found: &mut Found<N>,
+    sums: &mut Sums,
+) {
+    search::<C, Open, N>(&Open, fib, dsts, found, sums);
 }
 
 #[inline(always)]
-fn search<C: Crc32c, S: Screen>(
+fn search<C: Crc32c, S: Screen, const N: usize>(
     screen: &S,
     fib: &Fib,
     dsts: &[u128],
-    found: &mut Found,
+    found: &mut Found<N>,
     sums: &mut Sums,
 ) {
     let mut run = Run::new(dsts, found, sums);
@@ -147,14 +158,14 @@ fn search<C: Crc32c, S: Screen>(
 
 /// Probes one length for all that have no hop.
 #[inline(always)]
-fn probe<S: Screen, const W: usize>(
-    run: &mut Run<u128>,
+fn probe<S: Screen, const W: usize, const N: usize>(
+    run: &mut Run<u128, N>,
     screen: &S,
     table: &Hashed<W>,
     key: impl Fn(u128) -> [u64; W],
     hash: impl Fn(&[u64; W]) -> u64,
 ) {
-    let (mut hashes, mut marks) = ([0; BURST], [S::Mark::default(); BURST]);
+    let (mut hashes, mut marks) = ([0; N], [S::Mark::default(); N]);
     for ((place, mark), &dst) in hashes.iter_mut().zip(&mut marks).zip(run.left()) {
         let hash = hash(&key(dst));
         (*place, *mark) = (hash as u32, screen.prefetch(hash));
@@ -162,8 +173,8 @@ fn probe<S: Screen, const W: usize>(
     if S::ASKS {
         run.sums.filter_probes += run.left().len() as u64;
     }
-    let passes = |i: usize| !S::ASKS || screen.may_hold(marks[i % BURST]);
-    run.probe(table, passes, |i| hashes[i % BURST], key, |_, hop| hop);
+    let passes = |i: usize| !S::ASKS || screen.may_hold(marks[i % N]);
+    run.probe(table, passes, |i| hashes[i % N], key, |_, hop| hop);
 }
 
 /// How often a burst is repeated because the filter was being changed.

@@ -28,17 +28,20 @@ use super::writer::{Steer, build};
 use super::{Guide, MAX_PREFIXES};
 use crate::hash::Crc32c;
 use crate::hint::prefetch;
-use crate::lpm::hashed::{BURST, Found, NoRoom, Sums};
+use crate::lpm::hashed::{Found, NoRoom, Sums};
 use crate::lpm::space::Space;
 use crate::lpm::{Card, Entry, isa};
-use crate::pages::Pages;
+use crate::pages::{Masked, Pages};
 use crate::sync::{Congested, Domain};
 use crate::{Addr, Hop, Prefix};
 
 /// The registry's line.
 pub const ENTRY: Entry<u128> = Entry {
     card: &CARD,
-    build: |rib, options, domain| build(&CARD, rib, options, domain, |_| TrieWriter::new(domain)),
+    build: |rib, options, domain| {
+        let room = |attempt| room_for(rib.len()) << (2 * attempt);
+        build(&CARD, rib, options, domain, |attempt| TrieWriter::new(domain, room(attempt)))
+    },
 };
 
 const CARD: Card = Card {
@@ -57,7 +60,7 @@ const CARD: Card = Card {
 ///   every thread that was online when the link went has quiesced.
 /// - I2: but for the root, no node has two empty links.
 struct Trie {
-    nodes: Pages<[Node; NODES]>,
+    nodes: Pages<Node>,
     touched: Arc<AtomicU32>,
 }
 
@@ -65,19 +68,29 @@ type Node = [AtomicU32; 2];
 
 impl Guide for Trie {
     #[inline(always)]
-    fn burst<C: Crc32c>(&self, fib: &Fib, dsts: &[u128], found: &mut Found, sums: &mut Sums) {
-        let mut masks = [0_u128; BURST];
-        for (dsts, masks) in dsts.chunks(GROUP).zip(masks.chunks_mut(GROUP)) {
-            sums.filter_probes += self.descend(dsts, masks);
+    fn burst<C: Crc32c, const N: usize>(
+        &self,
+        fib: &Fib,
+        dsts: &[u128],
+        found: &mut Found<N>,
+        sums: &mut Sums,
+    ) {
+        let mut masks = [0_u128; N];
+        if N == 1 {
+            sums.filter_probes += self.descend::<1>(dsts, &mut masks);
+        } else {
+            for (dsts, masks) in dsts.chunks(GROUP).zip(masks.chunks_mut(GROUP)) {
+                sums.filter_probes += self.descend::<GROUP>(dsts, masks);
+            }
         }
-        *found = [0; BURST];
-        let (mut left, mut end) = ([0_u8; BURST], 0);
+        *found = [0; N];
+        let (mut left, mut end) = ([0_u8; N], 0);
         for (i, &mask) in masks.iter().enumerate() {
-            left[end % BURST] = i as u8;
+            left[end % N] = i as u8;
             end += usize::from(mask != 0);
         }
         while end > 0 {
-            end = probe::<C>(fib, dsts, &mut left, end, &mut masks, found, sums);
+            end = probe::<C, N>(fib, dsts, &mut left, end, &mut masks, found, sums);
         }
     }
 
@@ -90,8 +103,8 @@ impl Trie {
     /// Goes down with a group, a bit of all at a time; of each address, bit n - 1 of
     /// `masks` says that a prefix of length n covers it. Returns the nodes read.
     #[inline(always)]
-    fn descend(&self, dsts: &[u128], masks: &mut [u128]) -> u64 {
-        let (mut at, mut read) = ([0; GROUP], 0);
+    fn descend<const GROUP: usize>(&self, dsts: &[u128], masks: &mut [u128]) -> u64 {
+        let (nodes, mut at, mut read) = (Masked::new(&self.nodes), [0; GROUP], 0);
         at[..dsts.len()].fill(ROOT);
         for half in 0..2 {
             let (mut words, mut found) = ([0; GROUP], [0; GROUP]);
@@ -102,11 +115,12 @@ impl Trie {
                 for ((at, word), found) in at.iter_mut().zip(&mut words).zip(&mut found) {
                     // Node 0 leads nowhere: no branch for those that have ended.
                     read += u64::from(*at != 0);
-                    let link = self.node(*at)[(*word >> 63) as usize].load(Ordering::Acquire);
+                    let link =
+                        nodes.at(*at as usize)[(*word >> 63) as usize].load(Ordering::Acquire);
                     *found |= u64::from(link >> 31) << depth;
                     *word <<= 1;
                     *at = link & !MARK;
-                    prefetch(self.node(*at));
+                    prefetch(nodes.at(*at as usize));
                     inside |= *at;
                 }
                 if inside == 0 {
@@ -123,24 +137,23 @@ impl Trie {
     /// Masked to the array: whatever a link says, the read stays inside.
     #[inline(always)]
     fn node(&self, number: u32) -> &Node {
-        let nodes: &[Node; NODES] = &self.nodes[0];
-        &nodes[number as usize & (NODES - 1)]
+        Masked::new(&self.nodes).at(number as usize)
     }
 }
 
 /// Probes the longest length of each mask; those that were not there (for a prefix
 /// has gone meanwhile) stay in `left`, without that length.
 #[inline(always)]
-fn probe<C: Crc32c>(
+fn probe<C: Crc32c, const N: usize>(
     fib: &Fib,
     dsts: &[u128],
-    left: &mut [u8; BURST],
+    left: &mut [u8; N],
     end: usize,
-    masks: &mut [u128; BURST],
-    found: &mut Found,
+    masks: &mut [u128; N],
+    found: &mut Found<N>,
     sums: &mut Sums,
 ) -> usize {
-    let (mut hashes, mut headers) = ([0; BURST], [0; BURST]);
+    let (mut hashes, mut headers) = ([0; N], [0; N]);
     let len_of = |mask: u128| (128 - mask.leading_zeros()) as u8;
     for (hash, &i) in hashes.iter_mut().zip(&left[..end]) {
         let (dst, len) = (dsts[usize::from(i)], len_of(masks[usize::from(i)]));
@@ -184,13 +197,15 @@ struct TrieWriter {
 }
 
 impl TrieWriter {
-    fn new(domain: &Arc<Domain>) -> std::io::Result<Self> {
-        let mut space = Space::new(domain, NODES as u32, NODES_IN_LIMBO);
+    /// With room for so many nodes, a power of two.
+    fn new(domain: &Arc<Domain>, nodes: usize) -> std::io::Result<Self> {
+        let nodes = nodes.min(NODES);
+        let mut space = Space::new(domain, nodes as u32, NODES_IN_LIMBO);
         let touched = space.touched();
         for _ in 0..=ROOT {
             space.take(1); // the place of "none", and the root
         }
-        Ok(TrieWriter { trie: Arc::new(Trie { nodes: Pages::zeroed(1)?, touched }), space })
+        Ok(TrieWriter { trie: Arc::new(Trie { nodes: Pages::zeroed(nodes)?, touched }), space })
     }
 
     fn link(&self, node: u32, side: usize) -> &AtomicU32 {
@@ -286,7 +301,13 @@ const MARK: u32 = 1 << 31;
 
 const ROOT: u32 = 1;
 
-/// Nodes for which address space is reserved.
+/// Nodes for which address space is reserved: twenty times what the prefixes of real tables
+/// take, and half of what any do. Who needs more builds anew.
+fn room_for(prefixes: usize) -> usize {
+    (64 * prefixes + (1 << 16)).next_power_of_two()
+}
+
+/// The most nodes.
 const NODES: usize = if cfg!(miri) { 1 << 14 } else { 1 << 30 };
 
 /// Nodes that may wait for readers.
@@ -309,7 +330,7 @@ mod tests {
     #[test]
     fn nodes_go_with_their_last_prefix() {
         let domain = Domain::new();
-        let mut writer = TrieWriter::new(&domain).unwrap();
+        let mut writer = TrieWriter::new(&domain, 1 << 14).unwrap();
         let mut rng = Rng::new(1);
         for _ in 0..if cfg!(miri) { 2 } else { 50 } {
             let mut prefixes: Vec<_> = (0..40).map(|_| rng.route::<u128>().0).collect();
@@ -327,7 +348,7 @@ mod tests {
     #[test]
     fn a_prefix_that_has_gone_meanwhile_is_passed_over() {
         let (domain, dst, hashing) = (Domain::new(), 1 << 127, Hashing::new(0));
-        let mut writer = TrieWriter::new(&domain).unwrap();
+        let mut writer = TrieWriter::new(&domain, 1 << 14).unwrap();
         for len in [32, 48, 80] {
             writer.insert(Prefix::covering(dst, len), 0).unwrap();
         }
@@ -336,8 +357,8 @@ mod tests {
         let narrow = HashedWriter::build(&domain, &[record]).unwrap().table().clone();
         let wide = HashedWriter::build(&domain, &[]).unwrap().table().clone();
         let fib = Fib::new(narrow, wide, hashing);
-        let (mut found, mut sums) = ([0; BURST], Sums::default());
-        writer.guide().burst::<Portable>(&fib, &[dst, 0, dst], &mut found, &mut sums);
+        let (mut found, mut sums) = ([0; 64], Sums::default());
+        writer.guide().burst::<Portable, 64>(&fib, &[dst, 0, dst], &mut found, &mut sums);
         assert_eq!(found[..3], [5, 0, 5]);
         assert_eq!((sums.fib_probes, sums.false_positives), (2 * 3, 2 * 2));
         // A node a bit down to the longest; beside them the one that is nobody's.
@@ -347,7 +368,7 @@ mod tests {
     #[test]
     fn a_chain_that_finds_no_room_is_taken_back() {
         let domain = Domain::new();
-        let mut writer = TrieWriter::new(&domain).unwrap();
+        let mut writer = TrieWriter::new(&domain, 1 << 14).unwrap();
         writer.space = Space::new(&domain, 2 + 20, 100);
         (0..=ROOT).for_each(|_| assert!(writer.space.take(1).is_some()));
         let on_side = |side: u128, len| Prefix::covering(side << 127, len);

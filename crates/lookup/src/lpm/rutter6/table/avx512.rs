@@ -6,7 +6,7 @@ use core::arch::x86_64::*;
 use std::sync::atomic::Ordering;
 
 use super::super::{SEPARATORS, SIGN};
-use super::{CELLS, MOST_STEPS, Table, UNITS, Value, View};
+use super::{MOST_STEPS, Table, UNITS, Value, View};
 use crate::Hop;
 use crate::hint::prefetch_all;
 
@@ -123,7 +123,7 @@ impl Burst {
             let shifts = _mm512_and_si512(*word, number(31));
             let places = _mm512_srli_epi32::<6>(*word);
             let cells = _mm512_add_epi32(places, _mm512_srlv_epi32(*x, shifts));
-            let cells = _mm512_and_si512(cells, number(CELLS as u32 - 1));
+            let cells = _mm512_and_si512(cells, number(view.cells.mask() as u32));
             // SAFETY: masked to the array's length; otherwise as above.
             *word = unsafe { _mm512_i32gather_epi32::<4>(cells, view.cells.as_ptr().cast()) };
         }
@@ -190,7 +190,7 @@ impl Burst {
     #[inline]
     #[target_feature(enable = "avx512f,avx512vpopcntdq")]
     fn step<V: Value>(&mut self, view: View<'_, V>, row: usize) {
-        let at = _mm512_or_si512(first_words(load(&self.entries[row])), number(15));
+        let at = _mm512_or_si512(first_words(view, load(&self.entries[row])), number(15));
         // SAFETY: word 15 of a unit that was just read.
         let first = unsafe { _mm512_i32gather_epi32::<4>(at, view.units.as_ptr().cast()) };
         let next = _mm512_add_epi32(first, self.ranks(row, SEPARATORS));
@@ -207,7 +207,7 @@ impl Burst {
         default: u32,
         hops: &mut [Hop; LANES],
     ) -> __mmask16 {
-        let words = first_words(load(&self.entries[row]));
+        let words = first_words(view, load(&self.entries[row]));
         let index = _mm512_add_epi32(self.ranks(row, V::KEYS), number(V::KEYS as u32));
         let base = view.units.as_ptr().cast();
         let found = if V::WIDTH == 16 {
@@ -257,9 +257,9 @@ const fn of_keys(keys: usize) -> u16 {
 /// The number of the first word of each entry's unit; its flag is ignored.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn first_words(entries: __m512i) -> __m512i {
+fn first_words<V>(view: View<'_, V>, entries: __m512i) -> __m512i {
     const { assert!(UNITS.is_power_of_two() && UNITS <= 1 << 26) };
-    _mm512_slli_epi32::<4>(_mm512_and_si512(entries, number(UNITS as u32 - 1)))
+    _mm512_slli_epi32::<4>(_mm512_and_si512(entries, number(view.units.mask() as u32)))
 }
 
 /// Bits 127 to 96 and 95 to 64 of sixteen keys.

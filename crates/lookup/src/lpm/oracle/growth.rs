@@ -1,0 +1,127 @@
+//! What becomes of a table's memory in the long run, and of what waits for readers.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::{Applied, Built, Rng, Route, Suite, edges, scaled};
+use crate::rib::Change;
+use crate::sync::patience;
+use crate::{Addr, Hop, Prefix};
+
+impl<A: Addr> Suite<A> {
+    /// Routes come and go at ever new places: results that leak, nodes that are empty and
+    /// stay, and holes in an arena would fill the memory. `RUTTER_CHANGES` makes it longer.
+    pub(crate) fn memory_stays_near_a_fresh_build(&self) {
+        let changes = std::env::var("RUTTER_CHANGES").ok().and_then(|n| n.parse().ok());
+        let (mut rng, rounds) = (Rng::new(13), changes.unwrap_or(24_000) / 3);
+        let patience = if changes.is_some() { A_LONG_WHILE } else { A_WHILE };
+        let routes: Vec<_> = (0..scaled(2000)).map(|_| self.long_route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        let mut there: VecDeque<Prefix<A>> = built.rib.iter().map(|(prefix, _)| prefix).collect();
+        let (begun, mut rebuilt) = (Instant::now(), 0);
+        for _ in 0..scaled(rounds) {
+            let (prefix, hop) = self.long_route(&mut rng);
+            there.push_back(prefix);
+            let gone = there.pop_front().expect("there are routes");
+            let other = there[rng.below(there.len() as u32) as usize];
+            let changes = [
+                Change { prefix, hop: Some(hop) },
+                Change { prefix: gone, hop: None },
+                Change { prefix: other, hop: Some(Hop(1 + rng.below(200))) },
+            ];
+            rebuilt += u32::from(self.apply(&mut built, &changes) == Applied::Rebuild);
+            if begun.elapsed() > patience || rebuilt > MANY_BUILDS {
+                break;
+            }
+        }
+        let all: Vec<_> = built.rib.iter().collect();
+        let dsts: Vec<A> = all.iter().take(200).flat_map(|(prefix, _)| edges(prefix)).collect();
+        built.agree(self.name(), &dsts);
+        let bytes = |built: &Built<A>| built.writer.table().bytes();
+        let (empty, fresh) = (bytes(&self.built(&[])), bytes(&self.built(&all)));
+        // What an empty table has hides nothing of what a large one takes.
+        let most = 2 * fresh - empty.min(fresh) + (empty / 8).min(160 << 10) + SLACK;
+        let now = bytes(&built);
+        assert!(now <= most, "{}: {now} bytes, fresh {fresh}, empty {empty}", self.name());
+    }
+
+    /// What a table says that it takes, beside what the system and the heap gave for it.
+    pub(crate) fn bytes_are_what_the_allocator_gave(&self) {
+        #[cfg(not(miri))]
+        {
+            use crate::{heap, pages};
+            pages::SMALL_PAGES.set(true);
+            let mut rng = Rng::new(14);
+            let routes: Vec<_> = (0..6000).map(|_| self.long_route(&mut rng)).collect();
+            let Built { rib, writer, domain } = self.built(&routes);
+            let table = writer.table();
+            drop(writer);
+            drop((rib, domain));
+            let told = table.bytes();
+            let (with_it, before) = (heap::live() + pages::resident() as isize, pages::arrays());
+            drop(table);
+            let given = with_it - heap::live() - pages::resident() as isize;
+            pages::SMALL_PAGES.set(false);
+            // The last pages of each array are not full.
+            let last = PAGES * (before - pages::arrays()) as isize + (16 << 10);
+            let figures = format!("{}: {told} told, {given} given, {last}", self.name());
+            assert!(2 * told as isize + last >= given, "{figures}");
+        }
+    }
+
+    /// What a silent reader may still see is not used again, and no more than the limit
+    /// waits for it: then the writer refuses, and goes on when the reader has spoken.
+    pub(crate) fn a_silent_reader_stops_the_writer(&self) {
+        let mut rng = Rng::new(15);
+        let routes: Vec<_> = (0..scaled(200)).map(|_| self.long_route(&mut rng)).collect();
+        let mut built = self.built(&routes);
+        let silent = built.domain.register("silent");
+        patience::LIMIT.set(Some(100));
+        for _ in 0..scaled(4000) {
+            let change = self.change(&built.rib, &mut rng);
+            let change = Change { prefix: long(&change.prefix, self.max_len()), hop: change.hop };
+            let old = built.rib.apply(&change);
+            match built.writer.apply(&built.rib, &[change]) {
+                Ok(Applied::InPlace) => {}
+                Ok(Applied::Rebuild) => {
+                    built.writer = self.built_of(&built).expect("within the limits");
+                    break;
+                }
+                Err(_) => {
+                    built.rib.apply(&Change { prefix: change.prefix, hop: old });
+                    break;
+                }
+            }
+        }
+        drop(silent);
+        let dsts: Vec<A> = routes.iter().flat_map(|(prefix, _)| edges(prefix)).collect();
+        built.agree(self.name(), &dsts);
+        self.goes_on(&mut built, &mut rng);
+        patience::LIMIT.set(None);
+    }
+
+    /// Not so short that an engine which paints takes long.
+    fn long_route(&self, rng: &mut Rng) -> Route<A> {
+        let (prefix, hop) = self.route(rng);
+        // Most anywhere; those near others nest.
+        let addr = if rng.below(2) == 0 { rng.addr() } else { prefix.first() };
+        (long(&Prefix::covering(addr, prefix.len()), self.max_len()), hop)
+    }
+}
+
+fn long<A: Addr>(prefix: &Prefix<A>, most: u8) -> Prefix<A> {
+    let least = (A::WIDTH / 4 + 8).min(most);
+    Prefix::covering(prefix.first(), prefix.len().clamp(least, most))
+}
+
+/// An engine that is built anew for each change needs no more.
+const MANY_BUILDS: u32 = 60;
+
+const A_WHILE: Duration = Duration::from_secs(3);
+const A_LONG_WHILE: Duration = Duration::from_secs(600);
+
+/// Bytes that a table may have beside twice those of a fresh one.
+const SLACK: usize = 48 << 10;
+
+#[cfg(not(miri))]
+const PAGES: isize = 8 << 10;

@@ -1,0 +1,71 @@
+//! Nodes as full as they can be, and hops that outgrow the width they were built with.
+
+use super::{Rng, Suite, edges, probes, quick, scaled, shuffle};
+use crate::rib::Change;
+use crate::{Addr, Hop, Prefix};
+
+impl<A: Addr> Suite<A> {
+    /// A table of small hops gets large ones by updates, by each width that an engine may
+    /// keep them in.
+    pub(crate) fn wider_hops_come_by_updates(&self) {
+        let most = self.entry.card.max_hop;
+        let tops = [0x101, 0x8001, 0x1_0001, 0x2_3456, 0x100_0001, most];
+        for top in tops.into_iter().step_by(if cfg!(miri) { 2 } else { 1 }) {
+            let (top, mut rng) = (top.min(most), Rng::new(top.into()));
+            let small = |rng: &mut Rng| (self.route(rng).0, Hop(1 + rng.below(100)));
+            let routes: Vec<_> = (0..scaled(100)).map(|_| small(&mut rng)).collect();
+            let mut built = self.built(&routes);
+            for round in 0..scaled(12) as u32 {
+                let prefix = match rng.below(2) {
+                    0 => routes[rng.below(routes.len() as u32) as usize].0,
+                    _ => self.route(&mut rng).0,
+                };
+                let hop = Some(Hop(top - round % 3));
+                self.apply(&mut built, &[Change { prefix, hop }]);
+                built.agree(self.name(), &edges(&prefix));
+            }
+            let dsts = probes(&built.rib.iter().collect::<Vec<_>>(), &mut rng);
+            built.agree(self.name(), &dsts);
+        }
+    }
+
+    /// All 511 prefixes of a block and its 8 bits below, at many depths: built, grown one by
+    /// one, and taken away.
+    pub(crate) fn dense_nodes_answer(&self) {
+        let bases: &[u8] =
+            if A::WIDTH == 32 { &[13, 16, 24] } else { &[14, 16, 24, 40, 48, 56, 64, 120] };
+        let fits = |base: &&u8| **base + BITS <= self.max_len() && quick(**base) == **base;
+        for &base in bases.iter().filter(fits).step_by(if cfg!(miri) { 4 } else { 1 }) {
+            let mut rng = Rng::new(base.into());
+            let place = Prefix::covering(rng.addr::<A>(), base);
+            let mut routes = Vec::new();
+            for len in (base..=base + BITS).filter(|len| !cfg!(miri) || len % 4 == 0) {
+                let all = (0..1_u128 << (len - base)).step_by(if cfg!(miri) { 37 } else { 1 });
+                let under = |i: u128| {
+                    place
+                        .first()
+                        .or(A::from_u128(i.checked_shl((A::WIDTH - len).into()).unwrap_or(0)))
+                };
+                let mut hop = || Hop(1 + rng.below(1000));
+                routes.extend(all.map(|i| (Prefix::covering(under(i), len), hop())));
+            }
+            let dsts: Vec<A> = routes.iter().flat_map(|(prefix, _)| edges(prefix)).collect();
+            self.built(&routes).agree(self.name(), &dsts);
+            shuffle(&mut routes, &mut rng);
+            let mut built = self.built(&[]);
+            let change = |&(prefix, hop): &(Prefix<A>, Hop)| Change { prefix, hop: Some(hop) };
+            for some in routes.chunks(64) {
+                self.apply(&mut built, &some.iter().map(change).collect::<Vec<_>>());
+            }
+            built.agree(self.name(), &dsts);
+            for some in routes.chunks(64).take(4) {
+                let gone = some.iter().map(|route| Change { hop: None, ..change(route) });
+                self.apply(&mut built, &gone.collect::<Vec<_>>());
+            }
+            built.agree(self.name(), &dsts);
+        }
+    }
+}
+
+/// Bits below a block: the widest stride of an engine.
+const BITS: u8 = 8;
