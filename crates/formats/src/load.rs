@@ -33,8 +33,8 @@ pub struct Progress {
 }
 
 impl Table {
-    /// Loads what `--table` names: a file, or `internet:N`, `internet6:N`,
-    /// `internet:N+M`.
+    /// Loads what `--table` names: a file, `-` for standard input, or `internet:N`,
+    /// `internet6:N`, `internet:N+M`.
     ///
     /// # Errors
     /// When there is nothing to read at all: no such file, a format that is not
@@ -49,6 +49,7 @@ impl Table {
                 Ok(internet.table())
             }
             Some(Err(error)) => Err(error.into()),
+            None if spec == "-" => Self::read(std::io::stdin(), 0, load),
             None => Self::load(Path::new(spec), load),
         }
     }

@@ -82,6 +82,12 @@ pub enum Fault {
     /// A length out of range, or host bits.
     #[error(transparent)]
     Prefix(#[from] BadPrefix),
+    /// Fields with commas between them.
+    #[error("fields are separated by commas; expected blanks: `prefix next-hop`")]
+    Commas,
+    /// The first and the last address of a range.
+    #[error("a range of addresses; expected a prefix such as 192.0.2.0/24")]
+    Range,
     /// A third field.
     #[error("expected `prefix next-hop`, found a third field")]
     ThirdField,

@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-use bzip2::read::MultiBzDecoder;
-use flate2::read::MultiGzDecoder;
+use bzip2::bufread::BzDecoder;
+use flate2::bufread::GzDecoder;
 use xz2::read::XzDecoder;
 
 use crate::error::Error;
@@ -42,10 +42,10 @@ impl Stream {
         let plain = match compression(&outer.head) {
             Compression::None => outer,
             Compression::Gzip => {
-                decoded(MultiGzDecoder::new(BufReader::with_capacity(CHUNK, outer)))
+                decoded(Members::<GzDecoder<_>>::of(BufReader::with_capacity(CHUNK, outer)))
             }
             Compression::Bzip2 => {
-                decoded(MultiBzDecoder::new(BufReader::with_capacity(CHUNK, outer)))
+                decoded(Members::<BzDecoder<_>>::of(BufReader::with_capacity(CHUNK, outer)))
             }
             Compression::Xz => {
                 decoded(XzDecoder::new_multi_decoder(BufReader::with_capacity(CHUNK, outer)))
@@ -164,6 +164,78 @@ impl Read for Replay {
     }
 }
 
+/// One member of a compressed file.
+trait Member<R>: Read {
+    fn begin(input: R) -> Self;
+    fn end(self) -> R;
+}
+
+impl<R: BufRead> Member<R> for GzDecoder<R> {
+    fn begin(input: R) -> Self {
+        GzDecoder::new(input)
+    }
+    fn end(self) -> R {
+        self.into_inner()
+    }
+}
+
+impl<R: BufRead> Member<R> for BzDecoder<R> {
+    fn begin(input: R) -> Self {
+        BzDecoder::new(input)
+    }
+    fn end(self) -> R {
+        self.into_inner()
+    }
+}
+
+/// Members one after the other. Zeros behind one are none: tapes, and copies by blocks,
+/// fill up with them.
+struct Members<M>(Option<M>);
+
+impl<M> Members<M> {
+    fn of<R: BufRead>(input: R) -> Self
+    where
+        M: Member<R>,
+    {
+        Members(Some(M::begin(input)))
+    }
+}
+
+impl<R: BufRead> Read for Members<GzDecoder<R>> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        read_member(&mut self.0, buf)
+    }
+}
+
+impl<R: BufRead> Read for Members<BzDecoder<R>> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        read_member(&mut self.0, buf)
+    }
+}
+
+fn read_member<R: BufRead, M: Member<R>>(
+    member: &mut Option<M>,
+    buf: &mut [u8],
+) -> io::Result<usize> {
+    while let Some(decoder) = member {
+        let read = decoder.read(buf)?;
+        if read > 0 || buf.is_empty() {
+            return Ok(read);
+        }
+        let mut input = member.take().map(M::end).expect("it was there");
+        loop {
+            let rest = input.fill_buf()?;
+            let zeros = rest.iter().take_while(|&&byte| byte == 0).count();
+            if zeros == 0 || rest.is_empty() {
+                break;
+            }
+            input.consume(zeros);
+        }
+        *member = (!input.fill_buf()?.is_empty()).then(|| M::begin(input));
+    }
+    Ok(0)
+}
+
 struct Counted<R> {
     inner: R,
     read: Rc<Cell<u64>>,
@@ -226,6 +298,23 @@ mod tests {
         }
         assert_eq!(read(text.clone()), (text, false, Content::Text));
         assert_eq!(read(Vec::new()), (Vec::new(), false, Content::Text));
+    }
+
+    #[test]
+    fn zeros_behind_the_end_are_none() {
+        let text = b"192.0.2.0/24 a\n".repeat(1000);
+        for pack in [gzip, bzip2] {
+            for zeros in [1, 511, 300_000] {
+                let (plain, failed, _) = read([pack(&text), vec![0; zeros]].concat());
+                assert_eq!((plain.len(), failed), (15_000, false), "{zeros}");
+                let two = [pack(&text), vec![0; zeros], pack(&text)].concat();
+                assert_eq!(read(two).0.len(), 30_000);
+            }
+            let (plain, failed, _) = read([&pack(&text)[..], b"\0\0rubbish"].concat());
+            assert_eq!((plain.len(), failed), (15_000, true));
+        }
+        let (plain, failed, _) = read([xz(&text), vec![0; 512]].concat());
+        assert_eq!((plain.len(), failed), (15_000, false));
     }
 
     #[test]

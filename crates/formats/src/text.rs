@@ -6,6 +6,7 @@
 //!   192.0.2.0/24  a       blanks or tabs between the fields
 //!   2001:db8::/32         no next hop: printed as `-`
 //!   198.51.100.7          a bare address is a host route
+//!   192.0.2.0  24  64500  address, length and AS apart, as CAIDA's tables have them
 //! ```
 
 use std::io::{self, BufRead};
@@ -56,7 +57,18 @@ fn parse(line: &[u8], first: bool, builder: &mut Builder) -> Result<(), Fault> {
         .filter(|field| !field.is_empty())
         .take_while(|field| !matches!(field[0], b'#' | b';'));
     let Some(prefix) = fields.next() else { return Ok(()) };
-    let hop = fields.next();
+    let mut hop = fields.next();
+    let third = fields.next();
+    let apart = third.is_some() && !prefix.contains(&b'/');
+    let mut joined = [0; MAX_PREFIX];
+    let prefix = match hop.filter(|_| apart).and_then(|len| join(prefix, len, &mut joined)) {
+        Some(prefix) => {
+            hop = third;
+            prefix
+        }
+        None if third.is_some() => return Err(Fault::ThirdField),
+        None => prefix,
+    };
     if fields.next().is_some() {
         return Err(Fault::ThirdField);
     }
@@ -65,9 +77,33 @@ fn parse(line: &[u8], first: bool, builder: &mut Builder) -> Result<(), Fault> {
         Some(hop) => Some(printable(hop).ok_or(Fault::HopText)?),
         None => None,
     };
-    let (prefix, masked) = AnyPrefix::parse(prefix, builder.mask)?;
+    let (prefix, masked) =
+        AnyPrefix::parse(prefix, builder.mask).map_err(|fault| named(prefix, fault))?;
     builder.report.masked += u64::from(masked);
     builder.add(prefix, hop)
+}
+
+/// `address/length` of two fields; `None` where the second is no length.
+fn join<'j>(addr: &[u8], len: &[u8], joined: &'j mut [u8; MAX_PREFIX]) -> Option<&'j [u8]> {
+    let digits = (1..=3).contains(&len.len()) && len.iter().all(u8::is_ascii_digit);
+    let all = addr.len() + 1 + len.len();
+    if !digits || all > joined.len() {
+        return None;
+    }
+    joined[..addr.len()].copy_from_slice(addr);
+    joined[addr.len()] = b'/';
+    joined[addr.len() + 1..all].copy_from_slice(len);
+    Some(&joined[..all])
+}
+
+/// What is no prefix, by its name where that is easily seen.
+fn named(field: &[u8], fault: Fault) -> Fault {
+    let starts = field.first().is_some_and(|byte| byte.is_ascii_hexdigit() || *byte == b'"');
+    match fault {
+        Fault::Address | Fault::Length if starts && field.contains(&b',') => Fault::Commas,
+        Fault::Address if starts && field.contains(&b'-') && field.contains(&b'.') => Fault::Range,
+        fault => fault,
+    }
 }
 
 /// Text that may be printed on a terminal.
@@ -107,6 +143,9 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<End> {
         }
     }
 }
+
+/// More than an address and a length have letters.
+const MAX_PREFIX: usize = 64;
 
 /// A next hop is any token of so many bytes at most.
 const MAX_HOP: usize = 255;
@@ -159,6 +198,37 @@ mod tests {
                 "line 7: length /40 exceeds /32",
             ]
         );
+    }
+
+    #[test]
+    fn a_length_may_stand_apart_from_its_address() {
+        let table = table("192.0.2.0\t24\t64500\n2001:db8:: 32 64501_64502\n10.0.0.0 8 a # b\n");
+        assert!(table.report.is_sound(), "{:?}", table.report);
+        assert_eq!(table.v4.lookup(0xc000_0205).map(|(prefix, _)| prefix.len()), Some(24));
+        let (_, hop) = table.v6.lookup(0x2001_0db8 << 96).unwrap();
+        assert_eq!(table.hops.name(hop), Some("64501_64502"));
+        assert_eq!(
+            faults("10.0.0.0 40 a\n10.0.0.0 8 a b\n10.0.0.0/8 8 a\n10.0.0.0 gw a\n10.0.0.0 a"),
+            [
+                "line 1: length /40 exceeds /32",
+                "line 2: expected `prefix next-hop`, found a third field",
+                "line 3: expected `prefix next-hop`, found a third field",
+                "line 4: expected `prefix next-hop`, found a third field",
+            ]
+        );
+    }
+
+    #[test]
+    fn lists_of_other_forms_are_named() {
+        assert_eq!(table("10.0.0.0/8\n192.0.2.0/24\n2001:db8::/32\n").len(), 3);
+        let found = faults("10.0.0.0/8,64500\n1.0.0.0-1.0.0.255\n\"10.0.0.0\",8\n");
+        let commas = "fields are separated by commas; expected blanks: `prefix next-hop`";
+        assert_eq!(found[0], format!("line 1: {commas}"));
+        assert_eq!(
+            found[1],
+            "line 2: a range of addresses; expected a prefix such as 192.0.2.0/24"
+        );
+        assert_eq!(found[2], format!("line 3: {commas}"));
     }
 
     #[test]
