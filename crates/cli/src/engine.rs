@@ -4,9 +4,10 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::error::ErrorKind;
 use formats::Table;
 use lookup::exact;
-use lookup::lpm::{Card, Engines, Entry, Lpm, Options, Writer};
+use lookup::lpm::{Card, Choice, Engines, Entry, Lpm, Options, Writer};
 use lookup::sync::{Domain, Thread};
 use lookup::{Addr, Hop, Prefix, Rib};
 use serde::Serialize;
@@ -113,26 +114,32 @@ fn lpm() -> Vec<Description> {
     all
 }
 
-/// Reads an engine's name: any, since its user knows best what is wrong with
-/// one; the known ones are what shells complete.
+/// Reads an engine's name and its options. Any name: its user knows best what is wrong
+/// with one; the known ones are what shells complete.
 #[derive(Clone)]
 pub struct Name;
 
 impl TypedValueParser for Name {
-    type Value = String;
+    type Value = Choice;
 
     fn parse_ref(
         &self,
         command: &clap::Command,
         arg: Option<&clap::Arg>,
         value: &OsStr,
-    ) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, arg, value)
+    ) -> Result<Choice, clap::Error> {
+        let text = StringValueParser::new().parse_ref(command, arg, value)?;
+        text.parse().map_err(|bad| clap::Error::raw(ErrorKind::ValueValidation, format!("{bad}\n")))
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(lpm().into_iter().map(|engine| PossibleValue::new(engine.name))))
+        Some(Box::new(names().into_iter().map(PossibleValue::new)))
     }
+}
+
+/// The names of all engines for prefixes.
+pub fn names() -> Vec<&'static str> {
+    lpm().iter().map(|engine| engine.name).collect()
 }
 
 /// The entries of both families that `name` means: its own families, or each
@@ -149,7 +156,7 @@ pub fn find(name: Option<&str>) -> Result<Pair, Error> {
             Err(Error::ExactEngine { name: name.into() })
         }
         (None, None) => {
-            let all: Vec<_> = lpm().iter().map(|engine| engine.name).collect();
+            let all = names();
             let near = near(name, &all);
             Err(Error::UnknownEngine { name: name.into(), near, all })
         }
@@ -193,8 +200,13 @@ pub struct Fib<A: Addr> {
 
 impl<A: Addr> Fib<A> {
     /// Builds `rib` into `entry`.
-    pub fn build(entry: &Entry<A>, rib: &Rib<A>, domain: &Arc<Domain>) -> Result<Self, Error> {
-        let writer = (entry.build)(rib, &Options::default(), domain)?;
+    pub fn build(
+        entry: &Entry<A>,
+        options: &Options,
+        rib: &Rib<A>,
+        domain: &Arc<Domain>,
+    ) -> Result<Self, Error> {
+        let writer = (entry.build)(rib, options, domain)?;
         let (table, thread) = (writer.table(), domain.register("rutter"));
         Ok(Fib { engine: entry.card.name, writer, table, thread })
     }

@@ -15,7 +15,8 @@ use crate::warn::warn;
 #[derive(clap::Args)]
 pub struct TableArgs {
     /// A table: text (`prefix next-hop` lines), pyasn or MRT, plain, .gz, .bz2
-    /// or .xz; or a generated one: internet:N (IPv4), internet6:N, internet:N+M
+    /// or .xz; `-` for standard input; or a generated one: internet:N (IPv4),
+    /// internet6:N, internet:N+M
     #[arg(short, long, value_name = "FILE")]
     pub table: String,
 

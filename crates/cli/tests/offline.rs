@@ -324,3 +324,127 @@ fn a_reader_that_goes_away_is_not_complained_about() {
     assert_eq!(String::from_utf8_lossy(&done.stderr), "");
     assert_eq!(done.status.code(), Some(141));
 }
+
+/// Enough to be answered in blocks.
+fn many() -> String {
+    let addresses = (0..40_000_u32).map(|i| match i % 4 {
+        0 => format!("192.0.2.{}\n", i % 256),
+        1 => format!("2001:db8::{i:x}\n"),
+        2 => format!("10.{}.{}.1 ", i % 200, i % 7),
+        _ => format!("198.51.100.{}\n", i % 256),
+    });
+    addresses.collect()
+}
+
+#[test]
+fn blocks_are_answered_as_single_addresses_are() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let addresses = many();
+    // JSON is answered one by one.
+    let one_by_one = rutter_with(&["lookup", "-j", "--table", &table], &addresses);
+    let lines = |done: &str, with_prefix: bool| -> String {
+        let line = |line: &str| {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            let text = |key: &str| value[key].as_str().unwrap_or("-").to_string();
+            match with_prefix {
+                true => format!("{}\t{}\t{}\n", text("addr"), text("prefix"), text("hop")),
+                false => format!("{}\t{}\n", text("addr"), text("hop")),
+            }
+        };
+        done.lines().map(line).collect()
+    };
+    for (more, with_prefix) in [(&[][..], true), (&["--no-prefix"], false)] {
+        for threads in ["1", "3"] {
+            let args = [&["lookup", "--table", &table, "--threads", threads][..], more].concat();
+            let done = rutter_with(&args, &addresses);
+            assert_eq!((done.status, done.err.as_str()), (1, ""), "{args:?}");
+            assert!(done.out == lines(&one_by_one.out, with_prefix), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn blocks_name_malformed_addresses_by_their_lines() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let mut addresses = many();
+    let lines = addresses.lines().count();
+    addresses += "\n\nx.y 192.0.2.1 010.0.0.1\n";
+    for threads in ["1", "2"] {
+        let done = rutter_with(&["lookup", "--table", &table, "--threads", threads], &addresses);
+        let bad = |word| {
+            let line = lines + 3;
+            format!("rutter: standard input:{line}: not an IPv4 or IPv6 address: {word}\n")
+        };
+        assert_eq!(done.err, bad("x.y") + &bad("010.0.0.1"));
+        assert_eq!((done.status, done.out.lines().count()), (2, 40_001));
+    }
+}
+
+#[test]
+fn a_table_comes_from_standard_input() {
+    let done = rutter_with(&["lookup", "--table", "-", "192.0.2.200", "10.0.0.1"], TABLE);
+    assert_eq!(done.out, "192.0.2.200\t192.0.2.128/25\tgw-b\n10.0.0.1\t-\t-\n");
+    let both = rutter_with(&["lookup", "--table", "-"], TABLE);
+    let says = "rutter: the table comes from standard input: name the addresses\n";
+    assert_eq!((both.status, both.err.as_str()), (2, says));
+}
+
+#[test]
+fn an_empty_table_warns() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", "# nothing\n");
+    let done = rutter(&["lookup", "--table", &table, "192.0.2.1"]);
+    assert_eq!(done.out, "192.0.2.1\t-\t-\n");
+    assert_eq!(
+        (done.status, done.err),
+        (1, format!("rutter: {table}: there is no prefix in it\n"))
+    );
+}
+
+#[test]
+fn engines_take_options_everywhere() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let done = rutter(&["lookup", "--table", &table, "--engine", "dxr:k=16", "192.0.2.200"]);
+    assert_eq!(done.out, "192.0.2.200\t192.0.2.128/25\tgw-b\n");
+    let done = rutter(&["check", "--table", &table, "--engine", "poptrie:s=12"]);
+    assert_eq!((done.status, done.out.lines().count()), (0, 2), "{}", done.err);
+    let done = rutter(&["check", "--table", &table, "--engine", "dxr:no=1"]);
+    assert!(done.err.contains("dxr refuses: there is no option no\n"), "{}", done.err);
+    assert_eq!(done.status, 2);
+    let done = rutter(&["check", "--table", &table, "--engine", "dxr:k"]);
+    assert!(done.err.contains("expected an engine, as NAME or NAME:OPTION=VALUE"), "{}", done.err);
+    assert_eq!(done.status, 2);
+}
+
+#[test]
+fn all_engines_are_checked_in_turn() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", "10.0.0.0/8 a\n10.1.0.0/16 b\n");
+    let done = rutter(&["check", "--table", &table, "--engine", "all"]);
+    let names: Vec<_> = done.out.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.contains(&"dxr") && names.contains(&"rutter4"), "{}", done.out);
+    assert!(!names.contains(&"rutter6"), "there is no IPv6: {}", done.out);
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+}
+
+/// A table of one family needs no engine for the other, and none takes 4 GiB of address
+/// space for a few routes: both pass a limit of 1.5 GB.
+#[test]
+fn a_limit_of_address_space_is_kept() {
+    let scratch = Scratch::new();
+    for (line, address) in [("192.0.2.0/24 a", "192.0.2.7"), ("2001:db8::/32 a", "2001:db8::7")] {
+        let table = scratch.file("table", format!("{line}\n"));
+        let command = format!(
+            "ulimit -v 1500000 && exec {} lookup --table {table} {address}",
+            common::RUTTER
+        );
+        let done = Command::new("sh").args(["-c", &command]).output().expect("there is a shell");
+        let (out, err) =
+            (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        let prefix = line.split(' ').next().unwrap();
+        assert_eq!(out, format!("{address}\t{prefix}\ta\n"), "{err}");
+    }
+}

@@ -5,11 +5,12 @@ mod truth;
 mod verify;
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use formats::{AnyPrefix, Error as TableError, Hops};
-use lookup::lpm::{Applied, Entry};
+use formats::{AnyPrefix, Error as TableError, Hops, Table};
+use lookup::lpm::{Applied, Choice, Entry, Options};
 use lookup::rib::Change;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Rib};
@@ -36,6 +37,7 @@ use verify::{Tally, Verify};
 #[command(after_help = "\
 Examples:
   rutter check --table internet:100000 --engine dir-24-8
+  rutter check --table internet:100000 --engine dxr:k=18,isa=portable
   rutter check --table rib.20260701.bz2 --engine dxr --updates updates.20260701.0000.gz
 
 Of updates from several peers the best route of each prefix counts, as in a table.
@@ -46,9 +48,10 @@ pub struct Args {
     #[command(flatten)]
     table: TableArgs,
 
-    /// The engine (see `rutter engines`); it is checked in its families
+    /// The engine (see `rutter engines`), with options as NAME:OPTION=VALUE,…; it is
+    /// checked in its families. `all`: one after the other
     #[arg(short, long, value_name = "NAME", value_parser = engine::Name, hide_possible_values = true)]
-    engine: String,
+    engine: Choice,
 
     /// An MRT file of BGP4MP records to apply after the first comparison
     #[arg(short, long, value_name = "FILE")]
@@ -57,7 +60,8 @@ pub struct Args {
 
 /// Compares.
 pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
-    let engines = engine::find(Some(&args.engine))?;
+    let all = args.engine.name == ALL && args.engine.options == Options::default();
+    let engines = if all { Vec::new() } else { vec![engine::find(Some(&args.engine.name))?] };
     let peer = args.table.peer;
     let (table, mut status) = match args.table.load() {
         // The peer is one of the updates then.
@@ -67,17 +71,47 @@ pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
         }
         loaded => loaded?,
     };
-    engine::skip(&engines, &table, &args.table.table)?;
+    for pair in &engines {
+        engine::skip(pair, &table, &args.table.table)?;
+    }
     if table.v4.is_empty() && table.v6.is_empty() && args.updates.is_none() {
         return Err(Error::EmptyTable { spec: args.table.table });
     }
-    let domain = Domain::new();
+    if !all {
+        let pair = engines[0];
+        return Ok(status.max(check(pair, &args, peer, table, cx)?));
+    }
+    // One that refuses does not keep the others from it.
+    for name in engine::names() {
+        status =
+            status.max(match check(engine::find(Some(name))?, &args, peer, table.clone(), cx) {
+                Err(Error::Refusal(refusal)) => {
+                    crate::warn::warn(refusal);
+                    Status::Fault
+                }
+                done => done?,
+            });
+        cx.out.flush()?;
+    }
+    Ok(status)
+}
+
+/// Checks one engine in its families.
+fn check(
+    engines: engine::Pair,
+    args: &Args,
+    peer: Option<IpAddr>,
+    table: Table,
+    cx: &mut Context,
+) -> Result<Status, Error> {
+    let options =
+        if args.engine.name == ALL { Options::default() } else { args.engine.options.clone() };
     let mut hops = table.hops;
-    let mut checks = Checks {
-        v4: engines.0.map(|entry| Check::new(entry, table.v4, &domain)).transpose()?,
-        v6: engines.1.map(|entry| Check::new(entry, table.v6, &domain)).transpose()?,
-    };
+    let mut checks = Checks { v4: None, v6: None, engines, options, domain: Domain::new() };
+    // A family without routes needs no engine, unless updates bring some.
+    checks.start(table.v4, table.v6)?;
     checks.verify();
+    let mut status = Status::Success;
     if let Some(path) = &args.updates {
         status = status.max(replay::replay(path, peer, &mut hops, &mut checks)?);
         checks.verify();
@@ -86,13 +120,31 @@ pub fn run(mut args: Args, cx: &mut Context) -> Result<Status, Error> {
     Ok(status.max(print(&checks.v6, &hops, cx)?))
 }
 
-/// Both families of an engine, as far as it has them.
+/// What `--engine` takes for each of them.
+const ALL: &str = "all";
+
+/// Both families of an engine, as far as it has them and there are routes.
 struct Checks {
     v4: Option<Check<u32>>,
     v6: Option<Check<u128>>,
+    engines: engine::Pair,
+    options: Options,
+    domain: Arc<Domain>,
 }
 
 impl Checks {
+    /// Builds an engine for each family that has routes and none yet.
+    fn start(&mut self, v4: Rib<u32>, v6: Rib<u128>) -> Result<(), Error> {
+        let (options, domain) = (&self.options, &self.domain);
+        if let (Some(entry), None, false) = (self.engines.0, &self.v4, v4.is_empty()) {
+            self.v4 = Some(Check::new(entry, options, v4, domain)?);
+        }
+        if let (Some(entry), None, false) = (self.engines.1, &self.v6, v6.is_empty()) {
+            self.v6 = Some(Check::new(entry, options, v6, domain)?);
+        }
+        Ok(())
+    }
+
     fn verify(&mut self) {
         self.v4.iter_mut().for_each(Check::verify);
         self.v6.iter_mut().for_each(Check::verify);
@@ -102,6 +154,7 @@ impl Checks {
 /// One family: the routes, the engine built from them, and what was found.
 struct Check<A: Addr> {
     entry: &'static Entry<A>,
+    options: Options,
     rib: Rib<A>,
     /// What `rib` should hold.
     truth: Truth<A>,
@@ -123,11 +176,15 @@ struct Updates {
 }
 
 impl<A: Addr> Check<A> {
-    fn new(entry: &'static Entry<A>, rib: Rib<A>, domain: &Arc<Domain>) -> Result<Self, Error> {
-        let fib = Fib::build(entry, &rib, domain)?;
-        let (domain, verify, truth) =
-            (Arc::clone(domain), Verify::default(), Truth::new(rib.iter()));
-        Ok(Check { entry, rib, truth, fib, domain, verify, updates: None })
+    fn new(
+        entry: &'static Entry<A>,
+        options: &Options,
+        rib: Rib<A>,
+        domain: &Arc<Domain>,
+    ) -> Result<Self, Error> {
+        let (fib, truth) = (Fib::build(entry, options, &rib, domain)?, Truth::new(rib.iter()));
+        let (domain, verify, options) = (Arc::clone(domain), Verify::default(), options.clone());
+        Ok(Check { entry, options, rib, truth, fib, domain, verify, updates: None })
     }
 
     fn verify(&mut self) {
@@ -153,7 +210,7 @@ impl<A: Addr> Check<A> {
         updates.batches += 1;
         if self.fib.writer.apply(&self.rib, &changes)? == Applied::Rebuild {
             updates.rebuilds += 1;
-            self.fib = Fib::build(self.entry, &self.rib, &self.domain)?;
+            self.fib = Fib::build(self.entry, &self.options, &self.rib, &self.domain)?;
         }
         self.fib.thread.quiesce();
         self.domain.reclaim();
@@ -214,6 +271,12 @@ fn change<A: Addr>(prefix: lookup::Prefix<A>, hop: Option<Hop>) -> Change<A> {
     Change { prefix, hop }
 }
 
+/// The first route that is added: enough to build an engine, which the others are added to.
+fn added<A: Addr>(changes: &[Change<A>]) -> Rib<A> {
+    let routes = changes.iter().filter_map(|change| Some((change.prefix, change.hop?)));
+    routes.take(1).collect()
+}
+
 impl Checks {
     /// Applies `changes`, each to its family; those of other families are dropped.
     fn apply(&mut self, changes: &[(AnyPrefix, Option<Hop>)]) -> Result<(), Error> {
@@ -224,6 +287,8 @@ impl Checks {
                 AnyPrefix::V6(prefix) => v6.push(change(prefix, hop)),
             }
         }
+        // Of a family that had no routes the first ones are what the engine is built from.
+        self.start(added(&v4), added(&v6))?;
         self.v4.as_mut().map_or(Ok(()), |check| check.apply(v4))?;
         self.v6.as_mut().map_or(Ok(()), |check| check.apply(v6))
     }
@@ -244,13 +309,16 @@ mod tests {
     fn changes_of_one_family_do_not_wait_for_the_other() {
         let domain = Domain::new();
         let engines = engine::find(Some("bsd-radix")).unwrap();
-        let mut checks = Checks {
-            v4: engines.0.map(|entry| Check::new(entry, Rib::new(), &domain).unwrap()),
-            v6: engines.1.map(|entry| Check::new(entry, Rib::new(), &domain).unwrap()),
-        };
+        let options = Options::default();
+        let mut checks =
+            Checks { v4: None, v6: None, engines, options, domain: Arc::clone(&domain) };
+        let v6 = lookup::Prefix::covering(1 << 127, 8);
+        checks.start(Rib::new(), [(v6, Hop(2))].into_iter().collect()).unwrap();
+        assert!(checks.v4.is_none(), "there are no routes");
         let mark = domain.mark();
         let prefix = AnyPrefix::V4(lookup::Prefix::new(0xc000_0200, 24).unwrap());
         checks.apply(&[(prefix, Some(Hop(1)))]).unwrap();
         assert!(domain.passed(mark), "{:?}", domain.silent(mark));
+        assert_eq!(checks.v4.unwrap().fib.table.lookup(0xc000_02ff), Hop(1));
     }
 }

@@ -15,8 +15,8 @@ Examples:
   rutter engines -j | jq -r '.[] | select(.families[] == \"ipv6\") | .name'
 
 A `*` marks the engine that is used for a family where none is chosen. Options stand
-with their defaults; the configuration and `rutter fib engine set NAME -o OPTION=VALUE`
-set those of the engines for prefixes.")]
+with their defaults; commands, the configuration and the lab take those of the engines
+for prefixes behind the name: NAME:OPTION=VALUE,OPTION=VALUE.")]
 pub struct Args {}
 
 /// Lists them.

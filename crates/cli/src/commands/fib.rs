@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use api::apps::router::shown::{self, Fib};
 use api::apps::router::{Reply, Request, What};
 use api::{CallError, Family};
+use lookup::lpm::Choice;
 
 use crate::columns::{Table, bytes, number, ratio};
 use crate::context::Context;
@@ -18,7 +19,7 @@ use crate::warn::warn;
 #[command(after_help = "\
 Examples:
   rutter fib engine set dxr
-  rutter fib engine set planb --vrf red -o option=value
+  rutter fib engine set dxr:k=18 --vrf red
   rutter fib lookup 192.0.2.1            what packets to this address meet
 
 The new table is built beside the running one, compared with the routes at both
@@ -53,9 +54,9 @@ enum Action {
 enum EngineAction {
     /// Rebuild with another engine
     Set {
-        /// Its name
+        /// Its name, and options as NAME:OPTION=VALUE,…
         #[arg(value_parser = crate::engine::Name, hide_possible_values = true)]
-        engine: String,
+        engine: Choice,
         /// Routing tables
         #[arg(long, default_value = "main")]
         vrf: String,
@@ -83,21 +84,21 @@ fn option(text: &str) -> Result<(String, String), &'static str> {
 
 /// Carries it out.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    let (engine, vrf, family, options) = match args.action {
+    let (mut choice, vrf, family, more) = match args.action {
         Action::Engine { action: EngineAction::Set { engine, vrf, family, options } } => {
             (engine, vrf, family, options)
         }
         Action::Lookup { address, vrf } => return lookup(vrf, address, cx),
     };
+    for (name, value) in more {
+        choice.set(&name, &value).map_err(|_| Error::OptionTwice { name })?;
+    }
+    let engine = choice.name;
+    let options: Vec<_> = choice.options.0.into_iter().collect();
     let families = match family {
         Some(family) => vec![family],
         None => families(&engine),
     };
-    let twice =
-        (1..options.len()).find(|&i| options[..i].iter().any(|(name, _)| *name == options[i].0));
-    if let Some(i) = twice {
-        return Err(Error::OptionTwice { name: options[i].0.clone() });
-    }
     let names: Vec<_> = families.iter().map(Family::to_string).collect();
     let mut status = Status::Success;
     for family in families {

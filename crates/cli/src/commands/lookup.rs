@@ -1,9 +1,14 @@
 //! `rutter lookup`.
 
-use std::io::{self, BufRead, BufReader, Write, stdin};
+mod bulk;
+mod parse;
+mod pipe;
+
+use std::io::Write;
 use std::net::IpAddr;
 
 use formats::Table;
+use lookup::lpm::{Choice, Options};
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix};
 use serde::Serialize;
@@ -14,17 +19,22 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::table::TableArgs;
 use crate::warn::warn;
+use bulk::Bulk;
+use pipe::{Blocks, SMALL};
 
 /// Look addresses up in a table file
 ///
 /// Prints one line an address: address, prefix and next hop, separated by tabs;
-/// `-` where there is none.
+/// `-` where there is none. What comes from standard input is answered at once, a
+/// file or a pipe in blocks: many millions of addresses a second.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   rutter lookup --table routes.txt 192.0.2.1 2001:db8::1
   rutter lookup --table rib.20260701.bz2 --peer 198.51.100.1 192.0.2.1
   rutter lookup --table internet:1000000 -j - < addresses
+  rutter lookup --table rib.mrt.gz --no-prefix --threads 4 < addresses > hops
+  zcat routes.gz | rutter lookup --table - 192.0.2.1
 
 A table file is text, one `prefix next-hop` a line:
   192.0.2.0/24     198.51.100.1    # a comment
@@ -36,9 +46,21 @@ pub struct Args {
     #[command(flatten)]
     table: TableArgs,
 
-    /// Look up with this engine (see `rutter engines`), in its families only
+    /// Look up with this engine (see `rutter engines`), in its families only; options
+    /// as NAME:OPTION=VALUE,…
     #[arg(short, long, value_name = "NAME", value_parser = engine::Name, hide_possible_values = true)]
-    engine: Option<String>,
+    engine: Option<Choice>,
+
+    /// Print address and next hop alone. They are the engine's: with prefixes, each is
+    /// compared with the route that the prefix has
+    #[arg(long)]
+    no_prefix: bool,
+
+    /// Threads that look up what comes from standard input; with more than one, answers
+    /// come in large pieces
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
 
     /// Addresses; `-`, or none, reads them from standard input, separated by blanks or lines
     #[arg(value_name = "ADDR", default_value = "-", hide_default_value = true)]
@@ -47,12 +69,20 @@ pub struct Args {
 
 /// Looks up.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    let engines = engine::find(args.engine.as_deref())?;
+    let choice = args.engine.clone().unwrap_or_default();
+    let engines = engine::find(args.engine.as_ref().map(|choice| choice.name.as_str()))?;
+    if args.table.table == "-" && args.addresses.iter().any(|address| address == "-") {
+        return Err(Error::Usage("the table comes from standard input: name the addresses"));
+    }
     let (table, mut status) = args.table.load()?;
-    let fibs = Fibs::build(engines, table, &args)?;
+    if table.is_empty() && status == Status::Success {
+        warn(format_args!("{}: there is no prefix in it", args.table.table));
+    }
+    let fibs = Fibs::build(engines, &choice.options, table, &args)?;
     for (number, address) in (1..).zip(&args.addresses) {
         status = status.max(match address.as_str() {
-            "-" => from_stdin(&fibs, cx)?,
+            "-" if cx.json => words_of_stdin(&fibs, cx)?,
+            "-" => pipe::from_stdin(&fibs, usize::from(args.threads), cx)?,
             address => answer(&fibs, address, format_args!("argument {number}"), cx)?,
         });
     }
@@ -63,15 +93,24 @@ struct Fibs {
     table: Table,
     v4: Option<Fib<u32>>,
     v6: Option<Fib<u128>>,
+    prefixes: bool,
 }
 
 impl Fibs {
-    fn build(engines: engine::Pair, table: Table, args: &Args) -> Result<Self, Error> {
+    /// Engines for the families that the table has.
+    fn build(
+        engines: engine::Pair,
+        options: &Options,
+        table: Table,
+        args: &Args,
+    ) -> Result<Self, Error> {
         engine::skip(&engines, &table, &args.table.table)?;
         let domain = Domain::new();
-        let v4 = engines.0.map(|entry| Fib::build(entry, &table.v4, &domain)).transpose()?;
-        let v6 = engines.1.map(|entry| Fib::build(entry, &table.v6, &domain)).transpose()?;
-        Ok(Fibs { table, v4, v6 })
+        let v4 = engines.0.filter(|_| !table.v4.is_empty());
+        let v4 = v4.map(|entry| Fib::build(entry, options, &table.v4, &domain)).transpose()?;
+        let v6 = engines.1.filter(|_| !table.v6.is_empty());
+        let v6 = v6.map(|entry| Fib::build(entry, options, &table.v6, &domain)).transpose()?;
+        Ok(Fibs { table, v4, v6, prefixes: !args.no_prefix })
     }
 
     fn lookup(&self, addr: IpAddr) -> Result<Option<(String, Hop)>, Error> {
@@ -84,61 +123,32 @@ impl Fibs {
             _ => None,
         })
     }
-}
 
-/// Answers line by line, so that a person or a coprocess sees each answer before
-/// the next question; what is piped in is answered in large pieces.
-fn from_stdin(fibs: &Fibs, cx: &mut Context) -> Result<Status, Error> {
-    let mut input = BufReader::with_capacity(64 << 10, stdin().lock());
-    let (mut status, mut line, mut number) = (Status::Success, Vec::new(), 1_u64);
-    loop {
-        if input.buffer().is_empty() {
-            cx.out.flush()?;
-        }
-        let ended = read_piece(&mut input, &mut line).map_err(Error::Input)?;
-        if line.is_empty() {
-            return Ok(status);
-        }
-        let text = String::from_utf8_lossy(&line);
-        for word in text.split_ascii_whitespace() {
-            let place = format_args!("standard input:{number}");
-            status = status.max(answer(fibs, word, place, cx)?);
-        }
-        number += u64::from(ended);
+    /// For blocks of addresses.
+    fn bulk(&self) -> Result<Bulk, Error> {
+        let v4 = self.v4.as_ref().map(|fib| (fib, &self.table.v4));
+        let v6 = self.v6.as_ref().map(|fib| (fib, &self.table.v6));
+        Bulk::new(v4, v6, &self.table.hops, self.prefixes)
     }
 }
 
-/// Reads a line, or of a long one a piece that ends between words; true at the
-/// line's end. A word that is longer than any address loses the rest of it:
-/// memory stays bounded, whatever comes.
-fn read_piece(input: &mut impl BufRead, piece: &mut Vec<u8>) -> io::Result<bool> {
-    piece.clear();
-    let mut word = 0;
-    loop {
-        let buffer = input.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(true);
-        }
-        let mut used = 0;
-        for &byte in buffer {
-            used += 1;
-            word = if byte.is_ascii_whitespace() { 0 } else { word + 1 };
-            if word <= LONGEST {
-                piece.push(byte);
+/// Answers one by one: lines of JSON.
+fn words_of_stdin(fibs: &Fibs, cx: &mut Context) -> Result<Status, Error> {
+    let (mut blocks, mut status, mut number) = (Blocks::of_stdin()?, Status::Success, 1_u64);
+    let mut block = Vec::new();
+    while blocks.next(&mut block, SMALL)? {
+        for line in block.split_inclusive(|&byte| byte == b'\n') {
+            let text = String::from_utf8_lossy(line);
+            for word in text.split_ascii_whitespace() {
+                let place = format_args!("standard input:{number}");
+                status = status.max(answer(fibs, word, place, cx)?);
             }
-            if byte == b'\n' || word == 0 && piece.len() >= PIECE {
-                input.consume(used);
-                return Ok(byte == b'\n');
-            }
+            number += u64::from(line.ends_with(b"\n"));
         }
-        input.consume(used);
+        cx.out.flush()?;
     }
+    Ok(status)
 }
-
-/// More than an address has letters.
-const LONGEST: usize = 64;
-/// A line is answered in pieces of about so many bytes.
-const PIECE: usize = 4096;
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -161,33 +171,12 @@ fn answer(
     let prefix = found.as_ref().map(|(prefix, _)| prefix.as_str());
     let hop = found.as_ref().and_then(|&(_, hop)| fibs.table.hops.name(hop));
     if cx.json {
+        let prefix = prefix.filter(|_| fibs.prefixes);
         cx.print_json(&Answer { addr: word, prefix, hop })?;
+    } else if !fibs.prefixes {
+        writeln!(cx.out, "{word}\t{}", hop.unwrap_or("-"))?;
     } else {
         writeln!(cx.out, "{word}\t{}\t{}", prefix.unwrap_or("-"), hop.unwrap_or("-"))?;
     }
     Ok(if found.is_some() { Status::Success } else { Status::No })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn input_of_any_length_is_read_in_pieces() {
-        let line = format!("{}\n{} 2.2.2.2\n", "1.1.1.1 ".repeat(1000), "x".repeat(100_000));
-        let mut input = BufReader::with_capacity(7, line.as_bytes());
-        let (mut piece, mut words, mut lines) = (Vec::new(), Vec::new(), 0);
-        loop {
-            lines += u32::from(read_piece(&mut input, &mut piece).unwrap());
-            if piece.is_empty() {
-                break;
-            }
-            assert!(piece.len() <= PIECE + LONGEST);
-            let text = String::from_utf8(piece.clone()).unwrap();
-            words.extend(text.split_ascii_whitespace().map(str::to_string));
-        }
-        assert_eq!((words.len(), lines), (1002, 3), "two lines, and the end");
-        assert!(words[..1000].iter().all(|word| word == "1.1.1.1"));
-        assert_eq!((words[1000].len(), words[1001].as_str()), (LONGEST, "2.2.2.2"));
-    }
 }

@@ -30,9 +30,12 @@ pub fn rutter_with(args: &[&str], input: &str) -> Done {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary was built");
-    // It may end without reading.
-    let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
-    let done = child.wait_with_output().expect("it ends");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let done = std::thread::scope(|scope| {
+        // While its answers are read: pipes hold 64 KB. It may end without reading.
+        scope.spawn(move || stdin.write_all(input.as_bytes()));
+        child.wait_with_output().expect("it ends")
+    });
     Done {
         status: done.status.code().expect("no signal ended it"),
         out: String::from_utf8(done.stdout).expect("text"),

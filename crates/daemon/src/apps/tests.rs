@@ -114,6 +114,16 @@ fn a_core_that_is_not_there_is_reported_at_its_place() {
 }
 
 #[test]
+fn an_engine_may_be_written_with_its_options() {
+    let both = "[vrf.main]\nipv4 = { engine = \"dxr:k=20,isa=portable\", max_routes = 7 }\n\
+                [vrf.red]\ntable = 7\nipv4 = { engine = \"dxr:k=20\", isa = \"portable\" }\n";
+    let config = good(both);
+    assert_eq!(config.vrfs[0].ipv4.engine, "dxr");
+    assert_eq!(config.vrfs[0].ipv4.options, config.vrfs[1].ipv4.options);
+    assert_eq!(config.vrfs[0].ipv4.options.0["k"], "20");
+}
+
+#[test]
 fn each_mistake_is_found() {
     let table = [
         ("[bridge.lan]\nports = []\n", "at least one port"),
@@ -133,6 +143,10 @@ fn each_mistake_is_found() {
         ("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "used twice"),
         ("[vrf.main]\nipv4={engine=\"nonsense\"}\n", "an engine for ipv4"),
         ("[vrf.main]\nipv4={engine=\"dxr\",k=99}\n", "vrf.main.ipv4.k: dxr refuses: option k"),
+        ("[vrf.main]\nipv4={engine=\"dxr:k=99\"}\n", "ipv4.engine: dxr refuses: option k"),
+        ("[vrf.main]\nipv4={engine=\"dxr:k\"}\n", "NAME:OPTION=VALUE"),
+        ("[vrf.main]\nipv4={engine=\"dxr:q=1\"}\n", "dxr refuses: there is no option q"),
+        ("[vrf.main]\nipv4={engine=\"dxr:k=16\",k=18}\n", "has a value in `engine` already"),
         ("[vrf.main]\nroutes=\"bgp\"\n", "one of \"netlink\", \"fpm\""),
         ("[[route]]\nprefix=\"10.0.0.1/8\"\nvia=\"1.2.3.4\"\n", "right of its length"),
         ("[[route]]\nprefix=\"10.0.0.0/8\"\n", "`via` is missing"),

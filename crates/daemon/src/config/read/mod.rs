@@ -8,7 +8,7 @@ mod vrfs;
 
 use std::cell::RefCell;
 
-use lookup::lpm::{Card, Engines, Options};
+use lookup::lpm::{Card, Choice, Engines, Entry, Options};
 use toml::de::DeTable;
 
 use super::mistake::nearest;

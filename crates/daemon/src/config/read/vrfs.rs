@@ -87,12 +87,17 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
     let Some(inner) = value.table() else { return fib };
     let mut card = A::engine(A::DEFAULT).map(|entry| entry.card);
     if let Some(engine) = inner.get("engine") {
-        match engine.text().and_then(A::engine) {
-            Some(entry) => {
-                card = Some(entry.card);
-                fib.engine = entry.card.name.into();
+        let choice = match engine.text().map(str::parse::<Choice>) {
+            Some(Err(bad)) => engine.mistake(bad),
+            Some(Ok(choice)) => {
+                let entry = A::engine(&choice.name);
+                entry.or_else(|| unknown_engine::<A>(&engine, key)).map(|entry| (entry, choice))
             }
-            None => unknown_engine::<A>(&engine, key),
+            None => unknown_engine::<A>(&engine, key).map(|entry| (entry, Choice::default())),
+        };
+        if let Some((entry, choice)) = choice {
+            card = Some(entry.card);
+            (fib.engine, fib.options) = (choice.name, choice.options);
         }
     }
     let options = card.map_or(&[][..], |card: &Card| card.options);
@@ -103,8 +108,9 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
     for (name, value) in inner.entries() {
         if options.iter().any(|(option, _, _)| *option == name)
             && let Some(text) = value.option()
+            && fib.options.0.insert(name.into(), text).is_some()
         {
-            fib.options.0.insert(name.into(), text);
+            value.mistake::<()>("it has a value in `engine` already");
         }
     }
     if !fib.options.0.is_empty() {
@@ -119,17 +125,20 @@ fn options_fit<A: Engines>(fib: &Fib, table: Table<'_>) {
     let Some(entry) = A::engine(&fib.engine) else { return };
     let Err(refusal) = (entry.build)(&Rib::new(), &fib.options, &Domain::new()) else { return };
     let about = |name: &&String| refusal.limit.starts_with(&format!("option {name} "));
-    if let Some(value) = fib.options.0.keys().find(about).and_then(|name| table.get(name)) {
+    let named = fib.options.0.keys().find(about).and_then(|name| table.get(name));
+    // Else it is in what names the engine: `NAME:option=value`.
+    let of_engine = || table.get("engine").filter(|_| refusal.limit.contains("option "));
+    if let Some(value) = named.or_else(of_engine) {
         value.mistake::<()>(format_args!("{refusal}"));
     }
 }
 
-fn unknown_engine<A: Engines>(value: &Value<'_>, family: &str) {
+fn unknown_engine<A: Engines>(value: &Value<'_>, family: &str) -> Option<&'static Entry<A>> {
     let engines: Vec<_> = A::engines().iter().map(|entry| entry.card.name).collect();
     let near = value.text().and_then(|text| nearest(text, engines.iter().copied()));
     let hint = near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default();
     let list = engines.join(", ");
-    value.expected::<()>(format_args!("an engine for {family}{hint}: {list}"));
+    value.expected(format_args!("an engine for {family}{hint}: {list}"))
 }
 
 /// The vrf that a table names; `main` where it names none.
