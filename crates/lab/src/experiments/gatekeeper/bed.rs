@@ -307,7 +307,8 @@ mod tests {
         assert!(sample.ops > 0 && sample.checksum.is_some(), "granted");
         let (sample, _) = slice(Load { declined: flows(0), ..known }, 0);
         assert!(sample.ops > 0 && sample.checksum.is_some(), "declined");
-        let both: Vec<u32> = flows(0).iter().zip(&*flows(2_000)).flat_map(|(a, b)| [*a, *b]).collect();
+        let both: Vec<u32> =
+            flows(0).iter().zip(&*flows(2_000)).flat_map(|(a, b)| [*a, *b]).collect();
         let clients = Clients { flows: both.into(), known: PERIOD / 2 };
         let mixed = Load { granted: flows(0), declined: flows(2_000), clients, ..load() };
         let (sample, _) = slice(mixed, 0);

@@ -33,7 +33,11 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
     };
     let [ours, lines] = [OURS, LINES].map(|engine| ns(engine, "2^20"));
     let over = |other: &str, places: &str| -> Vec<f64> {
-        ns(other, places).zip(ns(OURS, places)).map(|(other, ours)| other / ours).into_iter().collect()
+        ns(other, places)
+            .zip(ns(OURS, places))
+            .map(|(other, ours)| other / ours)
+            .into_iter()
+            .collect()
     };
     vec![
         verdict(

@@ -77,7 +77,8 @@ impl Site {
         let mut events = Vec::new();
         for (port, side) in [(0, Side::Front), (1, Side::Back)] {
             let name = format!("p{port}");
-            let iface = Iface { name: name.clone(), port: PortId(port), mac: MAC, ..Iface::default() };
+            let iface =
+                Iface { name: name.clone(), port: PortId(port), mac: MAC, ..Iface::default() };
             control.add_iface(Iface { mtu: 1500, side, ..iface }).map_err(said)?;
             let index = LinkId(u32::from(port) + 1);
             let link = Link { index, name, up: true, mtu: 1500, mac: MAC, ..Link::default() };

@@ -131,10 +131,15 @@ impl Levels {
             }
         }
         let poll = Poll { times: &self.times, now: ticks::now(), takes: true, most: LEAVE };
-        self.member.poll(&poll, &mut self.queue, |_| 84, |_, item| {
-            std::hint::black_box(item);
-            Ok(())
-        })
+        self.member.poll(
+            &poll,
+            &mut self.queue,
+            |_| 84,
+            |_, item| {
+                std::hint::black_box(item);
+                Ok(())
+            },
+        )
     }
 }
 

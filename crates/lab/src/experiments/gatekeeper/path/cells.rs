@@ -81,9 +81,7 @@ impl Cell {
                 load(1 << bits, &none, &declined, Clients::strangers())
             }
             Cell::Requests(bits) => load(1 << bits, &none, &none, Clients::strangers()),
-            Cell::Declined(bits) => {
-                load(2 << bits, &none, &all(bits), Clients::only(all(bits)))
-            }
+            Cell::Declined(bits) => load(2 << bits, &none, &all(bits), Clients::only(all(bits))),
             Cell::Mixed(bits) => {
                 let granted: Arc<[u32]> = flows(0, bits - 2).collect();
                 let declined: Arc<[u32]> = flows(1 << bits, bits - 2).collect();

@@ -130,7 +130,8 @@ mod tests {
         };
         assert_eq!(granted(200.0), [Some(false), Some(true)]);
         let mixed = |loss: f64, heard: f64| {
-            let cost = row("granted", "2^20", COST, "loss_percent", loss).with("decisions_per_s", heard);
+            let cost =
+                row("granted", "2^20", COST, "loss_percent", loss).with("decisions_per_s", heard);
             confirmed(super::mixed(&[cost]))
         };
         assert_eq!(mixed(2.0, 1_000_000.0), [None, Some(true), None, Some(true)]);

@@ -110,9 +110,9 @@ impl Worker {
                 Heads::Singly => (0..BURST).for_each(|i| keys[i] = key(i)),
                 Heads::Ahead => {
                     (0..AHEAD).for_each(|i| prefetch(header(i)));
-                    for i in 0..BURST {
+                    for (i, key_of) in keys.iter_mut().enumerate() {
                         prefetch(header((i + AHEAD) % BURST));
-                        keys[i] = key(i);
+                        *key_of = key(i);
                     }
                 }
                 Heads::Turns => interleave::<TURNS, _>(
@@ -190,7 +190,8 @@ impl Worker {
         levels[..keys.len()].iter().for_each(|&level| verdict(u32::from(level)));
         let burst = packets.iter().copied().zip(levels).take(keys.len());
         let most = keys.len() / 20;
-        self.solicitor.burst(&mut self.descriptors, burst, most, |packet| verdict(packet | 1 << 31));
+        self.solicitor
+            .burst(&mut self.descriptors, burst, most, |packet| verdict(packet | 1 << 31));
     }
 }
 
