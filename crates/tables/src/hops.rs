@@ -140,6 +140,7 @@ impl Step {
         (self.0 >> 24) as u8
     }
     /// The kind.
+    #[inline]
     pub fn kind(self) -> Kind {
         Kind::ALL[usize::from(self.code()).min(Kind::ALL.len() - 1)]
     }

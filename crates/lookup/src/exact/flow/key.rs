@@ -28,11 +28,13 @@ impl FlowKey {
     }
 
     /// True of a pair of IPv4.
+    #[inline]
     pub const fn is_v4(&self) -> bool {
         self.0[0] == 4
     }
 
     /// Source and destination; of IPv4 in the low 32 bits.
+    #[inline]
     pub fn addresses(&self) -> [u128; 2] {
         let [_, source @ .., e, f, g, h] = self.0;
         let address =
