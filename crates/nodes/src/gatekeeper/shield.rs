@@ -27,7 +27,7 @@ use graph::{Due, Lanes, Node, View, labels};
 use io::VECTOR;
 use lookup::exact::flow::FlowKey;
 use lookup::sync::Published;
-use tables::{Forwarding, HopTable, Kind, Protections, SetId};
+use tables::{Forwarding, HopTable, Kind, Protection, Protections, SetId};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
@@ -188,7 +188,8 @@ impl Node for Shield {
             return;
         }
         let from = settings.load(v.guard()).from;
-        let sender = Sender { ways: Ways { hops, from, counters: ifaces }, protections, counters };
+        let ways = Ways { hops, from, counters: ifaces };
+        let mut sender = Sender { ways, protections, counters, mix, last: None };
         let (now, unbacked) = (v.now(), flows.unbacked);
         let Batch { keys, at, sets, .. } = &**batch;
         flows.meet(now, &keys[..n], |entries| {
@@ -200,7 +201,7 @@ impl Node for Shield {
                     Some(step) => Some(step.verdict),
                     None => unbacked.then_some(Verdict::Request(LOWEST_DSCP)),
                 };
-                sender.carry_out(v, i, set, mix.of(&keys[k]), verdict);
+                sender.carry_out(v, i, (set, &keys[k]), verdict);
             }
         });
     }
@@ -282,34 +283,51 @@ struct Sender<'g> {
     ways: Ways<'g>,
     protections: &'g Protections,
     counters: &'g Counters,
+    mix: &'g Mix,
+    /// The protection of the packet before: mostly the next one's, too.
+    last: Option<&'g Protection>,
 }
 
-impl Sender<'_> {
+impl<'g> Sender<'g> {
+    #[inline]
+    fn protection(&mut self, set: SetId) -> Option<&'g Protection> {
+        if self.last.is_none_or(|last| last.id != set) {
+            self.last = self.protections.get(set);
+        }
+        self.last
+    }
+
     /// `None`: the flow has no place.
     #[inline]
     fn carry_out(
-        &self,
+        &mut self,
         v: &mut View<'_, Shield>,
         i: usize,
-        set: SetId,
-        mixed: u32,
+        (set, key): (SetId, &FlowKey),
         verdict: Option<Verdict>,
     ) {
-        let Some(protection) = self.protections.get(set) else { return v.drop(i, Why::Changed) };
+        let Some(protection) = self.protection(set) else { return v.drop(i, Why::Changed) };
         let bytes = u64::from(v.frame_len(i));
         self.count(set, verdict, bytes, v.head(i)[0] >> 4 == 4);
         if protection.options & SHADOW != 0 {
             return pass(v, i);
         }
-        let grantor = || protection.grantor(mixed);
+        // Not of what is dropped.
+        let mixed = || self.mix.of(key);
         let sent = match verdict {
             Some(Verdict::Request(dscp)) => {
                 v.set(Asked, i, Request::new(set, dscp));
-                v.set(Mixed, i, mixed);
+                v.set(Mixed, i, mixed());
                 return v.leave(i, To::Solicit);
             }
-            Some(Verdict::Granted(dscp)) => self.ways.encapsulate(v, i, grantor(), (mixed, dscp)),
-            Some(Verdict::Direct) => self.ways.direct(v, i, grantor(), (mixed, GRANTED)),
+            Some(Verdict::Granted(dscp)) => {
+                let mixed = mixed();
+                self.ways.encapsulate(v, i, protection.grantor(mixed), (mixed, dscp))
+            }
+            Some(Verdict::Direct) => {
+                let mixed = mixed();
+                self.ways.direct(v, i, protection.grantor(mixed), (mixed, GRANTED))
+            }
             Some(Verdict::Declined) => return v.drop(i, Why::Declined),
             Some(Verdict::OverBudget) => return v.drop(i, Why::OverBudget),
             Some(Verdict::Failed) => return v.drop(i, Why::Failed),
