@@ -4,6 +4,7 @@
 mod bed;
 mod full;
 mod generator;
+mod goodput;
 mod path;
 mod site;
 mod solicitor;
@@ -28,6 +29,7 @@ pub(super) static ALL: &[&dyn Experiment] = &[
     &path::Granted,
     &path::Mixed,
     &solicitor::Solicitor,
+    &goodput::Goodput,
 ];
 
 /// See the module.

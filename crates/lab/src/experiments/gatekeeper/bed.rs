@@ -69,7 +69,7 @@ impl Bed {
         let back = Back::new(back, messages(&load.granted, GRANT)?, pace);
         let messages = back.sent();
         ports.push(Box::new(back));
-        let worker = site.worker((number, rings), load.places, ports)?;
+        let worker = site.worker((number, rings), (load.places, DECIDED), ports)?;
         let mut thread = site.domain.register("gatekeeper");
         thread.offline();
         let pace = pace.clone();
@@ -225,8 +225,9 @@ impl Load {
     /// Whether these may be the verdicts of `came` packets.
     fn allows(&self, came: u64, found: Verdicts) -> bool {
         let Verdicts { requests, granted, declined } = found;
-        let some = |flows: &[u32], n: u64| (n > 0) != flows.is_empty();
-        let strangers = super::generator::PERIOD > self.clients.known;
+        let known = self.clients.known;
+        let some = |flows: &[u32], n: u64| (n > 0) == (known > 0 && !flows.is_empty());
+        let strangers = super::generator::PERIOD > known;
         requests + granted + declined == came
             && some(&self.granted, granted)
             && some(&self.declined, declined)
@@ -269,6 +270,8 @@ const GRANT: Verdict = Verdict::Granted {
     renewal_step_ms: 100_000_000,
 };
 const DECLINE: Verdict = Verdict::Declined { expire_s: 100_000 };
+/// Percent of a table that decided flows may fill, as by default.
+const DECIDED: u8 = 75;
 /// Polls between two looks at the clock.
 const ROUNDS: usize = 128;
 
@@ -278,7 +281,7 @@ mod tests {
     use super::*;
 
     fn slice(load: Load, per_s: u64) -> (Sample, u64) {
-        let site = Site::new(1, 10_000_000_000).unwrap();
+        let site = Site::new(1, 1_000_000_000).unwrap();
         let pace = Arc::new(Pace::default());
         pace.per_s.store(per_s, Ordering::Relaxed);
         let rings = Site::rings(1).pop().unwrap();
@@ -329,11 +332,14 @@ mod tests {
 
     #[test]
     fn a_wrong_verdict_is_noticed() {
-        // Strangers come where all are to be granted.
-        let load = Load { granted: flows(0), ..load() };
+        let load =
+            Load { clients: Clients { flows: flows(0), known: 5 }, granted: flows(0), ..load() };
         assert!(load.allows(5, Verdicts { granted: 2, requests: 3, declined: 0 }));
         assert!(!load.allows(5, Verdicts { granted: 2, requests: 2, declined: 0 }), "one is lost");
         assert!(!load.allows(5, Verdicts { granted: 0, requests: 5, declined: 0 }));
         assert!(!load.allows(5, Verdicts { granted: 2, requests: 2, declined: 1 }));
+        let strangers = Load { clients: Clients::strangers(), ..load };
+        assert!(strangers.allows(5, Verdicts { requests: 5, ..Verdicts::default() }));
+        assert!(!strangers.allows(5, Verdicts { granted: 1, requests: 4, declined: 0 }));
     }
 }

@@ -99,6 +99,30 @@ pub(super) fn source(packets: usize, clients: Option<&Clients>) -> Result<Source
     })
 }
 
+/// A frame that others are made of.
+pub(super) struct Pattern {
+    frame: [u8; LEN],
+    base: u32,
+    link: [u8; IP],
+}
+
+impl Pattern {
+    /// From the front, to a machine of this hardware address.
+    pub fn new(to: [u8; 6]) -> Pattern {
+        let mut frame = [0; LEN];
+        write(0, &mut frame);
+        frame[..6].copy_from_slice(&to);
+        Pattern { frame, base: sum(&frame), link: wire::bytes::array(&frame, 0) }
+    }
+
+    /// The frame of a source.
+    #[inline]
+    pub fn of(&mut self, source: u32) -> &[u8; LEN] {
+        put(source, self.base, &self.link, &mut self.frame);
+        &self.frame
+    }
+}
+
 /// Writes a frame, and gives its length.
 fn write(source: u32, frame: &mut [u8]) -> usize {
     let from = std::net::SocketAddrV4::new(source.into(), 4000);

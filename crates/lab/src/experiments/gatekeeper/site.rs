@@ -67,21 +67,36 @@ pub(super) struct Rings {
     heard: Vec<spsc::Consumer<Heard>>,
 }
 
+/// Hardware addresses.
+pub(super) struct Links {
+    /// Ours, at the front and at the back.
+    pub ours: [[u8; 6]; 2],
+    pub grantor: [u8; 6],
+    /// Hosts at the front.
+    pub clients: Vec<[u8; 4]>,
+    pub client: [u8; 6],
+}
+
 impl Site {
-    /// Of so many workers, with a back of so many bits a second.
+    /// Of so many workers, with a back of so many bits a second; nobody is at the front.
     pub fn new(workers: usize, bits_per_s: u64) -> Result<Site, String> {
+        let links = Links { ours: [MAC; 2], grantor: MAC, clients: Vec::new(), client: MAC };
+        Site::between(workers, bits_per_s, &links)
+    }
+
+    /// The same, with these hosts beside it.
+    pub fn between(workers: usize, bits_per_s: u64, links: &Links) -> Result<Site, String> {
         let said = |error: tables::Error| error.to_string();
         let domain = Domain::new();
         let control = Control::new(&domain, Limits::default(), &VrfConfig::default());
         let mut control = control.map_err(said)?;
         let mut events = Vec::new();
-        for (port, side) in [(0, Side::Front), (1, Side::Back)] {
-            let name = format!("p{port}");
-            let iface =
-                Iface { name: name.clone(), port: PortId(port), mac: MAC, ..Iface::default() };
+        for (port, side) in [(0_u16, Side::Front), (1, Side::Back)] {
+            let (name, mac) = (format!("p{port}"), links.ours[usize::from(port)]);
+            let iface = Iface { name: name.clone(), port: PortId(port), mac, ..Iface::default() };
             control.add_iface(Iface { mtu: 1500, side, ..iface }).map_err(said)?;
             let index = LinkId(u32::from(port) + 1);
-            let link = Link { index, name, up: true, mtu: 1500, mac: MAC, ..Link::default() };
+            let link = Link { index, name, up: true, mtu: 1500, mac, ..Link::default() };
             events.push(Event::Link(link));
         }
         control.handle(&events);
@@ -90,13 +105,10 @@ impl Site {
             address(2, BACK),
             connected(1, "10.0.0.0/24"),
             connected(2, "10.0.2.0/24"),
-            Event::Neighbour(Neighbour {
-                link: LinkId(2),
-                ip: GRANTOR.into(),
-                mac: Some(MAC),
-                state: NeighbourState::Permanent,
-            }),
+            neighbour(2, GRANTOR, links.grantor),
         ]);
+        let clients = links.clients.iter().map(|&ip| neighbour(1, ip, links.client));
+        control.handle(&clients.collect::<Vec<_>>());
         let protect = Protect {
             net: "10.20.0.0/16".parse().map_err(|error| format!("{error}"))?,
             action: Action::Protect,
@@ -130,16 +142,18 @@ impl Site {
         all
     }
 
-    /// A worker whose table has `places`; `ports` are front and back.
+    /// A worker whose table has so many places, so many percent of them for decided flows;
+    /// `ports` are front and back.
     pub fn worker(
         &self,
         (number, rings): (usize, Rings),
-        places: usize,
+        (places, percent): (usize, u8),
         ports: Vec<Box<dyn Port>>,
     ) -> Result<Worker, String> {
         let table = engine("flow-table").ok_or("no engine `flow-table`")?;
         let wanted = Wanted { entries: places - 1, second: clock::hz() };
-        let table = (table.build)(wanted, &options()).map_err(|refusal| refusal.to_string())?;
+        let table =
+            (table.build)(wanted, &options(percent)).map_err(|refusal| refusal.to_string())?;
         let (to_kernel, _) = frames::ring(1 << 16);
         let (_, from_kernel) = frames::ring(1 << 16);
         let common = Common {
@@ -184,12 +198,19 @@ impl Rings {
     }
 }
 
-fn options() -> Options {
-    fixed_seed()
+fn options(percent: u8) -> Options {
+    let mut options = fixed_seed();
+    options.0.insert("decided_max".into(), percent.to_string());
+    options
 }
 
 fn address(link: u32, ip: [u8; 4]) -> Event {
     Event::Address(Address { link: LinkId(link), ip: ip.into(), len: 24 })
+}
+
+fn neighbour(link: u32, ip: [u8; 4], mac: [u8; 6]) -> Event {
+    let (mac, state) = (Some(mac), NeighbourState::Permanent);
+    Event::Neighbour(Neighbour { link: LinkId(link), ip: ip.into(), mac, state })
 }
 
 fn connected(link: u32, net: &str) -> Event {

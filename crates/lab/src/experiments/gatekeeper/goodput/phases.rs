@@ -1,0 +1,303 @@
+//! The worker's life, and one phase after the other.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use io::{Pool, PoolConfig};
+use lookup::exact::flow::FlowKey;
+use nodes::gatekeeper::flows::Heard;
+use nodes::gatekeeper::machine::Machine;
+use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::times::Times;
+use wire::ggu::Verdict;
+
+use super::super::generator::{destination, known};
+use super::super::site::{Links, Rings, Site};
+use super::net::{self, BACK_MAC, CLIENT_MAC, FRONT_MAC, GRANTOR_MAC, Net, client, connect};
+use super::queue::{DECLINED, FULL, Flood, Queue};
+use super::traffic::{Stream, serve, tcp, udp};
+use crate::{Context, Error, Row, clock};
+
+/// What the phases reach into.
+struct Run<'a> {
+    net: &'a Net,
+    flood: Arc<Flood>,
+    stop: AtomicBool,
+    /// Whoever was waited for last is there.
+    ready: AtomicBool,
+    /// Time-stamp ticks that it took to receive.
+    receive: AtomicU64,
+    /// Why something ended that should not have.
+    wrong: std::sync::Mutex<Vec<String>>,
+}
+
+/// All phases.
+pub(super) fn measure(context: &Context) -> Result<Vec<Row>, Error> {
+    let missing = |what| Error::Missing { experiment: "gatekeeper/goodput", what };
+    let wrong = |what| Error::Wrong { experiment: "gatekeeper/goodput", what };
+    if clock::cores().len() < 2 {
+        return Err(missing("two cores".into()));
+    }
+    let new_clients = context.pick(200, 20);
+    let net = Net::new(new_clients + FIRST_NEW).map_err(missing)?;
+    let links = Links {
+        ours: [FRONT_MAC, BACK_MAC],
+        grantor: GRANTOR_MAC,
+        clients: (2..new_clients + FIRST_NEW).map(|n| client(n).octets()).collect(),
+        client: CLIENT_MAC,
+    };
+    let site = Site::between(1, BITS, &links).map_err(wrong)?;
+    let run = Run {
+        net: &net,
+        flood: Arc::default(),
+        stop: AtomicBool::new(false),
+        ready: AtomicBool::new(false),
+        receive: AtomicU64::new(0),
+        wrong: Default::default(),
+    };
+    // In a smaller one a request would not be remembered until its client sends it again.
+    let most = context.pick(26, 24);
+    let found = thread::scope(|scope| {
+        scope.spawn(|| run.watch(|| work(&run, &site, most)));
+        scope.spawn(|| run.watch(|| net::stand_in(&net, grant, &run.stop)));
+        clock::pin(clock::cores()[0]);
+        let rows = run.phases(scope, context, new_clients);
+        run.stop.store(true, Relaxed);
+        rows
+    });
+    let reasons = run.wrong.into_inner().unwrap_or_default();
+    match reasons.first() {
+        Some(reason) => Err(wrong(reason.clone())),
+        None => found.map_err(wrong),
+    }
+}
+
+impl Run<'_> {
+    /// Notes why `life` ended, if it says.
+    fn watch(&self, life: impl FnOnce() -> Result<(), String>) {
+        if let Err(reason) = life() {
+            eprintln!("gatekeeper/goodput: {reason}");
+            self.stop.store(true, Relaxed);
+            if let Ok(mut wrong) = self.wrong.lock() {
+                wrong.push(reason);
+            }
+        }
+    }
+
+    /// Until the worker, or the server, is there.
+    fn wait(&self) {
+        while !self.ready.load(Relaxed) && !self.stop.load(Relaxed) {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn phases<'s>(
+        &'s self,
+        scope: &'s thread::Scope<'s, '_>,
+        context: &Context,
+        new_clients: u8,
+    ) -> Result<Vec<Row>, String> {
+        self.wait();
+        let window = Duration::from_millis(context.pick(6_000, 1_500));
+        // First: clients get nothing meanwhile.
+        let mut rows = Vec::new();
+        let capacity = self.capacity(window / 2, &mut rows);
+        let streams: Vec<_> = GRANTS.map(|(_, port, _)| (port, Arc::<Stream>::default())).into();
+        let (packets, served) = (Arc::<Stream>::default(), streams.clone());
+        self.ready.store(false, Relaxed);
+        let life = move || serve(self.net, &served, (&self.ready, &self.stop));
+        scope.spawn(move || self.watch(life));
+        self.wait();
+        for ((n, _, mbps), (port, stream)) in GRANTS.into_iter().zip(streams.clone()) {
+            let rate = budget(mbps) * 0.8 * TCP_PAYLOAD;
+            let life = move || tcp(self.net, (client(n), port), rate, (&stream, &self.stop));
+            scope.spawn(move || self.watch(life));
+        }
+        let (len, of_udp) = (UDP_LEN, packets.clone());
+        let rate = budget(UDP_GRANT) * 0.9 / (len + 42) as f64;
+        let life = move || udp(self.net, (client(UDP), 9), (rate, len), (&of_udp, &self.stop));
+        scope.spawn(move || self.watch(life));
+        thread::sleep(Duration::from_secs(context.pick(3, 2)));
+        let mut phase = |name: &str, per_s: u64, declined: bool| {
+            self.flood.declined.store(declined, Relaxed);
+            self.flood.per_s.store(per_s, Relaxed);
+            thread::sleep(window / 3);
+            self.phase(name, (window, capacity), (&streams, &packets), &mut rows);
+        };
+        let most = (capacity * 0.8) as u64;
+        phase("quiet", 0, false);
+        phase("flood", most, false);
+        let clients = self.clients(new_clients);
+        phase("declined", most, true);
+        self.flood.per_s.store(0, Relaxed);
+        rows.push(clients);
+        Ok(rows)
+    }
+
+    /// Frames a second that the worker takes.
+    fn capacity(&self, window: Duration, rows: &mut Vec<Row>) -> f64 {
+        self.flood.per_s.store(FULL, Relaxed);
+        thread::sleep(window);
+        let mark = || (Instant::now(), self.flood.given.load(Relaxed), self.receive.load(Relaxed));
+        let before = mark();
+        thread::sleep(window);
+        let after = mark();
+        self.flood.per_s.store(0, Relaxed);
+        let time = (after.0 - before.0).as_secs_f64();
+        let rate = (after.1 - before.1) as f64 / time;
+        let receive = (after.2 - before.2) as f64 / graph::clock::hz() as f64 / time;
+        let row = Row::new([("phase", "capacity".to_string())]);
+        let row = row.with("rate_mpps", rate * 1e-6).with("receive_percent", receive * 100.0);
+        rows.push(row.with("receive_ns", receive * 1e9 / rate));
+        rate
+    }
+
+    fn phase(
+        &self,
+        name: &str,
+        (window, capacity): (Duration, f64),
+        (streams, packets): (&[(u16, Arc<Stream>)], &Stream),
+        rows: &mut Vec<Row>,
+    ) {
+        let mark = || {
+            let came: Vec<u64> = streams.iter().map(|(_, s)| s.came.load(Relaxed)).collect();
+            let flood = [&self.flood.given, &self.flood.lost, &self.flood.lost_clients];
+            (Instant::now(), came, flood.map(|count| count.load(Relaxed)))
+        };
+        let udp = || (packets.sent.load(Relaxed), packets.came.load(Relaxed));
+        let (before, sent) = (mark(), udp());
+        thread::sleep(window);
+        let (after, then) = (mark(), udp());
+        let time = (after.0 - before.0).as_secs_f64();
+        for (i, (_, _, mbps)) in GRANTS.iter().enumerate() {
+            let row = Row::new([
+                ("phase", name.to_string()),
+                ("kind", "tcp".to_string()),
+                ("grant_mbps", mbps.to_string()),
+            ]);
+            let rate = (after.1[i] - before.1[i]) as f64 * 8e-6 / time;
+            rows.push(row.with("goodput_mbps", rate));
+        }
+        let row = |kind: &str| Row::new([("phase", name.to_string()), ("kind", kind.to_string())]);
+        let (sent, came) = ((then.0 - sent.0) as f64, (then.1 - sent.1) as f64);
+        let lost = (1.0 - came / sent.max(1.0)) * 100.0;
+        // A few packets are on their way at either end.
+        rows.push(row("udp").with("lost_percent", lost.max(0.0)).with("sent", sent));
+        let [given, lost, lost_clients] = [0, 1, 2].map(|i| (after.2[i] - before.2[i]) as f64);
+        let row = row("flood").with("rate_mpps", given * 1e-6 / time);
+        let row = row.with("capacity_percent", (given + lost) / time / capacity * 100.0);
+        let row = row.with("lost_percent", lost / (given + lost).max(1.0) * 100.0);
+        rows.push(row.with("lost_clients", lost_clients));
+    }
+
+    /// New clients, one after the other, within two seconds.
+    fn clients(&self, n: u8) -> Row {
+        let times = std::sync::Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for i in 0..n {
+                let (times, from) = (&times, client(FIRST_NEW + i));
+                scope.spawn(move || {
+                    if self.net.enter_clients().is_err() {
+                        return;
+                    }
+                    thread::sleep(Duration::from_secs(2) * u32::from(i) / u32::from(n));
+                    let took = connect(from, GRANTS[0].1).map(|(_, took)| took);
+                    let took = took.unwrap_or(Duration::from_secs(1_000));
+                    times.lock().map(|mut times| times.push(took.as_secs_f64())).unwrap_or(());
+                });
+            }
+        });
+        let mut times = times.into_inner().unwrap_or_default();
+        times.resize(n.into(), 1_000.0); // who did not come to it
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+        let row = Row::new([("phase", "clients".to_string()), ("kind", "new".to_string())]);
+        let row = row.with("median_s", at(0.5)).with("p95_s", at(0.95)).with("worst_s", at(1.0));
+        row.with("clients", f64::from(n))
+    }
+}
+
+/// The worker's life.
+fn work(run: &Run<'_>, site: &Site, most: u32) -> Result<(), String> {
+    run.net.enter_gatekeeper()?;
+    let config = PoolConfig { packets: 16_384, ..PoolConfig::default() };
+    let pool = Pool::new(&config).map_err(|error| error.to_string())?;
+    let (_front, front) = net::port("g0", &pool)?;
+    let (_back, back) = net::port("g1", &pool)?;
+    let front = Box::new(Queue::new(front, FRONT_MAC, &run.flood));
+    let mut ports: Option<Vec<Box<dyn io::Port>>> = Some(vec![front, back]);
+    // The largest table that there is memory for; decisions are few.
+    let mut worker = (20..=most).rev().find_map(|bits| {
+        let made = site.worker((0, Rings::none()), (1 << bits, PERCENT), Vec::new());
+        made.inspect_err(|reason| eprintln!("gatekeeper/goodput: 2^{bits}: {reason}")).ok()
+    });
+    let worker = worker.as_mut().ok_or("no memory for a table")?;
+    for (number, port) in ports.take().into_iter().flatten().enumerate() {
+        worker.graph.ports().set(number as u16, port);
+    }
+    clock::cores().last().map(|&core| clock::pin(core));
+    let mut thread = site.domain.register("gatekeeper");
+    let (programs, times) = (Programs::default(), Times::new(graph::clock::rate()));
+    let machine = Machine { times: &times, programs: &programs };
+    let declined = machine.decision(&Verdict::Declined { expire_s: 3_600 }, graph::clock::now());
+    let decided = declined.map_err(|_| "a decision is refused")?;
+    let mut left = (0..DECLINED).map(known).peekable();
+    let mut rounds = 0_u64;
+    while !run.stop.load(Relaxed) {
+        while let Some(&source) = left.peek() {
+            let key = FlowKey::v4(source, destination(source));
+            if worker.heard.push(Heard { key, set: site.set, decided }).is_err() {
+                break;
+            }
+            left.next();
+        }
+        worker.graph.poll(thread.guard());
+        thread.quiesce();
+        rounds += 1;
+        if rounds == 1 {
+            run.ready.store(true, Relaxed);
+        }
+        if rounds.is_multiple_of(1_024) {
+            run.receive.store(worker.graph.stats().snapshot().receive.cycles, Relaxed);
+        }
+    }
+    while worker.graph.drain(thread.guard()) > 0 {
+        thread.quiesce();
+    }
+    Ok(())
+}
+
+/// What clients are granted: those of [`GRANTS`] theirs, others 10 Mbit/s.
+fn grant(source: Ipv4Addr) -> Verdict {
+    let mbps = GRANTS.iter().find(|(n, _, _)| client(*n) == source).map_or(10, |grant| grant.2);
+    Verdict::Granted {
+        rate_kib: (budget(mbps) / 1024.0) as u32,
+        expire_s: 300,
+        next_renewal_ms: 200_000,
+        renewal_step_ms: 10_000,
+    }
+}
+
+/// Bytes a second of a grant.
+fn budget(mbps: u32) -> f64 {
+    (f64::from(mbps) * 1e6 / 8.0 / 1024.0).floor() * 1024.0
+}
+
+/// Clients with a TCP connection: address, port, megabits a second of their grants.
+const GRANTS: [(u8, u16, u32); 3] = [(2, 5_001, 1), (3, 5_002, 10), (4, 5_003, 100)];
+/// The one with UDP, its grant, and bytes of a packet's payload.
+const UDP: u8 = 5;
+const UDP_GRANT: u32 = 10;
+const UDP_LEN: usize = 1_000;
+const FIRST_NEW: u8 = 6;
+/// Of a frame of 1,414 bytes 1,348 are payload.
+const TCP_PAYLOAD: f64 = 1_348.0 / 1_414.0;
+/// Bits a second of the back: the grants fit, and the kernel's way to the stand-in, some
+/// microseconds a frame in the worker's time, is not most of what the flood costs.
+const BITS: u64 = 200_000_000;
+/// Of the table, for decided flows.
+const PERCENT: u8 = 5;
