@@ -94,6 +94,8 @@ state() { # SOURCE
 [ "$(state 10.0.1.2)" = granted ] || fail "the flow of 10.0.1.2 is $(state 10.0.1.2)"
 [ "$(state 10.0.1.3)" = declined ] || fail "the flow of 10.0.1.3 is $(state 10.0.1.3)"
 rutter gatekeeper flows state granted | found "10.0.1.2 .*1,024 KiB/s" || fail "no budget is shown"
+rutter gatekeeper flows -n 1 -j 2>"$TMP/said" | wc -l | found "^1$" || fail "one flow was asked for"
+found "the first 1 flows are shown" <"$TMP/said" || fail "that there are more is not said"
 rutter gatekeeper flush state declined | found "^1 flows" || fail "one flow was declined"
 [ -z "$(state 10.0.1.3)" ] || fail "a flushed flow is there"
 echo "10.0.1.0/24=$GRANT" >"$TMP/rules"

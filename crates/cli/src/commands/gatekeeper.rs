@@ -5,7 +5,7 @@ mod words;
 
 use std::io::Write;
 
-use api::apps::gatekeeper::{Flow, Protected, Reply, Request};
+use api::apps::gatekeeper::{Filter, Flow, Protected, Reply, Request};
 use api::apps::{Reply as AppReply, Request as AppRequest};
 use api::{CallError, Request as Ask};
 use clap::ValueEnum;
@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
+use crate::warn::cut;
 
 /// Protect networks: what passes, what asks, what is dropped
 #[derive(clap::Args)]
@@ -136,7 +137,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         }
         Action::Flows { limit, filter } => {
             let limit = Some(limit).filter(|limit| *limit > 0);
-            flows(Request::Flows { filter: words::filter(&filter)?, limit }, cx)
+            flows(words::filter(&filter)?, limit, cx)
         }
         Action::Flush { all: _, filter } => {
             match one(cx, Request::Flush { filter: words::filter(&filter)? })? {
@@ -181,17 +182,25 @@ fn protections(cx: &Context) -> Result<Vec<Protected>, Error> {
 }
 
 /// A table; in JSON a line for each flow, as they come: there may be millions.
-fn flows(request: Request, cx: &mut Context) -> Result<Status, Error> {
+fn flows(filter: Filter, limit: Option<u64>, cx: &mut Context) -> Result<Status, Error> {
+    // One more than is shown: then it is known whether there are more.
+    let asked = limit.map(|limit| limit.saturating_add(1));
     let mut client = cx.connect()?;
-    let mut all: Vec<Flow> = Vec::new();
-    for part in client.stream(&ask(request))? {
+    let (mut all, mut count): (Vec<Flow>, u64) = (Vec::new(), 0);
+    for part in client.stream(&ask(Request::Flows { filter, limit: asked }))? {
         let api::Reply::App(AppReply::Gatekeeper(Reply::Flows(some))) = part? else {
             return Err(CallError::Unexpected.into());
         };
-        if cx.json {
-            some.iter().try_for_each(|flow| cx.print_json(flow))?;
-        } else {
-            all.extend(some);
+        for flow in some {
+            if limit == Some(count) {
+                cut(format_args!("the first {count} flows"));
+                break;
+            }
+            match cx.json {
+                true => cx.print_json(&flow)?,
+                false => all.push(flow),
+            }
+            count += 1;
         }
     }
     if !cx.json {

@@ -11,7 +11,7 @@ use tables::show::{ProtectionInfo, RouteFilter};
 use tables::{Action, Control, Net, Side, VrfId};
 
 use super::read::Shield;
-use super::{Guarding, ends};
+use super::{Guarding, candidates, ends};
 use crate::config;
 use crate::error::{Doing, Error};
 use crate::kernel::shields::Shield as Shown;
@@ -27,8 +27,10 @@ pub(super) struct Live {
     /// Protected prefixes that routing daemons do not see: none of their Grantors can be
     /// reached.
     pub withdrawn: BTreeSet<Net>,
-    /// Those that may follow, and since when.
+    /// Those, and what may follow; since when.
     lost: BTreeMap<Net, Instant>,
+    /// Who could not be reached when protections were listed last, and when that was.
+    listed: Option<(Vec<IpAddr>, Instant)>,
     /// Grantors that cannot be reached: since when, and why if that was logged.
     faults: BTreeMap<IpAddr, (Instant, Option<String>)>,
     looked: Option<Instant>,
@@ -113,9 +115,8 @@ impl Guarding {
     /// What Grantors are asked from is an address that the back has.
     fn follow_addresses(&self, back: &[IpAddr]) {
         let mut told = lock(&self.told);
-        let from = ends(&self.shield, back);
-        // The kernel lists them a moment after the start: those of the file count until then.
-        if back.is_empty() || told.from == from {
+        let from = ends(&self.shield, &candidates(told.from, back, &self.usual));
+        if told.from == from {
             return;
         }
         tracing::info!("gatekeeper: Grantors are asked from {}", addresses(&from));
@@ -168,6 +169,16 @@ impl Live {
         if self.faults.is_empty() && self.lost.is_empty() {
             return;
         }
+        // A hundred thousand protections are listed when there is news, and now and then.
+        let faults: Vec<IpAddr> = self.faults.keys().copied().collect();
+        let is_new = |(known, at): &(Vec<IpAddr>, Instant)| {
+            *known != faults || now.duration_since(*at) >= AGAIN
+        };
+        let waits = self.lost.len() > self.withdrawn.len();
+        if !waits && !self.listed.as_ref().is_none_or(is_new) {
+            return;
+        }
+        self.listed = Some((faults, now));
         let mut lost = BTreeMap::new();
         let mut cursor = None;
         loop {
@@ -234,6 +245,8 @@ pub(super) fn too_long(state: &State) -> u64 {
 const MINUTE: Duration = Duration::from_secs(60);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Between two listings without news.
+const AGAIN: Duration = Duration::from_secs(5);
 /// A Grantor that cannot be reached for so long is gone.
 const GONE: Duration = Duration::from_secs(3);
 /// Protections that the control thread lists at once.

@@ -98,7 +98,7 @@ impl Application for Gatekeeper {
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
         let Some(shield) = Shield::of(setup.config) else { return Ok(Box::new(Off)) };
         let workers = setup.config.workers.len();
-        let told = settings(setup.config, shield);
+        let (told, usual) = settings(setup.config, shield);
         let settings = Arc::new(Published::new(setup.domain, told.clone()));
         let most = Limits::default().protections;
         let counters: Vec<_> = (0..workers).map(|_| Counters::new(most)).collect();
@@ -110,6 +110,7 @@ impl Application for Gatekeeper {
             domain: setup.domain.clone(),
             settings,
             told: Mutex::new(told),
+            usual,
             counters,
             parts: Mutex::new(parts),
             live: Mutex::default(),
@@ -140,6 +141,8 @@ struct Guarding {
     settings: Arc<Published<Settings>>,
     /// What was published there last.
     told: Mutex<Settings>,
+    /// Addresses at the back, by the configuration.
+    usual: Vec<IpAddr>,
     /// By worker.
     counters: Vec<Arc<Counters>>,
     /// Of the workers that have no nodes yet.
@@ -186,18 +189,27 @@ fn asked(request: &Request) -> Option<&Asked> {
     }
 }
 
-/// What nodes are told at first.
-fn settings(config: &Config, shield: &Shield) -> Settings {
+/// What nodes are told at first, and the configuration's addresses at the back.
+fn settings(config: &Config, shield: &Shield) -> (Settings, Vec<IpAddr>) {
     let back = config.interfaces().filter(|(.., of)| shield.back.contains(&of.name));
     let addresses: Vec<_> =
         back.flat_map(|(.., of)| of.addresses.iter().map(|net| net.address)).collect();
     let workers = config.workers.len() as u32;
-    Settings {
+    let settings = Settings {
         from: ends(shield, &addresses),
         ports: shield.ports,
         decisions_from: shield.decisions_from,
         errors_per_s: shield.icmp_rate.div_ceil(workers),
-    }
+    };
+    (settings, addresses)
+}
+
+/// Addresses in the order in which they serve: the one that does stays while the back has it;
+/// those of the file are there soon, or again.
+fn candidates(serving: Ends, back: &[IpAddr], usual: &[IpAddr]) -> Vec<IpAddr> {
+    let serving = [serving.v4.map(IpAddr::V4), serving.v6.map(IpAddr::V6)];
+    let stays = serving.into_iter().flatten().filter(|ip| back.contains(ip));
+    stays.chain(back.iter().copied()).chain(usual.iter().copied()).collect()
 }
 
 /// What Grantors are asked from: as configured, else the first of `back` of each family.

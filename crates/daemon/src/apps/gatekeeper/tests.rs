@@ -7,7 +7,7 @@ use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
 use tables::Action;
 
 use super::read::Shield;
-use super::{Gatekeeper, ends, parts};
+use super::{Gatekeeper, candidates, ends, parts};
 use crate::app::Application;
 use crate::config::Config;
 use crate::error::Error;
@@ -162,6 +162,14 @@ fn grantors_are_asked_from_the_first_address_at_the_back() {
     let said = shield(&format!("{SIDES}from = [\"192.0.2.9\"]\n"));
     assert_eq!(text(ends(&said, &back)), "Some(192.0.2.9) Some(2001:db8::1)");
     assert_eq!(text(ends(&shield(SIDES), &[])), "None None");
+    // The one that serves stays while it is there; the file's serve before the kernel lists any.
+    let usual = [back[2], back[3]];
+    let next = |serving, back: &[IpAddr]| ends(&shield(SIDES), &candidates(serving, back, &usual));
+    let first = ends(&shield(SIDES), &usual);
+    assert_eq!(text(first), "Some(10.0.0.2) Some(2001:db8::1)");
+    assert_eq!(text(next(first, &[])), text(first));
+    assert_eq!(text(next(first, &back)), text(first));
+    assert_eq!(text(next(first, &back[..2])), "Some(10.0.0.1) Some(2001:db8::1)");
 }
 
 #[test]
