@@ -9,11 +9,13 @@
 mod bird;
 mod net;
 mod reduced;
+mod shield;
 mod steps;
 mod switch;
 mod traffic;
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -24,15 +26,15 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::warn::warn;
 
-/// Show a complete router on this machine: hosts, BGP with a full table, traffic; and a switch
+/// Show a complete router on this machine: hosts, BGP with a full table, traffic; a switch, a shield
 #[derive(clap::Args)]
 #[command(after_help = "\
 Makes network namespaces for two hosts, an upstream provider and a router; the
 upstream's BIRD announces a generated table of the Internet's shape. Waits until
 the table is in the data plane, then pings, traceroutes and sends traffic through
 it, and prints what it costs. Then two switches with a trunk between them, and a
-table of 64,000,000 stations where memory allows it. Everything is taken away at the end, also when
-interrupted.
+table of 64,000,000 stations where memory allows it. Last a shield, which holds a flood off while
+clients load a page. Everything is taken away at the end, also when interrupted.
 
 Without root it runs in a user namespace; where those are not allowed, a reduced
 demo reads and writes capture files.")]
@@ -49,6 +51,12 @@ pub struct Args {
     /// Used by the demo itself: sends packets to the addresses in this file
     #[arg(long, hide = true, value_name = "FILE")]
     send: Option<PathBuf>,
+    /// Used by the demo itself: takes part in its shield
+    #[arg(long, hide = true, value_enum)]
+    actor: Option<shield::Actor>,
+    /// Used by the demo itself: the client's address
+    #[arg(long, hide = true, default_value_t = Ipv4Addr::UNSPECIFIED)]
+    from: Ipv4Addr,
 }
 
 /// How large the demo is.
@@ -69,6 +77,9 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     if let Some(file) = args.send {
         return traffic::send(&file, args.seconds);
     }
+    if let Some(actor) = args.actor {
+        return shield::act(actor, args.from, args.seconds);
+    }
     let (v4, v6) = if args.quick { (50_000, 10_000) } else { (1_000_000, 200_000) };
     let stations = if args.quick { 1_000_000 } else { 64_000_000 };
     let size = Size { v4, v6, seconds: args.seconds, stations };
@@ -77,10 +88,15 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         return reduced::run(&stop, cx);
     }
     match place() {
-        Place::Here => match steps::run(size, &stop, cx)? {
-            Status::Success => switch::run(size, &stop, cx),
-            other => Ok(other),
-        },
+        Place::Here => {
+            for part in [steps::run, switch::run, shield::run] {
+                match part(size, &stop, cx)? {
+                    Status::Success => {}
+                    other => return Ok(other),
+                }
+            }
+            Ok(Status::Success)
+        }
         Place::UserNamespace => in_user_namespace(&args_again(args.quick, size)),
         Place::Nowhere(why) => {
             warn(format_args!("{why}: a reduced demo without a network follows"));
