@@ -1,6 +1,6 @@
 //! Who takes part: our engines, their reads and the rivals, by name.
 
-use lookup::lpm::{Entry, Instruments, Options};
+use lookup::lpm::{BadChoice, Choice, Entry, Instruments, Options};
 
 use crate::contest::Contestant;
 use crate::{machine, matching, reads, rivals};
@@ -23,11 +23,28 @@ impl Family for u128 {
     }
 }
 
-/// The one called `name`, an engine of ours with `options`, its reads, or a rival.
+/// Looks whether there is one of each name in one of the families.
+///
+/// # Errors
+/// The first name of which this build has none.
+pub fn known(names: &[String]) -> Result<(), String> {
+    let found = |name: &String| {
+        let of4 = named::<u32>(name, Options::default()).map(|_| ());
+        of4.or_else(|_| named::<u128>(name, Options::default()).map(|_| ()))
+    };
+    let unknown = names.iter().find(|name| found(name).is_err());
+    unknown.map_or(Ok(()), |name| Err(format!("an engine or a rival called {name}")))
+}
+
+/// The one called `name`, an engine of ours with `options`, its reads, or a rival. Options
+/// may be in the name: `NAME:option=value,…`.
 ///
 /// # Errors
 /// When this build has none of that name.
-pub fn named<A: Family>(name: &str, options: Options) -> Result<Contestant<A>, String> {
+pub fn named<A: Family>(name: &str, mut options: Options) -> Result<Contestant<A>, String> {
+    let choice: Choice = name.parse().map_err(|bad: BadChoice| bad.to_string())?;
+    options.0.extend(choice.options.0);
+    let name = choice.name.as_str();
     if let Some(entry) = A::engine(name) {
         return Ok(Contestant::engine(entry, options));
     }
@@ -87,6 +104,16 @@ mod tests {
         routes.sort_by_key(|(prefix, _)| *prefix);
         routes.dedup_by_key(|(prefix, _)| *prefix);
         routes
+    }
+
+    #[test]
+    fn options_come_with_a_name() {
+        let wide = named::<u32>("dxr:k=20", Options::default()).unwrap();
+        let bytes = |one: Contestant<u32>| one.build(&Rib::new()).unwrap().bytes().unwrap();
+        let narrow = named::<u32>("dxr", Options::default()).unwrap();
+        assert!(bytes(wide) > 2 * bytes(narrow));
+        let unknown = known(&["dxr:k=20".into(), "rutter6".into(), "nothing".into()]);
+        assert_eq!(unknown, Err("an engine or a rival called nothing".into()));
     }
 
     /// Every contestant answers rightly, at once and one by one, before and

@@ -27,6 +27,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Tables to use instead of an experiment's own.
     pub tables: Vec<String>,
+    /// Engines to measure instead of an experiment's own, as `NAME:option=value,…`.
+    pub engines: Vec<String>,
     /// Hops are folded to so many: 1 + id mod `hops`, so that tables of narrow
     /// hops can take part.
     pub hops: u32,
@@ -109,6 +111,11 @@ impl Context {
     /// The machine.
     pub fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The engines named with `--engine`.
+    pub fn engines(&self) -> &[String] {
+        &self.options.engines
     }
 
     /// The tables named with `--table`, or else `usual`.
@@ -282,7 +289,14 @@ impl Context {
 
     /// As records name them.
     fn tables_asked(&self) -> Vec<String> {
-        self.options.tables.iter().map(|name| short_name(name)).collect()
+        let tables = self.options.tables.iter().map(|name| short_name(name));
+        // A record of chosen engines is not taken for one of all.
+        tables.chain(self.options.engines.iter().cloned()).collect()
+    }
+
+    /// As interrupted runs name them.
+    fn asked(&self) -> Vec<String> {
+        self.options.tables.iter().chain(&self.options.engines).cloned().collect()
     }
 
     /// Starts an experiment, taking up what an interrupted run left.
@@ -296,7 +310,7 @@ impl Context {
             p.machine.is_same(&self.machine)
                 && p.build == machine::build()
                 && p.quick == self.options.quick
-                && p.tables == self.options.tables
+                && p.tables == self.asked()
                 && p.hops == self.options.hops
                 && self.is_of_asked(&p.data)
         };
@@ -304,7 +318,7 @@ impl Context {
             machine: self.machine.clone(),
             build: machine::build().into(),
             quick: self.options.quick,
-            tables: self.options.tables.clone(),
+            tables: self.asked(),
             hops: self.options.hops,
             ..Partial::default()
         });
@@ -374,7 +388,13 @@ mod tests {
     use super::*;
 
     fn context(out: &Path) -> Context {
-        let options = Options { quick: true, out: out.into(), tables: vec![], hops: Options::HOPS };
+        let options = Options {
+            quick: true,
+            out: out.into(),
+            tables: vec![],
+            engines: vec![],
+            hops: Options::HOPS,
+        };
         Context::new(options, |_| {})
     }
 

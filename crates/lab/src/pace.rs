@@ -218,6 +218,7 @@ mod tests {
             quick: true,
             out: std::env::temp_dir(),
             tables: vec![],
+            engines: vec![],
             hops: crate::Options::HOPS,
         };
         let context = Context::new(options, |_| {});

@@ -147,7 +147,13 @@ mod tests {
     }
 
     fn outcomes(out: &Path, quick: bool, again: bool) -> Vec<char> {
-        let options = Options { quick, out: out.into(), tables: vec![], hops: Options::HOPS };
+        let options = Options {
+            quick,
+            out: out.into(),
+            tables: vec![],
+            engines: vec![],
+            hops: Options::HOPS,
+        };
         let mut context = Context::new(options, |_| {});
         let set: [&dyn Experiment; 3] =
             [&Made("made/a", true), &Made("made/b", false), &Made("made/c", true)];
@@ -181,7 +187,13 @@ mod tests {
         let table = out.join("routes").display().to_string();
         let ran = |tables: &[&String]| {
             let tables = tables.iter().map(|table| (*table).clone()).collect();
-            let options = Options { quick: true, out: out.clone(), tables, hops: Options::HOPS };
+            let options = Options {
+                quick: true,
+                out: out.clone(),
+                tables,
+                engines: vec![],
+                hops: Options::HOPS,
+            };
             let (mut context, mut ran) = (Context::new(options, |_| {}), 0);
             run(&[&Loads], &mut context, false, |_, outcome| {
                 ran += usize::from(matches!(outcome, Outcome::Ran(..)));

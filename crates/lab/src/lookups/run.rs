@@ -3,6 +3,8 @@
 use super::field::{Built, Field};
 use super::{Measure, Part, rates, updates};
 use crate::clock;
+use lookup::lpm::Options;
+
 use crate::contest::Contestant;
 use crate::contestants::{self, Family};
 use crate::{Context, Error, Row};
@@ -51,6 +53,14 @@ impl<A: Family> Field<'_, A> {
     }
 
     fn contestants(&self) -> Vec<(Result<Contestant<A>, String>, Row)> {
+        if !self.context.engines().is_empty() {
+            // One of the other family is none of this part's.
+            let chosen = self.context.engines().iter().filter_map(|name| {
+                let one = contestants::named::<A>(name, Options::default()).ok()?;
+                Some((Ok(one.named(name.clone())), self.blank(name)))
+            });
+            return chosen.collect();
+        }
         if self.part.entrants.is_empty() {
             let all = contestants::all::<A>().into_iter();
             return all

@@ -58,6 +58,10 @@ enum Action {
         /// A table instead of the experiments' own; may be given several times
         #[arg(short, long, value_name = "FILE")]
         table: Vec<String>,
+        /// An engine instead of the experiments' own, as NAME:OPTION=VALUE,…; may be given
+        /// several times. Records hold these alone
+        #[arg(short, long, value_name = "NAME")]
+        engine: Vec<String>,
         /// Run what has a record already, too
         #[arg(long)]
         again: bool,
@@ -117,8 +121,12 @@ fn main() -> ExitCode {
 fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
     match action {
         Action::List => list(out)?,
-        Action::Run { names, quick, table, again, hops, records } => {
-            let options = Options { quick, out: records.out, tables: table, hops };
+        Action::Run { names, quick, table, engine, again, hops, records } => {
+            lab::contestants::known(&engine).map_err(|what| {
+                let experiment = "lab run";
+                lab::Error::Missing { experiment, what }
+            })?;
+            let options = Options { quick, out: records.out, tables: table, engines: engine, hops };
             return measure::run(&names, options, again, out);
         }
         Action::Words => words(out)?,
