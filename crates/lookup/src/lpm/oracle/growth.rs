@@ -20,7 +20,9 @@ impl<A: Addr> Suite<A> {
         let mut there: VecDeque<Prefix<A>> = built.rib.iter().map(|(prefix, _)| prefix).collect();
         let (begun, mut rebuilt) = (Instant::now(), 0);
         for _ in 0..scaled(rounds) {
-            let (prefix, hop) = self.long_route(&mut rng);
+            let mut some = (0..9).map(|_| self.long_route(&mut rng));
+            let new = some.find(|(prefix, _)| built.rib.get(prefix).is_none());
+            let Some((prefix, hop)) = new else { continue };
             there.push_back(prefix);
             let gone = there.pop_front().expect("there are routes");
             let other = there[rng.below(there.len() as u32) as usize];

@@ -164,7 +164,7 @@ fn moved(hop: Hop) -> Hop {
 const LONG_ENOUGH: Duration = Duration::from_secs(5);
 
 /// Long enough for a reader to look into a node while it is written.
-const A_WHILE: Duration = Duration::from_millis(250);
+const A_WHILE: Duration = Duration::from_millis(600);
 
 const CHILDREN: u32 = 64;
 
