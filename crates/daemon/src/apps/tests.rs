@@ -115,7 +115,7 @@ fn a_core_that_is_not_there_is_reported_at_its_place() {
 
 #[test]
 fn an_engine_may_be_written_with_its_options() {
-    let both = "[vrf.main]\nipv4 = { engine = \"dxr:k=20,isa=portable\", max_routes = 7 }\n\
+    let both = "[ports.p0]\ndevice = \"mem\"\n[vrf.main]\nipv4 = { engine = \"dxr:k=20,isa=portable\", max_routes = 7 }\n\
                 [vrf.red]\ntable = 7\nipv4 = { engine = \"dxr:k=20\", isa = \"portable\" }\n";
     let config = good(both);
     assert_eq!(config.vrfs[0].ipv4.engine, "dxr");
