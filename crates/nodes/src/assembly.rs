@@ -24,6 +24,7 @@ use crate::class::Rates;
 use crate::counters::IfaceCounters;
 use crate::out::detour::Detour;
 use crate::out::output::Inner;
+use crate::out::refusals::Refusals;
 use crate::out::{drop, kernel_input, output, punt, worker_input};
 use crate::parse::ethernet_input;
 use crate::parse::owner::Owners;
@@ -59,6 +60,8 @@ pub struct Assembly {
     /// Nodes, by name, that a shield's router leads packets to whose frames were longer than
     /// they are; nobody's, unless an application has said so.
     pub longer: Vec<&'static str>,
+    /// What ports refuse: for nodes that can hold packets back.
+    pub refusals: Arc<Refusals>,
     builder: Builder,
     inner: Vec<Inner>,
 }
@@ -69,7 +72,8 @@ impl Assembly {
         let (forwarding, counters) = (common.forwarding.clone(), common.counters.clone());
         let first = ethernet_input::EthernetInput::new(forwarding, counters);
         let builder = Builder::new(FIRST).node(first);
-        Assembly { common, owners: None, longer: Vec::new(), builder, inner: Vec::new() }
+        let refusals = Arc::new(Refusals::new(common.ports));
+        Assembly { common, owners: None, longer: Vec::new(), refusals, builder, inner: Vec::new() }
     }
 
     /// Says which worker has a pair, of what comes in by ports that are dealt so.
@@ -127,7 +131,7 @@ impl Assembly {
         self.builder
             .node(kernel_input::KernelInput::new(self.common.from_kernel, forwarding, counters))
             .node(worker_input::WorkerInput::new(self.common.from_workers))
-            .node(output::Output::new(ports, self.common.remotes, self.inner))
+            .node(output::Output::new(ports, self.common.remotes, self.inner, self.refusals))
             .node(punt)
             .node(drop::Drop)
     }

@@ -1,6 +1,7 @@
 //! Layer-3 interfaces: a port, one of its VLANs, or a bridge's routed side.
 
 use std::collections::HashMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A set of routing tables by index; 0 is the main one (kernel table 254).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -172,6 +173,17 @@ pub struct Ifaces {
     pub vrf: Vec<VrfId>,
     /// True when every interface is in one VRF: lookup nodes skip the search for runs.
     pub one_vrf: bool,
+    /// Addresses of each interface: none beyond the end.
+    pub own: Vec<Own>,
+}
+
+/// An address of each family that an interface has: what it sends from.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Own {
+    /// The lowest of IPv4.
+    pub v4: Option<Ipv4Addr>,
+    /// The lowest of IPv6 that is not of the link alone.
+    pub v6: Option<Ipv6Addr>,
 }
 
 /// From the tags of a frame to the interface, for one port.
@@ -215,6 +227,11 @@ impl Ifaces {
     #[inline]
     pub fn side(&self, id: IfaceId) -> Side {
         self.list.get(usize::from(id.0)).map_or(Side::Neither, |iface| iface.side)
+    }
+
+    /// What an interface sends from.
+    pub fn own(&self, id: IfaceId) -> Own {
+        self.own.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
     /// The interface with this id; `None` for a blank.

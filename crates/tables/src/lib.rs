@@ -75,7 +75,7 @@ pub use event::{Event, LinkId};
 pub use forwarding::{Forwarding, FrontView, Vrf};
 pub use grantors::{Named, Unresolved};
 pub use hops::{HopTable, Kind, Step};
-pub use iface::{Demux, Denied, Iface, IfaceId, Ifaces, Outer, PortId, Side, Tags, VrfId};
+pub use iface::{Demux, Denied, Iface, IfaceId, Ifaces, Outer, Own, PortId, Side, Tags, VrfId};
 pub use limits::{Capacity, Limits, Refused};
 pub use net::{Family, Net};
 pub use peers::Peers;

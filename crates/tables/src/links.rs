@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use crate::event::{Link, LinkId, Neighbour, Path};
-use crate::{Adjacency, Family, Iface, IfaceId, Tags, VrfId};
+use crate::{Adjacency, Family, Iface, IfaceId, Own, Tags, VrfId};
 
 /// A neighbour of a link as the next hop of packets of one family (the link
 /// header names it, so IPv4 by an IPv6 neighbour has its own hop: RFC 8950), of
@@ -192,6 +192,25 @@ impl Links {
             iface.macs.sort_unstable();
             iface
         })
+    }
+
+    /// What each of them sends from, by id.
+    pub(crate) fn own(&self) -> Vec<Own> {
+        let of = |slot: &Option<Slot>| {
+            let mut own = Own::default();
+            let state = slot.as_ref().and_then(|slot| self.map.get(&slot.link?));
+            for (ip, _) in state.into_iter().flat_map(|state| state.addresses.keys()) {
+                match *ip {
+                    IpAddr::V4(ip) => own.v4 = Some(own.v4.map_or(ip, |least| least.min(ip))),
+                    IpAddr::V6(ip) if !ip.is_unicast_link_local() => {
+                        own.v6 = Some(own.v6.map_or(ip, |least| least.min(ip)));
+                    }
+                    IpAddr::V6(_) => {}
+                }
+            }
+            own
+        };
+        std::iter::once(Own::default()).chain(self.ifaces.iter().map(of)).collect()
     }
 
     /// Does a macvlan take packets? Of a virtual router's backup it is there, too, but what

@@ -27,7 +27,8 @@ impl Control {
         if !std::mem::take(&mut self.ifaces_changed) {
             return;
         }
-        let ifaces = Ifaces::new(self.next_hops.links.published());
+        let mut ifaces = Ifaces::new(self.next_hops.links.published());
+        ifaces.own = self.next_hops.links.own();
         let mut changed = false;
         for (at, vrf) in self.vrfs.iter_mut().enumerate() {
             let front = |iface: &Iface| iface.side == Side::Front && usize::from(iface.vrf.0) == at;

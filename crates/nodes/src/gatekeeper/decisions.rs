@@ -1,8 +1,9 @@
 //! `decisions`: hears what Grantors decide.
 //!
 //! ```text
-//!  ip4_lookup, ip6_lookup ─ punt ─┬ UDP to the port of decisions, from the back ─► each decision ─► ring
+//!  lookups, multipath ─── punt ───┬ UDP to the port of decisions, from the back ─► each decision ─► ring
 //!                                 │                                     to the worker of its flow
+//!                                 ├ from the front: what a bypass has no way for ─► icmp_error, drop
 //!                                 └ anything else ─► punt   PuntClass
 //! ```
 //!
@@ -27,11 +28,14 @@ use wire::bytes::be16;
 use wire::ggu::{Decision, Flow, Message, Ports, Refusal};
 use wire::{ipv4, ipv6, protocol, udp};
 
+use super::fault::{Fault, Kind as Fate};
 use super::flows::Heard;
+use super::lanes::Faulty;
 use super::machine::{Machine, Refused};
 use super::programs::Programs;
 use super::settings::{Counters, DecisionsFrom, Settings};
 use super::times::Times;
+use crate::class::Class;
 use crate::lanes::{Iface, PuntClass};
 use crate::parse::owner::Owners;
 
@@ -39,6 +43,7 @@ labels! {
     /// Where packets go.
     pub enum To {
         Punt = "punt" carries [PuntClass],
+        Error = "icmp_error" carries [Faulty],
     }
 }
 
@@ -51,6 +56,9 @@ labels! {
         Refused = "refused",
         /// More decisions than are heard in a poll.
         TooMany = "too_many",
+        /// Of the front, let pass by a bypass: its neighbour is not resolved, or its route leads
+        /// through the kernel, which gets nothing of it.
+        NoWay = "no_way",
     }
 }
 
@@ -196,8 +204,18 @@ impl Node for Decisions {
         let ifaces = self.forwarding.ifaces.load(v.guard());
         let settings = self.settings.load(v.guard());
         for i in 0..v.n() {
-            let at_back = ifaces.side(v.get(Iface, i)) == Side::Back;
-            if at_back && is_message(v.head(i), v.len(i), settings.ports) {
+            let side = ifaces.side(v.get(Iface, i));
+            if side == Side::Front {
+                match v.get(PuntClass, i) {
+                    Class::Unreachable => {
+                        v.set(Faulty, i, Fault::new(Fate::Unreachable));
+                        v.leave(i, To::Error);
+                    }
+                    _ => v.drop(i, Why::NoWay),
+                }
+                continue;
+            }
+            if side == Side::Back && is_message(v.head(i), v.len(i), settings.ports) {
                 let why = self.hear(v, i, settings);
                 v.drop(i, why);
             }

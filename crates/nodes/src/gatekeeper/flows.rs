@@ -200,7 +200,7 @@ impl Entries<'_> {
         let mut flow = Flow { expires: &mut expires, state, page: page.map(|page| &mut page.0) };
         let step = self.machine.packet(&mut flow, arrival);
         self.fallen |= step.fell_back;
-        let used = Kind::of(state).has_page() && state::last_used(state).is_some();
+        let used = Kind::of(state).uses_page() && state::last_used(state).is_some();
         if expires != expired {
             self.view.set_expires(id, expires);
         }

@@ -1,18 +1,22 @@
 //! Gatekeeper's lanes.
 //!
 //! ```text
-//!        shield │ solicit
-//!  A64   Asked ─┼►
+//!        shield │ solicit          shield, solicit, decisions, unsent │ icmp_error
+//!  A64   Asked ─┼►                                              Faulty ─┼►
 //!  B32   Mixed ─┼►
 //! ```
 
 use tables::SetId;
+
+use super::fault::Fault;
 
 graph::lanes! {
     /// Whom a request asks, and how urgently.
     pub Asked = "asked": A64 as Request;
     /// A hash of its flow's two addresses, by which a Grantor of the set is chosen.
     pub Mixed = "mixed": B32 as u32;
+    /// Why the source hears of a packet that goes no further.
+    pub Faulty = "faulty": A64 as Fault;
 }
 
 /// A protection's Grantors and a DSCP, as one number.
@@ -32,12 +36,26 @@ impl Request {
         SetId { index: (self.0 >> 32) as u32, generation: (self.0 >> 16) as u16 }
     }
 
+    /// The same of a protection that is a shadow: the packet itself goes on.
+    #[inline]
+    pub fn in_shadow(self) -> Request {
+        Request(self.0 | SHADOW)
+    }
+
+    /// Whether it is [`Request::in_shadow`].
+    #[inline]
+    pub fn is_in_shadow(self) -> bool {
+        self.0 & SHADOW != 0
+    }
+
     /// The level.
     #[inline]
     pub fn dscp(self) -> u8 {
         self.0 as u8
     }
 }
+
+const SHADOW: u64 = 1 << 8;
 
 impl From<u64> for Request {
     #[inline(always)]

@@ -72,18 +72,18 @@ pub struct Decided {
     pub kind: Kind,
     /// When the decision ends.
     pub expires: u64,
-    /// The page's content, where the kind has one.
+    /// The page's content, where the kind uses one.
     pub page: Page,
 }
 
 impl Decided {
     /// Writes a decision over a flow in any state, new ones too; the page is the entry's,
-    /// if its kind has one. The caller's bytes of the state stay.
+    /// if its kind uses one. The caller's bytes of the state stay.
     ///
     /// # Errors
-    /// When the kind has a page and the flow has none: it is as before.
+    /// When the kind uses a page and the flow has none: it is as before.
     pub fn apply(&self, flow: &mut Flow<'_>) -> Result<(), NoPage> {
-        if self.kind.has_page() {
+        if self.kind.uses_page() {
             **flow.page.as_mut().ok_or(NoPage)? = self.page;
         }
         *flow.expires = self.expires;

@@ -10,18 +10,21 @@
 //!
 //! ```text
 //!   ip_longer listing
-//!   decisions ip_special shield solicit
+//!   decisions group_framed icmp_error ip_special shield solicit unsent
 //!   flows
 //!   machine outer
 //!   lanes programs settings state
 //!   granted request solicitor
-//!   mix rule
+//!   fault mix rule
 //!   times
 //! ```
 
 pub mod decisions;
+pub mod fault;
 pub mod flows;
 pub mod granted;
+pub mod group_framed;
+pub mod icmp_error;
 pub mod ip_longer;
 pub mod ip_special;
 pub mod lanes;
@@ -40,6 +43,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod times;
+pub mod unsent;
 
 use std::sync::Arc;
 
@@ -47,19 +51,22 @@ use graph::Card;
 use graph::ring::spsc::{Consumer, Producer};
 use lookup::sync::Published;
 
-use crate::assembly::Assembly;
+use crate::assembly::{Assembly, FIRST};
 use crate::family::{Family, V4, V6};
 use ip_longer::IpLonger;
 use ip_special::IpSpecial;
 
 /// Its nodes.
 pub const NODES: &[Card] = &[
+    Card::of::<group_framed::GroupFramed>(),
     Card::of::<IpLonger<V4>>(),
     Card::of::<IpLonger<V6>>(),
     Card::of::<IpSpecial<V4>>(),
     Card::of::<IpSpecial<V6>>(),
     Card::of::<shield::Shield>(),
     Card::of::<solicit::Solicit>(),
+    Card::of::<unsent::Unsent>(),
+    Card::of::<icmp_error::IcmpError>(),
     Card::of::<decisions::Decisions>(),
 ];
 
@@ -93,15 +100,26 @@ pub struct Parts {
 pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     let (forwarding, ifaces) = (&assembly.common.forwarding, &assembly.common.counters);
     let Parts { settings, counters, mix, flows, heard, hears, programs, capacity, member } = parts;
-    let queue = (capacity, member);
+    let (queue, refusals) = ((capacity, member), assembly.refusals.clone());
     assembly.longer = vec![V4::LONGER, V6::LONGER];
     let longer = (forwarding.clone(), settings.clone(), counters.clone());
     let to = (assembly.owners.clone(), hears);
     let (tables, counts) = (forwarding.clone(), counters.clone());
     let decisions = decisions::Decisions::new(tables, settings.clone(), counts, to, programs);
+    let solicit_counts = (ifaces.clone(), counters.clone(), refusals);
     let solicit =
-        solicit::Solicit::new(forwarding.clone(), settings.clone(), ifaces.clone(), queue);
+        solicit::Solicit::new(forwarding.clone(), settings.clone(), solicit_counts, queue);
     let (longer4, longer6) = (IpLonger::<V4>::new(longer.clone()), IpLonger::<V6>::new(longer));
+    let (unsent, framed) = (
+        unsent::Unsent::new(forwarding.clone()),
+        group_framed::GroupFramed::new(forwarding.clone()),
+    );
+    let error = icmp_error::IcmpError::new(
+        forwarding.clone(),
+        settings.clone(),
+        counters.clone(),
+        ifaces.clone(),
+    );
     let [v4, v6] = [forwarding.clone(), forwarding.clone()];
     let (forwarding, ifaces) = (forwarding.clone(), ifaces.clone());
     let parts = shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard };
@@ -113,8 +131,17 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
         .node(shield::Shield::new(parts))
         .node(solicit)
         .node(decisions)
+        .node(unsent)
+        .node(framed)
+        .node(error)
         .connect(V4::INPUT, "punt", "ip4_special")
         .connect(V6::INPUT, "punt", "ip6_special")
         .connect(V4::LOOKUP, "punt", "decisions")
         .connect(V6::LOOKUP, "punt", "decisions")
+        .connect(V4::MULTIPATH, "punt", "decisions")
+        .connect(V6::MULTIPATH, "punt", "decisions")
+        .connect(V4::REWRITE, "punt", "unsent")
+        .connect(V6::REWRITE, "punt", "unsent")
+        .connect(FIRST, "punt", "group_framed")
+        .connect("bridge_local", "punt", "group_framed")
 }

@@ -25,8 +25,9 @@ pub(super) enum Unfit {
     Unresolved,
     /// No address of this machine to send from.
     NoSource,
-    /// Longer than the way carries, or than a packet can be.
-    TooLong,
+    /// Longer than the way carries, or than a packet can be: than so many bytes, without
+    /// what is put before it.
+    TooLong(u16),
     /// No room before the packet for the headers.
     NoRoom,
 }
@@ -71,8 +72,9 @@ impl Ways<'_> {
         let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
         let (head, is_v4) = (v.head_mut(i), grantor.ip.is_ipv4());
         let len = packet_len(head);
-        if len > self.hops.adjacency(id).out().mtu() {
-            return Err(Unfit::TooLong);
+        let mtu = self.hops.adjacency(id).out().mtu();
+        if len > mtu {
+            return Err(Unfit::TooLong(mtu));
         }
         let old = be16(head, 0);
         if is_v4 {
@@ -104,8 +106,14 @@ impl Ways<'_> {
         match packet_len.checked_add(outer as u16) {
             _ if !has_source => Err(Unfit::NoSource),
             Some(len) if len <= out.mtu() => Ok(u32::from(len) + u32::from(out.len())),
-            _ => Err(Unfit::TooLong),
+            _ => Err(Unfit::TooLong(out.mtu().saturating_sub(outer as u16))),
         }
+    }
+
+    /// The port that packets of a flow leave by on their way to `grantor`.
+    #[inline]
+    pub fn port(&self, grantor: &Grantor, mixed: u32) -> Option<PortId> {
+        self.way(grantor, mixed).map(|id| self.hops.adjacency(id).out().port())
     }
 
     #[inline]
@@ -127,7 +135,8 @@ impl Ways<'_> {
             IpAddr::V4(to) => {
                 let tunnel = Tunnel4::new(self.from.v4.ok_or(Unfit::NoSource)?, to);
                 let inner = array(v.head(i), 0);
-                let header = tunnel.header(dscp, &inner).ok_or(Unfit::TooLong)?;
+                let beyond = Unfit::TooLong(mtu.saturating_sub(ipv4::MIN_LEN as u16));
+                let header = tunnel.header(dscp, &inner).ok_or(beyond)?;
                 let len = be16(&header, ipv4::TOTAL_LEN);
                 put(v, i, &header, len, mtu)?;
                 Ok((len, ethernet::IPV4))
@@ -136,9 +145,10 @@ impl Ways<'_> {
                 let from = self.from.v6.ok_or(Unfit::NoSource)?;
                 let inner = array(v.head(i), 0);
                 let tunnel = Tunnel6::new(from, to, self.from.hop_limit);
-                let header = tunnel.header(dscp, &inner).ok_or(Unfit::TooLong)?;
+                let beyond = Unfit::TooLong(mtu.saturating_sub(ipv6::LEN as u16));
+                let header = tunnel.header(dscp, &inner).ok_or(beyond)?;
                 let len = be16(&header, ipv6::PAYLOAD_LEN).checked_add(ipv6::LEN as u16);
-                let len = len.ok_or(Unfit::TooLong)?;
+                let len = len.ok_or(beyond)?;
                 put(v, i, &header, len, mtu)?;
                 Ok((len, ethernet::IPV6))
             }
@@ -185,7 +195,7 @@ pub(super) fn packet_len(head: &[u8; 64]) -> u16 {
 #[inline]
 fn put<N>(v: &mut Packets<N>, i: usize, header: &[u8], len: u16, mtu: u16) -> Result<(), Unfit> {
     if len > mtu {
-        return Err(Unfit::TooLong);
+        return Err(Unfit::TooLong(mtu.saturating_sub(header.len() as u16)));
     }
     if !v.retreat(i, header.len()) {
         return Err(Unfit::NoRoom);

@@ -8,6 +8,8 @@ use tables::SetId;
 use wire::ggu::{Ports, Refusal};
 use wire::ipip;
 
+use super::fault::Kind;
+
 /// What may change while packets flow; published.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -134,6 +136,39 @@ pub struct Decisions {
     pub by_program: Counter,
 }
 
+/// Requests of shadows, which have gone on themselves: what the solicitor has done.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Shadows {
+    /// The channel let them through; a copy went to the protection's Grantor that is marked as
+    /// one of a shadow, where there is such.
+    pub passed: Counter,
+    /// They would have been dropped.
+    pub dropped: Counter,
+    /// There was no buffer for the copy: they are counted on as if there were.
+    pub no_copy: Counter,
+}
+
+/// ICMP errors that a worker has sent, by what they are about.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Errors {
+    /// Packets that the back does not carry, or not with an outer header.
+    pub too_long: Counter,
+    pub ttl_exceeded: Counter,
+    pub unreachable: Counter,
+}
+
+impl Errors {
+    pub(super) fn of(&self, kind: Kind) -> &Counter {
+        match kind {
+            Kind::TooLong(_) => &self.too_long,
+            Kind::Expired => &self.ttl_exceeded,
+            Kind::Unreachable => &self.unreachable,
+        }
+    }
+}
+
 /// One worker's counters.
 #[derive(Debug)]
 pub struct Counters {
@@ -142,6 +177,10 @@ pub struct Counters {
     by_protection: Box<[Verdicts]>,
     /// Of decisions.
     pub decisions: Decisions,
+    /// Of ICMP errors.
+    pub errors: Errors,
+    /// Of requests that the solicitor was shown.
+    pub shadows: Shadows,
 }
 
 impl Counters {
@@ -149,7 +188,8 @@ impl Counters {
     pub fn new(protections: usize) -> Arc<Counters> {
         let by_protection = (0..protections).map(|_| Verdicts::default()).collect();
         let (all, decisions) = (Verdicts::default(), Decisions::default());
-        Arc::new(Counters { all, by_protection, decisions })
+        let (errors, shadows) = (Errors::default(), Shadows::default());
+        Arc::new(Counters { all, by_protection, decisions, errors, shadows })
     }
 
     /// Those of one protection, if they are counted.

@@ -6,6 +6,7 @@
 //!                                      └ protect ─► flow ─► verdict ─┬ request ─► solicit  Asked, Mixed
 //!                                          granted: encapsulated     ├ granted ─► output
 //!                                          direct: as it is          ├ direct ──► output
+//!                                                                    ├ too long ► icmp_error  Faulty
 //!                                                                    └ others ──► drop, by name
 //! ```
 //!
@@ -31,8 +32,9 @@ use tables::{Forwarding, HopTable, Kind, Protection, Protections, SetId};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
+use super::fault::{Fault, Kind as Fate, may_not_be_fragmented};
 use super::flows::{Flows, Heard};
-use super::lanes::{Asked, Mixed, Request};
+use super::lanes::{Asked, Faulty, Mixed, Request};
 use super::machine::Verdict;
 use super::mix::Mix;
 use super::outer::{Out, Unfit, Ways};
@@ -45,10 +47,11 @@ use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
 labels! {
     /// Where packets go.
     pub enum To {
-        Solicit = "solicit" carries [Asked, Mixed],
+        Solicit = "solicit" carries [Asked, Mixed, Iface],
         Output = "output" carries [OutPort, Iface],
         Lookup4 = "ip4_lookup" carries [Dst4, Iface],
         Lookup6 = "ip6_lookup" carries [Dst6, Iface],
+        Error = "icmp_error" carries [Faulty, Iface],
     }
 }
 
@@ -69,7 +72,8 @@ labels! {
         Unresolved = "unresolved",
         /// No address of this machine to ask Grantors from.
         NoSource = "no_source",
-        /// Longer, with the outer header, than the way to the Grantor carries.
+        /// Longer, with the outer header, than the way to the Grantor carries, and its source
+        /// has not forbidden to fragment it.
         TooLong = "too_long",
         /// No room before the packet for the outer header.
         NoRoom = "no_headroom",
@@ -310,7 +314,10 @@ impl<'g> Sender<'g> {
         let bytes = u64::from(v.frame_len(i));
         self.count(set, verdict, bytes, v.head(i)[0] >> 4 == 4);
         if protection.options & SHADOW != 0 {
-            return pass(v, i);
+            let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
+            v.set(Asked, i, Request::new(set, dscp).in_shadow());
+            v.set(Mixed, i, mixed);
+            return v.leave(i, To::Solicit);
         }
         // Not of what is dropped.
         let mixed = || self.mix.of(key);
@@ -337,7 +344,11 @@ impl<'g> Sender<'g> {
             Ok(out) => leave(v, i, out),
             Err(Unfit::Unresolved) => v.drop(i, Why::Unresolved),
             Err(Unfit::NoSource) => v.drop(i, Why::NoSource),
-            Err(Unfit::TooLong) => v.drop(i, Why::TooLong),
+            Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
+                v.set(Faulty, i, Fault::new(Fate::TooLong(most)));
+                v.leave(i, To::Error);
+            }
+            Err(Unfit::TooLong(_)) => v.drop(i, Why::TooLong),
             Err(Unfit::NoRoom) => v.drop(i, Why::NoRoom),
         }
     }

@@ -3,6 +3,8 @@
 //! ```text
 //!  shield ─► 64 levels ─┬ the channel has room ─► encapsulated ─► output   OutPort
 //!                       ├ full: the least patient ─► drop
+//!                       ├ too long, not to be fragmented ─► icmp_error   Faulty
+//!                       ├ of a shadow: a copy at most, the packet itself ► ip4_lookup, ip6_lookup
 //!                       └ no way to a Grantor, too long ─► drop, by name
 //! ```
 //!
@@ -15,22 +17,31 @@
 
 use std::sync::Arc;
 
-use graph::{Due, Kept, Lanes, Node, Unsent, View, clock, labels};
+use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
 use lookup::sync::Published;
-use tables::Forwarding;
+use tables::{Forwarding, Grantor, Protection};
+use wire::bytes::array;
+use wire::{ipv4, ipv6};
 
-use super::lanes::{Asked, Mixed, Request};
+use super::fault::{Fault, Kind, may_not_be_fragmented};
+use super::lanes::{Asked, Faulty, Mixed, Request};
 use super::outer::{Unfit, Ways, packet_len};
-use super::settings::Settings;
+use super::settings::{Counters, Settings, Shadows};
 use super::solicitor::{BURST, Member, Poll, Queue};
 use super::times::Times;
 use crate::counters::IfaceCounters;
-use crate::lanes::{Iface, OutPort};
+use crate::lanes::{Dst4, Dst6, Iface, OutPort};
+use crate::out::refusals::Refusals;
 
 labels! {
     /// Where packets go.
     pub enum To {
         Output = "output" carries [OutPort, Iface],
+        Error = "icmp_error" carries [Faulty, Iface],
+        /// What is only counted goes by its route.
+        Lookup4 = "ip4_lookup" carries [Dst4, Iface],
+        /// The same of IPv6.
+        Lookup6 = "ip6_lookup" carries [Dst6, Iface],
     }
 }
 
@@ -58,7 +69,8 @@ labels! {
 
 /// A request that waits.
 struct Waiting {
-    kept: Kept,
+    /// `None` of a shadow's that nobody gets a copy of: it takes its place and its tokens.
+    kept: Option<Kept>,
     request: Request,
     mixed: u32,
     /// Bytes of the frame before the packet.
@@ -72,6 +84,8 @@ pub struct Solicit {
     forwarding: Arc<Forwarding>,
     settings: Arc<Published<Settings>>,
     ifaces: Arc<IfaceCounters>,
+    counters: Arc<Counters>,
+    refusals: Arc<Refusals>,
     queue: Queue<Waiting>,
     member: Member,
     times: Times,
@@ -83,11 +97,11 @@ impl Solicit {
     pub fn new(
         forwarding: Arc<Forwarding>,
         settings: Arc<Published<Settings>>,
-        ifaces: Arc<IfaceCounters>,
+        (ifaces, counters, refusals): (Arc<IfaceCounters>, Arc<Counters>, Arc<Refusals>),
         (capacity, member): (usize, Member),
     ) -> Self {
         let (queue, times) = (Queue::new(capacity), Times::new(clock::rate()));
-        Solicit { forwarding, settings, ifaces, queue, member, times }
+        Solicit { forwarding, settings, ifaces, counters, refusals, queue, member, times }
     }
 
     /// Requests that wait.
@@ -106,18 +120,24 @@ impl Node for Solicit {
     type Drop = Why;
     const NAME: &'static str = "solicit";
     const HELP: &'static str = "asks Grantors, the most patient first";
-    const READS: Lanes = Lanes::of::<(Asked, Mixed)>();
+    const READS: Lanes = Lanes::of::<(Asked, Mixed, Iface)>();
     const TICKS: bool = true;
     const KEEPS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let Solicit { forwarding, settings, ifaces, queue, .. } = self;
+        let Solicit { forwarding, settings, ifaces, counters, queue, .. } = self;
         let protections = forwarding.protections.load(v.guard());
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
         for i in 0..v.n() {
             let (request, mixed) = (v.get(Asked, i), v.get(Mixed, i));
+            if request.is_in_shadow() {
+                let protection = protections.get(request.set());
+                show(v, i, (request, mixed), protection, &ways, queue, &counters.shadows);
+                pass(v, i);
+                continue;
+            }
             if !queue.takes(request.dscp()) {
                 v.drop(i, Why::Full);
                 continue;
@@ -125,17 +145,20 @@ impl Node for Solicit {
             let grantor = protections.get(request.set()).and_then(|it| it.grantor(mixed));
             let len = match ways.frame_len(packet_len(v.head(i)), grantor, mixed) {
                 Ok(len) => len,
+                Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
+                    v.set(Faulty, i, Fault::new(Kind::TooLong(most)));
+                    v.leave(i, To::Error);
+                    continue;
+                }
                 Err(unfit) => {
                     v.drop(i, why(unfit));
                     continue;
                 }
             };
             let link = v.frame_len(i).wrapping_sub(v.len(i));
-            let Some(kept) = v.keep(i) else { continue };
+            let kept = v.keep(i);
             let waiting = Waiting { kept, request, mixed, link, len };
-            if let Some(dropped) = queue.push(request.dscp(), waiting) {
-                v.discard(dropped.item.kept, Why::Full);
-            }
+            push(v, queue, waiting, &counters.shadows);
         }
     }
 
@@ -144,33 +167,55 @@ impl Node for Solicit {
         if rate != self.times.rate() {
             self.times = Times::new(rate);
         }
-        let Solicit { forwarding, settings, ifaces, queue, member, times } = self;
+        let Solicit { forwarding, settings, ifaces, counters, refusals, queue, member, times } =
+            self;
         let protections = forwarding.protections.load(v.guard());
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
-        let poll = Poll { times, now: v.now(), takes: true, most: BURST };
+        let port = queue.peek().and_then(|(_, head)| {
+            let grantor = grantor(protections.get(head.request.set())?, head)?;
+            ways.port(grantor, head.mixed)
+        });
+        let refused = port.and_then(|port| refusals.last(port.0));
+        let since = refused.map_or(u64::MAX, |then| v.now().saturating_sub(then));
+        // A port that has just refused packets is tried with one.
+        let most = if since <= 5 * times.published() { 1 } else { BURST };
+        let poll = Poll { times, now: v.now(), takes: since > times.published(), most };
         let mut full = false;
         let len = |waiting: &Waiting| waiting.len;
         member.poll(&poll, queue, len, |_, waiting| {
             let Waiting { kept, request, mixed, link, len } = waiting;
+            let passed = || {
+                if request.is_in_shadow() {
+                    counters.shadows.passed.add(1);
+                }
+            };
+            let Some(kept) = kept else {
+                passed();
+                return Ok(());
+            };
             let i = match v.emit(kept) {
                 Ok(i) => i,
                 Err(Unsent::Full(kept)) => {
                     full = true;
-                    return Err(Waiting { kept, request, mixed, link, len });
+                    return Err(Waiting { kept: Some(kept), request, mixed, link, len });
                 }
                 Err(Unsent::Gone(kept)) => {
                     v.discard(kept, Why::NoPort);
                     return Ok(());
                 }
             };
+            passed();
             let Some(protection) = protections.get(request.set()) else {
                 v.drop(i, Why::Stale);
                 return Ok(());
             };
             v.advance(i, link.into()); // it was as long when it came
-            let grantor = protection.grantor(mixed);
+            let grantor = match request.is_in_shadow() {
+                true => protection.shadow(mixed),
+                false => protection.grantor(mixed),
+            };
             match ways.encapsulate(v, i, grantor, (mixed, request.dscp())) {
                 Ok((port, iface)) => {
                     v.set(OutPort, i, port);
@@ -190,7 +235,12 @@ impl Node for Solicit {
     }
 
     fn abandon(&mut self) -> Option<(Kept, Why)> {
-        Some((self.queue.pop()?.1.kept, Why::Stopped))
+        loop {
+            // What was only counted is no packet.
+            if let Some(kept) = self.queue.pop()?.1.kept {
+                return Some((kept, Why::Stopped));
+            }
+        }
     }
 
     fn take_over(&mut self, old: &mut Self) {
@@ -198,11 +248,93 @@ impl Node for Solicit {
     }
 }
 
+/// Whom a request goes to.
+fn grantor<'p>(protection: &'p Protection, waiting: &Waiting) -> Option<&'p Grantor> {
+    match waiting.request.is_in_shadow() {
+        true => protection.shadow(waiting.mixed),
+        false => protection.grantor(waiting.mixed),
+    }
+}
+
+/// Shows the queue a packet that goes on itself: it gets a copy where somebody is to have one.
+#[cold]
+fn show(
+    v: &mut View<'_, Solicit>,
+    i: usize,
+    (request, mixed): (Request, u32),
+    protection: Option<&Protection>,
+    ways: &Ways<'_>,
+    queue: &mut Queue<Waiting>,
+    counts: &Shadows,
+) {
+    if !queue.takes(request.dscp()) {
+        return counts.dropped.add(1);
+    }
+    let packet_len = packet_len(v.head(i));
+    let link = v.frame_len(i).wrapping_sub(v.len(i));
+    let shadow = protection.and_then(|protection| protection.shadow(mixed));
+    let asked = shadow.or_else(|| protection.and_then(|protection| protection.grantor(mixed)));
+    let Ok(len) = ways.frame_len(packet_len, asked, mixed) else {
+        return counts.dropped.add(1);
+    };
+    let kept = shadow.and_then(|_| {
+        let kept = copy(v, i);
+        if kept.is_none() {
+            counts.no_copy.add(1);
+        }
+        kept
+    });
+    push(v, queue, Waiting { kept, request, mixed, link, len }, counts);
+}
+
+/// A copy of packet `i`, kept.
+fn copy(v: &mut View<'_, Solicit>, i: usize) -> Option<Kept> {
+    let pool = v.port();
+    let mut packet = v.ports().get(pool)?.allocate()?;
+    let copied = packet.copy_from(v.packet(i));
+    if copied {
+        match v.adopt(packet, pool) {
+            Ok(kept) => {
+                v.account(Account::Copies, 1);
+                return Some(kept);
+            }
+            Err(back) => packet = back,
+        }
+    }
+    v.ports().put_back(packet, pool);
+    None
+}
+
+/// Puts a request into the queue, in which there is room for it.
+fn push(v: &mut View<'_, Solicit>, queue: &mut Queue<Waiting>, waiting: Waiting, counts: &Shadows) {
+    let Some(dropped) = queue.push(waiting.request.dscp(), waiting) else { return };
+    if dropped.item.request.is_in_shadow() {
+        counts.dropped.add(1);
+    }
+    if let Some(kept) = dropped.item.kept {
+        v.discard(kept, Why::Full);
+    }
+}
+
+/// Sends packet `i` by its route.
+fn pass(v: &mut View<'_, Solicit>, i: usize) {
+    let head = v.head(i);
+    if head[0] >> 4 == 4 {
+        let dst = u32::from_be_bytes(array(head, ipv4::DST));
+        v.set(Dst4, i, dst);
+        v.leave(i, To::Lookup4);
+    } else {
+        let dst = u128::from_be_bytes(array(head, ipv6::DST));
+        v.set(Dst6, i, dst);
+        v.leave(i, To::Lookup6);
+    }
+}
+
 fn why(unfit: Unfit) -> Why {
     match unfit {
         Unfit::Unresolved => Why::Unresolved,
         Unfit::NoSource => Why::NoSource,
-        Unfit::TooLong => Why::TooLong,
+        Unfit::TooLong(_) => Why::TooLong,
         Unfit::NoRoom => Why::NoRoom,
     }
 }

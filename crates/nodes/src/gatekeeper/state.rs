@@ -43,9 +43,11 @@ impl Kind {
         }
     }
 
-    /// True for those that keep state in a page.
+    /// True for those that keep state in a page, whose packets may pass. In the table each
+    /// decided flow has a page, also one that is declined: it counts among those that may be
+    /// decided, and a grant that follows needs none.
     #[inline]
-    pub fn has_page(self) -> bool {
+    pub fn uses_page(self) -> bool {
         matches!(self, Kind::Granted | Kind::Program(_))
     }
 }
@@ -54,7 +56,7 @@ impl Kind {
 #[inline]
 pub fn last_used(bytes: &Bytes) -> Option<u64> {
     let used = load(bytes);
-    (Kind::of(bytes).has_page() && used != NEVER).then_some(used)
+    (Kind::of(bytes).uses_page() && used != NEVER).then_some(used)
 }
 
 /// A packet of a decided flow passed. Written once a second, so that a line of the table
@@ -70,7 +72,7 @@ pub(super) fn mark_used(bytes: &mut Bytes, times: &Times, now: u64) {
 
 /// Makes an entry that of a decided flow. What is renewed while it is in use stays in use.
 pub(super) fn set_decided(bytes: &mut Bytes, kind: Kind) {
-    if !(Kind::of(bytes).has_page() && kind.has_page()) {
+    if !(Kind::of(bytes).uses_page() && kind.uses_page()) {
         bytes[..8].copy_from_slice(&NEVER.to_le_bytes());
     }
     (bytes[KIND], bytes[MORE]) = match kind {

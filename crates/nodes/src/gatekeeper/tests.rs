@@ -15,11 +15,17 @@ use super::state::{Bytes, CALLERS, Kind, last_used};
 use super::times::{MAX_BASE, Times};
 
 mod decisions;
+mod full;
+mod leaks;
 mod listing;
 mod model;
+mod pair;
 mod programs;
+mod replay;
 mod rig;
+mod shadow;
 mod shield;
+mod turns;
 
 const PS: u64 = 1;
 const US: u64 = 1_000_000 * PS;
@@ -71,13 +77,13 @@ impl Entry {
         if fell_back {
             self.page = None;
         }
-        assert_eq!(self.page.is_some(), Kind::of(&self.state).has_page());
+        assert_eq!(self.page.is_some(), Kind::of(&self.state).uses_page());
         verdict
     }
 
     fn decide(&mut self, machine: &Machine<'_>, now: u64, decision: &Decision) {
         let decided = machine.decision(decision, now).unwrap();
-        self.page = decided.kind.has_page().then(|| self.page.unwrap_or([0xee; 64]));
+        self.page = decided.kind.uses_page().then(|| self.page.unwrap_or([0xee; 64]));
         decided.apply(&mut self.flow()).unwrap();
     }
 }

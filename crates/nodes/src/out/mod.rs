@@ -6,6 +6,7 @@ pub mod kernel_input;
 pub mod output;
 pub mod punt;
 mod refine;
+pub mod refusals;
 pub mod worker_input;
 
 pub use refine::TCP as SESSION_PORTS;

@@ -14,6 +14,7 @@
 //! would only add delay (tried: counting sort by port, 11 cycles a packet more).
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use graph::ring::frames;
 use graph::ring::spsc::Producer;
@@ -21,6 +22,7 @@ use graph::{Account, Bell, Lanes, NoEdge, Node, Point, Ports, View, labels};
 use io::{Owned, VECTOR, World};
 
 use super::detour::{self, Detour};
+use super::refusals::Refusals;
 use crate::lanes::OutPort;
 
 labels! {
@@ -85,6 +87,7 @@ pub struct Output {
     /// By port: the index of its worker in `remotes`, and whose packets it takes.
     remote: Vec<Option<(usize, World)>>,
     inner: Vec<Inner>,
+    refusals: Arc<Refusals>,
 }
 
 /// Packets of one vector that leave by one port.
@@ -95,8 +98,13 @@ struct Staged {
 
 impl Output {
     /// A node for the devices' ports, those below `ports`, of which other workers have
-    /// those in `remotes`, and for inner ones.
-    pub fn new(ports: u16, remotes: Vec<Remote>, inner: Vec<Inner>) -> Self {
+    /// those in `remotes`, and for inner ones. What ports refuse is noted in `refusals`.
+    pub fn new(
+        ports: u16,
+        remotes: Vec<Remote>,
+        inner: Vec<Inner>,
+        refusals: Arc<Refusals>,
+    ) -> Self {
         let most = remotes.iter().flat_map(|remote| &remote.ports).map(|(port, _)| port + 1);
         let most = most.chain(inner.iter().map(|inner| inner.ports.end));
         let ports = usize::from(most.fold(ports, u16::max));
@@ -107,7 +115,8 @@ impl Output {
             }
         }
         let staged = |_| Staged { n: 0, packets: Box::new([const { None }; VECTOR]) };
-        Output { staged: (0..=ports).map(staged).collect(), remotes, remote, inner }
+        let staged = (0..=ports).map(staged).collect();
+        Output { staged, remotes, remote, inner, refusals }
     }
 }
 
@@ -128,6 +137,9 @@ impl Node for Output {
             let (packets, ports) = v.sink();
             let left = transmit(ports, first.0, packets);
             v.account(Account::Transmitted, n - left);
+            if left > 0 {
+                self.refusals.note(first.0, v.now());
+            }
             return v.count_dropped(Why::TransmitFull, left);
         }
         let last = self.staged.len() - 1;
@@ -158,12 +170,17 @@ impl Output {
         if here == Some(v.world()) {
             let left = transmit(v.ports(), out, packets);
             v.account(Account::Transmitted, packets.len() - left);
+            if left > 0 {
+                self.refusals.note(out, v.now());
+            }
             return v.count_dropped(Why::TransmitFull, left);
         }
         let remote = self.remote.get(usize::from(out)).copied().flatten();
         match remote {
             Some((i, world)) if world == v.world() => {
-                hand_over(v, &mut self.remotes[i].ring, out, packets);
+                if hand_over(v, &mut self.remotes[i].ring, out, packets) > 0 {
+                    self.refusals.note(out, v.now());
+                }
                 self.remotes[i].wake();
             }
             Some((i, _)) => {
@@ -181,13 +198,14 @@ impl Output {
     }
 }
 
-/// Puts packets into the ring of the worker that has port `out`.
+/// Puts packets into the ring of the worker that has port `out`; gives how many there was
+/// no room for.
 fn hand_over(
     v: &View<'_, Output>,
     ring: &mut Producer<Handed>,
     out: u16,
     packets: &mut [Option<Owned>],
-) {
+) -> usize {
     let mut handed = 0;
     for slot in packets.iter_mut() {
         let Some(packet) = slot.take() else { continue };
@@ -198,6 +216,7 @@ fn hand_over(
     }
     v.account(Account::HandedOver, handed);
     v.count_dropped(Why::HandoverFull, packets.len() - handed);
+    packets.len() - handed
 }
 
 /// Puts packets into the ring of an inner port's node.

@@ -235,10 +235,15 @@ fn has_nobody(info: &ProtectionInfo) -> bool {
         && info.grantors.iter().all(|(named, of)| !real(named) || of.ways.is_err())
 }
 
-/// Packets that did not fit the way to a Grantor.
+/// Packets that did not fit the way to a Grantor, whether or not their sources heard of it.
 pub(super) fn too_long(state: &State) -> u64 {
     let Ok(counts) = state.snapshot() else { return 0 };
-    counts.dropped("shield", "too_long") + counts.dropped("solicit", "too_long")
+    let told = |node: &str| {
+        let edges = counts.node(node).into_iter().flat_map(|node| &node.edges);
+        let told = edges.filter(|edge| edge.name == "icmp_error");
+        told.map(|edge| edge.packets).sum::<u64>()
+    };
+    ["shield", "solicit"].map(|node| counts.dropped(node, "too_long") + told(node)).iter().sum()
 }
 
 /// Between two looks at what does not fit.

@@ -1,23 +1,16 @@
 //! Decisions over a whole graph: real messages at the back, and elsewhere.
 
 use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
-use std::sync::Arc;
 
-use graph::ring::spsc;
-use graph::{Job, Progress, clock};
-use io::{Pool, PoolConfig};
-use lookup::sync::{Domain, Thread};
-use tables::{Action, Control, Named, Protect, VrfId};
+use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::ggu::{Decision as Sent, Flow, Ports, Refusal, Verdict as Decision, Writer};
 
-use super::super::listing::{Filter, List, State, ends};
+use super::super::listing::State;
 use super::super::settings::{DecisionsFrom, Settings};
-use super::super::shield::Shield;
-use super::super::solicitor::Channel;
-use super::rig::{Of, Rig, Seat, control, in_v4, settings};
-use crate::parse::owner::Owners;
+use super::pair::Pair;
+use super::rig::{Rig, in_v4, settings};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4};
 
 const V4: &str = "10.20.0.1";
@@ -238,63 +231,8 @@ fn options_widen_who_decides() {
     assert_eq!(rig.counters.decisions.not_its_grantor.get(), 4);
 }
 
-/// Two workers of one Gatekeeper.
-struct Pair {
-    seats: [Seat; 2],
-    _control: Control,
-    thread: Thread,
-    owners: Arc<Owners>,
-}
-
-impl Pair {
-    /// Whose rings have so many places.
-    fn new(places: usize) -> Pair {
-        let domain = Domain::new();
-        let control = control(&domain);
-        let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false });
-        let (pool, owners) = (pool.unwrap(), Arc::new(Owners::new(5, 2)));
-        let of =
-            Of { domain: &domain, control: &control, pool: &pool, owners: Some(owners.clone()) };
-        let channel = Channel::new(125_000_000, 2, clock::now());
-        let (mut heard, mut hears) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        for from in &mut hears {
-            for to in &mut heard {
-                let (producer, consumer) = spsc::ring(places);
-                from.push(producer);
-                to.push(consumer);
-            }
-        }
-        let mut rings = heard.into_iter().zip(hears);
-        let seats = [0, 1]
-            .map(|worker| of.seat(channel.member(worker), rings.next().unwrap(), 1 << 15, ""));
-        Pair { seats, thread: domain.register("pair"), _control: control, owners }
-    }
-
-    fn poll(&mut self) {
-        for seat in &mut self.seats {
-            // With a packet that is none of ours: an idle graph does not tick at once.
-            seat.front.push(&to_p0(udp4("10.22.0.1")));
-            seat.graph.poll(self.thread.guard());
-        }
-        self.thread.quiesce();
-    }
-
-    /// Flows of a worker in this state.
-    fn flows(&mut self, worker: usize, state: State) -> Vec<[std::net::IpAddr; 2]> {
-        let node = self.seats[worker].graph.node_mut::<Shield>().unwrap();
-        let mut list = List::new(Filter { state: Some(state), ..Filter::default() });
-        let mut rows = Vec::new();
-        loop {
-            match list.step(node, 4_096) {
-                Progress::More(part) => rows.extend(part),
-                Progress::Last(part) => {
-                    rows.extend(part);
-                    return rows.iter().map(|row| ends(&row.key)).collect();
-                }
-            }
-        }
-    }
-}
+/// Bytes a second of a channel that has room for all.
+const FAST: u64 = 125_000_000;
 
 fn client(i: u32) -> Ipv4Addr {
     Ipv4Addr::from(0xc612_0000 + i)
@@ -310,7 +248,7 @@ fn messages(of: std::ops::Range<u32>, verdict: Decision) -> Vec<Vec<u8>> {
 #[test]
 fn decisions_come_to_the_owners_of_their_flows_in_order() {
     const CLIENTS: u32 = 10_000;
-    let mut pair = Pair::new(4_096);
+    let mut pair = Pair::new(4_096, FAST);
     for (i, message) in messages(0..CLIENTS, GRANT).iter().enumerate() {
         pair.seats[i % 2].back.push(message);
         if i % 16 == 15 {
@@ -358,7 +296,7 @@ fn decisions_come_to_the_owners_of_their_flows_in_order() {
 
 #[test]
 fn a_full_ring_is_a_named_loss() {
-    let mut pair = Pair::new(64);
+    let mut pair = Pair::new(64, FAST);
     // Worker 1 does not come by.
     messages(0..400, GRANT).iter().for_each(|message| pair.seats[0].back.push(message));
     let seat = &mut pair.seats[0];
@@ -375,7 +313,7 @@ fn a_full_ring_is_a_named_loss() {
 /// More decisions than are heard in a poll: no message costs the packets their time.
 #[test]
 fn what_a_poll_hears_is_bounded() {
-    let mut pair = Pair::new(4_096);
+    let mut pair = Pair::new(4_096, FAST);
     messages(0..3_000, GRANT).iter().for_each(|message| pair.seats[0].back.push(message));
     let seat = &mut pair.seats[0];
     seat.graph.poll(pair.thread.guard());

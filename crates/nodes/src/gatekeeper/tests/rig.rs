@@ -49,13 +49,13 @@ pub(super) struct Rig {
     _to_router: frames::Producer,
 }
 
-fn address(link: u32, text: &str) -> Event {
+pub(super) fn address(link: u32, text: &str) -> Event {
     let (ip, len) = text.split_once('/').unwrap();
     let (ip, len) = (ip.parse().unwrap(), len.parse().unwrap());
     Event::Address(Address { link: LinkId(link), ip, len })
 }
 
-fn route(net: &str, link: u32, via: Option<&str>) -> Event {
+pub(super) fn route(net: &str, link: u32, via: Option<&str>) -> Event {
     let via = via.map(|via| via.parse().unwrap());
     let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
     let route = Route {
@@ -123,13 +123,18 @@ impl Rig {
 
     /// With a table of so many entries, or none, and this rule for a full one.
     pub(super) fn with(entries: usize, full: &str) -> Rig {
+        Rig::paced(entries, full, 125_000_000)
+    }
+
+    /// The same with a channel of so many bytes a second.
+    pub(super) fn paced(entries: usize, full: &str, bytes_per_s: u64) -> Rig {
         let domain = Domain::new();
         let control = control(&domain);
         let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false }).unwrap();
         let (heard, from) = spsc::ring(1 << 10);
         let (hears, heard_here) = spsc::ring(1 << 10);
         let of = Of { domain: &domain, control: &control, pool: &pool, owners: None };
-        let channel = Channel::new(125_000_000, 1, clock::now());
+        let channel = Channel::new(bytes_per_s, 1, clock::now());
         let rings = (vec![from, heard_here], vec![hears]);
         let seat = of.seat(channel.member(0), rings, entries, full);
         let Seat { graph, front, back, kernel, counters, settings, _to_router } = seat;
