@@ -316,7 +316,7 @@ impl<'g> Sender<'g> {
         if protection.options & SHADOW != 0 {
             let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
             v.set(Asked, i, Request::new(set, dscp).in_shadow());
-            v.set(Mixed, i, mixed);
+            v.set(Mixed, i, self.mix.of(key));
             return v.leave(i, To::Solicit);
         }
         // Not of what is dropped.
