@@ -31,7 +31,7 @@ wait $stream
 sent_on() { [ "$(heard "inner=10.0.1.2>203.0.113.5 .*bytes=45000056")" -ge "$1" ]; }
 wait_for 5 sent_on 3000
 assert_eq "$(rutter gatekeeper show -j | json 'x["protections"]')" 32 "protections"
-assert_eq "$(on r ip route show proto 198 | grep -c 'blackhole 198.51.100')" 30 "routes of protections"
+assert_eq "$(on r ip route show proto 199 | grep -c 'blackhole 198.51.100')" 30 "routes of protections"
 
 # Other Grantors: flows stay as they are, and go to the new one. With `--flush` they ask anew.
 requests() { heard "dscp=41 .*inner=10.0.1.2>203.0.113.5 "; }

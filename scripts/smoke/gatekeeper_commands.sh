@@ -62,8 +62,8 @@ config() { # [KEYS OF GATEKEEPER]
 config | router_start
 
 # What is protected is a blackhole route in the kernel, and nothing is forwarded from the tap.
-on r ip route show proto 198 | found "blackhole 203.0.113.0/24" || fail "203.0.113.0/24 is not shown"
-on r ip -6 route show proto 198 | found "blackhole 2001:db8:9::/48" || fail "2001:db8:9::/48 is not shown"
+on r ip route show proto 199 | found "blackhole 203.0.113.0/24" || fail "203.0.113.0/24 is not shown"
+on r ip -6 route show proto 199 | found "blackhole 2001:db8:9::/48" || fail "2001:db8:9::/48 is not shown"
 on r ip rule | found "1105:.*iif p0 prohibit" || fail "no rule for the front"
 on r ip -6 rule | found "1105:.*iif p0 prohibit" || fail "no rule for the front's IPv6"
 
@@ -104,7 +104,7 @@ assert_ping c 203.0.113.5 -I 10.0.1.3
 # Protections come, change and go while it runs, with what the kernel shows of them.
 assert_no_ping c 198.18.0.5
 rutter gatekeeper protect add 198.18.0.0/24 via 10.0.2.9
-on r ip route show proto 198 | found "blackhole 198.18.0.0/24" || fail "198.18.0.0/24 is not shown"
+on r ip route show proto 199 | found "blackhole 198.18.0.0/24" || fail "198.18.0.0/24 is not shown"
 assert_ping c 198.18.0.5 -I 10.0.1.2
 rutter gatekeeper protect change 198.18.0.0/24 via 10.0.2.9 weight 3 --flush
 rutter gatekeeper protect | found "198.18.0.0/24 .*10.0.2.9 weight 3" || fail "the weight is not shown"
@@ -112,7 +112,7 @@ rutter gatekeeper protect | found "198.18.0.0/24 .*10.0.2.9 weight 3" || fail "t
 ! rutter gatekeeper protect add 198.18.0.128/25 bypass 2>"$TMP/said" || fail "a hole in the shield"
 found "198.18.0.128/25 (bypass) and 198.18.0.0/24 (protect)" <"$TMP/said" || fail "the hole names both"
 rutter gatekeeper protect del 198.18.0.0/24
-! on r ip route show proto 198 | found "198.18.0.0/24" || fail "198.18.0.0/24 is shown still"
+! on r ip route show proto 199 | found "198.18.0.0/24" || fail "198.18.0.0/24 is shown still"
 assert_no_ping c 198.18.0.5
 
 # A shadow judges, and lets pass.
@@ -138,13 +138,13 @@ doctor "room for the outer header .*1500 bytes and 40 more do not fit the mtu of
 	fail "doctor does not say that the mtu is too small"
 
 router_stop
-[ -z "$(on r ip route show proto 198)" ] || fail "routes are left"
+[ -z "$(on r ip route show proto 198; on r ip route show proto 199)" ] || fail "routes are left"
 ! on r ip rule | found "1105:" || fail "a rule is left"
 
 # Without a Grantor a prefix is withdrawn where that is wanted, and shown again once there is one.
 config "withdraw = true" | router_start
 wait_for 20 reachable
-shown() { on r ip route show proto 198 | found "blackhole 203.0.113.0/24"; }
+shown() { on r ip route show proto 199 | found "blackhole 203.0.113.0/24"; }
 shown || fail "203.0.113.0/24 is not shown"
 on g ip link set eth0 down
 withdrawn() { ! shown && rutter gatekeeper protect | found "203.0.113.0/24 .*not shown to routing daemons"; }

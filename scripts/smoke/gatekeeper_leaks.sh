@@ -89,5 +89,5 @@ wait_for 20 assert_ping c 203.0.113.5
 router_stop
 for family in -4 -6; do
 	assert_no_match "$(on r ip $family rule)" "iif p0" "rules of the front after the end"
-	assert_no_match "$(on r ip $family route show proto 198)" blackhole "routes of protections after the end"
+	assert_no_match "$(on r ip $family route show proto 199)" blackhole "routes of protections after the end"
 done

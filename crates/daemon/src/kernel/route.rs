@@ -9,7 +9,6 @@ use api::apps::router::RouteKind;
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, family, octets};
 use super::netlink::{CREATE, DEL_ROUTE, GET_ROUTE, Message, REPLACE};
-use super::shown::shield;
 use crate::config::{Mac, Net, Route, Via};
 
 impl Rtnetlink {
@@ -134,7 +133,7 @@ impl Rtnetlink {
     }
 
     /// Takes all routes with Rutter's protocol number out: what an instance
-    /// that was killed has left. Protections stay ([`Rtnetlink::set_shields`]).
+    /// that was killed has left.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -145,7 +144,7 @@ impl Rtnetlink {
             (body[0], body[5]) = (family, OUR_PROTOCOL);
             let answers = self.0.dump(Message::new(GET_ROUTE, 0).body(&body))?;
             let ours = |answer: &&Vec<u8>| answer.get(5) == Some(&OUR_PROTOCOL);
-            for answer in answers.iter().filter(ours).filter(|answer| shield(answer).is_none()) {
+            for answer in answers.iter().filter(ours) {
                 // What the kernel said about it names it exactly.
                 self.0.request(Message::new(DEL_ROUTE, 0).body(answer))?;
                 flushed += 1;
@@ -199,7 +198,7 @@ pub(super) fn route_message(
     route_of(OUR_PROTOCOL, kind, flags, prefix, table, what)
 }
 
-fn route_of(
+pub(super) fn route_of(
     protocol: u8,
     kind: u16,
     flags: u16,

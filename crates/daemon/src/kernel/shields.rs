@@ -12,21 +12,22 @@
 //! its packets meet the table of the VRF before (`vrf_rules`). Rules are given back with the others
 //! ([`Rtnetlink::flush_rules`]).
 //!
-//! A protection is a blackhole route of Rutter's protocol, with a metric of its own by
-//! which it is known from a static route (whose metric that cannot be: `Config::objection`): BIRD learns it and FRR redistributes it. It wins
-//! over what they have learnt for the same prefix, so that the kernel itself sends nothing
-//! there. The mirror leaves it out (`feeds::netlink`): the plain view has the route
-//! that it hides.
+//! A protection is a blackhole route of a protocol number and a metric of its own: BIRD learns
+//! it and FRR redistributes it, which it does not with routes of Rutter's number
+//! ([`SHIELD_PROTOCOL`]). It wins over what they have learnt for the same prefix, so that the
+//! kernel itself sends nothing there. No static route has this metric (`Config::objection`): the
+//! kernel has one route of a prefix and a metric. The mirror leaves it out (`feeds::netlink`):
+//! the plain view has the route that it hides.
 
 use std::collections::BTreeSet;
 use std::io;
 
-use feeds::netlink::SHIELD_METRIC;
+use feeds::netlink::{SHIELD_METRIC, SHIELD_PROTOCOL};
 
 use super::OUR_PROTOCOL;
 use super::link::Rtnetlink;
 use super::netlink::{CREATE, DEL_ROUTE, GET_ROUTE, Message};
-use super::route::{NEW_ROUTE, RTN_BLACKHOLE, SCOPE_UNIVERSE, metric, route_message};
+use super::route::{NEW_ROUTE, RTN_BLACKHOLE, SCOPE_UNIVERSE, metric, route_of};
 pub use super::shown::Shield;
 use super::shown::shield;
 use crate::config::Net;
@@ -74,7 +75,7 @@ impl Rtnetlink {
         let mut all = BTreeSet::new();
         for family in [2, 10] {
             let mut body = [0; 12];
-            (body[0], body[5]) = (family, OUR_PROTOCOL);
+            (body[0], body[5]) = (family, SHIELD_PROTOCOL);
             let answers = self.0.dump(Message::new(GET_ROUTE, 0).body(&body))?;
             all.extend(answers.iter().filter_map(|answer| shield(answer)));
         }
@@ -114,7 +115,8 @@ fn prohibit(make: bool, family: u8, name: &str) -> Message {
 /// The blackhole route, made or deleted, of a prefix.
 fn blackhole(make: bool, net: Net, table: u32) -> Message {
     let (kind, how) = if make { (NEW_ROUTE, CREATE) } else { (DEL_ROUTE, 0) };
-    let message = route_message(kind, how, net, table, (SCOPE_UNIVERSE, RTN_BLACKHOLE));
+    let what = (SCOPE_UNIVERSE, RTN_BLACKHOLE);
+    let message = route_of(SHIELD_PROTOCOL, kind, how, net, table, what);
     metric(message, Some(SHIELD_METRIC))
 }
 

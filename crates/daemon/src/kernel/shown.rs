@@ -2,9 +2,8 @@
 
 use std::net::IpAddr;
 
-use feeds::netlink::SHIELD_METRIC;
+use feeds::netlink::{SHIELD_METRIC, SHIELD_PROTOCOL};
 
-use super::OUR_PROTOCOL;
 use super::link::ip;
 use super::netlink::attributes;
 use crate::config::Net;
@@ -28,7 +27,7 @@ pub(super) fn shield(answer: &[u8]) -> Option<Shield> {
             _ => {}
         }
     }
-    let ours = (protocol, kind, metric) == (OUR_PROTOCOL, BLACKHOLE, SHIELD_METRIC);
+    let ours = (protocol, kind, metric) == (SHIELD_PROTOCOL, BLACKHOLE, SHIELD_METRIC);
     ours.then_some((table, Net { address, length }))
 }
 
@@ -49,9 +48,9 @@ mod tests {
     #[test]
     fn damaged_answers_are_no_protections() {
         assert_eq!(shield(&[]), None);
-        assert_eq!(shield(&[2, 24, 0, 0, 254, OUR_PROTOCOL, 0, BLACKHOLE]), None);
-        let mut answer = vec![2, 24, 0, 0, 254, OUR_PROTOCOL, 0, BLACKHOLE, 0, 0, 0, 0];
-        assert_eq!(shield(&answer), None, "a static route");
+        assert_eq!(shield(&[2, 24, 0, 0, 254, SHIELD_PROTOCOL, 0, BLACKHOLE]), None);
+        let mut answer = vec![2, 24, 0, 0, 254, SHIELD_PROTOCOL, 0, BLACKHOLE, 0, 0, 0, 0];
+        assert_eq!(shield(&answer), None, "of another metric");
         answer.extend([8, 0, PRIORITY as u8, 0]);
         answer.extend(SHIELD_METRIC.to_ne_bytes());
         let all = Net { address: IpAddr::from([0; 4]), length: 24 };

@@ -172,14 +172,8 @@ impl KernelSide {
     /// When there is none, or the kernel refuses.
     pub fn delete_route(&mut self, net: Net, table: u32, metric: Option<u32>) -> io::Result<()> {
         let known = self.added.forget_route(net, table, metric);
-        let written = self.written.forget(net, table, metric);
-        // Without a metric the kernel takes the lowest: that of a protection, if there is one.
-        let gone = if written.is_none() && self.shields.protected.contains(&(table, net)) {
-            Err(io::Error::from_raw_os_error(ESRCH))
-        } else {
-            self.rtnetlink.delete_route(net, table, written.or(metric))
-        };
-        unless_gone(gone, known)
+        self.written.forget(net, table, metric);
+        unless_gone(self.rtnetlink.delete_route(net, table, metric), known)
     }
 
     /// Adds a permanent neighbour that lasts as long as the router runs.

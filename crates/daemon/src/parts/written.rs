@@ -70,13 +70,13 @@ impl Written {
         self.0.insert((route.prefix, table, metric(route)));
     }
 
-    /// As the kernel deletes: without a metric the first. Gives the metric of what was there.
-    pub(super) fn forget(&mut self, prefix: Net, table: u32, metric: Option<u32>) -> Option<u32> {
+    /// As the kernel deletes: without a metric the first.
+    pub(super) fn forget(&mut self, prefix: Net, table: u32, metric: Option<u32>) {
         let all = (prefix, table, 0)..=(prefix, table, u32::MAX);
         let first = self.0.range(all).find(|(.., of)| metric.is_none_or(|metric| metric == *of));
-        let first = *first?;
-        self.0.remove(&first);
-        Some(first.2)
+        if let Some(first) = first.copied() {
+            self.0.remove(&first);
+        }
     }
 }
 
@@ -111,10 +111,9 @@ mod tests {
         assert!(!written.has(&of("10.0.0.0/9", None), 254));
         assert!(written.has(&of("2001:db8::/32", Some(1024)), 254));
         assert!(!written.has(&of("2001:db8::/32", Some(256)), 254));
-        let net = "10.0.0.0/8".parse().unwrap();
-        assert_eq!(written.forget(net, 254, None), Some(0));
+        written.forget("10.0.0.0/8".parse().unwrap(), 254, None);
         assert!(!written.has(&of("10.0.0.0/8", None), 254));
-        assert_eq!(written.forget(net, 254, Some(9)), None);
+        written.forget("10.0.0.0/8".parse().unwrap(), 254, Some(9));
         assert!(written.has(&of("10.0.0.0/8", Some(7)), 254));
     }
 

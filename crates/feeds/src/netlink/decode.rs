@@ -19,7 +19,7 @@ use super::message::{
     APPEND, Attribute, DELETE, MULTI, Message, REPLACE, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
     RTM_NEXTHOP, RTM_ROUTE, attributes, fixed_len, u16_at, u32_at,
 };
-use super::{OUR_PROTOCOL, SHIELD_METRIC};
+use super::{OUR_PROTOCOL, SHIELD_METRIC, SHIELD_PROTOCOL};
 
 /// The event that `message` states; `None` for messages that concern nothing
 /// here, or are damaged. `source` says which feed it came by.
@@ -133,7 +133,7 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     let net = Net::covering(destination, dst_len)?;
     let target = found.target(family, kind);
     // What routing daemons are shown of a protection, which hides the route to the prefix.
-    if (protocol, metric) == (OUR_PROTOCOL, SHIELD_METRIC) && target == Target::Blackhole {
+    if (protocol, metric) == (SHIELD_PROTOCOL, SHIELD_METRIC) && target == Target::Blackhole {
         return None;
     }
     Some(Route { table, net, metric, protocol, source, target })
@@ -361,9 +361,9 @@ mod tests {
             added
         };
         const BLACKHOLE: u8 = 6;
-        assert!(!with(OUR_PROTOCOL, BLACKHOLE, SHIELD_METRIC));
+        assert!(!with(SHIELD_PROTOCOL, BLACKHOLE, SHIELD_METRIC));
         assert!(with(OUR_PROTOCOL, BLACKHOLE, 0), "a static route");
-        assert!(with(OUR_PROTOCOL, 7, SHIELD_METRIC) && with(4, BLACKHOLE, SHIELD_METRIC));
+        assert!(with(SHIELD_PROTOCOL, 7, SHIELD_METRIC) && with(4, BLACKHOLE, SHIELD_METRIC));
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(super) const SHADOW: Key = Key::new(
 pub(super) const PROTECT: Section = Section::optional(
     "gatekeeper.protect[]",
     "[[gatekeeper.protect]]",
-    "A protected prefix, shown to routing daemons as a blackhole route (protocol 198, metric 8).",
+    "A protected prefix, shown to routing daemons as a blackhole route (protocol 199, metric 8).",
     &[PREFIX, ACTION, GRANTORS, SHADOW],
 );
 
