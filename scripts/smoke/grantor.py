@@ -172,7 +172,10 @@ def answer(arguments):
     tun, by = open_tun(arguments.tun), rules(arguments.rule)
     print("ready", file=sys.stderr, flush=True)
     while True:
-        frame, (_, _, kind, _, _) = raw.recvfrom(65536)
+        try:
+            frame, (_, _, kind, _, _) = raw.recvfrom(65536)
+        except OSError:
+            continue  # the link went down
         outer = Outer(frame[14:])
         if kind == socket.PACKET_OUTGOING or not outer.inner or outer.to not in own:
             continue
