@@ -43,7 +43,8 @@ impl Experiment for Fig46 {
         })?;
         let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
         let notes = [
-            "64 packets a burst, each of a new flow, the table full: as many flows as it takes",
+            "64 packets a burst, each of a new flow; the table is full but for one flow a burst, which \
+             goes as by a sweep",
             "checksum: the levels of 8,192 packets, of which a quarter are of known flows, and \
              which of them the solicitor sends; the same in all rows of one rule",
             "one worker does it all, the solicitor's part too; no packet is received or sent",

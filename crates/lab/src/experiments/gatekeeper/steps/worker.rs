@@ -1,5 +1,6 @@
 //! A worker that has nothing but requests.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use graph::clock::Rate;
@@ -30,6 +31,8 @@ pub(super) struct Worker {
     /// The packet that comes next, and what is added to its source, so that none is repeated.
     at: usize,
     fresh: u32,
+    /// Flows that were made, the oldest first.
+    made: VecDeque<FlowKey>,
 }
 
 /// A packet's first line; its source is the word in the middle.
@@ -52,6 +55,7 @@ impl Worker {
             now: SECOND,
             at: 0,
             fresh: 0,
+            made: VecDeque::new(),
         }
     }
 
@@ -99,9 +103,13 @@ impl Worker {
         sum
     }
 
-    /// So many packets of new flows.
+    /// So many packets of new flows. The oldest flow goes before each burst, as by a sweep: in
+    /// a table that has no place at all nobody would search for one.
     pub(super) fn serve(&mut self, count: u64) -> u64 {
         for _ in 0..count / BURST as u64 {
+            if let Some(oldest) = self.made.pop_front() {
+                self.table.delete(&oldest, &mut |_, _, _| ());
+            }
             let (packets, fresh) = self.packets(BURST);
             let (mut keys, headers) = ([FlowKey::v4(0, 0); BURST], &self.headers);
             let header = |i: usize| &headers[packets[i] as usize];
@@ -110,9 +118,9 @@ impl Worker {
                 Heads::Singly => (0..BURST).for_each(|i| keys[i] = key(i)),
                 Heads::Ahead => {
                     (0..AHEAD).for_each(|i| prefetch(header(i)));
-                    for (i, key_of) in keys.iter_mut().enumerate() {
+                    for (i, of) in keys.iter_mut().enumerate() {
                         prefetch(header((i + AHEAD) % BURST));
-                        *key_of = key(i);
+                        *of = key(i);
                     }
                 }
                 Heads::Turns => interleave::<TURNS, _>(
@@ -161,8 +169,9 @@ impl Worker {
         let (expires, state) = machine.fresh(self.now);
         self.table.find_or_insert_batch(self.now, expires, keys, ids, &mut |_, _, _| ());
         let mut view = self.table.view();
-        for &id in ids.iter().filter(|id| id.is_new()) {
+        for (&id, key) in ids.iter().zip(keys).filter(|(id, _)| id.is_new()) {
             *view.state(id).0 = state;
+            self.made.push_back(*key);
         }
     }
 
