@@ -87,12 +87,13 @@ const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
 /// for, a table that is not touched is backed at its first use, and what an oracle starts
 /// ends with its call.
 const STARTS_THREADS: &[(&str, &str)] = &[
+    ("cli", "commands/lookup/pipe.rs"), // ends with its scope
     ("daemon", "threads.rs"),
     ("graph", "clock.rs"),
     ("graph", "worker.rs"),
     ("io-dpdk", "eal.rs"),
     ("lookup", "exact/oracle.rs"),
-    ("lookup", "lpm/oracle/mod.rs"),
+    ("lookup", "lpm/oracle/readers.rs"),
     ("lookup", "pages/touch.rs"),
     ("tables", "build.rs"),
 ];
