@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read_and_decided() {
-        let mut outer = vec![0x45, 41 << 2, 0, 40, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 2, 1, 10, 0, 2, 2];
+        let mut outer =
+            vec![0x45, 41 << 2, 0, 40, 0, 0, 0x40, 0, 64, 4, 0, 0, 10, 0, 2, 1, 10, 0, 2, 2];
         assert_eq!(Came::read(&outer), None);
         let inner = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 1, 2, 203, 0, 113, 5];
         outer.extend(inner);

@@ -67,7 +67,10 @@ pub fn run(_: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Status, 
     let start = Instant::now();
     network(&mut net)?;
     shield(&mut net)?;
-    say(cx, &line(1, "shield", start, "`rutter run` with [gatekeeper]; 203.0.113.0/24 is protected"))?;
+    say(
+        cx,
+        &line(1, "shield", start, "`rutter run` with [gatekeeper]; 203.0.113.0/24 is protected"),
+    )?;
     let start = Instant::now();
     let before = client(&net, OLD)?.wait()?;
     say(cx, &line(2, "before", start, &format!("{} Kbyte page: {}", PAGE / 1000, told(&before))))?;
@@ -202,14 +205,11 @@ fn under_flood(net: &mut Net) -> Result<String, Error> {
     let sent: u64 = flood.said()?.parse().unwrap_or_default();
     let (is, reached) = (shield()?, unasked(net)? - reached);
     let asked = is.verdicts.requests - was.verdicts.requests;
-    let decided = |of: &Shield| of.decisions.iter().find(|of| of.what == "declined").map_or(0, |of| of.count);
+    let decided =
+        |of: &Shield| of.decisions.iter().find(|of| of.what == "declined").map_or(0, |of| of.count);
     let declined = decided(&is) - decided(&was);
     let rate = sent / (SECONDS + 2);
-    let said = format!(
-        "{} packets from as many sources, {} a second",
-        number(sent),
-        number(rate)
-    );
+    let said = format!("{} packets from as many sources, {} a second", number(sent), number(rate));
     let mut text = line(3, "flood", start, &said);
     // Writing to a String cannot fail.
     let _ = writeln!(text, "      the client of before: {}", told(&old));
