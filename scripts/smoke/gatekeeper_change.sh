@@ -19,7 +19,7 @@ bare_are() { [ "$(came bare)" = "$1" ]; }
 assert_ping c 203.0.113.5
 forwarded=$(kernel_forwarded r)
 
-# A client's packets while others' protections come and go, a thousand of them.
+# A client's packets while others' protections come, change and go.
 { client_sends 10.0.1.2 203.0.113.5 --count 3000 --rate 500 >/dev/null; } &
 stream=$!
 for n in $(seq 1 60); do

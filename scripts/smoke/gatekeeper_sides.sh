@@ -121,8 +121,8 @@ for own in 10.0.1.1 10.0.2.1 2001:db8:1::1 2001:db8:2::1; do
 	assert_ping g $own
 done
 
-# Through all of it: granted by the Grantor, answered by route. A tagged frame counts with its tag: of 450 bytes and four
-# four pass 1,816 bytes a second, not five.
+# Through all of it: granted by the Grantor, answered by route. A frame of 408 bytes counts with its tag, as 412: four
+# pass a second by 2,048 bytes, not five.
 grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000 10.0.3.0/24=grant:2:600:60000:60000
 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5

@@ -148,15 +148,18 @@ impl Shield {
     }
 
     /// Writes decisions that came by the rings into the table: a vector's a ring.
-    fn listen(&mut self, v: &View<'_, Self>) {
+    /// There may be more where one had so many.
+    fn listen(&mut self, v: &View<'_, Self>) -> bool {
         let Shield { forwarding, counters, flows, heard, batch, .. } = self;
-        let Some(flows) = flows else { return };
+        let Some(flows) = flows else { return false };
         let protections = forwarding.protections.load(v.guard());
+        let mut more = false;
         for ring in heard {
-            let mut n = 0;
-            while n < VECTOR
+            let (mut n, mut taken) = (0, 0);
+            while taken < VECTOR
                 && let Some(next) = ring.pop()
             {
+                taken += 1;
                 if protections.get(next.set).is_none() {
                     counters.decisions.stale.add(1);
                     continue;
@@ -168,7 +171,9 @@ impl Shield {
                 let heard = batch.heard[..n].iter().flatten();
                 flows.decide(v.now(), heard, &batch.keys[..n], &counters.decisions);
             }
+            more |= taken == VECTOR;
         }
+        more
     }
 }
 
@@ -211,9 +216,12 @@ impl Node for Shield {
     }
 
     fn tick(&mut self, v: &mut View<'_, Self>) -> Due {
-        self.listen(v);
+        let more = self.listen(v);
         let Some(flows) = &mut self.flows else { return Due::NEVER };
         let due = flows.sweep(v.now());
+        if more {
+            return Due::NOW;
+        }
         // Whoever hears a decision on another worker rings no bell.
         if self.heard.len() > 1 { due.min(Due::at(v.now() + flows.pause())) } else { due }
     }

@@ -5,8 +5,8 @@
 //!   header ─► pair ─► flow found or made ─► its level ─► solicitor: 64 levels, 5 % leave
 //! ```
 //!
-//! A step is an option that everybody has: `stop` and `batch` of a flow table, and
-//! [`solicit::Links`].
+//! A step is an option of the flow tables (`stop`, `batch`), or, for the solicitor's links, of
+//! the experiment's own queue ([`solicit::Links`]).
 
 mod solicit;
 mod worker;
