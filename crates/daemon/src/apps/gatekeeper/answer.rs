@@ -258,7 +258,7 @@ impl Guarding {
         let (told, names) = (lock(&self.told).clone(), state.names());
         let from = [told.from.v4.map(IpAddr::V4), told.from.v6.map(IpAddr::V6)];
         Ok(Shield {
-            front: self.shield.front.clone(),
+            front: self.fronts.clone(),
             back: self.shield.back.clone(),
             from: from.into_iter().flatten().collect(),
             ports: [told.ports.src, told.ports.dst],

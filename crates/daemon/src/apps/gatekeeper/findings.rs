@@ -34,7 +34,7 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
             }
         }
     })?;
-    let mut all = vec![mtu(&interfaces, &protected, too_long(state))];
+    let mut all = vec![mtu(guarding, &interfaces, &protected, too_long(state))];
     all.extend(neither(&interfaces));
     all.extend(no_source(guarding, &protected));
     all.extend(decisions_from(guarding));
@@ -83,10 +83,14 @@ impl Protected {
 }
 
 /// A packet as long as the front takes has to fit at the back with the outer header.
-fn mtu(interfaces: &[IfaceInfo], protected: &Protected, lost: u64) -> Finding {
+fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, lost: u64) -> Finding {
     let what = "room for the outer header";
-    let on = |side| interfaces.iter().filter(move |info| info.iface.side == side);
-    let longest = on(Side::Front).map(|info| info.iface.mtu).max().unwrap_or(0);
+    let on = |names: &'_ [String]| {
+        let names = names.to_vec();
+        interfaces.iter().filter(move |info| names.contains(&info.iface.name))
+    };
+    // Not those that only share a port with the front: nobody is to come by them.
+    let longest = on(&guarding.shield.front).map(|info| info.iface.mtu).max().unwrap_or(0);
     let [v4, v6] = protected.families;
     let header = if v6 {
         40
@@ -96,7 +100,7 @@ fn mtu(interfaces: &[IfaceInfo], protected: &Protected, lost: u64) -> Finding {
         0
     };
     let wanted = longest.saturating_add(header);
-    let short = on(Side::Back).filter(|info| info.iface.mtu < wanted);
+    let short = on(&guarding.shield.back).filter(|info| info.iface.mtu < wanted);
     let short: Vec<_> =
         short.map(|info| format!("{} ({})", info.iface.name, info.iface.mtu)).collect();
     let lost = match lost {
@@ -131,7 +135,7 @@ fn neither(interfaces: &[IfaceInfo]) -> Option<Finding> {
     let out: Vec<_> = out.collect();
     (!out.is_empty()).then(|| Finding {
         what: "sides",
-        level: Level::Better,
+        level: Level::Missing,
         found: format!(
             "{} is on neither side: what comes in there reaches what is protected by its routes",
             some(&out)

@@ -5,7 +5,8 @@ use crate::config::section::{Key, Section};
 pub(super) const FRONT: Key = Key::like(
     "front",
     "[\"p0\"]",
-    "Interfaces (ports, sub-interfaces, bridges' routed ones) by which the world comes in.",
+    "Interfaces (ports, sub-interfaces, bridges' routed ones) by which the world comes in. What\n\
+     else of `main` has the port of one is of the front, too, unless `back` names it.",
 );
 pub(super) const BACK: Key = Key::like(
     "back",
@@ -46,9 +47,13 @@ pub(super) const REQUESTS: Key = Key::new(
     "Percent of it (0.0001 to 100) for packets that ask for a decision, all workers together.\n\
      A frame counts as it leaves, and 24 bytes.",
 );
-pub(super) const WAITING: Key =
-    Key::new("waiting", "512", "Requests that may wait for their turn, of each worker.")
-        .number(1, 65_536);
+pub(super) const WAITING: Key = Key::new(
+    "waiting",
+    "512",
+    "Requests that may wait for their turn, of each worker. All of them have a packet buffer:\n\
+         at most half of `buffers`; if this is not given, a quarter.",
+)
+.number(1, 65_536);
 pub(super) const FROM: Key = Key::new(
     "from",
     "the first address of each family at the back",

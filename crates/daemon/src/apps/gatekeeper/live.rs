@@ -54,17 +54,24 @@ pub(super) const VRF: VrfId = VrfId(0);
 /// Sides, protections and what the kernel has to know of both.
 pub(super) fn prepare(
     shield: &Shield,
+    fronts: &[String],
     control: &mut Control,
     kernel: Option<&mut KernelSide>,
 ) -> Result<(), Error> {
     for info in control.interfaces() {
         let is_in = |names: &[String]| names.contains(&info.iface.name);
-        let side = match (is_in(&shield.front), is_in(&shield.back)) {
+        let side = match (is_in(fronts), is_in(&shield.back)) {
             (true, _) => Side::Front,
             (_, true) => Side::Back,
             _ => continue,
         };
         control.set_side(info.id, side);
+    }
+    if let Some(others) = fronts.get(shield.front.len()..).filter(|others| !others.is_empty()) {
+        tracing::info!(
+            "gatekeeper: {} has a port of the front: it is the front's",
+            others.join(", ")
+        );
     }
     for (at, wanted) in shield.protected.iter().enumerate() {
         let place = ["gatekeeper", "protect", &at.to_string()];
@@ -72,8 +79,8 @@ pub(super) fn prepare(
     }
     control.commit();
     let Some(kernel) = kernel else { return Ok(()) };
-    let fronts = shield.front.iter().cloned().collect();
-    kernel.set_fronts(fronts).doing(|| "keep the kernel from forwarding at the front".into())?;
+    let all = fronts.iter().cloned().collect();
+    kernel.set_fronts(all).doing(|| "keep the kernel from forwarding at the front".into())?;
     let shown = shield.protected.iter().filter(|one| is_shown(one.action));
     let shown = shown.map(|one| shown_as(one.net)).collect();
     kernel.set_shields(shown).doing(|| "show routing daemons what is protected".into())

@@ -90,9 +90,7 @@ impl Application for Gatekeeper {
     /// Ports by which the front comes in: all packets of a flow meet one worker's table.
     fn by_pair(&self, config: &Config, port: &config::Port) -> bool {
         let Some(shield) = Shield::of(config) else { return false };
-        let front = config.interfaces().filter(|(.., of)| shield.front.contains(&of.name));
-        let mut ports = front.flat_map(|(carrier, tags, _)| carrier.ports(tags));
-        ports.any(|name| name == port.name)
+        ports_of(config, &fronts(config, shield)).any(|name| name == port.name)
     }
 
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
@@ -105,6 +103,7 @@ impl Application for Gatekeeper {
         let parts = parts(shield, &settings, &counters)?;
         Ok(Box::new(Guarding {
             check_sources: setup.config.vrfs.iter().any(|vrf| !vrf.own_sources),
+            fronts: fronts(setup.config, shield),
             shield: shield.clone(),
             forwarding: setup.forwarding.clone(),
             domain: setup.domain.clone(),
@@ -135,6 +134,8 @@ impl Running for Off {
 /// The shield of a running instance.
 struct Guarding {
     shield: Shield,
+    /// Interfaces of the front: those that are named first.
+    fronts: Vec<String>,
     check_sources: bool,
     forwarding: Arc<Forwarding>,
     domain: Arc<Domain>,
@@ -162,7 +163,7 @@ impl Running for Guarding {
         control: &mut Control,
         kernel: Option<&mut KernelSide>,
     ) -> Result<(), Error> {
-        live::prepare(&self.shield, control, kernel)
+        live::prepare(&self.shield, &self.fronts, control, kernel)
     }
 
     fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
@@ -187,6 +188,24 @@ fn asked(request: &Request) -> Option<&Asked> {
         Request::App(AppRequest::Gatekeeper(asked)) => Some(asked),
         _ => None,
     }
+}
+
+/// Interfaces by which the world comes in: those of `front`, and what else of main has their
+/// ports, unless it is named in `back`. Who sends frames with a tag can leave the tag out.
+fn fronts(config: &Config, shield: &Shield) -> Vec<String> {
+    let ports: Vec<_> = ports_of(config, &shield.front).collect();
+    let is_named = |name: &String| shield.front.contains(name) || shield.back.contains(name);
+    let others = config.interfaces().filter(|(carrier, tags, of)| {
+        let shares = carrier.ports(*tags).iter().any(|port| ports.contains(port));
+        shares && of.vrf == "main" && !is_named(&of.name)
+    });
+    shield.front.iter().cloned().chain(others.map(|(.., of)| of.name.clone())).collect()
+}
+
+/// Names of the ports by which frames of these interfaces come and go.
+fn ports_of<'c>(config: &'c Config, names: &[String]) -> impl Iterator<Item = &'c str> {
+    let all = config.interfaces().filter(|(.., of)| names.contains(&of.name));
+    all.flat_map(|(carrier, tags, _)| carrier.ports(tags))
 }
 
 /// What nodes are told at first, and the configuration's addresses at the back.

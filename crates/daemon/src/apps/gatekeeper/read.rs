@@ -83,7 +83,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         table: flows,
         bandwidth,
         requests: channel_bytes(bandwidth, millionths.unwrap_or(SHARE)),
-        waiting: keys::WAITING.as_number(table) as usize,
+        waiting: waiting(table, config),
         from,
         ports: Ports {
             src: keys::SOURCE_PORT.as_number(table) as u16,
@@ -129,6 +129,25 @@ fn interfaces(
         }
     }
     found
+}
+
+/// Packets that wait keep their buffers: the rest has to go on by others.
+fn waiting(table: Table<'_>, config: &Config) -> usize {
+    let (workers, buffers) = (config.workers.len().max(1) as u64, u64::from(config.buffers));
+    let Some(wanted) = keys::WAITING.given_number(table) else {
+        return keys::WAITING.default_number().min(buffers / (4 * workers)).max(1) as usize;
+    };
+    let all = wanted * workers;
+    if all > buffers / 2
+        && let Some(value) = keys::WAITING.get(table)
+    {
+        let (needed, most) = (2 * all, buffers / (2 * workers));
+        value.mistake::<()>(format_args!(
+            "requests of all workers may take {all} packets, more than half of `buffers` \
+             ({buffers}): waiting = {most} fits, or buffers = {needed}"
+        ));
+    }
+    wanted as usize
 }
 
 fn flow_table(table: Table<'_>) -> Option<FlowTable> {

@@ -154,6 +154,36 @@ fn pairs_meet_one_worker_by_each_port_of_the_front() {
 }
 
 #[test]
+fn what_has_a_port_of_the_front_is_of_the_front_unless_it_is_of_the_back() {
+    let all = |rest: &str| {
+        let text = format!(
+            "{PORTS}[ports.p1.vlan.6]\n[ports.p1.vlan.7]\nvrf = \"red\"\n[gatekeeper]\n{rest}"
+        );
+        let config = Config::parse("t", &text).unwrap_or_else(|error| panic!("{error}"));
+        super::fronts(&config, Shield::of(&config).unwrap())
+    };
+    assert_eq!(all("front = [\"p1.5\"]\nback = [\"p0\"]\n"), ["p1.5", "p1", "p1.6"]);
+    assert_eq!(all("front = [\"p1.5\"]\nback = [\"p1\"]\n"), ["p1.5", "p1.6"]);
+    assert_eq!(all("front = [\"p0\"]\nback = [\"p1\"]\n"), ["p0"]);
+}
+
+#[test]
+fn requests_that_wait_take_half_of_the_buffers_at_most() {
+    let shield = |top: &str, keys: &str| {
+        let text = format!("{top}{PORTS}[gatekeeper]\n{SIDES}{keys}");
+        let config = Config::parse("t", &text).map_err(|mistakes| mistakes.to_string())?;
+        Ok::<_, String>(Shield::of(&config).unwrap().waiting)
+    };
+    assert_eq!(shield("workers = [0, 1]\nbuffers = 512\n", ""), Ok(64));
+    assert_eq!(shield("workers = [0]\nbuffers = 4096\n", ""), Ok(512));
+    assert_eq!(shield("workers = [0]\nbuffers = 4096\n", "waiting = 2048\n"), Ok(2048));
+    let said = shield("workers = [0, 1]\n", "waiting = 65536\n").unwrap_err();
+    let wanted = "gatekeeper.waiting: requests of all workers may take 131072 packets, more than \
+                  half of `buffers` (16384): waiting = 4096 fits, or buffers = 262144";
+    assert!(said.contains(wanted), "{said}");
+}
+
+#[test]
 fn grantors_are_asked_from_the_first_address_at_the_back() {
     let back: Vec<IpAddr> =
         ["fe80::1", "10.0.0.1", "10.0.0.2", "2001:db8::1"].map(|ip| ip.parse().unwrap()).into();

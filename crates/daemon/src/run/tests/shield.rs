@@ -68,7 +68,12 @@ impl Rig {
         Rig::with_mtu(name, 1_530, [front, back], more)
     }
 
-    fn with_mtu(name: &str, mtu: u16, [front, back]: [&[Vec<u8>]; 2], more: &str) -> Rig {
+    fn with_mtu(name: &str, mtu: u16, frames: [&[Vec<u8>]; 2], more: &str) -> Rig {
+        Rig::with(name, frames, |text| text.replace("1530", &mtu.to_string()) + more)
+    }
+
+    /// From another configuration than the usual one.
+    fn with(name: &str, [front, back]: [&[Vec<u8>]; 2], edit: impl Fn(String) -> String) -> Rig {
         let folder = Folder::new(name);
         let at = |name: &str| folder.0.join(name).display().to_string();
         write(&folder.0.join("front.pcap"), front);
@@ -78,16 +83,16 @@ impl Rig {
              [ports.p0]\ndevice = \"pcap:{},\"\nmac = \"02:00:00:00:00:01\"\n\
              addresses = [\"10.0.1.1/24\"]\n\
              [ports.p1]\ndevice = \"pcap:{},{}\"\nmac = \"02:00:00:00:00:02\"\n\
-             addresses = [\"10.0.2.1/24\"]\nmtu = {mtu}\n\
+             addresses = [\"10.0.2.1/24\"]\nmtu = 1530\n\
              [[neighbour]]\ninterface = \"p1\"\naddress = \"10.0.2.9\"\nmac = \"{}\"\n\
              [gatekeeper]\nfront = [\"p0\"]\nback = [\"p1\"]\nentries = 4096\n\
-             [[gatekeeper.protect]]\nprefix = \"203.0.113.0/25\"\ngrantors = [\"10.0.2.9\"]\n{more}",
+             [[gatekeeper.protect]]\nprefix = \"203.0.113.0/25\"\ngrantors = [\"10.0.2.9\"]\n",
             at("front.pcap"),
             at("back.pcap"),
             at("out.pcap"),
             config::Mac(THEM),
         );
-        let (running, _stopped, _instance) = start(&folder.0, &text);
+        let (running, _stopped, _instance) = start(&folder.0, &edit(text));
         Rig { folder, running: Some(running), _stopped, _instance }
     }
 
@@ -194,6 +199,43 @@ fn requests_ask_grants_pass_and_what_is_declined_does_not() {
     assert_eq!((of(3).count(), of(4).count()), (0, 0));
 }
 
+/// The protected network is at the back by route, as it is without a shield.
+const BY_ROUTE: &str = "[[route]]\nprefix = \"203.0.113.0/24\"\nvia = \"10.0.2.9\"\n";
+
+#[test]
+fn a_frame_without_the_tag_of_the_front_is_of_the_front() {
+    let tagless: Vec<_> = (1..50).map(|client| frame(client, 5)).collect();
+    let rig = Rig::with("shield-tagless", [&tagless, &[]], |text| {
+        let tagged = "[ports.p0.vlan.100]\naddresses = [\"10.0.1.1/24\"]";
+        let text = text.replace("addresses = [\"10.0.1.1/24\"]", tagged);
+        text.replace("[\"p0\"]", "[\"p0.100\"]") + BY_ROUTE
+    });
+    rig.took(49);
+    assert_eq!(rig.flows(Filter::default()).len(), 49);
+    assert!(rig.doctor("sides").is_none());
+    let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
+    assert_eq!(shield.front, ["p0.100", "p0"]);
+    rig.stop().iter().map(|frame| seen(frame)).for_each(|(_, host, _)| assert_eq!(host, 5));
+}
+
+#[test]
+fn requests_that_wait_leave_buffers_for_others() {
+    let asking = (0..2_000).map(|at: u16| frame(1 + (at / 100) as u8, (at % 100) as u8));
+    let mut front: Vec<_> = asking.collect();
+    front.extend((0..10).map(|_| frame(1, 200)));
+    let rig = Rig::with("shield-waiting", [&front, &[]], |text| {
+        let text = text.replace("buffers = 4096", "buffers = 512");
+        let slow = "bandwidth_mbps = 1\nrequest_percent = 0.0008\nentries";
+        let bypass = "[[gatekeeper.protect]]\nprefix = \"203.0.113.128/25\"\naction = \"bypass\"\n";
+        text.replace("entries", slow) + bypass + BY_ROUTE
+    });
+    rig.took(2_010);
+    let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
+    assert_eq!((shield.requests.waiting, shield.requests.room), (128, 128));
+    let bare = rig.stop().iter().filter(|frame| frame[23] == 17).count();
+    assert_eq!(bare, 10);
+}
+
 #[test]
 fn what_is_protected_changes_while_it_runs() {
     let front: Vec<_> = (0..100).map(|host| frame(1, host)).collect();
@@ -260,6 +302,7 @@ fn doctor_names_what_is_in_the_way() {
     assert!(found("room for the outer header").contains("of p1 (1530)"), "40 bytes more");
     assert!(found("Grantors").contains("2001:db8:8::9 (no route)"), "{}", found("Grantors"));
     assert!(found("sides").starts_with("p2 is on neither side"));
+    assert_eq!(level(&rig, "sides"), Some("missing".into()));
     assert!(found("shadow").starts_with("203.0.113.0/25 asks no Grantor"));
     assert!(found("addresses at the back").starts_with("none of IPv6"));
     rig.stop();
