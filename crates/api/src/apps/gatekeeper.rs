@@ -16,8 +16,17 @@ pub enum Request {
     Add(Protect),
     /// Other Grantors, other weights, another shadow.
     Change {
-        /// As it is to be.
-        protect: Protect,
+        /// Its prefix.
+        prefix: String,
+        /// What it does: that never changes.
+        #[serde(default)]
+        action: Action,
+        /// Who is to decide.
+        #[serde(default)]
+        grantors: Vec<Grantor>,
+        /// Whether it is to have a shadow; absent: as it is.
+        #[serde(default)]
+        shadow: Option<bool>,
         /// Its flows are forgotten, also where they could stay.
         flush: bool,
     },

@@ -5,7 +5,7 @@ mod words;
 
 use std::io::Write;
 
-use api::apps::gatekeeper::{Filter, Flow, Protected, Reply, Request};
+use api::apps::gatekeeper::{Filter, Flow, Protect as Wanted, Protected, Reply, Request};
 use api::apps::{Reply as AppReply, Request as AppRequest};
 use api::{CallError, Request as Ask};
 use clap::ValueEnum;
@@ -84,7 +84,7 @@ enum Protect {
         #[arg(long)]
         shadow: bool,
     },
-    /// Give a protection other Grantors, other weights, a shadow or none
+    /// Give a protection other Grantors, other weights, or a shadow
     Change {
         /// As it was added
         prefix: String,
@@ -128,8 +128,10 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
                     Request::Add(words::protect(prefix, &words, shadow)?)
                 }
                 Protect::Change { prefix, words, shadow, flush } => {
-                    let protect = words::protect(prefix, &words, shadow)?;
-                    Request::Change { protect, flush }
+                    let shadow = shadow.then_some(true);
+                    let Wanted { prefix, action, grantors, .. } =
+                        words::protect(prefix, &words, false)?;
+                    Request::Change { prefix, action, grantors, shadow, flush }
                 }
                 Protect::Del { prefix } => Request::Del { prefix },
             };

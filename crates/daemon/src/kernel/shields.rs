@@ -34,12 +34,20 @@ use crate::config::Net;
 
 impl Rtnetlink {
     /// Keeps the kernel from forwarding what comes in by the link `name`, of both families.
-    /// The link may come later.
+    /// The link may come later. True where a rule was missing.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn prohibit_from(&mut self, name: &str) -> io::Result<()> {
-        [2, 10].into_iter().try_for_each(|family| self.unless_there(prohibit(true, family, name)))
+    pub fn prohibit_from(&mut self, name: &str) -> io::Result<bool> {
+        let mut made = false;
+        for family in [2, 10] {
+            match self.0.request(prohibit(true, family, name)) {
+                Ok(()) => made = true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(made)
     }
 
     /// Undoes that.

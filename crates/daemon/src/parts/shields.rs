@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::kernel_side::KernelSide;
+use crate::kernel::netlink::errno;
 use crate::kernel::shields::Shield;
 
 impl KernelSide {
@@ -17,7 +18,7 @@ impl KernelSide {
         let fronts = &mut self.shields.fronts;
         let mut result = Ok(());
         for new in wanted.difference(&fronts.clone()) {
-            let done = self.rtnetlink.prohibit_from(new);
+            let done = self.rtnetlink.prohibit_from(new).map(drop);
             if done.is_ok() {
                 fronts.insert(new.clone());
             }
@@ -55,14 +56,47 @@ impl KernelSide {
         self.rtnetlink.add_shield(shield)
     }
 
-    /// Withdraws one.
+    /// Withdraws one. One that somebody else has deleted will do.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the kernel refuses.
     pub fn delete_shield(&mut self, shield: Shield) -> io::Result<()> {
-        self.rtnetlink.delete_shield(shield)?;
+        let done = self.rtnetlink.delete_shield(shield);
+        done.or_else(|error| match errno(&error) {
+            Some(ESRCH) => Ok(()),
+            _ => Err(error),
+        })?;
         self.shields.protected.remove(&shield);
         Ok(())
+    }
+
+    /// Puts back the rules of the front that somebody else has deleted: the interfaces.
+    ///
+    /// # Errors
+    /// The kernel's first.
+    pub fn renew_fronts(&mut self) -> io::Result<Vec<String>> {
+        let mut again = Vec::new();
+        for front in &self.shields.fronts {
+            if self.rtnetlink.prohibit_from(front)? {
+                again.push(front.clone());
+            }
+        }
+        Ok(again)
+    }
+
+    /// Shows the prefixes again that somebody else has deleted, or the kernel had refused: how
+    /// many.
+    ///
+    /// # Errors
+    /// The kernel's first.
+    pub fn show_again(&mut self) -> io::Result<usize> {
+        if self.shields.protected.is_empty() {
+            return Ok(0);
+        }
+        let there = self.rtnetlink.shields()?;
+        let gone: Vec<_> = self.shields.protected.difference(&there).copied().collect();
+        gone.iter().try_for_each(|shield| self.rtnetlink.add_shield(*shield))?;
+        Ok(gone.len())
     }
 
     /// Takes out what an instance before has shown, and this one does not.
@@ -73,12 +107,40 @@ impl KernelSide {
     }
 }
 
+/// The kernel's word for a route that it has not.
+const ESRCH: i32 = 3;
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Net, Route};
     use crate::namespace::in_namespace;
     use api::apps::router::RouteKind;
+
+    #[test]
+    fn what_somebody_else_deletes_is_put_back() {
+        in_namespace(|| {
+            let record = std::env::temp_dir().join(format!("rutter-again-{}", std::process::id()));
+            let mut side = KernelSide::new(&record).unwrap();
+            side.set_fronts(BTreeSet::from(["p0".into(), "p1".into()])).unwrap();
+            let shields = ["198.51.100.0/24", "2001:db8:20::/48"];
+            let shields = shields.map(|prefix| (254, prefix.parse::<Net>().unwrap()));
+            shields.iter().for_each(|shield| side.add_shield(*shield).unwrap());
+            assert_eq!(side.renew_fronts().unwrap(), Vec::<String>::new());
+            assert_eq!(side.show_again().unwrap(), 0);
+            side.rtnetlink.allow_from("p1").unwrap();
+            side.rtnetlink.delete_shield(shields[1]).unwrap();
+            assert_eq!(side.renew_fronts().unwrap(), ["p1"]);
+            assert_eq!(side.show_again().unwrap(), 1);
+            assert_eq!(side.renew_fronts().unwrap(), Vec::<String>::new());
+            assert_eq!(side.rtnetlink.shields().unwrap(), BTreeSet::from(shields));
+            // What has gone already is withdrawn, and stays so.
+            side.rtnetlink.delete_shield(shields[0]).unwrap();
+            side.delete_shield(shields[0]).unwrap();
+            assert_eq!(side.show_again().unwrap(), 0);
+            let _ = std::fs::remove_file(record);
+        });
+    }
 
     #[test]
     fn no_static_route_that_goes_takes_a_protection_with_it() {

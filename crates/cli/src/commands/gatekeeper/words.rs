@@ -29,6 +29,9 @@ pub(super) fn protect(prefix: String, words: &[String], shadow: bool) -> Result<
                 Some(last) => last.shadow = true,
                 None => return Err(BEHIND),
             },
+            "bypass" | "drop" if protect.action != Action::Protect => {
+                return Err(Error::Usage(PROTECT));
+            }
             "bypass" => protect.action = Action::Bypass,
             "drop" => protect.action = Action::Drop,
             _ => return Err(Error::Usage(PROTECT)),
@@ -45,6 +48,9 @@ pub(super) fn filter(words: &[String]) -> Result<Filter, Error> {
     let mut filter = Filter::default();
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
+        if !["from", "to", "of", "grantor", "state"].contains(&word) {
+            return Err(Error::Usage(FILTER));
+        }
         let value = words.next().ok_or(Error::Usage("a value is missing at the end"))?;
         match word {
             "from" => filter.from = Some(prefix(value)),
@@ -113,6 +119,8 @@ mod tests {
             "via 192.0.2.9 weight",
             "via 192.0.2.9 drop",
             "bypass via 192.0.2.9",
+            "bypass drop",
+            "drop drop",
             "on",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
@@ -136,5 +144,8 @@ mod tests {
         for wrong in ["from", "state open", "grantor p0", "port 80", "to 10.0.0.1 of"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+        let said = |text: &str| read(text).unwrap_err().to_string();
+        assert!(said("foo").contains(FILTER), "{}", said("foo"));
+        assert!(said("from").contains("missing at the end"));
     }
 }

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use api::apps::Reply as AppReply;
 use api::apps::gatekeeper::{
-    Count, Filter, Flow, Flows, Protect, Protected, Reply, Request, Requests, Shield,
+    Action as Does, Count, Filter, Flow, Flows, Protect, Protected, Reply, Request, Requests,
+    Shield,
 };
 use api::{ErrorKind, Failure};
 use graph::Job;
@@ -44,8 +45,10 @@ impl Guarding {
                 Ok(())
             }
             Request::Add(wanted) => self.add(wanted, state).map(|()| changed(out)),
-            Request::Change { protect, flush } => {
-                self.change(protect, *flush, state).map(|()| changed(out))
+            Request::Change { prefix, action, grantors, shadow, flush } => {
+                let (prefix, grantors) = (prefix.clone(), grantors.clone());
+                let wanted = Protect { prefix, action: *action, grantors, shadow: false };
+                self.change(wanted, *shadow, *flush, state).map(|()| changed(out))
             }
             Request::Del { prefix } => self.del(prefix, state).map(|()| changed(out)),
             Request::Shadow { prefix, on } => {
@@ -68,6 +71,7 @@ impl Guarding {
         live.forget(net);
         if let Some(kernel) = state.kernel.as_ref().filter(|_| is_shown(action)) {
             lock(kernel).add_shield(shown_as(net)).map_err(|error| {
+                live.unshown.insert(net);
                 let text =
                     format!("{net} is protected, but routing daemons do not see it: {error}");
                 failure(ErrorKind::Refused, text)
@@ -76,9 +80,21 @@ impl Guarding {
         Ok(())
     }
 
-    fn change(&self, wanted: &Protect, flush: bool, state: &State) -> Answered {
+    /// A shadow that is not named stays.
+    fn change(
+        &self,
+        wanted: Protect,
+        shadow: Option<bool>,
+        flush: bool,
+        state: &State,
+    ) -> Answered {
         let held = lock(&self.live);
-        let gone = alter(fit(wanted)?, flush, state)?;
+        let stays = || {
+            let info = self.protection(&wanted.prefix, state)?;
+            Ok(info.options & SHADOW != 0 && wanted.action == Does::Protect)
+        };
+        let shadow = shadow.map_or_else(stays, Ok)?;
+        let gone = alter(fit(&Protect { shadow, ..wanted })?, flush, state)?;
         drop(held); // a large table is flushed for seconds
         self.flush_set(gone, state)
     }
@@ -220,7 +236,7 @@ impl Guarding {
                     .filter(|(_, of)| of.ways.is_err())
                     .map(|(_, of)| show::grantor(of, &names))
                     .collect(),
-                shown: is_shown(info.action) && !live.withdrawn.contains(&info.net),
+                shown: is_shown(info.action) && !live.is_hidden(info.net),
                 in_table: info.in_table,
                 hides: info.hides.map(|net| net.to_string()),
                 verdicts: {

@@ -38,6 +38,8 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
     all.extend(neither(&interfaces));
     all.extend(no_source(guarding, &protected));
     all.extend(decisions_from(guarding));
+    all.extend(foreign_source(guarding, &interfaces));
+    all.extend(deleted(guarding));
     let faults = grantors.iter().filter_map(|of| Some((of.ip, of.ways.as_ref().err()?)));
     let faults: Vec<_> = faults.map(|(ip, fault)| format!("{ip} ({fault})")).collect();
     all.push(match faults.as_slice() {
@@ -156,6 +158,35 @@ fn no_source(guarding: &Guarding, protected: &Protected) -> Option<Finding> {
         found: format!("none of {} to ask Grantors from: all of it is dropped", lacking.join(", ")),
         remedy: "give an interface of `back` an address, or say one in `from`".into(),
     })
+}
+
+/// Grantors send their decisions to nobody.
+fn foreign_source(guarding: &Guarding, interfaces: &[IfaceInfo]) -> Option<Finding> {
+    let has = |ip| interfaces.iter().flat_map(|info| &info.addresses).any(|(own, _)| *own == ip);
+    let foreign = guarding.shield.from.into_iter().flatten().filter(|ip| !has(*ip));
+    let foreign: Vec<_> = foreign.map(|ip| ip.to_string()).collect();
+    (!foreign.is_empty()).then(|| Finding {
+        what: "from",
+        level: Level::Missing,
+        found: format!("no interface has {}: no decision is heard", foreign.join(", ")),
+        remedy: "name an address of an interface of `back` in `from`, or none".into(),
+    })
+}
+
+/// Somebody else takes away what the shield has in the kernel.
+fn deleted(guarding: &Guarding) -> Option<Finding> {
+    let live = lock(&guarding.live);
+    let (level, found) = match (&live.not_put_back, live.put_back) {
+        (Some(why), _) => (Level::Error, format!("not as it is to be: {why}")),
+        (None, 0) => return None,
+        (None, count) => {
+            let what = "rules and routes of the shield were deleted by somebody else, and put back";
+            (Level::Missing, format!("{count} {what}"))
+        }
+    };
+    let remedy = "who deletes them? systemd-networkd does, unless networkd.conf has \
+                  ManageForeignRoutingPolicyRules=no and ManageForeignRoutes=no";
+    Some(Finding { what: "the shield in the kernel", level, found, remedy: remedy.into() })
 }
 
 fn decisions_from(guarding: &Guarding) -> Option<Finding> {

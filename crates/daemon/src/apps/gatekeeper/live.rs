@@ -29,10 +29,22 @@ pub(super) struct Live {
     pub withdrawn: BTreeSet<Net>,
     /// Those, and what may follow; since when.
     lost: BTreeMap<Net, Instant>,
+    /// Of those, so many that the kernel did not let go: they are tried again with the next listing.
+    stuck: usize,
     /// Who could not be reached when protections were listed last, and when that was.
     listed: Option<(Vec<IpAddr>, Instant)>,
     /// Grantors that cannot be reached: since when, and why if that was logged.
     faults: BTreeMap<IpAddr, (Instant, Option<String>)>,
+    /// Protected prefixes that the kernel did not take.
+    pub unshown: BTreeSet<Net>,
+    /// When the kernel's rules and routes were looked after.
+    renewed: [Option<Instant>; 2],
+    /// Rules and routes that somebody else has deleted, and that were put back.
+    pub put_back: usize,
+    /// Why the last of that failed.
+    pub not_put_back: Option<String>,
+    /// The back had an address: by family.
+    had: [bool; 2],
     looked: Option<Instant>,
     /// Packets that were too long for the back so far, and when that was logged.
     too_long: (u64, Option<Instant>),
@@ -109,20 +121,25 @@ pub(super) fn look(guarding: &Guarding, state: &State) {
     let Ok((interfaces, grantors)) = asked else { return };
     let back = interfaces.iter().filter(|info| guarding.shield.back.contains(&info.iface.name));
     let back: Vec<_> = back.flat_map(|info| info.addresses.iter().map(|(ip, _)| *ip)).collect();
-    guarding.follow_addresses(&back);
+    for (had, is_v6) in live.had.iter_mut().zip([false, true]) {
+        *had |= back.iter().any(|ip| ip.is_ipv6() == is_v6);
+    }
+    guarding.follow_addresses(&back, live.had);
+    let listed: BTreeSet<_> = grantors.iter().map(|of| of.ip).collect();
     let faults = grantors.into_iter().filter_map(|of| Some((of.ip, of.ways.err()?.to_string())));
-    live.note_faults(faults.collect(), now);
+    live.note_faults(faults.collect(), &listed, now);
     live.note_too_long(too_long(state), now);
     if guarding.shield.withdraw && state.kernel.is_some() {
         live.withdraw(state, now);
     }
+    live.renew(state, now);
 }
 
 impl Guarding {
     /// What Grantors are asked from is an address that the back has.
-    fn follow_addresses(&self, back: &[IpAddr]) {
+    fn follow_addresses(&self, back: &[IpAddr], had: [bool; 2]) {
         let mut told = lock(&self.told);
-        let from = ends(&self.shield, &candidates(told.from, back, &self.usual));
+        let from = ends(&self.shield, &candidates(told.from, back, &self.usual, had));
         if told.from == from {
             return;
         }
@@ -140,10 +157,15 @@ fn addresses(from: &Ends) -> String {
 
 impl Live {
     /// Logs Grantors that cannot be reached for a while, and those that can again.
-    fn note_faults(&mut self, faults: BTreeMap<IpAddr, String>, now: Instant) {
+    fn note_faults(
+        &mut self,
+        faults: BTreeMap<IpAddr, String>,
+        listed: &BTreeSet<IpAddr>,
+        now: Instant,
+    ) {
         self.faults.retain(|ip, (_, logged)| {
             let stays = faults.contains_key(ip);
-            if !stays && logged.is_some() {
+            if !stays && logged.is_some() && listed.contains(ip) {
                 tracing::info!("gatekeeper: the Grantor {ip} can be reached again");
             }
             stays
@@ -181,7 +203,7 @@ impl Live {
         let is_new = |(known, at): &(Vec<IpAddr>, Instant)| {
             *known != faults || now.duration_since(*at) >= AGAIN
         };
-        let waits = self.lost.len() > self.withdrawn.len();
+        let waits = self.lost.len() > self.withdrawn.len() + self.stuck;
         if !waits && !self.listed.as_ref().is_none_or(is_new) {
             return;
         }
@@ -202,35 +224,113 @@ impl Live {
         self.lost = lost;
         let Some(kernel) = &state.kernel else { return };
         let mut kernel = lock(kernel);
-        let gone = self.lost.iter().filter(|(_, since)| now.duration_since(**since) >= GONE);
+        let is_gone = |since: &Instant| now.duration_since(*since) >= GONE;
+        let gone =
+            self.lost.iter().filter(|(net, since)| is_gone(since) && !self.withdrawn.contains(net));
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
         for net in gone.map(|(net, _)| *net) {
-            if self.withdrawn.contains(&net) {
-                continue;
-            }
             match kernel.delete_shield(shown_as(net)) {
-                Ok(()) => tracing::warn!(
-                    "gatekeeper: {net} is withdrawn: no Grantor of it can be reached"
-                ),
-                Err(error) => tracing::warn!("gatekeeper: {net} is not withdrawn: {error}"),
+                Ok(()) => done.push(net),
+                Err(error) => failed.push((net, error)),
             }
-            self.withdrawn.insert(net);
         }
-        self.withdrawn.retain(|net| {
-            if self.lost.contains_key(net) {
-                return true;
+        if let Some(text) = several(&done) {
+            tracing::warn!("gatekeeper: {text} withdrawn: no Grantor can be reached");
+        }
+        if let Some((net, error)) = failed.first() {
+            let count = failed.len();
+            tracing::warn!("gatekeeper: not withdrawn: {count}, the first {net}: {error}");
+        }
+        self.withdrawn.extend(&done);
+        self.unshown.retain(|net| !done.contains(net));
+        self.stuck = failed.len();
+        let again = self.withdrawn.iter().filter(|net| !self.lost.contains_key(net));
+        let again: Vec<Net> = again.copied().collect();
+        for net in &again {
+            self.withdrawn.remove(net);
+            if let Err(error) = kernel.add_shield(shown_as(*net)) {
+                self.unshown.insert(*net);
+                self.not_put_back = Some(format!("{net}: {error}"));
             }
-            match kernel.add_shield(shown_as(*net)) {
-                Ok(()) => tracing::info!("gatekeeper: {net} is shown again"),
-                Err(error) => tracing::warn!("gatekeeper: {net} is not shown: {error}"),
+        }
+        let shown = again.into_iter().filter(|net| !self.unshown.contains(net));
+        if let Some(text) = several(&shown.collect::<Vec<_>>()) {
+            tracing::info!("gatekeeper: {text} shown again");
+        }
+    }
+
+    /// Puts back what somebody else has deleted in the kernel (systemd-networkd does), and
+    /// what the kernel had refused.
+    fn renew(&mut self, state: &State, now: Instant) {
+        let Some(kernel) = &state.kernel else { return };
+        let [rules, routes] = self.renewed;
+        let is_due =
+            |at: Option<Instant>, pause| at.is_none_or(|at| now.duration_since(at) >= pause);
+        if !is_due(rules, AGAIN) {
+            return;
+        }
+        self.renewed[0] = Some(now);
+        let mut kernel = lock(kernel);
+        let fronts = kernel.renew_fronts();
+        if let Some(fronts) = fronts.as_ref().ok().filter(|fronts| !fronts.is_empty()) {
+            self.put_back += fronts.len();
+            tracing::warn!(
+                "gatekeeper: somebody has deleted rules that keep the kernel from forwarding from \
+                 {}: they are there again",
+                fronts.join(", ")
+            );
+        }
+        let mut failed = fronts.err().map(|error| format!("rules of the front: {error}"));
+        if !is_due(routes, MINUTE) && self.unshown.is_empty() && self.not_put_back.is_none() {
+            self.note_not_put_back(failed);
+            return;
+        }
+        self.renewed[1] = Some(now);
+        match kernel.show_again() {
+            Ok(count) => {
+                let others = count.saturating_sub(self.unshown.len());
+                self.unshown.clear();
+                self.put_back += others;
+                if others > 0 {
+                    tracing::warn!(
+                        "gatekeeper: somebody has deleted {others} routes that show what is \
+                         protected: they are there again"
+                    );
+                }
             }
-            false
-        });
+            Err(error) => failed = failed.or(Some(format!("routes of protections: {error}"))),
+        }
+        self.note_not_put_back(failed);
+    }
+
+    /// Logs a failure once.
+    fn note_not_put_back(&mut self, failed: Option<String>) {
+        if let Some(text) = failed.as_ref().filter(|_| failed != self.not_put_back) {
+            tracing::warn!("gatekeeper: {text}");
+        }
+        self.not_put_back = failed;
+    }
+
+    /// Whether routing daemons do not see a protected prefix that they are to see.
+    pub fn is_hidden(&self, net: Net) -> bool {
+        self.withdrawn.contains(&net) || self.unshown.contains(&net)
     }
 
     /// A protection that has gone, or is new.
     pub fn forget(&mut self, net: Net) {
+        self.stuck = 0;
         self.lost.remove(&net);
         self.withdrawn.remove(&net);
+        self.unshown.remove(&net);
+    }
+}
+
+/// Some prefixes as the beginning of a sentence.
+fn several(nets: &[Net]) -> Option<String> {
+    match nets {
+        [] => None,
+        [net] => Some(format!("{net} is")),
+        [first, ..] => Some(format!("{} protections, the first {first}, are", nets.len())),
     }
 }
 

@@ -224,11 +224,13 @@ fn settings(config: &Config, shield: &Shield) -> (Settings, Vec<IpAddr>) {
 }
 
 /// Addresses in the order in which they serve: the one that does stays while the back has it;
-/// those of the file are there soon, or again.
-fn candidates(serving: Ends, back: &[IpAddr], usual: &[IpAddr]) -> Vec<IpAddr> {
+/// then the file's. Until the back had one of a family, the file's are soon there.
+fn candidates(serving: Ends, back: &[IpAddr], usual: &[IpAddr], had: [bool; 2]) -> Vec<IpAddr> {
     let serving = [serving.v4.map(IpAddr::V4), serving.v6.map(IpAddr::V6)];
     let stays = serving.into_iter().flatten().filter(|ip| back.contains(ip));
-    stays.chain(back.iter().copied()).chain(usual.iter().copied()).collect()
+    let is_there = |ip: &IpAddr| !had[usize::from(ip.is_ipv6())] || back.contains(ip);
+    let usual = usual.iter().copied().filter(is_there);
+    stays.chain(usual).chain(back.iter().copied()).collect()
 }
 
 /// What Grantors are asked from: as configured, else the first of `back` of each family.

@@ -4,6 +4,8 @@ use tables::{Action, Named, Net, Protect};
 
 use nodes::gatekeeper::settings::SHADOW;
 
+use crate::config::net::{is_link_local6, is_of_host};
+
 /// A protection as it is asked for.
 pub(super) struct Asked {
     pub net: Net,
@@ -20,6 +22,17 @@ pub(super) fn wanted(asked: Asked) -> Result<Protect, String> {
     let Asked { net, action, shadow, grantors } = asked;
     if shadow && action != Action::Protect {
         return Err(format!("{net} ({}): only what Grantors decide has a shadow", action.name()));
+    }
+    for (at, Named { ip, weight, .. }) in grantors.iter().enumerate() {
+        if !is_of_host(*ip) || is_link_local6(*ip) {
+            return Err(format!("{net}: the Grantor {ip} is not a single host's routed address"));
+        }
+        if *weight == 0 {
+            return Err(format!("{net}: the Grantor {ip} has no weight"));
+        }
+        if grantors.iter().take(at).any(|other| other.ip == *ip) {
+            return Err(format!("{net}: the Grantor {ip} is named twice"));
+        }
     }
     if !shadow && !grantors.is_empty() && grantors.iter().all(|grantor| grantor.shadow) {
         return Err(format!("{net}: a Grantor in shadow forwards nothing, and there is no other"));

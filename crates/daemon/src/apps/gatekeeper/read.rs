@@ -13,7 +13,7 @@ use wire::ggu::Ports;
 
 use super::keys;
 use super::protect::{self, Asked};
-use crate::config::net::is_of_host;
+use crate::config::net::{is_link_local6, is_of_host};
 use crate::config::read::{check_interface, elements};
 use crate::config::reader::{Place, Table, Value};
 use crate::config::section::only;
@@ -82,7 +82,8 @@ fn read(root: Table<'_>, config: &mut Config) {
         back,
         table: flows,
         bandwidth,
-        requests: channel_bytes(bandwidth, millionths.unwrap_or(SHARE)),
+        // A channel that never grows would let nobody ask.
+        requests: channel_bytes(bandwidth, millionths.unwrap_or(SHARE)).max(1),
         waiting: waiting(table, config),
         from,
         ports: Ports {
@@ -220,7 +221,11 @@ fn millionths(value: &Value<'_>) -> Option<u32> {
     let number = format!("{whole}{part:0<4}");
     let number = number.parse().ok().filter(|_| digits(whole) && digits(part));
     let found = number.filter(|number| (1..=1_000_000).contains(number));
-    found.or_else(|| value.expected("percent from 0.0001 to 100"))
+    let what = "percent from 0.0001 to 100";
+    found.or_else(|| match value.text() {
+        Some(_) => value.expected(what),
+        None => value.mistake(format_args!("expected {what}, found {text}")),
+    })
 }
 
 fn from(table: Table<'_>) -> [Option<IpAddr>; 2] {
@@ -231,6 +236,8 @@ fn from(table: Table<'_>) -> [Option<IpAddr>; 2] {
         let place = &mut from[usize::from(address.is_ipv6())];
         if !is_of_host(address) {
             value.expected::<()>("an address of a single host");
+        } else if is_link_local6(address) {
+            value.expected::<()>("an address that says something without its link");
         } else if place.is_some() {
             value.expected::<()>("one address of each family");
         } else {
@@ -247,7 +254,7 @@ fn protection(table: Table<'_>) -> Option<Protect> {
     if !net.is_prefix() {
         return value.expected("a prefix without bits right of its length");
     }
-    let grantors = keys::GRANTORS.get(table).and_then(|value| value.list()).unwrap_or_default();
+    let grantors = keys::GRANTORS.get(table).map_or(Some(Vec::new()), |value| value.list())?;
     let grantors: Option<Vec<_>> = grantors.iter().map(grantor).collect();
     let asked = Asked {
         net: tables::Net::covering(net.address, net.length)?,

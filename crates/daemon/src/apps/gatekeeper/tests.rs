@@ -95,6 +95,16 @@ fn mistakes_about_a_shield_have_their_place() {
             "t:21:21: gatekeeper.from[1]: expected one",
         ),
         (with("from = [\"224.0.0.1\"]\n"), "a single host"),
+        (with("from = [\"fe80::1\"]\n"), "without its link, found `fe80::1`"),
+        (with("request_percent = 100.00001\n"), "from 0.0001 to 100, found 100.00001"),
+        (
+            protect("prefix = \"203.0.113.0/24\"\ngrantors = [\"224.1.1.1\"]\n"),
+            "203.0.113.0/24: the Grantor 224.1.1.1 is not a single host's routed address",
+        ),
+        (
+            protect("prefix = \"203.0.113.0/24\"\ngrantors = [\"10.0.0.9\", \"10.0.0.9\"]\n"),
+            "203.0.113.0/24: the Grantor 10.0.0.9 is named twice",
+        ),
         (with("fornt = []\n"), "did you mean `front`?"),
         (protect("grantors = []\n"), "t:21:1: gatekeeper.protect[0]: `prefix` is missing"),
         (protect("prefix = \"203.0.113.1/24\"\n"), "right of its length"),
@@ -146,6 +156,19 @@ fn mistakes_about_a_shield_have_their_place() {
 }
 
 #[test]
+fn a_mistake_is_said_once() {
+    let said = read(&protect("prefix = \"203.0.113.0/24\"\ngrantors = \"10.0.2.2\"\n"));
+    let said = said.map(drop).unwrap_err();
+    assert!(said.contains("expected a list") && !said.contains("has no Grantor"), "{said}");
+}
+
+#[test]
+fn no_channel_is_without_a_byte() {
+    let least = shield(&format!("{SIDES}bandwidth_mbps = 1\nrequest_percent = 0.0001\n"));
+    assert_eq!(least.requests, 1);
+}
+
+#[test]
 fn pairs_meet_one_worker_by_each_port_of_the_front() {
     let config = read("front = [\"p1.5\", \"lan\"]\nback = [\"p0\"]\n").unwrap();
     let asks = |port: &&crate::config::Port| Gatekeeper.by_pair(&config, port);
@@ -194,12 +217,20 @@ fn grantors_are_asked_from_the_first_address_at_the_back() {
     assert_eq!(text(ends(&shield(SIDES), &[])), "None None");
     // The one that serves stays while it is there; the file's serve before the kernel lists any.
     let usual = [back[2], back[3]];
-    let next = |serving, back: &[IpAddr]| ends(&shield(SIDES), &candidates(serving, back, &usual));
+    let then = |serving, back: &[IpAddr], had| {
+        ends(&shield(SIDES), &candidates(serving, back, &usual, [had; 2]))
+    };
+    let next = |serving, back: &[IpAddr]| then(serving, back, false);
     let first = ends(&shield(SIDES), &usual);
     assert_eq!(text(first), "Some(10.0.0.2) Some(2001:db8::1)");
     assert_eq!(text(next(first, &[])), text(first));
     assert_eq!(text(next(first, &back)), text(first));
-    assert_eq!(text(next(first, &back[..2])), "Some(10.0.0.1) Some(2001:db8::1)");
+    assert_eq!(text(next(first, &back[..2])), "Some(10.0.0.2) Some(2001:db8::1)");
+    // One that has gone does not.
+    assert_eq!(text(then(first, &back[..2], true)), "Some(10.0.0.1) None");
+    assert_eq!(text(then(first, &[], true)), "None None");
+    // Nothing serves: the file's first, whatever the order in which the back has them.
+    assert_eq!(text(then(then(first, &[], true), &back, true)), text(first));
 }
 
 #[test]

@@ -265,14 +265,26 @@ fn what_is_protected_changes_while_it_runs() {
     rig.ask(Request::Shadow { prefix: "203.0.113.128/25".into(), on: true });
     assert!(rig.protections()[1].protect.shadow);
     let other = Grantor { weight: 3, ..grantor };
-    let change = protect("203.0.113.0/25", Action::Protect, &[other]);
-    rig.ask(Request::Change { protect: change.clone(), flush: false });
+    let change = |prefix: &str, shadow, flush| Request::Change {
+        prefix: prefix.into(),
+        action: Action::Protect,
+        grantors: vec![other],
+        shadow,
+        flush,
+    };
+    rig.ask(change("203.0.113.0/25", None, false));
     assert_eq!(rig.protections()[0].protect.grantors, [other]);
+    rig.ask(change("203.0.113.128/25", None, false));
+    assert!(rig.protections()[1].protect.shadow, "a shadow that is not named stays");
+    rig.ask(change("203.0.113.128/25", Some(false), false));
+    assert!(!rig.protections()[1].protect.shadow);
+    rig.ask(change("203.0.113.128/25", Some(true), false));
+    assert!(rig.protections()[1].protect.shadow);
     assert_eq!(rig.flows(Filter::default()).len(), 100, "a swap flushes nothing");
     let to = Some("203.0.113.0/28".into());
     let flush = rig.ask(Request::Flush { filter: Filter { to, ..Filter::default() } });
     assert_eq!(flush, [Reply::Flushed(16)]);
-    rig.ask(Request::Change { protect: change, flush: true });
+    rig.ask(change("203.0.113.0/25", None, true));
     assert_eq!(rig.flows(Filter::default()).len(), 0);
     rig.ask(Request::Del { prefix: "203.0.113.0/25".into() });
     assert_eq!(prefixes(&rig), ["203.0.113.128/25"]);
