@@ -226,7 +226,7 @@ impl<'t, T> Masked<'t, T> {
 
     /// What of a number counts.
     #[inline(always)]
-    #[cfg_attr(not(avx512), allow(dead_code))]
+    #[cfg(avx512)]
     pub(crate) fn mask(self) -> usize {
         self.all.len() - 1
     }
@@ -240,7 +240,7 @@ impl<'t, T> Masked<'t, T> {
 
     /// The first value's place.
     #[inline(always)]
-    #[cfg_attr(not(avx512), allow(dead_code))]
+    #[cfg(avx512)]
     pub(crate) fn as_ptr(self) -> *const T {
         self.all.as_ptr()
     }

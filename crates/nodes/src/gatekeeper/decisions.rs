@@ -11,9 +11,9 @@
 //! |------|---------------------------------------------------------------------------------------------|
 //!
 //! A Grantor decides for destinations whose protection names it, unless others may, too
-//! ([`DecisionsFrom`]). Where it is not known which
-//! worker has a flow, all are told. The order of one Grantor's decisions is kept: its
-//! messages come to one worker, and each ring has an order.
+//! ([`DecisionsFrom`]). A decision goes to the worker that has the flow, and to all where that is
+//! not known. The order of one Grantor's decisions is kept: its messages come to one worker, and
+//! each ring has an order.
 
 use core::net::IpAddr;
 use std::sync::Arc;

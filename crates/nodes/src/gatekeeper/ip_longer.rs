@@ -1,4 +1,4 @@
-//! `ip4_longer`, `ip6_longer`: no decision is heard from a frame that is longer than it.
+//! `ip4_longer`, `ip6_longer`: a decision in a frame that is longer than its packet does not count.
 //!
 //! ```text
 //!  ip4_input, ip6_input ─ longer ─┬ UDP to the port of decisions, from the back ─► drop

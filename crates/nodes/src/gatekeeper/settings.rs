@@ -1,4 +1,4 @@
-//! What the nodes of the shield are told, and what they count.
+//! Settings of the nodes of the shield, and their counters.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

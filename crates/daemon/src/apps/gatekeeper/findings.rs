@@ -168,7 +168,10 @@ fn foreign_source(guarding: &Guarding, interfaces: &[IfaceInfo]) -> Option<Findi
     (!foreign.is_empty()).then(|| Finding {
         what: "from",
         level: Level::Missing,
-        found: format!("no interface has {}: no decision is heard", foreign.join(", ")),
+        found: format!(
+            "no interface has {}: Grantors cannot reach this machine there",
+            foreign.join(", ")
+        ),
         remedy: "name an address of an interface of `back` in `from`, or none".into(),
     })
 }

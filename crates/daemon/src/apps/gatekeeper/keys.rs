@@ -23,8 +23,8 @@ pub(super) const ENTRIES: Key = Key::new(
     "entries",
     "1_048_576",
     "Flows that all workers together remember: 72 bytes each, and 64 more for each of\n\
-     `decided_max`. The memory is taken at the start. A flood of new sources is told from\n\
-     clients as long as the table holds 1.3 seconds of it (`rutter show capacity`).",
+     `decided_max`. The memory is taken at the start. Clients stand out from a flood of new\n\
+     sources as long as the table holds 1.3 seconds of it (`rutter show capacity`).",
 )
 .number(1, (1 << 28) - 2);
 pub(super) const FULL: Key = Key::new(

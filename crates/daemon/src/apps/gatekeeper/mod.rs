@@ -208,7 +208,7 @@ fn ports_of<'c>(config: &'c Config, names: &[String]) -> impl Iterator<Item = &'
     all.flat_map(|(carrier, tags, _)| carrier.ports(tags))
 }
 
-/// What nodes are told at first, and the configuration's addresses at the back.
+/// The first settings of the nodes, and the configuration's addresses at the back.
 fn settings(config: &Config, shield: &Shield) -> (Settings, Vec<IpAddr>) {
     let back = config.interfaces().filter(|(.., of)| shield.back.contains(&of.name));
     let addresses: Vec<_> =

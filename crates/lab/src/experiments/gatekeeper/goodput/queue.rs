@@ -18,7 +18,7 @@ use io::{Allocator, Burst, Owned, Port, World};
 
 use super::super::generator::{Pattern, known};
 
-/// What the flood is told, and what it counts.
+/// Orders for the flood, and its counters.
 #[derive(Default)]
 pub(in super::super) struct Flood {
     /// Frames a second; [`FULL`]: the queue is never empty.
