@@ -27,7 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("tables", &["lookup"]),
     ("formats", &["lookup"]),
     ("feeds", &["formats", "lookup", "tables"]),
-    ("policy", &["wire"]),
+    ("policy", &["formats", "lookup", "wire"]),
     ("gpu", &["lookup"]),
     (
         "daemon",
@@ -36,12 +36,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "policy", "tables", "wire",
         ],
     ),
-    ("cli", &["api", "daemon", "feeds", "formats", "lookup"]),
+    ("cli", &["api", "daemon", "feeds", "formats", "lookup", "policy"]),
     (
         "lab",
         &[
             "api", "daemon", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup",
-            "nodes", "tables", "wire",
+            "nodes", "policy", "tables", "wire",
         ],
     ),
     ("ffi", &["formats", "lookup"]),

@@ -1,44 +1,11 @@
 //! What a decision makes of a flow's packets: the one seam of what is built in and of
 //! programs.
 
+use std::sync::Arc;
+
+pub use policy::program::{Answer, Arrival, BadParameters, GRANTED, Page, Program, RENEWAL};
+
 use super::times::Times;
-
-/// The state of a decided flow, which its rule alone reads and writes.
-pub type Page = [u8; 64];
-
-/// A packet as it was received.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
-    /// When, in ticks.
-    pub now: u64,
-    /// Bytes of the frame: with the Ethernet header and its tags, without preamble and
-    /// checksum, before anything is put around it.
-    pub len: u32,
-    /// The packet from its IP header on, or as much of it as there is at hand.
-    pub packet: &'a [u8],
-}
-
-/// What is to be done with a packet of a decided flow.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Answer {
-    /// To a Grantor with this DSCP, at most 63: [`GRANTED`] or [`RENEWAL`] of what is
-    /// built in.
-    Send(u8),
-    /// Straight to the destination, with DSCP [`GRANTED`] in its own header.
-    Direct,
-    /// It is dropped.
-    Decline,
-    /// It is dropped, because the flow has used what it may.
-    OverBudget,
-    /// It is dropped, because the rule failed.
-    Fail,
-    /// The rule cannot say: the flow is a request again, this packet its first.
-    Undecided,
-}
-
-/// A rule refused the parameters of a decision, which is then none.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct BadParameters;
 
 /// Says what becomes of each packet, from the flow's own [`Page`].
 pub trait Rule: Send + Sync {
@@ -53,7 +20,13 @@ pub trait Rule: Send + Sync {
     -> Answer;
 }
 
-/// DSCP of a packet that was granted.
-pub const GRANTED: u8 = 1;
-/// DSCP of one that was, and asks for the decision's renewal.
-pub const RENEWAL: u8 = 2;
+/// A program knows the length of a tick from when it was loaded.
+impl Rule for Arc<dyn Program> {
+    fn init(&self, _: &Times, now: u64, page: &mut Page) -> Result<(), BadParameters> {
+        Program::init(&**self, now, page)
+    }
+
+    fn packet(&self, _: &Times, arrival: &Arrival<'_>, expires: u64, page: &mut Page) -> Answer {
+        Program::packet(&**self, arrival, expires, page)
+    }
+}

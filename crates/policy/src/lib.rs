@@ -1,0 +1,11 @@
+//! What decides about packets: programs in a Gatekeeper, policies in a Grantor.
+//!
+//! ```text
+//!   a flow's decision names a program ─► Program: what becomes of each of its packets
+//!   a packet asks ─► Asker ─► a policy: what its flow may do
+//! ```
+//!
+//! Nodes know the two traits alone: [`program::Program`] and [`ask::Asker`].
+
+pub mod ask;
+pub mod program;
