@@ -128,6 +128,9 @@ storm martians 4 3 bad_source
 storm martians 6 3 bad_source
 assert_eq "$(sessions to_a to_b)" "$before_all" "BGP sessions, also that over the flooded port"
 assert_eq "$(lost_adjacencies '10\.0\.[123]\.[0-9]+')" 0 "OSPF adjacencies lost"
+# However small its tables of neighbours: those of hosts would be the first to go from a full one.
+assert_eq "$(rutter show capacity -j | json "sum(c['refused'] for c in x if c['what'].startswith('kernel neighbours'))")" 0 \
+	"neighbours that the kernel had no room for"
 assert_eq "$(routes_of_kernel)" "$kernel_before" "the kernel's IPv6 routes and addresses, after strangers' advertisements"
 
 # In the neighbour's own name: the session that is there stays, and so do the others' neighbours.

@@ -115,6 +115,7 @@ for name in "${names[@]}"; do
 	*)
 		[ "$status" != 124 ] || echo "failed: more than $LIMIT_S s" >>"$logs/$name.log"
 		echo "not ok $n - $name ($took s, status $status)"
+		grep -a -A 1 '^failed: ' "$logs/$name.log" | sed 's/^/    /' || true
 		tail -n 40 "$logs/$name.log" | sed 's/^/    /'
 		failed=$((failed + 1))
 		failures+=("$name")

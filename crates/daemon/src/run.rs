@@ -142,6 +142,7 @@ impl Running {
             forwarding: &forwarding,
             domain: &domain,
             kernel: undo.0.is_some(),
+            neighbours: undo.0.as_mut().and_then(|prepared| prepared.side.most_neighbours()),
             threads: &threads,
             kernel_bell: &kernel_bell,
             by_pair: &|port| apps::by_pair(&config, port),

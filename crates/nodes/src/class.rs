@@ -167,12 +167,27 @@ impl Rates {
         self.0[class as usize] = per_second;
     }
 
+    /// No more of what makes the kernel look for a neighbour than its table of `most` can
+    /// take: an entry is the kernel's for up to five seconds before it may go again, and
+    /// several classes and interfaces share the table.
+    #[must_use]
+    pub fn with_room_for(mut self, most: u32) -> Rates {
+        for class in [Class::NewNeighbours, Class::Strangers, Class::NoNeighbour] {
+            let rate = &mut self.0[class as usize];
+            *rate = (*rate).min((most / SHARE).max(1));
+        }
+        self
+    }
+
     /// What each of `workers` may punt, so that together they keep to the rates.
     #[must_use]
     pub fn shared_by(&self, workers: u32) -> Rates {
         Rates(self.0.map(|rate| rate.div_ceil(workers.max(1))))
     }
 }
+
+/// A class of one interface may fill a table of neighbours in this many seconds.
+const SHARE: u32 = 16;
 
 /// A token bucket filled by the clock's ticks. A tick is worth as many as packets may pass a
 /// second, a packet as many as a second has ticks: so that a rate of the clock which is
@@ -257,6 +272,19 @@ mod tests {
         while bucket.take(1, 900_000) {} // an estimate
         let passed = (1..10_000_001).filter(|&now| bucket.take(now, 1_000_000)).count();
         assert!((9_999..=10_000).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn a_small_table_of_neighbours_lowers_what_fills_it() {
+        let (all, few) = (Rates::default(), Rates::default().with_room_for(1_024));
+        for class in Class::ALL {
+            let capped =
+                matches!(class, Class::NewNeighbours | Class::Strangers | Class::NoNeighbour);
+            assert_eq!(few.get(class), if capped { 64 } else { all.get(class) }, "{class:?}");
+        }
+        assert_eq!(all.with_room_for(65_536), all);
+        assert_eq!(all.with_room_for(0).get(Class::NoNeighbour), 1, "some get through");
+        assert_eq!(Rates::NONE.with_room_for(1_024), Rates::NONE);
     }
 
     #[test]

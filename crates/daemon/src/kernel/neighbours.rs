@@ -2,6 +2,7 @@
 //! whole machine, and only its first network namespace has them as settings; the kernel
 //! reports them in every one.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use super::link::Rtnetlink;
@@ -20,11 +21,11 @@ pub struct NeighbourTable {
     pub refused: u64,
 }
 
-/// What the kernel's tables had refused, by their place in its list.
+/// What the kernel's tables had refused.
 #[derive(Default)]
 pub struct Refused {
-    /// When the router started.
-    pub before: Vec<u64>,
+    /// When the router started, by family.
+    pub before: BTreeMap<&'static str, u64>,
     /// At the last look.
     pub last: u64,
 }

@@ -21,7 +21,7 @@ impl KernelSide {
         }
         let tables = self.neighbour_tables();
         self.neighbours = Refused {
-            before: tables.iter().map(|table| table.refused).collect(),
+            before: tables.iter().map(|table| (table.family, table.refused)).collect(),
             last: tables.iter().map(|table| table.refused).sum(),
         };
         let short: Vec<_> = tables.iter().filter(|table| table.most < most).collect();
@@ -35,23 +35,30 @@ impl KernelSide {
         let set = each(|table, most| setting(table.family, most), " ");
         self.warn(format!(
             "the kernel holds {held}, for the whole machine, not the {most} of each that \
-             `neighbours.max` asks for: in the first network namespace, sysctl {set}"
+             `neighbours.max` asks for, and strangers' packets that fill them are fewer a second \
+             than `[punt]` says: in the first network namespace, sysctl {set}"
         ));
+    }
+
+    /// How many neighbours of each family the kernel holds at the most; of the smaller table.
+    pub fn most_neighbours(&mut self) -> Option<u32> {
+        self.neighbour_tables().iter().map(|table| table.most).min()
     }
 
     /// Lines of `show capacity`.
     pub fn capacity(&mut self) -> Vec<Capacity> {
-        let tables = self.neighbour_tables().into_iter().enumerate();
-        let line = |(i, table): (usize, NeighbourTable)| Capacity {
+        let tables = self.neighbour_tables();
+        // Nothing is known of a table that could not be read when the router started.
+        let before = |table: &NeighbourTable| self.neighbours.before.get(table.family).copied();
+        let line = |table: &NeighbourTable| Capacity {
             what: format!("kernel neighbours {}, of the machine", table.family),
             used: table.entries.into(),
             limit: Some(table.most.into()),
-            refused: table.refused
-                - table.refused.min(self.neighbours.before.get(i).copied().unwrap_or(0)),
+            refused: before(table).map_or(0, |before| table.refused.saturating_sub(before)),
             last: String::new(),
             key: Some("gc_thresh3".into()),
         };
-        tables.map(line).collect()
+        tables.iter().map(line).collect()
     }
 
     /// Has the kernel had no room for a neighbour since the last call?

@@ -48,6 +48,8 @@ pub struct Plan<'p> {
     pub domain: &'p Arc<Domain>,
     /// False: nothing is punted.
     pub kernel: bool,
+    /// How many neighbours the kernel holds, where that is known.
+    pub neighbours: Option<u32>,
     /// Where their threads are started.
     pub threads: &'p Threads,
     /// The kernel thread's.
@@ -157,6 +159,7 @@ impl Plan<'_> {
     /// Rates of the whole router, shared by its workers.
     fn rates(&self, workers: usize) -> Rates {
         let rates = if self.kernel { self.config.punt } else { Rates::NONE };
+        let rates = self.neighbours.map_or(rates, |most| rates.with_room_for(most));
         rates.shared_by(workers as u32)
     }
 }
