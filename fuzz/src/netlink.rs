@@ -3,8 +3,8 @@
 
 use feeds::fpm;
 use feeds::netlink::decode::decode;
-use feeds::netlink::message::Messages;
 use lookup::sync::Domain;
+use netlink::message::Messages;
 use tables::event::{Event, Scope, Source, Why};
 use tables::show::RouteFilter;
 use tables::{Control, Family, FibConfig, Iface, Limits, VrfConfig};

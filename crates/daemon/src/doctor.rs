@@ -234,7 +234,7 @@ fn governor() -> Finding {
 /// Asked for by opening it: the module is loaded where there is one.
 fn nftables() -> Finding {
     use netlink_sys::protocols::NETLINK_NETFILTER;
-    match crate::kernel::netlink::Netlink::open(NETLINK_NETFILTER) {
+    match netlink::connection::Netlink::open(NETLINK_NETFILTER) {
         Ok(_) => good("nftables", "the kernel can be kept off the interfaces below ports"),
         Err(error) => better(
             "nftables",

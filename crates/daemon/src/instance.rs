@@ -11,11 +11,14 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use netlink::connection::Netlink;
+use netlink::message::find;
+use netlink::names::{SOCK_DIAG_BY_FAMILY, UDIAG_SHOW_UID, UNIX_DIAG_UID};
+use netlink::request::Request;
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Doing, Error};
-use crate::kernel::netlink::{Message, Netlink, attributes};
 use crate::server::check_path;
 use crate::trusted;
 
@@ -222,11 +225,11 @@ fn user(inode: u64) -> Option<u32> {
     let mut asked = vec![AF_UNIX, 0, 0, 0];
     asked.extend(u32::MAX.to_ne_bytes());
     asked.extend(u32::try_from(inode).ok()?.to_ne_bytes());
-    asked.extend(SHOW_USER.to_ne_bytes());
+    asked.extend(UDIAG_SHOW_UID.to_ne_bytes());
     asked.extend([u8::MAX; 8]);
     let mut kernel = Netlink::open(NETLINK_SOCK_DIAG).ok()?;
-    let said = kernel.get(Message::new(BY_FAMILY, 0).body(&asked)).ok()?;
-    let (_, user) = attributes(said.first()?.get(16..)?).find(|(kind, _)| *kind == USER)?;
+    let said = kernel.get(Request::new(SOCK_DIAG_BY_FAMILY, 0).body(&asked)).ok()?;
+    let user = find(said.first()?.get(16..)?, UNIX_DIAG_UID)?;
     user.first_chunk().map(|user| u32::from_ne_bytes(*user))
 }
 
@@ -242,13 +245,7 @@ fn process(inode: u64) -> Option<u32> {
     })
 }
 
-/// `SOCK_DIAG_BY_FAMILY`.
-const BY_FAMILY: u16 = 20;
 const AF_UNIX: u8 = 1;
-/// `UDIAG_SHOW_UID`.
-const SHOW_USER: u32 = 0x40;
-/// `UNIX_DIAG_UID`.
-const USER: u16 = 7;
 /// The abstract name (`@rutter` in `ss -xl`).
 const NAME: &str = "rutter";
 

@@ -4,11 +4,12 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use netlink::message::{Message, Messages, u16_at, u32_at};
+use netlink::names::*;
+use netlink::request::Request;
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use netlink_sys::{Socket, SocketAddr as Kernel};
 use tables::peers::Session;
-
-use crate::netlink::message::{DONE, ERROR, Message, Messages, request, u16_at, u32_at};
 
 /// Asks about sockets of the network namespace in which this was opened, whichever its
 /// thread is in later.
@@ -35,7 +36,7 @@ impl Diag {
         (from, to): (SocketAddr, SocketAddr),
         read: impl FnOnce(Said<'_>) -> R,
     ) -> io::Result<Option<R>> {
-        self.ask(0, &question(from, to, u32::MAX))?;
+        self.ask(0, question(from, to, u32::MAX))?;
         // The answer is there when the question has been sent.
         loop {
             let mut answer = Vec::with_capacity(ANSWER);
@@ -43,7 +44,7 @@ impl Diag {
             let said = Messages::new(&answer).find(|m| m.sequence == self.sequence);
             let Some(said) = said else { continue };
             return match said.kind {
-                ERROR => match failure(&said) {
+                NLMSG_ERROR => match failure(&said) {
                     Some(error) if error.raw_os_error() == Some(ENOENT) => Ok(None),
                     Some(error) => Err(error),
                     None => continue,
@@ -66,9 +67,8 @@ impl Diag {
         }
         for any in [IpAddr::from([0; 4]), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             let any = SocketAddr::from((any, 0));
-            let mut asked = question(any, any, STATES);
-            asked.extend(one_end_at(ports));
-            self.ask(DUMP, &asked)?;
+            let asked = question(any, any, STATES);
+            self.ask(NLM_F_DUMP, asked.attr(INET_DIAG_REQ_BYTECODE, &one_end_at(ports)))?;
             self.listing(|said| {
                 let session = said.session();
                 let ours = [session.remote.1, session.local.1].iter().any(|p| ports.contains(p));
@@ -80,9 +80,9 @@ impl Diag {
         Ok(all)
     }
 
-    fn ask(&mut self, flags: u16, asked: &[u8]) -> io::Result<()> {
+    fn ask(&mut self, flags: u16, asked: Request) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        self.socket.send(&request(BY_FAMILY, flags, self.sequence, asked), 0).map(drop)
+        self.socket.send(&asked.finish(self.sequence, flags), 0).map(drop)
     }
 
     /// Hands each entry of a listing to `each`. A part is there when the one before it has
@@ -93,9 +93,9 @@ impl Diag {
             self.socket.recv(&mut part, DONT_WAIT)?;
             for message in Messages::new(&part).filter(|m| m.sequence == self.sequence) {
                 match message.kind {
-                    DONE => return Ok(()),
+                    NLMSG_DONE => return Ok(()),
                     // No such sockets in this kernel: without IPv6 there is no listing of them.
-                    ERROR => match failure(&message) {
+                    NLMSG_ERROR => match failure(&message) {
                         Some(error) if error.raw_os_error() == Some(ENOENT) => return Ok(()),
                         Some(error) => return Err(error),
                         None => {}
@@ -114,7 +114,7 @@ pub(crate) struct Said<'a>(pub(crate) &'a [u8]);
 impl Said<'_> {
     /// Is it connected?
     pub(crate) fn is_established(self) -> bool {
-        self.0.get(1) == Some(&ESTABLISHED)
+        self.0.get(1) == Some(&TCP_ESTABLISHED)
     }
 
     /// Has a process taken it, and not closed it? Else the kernel names user 0.
@@ -151,7 +151,7 @@ impl Said<'_> {
 }
 
 /// `struct inet_diag_req_v2` for the socket that is connected so and in one of `states`.
-fn question(from: SocketAddr, to: SocketAddr, states: u32) -> Vec<u8> {
+fn question(from: SocketAddr, to: SocketAddr, states: u32) -> Request {
     let family = if from.is_ipv4() { AF_INET } else { AF_INET6 };
     let mut out = vec![family, TCP, 0, 0];
     out.extend(states.to_ne_bytes());
@@ -167,15 +167,16 @@ fn question(from: SocketAddr, to: SocketAddr, states: u32) -> Vec<u8> {
     }
     out.extend([0; 4]); // over any interface
     out.extend([u8::MAX; 8]); // no cookie
-    out
+    Request::new(SOCK_DIAG_BY_FAMILY, 0).body(&out)
 }
 
-/// The attribute by which the kernel lists only sockets with one end at one of `ports`: a
+/// What makes the kernel list only sockets with one end at one of `ports`: a
 /// program (`linux/inet_diag.h`). An operation is 4 bytes, as is the number that it compares
 /// with; it says how far to go on if so, and if not. Who gets to the end exactly is listed,
 /// who goes beyond is not.
 fn one_end_at(ports: &[u16]) -> Vec<u8> {
-    let ends = ports.iter().flat_map(|port| [(SOURCE_IS, *port), (DESTINATION_IS, *port)]);
+    let ends =
+        ports.iter().flat_map(|port| [(INET_DIAG_BC_S_EQ, *port), (INET_DIAG_BC_D_EQ, *port)]);
     let ends: Vec<_> = ends.collect();
     let length = (12 * ends.len()).saturating_sub(4); // the last needs no jump
     let mut program = Vec::new();
@@ -187,13 +188,10 @@ fn one_end_at(ports: &[u16]) -> Vec<u8> {
         operation(*code, 8, 12);
         operation(0, 0, usize::from(*port));
         if i + 1 < ends.len() {
-            operation(JUMP, 4, length - (12 * i + 8));
+            operation(INET_DIAG_BC_JMP, 4, length - (12 * i + 8));
         }
     }
-    let mut attribute = ((4 + program.len()) as u16).to_ne_bytes().to_vec();
-    attribute.extend(BYTECODE.to_ne_bytes());
-    attribute.extend(program);
-    attribute
+    program
 }
 
 /// The error in a message of that kind; `None` for an acknowledgement.
@@ -202,21 +200,8 @@ fn failure(message: &Message<'_>) -> Option<io::Error> {
     (error != 0).then(|| io::Error::from_raw_os_error(error))
 }
 
-/// `SOCK_DIAG_BY_FAMILY`.
-const BY_FAMILY: u16 = 20;
-/// `NLM_F_DUMP`.
-const DUMP: u16 = 0x300;
-/// `INET_DIAG_REQ_BYTECODE`, and its operations `JMP`, `S_EQ`, `D_EQ`.
-const BYTECODE: u16 = 1;
-const JUMP: u8 = 1;
-const SOURCE_IS: u8 = 11;
-const DESTINATION_IS: u8 = 12;
-const AF_INET: u8 = 2;
-const AF_INET6: u8 = 10;
 const TCP: u8 = 6;
-const ESTABLISHED: u8 = 1;
-/// Established, SYN sent, and the other side has closed.
-const STATES: u32 = 1 << ESTABLISHED | 1 << 2 | 1 << 8;
+const STATES: u32 = 1 << TCP_ESTABLISHED | 1 << TCP_SYN_SENT | 1 << TCP_CLOSE_WAIT;
 const UID: usize = 64;
 const INODE: usize = 68;
 const ANSWER: usize = 4096;

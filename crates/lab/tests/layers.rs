@@ -18,6 +18,7 @@ use source::sources;
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("testing", &[]),
     ("wire", &[]),
+    ("netlink", &[]),
     ("lookup", &[]),
     ("io", &[]),
     ("api", &[]),
@@ -26,14 +27,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("nodes", &["graph", "io", "lookup", "policy", "tables", "wire"]),
     ("tables", &["lookup"]),
     ("formats", &["lookup"]),
-    ("feeds", &["formats", "lookup", "tables"]),
+    ("feeds", &["formats", "lookup", "netlink", "tables"]),
     ("policy", &["formats", "lookup", "wire"]),
     ("gpu", &["lookup"]),
     (
         "daemon",
         &[
-            "api", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup", "nodes",
-            "policy", "tables", "wire",
+            "api", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup", "netlink",
+            "nodes", "policy", "tables", "wire",
         ],
     ),
     ("cli", &["api", "daemon", "feeds", "formats", "lookup", "policy"]),
@@ -41,14 +42,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "lab",
         &[
             "api", "daemon", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup",
-            "nodes", "policy", "tables", "wire",
+            "netlink", "nodes", "policy", "tables", "wire",
         ],
     ),
     ("ffi", &["formats", "lookup"]),
 ];
 
 /// Crates that could be published alone: their tests use nothing of ours either, but `testing`.
-const ALONE: &[&str] = &["api", "io", "lookup", "wire"];
+const ALONE: &[&str] = &["api", "io", "lookup", "netlink", "wire"];
 
 /// Crates that run for every packet.
 const DATA_PATH: &[&str] = &["graph", "io", "lookup", "nodes", "wire"];

@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::io;
 
+use netlink::connection::Netlink;
+use netlink::names::*;
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::link_info;
-use super::netlink::Netlink;
 
 /// Hears about links and addresses.
 pub struct Changes {
@@ -70,7 +71,7 @@ impl Changes {
 
     fn one(&mut self, kind: u16, message: &[u8], lost: &mut Lost) {
         match kind {
-            NEW_LINK => {
+            RTM_NEWLINK => {
                 let Some(link) = link_info(message) else { return };
                 let now = Carries { any: link.up, ipv6: link.mtu >= LEAST_MTU6 };
                 // Links that are not known carry all: taps do when this begins.
@@ -81,13 +82,13 @@ impl Changes {
                     lost.all.push(link.index);
                 }
             }
-            DEL_ADDR => lost.addresses = true,
-            NEW_ADDR => {
+            RTM_DELADDR => lost.addresses = true,
+            RTM_NEWADDR => {
                 lost.addresses = true;
                 let index = message.get(4..).and_then(|rest| rest.first_chunk());
                 lost.routes.extend(index.map(|index| u32::from_ne_bytes(*index)));
             }
-            NEW_RULE | DEL_RULE => lost.rules = true,
+            RTM_NEWRULE | RTM_DELRULE => lost.rules = true,
             _ => {}
         }
     }
@@ -95,11 +96,6 @@ impl Changes {
 
 /// RFC 8200 §5.
 const LEAST_MTU6: u32 = 1280;
-const NEW_LINK: u16 = 16;
-const NEW_ADDR: u16 = 20;
-const DEL_ADDR: u16 = 21;
-const NEW_RULE: u16 = 32;
-const DEL_RULE: u16 = 33;
 /// `RTNLGRP_LINK`, `RTNLGRP_IPV4_IFADDR`, `RTNLGRP_IPV4_RULE`, `RTNLGRP_IPV6_IFADDR`,
 /// `RTNLGRP_IPV6_RULE`.
 const GROUPS: [u32; 5] = [1, 5, 8, 9, 19];
@@ -118,7 +114,7 @@ mod tests {
             message[8..12].copy_from_slice(&up.to_ne_bytes());
             message.extend([8_u16.to_ne_bytes(), 4_u16.to_ne_bytes()].concat()); // IFLA_MTU
             message.extend(mtu.to_ne_bytes());
-            changes.one(NEW_LINK, &message, &mut lost);
+            changes.one(RTM_NEWLINK, &message, &mut lost);
         };
         link(7, 1, 1500);
         link(7, 0, 1500);
@@ -128,12 +124,12 @@ mod tests {
         link(9, 1, 1000);
         link(9, 1, 1279);
         link(9, 1, 1280);
-        changes.one(NEW_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
-        changes.one(NEW_ADDR, &[2, 24], &mut lost);
+        changes.one(RTM_NEWADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
+        changes.one(RTM_NEWADDR, &[2, 24], &mut lost);
         assert!(!lost.rules && lost.addresses);
         lost.addresses = false;
-        changes.one(DEL_ADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
-        changes.one(DEL_RULE, &[0; 12], &mut lost);
+        changes.one(RTM_DELADDR, &[2, 24, 0, 0, 9, 0, 0, 0], &mut lost);
+        changes.one(RTM_DELRULE, &[0; 12], &mut lost);
         let changed = vec![7, 7, 7, 7, 8, 9, 9, 9];
         let (all, routes) = (vec![7, 9], vec![9]);
         let unknown = false;

@@ -13,9 +13,10 @@
 
 use std::io;
 
+use netlink::connection::Netlink;
+use netlink::names::*;
+use netlink::request::{CREATE, Request};
 use netlink_sys::protocols::NETLINK_NETFILTER;
-
-use super::netlink::{CREATE, Message, Netlink};
 
 /// Drops what a network interface receives, for as long as it lives.
 pub struct Guard {
@@ -32,10 +33,10 @@ impl Guard {
         let mut owner = Netlink::open(NETLINK_NETFILTER)?;
         let table = format!("rutter-{name}");
         let messages = vec![
-            (Message::new(BATCH_BEGIN, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
+            (Request::new(NFNL_MSG_BATCH_BEGIN, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
             (new_table(&table), true),
-            (new_chain(&table, name, DROP), true),
-            (Message::new(BATCH_END, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
+            (new_chain(&table, name, NF_DROP), true),
+            (Request::new(NFNL_MSG_BATCH_END, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
         ];
         owner.batch(messages)?;
         Ok(Guard { _owner: owner })
@@ -58,11 +59,11 @@ impl Marker {
         let mut owner = Netlink::open(NETLINK_NETFILTER)?;
         let table = format!("rutter-{name}");
         let messages = vec![
-            (Message::new(BATCH_BEGIN, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
+            (Request::new(NFNL_MSG_BATCH_BEGIN, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
             (new_table(&table), true),
-            (new_chain(&table, name, ACCEPT), true),
+            (new_chain(&table, name, NF_ACCEPT), true),
             (new_marking(&table, mark), true),
-            (Message::new(BATCH_END, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
+            (Request::new(NFNL_MSG_BATCH_END, 0).body(&nfgen(0, NFNL_SUBSYS_NFTABLES)), false),
         ];
         owner.batch(messages)?;
         Ok(Marker { _owner: owner })
@@ -70,22 +71,23 @@ impl Marker {
 }
 
 /// `meta mark set MARK`.
-fn new_marking(table: &str, mark: u32) -> Message {
-    let expression = |list: Message, name: &str, data: &dyn Fn(Message) -> Message| {
-        list.nest(LIST_ELEMENT, |one| one.text(EXPRESSION_NAME, name).nest(EXPRESSION_DATA, data))
+fn new_marking(table: &str, mark: u32) -> Request {
+    let expression = |list: Request, name: &str, data: &dyn Fn(Request) -> Request| {
+        list.nest(NFTA_LIST_ELEM, |one| one.text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, data))
     };
-    let register = REGISTER.to_be_bytes();
-    let immediate = |data: Message| {
-        let data = data.attr(IMMEDIATE_REGISTER, &register);
-        data.nest(IMMEDIATE_DATA, |value| value.attr(DATA_VALUE, &mark.to_ne_bytes()))
+    let register = NFT_REG32_00.to_be_bytes();
+    let immediate = |data: Request| {
+        let data = data.attr(NFTA_IMMEDIATE_DREG, &register);
+        data.nest(NFTA_IMMEDIATE_DATA, |value| value.attr(NFTA_DATA_VALUE, &mark.to_ne_bytes()))
     };
-    let meta =
-        |data: Message| data.attr(META_KEY, &META_MARK.to_be_bytes()).attr(META_SOURCE, &register);
-    Message::new(NFNL_SUBSYS_NFTABLES << 8 | NEW_RULE, CREATE | APPEND)
-        .body(&nfgen(NETDEV, 0))
-        .text(RULE_TABLE, table)
-        .text(RULE_CHAIN, "ingress")
-        .nest(RULE_EXPRESSIONS, |list| {
+    let meta = |data: Request| {
+        data.attr(NFTA_META_KEY, &NFT_META_MARK.to_be_bytes()).attr(NFTA_META_SREG, &register)
+    };
+    Request::new(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWRULE, CREATE | NLM_F_APPEND)
+        .body(&nfgen(NFPROTO_NETDEV, 0))
+        .text(NFTA_RULE_TABLE, table)
+        .text(NFTA_RULE_CHAIN, "ingress")
+        .nest(NFTA_RULE_EXPRESSIONS, |list| {
             let list = expression(list, "immediate", &immediate);
             expression(list, "meta", &meta)
         })
@@ -97,57 +99,25 @@ fn nfgen(family: u8, resource: u16) -> [u8; 4] {
     [family, 0, high, low]
 }
 
-fn new_table(table: &str) -> Message {
-    let message = Message::new(NFNL_SUBSYS_NFTABLES << 8, CREATE).body(&nfgen(NETDEV, 0));
-    message.text(TABLE_NAME, table).attr(TABLE_FLAGS, &TABLE_OWNER.to_be_bytes())
+fn new_table(table: &str) -> Request {
+    let message = Request::new(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWTABLE, CREATE)
+        .body(&nfgen(NFPROTO_NETDEV, 0));
+    message.text(NFTA_TABLE_NAME, table).attr(NFTA_TABLE_FLAGS, &NFT_TABLE_F_OWNER.to_be_bytes())
 }
 
-fn new_chain(table: &str, device: &str, policy: u32) -> Message {
-    let kind = NFNL_SUBSYS_NFTABLES << 8 | NEW_CHAIN;
-    Message::new(kind, CREATE)
-        .body(&nfgen(NETDEV, 0))
-        .text(CHAIN_TABLE, table)
-        .text(CHAIN_NAME, "ingress")
-        .nest(CHAIN_HOOK, |hook| {
+fn new_chain(table: &str, device: &str, policy: u32) -> Request {
+    let kind = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN;
+    Request::new(kind, CREATE)
+        .body(&nfgen(NFPROTO_NETDEV, 0))
+        .text(NFTA_CHAIN_TABLE, table)
+        .text(NFTA_CHAIN_NAME, "ingress")
+        .nest(NFTA_CHAIN_HOOK, |hook| {
             let first = i32::MIN.to_be_bytes();
-            let hook = hook.attr(HOOK_NUMBER, &INGRESS.to_be_bytes()).attr(HOOK_PRIORITY, &first);
-            hook.text(HOOK_DEVICE, device)
+            let hook = hook
+                .attr(NFTA_HOOK_HOOKNUM, &NF_NETDEV_INGRESS.to_be_bytes())
+                .attr(NFTA_HOOK_PRIORITY, &first);
+            hook.text(NFTA_HOOK_DEV, device)
         })
-        .attr(CHAIN_POLICY, &policy.to_be_bytes())
-        .text(CHAIN_TYPE, "filter")
+        .attr(NFTA_CHAIN_POLICY, &policy.to_be_bytes())
+        .text(NFTA_CHAIN_TYPE, "filter")
 }
-
-const NETDEV: u8 = 5;
-const NFNL_SUBSYS_NFTABLES: u16 = 10;
-const BATCH_BEGIN: u16 = 16;
-const BATCH_END: u16 = 17;
-const NEW_CHAIN: u16 = 3;
-const TABLE_NAME: u16 = 1;
-const TABLE_FLAGS: u16 = 2;
-const TABLE_OWNER: u32 = 2;
-const CHAIN_TABLE: u16 = 1;
-const CHAIN_NAME: u16 = 3;
-const CHAIN_HOOK: u16 = 4;
-const CHAIN_POLICY: u16 = 5;
-const CHAIN_TYPE: u16 = 7;
-const HOOK_NUMBER: u16 = 1;
-const HOOK_PRIORITY: u16 = 2;
-const HOOK_DEVICE: u16 = 3;
-const INGRESS: u32 = 0;
-const DROP: u32 = 0;
-const ACCEPT: u32 = 1;
-const APPEND: u16 = 0x800;
-const NEW_RULE: u16 = 6;
-const RULE_TABLE: u16 = 1;
-const RULE_CHAIN: u16 = 2;
-const RULE_EXPRESSIONS: u16 = 4;
-const LIST_ELEMENT: u16 = 1;
-const EXPRESSION_NAME: u16 = 1;
-const EXPRESSION_DATA: u16 = 2;
-const IMMEDIATE_REGISTER: u16 = 1;
-const IMMEDIATE_DATA: u16 = 2;
-const DATA_VALUE: u16 = 1;
-const META_KEY: u16 = 2;
-const META_SOURCE: u16 = 3;
-const META_MARK: u32 = 3;
-const REGISTER: u32 = 8;

@@ -3,10 +3,13 @@
 use std::io;
 use std::net::IpAddr;
 
+use netlink::connection::Netlink;
+use netlink::message::{attributes, find};
+use netlink::names::*;
+use netlink::request::{CREATE, REPLACE, Request};
 use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::OUR_PROTOCOL;
-use super::netlink::{CREATE, Message, Netlink, REPLACE, attributes};
 use crate::config::{Mac, Net};
 
 /// A link as the kernel shows it.
@@ -68,7 +71,7 @@ impl Rtnetlink {
     /// # Errors
     /// When there is none.
     pub fn link(&mut self, name: &str) -> io::Result<LinkInfo> {
-        let message = Message::new(GET_LINK, 0).body(&ifinfo(0, 0, 0)).text(IFNAME, name);
+        let message = Request::new(RTM_GETLINK, 0).body(&ifinfo(0, 0, 0)).text(IFLA_IFNAME, name);
         let answers = self.0.get(message)?;
         let info = answers.first().and_then(|answer| link_info(answer));
         info.ok_or_else(|| io::Error::other("the kernel's answer is not understood"))
@@ -79,7 +82,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn links(&mut self) -> io::Result<Vec<LinkInfo>> {
-        let answers = self.0.dump(Message::new(GET_LINK, 0).body(&ifinfo(0, 0, 0)))?;
+        let answers = self.0.dump(Request::new(RTM_GETLINK, 0).body(&ifinfo(0, 0, 0)))?;
         Ok(answers.iter().filter_map(|answer| link_info(answer)).collect())
     }
 
@@ -88,8 +91,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
-        let flags = if up { FLAG_UP } else { 0 };
-        self.0.request(Message::new(NEW_LINK, 0).body(&ifinfo(index, flags, FLAG_UP)))
+        let flags = if up { IFF_UP } else { 0 };
+        self.0.request(Request::new(RTM_NEWLINK, 0).body(&ifinfo(index, flags, IFF_UP)))
     }
 
     /// Sets the MTU.
@@ -97,8 +100,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_mtu(&mut self, index: u32, mtu: u16) -> io::Result<()> {
-        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
-        self.0.request(message.attr(MTU, &u32::from(mtu).to_ne_bytes()))
+        let message = Request::new(RTM_NEWLINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(IFLA_MTU, &u32::from(mtu).to_ne_bytes()))
     }
 
     /// Sets the hardware address.
@@ -106,8 +109,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
-        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
-        self.0.request(message.attr(ADDRESS, &mac.0))
+        let message = Request::new(RTM_NEWLINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(IFLA_ADDRESS, &mac.0))
     }
 
     /// Marks a link as made by Rutter; it shows as its alias.
@@ -115,8 +118,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn mark(&mut self, index: u32) -> io::Result<()> {
-        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
-        self.0.request(message.attr(ALIAS, MARK))
+        let message = Request::new(RTM_NEWLINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(IFLA_IFALIAS, MARK))
     }
 
     /// Sets the carrier of a tap.
@@ -124,8 +127,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_carrier(&mut self, index: u32, on: bool) -> io::Result<()> {
-        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
-        self.0.request(message.attr(CARRIER, &[u8::from(on)]))
+        let message = Request::new(RTM_NEWLINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(IFLA_CARRIER, &[u8::from(on)]))
     }
 
     /// Deletes a link.
@@ -133,7 +136,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn delete_link(&mut self, index: u32) -> io::Result<()> {
-        self.0.request(Message::new(DEL_LINK, 0).body(&ifinfo(index, 0, 0)))
+        self.0.request(Request::new(RTM_DELLINK, 0).body(&ifinfo(index, 0, 0)))
     }
 
     /// The addresses of a link, and whether Rutter set each.
@@ -150,7 +153,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn all_addresses(&mut self) -> io::Result<Vec<AddressInfo>> {
-        let answers = self.0.dump(Message::new(GET_ADDR, 0).body(&[0; 8]))?;
+        let answers = self.0.dump(Request::new(RTM_GETADDR, 0).body(&[0; 8]))?;
         Ok(answers.iter().filter_map(|answer| address_info(answer)).collect())
     }
 
@@ -180,9 +183,9 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn add_address(&mut self, index: u32, net: Net, connected: bool) -> io::Result<()> {
-        let mut message = address_message(NEW_ADDR, REPLACE, index, net);
+        let mut message = address_message(RTM_NEWADDR, REPLACE, index, net);
         if !connected {
-            message = message.attr(IFA_FLAGS, &NO_PREFIX_ROUTE.to_ne_bytes());
+            message = message.attr(IFA_FLAGS, &IFA_F_NOPREFIXROUTE.to_ne_bytes());
         }
         let marked = message.clone().attr(IFA_PROTO, &[OUR_PROTOCOL]);
         // Kernels before 5.18 do not know whose an address is.
@@ -194,7 +197,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn delete_address(&mut self, index: u32, net: Net) -> io::Result<()> {
-        self.0.request(address_message(DEL_ADDR, 0, index, net))
+        self.0.request(address_message(RTM_DELADDR, 0, index, net))
     }
 
     /// Makes a VRF device for a kernel table, or finds it; true where it was made.
@@ -213,10 +216,12 @@ impl Rtnetlink {
             }
             (None, old) => {
                 old.iter().try_for_each(|old| self.delete_link(old.index))?;
-                let message = Message::new(NEW_LINK, CREATE).body(&ifinfo(0, 0, 0));
-                self.0.request(message.text(IFNAME, name).nest(LINKINFO, |info| {
-                    let info = info.text(INFO_KIND, "vrf");
-                    info.nest(INFO_DATA, |data| data.attr(VRF_TABLE, &table.to_ne_bytes()))
+                let message = Request::new(RTM_NEWLINK, CREATE).body(&ifinfo(0, 0, 0));
+                self.0.request(message.text(IFLA_IFNAME, name).nest(IFLA_LINKINFO, |info| {
+                    let info = info.text(IFLA_INFO_KIND, "vrf");
+                    info.nest(IFLA_INFO_DATA, |data| {
+                        data.attr(IFLA_VRF_TABLE, &table.to_ne_bytes())
+                    })
                 }))?;
                 self.link(name)?.index
             }
@@ -231,8 +236,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn set_master(&mut self, index: u32, master: u32) -> io::Result<()> {
-        let message = Message::new(NEW_LINK, 0).body(&ifinfo(index, 0, 0));
-        self.0.request(message.attr(MASTER, &master.to_ne_bytes()))
+        let message = Request::new(RTM_NEWLINK, 0).body(&ifinfo(index, 0, 0));
+        self.0.request(message.attr(IFLA_MASTER, &master.to_ne_bytes()))
     }
 }
 
@@ -252,24 +257,24 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 /// What a message of the kernel says about a link.
 pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
     let flags = word(answer, 8)?;
-    let (up, running) = (flags & FLAG_UP != 0, flags & FLAG_RUNNING != 0);
+    let (up, running) = (flags & IFF_UP != 0, flags & IFF_RUNNING != 0);
     let mut info = LinkInfo { index: word(answer, 4)?, up, running, ..LinkInfo::default() };
     let (mut below, mut macvlan, mut elsewhere) = (None, false, false);
     for (kind, value) in attributes(answer.get(16..)?) {
         match kind {
-            IFNAME => info.name = String::from_utf8_lossy(value).trim_end_matches('\0').into(),
-            MTU => info.mtu = word(value, 0)?,
-            ALIAS => info.ours = value.strip_suffix(&[0]).unwrap_or(value) == MARK,
-            ADDRESS => info.mac = value.try_into().map(Mac).unwrap_or_default(),
-            MASTER => info.master = word(value, 0)?,
-            LINKINFO => {
+            IFLA_IFNAME => info.name = String::from_utf8_lossy(value).trim_end_matches('\0').into(),
+            IFLA_MTU => info.mtu = word(value, 0)?,
+            IFLA_IFALIAS => info.ours = value.strip_suffix(&[0]).unwrap_or(value) == MARK,
+            IFLA_ADDRESS => info.mac = value.try_into().map(Mac).unwrap_or_default(),
+            IFLA_MASTER => info.master = word(value, 0)?,
+            IFLA_LINKINFO => {
                 info.vrf_table = vrf_table(value);
                 let is = |kind| kind_of(value).is_some_and(|of| of.starts_with(kind));
                 info.tap = is(b"tun\0");
                 macvlan = is(b"macvlan\0");
             }
-            BELOW => below = word(value, 0),
-            BELOW_ELSEWHERE => elsewhere = true,
+            IFLA_LINK => below = word(value, 0),
+            IFLA_LINK_NETNSID => elsewhere = true,
             _ => {}
         }
     }
@@ -280,16 +285,12 @@ pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
 /// The table, where `IFLA_LINKINFO` is that of a VRF device.
 fn vrf_table(info: &[u8]) -> Option<u32> {
     kind_of(info).filter(|kind| kind.starts_with(b"vrf\0"))?;
-    word(find(find(info, INFO_DATA)?, VRF_TABLE)?, 0)
+    word(find(find(info, IFLA_INFO_DATA)?, IFLA_VRF_TABLE)?, 0)
 }
 
 /// What `IFLA_LINKINFO` calls the kind of a link.
 fn kind_of(info: &[u8]) -> Option<&[u8]> {
-    find(info, INFO_KIND)
-}
-
-fn find(bytes: &[u8], kind: u16) -> Option<&[u8]> {
-    attributes(bytes).find(|(k, _)| *k == kind).map(|(_, value)| value)
+    find(info, IFLA_INFO_KIND)
 }
 
 /// `struct ifaddrmsg` and what follows.
@@ -310,8 +311,8 @@ fn address_info(answer: &[u8]) -> Option<AddressInfo> {
         link,
         net: Net { address: found?, length },
         ours,
-        settled: flags & (TENTATIVE | DAD_FAILED) == 0,
-        connected: flags & NO_PREFIX_ROUTE == 0,
+        settled: flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED) == 0,
+        connected: flags & IFA_F_NOPREFIXROUTE == 0,
     })
 }
 
@@ -333,45 +334,18 @@ pub(super) fn octets(address: IpAddr) -> Vec<u8> {
 
 /// `AF_INET` or `AF_INET6`.
 pub(super) fn family(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 2 } else { 10 }
+    if address.is_ipv4() { AF_INET } else { AF_INET6 }
 }
 
-fn address_message(kind: u16, flags: u16, index: u32, net: Net) -> Message {
+fn address_message(kind: u16, flags: u16, index: u32, net: Net) -> Request {
     let mut body = [family(net.address), net.length, 0, 0, 0, 0, 0, 0];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     let bytes = octets(net.address);
-    let message = Message::new(kind, flags).body(&body);
+    let message = Request::new(kind, flags).body(&body);
     message.attr(IFA_LOCAL, &bytes).attr(IFA_ADDRESS, &bytes)
 }
 
-const NEW_LINK: u16 = 16;
-const DEL_LINK: u16 = 17;
-const GET_LINK: u16 = 18;
-const NEW_ADDR: u16 = 20;
-const DEL_ADDR: u16 = 21;
-const GET_ADDR: u16 = 22;
-const FLAG_UP: u32 = 1;
-const FLAG_RUNNING: u32 = 0x40;
-const ADDRESS: u16 = 1;
-const IFNAME: u16 = 3;
-const MTU: u16 = 4;
-const BELOW: u16 = 5;
-const MASTER: u16 = 10;
-const LINKINFO: u16 = 18;
-const ALIAS: u16 = 20;
 const MARK: &[u8] = b"made by rutter";
-const CARRIER: u16 = 33;
-const BELOW_ELSEWHERE: u16 = 37;
-const INFO_KIND: u16 = 1;
-const INFO_DATA: u16 = 2;
-const VRF_TABLE: u16 = 1;
-const IFA_FLAGS: u16 = 8;
-const DAD_FAILED: u32 = 0x08;
-const TENTATIVE: u32 = 0x40;
-const NO_PREFIX_ROUTE: u32 = 0x200;
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
-const IFA_PROTO: u16 = 11;
 
 #[cfg(test)]
 mod tests {
@@ -388,27 +362,27 @@ mod tests {
     #[test]
     fn a_vrf_device_and_a_tap_below_it() {
         let link = |index, attributes: &[Vec<u8>]| {
-            link_info(&[ifinfo(index, FLAG_UP, 0).to_vec(), attributes.concat()].concat()).unwrap()
+            link_info(&[ifinfo(index, IFF_UP, 0).to_vec(), attributes.concat()].concat()).unwrap()
         };
-        let kind = |name: &[u8]| attribute(INFO_KIND, name);
-        let table = attribute(INFO_DATA, &attribute(VRF_TABLE, &10_u32.to_ne_bytes()));
-        let info = attribute(LINKINFO, &[kind(b"vrf\0"), table.clone()].concat());
-        let red = link(7, &[attribute(IFNAME, b"red\0"), info, attribute(ALIAS, MARK)]);
+        let kind = |name: &[u8]| attribute(IFLA_INFO_KIND, name);
+        let table = attribute(IFLA_INFO_DATA, &attribute(IFLA_VRF_TABLE, &10_u32.to_ne_bytes()));
+        let info = attribute(IFLA_LINKINFO, &[kind(b"vrf\0"), table.clone()].concat());
+        let red = link(7, &[attribute(IFLA_IFNAME, b"red\0"), info, attribute(IFLA_IFALIAS, MARK)]);
         assert_eq!((red.name.as_str(), red.vrf_table, red.master), ("red", Some(10), 0));
         assert!(red.up && red.ours);
-        let tap = link(8, &[attribute(MASTER, &7_u32.to_ne_bytes())]);
+        let tap = link(8, &[attribute(IFLA_MASTER, &7_u32.to_ne_bytes())]);
         assert_eq!((tap.vrf_table, tap.master, tap.ours), (None, 7, false));
-        let macvlan = attribute(LINKINFO, &kind(b"macvlan\0"));
-        let below = attribute(BELOW, &8_u32.to_ne_bytes());
+        let macvlan = attribute(IFLA_LINKINFO, &kind(b"macvlan\0"));
+        let below = attribute(IFLA_LINK, &8_u32.to_ne_bytes());
         let vrrp = link(10, &[below.clone(), macvlan.clone()]);
         assert_eq!(vrrp.macvlan_of, Some(8));
-        let elsewhere = attribute(BELOW_ELSEWHERE, &1_u32.to_ne_bytes());
+        let elsewhere = attribute(IFLA_LINK_NETNSID, &1_u32.to_ne_bytes());
         assert_eq!(link(10, &[below.clone(), macvlan, elsewhere]).macvlan_of, None);
-        let veth = attribute(LINKINFO, &kind(b"veth\0"));
+        let veth = attribute(IFLA_LINKINFO, &kind(b"veth\0"));
         assert_eq!(link(11, &[below, veth]).macvlan_of, None);
         // The same attribute of another kind is no table.
         for kind in [kind(b"vrfx\0"), kind(b"veth\0"), Vec::new()] {
-            let other = link(9, &[attribute(LINKINFO, &[kind, table.clone()].concat())]);
+            let other = link(9, &[attribute(IFLA_LINKINFO, &[kind, table.clone()].concat())]);
             assert_eq!(other.vrf_table, None);
         }
     }

@@ -6,7 +6,6 @@ pub mod guard;
 pub mod link;
 pub mod neighbours;
 pub mod netdev;
-pub mod netlink;
 pub mod route;
 pub mod rules;
 pub mod settings;

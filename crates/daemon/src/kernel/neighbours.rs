@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use netlink::message::attributes;
+use netlink::names::*;
+use netlink::request::Request;
+
 use super::link::Rtnetlink;
-use super::netlink::{Message, attributes};
 
 /// One table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -36,7 +39,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn neighbour_tables(&mut self) -> io::Result<Vec<NeighbourTable>> {
-        let answers = self.0.dump(Message::new(GET_NEIGHBOUR_TABLE, 0).body(&[0; 4]))?;
+        let answers = self.0.dump(Request::new(RTM_GETNEIGHTBL, 0).body(&[0; 4]))?;
         Ok(answers.iter().filter_map(|answer| table(answer)).collect())
     }
 }
@@ -47,12 +50,12 @@ fn table(answer: &[u8]) -> Option<NeighbourTable> {
     let (mut family, mut entries, mut most, mut refused) = (None, 0, None, 0);
     for (kind, value) in attributes(answer.get(4..)?) {
         match kind {
-            NAME if value == b"arp_cache\0" => family = Some("ipv4"),
-            NAME if value == b"ndisc_cache\0" => family = Some("ipv6"),
-            MOST => most = Some(u32::from_ne_bytes(*value.first_chunk()?)),
-            CONFIG => entries = u32::from_ne_bytes(*value.get(ENTRIES..)?.first_chunk()?),
+            NDTA_NAME if value == b"arp_cache\0" => family = Some("ipv4"),
+            NDTA_NAME if value == b"ndisc_cache\0" => family = Some("ipv6"),
+            NDTA_THRESH3 => most = Some(u32::from_ne_bytes(*value.first_chunk()?)),
+            NDTA_CONFIG => entries = u32::from_ne_bytes(*value.get(ENTRIES..)?.first_chunk()?),
             // Kernels before 4.3 do not count it.
-            STATISTICS => {
+            NDTA_STATS => {
                 let full = value.get(FULL..).and_then(|rest| rest.first_chunk());
                 refused = full.map_or(0, |count| u64::from_ne_bytes(*count));
             }
@@ -62,11 +65,6 @@ fn table(answer: &[u8]) -> Option<NeighbourTable> {
     Some(NeighbourTable { family: family?, entries, most: most?, refused })
 }
 
-const GET_NEIGHBOUR_TABLE: u16 = 66;
-const NAME: u16 = 1;
-const MOST: u16 = 4;
-const CONFIG: u16 = 5;
-const STATISTICS: u16 = 7;
 /// `entries` in `struct ndt_config`.
 const ENTRIES: usize = 4;
 /// `ndts_table_fulls` in `struct ndt_stats`.
@@ -100,12 +98,12 @@ mod tests {
             bytes
         };
         let of = |all: &[Vec<u8>]| table(&[vec![0; 4], all.concat()].concat());
-        let name = attribute(NAME, b"arp_cache\0");
+        let name = attribute(NDTA_NAME, b"arp_cache\0");
         assert_eq!(of(std::slice::from_ref(&name)), None);
-        let most = attribute(MOST, &1024_u32.to_ne_bytes());
-        let small = [name.clone(), most.clone(), attribute(STATISTICS, &[1; 80])];
+        let most = attribute(NDTA_THRESH3, &1024_u32.to_ne_bytes());
+        let small = [name.clone(), most.clone(), attribute(NDTA_STATS, &[1; 80])];
         let known = NeighbourTable { family: "ipv4", entries: 0, most: 1024, refused: 0 };
         assert_eq!(of(&small), Some(known));
-        assert_eq!(of(&[name, most, attribute(CONFIG, &[1; 7])]), None);
+        assert_eq!(of(&[name, most, attribute(NDTA_CONFIG, &[1; 7])]), None);
     }
 }

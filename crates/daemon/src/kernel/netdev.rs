@@ -4,10 +4,13 @@
 
 use std::io;
 
+use netlink::connection::Netlink;
+use netlink::message::attributes;
+use netlink::names::*;
+use netlink::request::Request;
 use netlink_sys::protocols::NETLINK_GENERIC;
 
 use super::link::Rtnetlink;
-use super::netlink::{Message, Netlink, attributes};
 
 /// Offloads that change frames before a packet socket sees them: what several frames
 /// were glued together to is longer than any MTU.
@@ -54,17 +57,18 @@ fn split(setting: &str) -> io::Result<(&str, &str)> {
 /// Names of the features that are on. (`ethtool`'s netlink is there since Linux 5.6.)
 fn active(name: &str) -> io::Result<Vec<String>> {
     let mut generic = Netlink::open(NETLINK_GENERIC)?;
-    let message = Message::new(ethtool(&mut generic)?, 0).body(&[FEATURES_GET, 1, 0, 0]);
-    let device = |header: Message| header.text(HEADER_DEVICE, name);
-    let answers = generic.get(message.nest(FEATURES_HEADER, device))?;
+    let message =
+        Request::new(ethtool(&mut generic)?, 0).body(&[ETHTOOL_MSG_FEATURES_GET, 1, 0, 0]);
+    let device = |header: Request| header.text(ETHTOOL_A_HEADER_DEV_NAME, name);
+    let answers = generic.get(message.nest(ETHTOOL_A_FEATURES_HEADER, device))?;
     let rest = answers.first().and_then(|answer| answer.get(4..)).unwrap_or_default();
     let inner = |bytes: &[u8], wanted: u16| {
         let found = attributes(bytes).find(|(kind, _)| *kind == wanted);
         found.map(|(_, value)| value.to_vec()).unwrap_or_default()
     };
-    let bits = inner(&inner(rest, FEATURES_ACTIVE), BITSET_BITS);
+    let bits = inner(&inner(rest, ETHTOOL_A_FEATURES_ACTIVE), ETHTOOL_A_BITSET_BITS);
     let name = |(_, bit): (u16, &[u8])| {
-        let text = inner(bit, BIT_NAME);
+        let text = inner(bit, ETHTOOL_A_BITSET_BIT_NAME);
         String::from_utf8_lossy(&text).trim_end_matches('\0').to_string()
     };
     Ok(attributes(&bits).map(name).collect())
@@ -72,41 +76,29 @@ fn active(name: &str) -> io::Result<Vec<String>> {
 
 fn set_feature(name: &str, feature: &str, on: bool) -> io::Result<()> {
     let mut generic = Netlink::open(NETLINK_GENERIC)?;
-    let message = Message::new(ethtool(&mut generic)?, 0).body(&[FEATURES_SET, 1, 0, 0]);
-    let bit = |bit: Message| {
-        let bit = bit.text(BIT_NAME, feature);
-        if on { bit.attr(BIT_VALUE, &[]) } else { bit }
+    let message =
+        Request::new(ethtool(&mut generic)?, 0).body(&[ETHTOOL_MSG_FEATURES_SET, 1, 0, 0]);
+    let bit = |bit: Request| {
+        let bit = bit.text(ETHTOOL_A_BITSET_BIT_NAME, feature);
+        if on { bit.attr(ETHTOOL_A_BITSET_BIT_VALUE, &[]) } else { bit }
     };
     let message = message
-        .nest(FEATURES_HEADER, |header| header.text(HEADER_DEVICE, name))
-        .nest(FEATURES_WANTED, |set| set.nest(BITSET_BITS, |bits| bits.nest(BITS_BIT, bit)));
+        .nest(ETHTOOL_A_FEATURES_HEADER, |header| header.text(ETHTOOL_A_HEADER_DEV_NAME, name))
+        .nest(ETHTOOL_A_FEATURES_WANTED, |set| {
+            set.nest(ETHTOOL_A_BITSET_BITS, |bits| bits.nest(ETHTOOL_A_BITSET_BITS_BIT, bit))
+        });
     generic.request(message)
 }
 
 /// The number that the kernel gave to ethtool's family.
 fn ethtool(generic: &mut Netlink) -> io::Result<u16> {
-    let message = Message::new(GENERIC_CONTROL, 0).body(&[GET_FAMILY, 1, 0, 0]);
-    let answers = generic.get(message.text(FAMILY_NAME, "ethtool"))?;
+    let message = Request::new(GENL_ID_CTRL, 0).body(&[CTRL_CMD_GETFAMILY, 1, 0, 0]);
+    let answers = generic.get(message.text(CTRL_ATTR_FAMILY_NAME, "ethtool"))?;
     let rest = answers.first().and_then(|answer| answer.get(4..)).unwrap_or_default();
-    let id = attributes(rest).find(|(kind, _)| *kind == FAMILY_ID);
+    let id = attributes(rest).find(|(kind, _)| *kind == CTRL_ATTR_FAMILY_ID);
     let id = id.and_then(|(_, value)| Some(u16::from_ne_bytes(value.try_into().ok()?)));
     id.ok_or_else(|| io::Error::other("the kernel names no ethtool family"))
 }
-
-const GENERIC_CONTROL: u16 = 16;
-const GET_FAMILY: u8 = 3;
-const FAMILY_ID: u16 = 1;
-const FAMILY_NAME: u16 = 2;
-const FEATURES_GET: u8 = 11;
-const FEATURES_SET: u8 = 12;
-const FEATURES_HEADER: u16 = 1;
-const FEATURES_WANTED: u16 = 3;
-const FEATURES_ACTIVE: u16 = 4;
-const HEADER_DEVICE: u16 = 2;
-const BITSET_BITS: u16 = 3;
-const BITS_BIT: u16 = 1;
-const BIT_NAME: u16 = 2;
-const BIT_VALUE: u16 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -6,9 +6,11 @@ use std::net::IpAddr;
 
 use api::apps::router::RouteKind;
 
+use netlink::names::*;
+use netlink::request::{CREATE, REPLACE, Request};
+
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, family, octets};
-use super::netlink::{CREATE, DEL_ROUTE, GET_ROUTE, Message, REPLACE};
 use crate::config::{Mac, Net, Route, Via};
 
 impl Rtnetlink {
@@ -27,24 +29,24 @@ impl Rtnetlink {
         };
         let onlink = route.via.iter().all(|via| via.to.is_none());
         let scope = if onlink && kind == RTN_UNICAST && route.prefix.address.is_ipv4() {
-            SCOPE_LINK
+            RT_SCOPE_LINK
         } else {
-            SCOPE_UNIVERSE
+            RT_SCOPE_UNIVERSE
         };
         let how = if replace { REPLACE } else { CREATE };
-        let message = route_message(NEW_ROUTE, how, route.prefix, table, (scope, kind));
+        let message = route_message(RTM_NEWROUTE, how, route.prefix, table, (scope, kind));
         let mut message = metric(message, route.metric);
         message = match route.via.as_slice() {
             [] => message,
             [one] if one.weight == 1 => {
                 let link = self.index_of(one)?;
                 let message = gateway(message, one, route.prefix);
-                if link == 0 { message } else { message.attr(OIF, &link.to_ne_bytes()) }
+                if link == 0 { message } else { message.attr(RTA_OIF, &link.to_ne_bytes()) }
             }
             many => {
                 let links: Vec<u32> =
                     many.iter().map(|via| self.index_of(via)).collect::<Result<_, _>>()?;
-                message.nest(MULTIPATH, |m| {
+                message.nest(RTA_MULTIPATH, |m| {
                     let hops = many.iter().zip(links);
                     hops.fold(m, |m, (via, link)| next_hop(m, via, link, route.prefix))
                 })
@@ -59,14 +61,14 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn add_connected(&mut self, link: u32, net: Net, table: u32) -> io::Result<()> {
-        let scope = if net.address.is_ipv4() { SCOPE_LINK } else { SCOPE_UNIVERSE };
+        let scope = if net.address.is_ipv4() { RT_SCOPE_LINK } else { RT_SCOPE_UNIVERSE };
         let connected = |net: Net| {
-            let message = route_message(NEW_ROUTE, REPLACE, net, table, (scope, RTN_UNICAST));
-            message.attr(OIF, &link.to_ne_bytes())
+            let message = route_message(RTM_NEWROUTE, REPLACE, net, table, (scope, RTN_UNICAST));
+            message.attr(RTA_OIF, &link.to_ne_bytes())
         };
         let network = connected(net.network());
         if net.address.is_ipv4() {
-            return self.0.request(network.attr(PREFSRC, &octets(net.address)));
+            return self.0.request(network.attr(RTA_PREFSRC, &octets(net.address)));
         }
         // The kernel takes no IPv6 source while it still looks for duplicates.
         self.0.request(network)?;
@@ -81,9 +83,9 @@ impl Rtnetlink {
     /// # Errors
     /// When there is none.
     pub fn delete_connected(&mut self, link: u32, net: Net, table: u32) -> io::Result<()> {
-        let any = (SCOPE_NOWHERE, RTN_UNICAST);
-        let message = route_of(KERNEL, DEL_ROUTE, 0, net.network(), table, any);
-        self.0.request(message.attr(OIF, &link.to_ne_bytes()))
+        let any = (RT_SCOPE_NOWHERE, RTN_UNICAST);
+        let message = route_of(RTPROT_KERNEL, RTM_DELROUTE, 0, net.network(), table, any);
+        self.0.request(message.attr(RTA_OIF, &link.to_ne_bytes()))
     }
 
     /// Copies to `table` what the kernel's table `local` says of an address. What is there
@@ -92,7 +94,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn add_own(&mut self, own: &Own, table: u32) -> io::Result<()> {
-        self.unless_there(own.message(NEW_ROUTE, BESIDE, table))
+        self.unless_there(own.message(RTM_NEWROUTE, BESIDE, table))
     }
 
     /// Takes such a copy out.
@@ -100,7 +102,7 @@ impl Rtnetlink {
     /// # Errors
     /// When there is none.
     pub fn delete_own(&mut self, own: &Own, table: u32) -> io::Result<()> {
-        self.0.request(own.message(DEL_ROUTE, 0, table))
+        self.0.request(own.message(RTM_DELROUTE, 0, table))
     }
 
     /// Ends the search in `table`: what it does not know is not looked for in main.
@@ -109,9 +111,9 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn add_end(&mut self, table: u32) -> io::Result<()> {
         for address in [IpAddr::from([0; 4]), IpAddr::from([0; 16])] {
-            let what = (SCOPE_UNIVERSE, RTN_UNREACHABLE);
+            let what = (RT_SCOPE_UNIVERSE, RTN_UNREACHABLE);
             let all = Net { address, length: 0 };
-            let message = route_message(NEW_ROUTE, CREATE, all, table, what);
+            let message = route_message(RTM_NEWROUTE, CREATE, all, table, what);
             self.unless_there(metric(message, Some(LAST)))?;
         }
         Ok(())
@@ -128,7 +130,7 @@ impl Rtnetlink {
         priority: Option<u32>,
     ) -> io::Result<()> {
         // Scope "nowhere" and type 0 match any.
-        let message = route_message(DEL_ROUTE, 0, prefix, table, (SCOPE_NOWHERE, 0));
+        let message = route_message(RTM_DELROUTE, 0, prefix, table, (RT_SCOPE_NOWHERE, 0));
         self.0.request(metric(message, priority))
     }
 
@@ -139,14 +141,14 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn flush_routes(&mut self) -> io::Result<usize> {
         let mut flushed = 0;
-        for family in [2, 10] {
+        for family in [AF_INET, AF_INET6] {
             let mut body = [0; 12];
             (body[0], body[5]) = (family, OUR_PROTOCOL);
-            let answers = self.0.dump(Message::new(GET_ROUTE, 0).body(&body))?;
+            let answers = self.0.dump(Request::new(RTM_GETROUTE, 0).body(&body))?;
             let ours = |answer: &&Vec<u8>| answer.get(5) == Some(&OUR_PROTOCOL);
             for answer in answers.iter().filter(ours) {
                 // What the kernel said about it names it exactly.
-                self.0.request(Message::new(DEL_ROUTE, 0).body(answer))?;
+                self.0.request(Request::new(RTM_DELROUTE, 0).body(answer))?;
                 flushed += 1;
             }
         }
@@ -154,7 +156,7 @@ impl Rtnetlink {
     }
 
     /// Makes something; what is there, whosever it is, will do.
-    pub(super) fn unless_there(&mut self, message: Message) -> io::Result<()> {
+    pub(super) fn unless_there(&mut self, message: Request) -> io::Result<()> {
         match self.0.request(message) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             result => result,
@@ -166,7 +168,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn add_neighbour(&mut self, link: u32, address: IpAddr, mac: Mac) -> io::Result<()> {
-        let message = Message::new(NEW_NEIGH, REPLACE).body(&ndmsg(link, address, NUD_PERMANENT));
+        let message =
+            Request::new(RTM_NEWNEIGH, REPLACE).body(&ndmsg(link, address, NUD_PERMANENT));
         self.0.request(message.attr(NDA_DST, &octets(address)).attr(NDA_LLADDR, &mac.0))
     }
 
@@ -175,7 +178,7 @@ impl Rtnetlink {
     /// # Errors
     /// When there is none.
     pub fn delete_neighbour(&mut self, link: u32, address: IpAddr) -> io::Result<()> {
-        let message = Message::new(DEL_NEIGH, 0).body(&ndmsg(link, address, 0));
+        let message = Request::new(RTM_DELNEIGH, 0).body(&ndmsg(link, address, 0));
         self.0.request(message.attr(NDA_DST, &octets(address)))
     }
 
@@ -194,7 +197,7 @@ pub(super) fn route_message(
     prefix: Net,
     table: u32,
     what: (u8, u8),
-) -> Message {
+) -> Request {
     route_of(OUR_PROTOCOL, kind, flags, prefix, table, what)
 }
 
@@ -205,35 +208,35 @@ pub(super) fn route_of(
     prefix: Net,
     table: u32,
     (scope, what): (u8, u8),
-) -> Message {
+) -> Request {
     let small = u8::try_from(table).unwrap_or(0);
     let body = [family(prefix.address), prefix.length, 0, 0, small, protocol, scope, what];
-    let message = Message::new(kind, flags).body(&body).body(&[0; 4]);
-    let message = message.attr(TABLE, &table.to_ne_bytes());
-    if prefix.length == 0 { message } else { message.attr(DST, &octets(prefix.address)) }
+    let message = Request::new(kind, flags).body(&body).body(&[0; 4]);
+    let message = message.attr(RTA_TABLE, &table.to_ne_bytes());
+    if prefix.length == 0 { message } else { message.attr(RTA_DST, &octets(prefix.address)) }
 }
 
-pub(super) fn metric(message: Message, metric: Option<u32>) -> Message {
+pub(super) fn metric(message: Request, metric: Option<u32>) -> Request {
     match metric {
-        Some(metric) => message.attr(PRIORITY, &metric.to_ne_bytes()),
+        Some(metric) => message.attr(RTA_PRIORITY, &metric.to_ne_bytes()),
         None => message,
     }
 }
 
 /// A gateway of the other family than the prefix is `RTA_VIA` (RFC 8950).
-fn gateway(message: Message, via: &Via, prefix: Net) -> Message {
+fn gateway(message: Request, via: &Via, prefix: Net) -> Request {
     let Some(to) = via.to else { return message };
     if to.is_ipv4() == prefix.address.is_ipv4() {
-        return message.attr(GATEWAY, &octets(to));
+        return message.attr(RTA_GATEWAY, &octets(to));
     }
     let mut value = u16::from(family(to)).to_ne_bytes().to_vec();
     value.extend(octets(to));
-    message.attr(VIA, &value)
+    message.attr(RTA_VIA, &value)
 }
 
 /// `struct rtnexthop` and its attributes. Its length is known only afterwards.
-fn next_hop(message: Message, via: &Via, link: u32, prefix: Net) -> Message {
-    let inner = gateway(Message::new(0, 0), via, prefix).into_attributes();
+fn next_hop(message: Request, via: &Via, link: u32, prefix: Net) -> Request {
+    let inner = gateway(Request::new(0, 0), via, prefix).into_attributes();
     let mut bytes = ((8 + inner.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend([0, (via.weight.clamp(1, 256) - 1) as u8]);
     bytes.extend(link.to_ne_bytes());
@@ -273,11 +276,11 @@ pub enum OwnKind {
 }
 
 impl Own {
-    fn message(&self, kind: u16, flags: u16, table: u32) -> Message {
+    fn message(&self, kind: u16, flags: u16, table: u32) -> Request {
         let scope = match self.kind {
-            OwnKind::Address if self.to.is_ipv4() => SCOPE_HOST,
-            OwnKind::Broadcast => SCOPE_LINK,
-            _ => SCOPE_UNIVERSE,
+            OwnKind::Address if self.to.is_ipv4() => RT_SCOPE_HOST,
+            OwnKind::Broadcast => RT_SCOPE_LINK,
+            _ => RT_SCOPE_UNIVERSE,
         };
         let what = match self.kind {
             OwnKind::Address => RTN_LOCAL,
@@ -285,39 +288,12 @@ impl Own {
             OwnKind::Anycast => RTN_ANYCAST,
         };
         let message = route_message(kind, flags, Net::host(self.to), table, (scope, what));
-        message.attr(OIF, &self.link.to_ne_bytes())
+        message.attr(RTA_OIF, &self.link.to_ne_bytes())
     }
 }
 
-/// `NLM_F_CREATE | NLM_F_APPEND`: another link may have the same.
-const BESIDE: u16 = 0xc00;
+/// Another link may have the same.
+const BESIDE: u16 = NLM_F_CREATE | NLM_F_APPEND;
 /// The metric that the kernel's documentation of VRFs gives to such a route.
 const LAST: u32 = 4_278_198_272;
-pub(super) const NEW_ROUTE: u16 = 24;
-const NEW_NEIGH: u16 = 28;
-const DEL_NEIGH: u16 = 29;
 const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
-/// `RTPROT_KERNEL`.
-const KERNEL: u8 = 2;
-const RTN_UNICAST: u8 = 1;
-const RTN_LOCAL: u8 = 2;
-const RTN_BROADCAST: u8 = 3;
-const RTN_ANYCAST: u8 = 4;
-pub(super) const RTN_BLACKHOLE: u8 = 6;
-const RTN_UNREACHABLE: u8 = 7;
-const RTN_PROHIBIT: u8 = 8;
-pub(super) const SCOPE_UNIVERSE: u8 = 0;
-const SCOPE_LINK: u8 = 253;
-const SCOPE_HOST: u8 = 254;
-const SCOPE_NOWHERE: u8 = 255;
-const DST: u16 = 1;
-const OIF: u16 = 4;
-const GATEWAY: u16 = 5;
-const PRIORITY: u16 = 6;
-const PREFSRC: u16 = 7;
-const MULTIPATH: u16 = 9;
-const TABLE: u16 = 15;
-const VIA: u16 = 18;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
-const NUD_PERMANENT: u16 = 0x80;

@@ -5,9 +5,11 @@
 use std::fmt::Write;
 use std::io;
 
+use netlink::message::attributes;
+use netlink::names::*;
+
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, ip};
-use super::netlink::attributes;
 
 impl Rtnetlink {
     /// The rules that the data plane does not heed, as `ip rule` writes them.
@@ -16,7 +18,7 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn foreign_rules(&mut self) -> io::Result<Vec<String>> {
         let mut all = Vec::new();
-        for family in [2, 10] {
+        for family in [AF_INET, AF_INET6] {
             all.extend(self.rules(family)?.iter().filter_map(|answer| foreign(answer)));
         }
         Ok(all)
@@ -41,10 +43,10 @@ fn foreign(answer: &[u8]) -> Option<String> {
             FRA_PRIORITY => rule.priority = word(value),
             FRA_TABLE => rule.table = word(value),
             FRA_FWMARK if word(value) != 0 => rule.more(format_args!(" fwmark {:#x}", word(value))),
-            FRA_SUPPRESS_LENGTH if word(value) != u32::MAX => {
+            FRA_SUPPRESS_PREFIXLEN if word(value) != u32::MAX => {
                 rule.more(format_args!(" suppress_prefixlength {}", word(value)));
             }
-            FRA_UIDS | FRA_IP_PROTOCOL | FRA_PORT_FROM | FRA_PORT_TO => {
+            FRA_UID_RANGE | FRA_IP_PROTO | FRA_SPORT_RANGE | FRA_DPORT_RANGE => {
                 rule.more(format_args!(" …"));
             }
             _ => {}
@@ -55,10 +57,11 @@ fn foreign(answer: &[u8]) -> Option<String> {
     }
     let inverted = flags & INVERT != 0;
     let everything = from == "all" && to.is_empty() && rule.others.is_empty() && !inverted;
-    if everything && action == TO_TABLE && KERNELS.contains(&rule.table) {
+    if everything && action == FR_ACT_TO_TBL && KERNELS.contains(&rule.table) {
         return None;
     }
-    let does = if action == TO_TABLE { format!("lookup {}", rule.table) } else { "…".into() };
+    let does =
+        if action == FR_ACT_TO_TBL { format!("lookup {}", rule.table) } else { "…".into() };
     let not = if inverted { "not " } else { "" };
     Some(format!("{}: {not}from {from}{to}{} {does}", rule.priority, rule.others))
 }
@@ -89,26 +92,10 @@ fn word(value: &[u8]) -> u32 {
     value.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
 }
 
-/// `RT_TABLE_DEFAULT`, `RT_TABLE_MAIN`, `RT_TABLE_LOCAL`.
-const KERNELS: [u32; 3] = [253, 254, 255];
-/// `FR_ACT_TO_TBL`.
-const TO_TABLE: u8 = 1;
-/// `FIB_RULE_INVERT`, in the lowest byte of the flags.
-const INVERT: u8 = 2;
-const FRA_DST: u16 = 1;
-const FRA_SRC: u16 = 2;
-const FRA_IIFNAME: u16 = 3;
-const FRA_PRIORITY: u16 = 6;
-const FRA_FWMARK: u16 = 10;
-const FRA_SUPPRESS_LENGTH: u16 = 14;
-const FRA_TABLE: u16 = 15;
-const FRA_OIFNAME: u16 = 17;
-const FRA_L3MDEV: u16 = 19;
-const FRA_UIDS: u16 = 20;
-const FRA_PROTOCOL: u16 = 21;
-const FRA_IP_PROTOCOL: u16 = 22;
-const FRA_PORT_FROM: u16 = 23;
-const FRA_PORT_TO: u16 = 24;
+/// The kernel's own tables.
+const KERNELS: [u32; 3] = [RT_TABLE_DEFAULT, RT_TABLE_MAIN, RT_TABLE_LOCAL];
+/// In the lowest byte of the flags.
+const INVERT: u8 = FIB_RULE_INVERT as u8;
 
 #[cfg(test)]
 mod tests {
@@ -129,7 +116,7 @@ mod tests {
     #[test]
     fn only_what_others_made_is_told() {
         let (main, all) = (254_u32.to_ne_bytes(), u32::MAX.to_ne_bytes());
-        let kernels = [(FRA_TABLE, &main[..]), (FRA_SUPPRESS_LENGTH, &all[..])];
+        let kernels = [(FRA_TABLE, &main[..]), (FRA_SUPPRESS_PREFIXLEN, &all[..])];
         assert_eq!(rule([2, 0, 0, 0, 254, 0, 0, 1, 0], &kernels), None);
         assert_eq!(rule([2, 0, 0, 0, 0, 0, 0, 1, 0], &[(FRA_L3MDEV, &[1])]), None);
         let (table, ours) = (100_u32.to_ne_bytes(), [OUR_PROTOCOL]);

@@ -24,10 +24,12 @@ use std::io;
 
 use feeds::netlink::{SHIELD_METRIC, SHIELD_PROTOCOL};
 
+use netlink::names::*;
+use netlink::request::{CREATE, Request};
+
 use super::OUR_PROTOCOL;
 use super::link::Rtnetlink;
-use super::netlink::{CREATE, DEL_ROUTE, GET_ROUTE, Message};
-use super::route::{NEW_ROUTE, RTN_BLACKHOLE, SCOPE_UNIVERSE, metric, route_of};
+use super::route::{metric, route_of};
 pub use super::shown::Shield;
 use super::shown::shield;
 use crate::config::Net;
@@ -40,7 +42,7 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn prohibit_from(&mut self, name: &str) -> io::Result<bool> {
         let mut made = false;
-        for family in [2, 10] {
+        for family in [AF_INET, AF_INET6] {
             match self.0.request(prohibit(true, family, name)) {
                 Ok(()) => made = true,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -81,10 +83,10 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn shields(&mut self) -> io::Result<BTreeSet<Shield>> {
         let mut all = BTreeSet::new();
-        for family in [2, 10] {
+        for family in [AF_INET, AF_INET6] {
             let mut body = [0; 12];
             (body[0], body[5]) = (family, SHIELD_PROTOCOL);
-            let answers = self.0.dump(Message::new(GET_ROUTE, 0).body(&body))?;
+            let answers = self.0.dump(Request::new(RTM_GETROUTE, 0).body(&body))?;
             all.extend(answers.iter().filter_map(|answer| shield(answer)));
         }
         Ok(all)
@@ -110,10 +112,10 @@ impl Rtnetlink {
 
 /// The rule, made or deleted, that prohibits what comes in by the link `name` and is not
 /// for this machine.
-fn prohibit(make: bool, family: u8, name: &str) -> Message {
-    let (kind, how) = if make { (NEW_RULE, CREATE) } else { (DEL_RULE, 0) };
+fn prohibit(make: bool, family: u8, name: &str) -> Request {
+    let (kind, how) = if make { (RTM_NEWRULE, CREATE) } else { (RTM_DELRULE, 0) };
     let body = [family, 0, 0, 0, 0, 0, 0, FR_ACT_PROHIBIT, 0, 0, 0, 0];
-    Message::new(kind, how)
+    Request::new(kind, how)
         .body(&body)
         .attr(FRA_PRIORITY, &AFTER_LOCAL.to_ne_bytes())
         .attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
@@ -121,21 +123,15 @@ fn prohibit(make: bool, family: u8, name: &str) -> Message {
 }
 
 /// The blackhole route, made or deleted, of a prefix.
-fn blackhole(make: bool, net: Net, table: u32) -> Message {
-    let (kind, how) = if make { (NEW_ROUTE, CREATE) } else { (DEL_ROUTE, 0) };
-    let what = (SCOPE_UNIVERSE, RTN_BLACKHOLE);
+fn blackhole(make: bool, net: Net, table: u32) -> Request {
+    let (kind, how) = if make { (RTM_NEWROUTE, CREATE) } else { (RTM_DELROUTE, 0) };
+    let what = (RT_SCOPE_UNIVERSE, RTN_BLACKHOLE);
     let message = route_of(SHIELD_PROTOCOL, kind, how, net, table, what);
     metric(message, Some(SHIELD_METRIC))
 }
 
 /// Behind the rule of this router's addresses, wherever that is (`vrf_rules`).
 const AFTER_LOCAL: u32 = 1105;
-const NEW_RULE: u16 = 32;
-const DEL_RULE: u16 = 33;
-const FR_ACT_PROHIBIT: u8 = 8;
-const FRA_IIFNAME: u16 = 3;
-const FRA_PRIORITY: u16 = 6;
-const FRA_PROTOCOL: u16 = 21;
 
 #[cfg(test)]
 mod tests;

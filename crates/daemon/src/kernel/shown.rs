@@ -4,8 +4,10 @@ use std::net::IpAddr;
 
 use feeds::netlink::{SHIELD_METRIC, SHIELD_PROTOCOL};
 
+use netlink::message::attributes;
+use netlink::names::*;
+
 use super::link::ip;
-use super::netlink::attributes;
 use crate::config::Net;
 
 /// A protected prefix in one of the kernel's tables.
@@ -21,25 +23,19 @@ pub(super) fn shield(answer: &[u8]) -> Option<Shield> {
     };
     for (kind, value) in attributes(&answer[12..]) {
         match kind {
-            DST => address = ip(value)?,
-            TABLE => table = word(value),
-            PRIORITY => metric = word(value),
+            RTA_DST => address = ip(value)?,
+            RTA_TABLE => table = word(value),
+            RTA_PRIORITY => metric = word(value),
             _ => {}
         }
     }
-    let ours = (protocol, kind, metric) == (SHIELD_PROTOCOL, BLACKHOLE, SHIELD_METRIC);
+    let ours = (protocol, kind, metric) == (SHIELD_PROTOCOL, RTN_BLACKHOLE, SHIELD_METRIC);
     ours.then_some((table, Net { address, length }))
 }
 
 fn word(value: &[u8]) -> u32 {
     value.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
 }
-
-/// `RTN_BLACKHOLE`.
-const BLACKHOLE: u8 = 6;
-const DST: u16 = 1;
-const PRIORITY: u16 = 6;
-const TABLE: u16 = 15;
 
 #[cfg(test)]
 mod tests {
@@ -48,14 +44,14 @@ mod tests {
     #[test]
     fn damaged_answers_are_no_protections() {
         assert_eq!(shield(&[]), None);
-        assert_eq!(shield(&[2, 24, 0, 0, 254, SHIELD_PROTOCOL, 0, BLACKHOLE]), None);
-        let mut answer = vec![2, 24, 0, 0, 254, SHIELD_PROTOCOL, 0, BLACKHOLE, 0, 0, 0, 0];
+        assert_eq!(shield(&[2, 24, 0, 0, 254, SHIELD_PROTOCOL, 0, RTN_BLACKHOLE]), None);
+        let mut answer = vec![2, 24, 0, 0, 254, SHIELD_PROTOCOL, 0, RTN_BLACKHOLE, 0, 0, 0, 0];
         assert_eq!(shield(&answer), None, "of another metric");
-        answer.extend([8, 0, PRIORITY as u8, 0]);
+        answer.extend([8, 0, RTA_PRIORITY as u8, 0]);
         answer.extend(SHIELD_METRIC.to_ne_bytes());
         let all = Net { address: IpAddr::from([0; 4]), length: 24 };
         assert_eq!(shield(&answer), Some((254, all)));
-        answer.extend([6, 0, DST as u8, 0, 1, 2]);
+        answer.extend([6, 0, RTA_DST as u8, 0, 1, 2]);
         assert_eq!(shield(&answer), None, "an address of two bytes");
     }
 }

@@ -11,9 +11,12 @@
 use std::io;
 use std::net::IpAddr;
 
+use netlink::message::find;
+use netlink::names::*;
+use netlink::request::{CREATE, Request};
+
 use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, family, octets};
-use super::netlink::{CREATE, Message, attributes};
 use crate::config::Net;
 
 impl Rtnetlink {
@@ -23,7 +26,7 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn add_rules(&mut self, name: &str, table: u32) -> io::Result<()> {
         for (family, attribute) in rules() {
-            let message = ours(NEW_RULE, family, RULE_PRIORITY, Does::LookUp(table));
+            let message = ours(RTM_NEWRULE, family, RULE_PRIORITY, Does::LookUp(table));
             self.unless_there(message.text(attribute, name))?;
         }
         Ok(())
@@ -35,8 +38,8 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn add_mark_rules(&mut self, table: u32) -> io::Result<()> {
-        for family in [2, 10] {
-            let message = ours(NEW_RULE, family, RULE_PRIORITY, Does::LookUp(table));
+        for family in [AF_INET, AF_INET6] {
+            let message = ours(RTM_NEWRULE, family, RULE_PRIORITY, Does::LookUp(table));
             self.unless_there(message.attr(FRA_FWMARK, &table.to_ne_bytes()))?;
         }
         Ok(())
@@ -51,11 +54,11 @@ impl Rtnetlink {
     /// When the kernel refuses.
     pub fn search_vrfs_first(&mut self) -> io::Result<bool> {
         let mut moved = true;
-        for family in [2, 10] {
+        for family in [AF_INET, AF_INET6] {
             let rules = self.rules(family)?;
             if rules.iter().any(|rule| is_local(rule) && priority(rule) == 0) {
-                self.unless_there(ours(NEW_RULE, family, AFTER_VRFS, TO_LOCAL))?;
-                self.0.request(rule(DEL_RULE, family, 0, TO_LOCAL))?;
+                self.unless_there(ours(RTM_NEWRULE, family, AFTER_VRFS, TO_LOCAL))?;
+                self.0.request(rule(RTM_DELRULE, family, 0, TO_LOCAL))?;
             } else {
                 moved = false;
             }
@@ -69,12 +72,12 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn add_detour(&mut self) -> io::Result<()> {
-        for family in [2, 10] {
-            self.unless_there(ours(NEW_RULE, family, BEHIND, Does::Nothing))?;
+        for family in [AF_INET, AF_INET6] {
+            self.unless_there(ours(RTM_NEWRULE, family, BEHIND, Does::Nothing))?;
         }
         for (to, length) in [(LINK_LOCAL, 10), (MULTICAST, 8)] {
             let to = Net { address: IpAddr::from(to), length };
-            self.unless_there(ours_to(NEW_RULE, to, BY_LINK, TO_LOCAL))?;
+            self.unless_there(ours_to(RTM_NEWRULE, to, BY_LINK, TO_LOCAL))?;
         }
         Ok(())
     }
@@ -84,7 +87,7 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn hide(&mut self, address: IpAddr) -> io::Result<()> {
-        self.unless_there(ours_to(NEW_RULE, Net::host(address), DETOUR, Does::GoTo(BEHIND)))
+        self.unless_there(ours_to(RTM_NEWRULE, Net::host(address), DETOUR, Does::GoTo(BEHIND)))
     }
 
     /// Ends that.
@@ -92,13 +95,13 @@ impl Rtnetlink {
     /// # Errors
     /// When it was not so.
     pub fn unhide(&mut self, address: IpAddr) -> io::Result<()> {
-        self.0.request(ours_to(DEL_RULE, Net::host(address), DETOUR, Does::GoTo(BEHIND)))
+        self.0.request(ours_to(RTM_DELRULE, Net::host(address), DETOUR, Does::GoTo(BEHIND)))
     }
 
     pub(super) fn rules(&mut self, family: u8) -> io::Result<Vec<Vec<u8>>> {
         let mut body = [0; 12];
         body[0] = family;
-        self.0.dump(Message::new(GET_RULE, 0).body(&body))
+        self.0.dump(Request::new(RTM_GETRULE, 0).body(&body))
     }
 
     /// Takes every rule with Rutter's protocol number out, and puts the kernel's
@@ -107,16 +110,16 @@ impl Rtnetlink {
     /// # Errors
     /// When the kernel refuses.
     pub fn flush_rules(&mut self) -> io::Result<()> {
-        for family in [2, 10] {
+        for family in [AF_INET, AF_INET6] {
             for answer in self.rules(family)? {
                 if rule_attribute(&answer, FRA_PROTOCOL) != Some(&[OUR_PROTOCOL]) {
                     continue;
                 }
                 if is_local(&answer) {
-                    let first = rule(NEW_RULE, family, 0, TO_LOCAL);
-                    self.unless_there(first.attr(FRA_PROTOCOL, &[KERNEL]))?;
+                    let first = rule(RTM_NEWRULE, family, 0, TO_LOCAL);
+                    self.unless_there(first.attr(FRA_PROTOCOL, &[RTPROT_KERNEL]))?;
                 }
-                self.0.request(Message::new(DEL_RULE, 0).body(&answer))?;
+                self.0.request(Request::new(RTM_DELRULE, 0).body(&answer))?;
             }
         }
         Ok(())
@@ -124,7 +127,12 @@ impl Rtnetlink {
 }
 
 fn rules() -> [(u8, u16); 4] {
-    [(2, FRA_IIFNAME), (2, FRA_OIFNAME), (10, FRA_IIFNAME), (10, FRA_OIFNAME)]
+    [
+        (AF_INET, FRA_IIFNAME),
+        (AF_INET, FRA_OIFNAME),
+        (AF_INET6, FRA_IIFNAME),
+        (AF_INET6, FRA_OIFNAME),
+    ]
 }
 
 /// What a rule does.
@@ -136,30 +144,30 @@ enum Does {
 }
 
 /// A rule of Rutter's.
-fn ours(kind: u16, family: u8, priority: u32, does: Does) -> Message {
+fn ours(kind: u16, family: u8, priority: u32, does: Does) -> Request {
     rule(kind, family, priority, does).attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
 }
 
 /// One for what goes to `net`.
-fn ours_to(kind: u16, net: Net, priority: u32, does: Does) -> Message {
+fn ours_to(kind: u16, net: Net, priority: u32, does: Does) -> Request {
     let message = to(kind, family(net.address), net.length, priority, does);
     message.attr(FRA_DST, &octets(net.address)).attr(FRA_PROTOCOL, &[OUR_PROTOCOL])
 }
 
-fn rule(kind: u16, family: u8, priority: u32, does: Does) -> Message {
+fn rule(kind: u16, family: u8, priority: u32, does: Does) -> Request {
     to(kind, family, 0, priority, does)
 }
 
-fn to(kind: u16, family: u8, length: u8, priority: u32, does: Does) -> Message {
+fn to(kind: u16, family: u8, length: u8, priority: u32, does: Does) -> Request {
     let (action, table) = match does {
-        Does::LookUp(table) => (FR_ACT_TO_TABLE, table),
+        Does::LookUp(table) => (FR_ACT_TO_TBL, table),
         Does::GoTo(_) => (FR_ACT_GOTO, 0),
         Does::Nothing => (FR_ACT_NOP, 0),
     };
     let small = u8::try_from(table).unwrap_or(0);
     let body = [family, length, 0, 0, small, 0, 0, action, 0, 0, 0, 0];
-    let flags = if kind == NEW_RULE { CREATE } else { 0 };
-    let message = Message::new(kind, flags).body(&body).attr(FRA_PRIORITY, &priority.to_ne_bytes());
+    let flags = if kind == RTM_NEWRULE { CREATE } else { 0 };
+    let message = Request::new(kind, flags).body(&body).attr(FRA_PRIORITY, &priority.to_ne_bytes());
     match does {
         Does::LookUp(table) => message.attr(FRA_TABLE, &table.to_ne_bytes()),
         Does::GoTo(priority) => message.attr(FRA_GOTO, &priority.to_ne_bytes()),
@@ -168,8 +176,7 @@ fn to(kind: u16, family: u8, length: u8, priority: u32, does: Does) -> Message {
 }
 
 fn rule_attribute(answer: &[u8], wanted: u16) -> Option<&[u8]> {
-    let mut all = attributes(answer.get(12..)?);
-    all.find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+    find(answer.get(12..)?, wanted)
 }
 
 /// Does it send everything to the table of this machine's addresses?
@@ -177,7 +184,7 @@ fn is_local(answer: &[u8]) -> bool {
     let all = answer.get(1..3) == Some(&[0, 0]);
     let others = [FRA_IIFNAME, FRA_OIFNAME, FRA_FWMARK];
     let all = all && others.iter().all(|other| rule_attribute(answer, *other).is_none());
-    all && rule_attribute(answer, FRA_TABLE) == Some(&LOCAL.to_ne_bytes())
+    all && rule_attribute(answer, FRA_TABLE) == Some(&RT_TABLE_LOCAL.to_ne_bytes())
 }
 
 /// The kernel does not report a priority of 0.
@@ -196,25 +203,7 @@ const AFTER_VRFS: u32 = 1103;
 const BEHIND: u32 = 1104;
 const LINK_LOCAL: [u16; 8] = [0xfe80, 0, 0, 0, 0, 0, 0, 0];
 const MULTICAST: [u16; 8] = [0xff00, 0, 0, 0, 0, 0, 0, 0];
-/// `RT_TABLE_LOCAL`: this machine's addresses.
-const LOCAL: u32 = 255;
-const TO_LOCAL: Does = Does::LookUp(LOCAL);
-/// `RTPROT_KERNEL`.
-const KERNEL: u8 = 2;
-const NEW_RULE: u16 = 32;
-const DEL_RULE: u16 = 33;
-const GET_RULE: u16 = 34;
-const FR_ACT_TO_TABLE: u8 = 1;
-const FR_ACT_GOTO: u8 = 2;
-const FR_ACT_NOP: u8 = 3;
-const FRA_DST: u16 = 1;
-const FRA_IIFNAME: u16 = 3;
-const FRA_GOTO: u16 = 4;
-const FRA_PRIORITY: u16 = 6;
-const FRA_FWMARK: u16 = 10;
-const FRA_TABLE: u16 = 15;
-const FRA_OIFNAME: u16 = 17;
-const FRA_PROTOCOL: u16 = 21;
+const TO_LOCAL: Does = Does::LookUp(RT_TABLE_LOCAL);
 
 #[cfg(test)]
 mod tests {
@@ -223,7 +212,7 @@ mod tests {
     #[test]
     fn the_kernels_first_rule_is_known_by_what_it_does_not_say() {
         // As the kernel reports them: `struct fib_rule_hdr`, then FRA_TABLE first.
-        let header = [2, 0, 0, 0, 255, 0, 0, FR_ACT_TO_TABLE, 0, 0, 0, 0];
+        let header = [2, 0, 0, 0, 255, 0, 0, FR_ACT_TO_TBL, 0, 0, 0, 0];
         let table = [8, 0, FRA_TABLE as u8, 0, 255, 0, 0, 0];
         let at = |value: u32| {
             let mut bytes = vec![8, 0, FRA_PRIORITY as u8, 0];

@@ -14,10 +14,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::offline::{MAIN, table_of};
+use netlink::connection::errno;
+
 use crate::config::net::is_link_local6;
 use crate::config::{Config, Net};
 use crate::kernel::link::AddressInfo;
-use crate::kernel::netlink::errno;
 use crate::kernel::route::{Own, OwnKind};
 use crate::kernel::{LinkInfo, Rtnetlink};
 

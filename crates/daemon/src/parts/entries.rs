@@ -8,10 +8,11 @@ use std::net::IpAddr;
 
 use super::kernel_side::KernelSide;
 use super::offline::{MAIN, table_of};
+use netlink::connection::errno;
+
 use crate::config::{Config, Neighbour, Net, Route};
 use crate::kernel::LinkInfo;
 use crate::kernel::changes::Lost;
-use crate::kernel::netlink::errno;
 
 impl KernelSide {
     /// Writes the static routes and neighbours of the configuration to the

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use netlink::connection::Netlink;
+use netlink::names::RTNLGRP_LINK;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use tables::IfaceId;
 
@@ -20,7 +22,6 @@ use super::state::{State, lock};
 use crate::config::Device;
 use crate::error::{Doing, Error};
 use crate::halt::Halt;
-use crate::kernel::netlink::Netlink;
 use crate::threads::Threads;
 
 /// The running thread.
@@ -53,7 +54,7 @@ impl Drop for LinkThread {
 }
 
 fn watch(state: &State, halt: &Halt) -> io::Result<()> {
-    let mut news = Netlink::hear(NETLINK_ROUTE, &[LINKS])?;
+    let mut news = Netlink::hear(NETLINK_ROUTE, &[RTNLGRP_LINK])?;
     let silent = |port: &super::devices::Port| {
         matches!(port.config.device, Device::Dpdk(_)) && port.netdev.is_none()
     };
@@ -86,8 +87,6 @@ fn changed(state: &State, known: &mut [Option<bool>]) -> Vec<(IfaceId, bool)> {
     changed.collect()
 }
 
-/// `RTNLGRP_LINK`.
-const LINKS: u32 = 1;
 const PAUSE: Duration = Duration::from_millis(500);
 /// Where only the device knows.
 const OFTEN: Duration = Duration::from_millis(5);

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::kernel_side::KernelSide;
-use crate::kernel::netlink::errno;
+use netlink::connection::errno;
+
 use crate::kernel::shields::Shield;
 
 impl KernelSide {

@@ -1,9 +1,9 @@
 //! FRR's framing of netlink messages, and what they mean here.
 
+use netlink::message::Messages;
 use tables::event::{Event, FPM_OBJECTS, NextHopTo, Source, Target};
 
 use crate::netlink::decode::decode;
-use crate::netlink::message::Messages;
 
 /// Hands the event of each netlink message in whole FPM messages to `each`, `None`
 /// for one that concerns nothing here. Returns the bytes of the whole messages;

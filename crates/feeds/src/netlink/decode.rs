@@ -9,33 +9,31 @@ mod link;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use netlink::message::{Attribute, Message, attributes, find, fixed_len, u16_at, u32_at};
+use netlink::names::*;
 use tables::Net;
 use tables::event::{
     Event, How, LinkId, NextHop, NextHopTo, PartialRoute, Path, Route, Source, Target,
 };
 
 use self::link::{address, link, neighbour};
-use super::message::{
-    APPEND, Attribute, DELETE, MULTI, Message, REPLACE, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
-    RTM_NEXTHOP, RTM_ROUTE, attributes, fixed_len, u16_at, u32_at,
-};
 use super::{OUR_PROTOCOL, SHIELD_METRIC, SHIELD_PROTOCOL};
 
 /// The event that `message` states; `None` for messages that concern nothing
 /// here, or are damaged. `source` says which feed it came by.
 pub fn decode(message: &Message<'_>, source: Source) -> Option<Event> {
     let body = Body::new(message)?;
-    let gone = message.kind & 3 == DELETE;
+    let gone = message.kind & 3 == DELETED;
     match message.kind & !3 {
-        RTM_LINK => link(&body, gone),
-        RTM_ADDRESS => address(&body, gone),
-        RTM_NEIGHBOUR => neighbour(&body, gone),
-        RTM_NEXTHOP => next_hop(&body, gone),
-        RTM_ROUTE if is_partial(&body) => {
+        RTM_NEWLINK => link(&body, gone),
+        RTM_NEWADDR => address(&body, gone),
+        RTM_NEWNEIGH => neighbour(&body, gone),
+        RTM_NEWNEXTHOP => next_hop(&body, gone),
+        RTM_NEWROUTE if is_partial(&body) => {
             let route = partial(&body)?;
             Some(if gone { Event::PartialGone(route) } else { Event::Partial(route) })
         }
-        RTM_ROUTE => route(&body, source).map(|route| {
+        RTM_NEWROUTE => route(&body, source).map(|route| {
             if gone { Event::RouteGone(route) } else { Event::Route(route, how(message.flags)) }
         }),
         _ => None,
@@ -50,7 +48,7 @@ struct Body<'b> {
 
 impl<'b> Body<'b> {
     fn new(message: &Message<'b>) -> Option<Self> {
-        if message.kind & 3 > DELETE {
+        if message.kind & 3 > DELETED {
             return None; // a request
         }
         let (fixed, rest) = message.payload.split_at_checked(fixed_len(message.kind))?;
@@ -71,12 +69,12 @@ fn next_hop(body: &Body<'_>, gone: bool) -> Option<Event> {
     let (mut group, mut blackhole, mut kernel) = (None, false, false);
     for (kind, value) in body.attributes() {
         match kind {
-            1 => id = u32_at(value, 0),
-            2 => group = Some(value),
-            4 => blackhole = true,
-            5 => link = LinkId(u32_at(value, 0)),
-            6 => via = ip(body.family(), value),
-            7 | 8 | 11 => kernel = true, // an encapsulation, or a bridge's
+            NHA_ID => id = u32_at(value, 0),
+            NHA_GROUP => group = Some(value),
+            NHA_BLACKHOLE => blackhole = true,
+            NHA_OIF => link = LinkId(u32_at(value, 0)),
+            NHA_GATEWAY => via = ip(body.family(), value),
+            NHA_ENCAP_TYPE | NHA_ENCAP | NHA_FDB => kernel = true, // an encapsulation, or a bridge's
             _ => {}
         }
     }
@@ -105,7 +103,7 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     let &[family, dst_len, _, _, table, protocol, _, kind, ..] = body.fixed else {
         return None;
     };
-    if u32_at(body.fixed, 8) & CLONED != 0 {
+    if u32_at(body.fixed, 8) & RTM_F_CLONED != 0 {
         return None; // an exception of the cache
     }
     // Copies that Rutter made of the kernel's table of addresses: the mirror reads that table itself.
@@ -117,16 +115,16 @@ fn route(body: &Body<'_>, source: Source) -> Option<Route> {
     let mut destination = unspecified(family)?;
     for (kind, value) in body.attributes() {
         match kind {
-            1 => destination = ip(family, value)?,
-            4 => found.path.link = LinkId(u32_at(value, 0)),
-            5 => found.path.via = ip(family, value),
-            6 => metric = u32_at(value, 0),
-            8 => found.path.mtu = mtu(family, value),
-            9 => found.multipath = Some(value),
-            15 => table = u32_at(value, 0),
-            18 => found.path.via = via(value),
-            21 | 22 => found.kernel = true,
-            30 => found.object = Some(u32_at(value, 0)),
+            RTA_DST => destination = ip(family, value)?,
+            RTA_OIF => found.path.link = LinkId(u32_at(value, 0)),
+            RTA_GATEWAY => found.path.via = ip(family, value),
+            RTA_PRIORITY => metric = u32_at(value, 0),
+            RTA_METRICS => found.path.mtu = mtu(family, value),
+            RTA_MULTIPATH => found.multipath = Some(value),
+            RTA_TABLE => table = u32_at(value, 0),
+            RTA_VIA => found.path.via = via(value),
+            RTA_ENCAP_TYPE | RTA_ENCAP => found.kernel = true,
+            RTA_NH_ID => found.object = Some(u32_at(value, 0)),
             _ => {}
         }
     }
@@ -146,17 +144,17 @@ fn is_partial(body: &Body<'_>) -> bool {
 
 fn partial(body: &Body<'_>) -> Option<PartialRoute> {
     let &[family, dst_len, src_len, tos, table, ..] = body.fixed else { return None };
-    if u32_at(body.fixed, 8) & CLONED != 0 {
+    if u32_at(body.fixed, 8) & RTM_F_CLONED != 0 {
         return None;
     }
     let (mut table, mut metric) = (u32::from(table), 0);
     let (mut to, mut from) = (unspecified(family)?, unspecified(family)?);
     for (kind, value) in body.attributes() {
         match kind {
-            1 => to = ip(family, value)?,
-            2 => from = ip(family, value)?,
-            6 => metric = u32_at(value, 0),
-            15 => table = u32_at(value, 0),
+            RTA_DST => to = ip(family, value)?,
+            RTA_SRC => from = ip(family, value)?,
+            RTA_PRIORITY => metric = u32_at(value, 0),
+            RTA_TABLE => table = u32_at(value, 0),
             _ => {}
         }
     }
@@ -183,18 +181,18 @@ impl Found<'_> {
     fn target(&self, family: u8, kind: u8) -> Target {
         let Path { link, mtu, .. } = self.path;
         match kind {
-            UNICAST => match (self.object, self.multipath) {
+            RTN_UNICAST => match (self.object, self.multipath) {
                 _ if self.kernel => Target::Kernel,
                 (Some(id), _) => Target::Object { id, mtu },
                 (None, Some(hops)) => paths(family, hops, mtu),
                 (None, None) => Target::Path(self.path),
             },
-            2 => Target::Local(link),
-            3..=5 => Target::Broadcast(link), // broadcast, anycast, multicast
-            6 => Target::Blackhole,
-            7 => Target::Unreachable,
-            8 => Target::Prohibit,
-            9 => Target::Throw,
+            RTN_LOCAL => Target::Local(link),
+            RTN_BROADCAST | RTN_ANYCAST | RTN_MULTICAST => Target::Broadcast(link),
+            RTN_BLACKHOLE => Target::Blackhole,
+            RTN_UNREACHABLE => Target::Unreachable,
+            RTN_PROHIBIT => Target::Prohibit,
+            RTN_THROW => Target::Throw,
             _ => Target::Kernel,
         }
     }
@@ -203,14 +201,11 @@ impl Found<'_> {
 /// The MTU of `RTA_METRICS`, as far as the kernel heeds it when it forwards: that
 /// of IPv6 only where it is locked, and never below RFC 8200 §5.
 fn mtu(family: u8, metrics: &[u8]) -> u16 {
-    const LOCK: u16 = 1;
-    const MTU: u16 = 2;
-    let find = |kind| attributes(metrics).find(|(k, _)| *k == kind);
-    let find = |kind| find(kind).map_or(0, |(_, value)| u32_at(value, 0));
-    let mtu = u16::try_from(find(MTU)).unwrap_or(u16::MAX);
-    match (family, find(LOCK) & 1 << MTU) {
-        (INET6, 0) => 0,
-        (INET6, _) if mtu > 0 => mtu.max(1280),
+    let find = |kind| find(metrics, kind).map_or(0, |value| u32_at(value, 0));
+    let mtu = u16::try_from(find(RTAX_MTU)).unwrap_or(u16::MAX);
+    match (family, find(RTAX_LOCK) & 1 << RTAX_MTU) {
+        (AF_INET6, 0) => 0,
+        (AF_INET6, _) if mtu > 0 => mtu.max(1280),
         _ => mtu,
     }
 }
@@ -225,14 +220,14 @@ fn paths(family: u8, bytes: &[u8], mtu: u16) -> Target {
         let mut path = Path { link: LinkId(u32_at(header, 4)), via: None, weight, mtu };
         for (kind, value) in attributes(inner) {
             match kind {
-                5 => path.via = ip(family, value),
-                18 => path.via = via(value),
-                21 | 22 => kernel = true,
+                RTA_GATEWAY => path.via = ip(family, value),
+                RTA_VIA => path.via = via(value),
+                RTA_ENCAP_TYPE | RTA_ENCAP => kernel = true,
                 _ => {}
             }
         }
-        // RTNH_F_DEAD, RTNH_F_LINKDOWN: the kernel does not use it either.
-        if flags & (1 | 16) == 0 {
+        // The kernel does not use others either.
+        if flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN) == 0 {
             all.push(path);
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -253,42 +248,36 @@ fn via(value: &[u8]) -> Option<IpAddr> {
 
 fn how(flags: u16) -> How {
     match flags {
-        _ if flags & MULTI != 0 => How::Listed,
-        _ if flags & REPLACE != 0 => How::Replace,
-        _ if flags & APPEND != 0 => How::Append,
+        _ if flags & NLM_F_MULTI != 0 => How::Listed,
+        _ if flags & NLM_F_REPLACE != 0 => How::Replace,
+        _ if flags & NLM_F_APPEND != 0 => How::Append,
         _ => How::Create,
     }
 }
 
 fn ip(family: u8, value: &[u8]) -> Option<IpAddr> {
     match family {
-        INET => Some(Ipv4Addr::from(*value.first_chunk::<4>()?).into()),
-        INET6 => Some(Ipv6Addr::from(*value.first_chunk::<16>()?).into()),
+        AF_INET => Some(Ipv4Addr::from(*value.first_chunk::<4>()?).into()),
+        AF_INET6 => Some(Ipv6Addr::from(*value.first_chunk::<16>()?).into()),
         _ => None,
     }
 }
 
 fn unspecified(family: u8) -> Option<IpAddr> {
     match family {
-        INET => Some(Ipv4Addr::UNSPECIFIED.into()),
-        INET6 => Some(Ipv6Addr::UNSPECIFIED.into()),
+        AF_INET => Some(Ipv4Addr::UNSPECIFIED.into()),
+        AF_INET6 => Some(Ipv6Addr::UNSPECIFIED.into()),
         _ => None,
     }
 }
 
-const INET: u8 = 2;
-const INET6: u8 = 10;
-const UNICAST: u8 = 1;
-/// `RTM_F_CLONED`.
-const CLONED: u32 = 0x200;
-const RTN_LOCAL: u8 = 2;
-const RTN_BROADCAST: u8 = 3;
-const RTN_ANYCAST: u8 = 4;
+/// Kinds come in fours: new, deleted, and two of requests.
+const DELETED: u16 = 1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::message::Messages;
+    use netlink::message::Messages;
     use proptest::prelude::*;
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -307,7 +296,7 @@ mod tests {
     const ROUTE4: [u8; 12] = [2, 24, 0, 0, 254, 12, 0, 1, 0, 0, 0, 0];
 
     fn target(attributes: &[Vec<u8>]) -> Target {
-        match decoded(RTM_ROUTE, 0, &ROUTE4, attributes) {
+        match decoded(RTM_NEWROUTE, 0, &ROUTE4, attributes) {
             Some(Event::Route(route, How::Create)) => route.target,
             other => panic!("{other:?}"),
         }
@@ -331,9 +320,9 @@ mod tests {
             source: Source::Kernel,
             target: Target::Path(Path { link: LinkId(3), via, weight: 1, mtu: 0 }),
         };
-        let listed = decoded(RTM_ROUTE, MULTI, &ROUTE4, &attributes);
+        let listed = decoded(RTM_NEWROUTE, NLM_F_MULTI, &ROUTE4, &attributes);
         assert_eq!(listed, Some(Event::Route(route.clone(), How::Listed)));
-        let gone = decoded(RTM_ROUTE + DELETE, 0, &ROUTE4, &attributes);
+        let gone = decoded(RTM_DELROUTE, 0, &ROUTE4, &attributes);
         assert_eq!(gone, Some(Event::RouteGone(route)));
     }
 
@@ -342,7 +331,7 @@ mod tests {
         let of = |table, protocol, kind| {
             let fixed = [2, 32, 0, 0, table, protocol, 254, kind, 0, 0, 0, 0];
             let attributes = [attribute(1, &[10, 0, 1, 1]), attribute(4, &3_u32.to_ne_bytes())];
-            decoded(RTM_ROUTE, MULTI, &fixed, &attributes)
+            decoded(RTM_NEWROUTE, NLM_F_MULTI, &fixed, &attributes)
         };
         for kind in [RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST] {
             assert_eq!(of(100, OUR_PROTOCOL, kind), None);
@@ -356,8 +345,8 @@ mod tests {
         let with = |protocol: u8, kind: u8, metric: u32| {
             let fixed = [2, 24, 0, 0, 254, protocol, 0, kind, 0, 0, 0, 0];
             let attributes = [attribute(1, &[203, 0, 113, 0]), attribute(6, &metric.to_ne_bytes())];
-            let added = decoded(RTM_ROUTE, 0, &fixed, &attributes).is_some();
-            assert_eq!(added, decoded(RTM_ROUTE + DELETE, 0, &fixed, &attributes).is_some());
+            let added = decoded(RTM_NEWROUTE, 0, &fixed, &attributes).is_some();
+            assert_eq!(added, decoded(RTM_DELROUTE, 0, &fixed, &attributes).is_some());
             added
         };
         const BLACKHOLE: u8 = 6;
@@ -373,14 +362,14 @@ mod tests {
             let all: Vec<_> = lock.chain([attribute(2, &mtu.to_ne_bytes())]).collect();
             all.concat()
         };
-        assert_eq!(mtu(INET, &metrics(&[], 1400)), 1400);
-        assert_eq!(mtu(INET, &metrics(&[4], 70_000)), u16::MAX);
-        assert_eq!(mtu(INET, &attribute(8, &[7, 0, 0, 0])), 0);
-        assert_eq!(mtu(INET6, &metrics(&[], 1400)), 0, "hosts' only");
-        assert_eq!(mtu(INET6, &metrics(&[2], 1400)), 0, "another metric is locked");
-        assert_eq!(mtu(INET6, &metrics(&[4], 1400)), 1400);
-        assert_eq!(mtu(INET6, &metrics(&[4], 600)), 1280);
-        assert_eq!(mtu(INET6, &metrics(&[4], 0)), 0);
+        assert_eq!(mtu(AF_INET, &metrics(&[], 1400)), 1400);
+        assert_eq!(mtu(AF_INET, &metrics(&[4], 70_000)), u16::MAX);
+        assert_eq!(mtu(AF_INET, &attribute(8, &[7, 0, 0, 0])), 0);
+        assert_eq!(mtu(AF_INET6, &metrics(&[], 1400)), 0, "hosts' only");
+        assert_eq!(mtu(AF_INET6, &metrics(&[2], 1400)), 0, "another metric is locked");
+        assert_eq!(mtu(AF_INET6, &metrics(&[4], 1400)), 1400);
+        assert_eq!(mtu(AF_INET6, &metrics(&[4], 600)), 1280);
+        assert_eq!(mtu(AF_INET6, &metrics(&[4], 0)), 0);
         let all = [attribute(8, &metrics(&[], 1400)), attribute(30, &5_u32.to_ne_bytes())];
         assert_eq!(target(&all), Target::Object { id: 5, mtu: 1400 });
         let hop = [&[8, 0, 0, 0][..], &3_u32.to_ne_bytes()].concat();
@@ -396,9 +385,9 @@ mod tests {
         let by_tos =
             PartialRoute { table: 254, net: net("203.0.113.0/24"), from: None, tos: 16, metric: 0 };
         let fixed = [2, 24, 0, 16, 254, 12, 0, 1, 0, 0, 0, 0];
-        let found = decoded(RTM_ROUTE, 0, &fixed, std::slice::from_ref(&to));
+        let found = decoded(RTM_NEWROUTE, 0, &fixed, std::slice::from_ref(&to));
         assert_eq!(found, Some(Event::Partial(by_tos)));
-        let found = decoded(RTM_ROUTE + DELETE, 0, &fixed, &[to]);
+        let found = decoded(RTM_DELROUTE, 0, &fixed, &[to]);
         assert_eq!(found, Some(Event::PartialGone(by_tos)));
         let from: Ipv6Addr = "2001:db8::".parse().unwrap();
         let fixed = [10, 0, 32, 0, 254, 12, 0, 1, 0, 0, 0, 0];
@@ -410,7 +399,7 @@ mod tests {
             tos: 0,
             metric: 1024,
         };
-        assert_eq!(decoded(RTM_ROUTE, 0, &fixed, &all), Some(Event::Partial(by_source)));
+        assert_eq!(decoded(RTM_NEWROUTE, 0, &fixed, &all), Some(Event::Partial(by_source)));
     }
 
     #[test]
@@ -442,14 +431,14 @@ mod tests {
     fn next_hop_objects_and_groups() {
         let members = [7_u32.to_ne_bytes(), [1, 0, 0, 0], 8_u32.to_ne_bytes(), [0, 1, 0, 0]];
         let group = decoded(
-            RTM_NEXTHOP,
+            RTM_NEWNEXTHOP,
             0,
             &[0; 8],
             &[attribute(1, &5_u32.to_ne_bytes()), attribute(2, &members.concat())],
         );
         let to = NextHopTo::Group([(7, 2), (8, 257)].into());
         assert_eq!(group, Some(Event::NextHop(NextHop { id: 5, to })));
-        let gone = decoded(RTM_NEXTHOP + 1, 0, &[0; 8], &[attribute(1, &5_u32.to_ne_bytes())]);
+        let gone = decoded(RTM_NEWNEXTHOP + 1, 0, &[0; 8], &[attribute(1, &5_u32.to_ne_bytes())]);
         assert_eq!(gone, Some(Event::NextHopGone(5)));
         assert_eq!(
             target(&[attribute(30, &5_u32.to_ne_bytes())]),
@@ -464,10 +453,12 @@ mod tests {
         fixed[8] = 0x41;
         let vrf = [attribute(1, b"vrf\0"), attribute(2, &attribute(1, &10_u32.to_ne_bytes()))];
         let attributes = [attribute(3, b"red\0"), attribute(18, &vrf.concat())];
-        let Some(Event::Link(link)) = decoded(RTM_LINK, 0, &fixed, &attributes) else { panic!() };
+        let Some(Event::Link(link)) = decoded(RTM_NEWLINK, 0, &fixed, &attributes) else {
+            panic!()
+        };
         assert_eq!((link.name.as_str(), link.up, link.vrf_table), ("red", true, Some(10)));
         let kind = |name: &[u8]| attribute(18, &attribute(1, name));
-        let below = |attributes: &[Vec<u8>]| match decoded(RTM_LINK, 0, &fixed, attributes) {
+        let below = |attributes: &[Vec<u8>]| match decoded(RTM_NEWLINK, 0, &fixed, attributes) {
             Some(Event::Link(link)) => link.macvlan_of,
             _ => panic!(),
         };
@@ -480,13 +471,13 @@ mod tests {
         let mut fixed = [0; 12];
         (fixed[0], fixed[4], fixed[8]) = (2, 9, 4);
         let attributes = [attribute(1, &[192, 0, 2, 1]), attribute(2, &[2; 6])];
-        let neighbour = decoded(RTM_NEIGHBOUR, 0, &fixed, &attributes);
+        let neighbour = decoded(RTM_NEWNEIGH, 0, &fixed, &attributes);
         let Some(Event::Neighbour(neighbour)) = neighbour else { panic!() };
         assert_eq!(neighbour.resolved(), Some([2; 6]));
 
         let fixed = [2, 24, 0, 0, 9, 0, 0, 0];
         let attributes = [attribute(1, &[192, 0, 2, 2]), attribute(2, &[192, 0, 2, 1])];
-        let Some(Event::Address(address)) = decoded(RTM_ADDRESS, 0, &fixed, &attributes) else {
+        let Some(Event::Address(address)) = decoded(RTM_NEWADDR, 0, &fixed, &attributes) else {
             panic!()
         };
         assert_eq!((address.ip.to_string().as_str(), address.len), ("192.0.2.1", 24));

@@ -11,10 +11,11 @@ use std::io;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use netlink::names::*;
+use netlink::request::{REPLACE, Request};
 use tables::event::LinkId;
 use tables::show::Gateway;
 
-use super::message::RTM_NEIGHBOUR;
 use super::socket::Socket;
 
 /// Tells the kernel which neighbours are needed.
@@ -53,7 +54,7 @@ impl Keeper {
             // that failed may have none, and then waits for a packet that never comes
             // to it: the kernel sends those of a route with several paths by others.
             if renew || !gateway.known || !self.kept.contains(&key) {
-                self.declare(key, MANAGED)?;
+                self.declare(key, NTF_EXT_MANAGED)?;
             }
         }
         for key in self.kept.difference(&now).copied().collect::<Vec<_>>() {
@@ -68,33 +69,18 @@ impl Keeper {
 
     fn declare(&mut self, (link, ip): (LinkId, IpAddr), extended: u32) -> io::Result<()> {
         let (family, address) = match ip {
-            IpAddr::V4(ip) => (2, ip.octets().to_vec()),
-            IpAddr::V6(ip) => (10, ip.octets().to_vec()),
+            IpAddr::V4(ip) => (AF_INET, ip.octets().to_vec()),
+            IpAddr::V6(ip) => (AF_INET6, ip.octets().to_vec()),
         };
         let mut body = vec![family, 0, 0, 0];
         body.extend(link.0.to_ne_bytes());
         // No state: what the kernel knows of it stays.
-        body.extend([0, 0, USE, 0]);
-        attribute(&mut body, NDA_DST, &address);
-        attribute(&mut body, NDA_FLAGS_EXT, &extended.to_ne_bytes());
-        self.socket.send(RTM_NEIGHBOUR, CREATE_REPLACE, &body)
+        body.extend([0, 0, NTF_USE, 0]);
+        let request = Request::new(RTM_NEWNEIGH, REPLACE).body(&body).attr(NDA_DST, &address);
+        self.socket.send(request.attr(NDA_FLAGS_EXT, &extended.to_ne_bytes()))
     }
 }
 
-fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    bytes.extend(((4 + value.len()) as u16).to_ne_bytes());
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(value); // values here are whole words: no padding
-}
-
-/// `NTF_USE`.
-const USE: u8 = 0x01;
-/// `NTF_EXT_MANAGED`.
-const MANAGED: u32 = 1;
-const NDA_DST: u16 = 1;
-const NDA_FLAGS_EXT: u16 = 15;
-/// `NLM_F_CREATE | NLM_F_REPLACE`.
-const CREATE_REPLACE: u16 = 0x500;
 /// Between declarations of all gateways: older kernels know only that they are
 /// in use, and stop believing in one after 30 s.
 const RENEW: Duration = Duration::from_secs(15);

@@ -16,15 +16,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use netlink::message::{Message, Messages, u32_at};
+use netlink::names::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tables::Family;
 use tables::event::{Event, LinkId, Scope, Source, Why};
 
 use super::decode::decode;
-use super::message::{
-    DONE, ERROR, GET, INTERRUPTED, Message, Messages, RTM_ADDRESS, RTM_LINK, RTM_NEIGHBOUR,
-    RTM_NEXTHOP, RTM_ROUTE, u32_at,
-};
 use super::socket::{Received, Socket};
 
 /// What the mirror did.
@@ -259,10 +257,10 @@ impl Mirror {
                 end = Some(false);
             }
             for message in Messages::new(&datagram).filter(|m| m.sequence == sequence) {
-                consistent &= message.flags & INTERRUPTED == 0;
+                consistent &= message.flags & NLM_F_DUMP_INTR == 0;
                 match message.kind {
-                    DONE => end = Some(u32_at(message.payload, 0) == 0),
-                    ERROR => end = Some(false),
+                    NLMSG_DONE => end = Some(u32_at(message.payload, 0) == 0),
+                    NLMSG_ERROR => end = Some(false),
                     _ => self.batch.extend(decode(&message, Source::Kernel)),
                 }
                 if let Some(Event::Link(link)) = self.batch.last() {
@@ -292,17 +290,17 @@ impl AsFd for Mirror {
 
 /// `IFF_UP` of a link's message.
 fn is_set_up(message: &Message<'_>) -> bool {
-    u32_at(message.payload, 8) & 1 != 0
+    u32_at(message.payload, 8) & IFF_UP != 0
 }
 
 /// What is listed, in the order in which the tables need it.
 const SCOPES: [(Scope, u16, u8); 6] = [
-    (Scope::Links, RTM_LINK + GET, 0),
-    (Scope::Addresses, RTM_ADDRESS + GET, 0),
-    (Scope::Neighbours, RTM_NEIGHBOUR + GET, 0),
-    (Scope::NextHops(Source::Kernel), RTM_NEXTHOP + GET, 0),
-    (Scope::Routes(Family::V4, Source::Kernel), RTM_ROUTE + GET, 2),
-    (Scope::Routes(Family::V6, Source::Kernel), RTM_ROUTE + GET, 10),
+    (Scope::Links, RTM_GETLINK, AF_UNSPEC),
+    (Scope::Addresses, RTM_GETADDR, AF_UNSPEC),
+    (Scope::Neighbours, RTM_GETNEIGH, AF_UNSPEC),
+    (Scope::NextHops(Source::Kernel), RTM_GETNEXTHOP, AF_UNSPEC),
+    (Scope::Routes(Family::V4, Source::Kernel), RTM_GETROUTE, AF_INET),
+    (Scope::Routes(Family::V6, Source::Kernel), RTM_GETROUTE, AF_INET6),
 ];
 /// The first of `SCOPES` of what vanishes without a message.
 const SILENT: usize = 3;

@@ -8,7 +8,6 @@
 
 pub mod decode;
 mod keep;
-pub mod message;
 mod mirror;
 mod socket;
 

@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use netlink::names::*;
+use netlink::request::{Request, listing};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket as Raw, SocketAddr};
-
-use super::message::{dump_request, request};
 
 /// A socket and a sequence number.
 pub struct Socket {
@@ -54,7 +54,7 @@ impl Socket {
             raw.add_membership(group)?;
         }
         // Kernels before 5.3 have no next-hop objects: nothing to hear then.
-        let _ = raw.add_membership(GROUP_NEXTHOP);
+        let _ = raw.add_membership(RTNLGRP_NEXTHOP);
         Ok(Socket { raw, sequence: 0 })
     }
 
@@ -64,7 +64,7 @@ impl Socket {
     /// When the kernel takes no request.
     pub fn request(&mut self, kind: u16, family: u8) -> io::Result<u32> {
         self.sequence = self.sequence.wrapping_add(1);
-        self.raw.send(&dump_request(kind, family, self.sequence), 0)?;
+        self.raw.send(&listing(kind, family, self.sequence), 0)?;
         Ok(self.sequence)
     }
 
@@ -72,9 +72,9 @@ impl Socket {
     ///
     /// # Errors
     /// When the kernel takes no request.
-    pub fn send(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, request: Request) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        self.raw.send(&request(kind, flags, self.sequence, body), 0)?;
+        self.raw.send(&request.finish(self.sequence, 0), 0)?;
         Ok(())
     }
 
@@ -122,9 +122,14 @@ impl AsFd for Socket {
     }
 }
 
-/// `RTNLGRP_`: LINK, NEIGH, IPV4_IFADDR, IPV4_ROUTE, IPV6_IFADDR, IPV6_ROUTE.
-const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
-const GROUP_NEXTHOP: u32 = 32;
+const GROUPS: [u32; 6] = [
+    RTNLGRP_LINK,
+    RTNLGRP_NEIGH,
+    RTNLGRP_IPV4_IFADDR,
+    RTNLGRP_IPV4_ROUTE,
+    RTNLGRP_IPV6_IFADDR,
+    RTNLGRP_IPV6_ROUTE,
+];
 /// The port of the kernel.
 const KERNEL: u32 = 0;
 /// `ENOBUFS`.
@@ -142,7 +147,7 @@ mod tests {
         let mut to = SocketAddr::new(0, 0);
         socket.raw.get_address(&mut to).unwrap();
         let stranger = Raw::new(NETLINK_ROUTE).unwrap();
-        let Ok(_) = stranger.send_to(&dump_request(26, 0, 1), &to, 0) else {
+        let Ok(_) = stranger.send_to(&listing(RTM_GETROUTE, AF_UNSPEC, 1), &to, 0) else {
             return testing::skip("no right to change the network");
         };
         let mut bytes = vec![0; 4];

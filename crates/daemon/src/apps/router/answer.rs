@@ -6,13 +6,13 @@ use std::time::Duration;
 use api::apps::router::{Reply, Request, Route, RouteKind, What};
 use api::{ErrorKind, Failure, Family};
 use lookup::lpm::{Engines, Options};
+use netlink::connection::errno;
 use tables::show::{RouteCursor, RouteFilter};
 
 use super::show;
 use crate::app::Answered;
 use crate::config::net::is_of_host;
 use crate::config::{self, Net};
-use crate::kernel::netlink::errno;
 use crate::parts::offline;
 use crate::parts::state::{State, failure, lock, station};
 use crate::server::Client;

@@ -1,13 +1,14 @@
 //! Links, and what hangs on them: addresses, neighbours.
 
+use netlink::message::{find, u16_at, u32_at};
+use netlink::names::*;
 use tables::event::{Address, Event, Link, LinkId, Neighbour, NeighbourState};
 
-use super::super::message::{attributes, u16_at, u32_at};
 use super::{Body, ip};
 
 pub(super) fn link(body: &Body<'_>, gone: bool) -> Option<Event> {
-    if body.family() != UNSPEC {
-        return None; // a bridge tells of its ports with messages of its own family
+    if body.family() != AF_UNSPEC {
+        return None; // a bridge reports its ports by messages of its own family
     }
     let (index, flags) = (LinkId(u32_at(body.fixed, 4)), u32_at(body.fixed, 8));
     if gone {
@@ -18,16 +19,16 @@ pub(super) fn link(body: &Body<'_>, gone: bool) -> Option<Event> {
     let (mut below, mut macvlan, mut elsewhere) = (None, false, false);
     for (kind, value) in body.attributes() {
         match kind {
-            1 => link.mac = value.try_into().unwrap_or_default(),
-            3 => link.name = text(value),
-            4 => link.mtu = u32_at(value, 0),
-            5 => below = Some(LinkId(u32_at(value, 0))),
-            10 => link.master = Some(u32_at(value, 0)).filter(|&id| id != 0).map(LinkId),
-            18 => {
+            IFLA_ADDRESS => link.mac = value.try_into().unwrap_or_default(),
+            IFLA_IFNAME => link.name = text(value),
+            IFLA_MTU => link.mtu = u32_at(value, 0),
+            IFLA_LINK => below = Some(LinkId(u32_at(value, 0))),
+            IFLA_MASTER => link.master = Some(u32_at(value, 0)).filter(|&id| id != 0).map(LinkId),
+            IFLA_LINKINFO => {
                 link.vrf_table = vrf_table(value);
                 macvlan = kind_of(value).as_deref() == Some("macvlan");
             }
-            37 => elsewhere = true,
+            IFLA_LINK_NETNSID => elsewhere = true,
             _ => {}
         }
     }
@@ -38,21 +39,21 @@ pub(super) fn link(body: &Body<'_>, gone: bool) -> Option<Event> {
 /// The table, where `IFLA_LINKINFO` is that of a VRF device.
 fn vrf_table(info: &[u8]) -> Option<u32> {
     (kind_of(info)? == "vrf").then_some(())?;
-    let (_, data) = attributes(info).find(|(kind, _)| *kind == 2)?;
-    attributes(data).find(|(kind, _)| *kind == 1).map(|(_, value)| u32_at(value, 0))
+    let data = find(info, IFLA_INFO_DATA)?;
+    find(data, IFLA_VRF_TABLE).map(|value| u32_at(value, 0))
 }
 
 /// The kind of link that `IFLA_LINKINFO` names.
 fn kind_of(info: &[u8]) -> Option<String> {
-    attributes(info).find(|(kind, _)| *kind == 1).map(|(_, value)| text(value))
+    find(info, IFLA_INFO_KIND).map(text)
 }
 
 pub(super) fn address(body: &Body<'_>, gone: bool) -> Option<Event> {
     let (mut address, mut local) = (None, None);
     for (kind, value) in body.attributes() {
         match kind {
-            1 => address = ip(body.family(), value),
-            2 => local = ip(body.family(), value),
+            IFA_ADDRESS => address = ip(body.family(), value),
+            IFA_LOCAL => local = ip(body.family(), value),
             _ => {}
         }
     }
@@ -63,16 +64,15 @@ pub(super) fn address(body: &Body<'_>, gone: bool) -> Option<Event> {
 }
 
 pub(super) fn neighbour(body: &Body<'_>, gone: bool) -> Option<Event> {
-    const PROXY: u8 = 0x08;
     let (link, state) = (LinkId(u32_at(body.fixed, 4)), u16_at(body.fixed, 8));
-    if body.fixed[10] & PROXY != 0 {
+    if body.fixed[10] & NTF_PROXY != 0 {
         return None;
     }
     let (mut destination, mut mac) = (None, None);
     for (kind, value) in body.attributes() {
         match kind {
-            1 => destination = ip(body.family(), value),
-            2 => mac = value.try_into().ok(),
+            NDA_DST => destination = ip(body.family(), value),
+            NDA_LLADDR => mac = value.try_into().ok(),
             _ => {}
         }
     }
@@ -85,13 +85,13 @@ pub(super) fn neighbour(body: &Body<'_>, gone: bool) -> Option<Event> {
 
 fn neighbour_state(bits: u16) -> NeighbourState {
     match bits {
-        0x02 => NeighbourState::Reachable,
-        0x04 => NeighbourState::Stale,
-        0x08 => NeighbourState::Delay,
-        0x10 => NeighbourState::Probe,
-        0x20 => NeighbourState::Failed,
-        0x40 => NeighbourState::NoArp,
-        0x80 => NeighbourState::Permanent,
+        NUD_REACHABLE => NeighbourState::Reachable,
+        NUD_STALE => NeighbourState::Stale,
+        NUD_DELAY => NeighbourState::Delay,
+        NUD_PROBE => NeighbourState::Probe,
+        NUD_FAILED => NeighbourState::Failed,
+        NUD_NOARP => NeighbourState::NoArp,
+        NUD_PERMANENT => NeighbourState::Permanent,
         _ => NeighbourState::Incomplete,
     }
 }
@@ -101,6 +101,4 @@ fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
-const UNSPEC: u8 = 0;
-/// `IFF_UP | IFF_RUNNING`.
-const UP_RUNNING: u32 = 0x1 | 0x40;
+const UP_RUNNING: u32 = IFF_UP | IFF_RUNNING;

@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 use feeds::netlink::Mirror;
 use feeds::netlink::decode::decode;
-use feeds::netlink::message::Messages;
 use lookup::lpm::Engines;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Prefix};
+use netlink::message::Messages;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tables::control::MAIN_TABLE;
 use tables::event::Source;
