@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use bzip2::bufread::BzDecoder;
 use flate2::bufread::GzDecoder;
-use xz2::read::XzDecoder;
+use liblzma::read::XzDecoder;
 
 use crate::error::Error;
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     fn xz(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = xz2::write::XzEncoder::new(Vec::new(), 1);
+        let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }

@@ -67,7 +67,7 @@ fn updates(routes: &Routes) -> Vec<Vec<u8>> {
 fn packed(bytes: &[u8]) -> [Vec<u8>; 4] {
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), Default::default());
     let mut bz2 = bzip2::write::BzEncoder::new(Vec::new(), Default::default());
-    let mut xz = xz2::write::XzEncoder::new(Vec::new(), 1);
+    let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
     for file in [&mut gz as &mut dyn Write, &mut bz2, &mut xz] {
         file.write_all(bytes).unwrap();
     }

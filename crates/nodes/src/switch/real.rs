@@ -10,7 +10,7 @@ use lookup::sync::Domain;
 use tables::switch::Which;
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use xz2::read::XzDecoder;
+use liblzma::read::XzDecoder;
 
 use super::testbed::{OWN, bridges};
 use super::tests::{Rig, punted};

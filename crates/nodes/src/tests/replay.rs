@@ -7,7 +7,7 @@ use std::path::Path;
 use flate2::read::MultiGzDecoder;
 use graph::Balance;
 use io::pcap::Reader;
-use xz2::read::XzDecoder;
+use liblzma::read::XzDecoder;
 
 use super::router::Rig;
 use crate::Rates;
