@@ -135,8 +135,14 @@ impl Vector {
     /// All bytes of packet `i` from its head to its end.
     #[inline]
     pub fn rest(&self, i: usize) -> &[u8] {
+        self.parts(i).1
+    }
+
+    /// The bytes of packet `i`'s frame before its head, and all from there to its end.
+    #[inline]
+    pub fn parts(&self, i: usize) -> (&[u8], &[u8]) {
         let frame = self.packet(i).data();
-        &frame[frame.len().saturating_sub(usize::from(self.len(i)))..]
+        frame.split_at(frame.len().saturating_sub(usize::from(self.len(i))))
     }
 
     /// Makes the frame of packet `i` start `l2` bytes before its head and end

@@ -11,6 +11,8 @@ pub struct Arrival<'a> {
     /// Bytes of the frame: with the Ethernet header and its tags, without preamble and
     /// checksum, before anything is put around it.
     pub len: u32,
+    /// The frame's bytes before the packet: its Ethernet header, with its tags.
+    pub link: &'a [u8],
     /// The packet from its IP header on, or as much of it as there is at hand.
     pub packet: &'a [u8],
 }

@@ -205,7 +205,8 @@ impl Node for Shield {
             for (k, (&i, &set)) in at[..n].iter().zip(sets).enumerate() {
                 let i = usize::from(i);
                 let len = v.frame_len(i).into();
-                let arrival = Arrival { now, len, packet: v.rest(i) };
+                let (link, packet) = v.parts(i);
+                let arrival = Arrival { now, len, link, packet };
                 let verdict = match entries.packet(k, set, &arrival) {
                     Some(step) => Some(step.verdict),
                     None => unbacked.then_some(Verdict::Request(LOWEST_DSCP)),

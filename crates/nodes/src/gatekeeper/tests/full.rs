@@ -35,7 +35,7 @@ impl Table {
 
     /// Verdicts on a packet of each; `None` where it has no place.
     fn packets(&mut self, keys: &[FlowKey]) -> Vec<Option<Verdict>> {
-        let arrival = Arrival { now: self.now, len: 100, packet: &[] };
+        let arrival = Arrival { now: self.now, len: 100, link: &[], packet: &[] };
         let met = self.flows.meet(self.now, keys, |entries| {
             let all = (0..keys.len()).map(|k| entries.packet(k, SET, &arrival));
             all.map(|step| step.map(|step| step.verdict)).collect()

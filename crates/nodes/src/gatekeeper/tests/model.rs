@@ -139,7 +139,7 @@ proptest! {
             for now in [now, now.wrapping_add(1), 0, u64::MAX] {
                 let page: Option<&mut Page> = page.as_mut();
                 let mut flow = Flow { expires: &mut expires, state: &mut state, page };
-                machine.packet(&mut flow, &Arrival { now, len, packet: &[] });
+                machine.packet(&mut flow, &Arrival { now, len, link: &[], packet: &[] });
             }
         });
     }

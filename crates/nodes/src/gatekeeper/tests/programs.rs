@@ -83,7 +83,7 @@ fn each_answer_of_a_program_is_a_verdict() {
         let mut entry = Entry::fresh(machine, 0);
         entry.decide(machine, 0, &debt(60, 200));
         let mut step = |first: u8| {
-            let arrival = Arrival { now: 1, len: 60, packet: &[first] };
+            let arrival = Arrival { now: 1, len: 60, link: &[], packet: &[first] };
             machine.packet(&mut entry.flow(), &arrival)
         };
         let stays = |verdict| Step { verdict, fell_back: false };

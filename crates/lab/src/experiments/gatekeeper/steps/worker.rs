@@ -182,7 +182,7 @@ impl Worker {
         let ids = &mut ids[..keys.len()];
         self.find(keys, ids);
         let machine = Machine { times: &self.times, programs: &self.programs };
-        let arrival = Arrival { now: self.now, len: 60, packet: &[] };
+        let arrival = Arrival { now: self.now, len: 60, link: &[], packet: &[] };
         let mut view = self.table.view();
         for (&id, level) in ids.iter().zip(&mut levels).filter(|(id, _)| !id.is_none()) {
             let expired = view.flow(id).expires();
