@@ -4,7 +4,7 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   gatekeeper router span switch
+//!   gatekeeper grantor router span switch
 //!   assembly
 //!   out parse
 //!   family vrf
@@ -19,6 +19,7 @@ pub mod counters;
 pub mod family;
 pub mod filter;
 pub mod gatekeeper;
+pub mod grantor;
 pub mod lanes;
 pub mod out;
 pub mod parse;

@@ -17,6 +17,7 @@ use wire::{checksum, ethernet, ipv4, ipv6};
 
 use super::settings::Ends;
 use crate::counters::IfaceCounters;
+use crate::out::leave::leave;
 
 /// Why a packet does not leave.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -166,18 +167,7 @@ impl Ways<'_> {
         ethertype: u16,
     ) -> Result<Out, Unfit> {
         let cell = self.hops.adjacency(id);
-        let out = cell.out();
-        // What a minimal frame was filled up with may stay behind a packet.
-        let kept = len.max(v.len(i).min(MIN_PAYLOAD));
-        if !v.frame(i, out.len().into(), kept.into()) {
-            return Err(Unfit::NoRoom);
-        }
-        if !out.is_used() {
-            cell.mark_used();
-        }
-        cell.write(out.used(), v.before_mut(i), ethertype);
-        self.counters.sent(out.iface(), 1, u64::from(out.len()) + u64::from(kept));
-        Ok((out.port(), out.iface()))
+        leave(v, i, cell, (len, ethertype), self.counters).ok_or(Unfit::NoRoom)
     }
 }
 
@@ -203,6 +193,3 @@ fn put<N>(v: &mut Packets<N>, i: usize, header: &[u8], len: u16, mtu: u16) -> Re
     v.head_mut(i)[..header.len()].copy_from_slice(header); // cannot panic: 20 or 40 of 64
     Ok(())
 }
-
-/// Bytes of layer 3 in a minimal Ethernet frame (IEEE 802.3).
-const MIN_PAYLOAD: u16 = 46;

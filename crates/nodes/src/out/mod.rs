@@ -3,6 +3,7 @@
 pub mod detour;
 pub mod drop;
 pub mod kernel_input;
+pub(crate) mod leave;
 pub mod output;
 pub mod punt;
 mod refine;

@@ -95,6 +95,30 @@ fn sided<F: Family>(assembly: Assembly, sources: bool, to: &'static str) -> Asse
         .connect(F::SIDES, "rewrite", F::REWRITE)
 }
 
+/// Leads packets to the nodes `to` (by family) before they are looked up in the plain view:
+/// to those of a Grantor. After [`check_sources`] and [`shield`](fn@shield), where they are
+/// wanted.
+pub fn tunnels(
+    assembly: Assembly,
+    (sources, shield): (bool, bool),
+    [v4, v6]: [&'static str; 2],
+) -> Assembly {
+    let before = (sources, shield);
+    before_lookup::<V6>(before_lookup::<V4>(assembly, before, v4), before, v6)
+}
+
+fn before_lookup<F: Family>(
+    assembly: Assembly,
+    before: (bool, bool),
+    to: &'static str,
+) -> Assembly {
+    match before {
+        (_, true) => assembly.connect(F::FRONT, "lookup", to),
+        (true, false) => assembly.connect(F::SOURCE, "lookup", to),
+        (false, false) => assembly.connect(F::INPUT, F::LOOKUP, to).connect(F::INPUT, "longer", to),
+    }
+}
+
 /// The nodes that both families have.
 fn family<F: Family>(assembly: Assembly) -> Assembly {
     let Common { forwarding, counters, hasher, .. } = &assembly.common;

@@ -1,0 +1,438 @@
+//! `grantor`: packets wait for what a policy says about them.
+//!
+//! ```text
+//!  ip4_tunnel, ip6_tunnel ─► 64 levels ─► asked ─┬ granted ─► unwrapped ► ip4_lookup, ip6_lookup
+//!                                                ├ denied ──► drop
+//!                                                └ decided ─► messages ─► output   OutPort
+//!        no room: the lowest ─► drop, or as configured; so too long
+//! ```
+//!
+//! | cost | of a packet that asks: its move in and out, its first bytes once more; of a renewal: a copy |
+//! |------|-----------------------------------------------------------------------------------------------|
+//!
+//! A renewal goes on at once, because its flow is granted: a copy asks, before all requests.
+//! Whom it asks ([`Asker`]) may be slow, or silent, or answer late: this node has the packets.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
+use io::VECTOR;
+use lookup::sync::Published;
+use policy::ask::{Asker, Verdict};
+use policy::program::RENEWAL;
+use tables::Forwarding;
+use wire::bytes::array;
+use wire::ggu::{self, Decision};
+use wire::{ipv4, ipv6};
+
+use super::lanes::{Asks, Inner};
+use super::messages::{Message, Messages};
+use super::park::Park;
+use super::parked::{Goes, Parked, is_v4};
+use super::post::Post;
+use super::settings::{Counters, Instead, Settings};
+use super::unwrap::{Unfit, unwrap};
+use crate::counters::IfaceCounters;
+use crate::lanes::{Dst4, Dst6, Iface, OutPort};
+
+labels! {
+    /// Where packets go.
+    pub enum To {
+        Lookup4 = "ip4_lookup" carries [Dst4, Iface],
+        /// The same of IPv6.
+        Lookup6 = "ip6_lookup" carries [Dst6, Iface],
+        /// Messages.
+        Output = "output" carries [OutPort, Iface],
+    }
+}
+
+labels! {
+    /// Why packets are dropped.
+    pub enum Why {
+        /// The policy says so.
+        Denied = "denied",
+        /// There was no room to wait, but for packets of a higher priority.
+        Full = "full",
+        /// It has waited for a verdict as long as it may.
+        Overdue = "overdue",
+        /// A copy that has asked for a renewal; the packet itself has gone on.
+        Copied = "copied",
+        /// A copy of a shadow's that has been decided.
+        Shadow = "shadow",
+        /// The way was congested, and the inner packet cannot say so: RFC 6040.
+        Congested = "congested",
+        /// No room for a link header.
+        NoRoom = "no_headroom",
+        /// The port that it came in by has gone.
+        NoPort = "no_port",
+        /// A message that no way takes.
+        NoWay = "no_way",
+        /// The worker stops.
+        Stopped = "stopped",
+    }
+}
+
+/// The node.
+pub struct Grantor {
+    forwarding: Arc<Forwarding>,
+    settings: Arc<Published<Settings>>,
+    counters: Arc<Counters>,
+    ifaces: Arc<IfaceCounters>,
+    /// Who is asked; `None` before there is a policy.
+    asker: Option<Box<dyn Asker>>,
+    park: Park<Parked>,
+    /// Packets that go on.
+    ready: VecDeque<Parked>,
+    answers: Vec<Verdict>,
+    messages: Messages,
+}
+
+impl Grantor {
+    /// A node in which so many packets wait at most. Without an asker it takes over that of
+    /// the graph that it replaces.
+    pub fn new(
+        forwarding: Arc<Forwarding>,
+        settings: Arc<Published<Settings>>,
+        (counters, ifaces): (Arc<Counters>, Arc<IfaceCounters>),
+        asker: Option<Box<dyn Asker>>,
+        capacity: usize,
+    ) -> Self {
+        Grantor {
+            forwarding,
+            settings,
+            counters,
+            ifaces,
+            asker,
+            park: Park::new(capacity),
+            ready: VecDeque::with_capacity(READY),
+            answers: Vec::with_capacity(VECTOR),
+            messages: Messages::new(),
+        }
+    }
+
+    /// Packets that wait.
+    pub fn waiting(&self) -> usize {
+        self.park.len()
+    }
+
+    /// Whether so many may wait, and none of a lower level could make room.
+    fn is_full(&self, level: u8) -> bool {
+        self.park.len() == self.park.capacity()
+            && self.park.lowest().is_none_or(|lowest| lowest >= level)
+    }
+
+    /// Takes packet `i` in, or leads it on without an answer.
+    fn take(&mut self, v: &mut View<'_, Self>, i: usize, settings: &Settings) {
+        let (inner, iface) = (v.get(Asks, i), v.get(Iface, i));
+        let link = v.frame_len(i).wrapping_sub(v.len(i));
+        let level = level(&inner, settings.shadow);
+        let goes = match settings.shadow {
+            true => Goes::Shadow,
+            false if inner.dscp == RENEWAL => Goes::Copied,
+            false => Goes::On,
+        };
+        if goes == Goes::Copied {
+            self.counters.renewals.add(1);
+            match copy(v, i) {
+                Some(kept) => {
+                    self.put_in(v, level, Parked { kept, inner, link, iface, goes }, settings);
+                }
+                None => self.counters.no_copy.add(1),
+            }
+            return lead_on(v, i, link, &inner, settings);
+        }
+        self.counters.requests.add(1);
+        if self.is_full(level) && goes == Goes::On && settings.on_full.forward {
+            self.shed(inner.dscp);
+            return lead_on(v, i, link, &inner, settings);
+        }
+        // What is kept is whole: its head comes back at the frame's first byte.
+        if let Some(kept) = v.keep(i) {
+            self.put_in(v, level, Parked { kept, inner, link, iface, goes }, settings);
+        }
+    }
+
+    /// Puts a packet in, over the last of the lowest level where there is no room.
+    fn put_in(&mut self, v: &mut View<'_, Self>, level: u8, parked: Parked, settings: &Settings) {
+        if self.is_full(level) {
+            return self.give_up(v, parked, &settings.on_full, Why::Full);
+        }
+        let Err(parked) = self.park.put(level, v.now(), parked) else { return };
+        if let Some(lowest) = self.park.take_lowest() {
+            self.give_up(v, lowest, &settings.on_full, Why::Full);
+        }
+        if let Err(parked) = self.park.put(level, v.now(), parked) {
+            v.discard(parked.kept, Why::Full); // cannot be: one has just left
+        }
+    }
+
+    /// Does with a packet what stands for a verdict.
+    fn give_up(&mut self, v: &mut View<'_, Self>, parked: Parked, instead: &Instead, why: Why) {
+        match why {
+            Why::Full => self.shed(parked.inner.dscp),
+            _ => self.counters.overdue.add(1),
+        }
+        self.decide(v, &parked, instead.decision);
+        self.end(v, parked, instead.forward, why);
+    }
+
+    fn shed(&self, dscp: u8) {
+        self.counters.shed.add(1);
+        let highest = self.counters.shed_highest.get().max(dscp.into());
+        self.counters.shed_highest.set(highest);
+    }
+
+    /// A packet leaves the park.
+    fn end(&mut self, v: &mut View<'_, Self>, parked: Parked, forward: bool, why: Why) {
+        match parked.goes {
+            Goes::On if forward && self.ready.len() < READY => self.ready.push_back(parked),
+            Goes::On => v.discard(parked.kept, why),
+            Goes::Copied => v.discard(parked.kept, Why::Copied),
+            Goes::Shadow => v.discard(parked.kept, Why::Shadow),
+        }
+    }
+
+    /// Puts a decision into a message.
+    fn decide(&mut self, v: &View<'_, Self>, parked: &Parked, verdict: Option<ggu::Verdict>) {
+        let Some(verdict) = verdict else { return };
+        let (Some(flow), Some(ends)) = (parked.flow(), parked.ends()) else { return };
+        let post = Post { forwarding: &self.forwarding, guard: v.guard() };
+        if !self.messages.add(ends, &Decision { flow, verdict }, || post.mtu(&ends.0)) {
+            self.counters.unsent.add(1);
+        }
+    }
+
+    /// Takes the answers that there are; gives their number.
+    fn hear(&mut self, v: &mut View<'_, Self>) -> usize {
+        let Some(asker) = &mut self.asker else { return 0 };
+        let most = VECTOR.min(READY - self.ready.len());
+        let mut answers = std::mem::take(&mut self.answers);
+        asker.verdicts(most, &mut |verdict| {
+            if answers.len() < most {
+                answers.push(verdict);
+            }
+        });
+        let heard = answers.len();
+        for Verdict { id, forward, decision } in answers.drain(..) {
+            let Some(parked) = self.park.answered(id) else {
+                self.counters.late.add(1);
+                continue;
+            };
+            let count = if forward { &self.counters.forwarded } else { &self.counters.denied };
+            count.add(1);
+            if decision.is_none() {
+                self.counters.undecided.add(1);
+            }
+            self.decide(v, &parked, decision);
+            self.end(v, parked, forward, Why::Denied);
+        }
+        self.answers = answers;
+        heard
+    }
+
+    /// Gives up who has waited too long; whether there may be more of them.
+    fn give_up_overdue(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
+        let Some(until) = v.now().checked_sub(limit(settings)) else { return false };
+        for _ in 0..VECTOR {
+            if settings.on_limit.forward && self.ready.len() == READY {
+                return true;
+            }
+            let Some(parked) = self.park.overdue(until) else { return false };
+            self.give_up(v, parked, &settings.on_limit, Why::Overdue);
+        }
+        true
+    }
+
+    /// Asks as many as may be asked, the highest first.
+    fn ask(&mut self, settings: &Settings) {
+        let Some(asker) = &mut self.asker else { return };
+        while self.park.asked() < settings.asked {
+            let Some((id, parked)) = self.park.next() else { break };
+            if asker.ask(&parked.question(id, settings.question)).is_err() {
+                self.counters.refused.add(1);
+                break;
+            }
+            self.counters.asked.add(1);
+            self.park.ask();
+        }
+    }
+
+    /// Puts what goes on into the vector; whether all of it fitted.
+    fn send_ready(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
+        while let Some(parked) = self.ready.pop_front() {
+            let Parked { kept, inner, link, iface, goes } = parked;
+            match v.emit(kept) {
+                Ok(i) => {
+                    v.set(Iface, i, iface);
+                    lead_on(v, i, link, &inner, settings);
+                }
+                Err(Unsent::Full(kept)) => {
+                    self.ready.push_front(Parked { kept, inner, link, iface, goes });
+                    return false;
+                }
+                Err(Unsent::Gone(kept)) => v.discard(kept, Why::NoPort),
+            }
+        }
+        true
+    }
+
+    /// Puts the messages that are ready into the vector; whether all of them fitted.
+    fn send_messages(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
+        while let Some(message) = self.messages.next() {
+            if !v.has_room(message.reply.port) && v.ports().world(message.reply.port).is_some() {
+                self.messages.put_back(message);
+                return false;
+            }
+            let count = message.count();
+            match self.send(v, &message, settings) {
+                Some(()) => {
+                    self.counters.messages.add(1);
+                    self.counters.decisions.add(count);
+                }
+                None => self.counters.unsent.add(count),
+            }
+            self.messages.done(message);
+        }
+        true
+    }
+
+    /// Makes a packet of a message, in a vector that has room for it. `None` where none can be
+    /// made; one that cannot leave is dropped.
+    fn send(&self, v: &mut View<'_, Self>, message: &Message, settings: &Settings) -> Option<()> {
+        let pool = message.reply.port;
+        let mut packet = v.ports().get(pool)?.allocate()?;
+        let fits = packet.resize(message.packet_len());
+        if !fits || !message.write(packet.data_mut(), settings.ports) {
+            v.ports().put_back(packet, pool);
+            return None;
+        }
+        let i = match v.push(packet, pool) {
+            Ok(i) => i,
+            Err(packet) => {
+                v.ports().put_back(packet, pool);
+                return None;
+            }
+        };
+        v.account(Account::Copies, 1);
+        let post = Post { forwarding: &self.forwarding, guard: v.guard() };
+        let Some((port, iface)) = post.leave(v, i, message, &self.ifaces) else {
+            v.drop(i, Why::NoWay);
+            return None;
+        };
+        v.set(OutPort, i, port);
+        v.set(Iface, i, iface);
+        v.leave(i, To::Output);
+        Some(())
+    }
+}
+
+impl Node for Grantor {
+    type Edge = To;
+    type Drop = Why;
+    const NAME: &'static str = "grantor";
+    const HELP: &'static str = "asks a policy about packets, and sends its decisions";
+    const READS: Lanes = Lanes::of::<(Asks, Iface)>();
+    const TICKS: bool = true;
+    const KEEPS: bool = true;
+
+    fn process(&mut self, v: &mut View<'_, Self>) {
+        let settings = self.settings.load(v.guard());
+        for i in 0..v.n() {
+            self.take(v, i, settings);
+        }
+        self.ask(settings);
+    }
+
+    fn tick(&mut self, v: &mut View<'_, Self>) -> Due {
+        let settings = self.settings.load(v.guard());
+        let heard = self.hear(v);
+        let more = self.give_up_overdue(v, settings);
+        let all = self.send_ready(v, settings);
+        self.ask(settings);
+        if let Some(asker) = &mut self.asker {
+            asker.flush();
+        }
+        self.messages.round(heard);
+        let sent = self.send_messages(v, settings);
+        self.counters.waiting.set(self.park.len() as u64);
+        if more || !all || !sent || heard == VECTOR || !self.messages.is_empty() {
+            return Due::NOW;
+        }
+        let Some(oldest) = self.park.oldest() else { return Due::NEVER };
+        let soon = v.now() + clock::hz() / POLLS_PER_S;
+        Due::at(soon.min(oldest.saturating_add(limit(settings))).max(1))
+    }
+
+    fn abandon(&mut self) -> Option<(Kept, Why)> {
+        let parked = self.ready.pop_front().or_else(|| self.park.overdue(u64::MAX))?;
+        Some((parked.kept, Why::Stopped))
+    }
+
+    fn take_over(&mut self, old: &mut Self) {
+        std::mem::swap(&mut self.ready, &mut old.ready);
+        std::mem::swap(&mut self.messages, &mut old.messages);
+        if self.park.capacity() == old.park.capacity() {
+            std::mem::swap(&mut self.park, &mut old.park);
+        }
+        match &self.asker {
+            // Whoever was asked before is not there for the answers.
+            Some(_) => self.park.ask_again(),
+            None => self.asker = old.asker.take(),
+        }
+    }
+}
+
+/// Sends packet `i`, whose frame has `link` bytes before the outer header, by its route.
+fn lead_on(v: &mut View<'_, Grantor>, i: usize, link: u16, inner: &Inner, settings: &Settings) {
+    match unwrap(v, i, link.into(), inner, settings.ecn) {
+        Ok(()) if is_v4(inner) => {
+            let dst = u32::from_be_bytes(array(v.head(i), ipv4::DST));
+            v.set(Dst4, i, dst);
+            v.leave(i, To::Lookup4);
+        }
+        Ok(()) => {
+            let dst = u128::from_be_bytes(array(v.head(i), ipv6::DST));
+            v.set(Dst6, i, dst);
+            v.leave(i, To::Lookup6);
+        }
+        Err(Unfit::Congested) => v.drop(i, Why::Congested),
+        Err(Unfit::NoRoom) => v.drop(i, Why::NoRoom),
+    }
+}
+
+/// A copy of packet `i`, kept.
+fn copy(v: &mut View<'_, Grantor>, i: usize) -> Option<Kept> {
+    let pool = v.port();
+    let mut packet = v.ports().get(pool)?.allocate()?;
+    if packet.copy_from(v.packet(i)) {
+        match v.adopt(packet, pool) {
+            Ok(kept) => {
+                v.account(Account::Copies, 1);
+                return Some(kept);
+            }
+            Err(back) => packet = back,
+        }
+    }
+    v.ports().put_back(packet, pool);
+    None
+}
+
+/// Where a packet waits: requests by their priority, above them renewals, whose flows are
+/// granted.
+fn level(inner: &Inner, shadow: bool) -> u8 {
+    match inner.dscp {
+        RENEWAL if !shadow => u8::MAX >> 2,
+        dscp => dscp.saturating_sub(1),
+    }
+}
+
+/// Ticks that a packet may wait.
+fn limit(settings: &Settings) -> u64 {
+    (clock::hz() / 1_000).saturating_mul(settings.limit_ms.into())
+}
+
+/// Packets that were granted, and did not fit into a vector yet.
+const READY: usize = 256;
+/// How often a worker without packets looks for answers.
+const POLLS_PER_S: u64 = 200_000;

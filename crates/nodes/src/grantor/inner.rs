@@ -1,0 +1,146 @@
+//! What is inside of a packet that came for a Grantor: every way in which it can be wrong has
+//! its name.
+
+use graph::labels;
+use wire::bytes::{array, be16, be128, ipv4 as ip4, ipv6 as ip6};
+use wire::{checksum, ipv4, ipv6, protocol};
+
+use super::lanes::Inner;
+use super::nets::Nets;
+
+labels! {
+    /// Why packets are dropped.
+    pub enum Why {
+        /// The outer source is none of `gatekeepers`.
+        Stranger = "stranger",
+        /// The outer header has extension headers.
+        OuterExtensions = "outer_extensions",
+        /// The outer packet is a fragment.
+        OuterFragment = "outer_fragment",
+        /// IPv6 in IPv4, or IPv4 in IPv6.
+        MixedFamilies = "mixed_families",
+        /// The inner version is not the outer one.
+        InnerVersion = "inner_version",
+        /// The inner header, or the packet that it speaks of, is longer than what there is.
+        InnerLength = "inner_length",
+        /// The inner header's checksum is wrong.
+        InnerChecksum = "inner_checksum",
+        /// From an address that nobody has, or of one link alone.
+        InnerSource = "inner_source",
+        /// The inner extension headers are cut off, too many, or in a wrong order.
+        InnerExtensions = "inner_extensions",
+        /// IP in IP once more.
+        Nested = "nested",
+        /// The inner destination is not in `serves`.
+        NotServed = "not_served",
+        /// A copy of a packet, of a shadow, that asks for nothing.
+        Shadow = "shadow",
+        /// The way was congested, and the inner packet cannot say so: RFC 6040.
+        Congested = "congested",
+        /// No room for a link header.
+        NoRoom = "no_headroom",
+    }
+}
+
+/// The packet in `packet`, an outer one of IPv4 without options, as far as its header says
+/// that it is long: what follows an inner packet in it is the padding of a short frame that
+/// was wrapped whole, and is cut off.
+pub(super) fn v4(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
+    let outer = packet.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(Why::InnerLength)?;
+    let fragment = be16(outer, ipv4::FRAGMENT);
+    if fragment & (ipv4::OFFSET_MASK | ipv4::MORE_FRAGMENTS) != 0 {
+        return Err(Why::OuterFragment);
+    }
+    if outer[ipv4::PROTOCOL] != protocol::IPIP {
+        return Err(Why::MixedFamilies);
+    }
+    let payload = packet.get(ipv4::MIN_LEN..be16(outer, ipv4::TOTAL_LEN).into());
+    let payload = payload.ok_or(Why::InnerLength)?;
+    if payload.first().is_some_and(|first| first >> 4 != 4) {
+        return Err(Why::InnerVersion);
+    }
+    let head = payload.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(Why::InnerLength)?;
+    let headers = usize::from(head[ipv4::VERSION_IHL] & 15) * 4;
+    let total = usize::from(be16(head, ipv4::TOTAL_LEN));
+    if headers < ipv4::MIN_LEN || total < headers || total > payload.len() {
+        return Err(Why::InnerLength);
+    }
+    if !checksum::is_right(&payload[..headers]) {
+        return Err(Why::InnerChecksum); // cannot panic: `headers` is no more than `total`
+    }
+    let source: [u8; 4] = array(head, ipv4::SRC);
+    if matches!(source, [0 | 127 | 224.., ..] | [169, 254, ..]) {
+        return Err(Why::InnerSource);
+    }
+    let protocol = head[ipv4::PROTOCOL];
+    if is_ip(protocol) {
+        return Err(Why::Nested);
+    }
+    if !serves.has4(ip4(head, ipv4::DST)) {
+        return Err(Why::NotServed);
+    }
+    let frag = be16(head, ipv4::FRAGMENT) & (ipv4::OFFSET_MASK | ipv4::MORE_FRAGMENTS) != 0;
+    let (at, tos) = (ipv4::MIN_LEN as u8, outer[ipv4::TOS]);
+    let (headers, total) = (headers as u16, total as u16);
+    Ok(Inner { at, dscp: tos >> 2, ecn: tos & 3, frag, protocol, headers, total })
+}
+
+/// The same of IPv6.
+pub(super) fn v6(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
+    let outer = packet.first_chunk::<{ ipv6::LEN }>().ok_or(Why::InnerLength)?;
+    let len = ipv6::LEN + usize::from(be16(outer, ipv6::PAYLOAD_LEN));
+    let payload = packet.get(ipv6::LEN..len).ok_or(Why::InnerLength)?;
+    match outer[ipv6::NEXT_HEADER] {
+        protocol::IPV6 => {}
+        protocol::IPIP => return Err(Why::MixedFamilies),
+        next => return Err(behind_extensions(next, payload).unwrap_or(Why::OuterExtensions)),
+    }
+    if payload.first().is_some_and(|first| first >> 4 != 6) {
+        return Err(Why::InnerVersion);
+    }
+    let (head, rest) = payload.split_first_chunk::<{ ipv6::LEN }>().ok_or(Why::InnerLength)?;
+    let len = usize::from(be16(head, ipv6::PAYLOAD_LEN));
+    let rest = rest.get(..len).ok_or(Why::InnerLength)?;
+    if !is_source(be128(head, ipv6::SRC)) {
+        return Err(Why::InnerSource);
+    }
+    let chain = ipv6::walk(head[ipv6::NEXT_HEADER], rest).map_err(|_| Why::InnerExtensions)?;
+    if is_ip(chain.protocol) {
+        return Err(Why::Nested);
+    }
+    if !serves.has6(ip6(head, ipv6::DST)) {
+        return Err(Why::NotServed);
+    }
+    let class = (be16(outer, ipv6::VERSION) >> 4) as u8;
+    Ok(Inner {
+        at: ipv6::LEN as u8,
+        dscp: class >> 2,
+        ecn: class & 3,
+        frag: chain.fragment.is_some(),
+        protocol: chain.protocol,
+        headers: (ipv6::LEN + chain.at) as u16, // no more than `total`
+        total: (ipv6::LEN + len) as u16,        // no more than the outer packet's payload
+    })
+}
+
+/// What is wrong with an outer packet of IPv6 that has extension headers; `None` where there
+/// is no IP in it.
+pub(super) fn behind_extensions(next: u8, payload: &[u8]) -> Option<Why> {
+    let chain = ipv6::walk(next, payload).ok()?;
+    match (is_ip(chain.protocol), chain.fragment) {
+        (true, Some(_)) => Some(Why::OuterFragment),
+        (true, None) => Some(Why::OuterExtensions),
+        (false, _) => None,
+    }
+}
+
+/// Whether a protocol is IP once more.
+pub(super) fn is_ip(protocol: u8) -> bool {
+    protocol == protocol::IPIP || protocol == protocol::IPV6
+}
+
+/// Not of a group, of nobody, of this host, of IPv4, of a link: RFC 4291 §2.5.2, §2.5.3,
+/// §2.5.5, §2.5.6, §2.7.
+fn is_source(ip: u128) -> bool {
+    ip > 1 && ip >> 32 != 0xffff && ip >> 118 != 0x3fa && ip >> 120 != 0xff
+}

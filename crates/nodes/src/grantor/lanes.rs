@@ -1,0 +1,60 @@
+//! A Grantor's lane.
+//!
+//! ```text
+//!        ip4_tunnel, ip6_tunnel │ grantor
+//!  A64                    Asks ─┼►
+//! ```
+
+graph::lanes! {
+    /// What asks, and where its headers are.
+    pub Asks = "asks": A64 as Inner;
+}
+
+/// An inner packet, found and checked, as one number.
+///
+/// Places count from the outer header.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Inner {
+    /// Where its header is: 20 or 40, as long as the outer header is.
+    pub at: u8,
+    /// The DSCP of the outer header.
+    pub dscp: u8,
+    /// Its ECN bits.
+    pub ecn: u8,
+    /// The inner packet is a fragment.
+    pub frag: bool,
+    /// What is behind its headers.
+    pub protocol: u8,
+    /// Bytes of its headers.
+    pub headers: u16,
+    /// Bytes of the inner packet.
+    pub total: u16,
+}
+
+impl From<u64> for Inner {
+    #[inline(always)]
+    fn from(bits: u64) -> Inner {
+        Inner {
+            total: bits as u16,
+            headers: (bits >> 16) as u16,
+            at: (bits >> 32) as u8,
+            protocol: (bits >> 40) as u8,
+            dscp: (bits >> 48) as u8,
+            ecn: (bits >> 56) as u8 & 3,
+            frag: bits >> 63 != 0,
+        }
+    }
+}
+
+impl From<Inner> for u64 {
+    #[inline(always)]
+    fn from(inner: Inner) -> u64 {
+        u64::from(inner.total)
+            | u64::from(inner.headers) << 16
+            | u64::from(inner.at) << 32
+            | u64::from(inner.protocol) << 40
+            | u64::from(inner.dscp) << 48
+            | u64::from(inner.ecn & 3) << 56
+            | u64::from(inner.frag) << 63
+    }
+}

@@ -1,0 +1,91 @@
+//! Grantor: unwraps what Gatekeepers send, asks a policy, forwards what it grants, and sends
+//! its decisions.
+//!
+//! ```text
+//!  ip4_input ─┬► ip4_tunnel ─┬► ip4_lookup ─► …        what is granted, and what is none of ours
+//!             │              └► grantor ─┬► ip4_lookup  what the policy grants
+//!             └► ip4_wrapped ─► punt     └► output      decisions, for Gatekeepers
+//! ```
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   grantor ip4_wrapped
+//!   ip_tunnel parked post
+//!   inner messages park unwrap
+//!   settings
+//!   lanes nets
+//! ```
+
+#[allow(clippy::module_inception, reason = "a node's file is called as the node")]
+pub mod grantor;
+mod inner;
+pub mod ip4_wrapped;
+pub mod ip_tunnel;
+pub mod lanes;
+mod messages;
+pub mod nets;
+mod park;
+mod parked;
+mod post;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+mod unwrap;
+
+use std::sync::Arc;
+
+use graph::Card;
+use lookup::sync::Published;
+use policy::ask::Asker;
+
+use crate::assembly::Assembly;
+use crate::counters::IfaceCounters;
+use crate::family::{Family, V4, V6};
+use ip_tunnel::{IpTunnel, Tunnels};
+
+/// Its nodes.
+pub const NODES: &[Card] = &[
+    Card::of::<IpTunnel<V4>>(),
+    Card::of::<IpTunnel<V6>>(),
+    Card::of::<ip4_wrapped::Ip4Wrapped>(),
+    Card::of::<grantor::Grantor>(),
+];
+
+/// The nodes that a Grantor's router leads to before it looks up, by family.
+pub const ENTRY: [&str; 2] = [V4::TUNNEL, V6::TUNNEL];
+
+/// What one worker's Grantor is made of.
+pub struct Parts {
+    /// What may change.
+    pub settings: Arc<Published<settings::Settings>>,
+    /// This worker's counters.
+    pub counters: Arc<settings::Counters>,
+    /// Who is asked; `None`: whom the graph asks that this one replaces.
+    pub asker: Option<Box<dyn Asker>>,
+    /// Packets that may wait.
+    pub capacity: usize,
+}
+
+/// Adds it to a router, which then leads to [`ENTRY`] (`router::tunnels`); `special` is the
+/// node to which a shield leads what its kernel may not get.
+pub fn add(assembly: Assembly, parts: Parts, special: Option<&'static str>) -> Assembly {
+    let Parts { settings, counters, asker, capacity } = parts;
+    let forwarding = assembly.common.forwarding.clone();
+    let ifaces: Arc<IfaceCounters> = assembly.common.counters.clone();
+    let all = || (forwarding.clone(), settings.clone(), counters.clone());
+    let ((tables, set, counts), (tables6, set6, counts6)) = (all(), all());
+    let counts_of = (counters.clone(), ifaces);
+    let grantor =
+        grantor::Grantor::new(forwarding.clone(), settings.clone(), counts_of, asker, capacity);
+    let mut assembly = assembly
+        .node(IpTunnel::<V4>::new(tables, set, counts))
+        .node(IpTunnel::<V6>::new(tables6, set6, counts6))
+        .node(ip4_wrapped::Ip4Wrapped::new(forwarding))
+        .node(grantor)
+        .connect(V4::INPUT, "punt", "ip4_wrapped");
+    if let Some(special) = special {
+        assembly = assembly.connect("ip4_wrapped", "punt", special);
+    }
+    assembly
+}

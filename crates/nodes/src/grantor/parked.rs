@@ -1,0 +1,93 @@
+//! A packet that waits for a verdict, and what a policy is asked about it.
+
+use core::net::IpAddr;
+
+use graph::Kept;
+use policy::ask::{Facts, Matter, Question};
+use tables::IfaceId;
+use wire::bytes::{ipv4 as ip4, ipv6 as ip6};
+use wire::ggu::Flow;
+use wire::{ethernet, ipv4, ipv6};
+
+use super::lanes::Inner;
+use super::messages::{Ends, Reply};
+
+/// What becomes of a packet that is answered for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Goes {
+    /// It goes on, if the verdict says so.
+    On,
+    /// It is the copy of one that has gone on.
+    Copied,
+    /// It is a shadow's.
+    Shadow,
+}
+
+/// A packet with its frame as it came.
+pub(super) struct Parked {
+    pub kept: Kept,
+    pub inner: Inner,
+    /// Bytes of its link header.
+    pub link: u16,
+    /// The interface that it came in by.
+    pub iface: IfaceId,
+    pub goes: Goes,
+}
+
+impl Parked {
+    /// What a policy is asked, of so many bytes at most. No place is beyond the frame: the
+    /// inner packet was found there.
+    pub fn question(&self, id: u32, most: usize) -> Question<'_> {
+        let Inner { at, dscp, ecn, frag, protocol, headers, total } = self.inner;
+        let ethertype = if is_v4(&self.inner) { ethernet::IPV4 } else { ethernet::IPV6 };
+        let inner_l3 = self.link + u16::from(at);
+        let facts = Facts {
+            outer_ethertype: ethertype,
+            inner_ethertype: ethertype,
+            l4_proto: protocol,
+            priority: dscp,
+            outer_ecn: ecn,
+            frag,
+            upper_len: total - headers,
+            outer_l3: self.link,
+            inner_l3,
+            l4: inner_l3 + headers,
+        };
+        let frame = self.kept.data();
+        let end = usize::from(inner_l3) + usize::from(total);
+        let bytes = &frame[..most.min(end).min(frame.len())];
+        Question { id, matter: Matter::Packet, facts, bytes }
+    }
+
+    /// The flow inside.
+    pub fn flow(&self) -> Option<Flow> {
+        let at = usize::from(self.link) + usize::from(self.inner.at);
+        flow(&self.inner, self.kept.data().get(at..)?)
+    }
+
+    /// Whose decision it is, and who hears of it.
+    pub fn ends(&self) -> Option<(Ends, Reply)> {
+        let frame = self.kept.data();
+        let (to, from) = match flow(&self.inner, frame.get(self.link.into()..)?)? {
+            Flow::V4 { src, dst } => (IpAddr::from(src), IpAddr::from(dst)),
+            Flow::V6 { src, dst } => (src.into(), dst.into()),
+        };
+        let reply = Reply::to(self.kept.port(), frame, self.link);
+        Some((Ends { from, to, iface: self.iface }, reply))
+    }
+}
+
+/// Source and destination in a header; both headers are of one family.
+fn flow(inner: &Inner, header: &[u8]) -> Option<Flow> {
+    if is_v4(inner) {
+        let head = header.first_chunk::<{ ipv4::MIN_LEN }>()?;
+        Some(Flow::V4 { src: ip4(head, ipv4::SRC), dst: ip4(head, ipv4::DST) })
+    } else {
+        let head = header.first_chunk::<{ ipv6::LEN }>()?;
+        Some(Flow::V6 { src: ip6(head, ipv6::SRC), dst: ip6(head, ipv6::DST) })
+    }
+}
+
+pub(super) fn is_v4(inner: &Inner) -> bool {
+    usize::from(inner.at) == ipv4::MIN_LEN
+}

@@ -1,0 +1,369 @@
+//! A worker of a Grantor, whose policy the test is.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use graph::ring::frames;
+use graph::{Graph, Snapshot};
+use io::mem::{Peer, connect};
+use io::{Device, Pool, PoolConfig};
+use lookup::sync::{Domain, Published, Thread};
+use policy::ask::{Asker, Facts, Full, Question, Verdict};
+use tables::event::{
+    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
+};
+use tables::{Control, Iface, Limits, PortId, VrfConfig};
+use wire::ggu::{Decision, Message, Ports};
+use wire::{checksum, flow::Hasher};
+
+use super::super::nets::Nets;
+use super::super::settings::{Counters, Settings};
+use super::super::{ENTRY, Parts, add};
+use crate::assembly::{Assembly, Common};
+use crate::switch::Bridging;
+use crate::testbed::{P0, P1};
+use crate::{IfaceCounters, Rates, router, switch};
+
+/// A Gatekeeper's.
+pub(super) const GATEKEEPER: [u8; 6] = [4, 0, 0, 0, 0, 1];
+/// That of the router to what is served.
+pub(super) const SERVED: [u8; 6] = [4, 0, 0, 0, 0, 9];
+
+pub(super) struct Rig {
+    pub(super) graph: Graph,
+    /// Towards Gatekeepers.
+    pub(super) back: Peer,
+    /// Towards what is served.
+    pub(super) inside: Peer,
+    pub(super) kernel: frames::Consumer,
+    pub(super) control: Control,
+    pub(super) thread: Thread,
+    pub(super) pool: Pool,
+    pub(super) counters: Arc<Counters>,
+    pub(super) settings: Arc<Published<Settings>>,
+    pub(super) policy: Policy,
+    _to_router: frames::Producer,
+}
+
+/// The policy, seen from both ends.
+#[derive(Clone, Default)]
+pub(super) struct Policy(Arc<Mutex<State>>);
+
+pub(super) struct State {
+    /// Questions that it takes before it is full.
+    pub(super) room: usize,
+    /// Answers at once.
+    pub(super) decide: fn(&Asked) -> Option<Verdict>,
+    pub(super) asked: Vec<Asked>,
+    pub(super) answers: VecDeque<Verdict>,
+    pub(super) flushes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) id: u32,
+    pub(super) facts: Facts,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let (asked, answers) = (Vec::with_capacity(1 << 12), VecDeque::with_capacity(1 << 12));
+        State { room: usize::MAX, decide: |_| None, asked, answers, flushes: 0 }
+    }
+}
+
+impl Policy {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Asker for Policy {
+    fn ask(&mut self, question: &Question<'_>) -> Result<(), Full> {
+        let state = &mut *self.0.lock().unwrap();
+        if state.asked.len() >= state.room {
+            return Err(Full);
+        }
+        let Question { id, facts, bytes, .. } = *question;
+        let asked = Asked { id, facts, bytes: bytes.to_vec() };
+        state.answers.extend((state.decide)(&asked));
+        state.asked.push(asked);
+        Ok(())
+    }
+
+    fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
+        let state = &mut *self.0.lock().unwrap();
+        let n = most.min(state.answers.len());
+        state.answers.drain(..n).for_each(take);
+        n
+    }
+
+    fn flush(&mut self) {
+        self.0.lock().unwrap().flushes += 1;
+    }
+}
+
+/// All of 300 seconds for whoever asks.
+pub(super) fn grant(asked: &Asked) -> Option<Verdict> {
+    Some(Verdict { id: asked.id, forward: true, decision: Some(GRANTED) })
+}
+
+/// Nothing, for a minute.
+pub(super) fn decline(asked: &Asked) -> Option<Verdict> {
+    Some(Verdict { id: asked.id, forward: false, decision: Some(DECLINED) })
+}
+
+pub(super) const GRANTED: wire::ggu::Verdict = wire::ggu::Verdict::Granted {
+    rate_kib: 1_024,
+    expire_s: 300,
+    next_renewal_ms: 240_000,
+    renewal_step_ms: 3_000,
+};
+pub(super) const DECLINED: wire::ggu::Verdict = wire::ggu::Verdict::Declined { expire_s: 60 };
+
+fn address(link: u32, text: &str) -> Event {
+    let (ip, len) = text.split_once('/').unwrap();
+    let (ip, len) = (ip.parse().unwrap(), len.parse().unwrap());
+    Event::Address(Address { link: LinkId(link), ip, len })
+}
+
+fn route(net: &str, link: u32, via: Option<&str>) -> Event {
+    let via = via.map(|via| via.parse().unwrap());
+    let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
+    let route = Route {
+        table: VrfConfig::default().table,
+        net: net.parse().unwrap(),
+        metric: 0,
+        protocol: 4,
+        source: Source::Kernel,
+        target: Target::Path(path),
+    };
+    Event::Route(route, How::Create)
+}
+
+pub(super) fn neighbour(link: u32, ip: &str, mac: [u8; 6], state: NeighbourState) -> Event {
+    let (link, ip, mac) = (LinkId(link), ip.parse().unwrap(), Some(mac));
+    Event::Neighbour(Neighbour { link, ip, mac, state })
+}
+
+fn control(domain: &Arc<Domain>) -> Control {
+    let mut control = Control::new(domain, Limits::default(), &VrfConfig::default()).unwrap();
+    let mut events = Vec::new();
+    for (i, mac) in [P0, P1].into_iter().enumerate() {
+        let (name, port) = (format!("p{i}"), PortId(i as u16));
+        let iface = Iface { name: name.clone(), port, mac, mtu: 1500, ..Iface::default() };
+        control.add_iface(iface).unwrap();
+        let index = LinkId(i as u32 + 1);
+        events.push(Event::Link(Link { index, name, up: true, mtu: 1500, mac, ..Link::default() }));
+    }
+    control.handle(&events);
+    control.handle(&[
+        address(1, "10.0.2.9/24"),
+        address(1, "2001:db8:2::9/64"),
+        address(2, "10.0.3.1/24"),
+        address(2, "2001:db8:3::1/64"),
+        route("10.0.2.0/24", 1, None),
+        route("2001:db8:2::/64", 1, None),
+        route("10.0.3.0/24", 2, None),
+        route("2001:db8:3::/64", 2, None),
+        route("10.20.0.0/16", 2, Some("10.0.3.9")),
+        route("10.21.0.0/16", 2, Some("10.0.3.9")),
+        route("2001:db8:20::/48", 2, Some("2001:db8:3::9")),
+        route("10.0.1.0/24", 1, Some("10.0.2.1")),
+        neighbour(1, "10.0.2.1", GATEKEEPER, NeighbourState::Reachable),
+        neighbour(1, "2001:db8:2::1", GATEKEEPER, NeighbourState::Reachable),
+        neighbour(2, "10.0.3.9", SERVED, NeighbourState::Reachable),
+        neighbour(2, "2001:db8:3::9", SERVED, NeighbourState::Reachable),
+    ]);
+    control.commit();
+    control
+}
+
+/// Settings of the rigs.
+pub(super) fn settings() -> Settings {
+    let nets = |all: &[&str]| {
+        Nets::new(all.iter().map(|text| {
+            let (ip, len) = text.split_once('/').unwrap();
+            (ip.parse().unwrap(), len.parse().unwrap())
+        }))
+    };
+    let gatekeepers = nets(&["10.0.1.0/24", "10.0.2.1/32", "2001:db8:2::1/128"]);
+    let serves = nets(&["10.20.0.0/16", "2001:db8:20::/48"]);
+    Settings { gatekeepers, serves, limit_ms: 60_000, ..Settings::default() }
+}
+
+impl Rig {
+    /// With a policy that answers so.
+    pub(super) fn new(decide: fn(&Asked) -> Option<Verdict>) -> Rig {
+        Rig::with(decide, 1 << 10, settings())
+    }
+
+    /// Where so many packets may wait.
+    pub(super) fn with(
+        decide: fn(&Asked) -> Option<Verdict>,
+        capacity: usize,
+        settings: Settings,
+    ) -> Rig {
+        let domain = Domain::new();
+        let control = control(&domain);
+        let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false }).unwrap();
+        let (to_kernel, kernel) = frames::ring(1 << 20);
+        let (_to_router, from_kernel) = frames::ring(1 << 16);
+        let common = Common {
+            forwarding: control.forwarding().clone(),
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel,
+            ports: 2,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+        };
+        let counters = Counters::new();
+        let settings = Arc::new(Published::new(&domain, settings));
+        let policy = Policy::default();
+        policy.lock().decide = decide;
+        let parts = Parts {
+            settings: settings.clone(),
+            counters: counters.clone(),
+            asker: Some(Box::new(policy.clone())),
+            capacity,
+        };
+        let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
+        let assembly = router::tunnels(add(assembly, parts, None), (false, false), ENTRY);
+        let mut graph = assembly.finish().build(0).unwrap();
+        let mut peers = Vec::new();
+        for port in 0..2 {
+            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
+            graph.ports().set(port, device.start(1).unwrap().remove(0));
+            peers.push(peer);
+        }
+        let (inside, back) = (peers.pop().unwrap(), peers.pop().unwrap());
+        let thread = domain.register("rig");
+        Rig {
+            graph,
+            back,
+            inside,
+            kernel,
+            control,
+            thread,
+            pool,
+            counters,
+            settings,
+            policy,
+            _to_router,
+        }
+    }
+
+    /// What gets inside once `frames` came from a Gatekeeper.
+    pub(super) fn send(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        for frames in frames.chunks(64) {
+            frames.iter().for_each(|frame| self.back.push(frame));
+            self.run();
+        }
+        self.inside.take()
+    }
+
+    /// Runs some polls.
+    pub(super) fn run(&mut self) -> Snapshot {
+        for _ in 0..20 {
+            self.graph.poll(self.thread.guard());
+            self.thread.quiesce();
+        }
+        let counts = self.graph.stats().snapshot();
+        assert!(counts.law.holds(), "{:?}", counts.law);
+        assert_eq!(self.pool.available() as u64 + counts.law.held, self.pool.size() as u64);
+        counts
+    }
+
+    pub(super) fn dropped(&mut self, node: &str, why: &str) -> u64 {
+        self.run().dropped(node, why)
+    }
+
+    pub(super) fn held(&mut self) -> u64 {
+        self.run().law.held
+    }
+
+    /// What this says from now on.
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = self.settings.load(self.thread.guard()).clone();
+        change(&mut settings);
+        self.settings.publish(settings);
+    }
+
+    /// The decisions in the messages that have left for Gatekeepers, with their ends.
+    pub(super) fn decisions(&mut self) -> Vec<(String, Vec<Decision>)> {
+        self.run();
+        let frames = self.back.take();
+        frames.iter().map(|frame| message(frame)).collect()
+    }
+}
+
+impl Drop for Rig {
+    /// What waits goes back to its pool.
+    fn drop(&mut self) {
+        while !std::thread::panicking() && self.graph.drain(self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+    }
+}
+
+/// The ends and decisions of a message.
+pub(super) fn message(frame: &[u8]) -> (String, Vec<Decision>) {
+    let mut to = None;
+    let ours = |ip| {
+        to = Some(ip);
+        true
+    };
+    let message = Message::receive(&frame[14..], Ports::default(), ours).unwrap();
+    let decisions = message.decisions().map(Result::unwrap).collect();
+    (format!("{} > {}", message.from, to.unwrap()), decisions)
+}
+
+/// `inner` behind a link header and an outer one of IPv4, from a Gatekeeper, with this service.
+pub(super) fn in_v4_from(from: [u8; 4], tos: u8, inner: &[u8]) -> Vec<u8> {
+    let len = inner.len() as u16 + 20;
+    let mut outer = [0x45, tos, 0, 0, 0, 0, 0x40, 0, 64, 4, 0, 0, 0, 0, 0, 0, 10, 0, 2, 9];
+    outer[2..4].copy_from_slice(&len.to_be_bytes());
+    outer[12..16].copy_from_slice(&from);
+    let sum = checksum::checksum(&outer).to_be_bytes();
+    outer[10..12].copy_from_slice(&sum);
+    [&P0[..], &GATEKEEPER, &[8, 0], &outer, inner].concat()
+}
+
+/// The same with a DSCP.
+pub(super) fn in_v4(dscp: u8, inner: &[u8]) -> Vec<u8> {
+    in_v4_from([10, 0, 2, 1], dscp << 2, inner)
+}
+
+/// Of IPv6, with this service.
+pub(super) fn in_v6(dscp: u8, ecn: u8, inner: &[u8]) -> Vec<u8> {
+    let len = (inner.len() as u16).to_be_bytes();
+    let class = (0x6000_u16 | u16::from(dscp << 2 | ecn) << 4).to_be_bytes();
+    let ends = ["2001:db8:2::1", "2001:db8:2::9"].map(|ip| ip.parse::<std::net::Ipv6Addr>());
+    let [from, to] = ends.map(|ip| ip.unwrap().octets());
+    let head = [class[0], class[1], 0, 0, len[0], len[1], 41, 255];
+    [&P0[..], &GATEKEEPER, &[0x86, 0xdd], &head, &from, &to, inner].concat()
+}
+
+/// `packet` as it leaves for what is served.
+pub(super) fn inside(packet: &[u8]) -> Vec<u8> {
+    let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    [&SERVED[..], &P1, &ethertype, packet].concat()
+}
+
+/// A datagram of a client to what is served, from its IP header on.
+pub(super) fn datagram(client: u32, len: usize) -> Vec<u8> {
+    let from = std::net::SocketAddrV4::new((0xc633_6400 + client).into(), 4_000);
+    let to = std::net::SocketAddrV4::new([10, 20, 0, 1].into(), 53);
+    wire::build::Frame::udp4(from, to).payload(&vec![7; len]).build()[14..].to_vec()
+}
+
+pub(super) fn datagram6(client: u16, len: usize) -> Vec<u8> {
+    let from = std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, client);
+    let from = std::net::SocketAddrV6::new(from, 4_000, 0, 0);
+    let to = "[2001:db8:20::1]:53".parse().unwrap();
+    wire::build::Frame::udp6(from, to).payload(&vec![7; len]).build()[14..].to_vec()
+}

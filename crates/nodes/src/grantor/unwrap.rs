@@ -1,0 +1,121 @@
+//! From a packet that was asked about, or needs not to be, to one that goes by its route.
+//!
+//! ```text
+//!  link header │ outer header │ inner packet, padding
+//!                link header │ inner packet               what the lookup gets
+//! ```
+
+use graph::{L2_ROOM, Packets};
+use io::Owned;
+use wire::bytes::{be16, put16};
+use wire::{checksum, ipv4, ipv6};
+
+use super::lanes::Inner;
+use super::settings::Ecn;
+
+/// Why it does not go on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Unfit {
+    /// [`Ecn::Rfc6040`] drops it.
+    Congested,
+    /// No room for a link header.
+    NoRoom,
+}
+
+/// Takes the outer header off packet `i`, whose frame has `link` bytes before it. Its head is
+/// at the inner one then.
+///
+/// The TTL that leaves is the one that came: the deployed Grantor is no hop. The rewrite
+/// decrements it, so it is one more until then. (A TTL of 255 becomes 254: no router let it
+/// pass before.)
+pub(super) fn unwrap<N>(
+    v: &mut Packets<N>,
+    i: usize,
+    link: usize,
+    inner: &Inner,
+    mode: Ecn,
+) -> Result<(), Unfit> {
+    let mut before = [0; L2_ROOM];
+    let bytes = v.packet(i).data().get(..link).ok_or(Unfit::NoRoom)?;
+    let before = before.get_mut(..link).ok_or(Unfit::NoRoom)?;
+    before.copy_from_slice(bytes);
+    // The device's hash is that of the outer packet: all that a Gatekeeper sends is one flow.
+    v.edit(i, Owned::forget_flow);
+    if !v.advance(i, link + usize::from(inner.at)) {
+        return Err(Unfit::NoRoom);
+    }
+    if inner.at == ipv4::MIN_LEN as u8 {
+        four(v.head_mut(i), inner.ecn, mode)
+    } else {
+        six(v.head_mut(i), inner.ecn, mode)
+    }?;
+    if !v.frame(i, link, inner.total.into()) {
+        return Err(Unfit::NoRoom);
+    }
+    let room = v.before_mut(i);
+    let at = room.len() - link; // cannot panic: `frame` takes no more than it has
+    room[at..].copy_from_slice(before);
+    Ok(())
+}
+
+fn four(head: &mut [u8; 64], outer: u8, mode: Ecn) -> Result<(), Unfit> {
+    let ecn = ecn(outer, head[ipv4::TOS] & 3, mode).ok_or(Unfit::Congested)?;
+    let change = |head: &mut [u8; 64], at, new| {
+        let sum = checksum::update(be16(head, ipv4::CHECKSUM), be16(head, at), new);
+        put16(head, at, new);
+        put16(head, ipv4::CHECKSUM, sum);
+    };
+    let first = be16(head, ipv4::VERSION_IHL);
+    if first & 3 != ecn.into() {
+        change(head, ipv4::VERSION_IHL, first & !3 | u16::from(ecn));
+    }
+    if head[ipv4::TTL] < u8::MAX {
+        change(head, ipv4::TTL, be16(head, ipv4::TTL) + 0x100);
+    }
+    Ok(())
+}
+
+fn six(head: &mut [u8; 64], outer: u8, mode: Ecn) -> Result<(), Unfit> {
+    let first = be16(head, ipv6::VERSION);
+    let ecn = ecn(outer, (first >> 4) as u8 & 3, mode).ok_or(Unfit::Congested)?;
+    put16(head, ipv6::VERSION, first & !(3 << 4) | u16::from(ecn) << 4);
+    head[ipv6::HOP_LIMIT] = head[ipv6::HOP_LIMIT].saturating_add(1);
+    Ok(())
+}
+
+/// The ECN bits that the inner packet has from now on; `None`: it is dropped.
+fn ecn(outer: u8, inner: u8, mode: Ecn) -> Option<u8> {
+    match (mode, outer, inner) {
+        (Ecn::Deployed, CE, _) => Some(CE),
+        (Ecn::Deployed, ..) => Some(inner),
+        // RFC 6040, figure 4.
+        (Ecn::Rfc6040, CE, NOT_ECT) => None,
+        (Ecn::Rfc6040, _, NOT_ECT) => Some(NOT_ECT),
+        (Ecn::Rfc6040, CE, _) => Some(CE),
+        (Ecn::Rfc6040, ECT1, ECT0) => Some(ECT1),
+        (Ecn::Rfc6040, ..) => Some(inner),
+    }
+}
+
+const NOT_ECT: u8 = 0;
+const ECT1: u8 = 1;
+const ECT0: u8 = 2;
+/// Congestion experienced.
+const CE: u8 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_of_both_rules() {
+        let table =
+            |mode| [0, 1, 2, 3].map(|inner| [0, 1, 2, 3].map(|outer| ecn(outer, inner, mode)));
+        // By inner; columns: outer Not-ECT, ECT(1), ECT(0), CE.
+        let all = |bits: u8| [Some(bits), Some(bits), Some(bits), Some(3)];
+        assert_eq!(table(Ecn::Deployed), [all(0), all(1), all(2), all(3)]);
+        let not = [Some(0), Some(0), Some(0), None];
+        let ect0 = [Some(2), Some(1), Some(2), Some(3)];
+        assert_eq!(table(Ecn::Rfc6040), [not, all(1), ect0, all(3)]);
+    }
+}
