@@ -50,5 +50,5 @@ mod testpmd;
 pub use context::{Context, Options};
 pub use error::Error;
 pub use experiment::{Card, Experiment, Plot, Style, Takes};
-pub use record::{Figure, Record, Row, Verdict};
+pub use record::{Figure, Record, Row, Ruling, Verdict};
 pub use set::{Outcome, run, select};

@@ -7,5 +7,5 @@ mod traffic;
 
 pub use rng::Rng;
 pub(crate) use table::short_name;
-pub use table::{Table, checksum};
+pub use table::{Table, checksum, kind};
 pub use traffic::Traffic;

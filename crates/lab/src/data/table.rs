@@ -68,6 +68,15 @@ pub(crate) fn short_name(name: &str) -> String {
     name.rsplit('/').next().unwrap_or(name).to_string()
 }
 
+/// What a table of that name in records is: `generated`, or a real one by its own name.
+pub fn kind(name: &str) -> &str {
+    let base = name.split('|').next().unwrap_or(name);
+    match base.split_once(':') {
+        Some(("internet" | "internet6" | "rv-linx" | "dt-ip6" | "flat6", _)) => "generated",
+        _ => base,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

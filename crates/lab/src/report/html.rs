@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::marks::escape;
 use super::plot;
 use crate::record::short;
-use crate::{Card, Error, Record, Row, Verdict, experiments};
+use crate::{Card, Error, Record, Row, Ruling, Verdict, experiments};
 
 /// The whole page.
 pub(super) fn page(records: &[Record], sections: &[String]) -> String {
@@ -81,19 +81,26 @@ fn machines(records: &[Record]) -> String {
 
 /// What was measured, group by group, and how its claims fared.
 fn summary(records: &[Record]) -> String {
-    let all = |state: Option<bool>| {
+    let all = |ruling: Ruling| {
         let verdicts = records.iter().flat_map(|record| &record.verdicts);
-        verdicts.filter(|verdict| verdict.confirmed == state).count()
+        verdicts.filter(|verdict| verdict.ruling == ruling).count()
     };
+    let counts = |rulings: &[Ruling]| {
+        let count = |ruling: &Ruling| {
+            format!("<b class=\"{}\">{} {}</b>", class(*ruling), all(*ruling), ruling.word())
+        };
+        rulings.iter().map(count).collect::<Vec<_>>().join(", ")
+    };
+    let [papers @ .., _, _, _] = Ruling::ALL;
     let mut text = format!(
-        "<h2>Experiments</h2>\n<p>{} experiments, {:.0} minutes. Of their claims <b class=\"yes\">{} \
-        are confirmed</b>, <b class=\"no\">{} are not</b>; {} are open: one side did not take part \
-        or was not measured here.</p>\n<table class=\"summary\">\n",
+        "<h2>Experiments</h2>\n<p>{} experiments, {:.0} minutes. Claims of papers: {}. Goals of \
+        ours: {}. {} are open: one side did not take part or was not measured here.</p>\n\
+        <table class=\"summary\">\n",
         records.len(),
         records.iter().map(|record| record.took_s).sum::<f64>() / 60.0,
-        all(Some(true)),
-        all(Some(false)),
-        all(None)
+        counts(&papers),
+        counts(&[Ruling::Reached, Ruling::Missed]),
+        all(Ruling::Open)
     );
     let mut group = "";
     for card in experiments::all().iter().map(|experiment| experiment.card()) {
@@ -106,29 +113,27 @@ fn summary(records: &[Record]) -> String {
             let title = GROUPS.iter().find(|(name, _)| *name == group).map_or(group, |(_, t)| t);
             let _ = writeln!(
                 text,
-                "<tr class=\"group\"><th colspan=\"2\">{}</th><th>confirmed</th><th>not</th>\
-                <th>open</th></tr>",
-                escape(title)
+                "<tr class=\"group\"><th colspan=\"2\">{}</th>{}</tr>",
+                escape(title),
+                Ruling::ALL.map(|ruling| format!("<th>{}</th>", ruling.word())).concat()
             );
         }
-        let count = |state, class: &str| match record
+        let count = |ruling: Ruling| match record
             .verdicts
             .iter()
-            .filter(|v| v.confirmed == state)
+            .filter(|verdict| verdict.ruling == ruling)
             .count()
         {
             0 => "<td></td>".to_string(),
-            n => format!("<td class=\"{class}\">{n}</td>"),
+            n => format!("<td class=\"{}\">{n}</td>", class(ruling)),
         };
         let name = escape(card.name);
         let _ = writeln!(
             text,
-            "<tr><td><a href=\"#{name}\">{name}</a>{}</td><td>{}</td>{}{}{}</tr>",
+            "<tr><td><a href=\"#{name}\">{name}</a>{}</td><td>{}</td>{}</tr>",
             if record.quick { " <small>quick</small>" } else { "" },
             escape(card.help),
-            count(Some(true), "yes"),
-            count(Some(false), "no"),
-            count(None, "open")
+            Ruling::ALL.map(count).concat()
         );
     }
     text.push_str("</table>\n");
@@ -141,20 +146,26 @@ fn verdicts(verdicts: &[Verdict]) -> String {
     }
     let mut text = String::from("<table><tr><th>claim</th><th>measured here</th><th></th></tr>\n");
     for verdict in verdicts {
-        let (class, word) = match verdict.confirmed {
-            Some(true) => ("yes", "confirmed"),
-            Some(false) => ("no", "not confirmed"),
-            None => ("open", "open"),
-        };
         let _ = writeln!(
             text,
-            "<tr><td>{}</td><td>{}</td><td class=\"{class}\">{word}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
             escape(&verdict.claim),
-            escape(&verdict.measured)
+            escape(&verdict.measured),
+            class(verdict.ruling),
+            verdict.ruling.word()
         );
     }
     text.push_str("</table>\n");
     text
+}
+
+/// How a ruling is coloured.
+fn class(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::AsStated | Ruling::Stronger | Ruling::Reached => "yes",
+        Ruling::Contradicted | Ruling::Missed => "no",
+        Ruling::WithinNoise | Ruling::Open => "open",
+    }
 }
 
 /// What did not take part, and why: each reason once.
@@ -245,8 +256,11 @@ const INTRODUCTION: &str = "<p>Every experiment redoes one figure or table of a 
 a goal of the project, on the machine below. Things compared take turns in slices of a few \
 milliseconds; a figure is the median of its slices, the best and the spread (difference of the \
 quartiles) stand in the tables. Answers are checked against a flattened table before anything is \
-timed: a wrong engine gets no figure. A claim is confirmed when the middle one of all comparable \
-pairs keeps the bound; the papers' absolute figures belong to their machines.</p>\n";
+timed: a wrong engine gets no figure. A paper's claim is judged by the middle one of all comparable \
+pairs, or by each of them where the paper says so of all; families, kinds of traffic, instruction \
+sets, generated and real tables apart. Its text is the paper's, its bounds are the text's: within \
+them it is as stated; beyond, the way that the claim goes, stronger; past them by less than a tenth, \
+within noise. The papers' absolute figures belong to their machines.</p>\n";
 
 const GROUPS: [(&str, &str); 11] = [
     ("machine", "The machine"),
@@ -271,7 +285,7 @@ border-bottom:1px solid #e5e5e5;text-align:left;vertical-align:top}.figures{font
 .no{color:#b3261e}.open{color:#8a6d00}td.yes,td.no,td.open{white-space:nowrap}svg{max-width:100%;height:auto;display:block;margin:1rem 0}\
 details{overflow-x:auto}.group th{padding-top:1.2rem;border-bottom:2px solid #bbb}\
 .summary{width:100%;font-size:14px}.summary td:nth-child(n+3),.summary .group th:nth-child(n+2)\
-{text-align:right;width:4rem}.summary td:first-child{white-space:nowrap}small{color:#777}\
+{text-align:right;width:3rem;font-size:11px;font-weight:400}.summary td:first-child{white-space:nowrap}small{color:#777}\
 .up{float:right;font-size:13px;font-weight:400}a{color:#1a5a96;text-decoration:none}";
 
 #[cfg(test)]

@@ -81,8 +81,7 @@ mod tests {
         };
         let page = page(&[record]).unwrap();
         assert_eq!(page.matches("<svg").count(), 2);
-        for text in ["Test &amp; Co", "confirmed", "not confirmed", "open", "random &lt;lines&gt;"]
-        {
+        for text in ["Test &amp; Co", "1 reached", "1 MISSED", "open", "random &lt;lines&gt;"] {
             assert!(page.contains(text), "{text}");
         }
         for outside in ["<script", "<link", "src=", "@import", "url("] {

@@ -7,8 +7,9 @@ use lookup::{Addr, Hop, Prefix};
 
 use super::{AS65000, AS65000_V6};
 use crate::lookups::Claim;
-use crate::lookups::claims::{ratios, verdict};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
+use crate::lookups::claims::{each_kind, ratios};
+use crate::record::Bound;
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// Table 3.
 pub struct Table3;
@@ -91,17 +92,7 @@ impl Experiment for Table4 {
             let table = context.load(name)?;
             Ok((4..=8).flat_map(|n| levels(&table.name, &table.ipv6, n)).collect())
         })?;
-        let of = |choice| [("choice", choice)];
-        let growth = |n: &str, choice: &'static str| -> Vec<f64> {
-            let is = |row: &&Row| row.label("levels") == n && row.is(&of(choice));
-            rows.iter().filter(is).filter_map(|row| row.median("growth")).collect()
-        };
-        let saved = ratios(&rows, "expanded", ("choice", "greedy", "optimal"), &[]);
-        let verdicts = vec![
-            verdict("8 levels: 1.9 to 5.5 × as many", &growth("8", "greedy"), 1.0, 6.0, "×"),
-            verdict("5 levels: 12 to 87 × as many", &growth("5", "greedy"), 1.5, 90.0, "×"),
-            verdict("the best levels need fewer than the paper's choice", &saved, 1.0, 1e9, "×"),
-        ];
+        let verdicts = levels_needed(&rows);
         let note = "prefixes up to /64; estimated is the paper's cost, which counts keys that longer prefixes own";
         Ok(context.record(rows, verdicts, vec![note.into()]))
     }
@@ -171,32 +162,53 @@ fn levels(table: &str, routes: &[(Prefix<u128>, Hop)], n: usize) -> Vec<Row> {
     choices.into_iter().map(row).collect()
 }
 
+/// What the paper's table says, and the best levels beside its choice.
+fn levels_needed(rows: &[Row]) -> Vec<Verdict> {
+    // The levels themselves are what the two choices differ in.
+    let mut rows = rows.to_vec();
+    rows.iter_mut().for_each(|row| drop(row.labels.remove("lengths")));
+    let grown = |n: &str, text: &str, bound: Bound| {
+        each_kind(&rows, text, |rows| {
+            let of = rows.iter().filter(|row| row.is(&[("choice", "greedy"), ("levels", n)]));
+            let found: Vec<f64> = of.filter_map(|row| row.median("growth")).collect();
+            bound.judge("", &found, "×")
+        })
+    };
+    let mut verdicts = grown("8", "8 levels: 1.9 to 5.6 × as many", Bound::within(1.9, 5.57));
+    verdicts.extend(grown("5", "5 levels: 12 to 87 × as many", Bound::within(12.0, 86.6)));
+    verdicts.extend(grown("4", "4 levels: 37 to 148 × as many", Bound::within(36.8, 148.0)));
+    let text = "the paper's choice needs at least as many as the best levels, on every table";
+    verdicts.extend(each_kind(&rows, text, |rows| {
+        let found = ratios(rows, "expanded", ("choice", "greedy", "optimal"), &[]);
+        Bound::least(1.0).every().ours().judge("", &found, "×")
+    }));
+    verdicts
+}
+
 const EXPANSION: &[Claim] = &[
     Claim::Bound {
-        text: "the /21 to /24 about double (1.7 to 1.9 in the paper's tables)",
+        text: "the /21 to /24 become 1.87 to 1.90 times as many",
         figure: "growth",
-        least: 1.4,
-        most: 2.3,
+        bound: Bound::within(1.87, 1.90),
         unit: "×",
         when: &[("group", "21 to 24")],
     },
     Claim::Bound {
-        text: "the longer ones grow by a large factor (6 to 70)",
+        text: "the longer ones become 6.2 to 70 times as many",
         figure: "growth",
-        least: 6.0,
-        most: 100.0,
+        bound: Bound::within(6.2, 69.8),
         unit: "×",
         when: &[("group", "25 to 32")],
     },
 ];
 
 const SIZES: &[Claim] = &[Claim::Ratio {
-    text: "our filter has as many bits as the paper's at every ratio (within a tenth)",
+    text: "our filter has as many bits as the paper's at every ratio",
     figure: "bits",
     label: "source",
     of: "here",
     to: "paper",
-    least: 0.9,
+    bound: Bound::about(1.0).every(),
     when: &[],
 }];
 
@@ -234,6 +246,26 @@ const PAPER: [(u32, u64, u32); 5] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The two choices have other lengths, and are compared all the same.
+    #[test]
+    fn a_choice_that_is_better_than_the_best_is_found() {
+        let row = |choice: &str, lengths: &str, expanded: f64| {
+            let labels = [
+                ("table", "internet6:9"),
+                ("levels", "5"),
+                ("choice", choice),
+                ("lengths", lengths),
+            ];
+            let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+            row.with("expanded", expanded).with("growth", 20.0)
+        };
+        let said = |greedy: f64| {
+            let rows = [row("greedy", "24 32 64", greedy), row("optimal", "20 32 64", 10.0)];
+            levels_needed(&rows).pop().unwrap().holds()
+        };
+        assert_eq!([said(15.0), said(5.0)], [Some(true), Some(false)]);
+    }
 
     #[test]
     fn nested_prefixes_expand_once() {

@@ -1,9 +1,13 @@
 //! `bloomfwd/fig7` and `fig8`: IPv6, expansion levels.
 
+use std::collections::BTreeMap;
+
 use super::AS65000_V6;
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
-use crate::{Card, Context, Plot, Style, Takes};
+use crate::lookups::claims::each_kind;
+use crate::record::Bound;
+use crate::{Card, Context, Plot, Row, Style, Takes, Verdict};
 
 /// Figure 7: expansion levels, and MIHT.
 pub static FIG7: Study = Study {
@@ -23,7 +27,7 @@ pub static FIG7: Study = Study {
             label: "engine",
             of: "bloomfwd6, 5 levels",
             to: "bloomfwd6, all lengths",
-            least: 3.0,
+            bound: Bound::gain_of(5.1),
             when: &[],
         },
         Claim::Ratio {
@@ -32,18 +36,13 @@ pub static FIG7: Study = Study {
             label: "engine",
             of: "bloomfwd6, 5 levels",
             to: "miht6",
-            least: 3.0,
+            bound: Bound::gain_of(4.5),
             when: &[],
         },
-        Claim::Ratio {
-            text: "5 levels are better than 8",
-            figure: "rate_mlps",
-            label: "engine",
-            of: "bloomfwd6, 5 levels",
-            to: "bloomfwd6, 8 levels",
-            least: 1.0,
-            when: &[],
-        },
+        best("bloomfwd6, 4 levels", "5 levels are best: better than 4", Bound::more()),
+        best("bloomfwd6, 6 levels", "5 levels are best: better than 6", Bound::more()),
+        best("bloomfwd6, 7 levels", "5 levels are best: better than 7", Bound::more()),
+        best("bloomfwd6, 8 levels", "5 levels are best: better than 8", Bound::more()),
     ],
     notes: &[SPACE],
 };
@@ -62,17 +61,37 @@ pub static FIG8: Study = Study {
         let usual = ["internet6:42663,2", "internet6:44103,3", "internet6:42227,4"];
         parts(context, &usual[..context.pick(3, 2)])
     },
-    claims: &[Claim::Ratio {
-        text: "5 levels are better than no expansion on every table",
-        figure: "rate_mlps",
-        label: "engine",
-        of: "bloomfwd6, 5 levels",
-        to: "bloomfwd6, all lengths",
-        least: 1.5,
-        when: &[],
-    }],
+    claims: &[
+        best("bloomfwd6, all lengths", "5 levels are best on every table: no expansion", EVERY),
+        best("bloomfwd6, 4 levels", "5 levels are best on every table: better than 4", EVERY),
+        best("bloomfwd6, 8 levels", "5 levels are best on every table: better than 8", EVERY),
+        Claim::Judge(alike),
+    ],
     notes: &[SPACE],
 };
+
+const EVERY: Bound = Bound::more().every();
+
+const fn best(to: &'static str, text: &'static str, bound: Bound) -> Claim {
+    let (figure, label, of) = ("rate_mlps", "engine", "bloomfwd6, 5 levels");
+    Claim::Ratio { text, figure, label, of, to, bound, when: &[] }
+}
+
+/// Each number of levels: the rate on the best table over that on the worst.
+fn alike(rows: &[Row]) -> Vec<Verdict> {
+    each_kind(rows, "each number of levels has similar rates on all tables", |rows| {
+        let mut of = BTreeMap::<&str, Vec<f64>>::new();
+        for row in rows.iter().filter(|row| row.label("engine").starts_with("bloomfwd6")) {
+            of.entry(row.label("engine")).or_default().extend(row.median("rate_mlps"));
+        }
+        let ratio = |rates: Vec<f64>| {
+            let most = rates.iter().copied().reduce(f64::max)?;
+            Some(most / rates.into_iter().reduce(f64::min)?)
+        };
+        let found: Vec<f64> = of.into_values().filter_map(ratio).collect();
+        Bound::about(1.0).judge("", &found, "×")
+    })
+}
 
 const SPACE: &str = "addresses lie in routed /32s: uniform ones would nearly all miss";
 

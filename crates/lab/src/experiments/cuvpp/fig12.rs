@@ -7,6 +7,7 @@ use lookup::hash::mix_128;
 use crate::clock;
 use crate::data::Rng;
 use crate::lookups::Claim;
+use crate::record::Bound;
 use crate::record::Figure;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
@@ -49,27 +50,33 @@ const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> 
 
 const CLAIMS: &[Claim] = &[
     Claim::Bound {
-        text: "at a load of 0.5 next to no moves",
+        text: "no moves at a load of 0.5 (rounded)",
         figure: "moves_per_insert",
-        least: 0.0,
-        most: 0.02,
+        bound: Bound::most(0.5).every(),
         unit: "moves an insertion",
         when: &[("load", "0.50")],
     },
     Claim::Bound {
-        text: "at a load of 0.8 few moves",
+        text: "no moves until a load of 0.8 (rounded)",
         figure: "moves_per_insert",
-        least: 0.0,
-        most: 0.5,
+        bound: Bound::most(0.5).every(),
         unit: "moves an insertion",
         when: &[("load", "0.80")],
     },
+    Claim::Ratio {
+        text: "moves peak when the filter is full: more at a load of 0.95 than at 0.9",
+        figure: "moves_per_insert",
+        label: "load",
+        of: "0.95",
+        to: "0.90",
+        bound: Bound::more(),
+        when: &[],
+    },
     Claim::Trend {
-        text: "moves peak when the filter is full",
+        text: "the time of an insertion grows with the load",
         figure: "insert_ns",
         along: "load",
-        least: 2.0,
-        most: f64::INFINITY,
+        bound: Bound::more(),
         when: &[],
     },
 ];

@@ -2,6 +2,7 @@
 
 use super::{LINX, d16r_d18r};
 use crate::lookups::{Claim, Measure, Part, Study};
+use crate::record::Bound;
 use crate::{Card, Plot, Style, Takes};
 
 /// See the module.
@@ -29,12 +30,12 @@ pub static FIG6: Study = Study {
         context.tables(&[LINX]).iter().map(part).collect()
     },
     claims: &[Claim::Ratio {
-        text: "an update of a /8 takes several times as long as one of a /24",
+        text: "an update of a /8 takes longer than one of a /24",
         figure: "update_us",
         label: "length",
         of: "8",
         to: "24",
-        least: 2.0,
+        bound: Bound::more(),
         when: &[],
     }],
     notes: &["an update is a delete, or the insert that puts the prefix back"],

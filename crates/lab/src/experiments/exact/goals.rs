@@ -84,11 +84,11 @@ enum Bound {
 
 impl Bound {
     fn judge(self, claim: String, figure: Figure, unit: &str) -> Verdict {
-        let confirmed = match self {
+        let reached = match self {
             Bound::Least(least) => figure.best >= least,
             Bound::Most(most) => figure.best <= most,
         };
-        Verdict { claim, measured: told(figure, unit), confirmed: Some(confirmed) }
+        Verdict::goal(claim, told(figure, unit), reached)
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
         let verdicts = verdicts(&rows);
         let said = |part: &str| {
             let verdict = verdicts.iter().find(|verdict| verdict.claim.contains(part)).unwrap();
-            (verdict.measured.as_str(), verdict.confirmed)
+            (verdict.measured.as_str(), verdict.holds())
         };
         assert_eq!(said("130 M"), ("140 M/s in the best slices, median 90", Some(true)));
         assert_eq!(said("batch of 14"), ("2.8 × in the best slices, median 4.5", Some(false)));

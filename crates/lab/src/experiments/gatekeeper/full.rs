@@ -7,7 +7,7 @@ use lookup::pages::{Kind, Pages};
 
 use super::key;
 use crate::lookups::Claim;
-use crate::lookups::claims::verdict;
+use crate::record::Bound;
 use crate::matching::fixed_seed;
 use crate::slices::{Variant, repeat};
 use crate::{Context, Error, Row, Verdict, clock};
@@ -39,27 +39,27 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
             .into_iter()
             .collect()
     };
+    let verdict = |text: &str, found: &[f64], (least, most), unit: &str| {
+        Bound::within(least, most).ours().judge(text, found, unit)
+    };
     vec![
         verdict(
             "ours takes a new flow into a full table of 2^20 places in 51 ns at most, and not in \
              less than its lines alone",
             &ours.into_iter().collect::<Vec<_>>(),
-            lines.unwrap_or(f64::NAN),
-            51.0,
+            (lines.unwrap_or(f64::NAN), 51.0),
             "ns",
         ),
         verdict(
             "at 2^25 places it takes 0.6 to 1 × as many as its lines are read alone",
             &over(LINES, "2^25"),
-            0.6,
-            1.1,
+            (0.6, 1.1),
             "×",
         ),
         verdict(
             "at 2^20 places 10 to 100 × as many as cuckoo hashing refuses",
             &over("cuckoo-flow", "2^20"),
-            10.0,
-            100.0,
+            (10.0, 100.0),
             "×",
         ),
     ]

@@ -69,7 +69,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     let judge = |claim: &str, measured: Option<f64>, (least, most): (f64, f64), unit: &str| {
         match measured {
-            Some(measured) => between(claim.into(), measured, least, most, unit),
+            Some(measured) => Verdict::between(claim, measured, (least, most), unit),
             None => Verdict::open(claim, "not measured here"),
         }
     };
@@ -111,12 +111,6 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     verdicts
 }
 
-/// `measured` against two bounds: below the one, nothing was measured.
-fn between(claim: String, measured: f64, least: f64, most: f64, unit: &str) -> Verdict {
-    let verdict = Verdict::at_most(claim, measured, most, unit);
-    Verdict { confirmed: Some((least..=most).contains(&measured)), ..verdict }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,11 +142,11 @@ mod tests {
             }
             rows
         };
-        let confirmed = |rows: &[Row]| -> Vec<_> {
-            verdicts(rows).into_iter().map(|verdict| verdict.confirmed).collect()
+        let held = |rows: &[Row]| -> Vec<_> {
+            verdicts(rows).into_iter().map(|verdict| verdict.holds()).collect()
         };
-        assert_eq!(confirmed(&rows(0.99, 0.4, 1.4)), [Some(true); 11]);
-        assert_eq!(confirmed(&rows(0.90, 0.6, 1.6)), [Some(false); 11]);
-        assert_eq!(confirmed(&[]), [None; 11]);
+        assert_eq!(held(&rows(0.99, 0.4, 1.4)), [Some(true); 11]);
+        assert_eq!(held(&rows(0.90, 0.6, 1.6)), [Some(false); 11]);
+        assert_eq!(held(&[]), [None; 11]);
     }
 }

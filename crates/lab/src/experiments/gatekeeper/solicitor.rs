@@ -95,10 +95,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let claim = format!("{part}, {levels} of the levels: 1 to 25 cycles a request");
         let row = rows.iter().find(|row| row.is(&[("part", part), ("levels", levels)]));
         match row.and_then(|row| row.median("cycles")) {
-            Some(cycles) => {
-                let verdict = Verdict::at_most(claim, cycles, 25.0, "cycles");
-                Verdict { confirmed: Some((1.0..=25.0).contains(&cycles)), ..verdict }
-            }
+            Some(cycles) => Verdict::between(claim, cycles, (1.0, 25.0), "cycles"),
             None => Verdict::open(claim, "not measured here"),
         }
     };
@@ -176,10 +173,10 @@ mod tests {
 
     #[test]
     fn every_verdict_can_fail() {
-        let confirmed = |cycles: f64| {
+        let held = |cycles: f64| {
             let labels = [("part", "node".to_string()), ("levels", "one".to_string())];
-            verdicts(&[Row::new(labels).with("cycles", cycles)])[2].confirmed
+            verdicts(&[Row::new(labels).with("cycles", cycles)])[2].holds()
         };
-        assert_eq!([20.0, 26.0, 0.1].map(confirmed), [Some(true), Some(false), Some(false)]);
+        assert_eq!([20.0, 26.0, 0.1].map(held), [Some(true), Some(false), Some(false)]);
     }
 }

@@ -15,7 +15,8 @@ use lookup::exact::flow::{Wanted, engine};
 use lookup::lpm::Options;
 
 use crate::lookups::Claim;
-use crate::lookups::claims::{ratios, verdict};
+use crate::lookups::claims::ratios;
+use crate::record::Bound;
 use crate::matching::fixed_seed;
 use crate::slices::{Variant, repeat};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
@@ -158,7 +159,7 @@ fn factors(rows: &[Row]) -> Vec<Verdict> {
         for (places, factor) in ["2^15", "2^20"].into_iter().zip(factors) {
             let text = format!("{what}: {factor} × at {places} flows");
             let found = ratio(rows, of, to, places);
-            verdicts.push(verdict(&text, &found, 0.9 * factor, 1.1 * factor, "×"));
+            verdicts.push(Bound::gain_of(factor).judge(text, &found, "×"));
         }
     }
     verdicts
@@ -170,8 +171,12 @@ fn whole(rows: &[Row]) -> Vec<Verdict> {
     let similar: Vec<f64> = large.iter().zip(&small).map(|(large, small)| large / small).collect();
     let text = "all of them: more than 90 × at 2^20 flows";
     vec![
-        verdict(text, &small, 90.0, f64::INFINITY, "×"),
-        verdict("2^25 flows are similar: their factor over that of 2^20", &similar, 0.5, 2.0, "×"),
+        Bound::least(90.0).judge(text, &small, "×"),
+        Bound::about(1.0).judge(
+            "2^25 flows are similar: their factor over that of 2^20",
+            &similar,
+            "×",
+        ),
     ]
 }
 

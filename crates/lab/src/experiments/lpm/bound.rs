@@ -6,6 +6,7 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
+use crate::record::Bound;
 use crate::reads::SUFFIX;
 use crate::{Card, Context, Plot, Style, Takes};
 
@@ -43,7 +44,7 @@ const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> 
 
 const fn near(of: &'static str, to: &'static str, least: f64, text: &'static str) -> Claim {
     let figure = "rate_long_mlps";
-    Claim::Ratio { text, figure, label: "engine", of, to, least, when: &[] }
+    Claim::Ratio { text, figure, label: "engine", of, to, bound: Bound::least(least).ours(), when: &[] }
 }
 
 fn parts(context: &Context) -> Vec<Part> {

@@ -3,6 +3,7 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
+use crate::record::Bound;
 use crate::{Card, Context, Plot, Style, Takes};
 
 /// See the module.
@@ -45,7 +46,7 @@ const fn beats(of: &'static str, text: &'static str) -> Claim {
         label: "engine",
         of,
         to: "scalar",
-        least: 2.0,
+        bound: Bound::least(2.0).ours(),
         when: &[("size", "full")],
     }
 }

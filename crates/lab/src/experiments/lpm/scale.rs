@@ -2,6 +2,7 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Measure, Part, Study};
+use crate::record::Bound;
 use crate::{Card, Context, Plot, Style, Takes};
 
 /// See the module.
@@ -13,16 +14,14 @@ pub static SCALE: Study = Study {
             text: "rutter4 keeps half of its rate from the smallest table to the largest",
             figure: "rate_mlps",
             along: "prefixes",
-            least: 0.5,
-            most: f64::INFINITY,
+            bound: Bound::least(0.5).ours(),
             when: &[("engine", "rutter4"), ("traffic", "random")],
         },
         Claim::Trend {
             text: "rutter6 keeps a third of its rate from the smallest table to the largest",
             figure: "rate_mlps",
             along: "prefixes",
-            least: 0.33,
-            most: f64::INFINITY,
+            bound: Bound::least(0.33).ours(),
             when: &[("engine", "rutter6"), ("traffic", "random")],
         },
     ],

@@ -179,11 +179,11 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let (n, figure) = (many.label("routes"), |name| many.median(name).unwrap_or(f64::NAN));
         if kind.at_once() {
             let claim = format!("{kind}, {n} routes: all traffic has moved after 0.0001 to 10 ms");
-            verdicts.push(between(claim, figure("moved_ms"), 0.0001, 10.0, "ms"));
+            verdicts.push(Verdict::between(claim, figure("moved_ms"), (0.0001, 10.0), "ms"));
             let claim =
                 format!("{kind}: that is 0.5 to 2 × what it is with {}", few.label("routes"));
             let ratio = figure("moved_ms") / few.median("moved_ms").unwrap_or(f64::NAN);
-            verdicts.push(between(claim, ratio, 0.5, 2.0, "×"));
+            verdicts.push(Verdict::between(claim, ratio, (0.5, 2.0), "×"));
             let claim = format!("{kind}, {n} routes: {FLAPS} flaps change no route");
             verdicts.push(Verdict::at_most(claim, figure("flap_changes"), 0.0, "changes"));
         } else {
@@ -200,12 +200,6 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         }
     }
     verdicts
-}
-
-/// `measured` against two bounds: below the one, nothing was measured.
-fn between(claim: String, measured: f64, least: f64, most: f64, unit: &str) -> Verdict {
-    let verdict = Verdict::at_most(claim, measured, most, unit);
-    Verdict { confirmed: Some((least..=most).contains(&measured)), ..verdict }
 }
 
 /// Of a carrier, where packets move at once.
@@ -226,15 +220,15 @@ mod tests {
 
     #[test]
     fn every_verdict_can_fail() {
-        let confirmed = |few: Row, many: Row| -> Vec<_> {
-            verdicts(&[few, many]).into_iter().map(|verdict| verdict.confirmed).collect()
+        let held = |few: Row, many: Row| -> Vec<_> {
+            verdicts(&[few, many]).into_iter().map(|verdict| verdict.holds()).collect()
         };
         let (yes, no) = (Some(true), Some(false));
         let few = || row("1000", 0.02, 0.0);
-        assert_eq!(confirmed(few(), row("1000000", 0.03, 0.0)), [yes, yes, yes, yes]);
-        assert_eq!(confirmed(few(), row("1000000", 12.0, 4.0)), [no, no, no, yes]);
-        assert_eq!(confirmed(few(), row("1000000", 0.0, 0.0)), [no, no, yes, yes]);
+        assert_eq!(held(few(), row("1000000", 0.03, 0.0)), [yes, yes, yes, yes]);
+        assert_eq!(held(few(), row("1000000", 12.0, 4.0)), [no, no, no, yes]);
+        assert_eq!(held(few(), row("1000000", 0.0, 0.0)), [no, no, yes, yes]);
         let slow = row("1000000", 0.03, 0.0).with("following_step_ms", 11.0);
-        assert_eq!(confirmed(few(), slow), [yes, yes, yes, no]);
+        assert_eq!(held(few(), slow), [yes, yes, yes, no]);
     }
 }

@@ -231,7 +231,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
                 "{} cycles; the router on mem takes {ratio} ×",
                 crate::record::short(testpmd)
             );
-            verdicts.push(Verdict { claim, measured, confirmed: None });
+            verdicts.push(Verdict::open(claim, measured));
         }
     }
     verdicts

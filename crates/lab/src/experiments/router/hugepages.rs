@@ -178,6 +178,6 @@ mod tests {
         let rows = [row("ipv4", "with", 100.0), row("ipv4", "without", 104.0)];
         let verdicts = verdicts(&rows);
         assert_eq!(verdicts.len(), 1);
-        assert_eq!(verdicts[0].confirmed, Some(true));
+        assert_eq!(verdicts[0].holds(), Some(true));
     }
 }

@@ -2,8 +2,8 @@
 //! prefixes are long.
 
 use super::collectors;
-use crate::lookups::claims::verdict;
 use crate::lookups::{Claim, Measure, Part, Study};
+use crate::record::Bound;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// Table 3.2.
@@ -28,8 +28,8 @@ pub static TABLE3_2: Study = Study {
     },
     claims: &[
         on_chip("SAIL_B: 4 MB on chip", "sail-b", 4.0),
-        on_chip("SAIL_U: at most 2.03 MB on chip", "sail-u", 2.04),
-        on_chip("SAIL_L: at most 2.13 MB on chip", "sail-l", 2.13),
+        on_chip("SAIL_U: at most 2.03 MB on chip", "sail-u", 2.035),
+        on_chip("SAIL_L: at most 2.13 MB on chip", "sail-l", 2.135),
         once("SAIL_B: one on-chip access an update at most", "sail-b"),
         once("SAIL_U: one on-chip access an update at most", "sail-u"),
     ],
@@ -72,21 +72,28 @@ impl Experiment for Table34 {
             let share = long as f64 * 100.0 / table.ipv4.len().max(1) as f64;
             Ok(vec![Row::new(labels).with("long", long as f64).with("long_percent", share)])
         })?;
-        let found: Vec<f64> = rows.iter().filter_map(|row| row.median("long_percent")).collect();
-        let verdicts = vec![verdict("at most 7.6 % are longer than /24", &found, 0.0, 7.6, "%")];
+        let verdicts = LONG.judge(&rows);
         let note = "generated tables follow the lengths measured in 2026; give others with --table";
         Ok(context.record(rows, verdicts, vec![note.into()]))
     }
 }
 
+const LONG: Claim = Claim::Bound {
+    text: "0.25 to 7.6 % of the prefixes are longer than /24, on every table",
+    figure: "long_percent",
+    bound: Bound::within(0.25, 7.6).counted().every(),
+    unit: "%",
+    when: &[],
+};
+
 const fn on_chip(text: &'static str, engine: &'static str, mb: f64) -> Claim {
-    let most = mb * 1_048_576.0;
+    let bound = Bound::within(1.0, mb * 1_048_576.0).counted().every();
     let when: &'static [(&str, &str)] = match engine.as_bytes()[5] {
         b'b' => &[("engine", "sail-b")],
         b'u' => &[("engine", "sail-u")],
         _ => &[("engine", "sail-l")],
     };
-    Claim::Bound { text, figure: "on_chip_bytes", least: 1.0, most, unit: "bytes", when }
+    Claim::Bound { text, figure: "on_chip_bytes", bound, unit: "bytes", when }
 }
 
 const fn once(text: &'static str, engine: &'static str) -> Claim {
@@ -94,8 +101,8 @@ const fn once(text: &'static str, engine: &'static str) -> Claim {
         b'b' => &[("engine", "sail-b")],
         _ => &[("engine", "sail-u")],
     };
-    let figure = "update_on_chip_most_per_update";
-    Claim::Bound { text, figure, least: 0.0, most: 1.0, unit: "words", when }
+    let (figure, bound) = ("update_on_chip_most_per_update", Bound::most(1.0).counted().every());
+    Claim::Bound { text, figure, bound, unit: "words", when }
 }
 
 const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {

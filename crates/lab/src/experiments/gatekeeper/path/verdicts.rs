@@ -9,7 +9,7 @@ pub(super) fn requests(rows: &[Row]) -> Vec<Verdict> {
     let claim = "2^25 places: 0.6 to 1.5 × as many as its lines read alone";
     let rate = |variant| figure(rows, ("requests", "2^25", variant), "rate_mpps");
     verdicts.push(match (rate(GATEKEEPER), rate(LINES)) {
-        (Some(ours), Some(lines)) => between(claim.into(), ours / lines, 0.6, 1.5, "×"),
+        (Some(ours), Some(lines)) => Verdict::between(claim, ours / lines, (0.6, 1.5), "×"),
         _ => Verdict::open(claim, "not measured here"),
     });
     verdicts.push(workers(rows, "requests"));
@@ -46,9 +46,9 @@ pub(super) fn mixed(rows: &[Row]) -> Vec<Verdict> {
     let verdict = |(claim, name): (&str, &str)| match cost(name) {
         None => Verdict::open(claim, "not measured here"),
         Some(heard) if name == "decisions_per_s" => {
-            between(claim.into(), heard, 950_000.0, 1_100_000.0, "decisions/s")
+            Verdict::between(claim, heard, (950_000.0, 1_100_000.0), "decisions/s")
         }
-        Some(loss) if name == "loss_percent" => between(claim.into(), loss, -5.0, 5.0, "%"),
+        Some(loss) if name == "loss_percent" => Verdict::between(claim, loss, (-5.0, 5.0), "%"),
         Some(noise) => Verdict::open(claim, format!("{} %", short(noise))),
     };
     [Verdict::open(claim, all)].into_iter().chain(claims.map(verdict)).collect()
@@ -63,7 +63,7 @@ fn figure(rows: &[Row], (kind, flows, variant): (&str, &str, &str), name: &str) 
 fn cycles(rows: &[Row], (kind, flows): (&str, &str), most: f64) -> Verdict {
     let claim = format!("{kind}, {flows}: {LEAST} to {most} cycles without the generator's");
     match figure(rows, (kind, flows, GATEKEEPER), "less_generator") {
-        Some(cycles) => between(claim, cycles, LEAST, most, "cycles"),
+        Some(cycles) => Verdict::between(claim, cycles, (LEAST, most), "cycles"),
         None => Verdict::open(claim, "not measured here"),
     }
 }
@@ -72,7 +72,7 @@ fn workers(rows: &[Row], kind: &str) -> Verdict {
     let claim = format!("{kind}: two workers do 1.8 to 2.3 × what one does");
     let rate = |variant| figure(rows, (kind, "2^20", variant), "rate_mpps");
     match (rate(ONE), rate(TWO)) {
-        (Some(one), Some(two)) => between(claim, two / one, 1.8, 2.3, "×"),
+        (Some(one), Some(two)) => Verdict::between(claim, two / one, (1.8, 2.3), "×"),
         _ => Verdict::open(claim, "not measured here"),
     }
 }
@@ -87,12 +87,6 @@ fn beside(rows: &[Row], (kind, flows): (&str, &str)) -> Vec<Verdict> {
     [ROUTER, PORTS, TESTPMD].into_iter().filter_map(of).collect()
 }
 
-/// `measured` against two bounds: below the one, nothing was measured.
-fn between(claim: String, measured: f64, least: f64, most: f64, unit: &str) -> Verdict {
-    let verdict = Verdict::at_most(claim, measured, most, unit);
-    Verdict { confirmed: Some((least..=most).contains(&measured)), ..verdict }
-}
-
 /// Receive, the first three nodes and one more take as much.
 const LEAST: f64 = 40.0;
 
@@ -105,8 +99,8 @@ mod tests {
         Row::new(labels.map(|(label, value)| (label, value.to_string()))).with(name, value)
     }
 
-    fn confirmed(verdicts: Vec<Verdict>) -> Vec<Option<bool>> {
-        verdicts.into_iter().map(|verdict| verdict.confirmed).collect()
+    fn held(verdicts: Vec<Verdict>) -> Vec<Option<bool>> {
+        verdicts.into_iter().map(|verdict| verdict.holds()).collect()
     }
 
     #[test]
@@ -120,19 +114,19 @@ mod tests {
                 row("requests", "2^20", TWO, "rate_mpps", two),
             ])
         };
-        assert_eq!(confirmed(of(200.0, 7.0, 19.0)), [Some(true); 3]);
-        assert_eq!(confirmed(of(231.0, 5.9, 17.9)), [Some(false); 3]);
-        assert_eq!(confirmed(of(10.0, 20.0, 30.0)), [Some(false); 3]);
-        assert_eq!(confirmed(requests(&[])), [None; 3]);
+        assert_eq!(held(of(200.0, 7.0, 19.0)), [Some(true); 3]);
+        assert_eq!(held(of(231.0, 5.9, 17.9)), [Some(false); 3]);
+        assert_eq!(held(of(10.0, 20.0, 30.0)), [Some(false); 3]);
+        assert_eq!(held(requests(&[])), [None; 3]);
         let granted = |most: f64| {
             let of = |flows| row("granted", flows, GATEKEEPER, "less_generator", most);
-            confirmed(super::granted(&[of("2^16"), of("2^20")]))[..2].to_vec()
+            held(super::granted(&[of("2^16"), of("2^20")]))[..2].to_vec()
         };
         assert_eq!(granted(200.0), [Some(false), Some(true)]);
         let mixed = |loss: f64, heard: f64| {
             let cost =
                 row("granted", "2^20", COST, "loss_percent", loss).with("decisions_per_s", heard);
-            confirmed(super::mixed(&[cost]))
+            held(super::mixed(&[cost]))
         };
         assert_eq!(mixed(2.0, 1_000_000.0), [None, Some(true), None, Some(true)]);
         assert_eq!(mixed(6.0, 100_000.0), [None, Some(false), None, Some(false)]);

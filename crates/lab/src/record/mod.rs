@@ -1,6 +1,8 @@
 //! Records: what an experiment measured, as data. JSON holds everything; CSV
 //! holds the rows for a spreadsheet.
 
+mod verdict;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::machine::Machine;
+
+pub use verdict::{Bound, Ruling, Verdict, quantile};
 
 /// The outcome of one run of one experiment.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -61,7 +65,7 @@ pub struct Row {
 /// One figure out of several samples.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Figure {
-    /// The middle one.
+    /// The middle one, or what lies between the two in the middle.
     pub median: f64,
     /// The best one.
     pub best: f64,
@@ -69,17 +73,6 @@ pub struct Figure {
     pub spread: f64,
     /// How many.
     pub samples: usize,
-}
-
-/// A claim and what came of it.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Verdict {
-    /// What the paper says, or the goal.
-    pub claim: String,
-    /// What was measured here.
-    pub measured: String,
-    /// Whether they agree; `None` where this run cannot tell.
-    pub confirmed: Option<bool>,
 }
 
 impl Record {
@@ -216,7 +209,7 @@ impl Figure {
         if sorted.is_empty() {
             return Figure::default();
         }
-        let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share).round() as usize];
+        let at = |share: f64| quantile(&sorted, share).unwrap_or_default();
         let median = at(0.5);
         let spread = if median == 0.0 { 0.0 } else { (at(0.75) - at(0.25)) / median };
         Figure { median, best: best(&sorted), spread, samples: sorted.len() }
@@ -227,25 +220,6 @@ impl From<f64> for Figure {
     /// A figure measured or counted once.
     fn from(value: f64) -> Figure {
         Figure { median: value, best: value, spread: 0.0, samples: 1 }
-    }
-}
-
-impl Verdict {
-    /// `measured` against a bound: confirmed when it is at most `bound`.
-    pub fn at_most(claim: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Verdict {
-        let measured_text = format!("{} {unit}", short(measured));
-        Verdict { claim: claim.into(), measured: measured_text, confirmed: Some(measured <= bound) }
-    }
-
-    /// `measured` against a bound: confirmed when it is at least `bound`.
-    pub fn at_least(claim: impl Into<String>, measured: f64, bound: f64, unit: &str) -> Verdict {
-        let verdict = Verdict::at_most(claim, measured, bound, unit);
-        Verdict { confirmed: Some(measured >= bound), ..verdict }
-    }
-
-    /// A claim that this run cannot decide, and why.
-    pub fn open(claim: impl Into<String>, why: impl Into<String>) -> Verdict {
-        Verdict { claim: claim.into(), measured: why.into(), confirmed: None }
     }
 }
 
@@ -297,6 +271,8 @@ mod tests {
         assert!((least.spread - 2.0 / 3.0).abs() < 1e-9);
         assert_eq!(Figure::most_is_best(&samples).best, 5.0);
         assert_eq!(Figure::most_is_best(&[]), Figure::default());
+        let even = Figure::most_is_best(&[1.0, 2.0]);
+        assert_eq!((even.median, even.spread), (1.5, 1.0 / 3.0));
     }
 
     #[test]
