@@ -80,6 +80,11 @@ pub trait Subject<A: Addr> {
         0
     }
 
+    /// The instruction set of its lookups in bursts; `None` where it does not say.
+    fn isa(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Counters of the table by name; none where it has none.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
@@ -140,6 +145,10 @@ impl<A: Addr> Subject<A> for Engine<A> {
 
     fn writer_bytes(&self) -> usize {
         self.writer.bytes()
+    }
+
+    fn isa(&self) -> Option<&'static str> {
+        Some(self.table.isa())
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

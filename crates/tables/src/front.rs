@@ -203,6 +203,10 @@ impl<A: Addr> Lpm<A> for View<A> {
         }
     }
 
+    fn isa(&self) -> &'static str {
+        self.plain.isa()
+    }
+
     /// Those of the plain view are its own.
     fn bytes(&self) -> usize {
         self.protections.as_ref().map_or(0, |table| table.bytes())

@@ -11,13 +11,13 @@ mod rates;
 mod run;
 mod updates;
 
-use lookup::lpm::Options;
+use lookup::lpm::{Engines, Options};
 
 pub use claims::Claim;
 pub use rates::{rate, scalar};
 
 use crate::data::Traffic;
-use crate::{Card, Context, Error, Experiment, Record};
+use crate::{Card, Context, Error, Experiment, Record, machine};
 
 /// One experiment, as data.
 pub struct Study {
@@ -86,6 +86,18 @@ impl Part {
         self.entrants(names.iter().map(|name| Entrant::new(name)))
     }
 
+    /// The same entrants told to use no more than each instruction set that there is, so that
+    /// like is compared with like: [`claims`] judge rows of each apart.
+    pub fn each_isa(self) -> Part {
+        let sets = ISAS.iter().filter(|(_, flag)| flag.is_empty() || machine::has(flag));
+        let sets: Vec<&str> = sets.map(|(isa, _)| *isa).collect();
+        let with = |entrant: &Entrant| match knows_isa(&entrant.engine) {
+            true => sets.iter().map(|isa| entrant.clone().option("isa", isa)).collect(),
+            false => vec![entrant.clone()],
+        };
+        Part { entrants: self.entrants.iter().flat_map(with).collect(), ..self }
+    }
+
     /// Engines with options.
     pub fn entrants(self, entrants: impl IntoIterator<Item = Entrant>) -> Part {
         Part { entrants: entrants.into_iter().collect(), ..self }
@@ -151,6 +163,18 @@ impl Entrant {
         self.labels.push((name, value.to_string()));
         self
     }
+}
+
+/// Instruction sets by the option's names, and what a processor that has them has, by
+/// Linux's.
+const ISAS: [(&str, &str); 3] =
+    [("portable", ""), ("avx2", "avx2"), ("avx512", "avx512_vpopcntdq")];
+
+/// Whether `engine` can be told which instruction set to use.
+fn knows_isa(engine: &str) -> bool {
+    let options = u32::engine(engine).map(|entry| entry.card.options);
+    let options = options.or_else(|| u128::engine(engine).map(|entry| entry.card.options));
+    options.is_some_and(|options| options.iter().any(|(name, ..)| *name == "isa"))
 }
 
 /// What is measured.

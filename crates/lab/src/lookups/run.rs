@@ -26,6 +26,8 @@ impl<A: Family> Field<'_, A> {
         let (mut built, mut rows) = (Vec::new(), Vec::new());
         for (contestant, blank) in self.contestants() {
             match contestant.and_then(|contestant| self.build(&contestant, blank.clone())) {
+                // Told to use more, an engine that has no more is the same once more.
+                Ok((one, _)) if built.iter().any(|had: &Built<A>| had.blank == one.blank) => {}
                 Ok((one, row)) => {
                     built.push(one);
                     rows.push(row);
@@ -93,6 +95,11 @@ impl<A: Family> Field<'_, A> {
         let start = clock::thread_time();
         let subject = contestant.build(&self.rib)?;
         let time = clock::thread_time() - start;
+        let mut blank = blank;
+        if let Some(isa) = subject.isa() {
+            // An entrant may be named for what it stands for: each its best.
+            blank.labels.entry("isa".into()).or_insert_with(|| isa.into());
+        }
         let mut row = blank.clone();
         if self.has(Measure::Build) {
             row = row.with("build_s", time.as_secs_f64());

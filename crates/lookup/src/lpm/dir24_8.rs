@@ -92,6 +92,14 @@ impl Lpm<u32> for Dir24_8 {
         }
     }
 
+    fn isa(&self) -> &'static str {
+        match self.isa {
+            #[cfg(avx512)]
+            Isa::Avx512 => "avx512",
+            _ => "portable",
+        }
+    }
+
     fn bytes(&self) -> usize {
         size_of::<Tbl24>() + self.groups.load(Ordering::Relaxed) as usize * GROUP_BYTES
     }

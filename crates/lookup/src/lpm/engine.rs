@@ -21,6 +21,12 @@ pub trait Lpm<A: Addr>: Send + Sync {
     /// When the slices differ in length.
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]);
 
+    /// The instruction set that [`lookup_batch`](Lpm::lookup_batch) uses: `portable` is what
+    /// every processor of the target has.
+    fn isa(&self) -> &'static str {
+        "portable"
+    }
+
     /// Bytes that a lookup can read, and unreclaimed and free arena: what the
     /// table costs in memory, without the [`Rib`] and the writer's own state.
     fn bytes(&self) -> usize;

@@ -77,6 +77,38 @@ impl Isa {
 mod tests {
     use super::*;
 
+    fn used<A: crate::lpm::Engines>(name: &str, isa: &str) -> Option<&'static str> {
+        let entry = A::engine(name)?;
+        let mut options = Options::default();
+        if entry.card.options.contains(&OPTION) {
+            options.0.insert("isa".into(), isa.into());
+        }
+        let rib = [(crate::Prefix::all(), crate::Hop(1))].into_iter().collect();
+        let writer = (entry.build)(&rib, &options, &crate::sync::Domain::new()).ok()?;
+        Some(writer.table().isa())
+    }
+
+    /// What a table says that it uses is what it was asked for.
+    #[test]
+    fn tables_report_their_instruction_set() {
+        fn portable<A: crate::lpm::Engines>() {
+            for entry in A::engines() {
+                let found = used::<A>(entry.card.name, "portable");
+                assert!(matches!(found, Some("portable") | None), "{} {found:?}", entry.card.name);
+            }
+        }
+        portable::<u32>();
+        portable::<u128>();
+        for name in ["avx2", "avx512"].into_iter().filter(|name| Isa::named(name).is_some()) {
+            for engine in ["dxr", "rutter4", "bloomfwd"] {
+                assert_eq!(used::<u32>(engine, name), Some(name), "{engine}");
+            }
+            assert_eq!(used::<u128>("rutter6", name), Some(name));
+            assert_eq!(used::<u32>("poptrie", name), Some("avx2"));
+            assert_eq!(used::<u32>("sail-l", name), Some("portable"));
+        }
+    }
+
     /// Each suite runs with what there is. What there is not is said here.
     #[test]
     fn this_processor_has_what_engines_can_use() {

@@ -104,6 +104,10 @@ impl Lpm<u128> for PlanB {
         }
     }
 
+    fn isa(&self) -> &'static str {
+        self.rank.name()
+    }
+
     fn bytes(&self) -> usize {
         size_of_val(&*self.nodes) + size_of_val(&*self.hops) + self.blocks.bytes()
     }

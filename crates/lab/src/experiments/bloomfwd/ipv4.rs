@@ -1,6 +1,6 @@
 //! `bloomfwd/fig1`, `fig2`, `fig3`, `fig4`, `fig5` and `fig6`: IPv4.
 
-use super::AS65000;
+use super::{AS65000, as_in_the_paper};
 use crate::data::Traffic;
 use crate::lookups::claims::each_kind;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
@@ -79,13 +79,13 @@ pub static FIG2: Study = Study {
         help: "lookup rate by threads: Bloomfwd, the two algorithms that it improves, MIHT",
         source: "Bloomfwd, figure 2",
         claim: "Bloomfwd is the fastest on one thread, at least 3.7 × Baseline and MIHT on the Phi, and scales best",
-        plots: &[Plot { x: "threads", style: Style::Lines, ..RATE }],
+        plots: &[Plot { x: "threads", series: "engine+isa", style: Style::Lines, ..RATE }],
     },
     parts: |context| {
         let engines = ["bloomfwd", "bloom-baseline", "bloom-naive", "miht"];
         let part = |table: &String| {
             Part::ipv4(table)
-                .engines(&engines)
+                .entrants(as_in_the_paper(&engines.map(Entrant::new)))
                 .traffic(&[Traffic::Random])
                 .measure(&[Measure::Threads(16)])
         };
@@ -214,7 +214,7 @@ pub static FIG6: Study = Study {
         help: "lookup rate of Bloomfwd and MIHT on several tables",
         source: "Bloomfwd, figure 6",
         claim: "Bloomfwd is about 4 × MIHT whatever the table",
-        plots: &[Plot { x: "table", style: Style::Bars, ..RATE }],
+        plots: &[Plot { x: "table", series: "engine+isa", style: Style::Bars, ..RATE }],
     },
     parts: |context| {
         let usual = [
@@ -227,7 +227,7 @@ pub static FIG6: Study = Study {
         let usual = &usual[..context.pick(5, 2)];
         let part = |table: &String| {
             Part::ipv4(table)
-                .engines(&["bloomfwd", "miht"])
+                .entrants(as_in_the_paper(&["bloomfwd", "miht"].map(Entrant::new)))
                 .traffic(&[Traffic::Random])
                 .measure(&[Measure::Rate])
         };

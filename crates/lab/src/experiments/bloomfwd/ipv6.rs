@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::AS65000_V6;
+use super::{AS65000_V6, as_in_the_paper};
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
 use crate::lookups::claims::each_kind;
@@ -100,7 +100,7 @@ const PLOTS: &[Plot] = &[Plot {
     figure: "rate_mlps",
     unit: "million lookups/s",
     x: "engine",
-    series: "traffic",
+    series: "traffic+isa",
     panels: &["table"],
     style: Style::Ranked,
 }];
@@ -116,7 +116,7 @@ fn parts(context: &Context, usual: &[&str]) -> Vec<Part> {
     let traffic = [Traffic::Random, Traffic::Prefix];
     let part = |table: &String| {
         Part::ipv6(table)
-            .entrants(entrants.clone())
+            .entrants(as_in_the_paper(&entrants))
             .traffic(&traffic)
             .measure(&[Measure::Build, Measure::Rate])
     };

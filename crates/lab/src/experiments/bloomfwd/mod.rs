@@ -15,6 +15,23 @@ experiments! {
     in ipv6: FIG8,
 }
 
+use crate::lookups::Entrant;
+
+/// Each told to use no vector instructions (`portable`), and as the paper has them, where
+/// Bloomfwd alone is written for vectors (`the paper's`).
+fn as_in_the_paper(entrants: &[Entrant]) -> Vec<Entrant> {
+    let portable = |entrant: &Entrant| match entrant.engine.starts_with("miht") {
+        true => entrant.clone(),
+        false => entrant.clone().option("isa", "portable"),
+    };
+    let papers = |entrant: &Entrant| match entrant.engine.starts_with("bloomfwd") {
+        true => entrant.clone(),
+        false => portable(entrant),
+    };
+    let equal = entrants.iter().map(|entrant| portable(entrant).label("isa", "portable"));
+    equal.chain(entrants.iter().map(|one| papers(one).label("isa", "the paper's"))).collect()
+}
+
 /// As large as the paper's table AS65000 (622,607 prefixes).
 const AS65000: &str = "internet:622607";
 

@@ -87,7 +87,7 @@ const PLOTS: &[Plot] = &[Plot {
     figure: "rate_mlps",
     unit: "million lookups/s",
     x: "threads",
-    series: "engine+traffic",
+    series: "engine+isa+traffic",
     panels: &["table"],
     style: Style::Lines,
 }];
@@ -95,7 +95,7 @@ const PLOTS: &[Plot] = &[Plot {
 fn parts(context: &Context, entrants: fn() -> Vec<Entrant>) -> Vec<Part> {
     let traffic = [Traffic::Random, Traffic::Repeated];
     let part = |table: &String| {
-        let part = Part::ipv4(table).entrants(entrants()).traffic(&traffic);
+        let part = Part::ipv4(table).entrants(entrants()).each_isa().traffic(&traffic);
         part.measure(&[Measure::Threads(8)])
     };
     context.tables(&[LINX]).iter().map(part).collect()

@@ -131,6 +131,10 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Lpm<A> for Table<A, W, S> {
         self.tally.add(&sums);
     }
 
+    fn isa(&self) -> &'static str {
+        self.isa.name()
+    }
+
     fn bytes(&self) -> usize {
         let levels: usize = self.levels.iter().map(|level| level.table.bytes()).sum();
         let direct = self.direct.as_ref().map_or(0, |direct| size_of_val(&*direct.hops));

@@ -189,6 +189,10 @@ impl Lpm<u32> for Dxr {
         }
     }
 
+    fn isa(&self) -> &'static str {
+        self.isa.name()
+    }
+
     fn bytes(&self) -> usize {
         (4 << self.k) + 8 * self.touched.load(Ordering::Relaxed) as usize
     }

@@ -129,6 +129,11 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
         self.batch(dsts, hops);
     }
 
+    fn isa(&self) -> &'static str {
+        // AVX-512 adds nothing to it.
+        if self.isa == Isa::Portable { "portable" } else { "avx2" }
+    }
+
     fn bytes(&self) -> usize {
         let [nodes, leaves] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
         size_of_val(&*self.direct) + nodes * size_of::<Words>() + leaves * size_of::<L>()

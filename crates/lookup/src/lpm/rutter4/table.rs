@@ -307,6 +307,10 @@ impl<V: Value> Lpm<u32> for Table<V> {
         }
     }
 
+    fn isa(&self) -> &'static str {
+        self.isa.name()
+    }
+
     fn bytes(&self) -> usize {
         let [small, lines] = self.touched.each_ref().map(|n| n.load(Ordering::Relaxed) as usize);
         let cells = OWN as usize + small * SMALL + lines * V::LINE;

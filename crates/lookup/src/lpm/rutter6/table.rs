@@ -406,6 +406,10 @@ impl<V: Value> Lpm<u128> for Table<V> {
         }
     }
 
+    fn isa(&self) -> &'static str {
+        self.isa.name()
+    }
+
     fn bytes(&self) -> usize {
         let [cells, units, deep] =
             [0, 1, 2].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);

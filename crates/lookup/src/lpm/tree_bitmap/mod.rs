@@ -142,6 +142,11 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
         self.batch(dsts, hops);
     }
 
+    fn isa(&self) -> &'static str {
+        // AVX-512 adds nothing to it.
+        if self.isa == Isa::Portable { "portable" } else { "avx2" }
+    }
+
     fn bytes(&self) -> usize {
         let [nodes, results] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
         size_of_val(&*self.initial) + nodes * size_of::<Words>() + results * size_of::<L>()

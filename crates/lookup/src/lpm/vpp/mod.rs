@@ -88,6 +88,10 @@ impl<G: Guide> Lpm<u128> for Table<G> {
         self.tally.add(&sums);
     }
 
+    fn isa(&self) -> &'static str {
+        if self.isa == Isa::Portable { "portable" } else { "sse4.2" }
+    }
+
     fn bytes(&self) -> usize {
         self.fib.bytes() + self.guide.bytes()
     }
