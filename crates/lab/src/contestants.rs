@@ -3,6 +3,7 @@
 use lookup::lpm::{BadChoice, Choice, Entry, Instruments, Options};
 
 use crate::contest::Contestant;
+use crate::error::{Error, nearest};
 use crate::{machine, matching, reads, rivals};
 
 /// An address family: its engines, and the rivals that know it.
@@ -26,14 +27,26 @@ impl Family for u128 {
 /// Looks whether there is one of each name in one of the families.
 ///
 /// # Errors
-/// The first name of which this build has none.
-pub fn known(names: &[String]) -> Result<(), String> {
+/// The first name of which this build has none, and what was probably meant.
+pub fn known(names: &[String]) -> Result<(), Error> {
     let found = |name: &String| {
         let of4 = named::<u32>(name, Options::default()).map(|_| ());
         of4.or_else(|_| named::<u128>(name, Options::default()).map(|_| ()))
     };
     let unknown = names.iter().find(|name| found(name).is_err());
-    unknown.map_or(Ok(()), |name| Err(format!("an engine or a rival called {name}")))
+    unknown.map_or(Ok(()), |name| {
+        let all = names_of::<u32>().into_iter().chain(names_of::<u128>());
+        let all: Vec<String> = all.collect();
+        let typed = name.split(':').next().unwrap_or(name);
+        let near = nearest(typed, all.iter().map(String::as_str)).map(str::to_string);
+        Err(Error::UnknownEngine { name: typed.to_string(), near })
+    })
+}
+
+/// The names of all engines and rivals of a family.
+fn names_of<A: Family>() -> Vec<String> {
+    let engines = A::engines().iter().map(|entry| entry.card.name.to_string());
+    engines.chain(A::rivals().into_iter().map(|rival| rival.name)).collect()
 }
 
 /// The one called `name`, an engine of ours with `options`, its reads, or a rival. Options
@@ -113,7 +126,10 @@ mod tests {
         let narrow = named::<u32>("dxr", Options::default()).unwrap();
         assert!(bytes(wide) > 2 * bytes(narrow));
         let unknown = known(&["dxr:k=20".into(), "rutter6".into(), "nothing".into()]);
-        assert_eq!(unknown, Err("an engine or a rival called nothing".into()));
+        let unknown = unknown.unwrap_err().to_string();
+        assert_eq!(unknown, "no engine and no rival of this build is called `nothing`");
+        let near = known(&["ruter4:isa=portable".into()]).unwrap_err().to_string();
+        assert!(near.ends_with("called `ruter4`, did you mean `rutter4`?"), "{near}");
     }
 
     /// Every contestant answers rightly, at once and one by one, before and

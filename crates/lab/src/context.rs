@@ -45,12 +45,16 @@ pub struct Context {
     machine: Machine,
     say: Box<dyn FnMut(&str)>,
     experiment: &'static str,
+    /// Whether it has asked for tables.
+    asked_for: Cell<bool>,
     data: BTreeMap<String, String>,
     /// The tables used last: experiments share them.
     loaded: Vec<(String, Arc<Table>)>,
     /// What the tables named with `--table` hold, by the names of records.
     asked: BTreeMap<String, String>,
     started: Instant,
+    /// Seconds of interrupted runs before.
+    before_s: f64,
     /// Slices that were timed; of them those that were dropped, and those that were
     /// kept although they were disturbed.
     slices: Cell<(usize, usize, usize)>,
@@ -67,6 +71,9 @@ struct Partial {
     tables: Vec<String>,
     #[serde(default)]
     hops: u32,
+    /// Seconds that the finished cells took, in all runs.
+    #[serde(default)]
+    took_s: f64,
     data: BTreeMap<String, String>,
     cells: BTreeMap<String, Vec<Row>>,
 }
@@ -79,10 +86,12 @@ impl Context {
             machine: Machine::this(),
             say: Box::new(say),
             experiment: "",
+            asked_for: Cell::new(false),
             data: BTreeMap::new(),
             loaded: Vec::new(),
             asked: BTreeMap::new(),
             started: Instant::now(),
+            before_s: 0.0,
             slices: Cell::default(),
             partial: Partial::default(),
         }
@@ -120,11 +129,31 @@ impl Context {
 
     /// The tables named with `--table`, or else `usual`.
     pub fn tables(&self, usual: &[&str]) -> Vec<String> {
+        self.asked_for.set(true);
         if self.options.tables.is_empty() {
             usual.iter().map(|name| (*name).to_string()).collect()
         } else {
             self.options.tables.clone()
         }
+    }
+
+    /// `usual`, and beside them the tables named with `--table`: a paper's claim is judged on
+    /// generated tables and on real ones.
+    pub fn beside(&self, usual: &[&str]) -> Vec<String> {
+        let given = self.tables(&[]);
+        usual.iter().map(|name| (*name).to_string()).chain(given).collect()
+    }
+
+    /// The tables named with `--table`.
+    pub(crate) fn given(&self) -> &[String] {
+        &self.options.tables
+    }
+
+    /// True when `lists` asks for tables, the usual ones or those of `--table`.
+    pub(crate) fn asks_for_tables(&self, lists: impl FnOnce()) -> bool {
+        self.asked_for.set(false);
+        lists();
+        self.asked_for.get()
     }
 
     /// Loads what `--table` names: a name that is wrong shows before anything is
@@ -263,7 +292,7 @@ impl Context {
             tables: self.tables_asked(),
             hops: self.options.hops,
             time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-            took_s: (self.started.elapsed().as_secs_f64() * 10.0).round() / 10.0,
+            took_s: (self.took_s() * 10.0).round() / 10.0,
             machine: self.machine.clone(),
             build: machine::build().into(),
             data: self.data.clone(),
@@ -322,7 +351,7 @@ impl Context {
             hops: self.options.hops,
             ..Partial::default()
         });
-        self.data = self.partial.data.clone();
+        (self.data, self.before_s) = (self.partial.data.clone(), self.partial.took_s);
         if !self.partial.cells.is_empty() {
             self.say(&format!(
                 "{experiment}: {} parts are there already",
@@ -338,8 +367,14 @@ impl Context {
         if path.exists() { fs::remove_file(&path).map_err(Error::file(path)) } else { Ok(()) }
     }
 
+    /// Seconds so far, those of the interrupted runs whose cells were taken up included.
+    fn took_s(&self) -> f64 {
+        self.before_s + self.started.elapsed().as_secs_f64()
+    }
+
     fn keep(&mut self) -> Result<(), Error> {
         self.partial.data = self.data.clone();
+        self.partial.took_s = self.took_s();
         let path = self.partial_path();
         let text = serde_json::to_string(&self.partial)
             .map_err(|source| Error::Record { path: path.clone(), source })?;
@@ -412,17 +447,24 @@ mod tests {
             context.start("test/resume").unwrap();
             let rows = context.cells(["a", "b", "c"], |_, cell| {
                 if *cell == bad {
-                    return Err(Error::Unknown { name: bad.into() });
+                    return Err(Error::Unknown { name: bad.into(), near: None });
                 }
                 ran.push((*cell).to_string());
+                std::thread::sleep(Duration::from_millis(20));
                 Ok(vec![Row::new([("cell", (*cell).to_string())])])
             });
-            rows.inspect(|_| context.finish().unwrap())
+            rows.map(|rows| {
+                let took_s = context.took_s();
+                context.finish().unwrap();
+                (rows, took_s)
+            })
         };
         let mut ran = Vec::new();
         assert!(fail_at("c", &mut ran).is_err());
         assert_eq!(ran, ["a", "b"]);
-        let rows = fail_at("none", &mut ran).unwrap();
+        let (rows, took_s) = fail_at("none", &mut ran).unwrap();
+        // Two cells were measured by the run before.
+        assert!(took_s >= 0.06, "{took_s}");
         assert_eq!(ran, ["a", "b", "c"]);
         assert_eq!(rows.iter().map(|row| row.label("cell")).collect::<Vec<_>>(), ["a", "b", "c"]);
         assert!(fail_at("none", &mut ran).is_ok());

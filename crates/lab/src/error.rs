@@ -7,10 +7,36 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// No experiment matches what was asked for.
-    #[error("no experiment is called `{name}`; `rutter lab list` names them")]
+    #[error("no experiment is called `{name}`{}; `rutter lab list` names them", hint(near))]
     Unknown {
         /// As typed.
         name: String,
+        /// What was probably meant.
+        near: Option<&'static str>,
+    },
+    /// No engine or rival has that name.
+    #[error("no engine and no rival of this build is called `{name}`{}", hint(near))]
+    UnknownEngine {
+        /// As typed.
+        name: String,
+        /// What was probably meant.
+        near: Option<String>,
+    },
+    /// A folder without records.
+    #[error("{}: there is no record in this folder; `rutter lab run` makes some", folder.display())]
+    Empty {
+        /// Which folder.
+        folder: PathBuf,
+    },
+    /// `--table` was given to an experiment that measures none, or none like it.
+    #[error("`--table {table}` does not apply to {experiment}: it {why}")]
+    NoTable {
+        /// Which experiment.
+        experiment: &'static str,
+        /// As given.
+        table: String,
+        /// What the experiment does instead.
+        why: &'static str,
     },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
@@ -60,6 +86,24 @@ pub enum Error {
         /// What the drawing library said.
         reason: String,
     },
+}
+
+/// The candidate that `word` is most likely a misspelling of, or the beginning of.
+pub(crate) fn nearest<'c>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<&'c str> {
+    let near = |candidate: &&str| {
+        let distance = strsim::osa_distance(word, candidate);
+        let longest = word.chars().count().max(candidate.chars().count());
+        (distance <= 1 + longest / 4).then_some(distance)
+    };
+    let near = candidates.into_iter().filter_map(|one| Some((near(&one)?, one)));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+fn hint(near: &Option<impl std::fmt::Display>) -> String {
+    near.as_ref().map_or(String::new(), |near| format!(", did you mean `{near}`?"))
 }
 
 impl Error {

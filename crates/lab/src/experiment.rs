@@ -7,6 +7,13 @@ pub trait Experiment: Sync {
     /// What it is, as data.
     fn card(&self) -> &'static Card;
 
+    /// Whether it measures tables of routes that are given to it ([`Context::tables`],
+    /// [`Context::beside`]).
+    fn takes_tables(&self, context: &Context) -> bool {
+        let _ = context;
+        false
+    }
+
     /// Measures.
     ///
     /// # Errors

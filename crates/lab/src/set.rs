@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::context::clock_text;
+use crate::error::nearest;
 use crate::{Card, Context, Error, Experiment, Record, experiments};
 
 /// What became of one experiment of a set.
@@ -30,7 +31,10 @@ pub fn select(names: &[String]) -> Result<Vec<&'static dyn Experiment>, Error> {
     let all = experiments::all();
     for name in names {
         if !all.iter().any(|experiment| fits(*experiment, name)) {
-            return Err(Error::Unknown { name: name.clone() });
+            let names = all.iter().map(|experiment| experiment.card().name);
+            let groups = names.clone().filter_map(|name| name.split('/').next());
+            let near = nearest(name, names.chain(groups).chain(["all"]));
+            return Err(Error::Unknown { name: name.clone(), near });
         }
     }
     let wanted = |experiment: &&&dyn Experiment| names.iter().any(|name| fits(**experiment, name));
@@ -74,6 +78,10 @@ pub fn run<E: From<Error>>(
 /// Runs one experiment and writes its record.
 fn one(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, PathBuf), Error> {
     let name = experiment.card().name;
+    if let Some(table) = context.given().first().filter(|_| !experiment.takes_tables(context)) {
+        let why = "measures no table of routes that is given to it";
+        return Err(Error::NoTable { experiment: name, table: table.clone(), why });
+    }
     context.start(name)?;
     // A set of experiments runs for an hour: one that panics must not end the others.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| experiment.run(context)));

@@ -33,14 +33,35 @@ fn help_reads_as_reviewed() {
 }
 
 #[test]
-fn a_report_without_records_as_json() {
+fn a_report_without_records_says_so() {
     let folder = std::env::temp_dir().join(format!("rutter-report-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let done = lab(&["report", "-j", "--out", folder.to_str().expect("plain text")]);
-    let said: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
-    let page = std::fs::read_to_string(said["page"].as_str().expect("a page")).expect("a file");
+    let made = folder.join("report.html").exists();
     std::fs::remove_dir_all(&folder).expect("it was made above");
-    assert!(said["records"] == 0 && page.contains("Rutter lab") && done.status.success());
+    let said = (done.status.code(), text(done.stdout), made);
+    assert_eq!(said, (Some(2), String::new(), false));
+    let error = text(done.stderr);
+    assert!(error.contains("there is no record in this folder"), "{error}");
+}
+
+#[test]
+fn a_table_that_does_not_apply_is_refused() {
+    let out = std::env::temp_dir().join(format!("rutter-no-table-{}", std::process::id()));
+    let out = out.to_str().expect("plain text");
+    let run = |name, table| lab(&["run", name, "--quick", "--table", table, "-o", out]);
+    for name in ["cuckooswitch/table2", "machine/limits", "lpm/scale"] {
+        let done = run(name, "internet:1000");
+        let error = text(done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains("`--table internet:1000` does not apply"), "{name}: {error}");
+    }
+    // It measures IPv4, and there is none in it.
+    let done = run("dxr/table1", "internet6:1000");
+    let error = text(done.stderr);
+    assert!(error.contains("dxr/table1: it measures the other family"), "{error}");
+    assert_eq!(done.status.code(), Some(2));
+    std::fs::remove_dir_all(out).expect("the last one made it");
 }
 
 #[test]
@@ -67,4 +88,10 @@ fn mistakes_are_2() {
     }
     let error = text(lab(&["run", "no/such"]).stderr);
     assert!(error.contains("rutter-lab: no experiment is called `no/such`"), "{error}");
+    let near = |name, meant: &str| {
+        let error = text(lab(&["run", name]).stderr);
+        assert!(error.contains(&format!("did you mean `{meant}`?")), "{error}");
+    };
+    near("dxr/fg3", "dxr/fig3");
+    near("bloomfwt", "bloomfwd");
 }

@@ -1,6 +1,10 @@
 //! `exact/peers`: exact-match tables of Ethernet addresses, ours and rivals; and
 //! ours of 10⁹. Beside them random lines of as much memory, which bound them all.
 
+experiments! {
+    : Peers,
+}
+
 mod billion;
 mod goals;
 mod updates;
@@ -16,8 +20,6 @@ use crate::matching::{self, Contestant, Entry, Table};
 use crate::record::Figure;
 use crate::slices::{Timing, Variant};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
-
-pub(super) static ALL: &[&dyn Experiment] = &[&Peers];
 
 /// See the module.
 pub struct Peers;

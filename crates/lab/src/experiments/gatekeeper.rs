@@ -1,14 +1,21 @@
 //! The thesis' flow tables: by load and when they are full (`gatekeeper/fig4.7`, here), and in
 //! the path of a request ([`steps`]).
 
+experiments! {
+    mod steps: Fig46,
+    : Fig47,
+    mod path: Requests,
+    in path: Declined,
+    in path: Granted,
+    in path: Mixed,
+    mod solicitor: Solicitor,
+    mod goodput: Goodput,
+}
+
 mod bed;
 mod full;
 mod generator;
-mod goodput;
-mod path;
 mod site;
-mod solicitor;
-mod steps;
 
 use lookup::exact::flow::{self, FlowId, FlowKey, FlowTable, Wanted};
 
@@ -21,17 +28,6 @@ use crate::slices::{Variant, repeat};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
 
 pub(super) use path::fixed;
-
-pub(super) static ALL: &[&dyn Experiment] = &[
-    &steps::Fig46,
-    &Fig47,
-    &path::Requests,
-    &path::Declined,
-    &path::Granted,
-    &path::Mixed,
-    &solicitor::Solicitor,
-    &goodput::Goodput,
-];
 
 /// See the module.
 pub struct Fig47;

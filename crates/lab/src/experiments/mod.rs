@@ -1,13 +1,14 @@
 //! The registry of experiments: a folder a paper or part, its experiments listed in its
 //! `mod.rs`. A new one is a file in a folder and a line in that list; a new folder is a
-//! line in the list of this file.
+//! line with its title in the list of this file.
 
 use std::sync::LazyLock;
 
 use crate::Experiment;
 
 /// The experiments of a folder, in the order in which they are listed and run: `mod FILE:
-/// NAME` declares the file and lists its experiment, `in FILE: NAME` lists one more of it.
+/// NAME` declares the file and lists its experiment, `in FILE: NAME` lists one more of it,
+/// `: NAME` one of the list's own file.
 macro_rules! experiments {
     ($($(mod $new:ident)? $(in $old:ident)?: $experiment:ident,)*) => {
         $($(mod $new;)?)*
@@ -17,27 +18,29 @@ macro_rules! experiments {
     };
 }
 
-/// The folders, in the same order.
+/// The folders, in the same order, each with its title in reports.
 macro_rules! folders {
-    ($($folder:ident,)*) => {
+    ($($folder:ident: $title:literal,)*) => {
         $(mod $folder;)*
 
         static FOLDERS: &[&[&dyn Experiment]] = &[$($folder::ALL),*];
+
+        static TITLES: &[(&str, &str)] = &[$((stringify!($folder), $title)),*];
     };
 }
 
 folders! {
-    machine,
-    lpm,
-    dxr,
-    sail,
-    bloomfwd,
-    cuvpp,
-    exact,
-    cuckooswitch,
-    gatekeeper,
-    router,
-    switch,
+    machine: "The machine",
+    lpm: "Longest-prefix match: all engines and rivals",
+    dxr: "DXR (Zec, Rizzo, Mikuc 2012)",
+    sail: "SAIL (thesis, chapter 3)",
+    bloomfwd: "Bloomfwd",
+    cuvpp: "CuVPP",
+    exact: "Exact match: all tables and rivals",
+    cuckooswitch: "CuckooSwitch",
+    gatekeeper: "Gatekeeper (thesis, chapter 4)",
+    router: "The router",
+    switch: "The switch",
 }
 
 pub mod fixed;
@@ -48,6 +51,11 @@ pub use router::{serve_hugepages, serve_memory};
 pub fn all() -> &'static [&'static dyn Experiment] {
     static ALL: LazyLock<Vec<&dyn Experiment>> = LazyLock::new(|| FOLDERS.concat());
     &ALL
+}
+
+/// What reports call a folder: the part of a name before the slash.
+pub fn title(folder: &str) -> &str {
+    TITLES.iter().find(|(name, _)| *name == folder).map_or(folder, |(_, title)| title)
 }
 
 #[cfg(test)]
@@ -65,6 +73,7 @@ mod tests {
             let (group, figure) = card.name.split_once('/').expect("a name is `group/figure`");
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
             assert!(!group.is_empty() && !figure.is_empty(), "{}", card.name);
+            assert_ne!(super::title(group), group, "{} lies in a folder of that name", card.name);
             assert!(group.chars().all(plain) && figure.chars().all(plain), "{}", card.name);
             assert!(names.insert(card.name), "{} is listed twice", card.name);
             for text in [card.help, card.source, card.claim] {

@@ -36,8 +36,25 @@ impl Experiment for Study {
         self.card
     }
 
+    fn takes_tables(&self, context: &Context) -> bool {
+        context.asks_for_tables(|| drop((self.parts)(context)))
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let rows = context.cells((self.parts)(context), run::part)?;
+        let parts = (self.parts)(context);
+        for table in context.given().to_vec() {
+            let loaded = context.load(&table)?;
+            let has = |part: &Part| match part.family {
+                "ipv4" => !loaded.ipv4.is_empty(),
+                _ => !loaded.ipv6.is_empty(),
+            };
+            let is_of = |part: &&Part| part.table.split('|').next() == Some(&table);
+            if !parts.iter().filter(is_of).any(has) {
+                let (experiment, why) = (self.card.name, "measures the other family");
+                return Err(Error::NoTable { experiment, table, why });
+            }
+        }
+        let rows = context.cells(parts, run::part)?;
         if rows.is_empty() {
             let what = "a table with routes of its family".into();
             return Err(Error::Missing { experiment: self.card.name, what });

@@ -29,7 +29,7 @@ pub struct Record {
     pub hops: u32,
     /// Seconds since 1970 when it ended.
     pub time_s: u64,
-    /// Seconds that it ran, without those of an interrupted run before.
+    /// Seconds that it ran, those of interrupted runs whose cells it took up included.
     #[serde(default)]
     pub took_s: f64,
     /// Where it ran.

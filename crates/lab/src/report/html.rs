@@ -110,7 +110,7 @@ fn summary(records: &[Record]) -> String {
         let first = card.name.split('/').next().unwrap_or_default();
         if first != group {
             group = first;
-            let title = GROUPS.iter().find(|(name, _)| *name == group).map_or(group, |(_, t)| t);
+            let title = experiments::title(group);
             let _ = writeln!(
                 text,
                 "<tr class=\"group\"><th colspan=\"2\">{}</th>{}</tr>",
@@ -261,20 +261,6 @@ pairs, or by each of them where the paper says so of all; families, kinds of tra
 sets, generated and real tables apart. Its text is the paper's, its bounds are the text's: within \
 them it is as stated; beyond, the way that the claim goes, stronger; past them by less than a tenth, \
 within noise. The papers' absolute figures belong to their machines.</p>\n";
-
-const GROUPS: [(&str, &str); 11] = [
-    ("machine", "The machine"),
-    ("lpm", "Longest-prefix match: all engines and rivals"),
-    ("dxr", "DXR (Zec, Rizzo, Mikuc 2012)"),
-    ("sail", "SAIL (thesis, chapter 3)"),
-    ("bloomfwd", "Bloomfwd"),
-    ("cuvpp", "CuVPP"),
-    ("cuckooswitch", "CuckooSwitch"),
-    ("exact", "Exact match: all tables and rivals"),
-    ("gatekeeper", "Gatekeeper (thesis, chapter 4)"),
-    ("router", "The router"),
-    ("switch", "The switch"),
-];
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
 padding:0 1rem;color:#222}h1,h2{font-weight:600}h2{margin-top:3rem;border-top:1px solid #ddd;\

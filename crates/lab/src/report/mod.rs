@@ -18,9 +18,12 @@ use crate::{Error, experiments};
 /// beside them; returns its path and the number of records.
 ///
 /// # Errors
-/// When a file cannot be read, is no record, or cannot be written.
+/// When there is no record, a file cannot be read, is no record, or cannot be written.
 pub fn write(folder: &Path, page: Option<&Path>) -> Result<(PathBuf, usize), Error> {
     let records = load(folder)?;
+    if records.is_empty() {
+        return Err(Error::Empty { folder: folder.into() });
+    }
     let path = page.map_or_else(|| folder.join("report.html"), Path::to_path_buf);
     write_whole(&path, &self::page(&records)?)?;
     Ok((path, records.len()))

@@ -55,7 +55,8 @@ enum Action {
         /// Smaller tables and shorter slices: each experiment in under a minute
         #[arg(long)]
         quick: bool,
-        /// A table instead of the experiments' own; may be given several times
+        /// A table instead of the experiments' own, beside them where a paper's claim is judged;
+        /// may be given several times
         #[arg(short, long, value_name = "FILE")]
         table: Vec<String>,
         /// An engine instead of the experiments' own, as NAME:OPTION=VALUE,…; may be given
@@ -122,10 +123,7 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
     match action {
         Action::List => list(out)?,
         Action::Run { names, quick, table, engine, again, hops, records } => {
-            lab::contestants::known(&engine).map_err(|what| {
-                let experiment = "lab run";
-                lab::Error::Missing { experiment, what }
-            })?;
+            lab::contestants::known(&engine)?;
             let options = Options { quick, out: records.out, tables: table, engines: engine, hops };
             return measure::run(&names, options, again, out);
         }

@@ -30,6 +30,9 @@ pub fn run(
             Outcome::Failed(lab::Error::Missing { what, .. }) if experiments.len() > 1 => {
                 warn(format_args!("{name}: left out: it needs {what}"));
             }
+            Outcome::Failed(error @ lab::Error::NoTable { .. }) if experiments.len() > 1 => {
+                warn(format_args!("{name}: left out: {error}"));
+            }
             Outcome::Failed(error) => {
                 warn(format_args!("{name}: {error}"));
                 status = Status::Fault;

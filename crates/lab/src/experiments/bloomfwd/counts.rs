@@ -40,8 +40,12 @@ impl Experiment for Table3 {
         }
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let tables = context.tables(&[AS65000, "internet:667359,2"]);
+        let tables = context.beside(&[AS65000, "internet:667359,2"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             let mut rows = Vec::new();
@@ -86,8 +90,12 @@ impl Experiment for Table4 {
         }
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let tables = context.tables(&[AS65000_V6, "internet6:42663,2", "internet6:200000"]);
+        let tables = context.beside(&[AS65000_V6, "internet6:42663,2", "internet6:200000"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             Ok((4..=8).flat_map(|n| levels(&table.name, &table.ipv6, n)).collect())

@@ -34,7 +34,7 @@ pub static FIG1: Study = Study {
                 .traffic(&[Traffic::Random])
                 .measure(&[Measure::Rate])
         };
-        context.tables(&[AS65000]).iter().map(part).collect()
+        context.beside(&[AS65000]).iter().map(part).collect()
     },
     claims: &[
         Claim::Ratio {
@@ -89,7 +89,7 @@ pub static FIG2: Study = Study {
                 .traffic(&[Traffic::Random])
                 .measure(&[Measure::Threads(16)])
         };
-        context.tables(&[AS65000]).iter().map(part).collect()
+        context.beside(&[AS65000]).iter().map(part).collect()
     },
     claims: &[
         one_thread("bloom-baseline", "at least 3.7 × Baseline"),
@@ -129,7 +129,7 @@ pub static FIG3: Study = Study {
             let part = Part::ipv4(table).engines(&["bloomfwd"]).label("matching_percent", percent);
             part.traffic(&[Traffic::Matching(percent)]).measure(&[Measure::Rate])
         };
-        let tables = context.tables(&[AS65000]);
+        let tables = context.beside(&[AS65000]);
         tables.iter().flat_map(|table| [0, 20, 40, 60, 80, 100].map(|p| part((table, p)))).collect()
     },
     claims: &[Claim::Judge(|rows| {
@@ -162,7 +162,7 @@ pub static FIG4: Study = Study {
                 .traffic(&traffic)
                 .measure(&[Measure::Rate])
         };
-        context.tables(&[AS65000]).iter().map(part).collect()
+        context.beside(&[AS65000]).iter().map(part).collect()
     },
     claims: &[Claim::Ratio {
         text: "Bloomfwd: recurring addresses are 1.16 times as fast as random ones",
@@ -193,7 +193,7 @@ pub static FIG5: Study = Study {
             let part = Part::ipv4(format!("{table}|keep={n}")).engines(&["bloomfwd"]);
             part.label("one_in", n).traffic(&[Traffic::Random]).measure(&[Measure::Rate])
         };
-        let tables = context.tables(&[AS65000]);
+        let tables = context.beside(&[AS65000]);
         tables.iter().flat_map(|table| [1, 2, 4, 8, 16].map(|n| part((table, n)))).collect()
     },
     claims: &[Claim::Trend {
@@ -231,7 +231,7 @@ pub static FIG6: Study = Study {
                 .traffic(&[Traffic::Random])
                 .measure(&[Measure::Rate])
         };
-        context.tables(usual).iter().map(part).collect()
+        context.beside(usual).iter().map(part).collect()
     },
     claims: &[Claim::Ratio {
         text: "about 4 × MIHT",

@@ -120,5 +120,5 @@ fn parts(context: &Context, usual: &[&str]) -> Vec<Part> {
             .traffic(&traffic)
             .measure(&[Measure::Build, Measure::Rate])
     };
-    context.tables(usual).iter().map(part).collect()
+    context.beside(usual).iter().map(part).collect()
 }

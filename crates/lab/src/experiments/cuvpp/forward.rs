@@ -59,6 +59,10 @@ impl Experiment for Testbed {
         self.card
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells(tables(context, self.lengths), |context, name| {
             let table = context.load(name)?;

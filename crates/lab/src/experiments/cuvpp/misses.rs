@@ -41,6 +41,10 @@ impl Experiment for Table3 {
         }
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let counter = Counter::here(context.pick(4 * REDUCED_CACHE, REDUCED_CACHE));
         let (usual, lookups): (&str, u64) = match counter {

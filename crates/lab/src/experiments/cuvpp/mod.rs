@@ -23,5 +23,5 @@ fn tables(context: &Context, lengths: &str) -> Vec<String> {
     let sizes: &[u32] =
         context.pick(&[500_000, 1_000_000, 1_500_000, 2_000_000], &[500_000, 2_000_000]);
     let names: Vec<String> = sizes.iter().map(|n| format!("{lengths}:{n}")).collect();
-    context.tables(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    context.beside(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }

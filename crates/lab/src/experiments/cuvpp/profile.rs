@@ -87,7 +87,7 @@ pub static TABLE2: Study = Study {
         ],
     },
     parts: |context| {
-        let tables = context.tables(&["rv-linx:500000"]);
+        let tables = context.beside(&["rv-linx:500000"]);
         tables.iter().map(probes).collect()
     },
     claims: &[
@@ -158,7 +158,7 @@ pub static TABLE4: Study = Study {
         let part = |table: &String| {
             Part::ipv6(table).engines(ENGINES).measure(&[Measure::Build, Measure::Counts])
         };
-        context.tables(&["rv-linx:1000000"]).iter().map(part).collect()
+        context.beside(&["rv-linx:1000000"]).iter().map(part).collect()
     },
     claims: &[
         Claim::Bound {

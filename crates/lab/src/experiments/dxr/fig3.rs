@@ -98,5 +98,5 @@ fn parts(context: &Context, entrants: fn() -> Vec<Entrant>) -> Vec<Part> {
         let part = Part::ipv4(table).entrants(entrants()).each_isa().traffic(&traffic);
         part.measure(&[Measure::Threads(8)])
     };
-    context.tables(&[LINX]).iter().map(part).collect()
+    context.beside(&[LINX]).iter().map(part).collect()
 }

@@ -27,7 +27,7 @@ pub static FIG6: Study = Study {
         let part = |table: &String| {
             Part::ipv4(table).entrants(d16r_d18r()).measure(&[Measure::UpdatesByLength])
         };
-        context.tables(&[LINX]).iter().map(part).collect()
+        context.beside(&[LINX]).iter().map(part).collect()
     },
     claims: &[Claim::Ratio {
         text: "an update of a /8 takes longer than one of a /24",

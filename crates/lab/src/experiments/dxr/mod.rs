@@ -17,5 +17,8 @@ fn d16r_d18r() -> [Entrant; 2] {
     [16, 18].map(|k| Entrant::new("dxr").named(format!("D{k}R")).option("k", k))
 }
 
+/// As large as today's, which the paper's claims are not about.
+const TODAY: &str = "internet:1000000";
+
 /// As large as the paper's table from LINX (417,523 prefixes, 213 next hops).
 const LINX: &str = "internet:417523,hops=213";

@@ -7,7 +7,7 @@
 use lookup::lpm::{Intervals, Options};
 use lookup::{Hop, Prefix};
 
-use super::LINX;
+use super::{LINX, TODAY};
 use crate::contest;
 use crate::contestants;
 use crate::data::{Rng, Traffic};
@@ -44,13 +44,23 @@ impl Experiment for Table2 {
         }
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let tables = context.tables(&[LINX, "internet:1000000"]);
+        let tables = context.beside(&[LINX, TODAY]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             let ranges = Ranges::new(&table.ipv4);
             let dsts = Traffic::Random.draw(&table.ipv4, context.pick(1 << 22, 1 << 18), 1);
-            Ok([16, 18].iter().flat_map(|k| shares(&ranges, *k, &dsts, &table.name)).collect())
+            let mut rows: Vec<Row> =
+                [16, 18].iter().flat_map(|k| shares(&ranges, *k, &dsts, &table.name)).collect();
+            if name == TODAY {
+                rows.iter_mut()
+                    .for_each(|row| drop(row.labels.insert("size".into(), "today's".into())));
+            }
+            Ok(rows)
         })?;
         let verdicts = SEARCHED.iter().flat_map(|claim| claim.judge(&rows)).collect();
         Ok(context.record(rows, verdicts, vec![NOTE.into()]))
@@ -77,8 +87,12 @@ impl Experiment for Fig4 {
         }
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let tables = context.tables(&[LINX]);
+        let tables = context.beside(&[LINX]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             times(context, &table.name, &table.ipv4)
@@ -131,14 +145,14 @@ const SEARCHED: &[Claim] = &[
         figure: "searched_percent",
         bound: Bound::about(13.6),
         unit: "%",
-        when: &[("engine", "D18R")],
+        when: &[("engine", "D18R"), ("size", "")],
     },
     Claim::Bound {
         text: "D16R answers 75.7 % at once and searches for 24.3 %",
         figure: "searched_percent",
         bound: Bound::about(24.3),
         unit: "%",
-        when: &[("engine", "D16R")],
+        when: &[("engine", "D16R"), ("size", "")],
     },
 ];
 

@@ -1,6 +1,6 @@
 //! `dxr/table1`: sizes and build time.
 
-use super::{LINX, d16r_d18r};
+use super::{LINX, TODAY, d16r_d18r};
 use crate::lookups::{Claim, Measure, Part, Study};
 use crate::record::Bound;
 use crate::{Card, Context, Plot, Style, Takes};
@@ -17,7 +17,7 @@ pub static TABLE1: Study = Study {
             of: "D18R",
             to: "D16R",
             bound: Bound::about(1_548_700.0 / 800_672.0),
-            when: &[],
+            when: &[("size", "")],
         },
         of("D16R", "D16R: 1.9 bytes a prefix", "bytes_per_prefix", 800_672.0 / 417_523.0),
         of("D18R", "D18R: 3.7 bytes a prefix", "bytes_per_prefix", 1_548_700.0 / 417_523.0),
@@ -37,8 +37,8 @@ const fn of(
     value: f64,
 ) -> Claim {
     let when: &[(&str, &str)] = match engine.as_bytes()[2] {
-        b'6' => &[("engine", "D16R")],
-        _ => &[("engine", "D18R")],
+        b'6' => &[("engine", "D16R"), ("size", "")],
+        _ => &[("engine", "D18R"), ("size", "")],
     };
     Claim::Bound { text, figure, bound: Bound::cost_of(value), unit: "", when }
 }
@@ -61,12 +61,16 @@ const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> 
 }
 
 fn parts(context: &Context) -> Vec<Part> {
-    let tables = context.tables(&[
+    let tables = context.beside(&[
         LINX,
         "internet:421059,2,hops=38",
         "internet:412568,3,hops=80",
-        "internet:1000000",
+        TODAY,
     ]);
     let measures = [Measure::Build, Measure::Counts];
-    tables.iter().map(|table| Part::ipv4(table).entrants(d16r_d18r()).measure(&measures)).collect()
+    let part = |table: &String| {
+        let part = Part::ipv4(table).entrants(d16r_d18r()).measure(&measures);
+        if table == TODAY { part.label("size", "today's") } else { part }
+    };
+    tables.iter().map(part).collect()
 }

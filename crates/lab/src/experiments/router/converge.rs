@@ -46,6 +46,10 @@ impl Experiment for Converge {
         &CARD
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let halves = Half::all(context, &["internet:1000000"], &["internet6:200000"]);
         let both = |half: Half| ["burst", "dump"].map(|how| Cell { how, half: half.clone() });

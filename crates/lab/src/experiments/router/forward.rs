@@ -36,6 +36,10 @@ impl Experiment for Forward {
         &CARD
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let mut notes = vec![
             "core cycles a packet of processor time, receive and transmit included; net_null and \

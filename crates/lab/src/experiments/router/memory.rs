@@ -24,6 +24,10 @@ impl Experiment for Memory {
         &CARD
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let usual4 = context.pick(
             &["internet:10000", "internet:100000", "internet:1000000"][..],

@@ -24,6 +24,10 @@ impl Experiment for Scale {
         &CARD
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         if clock::cores().len() < MOST_WORKERS {
             let what = format!("{MOST_WORKERS} cores");

@@ -34,6 +34,10 @@ impl Experiment for Updates {
         &CARD
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         if clock::cores().len() < 2 {
             let what = "two cores: one forwards, one updates".into();

@@ -59,8 +59,12 @@ impl Experiment for Table34 {
         }
     }
 
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        let tables = context.tables(&["internet:114069", "internet:467000", "internet:1100000"]);
+        let tables = context.beside(&["internet:114069", "internet:467000", "internet:1100000"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             let long = table.ipv4.iter().filter(|(prefix, _)| prefix.len() > 24).count();

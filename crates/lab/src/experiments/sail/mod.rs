@@ -22,5 +22,5 @@ use crate::Context;
 fn collectors(context: &Context, n: u32) -> Vec<String> {
     let n = context.pick(n, 2);
     let names: Vec<String> = (1..=n).map(|seed| format!("internet:467000,{seed}")).collect();
-    context.tables(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    context.beside(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }

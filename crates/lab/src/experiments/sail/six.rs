@@ -123,7 +123,7 @@ fn parts(context: &Context) -> Vec<Part> {
         let part = Part::ipv6(table).engines(&["sail6-hybrid"]);
         part.measure(&[Measure::Build, Measure::Counts])
     };
-    context.tables(usual).iter().map(part).collect()
+    context.beside(usual).iter().map(part).collect()
 }
 
 const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> Plot {
