@@ -227,6 +227,10 @@ mod tests {
             &LOADS
         }
 
+        fn takes_tables(&self, _: &Context) -> bool {
+            true
+        }
+
         fn run(&self, context: &mut Context) -> Result<Record, Error> {
             context.tables(&[]).iter().try_for_each(|table| context.load(table).map(drop))?;
             Ok(context.record(vec![], vec![], vec![]))
