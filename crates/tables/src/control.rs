@@ -96,6 +96,8 @@ pub struct Control {
     pub(crate) refused_memory: Refusals,
     pub(crate) refused_partial: Refusals,
     pub(crate) refused_protections: Refusals,
+    /// Those that do not fit among the others, whatever there is room for.
+    pub(crate) unfit_protections: Refusals,
     pub(crate) guards: Guards,
     /// With the listing that told of them last.
     pub(crate) partial: HashMap<PartialRoute, u8>,
@@ -194,6 +196,7 @@ impl Control {
             refused_memory: Refusals::default(),
             refused_partial: Refusals::default(),
             refused_protections: Refusals::default(),
+            unfit_protections: Refusals::default(),
             guards: Guards::default(),
             partial: HashMap::new(),
             counters: Counters::default(),

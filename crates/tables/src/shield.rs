@@ -216,15 +216,15 @@ impl Control {
     }
 
     fn refuse_protection(&mut self, unfit: Unfit) -> Error {
-        let net = match &unfit {
+        let (refusals, net) = match &unfit {
+            Unfit::Full { net, .. } => (&mut self.refused_protections, *net),
             Unfit::Duplicate { net }
             | Unfit::Hole { net, .. }
             | Unfit::OwnNetwork { net, .. }
-            | Unfit::Reserved { net, .. }
-            | Unfit::Full { net, .. } => *net,
+            | Unfit::Reserved { net, .. } => (&mut self.unfit_protections, *net),
             _ => return unfit.into(),
         };
-        self.refused_protections.note(|| net.to_string(), || unfit.to_string());
+        refusals.note(|| net.to_string(), || unfit.to_string());
         unfit.into()
     }
 }

@@ -136,6 +136,10 @@ impl Control {
             let (used, limit) = (self.guards.len() as u64, Some(self.limits.protections as u64));
             let refusals = &self.refused_protections;
             all.push(capacity("protections", None, used, limit, refusals, None));
+            let unfit = &self.unfit_protections;
+            if unfit.count > 0 {
+                all.push(capacity("protections that do not fit", None, 0, None, unfit, None));
+            }
             let grantors =
                 |vrf: &crate::control::VrfState| vrf.v4.grantors.len() + vrf.v6.grantors.len();
             let used = self.vrfs.iter().map(grantors).sum::<usize>() as u64;
