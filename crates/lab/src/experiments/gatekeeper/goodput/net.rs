@@ -46,8 +46,9 @@ pub(super) struct Net {
 impl Net {
     /// With so many clients.
     pub fn new(clients: u8) -> Result<Net, String> {
+        remove_left();
         let id = std::process::id();
-        let names = ["clients", "gatekeeper", "server"].map(|who| format!("rutter-{who}-{id}"));
+        let names = WHO.map(|who| format!("rutter-{who}-{id}"));
         for name in &names {
             ip(&["netns", "add", name])?;
         }
@@ -95,6 +96,26 @@ impl Drop for Net {
         }
     }
 }
+
+/// Removes what runs have left that were killed.
+fn remove_left() {
+    let names = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if let Some(id) = whose(&name)
+            && !std::path::Path::new(&format!("/proc/{id}")).exists()
+        {
+            let _ = ip(&["netns", "del", &name]); // another run may be at it, too
+        }
+    }
+}
+
+/// The process that has made the namespace of this name.
+fn whose(name: &str) -> Option<u32> {
+    let (who, id) = name.strip_prefix("rutter-")?.rsplit_once('-')?;
+    WHO.contains(&who).then(|| id.parse().ok()).flatten()
+}
+
+const WHO: [&str; 3] = ["clients", "gatekeeper", "server"];
 
 fn enter(name: &str) -> Result<(), String> {
     let file = File::open(format!("/run/netns/{name}")).map_err(|error| error.to_string())?;
