@@ -73,7 +73,8 @@ assert_eq "$(came bare)" 0 "packets that passed without a grant"
 
 # Refused, with both prefixes: a hole in a shield.
 assert_status 2 rutter gatekeeper protect add 203.0.113.128/25 bypass
-assert_match "$(cat "$TMP/status.out")" "203.0.113.128/25.*203.0.113.0/24|203.0.113.0/24.*203.0.113.128/25" "a hole in a shield"
+hole="203.0.113.128/25.*203.0.113.0/24|203.0.113.0/24.*203.0.113.128/25"
+assert_match "$(cat "$TMP/status.out")" "$hole" "a hole in a shield"
 assert_status 2 rutter gatekeeper protect add 10.0.2.0/25 via 10.0.2.2
 assert_status 2 rutter gatekeeper protect add 203.0.113.0/24 via 10.0.2.2
 assert_status 1 rutter gatekeeper protect del 203.0.113.0/25
@@ -86,15 +87,21 @@ sleep 0.5
 assert_eq "$(came bare)" 0 "declined packets that passed"
 rutter gatekeeper shadow 203.0.113.0/24 on
 rutter gatekeeper shadow | found 203.0.113.0/24
-verdict() { # NAME: of 203.0.113.0/24
-	rutter gatekeeper protect -j | json "next(p['verdicts']['$1'] for p in x if p['protect']['prefix'] == '203.0.113.0/24')"
+verdict() { # OF NAME: of 203.0.113.0/24
+	rutter gatekeeper protect -j | json "next(p['$1']['$2'] for p in x if p['protect']['prefix'] == '203.0.113.0/24')"
 }
-asked=$(verdict requests)
+assert_eq "$(verdict shadow_verdicts requests)" 0 "real verdicts among those of the shadow"
+asked=$(verdict verdicts requests)
+declined=$(verdict verdicts declined)
+[ "$declined" -gt 0 ] || fail "nothing was declined before the shadow"
 client_sends 10.0.1.66 203.0.113.5 --count 20 --rate 200 >/dev/null
 wait_for 5 bare_are 20
 client_sends 10.0.1.2 203.0.113.5 --count 20 --rate 200 >/dev/null
 wait_for 5 bare_are 40
-[ "$(verdict requests)" -gt "$asked" ] || fail "nothing is counted in shadow"
+[ "$(verdict shadow_verdicts requests)" -gt 0 ] || fail "nothing is counted in shadow"
+assert_eq "$(verdict verdicts requests) $(verdict verdicts declined)" "$asked $declined" "real verdicts in shadow"
+rutter gatekeeper show | found "would be " || fail "what the shadow would do is not shown"
+rutter gatekeeper show -j | json "sum(c['count'] for c in x['shadow_requests']) > 0" | found True
 rutter gatekeeper shadow 203.0.113.0/24 off
 before=$(came bare)
 wait_for 10 assert_ping c 203.0.113.5

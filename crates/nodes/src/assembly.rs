@@ -26,6 +26,7 @@ use crate::out::detour::Detour;
 use crate::out::output::Inner;
 use crate::out::refusals::Refusals;
 use crate::out::{drop, kernel_input, output, punt, worker_input};
+use crate::parse::cut::Uncut;
 use crate::parse::ethernet_input;
 use crate::parse::owner::Owners;
 
@@ -60,6 +61,8 @@ pub struct Assembly {
     /// Nodes, by name, that a shield's router leads packets to whose frames were longer than
     /// they are; nobody's, unless an application has said so.
     pub longer: Vec<&'static str>,
+    /// Those nodes cut off what follows packets in their frames.
+    pub uncut: Uncut,
     /// What ports refuse: for nodes that can hold packets back.
     pub refusals: Arc<Refusals>,
     builder: Builder,
@@ -73,7 +76,8 @@ impl Assembly {
         let first = ethernet_input::EthernetInput::new(forwarding, counters);
         let builder = Builder::new(FIRST).node(first);
         let refusals = Arc::new(Refusals::new(common.ports));
-        Assembly { common, owners: None, longer: Vec::new(), refusals, builder, inner: Vec::new() }
+        let (longer, uncut) = (Vec::new(), Uncut::default());
+        Assembly { common, owners: None, longer, uncut, refusals, builder, inner: Vec::new() }
     }
 
     /// Says which worker has a pair, of what comes in by ports that are dealt so.

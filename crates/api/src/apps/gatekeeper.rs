@@ -193,14 +193,23 @@ pub struct Shield {
     pub protections: u64,
     /// Of those, in shadow.
     pub shadows: u64,
-    /// All packets for what is protected.
+    /// All packets for what is protected, but for shadows.
     pub verdicts: Verdicts,
+    /// What would have become of the packets of shadows.
+    #[serde(default)]
+    pub shadow_verdicts: Verdicts,
+    /// Requests of shadows, by what the channel did, or would have done.
+    #[serde(default)]
+    pub shadow_requests: Vec<Count>,
     /// The table of flows, all workers together.
     pub flows: Flows,
     /// The request channel.
     pub requests: Requests,
     /// Decisions that came, by what became of them.
     pub decisions: Vec<Count>,
+    /// ICMP errors that were sent, by what they are about.
+    #[serde(default)]
+    pub errors: Vec<Count>,
     /// Packets that the shield's nodes dropped, by node and reason.
     pub drops: Vec<Count>,
     /// Who decides.
@@ -297,8 +306,14 @@ pub struct Protected {
     pub in_table: bool,
     /// A network of this router's own that it hides from the front.
     pub hides: Option<String>,
-    /// Since it is there.
+    /// Since it is there, but for when it was a shadow.
     pub verdicts: Verdicts,
+    /// What would have become of its packets while it was one.
+    #[serde(default)]
+    pub shadow_verdicts: Verdicts,
+    /// Decisions for it that came, by what became of them.
+    #[serde(default)]
+    pub decisions: Vec<Count>,
 }
 
 impl std::fmt::Display for Action {

@@ -127,21 +127,25 @@ impl Decisions {
         whose: DecisionsFrom,
         decision: &Decision,
     ) {
-        let counts = &self.counters.decisions;
+        let counters = &self.counters;
         let key = match decision.flow {
             Flow::V4 { src, dst } => FlowKey::v4(src.into(), dst.into()),
             Flow::V6 { src, dst } => FlowKey::v6(src.into(), dst.into()),
         };
         let set = match self.protection(guard, (from, iface), whose, decision.flow.ends().1) {
             Some(Ok(set)) => set,
-            Some(Err(())) => return counts.not_its_grantor.add(1),
-            None => return counts.unprotected.add(1),
+            Some(Err(set)) => return counters.count_decision(set, |of| &of.not_its_grantor),
+            None => return counters.decisions.unprotected.add(1),
         };
         let machine = Machine { times: &self.times, programs: &self.programs };
         let decided = match machine.decision(&decision.verdict, now) {
             Ok(decided) => decided,
-            Err(Refused::UnknownProgram) => return counts.unknown_program.add(1),
-            Err(Refused::BadParameters) => return counts.bad_parameters.add(1),
+            Err(Refused::UnknownProgram) => {
+                return counters.count_decision(set, |of| &of.unknown_program);
+            }
+            Err(Refused::BadParameters) => {
+                return counters.count_decision(set, |of| &of.bad_parameters);
+            }
         };
         let heard = Heard { key, set, decided };
         let owner = self.owners.as_ref().map(|owners| match decision.flow {
@@ -151,19 +155,20 @@ impl Decisions {
         let rings = self.rings.iter_mut().enumerate();
         for (_, ring) in rings.filter(|(worker, _)| owner.is_none_or(|owner| owner == *worker)) {
             if ring.push(heard).is_err() {
-                counts.ring_full.add(1);
+                counters.count_decision(set, |of| &of.ring_full);
             }
         }
     }
 
-    /// The protection of `dst` in the VRF of `iface`; an error where `from` has no say there.
+    /// The protection of `dst` in the VRF of `iface`; as an error where `from` has no say
+    /// there.
     fn protection(
         &self,
         guard: Guard<'_>,
         (from, iface): (IpAddr, IfaceId),
         whose: DecisionsFrom,
         dst: IpAddr,
-    ) -> Option<Result<SetId, ()>> {
+    ) -> Option<Result<SetId, SetId>> {
         let ifaces = self.forwarding.ifaces.load(guard);
         let vrf: VrfId = ifaces.vrf.get(usize::from(iface.0)).copied().unwrap_or_default();
         let vrfs = self.forwarding.vrfs.load(guard);
@@ -181,7 +186,7 @@ impl Decisions {
             DecisionsFrom::Grantors => protections.names(vrf, from),
             DecisionsFrom::Anybody => true,
         };
-        Some(if counts { Ok(protection.id) } else { Err(()) })
+        Some(if counts { Ok(protection.id) } else { Err(protection.id) })
     }
 }
 
@@ -215,7 +220,7 @@ impl Node for Decisions {
                 }
                 continue;
             }
-            if side == Side::Back && is_message(v.head(i), v.len(i), settings.ports) {
+            if side == Side::Back && is_message(v.rest(i), settings.ports) {
                 let why = self.hear(v, i, settings);
                 v.drop(i, why);
             }
@@ -223,18 +228,21 @@ impl Node for Decisions {
     }
 }
 
-/// Whether it is UDP to the port of decisions: nobody else listens there.
-pub(super) fn is_message(head: &[u8; 64], len: u16, ports: Ports) -> bool {
-    let (at, next) = if head[0] >> 4 == 4 {
-        (ipv4::MIN_LEN, head[ipv4::PROTOCOL])
-    } else {
-        (ipv6::LEN, head[ipv6::NEXT_HEADER])
+/// Whether it is UDP to the port of decisions, whatever headers or fragments it lies in: nobody
+/// else listens there. A later fragment does not say.
+pub(super) fn is_message(packet: &[u8], ports: Ports) -> bool {
+    let datagram = match packet.first().map(|first| first >> 4) {
+        Some(4) => ipv4::View::new(packet)
+            .ok()
+            .filter(|view| view.protocol() == protocol::UDP && view.offset() == 0)
+            .map(|view| view.payload()),
+        _ => ipv6::View::new(packet).ok().and_then(|view| {
+            let (chain, upper) = view.upper().ok()?;
+            let first = chain.fragment.is_none_or(|fragment| fragment.offset == 0);
+            (first && chain.protocol == protocol::UDP).then_some(upper)
+        }),
     };
-    let whole = head[0] >> 4 != 4 || be16(head, ipv4::FRAGMENT) & ipv4::OFFSET_MASK == 0;
-    whole
-        && next == protocol::UDP
-        && usize::from(len) >= at + udp::LEN
-        && be16(head, at + udp::DST) == ports.dst
+    datagram.is_some_and(|udp| udp.len() >= udp::LEN && be16(udp, udp::DST) == ports.dst)
 }
 
 /// Decisions that are heard in a poll at most.

@@ -18,7 +18,7 @@ use wire::bytes::array;
 use super::machine::{Decided, Flow, Machine, Step};
 use super::programs::Programs;
 use super::rule::Arrival;
-use super::settings::Decisions;
+use super::settings::Counters;
 use super::state::{self, Bytes, CALLERS, Kind};
 use super::times::Times;
 
@@ -101,7 +101,7 @@ impl Flows {
         now: u64,
         heard: impl Iterator<Item = &'h Heard>,
         keys: &[FlowKey],
-        counters: &Decisions,
+        counters: &Counters,
     ) {
         self.renew();
         let Flows { table, programs, times, ids, .. } = self;
@@ -110,7 +110,7 @@ impl Flows {
         table.find_or_insert_batch(now, expires, keys, ids, &mut |_, _, _| {});
         for (heard, id) in heard.zip(ids) {
             if id.is_none() {
-                counters.no_place.add(1);
+                counters.count_decision(heard.set, |of| &of.no_place);
                 continue;
             }
             // A decision before it in this batch may have taken its place.
@@ -120,15 +120,15 @@ impl Flows {
                 *table.view().state(*id).0 = fresh;
             }
             if !is_there || !table.decide(*id, &mut |_, _, _| {}) {
-                counters.no_page.add(1);
+                counters.count_decision(heard.set, |of| &of.no_page);
                 continue;
             }
             write(&mut table.view(), *id, heard);
-            match heard.decided.kind {
-                Kind::Declined => counters.declined.add(1),
-                Kind::Program(_) => counters.by_program.add(1),
-                Kind::Granted | Kind::Request => counters.granted.add(1),
-            }
+            counters.count_decision(heard.set, |of| match heard.decided.kind {
+                Kind::Declined => &of.declined,
+                Kind::Program(_) => &of.by_program,
+                Kind::Granted | Kind::Request => &of.granted,
+            });
         }
     }
 

@@ -1,29 +1,33 @@
-//! `ip4_longer`, `ip6_longer`: a decision in a frame that is longer than its packet does not count.
+//! `ip4_longer`, `ip6_longer`: frames that are longer than their packets.
 //!
 //! ```text
 //!  ip4_input, ip6_input ─ longer ─┬ UDP to the port of decisions, from the back ─► drop
-//!                                 └ anything else ─► lookup
+//!                                 ├ from the front, about which a Grantor decides ─► lookup
+//!                                 └ anything else ─► cut off ─► lookup
 //! ```
 //!
-//! | cost | such packets alone: a look at the side of their interface |
-//! |------|------------------------------------------------------------|
+//! | cost | such packets alone: a look at the side of their interface, a lookup of those of the front |
+//! |------|--------------------------------------------------------------------------------------------|
 //!
-//! What follows a packet in its frame has been cut off here, so that the length of UDP is right.
-//! The deployed Gatekeeper counts all bytes that were received, and refuses such a message; no
-//! Grantor sends one, since the shortest decision needs no padding.
+//! A decision in such a frame does not count: the deployed Gatekeeper counts all bytes that were
+//! received, and refuses it; no Grantor sends one, since the shortest decision needs no padding.
+//! Of what a budget is taken from, all bytes count, too: `shield` cuts it off.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use graph::{Lanes, Node, View, labels};
 use lookup::sync::Published;
-use tables::{Forwarding, Side};
+use tables::{Forwarding, HopTable, Kind, Side};
 use wire::ggu::Refusal;
 
 use super::decisions::is_message;
+use super::ip_special::front_hop;
+use super::outer::packet_len;
 use super::settings::{Counters, Settings};
 use crate::family::Family;
 use crate::lanes::Iface;
+use crate::parse::cut::cut;
 
 labels! {
     /// Where packets go.
@@ -60,19 +64,31 @@ impl<F: Family> Node for IpLonger<F> {
     type Edge = To;
     type Drop = Why;
     const NAME: &'static str = F::LONGER;
-    const HELP: &'static str = "refuses decisions in frames that are longer than they";
-    const READS: Lanes = Lanes::of::<(Iface,)>();
+    const HELP: &'static str =
+        "cuts off what follows packets, and refuses decisions in such frames";
+    const READS: Lanes = Lanes::of::<(Iface, F::Dst)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
         let (forwarding, settings, counters) = &self.of;
         let ifaces = forwarding.ifaces.load(v.guard());
+        let hops: &HopTable = forwarding.hops.load(v.guard());
         let ports = settings.load(v.guard()).ports;
         v.leave_all(To::Lookup);
         for i in 0..v.n() {
-            let at_back = ifaces.side(v.get(Iface, i)) == Side::Back;
-            if at_back && is_message(v.head(i), v.len(i), ports) {
+            let iface = v.get(Iface, i);
+            let side = ifaces.side(iface);
+            if side == Side::Back && is_message(v.rest(i), ports) {
                 counters.decisions.refused[Refusal::Length as usize].add(1);
                 v.drop(i, Why::Longer);
+                continue;
+            }
+            let asks = || {
+                let hop = front_hop::<F>(forwarding, v.guard(), iface, v.get(F::DST, i));
+                hops.step(hop).kind() == Kind::Protected
+            };
+            if side != Side::Front || !asks() {
+                let total = packet_len(v.head(i));
+                cut(v, i, total);
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  ip4_input, ip6_input ─ punt ─┬ from elsewhere ─────────────────────► punt   PuntClass
+//!                               │   (a decision, from the back: drop)
 //!                               └ from the front ─► front view ─┬ this router's, multicast ► punt
 //!                                    options ─► a protection ───┼────────► shield   Answer
 //!                                    of one link ───────────────┴ anything else ─► drop
@@ -18,12 +19,16 @@ use std::sync::Arc;
 
 use graph::{Lanes, Node, View, labels};
 use lookup::Hop;
-use tables::{Forwarding, HopTable, Kind, Side};
+use lookup::sync::{Guard, Published};
+use tables::{Forwarding, HopTable, IfaceId, Kind, Side};
 use wire::bytes::{array, be16};
 use wire::{ipv4, ipv6};
 
+use super::decisions::is_message;
+use super::settings::{Counters, Settings};
 use crate::family::{Family, V4, V6};
 use crate::lanes::{Answer, Iface, PuntClass};
+use crate::parse::cut::cut;
 
 labels! {
     /// Where packets go.
@@ -40,6 +45,8 @@ labels! {
         NotForUs = "not_for_us",
         /// From an address of one link alone to another network: RFC 4291 §2.5.6.
         LinkLocal = "link_local",
+        /// A message of decisions to this router, with IPv4 options: `options` among the refused.
+        Decision = "decision",
     }
 }
 
@@ -51,6 +58,8 @@ pub trait Special: Family {
     fn beyond_the_link(head: &[u8; 64]) -> Option<Self::Addr>;
     /// Bytes of the packet where it may be protected.
     fn total(head: &[u8; 64]) -> Option<u16>;
+    /// Whether it is a message of decisions to this router.
+    fn is_message(packet: &[u8], settings: &Settings) -> bool;
 }
 
 impl Special for V4 {
@@ -62,6 +71,11 @@ impl Special for V4 {
 
     fn total(head: &[u8; 64]) -> Option<u16> {
         Some(be16(head, ipv4::TOTAL_LEN))
+    }
+
+    fn is_message(packet: &[u8], settings: &Settings) -> bool {
+        let to = packet.get(ipv4::DST..ipv4::DST + 4).map(|to| array::<4>(to, 0).into());
+        to.is_some() && to == settings.from.v4 && is_message(packet, settings.ports)
     }
 }
 
@@ -77,27 +91,39 @@ impl Special for V6 {
     fn total(_: &[u8; 64]) -> Option<u16> {
         None // from one link alone
     }
+
+    fn is_message(_: &[u8], _: &Settings) -> bool {
+        false // what comes here is of one link
+    }
+}
+
+/// The hop of `dst` in the front view of the interface's VRF.
+pub(super) fn front_hop<F: Family>(
+    forwarding: &Forwarding,
+    guard: Guard<'_>,
+    iface: IfaceId,
+    dst: F::Addr,
+) -> Hop {
+    let ifaces = forwarding.ifaces.load(guard);
+    let vrf = ifaces.vrf.get(usize::from(iface.0)).copied().unwrap_or_default();
+    let vrfs = forwarding.vrfs.load(guard);
+    let front = vrfs.get(usize::from(vrf.0)).and_then(|vrf| vrf.front.as_ref());
+    front.map_or(Hop::NONE, |front| F::front(front).lookup(dst))
 }
 
 /// The node of the family `F`.
 pub struct IpSpecial<F> {
-    forwarding: Arc<Forwarding>,
+    of: Of,
     family: PhantomData<F>,
 }
 
-impl<F: Special> IpSpecial<F> {
-    /// A node that looks up in `forwarding`.
-    pub fn new(forwarding: Arc<Forwarding>) -> Self {
-        IpSpecial { forwarding, family: PhantomData }
-    }
+/// What it is made of.
+type Of = (Arc<Forwarding>, Arc<Published<Settings>>, Arc<Counters>);
 
-    /// The hop in the front view of the interface's VRF.
-    fn look_up(&self, v: &View<'_, Self>, i: usize, dst: F::Addr) -> Hop {
-        let ifaces = self.forwarding.ifaces.load(v.guard());
-        let vrf = ifaces.vrf.get(usize::from(v.get(Iface, i).0)).copied().unwrap_or_default();
-        let vrfs = self.forwarding.vrfs.load(v.guard());
-        let front = vrfs.get(usize::from(vrf.0)).and_then(|vrf| vrf.front.as_ref());
-        front.map_or(Hop::NONE, |front| F::front(front).lookup(dst))
+impl<F: Special> IpSpecial<F> {
+    /// A node that looks up in these tables, and knows decisions by these settings.
+    pub fn new(of: Of) -> Self {
+        IpSpecial { of, family: PhantomData }
     }
 }
 
@@ -109,24 +135,35 @@ impl<F: Special> Node for IpSpecial<F> {
     const READS: Lanes = Lanes::of::<(Iface, PuntClass)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let ifaces = self.forwarding.ifaces.load(v.guard());
-        let hops: &HopTable = self.forwarding.hops.load(v.guard());
+        let (forwarding, settings, counters) = &self.of;
+        let ifaces = forwarding.ifaces.load(v.guard());
+        let hops: &HopTable = forwarding.hops.load(v.guard());
+        let settings = settings.load(v.guard());
         v.leave_all(To::Punt);
         for i in 0..v.n() {
-            if ifaces.side(v.get(Iface, i)) != Side::Front {
+            let iface = v.get(Iface, i);
+            let side = ifaces.side(iface);
+            if side == Side::Back && F::is_message(v.rest(i), settings) {
+                counters.decisions.options.add(1);
+                v.drop(i, Why::Decision);
+            }
+            if side != Side::Front {
                 continue;
             }
             let Some(dst) = F::beyond_the_link(v.head(i)) else { continue };
-            let hop = self.look_up(v, i, dst);
-            match hops.step(hop).kind() {
+            let hop = front_hop::<F>(forwarding, v.guard(), iface, dst);
+            let kind = hops.step(hop).kind();
+            match kind {
                 Kind::ForUs | Kind::Multicast => {}
                 Kind::Protected | Kind::Bypass | Kind::Discard => {
                     let Some(total) = F::total(v.head(i)) else {
                         v.drop(i, Why::LinkLocal);
                         continue;
                     };
-                    let link = v.frame_len(i).wrapping_sub(v.len(i));
-                    v.frame(i, link.into(), total.into()); // no longer than the frame: checked
+                    // Of what asks, all bytes of the frame count: `shield` cuts it.
+                    if kind != Kind::Protected {
+                        cut(v, i, total); // no longer than the frame: checked
+                    }
                     v.set(Answer, i, hop);
                     v.leave(i, To::Shield);
                 }
@@ -141,7 +178,6 @@ mod tests {
     use super::*;
     use crate::class::Class;
     use crate::testbed::{Net, shielded, to_p0, udp4, udp6};
-    use tables::IfaceId;
     use wire::build::Frame;
 
     fn run<F: Special>(frames: &[Frame<'_>], iface: u16) -> Vec<String> {
@@ -149,7 +185,9 @@ mod tests {
         shielded(&net);
         let frames: Vec<_> = frames.iter().map(|frame| to_p0(*frame)).collect();
         let frames: Vec<_> = frames.iter().map(|frame| &frame[..]).collect();
-        let mut node = IpSpecial::<F>::new(net.forwarding.clone());
+        let settings = Arc::new(Published::new(&net.domain, Settings::default()));
+        let of = (net.forwarding.clone(), settings, Counters::new(0));
+        let mut node = IpSpecial::<F>::new(of);
         let got = net.bench().run(&mut node, &frames, |v, i| {
             assert!(v.advance(i, 14));
             v.set(Iface, i, IfaceId(iface));

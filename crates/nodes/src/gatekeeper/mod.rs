@@ -102,6 +102,7 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     let Parts { settings, counters, mix, flows, heard, hears, programs, capacity, member } = parts;
     let (queue, refusals) = ((capacity, member), assembly.refusals.clone());
     assembly.longer = vec![V4::LONGER, V6::LONGER];
+    assembly.uncut.leave();
     let longer = (forwarding.clone(), settings.clone(), counters.clone());
     let to = (assembly.owners.clone(), hears);
     let (tables, counts) = (forwarding.clone(), counters.clone());
@@ -109,7 +110,8 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     let solicit_counts = (ifaces.clone(), counters.clone(), refusals);
     let solicit =
         solicit::Solicit::new(forwarding.clone(), settings.clone(), solicit_counts, queue);
-    let (longer4, longer6) = (IpLonger::<V4>::new(longer.clone()), IpLonger::<V6>::new(longer));
+    let (longer4, longer6) =
+        (IpLonger::<V4>::new(longer.clone()), IpLonger::<V6>::new(longer.clone()));
     let (unsent, framed) = (
         unsent::Unsent::new(forwarding.clone()),
         group_framed::GroupFramed::new(forwarding.clone()),
@@ -120,7 +122,7 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
         counters.clone(),
         ifaces.clone(),
     );
-    let [v4, v6] = [forwarding.clone(), forwarding.clone()];
+    let [v4, v6] = [longer.clone(), longer.clone()];
     let (forwarding, ifaces) = (forwarding.clone(), ifaces.clone());
     let parts = shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard };
     assembly

@@ -67,7 +67,8 @@ pub const ERRORS_PER_S: u32 = 1_000;
 /// counted, and its packets go on as those of a bypass do.
 pub const SHADOW: u32 = 1;
 
-/// Packets and bytes of one protection, or of all. Bytes are of frames: of requests with
+/// Packets and bytes of one protection, or of all: what became of them, or, where they are
+/// those of a shadow, what would have. Bytes are of frames: of requests with
 /// the outer header, of the others as they came.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -113,20 +114,29 @@ impl Verdicts {
 
 /// Decisions that came to a worker, and what became of them.
 #[derive(Debug, Default)]
-#[allow(missing_docs)]
 pub struct Decisions {
     /// By [`Refusal`]: messages, and decisions that ended one.
     pub refused: [Counter; Refusal::ALL.len()],
+    /// Messages with IPv4 options, which nobody reads.
+    pub options: Counter,
     /// For a destination that nothing protects.
     pub unprotected: Counter,
+    /// Their protection had gone, or its options had changed, when they came to the table.
+    pub stale: Counter,
+    /// All others.
+    pub all: Fates,
+}
+
+/// What became of decisions for one protection, or for all.
+#[derive(Debug, Default)]
+#[allow(missing_docs)]
+pub struct Fates {
     /// From somebody whose decisions do not count for the destination ([`DecisionsFrom`]).
     pub not_its_grantor: Counter,
     pub unknown_program: Counter,
     pub bad_parameters: Counter,
     /// Another worker's ring had no room.
     pub ring_full: Counter,
-    /// Their protection had gone, or its options had changed, when they came to the table.
-    pub stale: Counter,
     /// The table had no place for the flow.
     pub no_place: Counter,
     /// All pages were taken by flows that stay.
@@ -172,9 +182,13 @@ impl Errors {
 /// One worker's counters.
 #[derive(Debug)]
 pub struct Counters {
-    /// Of all protections.
+    /// Of all protections, but for shadows.
     pub all: Verdicts,
-    by_protection: Box<[Verdicts]>,
+    /// Of all shadows.
+    pub shadow: Verdicts,
+    /// The same by protection: of those, and of these.
+    by_protection: [Box<[Verdicts]>; 2],
+    decided: Box<[Fates]>,
     /// Of decisions.
     pub decisions: Decisions,
     /// Of ICMP errors.
@@ -186,24 +200,49 @@ pub struct Counters {
 impl Counters {
     /// Counters at zero; those of protections for indices below `protections`.
     pub fn new(protections: usize) -> Arc<Counters> {
-        let by_protection = (0..protections).map(|_| Verdicts::default()).collect();
-        let (all, decisions) = (Verdicts::default(), Decisions::default());
-        let (errors, shadows) = (Errors::default(), Shadows::default());
-        Arc::new(Counters { all, by_protection, decisions, errors, shadows })
+        let verdicts = || (0..protections).map(|_| Verdicts::default()).collect();
+        Arc::new(Counters {
+            all: Verdicts::default(),
+            shadow: Verdicts::default(),
+            by_protection: [verdicts(), verdicts()],
+            decided: (0..protections).map(|_| Fates::default()).collect(),
+            decisions: Decisions::default(),
+            errors: Errors::default(),
+            shadows: Shadows::default(),
+        })
     }
 
     /// Those of one protection, if they are counted.
     #[inline]
     pub fn of(&self, set: SetId) -> Option<&Verdicts> {
-        self.by_protection.get(set.index as usize)
+        self.by_protection[0].get(set.index as usize)
+    }
+
+    /// What would have become of its packets while it was a shadow.
+    #[inline]
+    pub fn shadow_of(&self, set: SetId) -> Option<&Verdicts> {
+        self.by_protection[1].get(set.index as usize)
+    }
+
+    /// Decisions for one protection.
+    pub fn decided(&self, set: SetId) -> Option<&Fates> {
+        self.decided.get(set.index as usize)
     }
 
     /// Counts for all protections, and for one.
     #[inline]
-    pub(super) fn count(&self, set: SetId, count: impl Fn(&Verdicts)) {
-        count(&self.all);
-        if let Some(verdicts) = self.of(set) {
-            count(verdicts);
-        }
+    pub(super) fn count(&self, set: SetId, in_shadow: bool, count: impl Fn(&Verdicts)) {
+        let (all, one) = match in_shadow {
+            false => (&self.all, self.of(set)),
+            true => (&self.shadow, self.shadow_of(set)),
+        };
+        count(all);
+        one.into_iter().for_each(count);
+    }
+
+    /// The same of a decision.
+    pub(super) fn count_decision(&self, set: SetId, fate: impl Fn(&Fates) -> &Counter) {
+        fate(&self.decisions.all).add(1);
+        self.decided(set).into_iter().for_each(|of| fate(of).add(1));
     }
 }

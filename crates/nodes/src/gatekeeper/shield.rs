@@ -37,12 +37,13 @@ use super::flows::{Flows, Heard};
 use super::lanes::{Asked, Faulty, Mixed, Request};
 use super::machine::Verdict;
 use super::mix::Mix;
-use super::outer::{Out, Unfit, Ways};
+use super::outer::{Out, Unfit, Ways, packet_len};
 use super::request::LOWEST_DSCP;
 use super::rule::{Arrival, GRANTED};
 use super::settings::{Counters, SHADOW, Settings};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
+use crate::parse::cut::cut;
 
 labels! {
     /// Where packets go.
@@ -169,7 +170,7 @@ impl Shield {
             }
             if n > 0 {
                 let heard = batch.heard[..n].iter().flatten();
-                flows.decide(v.now(), heard, &batch.keys[..n], &counters.decisions);
+                flows.decide(v.now(), heard, &batch.keys[..n], counters);
             }
             more |= taken == VECTOR;
         }
@@ -224,7 +225,11 @@ impl Node for Shield {
             return Due::NOW;
         }
         // Whoever hears a decision on another worker rings no bell.
-        if self.heard.len() > 1 { due.min(Due::at(v.now() + flows.pause())) } else { due }
+        if self.heard.len() > 1 {
+            due.min(Due::at(v.now().saturating_add(flows.pause())))
+        } else {
+            due
+        }
     }
 
     fn take_over(&mut self, old: &mut Self) {
@@ -321,8 +326,11 @@ impl<'g> Sender<'g> {
     ) {
         let Some(protection) = self.protection(set) else { return v.drop(i, Why::Changed) };
         let bytes = u64::from(v.frame_len(i));
-        self.count(set, verdict, bytes, v.head(i)[0] >> 4 == 4);
-        if protection.options & SHADOW != 0 {
+        let in_shadow = protection.options & SHADOW != 0;
+        self.count((set, in_shadow), verdict, bytes, v.head(i)[0] >> 4 == 4);
+        if in_shadow {
+            let total = packet_len(v.head(i));
+            cut(v, i, total);
             let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
             v.set(Asked, i, Request::new(set, dscp).in_shadow());
             v.set(Mixed, i, self.mix.of(key));
@@ -363,9 +371,15 @@ impl<'g> Sender<'g> {
     }
 
     #[inline]
-    fn count(&self, set: SetId, verdict: Option<Verdict>, bytes: u64, is_v4: bool) {
+    fn count(
+        &self,
+        (set, in_shadow): (SetId, bool),
+        verdict: Option<Verdict>,
+        bytes: u64,
+        is_v4: bool,
+    ) {
         let outer = if is_v4 { ipv4::MIN_LEN } else { ipv6::LEN } as u64;
-        self.counters.count(set, |verdicts| match verdict {
+        self.counters.count(set, in_shadow, |verdicts| match verdict {
             Some(Verdict::Request(_)) => verdicts.request(bytes + outer),
             Some(Verdict::Granted(_) | Verdict::Direct) => verdicts.grant(bytes),
             Some(Verdict::Declined | Verdict::OverBudget) => verdicts.decline(bytes),

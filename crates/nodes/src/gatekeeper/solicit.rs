@@ -230,7 +230,7 @@ impl Node for Solicit {
             true => Due::NEVER,
             false if full => Due::NOW,
             // What it published counts four times as long.
-            false => Due::at(v.now() + times.published() / 4),
+            false => Due::at(v.now().saturating_add(times.published() / 4)),
         }
     }
 

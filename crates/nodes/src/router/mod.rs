@@ -48,8 +48,10 @@ pub const NODES: &[Card] = &[
 /// Adds the router.
 pub fn add(assembly: Assembly) -> Assembly {
     let link_local = ip4_link_local::Ip4LinkLocal::new(assembly.common.forwarding.clone());
-    let assembly = family::<V4>(assembly.node(ip4_input::Ip4Input).node(link_local));
-    family::<V6>(assembly.node(ip6_input::Ip6Input))
+    let [uncut4, uncut6] = [assembly.uncut.clone(), assembly.uncut.clone()];
+    let input = ip4_input::Ip4Input(uncut4);
+    let assembly = family::<V4>(assembly.node(input).node(link_local));
+    family::<V6>(assembly.node(ip6_input::Ip6Input(uncut6)))
 }
 
 /// Adds the nodes that drop what claims to come from this machine, where a VRF wants it:

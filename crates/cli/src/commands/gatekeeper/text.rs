@@ -63,8 +63,13 @@ pub(super) fn shield(shield: &Shield) -> String {
     for (name, value) in lines {
         let _ = writeln!(out, "{name:<11} {value}"); // cannot fail: a String
     }
-    let _ = write!(out, "\n{}", verdicts(&shield.verdicts));
+    let _ = write!(out, "\n{}", verdicts("verdict", &shield.verdicts));
+    if shield.shadows > 0 || shield.shadow_verdicts != Verdicts::default() {
+        let _ = write!(out, "\n{}", verdicts("would be", &shield.shadow_verdicts));
+    }
+    counts(&mut out, "request of a shadow", &shield.shadow_requests);
     counts(&mut out, "decision", &shield.decisions);
+    counts(&mut out, "icmp error", &shield.errors);
     counts(&mut out, "drop", &shield.drops);
     let mut table = Table::new(&["grantor", "by", "fault"]);
     for one in &shield.grantors {
@@ -74,8 +79,8 @@ pub(super) fn shield(shield: &Shield) -> String {
     out
 }
 
-fn verdicts(of: &Verdicts) -> Table {
-    let mut table = Table::new(&["verdict", ">packets", ">bytes"]);
+fn verdicts(title: &'static str, of: &Verdicts) -> Table {
+    let mut table = Table::new(&[title, ">packets", ">bytes"]);
     for (name, packets, bytes) in [
         ("asked", of.requests, of.request_bytes),
         ("granted", of.granted, of.granted_bytes),
@@ -120,6 +125,9 @@ pub(super) fn protections(all: &[Protected]) -> Table {
         let faults = one.faults.iter();
         notes.extend(faults.map(|of| format!("{}: {}", of.address, of.fault)));
         notes.extend((!one.shown).then(|| "not shown to routing daemons".into()));
+        let taken = |of: &&Count| TAKEN.contains(&of.what.as_str()) || of.count == 0;
+        let refused = one.decisions.iter().filter(|of| !taken(of));
+        notes.extend(refused.map(|of| format!("{} decisions {}", number(of.count), of.what)));
         table.row([
             one.protect.prefix.clone(),
             does,
@@ -133,6 +141,9 @@ pub(super) fn protections(all: &[Protected]) -> Table {
     }
     table
 }
+
+/// What becomes of a decision that is carried out.
+const TAKEN: [&str; 3] = ["granted", "declined", "by_program"];
 
 fn grantor(of: &Grantor) -> String {
     let mut text = of.address.to_string();
@@ -156,7 +167,7 @@ pub(super) fn shadows(all: &[Protected]) -> Table {
         "asks",
     ]);
     for one in all {
-        let Verdicts { requests, granted, declined, dropped, .. } = one.verdicts;
+        let Verdicts { requests, granted, declined, dropped, .. } = one.shadow_verdicts;
         let asks = one.protect.grantors.iter().filter(|of| of.shadow);
         let asks: Vec<_> = asks.map(|of| of.address.to_string()).collect();
         let asks = if asks.is_empty() { "nobody".into() } else { asks.join(", ") };
@@ -258,11 +269,20 @@ mod tests {
             in_table: true,
             hides: None,
             verdicts: Verdicts::default(),
+            shadow_verdicts: Verdicts { requests: 1_234, ..Verdicts::default() },
+            decisions: Vec::new(),
         };
         let plain = text(&one);
         assert!(plain.contains("shadow  198.51.100.9 weight 2"), "{plain}");
         one.shown = false;
         assert!(text(&one).contains("not shown to routing daemons"));
-        assert!(shadows(&[one]).to_string().contains("nobody"));
+        one.shown = true;
+        let count = |what: &str, count| Count { what: what.into(), count };
+        one.decisions = vec![count("granted", 7), count("no_page", 0), count("no_place", 2)];
+        let refused = text(&one);
+        assert!(refused.contains("2 decisions no_place") && !refused.contains("granted,"));
+        assert!(!refused.contains("no_page") && !refused.contains("1,234"));
+        let shown = shadows(&[one]).to_string();
+        assert!(shown.contains("nobody") && shown.contains("1,234"), "{shown}");
     }
 }

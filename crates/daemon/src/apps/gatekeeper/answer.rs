@@ -17,6 +17,7 @@ use tables::show::{ProtectionInfo, RouteFilter};
 use tables::{Changed, Net, Protections, SetId, Unfit};
 
 use super::live::{PAGE, VRF, is_shown, shown_as};
+use super::show::Counted;
 use super::{Guarding, protect, show};
 use crate::app::Answered;
 use crate::parts::show as parts;
@@ -67,7 +68,7 @@ impl Guarding {
             done
         })?;
         let id = id.map_err(|error| refused(&error))?;
-        live.before.insert(id.index, show::verdicts(&self.counters, Some(id)));
+        live.before.insert(id.index, Counted::of(&self.counters, id));
         live.forget(net);
         if let Some(kernel) = state.kernel.as_ref().filter(|_| is_shown(action)) {
             lock(kernel).add_shield(shown_as(net)).map_err(|error| {
@@ -228,21 +229,25 @@ impl Guarding {
             let (page, next) =
                 state.ask(move |control| control.protections(&filter, cursor, PAGE))?;
             let live = lock(&self.live);
-            let shown = page.iter().map(|info| Protected {
-                protect: show::protect(info),
-                faults: info
-                    .grantors
-                    .iter()
-                    .filter(|(_, of)| of.ways.is_err())
-                    .map(|(_, of)| show::grantor(of, &names))
-                    .collect(),
-                shown: is_shown(info.action) && !live.is_hidden(info.net),
-                in_table: info.in_table,
-                hides: info.hides.map(|net| net.to_string()),
-                verdicts: {
-                    let before = live.before.get(&info.id.index).copied().unwrap_or_default();
-                    show::since(show::verdicts(&self.counters, Some(info.id)), before)
-                },
+            let shown = page.iter().map(|info| {
+                let before = live.before.get(&info.id.index).copied().unwrap_or_default();
+                let ([verdicts, shadow_verdicts], decisions) =
+                    Counted::of(&self.counters, info.id).since(before);
+                Protected {
+                    protect: show::protect(info),
+                    faults: info
+                        .grantors
+                        .iter()
+                        .filter(|(_, of)| of.ways.is_err())
+                        .map(|(_, of)| show::grantor(of, &names))
+                        .collect(),
+                    shown: is_shown(info.action) && !live.is_hidden(info.net),
+                    in_table: info.in_table,
+                    hides: info.hides.map(|net| net.to_string()),
+                    verdicts,
+                    shadow_verdicts,
+                    decisions,
+                }
             });
             let shown: Vec<_> = shown.collect();
             drop(live);
@@ -273,6 +278,7 @@ impl Guarding {
         })?;
         let (told, names) = (lock(&self.told).clone(), state.names());
         let from = [told.from.v4.map(IpAddr::V4), told.from.v6.map(IpAddr::V6)];
+        let [verdicts, shadow_verdicts] = show::verdicts(&self.counters);
         Ok(Shield {
             front: self.fronts.clone(),
             back: self.shield.back.clone(),
@@ -281,10 +287,13 @@ impl Guarding {
             decisions_from: show::decisions_from(told.decisions_from).into(),
             protections,
             shadows,
-            verdicts: show::verdicts(&self.counters, None),
+            verdicts,
+            shadow_verdicts,
+            shadow_requests: show::shadow_requests(&self.counters),
             flows,
             requests,
             decisions: show::decisions(&self.counters),
+            errors: show::errors(&self.counters),
             drops: drops(state)?,
             grantors: grantors.iter().map(|one| show::grantor(one, &names)).collect(),
         })

@@ -17,7 +17,7 @@ pub(super) fn lines(guarding: &Guarding, state: &State) -> Result<Vec<Capacity>,
     let (flows, requests) = guarding.held(state)?;
     let [decided, decided_max] = flows.decided;
     let rate = rates(guarding, &flows);
-    let no_page: u64 = guarding.counters.iter().map(|of| of.decisions.no_page.get()).sum();
+    let no_page: u64 = guarding.counters.iter().map(|of| of.decisions.all.no_page.get()).sum();
     let channel = requests.bytes_per_s / SYN;
     let line = |what: &str, used, limit, refused, key: Option<&str>| Capacity {
         what: what.into(),
@@ -50,8 +50,9 @@ fn outlasts(guarding: &Guarding, flows: &Flows) -> u64 {
 /// New flows and requests a second since the last look.
 fn rates(guarding: &Guarding, flows: &Flows) -> [u64; 2] {
     let all = [flows.held, flows.replaced, flows.expired, flows.removed];
-    let verdicts = show::verdicts(&guarding.counters, None);
-    let now = Seen { at: Instant::now(), counts: [all.iter().flatten().sum(), verdicts.requests] };
+    // Those of shadows take their tokens, too.
+    let requests = show::verdicts(&guarding.counters).iter().map(|of| of.requests).sum();
+    let now = Seen { at: Instant::now(), counts: [all.iter().flatten().sum(), requests] };
     let mut live = lock(&guarding.live);
     let before = live.seen.replace(now).unwrap_or(guarding.started);
     let ms = u64::try_from(now.at.duration_since(before.at).as_millis()).unwrap_or(u64::MAX);

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use api::apps::gatekeeper::Verdicts;
 use nodes::gatekeeper::settings::{Ends, SHADOW};
 use tables::show::{ProtectionInfo, RouteFilter};
 use tables::{Action, Control, Net, Side, VrfId};
 
 use super::read::Shield;
+use super::show::Counted;
 use super::{Guarding, candidates, ends};
 use crate::config;
 use crate::error::{Doing, Error};
@@ -23,7 +23,7 @@ use crate::parts::state::{State, lock};
 #[derive(Default)]
 pub(super) struct Live {
     /// By the index of a protection that came later: what another had counted there.
-    pub before: HashMap<u32, Verdicts>,
+    pub before: HashMap<u32, Counted>,
     /// Protected prefixes that routing daemons do not see: none of their Grantors can be
     /// reached.
     pub withdrawn: BTreeSet<Net>,

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::apps::gatekeeper as shown;
+use graph::Counter;
 use nodes::gatekeeper::listing::{Known, Row, State};
-use nodes::gatekeeper::settings::{Counters, DecisionsFrom, SHADOW, Verdicts};
+use nodes::gatekeeper::settings::{Counters, DecisionsFrom, Fates, SHADOW, Verdicts};
 use tables::show::{GrantorInfo, ProtectionInfo};
 use tables::{Action, Named, Net, SetId};
 use wire::ggu::Refusal;
@@ -131,11 +132,50 @@ pub(super) fn decisions_from(from: DecisionsFrom) -> &'static str {
     }
 }
 
-/// What all workers have counted for one protection; for all, where there is no number.
-pub(super) fn verdicts(workers: &[Arc<Counters>], of: Option<SetId>) -> shown::Verdicts {
+/// What workers count for one protection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    verdicts: [shown::Verdicts; 2],
+    decided: [u64; FATES.len()],
+}
+
+impl Counted {
+    /// All workers' for a protection.
+    pub fn of(workers: &[Arc<Counters>], set: SetId) -> Counted {
+        let mut decided = [0; FATES.len()];
+        for of in workers.iter().filter_map(|counters| counters.decided(set)) {
+            decided.iter_mut().zip(fates(of)).for_each(|(sum, counter)| *sum += counter.get());
+        }
+        let verdicts = [
+            sum(workers.iter().filter_map(|counters| counters.of(set))),
+            sum(workers.iter().filter_map(|counters| counters.shadow_of(set))),
+        ];
+        Counted { verdicts, decided }
+    }
+
+    /// What was counted since: of a protection, of it as a shadow, and decisions by what
+    /// became of them.
+    pub fn since(self, before: Counted) -> ([shown::Verdicts; 2], Vec<shown::Count>) {
+        let [now, then] = [self.verdicts, before.verdicts];
+        let decided = self.decided.iter().zip(before.decided);
+        let decided = decided.map(|(now, then)| now.saturating_sub(then));
+        let count = |(what, count): (&&str, u64)| shown::Count { what: (*what).into(), count };
+        let decided = FATES.iter().zip(decided).map(count).collect();
+        ([since(now[0], then[0]), since(now[1], then[1])], decided)
+    }
+}
+
+/// What all workers have counted: of what is no shadow, and of shadows.
+pub(super) fn verdicts(workers: &[Arc<Counters>]) -> [shown::Verdicts; 2] {
+    [
+        sum(workers.iter().map(|counters| &counters.all)),
+        sum(workers.iter().map(|counters| &counters.shadow)),
+    ]
+}
+
+fn sum<'c>(all: impl Iterator<Item = &'c Verdicts>) -> shown::Verdicts {
     let mut sum = shown::Verdicts::default();
-    for counters in workers {
-        let Some(one) = of.map_or(Some(&counters.all), |set| counters.of(set)) else { continue };
+    for one in all {
         for (sum, counter) in fields(&mut sum).into_iter().zip(counted(one)) {
             *sum += counter;
         }
@@ -144,7 +184,7 @@ pub(super) fn verdicts(workers: &[Arc<Counters>], of: Option<SetId>) -> shown::V
 }
 
 /// What was counted since.
-pub(super) fn since(mut now: shown::Verdicts, mut before: shown::Verdicts) -> shown::Verdicts {
+fn since(mut now: shown::Verdicts, mut before: shown::Verdicts) -> shown::Verdicts {
     for (now, before) in fields(&mut now).into_iter().zip(fields(&mut before)) {
         *now = now.saturating_sub(*before);
     }
@@ -182,24 +222,41 @@ fn counted(of: &Verdicts) -> [u64; 8] {
 
 /// Decisions by what became of them: all, also those that never were.
 pub(super) fn decisions(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
+    counts(workers, |of| {
+        let of = &of.decisions;
+        let fates = FATES.iter().copied().zip(fates(&of.all));
+        let [options, stale] = [("options", &of.options), ("stale", &of.stale)];
+        let others = [("unprotected", &of.unprotected), stale, options];
+        let refused = Refusal::ALL.iter().zip(&of.refused).map(|(why, count)| (why.name(), count));
+        fates.chain(others).chain(refused).collect()
+    })
+}
+
+/// ICMP errors by what they are about.
+pub(super) fn errors(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
+    counts(workers, |of| {
+        let of = &of.errors;
+        let [long, expired] = [("too_long", &of.too_long), ("ttl_exceeded", &of.ttl_exceeded)];
+        vec![long, expired, ("unreachable", &of.unreachable)]
+    })
+}
+
+/// Requests of shadows by what the channel did.
+pub(super) fn shadow_requests(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
+    counts(workers, |of| {
+        let of = &of.shadows;
+        vec![("passed", &of.passed), ("dropped", &of.dropped), ("no_copy", &of.no_copy)]
+    })
+}
+
+/// Added up over the workers, each of which has the same ones.
+fn counts(
+    workers: &[Arc<Counters>],
+    of: impl Fn(&Counters) -> Vec<(&'static str, &Counter)>,
+) -> Vec<shown::Count> {
     let mut all: Vec<shown::Count> = Vec::new();
     for counters in workers {
-        let of = &counters.decisions;
-        let fates = [
-            ("granted", &of.granted),
-            ("declined", &of.declined),
-            ("by_program", &of.by_program),
-            ("unprotected", &of.unprotected),
-            ("not_its_grantor", &of.not_its_grantor),
-            ("unknown_program", &of.unknown_program),
-            ("bad_parameters", &of.bad_parameters),
-            ("ring_full", &of.ring_full),
-            ("stale", &of.stale),
-            ("no_place", &of.no_place),
-            ("no_page", &of.no_page),
-        ];
-        let refused = Refusal::ALL.iter().zip(&of.refused).map(|(why, count)| (why.name(), count));
-        for (at, (what, count)) in fates.into_iter().chain(refused).enumerate() {
+        for (at, (what, count)) in of(counters).into_iter().enumerate() {
             match all.get_mut(at) {
                 Some(sum) => sum.count += count.get(),
                 None => all.push(shown::Count { what: what.into(), count: count.get() }),
@@ -207,4 +264,32 @@ pub(super) fn decisions(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
         }
     }
     all
+}
+
+/// What becomes of decisions for a protection, by name.
+const FATES: [&str; 9] = [
+    "granted",
+    "declined",
+    "by_program",
+    "not_its_grantor",
+    "unknown_program",
+    "bad_parameters",
+    "ring_full",
+    "no_place",
+    "no_page",
+];
+
+/// In the order of their names.
+fn fates(of: &Fates) -> [&Counter; FATES.len()] {
+    [
+        &of.granted,
+        &of.declined,
+        &of.by_program,
+        &of.not_its_grantor,
+        &of.unknown_program,
+        &of.bad_parameters,
+        &of.ring_full,
+        &of.no_place,
+        &of.no_page,
+    ]
 }

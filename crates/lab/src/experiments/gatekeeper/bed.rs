@@ -94,7 +94,7 @@ impl Bed {
         let wanted = (self.load.granted.len() + self.load.declined.len()) as u64;
         let mut tries = wanted;
         let counts = self.worker.counters.clone();
-        let heard = || counts.decisions.granted.get() + counts.decisions.declined.get();
+        let heard = || counts.decisions.all.granted.get() + counts.decisions.all.declined.get();
         while heard() < wanted && tries > 0 {
             self.poll();
             tries -= 1;
@@ -171,7 +171,7 @@ impl Bed {
             granted: all.granted.get(),
             declined: all.declined.get(),
         };
-        let decisions = &self.worker.counters.decisions.granted;
+        let decisions = &self.worker.counters.decisions.all.granted;
         Mark {
             snapshot: self.worker.graph.stats().snapshot(),
             verdicts,

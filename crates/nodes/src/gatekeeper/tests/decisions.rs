@@ -63,20 +63,26 @@ fn decisions_are_heard_from_the_grantors_of_a_protection() {
     hear(&mut rig, &message("10.0.2.9", &[v4, v6]));
     let counts = rig.counters.clone();
     let counts = &counts.decisions;
-    assert_eq!((counts.granted.get(), counts.not_its_grantor.get()), (1, 1));
+    assert_eq!((counts.all.granted.get(), counts.all.not_its_grantor.get()), (1, 1));
+    let by = |rig: &Rig, dst: &str| {
+        let of = rig.counters.decided(rig.set(dst)).unwrap();
+        [of.granted.get(), of.not_its_grantor.get(), of.unknown_program.get()]
+    };
+    assert_eq!((by(&rig, V4), by(&rig, V6)), ([1, 0, 0], [0, 1, 0]));
     let four = to_p0(udp4(V4).ttl(1).payload(&[7; 60]));
     assert_eq!(rig.send(std::slice::from_ref(&four)), [in_v4(1, &four[14..])]);
     // A stranger's, and one for nobody's destination.
     hear(&mut rig, &message("10.0.2.8", &decided(Decision::Declined { expire_s: 9 })));
-    assert_eq!(counts.not_its_grantor.get(), 3);
+    assert_eq!(counts.all.not_its_grantor.get(), 3);
     let nobody = Flow::V4 { src: [1, 2, 3, 4].into(), dst: [10, 99, 0, 1].into() };
     hear(&mut rig, &message("10.0.2.9", &[Sent { flow: nobody, verdict: GRANT }]));
     assert_eq!(counts.unprotected.get(), 1);
     let program = Decision::Program { expire_s: 9, index: 200, cookie: [0; 64] };
     hear(&mut rig, &message("10.0.2.9", &decided(program)[..1]));
-    assert_eq!(counts.unknown_program.get(), 1);
+    assert_eq!(counts.all.unknown_program.get(), 1);
+    assert_eq!((by(&rig, V4), by(&rig, V6)), ([1, 1, 1], [0, 2, 0]));
     assert_eq!(rig.dropped("decisions", "heard"), 4);
-    assert_eq!(counts.granted.get(), 1);
+    assert_eq!(counts.all.granted.get(), 1);
 }
 
 #[test]
@@ -132,12 +138,19 @@ fn each_refusal_has_its_counter() {
     let longer = rig.dropped("ip4_longer", "longer_frame");
     assert_eq!((refused, longer), (rows.len() as u64, 2));
     assert_eq!(rig.dropped("decisions", "refused"), refused - longer);
+    // Header checks lead those with options elsewhere.
+    hear(&mut rig, &good.options(&[7, 4, 4, 0]).build());
+    hear(&mut rig, &good.options(&[1; 40]).fragment(7, 0, true).build());
+    assert_eq!(
+        (rig.dropped("ip4_special", "decision"), rig.counters.decisions.options.get()),
+        (2, 2)
+    );
     let names = [Refusal::Malformed, Refusal::NotUdp];
     let unmet = Refusal::ALL.iter().filter(|why| rows.iter().all(|(row, _)| row != *why));
     assert!(unmet.eq(&names), "what comes before: header checks, and the look at the protocol");
     assert_eq!(rig.flows().table().capacity().entries, 0, "nothing was applied");
     hear(&mut rig, &good.build());
-    assert_eq!(rig.counters.decisions.declined.get(), 1);
+    assert_eq!(rig.counters.decisions.all.declined.get(), 1);
 }
 
 #[test]
@@ -151,12 +164,32 @@ fn messages_of_ipv6_are_heard_and_refused_likewise() {
     }
     payload.extend([0, 0, 0, 60]);
     let frame = Frame::udp6(from, to).macs(Mac(PEER), Mac(P1)).payload(&payload);
+    // In a fragment, behind other headers, and both.
+    let refused = |rig: &Rig| {
+        [Refusal::Fragment, Refusal::NotUdp]
+            .map(|why| rig.counters.decisions.refused[why as usize].get())
+    };
+    let padded = frame.extension(60, [1, 4, 0, 0, 0, 0]);
+    for (frame, counted) in [
+        (frame.fragment(7, 0, true), [1, 0]),
+        (frame.fragment(7, 0, false), [2, 0]),
+        (padded, [2, 1]),
+        (padded.extension(60, [1, 4, 0, 0, 0, 0]).fragment(7, 0, true), [2, 2]),
+    ] {
+        hear(&mut rig, &frame.build());
+        assert_eq!(refused(&rig), counted);
+    }
+    // Ones that say nothing of ports, and of others, are the kernel's.
+    rig.back.push(&frame.fragment(7, 1_480, false).build());
+    rig.work();
+    assert!(rig.kernel.pop(|_, _| ()).is_some());
+    assert_eq!(refused(&rig), [2, 2]);
     let frame = frame.build().to_vec();
     hear(&mut rig, &[&frame[..], &[0]].concat());
     assert_eq!(rig.dropped("ip6_longer", "longer_frame"), 1);
     assert_eq!(rig.counters.decisions.refused[Refusal::Length as usize].get(), 1);
     hear(&mut rig, &frame);
-    assert_eq!(rig.counters.decisions.declined.get(), 1);
+    assert_eq!(rig.counters.decisions.all.declined.get(), 1);
 }
 
 #[test]
@@ -171,7 +204,7 @@ fn what_precedes_a_bad_decision_holds() {
     hear(&mut rig, &datagram(BOTH, payload.leak()).build());
     let counts = &rig.counters.decisions;
     let unknown = counts.refused[Refusal::UnknownType as usize].get();
-    assert_eq!((counts.declined.get(), unknown), (1, 1));
+    assert_eq!((counts.all.declined.get(), unknown), (1, 1));
     assert!(rig.send(&[to_p0(udp4(V4))]).is_empty());
     assert_eq!(rig.send(&[to_p0(udp4("10.20.0.2"))]).len(), 1, "behind it: it asks");
 }
@@ -216,19 +249,19 @@ fn options_widen_who_decides() {
     for (decisions_from, count) in rows {
         rig.settings.publish(Settings { decisions_from, ..settings() });
         for (from, counts) in ["10.0.2.8", "10.0.2.7"].into_iter().zip(count) {
-            let before = rig.counters.decisions.declined.get();
+            let before = rig.counters.decisions.all.declined.get();
             hear(&mut rig, &message(from, &decided(Decision::Declined { expire_s: 9 })[..1]));
-            let declined = rig.counters.decisions.declined.get() - before;
+            let declined = rig.counters.decisions.all.declined.get() - before;
             assert_eq!(declined, u64::from(counts), "{decisions_from:?} {from}");
         }
     }
-    assert_eq!(rig.counters.decisions.not_its_grantor.get(), 3);
+    assert_eq!(rig.counters.decisions.all.not_its_grantor.get(), 3);
     // A Grantor that no protection names any more.
     rig.settings.publish(Settings { decisions_from: DecisionsFrom::Grantors, ..settings() });
     rig.control.unprotect(VrfId(0), other.net).unwrap();
     rig.control.commit();
     hear(&mut rig, &message("10.0.2.8", &decided(Decision::Declined { expire_s: 9 })[..1]));
-    assert_eq!(rig.counters.decisions.not_its_grantor.get(), 4);
+    assert_eq!(rig.counters.decisions.all.not_its_grantor.get(), 4);
 }
 
 /// Bytes a second of a channel that has room for all.
@@ -290,7 +323,7 @@ fn decisions_come_to_the_owners_of_their_flows_in_order() {
         let declined: usize = (0..2).map(|worker| pair.flows(worker, State::Declined).len()).sum();
         assert_eq!(declined, if round % 2 == 0 { 50 } else { 0 }, "round {round}");
     }
-    let lost: u64 = pair.seats.iter().map(|seat| seat.counters.decisions.ring_full.get()).sum();
+    let lost: u64 = pair.seats.iter().map(|seat| seat.counters.decisions.all.ring_full.get()).sum();
     assert_eq!(lost, 0);
 }
 
@@ -305,7 +338,7 @@ fn a_full_ring_is_a_named_loss() {
         (0..400).filter(|i| pair.owners.ipv4(client(*i), V4.parse().unwrap()) == 1).count() as u64;
     // What worker 0 passes on to itself in one vector may be more than its ring holds, too.
     let own = 400 - its - pair.flows(0, State::Granted).len() as u64;
-    assert_eq!(pair.seats[0].counters.decisions.ring_full.get(), its - 64 + own);
+    assert_eq!(pair.seats[0].counters.decisions.all.ring_full.get(), its - 64 + own);
     (0..10).for_each(|_| pair.poll());
     assert_eq!(pair.flows(1, State::Granted).len(), 64, "what there was room for");
 }

@@ -50,7 +50,7 @@ impl Table {
         let machine = Machine { times: &self.times, programs: &programs };
         let decided = machine.decision(&decision, self.now).unwrap();
         let heard: Vec<_> = keys.iter().map(|key| Heard { key: *key, set: SET, decided }).collect();
-        self.flows.decide(self.now, heard.iter(), keys, &self.counters.decisions);
+        self.flows.decide(self.now, heard.iter(), keys, &self.counters);
     }
 
     fn pass(&mut self, millis: u32) {

@@ -52,10 +52,14 @@ impl Pair {
     }
 
     pub(super) fn poll_one(&mut self, worker: usize) {
+        self.poll_at(worker, clock::now());
+    }
+
+    pub(super) fn poll_at(&mut self, worker: usize, now: u64) {
         let seat = &mut self.seats[worker];
         // With a packet that is none of ours: an idle graph does not tick at once.
         seat.front.push(&to_p0(udp4("10.22.0.1")));
-        seat.graph.poll(self.thread.guard());
+        seat.graph.poll_at(now, self.thread.guard());
         self.thread.quiesce();
     }
 

@@ -8,7 +8,7 @@ use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::ggu::Verdict as Decision;
 
-use super::super::settings::SHADOW;
+use super::super::settings::{SHADOW, Verdicts};
 use super::super::solicit::Solicit;
 use super::rig::{GRANTOR, Rig, in_v4, neighbour};
 use crate::testbed::{P1, to_p0, udp4};
@@ -48,8 +48,7 @@ fn routed(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn verdicts(rig: &Rig) -> [u64; 8] {
-    let all = &rig.counters.all;
+fn verdicts(all: &Verdicts) -> [u64; 8] {
     [
         &all.requests,
         &all.request_bytes,
@@ -97,8 +96,16 @@ fn a_shadow_reaches_the_same_verdicts_and_drops_nothing() {
         if begun.elapsed() > Duration::from_millis(700) && turn < 5 {
             continue; // a budget's window may have ended between the two
         }
-        assert_eq!(verdicts(&rigs[0]), verdicts(&rigs[1]));
-        let [requests, _, granted, _, declined, ..] = verdicts(&rigs[1]);
+        // The same, each among its own counters, of all and of the protection.
+        let [real, shadow] = rigs.each_ref().map(|rig| &*rig.counters);
+        assert_eq!(verdicts(&real.all), verdicts(&shadow.shadow));
+        let sets = rigs.each_ref().map(|rig| rig.set("10.20.0.1"));
+        let real_of = real.of(sets[0]).unwrap();
+        assert_eq!(verdicts(real_of), verdicts(shadow.shadow_of(sets[1]).unwrap()));
+        let others = [&real.shadow, real.shadow_of(sets[0]).unwrap()];
+        let others = others.into_iter().chain([&shadow.all, shadow.of(sets[1]).unwrap()]);
+        assert!(others.map(verdicts).all(|of| of == [0; 8]));
+        let [requests, _, granted, _, declined, ..] = verdicts(&shadow.shadow);
         assert!(requests > 700 && granted > 3 && declined >= 10, "{requests} {granted} {declined}");
         // Every packet left, as it would without a shield, and copies of the requests.
         let copies = rigs[1].counters.shadows.passed.get();

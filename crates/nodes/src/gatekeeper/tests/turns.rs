@@ -3,6 +3,7 @@
 use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
+use graph::clock;
 use wire::build::Frame;
 
 use super::super::solicit::Solicit;
@@ -21,78 +22,74 @@ fn waiting(pair: &mut Pair, worker: usize) -> usize {
     pair.seats[worker].graph.node_mut::<Solicit>().unwrap().waiting()
 }
 
-/// Worker 0 stops for a second with patient requests in its queue: worker 1 is held up for no
-/// longer than what worker 0 published counts, and the budget is what it was.
+/// By a clock of the test's own: worker 0 does not poll for 1 s with level 42 queued, and worker
+/// 1's requests flow within 1 ms. No token is lost or made.
 #[test]
-fn a_stopped_worker_bars_nobody() {
-    // Ten thousand requests a second; a second's are saved up.
-    let rate = 10_000 * (100 + OVERHEAD);
-    let begun = Instant::now();
+fn a_worker_that_stops_for_a_second_bars_nobody_for_a_millisecond() {
+    let cost = 100 + OVERHEAD;
+    let rate = 10_000 * cost;
     let mut pair = Pair::new(64, rate);
-    // Clients of worker 0 that have waited for 0.6 s: DSCP 42.
+    let micros = |n: u64| clock::ticks(Duration::from_micros(n));
+    let start = clock::now();
+    // What was made until then, and a full bucket at the start: to a request's worth.
+    let made = |now: u64| {
+        let time = clock::rate().time(now - start).as_nanos();
+        u64::try_from(u128::from(rate) * time / 1_000_000_000).unwrap()
+    };
+    // They ask a first time, which all may.
+    let mut now = start + micros(100_000);
     (0..300).for_each(|i| pair.seats[0].front.push(&ask(i)));
-    while waiting(&mut pair, 0) > 0 || begun.elapsed() < Duration::from_millis(10) {
-        pair.poll_one(0);
+    let mut sent = 0;
+    while sent < 300 {
+        pair.poll_at(0, now);
+        now += micros(50);
+        sent += pair.seats[0].back.take().len() as u64;
     }
-    std::thread::sleep(Duration::from_millis(600));
-    let mut sent = pair.seats[0].back.take().len() as u64;
-    // The bucket is emptied by worker 1.
+    // Others empty the bucket, and still queue.
+    now += micros(600_000);
     let mut n = 1_000;
-    let mut drained = 0;
-    while drained < 100 {
+    while waiting(&mut pair, 1) < 400 {
         (n..n + 32).for_each(|i| pair.seats[1].front.push(&ask(i)));
         n += 32;
-        pair.poll_one(1);
-        drained = waiting(&mut pair, 1);
+        pair.poll_at(1, now);
+        sent += pair.seats[1].back.take().len() as u64;
     }
+    // Those that have waited ask again, and worker 0 stops.
     (0..300).for_each(|i| pair.seats[0].front.push(&ask(i)));
-    (0..6).for_each(|_| pair.poll_one(0));
-    let stopped = Instant::now();
-    let held = waiting(&mut pair, 0);
-    assert!(held > 100, "{held}");
-    sent += pair.seats.iter().map(|seat| seat.back.take().len() as u64).sum::<u64>();
-    let sent_before = sent;
-    // While worker 0 polls, its level bars worker 1's; then not, for at most 1 ms of polls.
+    (0..12).for_each(|_| pair.poll_at(0, now));
+    assert!(pair.seats[0].back.take().is_empty(), "the bucket is empty");
+    assert_eq!(waiting(&mut pair, 0), 300);
+    let (stopped, before) = (now, sent);
     let mut flows = None;
-    let mut polls = 0;
-    while flows.is_none() {
-        let before = stopped.elapsed();
-        pair.poll_one(1);
-        polls += 1;
-        let got = pair.seats[1].back.take();
-        if !got.is_empty() {
-            assert!(got.iter().all(|frame| frame[15] >> 2 == 41));
-            sent += got.len() as u64;
-            flows = Some(before);
+    while now < stopped + micros(1_000_000) {
+        now += micros(10);
+        if n % 3 == 0 {
+            pair.seats[1].front.push(&ask(n));
         }
-        assert!(before < Duration::from_millis(500), "barred for {before:?}");
+        n += 1;
+        pair.poll_at(1, now);
+        let got = pair.seats[1].back.take();
+        assert!(got.iter().all(|frame| frame[15] >> 2 == 41));
+        sent += got.len() as u64;
+        flows = flows.or((!got.is_empty()).then_some(now - stopped));
     }
-    // By a clock that nobody stole time from: a poll is some microseconds.
-    let flows = flows.unwrap();
-    assert!(flows < Duration::from_millis(1) || polls < 50, "after {flows:?}, {polls} polls");
-    while stopped.elapsed() < Duration::from_secs(1) {
-        pair.poll_one(1);
-        (n..n + 16).for_each(|i| pair.seats[1].front.push(&ask(i)));
-        n += 16;
+    let flows = flows.expect("worker 1's requests flow");
+    assert!(flows > micros(100), "barred while worker 0 may yet come: {flows}");
+    assert!(flows <= micros(1_000), "barred for {flows} ticks");
+    assert_eq!(waiting(&mut pair, 0), 300);
+    // The bucket was empty and is: what left is what was made, to a request's worth.
+    let (spent, since) = ((sent - before) * cost, made(now) - made(stopped));
+    assert!(spent.abs_diff(since) <= 2 * cost, "{spent} of {since}");
+    assert!(sent * cost <= rate + made(now), "{sent}: tokens were made");
+    // Worker 0 comes back, and its level goes first.
+    now += micros(10);
+    pair.poll_at(0, now);
+    while pair.seats[0].back.take().is_empty() {
+        now += micros(50);
+        pair.poll_at(1, now);
+        assert!(pair.seats[1].back.take().is_empty(), "level 41 before level 42");
+        pair.poll_at(0, now);
     }
-    // Worker 0 comes back: its own go first.
-    sent += pair.seats[1].back.take().len() as u64;
-    let second = stopped.elapsed();
-    // In that second nothing was lost of what was made, but for the last polls' part.
-    let cost = 100 + OVERHEAD;
-    let made = |time: Duration| u128::from(rate) * time.as_nanos() / 1_000_000_000;
-    let since = u128::from((sent - sent_before) * cost);
-    assert!(since + u128::from(100 * cost) > made(second), "{since} of {}", made(second));
-    while waiting(&mut pair, 0) == held {
-        pair.poll_one(0);
-        assert!(stopped.elapsed() < Duration::from_secs(10));
-    }
-    let got = pair.seats[0].back.take();
-    assert!(!got.is_empty() && got.iter().all(|frame| frame[15] >> 2 == 42));
-    sent += got.len() as u64;
-    let made = made(begun.elapsed());
-    let bytes = u128::from(sent * cost);
-    assert!(bytes <= made + u128::from(rate), "{bytes} of {made}: some were made up");
     pair.stop();
 }
 

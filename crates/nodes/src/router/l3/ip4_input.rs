@@ -21,9 +21,9 @@ use graph::{Node, View, labels};
 use wire::bytes::{array, be16};
 use wire::{checksum, ipv4};
 
-use super::{MIN_PAYLOAD, cut};
 use crate::class::Class;
 use crate::lanes::{Dst4, PuntClass};
+use crate::parse::cut::{MIN_PAYLOAD, Uncut};
 
 labels! {
     /// Where packets go.
@@ -51,7 +51,8 @@ labels! {
 }
 
 /// The node.
-pub struct Ip4Input;
+#[derive(Default)]
+pub struct Ip4Input(pub Uncut);
 
 impl Node for Ip4Input {
     type Edge = To;
@@ -66,7 +67,7 @@ impl Node for Ip4Input {
             if header.plain(v.len(i)) {
                 v.leave(i, To::Lookup);
             } else {
-                other(v, i);
+                other(v, i, &self.0);
             }
         }
     }
@@ -151,7 +152,7 @@ const LINK_LOCAL: u16 = 0xa9fe;
 
 /// Packets with options or something behind them, of one link alone, and wrong ones.
 #[cold]
-fn other(v: &mut View<'_, Ip4Input>, i: usize) {
+fn other(v: &mut View<'_, Ip4Input>, i: usize, uncut: &Uncut) {
     let (head, len) = (v.head(i), usize::from(v.len(i)));
     let header_len = usize::from(head[ipv4::VERSION_IHL] & 15) * 4;
     let total = usize::from(be16(head, ipv4::TOTAL_LEN));
@@ -178,7 +179,7 @@ fn other(v: &mut View<'_, Ip4Input>, i: usize) {
     }
     if plain {
         let exact = is_exact(total as u16, len as u16); // from an address that may be of a link
-        cut(v, i, total as u16);
+        uncut.cut(v, i, total as u16);
         return v.leave(i, if exact { To::Lookup } else { To::Longer });
     }
     v.set(PuntClass, i, Class::Options);
@@ -192,13 +193,13 @@ mod tests {
     use wire::build::Frame;
 
     fn run(frame: Frame<'_>) -> String {
-        one(&mut Net::new().bench(), &mut Ip4Input, &to_p0(frame)).to
+        one(&mut Net::new().bench(), &mut Ip4Input::default(), &to_p0(frame)).to
     }
 
     #[test]
     fn a_right_header_goes_on_with_its_destination() {
         let frame = to_p0(udp4("10.0.0.1").payload(&[7; 100]));
-        let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
+        let got = one(&mut Net::new().bench(), &mut Ip4Input::default(), &frame);
         assert_eq!((got.to.as_str(), got.get(Dst4), got.frame), ("ip4_lookup", 0x0a00_0001, frame));
         assert_eq!(run(udp4("10.0.0.1").ttl(1)), "ip4_lookup");
     }
@@ -206,7 +207,7 @@ mod tests {
     #[test]
     fn what_follows_the_packet_is_cut_off() {
         let cut = |frame: Frame<'_>| {
-            let got = one(&mut Net::new().bench(), &mut Ip4Input, &to_p0(frame));
+            let got = one(&mut Net::new().bench(), &mut Ip4Input::default(), &to_p0(frame));
             assert_eq!(usize::from(got.len) + 14, got.frame.len());
             (got.to, got.frame)
         };
@@ -250,14 +251,14 @@ mod tests {
         let with = |first: u8| {
             let mut frame = to_p0(udp4("10.0.0.1").payload(&[0; 60]));
             frame[14] = first;
-            one(&mut Net::new().bench(), &mut Ip4Input, &frame).to
+            one(&mut Net::new().bench(), &mut Ip4Input::default(), &frame).to
         };
         assert_eq!(with(0x44), "drop: bad_length");
         assert_eq!(with(0x65), "drop: bad_version");
         assert_eq!(with(0x46), "drop: bad_checksum");
         let frame = to_p0(udp4("10.0.0.1"));
         for len in 14..34 {
-            let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame[..len]);
+            let got = one(&mut Net::new().bench(), &mut Ip4Input::default(), &frame[..len]);
             assert_eq!(got.to, "drop: bad_length", "{len}");
         }
     }
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn options_are_the_kernels() {
         let frame = to_p0(udp4("10.0.0.1").options(&[148, 4, 0, 0]));
-        let got = one(&mut Net::new().bench(), &mut Ip4Input, &frame);
+        let got = one(&mut Net::new().bench(), &mut Ip4Input::default(), &frame);
         assert_eq!((got.to.as_str(), got.get(PuntClass)), ("punt", Class::Options));
         let wrong = udp4("10.0.0.1").options(&[148, 4, 0, 0]).wrong_ip_checksum();
         assert_eq!(run(wrong), "drop: bad_checksum");

@@ -21,9 +21,9 @@ use graph::{Node, View, labels};
 use wire::bytes::{array, be16};
 use wire::{ipv6, protocol};
 
-use super::cut;
 use crate::class::Class;
 use crate::lanes::{Dst6, PuntClass};
+use crate::parse::cut::Uncut;
 
 labels! {
     /// Where packets go.
@@ -54,7 +54,8 @@ labels! {
 }
 
 /// The node.
-pub struct Ip6Input;
+#[derive(Default)]
+pub struct Ip6Input(pub Uncut);
 
 impl Node for Ip6Input {
     type Edge = To;
@@ -77,7 +78,7 @@ impl Node for Ip6Input {
             if plain {
                 v.leave(i, To::Lookup);
             } else {
-                other(v, i);
+                other(v, i, &self.0);
             }
         }
     }
@@ -93,7 +94,7 @@ fn is_global(upper: u64) -> bool {
 
 /// Packets that stay on their link or have something behind them, and wrong ones.
 #[cold]
-fn other(v: &mut View<'_, Ip6Input>, i: usize) {
+fn other(v: &mut View<'_, Ip6Input>, i: usize, uncut: &Uncut) {
     let (head, len) = (v.head(i), usize::from(v.len(i)));
     if head[ipv6::VERSION] >> 4 != 6 && len > 0 {
         return v.drop(i, Why::BadVersion);
@@ -118,7 +119,7 @@ fn other(v: &mut View<'_, Ip6Input>, i: usize) {
         (Scope::Global, Scope::Global) => {
             let total = (payload + ipv6::LEN) as u16;
             let exact = total == v.len(i); // of an address that needed a closer look
-            cut(v, i, total);
+            uncut.cut(v, i, total);
             v.leave(i, if exact { To::Lookup } else { To::Longer });
         }
     }
@@ -164,7 +165,7 @@ mod tests {
     use wire::build::Frame;
 
     fn run(frame: Frame<'_>) -> Outcome {
-        one(&mut Net::new().bench(), &mut Ip6Input, &to_p0(frame))
+        one(&mut Net::new().bench(), &mut Ip6Input::default(), &to_p0(frame))
     }
 
     fn between(src: &str, dst: &str) -> String {
@@ -216,11 +217,14 @@ mod tests {
         assert_eq!(run(udp6("2001:db8::1").claim_len(1000)).to, "drop: bad_length");
         let mut frame = to_p0(udp6("2001:db8::1"));
         for len in 14..54 {
-            let got = one(&mut Net::new().bench(), &mut Ip6Input, &frame[..len]);
+            let got = one(&mut Net::new().bench(), &mut Ip6Input::default(), &frame[..len]);
             assert_eq!(got.to, "drop: bad_length", "{len}");
         }
         frame[14] = 0x45;
-        assert_eq!(one(&mut Net::new().bench(), &mut Ip6Input, &frame).to, "drop: bad_version");
+        assert_eq!(
+            one(&mut Net::new().bench(), &mut Ip6Input::default(), &frame).to,
+            "drop: bad_version"
+        );
         let jumbo = udp6("2001:db8::1").extension(0, [0xc2, 4, 0, 1, 0, 0]).claim_len(0);
         assert_eq!(run(jumbo).to, "drop: jumbogram");
     }

@@ -1,0 +1,36 @@
+//! What follows a packet in its frame: padding, or what somebody has put there.
+
+use std::sync::{Arc, OnceLock};
+
+use graph::{Node, View};
+
+/// Bytes of layer 3 in a minimal Ethernet frame (IEEE 802.3).
+pub const MIN_PAYLOAD: u16 = 46;
+
+/// Cuts off what follows packet `i` in its frame, but for the padding of a
+/// minimal frame: from here on the frame is as long as the packet.
+#[inline(never)]
+pub fn cut<N: Node>(v: &mut View<'_, N>, i: usize, total: u16) {
+    let kept = total.max(v.len(i).min(MIN_PAYLOAD));
+    let l2 = v.frame_len(i).wrapping_sub(v.len(i));
+    v.frame(i, l2.into(), usize::from(kept));
+}
+
+/// Whether a graph's header checks leave this to the node behind their edge `longer`, for
+/// which the bytes of the frame as it was received count.
+#[derive(Clone, Debug, Default)]
+pub struct Uncut(Arc<OnceLock<()>>);
+
+impl Uncut {
+    /// That node is there.
+    pub fn leave(&self) {
+        self.0.get_or_init(|| ());
+    }
+
+    /// [`cut`], unless it is left to that node.
+    pub fn cut<N: Node>(&self, v: &mut View<'_, N>, i: usize, total: u16) {
+        if self.0.get().is_none() {
+            cut(v, i, total);
+        }
+    }
+}
