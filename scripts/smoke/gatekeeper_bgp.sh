@@ -24,7 +24,8 @@ peer() { # NS ADDR4 ADDR6 ROUTER4 ROUTER6 ASN
 	cat >"$TMP/$1.conf" <<-END
 		router id $2;
 		protocol device {}
-		protocol static own4 { ipv4; route 0.0.0.0/0 blackhole; route 203.0.113.0/24 blackhole; route 100.64.$6.0/24 blackhole; }
+		protocol static own4 { ipv4;
+			route 0.0.0.0/0 blackhole; route 203.0.113.0/24 blackhole; route 100.64.$6.0/24 blackhole; }
 		protocol static own6 { ipv6; route 2001:db8:71::/48 blackhole; route 2001:db8:8$6::/48 blackhole; }
 		template bgp to_router { local as 6500$6; hold time 9; connect retry time 1; error wait time 1, 2;
 			connect delay time 1; }
@@ -38,8 +39,8 @@ peer() { # NS ADDR4 ADDR6 ROUTER4 ROUTER6 ASN
 peer c 10.0.1.2 2001:db8:1::2 10.0.1.1 2001:db8:1::1 1
 peer g 10.0.2.2 2001:db8:2::2 10.0.2.1 2001:db8:2::1 2
 
-# BIRD on the router: learns what is protected from the kernel, before anybody's announcements of the same prefix; writes
-# what it has from BGP there.
+# BIRD on the router: learns what is protected from the kernel, before anybody's announcements of the same prefix;
+# writes # what it has from BGP there.
 router_bird() {
 	cat >"$TMP/r.conf" <<-END
 		router id 10.0.1.1;
@@ -98,7 +99,8 @@ hears() { # PREFIX …: these, and no others of the protections
 }
 readonly ALL=(203.0.113.0/24 192.0.2.0/24 2001:db8:71::/48)
 kernel_has() { # what is protected is a blackhole of Rutter's
-	assert_eq "$(on r ip route show type blackhole proto 199 | wc -l) $(on r ip -6 route show proto 199 | grep -c blackhole)" "2 1" \
+	shown=$(on r ip route show type blackhole proto 199 | wc -l)
+	assert_eq "$shown $(on r ip -6 route show proto 199 | grep -c blackhole)" "2 1" \
 		"blackhole routes of protocol 199"
 }
 kernel_has
@@ -120,7 +122,9 @@ announced() { # BY-WHAT
 router_bird
 announced "BIRD"
 # The way to the Grantor is the connected network's, whoever announces what: the same prefix comes from both sides.
-learnt() { on r birdc -s "$TMP/r.ctl" show route 203.0.113.0/24 all | grep -c "BGP.next_hop: 10.0.[12].2" | found '[12]'; }
+learnt() {
+	on r birdc -s "$TMP/r.ctl" show route 203.0.113.0/24 all | grep -c "BGP.next_hop: 10.0.[12].2" | found '[12]'
+}
 wait_for 20 learnt
 wait_for 10 grantors_found
 grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000

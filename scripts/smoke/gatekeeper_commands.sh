@@ -131,7 +131,8 @@ assert_no_ping c 203.0.113.5 -I 10.0.1.3
 
 # What it withstands, and what is wrong with it.
 rutter show capacity >"$TMP/capacity"
-for line in "flows " "decided flows " "new flows a second .*50,41" "requests a second .*63,775" "protections " "front prefixes "; do
+for line in "flows " "decided flows " "new flows a second .*50,41" "requests a second .*63,775" \
+	"protections " "front prefixes "; do
 	found "$line" <"$TMP/capacity" || { cat "$TMP/capacity"; fail "no capacity: $line"; }
 done
 doctor "room for the outer header .*1500 bytes and 40 more do not fit the mtu of p1 (1500)" ||

@@ -19,7 +19,8 @@ config() {
 }
 config | router_start
 named_found() {
-	rutter gatekeeper show -j | json "{g['address'] for g in x['grantors'] if not g['fault']} == {'10.0.2.2', '2001:db8:2::2'}" |
+	rutter gatekeeper show -j |
+		json "{g['address'] for g in x['grantors'] if not g['fault']} == {'10.0.2.2', '2001:db8:2::2'}" |
 		found True
 }
 wait_for 10 named_found

@@ -18,6 +18,9 @@ vlan() { # NS TAG NET ADDRESS: a host at that VLAN
 	on "$1" ip route add default via "10.0.$3.1"
 	on "$1" ip -6 route add default via "2001:db8:$3::1"
 }
+number_of() { # NS: of its network
+	on "$1" ip -4 -o address show eth0 | sed 's/.* 10\.0\.\([0-9]\)\..*/\1/'
+}
 vlan c 10 1
 vlan d 11 3
 vlan g 20 2
@@ -25,8 +28,9 @@ vlan e 21 4
 on g ip link set eth0 mtu 1600
 serves g
 for name in d e g; do # networks behind them
-	on $name ip route add local "100.64.$(on $name ip -4 -o address show eth0 | sed 's/.* 10\.0\.\([0-9]\)\..*/\1/').0/24" dev lo
-	on $name ip -6 route add local "2001:db8:640$(on $name ip -4 -o address show eth0 | sed 's/.* 10\.0\.\([0-9]\)\..*/\1/')::/48" dev lo
+	n=$(number_of $name)
+	on $name ip route add local "100.64.$n.0/24" dev lo
+	on $name ip -6 route add local "2001:db8:640$n::/48" dev lo
 done
 on g ip route add local 198.51.100.0/24 dev lo
 on g ip -6 route add local 2001:db8:98::/48 dev lo
@@ -53,7 +57,7 @@ on g ip -6 route add local 2001:db8:98::/48 dev lo
 } | router_start
 wait_for 10 grantors_found
 for name in c d g e; do # everybody is known
-	n=$(on $name ip -4 -o address show eth0 | sed 's/.* 10\.0\.\([0-9]\)\..*/\1/')
+	n=$(number_of $name)
 	assert_ping $name 10.0.$n.1
 	assert_ping $name 2001:db8:$n::1
 done
@@ -79,7 +83,8 @@ expect() { # FROM DESTINATION FATE: bare, wrapped, or the reason of a drop; the 
 	if [ "$fate" = wrapped ]; then found "$inner" <"$TMP/came-g" || fail "$1 to $2 is changed inside"; fi
 }
 
-# From the front: to what is protected, passed by, dropped; to gateways and neighbours of the front and of the back; nowhere.
+# From the front: to what is protected, passed by, dropped; to gateways and neighbours of the front and of the back;
+# nowhere.
 expect c 203.0.113.5 wrapped
 expect c 198.51.100.5 bare
 expect c 192.0.2.5 discarded
@@ -123,7 +128,8 @@ done
 
 # Through all of it: granted by the Grantor, answered by route. A frame of 408 bytes counts with its tag, as 412: four
 # pass a second by 2,048 bytes, not five.
-grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000 10.0.3.0/24=grant:2:600:60000:60000
+grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000 \
+	10.0.3.0/24=grant:2:600:60000:60000
 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5
 assert_ping c 198.51.100.5

@@ -1,0 +1,54 @@
+# No side door: a front that is a VLAN has its port's untagged interface with it, before the kernel, too; rules and
+# routes of the shield that others delete come back; a source for Grantors that is nobody's is named.
+. "$(dirname "$0")/lib.sh"
+. "$SMOKE/shield.sh"
+
+#   c 10.0.1.2 untagged, and by t100 10.0.9.2 with the tag 100 ── v0 r v1 ── g 10.0.2.2: the Grantor
+shield_hosts
+tagged c eth0 t100 100
+on c ip address add 10.0.9.2/24 dev t100
+config() { # [MORE LINES OF gatekeeper]
+	printf 'workers = [0, 1]\n[ports.p0]\ndevice = "%s"\n' "$(device 0 v0)"
+	printf '[ports.p0.vlan.100]\naddresses = ["10.0.9.1/24"]\n'
+	port p1 v1 10.0.2.1/24 2001:db8:2::1/64 "mtu = 1600"
+	shield_section '"p0.100"' '"p1"' "${1:-}"
+	# A way to what is protected, as a router has it without a shield.
+	printf '[[route]]\nprefix = "203.0.113.0/24"\nvia = "10.0.2.2"\n'
+}
+config | router_start
+wait_for 10 grantors_found
+watch g
+forwarded=$(kernel_forwarded r)
+
+grep "p0 has a port of the front: it is the front's" "$TMP/rutter.log" >/dev/null || fail "nobody says what p0 is"
+for name in p0 p0.100; do
+	on r ip rule | found "1105:.*iif $name prohibit" || fail "no rule for $name"
+	on r ip -6 rule | found "1105:.*iif $name prohibit" || fail "no rule for IPv6 of $name"
+done
+client_sends 10.0.1.2 203.0.113.5 --count 20 --rate 200 >/dev/null
+odd c send t100 "$(mac_of r p0)" 10.0.9.2 203.0.113.5 --count 20 --rate 200 >/dev/null
+both_ask() { [ "$(came wrapped)" -ge 2 ]; }
+wait_for 10 both_ask
+sleep 0.5
+assert_eq "$(came bare)" 0 "packets that leaked"
+assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
+
+# Somebody deletes what keeps the kernel from forwarding: it is there again, and is named.
+on r ip rule del iif p0 prohibit
+on r ip -6 rule del iif p0.100 prohibit
+again() {
+	on r ip rule | found "1105:.*iif p0 prohibit" && on r ip -6 rule | found "1105:.*iif p0.100 prohibit"
+}
+wait_for 15 again
+grep "somebody has deleted rules .*p0" "$TMP/rutter.log" >/dev/null || fail "nobody says that rules were deleted"
+doctor() {
+	rutter doctor >"$TMP/doctor" || true # it finds much on a small machine
+	found "$1" <"$TMP/doctor" || { cat "$TMP/doctor"; return 1; }
+}
+doctor "were deleted by somebody else, and put back" || fail "doctor does not name what was deleted"
+! doctor "no interface has" >/dev/null || fail "a source that nobody named"
+router_stop
+
+config 'from = ["10.0.2.77"]' | router_start
+named() { doctor "no interface has 10.0.2.77" >/dev/null; }
+wait_for 5 named || fail "doctor does not name a source that is nobody's"
