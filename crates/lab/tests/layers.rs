@@ -105,6 +105,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["cli"]), // the daemon speaks no HTTP
     ("hyper", &["cli"]),
     ("tokio", &["cli"]), // the mirror is a blocking thread
+    ("mlua", &["policy"]),
     ("bindgen", C),
     ("cc", C),
 ];

@@ -6,6 +6,16 @@
 //! ```
 //!
 //! Nodes know the two traits alone: [`program::Program`] and [`ask::Asker`].
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   lua trial
+//!   ask program
+//! ```
 
 pub mod ask;
+#[cfg(feature = "lua")]
+pub mod lua;
 pub mod program;
+pub mod trial;

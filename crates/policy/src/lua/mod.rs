@@ -1,0 +1,40 @@
+//! A policy in Lua, as one writes it for a deployed Grantor: `lookup_policy(pkt_info, policy)`
+//! and `lookup_frag_punish_policy(policy)`, with `gatekeeper/policylib` and `lpmlib`.
+//!
+//! ```text
+//!   questions ─► slots: headers, packets ─► driver.lua ─► lookup_policy ─┐
+//!   verdicts  ◄─ checked, field by field ◄─ slots: policies, forward ◄───┘
+//! ```
+//!
+//! Pointers into the slots are made once, and only an index goes over: pointers made and
+//! cast for each packet cost 40 times as much as the decision. A policy may define
+//! `lookup_policy_batch(n)`, too, and decide of many at once (`docs/guide/write-a-policy.md`).
+//!
+//! **A policy has the rights of its process**: its `ffi` reads and writes any memory. It is
+//! for a process of its own (`cell`), or for whoever runs what is theirs. What it decides is
+//! copied out and checked.
+//!
+//! Imports, each of those to its right or below:
+//!
+//! ```text
+//!   policy ─► call ─► stop
+//!      ├────► slots ─► layout
+//!      └────► native ─► table
+//!   error
+//! ```
+
+mod call;
+mod error;
+mod layout;
+mod native;
+mod policy;
+mod slots;
+mod stop;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use layout::BadDecision;
+pub use policy::{Options, Policy, Prepared};
+pub use stop::Stopper;

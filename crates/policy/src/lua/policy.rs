@@ -1,0 +1,481 @@
+//! A policy: loaded, asked, spoken to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use lookup::lpm::Options as EngineOptions;
+use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table, Value};
+use wire::ggu;
+
+use super::call::{Callee, Caller, Failed};
+use super::error::Error;
+use super::layout;
+use super::native::{self, Library};
+use super::slots::{BATCH, Slots};
+use super::stop::Stopper;
+use crate::ask::{Matter, Question, Verdict};
+
+/// What a policy gets.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of each packet that it sees; the rest of a question is left out.
+    pub snap: usize,
+    /// Bytes that its Lua state may take; 0: whatever there is.
+    pub memory: usize,
+    /// Bytes that its tables of `lpmlib` may take, besides; 0: whatever there is.
+    pub tables: usize,
+    /// The engine of `lpmlib`'s IPv4 tables and its options; `""`: the usual one.
+    pub engine4: (String, EngineOptions),
+    /// The same for IPv6.
+    pub engine6: (String, EngineOptions),
+    /// Tables of prefixes, by the name under which the policy asks for them: the bytes of
+    /// a file, as it lies on the disk. Where a policy runs there are no files.
+    pub files: BTreeMap<String, Arc<[u8]>>,
+    /// What `gt_lcore_id` answers.
+    pub worker: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            snap: 256,
+            memory: 256 << 20,
+            tables: 1 << 30,
+            engine4: Default::default(),
+            engine6: Default::default(),
+            files: BTreeMap::new(),
+            worker: 0,
+        }
+    }
+}
+
+/// A Lua state with its libraries, in which no policy runs yet.
+pub struct Prepared(Policy);
+
+/// A policy.
+pub struct Policy {
+    name: String,
+    // Dropped first: it closes the state, which knows where the others lie.
+    caller: Caller,
+    call: Callees,
+    functions: Functions,
+    slots: Slots,
+    _library: Box<Library>,
+    /// `lookup_policy`, and `lookup_policy_batch`, are defined.
+    defines: (bool, bool),
+}
+
+/// The driver's functions that are called for packets.
+struct Callees {
+    one: Callee,
+    each: Callee,
+    batch: Callee,
+    punish: Callee,
+}
+
+/// Its other ones.
+struct Functions {
+    defines: Function,
+    exec: Function,
+    load: Function,
+}
+
+impl Prepared {
+    /// Makes a state.
+    ///
+    /// # Errors
+    /// When there is no memory for it, or no such engine.
+    pub fn new(options: &Options) -> Result<Self, Error> {
+        let engines = [&options.engine4, &options.engine6];
+        let library = Library::new(engines, options.tables, options.files.clone());
+        let mut library = library.map_err(|what| Error::Engine { what })?;
+        let slots = Slots::new(options.snap);
+        // Caught panics would be ours alone, and cost `pcall` its compiled code; `native`
+        // has none that could pass.
+        let lua_options = LuaOptions::new().catch_rust_panics(false);
+        // SAFETY: policies need `ffi`, so the whole library; see the module's own words.
+        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, lua_options) };
+        let made = libraries(&lua, options, &slots, &raw mut *library)
+            .and_then(|driver| {
+                let caller = Caller::new(lua.clone(), &driver.get("handler")?)?;
+                let callee = |name| caller.callee(&driver.get::<Function>(name)?);
+                let call = Callees {
+                    one: callee("one")?,
+                    each: callee("each")?,
+                    batch: callee("batch")?,
+                    punish: callee("punish")?,
+                };
+                let functions = Functions {
+                    defines: driver.get("defines")?,
+                    exec: driver.get("exec")?,
+                    load: driver.get("load")?,
+                };
+                lua.set_memory_limit(options.memory)?;
+                Ok((caller, call, functions))
+            })
+            .map_err(|_| Error::NoState);
+        drop(lua);
+        let (caller, call, functions) = made?;
+        let name = String::new();
+        let defines = (false, false);
+        Ok(Prepared(Policy { name, caller, call, functions, slots, _library: library, defines }))
+    }
+
+    /// What stops it while it loads, and later.
+    pub fn stopper(&self) -> Stopper {
+        self.0.stopper()
+    }
+
+    /// Runs a policy's source, which errors call `name`.
+    ///
+    /// # Errors
+    /// When it is not Lua, throws, is stopped, or defines no function to be asked.
+    pub fn load(self, name: &str, source: &str) -> Result<Policy, Error> {
+        let mut policy = self.0;
+        name.clone_into(&mut policy.name);
+        let args = (source, format!("@{name}"));
+        let (ran, message) = policy.run(|own| own.functions.load.call(args))?;
+        match ran {
+            Some(true) => {}
+            Some(false) => return Err(policy.thrown(message)),
+            None => return Err(Error::Syntax { message }),
+        }
+        policy.define()?;
+        match policy.defines {
+            (false, false) => Err(Error::NoPolicy { name: policy.name }),
+            _ => Ok(policy),
+        }
+    }
+}
+
+impl Policy {
+    /// Loads a policy from its source; errors call it `name`.
+    ///
+    /// # Errors
+    /// When there is no memory, when it is not Lua, throws, or defines no function to be
+    /// asked. It may run for ever: [`Prepared`] has what stops it.
+    pub fn load(name: &str, source: &str, options: &Options) -> Result<Self, Error> {
+        Prepared::new(options)?.load(name, source)
+    }
+
+    /// What stops a call from another thread.
+    pub fn stopper(&self) -> Stopper {
+        self.caller.stopper()
+    }
+
+    /// Bytes that the Lua state takes.
+    pub fn memory(&self) -> usize {
+        self.caller.lua.used_memory()
+    }
+
+    /// Asks; `verdicts` gets one of each question, in order. Where a policy throws an
+    /// error, or decides what is none, that question's is neither forward nor a decision;
+    /// of fragments' punishment it is 600 seconds of nothing.
+    ///
+    /// Where it throws, memory is collected, and if that freed some it is asked once more,
+    /// as a deployed Grantor does; here once for up to 64 questions, so that nobody's
+    /// packets buy a collection each.
+    ///
+    /// # Errors
+    /// The first one. If it is [`Error::Stopped`], questions from the one that was being
+    /// asked on have no verdict.
+    pub fn decide(
+        &mut self,
+        questions: &[Question<'_>],
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<(), Error> {
+        let mut first = Ok(());
+        self.caller.begin();
+        for part in questions.chunks(BATCH) {
+            let mut collected = None;
+            let decided = self.decide_part(part, verdicts, &mut collected);
+            first = first.and(decided);
+            if self.caller.stopped() {
+                break;
+            }
+        }
+        match self.caller.end() {
+            Some(at) => Err(Error::Stopped { at }),
+            None => first,
+        }
+    }
+
+    /// Runs a chunk in the policy's state; gives its results in words, tabs between.
+    ///
+    /// # Errors
+    /// When it is not Lua, throws, or is stopped.
+    pub fn exec(&mut self, chunk: &str) -> Result<String, Error> {
+        let (ran, text) = self.run(|own| own.functions.exec.call(chunk))?;
+        self.define()?;
+        if ran == Some(true) { Ok(text) } else { Err(self.thrown(text)) }
+    }
+
+    fn decide_part(
+        &mut self,
+        part: &[Question<'_>],
+        verdicts: &mut Vec<Verdict>,
+        collected: &mut Option<bool>,
+    ) -> Result<(), Error> {
+        for (i, question) in part.iter().enumerate() {
+            self.slots.put(i, question);
+        }
+        let packets = part.iter().all(|question| question.matter == Matter::Packet);
+        if self.defines.1 && packets {
+            match self.batch(part, collected) {
+                Ok(()) => return self.take(part, 0, verdicts),
+                Err(failed) if self.caller.stopped() || !self.defines.0 => {
+                    let error = self.error(failed);
+                    self.refuse(part, verdicts);
+                    return Err(error);
+                }
+                // One by one: the others' decisions are not lost with one packet's.
+                Err(_) => part.iter().enumerate().for_each(|(i, q)| self.slots.put(i, q)),
+            }
+        }
+        let mut first = Ok(());
+        let mut done = 0;
+        while done < part.len() {
+            let run = part[done..].iter().take_while(|q| q.matter == Matter::Packet).count();
+            let asked = if run >= LOOP {
+                self.caller.call(self.call.each, &[done, done + run]).map(|_| run)
+            } else if run > 0 {
+                self.caller.call(self.call.one, &[done]).map(|_| 1)
+            } else {
+                first = first.and(self.punish(part, done, verdicts, collected));
+                if self.caller.stopped() {
+                    return first;
+                }
+                done += 1;
+                continue;
+            };
+            match asked {
+                Ok(n) => {
+                    first = first.and(self.take(&part[done..done + n], done, verdicts));
+                    done += n;
+                }
+                Err(failed) => {
+                    let at = self.slots.reached().clamp(done, done + run - 1);
+                    first = first.and(self.take(&part[done..at], done, verdicts));
+                    if self.caller.stopped() {
+                        return first;
+                    }
+                    let again = self.again(self.call.one, part, at, failed, collected);
+                    if self.caller.stopped() {
+                        return first;
+                    }
+                    first = first.and(match again {
+                        Ok(_) => self.take(&part[at..=at], at, verdicts),
+                        Err(failed) => {
+                            self.refuse(&part[at..=at], verdicts);
+                            Err(self.error(failed))
+                        }
+                    });
+                    done = at + 1;
+                }
+            }
+        }
+        first
+    }
+
+    /// Asks of all of them at once.
+    fn batch(&mut self, part: &[Question<'_>], collected: &mut Option<bool>) -> Result<(), Failed> {
+        let asked = self.caller.call(self.call.batch, &[part.len()]);
+        let Err(failed) = asked else { return Ok(()) };
+        if self.caller.stopped() || !self.collect(collected) {
+            return Err(failed);
+        }
+        part.iter().enumerate().for_each(|(i, question)| self.slots.put(i, question));
+        self.caller.call(self.call.batch, &[part.len()]).map(|_| ())
+    }
+
+    /// Asks for what fragments deserve.
+    fn punish(
+        &mut self,
+        part: &[Question<'_>],
+        at: usize,
+        verdicts: &mut Vec<Verdict>,
+        collected: &mut Option<bool>,
+    ) -> Result<(), Error> {
+        let asked = match self.caller.call(self.call.punish, &[at]) {
+            Err(failed) if !self.caller.stopped() => {
+                self.again(self.call.punish, part, at, failed, collected)
+            }
+            asked => asked,
+        };
+        if self.caller.stopped() {
+            return Ok(());
+        }
+        let before = verdicts.len();
+        let result = match asked {
+            Ok(true) => self.take(&part[at..=at], at, verdicts),
+            // It has no such function.
+            Ok(false) => {
+                self.refuse(&part[at..=at], verdicts);
+                verdicts[before].decision = Some(PUNISHMENT);
+                Ok(())
+            }
+            Err(failed) => {
+                self.refuse(&part[at..=at], verdicts);
+                Err(self.error(failed))
+            }
+        };
+        verdicts[before].forward = false;
+        if result.is_err() {
+            verdicts[before].decision = Some(PUNISHMENT);
+        }
+        result
+    }
+
+    /// Once more, if a collection has freed memory.
+    fn again(
+        &mut self,
+        callee: Callee,
+        part: &[Question<'_>],
+        at: usize,
+        failed: Failed,
+        collected: &mut Option<bool>,
+    ) -> Result<bool, Failed> {
+        if !self.collect(collected) {
+            return Err(failed);
+        }
+        self.slots.put(at, &part[at]);
+        self.caller.call(callee, &[at])
+    }
+
+    /// Collects, once for these questions; says whether that freed memory.
+    fn collect(&self, collected: &mut Option<bool>) -> bool {
+        *collected.get_or_insert_with(|| {
+            let lua = &self.caller.lua;
+            let before = lua.used_memory();
+            lua.gc_collect().is_ok() && lua.used_memory() < before
+        })
+    }
+
+    /// Copies the verdicts of `part` out, the first of them from slot `from`.
+    fn take(
+        &self,
+        part: &[Question<'_>],
+        from: usize,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<(), Error> {
+        let mut first = Ok(());
+        for (question, i) in part.iter().zip(from..) {
+            let (forward, policy) = self.slots.take(i);
+            verdicts.push(match layout::decision(&policy) {
+                Ok(decision) => Verdict { id: question.id, forward, decision },
+                Err(bad) => {
+                    first = first.and(Err(Error::Decision { name: self.name.clone(), bad }));
+                    nothing(question)
+                }
+            });
+        }
+        first
+    }
+
+    fn refuse(&self, part: &[Question<'_>], verdicts: &mut Vec<Verdict>) {
+        if !self.caller.stopped() {
+            verdicts.extend(part.iter().map(nothing));
+        }
+    }
+
+    fn error(&self, failed: Failed) -> Error {
+        if failed.memory {
+            Error::Memory { message: failed.message }
+        } else {
+            self.thrown(failed.message)
+        }
+    }
+
+    fn thrown(&self, message: String) -> Error {
+        if message.starts_with(NO_MEMORY) {
+            return Error::Memory { message: at(&self.name, &message).unwrap_or_default() };
+        }
+        // An object that is no string has no line of its own.
+        match at(&self.name, &message) {
+            Some(place) if !message.lines().next().unwrap_or("").contains(&place) => {
+                Error::Thrown { message: format!("{place}: {message}") }
+            }
+            _ => Error::Thrown { message },
+        }
+    }
+
+    /// Runs a function of the driver that gives whether it went well, and a text.
+    fn run(
+        &mut self,
+        call: impl FnOnce(&Self) -> mlua::Result<(Option<bool>, Value)>,
+    ) -> Result<(Option<bool>, String), Error> {
+        self.caller.begin();
+        let result = call(self);
+        if let Some(at) = self.caller.end() {
+            return Err(Error::Stopped { at });
+        }
+        match result {
+            Ok((ran, Value::String(text))) => Ok((ran, text.to_string_lossy())),
+            Ok((ran, _)) => Ok((ran, String::new())),
+            Err(mlua::Error::MemoryError(message)) => Err(Error::Memory { message }),
+            Err(error) => Err(Error::Thrown { message: error.to_string() }),
+        }
+    }
+
+    /// Looks what the policy defines.
+    fn define(&mut self) -> Result<(), Error> {
+        let defines: u8 = self.functions.defines.call(()).map_err(|_| Error::NoState)?;
+        self.defines = (defines & 1 != 0, defines & 2 != 0);
+        Ok(())
+    }
+}
+
+/// Loads the libraries; gives the driver's functions.
+fn libraries(
+    lua: &Lua,
+    options: &Options,
+    slots: &Slots,
+    library: *mut Library,
+) -> mlua::Result<Table> {
+    let pointer = |at: *mut u8| LightUserData(at.cast());
+    let [headers, policies, forward, at] = slots.places().map(pointer);
+    let place = lua.create_table()?;
+    place.set("headers", headers)?;
+    place.set("policies", policies)?;
+    place.set("forward", forward)?;
+    place.set("at", at)?;
+    place.set("batch", BATCH)?;
+    let natives = lua.create_table()?;
+    for (family, name, function) in native::functions() {
+        natives.set(format!("{family}{name}"), LightUserData(function.cast_mut()))?;
+    }
+    let script =
+        |name: &str, text: &str| lua.load(text).set_name(format!("={name}")).into_function();
+    script("cdef", include_str!("script/cdef.lua"))?.call::<()>(())?;
+    let policylib: Table = script("policylib", include_str!("script/policylib.lua"))?
+        .call((&place, options.worker))?;
+    let loaded: Table = lua.globals().get::<Table>("package")?.get("loaded")?;
+    loaded.set("gatekeeper/policylib", &policylib)?;
+    let lpmlib: Table = script("lpmlib", include_str!("script/lpmlib.lua"))?
+        .call((natives, LightUserData(library.cast())))?;
+    loaded.set("gatekeeper/lpmlib", &lpmlib)?;
+    loaded.set("lpmlib", &lpmlib)?;
+    lua.globals().set("lpmlib", lpmlib)?;
+    script("driver", include_str!("script/driver.lua"))?.call((place, policylib))
+}
+
+/// Neither forward nor a decision.
+fn nothing(question: &Question<'_>) -> Verdict {
+    Verdict { id: question.id, forward: false, decision: None }
+}
+
+/// The first `NAME:LINE` in an error's text.
+fn at(name: &str, message: &str) -> Option<String> {
+    let from = message.find(&format!("{name}:"))?;
+    let rest = &message[from + name.len() + 1..];
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (digits > 0).then(|| format!("{name}:{}", &rest[..digits]))
+}
+
+/// So many packets are a loop in Lua. A loop of few rounds is often over before LuaJIT has
+/// compiled it; after some such tries it never compiles it again.
+const LOOP: usize = 16;
+/// What a flow gets whose fragments come to nothing, where the policy has no answer.
+const PUNISHMENT: ggu::Verdict = ggu::Verdict::Declined { expire_s: 600 };
+/// LuaJIT's words.
+const NO_MEMORY: &str = "not enough memory";

@@ -1,0 +1,142 @@
+//! The memory that host and policy share: where questions lie, and what is decided.
+//!
+//! ```text
+//!   headers [BATCH] │ policies [BATCH] │ forward [BATCH] │ at │ packets [BATCH × stride]
+//!                                                               first bytes, 64 zeros
+//! ```
+//!
+//! It is made once and stays where it is as long as the Lua state that knows its
+//! addresses. A policy may write anything anywhere in it: it is read by copies of bytes.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+
+use super::layout;
+use super::layout::{HEADERS, Headers, POLICY};
+use crate::ask::Question;
+
+/// Questions that are put at once.
+pub(super) const BATCH: usize = 64;
+
+/// - S1: `base` is an allocation of `layout`, which holds all that the drawing shows, each
+///   part at its offset, the headers aligned.
+/// - S2: nobody keeps a reference into it.
+pub(super) struct Slots {
+    base: NonNull<u8>,
+    layout: Layout,
+    /// Bytes of a packet that a policy sees, at most [`MOST`].
+    snap: usize,
+}
+
+impl Slots {
+    /// Memory in which a policy sees `snap` bytes of a packet, of at most 64 KiB.
+    pub fn new(snap: usize) -> Self {
+        let snap = snap.min(MOST);
+        let size = PACKETS + BATCH * stride(snap);
+        let layout = Layout::from_size_align(size, 64).expect("a few MiB at most");
+        // SAFETY: the size is not zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        Slots { base, layout, snap }
+    }
+
+    /// Where headers, policies, `forward` and `at` lie, for the state.
+    pub fn places(&self) -> [*mut u8; 4] {
+        [HEADERS_AT, POLICIES_AT, FORWARD_AT, AT].map(|at| self.at(at))
+    }
+
+    /// Lays a question into slot `i`.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub fn put(&mut self, i: usize, question: &Question<'_>) {
+        assert!(i < BATCH, "one of {BATCH} slots");
+        let bytes = &question.bytes[..question.bytes.len().min(self.snap)];
+        let facts = &question.facts;
+        let packet = self.at(PACKETS + i * stride(self.snap));
+        // SAFETY: S1: a stride has room for `snap` bytes and the padding, and is not in `bytes`,
+        // which nobody could have a reference to (S2).
+        unsafe { packet.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        // SAFETY: as above; `bytes.len()` is at most `snap`.
+        let end = unsafe { packet.add(bytes.len()) };
+        // SAFETY: as above.
+        unsafe { end.write_bytes(0, PADDING) };
+        let place = |offset: u16| usize::from(offset).min(bytes.len());
+        // SAFETY: at most at the end of what was copied, inside the stride.
+        let pointer = |offset: u16| unsafe { packet.add(place(offset)) };
+        let there = bytes.len() - place(facts.l4);
+        let headers = Headers {
+            outer_ethertype: facts.outer_ethertype,
+            inner_ip_ver: facts.inner_ethertype,
+            l4_proto: facts.l4_proto,
+            priority: facts.priority,
+            outer_ecn: facts.outer_ecn,
+            upper_len: facts.upper_len.min(u16::try_from(there).unwrap_or(u16::MAX)),
+            l2_hdr: packet,
+            outer_l3_hdr: pointer(facts.outer_l3),
+            inner_l3_hdr: pointer(facts.inner_l3),
+            l4_hdr: pointer(facts.l4),
+            frag: u8::from(facts.frag),
+        };
+        let at = self.at(HEADERS_AT + i * HEADERS).cast::<Headers>();
+        // SAFETY: S1, and `i` is below BATCH; aligned, as HEADERS is a multiple of 8.
+        unsafe { at.write(headers) };
+        let unset = layout::unset(facts, &bytes[place(facts.inner_l3)..]);
+        let at = self.at(POLICIES_AT + i * POLICY).cast::<[u8; POLICY]>();
+        // SAFETY: S1, and `i` is below BATCH.
+        unsafe { at.write(unset) };
+        // SAFETY: S1, and `i` is below BATCH.
+        unsafe { self.at(FORWARD_AT + i).write(0) };
+    }
+
+    /// What a policy said of slot `i`: whether the packet goes on, and its decision.
+    ///
+    /// # Panics
+    /// When there is no such slot.
+    pub fn take(&self, i: usize) -> (bool, [u8; POLICY]) {
+        assert!(i < BATCH, "one of {BATCH} slots");
+        let policy = self.at(POLICIES_AT + i * POLICY).cast::<[u8; POLICY]>();
+        // SAFETY: S1, and `i` is below BATCH; bytes may be anything.
+        let policy = unsafe { policy.read() };
+        // SAFETY: as above.
+        let forward = unsafe { self.at(FORWARD_AT + i).read() };
+        (forward == 1, policy)
+    }
+
+    /// The slot that the policy was at, as the driver wrote it.
+    pub fn reached(&self) -> usize {
+        // SAFETY: S1: four bytes, aligned.
+        let at = unsafe { self.at(AT).cast::<u32>().read() };
+        at as usize
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < self.layout.size(), "inside");
+        // SAFETY: S1; each caller's offset is that of a part, or of a slot below BATCH in it.
+        unsafe { self.base.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // SAFETY: S1; the state that knew the addresses is gone (`Policy` drops it first).
+        unsafe { dealloc(self.base.as_ptr(), self.layout) };
+    }
+}
+
+/// A packet's place: its bytes, the padding, whole cache lines. One line more than a power
+/// of two would be: slots then do not all fall into the same sets of a cache.
+const fn stride(snap: usize) -> usize {
+    (snap + PADDING).next_multiple_of(64)
+}
+
+/// Zeros behind each packet: a header that begins at its end can be read.
+const PADDING: usize = 64;
+/// The longest packet.
+const MOST: usize = 1 << 16;
+
+const HEADERS_AT: usize = 0;
+const POLICIES_AT: usize = HEADERS_AT + BATCH * HEADERS;
+const FORWARD_AT: usize = POLICIES_AT + BATCH * POLICY;
+const AT: usize = FORWARD_AT + BATCH;
+const PACKETS: usize = (AT + 4).next_multiple_of(64);

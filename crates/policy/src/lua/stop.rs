@@ -1,0 +1,164 @@
+//! Stops a call from another thread.
+//!
+//! ```text
+//!   policy:  calls = 2k+1 ─► runs … ─► calls = 2k+2 ─► asked? ─► lock, hook off
+//!   stopper: lock ─► asked = true ─► calls still 2k+1? ─► hook on (else asked = false)
+//! ```
+//!
+//! The hook ends the call at its next instruction, and at each one behind it, so that a loop
+//! around `pcall` ends, too. Compiled code looks for hooks because LuaJIT is built so
+//! (`.cargo/config.toml`). A C function that does not return is not stopped: its process is.
+//!
+//! A stop names the call that it means. `asked` and `calls` are ordered (SeqCst): either the
+//! stopper sees that the call is over, or the end of the call sees that it was asked, and waits
+//! for the lock. So no hook stays on behind a call, and none meets another one.
+
+use std::cell::RefCell;
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use mlua::ffi;
+
+/// Stops a policy's running call, from any thread.
+#[derive(Clone)]
+pub struct Stopper(Arc<Shared>);
+
+/// The policy's end.
+pub(super) struct Stoppable(Arc<Shared>);
+
+struct Shared {
+    /// `None` once the state is closed.
+    state: Mutex<Option<State>>,
+    /// Odd while a call runs.
+    calls: AtomicU64,
+    asked: AtomicBool,
+}
+
+#[derive(Clone, Copy)]
+struct State(NonNull<ffi::lua_State>);
+
+// SAFETY: it is used for `lua_sethook` alone, which LuaJIT lets others call while the
+// state runs, and only under the lock, which the state's end takes first.
+unsafe impl Send for State {}
+
+impl Stopper {
+    /// The number of the call that runs.
+    pub fn running(&self) -> Option<u64> {
+        let call = self.0.calls.load(Ordering::SeqCst);
+        (call % 2 == 1).then_some(call)
+    }
+
+    /// Stops `call`, if it still runs; says whether it was asked to. It ends within
+    /// microseconds, unless it is inside a C function.
+    pub fn stop(&self, call: u64) -> bool {
+        let state = self.0.lock();
+        let Some(State(state)) = *state else { return false };
+        self.0.asked.store(true, Ordering::SeqCst);
+        let runs = call % 2 == 1 && self.0.calls.load(Ordering::SeqCst) == call;
+        if runs {
+            // SAFETY: the state is open while the lock is held.
+            unsafe { ffi::lua_sethook(state.as_ptr(), Some(end), ffi::LUA_MASKCOUNT, 1) };
+        } else {
+            self.0.asked.store(false, Ordering::SeqCst);
+        }
+        runs
+    }
+}
+
+impl Stoppable {
+    /// Of a state that stays open until this is dropped.
+    ///
+    /// # Safety
+    /// `state` is open until then, and is used by the thread that drops it.
+    pub unsafe fn new(state: NonNull<ffi::lua_State>) -> Self {
+        Stoppable(Arc::new(Shared {
+            state: Mutex::new(Some(State(state))),
+            calls: AtomicU64::new(0),
+            asked: AtomicBool::new(false),
+        }))
+    }
+
+    /// For another thread.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.0))
+    }
+
+    /// A call begins.
+    pub fn begin(&self) {
+        let call = self.0.calls.load(Ordering::Relaxed);
+        self.0.calls.store(call + 1, Ordering::Release);
+    }
+
+    /// The call that runs was stopped.
+    pub fn stopped(&self) -> bool {
+        self.0.asked.load(Ordering::SeqCst) && WHERE.with_borrow(|at| !at.is_empty())
+    }
+
+    /// The call is over; gives file and line where it was stopped.
+    pub fn end(&self) -> Option<String> {
+        let call = self.0.calls.load(Ordering::Relaxed);
+        self.0.calls.store(call + 1, Ordering::SeqCst);
+        if !self.0.asked.load(Ordering::SeqCst) {
+            return None;
+        }
+        let state = self.0.lock();
+        if self.0.asked.swap(false, Ordering::SeqCst)
+            && let Some(State(state)) = *state
+        {
+            // SAFETY: it is this thread's, and open.
+            unsafe { ffi::lua_sethook(state.as_ptr(), None, 0, 0) };
+        }
+        Some(WHERE.take()).filter(|at| !at.is_empty())
+    }
+}
+
+impl Drop for Stoppable {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<State>> {
+        // Nothing panics while it is held, and its content is right at each moment.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+thread_local! {
+    /// Where the running call was stopped first. The error's own text may be caught, or
+    /// lost: the hook stops an error's handler, too.
+    static WHERE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// The hook.
+unsafe extern "C-unwind" fn end(state: *mut ffi::lua_State, ar: *mut ffi::lua_Debug) {
+    note(state, ar);
+    let text = c"stopped: it took too long";
+    // SAFETY: `state` is the one that runs, as Lua calls it; the text has no directive.
+    // The error passes this frame, in which nothing waits to be dropped.
+    unsafe { ffi::luaL_error(state, text.as_ptr()) };
+}
+
+/// Keeps where the call is.
+fn note(state: *mut ffi::lua_State, ar: *mut ffi::lua_Debug) {
+    // SAFETY: both are of the running hook, as Lua calls it.
+    let found: c_int = unsafe { ffi::lua_getinfo(state, c"Sl".as_ptr(), ar) };
+    if found == 0 {
+        return;
+    }
+    // SAFETY: `lua_getinfo` has filled it.
+    let ar = unsafe { &*ar };
+    // SAFETY: it ends with a zero inside its array.
+    let file = unsafe { CStr::from_ptr(ar.short_src.as_ptr()) }.to_string_lossy();
+    let at = format!("{file}:{}", ar.currentline);
+    // Never borrowed already: no Lua runs while it is.
+    let _ = WHERE.try_with(|place| {
+        let mut place = place.borrow_mut();
+        if place.is_empty() {
+            *place = at;
+        }
+    });
+}

@@ -1,0 +1,212 @@
+//! A policy's table of prefixes: a [`Rib`], and an engine of `lookup` that answers.
+//!
+//! The engine follows at the first lookup behind a change, so that a million prefixes that
+//! are added one by one are one build. One thread owns all of it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use lookup::lpm::{Applied, Engines, Entry, Lpm, Options, Writer};
+use lookup::rib::{Change, Rib};
+use lookup::sync::Domain;
+use lookup::{Hop, Prefix};
+
+/// Why a table did not do what it was asked; as negative numbers they are C's (`ENOENT` …).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(i32)]
+pub(super) enum Refused {
+    /// No such prefix, or none that covers the address.
+    Absent = -2,
+    /// No memory is left to tables.
+    Memory = -12,
+    /// No such length, or a label that the engine does not store.
+    Invalid = -22,
+    /// As many prefixes are there as may.
+    Full = -28,
+}
+
+/// What all tables of a policy may take, in bytes.
+pub(super) struct Budget {
+    most: usize,
+    taken: Cell<usize>,
+}
+
+impl Budget {
+    /// `most` 0: whatever there is.
+    pub fn new(most: usize) -> Rc<Self> {
+        let most = if most == 0 { usize::MAX } else { most };
+        Rc::new(Budget { most, taken: Cell::new(0) })
+    }
+
+    /// Changes what one table has taken from `was` to `is`; says whether that may be.
+    fn change(&self, was: usize, is: usize) -> bool {
+        let taken = self.taken.get().saturating_sub(was).saturating_add(is);
+        self.taken.set(taken);
+        taken <= self.most
+    }
+}
+
+/// A table. What of it lies in the engine is what was there before `pending`.
+pub(super) struct Table<A: Engines> {
+    entry: &'static Entry<A>,
+    options: Options,
+    rib: Rib<A>,
+    pending: Vec<Change<A>>,
+    engine: Option<Engine<A>>,
+    domain: Arc<Domain>,
+    budget: Rc<Budget>,
+    /// What the budget counts of this table.
+    taken: usize,
+    /// As it was made: prefixes at most, and a number of `tbl8`s that is kept and not used.
+    pub paras: (u32, u32),
+}
+
+struct Engine<A: Engines> {
+    writer: Box<dyn Writer<A>>,
+    table: Arc<dyn Lpm<A>>,
+}
+
+impl<A: Engines> Table<A> {
+    /// An empty one of at most `paras.0` prefixes.
+    pub fn new(
+        entry: &'static Entry<A>,
+        options: &Options,
+        budget: &Rc<Budget>,
+        paras: (u32, u32),
+    ) -> Self {
+        Table {
+            entry,
+            options: options.clone(),
+            rib: Rib::new(),
+            pending: Vec::new(),
+            engine: None,
+            domain: Domain::new(),
+            budget: Rc::clone(budget),
+            taken: 0,
+            paras,
+        }
+    }
+
+    /// Holds the prefixes of `rib`, whose hops are labels + 1.
+    pub fn fill(&mut self, rib: Rib<A>) -> Result<(), Refused> {
+        self.rib = rib;
+        self.engine = None;
+        self.count()?;
+        self.follow()
+    }
+
+    /// Adds a prefix, or gives it another label. Host bits of `addr` do not matter.
+    pub fn add(&mut self, addr: A, depth: u32, label: u32) -> Result<(), Refused> {
+        let prefix = self.prefix(addr, depth)?;
+        let hop = label.checked_add(1).filter(|&hop| hop <= self.entry.card.max_hop);
+        let hop = Hop(hop.ok_or(Refused::Invalid)?);
+        let most = self.entry.card.max_prefixes.unwrap_or(u64::MAX);
+        let most = most.min(u64::from(self.paras.0));
+        if self.rib.len() as u64 >= most && self.rib.get(&prefix).is_none() {
+            return Err(Refused::Full);
+        }
+        self.rib.insert(prefix, hop);
+        self.changed(Change { prefix, hop: Some(hop) })
+    }
+
+    /// Takes a prefix out.
+    pub fn del(&mut self, addr: A, depth: u32) -> Result<(), Refused> {
+        let prefix = self.prefix(addr, depth)?;
+        self.rib.remove(&prefix).ok_or(Refused::Absent)?;
+        self.changed(Change { prefix, hop: None })
+    }
+
+    /// The label of the longest prefix that covers `addr`.
+    #[inline]
+    pub fn find(&mut self, addr: A) -> Result<u32, Refused> {
+        if !self.pending.is_empty() || self.engine.is_none() {
+            self.follow()?;
+        }
+        let engine = self.engine.as_ref().ok_or(Refused::Memory)?;
+        label(engine.table.lookup(addr))
+    }
+
+    /// The same, from the [`Rib`].
+    pub fn find_slowly(&self, addr: A) -> Result<u32, Refused> {
+        label(self.rib.lookup(addr).map_or(Hop::NONE, |(_, hop)| hop))
+    }
+
+    /// How many groups of 256 a DIR-24-8 table would need beside those that it has, for
+    /// one prefix more: one for each step of 8 bits behind the first 24 that it is the
+    /// first to take.
+    pub fn groups_for(&self, addr: A, depth: u32) -> Result<u32, Refused> {
+        let prefix = self.prefix(addr, depth)?;
+        let mut groups = 0;
+        for step in (24..prefix.len()).step_by(8) {
+            let block = Prefix::covering(prefix.first(), step);
+            let mut inside = self.rib.inside(block.first()..=block.last());
+            groups += u32::from(!inside.any(|(other, _)| other.len() > step));
+        }
+        Ok(groups)
+    }
+
+    fn prefix(&self, addr: A, depth: u32) -> Result<Prefix<A>, Refused> {
+        let most = A::WIDTH.min(self.entry.card.max_len);
+        let len = u8::try_from(depth).ok().filter(|&len| len <= most);
+        Ok(Prefix::covering(addr, len.ok_or(Refused::Invalid)?))
+    }
+
+    fn changed(&mut self, change: Change<A>) -> Result<(), Refused> {
+        // More than that at once is a build.
+        if self.pending.len() < MOST_PENDING && self.engine.is_some() {
+            self.pending.push(change);
+        } else {
+            self.pending.clear();
+            self.engine = None;
+        }
+        if self.rib.len().is_multiple_of(COUNTED_EVERY) { self.count() } else { Ok(()) }
+    }
+
+    /// Brings the engine in line with the prefixes.
+    #[cold]
+    fn follow(&mut self) -> Result<(), Refused> {
+        let changes = std::mem::take(&mut self.pending);
+        let applied = match &mut self.engine {
+            Some(engine) => engine.writer.apply(&self.rib, &changes),
+            None => Ok(Applied::Rebuild),
+        };
+        if applied != Ok(Applied::InPlace) {
+            self.engine = None;
+            let writer = (self.entry.build)(&self.rib, &self.options, &self.domain);
+            let writer = writer.map_err(|_| Refused::Invalid)?;
+            self.engine = Some(Engine { table: writer.table(), writer });
+        }
+        self.count()
+    }
+
+    /// Tells the budget; a table that is beyond it has no engine.
+    fn count(&mut self) -> Result<(), Refused> {
+        let engine = self.engine.as_ref();
+        let engine = engine.map_or(0, |engine| engine.table.bytes() + engine.writer.bytes());
+        let is = engine + self.rib.bytes();
+        let fits = self.budget.change(std::mem::replace(&mut self.taken, is), is);
+        if fits {
+            return Ok(());
+        }
+        self.engine = None;
+        let is = self.rib.bytes();
+        self.budget.change(std::mem::replace(&mut self.taken, is), is);
+        Err(Refused::Memory)
+    }
+}
+
+impl<A: Engines> Drop for Table<A> {
+    fn drop(&mut self) {
+        self.budget.change(self.taken, 0);
+    }
+}
+
+fn label(hop: Hop) -> Result<u32, Refused> {
+    hop.0.checked_sub(1).ok_or(Refused::Absent)
+}
+
+/// Changes that wait for a lookup.
+const MOST_PENDING: usize = 1024;
+/// A store of prefixes takes up to some hundred bytes each: they are counted in hundreds of KiB.
+const COUNTED_EVERY: usize = 1024;

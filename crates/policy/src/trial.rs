@@ -1,0 +1,232 @@
+//! Asks a policy about a capture's packets: frames of plain packets become what a
+//! Gatekeeper would send and a Grantor's worker would find out.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use wire::ggu::{Flow, Verdict};
+use wire::ipip::{self, Tunnel4, Tunnel6};
+use wire::{ethernet, ipv4, ipv6, vlan};
+
+use crate::ask::{Facts, Matter, Question};
+
+/// A packet as it asks: encapsulated, with what a worker has found out about it.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Whose it is.
+    pub flow: Flow,
+    /// What a worker has found out.
+    pub facts: Facts,
+    frame: Vec<u8>,
+}
+
+impl Request {
+    /// Of an Ethernet frame with a packet, whose end may be missing: captures are cut. It
+    /// asks with the priority of a new flow. `None` where the frame holds no IP packet, or
+    /// one that no Grantor would put to a policy.
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let mut at = ethernet::LEN;
+        let mut ethertype = be16(frame, ethernet::ETHERTYPE)?;
+        for _ in 0..vlan::MAX_TAGS {
+            if matches!(ethertype, ethernet::VLAN | ethernet::QINQ) {
+                ethertype = be16(frame, at + 2)?;
+                at += vlan::LEN;
+            }
+        }
+        let inner = frame.get(at..)?;
+        match ethertype {
+            ethernet::IPV4 => Self::of_ipv4(inner),
+            ethernet::IPV6 => Self::of_ipv6(inner),
+            _ => None,
+        }
+    }
+
+    /// The question, as a worker puts it.
+    pub fn question(&self, id: u32) -> Question<'_> {
+        Question { id, matter: Matter::Packet, facts: self.facts, bytes: &self.frame }
+    }
+
+    fn of_ipv4(inner: &[u8]) -> Option<Self> {
+        let view = ipv4::View::quoted(inner).ok()?;
+        let outer = Tunnel4::new(GATEKEEPER, GRANTOR).header(NEW, inner.first_chunk()?)?;
+        let upper = usize::from(view.total_len()) - view.header().len();
+        let found = Found {
+            ethertype: ethernet::IPV4,
+            l4_proto: view.protocol(),
+            outer_ecn: outer[ipv4::TOS] & 3,
+            frag: view.is_fragment(),
+            upper_len: upper as u16,
+            header: view.header().len(),
+        };
+        let flow = Flow::V4 { src: view.src(), dst: view.dst() };
+        let len = view.header().len() + view.payload().len();
+        Some(Self::new(flow, &found, &outer, &inner[..len]))
+    }
+
+    fn of_ipv6(inner: &[u8]) -> Option<Self> {
+        let view = ipv6::View::quoted(inner).ok()?;
+        let tunnel = Tunnel6::new(GATEKEEPER_6, GRANTOR_6, ipip::HOP_LIMIT);
+        let outer = tunnel.header(NEW, inner.first_chunk()?)?;
+        let chain = view.chain().ok()?;
+        let found = Found {
+            ethertype: ethernet::IPV6,
+            l4_proto: chain.protocol,
+            outer_ecn: outer[1] >> 4 & 3,
+            frag: chain.fragment.is_some(),
+            // `chain.at` is inside what is there of the payload.
+            upper_len: view.payload_len() - chain.at as u16,
+            header: ipv6::LEN + chain.at,
+        };
+        let flow = Flow::V6 { src: view.src(), dst: view.dst() };
+        let len = ipv6::LEN + view.payload().len();
+        Some(Self::new(flow, &found, &outer, &inner[..len]))
+    }
+
+    fn new(flow: Flow, found: &Found, outer: &[u8], inner: &[u8]) -> Self {
+        let mut frame = vec![0; ethernet::LEN];
+        frame[ethernet::ETHERTYPE..].copy_from_slice(&found.ethertype.to_be_bytes());
+        frame.extend_from_slice(outer);
+        let inner_l3 = frame.len();
+        frame.extend_from_slice(inner);
+        let facts = Facts {
+            outer_ethertype: found.ethertype,
+            inner_ethertype: found.ethertype,
+            l4_proto: found.l4_proto,
+            priority: NEW,
+            outer_ecn: found.outer_ecn,
+            frag: found.frag,
+            upper_len: found.upper_len,
+            outer_l3: ethernet::LEN as u16,
+            inner_l3: inner_l3 as u16,
+            // A header and its extensions are far shorter than 64 KiB: eight of at most 2 KiB.
+            l4: (inner_l3 + found.header) as u16,
+        };
+        Request { flow, facts, frame }
+    }
+}
+
+struct Found {
+    ethertype: u16,
+    l4_proto: u8,
+    outer_ecn: u8,
+    frag: bool,
+    upper_len: u16,
+    header: usize,
+}
+
+/// A decision in words. The parameters of the programs that Gatekeepers bring are named;
+/// those of others are bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Words<'a>(pub &'a Verdict);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |cookie: &[u8; 64], i: usize| {
+            u32::from_le_bytes([
+                cookie[4 * i],
+                cookie[4 * i + 1],
+                cookie[4 * i + 2],
+                cookie[4 * i + 3],
+            ])
+        };
+        match self.0 {
+            Verdict::Declined { expire_s } => write!(f, "declined for {expire_s} s, built in"),
+            Verdict::Granted { rate_kib, expire_s, next_renewal_ms, renewal_step_ms } => write!(
+                f,
+                "granted {rate_kib} KiB/s for {expire_s} s, renewal after {next_renewal_ms} ms, \
+                 then every {renewal_step_ms} ms, built in"
+            ),
+            Verdict::Program { expire_s, index: 0, cookie } => write!(
+                f,
+                "granted {} KiB/s for {expire_s} s, renewal after {} ms, then every {} ms",
+                word(cookie, 0),
+                word(cookie, 1),
+                word(cookie, 2)
+            ),
+            Verdict::Program { expire_s, index: 1, .. } => write!(f, "declined for {expire_s} s"),
+            Verdict::Program { expire_s, index: index @ (2 | 3), cookie } => write!(
+                f,
+                "{} {} and {} KiB/s for {expire_s} s, renewal after {} ms, then every {} ms{}",
+                if *index == 2 { "grantedv2" } else { "web" },
+                word(cookie, 0),
+                word(cookie, 1),
+                word(cookie, 2),
+                word(cookie, 3),
+                if cookie[16] == 0 { "" } else { ", direct" }
+            ),
+            Verdict::Program { expire_s, index, cookie } => {
+                write!(f, "program {index} for {expire_s} s, with ")?;
+                let len = cookie.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+                cookie[..len].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+/// DSCP of a new flow's first packets.
+const NEW: u8 = 41;
+// Ends of the tunnel, of the ranges for documentation.
+const GATEKEEPER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+const GRANTOR: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 9);
+const GATEKEEPER_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+const GRANTOR_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 192.0.2.1 to 203.0.113.5, UDP, `upper` bytes behind the header.
+    fn frame(upper: usize) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        frame.extend([0x08, 0, 0x45, 3, 0, 20 + upper as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
+        frame.extend([192, 0, 2, 1, 203, 0, 113, 5]);
+        frame.extend((0..upper).map(|i| i as u8));
+        frame
+    }
+
+    #[test]
+    fn a_packet_asks_as_a_gatekeeper_would_send_it() {
+        let mut whole = frame(12);
+        whole.extend([0xff; 6]); // the link's padding
+        let request = Request::of(&whole).expect("a packet");
+        let question = request.question(4);
+        let facts = question.facts;
+        assert_eq!(
+            (facts.l4_proto, facts.priority, facts.upper_len, facts.frag),
+            (17, 41, 12, false)
+        );
+        assert_eq!((facts.outer_l3, facts.inner_l3, facts.l4), (14, 34, 54));
+        // Congestion met before the tunnel is not congestion in it.
+        assert_eq!((facts.outer_ecn, question.bytes[15]), (2, 41 << 2 | 2));
+        assert_eq!(question.bytes[34..], whole[14..46]);
+        let (src, dst) = request.flow.ends();
+        assert_eq!((src.to_string(), dst.to_string()), ("192.0.2.1".into(), "203.0.113.5".into()));
+        // Behind two tags, too.
+        let mut tagged = whole.clone();
+        tagged.splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0, 9]);
+        assert_eq!(Request::of(&tagged).expect("a packet").facts, facts);
+        // Of any length: no panic, and a cut packet keeps its true length.
+        for cut in 0..whole.len() {
+            let request = Request::of(&whole[..cut]);
+            assert_eq!(request.is_some(), cut >= 34, "{cut}");
+            assert!(request.is_none_or(|request| request.facts.upper_len == 12));
+        }
+    }
+
+    #[test]
+    fn ipv6_headers_are_passed_over() {
+        let mut frame = vec![0; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 44, 64]);
+        frame.extend([0x20; 32]);
+        frame.extend([6, 0, 0, 1, 0, 0, 0, 9]);
+        frame.extend([7; 12]);
+        let request = Request::of(&frame).expect("a packet");
+        let facts = request.facts;
+        assert_eq!((facts.inner_l3, facts.l4, facts.upper_len), (54, 102, 12));
+        assert_eq!((facts.l4_proto, facts.frag), (6, true));
+    }
+}
