@@ -146,21 +146,23 @@ impl Order {
     /// The lower, the earlier the flow of a word goes; [`NEVER`] for one that does not.
     ///
     /// Without a branch or a table, and with a sign, so that the compiler makes few
-    /// instructions of it.
+    /// instructions of it; nor by `from_fn`, which is a call.
     #[inline(always)]
     pub(super) fn of(&self, words: [u16; 8]) -> [i16; 8] {
-        std::array::from_fn(|i| {
+        let mut ranks = [0; 8];
+        for (i, rank) in ranks.iter_mut().enumerate() {
             // By the two bits of the class: decided or not, and then kept or spare.
             let word = words[i] as i16;
             let (decided, low) = (word >> 15, (word << 1) >> 15);
             let kept = decided & low;
             let time = word.wrapping_sub(self.base[i] ^ self.to_request[i] & !decided);
             let time = time & TIME as i16;
-            let rank = self.request[i] ^ decided & self.to_spare[i] ^ kept & self.to_kept[i];
+            let class = self.request[i] ^ decided & self.to_spare[i] ^ kept & self.to_kept[i];
             let in_use = -i16::from(time > self.idle[i]) & kept;
             let there = decided | low;
-            (((time | rank) ^ self.free[i]) & there ^ self.free[i]).max(in_use ^ i16::MIN)
-        })
+            *rank = (((time | class) ^ self.free[i]) & there ^ self.free[i]).max(in_use ^ i16::MIN);
+        }
+        ranks
     }
 }
 

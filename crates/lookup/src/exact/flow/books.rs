@@ -81,8 +81,8 @@ impl Books {
     /// What makes room for a new flow; `None` where nothing does.
     #[inline(always)]
     pub(super) fn prefers(&self) -> Option<Prefer> {
-        let [request, ..] = self.counts.flows;
-        let is_crowded = self.entries() - request >= self.pages.all().len();
+        let [_, spare, kept] = self.counts.flows;
+        let is_crowded = spare + kept >= self.pages.all().len();
         let prefer = if is_crowded { Prefer::Decided } else { Prefer::Requests };
         (self.full == Full::Replace).then_some(prefer)
     }

@@ -7,14 +7,15 @@ use super::FlowId;
 #[derive(Clone, Copy)]
 pub(super) struct Hint {
     lines: [u32; 2],
-    /// The number of the slot of which it speaks, if it does of one.
+    /// The number of the slot of which it speaks, if it does of one, and that slot's place.
     slot: u32,
+    place: u32,
     kind: Kind,
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Kind {
-    /// Nothing is known.
+    /// Nothing is known, but the lines to those who have asked for them.
     Unknown,
     /// The slot has the tag.
     Found,
@@ -36,33 +37,45 @@ pub(super) enum Sure {
 
 impl Hint {
     /// Nothing is known.
-    pub(super) const NONE: Hint = Hint { lines: [0; 2], slot: 0, kind: Kind::Unknown };
+    pub(super) const NONE: Hint = Hint { lines: [0; 2], slot: 0, place: 0, kind: Kind::Unknown };
 
-    /// The slot of this number has the tag.
+    /// Nothing but the lines.
     #[inline(always)]
-    pub(super) fn found(lines: [usize; 2], slot: u32) -> Hint {
-        Hint { slot, kind: Kind::Found, ..Hint::absent(lines) }
+    pub(super) fn of(lines: [usize; 2]) -> Hint {
+        Hint { lines: lines.map(|line| line as u32), ..Hint::NONE }
+    }
+
+    /// The lines that [`Hint::of`] was given.
+    #[inline(always)]
+    pub(super) fn lines(&self) -> [usize; 2] {
+        self.lines.map(|line| line as usize)
+    }
+
+    /// The flow at this id has the tag.
+    #[inline(always)]
+    pub(super) fn found(self, id: FlowId) -> Hint {
+        Hint { slot: id.slot, place: id.place, kind: Kind::Found, ..self }
     }
 
     #[inline(always)]
-    pub(super) fn absent(lines: [usize; 2]) -> Hint {
-        Hint { lines: lines.map(|line| line as u32), slot: 0, kind: Kind::Absent }
+    pub(super) fn absent(self) -> Hint {
+        Hint { kind: Kind::Absent, ..self }
     }
 
-    /// The slot of this number is free, or its flow goes.
+    /// The place of this id is free, or its flow goes.
     #[inline(always)]
-    pub(super) fn goes(lines: [usize; 2], slot: u32) -> Hint {
-        Hint { slot, kind: Kind::Goes, ..Hint::absent(lines) }
-    }
-
-    #[inline(always)]
-    pub(super) fn found_slot(&self) -> Option<u32> {
-        (self.kind == Kind::Found).then_some(self.slot)
+    pub(super) fn goes(self, id: FlowId) -> Hint {
+        Hint { kind: Kind::Goes, ..self.found(id) }
     }
 
     #[inline(always)]
-    pub(super) fn goes_slot(&self) -> Option<u32> {
-        (self.kind == Kind::Goes).then_some(self.slot)
+    pub(super) fn found_id(&self) -> Option<FlowId> {
+        (self.kind == Kind::Found).then_some(FlowId::at(self.place, self.slot))
+    }
+
+    #[inline(always)]
+    pub(super) fn goes_id(&self) -> Option<FlowId> {
+        (self.kind == Kind::Goes).then_some(FlowId::at(self.place, self.slot))
     }
 }
 

@@ -63,8 +63,9 @@ impl Index {
     }
 
     #[inline(always)]
-    pub(super) fn ask(&self, hash: u64) {
-        self.lines_of(hash).into_iter().for_each(|line| prefetch(&self.lines[line]));
+    pub(super) fn ask(&self, [first, second]: [usize; 2]) {
+        prefetch(&self.lines[first]);
+        prefetch(&self.lines[second]);
     }
 
     /// Slots of `lines` whose tag is that of `hash`: a bit each, eight a line. A free slot,
@@ -154,8 +155,9 @@ impl Index {
     /// Of the flows in `lines` the one that goes first.
     #[inline(always)]
     pub(super) fn first_to_go(&self, lines: [usize; 2], order: &Order) -> Option<Slot> {
+        // Not `lines.map`, which calls a function for it.
         let of_line = |line: usize| order.of(self.lines[line].ages);
-        let (first, at) = words::least(lines.map(of_line));
+        let (first, at) = words::least([of_line(lines[0]), of_line(lines[1])]);
         let slot = Slot { bucket: lines[at / SLOTS], slot: at % SLOTS };
         (first != NEVER).then_some(slot)
     }

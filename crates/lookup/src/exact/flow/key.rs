@@ -43,6 +43,14 @@ impl FlowKey {
             .map(|words| if self.is_v4() { words[0].into() } else { address(words) })
     }
 
+    /// Source and destination as two words each, all that differs between the keys of one
+    /// family: to be hashed.
+    #[inline(always)]
+    pub fn words(&self) -> [[u64; 2]; 2] {
+        let [_, a, b, c, d, e, f, g, h] = self.0.map(u64::from);
+        [[a << 32 | b, c << 32 | d], [e << 32 | f, g << 32 | h]]
+    }
+
     /// As a flow has it: eight words, and true of IPv4.
     #[inline(always)]
     pub(super) const fn parts(&self) -> ([u32; 8], bool) {

@@ -1,6 +1,6 @@
 //! What the flow tables share: classes, expiry, batches; a [`Core`] is the rest.
 
-use std::cell::RefCell;
+mod claims;
 
 use super::age::Prefer;
 use super::books::Books;
@@ -10,7 +10,6 @@ use super::size::{Batch, Size};
 use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
 use super::{View, Why};
 use crate::exact::flow::key::Seed;
-use crate::hint::prefetch;
 use crate::interleave::{interleave, turn};
 use crate::lpm::Refusal;
 
@@ -24,16 +23,29 @@ pub(super) trait Core: Send {
     /// Asks for what the next round, or the search, will read.
     fn ask(&self, hash: u64, round: usize);
 
-    /// A batch begins, of keys that get places in this order where none is free, which no
-    /// place is in a full table; without an order, room is searched for. Hints from before
-    /// are invalid.
-    fn begin_batch(&mut self, prefer: Option<Prefer>, is_full: bool) {
+    /// A batch begins: it is `now`, and new flows expire at `expires`. With `pins` no flow
+    /// that is found or made goes until it is settled, else none from [`Core::hold`] on.
+    fn begin(&mut self, now: u64, expires: u64, pins: bool) {
+        let _ = (now, expires, pins);
+    }
+
+    /// A group of a batch begins, of keys that get places in this order where none is free,
+    /// which no place is in a full table; without an order, room is searched for. What
+    /// [`Core::peek`] said before is invalid.
+    fn begin_group(&mut self, prefer: Option<Prefer>, is_full: bool) {
         let _ = (prefer, is_full);
     }
 
-    /// As the last round of [`Core::ask`], of a key that gets a place if it has none; and what
-    /// was seen.
-    fn peek(&self, hash: u64) -> Hint {
+    /// As the first round of [`Core::ask`], of a key that gets a place if it has none; and
+    /// where its flow may be.
+    fn ask_first(&self, hash: u64) -> Hint {
+        self.ask(hash, 0);
+        Hint::NONE
+    }
+
+    /// As the last round, where `hint` is the first round's; and what was seen.
+    fn peek(&self, hash: u64, hint: &Hint) -> Hint {
+        let _ = hint;
         (1..Self::ROUNDS).for_each(|round| self.ask(hash, round));
         Hint::NONE
     }
@@ -47,7 +59,7 @@ pub(super) trait Core: Send {
     /// Where the flow of `key` is.
     fn find(&self, hash: u64, key: &FlowKey) -> Option<FlowId>;
 
-    /// A place for the flow of `key`, which is not there, with a new request in it, pinned.
+    /// A place for the flow of `key`, which is not there, with a new request in it.
     /// `None` where there is no room, as far as it is searched for. `hint` is one that is
     /// still good.
     fn add(&mut self, hash: u64, key: &FlowKey, searches: bool, hint: &Hint) -> Option<FlowId>;
@@ -66,21 +78,27 @@ pub(super) trait Core: Send {
         None
     }
 
-    /// A new request, pinned, in the place of the flow at `id`, which
-    /// [`Core::first_to_go`] named.
+    /// A new request in the place of the flow at `id`, which [`Core::first_to_go`] named.
     fn replace(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
         let _ = (id, hash, key);
         FlowId::NONE
     }
 
-    /// From now on the flow at `id` does not go, until it is settled.
-    fn pin(&mut self, id: FlowId) {
+    /// The flow at `id` was found just now: a kept one is in use.
+    fn found(&mut self, id: FlowId) {
         let _ = id;
     }
 
-    /// The flows at `ids` go when they say themselves; those that are new expire at `expires`.
-    fn settle(&mut self, ids: &[FlowId], expires: u64) {
-        let _ = (ids, expires);
+    /// From now on no flow goes that this batch finds or makes, or has found or made: those
+    /// are at `ids`. True where that is new, and hints are invalid.
+    fn hold(&mut self, ids: &[FlowId]) -> bool {
+        let _ = ids;
+        false
+    }
+
+    /// The batch ends: the flows at `ids` go when they say themselves.
+    fn settle(&mut self, ids: &[FlowId]) {
+        let _ = ids;
     }
 
     /// It is `now`.
@@ -147,125 +165,6 @@ impl<C: Core> Table<C> {
         }
     }
 
-    fn claim_groups(
-        &mut self,
-        expires: u64,
-        keys: &[FlowKey],
-        ids: &mut [FlowId],
-        gone: &mut OnGone<'_>,
-    ) {
-        // Of the group under way, and of the next, whose lines come meanwhile.
-        let (mut hashes, mut next) = ([0; GROUP], [0; GROUP]);
-        let mut hints = [Hint::NONE; GROUP];
-        let mut groups = keys.chunks(GROUP).zip(ids.chunks_mut(GROUP)).peekable();
-        if let Some((first, _)) = groups.peek() {
-            self.ask_for(first, &mut next);
-        }
-        while let Some((keys, ids)) = groups.next() {
-            std::mem::swap(&mut hashes, &mut next);
-            self.core.begin_batch(self.books.prefers_at_once(), self.books.is_full());
-            for (hint, &hash) in hints.iter_mut().zip(&hashes[..keys.len()]) {
-                *hint = self.core.peek(hash);
-            }
-            if let Some((then, _)) = groups.peek() {
-                self.ask_for(then, &mut next);
-            }
-            for (i, (key, id)) in keys.iter().zip(ids).enumerate() {
-                *id = self.claim(hashes[i], key, &hints[i], expires, gone);
-            }
-        }
-    }
-
-    /// In turns: the searches ask, and whose lines are there claims.
-    fn claim_turns(
-        &mut self,
-        expires: u64,
-        keys: &[FlowKey],
-        ids: &mut [FlowId],
-        gone: &mut OnGone<'_>,
-    ) {
-        self.core.begin_batch(self.books.prefers_at_once(), self.books.is_full());
-        let table = RefCell::new(self);
-        let ask = async |key: &FlowKey| {
-            let hash = key.hash(&table.borrow().seed);
-            table.borrow().core.ask(hash, 0);
-            turn().await;
-            table.borrow().core.peek(hash);
-            turn().await;
-            hash
-        };
-        interleave::<TURNS, _>(
-            keys.len(),
-            |i| ask(&keys[i]),
-            |i, hash| {
-                ids[i] = table.borrow_mut().claim(hash, &keys[i], &Hint::NONE, expires, gone);
-            },
-        );
-    }
-
-    /// The flow of `key`, found or made, pinned.
-    #[inline(always)]
-    fn claim(
-        &mut self,
-        hash: u64,
-        key: &FlowKey,
-        mut hint: &Hint,
-        expires: u64,
-        gone: &mut OnGone<'_>,
-    ) -> FlowId {
-        let found = match self.core.sure(key, hint) {
-            Sure::Found(id) => Some(id),
-            Sure::Absent => None,
-            Sure::Nothing => {
-                hint = &Hint::NONE;
-                self.core.find(hash, key)
-            }
-        };
-        if let Some(id) = found {
-            self.core.pin(id);
-            if let Some(page) = self.core.flows()[id.place as usize].page() {
-                prefetch(&self.books.pages.all()[page as usize]);
-            }
-            return id;
-        }
-        if !self.books.may_try() {
-            return FlowId::NONE;
-        }
-        let mut id = None;
-        if !self.books.is_full() {
-            let searches = self.books.searches();
-            id = self.core.add(hash, key, searches, hint);
-            if searches {
-                hint = &Hint::NONE; // flows may have been moved
-            }
-        }
-        if id.is_none() {
-            id = self.replace(hash, key, hint, gone);
-        }
-        let Some(id) = id else {
-            self.books.refused();
-            return FlowId::NONE;
-        };
-        self.books.came();
-        let (flows, _) = self.core.parts();
-        flows[id.place as usize].set_expires(expires);
-        id.as_new()
-    }
-
-    /// Room for `key` where another flow was.
-    #[inline(always)]
-    fn replace(
-        &mut self,
-        hash: u64,
-        key: &FlowKey,
-        hint: &Hint,
-        gone: &mut OnGone<'_>,
-    ) -> Option<FlowId> {
-        let id = self.core.first_to_go(hash, self.books.prefers()?, hint)?;
-        self.goes(id, Why::Replaced, gone);
-        Some(self.core.replace(id, hash, key))
-    }
-
     /// The flow at `id` goes: whoever asks hears of it.
     #[inline(always)]
     fn goes(&mut self, id: FlowId, why: Why, gone: &mut OnGone<'_>) {
@@ -289,14 +188,14 @@ impl<C: Core> Table<C> {
 
     /// Ends a batch: flows that were moved meanwhile are looked for again, and all go when
     /// they say themselves.
-    fn settle(&mut self, moves: u64, expires: u64, keys: &[FlowKey], ids: &mut [FlowId]) {
+    fn settle(&mut self, moves: u64, keys: &[FlowKey], ids: &mut [FlowId]) {
         if self.core.moves() != moves {
             for (id, key) in ids.iter_mut().zip(keys).filter(|(id, _)| !id.is_none()) {
                 let found = self.core.find(key.hash(&self.seed), key).unwrap_or(FlowId::NONE);
                 *id = if id.is_new() { found.as_new() } else { found };
             }
         }
-        self.core.settle(ids, expires);
+        self.core.settle(ids);
     }
 
     /// Asks for what it takes to take out those of `places` that `go`.
@@ -339,20 +238,21 @@ impl<C: Core> FlowTable for Table<C> {
         gone: &mut OnGone<'_>,
     ) {
         assert_eq!(keys.len(), ids.len());
-        self.core.set_now(now);
+        // In turns flows are not found in their order.
+        self.core.begin(now, expires, self.batch == Batch::Turns);
         self.books.begin_batch();
         let moves = self.core.moves();
         match self.batch {
             Batch::Groups => self.claim_groups(expires, keys, ids, gone),
             Batch::Turns => self.claim_turns(expires, keys, ids, gone),
             Batch::Singly => {
-                for (id, key) in ids.iter_mut().zip(keys) {
-                    let hash = key.hash(&self.seed);
-                    *id = self.claim(hash, key, &Hint::NONE, expires, gone);
+                for (i, key) in keys.iter().enumerate() {
+                    let (hash, (before, rest)) = (key.hash(&self.seed), ids.split_at_mut(i));
+                    rest[0] = self.claim(hash, key, &Hint::NONE, expires, before, gone);
                 }
             }
         }
-        self.settle(moves, expires, keys, ids);
+        self.settle(moves, keys, ids);
     }
 
     fn view(&mut self) -> View<'_> {

@@ -35,13 +35,13 @@
 //! average: of requests that all live as long, 93 of 100 stay while 80 % of the table are
 //! replaced once.
 
-use super::age::{Clock, Order, Prefer};
+use super::age::{Clock, FREE, Order, Prefer};
 use super::hint::{Hint, Sure, Touched};
 use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
 use super::size::{OUR_OPTIONS, Size, card};
 use super::table::{Core, Table};
-use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
+use super::{Class, Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::exact::search::{Search, Slot};
 use crate::hint::prefetch;
@@ -79,6 +79,11 @@ struct Tagged<const MOST: usize> {
     /// Of the batch under way.
     touched: Touched,
     order: Option<(Prefer, Order)>,
+    /// Likewise: the word of a new flow, and of one in use, which does not go.
+    fresh: u16,
+    used: u16,
+    /// Flows that this batch finds or makes get the second.
+    pins: bool,
 }
 
 fn build_cuckoo(wanted: Wanted, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
@@ -100,7 +105,16 @@ fn build<const MOST: usize>(
     let clock = Clock::new(size.second, size.keep_s);
     let index = Index::new(zeroed(entry.card, lines)?, size.seed, clock);
     let (search, touched) = (Search::default(), Touched::default());
-    let core = Tagged::<MOST> { index, flows, search, touched, order: None };
+    let core = Tagged::<MOST> {
+        index,
+        flows,
+        search,
+        touched,
+        order: None,
+        fresh: FREE,
+        used: FREE,
+        pins: false,
+    };
     Ok(Box::new(Table::new(core, &size, entry.card)?))
 }
 
@@ -145,11 +159,23 @@ impl<const MOST: usize> Tagged<MOST> {
         self.search.make_room(&mut Around::<MOST>(&mut self.index), lines)
     }
 
-    /// A new request at `id`, pinned.
+    /// Flows begin to go in this batch: those at `ids` stay.
+    #[inline(never)]
+    fn hold_first(&mut self, ids: &[FlowId]) {
+        self.pins = true;
+        for &id in ids.iter().filter(|id| !id.is_none()) {
+            if let Some(slot) = self.index.locate(id, &self.flows[id.place as usize]) {
+                self.touched.mark(slot.bucket);
+                self.index.set_age(slot, self.used);
+            }
+        }
+    }
+
+    /// A new request at `id`.
     #[inline(always)]
     fn put(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
-        let (slot, pin) = (slot_at(id.slot()), self.index.clock.pin());
-        self.index.set(slot, hash as u16, pin);
+        let slot = slot_at(id.slot());
+        self.index.set(slot, hash as u16, if self.pins { self.used } else { self.fresh });
         self.touched.mark(slot.bucket);
         self.flows.as_mut_slice()[id.place as usize] = Flow::new(key);
         id
@@ -162,14 +188,20 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     #[inline(always)]
     fn ask(&self, hash: u64, round: usize) {
         if round == 0 {
-            return self.index.ask(hash);
+            return self.index.ask(self.index.lines_of(hash));
         }
         if let Some(slot) = self.index.slots(hash).next() {
             prefetch(&self.flows[self.index.place(slot) as usize]);
         }
     }
 
-    fn begin_batch(&mut self, prefer: Option<Prefer>, is_full: bool) {
+    fn begin(&mut self, now: u64, expires: u64, pins: bool) {
+        self.index.clock.set(now);
+        let clock = &self.index.clock;
+        (self.fresh, self.used, self.pins) = (clock.word_of_request(expires), clock.pin(), pins);
+    }
+
+    fn begin_group(&mut self, prefer: Option<Prefer>, is_full: bool) {
         self.touched = Touched::default();
         self.order = prefer.map(|prefer| {
             let order = self.index.clock.order(prefer);
@@ -178,20 +210,28 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
-    fn peek(&self, hash: u64) -> Hint {
+    fn ask_first(&self, hash: u64) -> Hint {
         let lines = self.index.lines_of(hash);
+        self.index.ask(lines);
+        Hint::of(lines)
+    }
+
+    #[inline(always)]
+    fn peek(&self, hash: u64, hint: &Hint) -> Hint {
+        let lines = hint.lines();
         let ask = |slot: Slot| {
-            prefetch(&self.flows[self.index.place(slot) as usize]);
-            number(slot)
+            let id = self.id(slot);
+            prefetch(&self.flows[id.place as usize]);
+            id
         };
         if let Some(slot) = self.index.first_match(lines, hash) {
-            return Hint::found(lines, ask(slot));
+            return hint.found(ask(slot));
         }
         let goes = match &self.order {
             Some((_, order)) => self.index.first_to_go(lines, order),
             None => self.index.empty_of(lines),
         };
-        goes.map_or(Hint::absent(lines), |slot| Hint::goes(lines, ask(slot)))
+        goes.map_or(hint.absent(), |slot| hint.goes(ask(slot)))
     }
 
     #[inline(always)]
@@ -199,8 +239,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         if !self.touched.agrees(hint) {
             return Sure::Nothing;
         }
-        let Some(slot) = hint.found_slot() else { return Sure::Absent };
-        let id = self.id(slot_at(slot));
+        let Some(id) = hint.found_id() else { return Sure::Absent };
         if self.flows[id.place as usize].is_of(key) { Sure::Found(id) } else { Sure::Nothing }
     }
 
@@ -213,7 +252,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     #[inline(always)]
     fn add(&mut self, hash: u64, key: &FlowKey, searches: bool, hint: &Hint) -> Option<FlowId> {
         // Where one goes that is there, no slot is free.
-        let slot = match hint.goes_slot().map(slot_at) {
+        let slot = match hint.goes_id().map(|id| slot_at(id.slot())) {
             Some(slot) => self.index.is_free(slot).then_some(slot),
             None => self.index.empty_of(self.index.lines_of(hash)),
         };
@@ -224,8 +263,8 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     #[inline(always)]
     fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: &Hint) -> Option<FlowId> {
         let is_so = |(known, _): &(Prefer, Order)| *known == prefer;
-        let slot = hint.goes_slot().filter(|_| self.order.as_ref().is_some_and(is_so));
-        let hinted = slot.and_then(|slot| self.if_right(slot_at(slot)));
+        let id = hint.goes_id().filter(|_| self.order.as_ref().is_some_and(is_so));
+        let hinted = id.and_then(|id| self.if_right(slot_at(id.slot())));
         if hinted.is_some() { hinted } else { self.look_for_one_to_go(hash, prefer) }
     }
 
@@ -241,20 +280,33 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
-    fn pin(&mut self, id: FlowId) {
-        if let Some(slot) = self.index.locate(id, &self.flows[id.place as usize]) {
+    fn found(&mut self, id: FlowId) {
+        let (slot, flow) = (slot_at(id.slot()), &self.flows[id.place as usize]);
+        // Written where it says something new: a line of which nothing changes stays clean.
+        if (self.pins || flow.class() == Class::Kept) && self.index.age(slot) != self.used {
             self.touched.mark(slot.bucket);
-            self.index.set_age(slot, self.index.clock.pin());
+            self.index.set_age(slot, self.used);
         }
     }
 
-    fn settle(&mut self, ids: &[FlowId], expires: u64) {
-        let fresh = self.index.clock.word_of_request(expires);
+    #[inline(always)]
+    fn hold(&mut self, ids: &[FlowId]) -> bool {
+        if self.pins {
+            return false;
+        }
+        self.hold_first(ids);
+        true
+    }
+
+    fn settle(&mut self, ids: &[FlowId]) {
+        if !self.pins {
+            return;
+        }
         for &id in ids.iter().filter(|id| !id.is_none()) {
             let flow = &self.flows[id.place as usize];
             if let Some(slot) = self.index.locate(id, flow) {
                 let clock = &self.index.clock;
-                let word = if id.is_new() { fresh } else { clock.word_of(flow) };
+                let word = if id.is_new() { self.fresh } else { clock.word_of(flow) };
                 self.index.set_age(slot, word);
             }
         }

@@ -144,6 +144,30 @@ fn what_a_batch_holds_does_not_go_in_it() {
     }
 }
 
+/// Also what it found before the first flow went, a group or more ago.
+#[test]
+fn what_a_batch_found_before_flows_went_stays_in_it() {
+    for way in ["groups", "turns", "singly"] {
+        let mut table = built(ours(), 256, &[("batch", way)]);
+        let mut claim = |now: u64, keys: &[FlowKey]| {
+            let mut ids = vec![FlowId::NONE; keys.len()];
+            table.find_or_insert_batch(now, now + 9 * SECOND, keys, &mut ids, &mut |_, _, _| ());
+            ids
+        };
+        let first = claim(0, &keys(0..300));
+        let there = keys(0..300).into_iter().zip(first).filter(|(_, id)| !id.is_none());
+        let there: Vec<FlowKey> = there.map(|(key, _)| key).take(100).collect();
+        claim(SECOND, &there);
+        let batch = [&there[..], &keys(1_000..1_100), &there[..]].concat();
+        let ids = claim(2 * SECOND, &batch);
+        assert!(ids[100..200].iter().any(|id| id.is_new()), "{way}");
+        let of = |id: &FlowId| (id.is_none(), table.flow(*id).0.key());
+        for (at, key) in there.iter().enumerate() {
+            assert_eq!([of(&ids[at]), of(&ids[200 + at])], [(false, *key); 2], "{way} {at}");
+        }
+    }
+}
+
 /// How near the choice among 16 is to the earliest of all: of flows that live as long as each
 /// other, few go before four fifths of the table went.
 #[test]

@@ -1,0 +1,141 @@
+//! Flows that are found or made, a batch at a time.
+
+use std::cell::RefCell;
+
+use super::{Core, GROUP, TURNS, Table};
+use crate::exact::flow::hint::{Hint, Sure};
+use crate::exact::flow::{FlowId, FlowKey, OnGone, Why};
+use crate::hint::prefetch;
+use crate::interleave::{interleave, turn};
+
+impl<C: Core> Table<C> {
+    /// The same for keys that get places if they have none.
+    #[inline(always)]
+    fn ask_first(&self, keys: &[FlowKey], asked: &mut [(u64, Hint); GROUP]) {
+        for (asked, key) in asked.iter_mut().zip(keys) {
+            let hash = key.hash(&self.seed);
+            *asked = (hash, self.core.ask_first(hash));
+        }
+    }
+
+    pub(super) fn claim_groups(
+        &mut self,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        // Of the group under way, and of the next, whose lines come meanwhile.
+        let (mut asked, mut next) = ([(0, Hint::NONE); GROUP], [(0, Hint::NONE); GROUP]);
+        self.ask_first(keys, &mut next);
+        for start in (0..keys.len()).step_by(GROUP) {
+            std::mem::swap(&mut asked, &mut next);
+            let n = GROUP.min(keys.len() - start);
+            self.core.begin_group(self.books.prefers_at_once(), self.books.is_full());
+            for (hash, hint) in &mut asked[..n] {
+                *hint = self.core.peek(*hash, hint);
+            }
+            self.ask_first(&keys[start + n..], &mut next);
+            for (i, (hash, hint)) in (start..).zip(&asked[..n]) {
+                let (before, rest) = ids.split_at_mut(i);
+                rest[0] = self.claim(*hash, &keys[i], hint, expires, before, gone);
+            }
+        }
+    }
+
+    /// In turns: the searches ask, and whose lines are there claims.
+    pub(super) fn claim_turns(
+        &mut self,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        self.core.begin_group(self.books.prefers_at_once(), self.books.is_full());
+        let table = RefCell::new(self);
+        let ask = async |key: &FlowKey| {
+            let hash = key.hash(&table.borrow().seed);
+            let hint = table.borrow().core.ask_first(hash);
+            turn().await;
+            table.borrow().core.peek(hash, &hint);
+            turn().await;
+            hash
+        };
+        interleave::<TURNS, _>(
+            keys.len(),
+            |i| ask(&keys[i]),
+            |i, hash| {
+                ids[i] = table.borrow_mut().claim(hash, &keys[i], &Hint::NONE, expires, &[], gone);
+            },
+        );
+    }
+
+    /// The flow of `key`, found or made; those `before` it in the batch stay.
+    #[inline(always)]
+    pub(super) fn claim(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        mut hint: &Hint,
+        expires: u64,
+        before: &[FlowId],
+        gone: &mut OnGone<'_>,
+    ) -> FlowId {
+        let found = match self.core.sure(key, hint) {
+            Sure::Found(id) => Some(id),
+            Sure::Absent => None,
+            Sure::Nothing => {
+                hint = &Hint::NONE;
+                self.core.find(hash, key)
+            }
+        };
+        if let Some(id) = found {
+            self.core.found(id);
+            if let Some(page) = self.core.flows()[id.place as usize].page() {
+                prefetch(&self.books.pages.all()[page as usize]);
+            }
+            return id;
+        }
+        if !self.books.may_try() {
+            return FlowId::NONE;
+        }
+        let mut id = None;
+        if !self.books.is_full() {
+            let searches = self.books.searches();
+            id = self.core.add(hash, key, searches, hint);
+            if searches {
+                hint = &Hint::NONE; // flows may have been moved
+            }
+        }
+        if id.is_none() {
+            id = self.replace(hash, key, hint, before, gone);
+        }
+        let Some(id) = id else {
+            self.books.refused();
+            return FlowId::NONE;
+        };
+        self.books.came();
+        let (flows, _) = self.core.parts();
+        flows[id.place as usize].set_expires(expires);
+        id.as_new()
+    }
+
+    /// Room for `key` where another flow was.
+    #[inline(always)]
+    fn replace(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        mut hint: &Hint,
+        before: &[FlowId],
+        gone: &mut OnGone<'_>,
+    ) -> Option<FlowId> {
+        let prefer = self.books.prefers()?;
+        if self.core.hold(before) {
+            hint = &Hint::NONE;
+        }
+        let id = self.core.first_to_go(hash, prefer, hint)?;
+        self.goes(id, Why::Replaced, gone);
+        Some(self.core.replace(id, hash, key))
+    }
+}
