@@ -142,7 +142,9 @@ impl Vector {
     #[inline]
     pub fn parts(&self, i: usize) -> (&[u8], &[u8]) {
         let frame = self.packet(i).data();
-        frame.split_at(frame.len().saturating_sub(usize::from(self.len(i))))
+        let head = frame.len().saturating_sub(usize::from(self.len(i)));
+        // cannot be `None`: the difference is at most the length.
+        frame.split_at_checked(head).unwrap_or_default()
     }
 
     /// Makes the frame of packet `i` start `l2` bytes before its head and end
@@ -151,6 +153,25 @@ impl Vector {
     #[inline(always)]
     pub fn frame(&mut self, i: usize, l2: usize, l3: usize) -> bool {
         self.burst.frame(i, l2, l3)
+    }
+
+    /// [`Vector::retreat`] and [`Vector::frame`] in one step, for an outer header of which
+    /// the length of the whole is known.
+    #[inline(always)]
+    pub fn wrap(&mut self, i: usize, by: usize, l2: usize, l3: usize) -> bool {
+        self.burst.wrap(i, by, l2, l3)
+    }
+
+    /// Asks for packet `i`'s descriptor, which tells the length of its frame.
+    #[inline(always)]
+    pub fn ask(&self, i: usize) {
+        self.burst.ask(i);
+    }
+
+    /// Asks for what lies before packet `i`'s head.
+    #[inline(always)]
+    pub fn ask_before(&self, i: usize) {
+        self.burst.ask_before(i);
     }
 
     /// Puts packet `i`'s head to its frame's first byte.

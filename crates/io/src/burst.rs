@@ -1,5 +1,7 @@
 //! What a port fills and a graph works through.
 
+mod wrap;
+
 use std::ops::Range;
 use std::ptr::NonNull;
 

@@ -53,6 +53,9 @@ fn every_index_has_a_head() {
             assert_eq!((few.len(i), few.packet(i).is_none()), (0, true));
             assert!(!few.advance(i, 1) && few.advance(i, 0));
             assert!(!few.frame(i, 14, 0) && !few.retreat(i, 0) && few.take(i).is_none());
+            assert!(!few.wrap(i, 20, 14, 0) && !few.wrap(i, 0, 0, 0));
+            few.ask(i);
+            few.ask_before(i);
             few.rewind(i);
             assert_eq!(few.edit(i, |_| ()), None);
         }
@@ -189,13 +192,14 @@ fn heads_stay_in_their_buffers() {
     let beside = frame(&pool, 0xaa, pool.room());
     for _ in 0..rounds {
         let (i, by) = (random(33), [random(70), L2_ROOM, pool.room(), usize::MAX][random(4)]);
-        match random(7) {
+        match random(8) {
             0 => drop(all.advance(i, by)),
             1 => drop(all.retreat(i, by)),
             2 => drop(all.frame(i, by, random(80))),
             3 => drop(all.frame(i, L2_ROOM, all.len(i).into())),
             4 => all.rewind(i),
             5 => drop(all.edit(i, |packet| (packet.prepend(by), packet.strip(random(9))))),
+            6 => drop(all.wrap(i, by, [14, L2_ROOM, by][random(3)], [random(120), by][random(2)])),
             _ => drop(all.edit(i, |packet| packet.resize(by))),
         }
         scribble(&mut all, i);
@@ -207,6 +211,40 @@ fn heads_stay_in_their_buffers() {
     assert!(beside.data().iter().all(|&byte| byte == 0xaa));
     pool.put(&mut [Some(beside)]);
     free(&pool, &mut all);
+}
+
+/// One step does what two do, or nothing.
+#[test]
+fn to_wrap_is_to_retreat_and_to_frame() {
+    let pool = pool(8);
+    let (rounds, mut state) = (if cfg!(miri) { 300 } else { 100_000 }, 1_u64);
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let (mut one, mut two) = (burst(&pool, 1), burst(&pool, 1));
+    let seen = |burst: &Burst| {
+        let packet = burst.packet(0).unwrap();
+        (burst.len(0), packet.packet().headroom(), packet.packet().len())
+    };
+    let mut wrapped = 0;
+    for _ in 0..rounds {
+        let len = [random(200), pool.room() - random(60), pool.room()][random(3)];
+        let over = [random(40), 14][random(2)];
+        for burst in [&mut one, &mut two] {
+            burst.edit(0, |packet| packet.resize(len));
+            burst.advance(0, over);
+        }
+        let (by, l2) = ([0, 20, 40, random(150)][random(4)], [14, 18, 22, random(40)][random(4)]);
+        let l3 = usize::from(one.len(0)) + by - random(3).min(by);
+        let before = seen(&one);
+        let both = two.retreat(0, by) && two.frame(0, l2, l3);
+        assert_eq!(one.wrap(0, by, l2, l3), both, "{before:?} {by} {l2} {l3}");
+        assert_eq!(seen(&one), if both { seen(&two) } else { before });
+        wrapped += usize::from(both);
+    }
+    assert!(wrapped > rounds / 4 && wrapped < rounds);
+    [one, two].iter_mut().for_each(|burst| free(&pool, burst));
 }
 
 #[test]

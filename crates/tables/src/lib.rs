@@ -68,7 +68,7 @@ mod targets;
 #[cfg(test)]
 mod testing;
 
-pub use adjacency::{Adjacency, AdjacencyId};
+pub use adjacency::{Adjacency, AdjacencyId, Cell, Out};
 pub use control::{Control, FibConfig, VrfConfig};
 pub use error::{Error, Unfit};
 pub use event::{Event, LinkId};

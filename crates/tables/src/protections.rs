@@ -86,6 +86,13 @@ impl Protection {
         set.choose(&set.slots, hash)
     }
 
+    /// The Grantor of all flows, whatever their hash, where there is no choice.
+    #[inline]
+    pub fn only(&self) -> Option<&Grantor> {
+        let set = self.set.as_ref()?;
+        if set.slots.len() == 1 { set.choose(&set.slots, 0) } else { None }
+    }
+
     /// The Grantor of a flow among those that decide and never forward.
     #[inline]
     pub fn shadow(&self, hash: u32) -> Option<&Grantor> {

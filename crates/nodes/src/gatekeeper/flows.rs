@@ -11,7 +11,7 @@
 
 use graph::{Due, clock};
 use io::VECTOR;
-use lookup::exact::flow::{FlowId, FlowKey, FlowTable, View};
+use lookup::exact::flow::{Class, FlowId, FlowKey, FlowTable, View};
 use tables::SetId;
 use wire::bytes::array;
 
@@ -179,6 +179,13 @@ pub(super) struct Entries<'a> {
 }
 
 impl Entries<'_> {
+    /// True where flow `k` of the batch has had packets that passed, so that this one may.
+    #[inline]
+    pub fn is_kept(&self, k: usize) -> bool {
+        let id = self.ids[k];
+        !id.is_none() && self.view.flow(id).class() == Class::Kept
+    }
+
     /// What becomes of a packet of flow `k` of the batch, of the protection `set`; `None`
     /// where the flow has no place.
     #[inline]

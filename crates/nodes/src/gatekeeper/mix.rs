@@ -21,10 +21,10 @@ impl Mix {
     /// Of a flow.
     #[inline]
     pub fn of(&self, key: &FlowKey) -> u32 {
-        let [a, b] = key.addresses();
+        let [[a, b], [c, d]] = key.words();
         let [s, t, u, v] = self.0;
-        let one = fold(a as u64 ^ s, (a >> 64) as u64 ^ t);
-        let two = fold(b as u64 ^ u, (b >> 64) as u64 ^ v);
+        let one = fold(a ^ s, b ^ t);
+        let two = fold(c ^ u, d ^ v);
         (fold(one ^ u, two ^ t) >> 32) as u32
     }
 }

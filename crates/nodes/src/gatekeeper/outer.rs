@@ -10,14 +10,14 @@
 use core::net::IpAddr;
 
 use graph::Packets;
-use tables::{AdjacencyId, Grantor, HopTable, IfaceId, PortId};
+use tables::{AdjacencyId, Cell, Grantor, HopTable, IfaceId, PortId};
 use wire::bytes::{array, be16, put16};
 use wire::ipip::{Tunnel4, Tunnel6};
 use wire::{checksum, ethernet, ipv4, ipv6};
 
 use super::settings::Ends;
 use crate::counters::IfaceCounters;
-use crate::out::leave::leave;
+use crate::parse::cut::MIN_PAYLOAD;
 
 /// Why a packet does not leave.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,7 +43,25 @@ pub(super) struct Ways<'g> {
     pub counters: &'g IfaceCounters,
 }
 
-impl Ways<'_> {
+/// The way to one Grantor, as it was when it was asked for: for many packets.
+pub(super) struct Way<'g> {
+    cell: &'g Cell,
+    /// The cell's first word, in use once a packet has left.
+    out: tables::Out,
+    /// `None` where this machine has no address to send from.
+    tunnel: Option<Tunnel>,
+    is_v4: bool,
+    /// Frames and bytes that are not counted yet.
+    sent: (u64, u64),
+}
+
+/// What is put before packets.
+enum Tunnel {
+    Four(Tunnel4),
+    Six(Tunnel6),
+}
+
+impl<'g> Ways<'g> {
     /// Puts packet `i` into another, to `grantor`.
     #[inline]
     pub fn encapsulate<N>(
@@ -53,40 +71,41 @@ impl Ways<'_> {
         grantor: Option<&Grantor>,
         (mixed, dscp): (u32, u8),
     ) -> Result<Out, Unfit> {
-        let grantor = grantor.ok_or(Unfit::Unresolved)?;
-        let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
-        let mtu = self.hops.adjacency(id).out().mtu();
-        let (len, ethertype) = self.wrap(v, i, grantor.ip, dscp, mtu)?;
-        self.send(v, i, id, len, ethertype)
+        let mut way = self.to(grantor, mixed).ok_or(Unfit::Unresolved)?;
+        let left = way.encapsulate(v, i, dscp);
+        self.count(&mut way);
+        left
     }
 
-    /// Sends packet `i` by the way to `grantor`, with `dscp` in its own header.
+    /// The way to `grantor`, if there is one.
     #[inline]
-    pub fn direct<N>(
-        &self,
-        v: &mut Packets<N>,
-        i: usize,
-        grantor: Option<&Grantor>,
-        (mixed, dscp): (u32, u8),
-    ) -> Result<Out, Unfit> {
-        let grantor = grantor.ok_or(Unfit::Unresolved)?;
-        let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
-        let (head, is_v4) = (v.head_mut(i), grantor.ip.is_ipv4());
-        let len = packet_len(head);
-        let mtu = self.hops.adjacency(id).out().mtu();
-        if len > mtu {
-            return Err(Unfit::TooLong(mtu));
+    pub fn to(&self, grantor: Option<&Grantor>, mixed: u32) -> Option<Way<'g>> {
+        let grantor = grantor?;
+        let cell = self.hops.adjacency(self.way(grantor, mixed)?);
+        let tunnel = match grantor.ip {
+            IpAddr::V4(to) => self.from.v4.map(|from| Tunnel::Four(Tunnel4::new(from, to))),
+            IpAddr::V6(to) => {
+                let tunnel = |from| Tunnel6::new(from, to, self.from.hop_limit);
+                self.from.v6.map(|from| Tunnel::Six(tunnel(from)))
+            }
+        };
+        let (out, is_v4) = (cell.out(), grantor.ip.is_ipv4());
+        Some(Way { cell, out, tunnel, is_v4, sent: (0, 0) })
+    }
+
+    /// True where all flows have the same way to `grantor`.
+    #[inline]
+    pub fn is_one(&self, grantor: &Grantor) -> bool {
+        self.hops.step(grantor.hop()).multipath().is_none()
+    }
+
+    /// Counts what left by `way`.
+    #[inline]
+    pub fn count(&self, way: &mut Way<'_>) {
+        let (frames, bytes) = std::mem::take(&mut way.sent);
+        if frames > 0 {
+            self.counters.sent(way.out.iface(), frames, bytes);
         }
-        let old = be16(head, 0);
-        if is_v4 {
-            let new = old & !(63 << 2) | u16::from(dscp & 63) << 2;
-            let sum = checksum::update(be16(head, ipv4::CHECKSUM), old, new);
-            put16(head, ipv4::VERSION_IHL, new);
-            put16(head, ipv4::CHECKSUM, sum);
-        } else {
-            put16(head, ipv6::VERSION, old & !(63 << 6) | u16::from(dscp & 63) << 6);
-        }
-        self.send(v, i, id, len, if is_v4 { ethernet::IPV4 } else { ethernet::IPV6 })
     }
 
     /// Bytes of the frame that a packet of `packet_len` would be on its way to `grantor`.
@@ -121,53 +140,79 @@ impl Ways<'_> {
     fn way(&self, grantor: &Grantor, mixed: u32) -> Option<AdjacencyId> {
         self.hops.step_of_flow(grantor.hop(), mixed).forward()
     }
+}
 
-    /// Writes the outer header of packet `i`; gives the length of both.
+impl Way<'_> {
+    /// Puts packet `i` into another.
     #[inline]
-    fn wrap<N>(
-        &self,
-        v: &mut Packets<N>,
-        i: usize,
-        to: IpAddr,
-        dscp: u8,
-        mtu: u16,
-    ) -> Result<(u16, u16), Unfit> {
-        match to {
-            IpAddr::V4(to) => {
-                let tunnel = Tunnel4::new(self.from.v4.ok_or(Unfit::NoSource)?, to);
+    pub fn encapsulate<N>(&mut self, v: &mut Packets<N>, i: usize, dscp: u8) -> Result<Out, Unfit> {
+        let mtu = self.out.mtu();
+        match self.tunnel.as_ref().ok_or(Unfit::NoSource)? {
+            Tunnel::Four(tunnel) => {
                 let inner = array(v.head(i), 0);
                 let beyond = Unfit::TooLong(mtu.saturating_sub(ipv4::MIN_LEN as u16));
                 let header = tunnel.header(dscp, &inner).ok_or(beyond)?;
                 let len = be16(&header, ipv4::TOTAL_LEN);
-                put(v, i, &header, len, mtu)?;
-                Ok((len, ethernet::IPV4))
+                if len > mtu {
+                    return Err(beyond);
+                }
+                self.wrap(v, i, &header, len, ethernet::IPV4)
             }
-            IpAddr::V6(to) => {
-                let from = self.from.v6.ok_or(Unfit::NoSource)?;
+            Tunnel::Six(tunnel) => {
                 let inner = array(v.head(i), 0);
-                let tunnel = Tunnel6::new(from, to, self.from.hop_limit);
                 let beyond = Unfit::TooLong(mtu.saturating_sub(ipv6::LEN as u16));
                 let header = tunnel.header(dscp, &inner).ok_or(beyond)?;
                 let len = be16(&header, ipv6::PAYLOAD_LEN).checked_add(ipv6::LEN as u16);
-                let len = len.ok_or(beyond)?;
-                put(v, i, &header, len, mtu)?;
-                Ok((len, ethernet::IPV6))
+                let len = len.filter(|&len| len <= mtu).ok_or(beyond)?;
+                self.wrap(v, i, &header, len, ethernet::IPV6)
             }
         }
     }
 
-    /// Makes packet `i`, of `len` bytes, a frame on its way.
+    /// Sends packet `i`, with `dscp` in its own header.
     #[inline]
-    fn send<N>(
-        &self,
+    pub fn direct<N>(&mut self, v: &mut Packets<N>, i: usize, dscp: u8) -> Result<Out, Unfit> {
+        let (head, mtu) = (v.head_mut(i), self.out.mtu());
+        let len = packet_len(head);
+        if len > mtu {
+            return Err(Unfit::TooLong(mtu));
+        }
+        let old = be16(head, 0);
+        if self.is_v4 {
+            let new = old & !(63 << 2) | u16::from(dscp & 63) << 2;
+            let sum = checksum::update(be16(head, ipv4::CHECKSUM), old, new);
+            put16(head, ipv4::VERSION_IHL, new);
+            put16(head, ipv4::CHECKSUM, sum);
+        } else {
+            put16(head, ipv6::VERSION, old & !(63 << 6) | u16::from(dscp & 63) << 6);
+        }
+        self.wrap(v, i, &[], len, if self.is_v4 { ethernet::IPV4 } else { ethernet::IPV6 })
+    }
+
+    /// Makes packet `i`, with `header` in front of it and then of `len` bytes, a frame on its way.
+    #[inline(always)]
+    fn wrap<N>(
+        &mut self,
         v: &mut Packets<N>,
         i: usize,
-        id: AdjacencyId,
+        header: &[u8],
         len: u16,
         ethertype: u16,
     ) -> Result<Out, Unfit> {
-        let cell = self.hops.adjacency(id);
-        leave(v, i, cell, (len, ethertype), self.counters).ok_or(Unfit::NoRoom)
+        // What a minimal frame was filled up with may stay behind a packet.
+        let kept = len.max(v.len(i).saturating_add(header.len() as u16).min(MIN_PAYLOAD));
+        if !v.wrap(i, header.len(), self.out.len().into(), kept.into()) {
+            return Err(Unfit::NoRoom);
+        }
+        v.head_mut(i)[..header.len()].copy_from_slice(header); // cannot panic: 0, 20 or 40 of 64
+        if !self.out.is_used() {
+            self.cell.mark_used();
+            self.out = self.out.used();
+        }
+        self.cell.write(self.out, v.before_mut(i), ethertype);
+        self.sent.0 += 1;
+        self.sent.1 += u64::from(self.out.len()) + u64::from(kept);
+        Ok((self.out.port(), self.out.iface()))
     }
 }
 
@@ -179,17 +224,4 @@ pub(super) fn packet_len(head: &[u8; 64]) -> u16 {
     } else {
         be16(head, ipv6::PAYLOAD_LEN).saturating_add(ipv6::LEN as u16)
     }
-}
-
-/// Puts an outer header before packet `i`, if both, of `len` bytes, fit into the way's MTU.
-#[inline]
-fn put<N>(v: &mut Packets<N>, i: usize, header: &[u8], len: u16, mtu: u16) -> Result<(), Unfit> {
-    if len > mtu {
-        return Err(Unfit::TooLong(mtu.saturating_sub(header.len() as u16)));
-    }
-    if !v.retreat(i, header.len()) {
-        return Err(Unfit::NoRoom);
-    }
-    v.head_mut(i)[..header.len()].copy_from_slice(header); // cannot panic: 20 or 40 of 64
-    Ok(())
 }

@@ -88,27 +88,41 @@ pub struct Verdicts {
 
 impl Verdicts {
     #[inline]
-    pub(super) fn request(&self, bytes: u64) {
-        self.requests.add(1);
-        self.request_bytes.add(bytes);
+    fn add(&self, tally: &Tally) {
+        let counters = [
+            (&self.requests, &self.request_bytes),
+            (&self.granted, &self.granted_bytes),
+            (&self.declined, &self.declined_bytes),
+            (&self.dropped, &self.dropped_bytes),
+        ];
+        for ((packets, bytes), &(n, len)) in counters.into_iter().zip(&tally.0) {
+            if n > 0 {
+                packets.add(n);
+                bytes.add(len);
+            }
+        }
     }
+}
 
-    #[inline]
-    pub(super) fn grant(&self, bytes: u64) {
-        self.granted.add(1);
-        self.granted_bytes.add(bytes);
-    }
+/// Packets and bytes of one protection that are not counted yet, by [`Fate`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally([(u64, u64); 4]);
 
-    #[inline]
-    pub(super) fn decline(&self, bytes: u64) {
-        self.declined.add(1);
-        self.declined_bytes.add(bytes);
-    }
+/// What became of a packet, as it is counted: in the order of [`Verdicts`].
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fate {
+    Request,
+    Granted,
+    Declined,
+    Dropped,
+}
 
-    #[inline]
-    pub(super) fn drop(&self, bytes: u64) {
-        self.dropped.add(1);
-        self.dropped_bytes.add(bytes);
+impl Tally {
+    #[inline(always)]
+    pub(super) fn add(&mut self, fate: Fate, bytes: u64) {
+        let (packets, all) = &mut self.0[fate as usize];
+        *packets += 1;
+        *all += bytes;
     }
 }
 
@@ -230,14 +244,13 @@ impl Counters {
     }
 
     /// Counts for all protections, and for one.
-    #[inline]
-    pub(super) fn count(&self, set: SetId, in_shadow: bool, count: impl Fn(&Verdicts)) {
+    pub(super) fn count(&self, set: SetId, in_shadow: bool, tally: &Tally) {
         let (all, one) = match in_shadow {
             false => (&self.all, self.of(set)),
             true => (&self.shadow, self.shadow_of(set)),
         };
-        count(all);
-        one.into_iter().for_each(count);
+        all.add(tally);
+        one.into_iter().for_each(|one| one.add(tally));
     }
 
     /// The same of a decision.

@@ -26,21 +26,22 @@ use std::sync::Arc;
 use graph::ring::spsc::Consumer;
 use graph::{Due, Lanes, Node, View, labels};
 use io::VECTOR;
+use lookup::Hop;
 use lookup::exact::flow::FlowKey;
 use lookup::sync::Published;
 use tables::{Forwarding, HopTable, Kind, Protection, Protections, SetId};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
-use super::fault::{Fault, Kind as Fate, may_not_be_fragmented};
+use super::fault::{Fault, Kind as Trouble, may_not_be_fragmented};
 use super::flows::{Flows, Heard};
 use super::lanes::{Asked, Faulty, Mixed, Request};
 use super::machine::Verdict;
 use super::mix::Mix;
-use super::outer::{Out, Unfit, Ways, packet_len};
+use super::outer::{Out, Unfit, Way, Ways, packet_len};
 use super::request::LOWEST_DSCP;
 use super::rule::{Arrival, GRANTED};
-use super::settings::{Counters, SHADOW, Settings};
+use super::settings::{Counters, Fate, SHADOW, Settings, Tally};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
 use crate::parse::cut::cut;
@@ -199,11 +200,18 @@ impl Node for Shield {
         }
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
-        let mut sender = Sender { ways, protections, counters, mix, last: None };
+        let tally = (SetId::default(), Tally::default());
+        let mut sender = Sender { ways, protections, counters, mix, last: None, way: None, tally };
         let (now, unbacked) = (v.now(), flows.unbacked);
         let Batch { keys, at, sets, .. } = &**batch;
         flows.meet(now, &keys[..n], |entries| {
             for (k, (&i, &set)) in at[..n].iter().zip(sets).enumerate() {
+                if let Some(&next) = at[..n].get(k + AHEAD) {
+                    v.ask(next.into());
+                    if entries.is_kept(k + AHEAD) {
+                        v.ask_before(next.into());
+                    }
+                }
                 let i = usize::from(i);
                 let len = v.frame_len(i).into();
                 let (link, packet) = v.parts(i);
@@ -215,6 +223,7 @@ impl Node for Shield {
                 sender.carry_out(v, i, (set, &keys[k]), verdict);
             }
         });
+        sender.count();
     }
 
     fn tick(&mut self, v: &mut View<'_, Self>) -> Due {
@@ -248,18 +257,23 @@ fn gather(
     batch: &mut Batch,
 ) -> usize {
     let mut n = 0;
+    // The answer of the packet before, and its protection: mostly the next one's, too.
+    let mut last = (Hop::NONE, SetId::default());
     for i in 0..v.n() {
-        let step = hops.step(v.get(Answer, i));
+        let answer = v.get(Answer, i);
+        if answer == last.0 && answer != Hop::NONE {
+            n = take(v, batch, n, i, last.1);
+            continue;
+        }
+        let step = hops.step(answer);
         match step.kind() {
             Kind::Protected => {
                 let Some(protection) = protections.at(step.index()) else {
                     v.drop(i, Why::Changed);
                     continue;
                 };
-                // cannot panic: `n` is at most `i`, which is within a vector.
-                (batch.keys[n], batch.at[n]) = (key(v.head(i)), i as u16);
-                batch.sets[n] = protection.id;
-                n += 1;
+                last = (answer, protection.id);
+                n = take(v, batch, n, i, protection.id);
             }
             Kind::Bypass => pass(v, i),
             Kind::Discard => v.drop(i, Why::Discarded),
@@ -267,6 +281,15 @@ fn gather(
         }
     }
     n
+}
+
+/// Puts packet `i` behind the `n` of the batch; gives how many there are then.
+#[inline(always)]
+fn take(v: &View<'_, Shield>, batch: &mut Batch, n: usize, i: usize, set: SetId) -> usize {
+    // cannot panic: `n` is at most `i`, which is within a vector.
+    (batch.keys[n], batch.at[n]) = (key(v.head(i)), i as u16);
+    batch.sets[n] = set;
+    n + 1
 }
 
 /// Sends packet `i` by its route.
@@ -304,15 +327,56 @@ struct Sender<'g> {
     mix: &'g Mix,
     /// The protection of the packet before: mostly the next one's, too.
     last: Option<&'g Protection>,
+    /// The way of its packets, where all have one.
+    way: Option<Way<'g>>,
+    /// What is not counted yet, of that protection.
+    tally: (SetId, Tally),
 }
 
 impl<'g> Sender<'g> {
     #[inline]
     fn protection(&mut self, set: SetId) -> Option<&'g Protection> {
         if self.last.is_none_or(|last| last.id != set) {
-            self.last = self.protections.get(set);
+            self.turn_to(set);
         }
         self.last
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, set: SetId) {
+        self.count();
+        (self.last, self.tally.0) = (self.protections.get(set), set);
+        let only = self.last.and_then(Protection::only);
+        let only = only.filter(|grantor| self.ways.is_one(grantor));
+        self.way = only.and_then(|grantor| self.ways.to(Some(grantor), 0));
+    }
+
+    /// Adds what was not counted yet to the counters.
+    fn count(&mut self) {
+        let (set, tally) = &mut self.tally;
+        let in_shadow = self.last.is_some_and(is_shadow);
+        self.counters.count(*set, in_shadow, &std::mem::take(tally));
+        if let Some(way) = &mut self.way {
+            self.ways.count(way);
+        }
+    }
+
+    /// Has `send` send a packet of the flow of `key` by its way to a Grantor.
+    #[inline(always)]
+    fn send(
+        &mut self,
+        protection: &Protection,
+        key: &FlowKey,
+        send: impl FnOnce(&mut Way<'g>) -> Result<Out, Unfit>,
+    ) -> Result<Out, Unfit> {
+        if let Some(way) = &mut self.way {
+            return send(way);
+        }
+        let mixed = self.mix.of(key);
+        let mut way = self.ways.to(protection.grantor(mixed), mixed).ok_or(Unfit::Unresolved)?;
+        let sent = send(&mut way);
+        self.ways.count(&mut way);
+        sent
     }
 
     /// `None`: the flow has no place.
@@ -326,9 +390,15 @@ impl<'g> Sender<'g> {
     ) {
         let Some(protection) = self.protection(set) else { return v.drop(i, Why::Changed) };
         let bytes = u64::from(v.frame_len(i));
-        let in_shadow = protection.options & SHADOW != 0;
-        self.count((set, in_shadow), verdict, bytes, v.head(i)[0] >> 4 == 4);
-        if in_shadow {
+        let (fate, outer) = match verdict {
+            Some(Verdict::Request(_)) if key.is_v4() => (Fate::Request, ipv4::MIN_LEN),
+            Some(Verdict::Request(_)) => (Fate::Request, ipv6::LEN),
+            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
+            Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
+            Some(Verdict::Failed) | None => (Fate::Dropped, 0),
+        };
+        self.tally.1.add(fate, bytes + outer as u64);
+        if is_shadow(protection) {
             let total = packet_len(v.head(i));
             cut(v, i, total);
             let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
@@ -336,22 +406,16 @@ impl<'g> Sender<'g> {
             v.set(Mixed, i, self.mix.of(key));
             return v.leave(i, To::Solicit);
         }
-        // Not of what is dropped.
-        let mixed = || self.mix.of(key);
         let sent = match verdict {
             Some(Verdict::Request(dscp)) => {
                 v.set(Asked, i, Request::new(set, dscp));
-                v.set(Mixed, i, mixed());
+                v.set(Mixed, i, self.mix.of(key));
                 return v.leave(i, To::Solicit);
             }
             Some(Verdict::Granted(dscp)) => {
-                let mixed = mixed();
-                self.ways.encapsulate(v, i, protection.grantor(mixed), (mixed, dscp))
+                self.send(protection, key, |way| way.encapsulate(v, i, dscp))
             }
-            Some(Verdict::Direct) => {
-                let mixed = mixed();
-                self.ways.direct(v, i, protection.grantor(mixed), (mixed, GRANTED))
-            }
+            Some(Verdict::Direct) => self.send(protection, key, |way| way.direct(v, i, GRANTED)),
             Some(Verdict::Declined) => return v.drop(i, Why::Declined),
             Some(Verdict::OverBudget) => return v.drop(i, Why::OverBudget),
             Some(Verdict::Failed) => return v.drop(i, Why::Failed),
@@ -362,30 +426,19 @@ impl<'g> Sender<'g> {
             Err(Unfit::Unresolved) => v.drop(i, Why::Unresolved),
             Err(Unfit::NoSource) => v.drop(i, Why::NoSource),
             Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
-                v.set(Faulty, i, Fault::new(Fate::TooLong(most)));
+                v.set(Faulty, i, Fault::new(Trouble::TooLong(most)));
                 v.leave(i, To::Error);
             }
             Err(Unfit::TooLong(_)) => v.drop(i, Why::TooLong),
             Err(Unfit::NoRoom) => v.drop(i, Why::NoRoom),
         }
     }
+}
 
-    #[inline]
-    fn count(
-        &self,
-        (set, in_shadow): (SetId, bool),
-        verdict: Option<Verdict>,
-        bytes: u64,
-        is_v4: bool,
-    ) {
-        let outer = if is_v4 { ipv4::MIN_LEN } else { ipv6::LEN } as u64;
-        self.counters.count(set, in_shadow, |verdicts| match verdict {
-            Some(Verdict::Request(_)) => verdicts.request(bytes + outer),
-            Some(Verdict::Granted(_) | Verdict::Direct) => verdicts.grant(bytes),
-            Some(Verdict::Declined | Verdict::OverBudget) => verdicts.decline(bytes),
-            Some(Verdict::Failed) | None => verdicts.drop(bytes),
-        });
-    }
+/// Whether verdicts on its packets are only counted.
+#[inline]
+fn is_shadow(protection: &Protection) -> bool {
+    protection.options & SHADOW != 0
 }
 
 #[inline]
@@ -394,3 +447,7 @@ fn leave(v: &mut View<'_, Shield>, i: usize, (port, iface): Out) {
     v.set(Iface, i, iface);
     v.leave(i, To::Output);
 }
+
+/// Packets between the one whose verdict is carried out and the one whose descriptor, and
+/// room for an outer header, are asked for.
+const AHEAD: usize = 16;

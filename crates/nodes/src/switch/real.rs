@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use graph::Balance;
+use liblzma::read::XzDecoder;
 use lookup::exact::mac_table::{MacWriter, Settings};
 use lookup::exact::{Capacity, Key, Writer};
 use lookup::sync::Domain;
 use tables::switch::Which;
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use liblzma::read::XzDecoder;
 
 use super::testbed::{OWN, bridges};
 use super::tests::{Rig, punted};

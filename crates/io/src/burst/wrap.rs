@@ -1,0 +1,51 @@
+//! Packets that get an outer header: room for it in one step, and what is asked for before.
+
+use super::{BEFORE, Burst, L2_ROOM, VECTOR};
+use crate::hint::prefetch;
+
+impl Burst {
+    /// Moves packet `i`'s head `by` bytes towards its start, and makes its frame start `l2`
+    /// bytes before that and end `l3` bytes after it: [`Burst::retreat`] and [`Burst::frame`]
+    /// in one step. False, and nothing done, where one of them would fail.
+    #[inline(always)]
+    pub fn wrap(&mut self, i: usize, by: usize, l2: usize, l3: usize) -> bool {
+        let i = i % VECTOR;
+        let Some(owned) = &mut self.pkt[i] else { return false };
+        let (len, end) = (usize::from(self.len[i]), owned.packet().end());
+        // B2: the head lies `len` bytes before the packet's end.
+        let Some(head) = (end - len).checked_sub(by) else { return false };
+        if l3 > len + by || l2 > L2_ROOM || head < L2_ROOM + BEFORE {
+            return false;
+        }
+        let start = usize::from(owned.packet().data_off);
+        if head < start + l2 {
+            let (room, had) = (owned.room(), end - head.min(start));
+            // What was there already may be longer than what is put in front leaves room for.
+            if head < start && had > room || l2 + l3 > room.max(had) {
+                return false;
+            }
+        }
+        // SAFETY: I1: `head + l3 <= end`, as `l3 <= len + by`; I4: `head - l2 >= BEFORE`; I6:
+        // it is inside the frame as it was, or was just asked for.
+        unsafe { owned.set_data(head - l2, l2 + l3) };
+        self.vacated = false;
+        // SAFETY: inside the buffer: `head <= end`, and enough before it (asked above).
+        self.head[i] = unsafe { owned.place(head) };
+        self.len[i] = l3 as u16;
+        true
+    }
+
+    /// Asks for the first line of packet `i`'s descriptor.
+    #[inline(always)]
+    pub fn ask(&self, i: usize) {
+        if let Some(owned) = &self.pkt[i % VECTOR] {
+            prefetch(owned.as_raw().as_ptr());
+        }
+    }
+
+    /// Asks for the line before packet `i`'s head, which a header put in front is written to.
+    #[inline(always)]
+    pub fn ask_before(&self, i: usize) {
+        prefetch(self.head[i % VECTOR].as_ptr().wrapping_sub(BEFORE));
+    }
+}
