@@ -108,6 +108,7 @@ test_() {
 	need python3 python3
 	[ -x /usr/lib/frr/zebra ] || missing+=(frr)
 	need keepalived keepalived
+	need clang-14 clang-14
 }
 
 bench() {

@@ -10,11 +10,13 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   lua trial
+//!   bpf lua trial
 //!   ask program
 //! ```
 
 pub mod ask;
+#[cfg(feature = "bpf")]
+pub mod bpf;
 #[cfg(feature = "lua")]
 pub mod lua;
 pub mod program;
