@@ -52,6 +52,7 @@ pub const APPLICATIONS: &[(&str, &[Card])] = &[
     ("switch", switch::NODES),
     ("router", router::NODES),
     ("gatekeeper", gatekeeper::NODES),
+    ("grantor", grantor::NODES),
     ("span", span::NODES),
 ];
 

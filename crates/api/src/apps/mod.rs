@@ -3,6 +3,7 @@
 //! variants of [`crate::Request`] and [`crate::Reply`] themselves, as old clients send it.)
 
 pub mod gatekeeper;
+pub mod grantor;
 pub mod router;
 pub mod span;
 pub mod switch;
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 #[allow(missing_docs)]
 pub enum Request {
     Gatekeeper(gatekeeper::Request),
+    Grantor(grantor::Request),
     Span(span::Request),
 }
 
@@ -26,5 +28,6 @@ pub enum Request {
 #[allow(missing_docs)]
 pub enum Reply {
     Gatekeeper(gatekeeper::Reply),
+    Grantor(grantor::Reply),
     Span(span::Reply),
 }

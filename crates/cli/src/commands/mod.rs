@@ -37,6 +37,7 @@ commands! {
     Mac: mac,
     Span: span,
     Gatekeeper: gatekeeper,
+    Grantor: grantor,
     Fib: fib,
     Trace: trace,
     Capture: capture,

@@ -5,6 +5,7 @@
 //! brings interfaces, which the router's routes may name.
 
 pub mod gatekeeper;
+pub mod grantor;
 pub mod router;
 pub mod span;
 pub mod switch;
@@ -20,7 +21,7 @@ use crate::error::Error;
 
 /// The registry.
 pub const APPLICATIONS: &[&dyn Application] =
-    &[&switch::Switch, &router::Router, &gatekeeper::Gatekeeper, &span::Mirror];
+    &[&switch::Switch, &router::Router, &gatekeeper::Gatekeeper, &grantor::Grantor, &span::Mirror];
 
 impl Config {
     /// Reads a file, for this machine; with it comes what it was read from.

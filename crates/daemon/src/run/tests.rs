@@ -20,6 +20,7 @@ fn ignored_signals_are_found() {
     assert!(!ignores("", SIGHUP));
 }
 
+mod grantor;
 mod shield;
 
 graph::labels! { enum Never { Next = "next" } }

@@ -14,7 +14,7 @@ use wire::ggu::Ports;
 use super::keys;
 use super::protect::{self, Asked};
 use crate::config::net::{is_link_local6, is_of_host};
-use crate::config::read::{check_interface, elements};
+use crate::config::read::{check_interface, elements, share_of_buffers};
 use crate::config::reader::{Place, Table, Value};
 use crate::config::section::only;
 use crate::config::{Config, Declared, Net};
@@ -84,7 +84,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         bandwidth,
         // A channel that never grows would let nobody ask.
         requests: channel_bytes(bandwidth, millionths.unwrap_or(SHARE)).max(1),
-        waiting: waiting(table, config),
+        waiting: share_of_buffers(table, &keys::WAITING, "requests", config),
         from,
         ports: Ports {
             src: keys::SOURCE_PORT.as_number(table) as u16,
@@ -130,25 +130,6 @@ fn interfaces(
         }
     }
     found
-}
-
-/// Packets that wait keep their buffers: the rest has to go on by others.
-fn waiting(table: Table<'_>, config: &Config) -> usize {
-    let (workers, buffers) = (config.workers.len().max(1) as u64, u64::from(config.buffers));
-    let Some(wanted) = keys::WAITING.given_number(table) else {
-        return keys::WAITING.default_number().min(buffers / (4 * workers)).max(1) as usize;
-    };
-    let all = wanted * workers;
-    if all > buffers / 2
-        && let Some(value) = keys::WAITING.get(table)
-    {
-        let (needed, most) = (2 * all, buffers / (2 * workers));
-        value.mistake::<()>(format_args!(
-            "requests of all workers may take {all} packets, more than half of `buffers` \
-             ({buffers}): waiting = {most} fits, or buffers = {needed}"
-        ));
-    }
-    wanted as usize
 }
 
 fn flow_table(table: Table<'_>) -> Option<FlowTable> {

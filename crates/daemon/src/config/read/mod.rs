@@ -1,5 +1,6 @@
 //! From TOML to [`Config`]: one function a table.
 
+mod buffers;
 mod drivers;
 mod networks;
 mod once;
@@ -16,6 +17,7 @@ use super::net::{is_link_local6, is_of_host};
 use super::reader::{Source, Table, Value};
 use super::section::{Section, only};
 use super::{keys, *};
+pub(crate) use buffers::share_of_buffers;
 pub(crate) use once::Once;
 use ports::{RESERVED, ports};
 pub(crate) use ports::{check_interface, interface, is_port_name, mac, vlan_tags};

@@ -1,0 +1,174 @@
+//! The Grantor: it unwraps what Gatekeepers send, asks a policy, forwards what is granted, and
+//! sends the decisions back.
+//!
+//! ```text
+//!  ip4_input ─► ip4_tunnel ─┬► ip4_lookup ─► …     granted, or none of its business
+//!                           └► grantor ─┬► ip4_lookup
+//!                                       └► output   decisions
+//! ```
+//!
+//! Inside, a file uses those of the lines below its own:
+//!
+//! ```text
+//!   mod
+//!   show
+//!   policies read
+//!   keys words
+//! ```
+
+mod keys;
+mod policies;
+mod read;
+mod show;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use api::apps::grantor::{self, Reply, Request as Asked};
+use api::apps::{Reply as AppReply, Request as AppRequest};
+use api::reply::Capacity;
+use api::{ErrorKind, Failure, Request};
+use lookup::sync::Published;
+use nodes::assembly::Assembly;
+use nodes::grantor::settings::{Counters, Settings};
+use nodes::grantor::{self as data, ENTRY, Parts};
+use policy::ask::Asker;
+
+use super::gatekeeper::Gatekeeper;
+use crate::app::{Answered, Application, Requests, Running, Setup};
+use crate::config::{Config, Declared};
+use crate::error::Error;
+use crate::parts::state::{State, failure, lock};
+use crate::server::Client;
+use policies::Policies;
+use read::Granting;
+
+/// The application.
+pub struct Grantor;
+
+impl Application for Grantor {
+    fn name(&self) -> &'static str {
+        "grantor"
+    }
+
+    fn declared(&self) -> Declared {
+        read::DECLARED
+    }
+
+    fn requests(&self) -> Requests {
+        Requests { all: api::names::<grantor::Request>(), changes: &[], reads: &["show"] }
+    }
+
+    fn serves(&self, config: &Config) -> bool {
+        Granting::of(config).is_some()
+    }
+
+    fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
+        let Some(granting) = Granting::of(setup.config) else { return Ok(Box::new(Off)) };
+        let workers = setup.config.workers.len();
+        let (askers, policies) = policies::start(granting.policy, workers, granting.asked);
+        Ok(Box::new(Deciding {
+            sources: setup.config.vrfs.iter().any(|vrf| !vrf.own_sources),
+            shield: Gatekeeper.serves(setup.config),
+            settings: Arc::new(Published::new(setup.domain, granting.settings())),
+            counters: (0..workers).map(|_| Counters::new()).collect(),
+            askers: Mutex::new(askers),
+            policies,
+            said: Mutex::new((0, None)),
+            granting: granting.clone(),
+        }))
+    }
+}
+
+/// No Grantor is configured.
+struct Off;
+
+impl Running for Off {
+    fn nodes(&mut self, _: usize, assembly: Assembly) -> Assembly {
+        assembly
+    }
+
+    fn answer(&self, request: &Request, _: &State, _: &mut Client) -> Option<Answered> {
+        let text = "there is no Grantor: the configuration has no [grantor]";
+        asked(request).map(|_| Err(failure(ErrorKind::Invalid, text)))
+    }
+}
+
+/// The Grantor of a running instance.
+struct Deciding {
+    granting: Granting,
+    /// Sources are checked, and a shield is there: what comes before the lookup.
+    sources: bool,
+    shield: bool,
+    settings: Arc<Published<Settings>>,
+    /// By worker.
+    counters: Vec<Arc<Counters>>,
+    /// Of the workers that have no nodes yet.
+    askers: Mutex<Vec<Box<dyn Asker>>>,
+    policies: Box<dyn Policies>,
+    /// Packets that found no room, when that was logged, and when.
+    said: Mutex<(u64, Option<Instant>)>,
+}
+
+impl Running for Deciding {
+    fn nodes(&mut self, worker: usize, assembly: Assembly) -> Assembly {
+        let asker = lock(&self.askers).remove(0); // once a worker, in their order
+        let parts = Parts {
+            settings: self.settings.clone(),
+            counters: self.counters[worker].clone(),
+            asker: Some(asker),
+            capacity: self.granting.waiting,
+        };
+        let assembly = data::add(assembly, parts, self.shield.then_some("ip4_special"));
+        nodes::router::tunnels(assembly, (self.sources, self.shield), ENTRY)
+    }
+
+    fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
+        let Asked::Show = asked(request)?;
+        let shown = self.show(state);
+        Some(shown.map(|shown| {
+            out.part(api::Reply::App(AppReply::Grantor(Reply::Show(Box::new(shown)))));
+        }))
+    }
+
+    /// Says, once a minute, that more ask than can be answered.
+    fn look(&self, _: &State) {
+        let shed = self.sum(|of| &of.shed);
+        let (known, at) = &mut *lock(&self.said);
+        if shed > *known && at.is_none_or(|at| at.elapsed() >= MINUTE) {
+            let highest = self.counters.iter().map(|of| of.shed_highest.get()).max();
+            tracing::warn!(
+                "grantor: {} requests found no room to wait: the lowest priorities went first, none \
+                 above {}",
+                shed - *known,
+                highest.unwrap_or_default()
+            );
+            (*known, *at) = (shed, Some(Instant::now()));
+        }
+    }
+
+    fn capacity(&self, _: &State) -> Result<Vec<Capacity>, Failure> {
+        let line = Capacity {
+            what: "packets that wait for a verdict".into(),
+            used: self.sum(|of| &of.waiting),
+            limit: Some((self.granting.waiting * self.counters.len()) as u64),
+            refused: self.sum(|of| &of.shed),
+            last: String::new(),
+            key: Some("grantor.waiting".into()),
+        };
+        Ok(vec![line])
+    }
+}
+
+fn asked(request: &Request) -> Option<&Asked> {
+    match request {
+        Request::App(AppRequest::Grantor(asked)) => Some(asked),
+        _ => None,
+    }
+}
+
+/// Between two words about one thing.
+const MINUTE: Duration = Duration::from_secs(60);

@@ -1,0 +1,70 @@
+//! What is understood of `[grantor]`.
+
+use wire::ggu::Verdict;
+
+use super::read::Granting;
+use crate::config::Config;
+
+const PORT: &str = "[ports.p0]\ndevice = \"mem\"\n[grantor]\n";
+const WHO: &str = "gatekeepers = [\"10.0.2.0/24\"]\nserves = [\"10.20.0.0/16\"]\n";
+
+fn good(text: &str) -> Granting {
+    let text = [PORT, text].concat();
+    let config = Config::parse("t.toml", &text).unwrap_or_else(|it| panic!("{it}\n{text}"));
+    Granting::of(&config).unwrap().clone()
+}
+
+fn bad(text: &str) -> String {
+    Config::parse("t.toml", &[PORT, text].concat()).unwrap_err().to_string()
+}
+
+#[test]
+fn defaults_are_those_of_the_nodes() {
+    let granting = good(&[WHO, "policy = \"grant 1024 300\"\n"].concat());
+    let (ours, nodes) = (granting.settings(), nodes::grantor::settings::Settings::default());
+    assert_eq!((ours.ports, ours.ecn, ours.shadow), (nodes.ports, nodes.ecn, nodes.shadow));
+    assert_eq!((ours.question, ours.limit_ms), (nodes.question, nodes.limit_ms));
+    assert_eq!((ours.on_limit, ours.on_full), (nodes.on_limit, nodes.on_full));
+    assert_eq!(ours.asked, nodes.asked);
+    let granted = Verdict::Granted {
+        rate_kib: 1_024,
+        expire_s: 300,
+        next_renewal_ms: 240_000,
+        renewal_step_ms: 3_000,
+    };
+    assert_eq!(granting.policy.0.decision, Some(granted));
+}
+
+#[test]
+fn verdicts_are_words() {
+    for words in ["drop", "forward", "decline 60", "grant 7 8"] {
+        let text =
+            format!("{WHO}policy = \"drop\"\non_limit = \"{words}\"\non_full = \"{words}\"\n");
+        let granting = good(&text);
+        assert_eq!(granting.on_limit.to_string(), words);
+        assert_eq!(granting.on_full, granting.on_limit);
+    }
+    for words in ["", "grant", "grant 7", "grant 0 8", "decline", "decline x", "drop 7", "pass"] {
+        let text = bad(&format!("{WHO}policy = \"{words}\"\n"));
+        assert!(text.contains("grantor.policy: expected \"grant KIB SECONDS\""), "{text}");
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, want) in [
+        ("policy = \"drop\"\nserves = [\"10.0.0.0/8\"]\n", "`gatekeepers` is missing"),
+        ("policy = \"drop\"\ngatekeepers = [\"10.0.0.0/8\"]\n", "`serves` is missing"),
+        (WHO, "`policy` is missing"),
+        ("gatekeepers = []\n", "at least one prefix"),
+        ("gatekeepers = [\"10.0.0.1/8\"]\n", "without bits right of its length"),
+        ("gatekeepers = [\"10.0.0.1\"]\n", "a prefix, such as"),
+        ("limit_ms = 0\n", "grantor.limit_ms: expected a whole number from 1 to 60000"),
+        ("ecn = \"rfc3168\"\n", "grantor.ecn"),
+        ("waiting = 65536\n", "packets that wait"),
+        ("waits = 1\n", "unknown key `grantor.waits`"),
+    ] {
+        let found = bad(text);
+        assert!(found.contains(want), "{want}: {found}");
+    }
+}
