@@ -7,6 +7,7 @@ pub mod formats;
 pub mod ggu;
 pub mod graph;
 pub mod netlink;
+pub mod shield;
 pub mod wire;
 
 /// A name, and the function.
@@ -14,7 +15,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// Targets that take their inputs step by step: a few beginnings of each are enough for
 /// its replay.
-pub const IN_STEPS: &[&str] = &["graph", "switch"];
+pub const IN_STEPS: &[&str] = &["graph", "shield", "switch"];
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -26,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("formats_mrt", formats::mrt),
     ("graph", graph::graph),
     ("io_capture", capture::capture),
+    ("shield", shield::shield),
     ("switch", graph::switch),
     ("wire_ggu", ggu::messages),
     ("wire_packet", wire::packet),
@@ -35,5 +37,5 @@ pub const TARGETS: &[Target] = &[
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
-    [seeds, ggu::seeds(), wire::seeds(), graph::seeds::seeds()].concat()
+    [seeds, ggu::seeds(), wire::seeds(), graph::seeds::seeds(), shield::seeds()].concat()
 }

@@ -33,7 +33,7 @@ fn corpora() {
 /// What does not happen is not tested, however long it runs.
 #[test]
 fn corpora_reach_what_graphs_do() {
-    for (target, wanted) in [("graph", GRAPH), ("switch", SWITCH)] {
+    for (target, wanted) in [("graph", GRAPH), ("shield", SHIELD), ("switch", SWITCH)] {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for entry in fs::read_dir(corpus(target)).unwrap() {
             let bytes = fs::read(entry.unwrap().path()).unwrap();
@@ -96,6 +96,32 @@ const GRAPH: &[&str] = &[
     "ethernet_input.nested_tags",
     "ethernet_input.unknown_vlan",
     "ethernet_input.tag_type",
+];
+
+const SHIELD: &[&str] = &[
+    "asked",
+    "granted",
+    "declined",
+    "shadow passed",
+    "decided: granted",
+    "decided: declined",
+    "decided: by program",
+    "too long for the back",
+    "ttl exceeded",
+    "decisions.heard",
+    "decisions.refused",
+    "decisions.no_way",
+    "group_framed.not_for_us",
+    "ip4_front.front_to_back",
+    "ip4_front.front_elsewhere",
+    "ip4_special.not_for_us",
+    "ip6_front.front_elsewhere",
+    "shield.declined",
+    "shield.discarded",
+    "solicit.full",
+    "solicit.stale",
+    "solicit.stopped",
+    "solicit.unresolved",
 ];
 
 const SWITCH: &[&str] = &[

@@ -50,6 +50,7 @@ pub fn switch(bytes: &[u8]) {
 pub fn reached(target: &str, bytes: &[u8]) -> Option<Counts> {
     match target {
         "graph" => Some(explore(bytes, Plan::of_graph)),
+        "shield" => Some(crate::shield::reached(bytes)),
         "switch" => Some(explore(bytes, Plan::of_switch)),
         _ => None,
     }

@@ -1,0 +1,499 @@
+//! A worker of a Gatekeeper between a front and a back, driven by bytes: frames, messages of
+//! Grantors, neighbours that come and go, options, lists and flushes, and a clock that jumps
+//! forwards and backwards. After each step
+//!
+//! - the accounting law holds, and no packet is lost to the pool
+//! - nothing from the front that is protected, bypassed or dropped was punted
+//! - what left at the back is in an outer header to a Grantor, or on the way of a bypass; of
+//!   what is dropped nothing left
+//! - what left at the front is an ICMP error, of a rate
+//!
+//! ```text
+//!  bytes:  operation, arguments │ operation, arguments │ …
+//!    0 client, host, TTL, kind, length       a packet at the front
+//!    1 length, bytes                         a frame at the front, whatever it is
+//!    2 length, bytes                         a message of the Grantor: what is behind UDP
+//!    3 length, bytes                         a frame at the back
+//!    4 up                                    the Grantor's neighbour
+//!    5 options                               of the protection
+//!    6 whose                                 decisions count
+//!    7 filter                                flows are listed, and flushed
+//!    8 shift                                 time goes 2^(shift & 63) ticks on, or back (bit 7)
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use graph::ring::{frames, spsc};
+use graph::{Counter, Graph, Job, Progress, clock};
+use io::mem::{Peer, connect};
+use io::{Device, Pool, PoolConfig};
+use lookup::exact::flow::{Wanted, engine};
+use lookup::lpm::Options;
+use lookup::sync::{Domain, Published, Thread};
+use nodes::assembly::{Assembly, Common};
+use nodes::gatekeeper::flows::Flows;
+use nodes::gatekeeper::listing::{Filter, Flush, List, State};
+use nodes::gatekeeper::mix::Mix;
+use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::settings::{Counters, DecisionsFrom, Ends, SHADOW, Settings};
+use nodes::gatekeeper::shield::Shield;
+use nodes::gatekeeper::solicitor::Channel;
+use nodes::gatekeeper::{ENTRY, Parts, add};
+use nodes::switch::Bridging;
+use nodes::{IfaceCounters, Rates, router, switch};
+use tables::event::{
+    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
+};
+use tables::{Action, Control, Iface, Limits, Named, PortId, Protect, Side, VrfConfig, VrfId};
+use wire::build::Frame;
+use wire::ethernet::Mac;
+use wire::flow::Hasher;
+
+const P0: [u8; 6] = [2, 0, 0, 0, 0, 0xa0];
+const P1: [u8; 6] = [2, 0, 0, 0, 0, 0xa1];
+const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0xbb];
+const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
+
+/// Bytes as what happens to a shield.
+pub fn shield(bytes: &[u8]) {
+    reached(bytes);
+}
+
+/// What it drops with these bytes, by node and reason, and what it does with the rest.
+pub fn reached(bytes: &[u8]) -> BTreeMap<String, u64> {
+    let mut world = World::new();
+    let mut rest = bytes;
+    for _ in 0..1_024 {
+        let Some((&code, more)) = rest.split_first() else { break };
+        rest = more;
+        let length = match code & 15 {
+            0 => 5,
+            1..=3 => {
+                let Some((&length, more)) = rest.split_first() else { break };
+                rest = more;
+                usize::from(length)
+            }
+            _ => 1,
+        };
+        let Some((arguments, more)) = rest.split_at_checked(length) else { break };
+        rest = more;
+        world.does(code & 15, arguments);
+        world.run();
+    }
+    world.end()
+}
+
+struct World {
+    graph: Graph,
+    front: Peer,
+    back: Peer,
+    kernel: frames::Consumer,
+    control: Control,
+    thread: Thread,
+    pool: Pool,
+    settings: Arc<Published<Settings>>,
+    counters: Arc<Counters>,
+    now: u64,
+    /// The IPv4 protection is one of a shadow.
+    in_shadow: bool,
+    _to_router: frames::Producer,
+}
+
+impl World {
+    fn new() -> World {
+        let domain = Domain::new();
+        let control = control(&domain);
+        let pool = Pool::new(&PoolConfig { packets: 512, mtu: 2_000, large_pages: false });
+        let pool = pool.expect("memory for a small pool");
+        let (to_kernel, kernel) = frames::ring(1 << 16);
+        let (_to_router, from_kernel) = frames::ring(1 << 12);
+        let common = Common {
+            forwarding: control.forwarding().clone(),
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel,
+            ports: 2,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+        };
+        let settings = Arc::new(Published::new(&domain, settings(DecisionsFrom::ItsGrantors)));
+        let counters = Counters::new(8);
+        let wanted = Wanted { entries: 64, second: clock::hz() };
+        let build = engine("flow-table").expect("our own engine").build;
+        let table = build(wanted, &Options::default()).expect("a small table");
+        let (hears, heard) = spsc::ring(64);
+        let parts = Parts {
+            settings: settings.clone(),
+            counters: counters.clone(),
+            mix: Mix::new(1),
+            flows: Some(Flows::new(table, false, Programs::default())),
+            heard: vec![heard],
+            hears: vec![hears],
+            programs: Programs::default(),
+            capacity: 8,
+            member: Channel::new(10_000_000, 1, clock::now()).member(0),
+        };
+        let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
+        let assembly = router::shield(add(assembly, parts), false, ENTRY);
+        let mut graph = assembly.finish().build(0).expect("the graph as the daemon builds it");
+        let mut peers = Vec::new();
+        for port in 0..2 {
+            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
+            let queue = device.start(1).expect("a device of memory").remove(0);
+            graph.ports().set(port, queue);
+            peers.push(peer);
+        }
+        let (back, front) = (peers.remove(1), peers.remove(0));
+        let thread = domain.register("fuzz");
+        let (now, in_shadow) = (clock::now(), false);
+        World {
+            graph,
+            front,
+            back,
+            kernel,
+            control,
+            thread,
+            pool,
+            settings,
+            counters,
+            now,
+            in_shadow,
+            _to_router,
+        }
+    }
+
+    fn does(&mut self, code: u8, arguments: &[u8]) {
+        match code {
+            0 => {
+                self.packet([arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]])
+            }
+            1 => self.front.push(&framed(P0, arguments)),
+            2 => {
+                let ends = ("10.0.2.9:41120", "10.0.2.1:45232");
+                let from = ends.0.parse().expect("an address");
+                let frame = Frame::udp4(from, ends.1.parse().expect("an address"));
+                let frame = frame.macs(Mac(GRANTOR), Mac(P1)).payload(arguments);
+                self.back.push(&frame.build());
+            }
+            3 => self.back.push(&framed(P1, arguments)),
+            4 => {
+                let up = arguments[0] & 1 == 1;
+                let state = if up { NeighbourState::Reachable } else { NeighbourState::Failed };
+                self.control.handle(&[neighbour("10.0.2.9", state)]);
+                self.control.handle(&[neighbour("2001:db8:2::9", state)]);
+            }
+            5 => {
+                let options = if arguments[0] & 1 == 1 { SHADOW } else { 0 };
+                let shadow = arguments[0] & 2 == 2;
+                let changed = protect("10.20.0.0/16", options, shadow);
+                self.in_shadow = options != 0;
+                self.control.change_protection(VrfId(0), &changed).expect("it is there");
+                self.control.commit();
+            }
+            6 => {
+                let all =
+                    [DecisionsFrom::ItsGrantors, DecisionsFrom::Grantors, DecisionsFrom::Anybody];
+                self.settings.publish(settings(all[usize::from(arguments[0] % 3)]));
+            }
+            7 => self.flush(arguments[0]),
+            _ => {
+                let step = 1 << (arguments[0] & 63);
+                let back = arguments[0] & 128 != 0;
+                let now =
+                    if back { self.now.checked_sub(step) } else { self.now.checked_add(step) };
+                self.now = now.unwrap_or(self.now);
+            }
+        }
+    }
+
+    fn packet(&mut self, [client, host, ttl, kind, len]: [u8; 5]) {
+        let payload = vec![kind; usize::from(len) * if kind & 128 == 128 { 6 } else { 1 }];
+        let net = [20, 20, 20, 21, 22, 9][usize::from(host % 6)];
+        let v4 = std::net::SocketAddrV4::new([198, 51, 100, client & 15].into(), 4_000);
+        let to = std::net::SocketAddrV4::new([10, net, 0, host].into(), 53);
+        let v6 = std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, client.into());
+        let to6 = std::net::Ipv6Addr::new(0x2001, 0xdb8, net.into(), 0, 0, 0, 0, host.into());
+        let frame = if kind & 64 == 0 {
+            Frame::udp4(v4, to)
+        } else {
+            let at = |ip, port| std::net::SocketAddrV6::new(ip, port, 0, 0);
+            Frame::udp6(at(v6, 4_000), at(to6, 53))
+        };
+        let frame = match kind & 7 {
+            1 => frame.fragment(7, 0, true),
+            2 => frame.fragment(7, 1_480, false),
+            3 if kind & 64 == 0 => frame.options(&[7, 4, 4, 0]),
+            3 => frame.extension(60, [1, 4, 0, 0, 0, 0]),
+            4 => frame.wrong_checksum(),
+            5 => frame.claim_len(u16::from(len) * 7),
+            6 => frame.pad_to(200),
+            _ => frame,
+        };
+        let to = if kind & 32 == 0 { P0 } else { [0xff; 6] };
+        self.front.push(&frame.ttl(ttl).payload(&payload).macs(Mac(PEER), Mac(to)).build());
+    }
+
+    fn flush(&mut self, which: u8) {
+        let state = [None, Some(State::Request), Some(State::Granted), Some(State::Declined)];
+        let filter = Filter { state: state[usize::from(which & 3)], ..Filter::default() };
+        let node = self.graph.node_mut::<Shield>().expect("it is there");
+        let mut list = List::new(filter.clone());
+        let (Progress::More(part) | Progress::Last(part)) = list.step(node, 1 << 20);
+        let listed = part.len();
+        let mut flush = Flush::new(filter);
+        let (Progress::More(gone) | Progress::Last(gone)) = flush.step(node, 1 << 20);
+        assert_eq!(gone, listed, "what is flushed was listed");
+    }
+
+    fn run(&mut self) {
+        self.now = self.now.saturating_add(POLL);
+        while self.graph.poll_at(self.now, self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+        let counts = self.graph.stats().snapshot();
+        assert!(counts.law.holds(), "{:?}", counts.law);
+        let lost = self.pool.size() as u64 - self.pool.available() as u64;
+        assert_eq!(lost, counts.law.held, "packets of the pool");
+        let punted = |meta: frames::Meta, frame: &[u8]| {
+            assert!(meta.iface != 1 || !covered(frame), "punted: {frame:x?}");
+        };
+        while self.kernel.pop(punted).is_some() {}
+        for frame in self.back.take() {
+            let from_front = frame[..6] == GRANTOR && frame[6..12] == P1;
+            let outer = match frame[12..14] {
+                [8, 0] => frame[23] == 4 && frame[30..34] == [10, 0, 2, 9],
+                _ => frame[20] == 41,
+            };
+            let bypass = frame[12..14] == [8, 0] && frame[30..32] == [10, 21];
+            let shadow = self.in_shadow && frame[12..14] == [8, 0] && frame[30..32] == [10, 20];
+            assert!(from_front && (outer || bypass || shadow), "left: {frame:x?}");
+        }
+        for frame in self.front.take() {
+            let icmp = frame[12..14] == [8, 0] && frame[23] == 1 || frame[20] == 58;
+            let routed = frame[26..28] == [10, 0] || frame[12] == 0x86;
+            assert!(icmp || routed, "left at the front: {frame:x?}");
+        }
+    }
+
+    fn end(mut self) -> BTreeMap<String, u64> {
+        while self.graph.drain(self.thread.guard()) > 0 {
+            self.thread.quiesce();
+        }
+        let law = self.graph.stats().balance();
+        assert!(law.holds() && law.held == 0, "{law:?}");
+        let all = &self.counters.all;
+        let verdicts = [&all.requests, &all.granted, &all.declined, &all.dropped];
+        let asked: u64 = verdicts.map(Counter::get).iter().sum();
+        assert!(asked <= law.received, "verdicts on more than came");
+        let snapshot = self.graph.stats().snapshot();
+        let drops = snapshot.drops.iter();
+        let drops = drops.map(|of| (format!("{}.{}", of.node, of.reason), of.packets));
+        let Counters { errors, decisions, shadows, .. } = &*self.counters;
+        let counts = [
+            ("asked", &all.requests),
+            ("granted", &all.granted),
+            ("declined", &all.declined),
+            ("too long for the back", &errors.too_long),
+            ("ttl exceeded", &errors.ttl_exceeded),
+            ("unreachable", &errors.unreachable),
+            ("decided: granted", &decisions.all.granted),
+            ("decided: declined", &decisions.all.declined),
+            ("decided: by program", &decisions.all.by_program),
+            ("not its Grantor", &decisions.all.not_its_grantor),
+            ("shadow passed", &shadows.passed),
+        ];
+        let counts = counts.map(|(name, counter)| (name.to_owned(), counter.get()));
+        drops.chain(counts).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+/// Ticks between two steps.
+const POLL: u64 = 1 << 12;
+
+/// A frame to this machine with whatever is behind the addresses.
+fn framed(to: [u8; 6], rest: &[u8]) -> Vec<u8> {
+    [&to[..], &PEER, rest].concat()
+}
+
+/// Whether its destination is in what the shield has.
+fn covered(frame: &[u8]) -> bool {
+    match frame.get(12..14) {
+        Some([8, 0]) => frame.get(30..32).is_some_and(|net| matches!(net, [10, 20..=22])),
+        Some([0x86, 0xdd]) => frame.get(38..44) == Some(&[0x20, 1, 0x0d, 0xb8, 0, 20]),
+        _ => false,
+    }
+}
+
+fn settings(decisions_from: DecisionsFrom) -> Settings {
+    let v6 = "2001:db8:2::1".parse().ok();
+    let from = Ends { v4: Some([10, 0, 2, 1].into()), v6, hop_limit: 255 };
+    Settings { from, decisions_from, ..Settings::default() }
+}
+
+fn protect(net: &str, options: u32, shadow: bool) -> Protect {
+    let ip = if net.contains(':') { "2001:db8:2::9" } else { "10.0.2.9" };
+    let ip = ip.parse().expect("an address");
+    let grantors = vec![Named { ip, weight: 1, shadow }];
+    Protect { net: net.parse().expect("a prefix"), action: Action::Protect, options, grantors }
+}
+
+fn neighbour(ip: &str, state: NeighbourState) -> Event {
+    let ip = ip.parse().expect("an address");
+    Event::Neighbour(Neighbour { link: LinkId(2), ip, mac: Some(GRANTOR), state })
+}
+
+fn control(domain: &Arc<Domain>) -> Control {
+    let config = VrfConfig::default();
+    let mut control = Control::new(domain, Limits::default(), &config).expect("small tables");
+    let mut events = Vec::new();
+    for (i, mac) in [P0, P1].into_iter().enumerate() {
+        let (name, port) = (format!("p{i}"), PortId(i as u16));
+        let side = if i == 0 { Side::Front } else { Side::Back };
+        let iface = Iface { name: name.clone(), port, mac, mtu: 1_500, side, ..Iface::default() };
+        control.add_iface(iface).expect("two interfaces");
+        let index = LinkId(i as u32 + 1);
+        events.push(Event::Link(Link {
+            index,
+            name,
+            up: true,
+            mtu: 1_500,
+            mac,
+            ..Link::default()
+        }));
+    }
+    control.handle(&events);
+    let address = |link, ip: &str, len| {
+        let ip = ip.parse().expect("an address");
+        Event::Address(Address { link: LinkId(link), ip, len })
+    };
+    let route = |net: &str, link, via: Option<&str>| {
+        let via = via.map(|via| via.parse().expect("an address"));
+        let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
+        let route = Route {
+            table: VrfConfig::default().table,
+            net: net.parse().expect("a prefix"),
+            metric: 0,
+            protocol: 4,
+            source: Source::Kernel,
+            target: Target::Path(path),
+        };
+        Event::Route(route, How::Create)
+    };
+    control.handle(&[
+        address(1, "10.0.0.1", 24),
+        address(1, "2001:db8:1::1", 64),
+        address(2, "10.0.2.1", 24),
+        address(2, "2001:db8:2::1", 64),
+        route("10.0.0.0/24", 1, None),
+        route("10.0.2.0/24", 2, None),
+        route("2001:db8:2::/64", 2, None),
+        route("10.0.0.0/8", 2, Some("10.0.2.9")),
+        neighbour("10.0.2.9", NeighbourState::Reachable),
+        neighbour("2001:db8:2::9", NeighbourState::Reachable),
+    ]);
+    let simple = |net: &str, action| Protect {
+        net: net.parse().expect("a prefix"),
+        action,
+        options: 0,
+        grantors: Vec::new(),
+    };
+    for wanted in [
+        protect("10.20.0.0/16", 0, false),
+        protect("2001:db8:14::/48", 0, false),
+        simple("10.21.0.0/16", Action::Bypass),
+        simple("10.22.0.0/16", Action::Discard),
+    ] {
+        control.protect(VrfId(0), &wanted).expect("they fit");
+    }
+    control.commit();
+    control
+}
+
+/// Packets, decisions about them in messages, and what changes in between.
+fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
+    let packet =
+        |client: u8, host: u8, ttl: u8, kind: u8, len: u8| vec![0, client, host, ttl, kind, len];
+    let message = |verdict: &[u8]| [&[2, verdict.len() as u8][..], verdict].concat();
+    let header = [1, 0, 0, 0];
+    // Of client 7's flow to 10.20.0.6 and .12 (6 and 12 are protected): granted, declined.
+    let granted = [
+        &header[..],
+        &[2, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, 6],
+        &[0, 0, 4, 0, 0, 0, 1, 44, 0, 0, 1, 0, 0, 0, 0, 9],
+    ]
+    .concat();
+    let declined =
+        [&header[..], &[0, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, 12], &[0, 0, 0, 60]].concat();
+    let program = [
+        &header[..],
+        &[4, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, 18],
+        &[0, 0, 0, 60, 0, 0, 0, 1, 1, 2, 3, 4],
+    ]
+    .concat();
+    let bad = [&granted[..], &[9, 0, 0, 0]].concat();
+    let asks: Vec<u8> = (0..6).flat_map(|host| packet(7, 6 * host, 64, 0, 40)).collect();
+    let kinds: Vec<u8> = (0..8)
+        .flat_map(|kind| [packet(7, kind, 1, kind, 90), packet(7, kind, 1, kind | 64, 90)])
+        .flatten()
+        .collect();
+    let long: Vec<u8> = (0..6).flat_map(|host| packet(7, host, 9, 128, 250)).collect();
+    let framed: Vec<u8> = (0..6).flat_map(|host| packet(7, host, 9, 32, 20)).collect();
+    let flood: Vec<u8> = (0..200).flat_map(|i| packet(i, i, 64, i & 64, 30)).collect();
+    let granted = message(&granted);
+    let all = [
+        ("asks", asks.clone()),
+        ("granted", [&asks[..], &granted, &asks, &[4, 0], &asks, &[4, 1], &asks].concat()),
+        ("declined", [&message(&declined)[..], &asks, &[7, 3], &asks].concat()),
+        ("program", [&message(&program)[..], &asks].concat()),
+        ("bad", [&message(&bad)[..], &asks, &message(&[2, 0, 0, 0]), &message(&[])].concat()),
+        ("kinds", kinds.clone()),
+        ("long", [&long[..], &granted, &long].concat()),
+        ("framed", framed),
+        (
+            "shadow",
+            [&[5, 1][..], &asks, &granted, &kinds, &long, &[5, 3], &asks, &[5, 0], &asks].concat(),
+        ),
+        ("flood", [&flood[..], &granted, &flood, &[7, 1], &flood].concat()),
+        ("whose", [&[6, 1][..], &granted, &[6, 2], &granted, &asks].concat()),
+        ("clocks", [&granted[..], &asks, &[8, 30], &asks, &[8, 33], &asks, &[8, 160]].concat()),
+        ("ages", [&asks[..], &[8, 190], &asks, &granted, &[8, 62, 8, 62], &asks, &flood].concat()),
+        ("back", [&[3, 40, 8, 0, 0x45, 0, 0, 38][..], &[0; 34], &[1, 4, 8, 6, 0, 1]].concat()),
+    ];
+    all.into_iter().map(|(name, bytes)| ("shield", name.to_owned(), bytes)).collect()
+}
+
+/// The same, and random ones.
+pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
+    let some = (0..8).map(|n| ("shield", format!("random_{n:02}"), random(n, 30)));
+    pieces().into_iter().chain(some).collect()
+}
+
+/// A random input of so many pieces, those of the seeds, of which some bytes are others.
+pub fn random(seed: u64, n: usize) -> Vec<u8> {
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    let mut next = |below: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let seeds = pieces();
+    let mut bytes = Vec::new();
+    for _ in 0..n {
+        let (_, _, piece) = &seeds[next(seeds.len())];
+        let at = next(piece.len());
+        let len = 1 + next(48);
+        bytes.extend(piece.iter().skip(if next(2) == 0 { 0 } else { at }).take(len));
+        bytes.extend([8, next(256) as u8]);
+        if next(4) == 0 {
+            bytes.extend([4, 1]);
+        }
+        for _ in 0..next(4) {
+            let at = next(bytes.len());
+            bytes[at] = next(256) as u8;
+        }
+    }
+    bytes
+}
