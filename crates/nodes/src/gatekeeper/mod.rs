@@ -10,7 +10,8 @@
 //!
 //! ```text
 //!   ip_longer listing
-//!   decisions group_framed icmp_error ip_special shield solicit unsent
+//!   ip_special
+//!   decisions group_framed icmp_error shield solicit unsent
 //!   flows
 //!   machine outer
 //!   lanes programs settings state
