@@ -82,6 +82,10 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     }
     let share = find(&[("phase", "flood"), ("kind", "flood")], "capacity_percent");
     verdicts.push(judge("the flood came at 75 to 85 % of it", share, (75.0, 85.0), "%"));
+    if let Some(filled) = find(&[("phase", "flood"), ("kind", "flood")], "filled_percent") {
+        let claim = "the flood had filled the table";
+        verdicts.push(Verdict::open(claim, format!("to {} % of its flows", short(filled))));
+    }
     let lost = |phase| find(&[("phase", phase), ("kind", "udp")], "lost_percent");
     verdicts.push(judge(
         "UDP at 90 % of its grant loses 0 to 0.5 %",

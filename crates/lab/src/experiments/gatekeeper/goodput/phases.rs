@@ -12,6 +12,7 @@ use lookup::exact::flow::FlowKey;
 use nodes::gatekeeper::flows::Heard;
 use nodes::gatekeeper::machine::Machine;
 use nodes::gatekeeper::programs::Programs;
+use nodes::gatekeeper::shield::Shield;
 use nodes::gatekeeper::times::Times;
 use wire::ggu::Verdict;
 
@@ -31,6 +32,8 @@ struct Run<'a> {
     ready: AtomicBool,
     /// Time-stamp ticks that it took to receive.
     receive: AtomicU64,
+    /// Flows that the table holds, of a thousand that it may.
+    filled: AtomicU64,
     /// Why something ended that should not have.
     wrong: std::sync::Mutex<Vec<String>>,
 }
@@ -57,6 +60,7 @@ pub(super) fn measure(context: &Context) -> Result<Vec<Row>, Error> {
         stop: AtomicBool::new(false),
         ready: AtomicBool::new(false),
         receive: AtomicU64::new(0),
+        filled: AtomicU64::new(0),
         wrong: Default::default(),
     };
     // In a smaller one a request would not be remembered until its client sends it again.
@@ -191,7 +195,8 @@ impl Run<'_> {
         let row = row("flood").with("rate_mpps", given * 1e-6 / time);
         let row = row.with("capacity_percent", (given + lost) / time / capacity * 100.0);
         let row = row.with("lost_percent", lost / (given + lost).max(1.0) * 100.0);
-        rows.push(row.with("lost_clients", lost_clients));
+        let filled = self.filled.load(Relaxed) as f64 / 10.0;
+        rows.push(row.with("lost_clients", lost_clients).with("filled_percent", filled));
     }
 
     /// New clients, one after the other, within two seconds.
@@ -263,6 +268,10 @@ fn work(run: &Run<'_>, site: &Site, most: u32) -> Result<(), String> {
         }
         if rounds.is_multiple_of(1_024) {
             run.receive.store(worker.graph.stats().snapshot().receive.cycles, Relaxed);
+            let flows = worker.graph.node_mut::<Shield>().ok().and_then(Shield::flows);
+            let places = flows.map(|flows| flows.table().capacity());
+            let filled = places.map(|of| of.entries as u64 * 1_000 / of.max_entries.max(1) as u64);
+            run.filled.store(filled.unwrap_or_default(), Relaxed);
         }
     }
     while worker.graph.drain(thread.guard()) > 0 {
