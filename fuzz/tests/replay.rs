@@ -114,13 +114,9 @@ const SHIELD: &[&str] = &[
     "group_framed.not_for_us",
     "ip4_front.front_to_back",
     "ip4_front.front_elsewhere",
-    "ip4_special.not_for_us",
     "ip6_front.front_elsewhere",
     "shield.declined",
     "shield.discarded",
-    "solicit.full",
-    "solicit.stale",
-    "solicit.stopped",
     "solicit.unresolved",
 ];
 
