@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The quick set of the lab's experiments, or with FULL=1 the full one, which takes
-# an hour of a quiet machine, and the report of what they measured.
+# hours of a quiet machine, and the report of what they measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

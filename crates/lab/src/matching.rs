@@ -106,6 +106,11 @@ pub trait Table: Send {
 
     /// Bytes; `None` where it does not say.
     fn bytes(&self) -> Option<usize>;
+
+    /// Entries that inserts have moved to another place; `None` where it does not say.
+    fn moves(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Keys that are looked up again and again.
@@ -250,6 +255,10 @@ impl Table for Ours {
 
     fn bytes(&self) -> Option<usize> {
         Some(self.writer.capacity().bytes)
+    }
+
+    fn moves(&self) -> Option<u64> {
+        Some(self.writer.capacity().moves)
     }
 }
 

@@ -19,7 +19,7 @@ use wire::ethernet::Mac;
 use super::super::router::{Source, stamp};
 use crate::clock;
 use crate::data::Rng;
-use crate::matching::{Entry, Finder};
+use crate::matching::{self, Entry, Finder};
 use crate::slices::{Sample, Work};
 
 /// How frames are looked up.
@@ -46,19 +46,19 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Frames of `bytes` to the stations of `entries`, drawn at random, or without
-    /// entries all to one.
-    pub fn new(how: How, entries: &[Entry], bytes: usize) -> Result<Forwarder, String> {
-        let station = entries.first().map_or(Key::new(0x0200_0000_0001, DOMAIN), |(key, _)| *key);
+    /// Frames of `bytes` to the first `stations`, drawn at random, or without any all to
+    /// one.
+    pub fn new(how: How, stations: usize, bytes: usize) -> Result<Forwarder, String> {
+        let (key, _) = station(0);
         let fill = |_: usize, room: &mut [u8]| {
-            let frame = Frame::other(0x88b5).macs(Mac([2; 6]), Mac(station.octets()));
+            let frame = Frame::other(0x88b5).macs(Mac([2; 6]), Mac(key.octets()));
             let frame = frame.payload(&[0; 46]).pad_to(bytes);
             frame.emit(room).expect("room for a frame")
         };
         let mut source = Source::ring(PACKETS, fill)?;
-        if !entries.is_empty() {
+        if stations > 0 {
             let mut rng = Rng::new(3);
-            let mut fresh = || entries[rng.below(entries.len())].0.octets();
+            let mut fresh = || station(rng.below(stations)).0.octets();
             // Each port goes through a list of its own.
             source = source.stamped(|_| stamp((0..FRESH).map(|_| fresh()).collect(), 0));
         }
@@ -152,10 +152,10 @@ fn destination(packet: &Owned) -> Key {
     Key::of(mac, DOMAIN)
 }
 
-/// The entries of a table as a switch has them: one domain, two ports.
-pub(super) fn stations(entries: &[Entry]) -> Vec<Entry> {
-    let station = |(i, (key, _)): (usize, &Entry)| (Key::new(key.mac(), DOMAIN), (i % 2) as u16);
-    entries.iter().enumerate().map(station).collect()
+/// The entry numbered `i` as a switch has it: one domain, two ports.
+pub(super) fn station(i: usize) -> Entry {
+    let (key, _) = matching::entry(i);
+    (Key::new(key.mac(), DOMAIN), (i % 2) as u16)
 }
 
 const DOMAIN: u16 = 1;
@@ -168,16 +168,15 @@ const POLLS: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::matching;
 
     #[test]
     fn frames_leave_by_the_port_found() {
-        let entries = stations(&matching::entries(5000));
+        let entries: Vec<Entry> = (0..5000).map(station).collect();
         let contestant = crate::contestants::exact().into_iter().next().unwrap();
         let mut table = contestant.build(entries.len()).unwrap();
         assert_eq!(table.insert(&entries), 0);
         for how in [How::Raw, How::Burst(table.finder()), How::Single(table.finder())] {
-            let mut forwarder = Forwarder::new(how, &entries, 64).unwrap();
+            let mut forwarder = Forwarder::new(how, entries.len(), 64).unwrap();
             let sample = forwarder.slice(Duration::from_millis(2));
             assert!(sample.ops > 0 && sample.checksum.is_some(), "{sample:?}");
         }
@@ -185,11 +184,11 @@ mod tests {
 
     #[test]
     fn a_station_that_is_not_there_is_noticed() {
-        let entries = stations(&matching::entries(100));
+        let entries: Vec<Entry> = (0..100).map(station).collect();
         let contestant = crate::contestants::exact().into_iter().next().unwrap();
         let mut table = contestant.build(entries.len()).unwrap();
         table.insert(&entries[..50]);
-        let mut forwarder = Forwarder::new(How::Burst(table.finder()), &entries, 64).unwrap();
+        let mut forwarder = Forwarder::new(How::Burst(table.finder()), entries.len(), 64).unwrap();
         assert_eq!(forwarder.slice(Duration::from_millis(1)).checksum, None);
     }
 }

@@ -13,3 +13,4 @@ experiments! {
 }
 
 mod forwarder;
+mod sizes;
