@@ -21,8 +21,8 @@ use lookup::exact::flow::{self, FlowId, FlowKey, FlowTable, Wanted};
 
 use crate::data::Rng;
 use crate::lookups::Claim;
-use crate::record::Bound;
 use crate::matching::fixed_seed;
+use crate::record::Bound;
 use crate::record::Figure;
 use crate::slices::{Variant, repeat};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};

@@ -137,7 +137,8 @@ pub static FIG3: Study = Study {
             let rates: Vec<f64> = rows.iter().filter_map(|row| row.median("rate_mlps")).collect();
             let most = rates.iter().copied().reduce(f64::max);
             let least = rates.iter().copied().reduce(f64::min);
-            let found: Vec<f64> = most.zip(least).map(|(most, least)| most / least).into_iter().collect();
+            let found: Vec<f64> =
+                most.zip(least).map(|(most, least)| most / least).into_iter().collect();
             Bound::about(1.0).judge("", &found, "×")
         })
     })],

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{AS65000_V6, as_in_the_paper};
 use crate::data::Traffic;
-use crate::lookups::{Claim, Entrant, Measure, Part, Study};
 use crate::lookups::claims::each_kind;
+use crate::lookups::{Claim, Entrant, Measure, Part, Study};
 use crate::record::Bound;
 use crate::{Card, Context, Plot, Row, Style, Takes, Verdict};
 

@@ -11,9 +11,9 @@ use crate::contestants;
 use crate::crew::{Crew, Maker};
 use crate::data::Rng;
 use crate::lookups::Claim;
-use crate::record::Bound;
 use crate::matching::{self, Contestant, Entry, Table};
 use crate::pace::{self, Beside};
+use crate::record::Bound;
 use crate::slices::Variant;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
 

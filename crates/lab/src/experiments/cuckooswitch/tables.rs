@@ -7,8 +7,8 @@ use lookup::lpm::Options;
 use super::sizes::{filled, is_large, sizes};
 use crate::contestants;
 use crate::lookups::Claim;
-use crate::record::Bound;
 use crate::matching::{self, Contestant};
+use crate::record::Bound;
 use crate::slices::Variant;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
 
@@ -237,9 +237,7 @@ pub static TABLE3: Figure = Figure {
         unit: "bytes",
         when: &[],
     }],
-    notes: &[
-        "tables of 2^n slots filled to 95 %, that of 10⁹ to 93 %: its bytes an entry are 8.6",
-    ],
+    notes: &["tables of 2^n slots filled to 95 %, that of 10⁹ to 93 %: its bytes an entry are 8.6"],
 };
 
 impl Experiment for Figure {

@@ -3,8 +3,8 @@
 use super::ENGINES;
 use crate::data::short_name;
 use crate::lookups::Claim;
-use crate::record::Bound;
 use crate::misses::Counter;
+use crate::record::Bound;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
 
 /// See the module.

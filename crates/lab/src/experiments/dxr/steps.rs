@@ -13,8 +13,8 @@ use crate::contestants;
 use crate::data::{Rng, Traffic};
 use crate::lookups::Claim;
 use crate::lookups::claims::each_kind;
-use crate::record::Bound;
 use crate::lookups::{rate, scalar};
+use crate::record::Bound;
 use crate::slices::Variant;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
@@ -125,7 +125,9 @@ fn cost_of_steps(rows: &[Row]) -> Vec<Verdict> {
         let [none, two, five] = ["0", "2", "5"].map(|steps| time(rows, "random", "1", steps));
         Some((five? - none?) / 5.0 / ((two? - none?) / 2.0))
     };
-    let ratio = |burst: &'static str, of: (&'static str, &'static str), to: (&'static str, &'static str)| {
+    let ratio = |burst: &'static str,
+                 of: (&'static str, &'static str),
+                 to: (&'static str, &'static str)| {
         move |rows: &[Row]| Some(time(rows, of.0, burst, of.1)? / time(rows, to.0, burst, to.1)?)
     };
     let text = "slightly superlinear: a step of five costs 1 to 1.5 × one of two";

@@ -30,12 +30,7 @@ pub static TABLE1: Study = Study {
     ],
 };
 
-const fn of(
-    engine: &'static str,
-    text: &'static str,
-    figure: &'static str,
-    value: f64,
-) -> Claim {
+const fn of(engine: &'static str, text: &'static str, figure: &'static str, value: f64) -> Claim {
     let when: &[(&str, &str)] = match engine.as_bytes()[2] {
         b'6' => &[("engine", "D16R"), ("size", "")],
         _ => &[("engine", "D18R"), ("size", "")],
@@ -61,12 +56,8 @@ const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> 
 }
 
 fn parts(context: &Context) -> Vec<Part> {
-    let tables = context.beside(&[
-        LINX,
-        "internet:421059,2,hops=38",
-        "internet:412568,3,hops=80",
-        TODAY,
-    ]);
+    let tables =
+        context.beside(&[LINX, "internet:421059,2,hops=38", "internet:412568,3,hops=80", TODAY]);
     let measures = [Measure::Build, Measure::Counts];
     let part = |table: &String| {
         let part = Part::ipv4(table).entrants(d16r_d18r()).measure(&measures);

@@ -7,8 +7,8 @@ use lookup::pages::{Kind, Pages};
 
 use super::key;
 use crate::lookups::Claim;
-use crate::record::Bound;
 use crate::matching::fixed_seed;
+use crate::record::Bound;
 use crate::slices::{Variant, repeat};
 use crate::{Context, Error, Row, Verdict, clock};
 

@@ -16,8 +16,8 @@ use lookup::lpm::Options;
 
 use crate::lookups::Claim;
 use crate::lookups::claims::ratios;
-use crate::record::Bound;
 use crate::matching::fixed_seed;
+use crate::record::Bound;
 use crate::slices::{Variant, repeat};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 use solicit::Links;

@@ -6,8 +6,8 @@
 
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
-use crate::record::Bound;
 use crate::reads::SUFFIX;
+use crate::record::Bound;
 use crate::{Card, Context, Plot, Style, Takes};
 
 /// See the module.
@@ -44,7 +44,15 @@ const fn plot(title: &'static str, figure: &'static str, unit: &'static str) -> 
 
 const fn near(of: &'static str, to: &'static str, least: f64, text: &'static str) -> Claim {
     let figure = "rate_long_mlps";
-    Claim::Ratio { text, figure, label: "engine", of, to, bound: Bound::least(least).ours(), when: &[] }
+    Claim::Ratio {
+        text,
+        figure,
+        label: "engine",
+        of,
+        to,
+        bound: Bound::least(least).ours(),
+        when: &[],
+    }
 }
 
 fn parts(context: &Context) -> Vec<Part> {

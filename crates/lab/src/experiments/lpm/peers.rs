@@ -144,8 +144,7 @@ impl Rate {
 /// every burst, in fewer bytes: only where each row agrees. The worst of them is named.
 fn everywhere(rows: &[&Row], (family, ours): (&str, &str), table: &str) -> Option<Verdict> {
     let claim = format!("{table}: {ours} is faster than every other, in fewer bytes, in every row");
-    let of: Vec<&Row> =
-        rows.iter().copied().filter(|row| row.label("family") == family).collect();
+    let of: Vec<&Row> = rows.iter().copied().filter(|row| row.label("family") == family).collect();
     let (mut worst, mut fails, mut all) = (None::<(f64, String)>, 0, 0);
     let own = of.iter().filter(|row| row.label("engine") == ours);
     for (own, figure) in own.flat_map(|own| AGAINST.map(|figure| (own, figure))) {
