@@ -97,6 +97,7 @@ const STARTS_THREADS: &[(&str, &str)] = &[
     ("lookup", "exact/oracle.rs"),
     ("lookup", "lpm/oracle/readers.rs"),
     ("lookup", "pages/touch.rs"),
+    ("policy", "cell/child/watch.rs"), // of a policy's process, which is killed where it fails
     ("tables", "build.rs"),
 ];
 

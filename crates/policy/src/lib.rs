@@ -10,13 +10,15 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   bpf lua trial
+//!   bpf cell lua trial
 //!   ask program
 //! ```
 
 pub mod ask;
 #[cfg(feature = "bpf")]
 pub mod bpf;
+#[cfg(feature = "cell")]
+pub mod cell;
 #[cfg(feature = "lua")]
 pub mod lua;
 pub mod program;

@@ -1,0 +1,223 @@
+//! A process in which a policy runs: what the hidden command `rutter policy-cell` does.
+//!
+//! ```text
+//!  begin ─► hears how it is to be, gets rings and files ─► shuts itself in ─► makes the
+//!  decider ─► ready ─► questions, verdicts, chunks … until the socket or a signal ends it
+//! ```
+
+mod filter;
+mod rings;
+mod sandbox;
+mod serve;
+mod watch;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use rings::End;
+
+use self::watch::Watch;
+use super::begin::Begin;
+use super::control;
+use super::layout::Layout;
+use super::shared::{Own, Window};
+use crate::ask::{Question, Verdict};
+
+/// Stops what a decider does, from another thread.
+pub type Stop = Box<dyn Fn() + Send>;
+
+/// What decides. Its process believes it nothing, and nor does the worker.
+pub trait Decider {
+    /// Gives a verdict of each question.
+    ///
+    /// # Errors
+    /// When it failed, with the policy's line where that is known: questions without a
+    /// verdict get the configured one.
+    fn decide(
+        &mut self,
+        questions: &[Question<'_>],
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<(), String>;
+
+    /// Runs a chunk in the policy's state; gives what it says.
+    ///
+    /// # Errors
+    /// When it failed.
+    fn exec(&mut self, chunk: &str) -> Result<String, String>;
+
+    /// What ends [`Decider::decide`] and [`Decider::exec`] early, with an error.
+    fn stopper(&self) -> Option<Stop> {
+        None
+    }
+
+    /// It was stopped, or should have been: what comes next runs on.
+    fn resume(&mut self) {}
+}
+
+/// What a process was handed.
+#[derive(Debug)]
+pub struct Handed {
+    /// The policy's name.
+    pub name: String,
+    files: Vec<(String, Mapped)>,
+    rings: Vec<[(usize, usize); 2]>,
+}
+
+#[derive(Debug)]
+struct Mapped(Option<Window>, usize);
+
+impl Handed {
+    /// The policy's text: its first file.
+    pub fn text(&self) -> &[u8] {
+        self.files.first().map_or(&[], |(_, file)| file.bytes())
+    }
+
+    /// The names of its files; the first is that of its text.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(name, _)| &**name)
+    }
+
+    /// Where the rings to each worker lie, questions and verdicts, and how long they are:
+    /// for tests that write there.
+    #[doc(hidden)]
+    pub fn rings(&self) -> &[[(usize, usize); 2]] {
+        &self.rings
+    }
+
+    /// A file by its name.
+    pub fn file(&self, name: &str) -> Option<&[u8]> {
+        self.files.iter().find(|(found, _)| found == name).map(|(_, file)| file.bytes())
+    }
+}
+
+impl Mapped {
+    fn bytes(&self) -> &[u8] {
+        let Mapped(window, len) = self;
+        // SAFETY: sealed against all writers before it was handed over.
+        window.as_ref().map_or(&[], |window| unsafe { window.bytes(0, *len) })
+    }
+}
+
+/// The process: its standard input is the supervisor's socket. `make` makes the decider,
+/// shut in already.
+pub fn main(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> ExitCode {
+    match run(make) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Without a socket there is nobody to be told.
+            let _ = control::tell(io::stdin().as_fd(), control::REFUSED, &error.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Result<()> {
+    sandbox::begin()?;
+    // Standard output and error stay as they were given: nothing, of a daemon.
+    sandbox::close_from(3)?;
+    let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
+    let order = Order::hear(&socket)?;
+    let bell = Arc::new(order.bell);
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    let control = Arc::new(socket);
+    let bounds = sandbox::Bounds {
+        user: u32::try_from(order.begin.user).ok(),
+        memory: order.begin.memory,
+        parent: order.begin.parent as u32,
+    };
+    let missing = sandbox::shut(bounds)?;
+    let watch = Arc::new(Watch::default());
+    let load = Duration::from_millis(order.begin.load_ms);
+    watch.arm(None, load);
+    std::panic::set_hook(Box::new(|_| {}));
+    watch::start(watch.clone(), control.clone(), bell.clone())?;
+    // SAFETY: nothing of this process's refers to them later.
+    (0..3).for_each(|file| unsafe { rustix::io::close(file) });
+    sandbox::no_more()?;
+    let say = |kind, parts: &[&[u8]]| control::say(&control, kind, parts);
+    if let Err(why) = sandbox::close(&[bell.as_fd(), control.as_fd()]) {
+        say(control::REFUSED, &[why.as_bytes()])?;
+        return Err(io::Error::other(why));
+    }
+    let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| make(&order.handed)));
+    let mut decider = match made.unwrap_or_else(|panic| Err(serve::words(&*panic))) {
+        Ok(decider) => decider,
+        Err(why) => {
+            say(control::REFUSED, &[&why.as_bytes()[..why.len().min(MOST)]])?;
+            exit(1);
+        }
+    };
+    watch.arm(decider.stopper(), Duration::from_millis(order.begin.limit_ms));
+    say(control::READY, &[missing.join("\n").as_bytes()])?;
+    let spin = match order.begin.spin_us {
+        u64::MAX => None,
+        us => Some(Duration::from_micros(us)),
+    };
+    let mut server = serve::Server { ends: order.ends, watch, bell, control, spin };
+    server.run(&mut *decider);
+    exit(1)
+}
+
+/// What a message of its takes.
+const MOST: usize = control::MOST - 64;
+
+/// Ends the process at once: nothing is to be closed, and nothing could be.
+fn exit(status: i32) -> ! {
+    // SAFETY: does not come back.
+    unsafe { libc::_exit(status) }
+}
+
+/// What it was told to be.
+struct Order {
+    begin: Begin,
+    bell: OwnedFd,
+    ends: Vec<End>,
+    handed: Handed,
+}
+
+impl Order {
+    fn hear(socket: &OwnedFd) -> io::Result<Order> {
+        let mut buffer = vec![0; control::MOST];
+        let wrong = || io::Error::from(io::ErrorKind::InvalidData);
+        let (mut begun, mut ends, mut files, mut rings) = (None, vec![], vec![], vec![]);
+        loop {
+            let message = control::receive(socket.as_fd(), &mut buffer)?;
+            let (kind, rest, mut given) = message.ok_or_else(wrong)?;
+            match kind {
+                control::BEGIN => {
+                    let (begin, name) = Begin::parse(rest).ok_or_else(wrong)?;
+                    begun = Some((begin, name.to_owned(), given.pop().ok_or_else(wrong)?));
+                }
+                control::RINGS => {
+                    let (begin, ..) = begun.as_ref().ok_or_else(wrong)?;
+                    let layout = Layout::new(begin.depth as u32, begin.captured as u32);
+                    let [questions, verdicts] = given.try_into().map_err(|_| wrong())?;
+                    let questions = Window::map(questions.as_fd(), layout.questions())?;
+                    // SAFETY: the one of this file in this process.
+                    let verdicts = unsafe { Own::map(verdicts.as_fd(), layout.verdicts()) }?;
+                    rings.push([questions.place(), verdicts.window().place()]);
+                    ends.push(End::new(layout, questions, verdicts));
+                }
+                control::FILE => {
+                    let (len, name) = rest.split_first_chunk().ok_or_else(wrong)?;
+                    let len = u64::from_ne_bytes(*len) as usize;
+                    let file = given.pop().ok_or_else(wrong)?;
+                    let window = match len {
+                        0 => None,
+                        _ => Some(Window::map(file.as_fd(), len)?),
+                    };
+                    files.push((String::from_utf8_lossy(name).into_owned(), Mapped(window, len)));
+                }
+                control::GO => {
+                    let (begin, name, bell) = begun.ok_or_else(wrong)?;
+                    let handed = Handed { name, files, rings };
+                    return Ok(Order { begin, bell, ends, handed });
+                }
+                _ => return Err(wrong()),
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Shuts a process in, in the order in which one step needs what a later one takes away.
+//!
+//! ```text
+//!  descriptors     all closed but the control socket
+//!  namespaces      no network, no names of others (where they can be had)
+//!  root            an empty folder that is deleted already
+//!  user            its own, without groups
+//!  capabilities    none, and none to be had
+//!  limits          memory, no files, no processes
+//!  parent's end    is its end
+//!  system calls    a short list (last, for all its threads)
+//! ```
+//!
+//! The last step must succeed. Of the others, each that the system does not allow is said:
+//! a daemon without root has no other users, one in a service no namespaces.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, chroot, fchdir, getppid, getrlimit,
+    set_dumpable_behavior, set_parent_process_death_signal, setrlimit,
+};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid, unshare_unsafe,
+};
+use rustix::thread::{Gid, Uid};
+
+use super::filter;
+
+/// How far it is shut in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// The user, where there can be another.
+    pub user: Option<u32>,
+    /// Bytes of memory beyond what it has.
+    pub memory: u64,
+    /// The daemon, as the process sees it.
+    pub parent: u32,
+}
+
+/// Before anything is heard: nothing of the daemon's is within reach but the control socket.
+///
+/// # Errors
+/// The system's: then it does not begin.
+pub(super) fn begin() -> io::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE] {
+        // SAFETY: the handler is the system's. Rust's own would need calls that are not
+        // allowed later.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // One heap for all threads: each other would take 64 MiB of what it may have.
+    // SAFETY: a number.
+    unsafe { libc::mallopt(M_ARENA_MAX, 1) };
+    Ok(())
+}
+
+/// Closes all descriptors from `first` on.
+///
+/// # Errors
+/// The system's.
+pub(super) fn close_from(first: u32) -> io::Result<()> {
+    // SAFETY: nothing of this process's has one of them yet.
+    let done = unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// All but the system calls; says what was not possible.
+///
+/// # Errors
+/// When its parent is gone already.
+pub(super) fn shut(bounds: Bounds) -> io::Result<Vec<String>> {
+    let mut missing = Vec::new();
+    let mut step = |what: &str, done: io::Result<()>| {
+        if let Err(error) = done {
+            missing.push(format!("{what}: {error}"));
+        }
+    };
+    step("first to go when memory is short", std::fs::write("/proc/self/oom_score_adj", "1000"));
+    let size = address_space();
+    step("no namespaces of its own", namespaces());
+    step("no root of its own", empty_root());
+    for one in CapabilitySet::all().iter() {
+        // Who may not take it from the set cannot get it from there either.
+        let _ = remove_capability_from_bounding_set(one);
+    }
+    step("no user of its own", bounds.user.map_or(Ok(()), own_user));
+    step("capabilities", no_capabilities());
+    for (resource, most) in [
+        (Resource::As, size + bounds.memory),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+        (Resource::Memlock, 0),
+        (Resource::Msgqueue, 0),
+    ] {
+        // Not more than there was: the limit could not be set.
+        let most = getrlimit(resource).maximum.map_or(most, |now| now.min(most));
+        let limit = Rlimit { current: Some(most), maximum: Some(most) };
+        step("limits", setrlimit(resource, limit).map_err(Into::into));
+    }
+    // Another user's process forgets both.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let parent = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    if bounds.parent != 0 && parent != bounds.parent as i32 {
+        return Err(io::Error::other("its parent is gone"));
+    }
+    Ok(missing)
+}
+
+/// No more descriptors and threads than there are.
+///
+/// # Errors
+/// The system's.
+pub(super) fn no_more() -> io::Result<()> {
+    // `poll` takes as many descriptors as there may be.
+    for (resource, most) in [(Resource::Nofile, 1), (Resource::Nproc, 0)] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    Ok(())
+}
+
+/// The system calls, of all threads that there are. There can be no more of either.
+///
+/// # Errors
+/// When the kernel has no filters: then nothing may run.
+pub(super) fn close(files: &[BorrowedFd<'_>]) -> Result<(), String> {
+    let [kill, closed] = filter::programs(files)?;
+    // The stricter last: it allows no other.
+    for program in [closed, kill] {
+        seccompiler::apply_filter_all_threads(&program)
+            .map_err(|error| format!("no filter of system calls: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Of its own: network, mounts, names. A user namespace where these alone are not allowed.
+fn namespaces() -> io::Result<()> {
+    let own =
+        UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWNS | UnshareFlags::NEWUTS;
+    // SAFETY: no thread of this process shares anything with others: there is one, and
+    // descriptors are not parted.
+    if unsafe { unshare_unsafe(own) }.is_ok() {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    Ok(unsafe { unshare_unsafe(own | UnshareFlags::NEWUSER) }?)
+}
+
+/// A folder that nobody has a name for any more: nothing can be made in it.
+fn empty_root() -> io::Result<()> {
+    let name = format!("rutter-{}-{:016x}", std::process::id(), random()?);
+    let candidates = [PathBuf::from("/run/rutter"), std::env::temp_dir(), PathBuf::from("/")];
+    let mut error = io::ErrorKind::NotFound.into();
+    for folder in candidates {
+        let folder = folder.join(&name);
+        match rustix::fs::mkdir(&folder, Mode::empty()) {
+            Ok(()) => {}
+            Err(found) => {
+                error = found.into();
+                continue;
+            }
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = open(&folder, flags, Mode::empty());
+        rustix::fs::rmdir(&folder)?;
+        fchdir(opened?)?;
+        return Ok(chroot(".")?);
+    }
+    Err(error)
+}
+
+/// Another user, for good. Only where the daemon can end it then: a signal to another
+/// user's process needs a capability.
+fn own_user(user: u32) -> io::Result<()> {
+    let have = capabilities(None)?.effective;
+    if !have.contains(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL) {
+        let why = "it takes CAP_SETUID, CAP_SETGID and CAP_KILL";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    set_thread_res_uid(uid, uid, uid)?;
+    Ok(())
+}
+
+fn no_capabilities() -> io::Result<()> {
+    set_no_new_privs(true)?;
+    let _ = clear_ambient_capability_set(); // kernels before 4.3 have none
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(set_capabilities(None, sets)?)
+}
+
+/// Bytes of address space that it has, or 1 GiB where nobody says.
+fn address_space() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    pages.map_or(1 << 30, |pages| pages * rustix::param::page_size() as u64)
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Of glibc's malloc.
+const M_ARENA_MAX: i32 = -8;

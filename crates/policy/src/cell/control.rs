@@ -1,0 +1,156 @@
+//! What the supervisor and a process say to one another, over a socket of theirs: a kind,
+//! and what belongs to it, a datagram each, some with descriptors.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+/// Both ends: the first never waits, and neither is inherited.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let of = SocketFlags::CLOEXEC;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, of, None)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+/// To a process: how it is to be. A kind, and 8-byte numbers in the order of
+/// [`super::process::Begin`].
+pub(crate) const BEGIN: u8 = 1;
+/// A pair of rings: questions, verdicts.
+pub(crate) const RINGS: u8 = 2;
+/// A file: its length (8 bytes), its name.
+pub(crate) const FILE: u8 = 3;
+/// That was all.
+pub(crate) const GO: u8 = 4;
+/// A chunk to be run: its number (4 bytes), its text.
+pub(crate) const EXEC: u8 = 5;
+
+/// To the supervisor: ready; what was not possible, in lines.
+pub(crate) const READY: u8 = 65;
+/// It does not begin: why.
+pub(crate) const REFUSED: u8 = 66;
+/// The policy failed, and was stopped if it was long at it (1 byte): how.
+pub(crate) const FAILED: u8 = 67;
+/// What a chunk came to: its number (4 bytes), whether it failed (1 byte), text.
+pub(crate) const DONE: u8 = 68;
+
+/// Bytes of a message, at most.
+pub(crate) const MOST: usize = 1 << 16;
+/// Descriptors of a message, at most.
+const DESCRIPTORS: usize = 4;
+
+/// Sends a message.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn send(
+    socket: BorrowedFd<'_>,
+    kind: u8,
+    parts: &[&[u8]],
+    files: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let kind = [kind];
+    let all: Vec<IoSlice<'_>> =
+        std::iter::once(&kind[..]).chain(parts.iter().copied()).map(IoSlice::new).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !with.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    sendmsg(socket, &all, &mut with, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Says something by one write, as a process may once it is shut in; never waits.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn say(socket: &OwnedFd, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+    let message = [&[kind], &parts.concat()[..]].concat();
+    rustix::io::write(socket, &message)?;
+    Ok(())
+}
+
+/// Says a text of any descriptor's other end.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn tell(socket: BorrowedFd<'_>, kind: u8, text: &str) -> io::Result<()> {
+    rustix::io::write(socket, &[&[kind], text.as_bytes()].concat())?;
+    Ok(())
+}
+
+/// Hears what is said by one read, as a process may once it is shut in: its kind, and what
+/// belongs to it. `None`: the other end is gone.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn hear<'b>(
+    socket: &OwnedFd,
+    buffer: &'b mut [u8],
+) -> io::Result<Option<(u8, &'b [u8])>> {
+    let n = rustix::io::read(socket, &mut *buffer)?;
+    Ok(buffer[..n].split_first().map(|(kind, rest)| (*kind, rest)))
+}
+
+/// Receives a message into `buffer`: its kind, what belongs to it, and its descriptors.
+/// `None`: the other end is gone.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn receive<'b>(
+    socket: BorrowedFd<'_>,
+    buffer: &'b mut [u8],
+) -> io::Result<Option<(u8, &'b [u8], Vec<OwnedFd>)>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut with = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let got = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut with, flags)?;
+    let mut files = Vec::new();
+    for message in with.drain() {
+        if let RecvAncillaryMessage::ScmRights(found) = message {
+            files.extend(found);
+        }
+    }
+    let bytes = &buffer[..got.bytes];
+    Ok(bytes.split_first().map(|(kind, rest)| (*kind, rest, files)))
+}
+
+/// As long a text as a message takes, without what a terminal would obey.
+pub(crate) fn text(bytes: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Waits until there is something to read, the other end is gone, or `most` is over.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn wait(
+    files: &[BorrowedFd<'_>],
+    most: Option<std::time::Duration>,
+) -> io::Result<Vec<bool>> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let files = files.iter().copied();
+    let mut wanted: Vec<_> =
+        files.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN)).collect();
+    let most = most.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+    match poll(&mut wanted, most.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(wanted.iter().map(|one| !one.revents().is_empty()).collect())
+}
+
+/// As [`AsFd`] of many.
+pub(crate) fn borrowed(files: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    files.iter().map(AsFd::as_fd).collect()
+}

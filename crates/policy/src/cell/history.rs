@@ -1,0 +1,88 @@
+//! The failures of a policy: which are told, when they are too many, how long a restart
+//! waits.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// Of one policy.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    recent: VecDeque<Instant>,
+    told: HashSet<String>,
+}
+
+impl History {
+    /// A failure. True when this cause is new.
+    pub fn note(&mut self, now: Instant, cause: &str) -> bool {
+        self.forget(now);
+        if self.recent.len() == MOST {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(now);
+        // A policy that makes up causes is told of so often and no more.
+        self.told.len() < CAUSES && self.told.insert(cause.to_owned())
+    }
+
+    /// Failures within the minute before.
+    pub fn recent(&mut self, now: Instant) -> usize {
+        self.forget(now);
+        self.recent.len()
+    }
+
+    /// When the next process may be started: at once after the first failures, later and
+    /// later after more.
+    pub fn next_start(&mut self, now: Instant) -> Instant {
+        let more = self.recent(now).saturating_sub(AT_ONCE);
+        match self.recent.back() {
+            Some(last) if more > 0 => *last + (FIRST_WAIT * (1 << more.min(6))).min(WAIT),
+            _ => now,
+        }
+    }
+
+    fn forget(&mut self, now: Instant) {
+        while self.recent.front().is_some_and(|first| now.duration_since(*first) >= MINUTE) {
+            self.recent.pop_front();
+        }
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Failures that are remembered.
+const MOST: usize = 4096;
+/// Causes that are told.
+const CAUSES: usize = 32;
+/// Failures after which a process is started without a wait.
+const AT_ONCE: usize = 3;
+const FIRST_WAIT: Duration = Duration::from_millis(25);
+const WAIT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_count_for_a_minute_and_causes_are_told_once() {
+        let (mut history, now) = (History::default(), Instant::now());
+        let at = |s| now + Duration::from_secs(s);
+        assert!(history.note(at(0), "a") && !history.note(at(30), "a"));
+        assert!(history.note(at(59), "b"));
+        assert_eq!(history.recent(at(59)), 3);
+        assert_eq!(history.recent(at(60)), 2);
+        assert_eq!(history.recent(at(119)), 0);
+        assert!(!history.note(at(200), "a"));
+        let told = (0..1000).filter(|i| history.note(at(200), &i.to_string())).count();
+        assert_eq!(told, CAUSES - 2);
+    }
+
+    #[test]
+    fn restarts_wait_longer_and_longer() {
+        let (mut history, now) = (History::default(), Instant::now());
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            history.note(now, "a");
+            waits.push((history.next_start(now) - now).as_millis());
+        }
+        assert_eq!(waits[..6], [0, 0, 0, 50, 100, 200]);
+        assert!(waits.iter().all(|wait| *wait <= 1000) && waits[11] == 1000);
+    }
+}

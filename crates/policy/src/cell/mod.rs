@@ -1,0 +1,37 @@
+//! The processes in which policies run, and the rings to them.
+//!
+//! ```text
+//!  worker ─ Desk ─ Line ══ questions (the process can only read them) ══► Decider   one process
+//!                       ◄═ verdicts (checked, never believed) ═══════════           of several
+//!  supervisor ── control socket: rings, files, chunks; failures; its end ──►
+//! ```
+//!
+//! A process is shut in before its policy begins: `child`. A batch that takes too long is
+//! stopped by a thread of the process, a process that is silent nevertheless is killed. Its
+//! questions get the configured verdict, another process takes its place, and a policy that
+//! fails too often is taken back for the one before it: `supervisor`.
+
+mod begin;
+pub mod child;
+mod control;
+mod desk;
+mod gauge;
+mod handle;
+mod history;
+#[doc(hidden)]
+pub mod hostile;
+mod layout;
+mod line;
+mod process;
+mod settings;
+mod shared;
+mod source;
+mod status;
+mod supervisor;
+
+pub use desk::Desk;
+pub use handle::Handle;
+pub use settings::{FIRST_USER, Settings};
+pub use source::{MOST as MOST_FILES, Source};
+pub use status::{Counts, Error, Event, Executed, ProcessStatus, Status};
+pub use supervisor::Supervisor;

@@ -1,0 +1,70 @@
+//! What a policy is made of: its text, and files of data for it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use super::shared::memory;
+
+/// A policy's text and its data, in memory that each of its processes maps and none can
+/// change; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Source(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    files: Vec<File>,
+}
+
+/// A file of it.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub name: String,
+    pub len: usize,
+    pub memory: OwnedFd,
+}
+
+impl Source {
+    /// A policy by its name, and its files, each with a name: the first is its text.
+    ///
+    /// # Errors
+    /// When there are more than [`MOST`], a name has more than 255 bytes, or memory is short.
+    pub fn new(name: &str, files: &[(&str, &[u8])]) -> io::Result<Source> {
+        if files.len() > MOST {
+            return Err(io::Error::other(format!("a policy has {MOST} files at most")));
+        }
+        let file = |(name, bytes): &(&str, &[u8])| {
+            if name.len() > 255 {
+                return Err(io::Error::other(format!("a file's name is too long: {name}")));
+            }
+            let memory = memory("policy", bytes.len())?;
+            let mut at = 0;
+            while at < bytes.len() {
+                at += rustix::io::pwrite(&memory, &bytes[at..], at as u64)?;
+            }
+            let seals = rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::SEAL;
+            rustix::fs::fcntl_add_seals(&memory, seals)?;
+            Ok(File { name: (*name).to_owned(), len: bytes.len(), memory })
+        };
+        let files = files.iter().map(file).collect::<io::Result<_>>()?;
+        Ok(Source(Arc::new(Inner { name: name.to_owned(), files })))
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    pub(crate) fn files(&self) -> &[File] {
+        &self.0.files
+    }
+
+    /// True for clones of one another.
+    pub(crate) fn is(&self, other: &Source) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// Files of a policy, at most.
+pub const MOST: usize = 64;

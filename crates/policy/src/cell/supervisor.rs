@@ -1,0 +1,204 @@
+//! Keeps as many processes as there should be, ends those that fail, and changes policies.
+//!
+//! ```text
+//!  starting ──► ready ──► serving ──► draining (another policy serves) ──► over
+//!      └───────────┴──────────┴─────────────── failed ──────────────────────►
+//! ```
+//!
+//! A round looks at what there is and does what is missing: so a first start, a restart, a
+//! reload and a rollback are one thing, processes of the wanted policy that are ready.
+
+mod chunks;
+mod rounds;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use self::chunks::Chunks;
+use super::control;
+use super::desk::{Desk, Mail};
+use super::handle::{Handle, Request};
+use super::history::History;
+use super::process::{Process, Stage};
+use super::settings::Settings;
+use super::source::Source;
+use super::status::{Counts, Error, Event, ProcessStatus, Status};
+
+/// Runs on a thread of its own, which its processes do not outlive.
+#[derive(Debug)]
+pub struct Supervisor {
+    settings: Settings,
+    requests: Receiver<Request>,
+    wake: Arc<OwnedFd>,
+    mails: Vec<Arc<Mail>>,
+    begun: Instant,
+    /// What decides, and what did before.
+    current: Option<Source>,
+    before: Option<Source>,
+    /// What is to decide.
+    next: Option<Next>,
+    processes: Vec<Process>,
+    started: u32,
+    history: History,
+    /// That there is nothing to go back to was said.
+    stuck: bool,
+    chunks: Chunks,
+    past: Counts,
+    restarts: u64,
+    rollbacks: u64,
+    last_failure: Option<String>,
+    missing: Vec<String>,
+    system: Option<String>,
+    events: Vec<Event>,
+}
+
+/// A policy whose processes are being started.
+#[derive(Debug)]
+struct Next {
+    source: Source,
+    /// Who waits for it.
+    reply: Option<Sender<Result<(), Error>>>,
+    /// It was there before.
+    back: bool,
+    /// Its processes were started.
+    started: bool,
+}
+
+impl Supervisor {
+    /// The supervisor, who asks it, and what each worker asks. Nothing decides yet: that
+    /// takes a [`Handle::load`] once it runs.
+    ///
+    /// # Errors
+    /// When the process has no descriptor left.
+    pub fn new(settings: Settings) -> io::Result<(Supervisor, Handle, Vec<Desk>)> {
+        let (sender, requests) = mpsc::channel();
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let handle = Handle { requests: sender, wake: wake.clone() };
+        let (desks, mails) = (0..settings.workers).map(|_| Desk::new()).unzip();
+        let supervisor = Supervisor {
+            settings,
+            requests,
+            wake,
+            mails,
+            begun: Instant::now(),
+            current: None,
+            before: None,
+            next: None,
+            processes: Vec::new(),
+            started: 0,
+            history: History::default(),
+            stuck: false,
+            chunks: Chunks::default(),
+            past: Counts::default(),
+            restarts: 0,
+            rollbacks: 0,
+            last_failure: None,
+            missing: Vec::new(),
+            system: None,
+            events: Vec::new(),
+        };
+        Ok((supervisor, handle, desks))
+    }
+
+    /// Supervises until it is stopped. `say` is called for what an operator should know,
+    /// and `beat` once a round.
+    pub fn run(mut self, mut say: impl FnMut(Event), mut beat: impl FnMut()) {
+        let mut buffer = vec![0; control::MOST];
+        loop {
+            beat();
+            self.wait();
+            let requests: Vec<_> = self.requests.try_iter().collect();
+            for request in requests {
+                match request {
+                    Request::Stop => return,
+                    other => self.obey(other),
+                }
+            }
+            self.round(Instant::now(), &mut buffer);
+            self.events.drain(..).for_each(&mut say);
+        }
+    }
+
+    /// Until something is to be done, or it is time to look.
+    fn wait(&self) {
+        let busy = self.next.is_some()
+            || !self.chunks.is_empty()
+            || self.processes.iter().any(|process| match process.stage {
+                Stage::Serving => process.is_asked(),
+                Stage::Ready => false,
+                Stage::Starting | Stage::Draining | Stage::Over => true,
+            });
+        let files = self.processes.iter().filter(|process| process.stage != Stage::Over);
+        let files: Vec<_> = std::iter::once(self.wake.as_fd())
+            .chain(files.map(|process| process.control.as_fd()))
+            .collect();
+        match control::wait(&files, Some(if busy { LOOK } else { IDLE })) {
+            Ok(ready) if ready[0] => _ = rustix::io::read(&*self.wake, &mut [0; 8]),
+            Ok(_) => {}
+            Err(_) => std::thread::sleep(LOOK), // it may not spin
+        }
+    }
+
+    fn obey(&mut self, request: Request) {
+        match request {
+            Request::Load(source, reply) => self.load(source, reply, false),
+            Request::Rollback(reply) => match self.before.clone() {
+                Some(before) => self.load(before, reply, true),
+                None => _ = reply.send(Err(Error::NothingBefore)),
+            },
+            Request::Exec(chunk, reply) => {
+                self.chunks.put(chunk, reply, &mut self.processes);
+            }
+            Request::Status(reply) => _ = reply.send(self.status()),
+            Request::Stop => {}
+        }
+    }
+
+    fn load(&mut self, source: Source, reply: Sender<Result<(), Error>>, back: bool) {
+        if let Some(next) = &self.next {
+            let _ = reply.send(Err(Error::Busy(next.source.name().to_owned())));
+            return;
+        }
+        self.next = Some(Next { source, reply: Some(reply), back, started: false });
+    }
+
+    fn status(&mut self) -> Status {
+        let name = |source: &Source| source.name().to_owned();
+        let process = |process: &Process| ProcessStatus {
+            pid: process.id(),
+            policy: name(&process.source),
+            stage: match process.stage {
+                Stage::Starting => "starting",
+                Stage::Ready => "ready",
+                Stage::Serving => "serving",
+                Stage::Draining => "draining",
+                Stage::Over => "over",
+            },
+            counts: process.counts(),
+        };
+        let processes: Vec<_> = self.processes.iter().map(process).collect();
+        let counts = processes.iter().fold(self.past, |all, one| all.and(one.counts));
+        Status {
+            policy: self.current.as_ref().map(name),
+            before: self.before.as_ref().map(name),
+            loading: self.next.as_ref().map(|next| name(&next.source)),
+            processes,
+            counts,
+            full: self.mails.iter().map(|mail| mail.refused()).sum(),
+            failures: self.history.recent(Instant::now()),
+            last_failure: self.last_failure.clone(),
+            restarts: self.restarts,
+            rollbacks: self.rollbacks,
+            missing: self.missing.clone(),
+        }
+    }
+}
+
+/// Between looks while somebody waits, and while nobody does.
+const LOOK: Duration = Duration::from_millis(10);
+const IDLE: Duration = Duration::from_millis(50);

@@ -1,0 +1,358 @@
+//! What the supervisor does in a round.
+
+use std::time::Instant;
+
+use super::{Error, Event, Next, Supervisor};
+use crate::cell::control;
+use crate::cell::gauge::State;
+use crate::cell::history::History;
+use crate::cell::process::{Process, Stage, words};
+use crate::cell::source::Source;
+
+/// What a process said.
+enum Word {
+    Ready(Vec<String>),
+    Refused(String),
+    Failed(String),
+    Done(u32, Result<String, String>),
+    /// What no process of ours says.
+    Wrong,
+    Gone,
+}
+
+impl Supervisor {
+    pub(super) fn round(&mut self, now: Instant, buffer: &mut [u8]) {
+        for at in 0..self.processes.len() {
+            self.hear(at, now, buffer);
+            self.look(at, now);
+        }
+        self.mails.iter().for_each(|mail| mail.collect());
+        self.reap(now);
+        self.fill(now);
+    }
+
+    /// What a process has said: not more than a little at a time.
+    fn hear(&mut self, at: usize, now: Instant, buffer: &mut [u8]) {
+        for _ in 0..WORDS {
+            let process = &mut self.processes[at];
+            if process.stage == Stage::Over {
+                return;
+            }
+            let Some(word) = next_word(process, buffer) else { return };
+            match word {
+                Word::Ready(missing) if process.stage == Stage::Starting => {
+                    process.stage = Stage::Ready;
+                    self.note_missing(missing);
+                }
+                Word::Refused(cause) if process.stage == Stage::Starting => self.give_up(at, cause),
+                Word::Failed(cause) => {
+                    let source = process.source.clone();
+                    self.failed(&source, now, cause);
+                }
+                Word::Done(number, result) => {
+                    let pid = process.id();
+                    if process.chunk.is_some_and(|(open, _)| open == number) {
+                        process.chunk = None;
+                        self.chunks.answer(number, pid, result);
+                    }
+                }
+                Word::Gone => self.over(at),
+                _ => self.give_up(at, "it said what no process of a policy says".into()),
+            }
+        }
+    }
+
+    /// Whether a process does what it should.
+    fn look(&mut self, at: usize, now: Instant) {
+        let clock = now.duration_since(self.begun).as_millis() as u32;
+        let process = &mut self.processes[at];
+        let age = now.duration_since(process.since);
+        let silence = self.settings.silence();
+        match process.stage {
+            Stage::Starting if age > self.settings.load => {
+                let cause = format!("it is not ready after {} s", self.settings.load.as_secs());
+                self.give_up(at, cause);
+            }
+            Stage::Serving | Stage::Draining => {
+                if process.refused() > 0 {
+                    self.give_up(at, "it wrote into its rings what is no verdict".into());
+                } else if process.is_silent(now, clock, &self.settings) {
+                    let cause = format!("it gave no verdict for {} ms", silence.as_millis());
+                    self.give_up(at, cause);
+                } else if process.stage == Stage::Draining && process.is_alone() {
+                    self.over(at);
+                } else if process.stage == Stage::Draining && age > DRAIN * silence {
+                    // What it still has gets the configured verdict.
+                    self.over(at);
+                }
+            }
+            _ => {}
+        }
+        let process = &self.processes[at];
+        let late = |given: Instant| now.duration_since(given) > 2 * silence;
+        if process.stage != Stage::Over && process.chunk.is_some_and(|(_, given)| late(given)) {
+            self.give_up(at, format!("a chunk took more than {} ms", 2 * silence.as_millis()));
+        }
+    }
+
+    /// A process is to go for a fault of its.
+    fn give_up(&mut self, at: usize, cause: String) {
+        self.processes[at].killed = Some(cause);
+        self.over(at);
+    }
+
+    /// A process is to go, or has gone.
+    fn over(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        if process.stage == Stage::Draining && process.killed.is_none() {
+            process.killed = Some(String::new()); // no fault
+        }
+        process.stage = Stage::Over;
+        let killed = process.kill();
+        let (pid, chunk) = (process.id(), process.chunk.take());
+        if let Some((number, _)) = chunk {
+            self.chunks.answer(number, pid, Err("the process ended".into()));
+        }
+        if let Err(error) = killed {
+            self.system(format!("process {pid} is not to be ended: {error}"));
+        }
+    }
+
+    /// Those that have ended, and why. They stay until workers have counted what they did
+    /// not answer.
+    fn reap(&mut self, now: Instant) {
+        let mut at = 0;
+        while at < self.processes.len() {
+            let process = &mut self.processes[at];
+            if process.stage == Stage::Over && !process.told {
+                if let Some(status) = process.ended() {
+                    process.told = true;
+                    self.ended(at, status, now);
+                }
+            }
+            let process = &self.processes[at];
+            if process.told && process.is_alone() {
+                self.past = self.past.and(process.counts());
+                self.processes.swap_remove(at);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    fn ended(&mut self, at: usize, status: std::process::ExitStatus, now: Instant) {
+        let process = &mut self.processes[at];
+        process.lines.clear();
+        let cause = process.killed.take().unwrap_or_else(|| words(status));
+        if !cause.is_empty() {
+            let source = process.source.clone();
+            self.failed(&source, now, cause);
+        }
+    }
+
+    /// A policy failed, once more.
+    fn failed(&mut self, source: &Source, now: Instant, cause: String) {
+        if let Some(next) = self.next.take_if(|next| next.source.is(source)) {
+            self.discard(&next.source);
+            return self.refuse(next, cause);
+        }
+        if !self.current.as_ref().is_some_and(|current| current.is(source)) {
+            return; // one that goes anyway
+        }
+        let policy = source.name().to_owned();
+        self.last_failure = Some(cause.clone());
+        if self.history.note(now, &cause) {
+            self.events.push(Event::Failed { policy: policy.clone(), cause });
+        }
+        let failures = self.history.recent(now);
+        if failures < self.settings.failures || self.next.is_some() {
+            return;
+        }
+        match self.before.clone() {
+            Some(before) => {
+                self.rollbacks += 1;
+                let to = before.name().to_owned();
+                self.events.push(Event::RolledBack { from: policy, to, failures });
+                self.next = Some(Next { source: before, reply: None, back: true, started: false });
+            }
+            None if !self.stuck => {
+                self.stuck = true;
+                self.events.push(Event::NothingBefore { policy, failures });
+            }
+            None => {}
+        }
+    }
+
+    /// A policy does not begin.
+    fn refuse(&mut self, next: Next, cause: String) {
+        let policy = next.source.name().to_owned();
+        if next.back {
+            self.before = None;
+        }
+        match next.reply {
+            Some(reply) => _ = reply.send(Err(Error::Refused { policy, cause })),
+            None => self.events.push(Event::Failed { policy, cause }),
+        }
+    }
+
+    /// Its processes go.
+    fn discard(&mut self, source: &Source) {
+        for at in 0..self.processes.len() {
+            let process = &mut self.processes[at];
+            if process.source.is(source) && process.stage != Stage::Over {
+                process.killed = Some(String::new());
+                self.over(at);
+            }
+        }
+    }
+
+    /// As many processes as there should be.
+    fn fill(&mut self, now: Instant) {
+        let wanted = self.settings.processes.max(1);
+        if let Some(next) = &mut self.next {
+            let source = next.source.clone();
+            if !std::mem::replace(&mut next.started, true) {
+                (0..wanted).for_each(|_| self.start(&source));
+            }
+            if self.count(&source, |stage| stage == Stage::Ready) >= wanted {
+                self.change();
+            } else if self.next.is_some() && self.count(&source, |stage| stage != Stage::Over) == 0
+            {
+                let cause = self.system.clone().unwrap_or_else(|| "no process started".into());
+                if let Some(next) = self.next.take() {
+                    self.refuse(next, cause);
+                }
+            }
+        }
+        let Some(current) = self.current.clone() else { return };
+        let mut missing = wanted.saturating_sub(self.count(&current, |s| s == Stage::Serving));
+        for at in 0..self.processes.len() {
+            let process = &self.processes[at];
+            if missing > 0 && process.stage == Stage::Ready && process.source.is(&current) {
+                missing -= usize::from(self.serve(at));
+            }
+        }
+        let there = |stage| matches!(stage, Stage::Starting | Stage::Ready | Stage::Serving);
+        let there = self.count(&current, there);
+        for _ in there..wanted + self.settings.spares {
+            if now >= self.history.next_start(now) {
+                self.restarts += 1;
+                self.start(&current);
+            }
+        }
+    }
+
+    /// The next policy decides, and the one that did drains.
+    fn change(&mut self) {
+        let Some(next) = self.next.take() else { return };
+        let old = self.current.replace(next.source.clone());
+        (self.history, self.stuck) = (History::default(), false);
+        // What was taken back is not what to go back to.
+        self.before = if next.back { None } else { old.clone() };
+        for at in 0..self.processes.len() {
+            if self.processes[at].source.is(&next.source) {
+                self.serve(at);
+            }
+        }
+        for at in 0..self.processes.len() {
+            let process = &mut self.processes[at];
+            if old.as_ref().is_none_or(|old| !process.source.is(old)) {
+                continue;
+            }
+            match process.stage {
+                Stage::Serving => {
+                    process.advance(State::Draining);
+                    (process.stage, process.since) = (Stage::Draining, Instant::now());
+                }
+                Stage::Starting | Stage::Ready => {
+                    process.killed = Some(String::new());
+                    self.over(at);
+                }
+                Stage::Draining | Stage::Over => {}
+            }
+        }
+        self.events.push(Event::Serves { policy: next.source.name().to_owned() });
+        if let Some(reply) = next.reply {
+            let _ = reply.send(Ok(()));
+        }
+    }
+
+    /// Workers ask a process that is ready. False: they have no room for it.
+    fn serve(&mut self, at: usize) -> bool {
+        let process = &mut self.processes[at];
+        if process.stage != Stage::Ready || !self.mails.iter().all(|mail| mail.has_room()) {
+            return false;
+        }
+        process.stage = Stage::Serving;
+        for (mail, line) in self.mails.iter().zip(process.lines.drain(..)) {
+            mail.send(line);
+        }
+        true
+    }
+
+    fn start(&mut self, source: &Source) {
+        self.started = self.started.wrapping_add(1);
+        match Process::start(self.started, source, &self.settings) {
+            Ok(process) => self.processes.push(process),
+            Err(error) => self.system(format!("a process does not start: {error}")),
+        }
+    }
+
+    fn count(&self, source: &Source, stage: impl Fn(Stage) -> bool) -> usize {
+        let of = |process: &&Process| process.source.is(source) && stage(process.stage);
+        self.processes.iter().filter(of).count()
+    }
+
+    fn note_missing(&mut self, missing: Vec<String>) {
+        if missing != self.missing {
+            if !missing.is_empty() {
+                self.events.push(Event::NotShutIn { missing: missing.clone() });
+            }
+            self.missing = missing;
+        }
+    }
+
+    /// What the system says, once.
+    fn system(&mut self, error: String) {
+        if self.system.as_ref() != Some(&error) {
+            self.events.push(Event::System { error: error.clone() });
+            self.system = Some(error);
+        }
+    }
+}
+
+/// The next thing that a process has said, if it has.
+fn next_word(process: &Process, buffer: &mut [u8]) -> Option<Word> {
+    let text = |bytes: &[u8]| control::text(bytes, TEXT);
+    let (kind, rest) = match control::hear(&process.control, buffer) {
+        Ok(Some(heard)) => heard,
+        Ok(None) => return Some(Word::Gone),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
+        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return None,
+        Err(_) => return Some(Word::Gone),
+    };
+    Some(match (kind, rest) {
+        (control::READY, missing) => {
+            let lines = text(missing).lines().map(str::to_owned).collect();
+            Word::Ready(lines)
+        }
+        (control::REFUSED, cause) => Word::Refused(text(cause)),
+        (control::FAILED, [0, cause @ ..]) => Word::Failed(text(cause)),
+        (control::FAILED, [1, cause @ ..]) => {
+            Word::Failed(format!("it took too long and was stopped: {}", text(cause)))
+        }
+        (control::DONE, [a, b, c, d, failed @ (0 | 1), rest @ ..]) => {
+            let number = u32::from_ne_bytes([*a, *b, *c, *d]);
+            let said = control::text(rest, control::MOST);
+            Word::Done(number, if *failed == 0 { Ok(said) } else { Err(said) })
+        }
+        _ => Word::Wrong,
+    })
+}
+
+/// Things that a process says in a round, at most.
+const WORDS: usize = 16;
+/// Bytes of a cause.
+const TEXT: usize = 512;
+/// How many silences a process may drain.
+const DRAIN: u32 = 20;
