@@ -102,6 +102,9 @@ impl Asker for Desk {
         if asked.is_ok() {
             return Ok(());
         }
+        if self.mail.flag.load(Ordering::Relaxed) {
+            self.post();
+        }
         let asked = self.turn().map_or(Err(Full), |line| line.ask(question));
         if asked.is_err() {
             Gauge::add(&self.mail.full, 1);

@@ -113,7 +113,10 @@ const HARMS: &[(&str, Harm)] = &[
         Ok(())
     }),
     ("jump", |policy, _, _| {
-        policy.poke(8, 1 << 31);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(40) {
+            policy.poke(8, 1 << 31);
+        }
         Ok(())
     }),
     ("questions", |policy, _, _| {

@@ -105,7 +105,9 @@ pub fn run(case: &Case) {
     let failed = |event: &&Event| matches!(event, Event::Failed { .. });
     let events: Vec<_> = rig.events();
     let told: Vec<_> = events.iter().filter(failed).map(Event::to_string).collect();
-    assert!(told.len() == 1 && told[0].contains(cause), "{told:?}");
+    // Some are noticed on both sides of the rings.
+    let once = told.iter().filter(|told| told.contains(cause)).count() == 1;
+    assert!(once && told.len() <= 2, "{told:?}");
     let pids = |status: &policy::cell::Status| {
         let serving = status.processes.iter().filter(|one| one.stage == "serving");
         serving.map(|one| one.pid).collect::<Vec<_>>()

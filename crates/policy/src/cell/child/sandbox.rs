@@ -15,7 +15,7 @@
 //! a daemon without root has no other users, one in a service no namespaces.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -48,6 +48,8 @@ pub(super) struct Bounds {
 /// # Errors
 /// The system's: then it does not begin.
 pub(super) fn begin() -> io::Result<()> {
+    // The first to go when memory is short, where the system lets it say so.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE] {
@@ -82,10 +84,11 @@ pub(super) fn shut(bounds: Bounds) -> io::Result<Vec<String>> {
             missing.push(format!("{what}: {error}"));
         }
     };
-    step("first to go when memory is short", std::fs::write("/proc/self/oom_score_adj", "1000"));
     let size = address_space();
+    // Made with what it still may.
+    let folder = empty_folder();
     step("no namespaces of its own", namespaces());
-    step("no root of its own", empty_root());
+    step("no root of its own", folder.and_then(|folder| empty_root(&folder)));
     for one in CapabilitySet::all().iter() {
         // Who may not take it from the set cannot get it from there either.
         let _ = remove_capability_from_bounding_set(one);
@@ -153,8 +156,14 @@ fn namespaces() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(own | UnshareFlags::NEWUSER) }?)
 }
 
+/// What it sees of the file system from then on.
+fn empty_root(folder: &OwnedFd) -> io::Result<()> {
+    fchdir(folder)?;
+    Ok(chroot(".")?)
+}
+
 /// A folder that nobody has a name for any more: nothing can be made in it.
-fn empty_root() -> io::Result<()> {
+fn empty_folder() -> io::Result<OwnedFd> {
     let name = format!("rutter-{}-{:016x}", std::process::id(), random()?);
     let candidates = [PathBuf::from("/run/rutter"), std::env::temp_dir(), PathBuf::from("/")];
     let mut error = io::ErrorKind::NotFound.into();
@@ -170,8 +179,7 @@ fn empty_root() -> io::Result<()> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = open(&folder, flags, Mode::empty());
         rustix::fs::rmdir(&folder)?;
-        fchdir(opened?)?;
-        return Ok(chroot(".")?);
+        return Ok(opened?);
     }
     Err(error)
 }

@@ -119,14 +119,16 @@ pub(super) fn start(
     control: Arc<OwnedFd>,
     bell: Arc<OwnedFd>,
 ) -> std::io::Result<()> {
+    let (begun, begins) = std::sync::mpsc::channel();
     let run = move || {
+        let _ = begun.send(());
         let mut buffer = vec![0; control::MOST];
         // What runs, since when, and when something ran last.
         let (mut run, mut since) = (0, Instant::now());
         loop {
             let most = watch.most();
             let busy = since.elapsed() < 4 * most || run % 2 == 1;
-            let pause = if busy { most / 4 } else { IDLE };
+            let pause = if busy { IDLE.min(most / 4) } else { IDLE };
             match control::wait(&[control.as_fd()], Some(pause)) {
                 Ok(ready) if ready[0] => match control::hear(&control, &mut buffer) {
                     Ok(Some((kind, message))) => {
@@ -146,7 +148,9 @@ pub(super) fn start(
             }
         }
     };
-    std::thread::Builder::new().stack_size(256 << 10).spawn(run).map(drop)
+    std::thread::Builder::new().stack_size(256 << 10).spawn(run)?;
+    // What a thread does to begin is not allowed later.
+    begins.recv().map_err(std::io::Error::other)
 }
 
 /// Between looks while nothing runs.
