@@ -7,6 +7,7 @@ pub mod formats;
 pub mod ggu;
 pub mod graph;
 pub mod netlink;
+pub mod policy;
 pub mod shield;
 pub mod wire;
 
@@ -27,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("formats_mrt", formats::mrt),
     ("graph", graph::graph),
     ("io_capture", capture::capture),
+    ("policy_ring", policy::ring),
     ("shield", shield::shield),
     ("switch", graph::switch),
     ("wire_ggu", ggu::messages),
@@ -37,5 +39,6 @@ pub const TARGETS: &[Target] = &[
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
-    [seeds, ggu::seeds(), wire::seeds(), graph::seeds::seeds(), shield::seeds()].concat()
+    let nodes = [graph::seeds::seeds(), policy::seeds(), shield::seeds()].concat();
+    [seeds, ggu::seeds(), wire::seeds(), nodes].concat()
 }

@@ -65,7 +65,7 @@ fn refused() {
     let mut rig = Rig::new(Settings { load, ..settings() }, "a");
     let refused = |rig: &Rig, policy: &str, cause: &str| match rig.load(policy) {
         Err(Error::Refused { policy: of, cause: said }) => {
-            assert!(of == policy && said.contains(cause), "{said}");
+            assert!(of == policy && said.contains(cause), "{policy}: {said}");
         }
         other => panic!("{other:?}"),
     };

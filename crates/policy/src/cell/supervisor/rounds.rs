@@ -216,8 +216,7 @@ impl Supervisor {
             }
             if self.count(&source, |stage| stage == Stage::Ready) >= wanted {
                 self.change();
-            } else if self.next.is_some() && self.count(&source, |stage| stage != Stage::Over) == 0
-            {
+            } else if !self.processes.iter().any(|one| one.source.is(&source) && !one.told) {
                 let cause = self.system.clone().unwrap_or_else(|| "no process started".into());
                 if let Some(next) = self.next.take() {
                     self.refuse(next, cause);
