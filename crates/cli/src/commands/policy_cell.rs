@@ -16,6 +16,8 @@ pub fn run(_: Args, _: &mut Context) -> Result<Status, Error> {
 }
 
 /// What decides.
-fn make(handed: &policy::cell::child::Handed) -> Result<Box<dyn policy::cell::child::Decider>, String> {
+fn make(
+    handed: &policy::cell::child::Handed,
+) -> Result<Box<dyn policy::cell::child::Decider>, String> {
     Err(format!("{}: this binary was built without policies in Lua", handed.name))
 }
