@@ -89,6 +89,9 @@ pub enum Error {
     /// The data plane cannot start, or ended.
     #[error(transparent)]
     Daemon(#[from] daemon::Error),
+    /// A policy cannot be loaded.
+    #[error(transparent)]
+    Policy(#[from] policy::lua::Error),
     /// The demo cannot go on.
     #[error("{what}: {why}")]
     Demo {

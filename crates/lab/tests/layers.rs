@@ -37,7 +37,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "nodes", "policy", "tables", "wire",
         ],
     ),
-    ("cli", &["api", "daemon", "feeds", "formats", "lookup", "policy"]),
+    // `io` for its reader of captures.
+    ("cli", &["api", "daemon", "feeds", "formats", "io", "lookup", "policy"]),
     (
         "lab",
         &[

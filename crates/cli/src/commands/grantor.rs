@@ -1,4 +1,6 @@
-//! `rutter grantor`: a Grantor at run time.
+//! `rutter grantor`: a Grantor at run time, and its policies.
+
+mod policy;
 
 use std::fmt::Write;
 
@@ -16,7 +18,8 @@ use crate::status::Status;
 #[command(after_help = "\
 Examples:
   rutter grantor show
-  rutter --json grantor show")]
+  rutter --json grantor show
+  rutter grantor policy test web.lua web.pcap")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -26,11 +29,18 @@ pub struct Args {
 enum Action {
     /// The whole Grantor, with every counter
     Show,
+    /// Policies in Lua
+    Policy {
+        #[command(subcommand)]
+        action: policy::Policy,
+    },
 }
 
 /// Carries it out.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
-    let Action::Show = args.action;
+    if let Action::Policy { action } = args.action {
+        return policy::run(action, cx);
+    }
     match cx.call(&Ask::App(AppRequest::Grantor(Request::Show)))? {
         api::Reply::App(AppReply::Grantor(Reply::Show(shown))) => cx.print(&*shown, text),
         _ => Err(CallError::Unexpected.into()),
