@@ -47,6 +47,9 @@ pub(crate) const MOST: usize = 1 << 16;
 /// Descriptors of a message, at most.
 const DESCRIPTORS: usize = 4;
 
+/// A kind, what belongs to it, and descriptors.
+pub(crate) type Received<'b> = (u8, &'b [u8], Vec<OwnedFd>);
+
 /// Sends a message.
 ///
 /// # Errors
@@ -109,7 +112,7 @@ pub(crate) fn hear<'b>(
 pub(crate) fn receive<'b>(
     socket: BorrowedFd<'_>,
     buffer: &'b mut [u8],
-) -> io::Result<Option<(u8, &'b [u8], Vec<OwnedFd>)>> {
+) -> io::Result<Option<Received<'b>>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut with = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;

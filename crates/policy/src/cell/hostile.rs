@@ -149,8 +149,10 @@ impl Drive {
         self.tokens.push(token);
         let cookie = [word as u8; 64];
         let program = wire::ggu::Verdict::Program { expire_s: 1, index: word as u8, cookie };
-        let decision = (word % 2 == 0).then_some(program);
-        self.say(&layout::emit(token, &Said::Verdict { forward: word % 3 == 0, decision }).0);
+        let decision = word.is_multiple_of(2).then_some(program);
+        self.say(
+            &layout::emit(token, &Said::Verdict { forward: word.is_multiple_of(3), decision }).0,
+        );
     }
 
     fn say(&mut self, words: &[u64]) {

@@ -277,7 +277,7 @@ pub(crate) mod tests {
             inner_l3: 34,
             l4: 74,
         };
-        let matter = if id % 3 == 0 { Matter::Punish } else { Matter::Packet };
+        let matter = if id.is_multiple_of(3) { Matter::Punish } else { Matter::Packet };
         Question { id, matter, facts, bytes }
     }
 

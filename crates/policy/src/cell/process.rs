@@ -32,6 +32,7 @@ pub(super) struct Process {
     pub control: OwnedFd,
     pub links: Vec<Link>,
     /// One a worker, until they are with the workers.
+    #[expect(clippy::vec_box, reason = "they move between threads as one pointer")]
     pub lines: Vec<Box<Line>>,
     /// A chunk that it was given, and since when.
     pub chunk: Option<(u32, Instant)>,

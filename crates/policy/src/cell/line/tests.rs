@@ -44,8 +44,11 @@ fn a_policy_sees_what_was_asked_and_the_worker_what_it_said() {
         });
         assert_eq!(n, 4);
         // Out of turn, and not all at once.
-        let verdict =
-            |i: usize| Verdict { id: tokens[i], forward: i % 2 == 0, decision: decisions()[i] };
+        let verdict = |i: usize| Verdict {
+            id: tokens[i],
+            forward: i.is_multiple_of(2),
+            decision: decisions()[i],
+        };
         end.give(&[verdict(2), verdict(0)], std::iter::empty());
         end.give(&[verdict(3)], [tokens[1]].into_iter());
         let mut found = taken(&mut line, 1);

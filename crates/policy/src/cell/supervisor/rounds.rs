@@ -124,11 +124,12 @@ impl Supervisor {
         let mut at = 0;
         while at < self.processes.len() {
             let process = &mut self.processes[at];
-            if process.stage == Stage::Over && !process.told {
-                if let Some(status) = process.ended() {
-                    process.told = true;
-                    self.ended(at, status, now);
-                }
+            if process.stage == Stage::Over
+                && !process.told
+                && let Some(status) = process.ended()
+            {
+                process.told = true;
+                self.ended(at, status, now);
             }
             let process = &self.processes[at];
             if process.told && process.is_alone() {
