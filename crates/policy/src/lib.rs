@@ -10,7 +10,8 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   bpf cell lua trial
+//!   cell
+//!   bpf lua trial
 //!   ask program
 //! ```
 

@@ -11,13 +11,6 @@ pub struct Args {}
 
 /// Serves until the daemon ends it.
 pub fn run(_: Args, _: &mut Context) -> Result<Status, Error> {
-    let _ = policy::cell::child::main(make);
+    let _ = policy::cell::child::main(policy::cell::lua::make);
     Ok(Status::No)
-}
-
-/// What decides.
-fn make(
-    handed: &policy::cell::child::Handed,
-) -> Result<Box<dyn policy::cell::child::Decider>, String> {
-    Err(format!("{}: this binary was built without policies in Lua", handed.name))
 }

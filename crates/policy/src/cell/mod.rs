@@ -22,6 +22,8 @@ mod history;
 pub mod hostile;
 mod layout;
 mod line;
+#[cfg(feature = "lua")]
+pub mod lua;
 mod process;
 mod settings;
 mod shared;

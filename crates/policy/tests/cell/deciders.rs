@@ -153,6 +153,10 @@ pub struct Hostile {
 
 /// As its source says.
 pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
+    #[cfg(feature = "lua")]
+    if handed.name.starts_with("lua_") {
+        return policy::cell::lua::make(handed);
+    }
     match &*handed.name {
         "refuse" => return Err("refuse:1: unexpected symbol".into()),
         "endless" => loop {

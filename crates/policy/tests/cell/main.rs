@@ -9,6 +9,8 @@
 mod contained;
 mod deciders;
 mod hostile;
+#[cfg(feature = "lua")]
+mod lua;
 mod policies;
 mod rig;
 
@@ -33,6 +35,10 @@ fn main() -> ExitCode {
     let mut all: Vec<(String, Box<dyn FnOnce() + Send>)> = Vec::new();
     for (name, test) in [contained::TESTS, policies::TESTS].concat() {
         all.push((name.to_owned(), Box::new(test)));
+    }
+    #[cfg(feature = "lua")]
+    for (name, test) in lua::TESTS {
+        all.push(((*name).to_owned(), Box::new(test)));
     }
     for case in hostile::CASES {
         all.push((format!("hostile_{}", case.policy), Box::new(|| hostile::run(case))));

@@ -62,6 +62,8 @@ pub trait Decider {
 pub struct Handed {
     /// The policy's name.
     pub name: String,
+    /// Bytes of each packet that it sees, at most.
+    pub captured: usize,
     files: Vec<(String, Mapped)>,
     rings: Vec<[(usize, usize); 2]>,
 }
@@ -213,7 +215,8 @@ impl Order {
                 }
                 control::GO => {
                     let (begin, name, bell) = begun.ok_or_else(wrong)?;
-                    let handed = Handed { name, files, rings };
+                    let captured = begin.captured as usize;
+                    let handed = Handed { name, captured, files, rings };
                     return Ok(Order { begin, bell, ends, handed });
                 }
                 _ => return Err(wrong()),

@@ -1,0 +1,48 @@
+//! A policy in Lua as what decides in a process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::child::{Decider, Handed, Stop};
+use crate::ask::{Question, Verdict};
+use crate::lua::{Options, Policy};
+
+struct InLua(Policy);
+
+/// The policy that was handed over: its first file is its text, the others are tables.
+///
+/// # Errors
+/// When it does not load.
+pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
+    let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;
+    let file = |name: &str| Some((name.to_owned(), Arc::from(handed.file(name)?)));
+    let files: BTreeMap<_, _> = handed.names().skip(1).filter_map(file).collect();
+    // What the process may have bounds the state, too.
+    let options =
+        Options { files, memory: 0, tables: 0, snap: handed.captured, ..Options::default() };
+    let policy = Policy::load(&handed.name, text, &options).map_err(|error| error.to_string())?;
+    Ok(Box::new(InLua(policy)))
+}
+
+impl Decider for InLua {
+    fn decide(
+        &mut self,
+        questions: &[Question<'_>],
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<(), String> {
+        self.0.decide(questions, verdicts).map_err(|error| error.to_string())
+    }
+
+    fn exec(&mut self, chunk: &str) -> Result<String, String> {
+        self.0.exec(chunk).map_err(|error| error.to_string())
+    }
+
+    fn stopper(&self) -> Option<Stop> {
+        let stopper = self.0.stopper();
+        Some(Box::new(move || {
+            if let Some(call) = stopper.running() {
+                stopper.stop(call);
+            }
+        }))
+    }
+}
