@@ -1,4 +1,4 @@
-//! The failures of a policy: which are told, when they are too many, how long a restart
+//! The failures of a policy: which are reported, when they are too many, how long a restart
 //! waits.
 
 use std::collections::{HashSet, VecDeque};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct History {
     recent: VecDeque<Instant>,
-    told: HashSet<String>,
+    reported: HashSet<String>,
 }
 
 impl History {
@@ -19,8 +19,8 @@ impl History {
             self.recent.pop_front();
         }
         self.recent.push_back(now);
-        // A policy that makes up causes is told of so often and no more.
-        self.told.len() < CAUSES && self.told.insert(cause.to_owned())
+        // A policy that makes up causes is reported so often and no more.
+        self.reported.len() < CAUSES && self.reported.insert(cause.to_owned())
     }
 
     /// Failures within the minute before.
@@ -49,7 +49,7 @@ impl History {
 const MINUTE: Duration = Duration::from_secs(60);
 /// Failures that are remembered.
 const MOST: usize = 4096;
-/// Causes that are told.
+/// Causes that are reported.
 const CAUSES: usize = 32;
 /// Failures after which a process is started without a wait.
 const AT_ONCE: usize = 3;
@@ -70,8 +70,8 @@ mod tests {
         assert_eq!(history.recent(at(60)), 2);
         assert_eq!(history.recent(at(119)), 0);
         assert!(!history.note(at(200), "a"));
-        let told = (0..1000).filter(|i| history.note(at(200), &i.to_string())).count();
-        assert_eq!(told, CAUSES - 2);
+        let reported = (0..1000).filter(|i| history.note(at(200), &i.to_string())).count();
+        assert_eq!(reported, CAUSES - 2);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) struct Process {
     /// Why it was killed, where we did it; empty: for no fault of its.
     pub killed: Option<String>,
     /// How it ended is known.
-    pub told: bool,
+    pub reported: bool,
 }
 
 /// What it is for.
@@ -95,7 +95,7 @@ impl Process {
             lines: Vec::new(),
             chunk: None,
             killed: None,
-            told: false,
+            reported: false,
         };
         if let Err(error) = process.equip(settings) {
             process.end();

@@ -104,10 +104,10 @@ pub fn run(case: &Case) {
     rig.until(cause, |rig| rig.status().failures > 0);
     let failed = |event: &&Event| matches!(event, Event::Failed { .. });
     let events: Vec<_> = rig.events();
-    let told: Vec<_> = events.iter().filter(failed).map(Event::to_string).collect();
+    let reported: Vec<_> = events.iter().filter(failed).map(Event::to_string).collect();
     // Some are noticed on both sides of the rings.
-    let once = told.iter().filter(|told| told.contains(cause)).count() == 1;
-    assert!(once && told.len() <= 2, "{told:?}");
+    let once = reported.iter().filter(|reported| reported.contains(cause)).count() == 1;
+    assert!(once && reported.len() <= 2, "{reported:?}");
     let pids = |status: &policy::cell::Status| {
         let serving = status.processes.iter().filter(|one| one.stage == "serving");
         serving.map(|one| one.pid).collect::<Vec<_>>()

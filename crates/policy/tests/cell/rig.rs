@@ -55,8 +55,10 @@ impl Rig {
         self.handle.status().expect("it runs")
     }
 
-    /// What was said so far.
+    /// What was said so far: all that happened before the last answer of the supervisor, which
+    /// reports at the end of the round in which it answers.
     pub fn events(&self) -> Vec<Event> {
+        let _ = self.handle.status(); // of a round that begins behind that end
         self.events.lock().unwrap().clone()
     }
 

@@ -109,7 +109,7 @@ pub fn main(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> E
     match run(make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without a socket there is nobody to be told.
+            // Without a socket nobody hears of it.
             let _ = control::tell(io::stdin().as_fd(), control::REFUSED, &error.to_string());
             ExitCode::FAILURE
         }
@@ -172,7 +172,7 @@ fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// What it was told to be.
+/// What it is to be.
 struct Order {
     begin: Begin,
     bell: OwnedFd,

@@ -43,7 +43,8 @@ pub(super) struct Bounds {
     pub parent: u32,
 }
 
-/// Before anything is heard: nothing of the daemon's is within reach but the control socket.
+/// Before the first message: of the daemon's, the process reaches nothing but the control
+/// socket.
 ///
 /// # Errors
 /// The system's: then it does not begin.

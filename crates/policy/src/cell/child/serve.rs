@@ -41,16 +41,21 @@ impl Server {
             failed: Vec::with_capacity(BATCH),
             fault: None,
         };
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         loop {
-            if !self.round(decider, &mut batch, &mut told) {
+            if !self.round(decider, &mut batch, &mut reported) {
                 self.idle();
             }
         }
     }
 
     /// All questions that there are, a batch of each ring. False: there were none.
-    fn round(&mut self, decider: &mut dyn Decider, batch: &mut Batch, told: &mut Told) -> bool {
+    fn round(
+        &mut self,
+        decider: &mut dyn Decider,
+        batch: &mut Batch,
+        reported: &mut Reported,
+    ) -> bool {
         let mut any = false;
         for end in &mut self.ends {
             let watch = &self.watch;
@@ -61,7 +66,7 @@ impl Server {
             any = true;
             end.give(&batch.verdicts, batch.failed.drain(..));
             if let Some((fault, stopped)) = batch.fault.take() {
-                told.tell(&self.control, &fault, stopped);
+                reported.report(&self.control, &fault, stopped);
             }
         }
         if self.watch.called.load(Ordering::Relaxed) {
@@ -145,22 +150,22 @@ fn decide(decider: &mut dyn Decider, watch: &Watch, questions: &[Question<'_>], 
     *fault = error.map(|error| (error, stopped));
 }
 
-/// What the supervisor was told.
+/// What the supervisor knows.
 #[derive(Default)]
-struct Told {
+struct Reported {
     last: Option<Instant>,
 }
 
-impl Told {
+impl Reported {
     /// Now and then: each is a failure, and its text may be new.
     #[cold]
-    fn tell(&mut self, control: &OwnedFd, fault: &str, stopped: bool) {
+    fn report(&mut self, control: &OwnedFd, fault: &str, stopped: bool) {
         if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
             return;
         }
         self.last = Some(Instant::now());
         let fault = &fault.as_bytes()[..fault.len().min(MOST)];
-        // A supervisor that does not listen is told later; a process never waits for it.
+        // A supervisor that does not listen hears of it later; a process never waits for it.
         let _ = control::say(control, control::FAILED, &[&[u8::from(stopped)], fault]);
     }
 }
@@ -176,5 +181,5 @@ pub(super) fn words(panic: &(dyn Any + Send)) -> String {
 const CHUNK: u32 = 5;
 /// Looks between looks at the clock.
 const SPINS: u32 = 64;
-/// Between failures that are told.
+/// Between failures that are reported.
 const PAUSE: Duration = Duration::from_millis(5);

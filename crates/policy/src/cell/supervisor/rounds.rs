@@ -125,14 +125,14 @@ impl Supervisor {
         while at < self.processes.len() {
             let process = &mut self.processes[at];
             if process.stage == Stage::Over
-                && !process.told
+                && !process.reported
                 && let Some(status) = process.ended()
             {
-                process.told = true;
+                process.reported = true;
                 self.ended(at, status, now);
             }
             let process = &self.processes[at];
-            if process.told && process.is_alone() {
+            if process.reported && process.is_alone() {
                 self.past = self.past.and(process.counts());
                 self.processes.swap_remove(at);
             } else {
@@ -217,7 +217,7 @@ impl Supervisor {
             }
             if self.count(&source, |stage| stage == Stage::Ready) >= wanted {
                 self.change();
-            } else if !self.processes.iter().any(|one| one.source.is(&source) && !one.told) {
+            } else if !self.processes.iter().any(|one| one.source.is(&source) && !one.reported) {
                 let cause = self.system.clone().unwrap_or_else(|| "no process started".into());
                 if let Some(next) = self.next.take() {
                     self.refuse(next, cause);

@@ -1,5 +1,5 @@
 //! Decisions a second, for whoever asks: `cargo test --profile count -p policy --lib speed --
-//! --ignored --nocapture`. The lab's `gatekeeper/policies` has the records.
+//! --ignored --nocapture`. A figure, no test: nothing is asserted of a time.
 
 use std::time::Instant;
 
