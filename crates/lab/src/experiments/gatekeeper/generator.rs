@@ -6,7 +6,7 @@
 //!                                                               ▲ messages of decisions, by the clock
 //! ```
 //!
-//! What it costs to write the source into a frame is measured beside (`generator`).
+//! What it costs to write the source into a frame is measured beside (`path::cells`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -174,6 +174,8 @@ pub(in crate::experiments) fn per_node(before: &Snapshot, after: &Snapshot) -> V
 pub(in crate::experiments) struct Shuttle {
     ports: Vec<Box<dyn Port>>,
     burst: Box<io::Burst>,
+    /// The first line of each frame is read, as whatever is between reads it.
+    reads: bool,
     _source: Source,
 }
 
@@ -181,8 +183,21 @@ impl Shuttle {
     /// Between the two ports of `source`.
     pub fn new(mut source: Source) -> Self {
         let ports = std::mem::take(&mut source.ports);
-        Shuttle { ports, burst: io::Burst::new(), _source: source }
+        Shuttle { ports, burst: io::Burst::new(), reads: false, _source: source }
     }
+
+    /// The same, and each frame's first line is read: who writes into frames has their misses
+    /// then no more than who does not.
+    pub fn reading(self) -> Self {
+        Shuttle { reads: true, ..self }
+    }
+}
+
+/// Waits for the first line of each frame.
+fn read(packets: &[Option<io::Owned>]) {
+    let word = |packet: &io::Owned| packet.data().get(WORD).copied().unwrap_or_default();
+    let all = packets.iter().flatten().fold(0, |all, packet| all ^ word(packet));
+    std::hint::black_box(all);
 }
 
 impl Work for Shuttle {
@@ -193,6 +208,9 @@ impl Work for Shuttle {
                 for port in &mut self.ports {
                     port.receive(&mut self.burst, io::BURST);
                     let packets = self.burst.packets();
+                    if self.reads {
+                        read(packets);
+                    }
                     let sent = port.transmit(packets);
                     port.free(&mut packets[sent..]);
                     self.burst.clear();
@@ -207,6 +225,8 @@ impl Work for Shuttle {
 
 /// Packets between two looks at the clock.
 const AT_ONCE: u64 = 8192;
+/// Whose byte is read of each frame: the time to live.
+const WORD: usize = 22;
 const MOST_FAULTS: usize = 10;
 
 #[cfg(test)]

@@ -113,7 +113,8 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
     let mut variants = vec![
         Variant::new(GATEKEEPER, Shared(bed.clone())),
         Variant::new(PORTS, Shuttle::new(source(PACKETS, None)?)),
-        Variant::new(STAMPED, Shuttle::new(source(PACKETS, Some(&load.clients))?)),
+        Variant::new(READ, Shuttle::new(source(PACKETS, None)?).reading()),
+        Variant::new(WRITTEN, Shuttle::new(source(PACKETS, Some(&load.clients))?).reading()),
         Variant::new(ROUTER, Router::new(&tables, ROUTER, routed, &faults)?),
     ];
     if let Some(lines) = &lines {
@@ -133,15 +134,17 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
         let of = timings.iter().find(|timing| timing.name == name);
         of.map_or(0.0, |timing| timing.cycles.median)
     };
-    let generator = (cycles(STAMPED) - cycles(PORTS)).max(0.0);
+    let over = |base: &str| (cycles(WRITTEN) - cycles(base)).max(0.0);
     for timing in &timings {
         let mut row = labels(cell, &timing.name);
         if timing.name == GATEKEEPER {
             if timing.checksum.is_none() {
                 return Err(format!("{cell}: packets met other verdicts"));
             }
-            row = row.with("less_generator", timing.cycles.less(generator));
-            row = row.with("generator_cycles", generator);
+            row = row.with("less_generator", timing.cycles.less(over(READ)));
+            row = row.with("generator_cycles", over(READ));
+            // In our favour: the miss on a frame's first line is taken away, too.
+            row = row.with("less_generator_and_miss", timing.cycles.less(over(PORTS)));
             row = row.with("filled_percent", bed.borrow_mut().filled() * 100.0);
         }
         rows.push(figures(row, timing));
@@ -313,7 +316,8 @@ pub(in crate::experiments) fn fixed(
 /// Names of variants.
 pub(super) const GATEKEEPER: &str = "gatekeeper";
 pub(super) const PORTS: &str = "ports";
-const STAMPED: &str = "ports, sources written";
+const READ: &str = "ports, first lines read";
+const WRITTEN: &str = "ports, sources written and first lines read";
 pub(super) const ROUTER: &str = "router";
 pub(super) const TESTPMD: &str = "testpmd mac";
 pub(super) const LINES: &str = "its lines alone";
