@@ -27,7 +27,7 @@ done
 if [ ${#names[@]} = 0 ]; then
 	for script in scripts/smoke/*.sh; do
 		name=$(basename "$script" .sh)
-		case $name in lib | pair | routing | run | shield) ;; *) names+=("$name") ;; esac
+		case $name in defended | lib | pair | routing | run | shield) ;; *) names+=("$name") ;; esac
 	done
 fi
 if [ -n "${list:-}" ]; then
