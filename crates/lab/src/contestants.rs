@@ -29,14 +29,18 @@ impl Family for u128 {
 /// # Errors
 /// The first name of which this build has none, and what was probably meant.
 pub fn known(names: &[String]) -> Result<(), Error> {
+    let flows = lookup::exact::flow::engines().iter().map(|entry| entry.card.name);
     let found = |name: &String| {
+        if flows.clone().any(|flows| name.split(':').next() == Some(flows)) {
+            return Ok(());
+        }
         let of4 = named::<u32>(name, Options::default()).map(|_| ());
         of4.or_else(|_| named::<u128>(name, Options::default()).map(|_| ()))
     };
     let unknown = names.iter().find(|name| found(name).is_err());
     unknown.map_or(Ok(()), |name| {
         let all = names_of::<u32>().into_iter().chain(names_of::<u128>());
-        let all: Vec<String> = all.collect();
+        let all: Vec<String> = all.chain(flows.clone().map(String::from)).collect();
         let typed = name.split(':').next().unwrap_or(name);
         let near = nearest(typed, all.iter().map(String::as_str)).map(str::to_string);
         Err(Error::UnknownEngine { name: typed.to_string(), near })

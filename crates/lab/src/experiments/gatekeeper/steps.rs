@@ -2,17 +2,22 @@
 //! its order; and then ours.
 //!
 //! ```text
-//!   header ─► pair ─► flow found or made ─► its level ─► solicitor: 64 levels, 5 % leave
+//!   header ─► pair ─► flow found or made ─► route of a new one ─► its level ─► solicitor:
+//!                                                                   64 levels, 5 % leave
 //! ```
 //!
-//! A step is an option of the flow tables (`stop`, `batch`), or, for the solicitor's links, of
-//! the experiment's own queue ([`solicit::Links`]).
+//! A step is an option: of the flow tables (`stop`, `batch`, `full`), or, as `links`, of the
+//! queue, of which the shield has one kind alone. Any other combination is measured by
+//! `--engine cuckoo-flow:stop=on,batch=turns,links=packet`.
 
 mod solicit;
 mod worker;
 
-use lookup::exact::flow::{Wanted, engine};
-use lookup::lpm::Options;
+use std::fmt;
+use std::sync::Arc;
+
+use lookup::exact::flow::{Entry, Wanted, engine};
+use lookup::lpm::{BadChoice, Choice, Lpm, Options};
 
 use crate::lookups::Claim;
 use crate::lookups::claims::ratios;
@@ -21,7 +26,7 @@ use crate::record::Bound;
 use crate::slices::{Variant, repeat};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 use solicit::Links;
-use worker::{SECOND, Worker};
+use worker::{SECOND, Worker, fib};
 
 /// See the module.
 pub struct Fig46;
@@ -33,21 +38,29 @@ impl Experiment for Fig46 {
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = context.pick(vec![15, 20, 25], vec![12]);
-        let sizes = sizes.into_iter().map(|bits| format!("2^{bits}"));
-        let rows = context.cells(sizes, |context, name| {
+        let wrong = |what| Error::Wrong { experiment: CARD.name, what };
+        let steps = steps(context)?;
+        let fib = fib().map_err(wrong)?;
+        // Of large tables no two fit: these are measured one by one.
+        let together = |bits: u32| if bits > 20 { 1 } else { steps.len().max(1) };
+        let cells = sizes.into_iter().flat_map(|bits| {
+            let of = |part| Cell { bits, part, parts: steps.len().div_ceil(together(bits)) };
+            (0..steps.len().div_ceil(together(bits))).map(of).collect::<Vec<_>>()
+        });
+        let rows = context.cells(cells.collect::<Vec<_>>(), |context, cell| {
             clock::cores().last().map(|&core| clock::pin(core));
-            let bits: u32 = name.trim_start_matches("2^").parse().expect("it was made of a number");
-            // Of large tables no two fit.
-            let together = if bits > 20 { 1 } else { STEPS.len() };
-            let rows = STEPS.chunks(together).flat_map(|steps| measure(context, steps, bits));
-            Ok(agreeing(rows.collect()))
+            let part = steps.chunks(together(cell.bits)).nth(cell.part).unwrap_or_default();
+            Ok(measure(context, part, &fib, cell.bits))
         })?;
+        let rows = agreeing(rows);
         let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
         let notes = [
             "64 packets a burst, each of a new flow; the table is full but for one flow a burst, which \
              goes as by a sweep",
             "checksum: the levels of 8,192 packets, of which a quarter are of known flows, and \
              which of them the solicitor sends; the same in all rows of one rule",
+            "rules: thesis, unbacked packets ask with the lowest level; deployed, they are dropped, and \
+             nothing is inserted until a tenth of the table is free; replace, another makes room",
             "one worker does it all, the solicitor's part too; no packet is received or sent",
             "coroutines take the place of groups, 32 at a time; the steps behind have groups",
         ];
@@ -72,11 +85,39 @@ const CARD: Card = Card {
     }],
 };
 
+/// What is measured at a time: some of the steps, at 2^`bits` places.
+struct Cell {
+    bits: u32,
+    part: usize,
+    parts: usize,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cell { bits, part, parts } = self;
+        write!(f, "2^{bits}")?;
+        if *parts > 1 { write!(f, ", {} of {parts}", part + 1) } else { Ok(()) }
+    }
+}
+
+/// Those that were asked for, or all.
+fn steps(context: &Context) -> Result<Vec<Step>, Error> {
+    let missing = |what| Error::Missing { experiment: CARD.name, what };
+    let step = |choice: &String| Step::new(choice, choice).map_err(missing);
+    match context.engines() {
+        [] => Ok(usual()),
+        asked => asked.iter().map(step).collect(),
+    }
+}
+
 /// How requests are served.
 struct Step {
-    name: &'static str,
-    engine: &'static str,
-    options: &'static [(&'static str, &'static str)],
+    name: String,
+    engine: &'static Entry,
+    /// Of the table.
+    options: Options,
+    /// What a full one does.
+    rule: String,
     heads: Heads,
     links: Links,
 }
@@ -92,56 +133,60 @@ enum Heads {
     Turns,
 }
 
-const STEPS: &[Step] = &[
-    Step {
-        name: VANILLA,
-        engine: "cuckoo-flow",
-        options: &[("stop", "off"), ("batch", "singly")],
-        heads: Heads::Singly,
-        links: Links::Pool,
-    },
-    Step {
-        name: STOP,
-        engine: "cuckoo-flow",
-        options: &[("stop", "on"), ("batch", "singly")],
-        heads: Heads::Singly,
-        links: Links::Pool,
-    },
-    Step {
-        name: GROUPS,
-        engine: "cuckoo-flow",
-        options: &[("stop", "on"), ("batch", "groups")],
-        heads: Heads::Ahead,
-        links: Links::Pool,
-    },
-    Step {
-        name: TURNS,
-        engine: "cuckoo-flow",
-        options: &[("stop", "on"), ("batch", "turns")],
-        heads: Heads::Turns,
-        links: Links::Pool,
-    },
-    Step {
-        name: LINKS,
-        engine: "cuckoo-flow",
-        options: &[("stop", "on"), ("batch", "groups")],
-        heads: Heads::Ahead,
-        links: Links::Packet,
-    },
-    Step {
-        name: "ours: flow-table, a flow makes room",
-        engine: "flow-table",
-        options: &[("full", "replace"), ("decided_max", "0"), ("batch", "groups")],
-        heads: Heads::Ahead,
-        links: Links::Packet,
-    },
+impl Step {
+    /// The one that is written `choice`: a flow table with its options, and the queue's `links`.
+    /// Headers are read as the table's batches are.
+    fn new(name: &str, choice: &str) -> Result<Step, String> {
+        let Choice { name: of, options: Options(mut given) } =
+            choice.parse().map_err(|bad: BadChoice| bad.to_string())?;
+        let engine = engine(&of).ok_or_else(|| format!("a flow table, which `{of}` is not"))?;
+        let links = match given.remove("links").as_deref() {
+            None | Some("packet") => Links::Packet,
+            Some("pool") => Links::Pool,
+            Some(other) => return Err(format!("links=pool or links=packet, not `{other}`")),
+        };
+        let heads = match given.get("batch").map(String::as_str) {
+            Some("singly") => Heads::Singly,
+            Some("turns") => Heads::Turns,
+            _ => Heads::Ahead,
+        };
+        let usual = engine.rules.first().map_or("", |rule| rule.name());
+        let rule = given.get("full").map_or(usual, String::as_str).to_string();
+        let mut options = fixed_seed();
+        options.0.extend(given);
+        Ok(Step { name: name.into(), engine, options, rule, heads, links })
+    }
+}
+
+/// The thesis' steps and ours: each differs from the one that its factor is of by one option.
+const STEPS: &[(&str, &str)] = &[
+    (VANILLA, "cuckoo-flow:stop=off,batch=singly,links=pool"),
+    (STOP, "cuckoo-flow:stop=on,batch=singly,links=pool"),
+    (GROUPS, "cuckoo-flow:stop=on,batch=groups,links=pool"),
+    (TURNS, "cuckoo-flow:stop=on,batch=turns,links=pool"),
+    (LINKS, "cuckoo-flow:stop=on,batch=groups,links=packet"),
+    (
+        "flow-table, the thesis' rule",
+        "flow-table:full=thesis,batch=groups,links=packet",
+    ),
+    (
+        "flow-table, as deployed",
+        "flow-table:full=deployed,batch=groups,links=packet",
+    ),
+    (OURS, "flow-table:full=replace,decided_max=0,batch=groups,links=packet"),
 ];
+
+fn usual() -> Vec<Step> {
+    let step = |(name, choice): &(&str, &str)| Step::new(name, choice).expect("as it is written here");
+    STEPS.iter().map(step).collect()
+}
 
 const VANILLA: &str = "cuckoo-flow, one by one, requests in a pool";
 const STOP: &str = "+ no insertion after a failure";
 const GROUPS: &str = "+ groups";
 const TURNS: &str = "or + coroutines";
 const LINKS: &str = "+ links in the packet, a burst at once";
+const OURS: &str = "ours: flow-table, a flow makes room";
 
 const CLAIMS: &[Claim] = &[Claim::Judge(factors), Claim::Judge(whole)];
 
@@ -184,17 +229,17 @@ fn ratio(rows: &[Row], of: &str, to: &str, places: &str) -> Vec<f64> {
     ratios(rows, "rate_mpps", ("step", of, to), &[("places", places)])
 }
 
-fn measure(context: &Context, steps: &[Step], bits: u32) -> Vec<Row> {
+fn measure(context: &Context, steps: &[Step], fib: &Arc<dyn Lpm<u32>>, bits: u32) -> Vec<Row> {
     let (mut workers, mut rows) = (Vec::new(), Vec::new());
     for step in steps {
-        let rule = if step.engine == "flow-table" { "replace" } else { "thesis" };
-        let labels = [("step", step.name), ("rule", rule), ("places", &format!("2^{bits}"))];
-        let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
-        let entry = engine(step.engine).expect("it is listed");
+        let places = format!("2^{bits}");
+        let labels = [("step", &step.name), ("rule", &step.rule), ("places", &places)];
+        let row = Row::new(labels.map(|(name, value)| (name, value.clone())));
         let wanted = Wanted { entries: (1 << bits) - 1, second: SECOND };
-        match (entry.build)(wanted, &options(step)) {
+        match (step.engine.build)(wanted, &step.options) {
             Ok(table) => {
-                let mut worker = Worker::new(table, step.heads, step.links);
+                let how = (step.heads, step.links);
+                let mut worker = Worker::new(table, fib, how, step.rule == "thesis");
                 worker.fill();
                 let row = row.checked(worker.trace());
                 workers.push(worker);
@@ -221,17 +266,13 @@ fn measure(context: &Context, steps: &[Step], bits: u32) -> Vec<Row> {
     rows.into_iter().map(with).collect()
 }
 
-fn options(step: &Step) -> Options {
-    let mut options = fixed_seed();
-    let own = step.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
-    options.0.extend(own);
-    options
-}
-
-/// What answers otherwise than the first of its rule has no figures.
+/// What answers otherwise than the first of its rule and places has no figures.
 fn agreeing(rows: Vec<Row>) -> Vec<Row> {
     let right = |row: &Row| {
-        let mut same = rows.iter().filter(|other| other.label("rule") == row.label("rule"));
+        let is_like = |other: &&Row| {
+            ["rule", "places"].iter().all(|label| other.label(label) == row.label(label))
+        };
+        let mut same = rows.iter().filter(is_like);
         same.find_map(|other| other.checksum.clone()) == row.checksum
     };
     let each = rows.iter().map(|row| match right(row) {

@@ -14,8 +14,8 @@ use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -158,11 +158,12 @@ pub(super) fn port(iface: &str, pool: &Pool) -> Result<Opened, String> {
     Ok((device, port))
 }
 
-/// The Grantor's life, until `stop`: `grants` says what a client gets.
+/// The Grantor's life, until `stop`: `grants` says what a client gets; `lost` has the frames
+/// that neither it nor the server behind it could take.
 pub(super) fn stand_in(
     net: &Net,
     grants: impl Fn(Ipv4Addr) -> Verdict,
-    stop: &AtomicBool,
+    (lost, stop): (&AtomicU64, &AtomicBool),
 ) -> Result<(), String> {
     net.enter_server()?;
     let said = |error: std::io::Error| error.to_string();
@@ -170,8 +171,8 @@ pub(super) fn stand_in(
     tap.set_nonblocking(true).map_err(said)?;
     let tap_mac = tap.mac().map_err(said)?;
     let pool = Pool::new(&PoolConfig::default()).map_err(|error| error.to_string())?;
-    let (_device, mut port) = port("s0", &pool)?;
-    let (mut burst, mut frame) = (Burst::new(), [0; 2_048]);
+    let (device, mut port) = port("s0", &pool)?;
+    let (mut burst, mut frame, mut not_taken) = (Burst::new(), [0; 2_048], 0);
     while !stop.load(Relaxed) {
         let n = port.receive(&mut burst, io::BURST);
         for i in 0..n {
@@ -182,7 +183,7 @@ pub(super) fn stand_in(
                     send(&mut *port, &message);
                 }
                 let inward = [&tap_mac[..], &BACK_MAC, &[8, 0], inner].concat();
-                let _ = tap.write(&inward); // the kernel's queue is full: lost, as on a wire
+                not_taken += u64::from(tap.write(&inward).is_err()); // the kernel's queue is full
             }
             port.free(&mut [Some(packet)]);
         }
@@ -198,6 +199,7 @@ pub(super) fn stand_in(
             sent += 1;
         }
         if n + sent == 0 {
+            lost.store(not_taken + device.counters().rx_missed, Relaxed);
             thread::sleep(NAP);
         }
     }

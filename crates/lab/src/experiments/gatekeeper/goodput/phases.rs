@@ -1,9 +1,10 @@
 //! The worker's life, and one phase after the other.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use nodes::gatekeeper::times::Times;
 use wire::ggu::Verdict;
 
 use super::super::generator::{destination, known};
-use super::super::site::{Links, Rings, Site};
+use super::super::site::{Links, Rings, Site, Worker};
 use super::net::{self, BACK_MAC, CLIENT_MAC, FRONT_MAC, GRANTOR_MAC, Net, client, connect};
 use super::queue::{DECLINED, FULL, Flood, Queue};
 use super::traffic::{Stream, serve, tcp, udp};
@@ -34,12 +35,21 @@ struct Run<'a> {
     receive: AtomicU64,
     /// Flows that the table holds, of a thousand that it may.
     filled: AtomicU64,
+    /// What the worker has dropped, by name, and its verdicts.
+    counts: Mutex<Counts>,
+    /// Frames that its ports' sockets had no room for.
+    missed: AtomicU64,
+    /// Frames that the stand-in, and what is behind it, could not take.
+    lost_behind: AtomicU64,
     /// Why something ended that should not have.
-    wrong: std::sync::Mutex<Vec<String>>,
+    wrong: Mutex<Vec<String>>,
 }
 
+/// Packets by name.
+type Counts = BTreeMap<String, u64>;
+
 /// All phases.
-pub(super) fn measure(context: &Context) -> Result<Vec<Row>, Error> {
+pub(super) fn measure(context: &mut Context) -> Result<Vec<Row>, Error> {
     let missing = |what| Error::Missing { experiment: "gatekeeper/goodput", what };
     let wrong = |what| Error::Wrong { experiment: "gatekeeper/goodput", what };
     if clock::cores().len() < 2 {
@@ -61,14 +71,18 @@ pub(super) fn measure(context: &Context) -> Result<Vec<Row>, Error> {
         ready: AtomicBool::new(false),
         receive: AtomicU64::new(0),
         filled: AtomicU64::new(0),
+        counts: Mutex::default(),
+        missed: AtomicU64::new(0),
+        lost_behind: AtomicU64::new(0),
         wrong: Default::default(),
     };
     // In a smaller one a request would not be remembered until its client sends it again.
     let most = context.pick(26, 24);
     let found = thread::scope(|scope| {
         scope.spawn(|| run.watch(|| work(&run, &site, most)));
-        scope.spawn(|| run.watch(|| net::stand_in(&net, grant, &run.stop)));
+        // All but the worker are on this core, whoever starts them.
         clock::pin(clock::cores()[0]);
+        scope.spawn(|| run.watch(|| net::stand_in(&net, grant, (&run.lost_behind, &run.stop))));
         let rows = run.phases(scope, context, new_clients);
         run.stop.store(true, Relaxed);
         rows
@@ -102,10 +116,11 @@ impl Run<'_> {
     fn phases<'s>(
         &'s self,
         scope: &'s thread::Scope<'s, '_>,
-        context: &Context,
+        context: &mut Context,
         new_clients: u8,
     ) -> Result<Vec<Row>, String> {
         self.wait();
+        context.say("gatekeeper/goodput: the table is there, its capacity is measured");
         let window = Duration::from_millis(context.pick(6_000, 1_500));
         // First: clients get nothing meanwhile.
         let mut rows = Vec::new();
@@ -126,17 +141,19 @@ impl Run<'_> {
         let life = move || udp(self.net, (client(UDP), 9), (rate, len), (&of_udp, &self.stop));
         scope.spawn(move || self.watch(life));
         thread::sleep(Duration::from_secs(context.pick(3, 2)));
-        let mut phase = |name: &str, per_s: u64, declined: bool| {
+        let mut phase = |context: &mut Context, name: &str, per_s: u64, declined: bool| {
+            context.say(&format!("gatekeeper/goodput: {name}"));
             self.flood.declined.store(declined, Relaxed);
             self.flood.per_s.store(per_s, Relaxed);
             thread::sleep(window / 3);
             self.phase(name, (window, capacity), (&streams, &packets), &mut rows);
         };
         let most = (capacity * 0.8) as u64;
-        phase("quiet", 0, false);
-        phase("flood", most, false);
+        phase(context, "quiet", 0, false);
+        phase(context, "flood", most, false);
+        context.say("gatekeeper/goodput: clients");
         let clients = self.clients(new_clients);
-        phase("declined", most, true);
+        phase(context, "declined", most, true);
         self.flood.per_s.store(0, Relaxed);
         rows.push(clients);
         Ok(rows)
@@ -169,8 +186,10 @@ impl Run<'_> {
     ) {
         let mark = || {
             let came: Vec<u64> = streams.iter().map(|(_, s)| s.came.load(Relaxed)).collect();
-            let flood = [&self.flood.given, &self.flood.lost, &self.flood.lost_clients];
-            (Instant::now(), came, flood.map(|count| count.load(Relaxed)))
+            let flood = &self.flood;
+            let counts =
+                [&flood.given, &flood.lost, &flood.lost_clients, &self.missed, &self.lost_behind];
+            (Instant::now(), came, counts.map(|count| count.load(Relaxed)), self.counts())
         };
         let udp = || (packets.sent.load(Relaxed), packets.came.load(Relaxed));
         let (before, sent) = (mark(), udp());
@@ -191,12 +210,42 @@ impl Run<'_> {
         let lost = (1.0 - came / sent.max(1.0)) * 100.0;
         // A few packets are on their way at either end.
         rows.push(row("udp").with("lost_percent", lost.max(0.0)).with("sent", sent));
-        let [given, lost, lost_clients] = [0, 1, 2].map(|i| (after.2[i] - before.2[i]) as f64);
+        let [given, lost, lost_clients, missed, lost_behind] =
+            [0, 1, 2, 3, 4].map(|i| (after.2[i] - before.2[i]) as f64);
         let row = row("flood").with("rate_mpps", given * 1e-6 / time);
         let row = row.with("capacity_percent", (given + lost) / time / capacity * 100.0);
         let row = row.with("lost_percent", lost / (given + lost).max(1.0) * 100.0);
         let filled = self.filled.load(Relaxed) as f64 / 10.0;
+        let of_before = |name: &String| before.3.get(name).copied().unwrap_or_default();
+        let row = after.3.iter().fold(row, |row, (name, n)| {
+            let per_s = (n - of_before(name)) as f64 / time;
+            if per_s > 0.0 { row.with(format!("{name}_per_s"), per_s) } else { row }
+        });
+        // Neither is of the worker: what its ports' sockets had no room for, and the bench behind it.
+        let row = row.with("missed_by_sockets", missed).with("lost_behind", lost_behind);
         rows.push(row.with("lost_clients", lost_clients).with("filled_percent", filled));
+    }
+
+    /// Notes what the worker has counted so far.
+    fn look(&self, worker: &mut Worker) {
+        let snapshot = worker.graph.stats().snapshot();
+        self.receive.store(snapshot.receive.cycles, Relaxed);
+        let drops = snapshot.drops.iter().filter(|drop| drop.packets > 0);
+        let drops = drops.map(|drop| (format!("{}.{}", drop.node, drop.reason), drop.packets));
+        let all = &worker.counters.all;
+        let verdicts =
+            [("requests", &all.requests), ("granted", &all.granted), ("declined", &all.declined)];
+        let verdicts = verdicts.map(|(name, count)| (name.to_string(), count.get()));
+        let counts = drops.chain(verdicts).collect();
+        self.counts.lock().map(|mut all| *all = counts).unwrap_or(());
+        let flows = worker.graph.node_mut::<Shield>().ok().and_then(Shield::flows);
+        let places = flows.map(|flows| flows.table().capacity());
+        let filled = places.map(|of| of.entries as u64 * 1_000 / of.max_entries.max(1) as u64);
+        self.filled.store(filled.unwrap_or_default(), Relaxed);
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts.lock().map(|counts| counts.clone()).unwrap_or_default()
     }
 
     /// New clients, one after the other, within two seconds.
@@ -231,13 +280,14 @@ fn work(run: &Run<'_>, site: &Site, most: u32) -> Result<(), String> {
     run.net.enter_gatekeeper()?;
     let config = PoolConfig { packets: 16_384, ..PoolConfig::default() };
     let pool = Pool::new(&config).map_err(|error| error.to_string())?;
-    let (_front, front) = net::port("g0", &pool)?;
-    let (_back, back) = net::port("g1", &pool)?;
+    let (front_device, front) = net::port("g0", &pool)?;
+    let (back_device, back) = net::port("g1", &pool)?;
     let front = Box::new(Queue::new(front, FRONT_MAC, &run.flood));
     let mut ports: Option<Vec<Box<dyn io::Port>>> = Some(vec![front, back]);
     // The largest table that there is memory for; decisions are few.
     let mut worker = (20..=most).rev().find_map(|bits| {
-        let made = site.worker((0, Rings::none()), (1 << bits, PERCENT), Vec::new());
+        let rings = Site::rings(1).pop().unwrap_or_else(Rings::none);
+        let made = site.worker((0, rings), (1 << bits, PERCENT), Vec::new());
         made.inspect_err(|reason| eprintln!("gatekeeper/goodput: 2^{bits}: {reason}")).ok()
     });
     let worker = worker.as_mut().ok_or("no memory for a table")?;
@@ -267,11 +317,9 @@ fn work(run: &Run<'_>, site: &Site, most: u32) -> Result<(), String> {
             run.ready.store(true, Relaxed);
         }
         if rounds.is_multiple_of(1_024) {
-            run.receive.store(worker.graph.stats().snapshot().receive.cycles, Relaxed);
-            let flows = worker.graph.node_mut::<Shield>().ok().and_then(Shield::flows);
-            let places = flows.map(|flows| flows.table().capacity());
-            let filled = places.map(|of| of.entries as u64 * 1_000 / of.max_entries.max(1) as u64);
-            run.filled.store(filled.unwrap_or_default(), Relaxed);
+            let missed = [&front_device, &back_device].map(|device| device.counters().rx_missed);
+            run.missed.store(missed.iter().sum(), Relaxed);
+            run.look(worker);
         }
     }
     while worker.graph.drain(thread.guard()) > 0 {
