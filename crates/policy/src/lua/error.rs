@@ -55,3 +55,11 @@ pub enum Error {
         what: String,
     },
 }
+
+/// The first `NAME:LINE` in an error's text.
+pub(super) fn at(name: &str, message: &str) -> Option<String> {
+    let from = message.find(&format!("{name}:"))?;
+    let rest = &message[from + name.len() + 1..];
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (digits > 0).then(|| format!("{name}:{}", &rest[..digits]))
+}

@@ -60,51 +60,82 @@ pub enum BadDecision {
     },
 }
 
-/// A policy's decision before it is asked: zeros, and the packet's flow. `inner` begins
-/// with the inner header, as much of it as there is.
-pub(super) fn unset(facts: &Facts, inner: &[u8]) -> [u8; POLICY] {
-    let mut policy = [0; POLICY];
+/// Makes `policy` a decision before it is asked: zeros, and the packet's flow. `inner`
+/// begins with the inner header, as much of it as there is.
+///
+/// Written in place, field by field, like what [`decision`] reads: bytes that are put
+/// together elsewhere and copied from there in wider pieces wait for each other in the
+/// core: 20 of 53 ns a decision in batches (`tests/speed.rs`).
+#[inline]
+pub(super) fn unset(facts: &Facts, inner: &[u8], policy: &mut [u8; POLICY]) {
+    *policy = [0; POLICY];
     policy[FLOW..FLOW + 2].copy_from_slice(&facts.inner_ethertype.to_ne_bytes());
-    let addresses = match facts.inner_ethertype {
-        IPV4 => inner.get(12..20),
-        IPV6 => inner.get(8..40),
-        _ => None,
-    };
-    if let Some(addresses) = addresses {
-        policy[FLOW + 4..FLOW + 4 + addresses.len()].copy_from_slice(addresses);
+    match facts.inner_ethertype {
+        IPV4 => addresses::<8>(inner, 12, policy),
+        IPV6 => addresses::<32>(inner, 8, policy),
+        _ => {}
     }
-    policy
 }
 
-/// What a policy decided; `None` where it left the state as it was.
+/// Both addresses of a header, `N` bytes from `at` on, if they are there.
+#[inline]
+fn addresses<const N: usize>(inner: &[u8], at: usize, policy: &mut [u8; POLICY]) {
+    if let Some(addresses) = inner.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+        policy[FLOW + 4..FLOW + 4 + N].copy_from_slice(addresses);
+    }
+}
+
+/// Writes what a policy decided to `out`, which stays as it is where the policy left the
+/// state as it was.
 ///
 /// # Errors
 /// When a field is out of its range. Rates and times may be any number.
-pub(super) fn decision(policy: &[u8; POLICY]) -> Result<Option<Verdict>, BadDecision> {
+#[inline]
+pub(super) fn decision(
+    policy: &[u8; POLICY],
+    out: &mut Option<Verdict>,
+) -> Result<(), BadDecision> {
     let u32_at = |at: usize| {
         let at = PARAMS + at;
         u32::from_ne_bytes([policy[at], policy[at + 1], policy[at + 2], policy[at + 3]])
     };
-    Ok(Some(match policy[0] {
-        REQUEST => return Ok(None),
-        GRANTED => Verdict::Granted {
-            rate_kib: u32_at(0),
-            expire_s: u32_at(4),
-            next_renewal_ms: u32_at(8),
-            renewal_step_ms: u32_at(12),
-        },
-        DECLINED => Verdict::Declined { expire_s: u32_at(0) },
+    match policy[0] {
+        REQUEST => {}
+        GRANTED => {
+            *out = Some(Verdict::Granted {
+                rate_kib: u32_at(0),
+                expire_s: u32_at(4),
+                next_renewal_ms: u32_at(8),
+                renewal_step_ms: u32_at(12),
+            });
+        }
+        DECLINED => *out = Some(Verdict::Declined { expire_s: u32_at(0) }),
         PROGRAM => {
             let len = u16::from_ne_bytes([policy[PARAMS + 6], policy[PARAMS + 7]]);
-            let mut cookie = [0; COOKIE_LEN];
-            let written = policy[PARAMS + 8..].get(..usize::from(len));
-            let written = written.ok_or(BadDecision::CookieLen { len })?;
-            cookie[..written.len()].copy_from_slice(written);
-            Verdict::Program { expire_s: u32_at(0), index: policy[PARAMS + 4], cookie }
+            if usize::from(len) > COOKIE_LEN {
+                return Err(BadDecision::CookieLen { len });
+            }
+            let keep = &KEEP[COOKIE_LEN - usize::from(len)..][..COOKIE_LEN];
+            let cookie = std::array::from_fn(|i| policy[PARAMS + 8 + i] & keep[i]);
+            let index = policy[PARAMS + 4];
+            *out = Some(Verdict::Program { expire_s: u32_at(0), index, cookie });
         }
         state => return Err(BadDecision::State { state }),
-    }))
+    }
+    Ok(())
 }
+
+/// What is kept of a cookie of `n` bytes, from `COOKIE_LEN - n` on: a cookie is masked as a
+/// whole, as a copy of any length is a call.
+const KEEP: [u8; 2 * COOKIE_LEN] = {
+    let mut keep = [0; 2 * COOKIE_LEN];
+    let mut at = 0;
+    while at < COOKIE_LEN {
+        keep[at] = 0xff;
+        at += 1;
+    }
+    keep
+};
 
 const FLOW: usize = 4;
 const PARAMS: usize = 40;

@@ -8,7 +8,7 @@ use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table, Value};
 use wire::ggu;
 
 use super::call::{Callee, Caller, Failed};
-use super::error::Error;
+use super::error::{Error, at};
 use super::layout;
 use super::native::{self, Library};
 use super::slots::{BATCH, Slots};
@@ -63,6 +63,17 @@ pub struct Policy {
     _library: Box<Library>,
     /// `lookup_policy`, and `lookup_policy_batch`, are defined.
     defines: (bool, bool),
+}
+
+/// The first error of a call. A place that is written where there is one: a `Result` that
+/// is handed up at each step costs more than some decisions.
+struct First(Option<Error>);
+
+impl First {
+    #[cold]
+    fn note(&mut self, error: Error) {
+        self.0.get_or_insert(error);
+    }
 }
 
 /// The driver's functions that are called for packets.
@@ -184,19 +195,19 @@ impl Policy {
         questions: &[Question<'_>],
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Error> {
-        let mut first = Ok(());
+        let mut first = First(None);
         self.caller.begin();
         for part in questions.chunks(BATCH) {
             let mut collected = None;
-            let decided = self.decide_part(part, verdicts, &mut collected);
-            first = first.and(decided);
+            self.decide_part(part, verdicts, &mut collected, &mut first);
             if self.caller.stopped() {
                 break;
             }
         }
-        match self.caller.end() {
-            Some(at) => Err(Error::Stopped { at }),
-            None => first,
+        match (self.caller.end(), first.0) {
+            (Some(at), _) => Err(Error::Stopped { at }),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(()),
         }
     }
 
@@ -215,24 +226,23 @@ impl Policy {
         part: &[Question<'_>],
         verdicts: &mut Vec<Verdict>,
         collected: &mut Option<bool>,
-    ) -> Result<(), Error> {
+        first: &mut First,
+    ) {
         for (i, question) in part.iter().enumerate() {
             self.slots.put(i, question);
         }
         let packets = part.iter().all(|question| question.matter == Matter::Packet);
         if self.defines.1 && packets {
             match self.batch(part, collected) {
-                Ok(()) => return self.take(part, 0, verdicts),
+                Ok(()) => return self.take(part, 0, verdicts, first),
                 Err(failed) if self.caller.stopped() || !self.defines.0 => {
-                    let error = self.error(failed);
                     self.refuse(part, verdicts);
-                    return Err(error);
+                    return first.note(self.error(failed));
                 }
                 // One by one: the others' decisions are not lost with one packet's.
                 Err(_) => part.iter().enumerate().for_each(|(i, q)| self.slots.put(i, q)),
             }
         }
-        let mut first = Ok(());
         let mut done = 0;
         while done < part.len() {
             let run = part[done..].iter().take_while(|q| q.matter == Matter::Packet).count();
@@ -241,40 +251,49 @@ impl Policy {
             } else if run > 0 {
                 self.caller.call(self.call.one, &[done]).map(|_| 1)
             } else {
-                first = first.and(self.punish(part, done, verdicts, collected));
+                self.punish(part, done, verdicts, collected, first);
                 if self.caller.stopped() {
-                    return first;
+                    return;
                 }
                 done += 1;
                 continue;
             };
             match asked {
                 Ok(n) => {
-                    first = first.and(self.take(&part[done..done + n], done, verdicts));
+                    self.take(&part[done..done + n], done, verdicts, first);
                     done += n;
                 }
                 Err(failed) => {
                     let at = self.slots.reached().clamp(done, done + run - 1);
-                    first = first.and(self.take(&part[done..at], done, verdicts));
+                    self.take(&part[done..at], done, verdicts, first);
                     if self.caller.stopped() {
-                        return first;
+                        return;
                     }
                     let again = self.again(self.call.one, part, at, failed, collected);
                     if self.caller.stopped() {
-                        return first;
+                        return;
                     }
-                    first = first.and(match again {
-                        Ok(_) => self.take(&part[at..=at], at, verdicts),
+                    match again {
+                        Ok(_) => self.take(&part[at..=at], at, verdicts, first),
                         Err(failed) => {
                             self.refuse(&part[at..=at], verdicts);
-                            Err(self.error(failed))
+                            first.note(self.error(failed));
                         }
-                    });
+                    }
                     done = at + 1;
                 }
             }
         }
-        first
+    }
+
+    /// Lua's part alone, for what lies in all slots: in one call, or in one call each.
+    #[cfg(test)]
+    pub(super) fn ask_again(&mut self, at_once: bool) {
+        let (callee, calls) = if at_once { (self.call.each, 1) } else { (self.call.one, BATCH) };
+        for at in 0..calls {
+            let done = self.caller.call(callee, &[at, BATCH]);
+            assert!(done.is_ok(), "it decides");
+        }
     }
 
     /// Asks of all of them at once.
@@ -295,7 +314,8 @@ impl Policy {
         at: usize,
         verdicts: &mut Vec<Verdict>,
         collected: &mut Option<bool>,
-    ) -> Result<(), Error> {
+        first: &mut First,
+    ) {
         let asked = match self.caller.call(self.call.punish, &[at]) {
             Err(failed) if !self.caller.stopped() => {
                 self.again(self.call.punish, part, at, failed, collected)
@@ -303,27 +323,28 @@ impl Policy {
             asked => asked,
         };
         if self.caller.stopped() {
-            return Ok(());
+            return;
         }
+        let mut own = First(None);
         let before = verdicts.len();
-        let result = match asked {
-            Ok(true) => self.take(&part[at..=at], at, verdicts),
-            // It has no such function.
-            Ok(false) => {
-                self.refuse(&part[at..=at], verdicts);
-                verdicts[before].decision = Some(PUNISHMENT);
-                Ok(())
+        let there = match asked {
+            Ok(true) => {
+                self.take(&part[at..=at], at, verdicts, &mut own);
+                own.0.is_none()
             }
+            // It has no such function.
+            Ok(false) => false,
             Err(failed) => {
-                self.refuse(&part[at..=at], verdicts);
-                Err(self.error(failed))
+                own.note(self.error(failed));
+                false
             }
         };
-        verdicts[before].forward = false;
-        if result.is_err() {
-            verdicts[before].decision = Some(PUNISHMENT);
+        if !there {
+            verdicts.truncate(before);
+            verdicts.push(Verdict { decision: Some(PUNISHMENT), ..nothing(&part[at]) });
         }
-        result
+        verdicts[before].forward = false;
+        own.0.into_iter().for_each(|error| first.note(error));
     }
 
     /// Once more, if a collection has freed memory.
@@ -357,19 +378,20 @@ impl Policy {
         part: &[Question<'_>],
         from: usize,
         verdicts: &mut Vec<Verdict>,
-    ) -> Result<(), Error> {
-        let mut first = Ok(());
-        for (question, i) in part.iter().zip(from..) {
-            let (forward, policy) = self.slots.take(i);
-            verdicts.push(match layout::decision(&policy) {
-                Ok(decision) => Verdict { id: question.id, forward, decision },
-                Err(bad) => {
-                    first = first.and(Err(Error::Decision { name: self.name.clone(), bad }));
-                    nothing(question)
-                }
+        first: &mut First,
+    ) {
+        let begin = verdicts.len();
+        verdicts.extend(part.iter().map(nothing));
+        for (verdict, i) in verdicts[begin..].iter_mut().zip(from..) {
+            let taken = self.slots.take(i, |forward, policy| {
+                verdict.forward = forward;
+                layout::decision(policy, &mut verdict.decision)
             });
+            if let Err(bad) = taken {
+                verdict.forward = false;
+                first.note(Error::Decision { name: self.name.clone(), bad });
+            }
         }
-        first
     }
 
     fn refuse(&self, part: &[Question<'_>], verdicts: &mut Vec<Verdict>) {
@@ -462,14 +484,6 @@ fn libraries(
 /// Neither forward nor a decision.
 fn nothing(question: &Question<'_>) -> Verdict {
     Verdict { id: question.id, forward: false, decision: None }
-}
-
-/// The first `NAME:LINE` in an error's text.
-fn at(name: &str, message: &str) -> Option<String> {
-    let from = message.find(&format!("{name}:"))?;
-    let rest = &message[from + name.len() + 1..];
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    (digits > 0).then(|| format!("{name}:{}", &rest[..digits]))
 }
 
 /// So many packets are a loop in Lua. A loop of few rounds is often over before LuaJIT has

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It is made once and stays where it is as long as the Lua state that knows its
-//! addresses. A policy may write anything anywhere in it: it is read by copies of bytes.
+//! addresses. A policy may write anything anywhere in it while it runs: it is read as bytes, between runs.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -20,7 +20,7 @@ pub(super) const BATCH: usize = 64;
 
 /// - S1: `base` is an allocation of `layout`, which holds all that the drawing shows, each
 ///   part at its offset, the headers aligned.
-/// - S2: nobody keeps a reference into it.
+/// - S2: nobody keeps a reference into it while Lua runs.
 pub(super) struct Slots {
     base: NonNull<u8>,
     layout: Layout,
@@ -49,6 +49,7 @@ impl Slots {
     ///
     /// # Panics
     /// When there is no such slot.
+    #[inline]
     pub fn put(&mut self, i: usize, question: &Question<'_>) {
         assert!(i < BATCH, "one of {BATCH} slots");
         let bytes = &question.bytes[..question.bytes.len().min(self.snap)];
@@ -81,26 +82,28 @@ impl Slots {
         let at = self.at(HEADERS_AT + i * HEADERS).cast::<Headers>();
         // SAFETY: S1, and `i` is below BATCH; aligned, as HEADERS is a multiple of 8.
         unsafe { at.write(headers) };
-        let unset = layout::unset(facts, &bytes[place(facts.inner_l3)..]);
         let at = self.at(POLICIES_AT + i * POLICY).cast::<[u8; POLICY]>();
-        // SAFETY: S1, and `i` is below BATCH.
-        unsafe { at.write(unset) };
+        // SAFETY: S1, and `i` is below BATCH; no Lua runs while the reference is used (S2).
+        let policy = unsafe { &mut *at };
+        layout::unset(facts, &bytes[place(facts.inner_l3)..], policy);
         // SAFETY: S1, and `i` is below BATCH.
         unsafe { self.at(FORWARD_AT + i).write(0) };
     }
 
-    /// What a policy said of slot `i`: whether the packet goes on, and its decision.
+    /// Gives `read` what a policy said of slot `i`: whether the packet goes on, and its
+    /// decision. `read` runs no Lua.
     ///
     /// # Panics
     /// When there is no such slot.
-    pub fn take(&self, i: usize) -> (bool, [u8; POLICY]) {
+    #[inline]
+    pub fn take<R>(&self, i: usize, read: impl FnOnce(bool, &[u8; POLICY]) -> R) -> R {
         assert!(i < BATCH, "one of {BATCH} slots");
-        let policy = self.at(POLICIES_AT + i * POLICY).cast::<[u8; POLICY]>();
-        // SAFETY: S1, and `i` is below BATCH; bytes may be anything.
-        let policy = unsafe { policy.read() };
-        // SAFETY: as above.
+        // SAFETY: S1, and `i` is below BATCH.
         let forward = unsafe { self.at(FORWARD_AT + i).read() };
-        (forward == 1, policy)
+        let policy = self.at(POLICIES_AT + i * POLICY).cast::<[u8; POLICY]>();
+        // SAFETY: as above; bytes may be anything, and stay as they are: no Lua runs while
+        // the reference is used (S2).
+        read(forward == 1, unsafe { &*policy })
     }
 
     /// The slot that the policy was at, as the driver wrote it.
