@@ -70,6 +70,18 @@ impl Flow {
         CLASSES[(self.rest >> 2 & 3) as usize]
     }
 
+    /// True of one of [`Class::Kept`].
+    #[inline(always)]
+    pub fn is_kept(&self) -> bool {
+        self.rest & 3 << 2 == (Class::Kept as u32) << 2
+    }
+
+    /// True of one of [`Class::Request`]; false of a place without a flow.
+    #[inline(always)]
+    pub(super) fn is_request(&self) -> bool {
+        self.rest & 3 << 2 == (Class::Request as u32) << 2
+    }
+
     /// When [`super::FlowTable::sweep`] takes it out, on the caller's clock.
     #[inline(always)]
     pub fn expires(&self) -> u64 {
@@ -97,8 +109,17 @@ impl Flow {
 
     #[inline(always)]
     pub(super) fn is_of(&self, key: &FlowKey) -> bool {
-        let (addresses, is_v4) = key.parts();
-        self.addresses == addresses && self.family() == if is_v4 { V4 } else { V6 }
+        let pair = u64::from(self.addresses[0]) | u64::from(self.addresses[1]) << 32;
+        if pair != key.pair() {
+            return false;
+        }
+        if key.is_v4() { self.family() == V4 } else { self.family() == V6 && self.is_rest(key) }
+    }
+
+    /// The addresses, of IPv6; out of the way of a pair of IPv4, which would be copied for it.
+    #[inline(never)]
+    fn is_rest(&self, key: &FlowKey) -> bool {
+        self.addresses == key.parts().0
     }
 
     /// True of a place that never had a flow, since it was cleaned.

@@ -80,28 +80,38 @@ impl Hint {
 }
 
 /// Lines that a batch has written, by the low bits of their numbers.
-pub(super) struct Touched([bool; MARKS]);
+pub(super) struct Touched {
+    marks: [bool; MARKS],
+    /// Flows may be in other slots than they were.
+    moved: bool,
+}
 
 impl Default for Touched {
     fn default() -> Self {
-        Touched([false; MARKS])
+        Touched { marks: [false; MARKS], moved: false }
     }
 }
 
 impl Touched {
     #[inline(always)]
     pub(super) fn mark(&mut self, line: usize) {
-        self.0[line % MARKS] = true;
+        self.marks[line % MARKS] = true;
     }
 
     pub(super) fn mark_all(&mut self) {
-        self.0 = [true; MARKS];
+        *self = Touched { marks: [true; MARKS], moved: true };
+    }
+
+    /// True where slots that hints name may have other places.
+    #[inline(always)]
+    pub(super) fn moved(&self) -> bool {
+        self.moved
     }
 
     /// Is what `hint` says still so?
     #[inline(always)]
     pub(super) fn agrees(&self, hint: &Hint) -> bool {
-        let [one, two] = hint.lines.map(|line| self.0[line as usize % MARKS]);
+        let [one, two] = hint.lines.map(|line| self.marks[line as usize % MARKS]);
         hint.kind != Kind::Unknown && !(one | two)
     }
 }

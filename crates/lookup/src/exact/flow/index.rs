@@ -1,11 +1,13 @@
 //! The lines of tags: which places the flows of a hash may have, and when each goes.
 
+use std::hint::select_unpredictable;
+
 use super::age::{self, Clock, FREE, NEVER, Order};
 use super::key::Seed;
 use super::{Flow, FlowId, FlowKey, words};
 use crate::exact::search::{Buckets, Slot};
 use crate::hash::GOLDEN;
-use crate::hint::prefetch;
+use crate::hint::{prefetch, prefetch_at};
 use crate::pages::{Pages, Zeroed};
 
 /// Eight slots: of each its tag, when its flow goes ([`age`]), and its place.
@@ -64,8 +66,8 @@ impl Index {
 
     #[inline(always)]
     pub(super) fn ask(&self, [first, second]: [usize; 2]) {
-        prefetch(&self.lines[first]);
-        prefetch(&self.lines[second]);
+        prefetch_at(&self.lines, first);
+        prefetch_at(&self.lines, second);
     }
 
     /// Slots of `lines` whose tag is that of `hash`: a bit each, eight a line. A free slot,
@@ -82,7 +84,14 @@ impl Index {
     #[inline(always)]
     fn slot_of(lines: [usize; 2], bits: u32) -> Slot {
         let at = bits.trailing_zeros() as usize;
-        Slot { bucket: lines[at / SLOTS % 2], slot: at % SLOTS }
+        Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS }
+    }
+
+    /// Of two lines that of slot `at` of both; not by an index, for which they would have to be
+    /// in memory.
+    #[inline(always)]
+    fn line_of(lines: [usize; 2], at: usize) -> usize {
+        select_unpredictable(at < SLOTS, lines[0], lines[1])
     }
 
     /// Those slots, one by one.
@@ -155,10 +164,17 @@ impl Index {
     /// Of the flows in `lines` the one that goes first.
     #[inline(always)]
     pub(super) fn first_to_go(&self, lines: [usize; 2], order: &Order) -> Option<Slot> {
+        if order.requests_first() {
+            let of_line = |line: usize| order.of_requests(self.lines[line].ages);
+            let (first, at) = words::least([of_line(lines[0]), of_line(lines[1])]);
+            if first != NEVER {
+                return Some(Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS });
+            }
+        }
         // Not `lines.map`, which calls a function for it.
         let of_line = |line: usize| order.of(self.lines[line].ages);
         let (first, at) = words::least([of_line(lines[0]), of_line(lines[1])]);
-        let slot = Slot { bucket: lines[at / SLOTS], slot: at % SLOTS };
+        let slot = Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS };
         (first != NEVER).then_some(slot)
     }
 

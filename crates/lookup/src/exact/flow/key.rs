@@ -5,7 +5,9 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A pair of addresses, source and destination, of one family: 36 bytes.
 ///
-/// I1: the first word is 4 or 6; with 4 each address has one word, the rest is 0.
+/// I1: the first word is 4 or 6; with 4 each address has one word, the source's before the
+///   destination's, and the rest is 0: a pair of IPv4 is one number of 64 bits, and is hashed
+///   and compared as that.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[repr(transparent)]
 pub struct FlowKey([u32; 9]);
@@ -16,7 +18,7 @@ impl FlowKey {
     /// Of IPv4, in host byte order.
     #[inline(always)]
     pub const fn v4(source: u32, destination: u32) -> FlowKey {
-        FlowKey([4, source, 0, 0, 0, destination, 0, 0, 0])
+        FlowKey([4, source, destination, 0, 0, 0, 0, 0, 0])
     }
 
     /// Of IPv6, in host byte order.
@@ -28,7 +30,7 @@ impl FlowKey {
     }
 
     /// True of a pair of IPv4.
-    #[inline]
+    #[inline(always)]
     pub const fn is_v4(&self) -> bool {
         self.0[0] == 4
     }
@@ -37,10 +39,12 @@ impl FlowKey {
     #[inline]
     pub fn addresses(&self) -> [u128; 2] {
         let [_, source @ .., e, f, g, h] = self.0;
+        if self.is_v4() {
+            return [source[0].into(), source[1].into()];
+        }
         let address =
             |words: [u32; 4]| words.iter().fold(0, |all, &word| all << 32 | u128::from(word));
-        [source, [e, f, g, h]]
-            .map(|words| if self.is_v4() { words[0].into() } else { address(words) })
+        [source, [e, f, g, h]].map(address)
     }
 
     /// Source and destination as two words each, all that differs between the keys of one
@@ -48,6 +52,9 @@ impl FlowKey {
     #[inline(always)]
     pub fn words(&self) -> [[u64; 2]; 2] {
         let [_, a, b, c, d, e, f, g, h] = self.0.map(u64::from);
+        if self.is_v4() {
+            return [[a << 32, 0], [b << 32, 0]];
+        }
         [[a << 32 | b, c << 32 | d], [e << 32 | f, g << 32 | h]]
     }
 
@@ -64,12 +71,21 @@ impl FlowKey {
         FlowKey([if is_v4 { 4 } else { 6 }, a, b, c, d, e, f, g, h])
     }
 
+    /// A pair of IPv4 as one number.
+    #[inline(always)]
+    pub(super) fn pair(&self) -> u64 {
+        u64::from(self.0[1]) | u64::from(self.0[2]) << 32
+    }
+
     /// 64 bits, drawn by `seed`: products of 128 bits, folded, of the words and
     /// four numbers that whoever chooses the key does not know.
     #[inline(always)]
     pub(super) fn hash(&self, seed: &Seed) -> u64 {
-        let [a, b, c, d, e, f, g, h, i] = self.0.map(u64::from);
         let [s, t, u, v] = seed.0;
+        if self.is_v4() {
+            return fold(fold(self.pair() ^ s, t) ^ u, v);
+        }
+        let [a, b, c, d, e, f, g, h, i] = self.0.map(u64::from);
         let one = fold((a << 32 | b) ^ s, (c << 32 | d) ^ t);
         let two = fold((e << 32 | f) ^ u, (g << 32 | h) ^ v);
         fold(one ^ i ^ t, two ^ s)

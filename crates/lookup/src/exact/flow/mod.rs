@@ -42,7 +42,7 @@ mod words;
 
 pub use entry::{Class, Flow, Page};
 pub use key::FlowKey;
-pub use view::View;
+pub use view::{Met, View};
 
 use super::{Capacity, Card};
 use crate::lpm::{Options, Refusal};

@@ -84,7 +84,12 @@ pub(super) trait Core: Send {
         FlowId::NONE
     }
 
-    /// The flow at `id` was found just now: a kept one is in use.
+    /// True where flows that are found stay until the batch is settled, of whatever class.
+    fn pins(&self) -> bool {
+        false
+    }
+
+    /// The flow at `id` was found just now, and is kept, or stays: it is in use.
     fn found(&mut self, id: FlowId) {
         let _ = id;
     }

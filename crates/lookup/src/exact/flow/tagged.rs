@@ -41,10 +41,10 @@ use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
 use super::size::{OUR_OPTIONS, Size, card};
 use super::table::{Core, Table};
-use super::{Class, Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
+use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
 use crate::exact::Card;
 use crate::exact::search::{Search, Slot};
-use crate::hint::prefetch;
+use crate::hint::{prefetch, prefetch_at};
 use crate::lpm::{Options, Refusal};
 use crate::pages::Pages;
 
@@ -221,7 +221,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         let lines = hint.lines();
         let ask = |slot: Slot| {
             let id = self.id(slot);
-            prefetch(&self.flows[id.place as usize]);
+            prefetch_at(&self.flows, id.place as usize);
             id
         };
         if let Some(slot) = self.index.first_match(lines, hash) {
@@ -236,11 +236,12 @@ impl<const MOST: usize> Core for Tagged<MOST> {
 
     #[inline(always)]
     fn sure(&self, key: &FlowKey, hint: &Hint) -> Sure {
-        if !self.touched.agrees(hint) {
-            return Sure::Nothing;
-        }
-        let Some(id) = hint.found_id() else { return Sure::Absent };
-        if self.flows[id.place as usize].is_of(key) { Sure::Found(id) } else { Sure::Nothing }
+        let Some(id) = hint.found_id() else {
+            return if self.touched.agrees(hint) { Sure::Absent } else { Sure::Nothing };
+        };
+        // Whatever was written since: a flow keeps its place, and its slot unless some were moved.
+        let is_it = self.flows[id.place as usize].is_of(key) && !self.touched.moved();
+        if is_it { Sure::Found(id) } else { Sure::Nothing }
     }
 
     #[inline(always)]
@@ -280,10 +281,15 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
+    fn pins(&self) -> bool {
+        self.pins
+    }
+
+    #[inline(always)]
     fn found(&mut self, id: FlowId) {
-        let (slot, flow) = (slot_at(id.slot()), &self.flows[id.place as usize]);
+        let slot = slot_at(id.slot());
         // Written where it says something new: a line of which nothing changes stays clean.
-        if (self.pins || flow.class() == Class::Kept) && self.index.age(slot) != self.used {
+        if self.index.age(slot) != self.used {
             self.touched.mark(slot.bucket);
             self.index.set_age(slot, self.used);
         }

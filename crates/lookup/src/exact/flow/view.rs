@@ -14,7 +14,36 @@ pub struct View<'a> {
     pub(super) index: Option<&'a mut Index>,
 }
 
+/// A flow of a [`View`]: what may be changed of it, and what is known.
+pub struct Met<'a> {
+    /// [`Flow::state`].
+    pub state: &'a mut [u8; 16],
+    /// Its page, if it has one.
+    pub page: Option<&'a mut Page>,
+    /// [`Flow::expires`].
+    pub expires: u64,
+    /// [`Flow::is_kept`].
+    pub is_kept: bool,
+}
+
 impl View<'_> {
+    /// All of the flow at `id` at once; `None` where there is no such place, as of
+    /// [`FlowId::NONE`].
+    #[inline(always)]
+    pub fn met(&mut self, id: FlowId) -> Option<Met<'_>> {
+        let flow = self.flows.get_mut(id.place as usize)?;
+        let (expires, is_kept) = (flow.expires(), flow.is_kept());
+        let pages = &mut self.books.pages;
+        let page = flow.page().and_then(|page| pages.all_mut().get_mut(page as usize));
+        Some(Met { state: &mut flow.state, page, expires, is_kept })
+    }
+
+    /// True where there is a flow of [`Class::Kept`] at `id`.
+    #[inline(always)]
+    pub fn is_kept(&self, id: FlowId) -> bool {
+        self.flows.get(id.place as usize).is_some_and(Flow::is_kept)
+    }
+
     /// The flow at `id`.
     ///
     /// # Panics

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use super::{Core, GROUP, TURNS, Table};
 use crate::exact::flow::hint::{Hint, Sure};
 use crate::exact::flow::{FlowId, FlowKey, OnGone, Why};
-use crate::hint::prefetch;
+use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
 
 impl<C: Core> Table<C> {
@@ -26,19 +26,25 @@ impl<C: Core> Table<C> {
         gone: &mut OnGone<'_>,
     ) {
         // Of the group under way, and of the next, whose lines come meanwhile.
-        let (mut asked, mut next) = ([(0, Hint::NONE); GROUP], [(0, Hint::NONE); GROUP]);
-        self.ask_first(keys, &mut next);
+        let mut both = [[(0, Hint::NONE); GROUP]; 2];
+        let [mut asked, mut next] = both.each_mut();
+        self.ask_first(keys, next);
         for start in (0..keys.len()).step_by(GROUP) {
             std::mem::swap(&mut asked, &mut next);
             let n = GROUP.min(keys.len() - start);
             self.core.begin_group(self.books.prefers_at_once(), self.books.is_full());
-            for (hash, hint) in &mut asked[..n] {
+            for (hash, hint) in asked[..n].iter_mut() {
                 *hint = self.core.peek(*hash, hint);
             }
-            self.ask_first(&keys[start + n..], &mut next);
-            for (i, (hash, hint)) in (start..).zip(&asked[..n]) {
+            self.ask_first(&keys[start + n..], next);
+            for (i, ((hash, hint), key)) in (start..).zip(asked[..n].iter().zip(&keys[start..])) {
+                if let Sure::Found(id) = self.core.sure(key, hint) {
+                    self.meet(id);
+                    ids[i] = id;
+                    continue;
+                }
                 let (before, rest) = ids.split_at_mut(i);
-                rest[0] = self.claim(*hash, &keys[i], hint, expires, before, gone);
+                rest[0] = self.claim_unsure(*hash, key, hint, expires, before, gone);
             }
         }
     }
@@ -70,6 +76,34 @@ impl<C: Core> Table<C> {
         );
     }
 
+    /// The flow at `id` was found. Nobody reads the page of a flow that was declined, nor often
+    /// that of a grant before it is used: they are not asked for.
+    #[inline(always)]
+    fn meet(&mut self, id: FlowId) {
+        let flow = &self.core.flows()[id.place as usize];
+        if !flow.is_kept() && !self.core.pins() {
+            return;
+        }
+        if let Some(page) = flow.page() {
+            prefetch_at(self.books.pages.all(), page as usize);
+        }
+        self.core.found(id);
+    }
+
+    /// As [`Table::claim`], out of the way of flows that are found at once.
+    #[inline(never)]
+    fn claim_unsure(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        hint: &Hint,
+        expires: u64,
+        before: &[FlowId],
+        gone: &mut OnGone<'_>,
+    ) -> FlowId {
+        self.claim(hash, key, hint, expires, before, gone)
+    }
+
     /// The flow of `key`, found or made; those `before` it in the batch stay.
     #[inline(always)]
     pub(super) fn claim(
@@ -90,10 +124,7 @@ impl<C: Core> Table<C> {
             }
         };
         if let Some(id) = found {
-            self.core.found(id);
-            if let Some(page) = self.core.flows()[id.place as usize].page() {
-                prefetch(&self.books.pages.all()[page as usize]);
-            }
+            self.meet(id);
             return id;
         }
         if !self.books.may_try() {
