@@ -59,6 +59,14 @@ impl Tunnel4 {
     /// cache before they can be read together (`gatekeeper/granted`).
     #[inline]
     pub fn header(&self, dscp: u8, inner: &[u8; ipv4::MIN_LEN]) -> Option<[u8; ipv4::MIN_LEN]> {
+        let mut header = [0; ipv4::MIN_LEN];
+        self.outer(dscp, inner)?.put(&mut header);
+        Some(header)
+    }
+
+    /// The same, to be [put](Outer4::put) where it belongs.
+    #[inline(always)]
+    pub fn outer(&self, dscp: u8, inner: &[u8; ipv4::MIN_LEN]) -> Option<Outer4> {
         let len = be16(inner, ipv4::TOTAL_LEN).checked_add(ipv4::MIN_LEN as u16)?;
         let tos = dscp << 2 | outer_ecn(inner[ipv4::TOS]);
         let first = u16::from_be_bytes([ipv4::PLAIN, tos]);
@@ -70,11 +78,34 @@ impl Tunnel4 {
         let high = u64::from(u16::from_le_bytes([TTL, IPIP]))
             | swapped(sum) << 16
             | u64::from(self.src) << 32;
-        let mut header = [0; ipv4::MIN_LEN];
-        header[..8].copy_from_slice(&low.to_le_bytes());
-        header[8..16].copy_from_slice(&high.to_le_bytes());
+        Some(Outer4 { low, high, dst: self.dst, len })
+    }
+}
+
+/// An outer IPv4 header in the words that it is written in, and the length that it says: from
+/// an array of bytes the compiler would make a store of each field.
+#[derive(Clone, Copy, Debug)]
+pub struct Outer4 {
+    low: u64,
+    high: u64,
+    dst: u32,
+    len: u16,
+}
+
+impl Outer4 {
+    /// Bytes of both headers and what they carry.
+    #[inline(always)]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> u16 {
+        self.len
+    }
+
+    /// Writes it.
+    #[inline(always)]
+    pub fn put(&self, header: &mut [u8; ipv4::MIN_LEN]) {
+        header[..8].copy_from_slice(&self.low.to_le_bytes());
+        header[8..16].copy_from_slice(&self.high.to_le_bytes());
         header[16..].copy_from_slice(&self.dst.to_le_bytes());
-        Some(header)
     }
 }
 
