@@ -11,15 +11,15 @@
 
 use graph::{Due, clock};
 use io::VECTOR;
-use lookup::exact::flow::{Class, FlowId, FlowKey, FlowTable, View};
+use lookup::exact::flow::{FlowId, FlowKey, FlowTable, View};
 use tables::SetId;
-use wire::bytes::array;
 
+use super::granted;
 use super::machine::{Decided, Flow, Machine, Step};
 use super::programs::Programs;
 use super::rule::Arrival;
 use super::settings::Counters;
-use super::state::{self, Bytes, CALLERS, Kind};
+use super::state::{self, Bytes, Kind};
 use super::times::Times;
 
 /// A decision on its way to the table of the flow's owner.
@@ -31,6 +31,25 @@ pub struct Heard {
     pub set: SetId,
     /// What was decided.
     pub decided: Decided,
+}
+
+/// A protection as an entry names it: a number of 48 bits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Named(u64);
+
+impl Named {
+    /// No protection's.
+    pub const NONE: Named = Named(u64::MAX);
+
+    #[inline(always)]
+    pub const fn of(set: SetId) -> Named {
+        Named(set.index as u64 | (set.generation as u64) << 32)
+    }
+
+    #[inline(always)]
+    pub const fn set(self) -> SetId {
+        SetId { index: self.0 as u32, generation: (self.0 >> 32) as u16 }
+    }
 }
 
 /// The flows of one worker.
@@ -68,9 +87,7 @@ impl Flows {
 
     /// The protection whose flow an entry is.
     pub fn set_of(state: &Bytes) -> SetId {
-        let index = u32::from_le_bytes(array(state, CALLERS));
-        let generation = u16::from_le_bytes(array(state, CALLERS + 4));
-        SetId { index, generation }
+        Named(state::callers(state)).set()
     }
 
     /// Finds the flows of `keys`, at most a vector's, or makes them, and gives `each` its
@@ -85,12 +102,14 @@ impl Flows {
         let Flows { table, programs, times, ids, .. } = self;
         let machine = Machine { times, programs };
         let fresh = machine.fresh(now);
-        let ids = &mut ids[..keys.len()];
-        table.find_or_insert_batch(now, fresh.0, keys, ids, &mut |_, _, _| {});
-        let mut entries = Entries { view: table.view(), ids, machine, fresh, fallen: false };
+        let n = keys.len();
+        table.find_or_insert_batch(now, fresh.0, keys, &mut ids[..n], &mut |_, _, _| {});
+        let born = machine.born(now);
+        let view = table.view();
+        let mut entries = Entries { view, ids, machine, fresh, born, fallen: false };
         let result = each(&mut entries);
         if entries.fallen {
-            give_back(&mut **table, ids);
+            give_back(&mut **table, &ids[..n]);
         }
         result
     }
@@ -168,12 +187,24 @@ impl Flows {
     }
 }
 
+/// What a flow's budget says.
+pub(super) enum Spent {
+    /// The packet goes, with this DSCP.
+    Send(u8),
+    /// It is more than there is left.
+    Over,
+    /// Nothing has happened: [`Entries::packet`] says.
+    Otherwise,
+}
+
 /// The entries of a batch.
 pub(super) struct Entries<'a> {
     view: View<'a>,
-    ids: &'a [FlowId],
+    ids: &'a [FlowId; VECTOR],
     machine: Machine<'a>,
     fresh: (u64, Bytes),
+    /// What becomes of each flow that is new, and its request's DSCP.
+    born: (u64, Bytes, u8),
     /// Some flow is a request again: its page goes back.
     fallen: bool,
 }
@@ -182,8 +213,50 @@ impl Entries<'_> {
     /// True where flow `k` of the batch has had packets that passed, so that this one may.
     #[inline]
     pub fn is_kept(&self, k: usize) -> bool {
-        let id = self.ids[k];
-        !id.is_none() && self.view.flow(id).class() == Class::Kept
+        self.view.is_kept(self.ids[k % VECTOR])
+    }
+
+    /// True where [`Entries::packet`], which has the last word, says that flow `k` is declined
+    /// by the protection `named`; nothing changes by that.
+    #[inline(always)]
+    pub fn is_declined(&mut self, k: usize, named: Named, now: u64) -> bool {
+        let declined = state::word_of(Kind::Declined, named.0);
+        let met = self.view.met(self.ids[k % VECTOR]);
+        met.is_some_and(|met| state::word(met.state) == declined && now < met.expires)
+    }
+
+    /// The same of a flow that has a budget, which is spent: its DSCP, or [`Spent::Over`].
+    #[inline(always)]
+    pub fn spend(&mut self, k: usize, named: Named, now: u64, len: u32) -> Spent {
+        let id = self.ids[k % VECTOR];
+        let Some(met) = self.view.met(id) else { return Spent::Otherwise };
+        let granted = state::word_of(Kind::Granted, named.0);
+        if state::word(met.state) != granted || now >= met.expires {
+            return Spent::Otherwise;
+        }
+        let Some(page) = met.page else { return Spent::Otherwise };
+        let Some(dscp) = granted::spend(self.machine.times, now, len, &mut page.0) else {
+            return Spent::Over;
+        };
+        state::mark_used(met.state, self.machine.times, now);
+        if !met.is_kept {
+            self.view.keep(id, true);
+        }
+        Spent::Send(dscp)
+    }
+
+    /// The same of a flow that is new, whose request it is: its DSCP.
+    #[inline(always)]
+    pub fn first(&mut self, k: usize, named: Named) -> Option<u8> {
+        let id = self.ids[k % VECTOR];
+        let (expires, bytes, dscp) = self.born;
+        if !id.is_new() || expires != self.fresh.0 {
+            return None;
+        }
+        let met = self.view.met(id)?;
+        *met.state = bytes;
+        state::set_callers(met.state, named.0);
+        Some(dscp)
     }
 
     /// What becomes of a packet of flow `k` of the batch, of the protection `set`; `None`
@@ -243,8 +316,7 @@ fn write(view: &mut View<'_>, id: FlowId, heard: &Heard) {
 
 #[inline]
 fn put_set(state: &mut Bytes, set: SetId) {
-    state[CALLERS..CALLERS + 4].copy_from_slice(&set.index.to_le_bytes());
-    state[CALLERS + 4..].copy_from_slice(&set.generation.to_le_bytes());
+    state::set_callers(state, Named::of(set).0);
 }
 
 /// Seconds in which the whole table is looked at: less than a new request lives.

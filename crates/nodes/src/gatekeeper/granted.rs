@@ -26,83 +26,57 @@ pub fn parameters(rate_kib: u32, next_renewal_ms: u32, renewal_step_ms: u32) -> 
 
 /// The rate in KiB, and the bytes of it that a packet at `now` would find left.
 pub(super) fn budget_at(page: &Page, now: u64) -> (u32, u64) {
-    let state = State::load(page);
-    let left = if now >= state.window_end { budget(state.rate_kib) } else { state.left };
-    (state.rate_kib, left)
+    let rate_kib = u32::from_le_bytes(part(page, RATE));
+    let left = if now >= word(page, WINDOW_END) { budget(rate_kib) } else { word(page, LEFT) };
+    (rate_kib, left)
 }
 
 impl Rule for Granted {
     fn init(&self, times: &Times, now: u64, page: &mut Page) -> Result<(), BadParameters> {
-        let word = |place: usize| u32::from_le_bytes(part(page, 4 * place));
-        let [rate_kib, next_renewal_ms, renewal_step_ms] = [0, 1, 2].map(word);
-        let state = State {
-            window_end: now.saturating_add(times.second()),
-            left: budget(rate_kib),
-            renewal: now.saturating_add(times.millis(next_renewal_ms)),
-            step: times.millis(renewal_step_ms),
-            rate_kib,
-        };
+        let parameter = |place: usize| u32::from_le_bytes(part(page, 4 * place));
+        let [rate_kib, next_renewal_ms, renewal_step_ms] = [0, 1, 2].map(parameter);
         *page = [0; 64];
-        state.store(page);
-        page[STEP..RATE].copy_from_slice(&state.step.to_le_bytes());
+        put(page, WINDOW_END, now.saturating_add(times.second()));
+        put(page, LEFT, budget(rate_kib));
+        put(page, RENEWAL_AT, now.saturating_add(times.millis(next_renewal_ms)));
+        put(page, STEP, times.millis(renewal_step_ms));
         page[RATE..RATE + 4].copy_from_slice(&rate_kib.to_le_bytes());
         Ok(())
     }
 
     #[inline]
     fn packet(&self, times: &Times, arrival: &Arrival<'_>, _: u64, page: &mut Page) -> Answer {
-        let mut state = State::load(page);
-        let now = arrival.now;
-        if now >= state.window_end {
-            state.window_end = now.saturating_add(times.second());
-            state.left = budget(state.rate_kib);
+        match spend(times, arrival.now, arrival.len, page) {
+            Some(dscp) => Answer::Send(dscp),
+            None => Answer::OverBudget,
         }
-        let Some(left) = state.left.checked_sub(arrival.len.into()) else {
-            state.store(page); // the window may be a new one
-            return Answer::OverBudget;
-        };
-        state.left = left;
-        let mut dscp = GRANTED;
-        if now >= state.renewal {
-            state.renewal = now.saturating_add(state.step);
-            dscp = RENEWAL;
-        }
-        state.store(page);
-        Answer::Send(dscp)
     }
 }
 
-#[derive(Clone, Copy)]
-struct State {
-    window_end: u64,
-    left: u64,
-    renewal: u64,
-    step: u64,
-    rate_kib: u32,
+/// A packet of `len` bytes comes: its DSCP, or `None` beyond the budget.
+#[inline]
+pub(super) fn spend(times: &Times, now: u64, len: u32, page: &mut Page) -> Option<u8> {
+    if now >= word(page, WINDOW_END) {
+        put(page, WINDOW_END, now.saturating_add(times.second()));
+        put(page, LEFT, budget(u32::from_le_bytes(part(page, RATE))));
+    }
+    put(page, LEFT, word(page, LEFT).checked_sub(len.into())?);
+    if now < word(page, RENEWAL_AT) {
+        return Some(GRANTED);
+    }
+    let step = word(page, STEP);
+    put(page, RENEWAL_AT, now.saturating_add(step));
+    Some(RENEWAL)
 }
 
-impl State {
-    #[inline]
-    fn load(page: &Page) -> State {
-        let word = |at| u64::from_le_bytes(part(page, at));
-        State {
-            window_end: word(WINDOW_END),
-            left: word(LEFT),
-            renewal: word(RENEWAL_AT),
-            step: word(STEP),
-            rate_kib: u32::from_le_bytes(part(page, RATE)),
-        }
-    }
+#[inline(always)]
+fn word(page: &Page, at: usize) -> u64 {
+    u64::from_le_bytes(part(page, at))
+}
 
-    /// Writes what a packet changes.
-    #[inline]
-    fn store(&self, page: &mut Page) {
-        for (at, value) in
-            [(WINDOW_END, self.window_end), (LEFT, self.left), (RENEWAL_AT, self.renewal)]
-        {
-            page[at..at + 8].copy_from_slice(&value.to_le_bytes());
-        }
-    }
+#[inline(always)]
+fn put(page: &mut Page, at: usize, word: u64) {
+    page[at..at + 8].copy_from_slice(&word.to_le_bytes());
 }
 
 fn budget(rate_kib: u32) -> u64 {

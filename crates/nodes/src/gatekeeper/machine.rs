@@ -115,20 +115,33 @@ impl Machine<'_> {
         (Request::first_end(self.times, now), bytes)
     }
 
+    /// End and state of such an entry after its first packet, and the DSCP of the request that
+    /// it is: the same for all that are new now.
+    #[inline]
+    pub fn born(&self, now: u64) -> (u64, Bytes, u8) {
+        let (mut expires, mut state) = self.fresh(now);
+        let mut flow = Flow { expires: &mut expires, state: &mut state, page: None };
+        let dscp = self.request(&mut flow, now);
+        (expires, state, dscp)
+    }
+
     /// A packet of a flow comes. Its verdict does not depend on what becomes of the
     /// packet afterwards: a budget is spent before anything else can fail.
     #[inline]
     pub fn packet(&self, flow: &mut Flow<'_>, arrival: &Arrival<'_>) -> Step {
         let kind = Kind::of(flow.state);
         if kind == Kind::Request {
-            return Step { verdict: self.request(flow, arrival.now), fell_back: false };
+            return Step {
+                verdict: Verdict::Request(self.request(flow, arrival.now)),
+                fell_back: false,
+            };
         }
         match self.decided(kind, flow, arrival) {
             Some(verdict) => Step { verdict, fell_back: false },
             None => {
                 state::set_request(flow.state, Request::new(arrival.now));
                 *flow.expires = Request::first_end(self.times, arrival.now);
-                Step { verdict: self.request(flow, arrival.now), fell_back: true }
+                Step { verdict: Verdict::Request(self.request(flow, arrival.now)), fell_back: true }
             }
         }
     }
@@ -158,14 +171,14 @@ impl Machine<'_> {
 
     /// An entry of a request never ends by a packet: only a sweep takes it out.
     #[inline]
-    fn request(&self, flow: &mut Flow<'_>, now: u64) -> Verdict {
+    fn request(&self, flow: &mut Flow<'_>, now: u64) -> u8 {
         let mut request = state::request(flow.state);
         let asked = request.packet(self.times, now);
         state::set_request(flow.state, request);
         if let Some(expires) = asked.expires {
             *flow.expires = expires;
         }
-        Verdict::Request(asked.dscp)
+        asked.dscp
     }
 
     /// The verdict on a packet of a decided flow; `None` where the flow falls back.

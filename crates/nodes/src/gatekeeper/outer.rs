@@ -15,7 +15,7 @@ use wire::bytes::{array, be16, put16};
 use wire::ipip::{Tunnel4, Tunnel6};
 use wire::{checksum, ethernet, ipv4, ipv6};
 
-use super::settings::Ends;
+use super::settings::{Ends, Sum};
 use crate::counters::IfaceCounters;
 use crate::parse::cut::MIN_PAYLOAD;
 
@@ -52,7 +52,7 @@ pub(super) struct Way<'g> {
     tunnel: Option<Tunnel>,
     is_v4: bool,
     /// Frames and bytes that are not counted yet.
-    sent: (u64, u64),
+    sent: Sum,
 }
 
 /// What is put before packets.
@@ -90,7 +90,7 @@ impl<'g> Ways<'g> {
             }
         };
         let (out, is_v4) = (cell.out(), grantor.ip.is_ipv4());
-        Some(Way { cell, out, tunnel, is_v4, sent: (0, 0) })
+        Some(Way { cell, out, tunnel, is_v4, sent: Sum::default() })
     }
 
     /// True where all flows have the same way to `grantor`.
@@ -102,9 +102,9 @@ impl<'g> Ways<'g> {
     /// Counts what left by `way`.
     #[inline]
     pub fn count(&self, way: &mut Way<'_>) {
-        let (frames, bytes) = std::mem::take(&mut way.sent);
-        if frames > 0 {
-            self.counters.sent(way.out.iface(), frames, bytes);
+        let sent = std::mem::take(&mut way.sent);
+        if sent.packets() > 0 {
+            self.counters.sent(way.out.iface(), sent.packets(), sent.bytes());
         }
     }
 
@@ -144,19 +144,22 @@ impl<'g> Ways<'g> {
 
 impl Way<'_> {
     /// Puts packet `i` into another.
-    #[inline]
+    #[inline(always)]
     pub fn encapsulate<N>(&mut self, v: &mut Packets<N>, i: usize, dscp: u8) -> Result<Out, Unfit> {
         let mtu = self.out.mtu();
         match self.tunnel.as_ref().ok_or(Unfit::NoSource)? {
             Tunnel::Four(tunnel) => {
-                let inner = array(v.head(i), 0);
-                let beyond = Unfit::TooLong(mtu.saturating_sub(ipv4::MIN_LEN as u16));
-                let header = tunnel.header(dscp, &inner).ok_or(beyond)?;
-                let len = be16(&header, ipv4::TOTAL_LEN);
-                if len > mtu {
-                    return Err(beyond);
-                }
-                self.wrap(v, i, &header, len, ethernet::IPV4)
+                let outer = tunnel.outer(dscp, &array(v.head(i), 0));
+                let Some(outer) = outer.filter(|outer| outer.len() <= mtu) else {
+                    return Err(Unfit::TooLong(mtu.saturating_sub(ipv4::MIN_LEN as u16)));
+                };
+                let put = |head: &mut [u8; 64]| {
+                    // cannot be `None`: 64 bytes are more.
+                    if let Some(header) = head.first_chunk_mut() {
+                        outer.put(header);
+                    }
+                };
+                self.wrap(v, i, (ipv4::MIN_LEN, put), outer.len(), ethernet::IPV4)
             }
             Tunnel::Six(tunnel) => {
                 let inner = array(v.head(i), 0);
@@ -164,7 +167,8 @@ impl Way<'_> {
                 let header = tunnel.header(dscp, &inner).ok_or(beyond)?;
                 let len = be16(&header, ipv6::PAYLOAD_LEN).checked_add(ipv6::LEN as u16);
                 let len = len.filter(|&len| len <= mtu).ok_or(beyond)?;
-                self.wrap(v, i, &header, len, ethernet::IPV6)
+                let put = |head: &mut [u8; 64]| head[..ipv6::LEN].copy_from_slice(&header);
+                self.wrap(v, i, (ipv6::LEN, put), len, ethernet::IPV6)
             }
         }
     }
@@ -186,32 +190,38 @@ impl Way<'_> {
         } else {
             put16(head, ipv6::VERSION, old & !(63 << 6) | u16::from(dscp & 63) << 6);
         }
-        self.wrap(v, i, &[], len, if self.is_v4 { ethernet::IPV4 } else { ethernet::IPV6 })
+        self.wrap(
+            v,
+            i,
+            (0, |_: &mut _| ()),
+            len,
+            if self.is_v4 { ethernet::IPV4 } else { ethernet::IPV6 },
+        )
     }
 
-    /// Makes packet `i`, with `header` in front of it and then of `len` bytes, a frame on its way.
+    /// Makes packet `i`, with the header that `put` writes in front of it and then of `len`
+    /// bytes, a frame on its way.
     #[inline(always)]
     fn wrap<N>(
         &mut self,
         v: &mut Packets<N>,
         i: usize,
-        header: &[u8],
+        (outer, put): (usize, impl FnOnce(&mut [u8; 64])),
         len: u16,
         ethertype: u16,
     ) -> Result<Out, Unfit> {
         // What a minimal frame was filled up with may stay behind a packet.
-        let kept = len.max(v.len(i).saturating_add(header.len() as u16).min(MIN_PAYLOAD));
-        if !v.wrap(i, header.len(), self.out.len().into(), kept.into()) {
+        let kept = len.max(v.len(i).saturating_add(outer as u16).min(MIN_PAYLOAD));
+        if !v.wrap(i, outer, self.out.len().into(), kept.into()) {
             return Err(Unfit::NoRoom);
         }
-        v.head_mut(i)[..header.len()].copy_from_slice(header); // cannot panic: 0, 20 or 40 of 64
+        put(v.head_mut(i));
         if !self.out.is_used() {
             self.cell.mark_used();
             self.out = self.out.used();
         }
         self.cell.write(self.out, v.before_mut(i), ethertype);
-        self.sent.0 += 1;
-        self.sent.1 += u64::from(self.out.len()) + u64::from(kept);
+        self.sent.add(u32::from(self.out.len()) + u32::from(kept));
         Ok((self.out.port(), self.out.iface()))
     }
 }

@@ -95,10 +95,10 @@ impl Verdicts {
             (&self.declined, &self.declined_bytes),
             (&self.dropped, &self.dropped_bytes),
         ];
-        for ((packets, bytes), &(n, len)) in counters.into_iter().zip(&tally.0) {
-            if n > 0 {
-                packets.add(n);
-                bytes.add(len);
+        for ((packets, bytes), sum) in counters.into_iter().zip(&tally.0) {
+            if sum.packets() > 0 {
+                packets.add(sum.packets());
+                bytes.add(sum.bytes());
             }
         }
     }
@@ -106,7 +106,31 @@ impl Verdicts {
 
 /// Packets and bytes of one protection that are not counted yet, by [`Fate`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally([(u64, u64); 4]);
+pub(super) struct Tally([Sum; 4]);
+
+/// Packets and bytes of a vector's packets at most, in one number: one addition counts both.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sum(u64);
+
+impl Sum {
+    #[inline(always)]
+    pub(super) fn add(&mut self, bytes: u32) {
+        self.0 += 1 << 32 | u64::from(bytes);
+    }
+
+    #[inline(always)]
+    pub(super) fn packets(self) -> u64 {
+        self.0 >> 32
+    }
+
+    #[inline(always)]
+    pub(super) fn bytes(self) -> u64 {
+        self.0 & 0xffff_ffff
+    }
+}
+
+// Of so many packets neither half runs over, whatever their lengths are.
+const _: () = assert!(io::VECTOR * 4 * u16::MAX as usize <= u32::MAX as usize);
 
 /// What became of a packet, as it is counted: in the order of [`Verdicts`].
 #[derive(Clone, Copy, Debug)]
@@ -119,10 +143,8 @@ pub(super) enum Fate {
 
 impl Tally {
     #[inline(always)]
-    pub(super) fn add(&mut self, fate: Fate, bytes: u64) {
-        let (packets, all) = &mut self.0[fate as usize];
-        *packets += 1;
-        *all += bytes;
+    pub(super) fn add(&mut self, fate: Fate, bytes: u32) {
+        self.0[fate as usize].add(bytes);
     }
 }
 

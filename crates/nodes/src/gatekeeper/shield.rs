@@ -21,6 +21,8 @@
 //! 0 ps apart, and priority 3 is theirs behind the allowance; the deployed Gatekeeper reads
 //! the clock for each.
 
+mod sender;
+
 use std::sync::Arc;
 
 use graph::ring::spsc::Consumer;
@@ -29,22 +31,21 @@ use io::VECTOR;
 use lookup::Hop;
 use lookup::exact::flow::FlowKey;
 use lookup::sync::Published;
-use tables::{Forwarding, HopTable, Kind, Protection, Protections, SetId};
+use tables::{Forwarding, HopTable, Kind, Protections};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
-use super::fault::{Fault, Kind as Trouble, may_not_be_fragmented};
-use super::flows::{Flows, Heard};
-use super::lanes::{Asked, Faulty, Mixed, Request};
+use super::flows::{Entries, Flows, Heard, Named, Spent};
+use super::lanes::{Asked, Faulty, Mixed};
 use super::machine::Verdict;
 use super::mix::Mix;
-use super::outer::{Out, Unfit, Way, Ways, packet_len};
+use super::outer::Ways;
 use super::request::LOWEST_DSCP;
-use super::rule::{Arrival, GRANTED};
-use super::settings::{Counters, Fate, SHADOW, Settings, Tally};
+use super::rule::Arrival;
+use super::settings::{Counters, Settings};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
-use crate::parse::cut::cut;
+use sender::Sender;
 
 labels! {
     /// Where packets go.
@@ -103,7 +104,7 @@ struct Batch {
     /// Which of the vector's.
     at: [u16; VECTOR],
     /// By which protection.
-    sets: [SetId; VECTOR],
+    sets: [Named; VECTOR],
     heard: [Option<Heard>; VECTOR],
 }
 
@@ -132,7 +133,7 @@ impl Shield {
         let batch = Box::new(Batch {
             keys: [FlowKey::v4(0, 0); VECTOR],
             at: [0; VECTOR],
-            sets: [SetId::default(); VECTOR],
+            sets: [Named::NONE; VECTOR],
             heard: [None; VECTOR],
         });
         Shield { forwarding, settings, ifaces, counters, mix, flows, heard, batch }
@@ -200,27 +201,47 @@ impl Node for Shield {
         }
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
-        let tally = (SetId::default(), Tally::default());
-        let mut sender = Sender { ways, protections, counters, mix, last: None, way: None, tally };
+        let mut sender = Sender::new(ways, protections, counters, mix);
         let (now, unbacked) = (v.now(), flows.unbacked);
         let Batch { keys, at, sets, .. } = &**batch;
         flows.meet(now, &keys[..n], |entries| {
-            for (k, (&i, &set)) in at[..n].iter().zip(sets).enumerate() {
-                if let Some(&next) = at[..n].get(k + AHEAD) {
-                    v.ask(next.into());
+            for k in 0..n {
+                if k + AHEAD < n {
+                    let next = at[(k + AHEAD) % VECTOR].into();
+                    v.ask(next);
                     if entries.is_kept(k + AHEAD) {
-                        v.ask_before(next.into());
+                        v.ask_before(next);
                     }
                 }
-                let i = usize::from(i);
-                let len = v.frame_len(i).into();
-                let (link, packet) = v.parts(i);
-                let arrival = Arrival { now, len, link, packet };
-                let verdict = match entries.packet(k, set, &arrival) {
-                    Some(step) => Some(step.verdict),
-                    None => unbacked.then_some(Verdict::Request(LOWEST_DSCP)),
-                };
-                sender.carry_out(v, i, (set, &keys[k]), verdict);
+                let (i, named) = (usize::from(at[k % VECTOR]), sets[k % VECTOR]);
+                if named != sender.named {
+                    sender.turn_to(named);
+                }
+                // What most packets meet, each by itself and without a detour.
+                if sender.is_plain {
+                    if entries.is_declined(k, named, now) {
+                        sender.decline(v, i, Why::Declined);
+                        continue;
+                    }
+                    if let Some(dscp) = entries.first(k, named) {
+                        sender.ask(v, i, &keys[k % VECTOR], dscp);
+                        continue;
+                    }
+                    match entries.spend(k, named, now, v.frame_len(i).into()) {
+                        Spent::Send(dscp) => {
+                            sender.grant(v, i, &keys[k % VECTOR], dscp);
+                            continue;
+                        }
+                        Spent::Over => {
+                            sender.decline(v, i, Why::OverBudget);
+                            continue;
+                        }
+                        Spent::Otherwise => {}
+                    }
+                }
+                let verdict = judge(v, i, (k, named), now, entries);
+                let unbacked = || unbacked.then_some(Verdict::Request(LOWEST_DSCP));
+                sender.carry_out(v, i, &keys[k % VECTOR], verdict.or_else(unbacked));
             }
         });
         sender.count();
@@ -258,10 +279,10 @@ fn gather(
 ) -> usize {
     let mut n = 0;
     // The answer of the packet before, and its protection: mostly the next one's, too.
-    let mut last = (Hop::NONE, SetId::default());
+    let mut last = (Hop::NONE, Named::NONE);
     for i in 0..v.n() {
         let answer = v.get(Answer, i);
-        if answer == last.0 && answer != Hop::NONE {
+        if answer == last.0 && last.1 != Named::NONE {
             n = take(v, batch, n, i, last.1);
             continue;
         }
@@ -272,8 +293,8 @@ fn gather(
                     v.drop(i, Why::Changed);
                     continue;
                 };
-                last = (answer, protection.id);
-                n = take(v, batch, n, i, protection.id);
+                last = (answer, Named::of(protection.id));
+                n = take(v, batch, n, i, last.1);
             }
             Kind::Bypass => pass(v, i),
             Kind::Discard => v.drop(i, Why::Discarded),
@@ -285,11 +306,24 @@ fn gather(
 
 /// Puts packet `i` behind the `n` of the batch; gives how many there are then.
 #[inline(always)]
-fn take(v: &View<'_, Shield>, batch: &mut Batch, n: usize, i: usize, set: SetId) -> usize {
-    // cannot panic: `n` is at most `i`, which is within a vector.
-    (batch.keys[n], batch.at[n]) = (key(v.head(i)), i as u16);
-    batch.sets[n] = set;
+fn take(v: &View<'_, Shield>, batch: &mut Batch, n: usize, i: usize, named: Named) -> usize {
+    let head = v.head(i);
+    // `n` is at most `i`, which is within a vector.
+    (batch.at[n % VECTOR], batch.sets[n % VECTOR]) = (i as u16, named);
+    if head[0] >> 4 == 4 {
+        let v4 = |at| u32::from_be_bytes(array(head, at));
+        batch.keys[n % VECTOR] = FlowKey::v4(v4(ipv4::SRC), v4(ipv4::DST));
+    } else {
+        take6(head, &mut batch.keys[n % VECTOR]);
+    }
     n + 1
+}
+
+/// A call of its own: else all words of either family's key would be put through registers.
+#[inline(never)]
+fn take6(head: &[u8; 64], key: &mut FlowKey) {
+    let v6 = |at| u128::from_be_bytes(array(head, at));
+    *key = FlowKey::v6(v6(ipv6::SRC), v6(ipv6::DST));
 }
 
 /// Sends packet `i` by its route.
@@ -307,145 +341,19 @@ fn pass(v: &mut View<'_, Shield>, i: usize) {
     }
 }
 
-/// The flow of a packet.
-#[inline]
-fn key(head: &[u8; 64]) -> FlowKey {
-    let v4 = |at| u32::from_be_bytes(array(head, at));
-    let v6 = |at| u128::from_be_bytes(array(head, at));
-    if head[0] >> 4 == 4 {
-        FlowKey::v4(v4(ipv4::SRC), v4(ipv4::DST))
-    } else {
-        FlowKey::v6(v6(ipv6::SRC), v6(ipv6::DST))
-    }
-}
-
-/// What verdicts are carried out with.
-struct Sender<'g> {
-    ways: Ways<'g>,
-    protections: &'g Protections,
-    counters: &'g Counters,
-    mix: &'g Mix,
-    /// The protection of the packet before: mostly the next one's, too.
-    last: Option<&'g Protection>,
-    /// The way of its packets, where all have one.
-    way: Option<Way<'g>>,
-    /// What is not counted yet, of that protection.
-    tally: (SetId, Tally),
-}
-
-impl<'g> Sender<'g> {
-    #[inline]
-    fn protection(&mut self, set: SetId) -> Option<&'g Protection> {
-        if self.last.is_none_or(|last| last.id != set) {
-            self.turn_to(set);
-        }
-        self.last
-    }
-
-    #[inline(never)]
-    fn turn_to(&mut self, set: SetId) {
-        self.count();
-        (self.last, self.tally.0) = (self.protections.get(set), set);
-        let only = self.last.and_then(Protection::only);
-        let only = only.filter(|grantor| self.ways.is_one(grantor));
-        self.way = only.and_then(|grantor| self.ways.to(Some(grantor), 0));
-    }
-
-    /// Adds what was not counted yet to the counters.
-    fn count(&mut self) {
-        let (set, tally) = &mut self.tally;
-        let in_shadow = self.last.is_some_and(is_shadow);
-        self.counters.count(*set, in_shadow, &std::mem::take(tally));
-        if let Some(way) = &mut self.way {
-            self.ways.count(way);
-        }
-    }
-
-    /// Has `send` send a packet of the flow of `key` by its way to a Grantor.
-    #[inline(always)]
-    fn send(
-        &mut self,
-        protection: &Protection,
-        key: &FlowKey,
-        send: impl FnOnce(&mut Way<'g>) -> Result<Out, Unfit>,
-    ) -> Result<Out, Unfit> {
-        if let Some(way) = &mut self.way {
-            return send(way);
-        }
-        let mixed = self.mix.of(key);
-        let mut way = self.ways.to(protection.grantor(mixed), mixed).ok_or(Unfit::Unresolved)?;
-        let sent = send(&mut way);
-        self.ways.count(&mut way);
-        sent
-    }
-
-    /// `None`: the flow has no place.
-    #[inline]
-    fn carry_out(
-        &mut self,
-        v: &mut View<'_, Shield>,
-        i: usize,
-        (set, key): (SetId, &FlowKey),
-        verdict: Option<Verdict>,
-    ) {
-        let Some(protection) = self.protection(set) else { return v.drop(i, Why::Changed) };
-        let bytes = u64::from(v.frame_len(i));
-        let (fate, outer) = match verdict {
-            Some(Verdict::Request(_)) if key.is_v4() => (Fate::Request, ipv4::MIN_LEN),
-            Some(Verdict::Request(_)) => (Fate::Request, ipv6::LEN),
-            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
-            Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
-            Some(Verdict::Failed) | None => (Fate::Dropped, 0),
-        };
-        self.tally.1.add(fate, bytes + outer as u64);
-        if is_shadow(protection) {
-            let total = packet_len(v.head(i));
-            cut(v, i, total);
-            let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
-            v.set(Asked, i, Request::new(set, dscp).in_shadow());
-            v.set(Mixed, i, self.mix.of(key));
-            return v.leave(i, To::Solicit);
-        }
-        let sent = match verdict {
-            Some(Verdict::Request(dscp)) => {
-                v.set(Asked, i, Request::new(set, dscp));
-                v.set(Mixed, i, self.mix.of(key));
-                return v.leave(i, To::Solicit);
-            }
-            Some(Verdict::Granted(dscp)) => {
-                self.send(protection, key, |way| way.encapsulate(v, i, dscp))
-            }
-            Some(Verdict::Direct) => self.send(protection, key, |way| way.direct(v, i, GRANTED)),
-            Some(Verdict::Declined) => return v.drop(i, Why::Declined),
-            Some(Verdict::OverBudget) => return v.drop(i, Why::OverBudget),
-            Some(Verdict::Failed) => return v.drop(i, Why::Failed),
-            None => return v.drop(i, Why::NoPlace),
-        };
-        match sent {
-            Ok(out) => leave(v, i, out),
-            Err(Unfit::Unresolved) => v.drop(i, Why::Unresolved),
-            Err(Unfit::NoSource) => v.drop(i, Why::NoSource),
-            Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
-                v.set(Faulty, i, Fault::new(Trouble::TooLong(most)));
-                v.leave(i, To::Error);
-            }
-            Err(Unfit::TooLong(_)) => v.drop(i, Why::TooLong),
-            Err(Unfit::NoRoom) => v.drop(i, Why::NoRoom),
-        }
-    }
-}
-
-/// Whether verdicts on its packets are only counted.
-#[inline]
-fn is_shadow(protection: &Protection) -> bool {
-    protection.options & SHADOW != 0
-}
-
-#[inline]
-fn leave(v: &mut View<'_, Shield>, i: usize, (port, iface): Out) {
-    v.set(OutPort, i, port);
-    v.set(Iface, i, iface);
-    v.leave(i, To::Output);
+/// The verdict on packet `i`, the `k`th of the batch, whatever its flow is; `None`: the flow has
+/// no place.
+#[inline(never)]
+fn judge(
+    v: &View<'_, Shield>,
+    i: usize,
+    (k, named): (usize, Named),
+    now: u64,
+    entries: &mut Entries<'_>,
+) -> Option<Verdict> {
+    let (link, packet) = v.parts(i);
+    let arrival = Arrival { now, len: v.frame_len(i).into(), link, packet };
+    entries.packet(k, named.set(), &arrival).map(|step| step.verdict)
 }
 
 /// Packets between the one whose verdict is carried out and the one whose descriptor, and

@@ -52,6 +52,38 @@ impl Kind {
     }
 }
 
+/// Kind and the caller's bytes of an entry, as one number: to be compared with
+/// [`word_of`].
+#[inline(always)]
+pub(super) fn word(bytes: &Bytes) -> u64 {
+    second(bytes) & WORD
+}
+
+/// The same of an entry of this kind, and these bytes of the caller's.
+#[inline(always)]
+pub(super) fn word_of(kind: Kind, callers: u64) -> u64 {
+    let kind = match kind {
+        Kind::Request => REQUEST,
+        Kind::Granted => GRANTED,
+        Kind::Declined => DECLINED,
+        Kind::Program(_) => PROGRAM,
+    };
+    callers << CALLERS_AT | u64::from(kind) << PRIORITY_BITS
+}
+
+/// The caller's bytes, as a number of 48 bits.
+#[inline(always)]
+pub(super) fn callers(bytes: &Bytes) -> u64 {
+    second(bytes) >> CALLERS_AT
+}
+
+/// Writes them.
+#[inline(always)]
+pub(super) fn set_callers(bytes: &mut Bytes, callers: u64) {
+    let word = second(bytes) & !(u64::MAX << CALLERS_AT) | callers << CALLERS_AT;
+    bytes[KIND..].copy_from_slice(&word.to_le_bytes());
+}
+
 /// When a decided flow last had a packet that passed, to the second; `None` for never.
 #[inline]
 pub fn last_used(bytes: &Bytes) -> Option<u64> {
@@ -103,10 +135,19 @@ fn load(bytes: &Bytes) -> u64 {
     u64::from_le_bytes(wire::bytes::array(bytes, 0))
 }
 
+#[inline(always)]
+fn second(bytes: &Bytes) -> u64 {
+    u64::from_le_bytes(wire::bytes::array(bytes, KIND))
+}
+
 const KIND: usize = 8;
 const MORE: usize = 9;
 const PRIORITY_BITS: u32 = 6;
 const NEVER: u64 = 0;
+/// Where the caller's bytes begin in the second half.
+const CALLERS_AT: u32 = 8 * (CALLERS - KIND) as u32;
+/// What [`word`] has of it: not the low bits of the kind, nor a program's number.
+const WORD: u64 = u64::MAX << CALLERS_AT | 3 << PRIORITY_BITS;
 
 const REQUEST: u8 = 0;
 const GRANTED: u8 = 1;

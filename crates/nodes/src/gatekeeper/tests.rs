@@ -461,3 +461,21 @@ fn a_page_is_a_cookie() {
     assert!(size_of::<Decided>() <= 96, "what travels to a flow's owner");
     assert_eq!(FIRST + 3, 41);
 }
+
+/// What the shield writes into entries that are new is what their first packet makes of them.
+#[test]
+fn a_flow_is_born_as_its_first_packet_leaves_it() {
+    let programs = Programs::default();
+    for rate in rates() {
+        let times = Times::new(rate);
+        let machine = Machine { times: &times, programs: &programs };
+        for now in [0, 1, times.second(), u64::MAX] {
+            let mut entry = Entry::fresh(&machine, now);
+            let verdict = entry.packet(&machine, now, 60);
+            let (expires, state, dscp) = machine.born(now);
+            assert_eq!((entry.expires, entry.state), (expires, state));
+            assert_eq!(verdict, Verdict::Request(dscp));
+            assert_eq!(expires, machine.fresh(now).0, "the table need not be asked again");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What becomes of a packet whose verdict is known: one after the other of a vector's, what is
+//! counted being summed up.
+
+use graph::View;
+use lookup::exact::flow::FlowKey;
+use tables::{Protection, Protections};
+use wire::{ipv4, ipv6};
+
+use super::{Shield, To, Why, pass};
+use crate::gatekeeper::fault::{Fault, Kind as Trouble, may_not_be_fragmented};
+use crate::gatekeeper::flows::Named;
+use crate::gatekeeper::lanes::{Asked, Faulty, Mixed, Request};
+use crate::gatekeeper::machine::Verdict;
+use crate::gatekeeper::mix::Mix;
+use crate::gatekeeper::outer::{Out, Unfit, Way, Ways, packet_len};
+use crate::gatekeeper::rule::GRANTED;
+use crate::gatekeeper::settings::{Counters, Fate, SHADOW, Tally};
+use crate::lanes::{Iface, OutPort};
+use crate::parse::cut::cut;
+
+/// What verdicts are carried out with.
+pub(super) struct Sender<'g> {
+    ways: Ways<'g>,
+    protections: &'g Protections,
+    counters: &'g Counters,
+    mix: &'g Mix,
+    /// Whose the packet before was: mostly the next one's, too.
+    pub(super) named: Named,
+    protection: Option<&'g Protection>,
+    /// There is one, and it is no shadow.
+    pub(super) is_plain: bool,
+    /// The way of its packets, where all have one.
+    way: Option<Way<'g>>,
+    /// What is not counted yet, of that protection.
+    tally: Tally,
+}
+
+impl<'g> Sender<'g> {
+    pub(super) fn new(
+        ways: Ways<'g>,
+        protections: &'g Protections,
+        counters: &'g Counters,
+        mix: &'g Mix,
+    ) -> Self {
+        let (named, tally) = (Named::NONE, Tally::default());
+        let (protection, is_plain, way) = (None, false, None);
+        Sender { ways, protections, counters, mix, named, protection, is_plain, way, tally }
+    }
+
+    #[inline(never)]
+    pub(super) fn turn_to(&mut self, named: Named) {
+        self.count();
+        (self.named, self.protection) = (named, self.protections.get(named.set()));
+        self.is_plain = self.protection.is_some_and(|protection| !is_shadow(protection));
+        let only = self.protection.and_then(Protection::only);
+        let only = only.filter(|grantor| self.ways.is_one(grantor));
+        self.way = only.and_then(|grantor| self.ways.to(Some(grantor), 0));
+    }
+
+    /// Adds what was not counted yet to the counters.
+    pub(super) fn count(&mut self) {
+        let in_shadow = self.protection.is_some_and(is_shadow);
+        self.counters.count(self.named.set(), in_shadow, &std::mem::take(&mut self.tally));
+        if let Some(way) = &mut self.way {
+            self.ways.count(way);
+        }
+    }
+
+    /// Has `send` send a packet of the flow of `key` by its own way to a Grantor.
+    #[inline(never)]
+    fn by_hash(
+        &mut self,
+        key: &FlowKey,
+        send: &mut dyn FnMut(&mut Way<'g>) -> Result<Out, Unfit>,
+    ) -> Result<Out, Unfit> {
+        let mixed = self.mix.of(key);
+        let grantor = self.protection.and_then(|protection| protection.grantor(mixed));
+        let mut way = self.ways.to(grantor, mixed).ok_or(Unfit::Unresolved)?;
+        let sent = send(&mut way);
+        self.ways.count(&mut way);
+        sent
+    }
+
+    /// A packet of a flow that gets nothing.
+    #[inline(always)]
+    pub(super) fn decline(&mut self, v: &mut View<'_, Shield>, i: usize, why: Why) {
+        self.tally.add(Fate::Declined, v.frame_len(i).into());
+        v.drop(i, why);
+    }
+
+    /// A packet of a flow that has a budget.
+    #[inline(always)]
+    pub(super) fn grant(&mut self, v: &mut View<'_, Shield>, i: usize, key: &FlowKey, dscp: u8) {
+        self.tally.add(Fate::Granted, v.frame_len(i).into());
+        let sent = match &mut self.way {
+            Some(way) => way.encapsulate(v, i, dscp),
+            None => self.by_hash(key, &mut |way| way.encapsulate(v, i, dscp)),
+        };
+        match sent {
+            Ok(out) => leave(v, i, out),
+            Err(unfit) => stay(v, i, unfit),
+        }
+    }
+
+    /// A packet of a flow that nothing was decided for.
+    #[inline(always)]
+    pub(super) fn ask(&mut self, v: &mut View<'_, Shield>, i: usize, key: &FlowKey, dscp: u8) {
+        let outer = if key.is_v4() { ipv4::MIN_LEN } else { ipv6::LEN };
+        self.tally.add(Fate::Request, u32::from(v.frame_len(i)) + outer as u32);
+        v.set(Asked, i, Request::new(self.named.set(), dscp));
+        v.set(Mixed, i, self.mix.of(key));
+        v.leave(i, To::Solicit);
+    }
+
+    /// Any verdict; `None`: the flow has no place.
+    #[inline(never)]
+    pub(super) fn carry_out(
+        &mut self,
+        v: &mut View<'_, Shield>,
+        i: usize,
+        key: &FlowKey,
+        verdict: Option<Verdict>,
+    ) {
+        if self.protection.is_none() {
+            return v.drop(i, Why::Changed);
+        }
+        if !self.is_plain {
+            return self.show(v, i, key, verdict);
+        }
+        let (fate, why) = match verdict {
+            Some(Verdict::Request(dscp)) => return self.ask(v, i, key, dscp),
+            Some(Verdict::Granted(dscp)) => return self.grant(v, i, key, dscp),
+            Some(Verdict::Direct) => return self.direct(v, i, key),
+            Some(Verdict::Declined) => (Fate::Declined, Why::Declined),
+            Some(Verdict::OverBudget) => (Fate::Declined, Why::OverBudget),
+            Some(Verdict::Failed) => (Fate::Dropped, Why::Failed),
+            None => (Fate::Dropped, Why::NoPlace),
+        };
+        self.tally.add(fate, v.frame_len(i).into());
+        v.drop(i, why);
+    }
+
+    /// A packet that goes to its destination, as it is.
+    fn direct(&mut self, v: &mut View<'_, Shield>, i: usize, key: &FlowKey) {
+        self.tally.add(Fate::Granted, v.frame_len(i).into());
+        let sent = match &mut self.way {
+            Some(way) => way.direct(v, i, GRANTED),
+            None => self.by_hash(key, &mut |way| way.direct(v, i, GRANTED)),
+        };
+        match sent {
+            Ok(out) => leave(v, i, out),
+            Err(unfit) => stay(v, i, unfit),
+        }
+    }
+
+    /// A packet of a shadow, which goes on whatever its verdict is.
+    fn show(
+        &mut self,
+        v: &mut View<'_, Shield>,
+        i: usize,
+        key: &FlowKey,
+        verdict: Option<Verdict>,
+    ) {
+        let (fate, outer) = match verdict {
+            Some(Verdict::Request(_)) if key.is_v4() => (Fate::Request, ipv4::MIN_LEN),
+            Some(Verdict::Request(_)) => (Fate::Request, ipv6::LEN),
+            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
+            Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
+            Some(Verdict::Failed) | None => (Fate::Dropped, 0),
+        };
+        self.tally.add(fate, u32::from(v.frame_len(i)) + outer as u32);
+        let total = packet_len(v.head(i));
+        cut(v, i, total);
+        let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
+        v.set(Asked, i, Request::new(self.named.set(), dscp).in_shadow());
+        v.set(Mixed, i, self.mix.of(key));
+        v.leave(i, To::Solicit);
+    }
+}
+
+/// Packet `i` does not leave.
+#[inline(never)]
+fn stay(v: &mut View<'_, Shield>, i: usize, unfit: Unfit) {
+    match unfit {
+        Unfit::Unresolved => v.drop(i, Why::Unresolved),
+        Unfit::NoSource => v.drop(i, Why::NoSource),
+        Unfit::TooLong(most) if may_not_be_fragmented(v.head(i)) => {
+            v.set(Faulty, i, Fault::new(Trouble::TooLong(most)));
+            v.leave(i, To::Error);
+        }
+        Unfit::TooLong(_) => v.drop(i, Why::TooLong),
+        Unfit::NoRoom => v.drop(i, Why::NoRoom),
+    }
+}
+
+/// Whether verdicts on its packets are only counted.
+#[inline]
+fn is_shadow(protection: &Protection) -> bool {
+    protection.options & SHADOW != 0
+}
+
+#[inline]
+fn leave(v: &mut View<'_, Shield>, i: usize, (port, iface): Out) {
+    v.set(OutPort, i, port);
+    v.set(Iface, i, iface);
+    v.leave(i, To::Output);
+}
