@@ -50,7 +50,7 @@ install: $(RELEASE) $(LAB) ## router and lab into PREFIX (/usr/local), with a sy
 	sed "s|@bindir@|$$(printf %s '$(PREFIX)/bin' | sed 's/ /\\\\x20/g')|" packaging/rutter.service >"$(unitdir)/rutter.service"
 	$(RELEASE) config example >"$(confdir)/rutter.toml.example"
 	install -d "$(sharedir)/man/man5" "$(sharedir)/rutter"
-	install -m 644 packaging/rutter-dpdk.conf "$(sharedir)/rutter/rutter-dpdk.conf"
+	install -m 644 packaging/rutter-dpdk.conf packaging/rutter-policies.conf "$(sharedir)/rutter"
 	scripts/manpage.sh $(RELEASE) >"$(sharedir)/man/man5/rutter.toml.5"
 	install -d "$(sharedir)/bash-completion/completions" "$(sharedir)/zsh/site-functions" "$(sharedir)/fish/vendor_completions.d"
 	$(RELEASE) completion bash >"$(sharedir)/bash-completion/completions/rutter"
@@ -61,7 +61,8 @@ install: $(RELEASE) $(LAB) ## router and lab into PREFIX (/usr/local), with a sy
 uninstall: ## takes away what install put there; the configuration stays
 	rm -f "$(bindir)/rutter" "$(bindir)/rutter-lab" "$(unitdir)/rutter.service" "$(confdir)/rutter.toml.example"
 	rm -f "$(sharedir)/man/man5/rutter.toml.5" "$(sharedir)/bash-completion/completions/rutter" "$(sharedir)/zsh/site-functions/_rutter" \
-		"$(sharedir)/fish/vendor_completions.d/rutter.fish" "$(sharedir)/rutter/rutter-dpdk.conf"
+		"$(sharedir)/fish/vendor_completions.d/rutter.fish" "$(sharedir)/rutter/rutter-dpdk.conf" \
+		"$(sharedir)/rutter/rutter-policies.conf"
 	-rmdir "$(sharedir)/rutter" 2>/dev/null
 	-rmdir "$(confdir)" 2>/dev/null
 

@@ -23,7 +23,7 @@ installer() { # GOAL [NAME=VALUE …]
 
 installer install RELEASE="$rutter"
 for file in 'opt/my r/bin/rutter' 'opt/my r/bin/rutter-lab' etc/systemd/system/rutter.service etc/rutter/rutter.toml.example \
-	'opt/my r/share/rutter/rutter-dpdk.conf' 'opt/my r/share/man/man5/rutter.toml.5' 'opt/my r/share/bash-completion/completions/rutter' \
+	'opt/my r/share/rutter/rutter-dpdk.conf' 'opt/my r/share/rutter/rutter-policies.conf' 'opt/my r/share/man/man5/rutter.toml.5' 'opt/my r/share/bash-completion/completions/rutter' \
 	'opt/my r/share/zsh/site-functions/_rutter' 'opt/my r/share/fish/vendor_completions.d/rutter.fish'; do
 	[ -s "$root/$file" ] || fail "$file is not there, or empty"
 done
@@ -55,10 +55,15 @@ if command -v systemd-analyze >/dev/null; then
 	}
 	exposed 3.0 "the unit"
 	mkdir "$top/unit/rutter.service.d"
-	cp "$root/opt/my r/share/rutter/rutter-dpdk.conf" "$top/unit/rutter.service.d/"
-	said=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "the unit for devices: $said"
-	[ -z "$said" ] || fail "the unit for devices: $said"
-	exposed 5.0 "the unit for devices"
+	with() { # FILE MOST WHAT
+		cp "$root/opt/my r/share/rutter/$1" "$top/unit/rutter.service.d/"
+		said=$(systemd-analyze verify --man=no "$top/unit/rutter.service" 2>&1) || fail "$3: $said"
+		[ -z "$said" ] || fail "$3: $said"
+		exposed "$2" "$3"
+		rm "$top/unit/rutter.service.d/$1"
+	}
+	with rutter-dpdk.conf 5.0 "the unit for devices"
+	with rutter-policies.conf 3.9 "the unit for policies"
 else
 	reason="the unit is not verified: systemd-analyze is not installed"
 	skipped install-check "$reason" || fail "$reason"

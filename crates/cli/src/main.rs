@@ -7,7 +7,7 @@
 //!   commands
 //!   context engine table
 //!   error view
-//!   columns pcapng status warn
+//!   columns pcapng policy_cell status warn
 //! ```
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod context;
 mod engine;
 mod error;
 mod pcapng;
+mod policy_cell;
 mod status;
 mod table;
 mod view;
@@ -52,6 +53,9 @@ struct Rutter {
 }
 
 fn main() -> ExitCode {
+    if let Some(ended) = policy_cell::called() {
+        return ended;
+    }
     let Rutter { json, socket, command } = Rutter::parse();
     let mut cx = Context::new(json, socket);
     let done = command.run(&mut cx).and_then(|status| cx.finish().map(|()| status));

@@ -20,6 +20,7 @@ use api::reply::{self, Capacity, System};
 use api::{Failure, Request};
 use lookup::sync::Domain;
 use nodes::assembly::Assembly;
+use rustix::thread::CapabilitySet;
 use tables::{Control, Forwarding};
 
 use crate::config::{self, Config, Declared};
@@ -50,6 +51,11 @@ pub trait Application: Sync {
     /// must meet one worker: its nodes find which in [`Assembly::owners`].
     fn by_pair(&self, _config: &Config, _port: &config::Port) -> bool {
         false
+    }
+
+    /// What it needs of root's rights, beside those of every router.
+    fn privileges(&self, _config: &Config) -> CapabilitySet {
+        CapabilitySet::empty()
     }
 
     /// Makes what its nodes and threads share. It is there in every instance, also where
@@ -91,6 +97,8 @@ pub struct Setup<'s> {
     pub forwarding: &'s Arc<Forwarding>,
     /// Where tables are published, and readers register.
     pub domain: &'s Arc<Domain>,
+    /// Where threads are started without which it cannot serve.
+    pub threads: &'s Threads,
 }
 
 /// What there is once the workers run.

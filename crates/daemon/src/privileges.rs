@@ -2,7 +2,8 @@
 //!
 //! They are given up before the first thread starts, since each thread has its own, and for
 //! good: neither the process nor what it could be made to run gets them back. The kernel's
-//! networks need two. A device of DPDK's that reaches for hardware needs more, by its
+//! networks need two. An application says what else it needs: a Grantor's policy runs in
+//! processes with users and a root of their own. A device of DPDK's that reaches for hardware needs more, by its
 //! name; they stay, for it needs them to stop, too.
 
 use std::io;
@@ -17,16 +18,16 @@ use rustix::thread::{
 use crate::config::{Config, Device};
 use crate::error::{Doing, Error};
 
-/// Keeps what a router of this configuration needs, of what there is. Without a kernel's
+/// Keeps what a router of this configuration and its applications need, of what there is. Without a kernel's
 /// network nothing from outside comes in, and nothing is given up.
 ///
 /// # Errors
 /// When the system does not let go of the rest.
-pub fn reduce(config: &Config) -> Result<(), Error> {
+pub fn reduce(config: &Config, apps: CapabilitySet) -> Result<(), Error> {
     if config.is_offline() {
         return Ok(());
     }
-    let keep = needed(config);
+    let keep = needed(config) | apps;
     reduce_to(keep).doing(|| "give up privileges".into())?;
     let names: Vec<_> = keep.iter_names().map(|(name, _)| name).collect();
     tracing::debug!("capabilities: at most {}", names.join(" "));

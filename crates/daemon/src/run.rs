@@ -64,7 +64,7 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
         true => None,
         false => Some(Namespace::claim(instance.socket())?),
     };
-    privileges::reduce(&config)?; // before the first thread
+    privileges::reduce(&config, apps::privileges(&config))?; // before the first thread
     let (stop, stopped) = mpsc::channel();
     let threads = Threads::default();
     signals::listen(stop.clone(), &threads)?;
@@ -131,7 +131,8 @@ impl Running {
             None => control.handle(&offline::events(&config, &ports)),
         }
         let forwarding = control.forwarding().clone();
-        let setup = Setup { config: &config, forwarding: &forwarding, domain: &domain };
+        let setup =
+            Setup { config: &config, forwarding: &forwarding, domain: &domain, threads: &threads };
         let mut apps = Started(apps::start(&setup)?);
         apps.0.iter_mut().try_for_each(|app| {
             app.prepare(&mut control, undo.0.as_mut().map(|prepared| &mut prepared.side))

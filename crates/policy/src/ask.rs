@@ -70,6 +70,23 @@ pub struct Verdict {
     pub decision: Option<ggu::Verdict>,
 }
 
+/// What stands for a verdict that does not come.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Instead {
+    /// The packet goes on.
+    pub forward: bool,
+    /// What is decided about its flow; `None`: nothing, and nothing is sent.
+    pub decision: Option<ggu::Verdict>,
+}
+
+impl Instead {
+    /// As the verdict of a question.
+    #[inline]
+    pub fn verdict(&self, id: u32) -> Verdict {
+        Verdict { id, forward: self.forward, decision: self.decision }
+    }
+}
+
 /// A question could not be put: as many wait as may.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Full;

@@ -99,6 +99,22 @@ mod tests {
     }
 
     #[test]
+    fn what_the_daemon_starts_for_itself_is_no_command() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut crate::Rutter::command(), "rutter", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            assert!(script.contains("grantor") && !script.contains("policy-cell"), "{shell}");
+        }
+        let hidden: Vec<_> = crate::Rutter::command()
+            .get_subcommands()
+            .filter(|command| command.is_hide_set())
+            .map(|command| command.get_name().to_owned())
+            .collect();
+        assert!(hidden.is_empty(), "completions list them: {hidden:?}");
+    }
+
+    #[test]
     fn fish_completes_engines_and_shells() {
         let mut rutter = crate::Rutter::command();
         rutter.build();

@@ -19,7 +19,10 @@ use crate::status::Status;
 Examples:
   rutter grantor show
   rutter --json grantor show
-  rutter grantor policy test web.lua web.pcap")]
+  rutter grantor policy test web.lua web.pcap
+  rutter grantor policy load /etc/rutter/web.lua
+  rutter grantor policy rollback
+  rutter grantor policy exec 'return collectgarbage \"count\"'")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -72,6 +75,9 @@ fn text(shown: &Shown) -> String {
     ];
     for (name, value) in lines {
         let _ = writeln!(out, "{name:<11} {value}"); // cannot fail: a String
+    }
+    if let Some(policies) = &shown.policies {
+        out += &policy::text::processes(policies);
     }
     counts(&mut out, "packets", &shown.counts);
     counts(&mut out, "drop", &shown.drops);

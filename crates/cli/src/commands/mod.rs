@@ -50,7 +50,6 @@ commands! {
     Lab: lab,
     Completion: completion,
     Version: version,
-    PolicyCell: policy_cell,
 }
 
 /// One line a view: its name, and the type that holds its arguments and its work (`show`).

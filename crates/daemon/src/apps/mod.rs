@@ -14,6 +14,8 @@ mod tests;
 
 use std::path::Path;
 
+use rustix::thread::CapabilitySet;
+
 use crate::app::{Application, Running, Setup};
 use crate::config::section::Section;
 use crate::config::{self, Config, Declared, Mistakes, Text, keys};
@@ -81,6 +83,12 @@ pub fn names(config: &Config) -> String {
 /// Whether one of them wants each pair of what `port` receives to meet one worker.
 pub fn by_pair(config: &Config, port: &config::Port) -> bool {
     APPLICATIONS.iter().any(|application| application.by_pair(config, port))
+}
+
+/// What they need of root's rights, beside those of every router.
+pub fn privileges(config: &Config) -> CapabilitySet {
+    let all = APPLICATIONS.iter().map(|application| application.privileges(config));
+    all.fold(CapabilitySet::empty(), CapabilitySet::union)
 }
 
 /// Starts all of them.

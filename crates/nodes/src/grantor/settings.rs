@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use graph::Counter;
-use wire::ggu::{Ports, Verdict};
+pub use policy::ask::Instead;
+use wire::ggu::Ports;
 
 use super::nets::Nets;
 
@@ -67,15 +68,6 @@ pub enum Ecn {
     Deployed,
     /// RFC 6040 §4.2: such a packet is dropped, and ECT(1) comes through.
     Rfc6040,
-}
-
-/// What stands for a verdict that does not come.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Instead {
-    /// The packet goes on.
-    pub forward: bool,
-    /// What is decided about its flow; `None`: nothing, and nothing is sent.
-    pub decision: Option<Verdict>,
 }
 
 /// One worker's counters.

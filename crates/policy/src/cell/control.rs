@@ -130,7 +130,9 @@ pub(crate) fn receive<'b>(
 /// As long a text as a message takes, without what a terminal would obey.
 pub(crate) fn text(bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Waits until there is something to read, the other end is gone, or `most` is over.

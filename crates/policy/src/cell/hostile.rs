@@ -9,7 +9,7 @@ use super::gauge::{Gauge, State};
 use super::layout::{self, HEAD, Layout, SLEEPS, Said};
 use super::line::Line;
 use super::shared::{Own, Window, within};
-use crate::ask::{Asker, Facts, Matter, Question};
+use crate::ask::{Asker, Facts, Instead, Matter, Question};
 
 /// Drives a worker's end and a hostile process by `bytes`.
 ///
@@ -46,7 +46,8 @@ impl Drive {
         let (questions, read) = within(layout.questions());
         let (verdicts, seen) = within(layout.verdicts());
         let gauge = Arc::new(Gauge::default());
-        let line = Line::new(layout, questions, Arc::new(seen), None, gauge.clone(), true);
+        let instead = Instead { forward: true, decision: None };
+        let line = Line::new(layout, questions, Arc::new(seen), None, gauge.clone(), instead);
         let (mut desk, mail) = Desk::new();
         mail.send(Box::new(line));
         desk.flush();

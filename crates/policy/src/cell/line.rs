@@ -11,7 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 use super::gauge::{Gauge, State};
 use super::layout::{self, FACTS, HEAD, Layout, SLEEPS, Said, WORDS, WORDS_BEFORE};
 use super::shared::{Own, Window};
-use crate::ask::{Full, Question, Verdict};
+use crate::ask::{Full, Instead, Question, Verdict};
 
 /// The end.
 ///
@@ -38,7 +38,7 @@ pub(crate) struct Line {
     /// For which of its sleeps the process was rung.
     rung: u32,
     /// What becomes of a packet for which there is no verdict.
-    forward: bool,
+    instead: Instead,
     /// It is over, and what it wrote at the end is not believed.
     deaf: bool,
 }
@@ -66,7 +66,7 @@ impl Line {
         verdicts: Arc<Window>,
         bell: Option<Arc<OwnedFd>>,
         gauge: Arc<Gauge>,
-        forward: bool,
+        instead: Instead,
     ) -> Line {
         let place = |i: u32| {
             let after = if i + 1 < layout.depth() { i + 1 } else { NO };
@@ -87,7 +87,7 @@ impl Line {
             published: 0,
             taken: 0,
             rung: 0,
-            forward,
+            instead,
             deaf: false,
         }
     }
@@ -169,18 +169,18 @@ impl Line {
                     refused += 1;
                     continue;
                 };
-                let (forward, decision) = match said {
+                let verdict = match said {
                     Said::Verdict { forward, decision } => {
                         decided += 1;
-                        (forward, decision)
+                        Verdict { id, forward, decision }
                     }
                     Said::Failed => {
                         failed += 1;
-                        (self.forward, None)
+                        self.instead.verdict(id)
                     }
                 };
                 given += 1;
-                take(Verdict { id, forward, decision });
+                take(verdict);
             }
             Gauge::add(&self.gauge.decided, decided);
             Gauge::add(&self.gauge.failed, failed);
@@ -237,7 +237,7 @@ impl Line {
             let id = oldest.id;
             self.give_back(self.oldest);
             given += 1;
-            take(Verdict { id, forward: self.forward, decision: None });
+            take(self.instead.verdict(id));
         }
         Gauge::add(&self.gauge.lost, given as u64);
         self.note_oldest();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::child::{Decider, Handed, Stop};
 use crate::ask::{Question, Verdict};
-use crate::lua::{Options, Policy};
+use crate::lua::{Options, Policy, Prepared, Stopper};
 
 struct InLua(Policy);
 
@@ -20,8 +20,10 @@ pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
     // What the process may have bounds the state, too.
     let options =
         Options { files, memory: 0, tables: 0, snap: handed.captured, ..Options::default() };
-    let policy = Policy::load(&handed.name, text, &options).map_err(|error| error.to_string())?;
-    Ok(Box::new(InLua(policy)))
+    let prepared = Prepared::new(&options).map_err(|error| error.to_string())?;
+    handed.stop_by(stop(prepared.stopper()));
+    let policy = prepared.load(&handed.name, text);
+    Ok(Box::new(InLua(policy.map_err(|error| error.to_string())?)))
 }
 
 impl Decider for InLua {
@@ -30,7 +32,13 @@ impl Decider for InLua {
         questions: &[Question<'_>],
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), String> {
-        self.0.decide(questions, verdicts).map_err(|error| error.to_string())
+        let decided = self.0.decide(questions, verdicts);
+        if decided.is_err() {
+            // These get the configured verdict.
+            let failed = self.0.failed();
+            verdicts.retain(|verdict| !failed.contains(&verdict.id));
+        }
+        decided.map_err(|error| error.to_string())
     }
 
     fn exec(&mut self, chunk: &str) -> Result<String, String> {
@@ -38,11 +46,15 @@ impl Decider for InLua {
     }
 
     fn stopper(&self) -> Option<Stop> {
-        let stopper = self.0.stopper();
-        Some(Box::new(move || {
-            if let Some(call) = stopper.running() {
-                stopper.stop(call);
-            }
-        }))
+        Some(stop(self.0.stopper()))
     }
+}
+
+/// Stops what runs.
+fn stop(stopper: Stopper) -> Stop {
+    Box::new(move || {
+        if let Some(call) = stopper.running() {
+            stopper.stop(call);
+        }
+    })
 }

@@ -37,3 +37,21 @@ pub use settings::{FIRST_USER, Settings};
 pub use source::{MOST as MOST_FILES, Source};
 pub use status::{Counts, Error, Event, Executed, ProcessStatus, Status};
 pub use supervisor::Supervisor;
+
+/// What a kernel lacks for processes of policies, each with what it is needed for; without one
+/// of them no policy in a file runs.
+pub fn lacks() -> Vec<String> {
+    let mut all = Vec::new();
+    let sealed = shared::memory("try", 4096).and_then(|file| shared::seal_from_writers(&file));
+    if let Err(error) = sealed {
+        all.push(format!("memory sealed against writers (Linux 5.1): {error}"));
+    }
+    // Asks for nothing but the list's place, which is then missing: EFAULT where there are lists.
+    // SAFETY: the third is no memory, and is not touched but by the kernel.
+    let asked = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, 0) };
+    let error = std::io::Error::last_os_error();
+    if asked != 0 && error.raw_os_error() != Some(libc::EFAULT) {
+        all.push(format!("lists of system calls (seccomp filters): {error}"));
+    }
+    all
+}

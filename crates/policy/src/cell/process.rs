@@ -138,7 +138,7 @@ impl Process {
                 verdicts.clone(),
                 Some(bell.clone()),
                 gauge.clone(),
-                settings.forward,
+                settings.instead,
             );
             self.lines.push(Box::new(line));
             self.links.push(Link { gauge, verdicts, seen: 0, since: self.since });

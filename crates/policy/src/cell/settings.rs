@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::ask::Instead;
+
 /// What a Grantor's policy may have, and what becomes of packets for which it has no answer.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -28,8 +30,8 @@ pub struct Settings {
     pub user: Option<u32>,
     /// How long a process looks for questions before it sleeps; `None`: for ever.
     pub spin: Option<Duration>,
-    /// What becomes of a packet whose policy failed: it goes on, or it is dropped.
-    pub forward: bool,
+    /// What becomes of a packet whose policy failed.
+    pub instead: Instead,
     /// So many failures within a minute, and the policy before it comes back.
     pub failures: usize,
 }
@@ -49,7 +51,7 @@ impl Default for Settings {
             memory: 256 << 20,
             user: Some(FIRST_USER),
             spin: Some(Duration::from_micros(50)),
-            forward: false,
+            instead: Instead::default(),
             failures: 5,
         }
     }

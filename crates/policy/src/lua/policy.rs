@@ -63,6 +63,8 @@ pub struct Policy {
     _library: Box<Library>,
     /// `lookup_policy`, and `lookup_policy_batch`, are defined.
     defines: (bool, bool),
+    /// Questions of the last call at which it failed.
+    failed: Vec<u32>,
 }
 
 /// The first error of a call. A place that is written where there is one: a `Result` that
@@ -129,7 +131,8 @@ impl Prepared {
         let (caller, call, functions) = made?;
         let name = String::new();
         let defines = (false, false);
-        Ok(Prepared(Policy { name, caller, call, functions, slots, _library: library, defines }))
+        let (_library, failed) = (library, Vec::with_capacity(BATCH));
+        Ok(Prepared(Policy { name, caller, call, functions, slots, _library, defines, failed }))
     }
 
     /// What stops it while it loads, and later.
@@ -196,6 +199,7 @@ impl Policy {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Error> {
         let mut first = First(None);
+        self.failed.clear();
         self.caller.begin();
         for part in questions.chunks(BATCH) {
             let mut collected = None;
@@ -209,6 +213,12 @@ impl Policy {
             (None, Some(error)) => Err(error),
             (None, None) => Ok(()),
         }
+    }
+
+    /// The questions about packets at which the last [`Policy::decide`] failed: what it gave
+    /// for them is no word of the policy's.
+    pub fn failed(&self) -> &[u32] {
+        &self.failed
     }
 
     /// Runs a chunk in the policy's state; gives its results in words, tabs between.
@@ -341,6 +351,7 @@ impl Policy {
         };
         if !there {
             verdicts.truncate(before);
+            self.failed.retain(|id| *id != part[at].id); // it has a decision
             verdicts.push(Verdict { decision: Some(PUNISHMENT), ..nothing(&part[at]) });
         }
         verdicts[before].forward = false;
@@ -374,7 +385,7 @@ impl Policy {
 
     /// Copies the verdicts of `part` out, the first of them from slot `from`.
     fn take(
-        &self,
+        &mut self,
         part: &[Question<'_>],
         from: usize,
         verdicts: &mut Vec<Verdict>,
@@ -389,13 +400,15 @@ impl Policy {
             });
             if let Err(bad) = taken {
                 verdict.forward = false;
+                self.failed.push(verdict.id);
                 first.note(Error::Decision { name: self.name.clone(), bad });
             }
         }
     }
 
-    fn refuse(&self, part: &[Question<'_>], verdicts: &mut Vec<Verdict>) {
+    fn refuse(&mut self, part: &[Question<'_>], verdicts: &mut Vec<Verdict>) {
         if !self.caller.stopped() {
+            self.failed.extend(part.iter().map(|question| question.id));
             verdicts.extend(part.iter().map(nothing));
         }
     }

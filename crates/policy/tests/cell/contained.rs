@@ -14,6 +14,7 @@ use crate::rig::{Rig, settings};
 pub const TESTS: &[Test] = &[
     ("a_process_has_nothing_but_its_rings", nothing_but_its_rings),
     ("without_rights_it_says_what_it_could_not_do", without_rights),
+    ("the_rights_that_a_router_keeps_suffice", with_few_rights),
     ("questions_cannot_be_made_writable", not_writable),
     ("a_daemon_that_is_killed_takes_its_processes_with_it", no_orphans),
     ("nothing_is_left_at_the_end", nothing_left),
@@ -92,6 +93,21 @@ fn without_rights() {
         return skip(format_args!("no other user: {}", String::from_utf8_lossy(&output.stderr)));
     }
     assert!(said.contains("no user of its own: "), "{said}");
+}
+
+/// With those of root's rights alone that a router keeps for it.
+fn with_few_rights() {
+    let own = std::env::current_exe().unwrap();
+    let mut setpriv = Command::new("setpriv");
+    setpriv.arg("--bounding-set=-all,+setuid,+setgid,+kill,+sys_chroot,+setpcap");
+    let output = setpriv.args(["--inh-caps=-all", "--no-new-privs"]);
+    let output = output.arg(own).arg("daemon").env("LIMITED", "1").output();
+    let Ok(output) = output else { return skip("setpriv is not installed") };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        return skip(format_args!("no such rights: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    assert!(!said.contains("no user") && !said.contains("no root"), "{said}");
 }
 
 fn not_writable() {

@@ -1,9 +1,13 @@
 //! `rutter grantor policy`. What `policy test` does needs neither root nor a daemon.
 
+pub mod text;
 mod trial;
 
 use std::path::PathBuf;
 
+use api::apps::grantor::{Reply, Request};
+use api::apps::{Reply as AppReply, Request as AppRequest};
+use api::{CallError, Request as Ask};
 use lookup::lpm::Choice;
 
 use crate::context::Context;
@@ -27,6 +31,35 @@ Examples:
 Exit status: 0 each flow has a decision, 1 some have none or the policy failed, 2 the policy
 or the capture cannot be read.")]
     Test(Test),
+    /// Load another policy: it decides once all its processes have it
+    ///
+    /// No packet is lost: processes of the policy before answer what they were asked. A
+    /// policy that does not load changes nothing.
+    #[command(after_help = "\
+Examples:
+  rutter grantor policy load /etc/rutter/web.lua
+
+It lasts until the router ends. A lasting one: `policy` of [grantor] in rutter.toml.")]
+    Load {
+        /// The policy, in Lua
+        file: PathBuf,
+    },
+    /// Load the policy before this one
+    Rollback,
+    /// What decides, its processes, and how it has failed
+    Show,
+    /// Run a chunk in every process of the policy, and print what each gives
+    #[command(after_help = "\
+Examples:
+  rutter grantor policy exec 'return collectgarbage \"count\"'
+  rutter grantor policy exec 'blocked[\"192.0.2.7\"] = true'
+
+Exit status: 0 it ran everywhere, 1 it failed somewhere. Processes that are started later
+have not run it.")]
+    Exec {
+        /// In Lua
+        chunk: String,
+    },
 }
 
 /// Arguments of `rutter grantor policy test`.
@@ -53,8 +86,35 @@ pub struct Test {
 
 /// Carries it out.
 pub fn run(action: Policy, cx: &mut Context) -> Result<Status, Error> {
-    let Policy::Test(test) = action;
-    trial::run(test, cx)
+    match action {
+        Policy::Test(test) => trial::run(test, cx),
+        Policy::Load { file } => {
+            // The daemon has a folder of its own.
+            let path = std::path::absolute(&file).map_err(|error| Error::File { path: file, error })?;
+            let path = path.to_string_lossy().into_owned();
+            cx.change(Ask::App(AppRequest::Grantor(Request::Load { path })))
+        }
+        Policy::Rollback => cx.change(Ask::App(AppRequest::Grantor(Request::Rollback))),
+        Policy::Show => match ask(cx, Request::Policies)? {
+            Reply::Policies(shown) => cx.print(&*shown, text::policies),
+            _ => Err(CallError::Unexpected.into()),
+        },
+        Policy::Exec { chunk } => match ask(cx, Request::Exec { chunk })? {
+            Reply::Executed(all) => {
+                cx.print(&all[..], text::executed)?;
+                let well = !all.is_empty() && all.iter().all(|one| !one.failed);
+                Ok(if well { Status::Success } else { Status::No })
+            }
+            _ => Err(CallError::Unexpected.into()),
+        },
+    }
+}
+
+fn ask(cx: &Context, request: Request) -> Result<Reply, Error> {
+    match cx.call(&Ask::App(AppRequest::Grantor(request)))? {
+        api::Reply::App(AppReply::Grantor(reply)) => Ok(reply),
+        _ => Err(CallError::Unexpected.into()),
+    }
 }
 
 fn named(text: &str) -> Result<(String, PathBuf), &'static str> {

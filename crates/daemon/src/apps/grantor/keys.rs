@@ -15,10 +15,41 @@ pub(super) const SERVES: Key = Key::like(
 );
 pub(super) const POLICY: Key = Key::like(
     "policy",
-    "\"grant 1024 300\"",
-    "What decides, the same for all: \"grant KIB SECONDS\" (so many KiB a second, so long),\n\
+    "\"/etc/rutter/web.lua\"",
+    "What decides: a policy in Lua (\"FILE.lua\"), which runs in processes of its own, without\n\
+     rights. Or the same for all: \"grant KIB SECONDS\" (so many KiB a second, so long),\n\
      \"decline SECONDS\", \"forward\" or \"drop\" (the packet alone).",
 );
+pub(super) const TABLES: Key = Key::new(
+    "policy_files",
+    "[]",
+    "Tables of prefixes for a policy in a file, as \"NAME=PATH\": it asks for them by their names\n\
+     (`lpmlib.lpm_from_file`). They are read when the policy is loaded.",
+);
+pub(super) const PROCESSES: Key =
+    Key::new("processes", "1", "Processes in which a policy in a file runs; one more is ready.")
+        .number(1, 32);
+pub(super) const MEMORY: Key = Key::new(
+    "memory_mib",
+    "256",
+    "MiB of memory that each of these processes may take, beside those that it begins with.",
+)
+.number(16, 1 << 20);
+pub(super) const BATCH: Key = Key::new(
+    "batch_ms",
+    "10",
+    "Milliseconds that the policy may take for 64 packets at most; then it is stopped, and what\n\
+     it was asked about gets the verdict of `on_limit`.",
+)
+.number(1, 10_000);
+pub(super) const LOAD: Key =
+    Key::new("load_ms", "10000", "Milliseconds that it may take to load.").number(10, 600_000);
+pub(super) const FAILURES: Key = Key::new(
+    "failures",
+    "5",
+    "So many failures of the policy within a minute, and the one before it decides again.",
+)
+.number(1, 1_000);
 pub(super) const WAITING: Key = Key::new(
     "waiting",
     "4096",
@@ -41,12 +72,13 @@ pub(super) const LIMIT: Key =
 pub(super) const ON_LIMIT: Key = Key::new(
     "on_limit",
     "\"drop\"",
-    "What becomes of a packet that has waited so long: as `policy`.",
+    "What becomes of a packet that has waited so long, or whose policy failed: words as of\n\
+     `policy`.",
 );
 pub(super) const ON_FULL: Key = Key::new(
     "on_full",
     "\"drop\"",
-    "What becomes of a packet for which there is no room to wait: as `policy`.",
+    "What becomes of a packet for which there is no room to wait: as `on_limit`.",
 );
 pub(super) const ECN: Key = Key::new(
     "ecn",
@@ -66,6 +98,9 @@ pub(super) const SOURCE_PORT: Key =
 pub(super) const DESTINATION_PORT: Key =
     Key::new("destination_port", "45232", "UDP port that they go to.").number(1, 65_535);
 
+/// Those of a policy in a file alone.
+pub(super) const OF_FILES: [Key; 6] = [TABLES, PROCESSES, MEMORY, BATCH, LOAD, FAILURES];
+
 /// All of them.
 pub(super) const SECTIONS: &[Section] = &[Section::optional(
     "grantor",
@@ -76,6 +111,12 @@ pub(super) const SECTIONS: &[Section] = &[Section::optional(
         GATEKEEPERS,
         SERVES,
         POLICY,
+        TABLES,
+        PROCESSES,
+        MEMORY,
+        BATCH,
+        LOAD,
+        FAILURES,
         WAITING,
         ASKED,
         QUESTION,

@@ -11,11 +11,15 @@
 //!
 //! ```text
 //!   mod
-//!   show
-//!   policies read
+//!   findings show
+//!   policies
+//!   cells
+//!   read
 //!   keys words
 //! ```
 
+mod cells;
+mod findings;
 mod keys;
 mod policies;
 mod read;
@@ -24,6 +28,7 @@ mod show;
 mod tests;
 mod words;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -36,15 +41,17 @@ use nodes::assembly::Assembly;
 use nodes::grantor::settings::{Counters, Settings};
 use nodes::grantor::{self as data, ENTRY, Parts};
 use policy::ask::Asker;
+use rustix::thread::CapabilitySet;
 
 use super::gatekeeper::Gatekeeper;
-use crate::app::{Answered, Application, Requests, Running, Setup};
+use crate::app::{Answered, Application, Change, Requests, Running, Setup};
 use crate::config::{Config, Declared};
+use crate::doctor::Finding;
 use crate::error::Error;
-use crate::parts::state::{State, failure, lock};
+use crate::parts::state::{State, changed, failure, lock};
 use crate::server::Client;
 use policies::Policies;
-use read::Granting;
+use read::{Decides, Granting};
 
 /// The application.
 pub struct Grantor;
@@ -59,17 +66,37 @@ impl Application for Grantor {
     }
 
     fn requests(&self) -> Requests {
-        Requests { all: api::names::<grantor::Request>(), changes: &[], reads: &["show"] }
+        const CHANGES: &[Change] = &[Change {
+            section: "grantor",
+            by: "rutter grantor policy load|rollback|exec",
+            requests: &["load", "rollback", "exec"],
+        }];
+        const READS: &[&str] = &["show", "policies"];
+        Requests { all: api::names::<grantor::Request>(), changes: CHANGES, reads: READS }
     }
 
     fn serves(&self, config: &Config) -> bool {
         Granting::of(config).is_some()
     }
 
+    /// What shuts a policy's processes in, and ends those of other users.
+    fn privileges(&self, config: &Config) -> CapabilitySet {
+        match Granting::of(config).map(|granting| &granting.policy) {
+            Some(Decides::File(_)) => {
+                CapabilitySet::SETUID
+                    | CapabilitySet::SETGID
+                    | CapabilitySet::KILL
+                    | CapabilitySet::SYS_CHROOT
+                    | CapabilitySet::SETPCAP
+            }
+            _ => CapabilitySet::empty(),
+        }
+    }
+
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
         let Some(granting) = Granting::of(setup.config) else { return Ok(Box::new(Off)) };
         let workers = setup.config.workers.len();
-        let (askers, policies) = policies::start(granting.policy, workers, granting.asked);
+        let (askers, policies) = Policies::new(granting, workers, setup.threads)?;
         Ok(Box::new(Deciding {
             sources: setup.config.vrfs.iter().any(|vrf| !vrf.own_sources),
             shield: Gatekeeper.serves(setup.config),
@@ -108,7 +135,7 @@ struct Deciding {
     counters: Vec<Arc<Counters>>,
     /// Of the workers that have no nodes yet.
     askers: Mutex<Vec<Box<dyn Asker>>>,
-    policies: Box<dyn Policies>,
+    policies: Policies,
     /// Packets that found no room, when that was logged, and when.
     said: Mutex<(u64, Option<Instant>)>,
 }
@@ -127,11 +154,17 @@ impl Running for Deciding {
     }
 
     fn answer(&self, request: &Request, state: &State, out: &mut Client) -> Option<Answered> {
-        let Asked::Show = asked(request)?;
-        let shown = self.show(state);
-        Some(shown.map(|shown| {
-            out.part(api::Reply::App(AppReply::Grantor(Reply::Show(Box::new(shown)))));
+        let asked = asked(request)?;
+        Some(self.reply(asked, state).map(|reply| match reply {
+            Some(reply) => out.part(api::Reply::App(AppReply::Grantor(reply))),
+            None => changed(out),
         }))
+    }
+
+    fn end(&self) {
+        if let Some(cells) = self.policies.cells() {
+            cells.end();
+        }
     }
 
     /// Says, once a minute, that more ask than can be answered.
@@ -150,6 +183,10 @@ impl Running for Deciding {
         }
     }
 
+    fn findings(&self, _: &State) -> Result<Vec<Finding>, Failure> {
+        self.doctor()
+    }
+
     fn capacity(&self, _: &State) -> Result<Vec<Capacity>, Failure> {
         let line = Capacity {
             what: "packets that wait for a verdict".into(),
@@ -160,6 +197,23 @@ impl Running for Deciding {
             key: Some("grantor.waiting".into()),
         };
         Ok(vec![line])
+    }
+}
+
+impl Deciding {
+    /// What is answered; `None`: something has changed.
+    fn reply(&self, asked: &Asked, state: &State) -> Result<Option<Reply>, Failure> {
+        let cells = || {
+            let text = "the policy is the same for all, in words: [grantor] names no file";
+            self.policies.cells().ok_or_else(|| failure(ErrorKind::Invalid, text))
+        };
+        match asked {
+            Asked::Show => Ok(Some(Reply::Show(Box::new(self.show(state)?)))),
+            Asked::Policies => Ok(Some(Reply::Policies(Box::new(cells()?.show()?)))),
+            Asked::Load { path } => cells()?.load(Path::new(path)).map(|()| None),
+            Asked::Rollback => cells()?.rollback().map(|()| None),
+            Asked::Exec { chunk } => Ok(Some(Reply::Executed(cells()?.exec(chunk)?))),
+        }
     }
 }
 

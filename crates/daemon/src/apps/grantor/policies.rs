@@ -1,8 +1,8 @@
 //! Who decides: the one place at which kinds of policies come in.
 //!
 //! ```text
-//!  [grantor] policy ─► start ─┬► Asker, one a worker ─► nodes
-//!                             └► Policies ─► show
+//!  [grantor] policy ─► Policies::new ─┬► Asker, one a worker ─► nodes
+//!                                     └► Policies ─► show, load, end
 //! ```
 
 use std::collections::VecDeque;
@@ -10,27 +10,56 @@ use std::collections::VecDeque;
 use nodes::grantor::settings::Instead;
 use policy::ask::{Asker, Full, Question, Verdict};
 
+use super::cells::Cells;
+use super::read::{Decides, Granting};
 use super::words::Words;
+use crate::error::Error;
+use crate::threads::Threads;
 
 /// What decides, as the rest of the application sees it.
-pub(super) trait Policies: Send + Sync {
-    /// What it is, and how it is with it.
-    fn describe(&self) -> String;
+pub(super) enum Policies {
+    /// The same for all.
+    Words(Words),
+    /// A file, in processes of its own.
+    Cells(Cells),
 }
 
-/// Starts what the configuration asks for: an asker for each worker.
-pub(super) fn start(
-    policy: Words,
-    workers: usize,
-    depth: usize,
-) -> (Vec<Box<dyn Asker>>, Box<dyn Policies>) {
-    let asker = |_| Box::new(Constant::new(policy.0, depth)) as Box<dyn Asker>;
-    ((0..workers).map(asker).collect(), Box::new(policy))
-}
+impl Policies {
+    /// What the configuration asks for, and an asker for each worker. A file decides then.
+    ///
+    /// # Errors
+    /// When it does not load.
+    pub fn new(
+        granting: &Granting,
+        workers: usize,
+        threads: &Threads,
+    ) -> Result<(Vec<Box<dyn Asker>>, Policies), Error> {
+        match &granting.policy {
+            Decides::Words(words) => {
+                let asker = |_| Box::new(Constant::new(words.0, granting.asked)) as _;
+                Ok(((0..workers).map(asker).collect(), Policies::Words(*words)))
+            }
+            Decides::File(file) => {
+                let (askers, cells) = Cells::start(file, granting, workers, threads)?;
+                Ok((askers, Policies::Cells(cells)))
+            }
+        }
+    }
 
-impl Policies for Words {
-    fn describe(&self) -> String {
-        self.to_string()
+    /// The processes, where there are some.
+    pub fn cells(&self) -> Option<&Cells> {
+        match self {
+            Policies::Words(_) => None,
+            Policies::Cells(cells) => Some(cells),
+        }
+    }
+
+    /// What it is.
+    pub fn describe(&self) -> String {
+        match self {
+            Policies::Words(words) => words.to_string(),
+            Policies::Cells(cells) => cells.describe(),
+        }
     }
 }
 
@@ -57,8 +86,7 @@ impl Asker for Constant {
 
     fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
         let n = most.min(self.asked.len());
-        let Instead { forward, decision } = self.verdict;
-        self.asked.drain(..n).for_each(|id| take(Verdict { id, forward, decision }));
+        self.asked.drain(..n).for_each(|id| take(self.verdict.verdict(id)));
         n
     }
 

@@ -1,5 +1,7 @@
 //! From `[grantor]` to values that need no further check.
 
+use std::path::PathBuf;
+
 use nodes::grantor::nets::Nets;
 use nodes::grantor::settings::{Ecn, Settings};
 use wire::ggu::Ports;
@@ -18,7 +20,7 @@ pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carri
 pub(super) struct Granting {
     pub gatekeepers: Vec<Net>,
     pub serves: Vec<Net>,
-    pub policy: Words,
+    pub policy: Decides,
     /// Packets that may wait, of each worker.
     pub waiting: usize,
     pub asked: usize,
@@ -29,6 +31,27 @@ pub(super) struct Granting {
     pub ecn: Ecn,
     pub shadow: bool,
     pub ports: Ports,
+}
+
+/// What decides.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Decides {
+    Words(Words),
+    File(File),
+}
+
+/// A policy in a file, and how its processes are to be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct File {
+    pub path: PathBuf,
+    /// Tables of prefixes by their names in the policy.
+    pub tables: Vec<(String, PathBuf)>,
+    pub processes: usize,
+    pub memory_mib: u64,
+    pub batch_ms: u64,
+    pub load_ms: u64,
+    /// Within a minute, before the policy before it comes back.
+    pub failures: usize,
 }
 
 impl Granting {
@@ -60,7 +83,7 @@ fn read(root: Table<'_>, config: &mut Config) {
     let Some(table) = value.table() else { return };
     only(table, keys::SECTIONS, &[]);
     let [gatekeepers, serves] = [keys::GATEKEEPERS, keys::SERVES].map(|key| nets(table, &key));
-    let policy = keys::POLICY.required(table).and_then(|value| value.parse::<Words>(WORDS));
+    let policy = policy(table);
     let [on_limit, on_full] = [keys::ON_LIMIT, keys::ON_FULL].map(|key| {
         let words = key.get(table).and_then(|value| value.parse::<Words>(WORDS));
         words.unwrap_or_default()
@@ -69,7 +92,7 @@ fn read(root: Table<'_>, config: &mut Config) {
     config.settings.put(Granting {
         gatekeepers,
         serves,
-        policy: policy.unwrap_or_default(),
+        policy: policy.unwrap_or(Decides::Words(Words::default())),
         waiting,
         asked: keys::ASKED.as_number(table) as usize,
         question: keys::QUESTION.as_number(table) as usize,
@@ -84,6 +107,62 @@ fn read(root: Table<'_>, config: &mut Config) {
         },
     });
 }
+
+/// A path that ends as files in Lua do, or words.
+fn policy(table: Table<'_>) -> Option<Decides> {
+    let tables = tables(table);
+    let file = |path| File {
+        path,
+        tables,
+        processes: keys::PROCESSES.as_number(table) as usize,
+        memory_mib: keys::MEMORY.as_number(table),
+        batch_ms: keys::BATCH.as_number(table),
+        load_ms: keys::LOAD.as_number(table),
+        failures: keys::FAILURES.as_number(table) as usize,
+    };
+    let value = keys::POLICY.required(table)?;
+    let path = value.text().map(PathBuf::from);
+    let path = path.filter(|path| path.extension().is_some_and(|end| end == "lua"));
+    if let Some(path) = path {
+        return Some(Decides::File(file(path)));
+    }
+    let words = value.parse::<Words>(POLICIES).map(Decides::Words);
+    let others = keys::OF_FILES.iter().find_map(|key| Some((key, key.get(table)?)));
+    if let (Some(_), Some((_, value))) = (&words, others) {
+        value.mistake::<()>("only a policy in a file (`policy = \"FILE.lua\"`) has this");
+    }
+    words
+}
+
+/// `NAME=PATH` of each.
+fn tables(table: Table<'_>) -> Vec<(String, PathBuf)> {
+    let list = keys::TABLES.get(table).and_then(|value| value.list()).unwrap_or_default();
+    let mut all: Vec<(String, PathBuf)> = Vec::new();
+    for value in &list {
+        let Some(text) = value.parse::<String>("a table, such as \"members=/etc/members.txt\"")
+        else {
+            continue;
+        };
+        match text.split_once('=') {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+                if all.iter().any(|(known, _)| known == name) {
+                    value.mistake::<()>(format_args!("{name} is there already"));
+                }
+                all.push((name.into(), path.into()));
+            }
+            _ => _ = value.expected::<()>("NAME=PATH"),
+        }
+    }
+    if all.len() >= policy::cell::MOST_FILES {
+        let most = policy::cell::MOST_FILES - 1;
+        table.mistake(format_args!("`policy_files`: a policy has {most} at most"));
+    }
+    all
+}
+
+/// What a policy may be.
+const POLICIES: &str =
+    "\"FILE.lua\", \"grant KIB SECONDS\", \"decline SECONDS\", \"forward\" or \"drop\"";
 
 /// The prefixes of `key`: one at least, none with bits right of its length.
 fn nets(table: Table<'_>, key: &Key) -> Vec<Net> {

@@ -33,6 +33,7 @@ impl Deciding {
             room: (of.waiting * self.counters.len()) as u64,
             counts: self.counts(),
             drops: drops(state)?,
+            policies: self.policies.cells().map(|cells| cells.show()).transpose()?,
         })
     }
 

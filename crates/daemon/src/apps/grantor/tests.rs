@@ -2,7 +2,7 @@
 
 use wire::ggu::Verdict;
 
-use super::read::Granting;
+use super::read::{Decides, Granting};
 use crate::config::Config;
 
 const PORT: &str = "[ports.p0]\ndevice = \"mem\"\n[grantor]\n";
@@ -32,7 +32,8 @@ fn defaults_are_those_of_the_nodes() {
         next_renewal_ms: 240_000,
         renewal_step_ms: 3_000,
     };
-    assert_eq!(granting.policy.0.decision, Some(granted));
+    let Decides::Words(words) = granting.policy else { panic!("words") };
+    assert_eq!(words.0.decision, Some(granted));
 }
 
 #[test]
@@ -46,8 +47,38 @@ fn verdicts_are_words() {
     }
     for words in ["", "grant", "grant 7", "grant 0 8", "decline", "decline x", "drop 7", "pass"] {
         let text = bad(&format!("{WHO}policy = \"{words}\"\n"));
-        assert!(text.contains("grantor.policy: expected \"grant KIB SECONDS\""), "{text}");
+        assert!(
+            text.contains("grantor.policy: expected \"FILE.lua\", \"grant KIB SECONDS\""),
+            "{text}"
+        );
     }
+}
+
+#[test]
+fn a_policy_in_a_file_has_its_processes_and_rights() {
+    let granting = good(&[WHO, "policy = \"/etc/web.lua\"\n"].concat());
+    let Decides::File(file) = granting.policy else { panic!("a file") };
+    let usual = policy::cell::Settings::default();
+    assert_eq!((file.path.to_str(), file.tables.len()), (Some("/etc/web.lua"), 0));
+    assert_eq!((file.processes, file.failures), (usual.processes, usual.failures));
+    assert_eq!(u128::from(file.batch_ms), usual.limit.as_millis());
+    assert_eq!(u128::from(file.load_ms), usual.load.as_millis());
+    assert_eq!(file.memory_mib << 20, usual.memory);
+    let text = "policy = \"a.lua\"\npolicy_files = [\"m=/m.txt\"]\nprocesses = 3\nfailures = 9\n";
+    let Decides::File(file) = good(&[WHO, text].concat()).policy else { panic!("a file") };
+    assert_eq!((file.processes, file.failures), (3, 9));
+    assert_eq!(file.tables, [("m".to_owned(), "/m.txt".into())]);
+
+    let rights = |policy: &str| {
+        let text = format!("{PORT}{WHO}policy = \"{policy}\"\n");
+        crate::apps::privileges(&Config::parse("t.toml", &text).unwrap())
+    };
+    use rustix::thread::CapabilitySet as Rights;
+    assert!(rights("drop").is_empty() && rights("grant 1 1").is_empty());
+    assert_eq!(
+        rights("a.lua"),
+        Rights::SETUID | Rights::SETGID | Rights::KILL | Rights::SYS_CHROOT | Rights::SETPCAP
+    );
 }
 
 #[test]
@@ -59,6 +90,10 @@ fn mistakes_are_named() {
         ("gatekeepers = []\n", "at least one prefix"),
         ("gatekeepers = [\"10.0.0.1/8\"]\n", "without bits right of its length"),
         ("gatekeepers = [\"10.0.0.1\"]\n", "a prefix, such as"),
+        ("policy = \"drop\"\nprocesses = 2\n", "grantor.processes: only a policy in a file"),
+        ("policy = \"a.lua\"\npolicy_files = [\"m\"]\n", "policy_files[0]: expected NAME=PATH"),
+        ("policy = \"a.lua\"\npolicy_files = [\"m=a\", \"m=b\"]\n", "m is there already"),
+        ("policy = \"a.lua\"\nprocesses = 0\n", "a whole number from 1 to 32"),
         ("limit_ms = 0\n", "grantor.limit_ms: expected a whole number from 1 to 60000"),
         ("ecn = \"rfc3168\"\n", "grantor.ecn"),
         ("waiting = 65536\n", "packets that wait"),

@@ -64,6 +64,8 @@ pub struct Handed {
     pub name: String,
     /// Bytes of each packet that it sees, at most.
     pub captured: usize,
+    watch: Arc<Watch>,
+    load: Duration,
     files: Vec<(String, Mapped)>,
     rings: Vec<[(usize, usize); 2]>,
 }
@@ -87,6 +89,12 @@ impl Handed {
     #[doc(hidden)]
     pub fn rings(&self) -> &[[(usize, usize); 2]] {
         &self.rings
+    }
+
+    /// What stops the decider while it is made, should that take too long: then it is refused
+    /// with the place at which it was. Without, its process is ended, and nobody knows where.
+    pub fn stop_by(&self, stop: Stop) {
+        self.watch.arm(Some(stop), self.load);
     }
 
     /// A file by its name.
@@ -131,9 +139,8 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         parent: order.begin.parent as u32,
     };
     let missing = sandbox::shut(bounds)?;
-    let watch = Arc::new(Watch::default());
-    let load = Duration::from_millis(order.begin.load_ms);
-    watch.arm(None, load);
+    let watch = order.handed.watch.clone();
+    watch.arm(None, order.handed.load);
     std::panic::set_hook(Box::new(|_| {}));
     watch::start(watch.clone(), control.clone(), bell.clone())?;
     // SAFETY: nothing of this process's refers to them later.
@@ -144,7 +151,9 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         say(control::REFUSED, &[why.as_bytes()])?;
         return Err(io::Error::other(why));
     }
+    watch.begin();
     let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| make(&order.handed)));
+    watch.end();
     let mut decider = match made.unwrap_or_else(|panic| Err(serve::words(&*panic))) {
         Ok(decider) => decider,
         Err(why) => {
@@ -216,7 +225,9 @@ impl Order {
                 control::GO => {
                     let (begin, name, bell) = begun.ok_or_else(wrong)?;
                     let captured = begin.captured as usize;
-                    let handed = Handed { name, captured, files, rings };
+                    let load = Duration::from_millis(begin.load_ms);
+                    let handed =
+                        Handed { name, captured, watch: Arc::default(), load, files, rings };
                     return Ok(Order { begin, bell, ends, handed });
                 }
                 _ => return Err(wrong()),

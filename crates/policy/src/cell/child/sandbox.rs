@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  descriptors     all closed but the control socket
+//!  user            its own, without groups
 //!  namespaces      no network, no names of others (where they can be had)
 //!  root            an empty folder that is deleted already
-//!  user            its own, without groups
 //!  capabilities    none, and none to be had
 //!  limits          memory, no files, no processes
 //!  parent's end    is its end
@@ -25,8 +25,8 @@ use rustix::process::{
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, clear_ambient_capability_set,
-    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
-    set_thread_res_gid, set_thread_res_uid, unshare_unsafe,
+    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    set_thread_groups, set_thread_res_gid, set_thread_res_uid, unshare_unsafe,
 };
 use rustix::thread::{Gid, Uid};
 
@@ -88,13 +88,16 @@ pub(super) fn shut(bounds: Bounds) -> io::Result<Vec<String>> {
     let size = address_space();
     // Made with what it still may.
     let folder = empty_folder();
-    step("no namespaces of its own", namespaces());
+    let spaces = namespaces(UnshareFlags::empty());
+    step("no user of its own", bounds.user.map_or(Ok(()), own_user));
+    // A namespace of users comes behind the user: there are no others in it.
+    let spaces = spaces.or_else(|_| namespaces(UnshareFlags::NEWUSER));
+    step("no namespaces of its own", spaces);
     step("no root of its own", folder.and_then(|folder| empty_root(&folder)));
     for one in CapabilitySet::all().iter() {
         // Who may not take it from the set cannot get it from there either.
         let _ = remove_capability_from_bounding_set(one);
     }
-    step("no user of its own", bounds.user.map_or(Ok(()), own_user));
     step("capabilities", no_capabilities());
     for (resource, most) in [
         (Resource::As, size + bounds.memory),
@@ -144,17 +147,13 @@ pub(super) fn close(files: &[BorrowedFd<'_>]) -> Result<(), String> {
     Ok(())
 }
 
-/// Of its own: network, mounts, names. A user namespace where these alone are not allowed.
-fn namespaces() -> io::Result<()> {
+/// Of its own: network, mounts, names, and `more`.
+fn namespaces(more: UnshareFlags) -> io::Result<()> {
     let own =
         UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWNS | UnshareFlags::NEWUTS;
     // SAFETY: no thread of this process shares anything with others: there is one, and
     // descriptors are not parted.
-    if unsafe { unshare_unsafe(own) }.is_ok() {
-        return Ok(());
-    }
-    // SAFETY: as above.
-    Ok(unsafe { unshare_unsafe(own | UnshareFlags::NEWUSER) }?)
+    Ok(unsafe { unshare_unsafe(own | more) }?)
 }
 
 /// What it sees of the file system from then on.
@@ -170,7 +169,8 @@ fn empty_folder() -> io::Result<OwnedFd> {
     let mut error = io::ErrorKind::NotFound.into();
     for folder in candidates {
         let folder = folder.join(&name);
-        match rustix::fs::mkdir(&folder, Mode::empty()) {
+        // Whoever this process is by then has to enter it; root alone may do so without.
+        match rustix::fs::mkdir(&folder, Mode::XUSR | Mode::XGRP | Mode::XOTH) {
             Ok(()) => {}
             Err(found) => {
                 error = found.into();
@@ -185,10 +185,11 @@ fn empty_folder() -> io::Result<OwnedFd> {
     Err(error)
 }
 
-/// Another user, for good. Only where the daemon can end it then: a signal to another
-/// user's process needs a capability.
+/// Another user, for good, with the capabilities that there are: a root of its own takes one.
+/// Only where the daemon can end it then: a signal to another user's process needs a capability.
 fn own_user(user: u32) -> io::Result<()> {
-    let have = capabilities(None)?.effective;
+    let had = capabilities(None)?;
+    let have = had.effective;
     if !have.contains(CapabilitySet::SETUID | CapabilitySet::SETGID | CapabilitySet::KILL) {
         let why = "it takes CAP_SETUID, CAP_SETGID and CAP_KILL";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -196,8 +197,10 @@ fn own_user(user: u32) -> io::Result<()> {
     let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
     set_thread_groups(&[])?;
     set_thread_res_gid(gid, gid, gid)?;
+    set_keep_capabilities(true)?;
     set_thread_res_uid(uid, uid, uid)?;
-    Ok(())
+    // The effective ones went with root; all go in the end.
+    Ok(set_capabilities(None, had)?)
 }
 
 fn no_capabilities() -> io::Result<()> {

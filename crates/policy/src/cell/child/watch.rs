@@ -35,6 +35,12 @@ struct Stopping {
     most: Duration,
 }
 
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("runs", &self.runs).finish_non_exhaustive()
+    }
+}
+
 impl Watch {
     /// From now on, what runs longer than `most` is stopped by `stopper`.
     pub fn arm(&self, stopper: Option<Stop>, most: Duration) {

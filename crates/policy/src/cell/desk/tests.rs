@@ -1,4 +1,5 @@
 use super::*;
+use crate::ask::Instead;
 use crate::cell::child::End;
 use crate::cell::layout::Layout;
 use crate::cell::layout::tests::question;
@@ -9,7 +10,8 @@ fn line(depth: u32) -> (Box<Line>, End, Arc<Gauge>) {
     let (questions, asked) = within(layout.questions());
     let (verdicts, said) = within(layout.verdicts());
     let gauge = Arc::new(Gauge::default());
-    let line = Line::new(layout, questions, Arc::new(said), None, gauge.clone(), false);
+    let instead = Instead::default();
+    let line = Line::new(layout, questions, Arc::new(said), None, gauge.clone(), instead);
     (Box::new(line), End::new(layout, asked, verdicts), gauge)
 }
 

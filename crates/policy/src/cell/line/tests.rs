@@ -11,7 +11,8 @@ fn ends(depth: u32, captured: u32) -> (Line, End, Arc<Gauge>) {
     let (questions, asked) = within(layout.questions());
     let (verdicts, said) = within(layout.verdicts());
     let gauge = Arc::new(Gauge::default());
-    let line = Line::new(layout, questions, Arc::new(said), None, gauge.clone(), true);
+    let instead = Instead { forward: true, decision: None };
+    let line = Line::new(layout, questions, Arc::new(said), None, gauge.clone(), instead);
     (line, End::new(layout, asked, verdicts), gauge)
 }
 

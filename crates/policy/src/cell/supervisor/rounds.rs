@@ -69,7 +69,7 @@ impl Supervisor {
         let age = now.duration_since(process.since);
         let silence = self.settings.silence();
         match process.stage {
-            Stage::Starting if age > self.settings.load => {
+            Stage::Starting if age > self.settings.load + silence => {
                 let cause = format!("it is not ready after {} s", self.settings.load.as_secs());
                 self.give_up(at, cause);
             }
@@ -324,6 +324,8 @@ impl Supervisor {
 /// The next thing that a process has said, if it has.
 fn next_word(process: &Process, buffer: &mut [u8]) -> Option<Word> {
     let text = |bytes: &[u8]| control::text(bytes, TEXT);
+    // One line of the log, whatever a packet has made the policy say.
+    let line = |bytes: &[u8]| text(bytes).lines().next().unwrap_or_default().to_owned();
     let (kind, rest) = match control::hear(&process.control, buffer) {
         Ok(Some(heard)) => heard,
         Ok(None) => return Some(Word::Gone),
@@ -336,10 +338,10 @@ fn next_word(process: &Process, buffer: &mut [u8]) -> Option<Word> {
             let lines = text(missing).lines().map(str::to_owned).collect();
             Word::Ready(lines)
         }
-        (control::REFUSED, cause) => Word::Refused(text(cause)),
-        (control::FAILED, [0, cause @ ..]) => Word::Failed(text(cause)),
+        (control::REFUSED, cause) => Word::Refused(line(cause)),
+        (control::FAILED, [0, cause @ ..]) => Word::Failed(line(cause)),
         (control::FAILED, [1, cause @ ..]) => {
-            Word::Failed(format!("it took too long and was stopped: {}", text(cause)))
+            Word::Failed(format!("it took too long and was stopped: {}", line(cause)))
         }
         (control::DONE, [a, b, c, d, failed @ (0 | 1), rest @ ..]) => {
             let number = u32::from_ne_bytes([*a, *b, *c, *d]);

@@ -1,0 +1,203 @@
+//! A policy in a file: its processes while an instance runs.
+//!
+//! ```text
+//!  start ─┬► askers, one a worker
+//!         └► thread policies ─► processes    it ends them with it, so it lives on
+//!  load, rollback, exec, status ─► the thread
+//! ```
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use api::apps::grantor::{Executed, Policies as Shown, Process};
+use api::{ErrorKind, Failure};
+use policy::ask::Asker;
+use policy::cell::{Event, Handle, Settings, Source, Status, Supervisor};
+
+use super::read::{File, Granting};
+use crate::error::{Doing, Error};
+use crate::parts::state::{failure, lock};
+use crate::threads::Threads;
+
+/// A policy's processes.
+pub(super) struct Cells {
+    file: File,
+    handle: Handle,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// How the policy that decides has failed, each way once.
+    causes: Arc<Mutex<Vec<String>>>,
+}
+
+impl Cells {
+    /// Starts the thread and the processes with the policy of the configuration, which serves
+    /// then; and who asks.
+    ///
+    /// # Errors
+    /// When it does not load.
+    pub fn start(
+        file: &File,
+        granting: &Granting,
+        workers: usize,
+        threads: &Threads,
+    ) -> Result<(Vec<Box<dyn Asker>>, Cells), Error> {
+        let made = Supervisor::new(settings(file, granting, workers));
+        let (supervisor, handle, desks) = made.doing(|| "make a policy's bell".into())?;
+        let askers = desks.into_iter().map(|desk| Box::new(desk) as Box<dyn Asker>).collect();
+        let causes = Arc::<Mutex<_>>::default();
+        let (said, pulse) = (causes.clone(), threads.pulse(THREAD));
+        let run = move || supervisor.run(|event| say(event, &said), || pulse.beat());
+        let thread = threads.fatal(THREAD, run).doing(|| "start the thread of policies".into())?;
+        let (file, thread) = (file.clone(), Mutex::new(Some(thread)));
+        let cells = Cells { file, handle, thread, causes };
+        let loaded = cells.load(&cells.file.path);
+        loaded.map_err(|refused| Error::asked(&["grantor", "policy"], refused.text))?;
+        Ok((askers, cells))
+    }
+
+    /// Loads the policy at a path, and the tables of the configuration with it.
+    ///
+    /// # Errors
+    /// When one cannot be read, or it does not begin: then what decides goes on.
+    pub fn load(&self, path: &Path) -> Result<(), Failure> {
+        let read = |path: &Path| {
+            let read = std::fs::read(path);
+            read.map_err(|error| {
+                failure(ErrorKind::Invalid, format_args!("{}: {error}", path.display()))
+            })
+        };
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let mut files = vec![(&*name, read(path)?)];
+        for (name, path) in &self.file.tables {
+            files.push((name, read(path)?));
+        }
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+        let source = Source::new(&name, &files)
+            .map_err(|error| failure(ErrorKind::Internal, format_args!("{name}: {error}")))?;
+        self.handle.load(source).map_err(|error| failure(ErrorKind::Invalid, error))
+    }
+
+    /// Loads the policy before this one.
+    ///
+    /// # Errors
+    /// When there is none, or it does not begin.
+    pub fn rollback(&self) -> Result<(), Failure> {
+        self.handle.rollback().map_err(|error| failure(ErrorKind::Invalid, error))
+    }
+
+    /// Runs a chunk in every process's state.
+    ///
+    /// # Errors
+    /// When it is too long.
+    pub fn exec(&self, chunk: &str) -> Result<Vec<Executed>, Failure> {
+        let ran = self.handle.exec(chunk);
+        let ran = ran.map_err(|error| failure(ErrorKind::Invalid, error))?;
+        let one = |one: policy::cell::Executed| {
+            let (result, failed) = match one.result {
+                Ok(text) => (text, false),
+                Err(text) => (text, true),
+            };
+            Executed { pid: one.pid, failed, result }
+        };
+        Ok(ran.into_iter().map(one).collect())
+    }
+
+    /// How it is.
+    pub fn status(&self) -> Result<Status, Failure> {
+        self.handle.status().map_err(|error| failure(ErrorKind::Internal, error))
+    }
+
+    /// What decides.
+    pub fn describe(&self) -> String {
+        let status = self.status().ok();
+        status.and_then(|status| status.policy).unwrap_or_else(|| "none".into())
+    }
+
+    /// For `show`.
+    pub fn show(&self) -> Result<Shown, Failure> {
+        let status = self.status()?;
+        let process = |one: policy::cell::ProcessStatus| Process {
+            pid: one.pid,
+            policy: one.policy,
+            stage: one.stage.into(),
+            asked: one.counts.asked,
+            decided: one.counts.decided,
+            failed: one.counts.failed,
+            lost: one.counts.lost,
+            refused: one.counts.refused,
+        };
+        Ok(Shown {
+            policy: status.policy.unwrap_or_default(),
+            before: status.before,
+            loading: status.loading,
+            processes: status.processes.into_iter().map(process).collect(),
+            asked: status.counts.asked,
+            decided: status.counts.decided,
+            failed: status.counts.failed,
+            lost: status.counts.lost,
+            refused: status.counts.refused,
+            full: status.full,
+            failures: status.failures as u64,
+            roll_back_at: self.file.failures as u64,
+            restarts: status.restarts,
+            rollbacks: status.rollbacks,
+            causes: lock(&self.causes).clone(),
+            missing: status.missing,
+        })
+    }
+
+    /// Ends the thread, and all processes with it.
+    pub fn end(&self) {
+        self.handle.stop();
+        if let Some(thread) = lock(&self.thread).take() {
+            let _ = thread.join(); // a panic there has been reported already
+        }
+    }
+}
+
+impl Drop for Cells {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// As the processes are to be.
+fn settings(file: &File, granting: &Granting, workers: usize) -> Settings {
+    Settings {
+        processes: file.processes,
+        workers,
+        depth: granting.asked as u32,
+        captured: granting.question as u32,
+        limit: Duration::from_millis(file.batch_ms),
+        load: Duration::from_millis(file.load_ms),
+        memory: file.memory_mib << 20,
+        instead: granting.on_limit.0,
+        failures: file.failures,
+        ..Settings::default()
+    }
+}
+
+/// Logs what happens, and keeps causes of failures for `show`.
+fn say(event: Event, causes: &Mutex<Vec<String>>) {
+    match &event {
+        Event::Serves { .. } => tracing::info!("grantor: {event}"),
+        Event::Failed { policy, cause } => {
+            tracing::warn!("grantor: {event}");
+            let mut causes = lock(causes);
+            if causes.len() == CAUSES {
+                causes.remove(0);
+            }
+            causes.push(format!("{policy}: {cause}"));
+        }
+        Event::RolledBack { .. } | Event::NothingBefore { .. } | Event::System { .. } => {
+            tracing::error!("grantor: {event}");
+        }
+        Event::NotShutIn { .. } => tracing::warn!("grantor: {event}"),
+    }
+}
+
+/// Its name.
+const THREAD: &str = "policies";
+/// Causes that are kept, the latest.
+const CAUSES: usize = 32;

@@ -1,0 +1,114 @@
+//! A Grantor's lines of `rutter doctor`.
+
+use api::Failure;
+use policy::cell::{Status, lacks};
+
+use super::Deciding;
+use crate::config::Net;
+use crate::doctor::{Finding, Level};
+
+impl Deciding {
+    /// All of them.
+    pub(super) fn doctor(&self) -> Result<Vec<Finding>, Failure> {
+        let mut all = vec![relay(&self.granting.gatekeepers, &self.granting.serves)];
+        if let Some(cells) = self.policies.cells() {
+            let status = cells.status()?;
+            all.push(policy(&status));
+            all.push(shut_in(&status.missing, &lacks()));
+        }
+        Ok(all)
+    }
+}
+
+/// Whoever may ask reaches whoever is served, from a source of its choice.
+fn relay(gatekeepers: &[Net], serves: &[Net]) -> Finding {
+    let what = "who may ask";
+    let open =
+        |key: &str, nets: &[Net]| nets.iter().any(|net| net.length == 0).then(|| key.to_owned());
+    let open: Vec<_> =
+        [open("gatekeepers", gatekeepers), open("serves", serves)].into_iter().flatten().collect();
+    if open.is_empty() {
+        let found = format!("{} prefixes, for {}", gatekeepers.len(), serves.len());
+        return Finding { what, level: Level::Good, found, remedy: String::new() };
+    }
+    let found = format!("`{}` takes every address: this is a relay", open.join("`, `"));
+    let remedy = "name the Gatekeepers' prefixes, and those that are served, in [grantor]".into();
+    Finding { what, level: Level::Better, found, remedy }
+}
+
+fn policy(status: &Status) -> Finding {
+    let what = "policy";
+    let Some(name) = &status.policy else {
+        let found = "none decides: what asks gets the verdict of `on_limit`".into();
+        let remedy = "rutter grantor policy load FILE".into();
+        return Finding { what, level: Level::Error, found, remedy };
+    };
+    let (level, found, remedy) = match (&status.last_failure, status.failures) {
+        (Some(cause), n) if n > 0 => (
+            Level::Error,
+            format!("{name} failed {n} times in the last minute: {cause}"),
+            "rutter grantor policy rollback, or load another      (rutter grantor policy show)",
+        ),
+        (Some(cause), _) => (
+            Level::Better,
+            format!("{name} decides; the latest failure was: {cause}"),
+            "mend it and load it again      (rutter grantor policy show, policy test)",
+        ),
+        (None, _) => (Level::Good, format!("{name} decides"), ""),
+    };
+    Finding { what, level, found, remedy: remedy.into() }
+}
+
+/// What keeps a policy's processes in.
+fn shut_in(missing: &[String], lacks: &[String]) -> Finding {
+    let what = "a policy's processes";
+    if !lacks.is_empty() {
+        let found = format!("the kernel has no {}", lacks.join("; no "));
+        let remedy = "run a kernel from 5.1 on with seccomp filters: without, none starts".into();
+        return Finding { what, level: Level::Error, found, remedy };
+    }
+    if missing.is_empty() {
+        let found = "have nothing but their rings".into();
+        return Finding { what, level: Level::Good, found, remedy: String::new() };
+    }
+    let remedy = "run as root; under systemd with share/rutter/rutter-policies.conf (a namespace \
+                  takes `RestrictNamespaces=user net mnt ipc uts` besides)";
+    let found = missing.join("; ");
+    Finding { what, level: Level::Better, found, remedy: remedy.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_is_named() {
+        let net = |text: &str| text.parse::<Net>().unwrap_or_else(|_| panic!("{text}"));
+        let (some, all) = ([net("10.0.0.0/8")], [net("10.0.0.0/8"), net("::/0")]);
+        assert_eq!(relay(&some, &some).level, Level::Good);
+        let found = relay(&all, &some);
+        assert!(found.level == Level::Better && found.found.contains("`gatekeepers` takes"));
+        assert!(relay(&all, &all).found.contains("`gatekeepers`, `serves`"));
+    }
+
+    #[test]
+    fn a_policy_that_fails_is_named_with_its_cause() {
+        let mut status = Status { policy: Some("a.lua".into()), ..Status::default() };
+        assert_eq!(policy(&status).level, Level::Good);
+        status.last_failure = Some("a.lua:7: no".into());
+        assert_eq!(policy(&status).level, Level::Better);
+        status.failures = 2;
+        let found = policy(&status);
+        assert!(found.level == Level::Error && found.found.contains("2 times"), "{found:?}");
+        assert!(found.found.contains("a.lua:7: no"));
+        assert_eq!(policy(&Status::default()).level, Level::Error);
+    }
+
+    #[test]
+    fn what_keeps_processes_in_is_named_where_it_is_not_there() {
+        let none: &[String] = &[];
+        assert_eq!(shut_in(none, none).level, Level::Good);
+        assert_eq!(shut_in(&["no root of its own".into()], none).level, Level::Better);
+        assert_eq!(shut_in(none, &["seccomp".into()]).level, Level::Error);
+    }
+}

@@ -1,0 +1,160 @@
+# A Grantor's policy in Lua: it decides what is asked; each way in which it can fail is ended, its packets get the
+# configured verdict, and those of others are decided all the while; it is rolled back, reloaded under traffic, spoken to.
+. "$(dirname "$0")/lib.sh"
+need ping ethtool python3
+[ "$(nproc)" -gt 1 ] || skip "one core"
+python3 "$SMOKE/asks.py" check
+
+cat >"$TMP/good.lua" <<'END'
+local policylib = require "gatekeeper/policylib"
+local ffi = require "ffi"
+local c = policylib.c
+local udp_t = ffi.typeof "struct udp_hdr *"
+asked = 0
+does = {}
+function lookup_policy(info, policy)
+  asked = asked + 1
+  local port = info.l4_proto == c.UDP and c.gt_be_to_cpu_16(ffi.cast(udp_t, info.l4_hdr).dst_port)
+  if does[port] then does[port]() end
+  if port == 1001 then return policylib.decision_declined(policy, 60) end
+  return policylib.decision_granted(policy, 1024, 300, 240000, 3000)
+end
+function lookup_frag_punish_policy(policy) return policylib.decision_declined(policy, 600) end
+END
+cat "$TMP/good.lua" - >"$TMP/hostile.lua" <<'END'
+does[2001] = function() while true do end end
+does[2002] = function() while true do pcall(function() while true do end end) end end
+does[2003] = function() return ffi.cast("int *", 8)[0] end
+does[2004] = function() local t = {} while true do t[#t + 1] = string.rep("x", 1e6) .. #t end end
+does[2005] = function() error "no" end
+END
+sed 's/1024, 300/2048, 300/' "$TMP/good.lua" >"$TMP/other.lua"
+echo 'this is no Lua' >"$TMP/wrong.lua"
+echo 'while true do end' >"$TMP/endless.lua"
+
+host r
+station a v0 10.0.1.2/24 10.0.1.1 2001:db8:1::2/64 2001:db8:1::1
+station b v1 10.0.2.2/24 10.0.2.1 2001:db8:2::2/64 2001:db8:2::1
+for i in 3 4 5 6 7 8 9; do on a ip address add 10.0.1.$i/24 dev eth0; done
+config() { # POLICY
+	printf 'workers = [0, 1]\nspread = true\n'
+	two_ports "queues = 1"
+	cat <<-END
+		[grantor]
+		gatekeepers = ["10.0.1.0/24"]
+		serves = ["10.0.2.0/24"]
+		policy = "$1"
+		processes = 2
+		memory_mib = 64
+		load_ms = 500
+		failures = 8
+		on_limit = "decline 7"
+	END
+}
+
+# A policy that does not load is no start, with its line; nor is one that is not there.
+for policy in wrong:'wrong.lua:1' endless:'endless.lua:1' none:'No such file'; do
+	config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
+	assert_status 2 on r env RUTTER_SOCKET="$TMP/bad.sock" "$RUTTER" run --config "$TMP/bad.toml"
+	assert_match "$(cat "$TMP/status.out")" "grantor.policy: .*${policy#*:}" "what is said of ${policy%%:*}"
+done
+
+config "$TMP/good.lua" | router_start
+for i in 2 3 4 5 6 7 8 9; do assert_ping a 10.0.2.2 -I 10.0.1.$i; done
+mac=$(mac_of r p0)
+asks() { # PORT [ARGUMENTS]
+	on a python3 "$SMOKE/asks.py" once eth0 "$mac" 10.0.1.1 10.0.2.2 "$@" >"$TMP/asks.out"
+	json "x['what']" <"$TMP/asks.out"
+}
+policy() { # PYTHON EXPRESSION over `policy show`
+	rutter grantor policy show -j | json "$1"
+}
+
+# Two workers ask, the policy says what it says.
+assert_eq "$(asks 1000 --count 64)" granted "a flow to 1000"
+assert_eq "$(json "x['granted']" <"$TMP/asks.out")" 64 "flows that were granted"
+assert_eq "$(asks 1001)" declined "a flow to 1001"
+assert_eq "$(rutter show runtime -j |
+	json 'sum(any(n["packets"] and n["name"] == "grantor" for n in w["nodes"]) for w in x["workers"])')" 2 "workers that asked"
+assert_match "$(rutter grantor show)" '^policy +good.lua$' "grantor show"
+rutter grantor show -j | json "x['policies']['decided'] >= 65" | found True || fail "grantor show -j"
+
+# A process has nothing: a user of its own, no capability, few system calls, no descriptors but its own.
+for pid in $(policy "' '.join(str(p['pid']) for p in x['processes'])"); do
+	status=$(cat "/proc/$pid/status")
+	assert_match "$status" $'^CapPrm:\t0000000000000000$' "its capabilities"
+	assert_match "$status" $'^CapBnd:\t0000000000000000$' "those that it could get"
+	assert_match "$status" $'^Seccomp:\t2$' "its system calls"
+	assert_match "$status" $'^NoNewPrivs:\t1$' "what it may gain"
+	[ "$(id -u)" != 0 ] || [ -n "${RUTTER_SMOKE_USERNS:-}" ] || assert_match "$status" $'^Uid:\t2[0-9]{9}\t' "its user"
+	assert_eq "$(find "/proc/$pid/fd" -type l 2>/dev/null | wc -l)" 2 "descriptors of a process"
+done
+# The router keeps no more than that takes.
+assert_match "$(cat "/proc/$router_pid/status")" $'^CapPrm:\t00000000000431e0$' "the router's own capabilities"
+
+# A chunk runs in every process, the one that is ready among them.
+said=$(rutter grantor policy exec 'return asked, "here"')
+assert_eq "$(grep -c $'\there$' <<<"$said")" 3 "processes that ran the chunk"
+assert_status 1 rutter grantor policy exec 'error "so"'
+assert_match "$(cat "$TMP/status.out")" 'failed: .*so' "a chunk that fails"
+assert_status 1 rutter grantor policy exec 'while true do end'
+assert_eq "$(asks 1000)" granted "after a chunk that does not end"
+
+# What does not load changes nothing, and says why.
+for policy in wrong:'wrong.lua:1' endless:'endless.lua:1' none:'No such file'; do
+	assert_status 2 rutter grantor policy load "$TMP/${policy%%:*}.lua"
+	assert_match "$(cat "$TMP/status.out")" "${policy#*:}" "what is said of ${policy%%:*}"
+done
+assert_eq "$(policy "x['policy']")" good.lua "what decides"
+assert_status 2 rutter grantor policy rollback
+
+streaming() {
+	rm -f "$TMP/stream.log"
+	background stream ip netns exec "${P}a" python3 "$SMOKE/asks.py" stream eth0 "$mac" 10.0.1.1 10.0.2.2
+	stream_pid=$last_pid
+	is_ready stream
+}
+streamed() { # PYTHON EXPRESSION, WHAT
+	kill -TERM "$stream_pid"
+	wait "$stream_pid" || { cat "$TMP/stream.log"; fail "the stream while $2"; }
+	tail -n 1 "$TMP/stream.log" | json "$1" | found True || { cat "$TMP/stream.log"; fail "others while $2"; }
+}
+pinging a 10.0.2.2 0.02
+
+# Reloads under traffic lose nothing: each flow is decided by a policy.
+streaming
+for policy in other hostile good hostile; do rutter grantor policy load "$TMP/$policy.lua"; done
+rutter grantor policy rollback
+assert_eq "$(policy "x['policy']")" good.lua "what decides after a rollback"
+rutter grantor policy load "$TMP/hostile.lua"
+streamed "x['granted'] == x['sum'] > 50 and x['ms'] < 200 * $PATIENCE" "policies were loaded"
+
+# Each way to fail: the packet has the configured verdict, and others' decisions go on.
+streaming
+for port in 2001 2002 2003 2004 2005; do
+	assert_eq "$(asks $port)" instead "a flow to $port"
+	json "x['ms'] < 200 * $PATIENCE" <"$TMP/asks.out" | found True || fail "port $port: $(cat "$TMP/asks.out")"
+	sleep 0.3
+done
+streamed "not x.get('none') and x['granted'] > 50 and x['ms'] < 200 * $PATIENCE" "policies failed"
+said=$(rutter grantor show)
+for cause in 'hostile.lua: .*stopped.*hostile.lua:15' 'hostile.lua:16' 'SIGSEGV' 'hostile.lua:19: no'; do
+	assert_match "$said" "$cause" "causes"
+	found -E "policy hostile.lua failed: .*${cause#hostile.lua: }" "$TMP/rutter.log" || fail "the log does not say $cause"
+done
+assert_eq "$(policy "x['policy']")" hostile.lua "what decides after five failures"
+assert_eq "$(grep -c 'failed: .*hostile.lua:19: no' "$TMP/rutter.log")" 1 "lines about one cause"
+
+# The eighth within a minute is too many.
+for i in 1 2 3; do asks 2001 >/dev/null; done
+wait_for 5 test "$(policy "x['policy']")" = good.lua
+found 'hostile.lua failed 8 times within a minute: good.lua, the one before it, decides again' "$TMP/rutter.log" ||
+	fail "the log does not say that it was rolled back"
+assert_eq "$(policy "x['rollbacks']")" 1 "roll-backs"
+assert_eq "$(asks 2001)" granted "a flow to 2001 after it"
+pinged "policies failed"
+
+# Ended, nothing is left.
+all=$(policy "' '.join(str(p['pid']) for p in x['processes'])")
+router_stop
+for pid in $all; do [ ! -e "/proc/$pid" ] || fail "process $pid of a policy is still there"; done
