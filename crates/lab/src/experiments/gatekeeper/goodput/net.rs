@@ -24,6 +24,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use wire::ggu::{Decision, Flow, Ports, Verdict, Writer};
 
 use super::super::site::{BACK, GRANTOR};
+use crate::clock;
 
 /// Who is protected.
 pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 20, 0, 1);
@@ -70,6 +71,8 @@ impl Net {
         let back = text(BACK_MAC);
         ip(&["-n", s, "neigh", "add", "10.20.0.254", "lladdr", &back, "dev", "t0"])?;
         ip(&["-n", s, "route", "add", "10.0.0.0/24", "via", "10.20.0.254"])?;
+        steer(c, "c0")?;
+        steer(s, "s0")?;
         Ok(net)
     }
 
@@ -131,6 +134,19 @@ fn pair((near, a, a_mac): End<'_>, (far, b, b_mac): End<'_>) -> Result<(), Strin
     ip(&[&["-n", near, "link", "add", a, "address", &a_mac][..], &far_end].concat())?;
     ip(&["-n", near, "link", "set", a, "up"])?;
     ip(&["-n", far, "link", "set", b, "up"])
+}
+
+/// Has what `iface` receives worked off by the first core: the worker, which sends it, would
+/// else do the TCP of all clients in its own time, while its queue overflows.
+fn steer(name: &str, iface: &str) -> Result<(), String> {
+    let set = format!("echo {:x} > /sys/class/net/{iface}/queues/rx-0/rps_cpus", first_core());
+    ip(&["netns", "exec", name, "sh", "-c", &set])
+        .map_err(|error| format!("receive packet steering (CONFIG_RPS): {error}"))
+}
+
+/// As a mask of 32 cores; others of more are steered by none.
+fn first_core() -> u32 {
+    1_u32.checked_shl(clock::cores()[0] as u32).unwrap_or_default()
 }
 
 fn text(mac: [u8; 6]) -> String {

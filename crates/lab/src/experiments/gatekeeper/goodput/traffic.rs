@@ -81,7 +81,8 @@ fn take(mut connection: TcpStream, stream: &Stream, stop: &AtomicBool) {
     }
 }
 
-/// Sends by TCP from `from`, `bytes_per_s` of payload, until `stop`.
+/// Sends by TCP from `from`, `bytes_per_s` of payload, until `stop`; a connection that is lost
+/// is made anew: what does not come meanwhile is missing from what came.
 pub(super) fn tcp(
     net: &Net,
     (from, port): (Ipv4Addr, u16),
@@ -89,16 +90,31 @@ pub(super) fn tcp(
     (stream, stop): (&Stream, &AtomicBool),
 ) -> Result<(), String> {
     net.enter_clients()?;
-    let (mut connection, _) = connect(from, port)?;
-    let said = |error: std::io::Error| format!("{from}: {error}");
-    connection.set_write_timeout(Some(Duration::from_secs(1))).map_err(said)?;
+    while !stop.load(Relaxed) {
+        let sent = connect(from, port).and_then(|(connection, _)| {
+            let sent = send(connection, bytes_per_s, (stream, stop));
+            sent.map_err(|error| format!("{from}: {error}"))
+        });
+        if let Err(reason) = sent {
+            eprintln!("gatekeeper/goodput: {reason}");
+        }
+    }
+    Ok(())
+}
+
+fn send(
+    mut connection: TcpStream,
+    bytes_per_s: f64,
+    (stream, stop): (&Stream, &AtomicBool),
+) -> std::io::Result<()> {
+    connection.set_write_timeout(Some(Duration::from_secs(1)))?;
     let (mut pace, data) = (Pace::new(bytes_per_s), [7; 1 << 16]);
     while !stop.load(Relaxed) {
         let due = (pace.due() as usize).min(data.len());
         match connection.write(&data[..due]) {
             Ok(n) => _ = stream.sent.fetch_add(n as u64, Relaxed),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(said(error)),
+            Err(error) => return Err(error),
         }
         thread::sleep(STEP);
     }
