@@ -252,7 +252,9 @@ impl Work for Bed {
             Ok((ops, after)) => {
                 self.pace.done.fetch_add(after.decisions - before.decisions, Ordering::Relaxed);
                 let parts = per_node(&before.snapshot, &after.snapshot);
-                Sample { ops, time, checksum: Some(0), parts, ..Sample::default() }
+                let left = after.snapshot.law.transmitted - before.snapshot.law.transmitted;
+                let figures = vec![(LEFT.to_string(), left as f64 / ops as f64 * 100.0)];
+                Sample { ops, time, checksum: Some(0), parts, figures }
             }
             Err(reason) => {
                 eprintln!("gatekeeper: {reason}");
@@ -262,6 +264,8 @@ impl Work for Bed {
     }
 }
 
+/// Of a hundred packets so many left: of requests those that the channel had room for.
+pub(super) const LEFT: &str = "left_percent";
 /// More than any flow uses, for longer than anything is measured.
 const GRANT: Verdict = Verdict::Granted {
     rate_kib: 1 << 24,

@@ -1,9 +1,10 @@
 //! `gatekeeper/goodput`: what clients get through a worker while a flood meets it.
 //!
 //! ```text
-//!  capacity   a flood of new sources, as much as the worker takes
+//!  alone      a flood of new sources, as much as the worker takes
 //!  quiet      three TCP connections at 80 % of grants of 1, 10, 100 Mbit/s, and UDP at 90 % of one
 //!             of 10, without a flood
+//!  capacity   the same, and as much of a flood as the worker takes beside them
 //!  flood      the same while new sources come at 80 % of the capacity
 //!  clients    and 200 new clients connect
 //!  declined   the same as `flood`, but its flows are declined ones
@@ -73,9 +74,12 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             None => Verdict::open(claim, "not measured here"),
         }
     };
-    let all = |name| find(&[("phase", "capacity")], name);
-    if let (Some(rate), Some(made)) = (all("rate_mpps"), all("receive_percent")) {
-        let claim = "the worker's capacity, of new sources";
+    for (phase, claim) in [
+        ("alone", "the worker takes, of new sources alone"),
+        ("capacity", "its capacity: the same beside clients"),
+    ] {
+        let of = |name| find(&[("phase", phase)], name);
+        let (Some(rate), Some(made)) = (of("rate_mpps"), of("receive_percent")) else { continue };
         let text =
             format!("{} M/s; {} % of its time to receive and make them", short(rate), short(made));
         verdicts.push(Verdict::open(claim, text));

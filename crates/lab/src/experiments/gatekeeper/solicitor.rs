@@ -12,7 +12,7 @@ use graph::clock as ticks;
 use nodes::gatekeeper::solicitor::{CAPACITY, Channel, Poll, Queue};
 use nodes::gatekeeper::times::Times;
 
-use super::bed::{Bed, Load};
+use super::bed::{Bed, LEFT, Load};
 use super::generator::Clients;
 use super::site::{Rings, Site};
 use crate::data::Rng;
@@ -79,6 +79,8 @@ fn measure(context: &Context) -> Result<Vec<Row>, String> {
         Row::new([("part", part.to_string()), ("levels", levels.to_string())])
     };
     let [one, all, bed] = &*timings else { return Err("no slices".into()) };
+    let left =
+        bed.figures.iter().find(|(name, _)| name == LEFT).map_or(0.0, |(_, left)| left.median);
     let node = bed.parts.iter().find(|(name, _)| name == "solicit");
     let (Some(_), Some((_, node))) = (bed.checksum, node) else {
         return Err("packets met other verdicts".into());
@@ -86,7 +88,7 @@ fn measure(context: &Context) -> Result<Vec<Row>, String> {
     Ok(vec![
         row("queue", "one").with("cycles", one.cycles),
         row("queue", "all").with("cycles", all.cycles),
-        row("node", "one").with("cycles", *node),
+        row("node", "one").with("cycles", *node).with(LEFT, left),
     ])
 }
 

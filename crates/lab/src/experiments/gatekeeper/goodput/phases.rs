@@ -122,9 +122,8 @@ impl Run<'_> {
         self.wait();
         context.say("gatekeeper/goodput: the table is there, its capacity is measured");
         let window = Duration::from_millis(context.pick(6_000, 1_500));
-        // First: clients get nothing meanwhile.
         let mut rows = Vec::new();
-        let capacity = self.capacity(window / 2, &mut rows);
+        let alone = self.capacity("alone", window / 2, &mut rows);
         let streams: Vec<_> = GRANTS.map(|(_, port, _)| (port, Arc::<Stream>::default())).into();
         let (packets, served) = (Arc::<Stream>::default(), streams.clone());
         self.ready.store(false, Relaxed);
@@ -141,38 +140,48 @@ impl Run<'_> {
         let life = move || udp(self.net, (client(UDP), 9), (rate, len), (&of_udp, &self.stop));
         scope.spawn(move || self.watch(life));
         thread::sleep(Duration::from_secs(context.pick(3, 2)));
-        let mut phase = |context: &mut Context, name: &str, per_s: u64, declined: bool| {
-            context.say(&format!("gatekeeper/goodput: {name}"));
+        let mut phase = |(name, capacity): (&str, f64), per_s: u64, declined: bool| {
+            eprintln!("gatekeeper/goodput: {name}");
             self.flood.declined.store(declined, Relaxed);
             self.flood.per_s.store(per_s, Relaxed);
             thread::sleep(window / 3);
             self.phase(name, (window, capacity), (&streams, &packets), &mut rows);
         };
+        phase(("quiet", alone), 0, false);
+        // Clients' frames are the dear ones here: each costs the worker the kernel's sockets. What
+        // the worker takes is what it takes beside them.
+        let mut found = Vec::new();
+        let capacity = self.capacity("capacity", window / 2, &mut found);
         let most = (capacity * 0.8) as u64;
-        phase(context, "quiet", 0, false);
-        phase(context, "flood", most, false);
-        context.say("gatekeeper/goodput: clients");
-        let clients = self.clients(new_clients);
-        phase(context, "declined", most, true);
+        phase(("flood", capacity), most, false);
+        eprintln!("gatekeeper/goodput: clients");
+        found.push(self.clients(new_clients));
+        phase(("declined", capacity), most, true);
         self.flood.per_s.store(0, Relaxed);
-        rows.push(clients);
+        rows.extend(found);
         Ok(rows)
     }
 
-    /// Frames a second that the worker takes.
-    fn capacity(&self, window: Duration, rows: &mut Vec<Row>) -> f64 {
+    /// Frames a second that the worker takes, of the flood and, where there are some, of clients.
+    fn capacity(&self, phase: &str, window: Duration, rows: &mut Vec<Row>) -> f64 {
+        self.flood.declined.store(false, Relaxed);
         self.flood.per_s.store(FULL, Relaxed);
         thread::sleep(window);
-        let mark = || (Instant::now(), self.flood.given.load(Relaxed), self.receive.load(Relaxed));
+        let counts = || {
+            let counts = [&self.flood.given, &self.flood.clients, &self.flood.lost_clients];
+            counts.map(|count| count.load(Relaxed))
+        };
+        let mark = || (Instant::now(), counts(), self.receive.load(Relaxed));
         let before = mark();
         thread::sleep(window);
         let after = mark();
         self.flood.per_s.store(0, Relaxed);
         let time = (after.0 - before.0).as_secs_f64();
-        let rate = (after.1 - before.1) as f64 / time;
+        let [rate, clients, lost] = [0, 1, 2].map(|i| (after.1[i] - before.1[i]) as f64 / time);
         let receive = (after.2 - before.2) as f64 / graph::clock::hz() as f64 / time;
-        let row = Row::new([("phase", "capacity".to_string())]);
+        let row = Row::new([("phase", phase.to_string())]);
         let row = row.with("rate_mpps", rate * 1e-6).with("receive_percent", receive * 100.0);
+        let row = row.with("clients_per_s", clients).with("lost_clients_per_s", lost);
         rows.push(row.with("receive_ns", receive * 1e9 / rate));
         rate
     }

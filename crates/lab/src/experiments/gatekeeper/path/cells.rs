@@ -154,6 +154,9 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
 
 fn figures(mut row: Row, timing: &Timing) -> Row {
     row = row.with("cycles", timing.cycles).with("rate_mpps", timing.rate.scaled(1e-6));
+    for (name, figure) in &timing.figures {
+        row = row.with(name, *figure);
+    }
     for (node, cycles) in &timing.parts {
         row = row.with(format!("node.{node}"), *cycles);
     }
