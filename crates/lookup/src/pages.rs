@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) use resident::{SMALL_PAGES, address_space, arrays, resident};
 #[cfg(test)]
 pub(crate) use room::tests::PRETENDED;
-pub use room::{NoRoom, RESERVE, STEP, admit, ask, available, refused};
+pub use room::{NoRoom, RESERVE, STEP, admit, ask, available, refused, trust};
 use room::{Promise, promise};
 pub use touch::{Cell, STEP as TOUCH_STEP, Touch, Touching};
 

@@ -14,6 +14,8 @@ struct InLua(Policy);
 /// # Errors
 /// When it does not load.
 pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
+    // Tables would look in `/proc` how much is free: a process that opens a file is ended.
+    lookup::pages::trust();
     let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;
     let file = |name: &str| Some((name.to_owned(), Arc::from(handed.file(name)?)));
     let files: BTreeMap<_, _> = handed.names().skip(1).filter_map(file).collect();

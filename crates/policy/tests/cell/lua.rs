@@ -7,7 +7,22 @@ use policy::cell::{Settings, Source};
 use crate::Test;
 use crate::rig::Rig;
 
-pub const TESTS: &[Test] = &[("hostile_policies_in_lua_are_ended", hostile)];
+pub const TESTS: &[Test] = &[
+    ("hostile_policies_in_lua_are_ended", hostile),
+    ("a_usual_policy_decides_with_its_tables", usual),
+];
+
+/// With `lpmlib`, whose engines are built at the first lookup, shut in already.
+fn usual() {
+    let text = include_str!("../../src/lua/tests/stock.lua");
+    let mut rig = Rig::idle(Settings::default());
+    rig.handle.load(Source::new("usual", &[("usual", text.as_bytes())]).unwrap()).unwrap();
+    let ids: Vec<_> = (0..100).map(|_| rig.ask(0).unwrap()).collect();
+    let found = rig.settle(Duration::from_secs(5));
+    assert_eq!(found.len(), ids.len());
+    let decided = found.iter().filter(|(verdict, _)| verdict.decision.is_some()).count();
+    assert_eq!((decided, rig.status().last_failure), (ids.len(), None));
+}
 
 /// What `lookup_policy` does in its second line, and a part of the cause.
 const HOSTILE: &[(&str, &str, &str)] = &[
