@@ -8,6 +8,7 @@ pub mod ggu;
 pub mod graph;
 pub mod netlink;
 pub mod policy;
+pub mod program;
 pub mod shield;
 pub mod wire;
 
@@ -28,6 +29,7 @@ pub const TARGETS: &[Target] = &[
     ("formats_mrt", formats::mrt),
     ("graph", graph::graph),
     ("io_capture", capture::capture),
+    ("policy_object", program::object),
     ("policy_ring", policy::ring),
     ("shield", shield::shield),
     ("switch", graph::switch),
@@ -39,6 +41,6 @@ pub const TARGETS: &[Target] = &[
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
-    let nodes = [graph::seeds::seeds(), policy::seeds(), shield::seeds()].concat();
+    let nodes = [graph::seeds::seeds(), policy::seeds(), program::seeds(), shield::seeds()].concat();
     [seeds, ggu::seeds(), wire::seeds(), nodes].concat()
 }

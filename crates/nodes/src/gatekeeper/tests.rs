@@ -25,6 +25,7 @@ mod replay;
 mod rig;
 mod shadow;
 mod shield;
+mod stock;
 mod turns;
 
 const PS: u64 = 1;
