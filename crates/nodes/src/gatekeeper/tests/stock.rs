@@ -17,7 +17,7 @@ proptest! {
         next in 0..5_000_u32, step in 0..5_000_u32,
         packets in proptest::collection::vec((0..600_u64, -1..2_i64, 0..4_000_u32), 1..80)
     ) {
-        let times = Times::new([rate(1_000, 1), exact(), rate(1, 1)][clock]);
+        let times = Times::new([rate(1_000, 1), rate(2, 1), rate(1, 1)][clock]);
         let ms = times.millis(1);
         let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: ms };
         prop_assert_eq!(times.millis(u32::MAX), ms * u64::from(u32::MAX));
