@@ -89,6 +89,11 @@ impl Decisions {
         Decisions { forwarding, settings, counters, owners, rings, programs, times, left: (0, 0) }
     }
 
+    /// What decisions may name; gives back what they might so far.
+    pub fn set_programs(&mut self, programs: Programs) -> Programs {
+        std::mem::replace(&mut self.programs, programs)
+    }
+
     /// Hears a message.
     fn hear(&mut self, v: &View<'_, Self>, i: usize, settings: &Settings) -> Why {
         let ours = |to| match to {
@@ -144,6 +149,9 @@ impl Decisions {
                 return counters.count_decision(set, |of| &of.unknown_program);
             }
             Err(Refused::BadParameters) => {
+                if let wire::ggu::Verdict::Program { index, .. } = decision.verdict {
+                    counters.program(index).refused.add(1);
+                }
                 return counters.count_decision(set, |of| &of.bad_parameters);
             }
         };

@@ -43,8 +43,8 @@ pub enum Verdict {
     Declined,
     /// Dropped: the flow has used its budget. The specification counts it as declined.
     OverBudget,
-    /// Dropped: the program failed.
-    Failed,
+    /// Dropped: the program of this number failed.
+    Failed(u8),
 }
 
 /// What is to be done with a packet, and with its entry.
@@ -189,19 +189,20 @@ impl Machine<'_> {
             return None;
         }
         let page = flow.page.as_deref_mut();
-        let answer = match kind {
-            Kind::Granted => Granted.packet(self.times, arrival, expires, page?),
+        let (answer, number) = match kind {
+            Kind::Granted => (Granted.packet(self.times, arrival, expires, page?), 0),
             Kind::Program(index) => {
-                self.programs.get(index)?.packet(self.times, arrival, expires, page?)
+                let rule = self.programs.get(index)?;
+                (rule.packet(self.times, arrival, expires, page?), index)
             }
-            Kind::Declined | Kind::Request => Answer::Decline,
+            Kind::Declined | Kind::Request => (Answer::Decline, 0),
         };
         let verdict = match answer {
             Answer::Send(dscp) => Verdict::Granted(dscp),
             Answer::Direct => Verdict::Direct,
             Answer::Decline => return Some(Verdict::Declined),
             Answer::OverBudget => return Some(Verdict::OverBudget),
-            Answer::Fail => return Some(Verdict::Failed),
+            Answer::Fail => return Some(Verdict::Failed(number)),
             Answer::Undecided => return None,
         };
         state::mark_used(flow.state, self.times, arrival.now);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::granted::Granted;
-use super::rule::{Answer, Arrival, BadParameters, Page, Rule};
+use super::rule::{Answer, Arrival, BadParameters, PROGRAMS, Page, Rule};
 use super::times::Times;
 
 /// Nothing passes.
@@ -23,12 +23,12 @@ impl Rule for Declined {
 
 /// Rules by number.
 #[derive(Clone)]
-pub struct Programs(Box<[Option<Arc<dyn Rule>>; SLOTS]>);
+pub struct Programs(Box<[Option<Arc<dyn Rule>>; PROGRAMS]>);
 
 impl Default for Programs {
     /// 0 is [`Granted`] and 1 is [`Declined`], which the stock policies name so.
     fn default() -> Self {
-        let mut programs = Programs(Box::new([const { None }; SLOTS]));
+        let mut programs = Programs(Box::new([const { None }; PROGRAMS]));
         programs.set(0, Some(Arc::new(Granted)));
         programs.set(1, Some(Arc::new(Declined)));
         programs
@@ -47,5 +47,3 @@ impl Programs {
         self.0[usize::from(index)].as_deref()
     }
 }
-
-const SLOTS: usize = 256;

@@ -20,6 +20,9 @@ pub trait Rule: Send + Sync {
     -> Answer;
 }
 
+/// Numbers that a program may have.
+pub const PROGRAMS: usize = 1 << u8::BITS;
+
 /// A program knows the length of a tick from when it was loaded.
 impl Rule for Arc<dyn Program> {
     fn init(&self, _: &Times, now: u64, page: &mut Page) -> Result<(), BadParameters> {

@@ -9,6 +9,7 @@ use wire::ggu::{Ports, Refusal};
 use wire::ipip;
 
 use super::fault::Kind;
+use super::rule::PROGRAMS;
 
 /// What may change while packets flow; published.
 #[derive(Clone, Debug)]
@@ -215,6 +216,15 @@ impl Errors {
     }
 }
 
+/// What the programs of one number did wrong.
+#[derive(Debug, Default)]
+pub struct Mishaps {
+    /// Packets that were dropped, because the program failed.
+    pub failed: Counter,
+    /// Decisions that were none, because its `init` refused their parameters, or failed.
+    pub refused: Counter,
+}
+
 /// One worker's counters.
 #[derive(Debug)]
 pub struct Counters {
@@ -231,6 +241,8 @@ pub struct Counters {
     pub errors: Errors,
     /// Of requests that the solicitor was shown.
     pub shadows: Shadows,
+    /// By number.
+    programs: Box<[Mishaps; PROGRAMS]>,
 }
 
 impl Counters {
@@ -245,6 +257,7 @@ impl Counters {
             decisions: Decisions::default(),
             errors: Errors::default(),
             shadows: Shadows::default(),
+            programs: Box::new(std::array::from_fn(|_| Mishaps::default())),
         })
     }
 
@@ -263,6 +276,12 @@ impl Counters {
     /// Decisions for one protection.
     pub fn decided(&self, set: SetId) -> Option<&Fates> {
         self.decided.get(set.index as usize)
+    }
+
+    /// Of the programs of this number.
+    #[inline]
+    pub fn program(&self, number: u8) -> &Mishaps {
+        &self.programs[usize::from(number)]
     }
 
     /// Counts for all protections, and for one.

@@ -133,7 +133,10 @@ impl<'g> Sender<'g> {
             Some(Verdict::Direct) => return self.direct(v, i, key),
             Some(Verdict::Declined) => (Fate::Declined, Why::Declined),
             Some(Verdict::OverBudget) => (Fate::Declined, Why::OverBudget),
-            Some(Verdict::Failed) => (Fate::Dropped, Why::Failed),
+            Some(Verdict::Failed(number)) => {
+                self.counters.program(number).failed.add(1);
+                (Fate::Dropped, Why::Failed)
+            }
             None => (Fate::Dropped, Why::NoPlace),
         };
         self.tally.add(fate, v.frame_len(i).into());
@@ -166,7 +169,11 @@ impl<'g> Sender<'g> {
             Some(Verdict::Request(_)) => (Fate::Request, ipv6::LEN),
             Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
             Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
-            Some(Verdict::Failed) | None => (Fate::Dropped, 0),
+            Some(Verdict::Failed(number)) => {
+                self.counters.program(number).failed.add(1);
+                (Fate::Dropped, 0)
+            }
+            None => (Fate::Dropped, 0),
         };
         self.tally.add(fate, u32::from(v.frame_len(i)) + outer as u32);
         let total = packet_len(v.head(i));

@@ -13,7 +13,7 @@ use super::pair::Pair;
 use super::rig::{Rig, in_v4, settings};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4};
 
-const V4: &str = "10.20.0.1";
+pub(super) const V4: &str = "10.20.0.1";
 const V6: &str = "2001:db8:20::1";
 
 const GRANT: Decision = Decision::Granted {
@@ -24,7 +24,7 @@ const GRANT: Decision = Decision::Granted {
 };
 
 /// A message of the Grantor `from`, as a frame at the back.
-fn message(from: &str, decisions: &[Sent]) -> Vec<u8> {
+pub(super) fn message(from: &str, decisions: &[Sent]) -> Vec<u8> {
     let mut buffer = [0; 1_500];
     let ends = (from.parse().unwrap(), "10.0.2.1".parse().unwrap());
     let mut writer = Writer::new(&mut buffer, ends.0, ends.1, Ports::default()).unwrap();
@@ -32,13 +32,13 @@ fn message(from: &str, decisions: &[Sent]) -> Vec<u8> {
     [&P1[..], &PEER, &[8, 0], writer.finish()].concat()
 }
 
-fn decided(verdict: Decision) -> [Sent; 2] {
+pub(super) fn decided(verdict: Decision) -> [Sent; 2] {
     let v4 = Flow::V4 { src: [198, 51, 100, 7].into(), dst: V4.parse().unwrap() };
     let v6 = Flow::V6 { src: "2001:db8:9::7".parse().unwrap(), dst: V6.parse().unwrap() };
     [v4, v6].map(|flow| Sent { flow, verdict })
 }
 
-fn hear(rig: &mut Rig, frame: &[u8]) {
+pub(super) fn hear(rig: &mut Rig, frame: &[u8]) {
     rig.back.push(frame);
     rig.run();
 }
