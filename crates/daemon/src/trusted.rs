@@ -81,6 +81,24 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
+/// What the file `path` holds, of `most` bytes at most; its folder may be for all, as [`target`]'s.
+///
+/// # Errors
+/// The system's; when it is a link, another's, no file, or longer.
+pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // A folder that is missing is not to be made.
+    if std::fs::symlink_metadata(path)?.len() > most {
+        return Err(io::Error::other(format!("longer than {most} bytes")));
+    }
+    target(path)?;
+    let mut bytes = Vec::new();
+    let read = open(path, OFlags::RDONLY)?.take(most + 1).read_to_end(&mut bytes)?;
+    if read as u64 > most {
+        return Err(io::Error::other(format!("longer than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
 /// Writes `text` into the file `path` of a trusted folder, over what it held.
 ///
 /// # Errors

@@ -35,6 +35,23 @@ pub enum Request {
         /// Its prefix.
         prefix: String,
     },
+    /// What decisions may name by a number: [`Reply::Programs`].
+    Programs,
+    /// Other code under a number; what was there stays where it is refused.
+    LoadProgram {
+        /// The number.
+        index: u8,
+        /// The file of the object, as the daemon sees it: an absolute path.
+        object: String,
+        /// What it is shown as; absent: the file's name.
+        #[serde(default)]
+        name: Option<String>,
+    },
+    /// What was loaded under a number goes; what comes with Rutter is back.
+    UnloadProgram {
+        /// The number.
+        index: u8,
+    },
     /// What is known of flows: a stream of [`Reply::Flows`].
     Flows {
         /// Which.
@@ -64,6 +81,8 @@ pub enum Reply {
     Show(Box<Shield>),
     /// To [`Request::Protections`].
     Protections(Vec<Protected>),
+    /// To [`Request::Programs`].
+    Programs(Vec<Program>),
     /// To [`Request::Flows`].
     Flows(Vec<Flow>),
     /// To [`Request::Flush`]: so many flows.
@@ -116,6 +135,25 @@ fn one() -> u16 {
     1
 }
 
+/// What decisions name by a number.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Program {
+    /// The number.
+    pub index: u8,
+    /// Its name.
+    pub name: String,
+    /// The file of its object; `rutter` where it comes with Rutter.
+    pub object: String,
+    /// What runs it: `built in`, `compiled`, `interpreter`.
+    pub engine: String,
+    /// Of its `init` and its `pkt`.
+    pub instructions: Option<[u32; 2]>,
+    /// Packets that were dropped because it failed: of all programs that had this number.
+    pub failed: u64,
+    /// Decisions whose parameters it refused, likewise.
+    pub refused: u64,
+}
+
 /// Which flows: what is given must all be so.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Filter {
@@ -125,6 +163,9 @@ pub struct Filter {
     pub to: Option<String>,
     /// In this state.
     pub state: Option<State>,
+    /// Decided by the program of this number.
+    #[serde(default)]
+    pub program: Option<u8>,
     /// Of the protection of this prefix.
     pub protection: Option<String>,
     /// Whose packets go to this Grantor.

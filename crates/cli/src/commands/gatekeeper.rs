@@ -27,8 +27,10 @@ Examples:
   rutter gatekeeper flows to 203.0.113.5/32 state granted
   rutter gatekeeper flush from 192.0.2.0/24
   rutter gatekeeper shadow 203.0.113.0/24 on
+  rutter gatekeeper program load 5 dns.bpf
 
-Protections last until the router ends. Lasting ones: [[gatekeeper.protect]] in rutter.toml.")]
+Protections and programs last until the router ends. Lasting ones: [[gatekeeper.protect]] and
+[[gatekeeper.program]] in rutter.toml.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -49,16 +51,24 @@ enum Action {
         #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
         limit: u64,
         /// Which: from PREFIX, to PREFIX, of PREFIX (the protection), grantor ADDRESS,
-        /// state request|granted|declined|program
+        /// state request|granted|declined|program, program N
         filter: Vec<String>,
     },
     /// Forget flows: their packets ask again
     Flush {
         /// All of them
-        #[arg(long, conflicts_with = "filter", required_unless_present = "filter")]
+        #[arg(long, conflicts_with = "filter", required_unless_present_any = ["filter", "program"])]
         all: bool,
+        /// Those that the program of this number decides
+        #[arg(long, value_name = "N", conflicts_with = "all")]
+        program: Option<u8>,
         /// Which, as for `flows`
         filter: Vec<String>,
+    },
+    /// What decisions may name by a number
+    Program {
+        #[command(subcommand)]
+        action: Program,
     },
     /// What is judged and passes all the same; switch that on or off
     Shadow {
@@ -105,6 +115,27 @@ enum Protect {
     },
 }
 
+#[derive(clap::Subcommand)]
+enum Program {
+    /// Every program, what runs it, and what it did wrong
+    Show,
+    /// Check an object of eBPF, and put it in; its flows go on with it
+    Load {
+        /// The number by which decisions name it: 0 to 255
+        index: u8,
+        /// An ELF file with the functions `init` and `pkt`
+        file: std::path::PathBuf,
+        /// What it is shown as, if not by the file's name
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Take out what was loaded: what comes with Rutter is back, or its flows ask again
+    Unload {
+        /// As it was loaded
+        index: u8,
+    },
+}
+
 #[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 enum Switch {
     On,
@@ -141,13 +172,30 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             let limit = Some(limit).filter(|limit| *limit > 0);
             flows(words::filter(&filter)?, limit, cx)
         }
-        Action::Flush { all: _, filter } => {
-            match one(cx, Request::Flush { filter: words::filter(&filter)? })? {
+        Action::Flush { all: _, program, filter } => {
+            let mut filter = words::filter(&filter)?;
+            filter.program = program.or(filter.program);
+            match one(cx, Request::Flush { filter })? {
                 Reply::Flushed(flows) => cx.print(&serde_json::json!({ "flows": flows }), |_| {
                     format!("{} flows\n", crate::columns::number(flows))
                 }),
                 _ => Err(CallError::Unexpected.into()),
             }
+        }
+        Action::Program { action: Program::Show } => match one(cx, Request::Programs)? {
+            Reply::Programs(all) => cx.print(&all[..], |all| text::programs(all).to_string()),
+            _ => Err(CallError::Unexpected.into()),
+        },
+        Action::Program { action: Program::Load { index, file, name } } => {
+            let file = std::path::absolute(&file).unwrap_or(file);
+            // JSON has text alone.
+            let Some(object) = file.to_str().map(str::to_string) else {
+                return Err(Error::Usage("the file's path is not UTF-8"));
+            };
+            cx.change(ask(Request::LoadProgram { index, object, name }))
+        }
+        Action::Program { action: Program::Unload { index } } => {
+            cx.change(ask(Request::UnloadProgram { index }))
         }
         Action::Shadow { prefix: Some(prefix), switch: Some(switch) } => {
             cx.change(ask(Request::Shadow { prefix, on: switch == Switch::On }))

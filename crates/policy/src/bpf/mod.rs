@@ -67,12 +67,7 @@ pub enum Engine {
 /// # Errors
 /// When the object is none, or a program is not known to be harmless.
 pub fn load(bytes: &[u8], clock: Clock) -> Result<Arc<dyn Program>, Refused> {
-    let checked = Checked::new(bytes, clock)?;
-    #[cfg(feature = "dpdk")]
-    if let Some(compiled) = jit::Compiled::new(&checked.0) {
-        return Ok(Arc::new(compiled));
-    }
-    Ok(Arc::new(Interpreted(checked.0)))
+    Ok(Checked::new(bytes, clock)?.best().0)
 }
 
 /// An object that passed the check.
@@ -91,6 +86,14 @@ impl Checked {
         let reach = check(Section::Packet, &packet, &values)?.reach;
         let ours = stock::STOCK.iter().any(|stock| stock.object == bytes);
         Ok(Checked(Code { init, packet, values, reach, ours }))
+    }
+
+    /// The program by the fastest engine that is trusted with it, and which that is.
+    pub fn best(&self) -> (Arc<dyn Program>, Engine) {
+        match self.by(Engine::Compiled) {
+            Some(compiled) => (compiled, Engine::Compiled),
+            None => (Arc::new(Interpreted(self.0.clone())), Engine::Interpreter),
+        }
     }
 
     /// Instructions of `init` and of `pkt`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use api::apps::gatekeeper::{Count, Flow, Grantor, Protected, Shield, Verdicts};
+use api::apps::gatekeeper::{Count, Flow, Grantor, Program, Protected, Shield, Verdicts};
 
 use crate::columns::{Table, number};
 
@@ -154,6 +154,27 @@ fn grantor(of: &Grantor) -> String {
         text.push_str(" shadow");
     }
     text
+}
+
+/// What decisions may name by a number.
+pub(super) fn programs(all: &[Program]) -> Table {
+    let mut table = Table::new(&[
+        ">index", "name", "object", "runs", ">init", ">pkt", ">failed", ">refused",
+    ]);
+    for one in all {
+        let instructions = |at: usize| one.instructions.map_or("-".into(), |of| of[at].to_string());
+        table.row([
+            one.index.to_string(),
+            one.name.clone(),
+            one.object.clone(),
+            one.engine.clone(),
+            instructions(0),
+            instructions(1),
+            number(one.failed),
+            number(one.refused),
+        ]);
+    }
+    table
 }
 
 /// What the shield would have done with what it let pass.

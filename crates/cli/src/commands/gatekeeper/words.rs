@@ -48,7 +48,7 @@ pub(super) fn filter(words: &[String]) -> Result<Filter, Error> {
     let mut filter = Filter::default();
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        if !["from", "to", "of", "grantor", "state"].contains(&word) {
+        if !["from", "to", "of", "grantor", "state", "program"].contains(&word) {
             return Err(Error::Usage(FILTER));
         }
         let value = words.next().ok_or(Error::Usage("a value is missing at the end"))?;
@@ -57,6 +57,7 @@ pub(super) fn filter(words: &[String]) -> Result<Filter, Error> {
             "to" => filter.to = Some(prefix(value)),
             "of" => filter.protection = Some(value.into()),
             "grantor" => filter.grantor = Some(parsed(value, "`grantor` takes an address")?),
+            "program" => filter.program = Some(parsed(value, "`program` takes 0 to 255")?),
             "state" => {
                 let known = [State::Request, State::Granted, State::Declined, State::Program];
                 let state = known.into_iter().find(|state| state.to_string() == value);
@@ -85,7 +86,7 @@ fn parsed<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T, Err
 const PROTECT: &str = "`via ADDRESS [weight N] [shadow]` for each Grantor, or `bypass`, or `drop`";
 const WEIGHT: &str = "`weight` takes 1 to 256";
 const BEHIND: Error = Error::Usage("`weight` and `shadow` belong behind `via ADDRESS`");
-const FILTER: &str = "`from PREFIX`, `to PREFIX`, `of PREFIX`, `grantor ADDRESS`, `state STATE`";
+const FILTER: &str = "`from PREFIX`, `to PREFIX`, `of PREFIX`, `grantor ADDRESS`, `state STATE`, `program N`";
 
 #[cfg(test)]
 mod tests {
@@ -131,17 +132,19 @@ mod tests {
     fn filters_are_read() {
         let read = |text: &str| filter(&words(text));
         assert_eq!(read("").unwrap(), Filter::default());
-        let all = "from 192.0.2.1 to 2001:db8::1 of 10.0.0.0/8 grantor ::9 state granted";
+        let all = "from 192.0.2.1 to 2001:db8::1 of 10.0.0.0/8 grantor ::9 state granted \
+                   program 7";
         let wanted = Filter {
             from: Some("192.0.2.1/32".into()),
             to: Some("2001:db8::1/128".into()),
             state: Some(State::Granted),
             protection: Some("10.0.0.0/8".into()),
             grantor: Some("::9".parse().unwrap()),
+            program: Some(7),
         };
         assert_eq!(read(all).unwrap(), wanted);
         assert_eq!(read("from 10.0.0.0/8").unwrap().from, Some("10.0.0.0/8".into()));
-        for wrong in ["from", "state open", "grantor p0", "port 80", "to 10.0.0.1 of"] {
+        for wrong in ["from", "state open", "grantor p0", "program 256", "program web", "port 80", "to 10.0.0.1 of"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         let said = |text: &str| read(text).unwrap_err().to_string();

@@ -17,8 +17,9 @@ use tables::show::{ProtectionInfo, RouteFilter};
 use tables::{Changed, Net, Protections, SetId, Unfit};
 
 use super::live::{PAGE, VRF, is_shown, shown_as};
+use super::programs::Wanted;
 use super::show::Counted;
-use super::{Guarding, protect, show};
+use super::{Guarding, protect, read, show};
 use crate::app::Answered;
 use crate::parts::show as parts;
 use crate::parts::state::{State, changed, failure, lock, up};
@@ -39,6 +40,18 @@ impl Guarding {
                 Ok(())
             }
             Request::Protections => self.protections(state, out),
+            Request::Programs => {
+                out.part(reply(Reply::Programs(self.programs.show(&self.counters))));
+                Ok(())
+            }
+            Request::LoadProgram { index, object, name } => {
+                let (index, object) = (*index, object.clone());
+                let name = name.clone().unwrap_or_else(|| read::file_name(&object));
+                self.programs.load(&Wanted { index, object, name }, state).map(|()| changed(out))
+            }
+            Request::UnloadProgram { index } => {
+                self.programs.unload(*index, state).map(|()| changed(out))
+            }
             Request::Flows { filter, limit } => self.list(filter, *limit, state, out),
             Request::Flush { filter } => {
                 let flushed = self.flush(self.filter(filter, state)?, state)?;
@@ -210,6 +223,7 @@ impl Guarding {
             from: prefix(&filter.from)?,
             to: prefix(&filter.to)?,
             state: filter.state.map(show::wanted_state),
+            program: filter.program,
             set,
             grantor: filter.grantor.map(|ip| (ip, self.all_protections())),
         })

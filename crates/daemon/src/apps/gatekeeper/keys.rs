@@ -139,5 +139,27 @@ pub(super) const PROTECT: Section = Section::optional(
     &[PREFIX, ACTION, GRANTORS, SHADOW],
 );
 
+pub(super) const INDEX: Key = Key::like(
+    "index",
+    "5",
+    "The number by which decisions name it: 0 to 255. 0 (granted) and 1 (declined) are built in, 2\n\
+     (grantedv2), 3 (web) and 4 (tcp-services) come with Rutter; each may be replaced.",
+)
+.number(0, 255);
+pub(super) const OBJECT: Key = Key::like(
+    "object",
+    "\"/etc/rutter/dns.bpf\"",
+    "An ELF file of eBPF with the functions `init` and `pkt`. It is checked before it runs.",
+);
+pub(super) const NAME: Key =
+    Key::new("name", "the file's name", "What `rutter gatekeeper program` shows.")
+        .example("\"dns\"");
+pub(super) const PROGRAM: Section = Section::optional(
+    "gatekeeper.program[]",
+    "[[gatekeeper.program]]",
+    "A program that says, packet by packet, what a flow may do whose decision names it.",
+    &[INDEX, OBJECT, NAME],
+);
+
 /// All of them.
-pub(super) const SECTIONS: &[Section] = &[SHIELD, PROTECT];
+pub(super) const SECTIONS: &[Section] = &[SHIELD, PROTECT, PROGRAM];

@@ -15,7 +15,7 @@
 //!   answer capacity findings
 //!   live
 //!   read show
-//!   keys protect
+//!   keys programs protect
 //! ```
 
 mod answer;
@@ -23,6 +23,7 @@ mod capacity;
 mod findings;
 mod keys;
 mod live;
+mod programs;
 mod protect;
 mod read;
 mod show;
@@ -44,7 +45,6 @@ use lookup::sync::{Domain, Published};
 use nodes::assembly::Assembly;
 use nodes::gatekeeper::flows::{Flows, Heard};
 use nodes::gatekeeper::mix::Mix;
-use nodes::gatekeeper::programs::Programs;
 use nodes::gatekeeper::settings::{Counters, Ends, Settings};
 use nodes::gatekeeper::solicitor::Channel;
 use nodes::gatekeeper::{self as data, ENTRY, Parts};
@@ -59,6 +59,7 @@ use crate::parts::secret::secret;
 use crate::parts::state::{State, lock};
 use crate::server::Client;
 use live::{Live, Seen};
+use programs::Programs;
 use read::Shield;
 
 /// The application.
@@ -74,12 +75,19 @@ impl Application for Gatekeeper {
     }
 
     fn requests(&self) -> Requests {
-        const CHANGES: &[Change] = &[Change {
-            section: "gatekeeper.protect[]",
-            by: "rutter gatekeeper protect add|change|del, shadow on|off",
-            requests: &["add", "change", "del", "shadow"],
-        }];
-        const READS: &[&str] = &["show", "protections", "flows", "flush"];
+        const CHANGES: &[Change] = &[
+            Change {
+                section: "gatekeeper.protect[]",
+                by: "rutter gatekeeper protect add|change|del, shadow on|off",
+                requests: &["add", "change", "del", "shadow"],
+            },
+            Change {
+                section: "gatekeeper.program[]",
+                by: "rutter gatekeeper program load|unload",
+                requests: &["load_program", "unload_program"],
+            },
+        ];
+        const READS: &[&str] = &["show", "protections", "programs", "flows", "flush"];
         Requests { all: api::names::<gatekeeper::Request>(), changes: CHANGES, reads: READS }
     }
 
@@ -100,7 +108,9 @@ impl Application for Gatekeeper {
         let settings = Arc::new(Published::new(setup.domain, told.clone()));
         let most = Limits::default().protections;
         let counters: Vec<_> = (0..workers).map(|_| Counters::new(most)).collect();
-        let parts = parts(shield, &settings, &counters)?;
+        let programs = Programs::new(&shield.programs)
+            .map_err(|(at, why)| Error::asked(&["gatekeeper", "program", &at.to_string()], why))?;
+        let parts = parts(shield, &settings, &counters, &programs)?;
         Ok(Box::new(Guarding {
             check_sources: setup.config.vrfs.iter().any(|vrf| !vrf.own_sources),
             fronts: fronts(setup.config, shield),
@@ -111,6 +121,7 @@ impl Application for Gatekeeper {
             told: Mutex::new(told),
             usual,
             counters,
+            programs,
             parts: Mutex::new(parts),
             live: Mutex::default(),
             started: Seen { at: Instant::now(), counts: [0; 2] },
@@ -146,6 +157,7 @@ struct Guarding {
     usual: Vec<IpAddr>,
     /// By worker.
     counters: Vec<Arc<Counters>>,
+    programs: Programs,
     /// Of the workers that have no nodes yet.
     parts: Mutex<Vec<Parts>>,
     live: Mutex<Live>,
@@ -172,6 +184,7 @@ impl Running for Guarding {
 
     fn look(&self, state: &State) {
         live::look(self, state);
+        self.programs.look(state);
     }
 
     fn findings(&self, state: &State) -> Result<Vec<Finding>, Failure> {
@@ -257,6 +270,7 @@ fn parts(
     shield: &Shield,
     settings: &Arc<Published<Settings>>,
     counters: &[Arc<Counters>],
+    programs: &Programs,
 ) -> Result<Vec<Parts>, Error> {
     let workers = counters.len();
     let mix = Mix::new(secret::<1>()?[0]);
@@ -278,10 +292,10 @@ fn parts(
                 settings: settings.clone(),
                 counters: counters.clone(),
                 mix,
-                flows: Some(flows(shield, workers)?),
+                flows: Some(flows(shield, workers, programs)?),
                 heard,
                 hears,
-                programs: Programs::default(),
+                programs: programs.table(),
                 capacity: shield.waiting,
                 member: channel.member(worker),
             })
@@ -290,13 +304,13 @@ fn parts(
 }
 
 /// One worker's table.
-fn flows(shield: &Shield, workers: usize) -> Result<Flows, Error> {
+fn flows(shield: &Shield, workers: usize, programs: &Programs) -> Result<Flows, Error> {
     let table = &shield.table;
     let wanted = Wanted { entries: table.entries.div_ceil(workers), second: clock::hz() };
     let asked = |error: &dyn std::fmt::Display| Error::asked(&["gatekeeper", "entries"], error);
     let engine = engine(table.engine).ok_or_else(|| asked(&"there is no such table"))?;
     let built = (engine.build)(wanted, &table.options).map_err(|refusal| asked(&refusal))?;
-    Ok(Flows::new(built, table.full == Full::Thesis, Programs::default()))
+    Ok(Flows::new(built, table.full == Full::Thesis, programs.table()))
 }
 
 /// Decisions that may wait for a worker, of all that hear some for it; and of each of these

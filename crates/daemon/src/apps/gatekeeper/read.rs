@@ -12,6 +12,7 @@ use tables::{Action, Control, FibConfig, Iface, Limits, Named, PortId, Protect, 
 use wire::ggu::Ports;
 
 use super::keys;
+use super::programs::Wanted as Program;
 use super::protect::{self, Asked};
 use crate::config::net::{is_link_local6, is_of_host};
 use crate::config::read::{check_interface, elements, share_of_buffers};
@@ -43,6 +44,7 @@ pub(super) struct Shield {
     pub icmp_rate: u32,
     pub withdraw: bool,
     pub protected: Vec<Protect>,
+    pub programs: Vec<Program>,
 }
 
 /// What is to remember flows.
@@ -66,7 +68,7 @@ impl Shield {
 fn read(root: Table<'_>, config: &mut Config) {
     let Some(value) = root.get(keys::SHIELD.path) else { return };
     let Some(table) = value.table() else { return };
-    only(table, &[keys::SHIELD], &["protect"]);
+    only(table, &[keys::SHIELD], &["protect", "program"]);
     let front = interfaces(table, &keys::FRONT, config, &[]);
     let back = interfaces(table, &keys::BACK, config, &front);
     let from = from(table);
@@ -76,6 +78,7 @@ fn read(root: Table<'_>, config: &mut Config) {
     let protected =
         elements(table, keys::PROTECT, |table| Some((protection(table)?, table.place())));
     refuse_unfit(table, config, &protected);
+    let programs = programs(table);
     let Some(flows) = flows else { return };
     config.settings.put(Shield {
         front,
@@ -97,6 +100,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         icmp_rate: keys::ICMP_RATE.as_number(table) as u32,
         withdraw: keys::WITHDRAW.as_flag(table),
         protected: protected.into_iter().map(|(one, _)| one).collect(),
+        programs,
     });
 }
 
@@ -226,6 +230,35 @@ fn from(table: Table<'_>) -> [Option<IpAddr>; 2] {
         }
     }
     from
+}
+
+/// Programs, one for a number. Their objects are read at the start.
+fn programs(table: Table<'_>) -> Vec<Program> {
+    let mut all: Vec<Program> = Vec::new();
+    for (one, place) in
+        elements(table, keys::PROGRAM, |table| Some((program(table)?, table.place())))
+    {
+        if all.iter().any(|other| other.index == one.index) {
+            table.mistake_at(&place, format_args!("there is another program {}", one.index));
+        }
+        all.push(one);
+    }
+    all
+}
+
+fn program(table: Table<'_>) -> Option<Program> {
+    let index = keys::INDEX.required(table).and_then(|value| value.number(0..=255));
+    let object = keys::OBJECT.required(table)?.text()?.to_string();
+    let name = keys::NAME
+        .get(table)
+        .map_or(Some(file_name(&object)), |value| value.text().map(str::to_string))?;
+    Some(Program { index: index? as u8, object, name })
+}
+
+/// The file's name, without what is behind its last dot.
+pub(super) fn file_name(path: &str) -> String {
+    let stem = std::path::Path::new(path).file_stem();
+    stem.map_or_else(|| path.into(), |stem| stem.to_string_lossy().into_owned())
 }
 
 fn protection(table: Table<'_>) -> Option<Protect> {

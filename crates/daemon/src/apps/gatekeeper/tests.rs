@@ -6,6 +6,9 @@ use lookup::exact::flow::Full;
 use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
 use tables::Action;
 
+use policy::bpf::assemble::{exit, goto, mov, object};
+
+use super::programs::{Programs, Wanted};
 use super::read::Shield;
 use super::{Gatekeeper, candidates, ends, parts};
 use crate::app::Application;
@@ -63,6 +66,42 @@ fn a_shield_is_read() {
 }
 
 #[test]
+fn programs_are_read() {
+    let text = format!(
+        "{SIDES}[[gatekeeper.program]]\nindex = 5\nobject = \"/etc/rutter/dns.v2.bpf\"\n\
+         [[gatekeeper.program]]\nindex = 0\nobject = \"mine\"\nname = \"other\"\n"
+    );
+    let read: Vec<_> = shield(&text).programs.into_iter().map(|of| (of.index, of.name)).collect();
+    assert_eq!(read, [(5, "dns.v2".to_string()), (0, "other".to_string())]);
+}
+
+/// What the check refuses is said with its place, and does not start.
+#[test]
+fn objects_are_checked_at_the_start() {
+    let dir = crate::trusted::tests::own_folder("programs");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let wanted = |object: String| Wanted { index: 7, object, name: "mine".into() };
+    let end = [mov(0, 1), exit()].concat();
+    let programs = |object| Programs::new(&[wanted(object)]).err().map(|(_, why)| why);
+    assert_eq!(programs(file("good", &object(&end, &end))), None);
+    let loops = file("loops", &object(&end, &[mov(0, 1), goto(-1), exit()].concat()));
+    assert_eq!(programs(loops.clone()), Some(format!("{loops}: pkt: instruction 1: a loop")));
+    let text = programs(file("text", b"no object")).unwrap();
+    assert!(text.ends_with("no ELF object for eBPF"), "{text}");
+    assert!(programs("/nowhere/at/all".into()).unwrap().contains("No such file"));
+    assert!(programs("/dev/zero".into()).is_some());
+    let usual: Vec<_> = Programs::new(&[]).unwrap().show(&[]).into_iter().collect();
+    let names: Vec<_> = usual.iter().map(|of| (of.index, of.name.as_str())).collect();
+    let stock = ["granted", "declined", "grantedv2", "web", "tcp-services"];
+    assert_eq!(names, (0..).zip(stock).collect::<Vec<_>>());
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+#[test]
 fn mistakes_about_a_shield_have_their_place() {
     let protected = "prefix = \"203.0.113.0/24\"\ngrantors = [\"198.51.100.9\"]\n";
     let with = |keys: &str| format!("{SIDES}{keys}");
@@ -104,6 +143,21 @@ fn mistakes_about_a_shield_have_their_place() {
         (
             protect("prefix = \"203.0.113.0/24\"\ngrantors = [\"10.0.0.9\", \"10.0.0.9\"]\n"),
             "203.0.113.0/24: the Grantor 10.0.0.9 is named twice",
+        ),
+        (
+            with("[[gatekeeper.program]]\nindex = 5\n"),
+            "t:21:1: gatekeeper.program[0]: `object` is missing",
+        ),
+        (
+            with("[[gatekeeper.program]]\nindex = 256\nobject = \"x\"\n"),
+            "gatekeeper.program[0].index: expected a whole number from 0 to 255",
+        ),
+        (
+            with(
+                "[[gatekeeper.program]]\nindex = 5\nobject = \"x\"\n\
+                 [[gatekeeper.program]]\nindex = 5\nobject = \"y\"\n",
+            ),
+            "gatekeeper.program[1]: there is another program 5",
         ),
         (with("fornt = []\n"), "did you mean `front`?"),
         (protect("grantors = []\n"), "t:21:1: gatekeeper.protect[0]: `prefix` is missing"),
@@ -241,7 +295,7 @@ fn a_table_that_does_not_fit_is_refused_before_the_start() {
     let told = nodes::gatekeeper::settings::Settings::default();
     let settings = std::sync::Arc::new(lookup::sync::Published::new(&domain, told));
     let counters = [nodes::gatekeeper::settings::Counters::new(1)];
-    match parts(&most, &settings, &counters).map(drop) {
+    match parts(&most, &settings, &counters, &Programs::new(&[]).unwrap()).map(drop) {
         Err(Error::Asked { path, reason }) => {
             assert_eq!(path, ["gatekeeper", "entries"]);
             assert!(reason.starts_with("flow-table refuses: "), "{reason}");

@@ -9,6 +9,7 @@ use graph::{Snapshot, clock as ticks};
 use lookup::exact::flow::FlowKey;
 use lookup::sync::Thread;
 use nodes::gatekeeper::flows::Heard;
+use nodes::gatekeeper::listing::set_programs;
 use nodes::gatekeeper::machine::{Decided, Machine};
 use nodes::gatekeeper::programs::Programs;
 use nodes::gatekeeper::shield::Shield;
@@ -101,6 +102,29 @@ impl Bed {
         }
         // Messages at its back may have brought more.
         if heard() >= wanted { Ok(()) } else { Err(format!("{} of {wanted} decided", heard())) }
+    }
+
+    /// Has the flows that are granted decided by one of these programs.
+    pub fn decide_by(
+        &mut self,
+        site: &Site,
+        programs: &Programs,
+        verdict: Verdict,
+    ) -> Result<(), String> {
+        let times = Times::new(ticks::rate());
+        let machine = Machine { times: &times, programs };
+        let decided = machine.decision(&verdict, ticks::now()).map_err(|_| "a decision is refused")?;
+        drop(set_programs(&mut self.worker.graph, [programs.clone(), programs.clone()]));
+        let flows = self.load.granted.clone();
+        flows.iter().for_each(|&source| self.hear(site, source, decided));
+        let counts = self.worker.counters.clone();
+        for _ in 0..flows.len() {
+            if counts.decisions.all.by_program.get() >= flows.len() as u64 {
+                return Ok(());
+            }
+            self.poll();
+        }
+        Err("not all flows are decided".into())
     }
 
     fn hear(&mut self, site: &Site, source: u32, decided: Decided) {

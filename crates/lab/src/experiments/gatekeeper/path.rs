@@ -18,7 +18,7 @@
 mod cells;
 mod verdicts;
 
-pub(in crate::experiments) use cells::fixed;
+pub(in crate::experiments) use cells::{PACKETS, fixed};
 
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 use cells::Cell;

@@ -1,0 +1,115 @@
+# Programs of a shield: an object that is loaded changes what passes, at once and for flows that are known; a bad one is
+# refused, and what was there stays; one that errs is counted; a number is replaced a hundred times while traffic flows.
+. "$(dirname "$0")/lib.sh"
+. "$SMOKE/shield.sh"
+
+objects="$SMOKE/../../crates/policy/programs"
+cp "$objects/granted.bpf" "$objects/declined.bpf" "$TMP"
+# `declined` is two instructions: what it gives, and the end.
+patched() { # NAME INSTRUCTION
+	python3 -c 'import sys
+object = open(sys.argv[1], "rb").read()
+gives = bytes.fromhex("b700000001000000")
+assert object.count(gives) == 1
+open(sys.argv[2], "wb").write(object.replace(gives, bytes.fromhex(sys.argv[3])))' \
+		"$TMP/declined.bpf" "$TMP/$1.bpf" "$2"
+}
+patched errs b700000002000000
+patched loops 0500ffff00000000
+
+shield_hosts
+shield_config >"$TMP/plain.toml"
+# What the file names is checked before anything starts.
+{
+	cat "$TMP/plain.toml"
+	printf '[[gatekeeper.program]]\nindex = 9\nobject = "%s"\n' "$TMP/loops.bpf"
+} >"$TMP/bad.toml"
+! on r timeout 20 "$RUTTER" --socket "$TMP/bad.sock" run --config "$TMP/bad.toml" >"$TMP/said" 2>&1 || fail "a bad object of the file was taken"
+assert_match "$(cat "$TMP/said")" "gatekeeper.program\[0\]: .*loops.bpf: pkt: instruction 0: a loop" "why"
+{
+	cat "$TMP/plain.toml"
+	printf '[[gatekeeper.program]]\nindex = 9\nobject = "%s"\nname = "mine"\n' "$TMP/granted.bpf"
+} | router_start
+wait_for 10 grantors_found
+# 4,000 KiB a second, asked for again after an hour.
+grantor_start 0.0.0.0/0=program:600:9:a00f000080ee3600b80b0000
+
+program() { # INDEX FIELD
+	rutter gatekeeper program show -j | json "next((p['$2'] for p in x if p['index'] == $1), None)"
+}
+names=$(rutter gatekeeper program show -j | json "' '.join(p['name'] for p in x)")
+assert_eq "$names" "granted declined grantedv2 web tcp-services mine" "what is there"
+assert_ping c 203.0.113.5
+assert_eq "$(flows program program 9)" 1 "flows of program 9"
+assert_eq "$(flows program program 8)" 0 "flows of program 8"
+
+# Other code for the flow that is there.
+rutter gatekeeper program load 9 "$TMP/declined.bpf" >/dev/null
+assert_eq "$(program 9 name)" declined "its name"
+assert_no_ping c 203.0.113.5
+rutter gatekeeper program load 9 "$TMP/granted.bpf" --name mine >/dev/null
+assert_ping c 203.0.113.5
+
+# What may do harm, and what is no object.
+refused() { # FILE WORDS
+	! rutter gatekeeper program load 9 "$1" >"$TMP/said" 2>&1 || fail "taken: $1"
+	assert_match "$(cat "$TMP/said")" "$2" "why $1 is refused"
+	assert_eq "$(program 9 name)" mine "what is there"
+}
+refused "$TMP/loops.bpf" "loops.bpf: pkt: instruction 0: a loop"
+refused "$TMP/plain.toml" "no ELF object"
+refused "$TMP/nothing" "No such file"
+ln -s granted.bpf "$TMP/link.bpf"
+refused "$TMP/link.bpf" "link"
+assert_ping c 203.0.113.5
+
+# It errs: its packets are dropped and counted, those of others pass.
+tells "10.0.1.2>203.0.113.6=grant:1000:600:60000:1000"
+wait_for 5 flows_are 1 granted
+rutter gatekeeper program load 9 "$TMP/errs.bpf" >/dev/null
+assert_eq "$(program 9 failed)" 0 "errors"
+assert_no_ping c 203.0.113.5
+[ "$(program 9 failed)" -ge 1 ] || fail "its errors are not counted"
+[ "$(drops failed)" -ge 1 ] || fail "what it dropped is not counted"
+assert_ping c 203.0.113.6
+rutter gatekeeper program load 9 "$TMP/granted.bpf" --name mine >/dev/null
+assert_ping c 203.0.113.5
+
+# It is replaced while traffic flows: no packet is lost, and none asks again.
+client_sends 10.0.1.2 203.0.113.5 >/dev/null
+granted() { heard "dscp=1 .*inner=10.0.1.2>203.0.113.5 "; }
+before=$(granted)
+asked=$(heard "dscp=41 ")
+background sender ip netns exec "${P}c" python3 "$SMOKE/odd.py" send eth0 "$(mac_of r p0)" 10.0.1.2 203.0.113.5 \
+	--count 2000 --rate 400
+sender=$last_pid
+swaps=0
+while kill -0 "$sender" 2>/dev/null; do
+	rutter gatekeeper program load 9 "$TMP/granted.bpf" --name "mine $((swaps += 1))" >/dev/null
+done
+all_came() { [ "$(granted)" = $((before + 2000)) ]; }
+wait_for 10 all_came || fail "$(granted) of $((before + 2000)) packets passed"
+assert_eq "$(heard "dscp=41 ")" "$asked" "packets that asked meanwhile"
+[ "$swaps" -ge 20 ] || fail "$swaps swaps in five seconds"
+echo "$swaps swaps under 400 packets a second"
+
+# By number they are forgotten; without the program they ask.
+rutter gatekeeper flush --program 8 | found '^0 flows$' || fail "flows of a program that there is not"
+rutter gatekeeper flush --program 9 | found '^1 flows$' || fail "flows of program 9"
+assert_eq "$(flows granted)" 1 "flows of others"
+assert_ping c 203.0.113.5
+rutter gatekeeper program unload 9 >/dev/null
+assert_eq "$(program 9 name)" None "what was unloaded"
+assert_no_ping c 203.0.113.5
+[ "$(decisions unknown_program)" -ge 1 ] || fail "decisions without their program are not counted"
+! rutter gatekeeper program unload 9 2>"$TMP/said" || fail "unloaded twice"
+assert_match "$(cat "$TMP/said")" "no program was loaded as 9" "what is said"
+# What is built in can be replaced, and comes back.
+grantor_rules 0.0.0.0/0=program:600:0:a00f000080ee3600b80b0000
+rutter gatekeeper flush --all >/dev/null
+assert_ping c 203.0.113.5
+rutter gatekeeper program load 0 "$TMP/declined.bpf" >/dev/null
+assert_no_ping c 203.0.113.5
+rutter gatekeeper program unload 0 >/dev/null
+assert_ping c 203.0.113.5
+router_stop
