@@ -99,6 +99,8 @@ fn alone(context: &Context, stock: &Stock) -> Result<Vec<Row>, String> {
     clock::cores().last().map(|&core| clock::pin(core));
     let frame = Frame::tcp4(at(50_000), at(80), ACK).payload(&[7; 20]).build();
     let (link, packet) = frame.split_at(14);
+    let len = frame.len() as u32;
+    let arrival = |now| Arrival { now, len, link, packet };
     let times = Times::new(ticks::rate());
     let mut variants = Vec::new();
     let mut answers = Vec::new();
@@ -106,10 +108,8 @@ fn alone(context: &Context, stock: &Stock) -> Result<Vec<Row>, String> {
         let mut page = parameters(stock.name);
         let mut now = ticks::now();
         rule.init(&times, now, &mut page).map_err(|_| format!("{}: no init", stock.name))?;
-        let len = frame.len() as u32;
-        let arrival = |now| Arrival { now, len, link, packet };
-        let times = &times;
-        answers.push(rule.packet(times, &arrival(now), u64::MAX, &mut page));
+        answers.push(rule.packet(&times, &arrival(now), u64::MAX, &mut page));
+        let (times, arrival) = (&times, &arrival);
         let mut ask = move || {
             now += 100; // more than a second's budget never comes
             std::hint::black_box(rule.packet(times, &arrival(now), u64::MAX, &mut page))
