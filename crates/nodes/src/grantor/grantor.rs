@@ -11,12 +11,19 @@
 //! |------|-----------------------------------------------------------------------------------------------|
 //!
 //! A renewal goes on at once, because its flow is granted: a copy asks, before all requests.
+//! (The deployed Grantor has it wait for the verdict. What is granted is not to wait for a policy
+//! that is slow; where it is declined, one packet has gone on that would not have.)
 //! Whom it asks ([`Asker`]) may be slow, or silent, or answer late: this node has the packets.
+//!
+//! Where fragments wait for one another ([`Fragments`]), a policy is asked about the whole, and
+//! what is granted goes on in its fragments. A flow whose fragments come too late, are too many
+//! or find no room is put to the policy for punishment, behind all requests. A fragment asks
+//! for no renewal then: the others of its packet came as granted ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
+use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock};
 use io::VECTOR;
 use lookup::sync::Published;
 use policy::ask::{Asker, Verdict};
@@ -26,52 +33,18 @@ use wire::bytes::array;
 use wire::ggu::{self, Decision};
 use wire::{ipv4, ipv6};
 
+use super::fates::{To, Why};
+use super::fragments::{Fragments, part};
+use super::gather::{Chain, Put};
 use super::lanes::{Asks, Inner};
 use super::messages::{Message, Messages};
 use super::park::Park;
-use super::parked::{Goes, Parked, is_v4};
+use super::parked::{Goes, Parked, copy, is_v4, level};
 use super::post::Post;
 use super::settings::{Counters, Instead, Settings};
 use super::unwrap::{Unfit, unwrap};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Dst4, Dst6, Iface, OutPort};
-
-labels! {
-    /// Where packets go.
-    pub enum To {
-        Lookup4 = "ip4_lookup" carries [Dst4, Iface],
-        /// The same of IPv6.
-        Lookup6 = "ip6_lookup" carries [Dst6, Iface],
-        /// Messages.
-        Output = "output" carries [OutPort, Iface],
-    }
-}
-
-labels! {
-    /// Why packets are dropped.
-    pub enum Why {
-        /// The policy says so.
-        Denied = "denied",
-        /// There was no room to wait, but for packets of a higher priority.
-        Full = "full",
-        /// It has waited for a verdict as long as it may.
-        Overdue = "overdue",
-        /// A copy that has asked for a renewal; the packet itself has gone on.
-        Copied = "copied",
-        /// A copy of a shadow's that has been decided.
-        Shadow = "shadow",
-        /// The way was congested, and the inner packet cannot say so: RFC 6040.
-        Congested = "congested",
-        /// No room for a link header.
-        NoRoom = "no_headroom",
-        /// The port that it came in by has gone.
-        NoPort = "no_port",
-        /// A message that no way takes.
-        NoWay = "no_way",
-        /// The worker stops.
-        Stopped = "stopped",
-    }
-}
 
 /// The node.
 pub struct Grantor {
@@ -82,6 +55,7 @@ pub struct Grantor {
     /// Who is asked; `None` before there is a policy.
     asker: Option<Box<dyn Asker>>,
     park: Park<Parked>,
+    fragments: Fragments,
     /// Packets that go on.
     ready: VecDeque<Parked>,
     answers: Vec<Verdict>,
@@ -89,14 +63,14 @@ pub struct Grantor {
 }
 
 impl Grantor {
-    /// A node in which so many packets wait at most. Without an asker it takes over that of
+    /// A node in which so many packets wait at most, and so many fragments. Without an asker it takes over that of
     /// the graph that it replaces.
     pub fn new(
         forwarding: Arc<Forwarding>,
         settings: Arc<Published<Settings>>,
         (counters, ifaces): (Arc<Counters>, Arc<IfaceCounters>),
         asker: Option<Box<dyn Asker>>,
-        capacity: usize,
+        (capacity, fragments): (usize, usize),
     ) -> Self {
         Grantor {
             forwarding,
@@ -105,6 +79,7 @@ impl Grantor {
             ifaces,
             asker,
             park: Park::new(capacity),
+            fragments: Fragments::new(fragments),
             ready: VecDeque::with_capacity(READY),
             answers: Vec::with_capacity(VECTOR),
             messages: Messages::new(),
@@ -132,24 +107,96 @@ impl Grantor {
             false if inner.dscp == RENEWAL => Goes::Copied,
             false => Goes::On,
         };
+        let parked = |kept| Parked { kept, inner, link, iface, goes, rest: Chain::EMPTY, whole: 0 };
+        let waits = inner.frag && self.fragments.wait();
         if goes == Goes::Copied {
             self.counters.renewals.add(1);
-            match copy(v, i) {
-                Some(kept) => {
-                    self.put_in(v, level, Parked { kept, inner, link, iface, goes }, settings);
+            if !waits {
+                match copy(v, i) {
+                    Some(kept) => self.put_in(v, level, parked(kept), settings),
+                    None => self.counters.no_copy.add(1),
                 }
-                None => self.counters.no_copy.add(1),
             }
             return lead_on(v, i, link, &inner, settings);
         }
         self.counters.requests.add(1);
+        if waits {
+            return self.gather(v, i, parked, settings);
+        }
         if self.is_full(level) && goes == Goes::On && settings.on_full.forward {
             self.shed(inner.dscp);
             return lead_on(v, i, link, &inner, settings);
         }
         // What is kept is whole: its head comes back at the frame's first byte.
         if let Some(kept) = v.keep(i) {
-            self.put_in(v, level, Parked { kept, inner, link, iface, goes }, settings);
+            self.put_in(v, level, parked(kept), settings);
+        }
+    }
+
+    /// Has fragment `i` wait for the others of its packet.
+    fn gather(
+        &mut self,
+        v: &mut View<'_, Self>,
+        i: usize,
+        parked: impl Fn(Kept) -> Parked,
+        settings: &Settings,
+    ) {
+        let inner = v.get(Asks, i);
+        let packet = v.rest(i).get(inner.at.into()..).unwrap_or_default();
+        let Some((key, at)) = part(packet, &inner) else {
+            return v.drop(i, Why::FragmentLength);
+        };
+        while !self.fragments.all.has_room() {
+            let Some(chain) = self.fragments.all.give_up(u64::MAX) else {
+                return v.drop(i, Why::FragmentFull); // cannot be: a whole leaves a place
+            };
+            self.punish(v, chain, Why::FragmentFull);
+        }
+        let Some(kept) = v.keep(i) else { return };
+        self.counters.fragments.add(1);
+        match self.fragments.all.put(key, at, v.now(), parked(kept)) {
+            Put::Waits => {}
+            Put::Whole(chain, whole) => {
+                self.counters.whole.add(1);
+                let Some(first) = self.fragments.next(chain) else { return };
+                let level = level(&first.inner, settings.shadow);
+                self.put_in(v, level, Parked { whole, ..first }, settings);
+            }
+            Put::Again(parked) => v.discard(parked.kept, Why::FragmentAgain),
+            Put::Overlap(parked, rest) => {
+                self.discard(v, Parked { rest, ..parked }, Why::FragmentOverlap);
+            }
+            Put::TooMany(parked, rest) if rest == Chain::EMPTY => {
+                v.discard(parked.kept, Why::FragmentMany);
+            }
+            Put::TooMany(parked, rest) => {
+                self.discard(v, parked, Why::FragmentMany);
+                self.punish(v, rest, Why::FragmentMany);
+            }
+        }
+    }
+
+    /// Drops fragments that come to nothing, and has the policy asked what their flow deserves.
+    fn punish(&mut self, v: &mut View<'_, Self>, chain: Chain, why: Why) {
+        let Some(parked) = self.fragments.next(chain) else { return };
+        let mut rest = parked.rest;
+        while let Some(next) = self.fragments.next(rest) {
+            rest = next.rest;
+            v.discard(next.kept, why);
+        }
+        let (goes, rest) = (Goes::Punished(why), Chain::EMPTY);
+        match self.park.put(LOWEST, v.now(), Parked { goes, rest, ..parked }) {
+            Ok(()) => self.counters.punished.add(1),
+            Err(parked) => v.discard(parked.kept, why),
+        }
+    }
+
+    /// Drops a packet, and the fragments behind it.
+    fn discard(&mut self, v: &mut View<'_, Self>, parked: Parked, why: Why) {
+        let mut next = Some(parked);
+        while let Some(parked) = next {
+            v.discard(parked.kept, why);
+            next = self.fragments.next(parked.rest);
         }
     }
 
@@ -163,13 +210,16 @@ impl Grantor {
             self.give_up(v, lowest, &settings.on_full, Why::Full);
         }
         if let Err(parked) = self.park.put(level, v.now(), parked) {
-            v.discard(parked.kept, Why::Full); // cannot be: one has just left
+            self.discard(v, parked, Why::Full); // cannot be: one has just left
         }
     }
 
     /// Does with a packet what stands for a verdict.
     fn give_up(&mut self, v: &mut View<'_, Self>, parked: Parked, instead: &Instead, why: Why) {
         match why {
+            _ if matches!(parked.goes, Goes::Punished(_)) => {
+                return self.end(v, parked, false, why);
+            }
             Why::Full => self.shed(parked.inner.dscp),
             _ => self.counters.overdue.add(1),
         }
@@ -185,12 +235,16 @@ impl Grantor {
 
     /// A packet leaves the park.
     fn end(&mut self, v: &mut View<'_, Self>, parked: Parked, forward: bool, why: Why) {
-        match parked.goes {
-            Goes::On if forward && self.ready.len() < READY => self.ready.push_back(parked),
-            Goes::On => v.discard(parked.kept, why),
-            Goes::Copied => v.discard(parked.kept, Why::Copied),
-            Goes::Shadow => v.discard(parked.kept, Why::Shadow),
-        }
+        let why = match parked.goes {
+            Goes::On if forward && self.ready.len() < READY => {
+                return self.ready.push_back(parked);
+            }
+            Goes::On => why,
+            Goes::Copied => Why::Copied,
+            Goes::Shadow => Why::Shadow,
+            Goes::Punished(why) => why,
+        };
+        self.discard(v, parked, why);
     }
 
     /// Puts a decision into a message.
@@ -206,7 +260,8 @@ impl Grantor {
     /// Takes the answers that there are; gives their number.
     fn hear(&mut self, v: &mut View<'_, Self>) -> usize {
         let Some(asker) = &mut self.asker else { return 0 };
-        let most = VECTOR.min(READY - self.ready.len());
+        // Each may open a message.
+        let most = VECTOR.min(READY - self.ready.len()).min(self.messages.room());
         let mut answers = std::mem::take(&mut self.answers);
         asker.verdicts(most, &mut |verdict| {
             if answers.len() < most {
@@ -219,8 +274,10 @@ impl Grantor {
                 self.counters.late.add(1);
                 continue;
             };
-            let count = if forward { &self.counters.forwarded } else { &self.counters.denied };
-            count.add(1);
+            if !matches!(parked.goes, Goes::Punished(_)) {
+                let count = if forward { &self.counters.forwarded } else { &self.counters.denied };
+                count.add(1);
+            }
             if decision.is_none() {
                 self.counters.undecided.add(1);
             }
@@ -233,13 +290,24 @@ impl Grantor {
 
     /// Gives up who has waited too long; whether there may be more of them.
     fn give_up_overdue(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
-        let Some(until) = v.now().checked_sub(limit(settings)) else { return false };
+        let Some(until) = v.now().checked_sub(ticks(settings.limit_ms)) else { return false };
         for _ in 0..VECTOR {
-            if settings.on_limit.forward && self.ready.len() == READY {
+            let no_message = settings.on_limit.decision.is_some() && self.messages.room() == 0;
+            if no_message || settings.on_limit.forward && self.ready.len() == READY {
                 return true;
             }
             let Some(parked) = self.park.overdue(until) else { return false };
             self.give_up(v, parked, &settings.on_limit, Why::Overdue);
+        }
+        true
+    }
+
+    /// Gives up fragments whose others have not come; whether there may be more of them.
+    fn give_up_fragments(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
+        let Some(until) = v.now().checked_sub(ticks(settings.fragment_ms)) else { return false };
+        for _ in 0..VECTOR {
+            let Some(chain) = self.fragments.all.give_up(until) else { return false };
+            self.punish(v, chain, Why::FragmentLate);
         }
         true
     }
@@ -249,7 +317,7 @@ impl Grantor {
         let Some(asker) = &mut self.asker else { return };
         while self.park.asked() < settings.asked {
             let Some((id, parked)) = self.park.next() else { break };
-            if asker.ask(&parked.question(id, settings.question)).is_err() {
+            if asker.ask(&self.fragments.question(id, parked, settings.question)).is_err() {
                 self.counters.refused.add(1);
                 break;
             }
@@ -261,17 +329,20 @@ impl Grantor {
     /// Puts what goes on into the vector; whether all of it fitted.
     fn send_ready(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
         while let Some(parked) = self.ready.pop_front() {
-            let Parked { kept, inner, link, iface, goes } = parked;
+            let Parked { kept, inner, link, iface, rest, .. } = parked;
             match v.emit(kept) {
                 Ok(i) => {
                     v.set(Iface, i, iface);
                     lead_on(v, i, link, &inner, settings);
                 }
                 Err(Unsent::Full(kept)) => {
-                    self.ready.push_front(Parked { kept, inner, link, iface, goes });
+                    self.ready.push_front(Parked { kept, ..parked });
                     return false;
                 }
                 Err(Unsent::Gone(kept)) => v.discard(kept, Why::NoPort),
+            }
+            if let Some(next) = self.fragments.next(rest) {
+                self.ready.push_front(next);
             }
         }
         true
@@ -347,7 +418,7 @@ impl Node for Grantor {
     fn tick(&mut self, v: &mut View<'_, Self>) -> Due {
         let settings = self.settings.load(v.guard());
         let heard = self.hear(v);
-        let more = self.give_up_overdue(v, settings);
+        let more = self.give_up_overdue(v, settings) | self.give_up_fragments(v, settings);
         let all = self.send_ready(v, settings);
         self.ask(settings);
         if let Some(asker) = &mut self.asker {
@@ -359,21 +430,33 @@ impl Node for Grantor {
         if more || !all || !sent || heard == VECTOR || !self.messages.is_empty() {
             return Due::NOW;
         }
-        let Some(oldest) = self.park.oldest() else { return Due::NEVER };
+        let whole = self.fragments.all.oldest();
+        let whole = whole.map(|since| since.saturating_add(ticks(settings.fragment_ms)));
         let soon = v.now() + clock::hz() / POLLS_PER_S;
-        Due::at(soon.min(oldest.saturating_add(limit(settings))).max(1))
+        let answer = self
+            .park
+            .oldest()
+            .map(|since| soon.min(since.saturating_add(ticks(settings.limit_ms))));
+        match answer.into_iter().chain(whole).min() {
+            Some(due) => Due::at(due.max(1)),
+            None => Due::NEVER,
+        }
     }
 
     fn abandon(&mut self) -> Option<(Kept, Why)> {
-        let parked = self.ready.pop_front().or_else(|| self.park.overdue(u64::MAX))?;
+        let parked = self.ready.pop_front().or_else(|| self.park.overdue(u64::MAX));
+        let parked = parked.or_else(|| self.fragments.all.abandon())?;
         Some((parked.kept, Why::Stopped))
     }
 
     fn take_over(&mut self, old: &mut Self) {
-        std::mem::swap(&mut self.ready, &mut old.ready);
         std::mem::swap(&mut self.messages, &mut old.messages);
-        if self.park.capacity() == old.park.capacity() {
+        let room = |of: &Grantor| (of.park.capacity(), of.fragments.all.capacity());
+        if room(self) == room(old) {
+            // One by one they would lose the fragments behind them.
+            std::mem::swap(&mut self.ready, &mut old.ready);
             std::mem::swap(&mut self.park, &mut old.park);
+            std::mem::swap(&mut self.fragments, &mut old.fragments);
         }
         match &self.asker {
             // Whoever was asked before is not there for the answers.
@@ -401,37 +484,13 @@ fn lead_on(v: &mut View<'_, Grantor>, i: usize, link: u16, inner: &Inner, settin
     }
 }
 
-/// A copy of packet `i`, kept.
-fn copy(v: &mut View<'_, Grantor>, i: usize) -> Option<Kept> {
-    let pool = v.port();
-    let mut packet = v.ports().get(pool)?.allocate()?;
-    if packet.copy_from(v.packet(i)) {
-        match v.adopt(packet, pool) {
-            Ok(kept) => {
-                v.account(Account::Copies, 1);
-                return Some(kept);
-            }
-            Err(back) => packet = back,
-        }
-    }
-    v.ports().put_back(packet, pool);
-    None
+/// Milliseconds as ticks.
+fn ticks(ms: u32) -> u64 {
+    (clock::hz() / 1_000).saturating_mul(ms.into())
 }
 
-/// Where a packet waits: requests by their priority, above them renewals, whose flows are
-/// granted.
-fn level(inner: &Inner, shadow: bool) -> u8 {
-    match inner.dscp {
-        RENEWAL if !shadow => u8::MAX >> 2,
-        dscp => dscp.saturating_sub(1),
-    }
-}
-
-/// Ticks that a packet may wait.
-fn limit(settings: &Settings) -> u64 {
-    (clock::hz() / 1_000).saturating_mul(settings.limit_ms.into())
-}
-
+/// The level of questions about punishment: no request has it.
+const LOWEST: u8 = 0;
 /// Packets that were granted, and did not fit into a vector yet.
 const READY: usize = 256;
 /// How often a worker without packets looks for answers.

@@ -181,6 +181,11 @@ impl Messages {
         self.spare.push(message);
     }
 
+    /// Messages that may still be begun.
+    pub fn room(&self) -> usize {
+        self.spare.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.open.is_empty() && self.sealed.is_empty()
     }

@@ -11,12 +11,16 @@
 //!
 //! ```text
 //!   grantor ip4_wrapped
-//!   ip_tunnel parked post
-//!   inner messages park unwrap
-//!   settings
+//!   fragments ip_tunnel post
+//!   inner parked
+//!   messages park unwrap
+//!   fates gather settings
 //!   lanes nets
 //! ```
 
+mod fates;
+mod fragments;
+mod gather;
 #[allow(clippy::module_inception, reason = "a node's file is called as the node")]
 pub mod grantor;
 mod inner;
@@ -65,19 +69,22 @@ pub struct Parts {
     pub asker: Option<Box<dyn Asker>>,
     /// Packets that may wait.
     pub capacity: usize,
+    /// Fragments that may wait for the others of their packet, beside these; 0: none does.
+    pub fragments: usize,
 }
 
 /// Adds it to a router, which then leads to [`ENTRY`] (`router::tunnels`); `special` is the
 /// node to which a shield leads what its kernel may not get.
 pub fn add(assembly: Assembly, parts: Parts, special: Option<&'static str>) -> Assembly {
-    let Parts { settings, counters, asker, capacity } = parts;
+    let Parts { settings, counters, asker, capacity, fragments } = parts;
     let forwarding = assembly.common.forwarding.clone();
     let ifaces: Arc<IfaceCounters> = assembly.common.counters.clone();
     let all = || (forwarding.clone(), settings.clone(), counters.clone());
     let ((tables, set, counts), (tables6, set6, counts6)) = (all(), all());
     let counts_of = (counters.clone(), ifaces);
+    let room = (capacity, fragments);
     let grantor =
-        grantor::Grantor::new(forwarding.clone(), settings.clone(), counts_of, asker, capacity);
+        grantor::Grantor::new(forwarding.clone(), settings.clone(), counts_of, asker, room);
     let mut assembly = assembly
         .node(IpTunnel::<V4>::new(tables, set, counts))
         .node(IpTunnel::<V6>::new(tables6, set6, counts6))

@@ -2,13 +2,16 @@
 
 use core::net::IpAddr;
 
-use graph::Kept;
+use graph::{Account, Kept, Node, View};
 use policy::ask::{Facts, Matter, Question};
+use policy::program::RENEWAL;
 use tables::IfaceId;
 use wire::bytes::{ipv4 as ip4, ipv6 as ip6};
 use wire::ggu::Flow;
 use wire::{ethernet, ipv4, ipv6};
 
+use super::fates::Why;
+use super::gather::Chain;
 use super::lanes::Inner;
 use super::messages::{Ends, Reply};
 
@@ -21,6 +24,8 @@ pub(super) enum Goes {
     Copied,
     /// It is a shadow's.
     Shadow,
+    /// It is one of fragments that came to nothing: its flow is decided, and it is dropped so.
+    Punished(Why),
 }
 
 /// A packet with its frame as it came.
@@ -32,6 +37,10 @@ pub(super) struct Parked {
     /// The interface that it came in by.
     pub iface: IfaceId,
     pub goes: Goes,
+    /// The fragments behind it.
+    pub rest: Chain,
+    /// Bytes that all its fragments are together; 0: it is not in fragments.
+    pub whole: u32,
 }
 
 impl Parked {
@@ -56,7 +65,11 @@ impl Parked {
         let frame = self.kept.data();
         let end = usize::from(inner_l3) + usize::from(total);
         let bytes = &frame[..most.min(end).min(frame.len())];
-        Question { id, matter: Matter::Packet, facts, bytes }
+        let matter = match self.goes {
+            Goes::Punished(_) => Matter::Punish,
+            _ => Matter::Packet,
+        };
+        Question { id, matter, facts, bytes }
     }
 
     /// The flow inside.
@@ -90,4 +103,30 @@ fn flow(inner: &Inner, header: &[u8]) -> Option<Flow> {
 
 pub(super) fn is_v4(inner: &Inner) -> bool {
     usize::from(inner.at) == ipv4::MIN_LEN
+}
+
+/// A copy of packet `i`, kept.
+pub(super) fn copy<N: Node>(v: &mut View<'_, N>, i: usize) -> Option<Kept> {
+    let pool = v.port();
+    let mut packet = v.ports().get(pool)?.allocate()?;
+    if packet.copy_from(v.packet(i)) {
+        match v.adopt(packet, pool) {
+            Ok(kept) => {
+                v.account(Account::Copies, 1);
+                return Some(kept);
+            }
+            Err(back) => packet = back,
+        }
+    }
+    v.ports().put_back(packet, pool);
+    None
+}
+
+/// Where a packet waits: requests by their priority, above them renewals, whose flows are
+/// granted.
+pub(super) fn level(inner: &Inner, shadow: bool) -> u8 {
+    match inner.dscp {
+        RENEWAL if !shadow => u8::MAX >> 2,
+        dscp => dscp.saturating_sub(1),
+    }
 }

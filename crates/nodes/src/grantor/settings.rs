@@ -29,6 +29,8 @@ pub struct Settings {
     pub on_limit: Instead,
     /// What becomes of packets for which there is no room to wait.
     pub on_full: Instead,
+    /// Milliseconds that a fragment waits for the others of its packet at most.
+    pub fragment_ms: u32,
     /// Questions that wait for an answer at a time; further ones wait in the order of their
     /// priorities.
     pub asked: usize,
@@ -46,6 +48,7 @@ impl Default for Settings {
             limit_ms: LIMIT_MS,
             on_limit: Instead::default(),
             on_full: Instead::default(),
+            fragment_ms: FRAGMENT_MS,
             asked: ASKED,
         }
     }
@@ -55,6 +58,8 @@ impl Default for Settings {
 pub const QUESTION: usize = 256;
 /// Milliseconds that packets wait, unless configured otherwise.
 pub const LIMIT_MS: u32 = 100;
+/// Milliseconds that fragments wait, unless configured otherwise.
+pub const FRAGMENT_MS: u32 = 1_000;
 /// Questions at a time, unless configured otherwise.
 pub const ASKED: usize = 1_024;
 /// Packets that wait, unless configured otherwise.
@@ -85,6 +90,13 @@ pub struct Counters {
     pub requests: Counter,
     /// Packets that wait, for an answer or to be asked about.
     pub waiting: Counter,
+    /// Fragments that waited for the others of their packet.
+    pub fragments: Counter,
+    /// Packets whose fragments were all there.
+    pub whole: Counter,
+    /// Packets whose fragments came to nothing, so that the policy is asked what their flow
+    /// deserves.
+    pub punished: Counter,
     /// Questions put to the policy.
     pub asked: Counter,
     /// Questions that it did not take: as many waited there as may.

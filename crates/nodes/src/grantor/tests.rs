@@ -2,6 +2,8 @@
 
 mod faults;
 mod forward;
+mod fragments;
+mod lasts;
 mod malformed;
 mod rig;
 mod sends;

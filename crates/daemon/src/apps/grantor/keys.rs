@@ -80,6 +80,18 @@ pub(super) const ON_FULL: Key = Key::new(
     "\"drop\"",
     "What becomes of a packet for which there is no room to wait: as `on_limit`.",
 );
+pub(super) const FRAGMENTS: Key = Key::new(
+    "fragments",
+    "0",
+    "Fragments of what asks that wait for the others of their packet, of each worker, beside\n\
+     `waiting`: a policy is asked about the whole, and it goes on in its fragments. 0: a policy\n\
+     is asked about each fragment. Where they come to nothing (too late, too many, no room) it\n\
+     is asked what their flow deserves.",
+)
+.number(0, 65_536);
+pub(super) const FRAGMENT_MS: Key =
+    Key::new("fragment_ms", "1000", "Milliseconds that a fragment waits at most.")
+        .number(1, 60_000);
 pub(super) const ECN: Key = Key::new(
     "ecn",
     "\"deployed\"",
@@ -123,6 +135,8 @@ pub(super) const SECTIONS: &[Section] = &[Section::optional(
         LIMIT,
         ON_LIMIT,
         ON_FULL,
+        FRAGMENTS,
+        FRAGMENT_MS,
         ECN,
         SHADOW,
         SOURCE_PORT,

@@ -148,6 +148,7 @@ impl Running for Deciding {
             counters: self.counters[worker].clone(),
             asker: Some(asker),
             capacity: self.granting.waiting,
+            fragments: self.granting.fragments,
         };
         let assembly = data::add(assembly, parts, self.shield.then_some("ip4_special"));
         nodes::router::tunnels(assembly, (self.sources, self.shield), ENTRY)

@@ -8,7 +8,8 @@
 use std::collections::VecDeque;
 
 use nodes::grantor::settings::Instead;
-use policy::ask::{Asker, Full, Question, Verdict};
+use policy::ask::{Asker, Full, Matter, Question, Verdict};
+use wire::ggu;
 
 use super::cells::Cells;
 use super::read::{Decides, Granting};
@@ -66,7 +67,7 @@ impl Policies {
 /// The same for all: it needs no process of its own.
 struct Constant {
     verdict: Instead,
-    asked: VecDeque<u32>,
+    asked: VecDeque<(u32, Matter)>,
 }
 
 impl Constant {
@@ -80,15 +81,24 @@ impl Asker for Constant {
         if self.asked.len() == self.asked.capacity() {
             return Err(Full);
         }
-        self.asked.push_back(question.id);
+        self.asked.push_back((question.id, question.matter));
         Ok(())
     }
 
     fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
         let n = most.min(self.asked.len());
-        self.asked.drain(..n).for_each(|id| take(self.verdict.verdict(id)));
+        self.asked.drain(..n).for_each(|(id, matter)| {
+            let mut verdict = self.verdict.verdict(id);
+            if matter == Matter::Punish {
+                verdict.decision = verdict.decision.map(|_| PUNISHED);
+            }
+            take(verdict);
+        });
         n
     }
 
     fn flush(&mut self) {}
 }
+
+/// What flows deserve whose fragments come to nothing: as deployed where a policy does not say.
+const PUNISHED: ggu::Verdict = ggu::Verdict::Declined { expire_s: 600 };

@@ -28,6 +28,9 @@ pub(super) struct Granting {
     pub limit_ms: u32,
     pub on_limit: Words,
     pub on_full: Words,
+    /// Fragments that may wait, of each worker.
+    pub fragments: usize,
+    pub fragment_ms: u32,
     pub ecn: Ecn,
     pub shadow: bool,
     pub ports: Ports,
@@ -73,6 +76,7 @@ impl Granting {
             limit_ms: self.limit_ms,
             on_limit: self.on_limit.0,
             on_full: self.on_full.0,
+            fragment_ms: self.fragment_ms,
             asked: self.asked,
         }
     }
@@ -89,6 +93,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         words.unwrap_or_default()
     });
     let waiting = share_of_buffers(table, &keys::WAITING, "packets that wait", config);
+    let fragments = fragments(table, waiting, config);
     config.settings.put(Granting {
         gatekeepers,
         serves,
@@ -99,6 +104,8 @@ fn read(root: Table<'_>, config: &mut Config) {
         limit_ms: keys::LIMIT.as_number(table) as u32,
         on_limit,
         on_full,
+        fragments,
+        fragment_ms: keys::FRAGMENT_MS.as_number(table) as u32,
         ecn: keys::ECN.as_word(table, [Ecn::Deployed, Ecn::Rfc6040]),
         shadow: keys::SHADOW.as_flag(table),
         ports: Ports {
@@ -163,6 +170,23 @@ fn tables(table: Table<'_>) -> Vec<(String, PathBuf)> {
 /// What a policy may be.
 const POLICIES: &str =
     "\"FILE.lua\", \"grant KIB SECONDS\", \"decline SECONDS\", \"forward\" or \"drop\"";
+
+/// Fragments that wait beside so many packets: all of them have a buffer.
+fn fragments(table: Table<'_>, waiting: usize, config: &Config) -> usize {
+    let wanted = keys::FRAGMENTS.as_number(table) as usize;
+    let (workers, buffers) = (config.workers.len().max(1), config.buffers as usize);
+    if (waiting + wanted) * workers > buffers / 2
+        && wanted > 0
+        && let Some(value) = keys::FRAGMENTS.get(table)
+    {
+        let most = (buffers / (2 * workers)).saturating_sub(waiting);
+        value.mistake::<()>(format_args!(
+            "fragments and packets that wait may take more than half of `buffers` ({buffers}): \
+             fragments = {most} fits, or less for `waiting`"
+        ));
+    }
+    wanted
+}
 
 /// The prefixes of `key`: one at least, none with bits right of its length.
 fn nets(table: Table<'_>, key: &Key) -> Vec<Net> {

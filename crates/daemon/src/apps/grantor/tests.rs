@@ -25,7 +25,7 @@ fn defaults_are_those_of_the_nodes() {
     assert_eq!((ours.ports, ours.ecn, ours.shadow), (nodes.ports, nodes.ecn, nodes.shadow));
     assert_eq!((ours.question, ours.limit_ms), (nodes.question, nodes.limit_ms));
     assert_eq!((ours.on_limit, ours.on_full), (nodes.on_limit, nodes.on_full));
-    assert_eq!(ours.asked, nodes.asked);
+    assert_eq!((ours.asked, ours.fragment_ms), (nodes.asked, nodes.fragment_ms));
     let granted = Verdict::Granted {
         rate_kib: 1_024,
         expire_s: 300,
@@ -97,6 +97,8 @@ fn mistakes_are_named() {
         ("limit_ms = 0\n", "grantor.limit_ms: expected a whole number from 1 to 60000"),
         ("ecn = \"rfc3168\"\n", "grantor.ecn"),
         ("waiting = 65536\n", "packets that wait"),
+        ("fragments = 65536\n", "fragments and packets that wait may take more than half"),
+        ("fragment_ms = 0\n", "grantor.fragment_ms: expected a whole number from 1 to 60000"),
         ("waits = 1\n", "unknown key `grantor.waits`"),
     ] {
         let found = bad(text);

@@ -191,3 +191,39 @@ fn a_flood_takes_nothing_from_those_who_wait_longer() {
     assert!(rig.counters.shed.get() > 9_000 && rig.counters.shed_highest.get() < 50);
     rig.run();
 }
+
+/// Ten times as many as can be decided, of all priorities: the lowest are shed, and what is said
+/// of it is true.
+#[test]
+fn of_ten_times_too_many_the_lowest_are_shed() {
+    const POLLS: u32 = 400;
+    let mut rig = full(256, 32);
+    let (mut came, mut answered) = ([0_u64; 64], [0_u64; 64]);
+    for poll in 0..POLLS {
+        for n in 0..60 {
+            let dscp = 4 + ((poll * 7 + n) % 60) as u8;
+            came[usize::from(dscp)] += 1;
+            rig.back.push(&in_v4(dscp, &datagram(poll * 64 + n, 20)));
+        }
+        rig.graph.poll(rig.thread.guard());
+        rig.thread.quiesce();
+        let mut state = rig.policy.lock();
+        let n = state.asked.len().min(6);
+        let asked: Vec<_> = state.asked.drain(..n).collect();
+        asked.iter().for_each(|asked| answered[usize::from(asked.facts.priority)] += 1);
+        state.answers.extend(asked.iter().filter_map(grant));
+    }
+    // Six a poll can be answered: those of the six highest priorities, but for the last ones,
+    // which still wait.
+    let polls = u64::from(POLLS);
+    let of = |range: std::ops::Range<usize>| -> u64 { answered[range].iter().sum() };
+    assert_eq!(came[63], polls);
+    assert!(of(58..64) >= 6 * polls - 320, "{answered:?}");
+    assert!(of(4..50) <= 320, "what was asked before there was a queue: {answered:?}");
+    let held = rig.held();
+    let shed = rig.counters.shed.get();
+    assert_eq!(came.iter().sum::<u64>(), of(0..64) + shed + held);
+    assert_eq!(rig.dropped("grantor", "full"), shed);
+    let highest = rig.counters.shed_highest.get();
+    assert!((50..58).contains(&highest), "{highest}");
+}

@@ -119,3 +119,18 @@ fn all_kinds_of_decisions_get_there() {
         }
     }
 }
+
+/// More Gatekeepers than there are messages: answers wait for messages, none is lost.
+#[test]
+fn each_of_many_gatekeepers_gets_its_decisions() {
+    let mut rig = Rig::new(|_| None);
+    let frames: Vec<_> =
+        (0..200).map(|n| in_v4_from([10, 0, 1, n], 41 << 2, &datagram(n.into(), 20))).collect();
+    rig.send(&frames);
+    let answers: Vec<_> = rig.policy.lock().asked.iter().filter_map(grant).collect();
+    assert_eq!(answers.len(), 200);
+    rig.policy.lock().answers.extend(answers);
+    rig.run();
+    assert_eq!((rig.counters.unsent.get(), rig.counters.decisions.get()), (0, 200));
+    assert_eq!(rig.back.take().len(), 200);
+}
