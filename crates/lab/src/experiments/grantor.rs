@@ -1,0 +1,5 @@
+//! A Grantor's worker.
+
+experiments! {
+    mod forward: Forward,
+}
