@@ -1,4 +1,4 @@
-//! Random inputs for the targets `graph`, `switch` and `shield`, where there is no fuzzer:
+//! Random inputs for the targets `graph`, `switch`, `shield` and `grantor`, where there is no fuzzer:
 //!
 //! ```text
 //! cargo run --release --example graph_random -- SECONDS SEED [TARGET]
@@ -12,7 +12,7 @@ use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 
 use rutter_fuzz::graph::{reached, seeds};
-use rutter_fuzz::shield;
+use rutter_fuzz::{grantor, shield};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,10 +26,12 @@ fn main() {
     let end = Instant::now() + Duration::from_secs(seconds);
     let (mut counts, mut inputs, mut failed) = (BTreeMap::new(), 0_u64, 0);
     while Instant::now() < end && failed < 3 {
-        let target = only.unwrap_or(["graph", "switch", "shield"][(inputs % 3) as usize]);
+        let target =
+            only.unwrap_or(["graph", "switch", "shield", "grantor"][(inputs % 4) as usize]);
         let (seed_of, length) = (seed << 32 | inputs, 40 + (inputs % 8) as usize * 60);
         let bytes = match target {
             "shield" => shield::random(seed_of, length),
+            "grantor" => grantor::random(seed_of, length),
             _ => seeds::random(target, seed_of, length),
         };
         match catch_unwind(|| reached(target, &bytes)) {

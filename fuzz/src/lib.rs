@@ -5,6 +5,7 @@ pub mod capture;
 pub mod daemon;
 pub mod formats;
 pub mod ggu;
+pub mod grantor;
 pub mod graph;
 pub mod netlink;
 pub mod policy;
@@ -17,7 +18,7 @@ pub type Target = (&'static str, fn(&[u8]));
 
 /// Targets that take their inputs step by step: a few beginnings of each are enough for
 /// its replay.
-pub const IN_STEPS: &[&str] = &["graph", "shield", "switch"];
+pub const IN_STEPS: &[&str] = &["grantor", "graph", "shield", "switch"];
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -27,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     ("feeds_netlink", netlink::messages),
     ("formats_text", formats::text),
     ("formats_mrt", formats::mrt),
+    ("grantor", grantor::grantor),
     ("graph", graph::graph),
     ("io_capture", capture::capture),
     ("policy_object", program::object),
@@ -41,6 +43,7 @@ pub const TARGETS: &[Target] = &[
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
-    let nodes = [graph::seeds::seeds(), policy::seeds(), program::seeds(), shield::seeds()].concat();
-    [seeds, ggu::seeds(), wire::seeds(), nodes].concat()
+    let nodes = [graph::seeds::seeds(), shield::seeds(), grantor::seeds()].concat();
+    let policies = [policy::seeds(), program::seeds()].concat();
+    [seeds, ggu::seeds(), wire::seeds(), nodes, policies].concat()
 }

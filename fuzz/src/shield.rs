@@ -473,22 +473,32 @@ pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
 
 /// A random input of so many pieces, those of the seeds, of which some bytes are others.
 pub fn random(seed: u64, n: usize) -> Vec<u8> {
+    mixed(&pieces(), seed, n, &[8, 4])
+}
+
+/// Of these pieces; between them are operations with one argument each, of these codes: the
+/// first always, one of the others now and then.
+pub fn mixed(
+    pieces: &[(&'static str, String, Vec<u8>)],
+    seed: u64,
+    n: usize,
+    codes: &[u8],
+) -> Vec<u8> {
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
     let mut next = |below: usize| {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
-    let seeds = pieces();
     let mut bytes = Vec::new();
     for _ in 0..n {
-        let (_, _, piece) = &seeds[next(seeds.len())];
+        let (_, _, piece) = &pieces[next(pieces.len())];
         let at = next(piece.len());
         let len = 1 + next(48);
         bytes.extend(piece.iter().skip(if next(2) == 0 { 0 } else { at }).take(len));
-        bytes.extend([8, next(256) as u8]);
+        bytes.extend([codes[0], next(256) as u8]);
         if next(4) == 0 {
-            bytes.extend([4, 1]);
+            bytes.extend([codes[1 + next(codes.len() - 1)], 1]);
         }
         for _ in 0..next(4) {
             let at = next(bytes.len());

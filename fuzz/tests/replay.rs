@@ -33,7 +33,9 @@ fn corpora() {
 /// What does not happen is not tested, however long it runs.
 #[test]
 fn corpora_reach_what_graphs_do() {
-    for (target, wanted) in [("graph", GRAPH), ("shield", SHIELD), ("switch", SWITCH)] {
+    for (target, wanted) in
+        [("grantor", GRANTOR), ("graph", GRAPH), ("shield", SHIELD), ("switch", SWITCH)]
+    {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for entry in fs::read_dir(corpus(target)).unwrap() {
             let bytes = fs::read(entry.unwrap().path()).unwrap();
@@ -96,6 +98,64 @@ const GRAPH: &[&str] = &[
     "ethernet_input.nested_tags",
     "ethernet_input.unknown_vlan",
     "ethernet_input.tag_type",
+];
+
+/// Each name but `no_headroom`: a frame that came in has room for its own link header.
+const GRANTOR: &[&str] = &[
+    "passed",
+    "renewals",
+    "requests",
+    "whole",
+    "punished",
+    "refused",
+    "forwarded",
+    "denied",
+    "undecided",
+    "late",
+    "overdue",
+    "shed",
+    "decisions",
+    "messages",
+    "unsent",
+    "ip4_tunnel.stranger",
+    "ip4_tunnel.outer_fragment",
+    "ip4_tunnel.mixed_families",
+    "ip4_tunnel.inner_version",
+    "ip4_tunnel.inner_length",
+    "ip4_tunnel.inner_checksum",
+    "ip4_tunnel.inner_source",
+    "ip4_tunnel.nested",
+    "ip4_tunnel.not_served",
+    "ip4_tunnel.shadow",
+    "ip4_tunnel.congested",
+    "ip6_tunnel.stranger",
+    "ip6_tunnel.outer_extensions",
+    "ip6_tunnel.outer_fragment",
+    "ip6_tunnel.mixed_families",
+    "ip6_tunnel.inner_version",
+    "ip6_tunnel.inner_length",
+    "ip6_tunnel.inner_source",
+    "ip6_tunnel.inner_extensions",
+    "ip6_tunnel.nested",
+    "ip6_tunnel.not_served",
+    "ip6_tunnel.shadow",
+    "ip6_tunnel.congested",
+    "ip4_wrapped.outer_options",
+    "grantor.denied",
+    "grantor.full",
+    "grantor.overdue",
+    "grantor.copied",
+    "grantor.shadow",
+    "grantor.congested",
+    "grantor.no_port",
+    "grantor.no_way",
+    "grantor.fragment_length",
+    "grantor.fragment_again",
+    "grantor.fragment_overlap",
+    "grantor.fragment_many",
+    "grantor.fragment_late",
+    "grantor.fragment_full",
+    "grantor.stopped",
 ];
 
 const SHIELD: &[&str] = &[

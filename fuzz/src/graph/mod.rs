@@ -49,6 +49,7 @@ pub fn switch(bytes: &[u8]) {
 /// What a target reaches with these bytes, by name; `None` for other targets.
 pub fn reached(target: &str, bytes: &[u8]) -> Option<Counts> {
     match target {
+        "grantor" => Some(crate::grantor::reached(bytes)),
         "graph" => Some(explore(bytes, Plan::of_graph)),
         "shield" => Some(crate::shield::reached(bytes)),
         "switch" => Some(explore(bytes, Plan::of_switch)),
