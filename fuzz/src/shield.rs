@@ -135,6 +135,7 @@ impl World {
             programs: Programs::default(),
             capacity: 8,
             member: Channel::new(10_000_000, 1, clock::now()).member(0),
+            here: None,
         };
         let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
         let assembly = router::shield(add(assembly, parts), false, ENTRY);

@@ -12,13 +12,16 @@
 //! function `add`: it adds nodes, connects edges, comes before others' nodes
 //! ([`Assembly::inset`]), and brings ports that are no devices ([`Assembly::inner`]).
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
 use graph::ring::{frames, spsc};
 use graph::{Builder, Card, Node};
-use tables::Forwarding;
+use lookup::sync::Guard;
+use tables::{Forwarding, IfaceId};
 use wire::flow::Hasher;
+use wire::ggu::Decision;
 
 use crate::class::Rates;
 use crate::counters::IfaceCounters;
@@ -52,6 +55,15 @@ pub struct Common {
     pub from_workers: Vec<worker_input::Incoming>,
 }
 
+/// Who hears what is decided in the same graph, without a message.
+pub trait Hearing: Send {
+    /// Hears a decision about a packet that came in by `iface`.
+    fn hear(&mut self, guard: Guard<'_>, iface: IfaceId, now: u64, decision: &Decision);
+
+    /// Itself, for who has made it.
+    fn as_any(&mut self) -> &mut dyn Any;
+}
+
 /// A graph under construction.
 pub struct Assembly {
     /// What its nodes share.
@@ -65,6 +77,9 @@ pub struct Assembly {
     pub uncut: Uncut,
     /// What ports refuse: for nodes that can hold packets back.
     pub refusals: Arc<Refusals>,
+    /// Who hears decisions that are made in this graph; nobody, unless an application has
+    /// said so.
+    pub hearing: Option<Box<dyn Hearing>>,
     builder: Builder,
     inner: Vec<Inner>,
 }
@@ -77,7 +92,8 @@ impl Assembly {
         let builder = Builder::new(FIRST).node(first);
         let refusals = Arc::new(Refusals::new(common.ports));
         let (longer, uncut) = (Vec::new(), Uncut::default());
-        Assembly { common, owners: None, longer, uncut, refusals, builder, inner: Vec::new() }
+        let (owners, hearing, inner) = (None, None, Vec::new());
+        Assembly { common, owners, longer, uncut, refusals, hearing, builder, inner }
     }
 
     /// Says which worker has a pair, of what comes in by ports that are dealt so.

@@ -4,7 +4,8 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   gatekeeper grantor router span switch
+//!   grantor
+//!   gatekeeper router span switch
 //!   assembly
 //!   out parse
 //!   family vrf

@@ -81,4 +81,4 @@ pub use net::{Family, Net};
 pub use peers::Peers;
 pub use protections::{Action, Grantor, Protection, Protections, SetId};
 pub use recent::Recent;
-pub use shield::{Changed, Protect};
+pub use shield::{Changed, LOCAL, Protect};

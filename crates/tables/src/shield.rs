@@ -20,11 +20,14 @@ pub struct Protect {
     pub net: Net,
     /// What happens to packets from the front.
     pub action: Action,
-    /// For its owner: [`Protection::options`](crate::Protection::options).
+    /// For its owner: [`Protection::options`](crate::Protection::options); but [`LOCAL`].
     pub options: u32,
     /// Who decides; nobody, unless it protects.
     pub grantors: Vec<Named>,
 }
+
+/// An option of a protection: this machine decides. It names no Grantor.
+pub const LOCAL: u32 = 1 << 31;
 
 /// What a change comes to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -231,11 +234,12 @@ impl Control {
 
 /// Each of the family, named once, with a share; some where they decide, none elsewhere.
 fn grantors_fit(wanted: &Protect) -> Result<(), Unfit> {
-    let Protect { net, action, grantors, .. } = wanted;
+    let Protect { net, action, grantors, options } = wanted;
     let net = *net;
-    match (action, grantors.is_empty()) {
-        (Action::Protect, true) => return Err(Unfit::NoGrantor { net }),
-        (Action::Bypass | Action::Discard, false) => {
+    let is_asked = *action == Action::Protect && options & LOCAL == 0;
+    match (is_asked, grantors.is_empty()) {
+        (true, true) => return Err(Unfit::NoGrantor { net }),
+        (false, false) => {
             return Err(Unfit::NeedlessGrantor { net, does: action.name() });
         }
         _ => {}

@@ -311,6 +311,9 @@ pub struct Requests {
     pub bandwidth: u64,
     /// Bytes of requests a second.
     pub bytes_per_s: u64,
+    /// Decisions a second that are made on this machine; none where it makes none.
+    #[serde(default)]
+    pub decisions_per_s: Option<u64>,
     /// Requests that wait.
     pub waiting: u64,
     /// Requests that there is room for.

@@ -87,8 +87,7 @@ enum Protect {
     Add {
         /// What is protected: 203.0.113.0/24
         prefix: String,
-        /// via ADDRESS [weight N] [shadow] …: its Grantors; or bypass, or drop
-        #[arg(required = true, num_args = 1..)]
+        /// via ADDRESS [weight N] [shadow] …: its Grantors; or bypass, drop; nothing: [grantor] here
         words: Vec<String>,
         /// Count verdicts, and let packets pass
         #[arg(long)]
@@ -99,7 +98,6 @@ enum Protect {
         /// As it was added
         prefix: String,
         /// As it is to be
-        #[arg(required = true, num_args = 1..)]
         words: Vec<String>,
         /// Count verdicts, and let packets pass
         #[arg(long)]

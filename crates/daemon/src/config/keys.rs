@@ -35,6 +35,14 @@ pub(super) const BUFFERS: Key = Key::new(
 )
 .number(512, 4 << 20);
 
+pub(super) const ROLE: Key = Key::new(
+    "role",
+    "[]",
+    "What this machine is for others, one word or a list: \"gatekeeper\", \"grantor\". Not needed:\n\
+     it is what [gatekeeper] and [grantor] say, and has to say the same. With both, protections\n\
+     without Grantors are decided by the policy of [grantor], without another machine.",
+)
+.example("[\"gatekeeper\", \"grantor\"]");
 pub(super) const HUGEPAGES: Key =
     Key::new("hugepages", "\"auto\"", "true, false, or \"auto\": where the machine has free ones.");
 pub(super) const MEMORY_MIB: Key =
@@ -192,7 +200,7 @@ pub(super) const VRF: Section = Section {
 
 /// All of them, in the order of the example.
 pub const SECTIONS: &[Section] = &[
-    Section::new("", "", "", &[WORKERS, IDLE, SPREAD, BUFFERS]),
+    Section::new("", "", "", &[WORKERS, IDLE, SPREAD, BUFFERS, ROLE]),
     DPDK,
     NEIGHBOURS,
     PUNT,
@@ -251,7 +259,7 @@ pub fn for_this_machine(text: String) -> String {
 /// False for keys whose example is no default: a copy of the file must not set
 /// somebody else's address.
 fn live(section: &Section, key: &Key) -> bool {
-    section.optional || !matches!(key.name, "mac" | "table" | "addresses" | "peers")
+    section.optional || !matches!(key.name, "mac" | "table" | "addresses" | "peers" | "role")
 }
 
 /// The engines with their options, as comments.

@@ -21,6 +21,7 @@ fn ignored_signals_are_found() {
 }
 
 mod grantor;
+mod one_box;
 mod shield;
 
 graph::labels! { enum Never { Next = "next" } }

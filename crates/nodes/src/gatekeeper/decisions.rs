@@ -11,33 +11,27 @@
 //! |------|---------------------------------------------------------------------------------------------|
 //!
 //! A Grantor decides for destinations whose protection names it, unless others may, too
-//! ([`DecisionsFrom`]). A decision goes to the worker that has the flow, and to all where that is
+//! ([`DecisionsFrom`](super::settings::DecisionsFrom)). A decision goes to the worker that has the flow, and to all where that is
 //! not known. The order of one Grantor's decisions is kept: its messages come to one worker, and
 //! each ring has an order.
 
 use core::net::IpAddr;
 use std::sync::Arc;
 
-use graph::ring::spsc::Producer;
-use graph::{Lanes, Node, View, clock, labels};
-use lookup::Hop;
-use lookup::exact::flow::FlowKey;
-use lookup::sync::{Guard, Published};
-use tables::{Forwarding, IfaceId, Kind, SetId, Side, VrfId};
+use graph::{Lanes, Node, View, labels};
+use lookup::sync::Published;
+use tables::Side;
 use wire::bytes::be16;
-use wire::ggu::{Decision, Flow, Message, Ports, Refusal};
+use wire::ggu::{Message, Ports, Refusal};
 use wire::{ipv4, ipv6, protocol, udp};
 
 use super::fault::{Fault, Kind as Fate};
-use super::flows::Heard;
 use super::lanes::Faulty;
-use super::machine::{Machine, Refused};
 use super::programs::Programs;
-use super::settings::{Counters, DecisionsFrom, Settings};
-use super::times::Times;
+use super::settings::Settings;
+use super::to_owners::{By, ToOwners};
 use crate::class::Class;
 use crate::lanes::{Iface, PuntClass};
-use crate::parse::owner::Owners;
 
 labels! {
     /// Where packets go.
@@ -64,34 +58,21 @@ labels! {
 
 /// The node.
 pub struct Decisions {
-    forwarding: Arc<Forwarding>,
     settings: Arc<Published<Settings>>,
-    counters: Arc<Counters>,
-    owners: Option<Arc<Owners>>,
-    /// By worker.
-    rings: Vec<Producer<Heard>>,
-    programs: Programs,
-    times: Times,
+    heard: ToOwners,
     /// The poll, and what may still be heard in it.
     left: (u64, usize),
 }
 
 impl Decisions {
-    /// A node that puts decisions into `rings`, one a worker.
-    pub fn new(
-        forwarding: Arc<Forwarding>,
-        settings: Arc<Published<Settings>>,
-        counters: Arc<Counters>,
-        (owners, rings): (Option<Arc<Owners>>, Vec<Producer<Heard>>),
-        programs: Programs,
-    ) -> Self {
-        let times = Times::new(clock::rate());
-        Decisions { forwarding, settings, counters, owners, rings, programs, times, left: (0, 0) }
+    /// A node that gives decisions to `heard`.
+    pub fn new(settings: Arc<Published<Settings>>, heard: ToOwners) -> Self {
+        Decisions { settings, heard, left: (0, 0) }
     }
 
     /// What decisions may name; gives back what they might so far.
     pub fn set_programs(&mut self, programs: Programs) -> Programs {
-        std::mem::replace(&mut self.programs, programs)
+        self.heard.set_programs(programs)
     }
 
     /// Hears a message.
@@ -113,88 +94,15 @@ impl Decisions {
                 return Why::TooMany;
             }
             self.left.1 -= 1;
-            let from = (message.from, v.get(Iface, i), v.now());
-            self.pass_on(v.guard(), from, settings.decisions_from, &decision);
+            let by = By::Grantor(message.from, settings.decisions_from);
+            self.heard.pass_on(v.guard(), by, (v.get(Iface, i), v.now()), &decision);
         }
         Why::Heard
     }
 
     fn refuse(&self, refusal: Refusal) -> Why {
-        self.counters.decisions.refused[refusal as usize].add(1);
+        self.heard.counters.decisions.refused[refusal as usize].add(1);
         Why::Refused
-    }
-
-    /// Sends a decision of `from` to the owner of its flow.
-    fn pass_on(
-        &mut self,
-        guard: Guard<'_>,
-        (from, iface, now): (IpAddr, IfaceId, u64),
-        whose: DecisionsFrom,
-        decision: &Decision,
-    ) {
-        let counters = &self.counters;
-        let key = match decision.flow {
-            Flow::V4 { src, dst } => FlowKey::v4(src.into(), dst.into()),
-            Flow::V6 { src, dst } => FlowKey::v6(src.into(), dst.into()),
-        };
-        let set = match self.protection(guard, (from, iface), whose, decision.flow.ends().1) {
-            Some(Ok(set)) => set,
-            Some(Err(set)) => return counters.count_decision(set, |of| &of.not_its_grantor),
-            None => return counters.decisions.unprotected.add(1),
-        };
-        let machine = Machine { times: &self.times, programs: &self.programs };
-        let decided = match machine.decision(&decision.verdict, now) {
-            Ok(decided) => decided,
-            Err(Refused::UnknownProgram) => {
-                return counters.count_decision(set, |of| &of.unknown_program);
-            }
-            Err(Refused::BadParameters) => {
-                if let wire::ggu::Verdict::Program { index, .. } = decision.verdict {
-                    counters.program(index).refused.add(1);
-                }
-                return counters.count_decision(set, |of| &of.bad_parameters);
-            }
-        };
-        let heard = Heard { key, set, decided };
-        let owner = self.owners.as_ref().map(|owners| match decision.flow {
-            Flow::V4 { src, dst } => owners.ipv4(src, dst),
-            Flow::V6 { src, dst } => owners.ipv6(src, dst),
-        });
-        let rings = self.rings.iter_mut().enumerate();
-        for (_, ring) in rings.filter(|(worker, _)| owner.is_none_or(|owner| owner == *worker)) {
-            if ring.push(heard).is_err() {
-                counters.count_decision(set, |of| &of.ring_full);
-            }
-        }
-    }
-
-    /// The protection of `dst` in the VRF of `iface`; as an error where `from` has no say
-    /// there.
-    fn protection(
-        &self,
-        guard: Guard<'_>,
-        (from, iface): (IpAddr, IfaceId),
-        whose: DecisionsFrom,
-        dst: IpAddr,
-    ) -> Option<Result<SetId, SetId>> {
-        let ifaces = self.forwarding.ifaces.load(guard);
-        let vrf: VrfId = ifaces.vrf.get(usize::from(iface.0)).copied().unwrap_or_default();
-        let vrfs = self.forwarding.vrfs.load(guard);
-        let front = vrfs.get(usize::from(vrf.0))?.front.as_ref()?;
-        let hop: Hop = match dst {
-            IpAddr::V4(dst) => front.v4.lookup(dst.into()),
-            IpAddr::V6(dst) => front.v6.lookup(dst.into()),
-        };
-        let step = self.forwarding.hops.load(guard).step(hop);
-        let index = (step.kind() == Kind::Protected).then(|| step.index())?;
-        let protections = self.forwarding.protections.load(guard);
-        let protection = protections.at(index)?;
-        let counts = match whose {
-            DecisionsFrom::ItsGrantors => protection.named(from).is_some(),
-            DecisionsFrom::Grantors => protections.names(vrf, from),
-            DecisionsFrom::Anybody => true,
-        };
-        Some(if counts { Ok(protection.id) } else { Err(protection.id) })
     }
 }
 
@@ -206,15 +114,11 @@ impl Node for Decisions {
     const READS: Lanes = Lanes::of::<(Iface, PuntClass)>();
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let rate = clock::rate();
-        if rate != self.times.rate() {
-            self.times = Times::new(rate);
-        }
         if self.left.0 != v.now() {
             self.left = (v.now(), MOST);
         }
         v.leave_all(To::Punt);
-        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let ifaces = self.heard.forwarding.ifaces.load(v.guard());
         let settings = self.settings.load(v.guard());
         for i in 0..v.n() {
             let side = ifaces.side(v.get(Iface, i));

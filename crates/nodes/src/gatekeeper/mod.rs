@@ -12,6 +12,7 @@
 //!   ip_longer listing
 //!   ip_special
 //!   decisions group_framed icmp_error shield solicit unsent
+//!   to_owners
 //!   flows
 //!   machine outer
 //!   lanes programs settings state
@@ -44,6 +45,7 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod times;
+pub mod to_owners;
 pub mod unsent;
 
 use std::sync::Arc;
@@ -52,7 +54,7 @@ use graph::Card;
 use graph::ring::spsc::{Consumer, Producer};
 use lookup::sync::Published;
 
-use crate::assembly::{Assembly, FIRST};
+use crate::assembly::{Assembly, FIRST, Hearing};
 use crate::family::{Family, V4, V6};
 use ip_longer::IpLonger;
 use ip_special::IpSpecial;
@@ -90,24 +92,40 @@ pub struct Parts {
     pub hears: Vec<Producer<flows::Heard>>,
     /// What they may name.
     pub programs: programs::Programs,
-    /// Requests that may wait.
+    /// Requests that may wait; as many for [`Parts::here`].
     pub capacity: usize,
     /// The worker's part of the request channel.
     pub member: solicitor::Member,
+    /// Where policies of this machine decide.
+    pub here: Option<Here>,
+}
+
+/// What decisions that are made in this graph need.
+pub struct Here {
+    /// The worker's part of their channel, which counts [`solicit::DECISION`] for each.
+    pub member: solicitor::Member,
+    /// Decisions that this worker makes, to each worker.
+    pub hears: Vec<Producer<flows::Heard>>,
 }
 
 /// Adds it to a router, which is then made a shield that leads to [`ENTRY`]
 /// (`router::shield`).
 pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     let (forwarding, ifaces) = (&assembly.common.forwarding, &assembly.common.counters);
-    let Parts { settings, counters, mix, flows, heard, hears, programs, capacity, member } = parts;
-    let (queue, refusals) = ((capacity, member), assembly.refusals.clone());
+    let Parts { settings, counters, mix, flows, heard, hears, programs, capacity, member, here } =
+        parts;
+    let at_once = here.is_some();
+    let (here, made) = here.map(|Here { member, hears }| (member, hears)).unzip();
+    let (queue, refusals) = ((capacity, member, here), assembly.refusals.clone());
     assembly.longer = vec![V4::LONGER, V6::LONGER];
     assembly.uncut.leave();
     let longer = (forwarding.clone(), settings.clone(), counters.clone());
-    let to = (assembly.owners.clone(), hears);
-    let (tables, counts) = (forwarding.clone(), counters.clone());
-    let decisions = decisions::Decisions::new(tables, settings.clone(), counts, to, programs);
+    let to_owners = |hears| {
+        let of = (forwarding.clone(), counters.clone());
+        to_owners::ToOwners::new(of, (assembly.owners.clone(), hears), programs.clone())
+    };
+    let made = made.map(|hears| Box::new(to_owners(hears)) as Box<dyn Hearing>);
+    let decisions = decisions::Decisions::new(settings.clone(), to_owners(hears));
     let solicit_counts = (ifaces.clone(), counters.clone(), refusals);
     let solicit =
         solicit::Solicit::new(forwarding.clone(), settings.clone(), solicit_counts, queue);
@@ -125,7 +143,14 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     );
     let [v4, v6] = [longer.clone(), longer.clone()];
     let (forwarding, ifaces) = (forwarding.clone(), ifaces.clone());
-    let parts = shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard };
+    let parts =
+        shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard, at_once };
+    assembly.hearing = made;
+    if !at_once {
+        // No packet goes there.
+        assembly = assembly.connect("shield", "asked_here", "drop");
+        assembly = assembly.connect("solicit", "asked_here", "drop");
+    }
     assembly
         .node(longer4)
         .node(longer6)

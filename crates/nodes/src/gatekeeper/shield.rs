@@ -15,7 +15,8 @@
 //!
 //! One node for both families: a worker has one table. It sweeps the table by time, and
 //! takes decisions from the rings of those who hear them. No packet goes from here to the
-//! kernel.
+//! kernel. What a protection that is decided here ([`tables::LOCAL`]) has granted passes as a
+//! bypass's packets do, and nothing in it is changed.
 //!
 //! We differ: all packets of a poll have come at one time, so that those of one flow are
 //! 0 ps apart, and priority 3 is theirs behind the allowance; the deployed Gatekeeper reads
@@ -51,6 +52,8 @@ labels! {
     /// Where packets go.
     pub enum To {
         Solicit = "solicit" carries [Asked, Mixed, Iface],
+        /// What asks without its turn: it has passed, or a program wants it asked about.
+        Here = "asked_here" carries [Asked, Iface],
         Output = "output" carries [OutPort, Iface],
         Lookup4 = "ip4_lookup" carries [Dst4, Iface],
         Lookup6 = "ip6_lookup" carries [Dst6, Iface],
@@ -95,6 +98,8 @@ pub struct Shield {
     /// `None` until a node before it hands its own over.
     flows: Option<Flows>,
     heard: Vec<Consumer<Heard>>,
+    /// Some are made in this graph: they are there before the next packets.
+    at_once: bool,
     batch: Box<Batch>,
 }
 
@@ -124,19 +129,21 @@ pub struct Parts {
     pub flows: Option<Flows>,
     /// Decisions, from each worker that hears them.
     pub heard: Vec<Consumer<Heard>>,
+    /// Some of them are made in this graph.
+    pub at_once: bool,
 }
 
 impl Shield {
     /// A node that decides by `parts`.
     pub fn new(parts: Parts) -> Self {
-        let Parts { forwarding, settings, ifaces, counters, mix, flows, heard } = parts;
+        let Parts { forwarding, settings, ifaces, counters, mix, flows, heard, at_once } = parts;
         let batch = Box::new(Batch {
             keys: [FlowKey::v4(0, 0); VECTOR],
             at: [0; VECTOR],
             sets: [Named::NONE; VECTOR],
             heard: [None; VECTOR],
         });
-        Shield { forwarding, settings, ifaces, counters, mix, flows, heard, batch }
+        Shield { forwarding, settings, ifaces, counters, mix, flows, heard, at_once, batch }
     }
 
     /// The worker's flows: to be listed, flushed, counted. `None` in a node whose flows
@@ -189,6 +196,9 @@ impl Node for Shield {
     const TICKS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
+        if self.at_once {
+            self.listen(v);
+        }
         let Shield { forwarding, settings, ifaces, counters, mix, flows, batch, .. } = self;
         let protections = forwarding.protections.load(v.guard());
         let hops: &HopTable = forwarding.hops.load(v.guard());

@@ -4,6 +4,7 @@
 //!  shield ─► 64 levels ─┬ the channel has room ─► encapsulated ─► output   OutPort
 //!                       ├ full: the least patient ─► drop
 //!                       ├ too long, not to be fragmented ─► icmp_error   Faulty
+//!                       ├ decided here ─► asked_here   Asked
 //!                       ├ of a shadow: a copy at most, the packet itself ► ip4_lookup, ip6_lookup
 //!                       └ no way to a Grantor, too long ─► drop, by name
 //! ```
@@ -14,12 +15,15 @@
 //! A request is encapsulated when it leaves, because most do not. One that has no way to its
 //! Grantor does not wait for its turn; where the way changes while it waits, it costs the
 //! channel what it would have by the way that there was.
+//!
+//! What policies of this machine decide ([`tables::LOCAL`]) has a queue and a channel of its own,
+//! which counts requests and not bytes.
 
 use std::sync::Arc;
 
 use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
 use lookup::sync::Published;
-use tables::{Forwarding, Grantor, Protection};
+use tables::{Forwarding, Grantor, IfaceId, LOCAL, Protection, Protections};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
@@ -27,7 +31,7 @@ use super::fault::{Fault, Kind, may_not_be_fragmented};
 use super::lanes::{Asked, Faulty, Mixed, Request};
 use super::outer::{Unfit, Ways, packet_len};
 use super::settings::{Counters, Settings, Shadows};
-use super::solicitor::{BURST, Member, Poll, Queue};
+use super::solicitor::{BURST, Member, OVERHEAD, Poll, Queue};
 use super::times::Times;
 use crate::counters::IfaceCounters;
 use crate::lanes::{Dst4, Dst6, Iface, OutPort};
@@ -37,6 +41,8 @@ labels! {
     /// Where packets go.
     pub enum To {
         Output = "output" carries [OutPort, Iface],
+        /// To a policy of this machine.
+        Here = "asked_here" carries [Asked, Iface],
         Error = "icmp_error" carries [Faulty, Iface],
         /// What is only counted goes by its route.
         Lookup4 = "ip4_lookup" carries [Dst4, Iface],
@@ -50,7 +56,7 @@ labels! {
     pub enum Why {
         /// More patient requests fill the queue.
         Full = "full",
-        /// No Grantor of the protection can be reached.
+        /// No Grantor of the protection can be reached, or no policy is here.
         Unresolved = "unresolved",
         /// The protection has gone, or has other options, since the request came.
         Stale = "stale",
@@ -75,8 +81,22 @@ struct Waiting {
     mixed: u32,
     /// Bytes of the frame before the packet.
     link: u16,
-    /// Bytes of the frame that leaves.
+    /// Bytes of the frame that leaves; of what is decided here what its channel counts.
     len: u32,
+    /// By which it came.
+    iface: IfaceId,
+}
+
+/// Requests that wait, and their part of a channel.
+struct Seat {
+    queue: Queue<Waiting>,
+    member: Member,
+}
+
+impl Seat {
+    fn new(capacity: usize, member: Member) -> Seat {
+        Seat { queue: Queue::new(capacity), member }
+    }
 }
 
 /// The node.
@@ -86,32 +106,38 @@ pub struct Solicit {
     ifaces: Arc<IfaceCounters>,
     counters: Arc<Counters>,
     refusals: Arc<Refusals>,
-    queue: Queue<Waiting>,
-    member: Member,
+    away: Seat,
+    /// Of what is decided here.
+    here: Option<Seat>,
     times: Times,
 }
 
 impl Solicit {
     /// A node that keeps up to `capacity` requests and sends them as `member` of the
-    /// channel may.
+    /// channel may; as many, as `here` may, of those that are decided in this graph.
     pub fn new(
         forwarding: Arc<Forwarding>,
         settings: Arc<Published<Settings>>,
         (ifaces, counters, refusals): (Arc<IfaceCounters>, Arc<Counters>, Arc<Refusals>),
-        (capacity, member): (usize, Member),
+        (capacity, member, here): (usize, Member, Option<Member>),
     ) -> Self {
-        let (queue, times) = (Queue::new(capacity), Times::new(clock::rate()));
-        Solicit { forwarding, settings, ifaces, counters, refusals, queue, member, times }
+        let (away, times) = (Seat::new(capacity, member), Times::new(clock::rate()));
+        let here = here.map(|member| Seat::new(capacity, member));
+        Solicit { forwarding, settings, ifaces, counters, refusals, away, here, times }
+    }
+
+    fn seats(&self) -> impl Iterator<Item = &Seat> {
+        std::iter::once(&self.away).chain(&self.here)
     }
 
     /// Requests that wait.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.seats().map(|seat| seat.queue.len()).sum()
     }
 
     /// How many there is room for.
     pub fn room(&self) -> usize {
-        self.queue.capacity()
+        self.seats().map(|seat| seat.queue.capacity()).sum()
     }
 }
 
@@ -125,15 +151,21 @@ impl Node for Solicit {
     const KEEPS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let Solicit { forwarding, settings, ifaces, counters, queue, .. } = self;
+        let Solicit { forwarding, settings, ifaces, counters, away, here, .. } = self;
         let protections = forwarding.protections.load(v.guard());
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
         for i in 0..v.n() {
             let (request, mixed) = (v.get(Asked, i), v.get(Mixed, i));
+            let protection = protections.get(request.set());
+            let is_here = protection.is_some_and(is_here);
+            let Some(seat) = (if is_here { here.as_mut() } else { Some(&mut *away) }) else {
+                v.drop(i, Why::Unresolved);
+                continue;
+            };
+            let queue = &mut seat.queue;
             if request.is_in_shadow() {
-                let protection = protections.get(request.set());
                 show(v, i, (request, mixed), protection, &ways, queue, &counters.shadows);
                 pass(v, i);
                 continue;
@@ -142,8 +174,9 @@ impl Node for Solicit {
                 v.drop(i, Why::Full);
                 continue;
             }
-            let grantor = protections.get(request.set()).and_then(|it| it.grantor(mixed));
+            let grantor = protection.and_then(|it| it.grantor(mixed));
             let len = match ways.frame_len(packet_len(v.head(i)), grantor, mixed) {
+                _ if is_here => ONE,
                 Ok(len) => len,
                 Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
                     v.set(Faulty, i, Fault::new(Kind::TooLong(most)));
@@ -156,8 +189,8 @@ impl Node for Solicit {
                 }
             };
             let link = v.frame_len(i).wrapping_sub(v.len(i));
-            let kept = v.keep(i);
-            let waiting = Waiting { kept, request, mixed, link, len };
+            let (iface, kept) = (v.get(Iface, i), v.keep(i));
+            let waiting = Waiting { kept, request, mixed, link, len, iface };
             push(v, queue, waiting, &counters.shadows);
         }
     }
@@ -167,13 +200,12 @@ impl Node for Solicit {
         if rate != self.times.rate() {
             self.times = Times::new(rate);
         }
-        let Solicit { forwarding, settings, ifaces, counters, refusals, queue, member, times } =
-            self;
+        let Solicit { forwarding, settings, ifaces, counters, refusals, away, here, times } = self;
         let protections = forwarding.protections.load(v.guard());
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
-        let port = queue.peek().and_then(|(_, head)| {
+        let port = away.queue.peek().and_then(|(_, head)| {
             let grantor = grantor(protections.get(head.request.set())?, head)?;
             ways.port(grantor, head.mixed)
         });
@@ -182,70 +214,102 @@ impl Node for Solicit {
         // A port that has just refused packets is tried with one.
         let most = if since <= 5 * times.published() { 1 } else { BURST };
         let poll = Poll { times, now: v.now(), takes: since > times.published(), most };
-        let mut full = false;
-        let len = |waiting: &Waiting| waiting.len;
-        member.poll(&poll, queue, len, |_, waiting| {
-            let Waiting { kept, request, mixed, link, len } = waiting;
-            let passed = || {
-                if request.is_in_shadow() {
-                    counters.shadows.passed.add(1);
-                }
-            };
-            let Some(kept) = kept else {
-                passed();
-                return Ok(());
-            };
-            let i = match v.emit(kept) {
-                Ok(i) => i,
-                Err(Unsent::Full(kept)) => {
-                    full = true;
-                    return Err(Waiting { kept: Some(kept), request, mixed, link, len });
-                }
-                Err(Unsent::Gone(kept)) => {
-                    v.discard(kept, Why::NoPort);
-                    return Ok(());
-                }
-            };
-            passed();
-            let Some(protection) = protections.get(request.set()) else {
-                v.drop(i, Why::Stale);
-                return Ok(());
-            };
-            v.advance(i, link.into()); // it was as long when it came
-            let grantor = match request.is_in_shadow() {
-                true => protection.shadow(mixed),
-                false => protection.grantor(mixed),
-            };
-            match ways.encapsulate(v, i, grantor, (mixed, request.dscp())) {
-                Ok((port, iface)) => {
-                    v.set(OutPort, i, port);
-                    v.set(Iface, i, iface);
-                    v.leave(i, To::Output);
-                }
-                Err(unfit) => v.drop(i, why(unfit)),
-            }
-            Ok(())
-        });
-        match queue.is_empty() {
-            true => Due::NEVER,
-            false if full => Due::NOW,
+        let gone = Gone { protections, ways: &ways, shadows: &counters.shadows };
+        let mut full = send(v, away, &poll, &gone);
+        if let Some(here) = here {
+            full |= send(v, here, &Poll { takes: true, most: BURST, ..poll }, &gone);
+        }
+        match self.waiting() {
+            0 => Due::NEVER,
+            _ if full => Due::NOW,
             // What it published counts four times as long.
-            false => Due::at(v.now().saturating_add(times.published() / 4)),
+            _ => Due::at(v.now().saturating_add(self.times.published() / 4)),
         }
     }
 
     fn abandon(&mut self) -> Option<(Kept, Why)> {
         loop {
+            let mut seats = std::iter::once(&mut self.away).chain(&mut self.here);
             // What was only counted is no packet.
-            if let Some(kept) = self.queue.pop()?.1.kept {
+            if let Some(kept) = seats.find_map(|seat| seat.queue.pop())?.1.kept {
                 return Some((kept, Why::Stopped));
             }
         }
     }
 
     fn take_over(&mut self, old: &mut Self) {
-        std::mem::swap(&mut self.queue, &mut old.queue);
+        std::mem::swap(&mut self.away.queue, &mut old.away.queue);
+        if let (Some(ours), Some(theirs)) = (&mut self.here, &mut old.here) {
+            std::mem::swap(&mut ours.queue, &mut theirs.queue);
+        }
     }
+}
+
+/// What requests leave by.
+struct Gone<'g> {
+    protections: &'g Protections,
+    ways: &'g Ways<'g>,
+    shadows: &'g Shadows,
+}
+
+/// Sends the requests of a seat whose turn it is; true where there was no room for all.
+fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &Gone<'_>) -> bool {
+    let mut full = false;
+    let len = |waiting: &Waiting| waiting.len;
+    seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
+        let in_shadow = waiting.request.is_in_shadow();
+        let Some(kept) = waiting.kept.take() else {
+            by.shadows.passed.add(1); // nothing else has no packet
+            return Ok(());
+        };
+        let i = match v.emit(kept) {
+            Ok(i) => i,
+            Err(Unsent::Full(kept)) => {
+                full = true;
+                return Err(Waiting { kept: Some(kept), ..waiting });
+            }
+            Err(Unsent::Gone(kept)) => {
+                v.discard(kept, Why::NoPort);
+                return Ok(());
+            }
+        };
+        if in_shadow {
+            by.shadows.passed.add(1);
+        }
+        by.send(v, i, &waiting);
+        Ok(())
+    });
+    full
+}
+
+impl Gone<'_> {
+    /// Sends packet `i`, whose turn has come.
+    fn send(&self, v: &mut View<'_, Solicit>, i: usize, waiting: &Waiting) {
+        let Waiting { request, mixed, link, iface, .. } = *waiting;
+        let Some(protection) = self.protections.get(request.set()) else {
+            return v.drop(i, Why::Stale);
+        };
+        v.advance(i, link.into()); // it was as long when it came
+        if is_here(protection) {
+            v.set(Asked, i, request);
+            v.set(Iface, i, iface);
+            return v.leave(i, To::Here);
+        }
+        let to = (mixed, request.dscp());
+        match self.ways.encapsulate(v, i, grantor(protection, waiting), to) {
+            Ok((port, iface)) => {
+                v.set(OutPort, i, port);
+                v.set(Iface, i, iface);
+                v.leave(i, To::Output);
+            }
+            Err(unfit) => v.drop(i, why(unfit)),
+        }
+    }
+}
+
+/// Whether a policy of this machine decides.
+fn is_here(protection: &Protection) -> bool {
+    protection.options & LOCAL != 0
 }
 
 /// Whom a request goes to.
@@ -274,17 +338,21 @@ fn show(
     let link = v.frame_len(i).wrapping_sub(v.len(i));
     let shadow = protection.and_then(|protection| protection.shadow(mixed));
     let asked = shadow.or_else(|| protection.and_then(|protection| protection.grantor(mixed)));
-    let Ok(len) = ways.frame_len(packet_len, asked, mixed) else {
+    let is_here = protection.is_some_and(is_here);
+    let len = if is_here { Ok(ONE) } else { ways.frame_len(packet_len, asked, mixed) };
+    let Ok(len) = len else {
         return counts.dropped.add(1);
     };
-    let kept = shadow.and_then(|_| {
+    let is_heard = is_here || shadow.is_some();
+    let kept = is_heard.then(|| {
         let kept = copy(v, i);
         if kept.is_none() {
             counts.no_copy.add(1);
         }
         kept
     });
-    push(v, queue, Waiting { kept, request, mixed, link, len }, counts);
+    let (kept, iface) = (kept.flatten(), v.get(Iface, i));
+    push(v, queue, Waiting { kept, request, mixed, link, len, iface }, counts);
 }
 
 /// A copy of packet `i`, kept.
@@ -338,3 +406,7 @@ fn why(unfit: Unfit) -> Why {
         Unfit::NoRoom => Why::NoRoom,
     }
 }
+
+/// What the channel of decisions that are made here counts for one, with [`OVERHEAD`].
+pub const DECISION: u64 = 1_024;
+const ONE: u32 = (DECISION - OVERHEAD) as u32;

@@ -1,9 +1,11 @@
 //! `grantor`: packets wait for what a policy says about them.
 //!
 //! ```text
-//!  ip4_tunnel, ip6_tunnel ─► 64 levels ─► asked ─┬ granted ─► unwrapped ► ip4_lookup, ip6_lookup
+//!  ip4_tunnel, ip6_tunnel,
+//!              asked_here ─► 64 levels ─► asked ─┬ granted ─► unwrapped ► ip4_lookup, ip6_lookup
 //!                                                ├ denied ──► drop
-//!                                                └ decided ─► messages ─► output   OutPort
+//!                                                └ decided ─┬ messages ─► output   OutPort
+//!                                                           └ the shield of this graph hears it
 //!        no room: the lowest ─► drop, or as configured; so too long
 //! ```
 //!
@@ -43,8 +45,12 @@ use super::parked::{Goes, Parked, copy, is_v4, level};
 use super::post::Post;
 use super::settings::{Counters, Instead, Settings};
 use super::unwrap::{Unfit, unwrap};
+use crate::assembly::Hearing;
 use crate::counters::IfaceCounters;
 use crate::lanes::{Dst4, Dst6, Iface, OutPort};
+
+/// Who is asked, and who of this graph hears what is decided.
+pub type Who = (Option<Box<dyn Asker>>, Option<Box<dyn Hearing>>);
 
 /// The node.
 pub struct Grantor {
@@ -54,6 +60,8 @@ pub struct Grantor {
     ifaces: Arc<IfaceCounters>,
     /// Who is asked; `None` before there is a policy.
     asker: Option<Box<dyn Asker>>,
+    /// Who hears decisions about what [`Parked::is_here`].
+    hearing: Option<Box<dyn Hearing>>,
     park: Park<Parked>,
     fragments: Fragments,
     /// Packets that go on.
@@ -69,7 +77,7 @@ impl Grantor {
         forwarding: Arc<Forwarding>,
         settings: Arc<Published<Settings>>,
         (counters, ifaces): (Arc<Counters>, Arc<IfaceCounters>),
-        asker: Option<Box<dyn Asker>>,
+        (asker, hearing): Who,
         (capacity, fragments): (usize, usize),
     ) -> Self {
         Grantor {
@@ -78,11 +86,20 @@ impl Grantor {
             counters,
             ifaces,
             asker,
+            hearing,
             park: Park::new(capacity),
             fragments: Fragments::new(fragments),
             ready: VecDeque::with_capacity(READY),
             answers: Vec::with_capacity(VECTOR),
             messages: Messages::new(),
+        }
+    }
+
+    /// Who hears decisions about what was asked in this graph.
+    pub fn hearing(&mut self) -> Option<&mut dyn Hearing> {
+        match &mut self.hearing {
+            Some(hearing) => Some(&mut **hearing),
+            None => None,
         }
     }
 
@@ -103,6 +120,7 @@ impl Grantor {
         let link = v.frame_len(i).wrapping_sub(v.len(i));
         let level = level(&inner, settings.shadow);
         let goes = match settings.shadow {
+            _ if inner.copy => Goes::Shadow,
             true => Goes::Shadow,
             false if inner.dscp == RENEWAL => Goes::Copied,
             false => Goes::On,
@@ -250,7 +268,13 @@ impl Grantor {
     /// Puts a decision into a message.
     fn decide(&mut self, v: &View<'_, Self>, parked: &Parked, verdict: Option<ggu::Verdict>) {
         let Some(verdict) = verdict else { return };
-        let (Some(flow), Some(ends)) = (parked.flow(), parked.ends()) else { return };
+        let Some(flow) = parked.flow() else { return };
+        if parked.is_here() {
+            let Some(hearing) = &mut self.hearing else { return self.counters.unsent.add(1) };
+            hearing.hear(v.guard(), parked.iface, v.now(), &Decision { flow, verdict });
+            return self.counters.decisions.add(1);
+        }
+        let Some(ends) = parked.ends() else { return };
         let post = Post { forwarding: &self.forwarding, guard: v.guard() };
         if !self.messages.add(ends, &Decision { flow, verdict }, || post.mtu(&ends.0)) {
             self.counters.unsent.add(1);

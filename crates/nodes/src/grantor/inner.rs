@@ -1,6 +1,8 @@
 //! What is inside of a packet that came for a Grantor: every way in which it can be wrong has
 //! its name.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
 use graph::labels;
 use wire::bytes::{array, be16, be128, ipv4 as ip4, ipv6 as ip6};
 use wire::{checksum, ipv4, ipv6, protocol};
@@ -59,6 +61,16 @@ pub(super) fn v4(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     if payload.first().is_some_and(|first| first >> 4 != 4) {
         return Err(Why::InnerVersion);
     }
+    let (inner, dst) = four(payload)?;
+    if !serves.has4(dst) {
+        return Err(Why::NotServed);
+    }
+    let (at, tos) = (ipv4::MIN_LEN as u8, outer[ipv4::TOS]);
+    Ok(Inner { at, dscp: tos >> 2, ecn: tos & 3, ..inner })
+}
+
+/// A packet of IPv4 without another around it, and where it goes.
+pub(super) fn four(payload: &[u8]) -> Result<(Inner, Ipv4Addr), Why> {
     let head = payload.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(Why::InnerLength)?;
     let headers = usize::from(head[ipv4::VERSION_IHL] & 15) * 4;
     let total = usize::from(be16(head, ipv4::TOTAL_LEN));
@@ -76,13 +88,10 @@ pub(super) fn v4(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     if is_ip(protocol) {
         return Err(Why::Nested);
     }
-    if !serves.has4(ip4(head, ipv4::DST)) {
-        return Err(Why::NotServed);
-    }
     let frag = be16(head, ipv4::FRAGMENT) & (ipv4::OFFSET_MASK | ipv4::MORE_FRAGMENTS) != 0;
-    let (at, tos) = (ipv4::MIN_LEN as u8, outer[ipv4::TOS]);
     let (headers, total) = (headers as u16, total as u16);
-    Ok(Inner { at, dscp: tos >> 2, ecn: tos & 3, frag, protocol, headers, total })
+    let inner = Inner { frag, protocol, headers, total, ..Inner::default() };
+    Ok((inner, ip4(head, ipv4::DST)))
 }
 
 /// The same of IPv6.
@@ -98,6 +107,16 @@ pub(super) fn v6(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     if payload.first().is_some_and(|first| first >> 4 != 6) {
         return Err(Why::InnerVersion);
     }
+    let (inner, dst) = six(payload)?;
+    if !serves.has6(dst) {
+        return Err(Why::NotServed);
+    }
+    let class = (be16(outer, ipv6::VERSION) >> 4) as u8;
+    Ok(Inner { at: ipv6::LEN as u8, dscp: class >> 2, ecn: class & 3, ..inner })
+}
+
+/// The same as [`four`] of IPv6.
+pub(super) fn six(payload: &[u8]) -> Result<(Inner, Ipv6Addr), Why> {
     let (head, rest) = payload.split_first_chunk::<{ ipv6::LEN }>().ok_or(Why::InnerLength)?;
     let len = usize::from(be16(head, ipv6::PAYLOAD_LEN));
     let rest = rest.get(..len).ok_or(Why::InnerLength)?;
@@ -108,19 +127,15 @@ pub(super) fn v6(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     if is_ip(chain.protocol) {
         return Err(Why::Nested);
     }
-    if !serves.has6(ip6(head, ipv6::DST)) {
-        return Err(Why::NotServed);
-    }
-    let class = (be16(outer, ipv6::VERSION) >> 4) as u8;
-    Ok(Inner {
-        at: ipv6::LEN as u8,
-        dscp: class >> 2,
-        ecn: class & 3,
+    let inner = Inner {
+        v6: true,
         frag: chain.fragment.is_some(),
         protocol: chain.protocol,
         headers: (ipv6::LEN + chain.at) as u16, // no more than `total`
-        total: (ipv6::LEN + len) as u16,        // no more than the outer packet's payload
-    })
+        total: (ipv6::LEN + len) as u16,        // no more than the packet has
+        ..Inner::default()
+    };
+    Ok((inner, ip6(head, ipv6::DST)))
 }
 
 /// What is wrong with an outer packet of IPv6 that has extension headers; `None` where there

@@ -1,8 +1,8 @@
 //! A Grantor's lane.
 //!
 //! ```text
-//!        ip4_tunnel, ip6_tunnel │ grantor
-//!  A64                    Asks ─┼►
+//!        ip4_tunnel, ip6_tunnel, asked_here │ grantor
+//!  A64                                Asks ─┼►
 //! ```
 
 graph::lanes! {
@@ -13,11 +13,16 @@ graph::lanes! {
 /// An inner packet, found and checked, as one number.
 ///
 /// Places count from the outer header.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Inner {
-    /// Where its header is: 20 or 40, as long as the outer header is.
+    /// Where its header is: 20 or 40, as long as the outer header is; 0 where there is none,
+    /// since a shield in this graph asks.
     pub at: u8,
-    /// The DSCP of the outer header.
+    /// It is of IPv6.
+    pub v6: bool,
+    /// A shadow's packet has gone on: this is a copy.
+    pub copy: bool,
+    /// The DSCP of the outer header, or what it would be.
     pub dscp: u8,
     /// Its ECN bits.
     pub ecn: u8,
@@ -41,6 +46,8 @@ impl From<u64> for Inner {
             protocol: (bits >> 40) as u8,
             dscp: (bits >> 48) as u8,
             ecn: (bits >> 56) as u8 & 3,
+            v6: bits >> 61 & 1 != 0,
+            copy: bits >> 62 & 1 != 0,
             frag: bits >> 63 != 0,
         }
     }
@@ -55,6 +62,8 @@ impl From<Inner> for u64 {
             | u64::from(inner.protocol) << 40
             | u64::from(inner.dscp) << 48
             | u64::from(inner.ecn & 3) << 56
+            | u64::from(inner.v6) << 61
+            | u64::from(inner.copy) << 62
             | u64::from(inner.frag) << 63
     }
 }

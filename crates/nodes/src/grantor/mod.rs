@@ -7,10 +7,17 @@
 //!             └► ip4_wrapped ─► punt     └► output      decisions, for Gatekeepers
 //! ```
 //!
+//! With a shield in the same graph:
+//!
+//! ```text
+//!  shield, solicit ─► asked_here ─► grantor ─► ip4_lookup
+//!     ▲ ring to the flow's owner ─────┘ decisions
+//! ```
+//!
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
-//!   grantor ip4_wrapped
+//!   asked_here grantor ip4_wrapped
 //!   fragments ip_tunnel post
 //!   inner parked
 //!   messages park unwrap
@@ -18,6 +25,7 @@
 //!   lanes nets
 //! ```
 
+pub mod asked_here;
 mod fates;
 mod fragments;
 mod gather;
@@ -39,13 +47,15 @@ mod unwrap;
 
 use std::sync::Arc;
 
-use graph::Card;
+use graph::{Card, Graph};
 use lookup::sync::Published;
 use policy::ask::Asker;
 
 use crate::assembly::Assembly;
 use crate::counters::IfaceCounters;
 use crate::family::{Family, V4, V6};
+use crate::gatekeeper::programs::Programs;
+use crate::gatekeeper::to_owners::ToOwners;
 use ip_tunnel::{IpTunnel, Tunnels};
 
 /// Its nodes.
@@ -53,6 +63,7 @@ pub const NODES: &[Card] = &[
     Card::of::<IpTunnel<V4>>(),
     Card::of::<IpTunnel<V6>>(),
     Card::of::<ip4_wrapped::Ip4Wrapped>(),
+    Card::of::<asked_here::AskedHere>(),
     Card::of::<grantor::Grantor>(),
 ];
 
@@ -73,24 +84,39 @@ pub struct Parts {
     pub fragments: usize,
 }
 
-/// Adds it to a router, which then leads to [`ENTRY`] (`router::tunnels`); `special` is the
+/// Gives the worker of `graph` other programs for what is decided in it, between two polls; the
+/// old ones come back for control to drop.
+pub fn set_programs(graph: &mut Graph, programs: Programs) -> Programs {
+    let hearing = graph.node_mut::<grantor::Grantor>().ok().and_then(grantor::Grantor::hearing);
+    match hearing.and_then(|hearing| hearing.as_any().downcast_mut::<ToOwners>()) {
+        Some(heard) => heard.set_programs(programs),
+        None => programs,
+    }
+}
+
+/// Adds it to a router, which then leads to [`ENTRY`] (`router::tunnels`). A shield whose
+/// decisions are made here is there before it. `special` is the
 /// node to which a shield leads what its kernel may not get.
-pub fn add(assembly: Assembly, parts: Parts, special: Option<&'static str>) -> Assembly {
+pub fn add(mut assembly: Assembly, parts: Parts, special: Option<&'static str>) -> Assembly {
     let Parts { settings, counters, asker, capacity, fragments } = parts;
     let forwarding = assembly.common.forwarding.clone();
     let ifaces: Arc<IfaceCounters> = assembly.common.counters.clone();
     let all = || (forwarding.clone(), settings.clone(), counters.clone());
     let ((tables, set, counts), (tables6, set6, counts6)) = (all(), all());
     let counts_of = (counters.clone(), ifaces);
-    let room = (capacity, fragments);
-    let grantor =
-        grantor::Grantor::new(forwarding.clone(), settings.clone(), counts_of, asker, room);
+    let hearing = assembly.hearing.take();
+    let is_asked_here = hearing.is_some();
+    let (who, room) = ((asker, hearing), (capacity, fragments));
+    let grantor = grantor::Grantor::new(forwarding.clone(), settings.clone(), counts_of, who, room);
     let mut assembly = assembly
         .node(IpTunnel::<V4>::new(tables, set, counts))
         .node(IpTunnel::<V6>::new(tables6, set6, counts6))
         .node(ip4_wrapped::Ip4Wrapped::new(forwarding))
         .node(grantor)
         .connect(V4::INPUT, "punt", "ip4_wrapped");
+    if is_asked_here {
+        assembly = assembly.node(asked_here::AskedHere);
+    }
     if let Some(special) = special {
         assembly = assembly.connect("ip4_wrapped", "punt", special);
     }

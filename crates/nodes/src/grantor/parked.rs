@@ -47,7 +47,7 @@ impl Parked {
     /// What a policy is asked, of so many bytes at most. No place is beyond the frame: the
     /// inner packet was found there.
     pub fn question(&self, id: u32, most: usize) -> Question<'_> {
-        let Inner { at, dscp, ecn, frag, protocol, headers, total } = self.inner;
+        let Inner { at, dscp, ecn, frag, protocol, headers, total, .. } = self.inner;
         let ethertype = if is_v4(&self.inner) { ethernet::IPV4 } else { ethernet::IPV6 };
         let inner_l3 = self.link + u16::from(at);
         let facts = Facts {
@@ -78,6 +78,11 @@ impl Parked {
         flow(&self.inner, self.kept.data().get(at..)?)
     }
 
+    /// Whether a shield in this graph asks.
+    pub fn is_here(&self) -> bool {
+        self.inner.at == 0
+    }
+
     /// Whose decision it is, and who hears of it.
     pub fn ends(&self) -> Option<(Ends, Reply)> {
         let frame = self.kept.data();
@@ -102,7 +107,7 @@ fn flow(inner: &Inner, header: &[u8]) -> Option<Flow> {
 }
 
 pub(super) fn is_v4(inner: &Inner) -> bool {
-    usize::from(inner.at) == ipv4::MIN_LEN
+    !inner.v6
 }
 
 /// A copy of packet `i`, kept.

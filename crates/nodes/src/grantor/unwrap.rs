@@ -4,6 +4,8 @@
 //!  link header │ outer header │ inner packet, padding
 //!                link header │ inner packet               what the lookup gets
 //! ```
+//!
+//! Of what a shield in the same graph asks about nothing is taken off, and nothing is changed.
 
 use graph::{L2_ROOM, Packets};
 use io::Owned;
@@ -40,15 +42,20 @@ pub(super) fn unwrap<N>(
     let before = before.get_mut(..link).ok_or(Unfit::NoRoom)?;
     before.copy_from_slice(bytes);
     // The device's hash is that of the outer packet: all that a Gatekeeper sends is one flow.
-    v.edit(i, Owned::forget_flow);
+    // In any case the head is at the frame's first byte then.
+    v.edit(i, |packet: &mut Owned| {
+        if inner.at > 0 {
+            packet.forget_flow();
+        }
+    });
     if !v.advance(i, link + usize::from(inner.at)) {
         return Err(Unfit::NoRoom);
     }
-    if inner.at == ipv4::MIN_LEN as u8 {
-        four(v.head_mut(i), inner.ecn, mode)
-    } else {
-        six(v.head_mut(i), inner.ecn, mode)
-    }?;
+    match (inner.at, inner.v6) {
+        (0, _) => {}
+        (_, false) => four(v.head_mut(i), inner.ecn, mode)?,
+        (_, true) => six(v.head_mut(i), inner.ecn, mode)?,
+    }
     if !v.frame(i, link, inner.total.into()) {
         return Err(Unfit::NoRoom);
     }

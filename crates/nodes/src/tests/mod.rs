@@ -1,5 +1,6 @@
 //! The registry of nodes, and whole routers.
 
+mod one_box;
 mod punt;
 pub(crate) mod replay;
 mod router;

@@ -9,7 +9,8 @@ use crate::hops::of_withheld;
 use crate::show::{ProtectionInfo, RouteFilter};
 use crate::testing::{Bench, Seen, add, address, by, del, neighbour, to};
 use crate::{
-    Action, Changed, Denied, Error, IfaceId, Kind, Named, Net, Protect, SetId, Side, Unfit, VrfId,
+    Action, Changed, Denied, Error, IfaceId, Kind, LOCAL, Named, Net, Protect, SetId, Side, Unfit,
+    VrfId,
 };
 
 /// `p0` is the front, with the network 10.0.0.0/24; `p1` the back, with 10.0.1.0/24.
@@ -271,6 +272,34 @@ fn a_hole_in_a_shield_is_refused_with_both_prefixes() {
     assert!(b.control.protect(MAIN, &bypass("20.1.0.0/16")).is_err(), "20.1.2.0/24 is there");
     take(&mut b, "20.1.2.0/24");
     put(&mut b, &[bypass("20.1.0.0/16")]);
+}
+
+#[test]
+fn what_this_machine_decides_names_no_grantor() {
+    let mut b = bench();
+    let here = |grantors: &[Named]| Protect {
+        options: LOCAL | 1,
+        ..of("20.1.0.0/16", Action::Protect, grantors)
+    };
+    let (net, grantor) = (net("20.1.0.0/16"), named("10.0.1.2", 1));
+    assert_eq!(refused(&mut b, &here(&[grantor])), Unfit::NeedlessGrantor { net, does: "protect" });
+    let id = put(&mut b, &[here(&[])])[0];
+    let shown = |b: &Bench| info(b, "20.1.0.0/16");
+    assert_eq!((shown(&b).options, shown(&b).grantors.len()), (LOCAL | 1, 0));
+    assert_eq!(b.control.change_protection(MAIN, &here(&[])), Ok(Changed::Same(id)));
+    // Who decides from now on knows nothing of what was granted.
+    let away = of("20.1.0.0/16", Action::Protect, &[grantor]);
+    let Ok(Changed::Flush { old, new }) = b.control.change_protection(MAIN, &away) else {
+        panic!("its flows are to be forgotten")
+    };
+    assert!(old == id && new != id);
+    b.control.commit();
+    assert_eq!(shown(&b).grantors.len(), 1);
+    let back = b.control.change_protection(MAIN, &here(&[]));
+    assert!(matches!(back, Ok(Changed::Flush { old, .. }) if old == new));
+    b.control.commit();
+    assert_eq!(shown(&b).grantors.len(), 0);
+    take(&mut b, "20.1.0.0/16");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use api::apps::gatekeeper::{Count, Flow, Grantor, Program, Protected, Shield, Verdicts};
+use api::apps::gatekeeper::{
+    Action, Count, Flow, Grantor, Program, Protected, Shield, Verdicts,
+};
 
 use crate::columns::{Table, number};
 
@@ -13,6 +15,7 @@ pub(super) fn shield(shield: &Shield) -> String {
     let addresses: Vec<_> = shield.from.iter().map(ToString::to_string).collect();
     let [src, dst] = shield.ports;
     let sum = |of: [u64; 3]| number(of.iter().sum());
+    let here = requests.decisions_per_s.map(|each| format!(", {} decisions here", number(each)));
     let [asking, spare, kept] = flows.held.map(number);
     let lines = [
         ("front", shield.front.join(", ")),
@@ -53,10 +56,11 @@ pub(super) fn shield(shield: &Shield) -> String {
         (
             "requests",
             format!(
-                "{} of {} wait; {} bytes a second",
+                "{} of {} wait; {} bytes a second{}",
                 number(requests.waiting),
                 number(requests.room),
-                number(requests.bytes_per_s)
+                number(requests.bytes_per_s),
+                here.unwrap_or_default()
             ),
         ),
     ];
@@ -117,7 +121,10 @@ pub(super) fn protections(all: &[Protected]) -> Table {
     for one in all {
         let action = one.protect.action.to_string();
         let does = if one.protect.shadow { "shadow".into() } else { action };
-        let grantors: Vec<_> = one.protect.grantors.iter().map(grantor).collect();
+        let mut grantors: Vec<_> = one.protect.grantors.iter().map(grantor).collect();
+        if grantors.is_empty() && one.protect.action == Action::Protect {
+            grantors.push("this machine".into());
+        }
         let Verdicts { requests, granted, declined, dropped, .. } = one.verdicts;
         let mut notes: Vec<String> = Vec::new();
         notes.extend((!one.in_table).then(|| "not in the table: dropped".into()));

@@ -6,7 +6,7 @@ use api::apps::gatekeeper::{Action, Filter, Grantor, Protect, State};
 
 use crate::error::Error;
 
-/// A protection: `via ADDRESS [weight N] [shadow] …`, `bypass`, or `drop`.
+/// A protection: `via ADDRESS [weight N] [shadow] …`, `bypass`, `drop`, or nothing.
 pub(super) fn protect(prefix: String, words: &[String], shadow: bool) -> Result<Protect, Error> {
     let mut protect = Protect { prefix, action: Action::Protect, grantors: Vec::new(), shadow };
     let mut words = words.iter().map(String::as_str);
@@ -37,7 +37,7 @@ pub(super) fn protect(prefix: String, words: &[String], shadow: bool) -> Result<
             _ => return Err(Error::Usage(PROTECT)),
         }
     }
-    if protect.grantors.is_empty() == (protect.action == Action::Protect) {
+    if !protect.grantors.is_empty() && protect.action != Action::Protect {
         return Err(Error::Usage(PROTECT));
     }
     Ok(protect)
@@ -109,8 +109,9 @@ mod tests {
         assert_eq!((plain.action, plain.grantors), (Action::Protect, wanted));
         assert_eq!(read("bypass").unwrap().action, Action::Bypass);
         assert_eq!(read("drop").unwrap().action, Action::Drop);
+        // This machine decides, if it can.
+        assert_eq!(read("").unwrap().action, Action::Protect);
         for wrong in [
-            "",
             "via",
             "via p0",
             "weight 2",

@@ -71,8 +71,14 @@ impl Guarding {
         }
     }
 
+    fn fit(&self, wanted: &Protect) -> Result<tables::Protect, Failure> {
+        let here = self.shield.here.is_some();
+        let fit = show::asked(wanted).and_then(|asked| protect::wanted(asked, here));
+        fit.map_err(|text| failure(ErrorKind::Invalid, text))
+    }
+
     fn add(&self, wanted: &Protect, state: &State) -> Answered {
-        let wanted = fit(wanted)?;
+        let wanted = self.fit(wanted)?;
         let mut live = lock(&self.live);
         let (net, action) = (wanted.net, wanted.action);
         let id = state.ask(move |control| {
@@ -108,7 +114,7 @@ impl Guarding {
             Ok(info.options & SHADOW != 0 && wanted.action == Does::Protect)
         };
         let shadow = shadow.map_or_else(stays, Ok)?;
-        let gone = alter(fit(&Protect { shadow, ..wanted })?, flush, state)?;
+        let gone = alter(self.fit(&Protect { shadow, ..wanted })?, flush, state)?;
         drop(held); // a large table is flushed for seconds
         self.flush_set(gone, state)
     }
@@ -117,7 +123,7 @@ impl Guarding {
         let held = lock(&self.live);
         let info = self.protection(prefix, state)?;
         let wanted = Protect { shadow: on, ..show::protect(&info) };
-        let gone = alter(fit(&wanted)?, false, state)?;
+        let gone = alter(self.fit(&wanted)?, false, state)?;
         drop(held); // as above
         self.flush_set(gone, state)
     }
@@ -342,6 +348,7 @@ impl Guarding {
         let requests = Requests {
             bandwidth: self.shield.bandwidth,
             bytes_per_s: self.shield.requests,
+            decisions_per_s: self.shield.here,
             waiting: sum(&|of| of.waiting as u64),
             room: sum(&|of| of.room as u64),
         };
@@ -406,11 +413,6 @@ fn reply(of: Reply) -> api::Reply {
 
 fn net(text: &str) -> Result<Net, Failure> {
     show::net(text).map_err(|text| failure(ErrorKind::Invalid, text))
-}
-
-fn fit(wanted: &Protect) -> Result<tables::Protect, Failure> {
-    let fit = show::asked(wanted).and_then(protect::wanted);
-    fit.map_err(|text| failure(ErrorKind::Invalid, text))
 }
 
 fn refused(error: &tables::Error) -> Failure {

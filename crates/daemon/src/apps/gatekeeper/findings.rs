@@ -3,7 +3,7 @@
 use api::Failure;
 use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
 use tables::show::{IfaceInfo, ProtectionInfo, RouteFilter};
-use tables::{Action, Family, Side};
+use tables::{Action, Family, LOCAL, Side};
 
 use super::live::{PAGE, VRF, too_long};
 use super::{Guarding, show};
@@ -15,6 +15,8 @@ use crate::parts::state::{State, lock};
 struct Protected {
     /// There are some, by family.
     families: [bool; 2],
+    /// Those that are decided here.
+    here: u64,
     /// Shadows that ask nobody, the first of them by name.
     mute: (u64, String),
 }
@@ -40,9 +42,15 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
     all.extend(decisions_from(guarding));
     all.extend(foreign_source(guarding, &interfaces));
     all.extend(deleted(guarding));
+    if let Some(each) = guarding.shield.here.filter(|_| protected.here > 0) {
+        let found =
+            format!("the policy of [grantor] decides for {}, {each} a second", protected.here);
+        all.push(good("decisions here", found));
+    }
     let faults = grantors.iter().filter_map(|of| Some((of.ip, of.ways.as_ref().err()?)));
     let faults: Vec<_> = faults.map(|(ip, fault)| format!("{ip} ({fault})")).collect();
     all.push(match faults.as_slice() {
+        [] if grantors.is_empty() && protected.here > 0 => good("Grantors", "none".into()),
         [] => good("Grantors", format!("{}, all with a way to them", grantors.len())),
         faults => Finding {
             what: "Grantors",
@@ -71,6 +79,10 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
 impl Protected {
     fn note(&mut self, info: &ProtectionInfo) {
         if info.action != Action::Protect {
+            return;
+        }
+        if info.options & LOCAL != 0 {
+            self.here += 1;
             return;
         }
         self.families[usize::from(info.net.family() == Family::V6)] = true;

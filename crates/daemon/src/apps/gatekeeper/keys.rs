@@ -47,6 +47,13 @@ pub(super) const REQUESTS: Key = Key::new(
     "Percent of it (0.0001 to 100) for packets that ask for a decision, all workers together.\n\
      A frame counts as it leaves, and 24 bytes.",
 );
+pub(super) const DECISIONS: Key = Key::new(
+    "requests",
+    "10_000",
+    "What [grantor] of this file decides: packets a second that ask its policy, all workers\n\
+     together, the most patient first.",
+)
+.number(1, 100_000_000);
 pub(super) const WAITING: Key = Key::new(
     "waiting",
     "512",
@@ -101,6 +108,7 @@ pub(super) const SHIELD: Section = Section::optional(
         DECIDED_MAX,
         BANDWIDTH,
         REQUESTS,
+        DECISIONS,
         WAITING,
         FROM,
         SOURCE_PORT,
@@ -123,7 +131,7 @@ pub(super) const GRANTORS: Key = Key::new(
     "grantors",
     "[]",
     "Who decides: addresses, or tables of `to`, `weight` (1 to 256: a share of the flows) and\n\
-     `shadow` (it is asked in shadow, and forwards nothing).",
+     `shadow` (it is asked in shadow, and forwards nothing). Nobody: [grantor] of this file.",
 )
 .example("[\"198.51.100.9\", { to = \"198.51.100.10\", weight = 2 }]");
 pub(super) const SHADOW: Key = Key::new(

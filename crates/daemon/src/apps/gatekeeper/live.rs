@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nodes::gatekeeper::settings::{Ends, SHADOW};
 use tables::show::{ProtectionInfo, RouteFilter};
-use tables::{Action, Control, Net, Side, VrfId};
+use tables::{Action, Control, LOCAL, Net, Side, VrfId};
 
 use super::read::Shield;
 use super::show::Counted;
@@ -338,7 +338,7 @@ fn several(nets: &[Net]) -> Option<String> {
 fn has_nobody(info: &ProtectionInfo) -> bool {
     let real = |named: &tables::Named| !named.shadow;
     info.action == Action::Protect
-        && info.options & SHADOW == 0
+        && info.options & (SHADOW | LOCAL) == 0
         && info.grantors.iter().all(|(named, of)| !real(named) || of.ways.is_err())
 }
 

@@ -39,15 +39,16 @@ use api::apps::{Request as AppRequest, gatekeeper};
 use api::reply::Capacity;
 use api::{Failure, Request};
 use graph::clock;
-use graph::ring::spsc;
+use graph::ring::spsc::{self, Consumer, Producer};
 use lookup::exact::flow::{Full, Wanted, engine};
 use lookup::sync::{Domain, Published};
 use nodes::assembly::Assembly;
 use nodes::gatekeeper::flows::{Flows, Heard};
 use nodes::gatekeeper::mix::Mix;
 use nodes::gatekeeper::settings::{Counters, Ends, Settings};
+use nodes::gatekeeper::solicit::DECISION;
 use nodes::gatekeeper::solicitor::Channel;
-use nodes::gatekeeper::{self as data, ENTRY, Parts};
+use nodes::gatekeeper::{self as data, ENTRY, Here, Parts};
 use tables::{Control, Forwarding, Limits};
 
 use crate::app::{Answered, Application, Change, Requests, Running, Setup};
@@ -275,16 +276,15 @@ fn parts(
     let workers = counters.len();
     let mix = Mix::new(secret::<1>()?[0]);
     let channel = Channel::new(shield.requests, workers, clock::now());
-    let mut hears: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-    let mut heard: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-    let room = (DECISIONS / workers.next_power_of_two()).max(LEAST);
-    for hears in &mut hears {
-        for heard in &mut heard {
-            let (to, from) = spsc::ring::<Heard>(room);
-            hears.push(to);
-            heard.push(from);
-        }
-    }
+    let here = shield.here.map(|each| {
+        let each = each.saturating_mul(DECISION);
+        (Channel::new(each, workers, clock::now()), rings(workers))
+    });
+    let (hears, mut heard) = rings(workers);
+    let mut makes = here.map(|(channel, (hears, made))| {
+        heard.iter_mut().zip(made).for_each(|(heard, made)| heard.extend(made));
+        (channel, hears.into_iter())
+    });
     let rings = hears.into_iter().zip(heard).zip(counters).enumerate();
     rings
         .map(|(worker, ((hears, heard), counters))| {
@@ -298,9 +298,27 @@ fn parts(
                 programs: programs.table(),
                 capacity: shield.waiting,
                 member: channel.member(worker),
+                here: makes.as_mut().and_then(|(channel, hears)| {
+                    Some(Here { member: channel.member(worker), hears: hears.next()? })
+                }),
             })
         })
         .collect()
+}
+
+/// Rings from each worker to each: by who gives, and by who takes.
+fn rings(workers: usize) -> (Vec<Vec<Producer<Heard>>>, Vec<Vec<Consumer<Heard>>>) {
+    let mut hears: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut heard: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    let room = (DECISIONS / workers.next_power_of_two()).max(LEAST);
+    for hears in &mut hears {
+        for heard in &mut heard {
+            let (to, from) = spsc::ring::<Heard>(room);
+            hears.push(to);
+            heard.push(from);
+        }
+    }
+    (hears, heard)
 }
 
 /// One worker's table.

@@ -22,6 +22,7 @@ use nodes::gatekeeper::programs::Programs as Table;
 use nodes::gatekeeper::rule::PROGRAMS;
 use nodes::gatekeeper::settings::{Counters, Mishaps};
 use nodes::gatekeeper::times::Times;
+use nodes::grantor;
 use policy::bpf::stock::STOCK;
 use policy::bpf::{Checked, Clock, Engine};
 use policy::program::Program;
@@ -168,8 +169,9 @@ impl Held {
     fn publish(&self, state: &State) -> Result<(), Failure> {
         let workers = state.workers();
         for worker in &up(&workers)?.threads {
-            let both = [self.table(), self.table()];
-            let old = worker.call(move |graph| set_programs(graph, both));
+            let (both, here) = ([self.table(), self.table()], self.table());
+            let old = worker
+                .call(move |graph| (set_programs(graph, both), grantor::set_programs(graph, here)));
             drop(old.map_err(|error| failure(ErrorKind::Internal, error))?);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What is right for a protection, however it came.
 
-use tables::{Action, Named, Net, Protect};
+use tables::{Action, LOCAL, Named, Net, Protect};
 
 use nodes::gatekeeper::settings::SHADOW;
 
@@ -14,11 +14,12 @@ pub(super) struct Asked {
     pub grantors: Vec<Named>,
 }
 
-/// As the tables take it, which look at the rest.
+/// As the tables take it, which look at the rest. `here`: what names no Grantor is decided on
+/// this machine.
 ///
 /// # Errors
 /// What is wrong.
-pub(super) fn wanted(asked: Asked) -> Result<Protect, String> {
+pub(super) fn wanted(asked: Asked, here: bool) -> Result<Protect, String> {
     let Asked { net, action, shadow, grantors } = asked;
     if shadow && action != Action::Protect {
         return Err(format!("{net} ({}): only what Grantors decide has a shadow", action.name()));
@@ -37,5 +38,7 @@ pub(super) fn wanted(asked: Asked) -> Result<Protect, String> {
     if !shadow && !grantors.is_empty() && grantors.iter().all(|grantor| grantor.shadow) {
         return Err(format!("{net}: a Grantor in shadow forwards nothing, and there is no other"));
     }
-    Ok(Protect { net, action, options: if shadow { SHADOW } else { 0 }, grantors })
+    let is_local = here && action == Action::Protect && grantors.is_empty();
+    let options = u32::from(shadow) * SHADOW | u32::from(is_local) * LOCAL;
+    Ok(Protect { net, action, options, grantors })
 }

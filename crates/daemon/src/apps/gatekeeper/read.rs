@@ -34,7 +34,9 @@ pub(super) struct Shield {
     pub bandwidth: u64,
     /// Bytes of requests a second.
     pub requests: u64,
-    /// Requests that may wait, of each worker.
+    /// Decisions a second that are made here; `None`: none is.
+    pub here: Option<u64>,
+    /// Requests that may wait, of each worker; of those that are decided here as many.
     pub waiting: usize,
     /// By family, where they are not the back interface's.
     pub from: [Option<IpAddr>; 2],
@@ -74,9 +76,11 @@ fn read(root: Table<'_>, config: &mut Config) {
     let from = from(table);
     let flows = flow_table(table);
     let millionths = keys::REQUESTS.get(table).and_then(|value| millionths(&value));
+    let here = root.get("grantor").map(|_| keys::DECISIONS.as_number(table));
     let bandwidth = 1_000_000 * keys::BANDWIDTH.as_number(table);
-    let protected =
-        elements(table, keys::PROTECT, |table| Some((protection(table)?, table.place())));
+    let protected = elements(table, keys::PROTECT, |table| {
+        Some((protection(table, here.is_some())?, table.place()))
+    });
     refuse_unfit(table, config, &protected);
     let programs = programs(table);
     let Some(flows) = flows else { return };
@@ -87,6 +91,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         bandwidth,
         // A channel that never grows would let nobody ask.
         requests: channel_bytes(bandwidth, millionths.unwrap_or(SHARE)).max(1),
+        here,
         waiting: share_of_buffers(table, &keys::WAITING, "requests", config),
         from,
         ports: Ports {
@@ -261,7 +266,7 @@ pub(super) fn file_name(path: &str) -> String {
     stem.map_or_else(|| path.into(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn protection(table: Table<'_>) -> Option<Protect> {
+fn protection(table: Table<'_>, here: bool) -> Option<Protect> {
     let action = keys::ACTION.given_word(table, [Action::Protect, Action::Bypass, Action::Discard]);
     let value = keys::PREFIX.required(table)?;
     let net: Net = value.parse("a prefix, such as \"203.0.113.0/24\"")?;
@@ -276,7 +281,7 @@ fn protection(table: Table<'_>) -> Option<Protect> {
         shadow: keys::SHADOW.as_flag(table),
         grantors: grantors?,
     };
-    match protect::wanted(asked) {
+    match protect::wanted(asked, here) {
         Ok(wanted) => Some(wanted),
         Err(objection) => {
             table.mistake(objection);

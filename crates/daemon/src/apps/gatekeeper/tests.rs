@@ -303,3 +303,43 @@ fn a_table_that_does_not_fit_is_refused_before_the_start() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_protection_without_grantors_is_decided_by_the_policy_of_the_same_file() {
+    let file = |top: &str, more: &str, rest: &str| {
+        format!(
+            "{top}{PORTS}[gatekeeper]\n{SIDES}{more}[[gatekeeper.protect]]\n\
+             prefix = \"203.0.113.0/24\"\n{rest}"
+        )
+    };
+    let grantor = "[grantor]\npolicy = \"drop\"\n";
+    let read = |text: &str| Config::parse("t", text).map_err(|mistakes| mistakes.to_string());
+    let both = "role = [\"gatekeeper\", \"grantor\"]\n";
+    for top in [both, ""] {
+        let config = read(&file(top, "", grantor)).unwrap();
+        let shield = Shield::of(&config).unwrap();
+        assert_eq!((shield.here, shield.protected[0].options), (Some(10_000), tables::LOCAL));
+    }
+    let config = read(&file("", "requests = 7\n", &format!("shadow = true\n{grantor}"))).unwrap();
+    let shield = Shield::of(&config).unwrap();
+    let shadow = tables::LOCAL | nodes::gatekeeper::settings::SHADOW;
+    assert_eq!((shield.here, shield.protected[0].options), (Some(7), shadow));
+    // A word alone is one role; who names a Grantor is not decided here.
+    let named = "grantors = [\"10.0.2.2\"]\n";
+    let config = read(&file("role = \"gatekeeper\"\n", "", named)).unwrap();
+    assert_eq!(Shield::of(&config).unwrap().here, None);
+    let config = read(&file(both, "", &format!("{named}{grantor}"))).unwrap();
+    assert_eq!(Shield::of(&config).unwrap().protected[0].options, 0);
+    for (text, wanted) in [
+        (file("", "", ""), "203.0.113.0/24 has no Grantor"),
+        (file(both, "", ""), "role[1]: `grantor` has no table [grantor]"),
+        (file("role = \"gatekeeper\"\n", "", grantor), "there is a table [grantor], and no role"),
+        (file("role = \"router\"\n", "", grantor), "one of gatekeeper, grantor"),
+        (file("role = [\"grantor\", \"grantor\"]\n", "", grantor), "`grantor` is there already"),
+        (file("role = 7\n", "", grantor), "role"),
+        (file(both, "requests = 0\n", grantor), "from 1 to 100000000"),
+    ] {
+        let said = read(&text).map(drop).expect_err(&text);
+        assert!(said.contains(wanted), "{text}\nsaid:   {said}\nwanted: {wanted}");
+    }
+}

@@ -6,12 +6,13 @@ pub(super) const GATEKEEPERS: Key = Key::like(
     "gatekeepers",
     "[\"198.51.100.0/28\"]",
     "Who asks: prefixes of Gatekeepers' addresses at their back. What comes from others is not\n\
-     unwrapped.",
+     unwrapped. With [gatekeeper] in the same file it may be left out: that one asks, too.",
 );
 pub(super) const SERVES: Key = Key::like(
     "serves",
     "[\"203.0.113.0/24\"]",
-    "For whom: prefixes that are reached through here. What goes elsewhere is not unwrapped.",
+    "For whom: prefixes that are reached through here. What goes elsewhere is not unwrapped.\n\
+     It may be left out as `gatekeepers` may.",
 );
 pub(super) const POLICY: Key = Key::like(
     "policy",

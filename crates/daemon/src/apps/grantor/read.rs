@@ -86,7 +86,10 @@ fn read(root: Table<'_>, config: &mut Config) {
     let Some(value) = root.get(keys::SECTIONS[0].path) else { return };
     let Some(table) = value.table() else { return };
     only(table, keys::SECTIONS, &[]);
-    let [gatekeepers, serves] = [keys::GATEKEEPERS, keys::SERVES].map(|key| nets(table, &key));
+    // A shield in the same file may be all that asks.
+    let alone = root.get("gatekeeper").is_none();
+    let [gatekeepers, serves] =
+        [keys::GATEKEEPERS, keys::SERVES].map(|key| nets(table, &key, alone));
     let policy = policy(table);
     let [on_limit, on_full] = [keys::ON_LIMIT, keys::ON_FULL].map(|key| {
         let words = key.get(table).and_then(|value| value.parse::<Words>(WORDS));
@@ -188,9 +191,10 @@ fn fragments(table: Table<'_>, waiting: usize, config: &Config) -> usize {
     wanted
 }
 
-/// The prefixes of `key`: one at least, none with bits right of its length.
-fn nets(table: Table<'_>, key: &Key) -> Vec<Net> {
-    let Some(value) = key.required(table) else { return Vec::new() };
+/// The prefixes of `key`: one at least if it is there, none with bits right of its length.
+fn nets(table: Table<'_>, key: &Key, required: bool) -> Vec<Net> {
+    let value = if required { key.required(table) } else { key.get(table) };
+    let Some(value) = value else { return Vec::new() };
     let Some(list) = value.list() else { return Vec::new() };
     if list.is_empty() {
         value.expected::<()>("at least one prefix");

@@ -70,6 +70,7 @@ fn root(table: Table<'_>, source: &Source<'_>, declared: &[Declared]) -> Config 
     for declared in declared {
         (declared.read)(table, &mut config);
     }
+    roles(table);
     let carriers = declared.iter().flat_map(|declared| declared.carriers).copied();
     let carriers: Vec<_> = std::iter::once("ports").chain(carriers).collect();
     uses_of_vrfs(table, &config, &carriers);
@@ -82,6 +83,34 @@ fn root(table: Table<'_>, source: &Source<'_>, declared: &[Declared]) -> Config 
     }
     config
 }
+
+/// Reports a role without its table, and a table whose role is not named.
+fn roles(table: Table<'_>) {
+    let Some(value) = keys::ROLE.get(table) else { return };
+    let words = match value.text() {
+        Some(_) => vec![keys::ROLE.get(table)].into_iter().flatten().collect(),
+        None => value.list().unwrap_or_default(),
+    };
+    let mut named = Vec::new();
+    for word in &words {
+        let Some(role) = word.text().filter(|text| ROLES.contains(text)) else {
+            word.expected::<()>(format_args!("one of {}", ROLES.join(", ")));
+            continue;
+        };
+        if named.contains(&role) {
+            word.mistake::<()>(format_args!("`{role}` is there already"));
+        } else if table.get(role).is_none() {
+            word.mistake::<()>(format_args!("`{role}` has no table [{role}]"));
+        }
+        named.push(role);
+    }
+    for role in ROLES.iter().filter(|role| !named.contains(role) && table.get(role).is_some()) {
+        value.mistake::<()>(format_args!("there is a table [{role}], and no role `{role}`"));
+    }
+}
+
+/// The tables that make this machine something for others.
+const ROLES: [&str; 2] = ["gatekeeper", "grantor"];
 
 fn default_workers() -> Vec<u16> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

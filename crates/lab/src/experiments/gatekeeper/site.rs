@@ -179,6 +179,7 @@ impl Site {
             programs: Programs::default(),
             capacity: CAPACITY,
             member: self.channel.member(number),
+            here: None,
         };
         let owned = Assembly::new(common).owned(Some(self.owners.clone()));
         let assembly = router::add(switch::add(owned, Bridging::none()));

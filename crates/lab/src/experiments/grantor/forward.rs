@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use graph::Graph;
 use io::mem::Stamp;
+use lookup::Addr;
+use lookup::lpm::Engines;
 use lookup::sync::Thread;
 use lookup::rib::Change;
 use lookup::{Hop, Prefix};
@@ -32,7 +34,6 @@ use tables::hops::fixed;
 use super::super::router::{
     Bed as Router, Faults, Frames, Shuttle, Source, Tables, per_node, taken,
 };
-use crate::contestants::Family;
 use crate::data::Traffic;
 use crate::slices::{Sample, Timing, Variant, Work};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};

@@ -3,7 +3,7 @@
 
 use graph::View;
 use lookup::exact::flow::FlowKey;
-use tables::{Protection, Protections};
+use tables::{LOCAL, Protection, Protections};
 use wire::{ipv4, ipv6};
 
 use super::{Shield, To, Why, pass};
@@ -27,7 +27,7 @@ pub(super) struct Sender<'g> {
     /// Whose the packet before was: mostly the next one's, too.
     pub(super) named: Named,
     protection: Option<&'g Protection>,
-    /// There is one, and it is no shadow.
+    /// There is one, no shadow, and another machine decides.
     pub(super) is_plain: bool,
     /// The way of its packets, where all have one.
     way: Option<Way<'g>>,
@@ -51,7 +51,7 @@ impl<'g> Sender<'g> {
     pub(super) fn turn_to(&mut self, named: Named) {
         self.count();
         (self.named, self.protection) = (named, self.protections.get(named.set()));
-        self.is_plain = self.protection.is_some_and(|protection| !is_shadow(protection));
+        self.is_plain = self.protection.is_some_and(|of| !is_shadow(of) && !is_here(of));
         let only = self.protection.and_then(Protection::only);
         let only = only.filter(|grantor| self.ways.is_one(grantor));
         self.way = only.and_then(|grantor| self.ways.to(Some(grantor), 0));
@@ -156,7 +156,8 @@ impl<'g> Sender<'g> {
         }
     }
 
-    /// A packet of a shadow, which goes on whatever its verdict is.
+    /// A packet of a shadow, which goes on whatever its verdict is; or of a protection that is
+    /// decided here, which goes to no other machine.
     fn show(
         &mut self,
         v: &mut View<'_, Shield>,
@@ -164,25 +165,60 @@ impl<'g> Sender<'g> {
         key: &FlowKey,
         verdict: Option<Verdict>,
     ) {
-        let (fate, outer) = match verdict {
-            Some(Verdict::Request(_)) if key.is_v4() => (Fate::Request, ipv4::MIN_LEN),
-            Some(Verdict::Request(_)) => (Fate::Request, ipv6::LEN),
-            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0),
-            Some(Verdict::Declined | Verdict::OverBudget) => (Fate::Declined, 0),
+        let in_shadow = self.protection.is_some_and(is_shadow);
+        let outer = match self.protection.is_some_and(is_here) {
+            true => 0,
+            false if key.is_v4() => ipv4::MIN_LEN,
+            false => ipv6::LEN,
+        };
+        let (fate, outer, why) = match verdict {
+            Some(Verdict::Request(_)) => (Fate::Request, outer, None),
+            Some(Verdict::Granted(_) | Verdict::Direct) => (Fate::Granted, 0, None),
+            Some(Verdict::Declined) => (Fate::Declined, 0, Some(Why::Declined)),
+            Some(Verdict::OverBudget) => (Fate::Declined, 0, Some(Why::OverBudget)),
             Some(Verdict::Failed(number)) => {
                 self.counters.program(number).failed.add(1);
-                (Fate::Dropped, 0)
+                (Fate::Dropped, 0, Some(Why::Failed))
             }
-            None => (Fate::Dropped, 0),
+            None => (Fate::Dropped, 0, Some(Why::NoPlace)),
         };
         self.tally.add(fate, u32::from(v.frame_len(i)) + outer as u32);
-        let total = packet_len(v.head(i));
-        cut(v, i, total);
-        let Some(Verdict::Request(dscp)) = verdict else { return pass(v, i) };
-        v.set(Asked, i, Request::new(self.named.set(), dscp).in_shadow());
-        v.set(Mixed, i, self.mix.of(key));
-        v.leave(i, To::Solicit);
+        let set = self.named.set();
+        match (verdict, why) {
+            (Some(Verdict::Request(dscp)), _) => {
+                let mut request = Request::new(set, dscp);
+                if in_shadow {
+                    shorten(v, i);
+                    request = request.in_shadow();
+                }
+                v.set(Asked, i, request);
+                v.set(Mixed, i, self.mix.of(key));
+                v.leave(i, To::Solicit);
+            }
+            (Some(Verdict::Granted(dscp)), _) if dscp > GRANTED && !in_shadow => {
+                v.set(Asked, i, Request::new(set, dscp));
+                v.leave(i, To::Here);
+            }
+            (_, Some(why)) if !in_shadow => v.drop(i, why),
+            _ => {
+                shorten(v, i);
+                pass(v, i);
+            }
+        }
     }
+}
+
+/// Cuts off what follows packet `i` in its frame.
+fn shorten(v: &mut View<'_, Shield>, i: usize) {
+    let total = packet_len(v.head(i));
+    if v.len(i) != total {
+        cut(v, i, total);
+    }
+}
+
+/// Whether a policy of this machine decides.
+fn is_here(protection: &Protection) -> bool {
+    protection.options & LOCAL != 0
 }
 
 /// Packet `i` does not leave.

@@ -306,6 +306,7 @@ fn parts(
         programs: Programs::default(),
         capacity: CAPACITY,
         member,
+        here: None,
     }
 }
 

@@ -1,0 +1,154 @@
+//! Decisions on their way to the tables of their flows' owners.
+//!
+//! ```text
+//!  a Grantor's message ─► decisions ─┬► who may decide, program, parameters ─► ring ─► owner's table
+//!  a policy of this machine ─────────┘
+//! ```
+//!
+//! What is decided on this machine takes the same way: its flow may be another worker's.
+
+use core::any::Any;
+use core::net::IpAddr;
+use std::sync::Arc;
+
+use graph::clock;
+use graph::ring::spsc::Producer;
+use lookup::Hop;
+use lookup::exact::flow::FlowKey;
+use lookup::sync::Guard;
+use tables::{Forwarding, IfaceId, Kind, LOCAL, SetId, VrfId};
+use wire::ggu::{Decision, Flow};
+
+use super::flows::Heard;
+use super::machine::{Machine, Refused};
+use super::programs::Programs;
+use super::settings::{Counters, DecisionsFrom};
+use super::times::Times;
+use crate::assembly::Hearing;
+use crate::parse::owner::Owners;
+
+/// Gives decisions to the owners of their flows.
+pub struct ToOwners {
+    pub(super) forwarding: Arc<Forwarding>,
+    pub(super) counters: Arc<Counters>,
+    /// Which worker has a flow; `None`: all of them get its decisions.
+    owners: Option<Arc<Owners>>,
+    /// By worker.
+    rings: Vec<Producer<Heard>>,
+    programs: Programs,
+    times: Times,
+}
+
+/// Who decides.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    /// Somebody at this address, and whose decisions count.
+    Grantor(IpAddr, DecisionsFrom),
+    /// A policy of this machine.
+    Here,
+}
+
+impl ToOwners {
+    /// Puts decisions into `rings`, one a worker.
+    pub fn new(
+        (forwarding, counters): (Arc<Forwarding>, Arc<Counters>),
+        (owners, rings): (Option<Arc<Owners>>, Vec<Producer<Heard>>),
+        programs: Programs,
+    ) -> Self {
+        let times = Times::new(clock::rate());
+        ToOwners { forwarding, counters, owners, rings, programs, times }
+    }
+
+    /// What decisions may name; gives back what they might so far.
+    pub fn set_programs(&mut self, programs: Programs) -> Programs {
+        std::mem::replace(&mut self.programs, programs)
+    }
+
+    /// Sends a decision to the owner of its flow.
+    pub(super) fn pass_on(
+        &mut self,
+        guard: Guard<'_>,
+        by: By,
+        (iface, now): (IfaceId, u64),
+        decision: &Decision,
+    ) {
+        let rate = clock::rate();
+        if rate != self.times.rate() {
+            self.times = Times::new(rate);
+        }
+        let counters = &self.counters;
+        let key = match decision.flow {
+            Flow::V4 { src, dst } => FlowKey::v4(src.into(), dst.into()),
+            Flow::V6 { src, dst } => FlowKey::v6(src.into(), dst.into()),
+        };
+        let set = match self.protection(guard, by, iface, decision.flow.ends().1) {
+            Some(Ok(set)) => set,
+            Some(Err(set)) => return counters.count_decision(set, |of| &of.not_its_grantor),
+            None => return counters.decisions.unprotected.add(1),
+        };
+        let machine = Machine { times: &self.times, programs: &self.programs };
+        let decided = match machine.decision(&decision.verdict, now) {
+            Ok(decided) => decided,
+            Err(Refused::UnknownProgram) => {
+                return counters.count_decision(set, |of| &of.unknown_program);
+            }
+            Err(Refused::BadParameters) => {
+                if let wire::ggu::Verdict::Program { index, .. } = decision.verdict {
+                    counters.program(index).refused.add(1);
+                }
+                return counters.count_decision(set, |of| &of.bad_parameters);
+            }
+        };
+        let heard = Heard { key, set, decided };
+        let owner = self.owners.as_ref().map(|owners| match decision.flow {
+            Flow::V4 { src, dst } => owners.ipv4(src, dst),
+            Flow::V6 { src, dst } => owners.ipv6(src, dst),
+        });
+        let rings = self.rings.iter_mut().enumerate();
+        for (_, ring) in rings.filter(|(worker, _)| owner.is_none_or(|owner| owner == *worker)) {
+            if ring.push(heard).is_err() {
+                counters.count_decision(set, |of| &of.ring_full);
+            }
+        }
+    }
+
+    /// The protection of `dst` in the VRF of `iface`; as an error where `by` has no say
+    /// there.
+    fn protection(
+        &self,
+        guard: Guard<'_>,
+        by: By,
+        iface: IfaceId,
+        dst: IpAddr,
+    ) -> Option<Result<SetId, SetId>> {
+        let ifaces = self.forwarding.ifaces.load(guard);
+        let vrf: VrfId = ifaces.vrf.get(usize::from(iface.0)).copied().unwrap_or_default();
+        let vrfs = self.forwarding.vrfs.load(guard);
+        let front = vrfs.get(usize::from(vrf.0))?.front.as_ref()?;
+        let hop: Hop = match dst {
+            IpAddr::V4(dst) => front.v4.lookup(dst.into()),
+            IpAddr::V6(dst) => front.v6.lookup(dst.into()),
+        };
+        let step = self.forwarding.hops.load(guard).step(hop);
+        let index = (step.kind() == Kind::Protected).then(|| step.index())?;
+        let protections = self.forwarding.protections.load(guard);
+        let protection = protections.at(index)?;
+        let counts = match by {
+            By::Here => protection.options & LOCAL != 0,
+            By::Grantor(from, DecisionsFrom::ItsGrantors) => protection.named(from).is_some(),
+            By::Grantor(from, DecisionsFrom::Grantors) => protections.names(vrf, from),
+            By::Grantor(_, DecisionsFrom::Anybody) => true,
+        };
+        Some(if counts { Ok(protection.id) } else { Err(protection.id) })
+    }
+}
+
+impl Hearing for ToOwners {
+    fn hear(&mut self, guard: Guard<'_>, iface: IfaceId, now: u64, decision: &Decision) {
+        self.pass_on(guard, By::Here, (iface, now), decision);
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}
