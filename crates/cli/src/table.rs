@@ -16,7 +16,7 @@ use crate::warn::warn;
 pub struct TableArgs {
     /// A table: text (`prefix next-hop` lines), pyasn or MRT, plain, .gz, .bz2
     /// or .xz; `-` for standard input; or a generated one: internet:N (IPv4),
-    /// internet6:N, internet:N+M
+    /// internet6:N, internet:N+M, with `,long=22` 22 % of them longer than /24 and /48
     #[arg(short, long, value_name = "FILE")]
     pub table: String,
 

@@ -5,6 +5,9 @@
 //! ```text
 //! workload list
 //! workload forward-ipv4 100000
+//! workload 'lookup-ipv4 rutter4 internet:608000,long=22' 100000    also lookup-ipv6
+//! workload 'update-ipv4 rutter4 internet:608000,long=22' 10000     also update-ipv6: deletes and inserts of
+//!                                                                  random prefixes, the store of routes included
 //! workload turns forward-ipv4      for each line with a number: so many packets, and
 //!                                  a line: processor time in ns, the core's clock in GHz
 //! ```
@@ -14,10 +17,12 @@ use std::process::ExitCode;
 
 use lab::clock;
 use lab::contestants::{self, Family};
-use lab::data::{Table, Traffic};
+use lab::data::{Rng, Table, Traffic};
 use lab::experiments::fixed;
 use lookup::Rib;
-use lookup::lpm::Engines;
+use lookup::lpm::{Applied, Engines, Options};
+use lookup::rib::Change;
+use lookup::sync::Domain;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -52,14 +57,17 @@ fn run(name: &str, operations: u64) -> Result<(), String> {
     match name {
         _ if fixed::NAMES.contains(&name) => fixed::run(name, |forward| forward(operations)),
         _ => {
-            let load = |table: &str| Table::load(table).map_err(|error| error.to_string());
-            match name.split_once(' ') {
-                Some(("lookup-ipv4", engine)) => {
-                    lookups(engine, &load("internet:10000")?.ipv4, operations)
-                }
-                Some(("lookup-ipv6", engine)) => {
-                    lookups(engine, &load("internet6:10000")?.ipv6, operations)
-                }
+            let words: Vec<&str> = name.split(' ').collect();
+            let load = |usual: &str| {
+                let table = words.get(2).copied().unwrap_or(usual);
+                Table::load(table).map_err(|error| error.to_string())
+            };
+            let (four, six) = ("internet:10000", "internet6:10000");
+            match words[..] {
+                ["lookup-ipv4", engine, ..] => lookups(engine, &load(four)?.ipv4, operations),
+                ["lookup-ipv6", engine, ..] => lookups(engine, &load(six)?.ipv6, operations),
+                ["update-ipv4", engine, ..] => updates(engine, &load(four)?.ipv4, operations),
+                ["update-ipv6", engine, ..] => updates(engine, &load(six)?.ipv6, operations),
                 _ => Err(format!("no workload `{name}`")),
             }
         }
@@ -100,6 +108,43 @@ fn lookups<A: Family>(
     let subject = contestant.build(&rib)?;
     let mut stream = subject.stream(&Traffic::Prefix.draw(routes, KEYS, 1));
     (0..operations.div_ceil(KEYS as u64)).for_each(|_| stream.run(0, KEYS, 256));
+    Ok(())
+}
+
+/// Deletes a random prefix or puts it back, one change at a time; then says what the table takes.
+fn updates<A: Family>(
+    engine: &str,
+    routes: &[(lookup::Prefix<A>, lookup::Hop)],
+    operations: u64,
+) -> Result<(), String> {
+    let entry = A::engines().iter().find(|entry| entry.card.name == engine);
+    let entry = entry.ok_or_else(|| format!("no engine `{engine}`"))?;
+    let (mut rib, domain) = (routes.iter().copied().collect::<Rib<A>>(), Domain::new());
+    let build = |rib: &Rib<A>| {
+        let writer = (entry.build)(rib, &Options::default(), &domain);
+        writer.map_err(|refusal| refusal.to_string())
+    };
+    let mut writer = build(&rib)?;
+    let fresh = writer.table().bytes();
+    let mut rng = Rng::new(1);
+    let mut chosen = None;
+    for _ in 0..operations {
+        let change = match chosen.take() {
+            Some((prefix, hop)) => Change { prefix, hop: Some(hop) },
+            None => {
+                let route = routes[rng.below(routes.len())];
+                chosen = Some(route);
+                Change { prefix: route.0, hop: None }
+            }
+        };
+        rib.apply(&change);
+        if writer.apply(&rib, &[change]).map_err(|refusal| refusal.to_string())? == Applied::Rebuild
+        {
+            writer = build(&rib)?;
+        }
+    }
+    let each = |bytes: usize| bytes as f64 / routes.len() as f64;
+    println!("bytes a prefix: {:.2} fresh, {:.2} after", each(fresh), each(writer.table().bytes()));
     Ok(())
 }
 

@@ -5,6 +5,8 @@
 //!   internet6:200000            IPv6
 //!   internet:1000000+200000     both
 //!   internet:5000,7,hops=64     with seed 7 and 64 next hops a family
+//!   internet:600000,long=22     22 % of them longer than /24 (IPv6: /48) beyond the
+//!                               Internet's own two in a thousand (see [`long`])
 //! ```
 //!
 //! Exactly N distinct prefixes, no default route; lengths, nesting, borders and
@@ -12,6 +14,7 @@
 //! a specification gives never changes: the tests hold checksums.
 
 mod hops;
+mod long;
 pub mod shape;
 mod v4;
 mod v6;
@@ -33,6 +36,8 @@ pub struct Internet {
     pub seed: u64,
     /// Next hops of each family.
     pub hops: u32,
+    /// Percent of the prefixes that are longer than the Internet's.
+    pub long: u8,
 }
 
 impl Internet {
@@ -42,7 +47,10 @@ impl Internet {
     /// The most next hops of a family.
     pub const MOST_HOPS: u32 = 1 << 17;
 
-    /// Parses `internet:N[+M]` or `internet6:N`, each with `[,SEED][,hops=K]`;
+    /// The largest percentage of long prefixes.
+    pub const MOST_LONG: u8 = 90;
+
+    /// Parses `internet:N[+M]` or `internet6:N`, each with `[,SEED][,hops=K][,long=P]`;
     /// `None` where `spec` names a file.
     pub fn parse(spec: &str) -> Option<Result<Self, BadSpec>> {
         let (ipv6, rest) = match spec.strip_prefix("internet6:") {
@@ -61,8 +69,14 @@ impl Internet {
             None if ipv6 => (0, count(counts)?),
             None => (count(counts)?, 0),
         };
-        let mut internet = Internet { v4, v6, seed: 1, hops: 20 };
+        let mut internet = Internet { v4, v6, seed: 1, hops: 20, long: 0 };
         for part in parts {
+            if let Some(long) = part.strip_prefix("long=") {
+                let long = number(long).and_then(|long| u8::try_from(long).ok());
+                let long = long.filter(|long| *long <= Self::MOST_LONG);
+                internet.long = long.ok_or(BadSpec::Long)?;
+                continue;
+            }
             let seed = part.strip_prefix("seed=").unwrap_or(part);
             match (part.strip_prefix("hops="), number(seed)) {
                 (Some(hops), _) => {
@@ -97,15 +111,25 @@ impl Internet {
         table
     }
 
+    /// Of so many prefixes those as the Internet has them, and the long ones beyond.
+    fn split(&self, count: usize) -> (usize, usize) {
+        let long = count * usize::from(self.long) / 100;
+        (count - long, long)
+    }
+
     fn rib_v4(&self, first_hop: u32) -> Rib<u32> {
         let mut rng = SplitMix64(mix(self.seed) ^ 4);
-        let prefixes = v4::prefixes(self.v4, &mut rng);
+        let (usual, long) = self.split(self.v4);
+        let mut prefixes = v4::prefixes(usual, &mut rng);
+        long::add_v4(&mut prefixes, long, &mut rng);
         hops::assign(prefixes, self.hops, first_hop, &mut rng).collect()
     }
 
     fn rib_v6(&self, first_hop: u32) -> Rib<u128> {
         let mut rng = SplitMix64(mix(self.seed) ^ 6);
-        let prefixes = v6::prefixes(self.v6, &mut rng);
+        let (usual, long) = self.split(self.v6);
+        let mut prefixes = v6::prefixes(usual, &mut rng);
+        long::add_v6(&mut prefixes, long, &mut rng);
         hops::assign(prefixes, self.hops, first_hop, &mut rng).collect()
     }
 }
@@ -120,8 +144,11 @@ pub enum BadSpec {
     /// Not a number of next hops.
     #[error("expected hops=1 to hops={most}", most = Internet::MOST_HOPS)]
     Hops,
+    /// Not a percentage of long prefixes.
+    #[error("expected long=0 to long={most}", most = Internet::MOST_LONG)]
+    Long,
     /// Neither a seed nor an option.
-    #[error("expected a seed or hops=K, found `{0}`")]
+    #[error("expected a seed, hops=K or long=P, found `{0}`")]
     Option(String),
 }
 
@@ -182,6 +209,7 @@ mod tests {
             ("internet:3000,hops=300", 0xa696_8ab0_9ac5_abe4),
             ("internet6:50000", 0x1936_b2a2_fd8a_fb45),
             ("internet:2000+500,seed=7", 0xb0ec_98ea_892c_511c),
+            ("internet:2000+500,long=22", 0xb42b_a1e0_256e_40e4),
         ];
         let got = golden.map(|(spec, _)| (spec, checksum(&table(spec))));
         assert_eq!(got, golden, "\n{got:#x?}");
@@ -190,7 +218,7 @@ mod tests {
     #[test]
     fn specifications() {
         let parse = |spec| Internet::parse(spec).map(|parsed| parsed.map_err(|e| e.to_string()));
-        let of = |v4, v6, seed, hops| Some(Ok(Internet { v4, v6, seed, hops }));
+        let of = |v4, v6, seed, hops| Some(Ok(Internet { v4, v6, seed, hops, long: 0 }));
         assert_eq!(parse("internet:10"), of(10, 0, 1, 20));
         assert_eq!(parse("internet6:10,3"), of(0, 10, 3, 20));
         assert_eq!(parse("internet:1_000+20,hops=7,seed=9"), of(1000, 20, 9, 7));
@@ -206,6 +234,8 @@ mod tests {
             "internet:1,hops=0",
             "internet:1,hops=x",
             "internet:1,x",
+            "internet:1,long=91",
+            "internet:1,long=x",
             "internet:1,",
             "internet:+1+1",
         ] {
@@ -232,6 +262,28 @@ mod tests {
             covering.push((prefix, hop));
         }
         (depths, like)
+    }
+
+    /// As in location data: 22 % longer than /24, six to a /24 that has any.
+    #[test]
+    fn long_prefixes_are_crowded() {
+        let table = table("internet:60000+6000,long=22");
+        assert_eq!((table.v4.len(), table.v6.len()), (60_000, 6000));
+        let share = |counts: &[(u8, u64)], longer: u8| {
+            let long: u64 = counts.iter().filter(|(len, _)| *len > longer).map(|(_, n)| n).sum();
+            long as f64 / counts.iter().map(|(_, n)| n).sum::<u64>() as f64
+        };
+        let (v4, v6) = (lengths(&table.v4), lengths(&table.v6));
+        let (share4, share6) = (share(&v4, 24), share(&v6, 48));
+        assert!((0.22..0.225).contains(&share4), "{share4}");
+        assert!((0.22..0.225).contains(&share6), "{share6}");
+        assert!(v6.iter().any(|(len, n)| *len == 128 && *n > 100), "{v6:?}");
+        let long = table.v4.iter().filter(|(prefix, _)| prefix.len() > 24);
+        let mut blocks: Vec<u32> = long.map(|(prefix, _)| prefix.first() >> 8).collect();
+        let all = blocks.len();
+        blocks.dedup();
+        let each = all as f64 / blocks.len() as f64;
+        assert!((4.5..7.5).contains(&each), "{each} in a /24");
     }
 
     #[test]

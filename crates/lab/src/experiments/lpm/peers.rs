@@ -25,7 +25,7 @@ pub static PEERS: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/peers",
-    takes: Takes { full_s: 320.0, quick_s: 100.0 },
+    takes: Takes { full_s: 640.0, quick_s: 200.0 },
     help: "every engine and rival on a table: rate, dependent latency, bytes, build and update time",
     source: "issue on longest-prefix match, points 4 and 5",
     claim: "rutter4 and rutter6 are faster than every other engine and every rival, in fewer bytes, in every row",
@@ -60,7 +60,7 @@ const fn per_engine(title: &'static str, figure: &'static str, unit: &'static st
 
 fn parts(context: &Context) -> Vec<Part> {
     let mut parts = Vec::new();
-    for table in context.tables(&["internet:1000000+200000"]) {
+    for table in context.tables(&["internet:1000000+200000", CROWDED]) {
         parts.extend([Part::ipv4(&table), Part::ipv6(&table)]);
     }
     let measures = [
@@ -94,6 +94,22 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
     tables.iter().flat_map(|table| of(table)).collect()
 }
 
+/// As location data are, which nobody tunes a table for.
+const CROWDED: &str = "internet:608000+200000,long=22";
+
+/// What is asked of a table, and of one with many long prefixes in crowded blocks.
+#[derive(Clone, Copy)]
+struct Goal {
+    usual: f64,
+    crowded: f64,
+}
+
+impl Goal {
+    fn of(self, table: &str) -> f64 {
+        if table.contains(",long=") { self.crowded } else { self.usual }
+    }
+}
+
 /// `ours` against the best of `rivals`, names or beginnings of names.
 struct Rate {
     family: &'static str,
@@ -101,12 +117,13 @@ struct Rate {
     rivals: &'static str,
     figure: &'static str,
     traffic: &'static str,
-    factor: f64,
+    factor: Goal,
 }
 
 impl Rate {
     fn judge(&self, rows: &[&Row], table: &str) -> Verdict {
         let Rate { family, ours, rivals, figure, traffic, factor } = self;
+        let factor = factor.of(table);
         let claim = format!(
             "{table}, {traffic} traffic{}: {ours} ≥ {factor} × {}",
             match *figure {
@@ -133,7 +150,7 @@ impl Rate {
         match (own, best) {
             (Some((own, _)), Some((best, name))) => {
                 let measured = format!("{} × {name} ({} M/s)", short(own / best), short(own));
-                Verdict::goal(claim, measured, own / best >= *factor)
+                Verdict::goal(claim, measured, own / best >= factor)
             }
             _ => Verdict::open(claim, "one of them did not take part"),
         }
@@ -175,27 +192,39 @@ struct Bound {
     family: &'static str,
     ours: &'static str,
     figure: &'static str,
-    most: f64,
+    most: Goal,
     unit: &'static str,
 }
 
 impl Bound {
     fn judge(&self, rows: &[&Row], table: &str) -> Verdict {
         let Bound { family, ours, figure, most, unit } = self;
+        let most = most.of(table);
         let claim = format!("{table}: {ours} {figure} ≤ {most} {unit}");
         let mut own = rows.iter().filter(|row| row.is(&[("family", family), ("engine", ours)]));
         match own.find_map(|row| row.median(figure)) {
-            Some(found) => Verdict::at_most(claim, found, *most, unit),
+            Some(found) => Verdict::at_most(claim, found, most, unit),
             None => Verdict::open(claim, "it was not measured"),
         }
     }
 }
 
-const fn v4(ours: &'static str, rivals: &'static str, traffic: &'static str, factor: f64) -> Rate {
+const fn both(goal: f64) -> Goal {
+    Goal { usual: goal, crowded: goal }
+}
+
+/// Something else of tables with many long prefixes.
+const fn crowded(goal: Rate, crowded: f64) -> Rate {
+    Rate { factor: Goal { crowded, ..goal.factor }, ..goal }
+}
+
+const fn v4(ours: &'static str, rivals: &'static str, traffic: &'static str, least: f64) -> Rate {
+    let factor = both(least);
     Rate { family: "ipv4", ours, rivals, figure: "rate_mlps", traffic, factor }
 }
 
-const fn v6(rivals: &'static str, traffic: &'static str, factor: f64) -> Rate {
+const fn v6(rivals: &'static str, traffic: &'static str, least: f64) -> Rate {
+    let factor = both(least);
     Rate { family: "ipv6", ours: "rutter6", rivals, figure: "rate_mlps", traffic, factor }
 }
 
@@ -204,17 +233,19 @@ const fn long(goal: Rate) -> Rate {
 }
 
 const fn bound4(figure: &'static str, most: f64, unit: &'static str) -> Bound {
+    let most = both(most);
     Bound { family: "ipv4", ours: "rutter4", figure, most, unit }
 }
 
 const fn bound6(figure: &'static str, most: f64, unit: &'static str) -> Bound {
+    let most = both(most);
     Bound { family: "ipv6", ours: "rutter6", figure, most, unit }
 }
 
 const RATES: &[Rate] = &[
     v4("rutter4", "rte_fib-2b", "random", 3.0),
-    v4("rutter4", "rte_fib-2b", "prefix", 2.0),
-    v4("rutter4", "rte_fib-2b", "zipf", 1.1),
+    crowded(v4("rutter4", "rte_fib-2b", "prefix", 2.0), 1.5),
+    crowded(v4("rutter4", "rte_fib-2b", "zipf", 1.1), 1.0),
     v4("rutter4", "", "random", 1.0),
     v4("rutter4", "", "prefix", 1.0),
     v4("rutter4", "", "zipf", 1.0),
@@ -237,7 +268,10 @@ const RATES: &[Rate] = &[
 
 const BOUNDS: &[Bound] = &[
     bound4("bytes_per_prefix", 8.0, "bytes"),
-    bound4("update_beside_reader_us", 1.0, "µs"),
+    Bound {
+        most: Goal { usual: 1.0, crowded: 1.5 },
+        ..bound4("update_beside_reader_us", 1.0, "µs")
+    },
     bound4("update_default_us", 1.0, "µs"),
     bound4("build_s", 0.2, "s"),
     bound6("bytes_per_prefix", 16.0, "bytes"),
@@ -259,6 +293,16 @@ mod tests {
         let rows: Vec<Row> = engines.iter().map(row).collect();
         let goal = v6("planb-avx2", "random", 1.8);
         goal.judge(&rows.iter().collect::<Vec<_>>(), "t").measured
+    }
+
+    #[test]
+    fn tables_with_long_prefixes_have_goals_of_their_own() {
+        let labels = [("engine", "rutter4"), ("family", "ipv4")];
+        let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+        let row = row.with("update_beside_reader_us", 1.2);
+        let bound = BOUNDS.iter().find(|bound| bound.figure == "update_beside_reader_us").unwrap();
+        let holds = |table| bound.judge(&[&row], table).holds();
+        assert_eq!([holds("internet:1000000"), holds(CROWDED)], [Some(false), Some(true)]);
     }
 
     #[test]

@@ -67,6 +67,7 @@ macro_rules! conformance {
                 hops_of_every_size_are_found,
                 wider_hops_come_by_updates,
                 dense_nodes_answer,
+                crowded_blocks_answer,
                 memory_stays_near_a_fresh_build,
                 bytes_are_what_the_allocator_gave,
                 a_silent_reader_stops_the_writer,

@@ -1,4 +1,5 @@
-//! Nodes as full as they can be, and hops that outgrow the width they were built with.
+//! Nodes as full as they can be, prefixes longer than the Internet's in crowded blocks, and
+//! hops that outgrow the width they were built with.
 
 use super::{Rng, Suite, edges, probes, quick, scaled, shuffle};
 use crate::rib::Change;
@@ -63,6 +64,51 @@ impl<A: Addr> Suite<A> {
                 self.apply(&mut built, &gone.collect::<Vec<_>>());
             }
             built.agree(self.name(), &dsts);
+        }
+    }
+
+    /// Many prefixes longer than /24 (IPv6: /48) in few blocks, as location data have them,
+    /// beside the ones that cover them and their neighbours: all come and go.
+    pub(crate) fn crowded_blocks_answer(&self) {
+        let block = if A::WIDTH == 32 { 24 } else { 48 };
+        for seed in 0..if cfg!(miri) { 1 } else { 3 } {
+            let mut rng = Rng::new(40 + seed);
+            let region = Prefix::covering(rng.addr::<A>(), block - 8);
+            let blocks = 1 + 15 * seed as u32;
+            let route = |rng: &mut Rng| {
+                let at = A::from_u128(u128::from(rng.below(blocks)) << (A::WIDTH - block));
+                let place = Prefix::covering(region.first().or(at), block);
+                let addr = place.first().or(rng.addr::<A>().and(place.host_mask()));
+                // One in five covers blocks.
+                let len = match rng.below(5) {
+                    0 => block - rng.below(9) as u8,
+                    _ if A::WIDTH == 32 => block + 1 + rng.below(8) as u8,
+                    1 => A::WIDTH,
+                    _ => block + 1 + rng.below(16) as u8,
+                };
+                let prefix = Prefix::covering(addr, quick(len.min(self.max_len())));
+                (prefix, Hop(1 + rng.below(9)))
+            };
+            let routes: Vec<_> =
+                (0..scaled(7 * u64::from(blocks))).map(|_| route(&mut rng)).collect();
+            let mut built = self.built(&routes);
+            let dsts: Vec<A> = routes.iter().flat_map(|(prefix, _)| edges(prefix)).collect();
+            built.agree(self.name(), &dsts);
+            for round in 0..scaled(150) {
+                let change = |rng: &mut Rng| {
+                    let (prefix, hop) = match rng.below(2) {
+                        0 => routes[rng.below(routes.len() as u32) as usize],
+                        _ => route(rng),
+                    };
+                    Change { prefix, hop: (rng.below(2) == 0).then_some(hop) }
+                };
+                let some = if round % 5 == 4 { 7 } else { 1 };
+                let changes: Vec<_> = (0..some).map(|_| change(&mut rng)).collect();
+                self.apply(&mut built, &changes);
+                let mut at: Vec<A> = changes.iter().flat_map(|c| edges(&c.prefix)).collect();
+                at.extend(dsts.iter().skip(round as usize % 8).step_by(8));
+                built.agree(self.name(), &at);
+            }
         }
     }
 }
