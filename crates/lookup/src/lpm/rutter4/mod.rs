@@ -25,8 +25,9 @@
 //! |           | one hop); 8 inside a /24 with longer prefixes                  |
 //! | build     | one sweep over the prefixes                                    |
 //! | update    | to /24: the cells it owns, each one store; where a record's    |
-//! |           | stride changes, or inside a /24, the record written anew and   |
-//! |           | one store; /0: one store                                       |
+//! |           | stride changes, the record written anew and one store; inside  |
+//! |           | a /24, that one painted, the rest of its record copied, one    |
+//! |           | store; /0: one store                                           |
 //! | memory    | 1 MiB, 64 KiB, and up to 128 bytes for each /18 that is not    |
 //! |           | uniform; 64 or more for each /24 with longer prefixes          |
 //!

@@ -15,19 +15,21 @@ pub(super) struct Painted {
     borders: usize,
     /// One an address, for /24s that are not uniform.
     deep: Vec<[u32; 256]>,
+    /// Bit i: slot i, where it is not a hop, places a deep record of what was loaded.
+    kept: u64,
     cells: Vec<u32>,
 }
 
 impl Painted {
     pub(super) fn new() -> Self {
-        Painted { slots: [0; SLOTS], borders: 0, deep: Vec::new(), cells: Vec::new() }
+        Painted { slots: [0; SLOTS], borders: 0, deep: Vec::new(), kept: 0, cells: Vec::new() }
     }
 
     /// Paints a /18 from its intervals; before the first one holds `outside`. The
     /// hop at the end.
     pub(super) fn paint(&mut self, intervals: &[(u32, Hop)], mut outside: u32) -> u32 {
         self.deep.clear();
-        self.borders = 0;
+        (self.borders, self.kept) = (0, 0);
         let mut from = 0;
         for of_24 in intervals.chunk_by(|a, b| a.0 >> 8 == b.0 >> 8) {
             let slot = (of_24[0].0 >> 8) as usize % SLOTS;
@@ -36,14 +38,9 @@ impl Painted {
             self.borders |= slot;
             from = slot;
             if last_start & 0xff != 0 {
-                self.slots[slot] = DEEP | self.deep.len() as u32;
+                self.slots[slot] = self.deepen(of_24, outside);
                 from += 1;
                 self.borders |= from;
-                let mut addresses = [outside; 256];
-                for &(start, hop) in of_24 {
-                    addresses[(start & 0xff) as usize..].fill(hop.0);
-                }
-                self.deep.push(addresses);
             }
             outside = last.0;
         }
@@ -51,9 +48,29 @@ impl Painted {
         outside
     }
 
+    /// Paints one /24 of a record that was loaded and kept, from the intervals in it.
+    pub(super) fn paint_slot(&mut self, slot: usize, intervals: &[(u32, Hop)]) {
+        self.kept &= !(1 << slot);
+        self.slots[slot] = match intervals {
+            [(_, hop)] => hop.0,
+            _ => self.deepen(intervals, 0),
+        };
+    }
+
+    /// The answers of a /24 that is not uniform; before its first interval holds `outside`.
+    fn deepen(&mut self, intervals: &[(u32, Hop)], outside: u32) -> u32 {
+        let mut addresses = [outside; 256];
+        for &(start, hop) in intervals {
+            addresses[(start & 0xff) as usize..].fill(hop.0);
+        }
+        self.deep.push(addresses);
+        DEEP | (self.deep.len() - 1) as u32
+    }
+
     /// Takes a record as it is; cells that place deep records stay what they are.
     pub(super) fn load<V: Value>(&mut self, view: View<'_, V>, root: u32) {
         self.deep.clear();
+        self.kept = 0;
         let cells = view.cells_of(root);
         if cells.len() == SLOTS {
             // Most of them; one by one, `fill` below is four times as much work.
@@ -63,6 +80,13 @@ impl Painted {
         for (slots, cell) in self.slots.chunks_exact_mut(SLOTS / cells.len()).zip(cells) {
             slots.fill(V::load(cell));
         }
+    }
+
+    /// To be called once before parts of a loaded record are painted: what is deep in the
+    /// rest of it is to be copied.
+    pub(super) fn keep<V: Value>(&mut self) {
+        let bit = |i: usize| u64::from(self.slots[i] & V::DEEP != 0) << i;
+        self.kept = (0..SLOTS).fold(0, |kept, i| kept | bit(i));
     }
 
     /// Gives some /24s a hop; [`Painted::measure`] is to follow.
@@ -100,16 +124,23 @@ impl Painted {
         SLOTS >> (self.borders | SLOTS).trailing_zeros()
     }
 
-    /// The record: its cells, then, each on lines of its own, what is deep.
-    pub(super) fn cells<V: Value>(&mut self) -> &[u32] {
+    /// The record: its cells, then, each on lines of its own, what is deep. `old` are the
+    /// cells from where the record begins that was loaded.
+    pub(super) fn cells<V: Value>(&mut self, old: &[V::Cell]) -> &[u32] {
         let (step, cells) = (SLOTS / self.len(), &mut self.cells);
         cells.clear();
         cells.extend(self.slots.iter().step_by(step));
-        for slot in 0..if self.deep.is_empty() { 0 } else { SLOTS } {
-            if self.slots[slot] & DEEP != 0 {
-                cells.resize(cells.len().next_multiple_of(V::LINE), 0);
-                cells[slot] = V::DEEP | (cells.len() / V::LINE) as u32;
-                encode::<V>(&self.deep[(self.slots[slot] & !DEEP) as usize], cells);
+        for slot in 0..if self.deep.is_empty() && self.kept == 0 { 0 } else { SLOTS } {
+            let (value, kept) = (self.slots[slot], self.kept >> slot & 1 != 0);
+            if value & if kept { V::DEEP } else { DEEP } == 0 {
+                continue;
+            }
+            cells.resize(cells.len().next_multiple_of(V::LINE), 0);
+            cells[slot] = V::DEEP | (cells.len() / V::LINE) as u32;
+            if kept {
+                copy::<V>(&old[(value & !V::DEEP) as usize * V::LINE..], cells);
+            } else {
+                encode::<V>(&self.deep[(value & !DEEP) as usize], cells);
             }
         }
         cells
@@ -129,5 +160,12 @@ fn encode<V: Value>(answers: &[u32; 256], to: &mut Vec<u32>) {
     to.push(answers[0]);
 }
 
-/// In a slot: the rest is a number of `deep`.
+/// Appends the deep record that `old` begins with.
+fn copy<V: Value>(old: &[V::Cell], to: &mut Vec<u32>) {
+    let words = DEEP_WORDS as usize * V::WORD;
+    let borders: u32 = old[..words].iter().map(|cell| V::load(cell).count_ones()).sum();
+    to.extend(old[..words + 1 + borders as usize].iter().map(V::load));
+}
+
+/// In a slot that is not kept: the rest is a number of `deep`.
 const DEEP: u32 = 1 << 31;

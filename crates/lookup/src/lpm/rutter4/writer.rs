@@ -35,11 +35,12 @@ pub(super) struct Rutter4<V: Value> {
 }
 
 /// A record that is painted from its cells: which root, what it was, and between
-/// which slots something has changed.
+/// which slots something has changed; whether what is deep has.
 struct Edit {
     number: u32,
     root: u32,
     slots: Range<usize>,
+    deep: bool,
 }
 
 impl<V: Value> Rutter4<V> {
@@ -108,7 +109,11 @@ impl<V: Value> Rutter4<V> {
                 let hop = hop.unwrap_or_else(|| flatten::owner(rib, prefix));
                 self.cover(rib, prefix, hop.0)?;
             }
-            _ => self.repaint(rib, number_of(prefix.first()))?,
+            _ => {
+                self.edit = None; // of a change that did not fit
+                self.paint_24(rib, prefix.first() >> 8)?;
+                self.commit()?;
+            }
         }
         Some(())
     }
@@ -146,11 +151,7 @@ impl<V: Value> Rutter4<V> {
             self.fill(next..first, hop)?;
             next = (child.last() >> 8) + 1;
             if child.len() > 24 {
-                let number = number_of(child.first());
-                self.edit.take_if(|edit| edit.number == number);
-                self.commit()?;
-                self.repaint(rib, number)?;
-                next = next.max((number + 1) * SLOTS as u32).min(end);
+                self.paint_24(rib, first)?;
             }
         }
         self.fill(next..end, hop)?;
@@ -175,26 +176,45 @@ impl<V: Value> Rutter4<V> {
     }
 
     fn fill_part(&mut self, number: u32, slots: Range<usize>, hop: u32) -> Option<()> {
+        self.edit(number, &slots)?;
+        self.painted.fill(slots, hop);
+        Some(())
+    }
+
+    /// Makes a /24 anew that has longer prefixes, or had.
+    fn paint_24(&mut self, rib: &Rib<u32>, of_24: u32) -> Option<()> {
+        let slot = of_24 as usize % SLOTS;
+        let edit = self.edit(of_24 / SLOTS as u32, &(slot..slot + 1))?;
+        if !std::mem::replace(&mut edit.deep, true) {
+            self.painted.keep::<V>();
+        }
+        let within = Prefix::covering(of_24 << 8, 24);
+        self.painted.paint_slot(slot, self.flatten.sweep(rib, within));
+        Some(())
+    }
+
+    /// Begins to paint `slots` of a record, or goes on with it.
+    fn edit(&mut self, number: u32, slots: &Range<usize>) -> Option<&mut Edit> {
         if self.edit.as_ref().is_none_or(|edit| edit.number != number) {
             self.commit()?;
             let view = self.table.view();
             let root = view.roots[number as usize].load(Ordering::Relaxed);
             self.painted.load(view, root);
-            self.edit = Some(Edit { number, root, slots: slots.clone() });
+            self.edit = Some(Edit { number, root, slots: slots.clone(), deep: false });
         }
-        self.painted.fill(slots.clone(), hop);
         self.edit.iter_mut().for_each(|edit| edit.slots.end = slots.end);
-        Some(())
+        self.edit.as_mut()
     }
 
-    /// Writes what has been filled: over the record where its stride stays, else in
-    /// another.
+    /// Writes what has been painted: over the record where its stride and what is deep
+    /// stay, else in another.
     fn commit(&mut self) -> Option<()> {
-        let Some(Edit { number, root, slots }) = self.edit.take() else { return Some(()) };
+        let Some(Edit { number, root, slots, deep }) = self.edit.take() else { return Some(()) };
         self.painted.measure();
         let len = self.painted.len();
-        if len == 1 || len != table::len(root) {
-            // No deep records: with one there are 64 cells, before and after.
+        if deep || len == 1 || len != table::len(root) {
+            // Where nothing deep is painted there is nothing deep: with it there are 64
+            // cells, before and after.
             return self.publish(number);
         }
         self.painted.patch::<V>(self.table.view().cells_of(root), slots);
@@ -214,7 +234,9 @@ impl<V: Value> Rutter4<V> {
             return self.set_hop(number, hop);
         }
         let len = self.painted.len();
-        let cells = self.painted.cells::<V>();
+        let view = self.table.view();
+        let root = view.roots[number as usize].load(Ordering::Relaxed);
+        let cells = self.painted.cells::<V>(&view.cells[place(root) as usize..]);
         let (place, lines) = if len <= SMALL {
             (OWN + self.small.take(1)? * SMALL as u32, 0)
         } else {
