@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use graph::ring::frames;
 use graph::{Graph, clock};
-use io::mem::{Peer, Queue, connect};
+use io::mem::{Peer, connect};
 use io::{Device, Pool, PoolConfig, Port};
 use lookup::sync::{Domain, Published, Thread};
 use nodes::assembly::{Assembly, Common};

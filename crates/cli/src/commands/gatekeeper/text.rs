@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use api::apps::gatekeeper::{
-    Action, Count, Flow, Grantor, Program, Protected, Shield, Verdicts,
-};
+use api::apps::gatekeeper::{Action, Count, Flow, Grantor, Program, Protected, Shield, Verdicts};
 
 use crate::columns::{Table, number};
 
@@ -165,9 +163,8 @@ fn grantor(of: &Grantor) -> String {
 
 /// What decisions may name by a number.
 pub(super) fn programs(all: &[Program]) -> Table {
-    let mut table = Table::new(&[
-        ">index", "name", "object", "runs", ">init", ">pkt", ">failed", ">refused",
-    ]);
+    let mut table =
+        Table::new(&[">index", "name", "object", "runs", ">init", ">pkt", ">failed", ">refused"]);
     for one in all {
         let instructions = |at: usize| one.instructions.map_or("-".into(), |of| of[at].to_string());
         table.row([

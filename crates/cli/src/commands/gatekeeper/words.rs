@@ -86,7 +86,8 @@ fn parsed<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T, Err
 const PROTECT: &str = "`via ADDRESS [weight N] [shadow]` for each Grantor, or `bypass`, or `drop`";
 const WEIGHT: &str = "`weight` takes 1 to 256";
 const BEHIND: Error = Error::Usage("`weight` and `shadow` belong behind `via ADDRESS`");
-const FILTER: &str = "`from PREFIX`, `to PREFIX`, `of PREFIX`, `grantor ADDRESS`, `state STATE`, `program N`";
+const FILTER: &str =
+    "`from PREFIX`, `to PREFIX`, `of PREFIX`, `grantor ADDRESS`, `state STATE`, `program N`";
 
 #[cfg(test)]
 mod tests {
@@ -145,7 +146,15 @@ mod tests {
         };
         assert_eq!(read(all).unwrap(), wanted);
         assert_eq!(read("from 10.0.0.0/8").unwrap().from, Some("10.0.0.0/8".into()));
-        for wrong in ["from", "state open", "grantor p0", "program 256", "program web", "port 80", "to 10.0.0.1 of"] {
+        for wrong in [
+            "from",
+            "state open",
+            "grantor p0",
+            "program 256",
+            "program web",
+            "port 80",
+            "to 10.0.0.1 of",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         let said = |text: &str| read(text).unwrap_err().to_string();

@@ -90,7 +90,8 @@ pub fn run(action: Policy, cx: &mut Context) -> Result<Status, Error> {
         Policy::Test(test) => trial::run(test, cx),
         Policy::Load { file } => {
             // The daemon has a folder of its own.
-            let path = std::path::absolute(&file).map_err(|error| Error::File { path: file, error })?;
+            let path =
+                std::path::absolute(&file).map_err(|error| Error::File { path: file, error })?;
             let path = path.to_string_lossy().into_owned();
             cx.change(Ask::App(AppRequest::Grantor(Request::Load { path })))
         }

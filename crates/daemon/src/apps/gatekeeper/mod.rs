@@ -306,8 +306,11 @@ fn parts(
         .collect()
 }
 
+/// By worker, an end of a ring to or from each.
+type ByWorker<End> = Vec<Vec<End>>;
+
 /// Rings from each worker to each: by who gives, and by who takes.
-fn rings(workers: usize) -> (Vec<Vec<Producer<Heard>>>, Vec<Vec<Consumer<Heard>>>) {
+fn rings(workers: usize) -> (ByWorker<Producer<Heard>>, ByWorker<Consumer<Heard>>) {
     let mut hears: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let mut heard: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
     let room = (DECISIONS / workers.next_power_of_two()).max(LEAST);

@@ -209,11 +209,11 @@ fn usual(index: u8, rate: &Rate) -> Option<One> {
     Some(One { name: stock.name.into(), file: None, object, engine, instructions, program })
 }
 
+/// A program, who runs it, and the instructions of its two functions.
+type Made = (Arc<dyn Program>, Engine, [usize; 2]);
+
 /// By DPDK's compiler where it is trusted with the object, else by the interpreter.
-fn made(
-    object: &[u8],
-    rate: &Rate,
-) -> Result<(Arc<dyn Program>, Engine, [usize; 2]), policy::bpf::Refused> {
+fn made(object: &[u8], rate: &Rate) -> Result<Made, policy::bpf::Refused> {
     let times = Times::new(*rate);
     let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
     let checked = Checked::new(object, clock)?;

@@ -39,6 +39,6 @@ pub(super) fn wanted(asked: Asked, here: bool) -> Result<Protect, String> {
         return Err(format!("{net}: a Grantor in shadow forwards nothing, and there is no other"));
     }
     let is_local = here && action == Action::Protect && grantors.is_empty();
-    let options = u32::from(shadow) * SHADOW | u32::from(is_local) * LOCAL;
+    let options = (u32::from(shadow) * SHADOW) | (u32::from(is_local) * LOCAL);
     Ok(Protect { net, action, options, grantors })
 }

@@ -113,7 +113,8 @@ impl Bed {
     ) -> Result<(), String> {
         let times = Times::new(ticks::rate());
         let machine = Machine { times: &times, programs };
-        let decided = machine.decision(&verdict, ticks::now()).map_err(|_| "a decision is refused")?;
+        let decided =
+            machine.decision(&verdict, ticks::now()).map_err(|_| "a decision is refused")?;
         drop(set_programs(&mut self.worker.graph, [programs.clone(), programs.clone()]));
         let flows = self.load.granted.clone();
         flows.iter().for_each(|&source| self.hear(site, source, decided));

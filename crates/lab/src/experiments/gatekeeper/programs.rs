@@ -126,7 +126,10 @@ fn alone(context: &Context, stock: &Stock) -> Result<Vec<Row>, String> {
     }
     let timings = context.measure(&mut variants);
     let row = |name: &str| labels(stock.name, name);
-    Ok(timings.iter().map(|of| row(&of.name).with("ns", of.nanos).with("cycles", of.cycles)).collect())
+    Ok(timings
+        .iter()
+        .map(|of| row(&of.name).with("ns", of.nanos).with("cycles", of.cycles))
+        .collect())
 }
 
 /// Granted packets through a worker, by each that can run `granted`.
@@ -158,8 +161,11 @@ fn way(context: &Context) -> Result<Vec<Row>, String> {
     Ok(timings.iter().map(|of| labels(WAY, &of.name).with("cycles", of.cycles)).collect())
 }
 
+/// Who runs a program, and the program.
+type Named = (&'static str, Arc<dyn Rule>);
+
 /// What can run a program, and how it is called.
-fn rules(stock: &Stock) -> Result<Vec<(&'static str, Arc<dyn Rule>)>, String> {
+fn rules(stock: &Stock) -> Result<Vec<Named>, String> {
     let times = Times::new(ticks::rate());
     let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
     let checked = Checked::new(stock.object, clock).map_err(|refused| refused.to_string())?;

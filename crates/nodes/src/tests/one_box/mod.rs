@@ -51,7 +51,7 @@ fn the_first_packet_asks_and_all_pass_as_they_came() {
         }
         let before = rig.policy.asked();
         for _ in 0..3 {
-            assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)]);
+            assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)]);
         }
         assert_eq!(rig.policy.asked(), before + 1);
         let asked = rig.policy.lock().asked.pop().unwrap();
@@ -70,7 +70,7 @@ fn the_first_packet_asks_and_all_pass_as_they_came() {
 fn what_is_declined_gets_nothing() {
     let mut rig = Rig::new(DECLINE);
     for frame in [to_p0(udp4(V4)), to_p0(udp6(V6))] {
-        assert!(rig.send(&[frame.clone()]).is_empty());
+        assert!(rig.send(std::slice::from_ref(&frame)).is_empty());
         assert!(rig.send(&vec![frame; 5]).is_empty());
     }
     assert_eq!(rig.policy.asked(), 2);
@@ -82,7 +82,7 @@ fn a_verdict_without_a_decision_is_for_one_packet() {
     let mut rig = Rig::new(Some((true, None)));
     let frame = to_p0(udp4(V4));
     for n in 1..4 {
-        assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)]);
+        assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)]);
         assert_eq!(rig.policy.asked(), n);
     }
 }
@@ -91,12 +91,12 @@ fn a_verdict_without_a_decision_is_for_one_packet() {
 fn a_renewal_asks_and_delays_nothing() {
     let mut rig = Rig::new(grant(0));
     let frame = to_p0(udp4(V4).payload(&[1; 100]));
-    assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)]);
+    assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)]);
     rig.policy.lock().says = None;
-    assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)], "nobody has answered yet");
+    assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)], "nobody has answered yet");
     assert_eq!(rig.policy.asked(), 2);
     assert_eq!(rig.policy.lock().asked[1].0, 2);
-    assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)]);
+    assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)]);
     assert_eq!((rig.policy.asked(), rig.seats[0].grantor.renewals.get()), (2, 1));
     assert_eq!(rig.run().law.held, 1, "the copy waits");
 }
@@ -141,7 +141,7 @@ fn ip_in_ip_from_the_front_is_never_unwrapped() {
     // What is granted may carry it, unseen.
     rig.send(&[to_p0(udp4(V4))]);
     let frame = wrapped(V4, 4, inner);
-    assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)]);
+    assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)]);
 }
 
 #[test]
@@ -157,12 +157,12 @@ fn the_owner_of_a_flow_hears_what_another_worker_has_asked() {
         let before = rig.policy.asked();
         // At the other one: its own table knows nothing of the decision.
         for n in 1..3 {
-            assert_eq!(rig.send_to(1 - worker, &[frame.clone()]).len(), 1);
+            assert_eq!(rig.send_to(1 - worker, std::slice::from_ref(&frame)).len(), 1);
             assert_eq!(rig.policy.asked(), before + n);
         }
         rig.run();
         for _ in 0..3 {
-            assert_eq!(rig.send_to(worker, &[frame.clone()]), [routed(&frame)]);
+            assert_eq!(rig.send_to(worker, std::slice::from_ref(&frame)), [routed(&frame)]);
         }
         assert_eq!(rig.policy.asked(), before + 2, "it was granted when it came");
         assert_eq!(rig.seats[worker].shield.all.granted.get(), 3);
@@ -173,14 +173,18 @@ fn the_owner_of_a_flow_hears_what_another_worker_has_asked() {
 fn decisions_have_a_budget_and_patience_comes_first() {
     let mut rig = Rig::with(grant(240_000), 1, 10);
     let patient = of_client(200);
-    rig.send(&[patient.clone()]);
+    rig.send(std::slice::from_ref(&patient));
     rig.policy.lock().says = Some((false, None));
     // Nine are left of this second's; those that wait are what there is room for.
     let flood: Vec<_> = (0..100).map(of_client).collect();
     rig.send(&flood);
     let asked = rig.policy.asked();
     assert!((10..=14).contains(&asked), "{asked} of 101");
-    assert_eq!(rig.send(&[patient.clone()]), [routed(&patient)], "what is granted passes");
+    assert_eq!(
+        rig.send(std::slice::from_ref(&patient)),
+        [routed(&patient)],
+        "what is granted passes"
+    );
     let held = rig.run().law.held;
     assert_eq!(held + asked as u64, 101, "the others wait");
 }
@@ -192,7 +196,7 @@ fn a_shadow_asks_with_copies_and_lets_all_pass() {
     rig.control.commit();
     let frame = to_p0(udp4(V4));
     for _ in 0..3 {
-        assert_eq!(rig.send(&[frame.clone()]), [routed(&frame)], "once");
+        assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)], "once");
     }
     assert_eq!((rig.policy.asked(), rig.dropped("grantor", "shadow")), (1, 1));
     let seat = &rig.seats[0];
@@ -204,9 +208,9 @@ fn a_shadow_asks_with_copies_and_lets_all_pass() {
 fn what_has_no_way_inside_is_dropped_by_name() {
     let mut rig = Rig::new(grant(240_000));
     let frame = to_p0(udp4(V4));
-    assert_eq!(rig.send(&[frame.clone()]).len(), 1);
+    assert_eq!(rig.send(std::slice::from_ref(&frame)).len(), 1);
     rig.control.handle(&[inside("10.0.2.9", NeighbourState::Failed)]);
-    assert!(rig.send(&[frame.clone()]).is_empty());
+    assert!(rig.send(std::slice::from_ref(&frame)).is_empty());
     assert_eq!(rig.dropped("decisions", "no_way"), 1);
     rig.control.handle(&[inside("10.0.2.9", NeighbourState::Reachable)]);
     assert_eq!(rig.send(&[frame]).len(), 1);
@@ -216,7 +220,7 @@ fn what_has_no_way_inside_is_dropped_by_name() {
 fn what_a_protection_was_is_not_what_it_is() {
     let mut rig = Rig::new(grant(240_000));
     let frame = to_p0(udp4(V4));
-    assert_eq!(rig.send(&[frame.clone()]).len(), 1);
+    assert_eq!(rig.send(std::slice::from_ref(&frame)).len(), 1);
     // Another decides, who is not there: the grant was another's.
     let grantors =
         vec![tables::Named { ip: "10.0.2.77".parse().unwrap(), weight: 1, shadow: false }];
@@ -224,7 +228,7 @@ fn what_a_protection_was_is_not_what_it_is() {
     let away = Protect { net, action: Action::Protect, options: 0, grantors };
     rig.control.change_protection(VrfId(0), &away).unwrap();
     rig.control.commit();
-    assert!(rig.send(&[frame.clone()]).is_empty());
+    assert!(rig.send(std::slice::from_ref(&frame)).is_empty());
     assert_eq!(rig.dropped("solicit", "unresolved"), 1);
     rig.control.change_protection(VrfId(0), &decided_here("10.20.0.0/16", 0)).unwrap();
     rig.control.commit();

@@ -34,7 +34,8 @@ pub fn processes(shown: &Policies) -> String {
     for missing in &shown.missing {
         let _ = writeln!(out, "{:<11} {missing}", "not shut in");
     }
-    let columns = ["process", "policy", "stage", ">asked", ">decided", ">failed", ">lost", ">wrong"];
+    let columns =
+        ["process", "policy", "stage", ">asked", ">decided", ">failed", ">lost", ">wrong"];
     let mut table = Table::new(&columns);
     for one in &shown.processes {
         let counts = [one.asked, one.decided, one.failed, one.lost, one.refused].map(number);
