@@ -39,7 +39,6 @@ folders! {
     exact: "Exact match: all tables and rivals",
     cuckooswitch: "CuckooSwitch",
     gatekeeper: "Gatekeeper (thesis, chapter 4)",
-    grantor: "Grantor",
     router: "The router",
     switch: "The switch",
 }

@@ -61,7 +61,7 @@ pub(in crate::experiments) trait Frames: Family {
 
 /// Which next hop the frame left by; [`Hop::NONE`] when it has not been forwarded
 /// since it was refreshed.
-pub(in crate::experiments) fn taken(frame: &[u8]) -> Hop {
+pub(super) fn taken(frame: &[u8]) -> Hop {
     let mut id = [0; 4];
     id.copy_from_slice(&frame[8..12]);
     if frame[6..8] == [2, 0x10] { Hop(u32::from_be_bytes(id)) } else { Hop::NONE }

@@ -6,7 +6,7 @@ use graph::Graph;
 use graph::ring::frames as frame_ring;
 use lookup::lpm::{Intervals, Options, Writer};
 use lookup::rib::Change;
-use lookup::sync::{Domain, Published, Thread};
+use lookup::sync::{Domain, Thread};
 use lookup::{Hop, Prefix, Rib};
 use nodes::assembly::Common;
 use nodes::switch::Bridging;
@@ -61,11 +61,6 @@ impl<A: Frames> Tables<A> {
         Ok((Tables { domain, forwarding, oracle, multipath }, Updater { rib, writer }))
     }
 
-    /// Publishes settings to those who read the tables.
-    pub fn published<T: Send + Sync + 'static>(&self, value: T) -> Arc<Published<T>> {
-        Arc::new(Published::new(&self.domain, value))
-    }
-
     /// Registers the calling thread as one that reads the tables.
     pub fn register(&self, name: &str) -> Thread {
         self.domain.register(name)
@@ -85,11 +80,11 @@ impl<A: Frames> Tables<A> {
         members(want.0 - fixed::FIRST_FREE - GATEWAYS).contains(&hop)
     }
 
-    /// What a worker's graph is made of.
-    pub fn common(&self) -> Common {
+    /// A worker's graph without ports.
+    pub fn graph(&self, worker: usize) -> Result<Graph, String> {
         let (to_kernel, _) = frame_ring::ring(1 << 16);
         let (_, from_kernel) = frame_ring::ring(1 << 16);
-        Common {
+        let common = Common {
             forwarding: self.forwarding.clone(),
             counters: IfaceCounters::new(),
             hasher: Hasher::new(7),
@@ -99,12 +94,8 @@ impl<A: Frames> Tables<A> {
             ports: 2,
             remotes: Vec::new(),
             from_workers: Vec::new(),
-        }
-    }
-
-    /// A worker's graph without ports.
-    pub fn graph(&self, worker: usize) -> Result<Graph, String> {
-        nodes::router_and_switch(self.common(), Bridging::none())
+        };
+        nodes::router_and_switch(common, Bridging::none())
             .build(worker)
             .map_err(|error| error.to_string())
     }

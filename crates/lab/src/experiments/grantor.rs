@@ -1,5 +1,0 @@
-//! A Grantor's worker.
-
-experiments! {
-    mod forward: Forward,
-}
