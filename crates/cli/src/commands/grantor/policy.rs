@@ -22,7 +22,7 @@ pub enum Policy {
     ///
     /// The first packet of each flow asks, as a Gatekeeper would send it. Then flows ask
     /// again for a while, for the time that a decision takes. The policy runs in this
-    /// process, with the rights of its user; a call that takes more than a second is stopped.
+    /// process, with the rights of its user.
     #[command(after_help = "\
 Examples:
   rutter grantor policy test web.lua web.pcap

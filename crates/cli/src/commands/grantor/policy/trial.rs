@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use io::pcap::{ETHERNET, Reader};
 use policy::ask::Verdict;
-use policy::lua::{Options, Policy, Prepared, Stopper};
+use policy::lua::{Options, Policy};
 use policy::trial::{Request, Words};
 use serde::Serialize;
 
@@ -44,9 +44,6 @@ struct Flow {
     forward: bool,
     decision: Option<String>,
     error: Option<String>,
-    /// It took too long.
-    #[serde(skip)]
-    stopped: bool,
 }
 
 /// Asks, and prints.
@@ -54,17 +51,8 @@ pub fn run(args: Test, cx: &mut Context) -> Result<Status, Error> {
     let requests = read(&args.capture)?;
     let mut policy = load(&args)?;
     let Requests { flows: asked, frames, others, damaged } = requests;
-    let mut stopped = 0;
-    let flow = |(request, packets): &(Request, u64)| {
-        let flow = if stopped < STOPS {
-            ask(&mut policy, request, *packets)
-        } else {
-            unasked(request, *packets)
-        };
-        stopped += u32::from(flow.stopped);
-        flow
-    };
-    let flows: Vec<Flow> = asked.iter().map(flow).collect();
+    let flows: Vec<Flow> =
+        asked.iter().map(|(request, packets)| ask(&mut policy, request, *packets)).collect();
     let failed = flows.iter().any(|flow| flow.error.is_some());
     let undecided = flows.iter().any(|flow| flow.decision.is_none());
     let [batched_ns, single_ns] =
@@ -129,9 +117,7 @@ fn load(args: &Test) -> Result<Policy, Error> {
     let source = read(&args.policy)?;
     let source = String::from_utf8_lossy(&source);
     let name = args.policy.file_name().unwrap_or(args.policy.as_os_str());
-    let prepared = Prepared::new(&options)?;
-    watch(prepared.stopper());
-    Ok(prepared.load(&name.to_string_lossy(), &source)?)
+    Ok(Policy::load(&name.to_string_lossy(), &source, &options)?)
 }
 
 fn ask(policy: &mut Policy, request: &Request, packets: u64) -> Flow {
@@ -145,38 +131,8 @@ fn ask(policy: &mut Policy, request: &Request, packets: u64) -> Flow {
         packets,
         forward: verdict.is_some_and(|verdict| verdict.forward),
         decision: verdict.and_then(|v| v.decision).map(|decision| Words(&decision).to_string()),
-        stopped: matches!(error, Some(policy::lua::Error::Stopped { .. })),
         error: error.map(|error| error.to_string()),
     }
-}
-
-/// A flow that no policy is asked about any more.
-fn unasked(request: &Request, packets: u64) -> Flow {
-    let (src, dst) = request.flow.ends();
-    let error = Some(format!("not asked: the policy was stopped {STOPS} times"));
-    let (src, dst) = (src.to_string(), dst.to_string());
-    Flow { src, dst, packets, forward: false, decision: None, error, stopped: false }
-}
-
-/// Stops each call that takes too long, and ends the process where that does not help: a C
-/// function is not stopped.
-fn watch(stopper: Stopper) {
-    let run = move || {
-        let (mut call, mut since) = (None, Instant::now());
-        loop {
-            std::thread::sleep(LIMIT / 20);
-            let running = stopper.running();
-            if running.is_none() || running != call {
-                (call, since) = (running, Instant::now());
-            } else if since.elapsed() > 3 * LIMIT {
-                warn(format_args!("the policy does not come back from a C function"));
-                std::process::exit(1);
-            } else if let Some(call) = running.filter(|_| since.elapsed() > LIMIT) {
-                stopper.stop(call);
-            }
-        }
-    };
-    std::thread::spawn(run);
 }
 
 /// Nanoseconds of a decision where `len` flows ask at once: the best of some slices of
@@ -230,9 +186,5 @@ fn text(outcome: &Outcome) -> String {
     text
 }
 
-/// Of a call.
-const LIMIT: Duration = Duration::from_secs(1);
-/// Calls that are stopped before no more flows ask.
-const STOPS: u32 = 3;
 const SLICES: u32 = 5;
 const SLICE: Duration = Duration::from_millis(50);
