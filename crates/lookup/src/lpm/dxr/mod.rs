@@ -37,16 +37,8 @@
 //! key: searched one by one, each key costs a misprediction or two. Nothing but
 //! the root entry says how a chunk is searched, so that the formats mix freely
 //! in a step, and eight keys make one with AVX2, sixteen with AVX-512. These list
-//! the keys that have a chunk first, so that all lanes of a step have work: 1.5
-//! times the rate for random traffic (four in five keys end at the root), the same
-//! for prefix-based. In turns with searches one by one, as the portable code does
-//! them, steps of eight by AVX2 gathers did 1.6, 2.4 and 2.1 times as much (random,
-//! prefix-based, Zipf, 968,428 prefixes, Sapphire Rapids). Where a gather is no faster
-//! than its loads (Zen 3) they still are fewer instructions: about 15 and a gather for
-//! eight keys, not about as many for each.
-//!
-//! Tried and lost: hops put back by a loop over the places of their keys, 3 and 7 %
-//! for prefix-based and Zipf against leaving the lanes without work.
+//! the keys that have a chunk first, so that all lanes of a step have work. What that
+//! gained, and what was tried and lost: `docs/lab/TRIED.md`.
 
 mod batch;
 mod search;

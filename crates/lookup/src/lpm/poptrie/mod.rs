@@ -24,6 +24,19 @@
 //! |           | siblings, anew; /s and shorter: each entry owned; /0: one store   |
 //! | memory    | 4 × 2^s, then 24 a node, 2 or 4 a leaf                            |
 //!
+//! One address, bit by bit, with s = 18. The routes are 10.1.0.0/16 to hop 5,
+//! 10.1.2.0/24 to hop 7 and 10.1.2.192/28 to hop 9; the address is 10.1.2.200,
+//! 0x0a0102c8.
+//!
+//! 1. The first 18 bits are 0x2804. `direct[0x2804]` is the place of a node: this /18
+//!    has longer prefixes.
+//! 2. The next 6 bits are 2, a /24. Bit 2 of `vector` is set, the only one up to there,
+//!    so the child is node base1. (Slot 3 has no child: bit 0 of `leafvec` is the only one
+//!    up to there, so its leaf is base0, hop 5.)
+//! 3. The next 6 bits are 50, a /30. `vector` of the child is 0. Its `leafvec` has the bits
+//!    0, 48 and 52, where runs of the leaves 7, 9 and 7 begin. Two of them are not above
+//!    50, so the leaf is base0 + 1: hop 9.
+//!
 //! Source: Asai, Ohara, *Poptrie: A Compressed Trie with Population Count for
 //! Fast and Scalable Software IP Routing Table Lookup*, SIGCOMM 2015: direct
 //! pointing (`s`), leaf compression (`leafvec`), updates beside the readers. We

@@ -31,53 +31,27 @@
 //! | memory    | 1 MiB, 64 KiB, and up to 128 bytes for each /18 that is not    |
 //! |           | uniform; 64 or more for each /24 with longer prefixes          |
 //!
+//! One address, bit by bit. The routes are 10.1.0.0/16 to hop 5, 10.1.2.0/24 to hop 7
+//! and 10.1.2.192/28 to hop 9; the address is 10.1.2.200, 0x0a0102c8.
+//!
+//! 1. The first 18 bits are 0x2804. `roots[0x2804]` is (p, 8): the /18 has a record of
+//!    64 cells at p, one for each /24.
+//! 2. The last 14 bits are 0x02c8; shifted right by 8 they are 2. Cell p + 2 is 10.1.2.0/24.
+//!    Cell p + 3 would be 5, the answer for 10.1.3.0/24.
+//! 3. The top bit of cell p + 2 is set, since the /24 has a longer prefix. Its other bits
+//!    place a deep record behind the cells. Its bits 191 and 207 are set: the answer
+//!    changes after 10.1.2.191 and after 10.1.2.207. Its values are 7, 9, 7, the last
+//!    interval's first.
+//! 4. Of bits 200 to 255 one is set, so the answer is value 1: hop 9.
+//!
 //! Source: our own; the design study's V18 (roots of /18s, each with a stride of
 //! its own). We differ from it: deep records lie behind their record, not in a
 //! hash of all /24s, so that an answer is always that of one version of its /18;
 //! cells are 15 bits and a flag; there is a version with cells of 32.
 //!
-//! Tried and lost (libloc, 968,428 prefixes; millions a second, medians of runs in
-//! turns beside `dir-24-8`): bitmap records of 1.85 bytes a prefix, found by a
-//! table of /13s and a line of entries, so that all lay in the second-level
-//! cache: 4 reads on 3 lines and about 30 instructions a key cost more than the
-//! lines saved. Random, prefix-based, Zipf: 81, 84, 127 (AVX2), 180, 167, 331
-//! (AVX-512), where this does 180, 166, 255 and 413, 254, 424.
-//!
-//! Roots and cells of a key in one loop, from roots in registers (202, 191, 325 in a
-//! test of the kernels alone; passes of their own 244, 266, 487; `dir-24-8` 94, 154,
-//! 352), or roots 64 keys ahead (177, 198, 361): five instructions a key between the
-//! reads, which a pass of their own does for eight at once. AVX2 gathers in both
-//! passes: 468, 434, 804 there, on Sapphire Rapids; left out because on Zen 3, which
-//! has no AVX-512 and needs this path, a gather is no faster than its loads. Sixteen
-//! keys at a time through both gathers: 394, 513, 844; a burst through each 655,
-//! 593, 959; two to eight blocks ahead as much. Reading the cells of the lanes that
-//! need one by scalar loads: 564, 366, 481. Best are blocks of 128 keys whose roots stay
-//! in registers (table below: before that), and roots on a large page: together 1.03 to
-//! 1.14 times a pass of 256 keys each in turns, in bursts of 64 1.13 to 1.27 times. The
-//! roots of the next block before the cells of this one: as much. With prefetches of the
-//! cells' lines before their gathers 0.72 to 0.89 times, a busy core or not, tables in
-//! cache or not.
-//! Every update a sweep over its /18 and a record anew: 7,500 instructions, 1,900
-//! so, a third of them searches for the owner (prefixes of that table, deleted and
-//! put back).
-//!
-//! Where the time is: reads of roots alone do 1,100 to 1,500 M/s (by gathers 1,600
-//! to 1,900), those of cells, 0.7 a key for prefix-based traffic in 4 MB, the rest;
-//! one random line of `dir-24-8`'s 64 MiB 108 to 122.
-//!
-//! The bound (`rutter lab run lpm/bound` measures it anew) with AVX-512, by the same keys through the gathers alone, in turns (a busy
-//! core; rates as multiples of the engine's, bursts of 256 and of 4,096):
-//!
-//! | traffic | cells a key | roots alone | cells alone | both in turn | `rte_fib` 2b |
-//! |---------|-------------|-------------|-------------|--------------|--------------|
-//! | random  | 0.19        | 2.60, 2.20  | 1.59, 1.65  | 0.99, 0.94   | 0.42, 0.29   |
-//! | prefix  | 0.72        | 2.86, 3.18  | 1.35, 1.38  | 0.92, 0.96   | 0.78, 0.58   |
-//! | Zipf    | 0.76, 0.70  | 2.78, 3.08  | 1.54, 1.57  | 0.99, 0.99   | 1.03, 0.98   |
-//!
-//! The lookups are as fast as their reads: what lies between costs nothing, and only
-//! fewer or nearer lines would help. Of Zipf traffic `rte_fib` reads one near line a key
-//! as a rule, this 1.7, so the two are equal there. One instruction less a row (deep
-//! cells found at the end of a burst) gained 0 to 2 %, so it was left out.
+//! Where the time is: the reads (`rutter lab run lpm/bound`). What lies between them costs
+//! nothing that can be measured, so only fewer or nearer lines would help. What was tried
+//! and lost: `docs/lab/TRIED.md`.
 //!
 //! Concurrency: a record is complete before the root that places it is stored
 //! (release); after that its cells are changed one by one, and what is deep is

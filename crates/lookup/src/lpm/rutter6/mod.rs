@@ -37,17 +37,9 @@
 //! With AVX-512 sixteen keys lie side by side. Root words, cells, first children and
 //! values come by gathers, and the places of lines are made for all at once; for each
 //! key alone remain 5 instructions a line: its entry, its place, its `x`, the
-//! comparison, and a store of the mask, counted later. Two gathers and one comparison
-//! a key and step read the same lines as before, in half the instructions: 1.5 to
-//! 1.65 times the rate of the one that compared, counted and stepped key by key
-//! (which was no faster than AVX2), in turns with it on a table of 177,846 prefixes.
-//!
-//! What enters does so by four rows, in registers until all cells are read, and lines are
-//! compared by eights: in turns with the code before 1.03 to 1.09 times in bursts of 256,
-//! 1.03 to 1.1 in long ones, 1.01 in those of 64. Keys asked for ahead while rows enter,
-//! where reads are far, lost 5 % of that in long bursts. No gain, 0.93 to 1.06 times: the
-//! gathers behind the comparisons two or four rows after them in one loop, both levels
-//! in one; 0.94 to 1.05: nodes and hops gathered by four rows before any is stored.
+//! comparison, and a store of the mask, counted later. Keys enter by four rows, in
+//! registers until all cells are read, and lines are compared by eights. What that gained,
+//! and what was tried and lost: `docs/lab/TRIED.md`.
 //!
 //! A call with more keys than a burst asks for those of the next burst ahead: sixteen
 //! bytes each, and read in bursts they are no stream to the processor.
