@@ -38,6 +38,8 @@ labels! {
         NoWay = "no_way",
         /// A fragment that is empty, or too long, or not of eights with others behind it.
         FragmentLength = "fragment_length",
+        /// Fragments of a packet that is longer than a packet may be.
+        FragmentLong = "fragment_long",
         /// A fragment that is here already.
         FragmentAgain = "fragment_again",
         /// Fragments of a packet of which some overlap: RFC 5722.

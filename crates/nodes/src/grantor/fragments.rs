@@ -13,7 +13,7 @@ use wire::bytes::{be16, be32, put16};
 use wire::bytes::{ipv4 as ip4, ipv6 as ip6};
 use wire::{checksum, ipv4, ipv6, protocol};
 
-use super::gather::{Chain, Gather, Key, Part};
+use super::gather::{Chain, Gather, Key, Part, World};
 use super::lanes::Inner;
 use super::parked::{Parked, is_v4};
 
@@ -76,14 +76,15 @@ impl Fragments {
     }
 }
 
-/// Of which packet a fragment is, and which part; `packet` starts at the inner header. `None`:
-/// no part can be so long, or so short.
-pub(super) fn part(packet: &[u8], inner: &Inner) -> Option<(Key, Part)> {
+/// Of which packet of `world` a fragment is, and which part; `packet` starts at the inner
+/// header. `None`: no part can be so long, or so short.
+pub(super) fn part(packet: &[u8], inner: &Inner, world: World) -> Option<(Key, Part)> {
     let head = before(packet, inner)?;
     let (key, start, more) = if is_v4(inner) {
         let header = packet.first_chunk::<{ ipv4::MIN_LEN }>()?;
         let word = be16(header, ipv4::FRAGMENT);
         let key = Key {
+            world,
             src: u32::from(ip4(header, ipv4::SRC)).into(),
             dst: u32::from(ip4(header, ipv4::DST)).into(),
             id: be16(header, ipv4::IDENT).into(),
@@ -94,6 +95,7 @@ pub(super) fn part(packet: &[u8], inner: &Inner) -> Option<(Key, Part)> {
         let header = packet.first_chunk::<{ ipv6::LEN }>()?;
         let fragment = packet.get(head - ipv6::Fragment::LEN..head)?.first_chunk::<8>()?;
         let key = Key {
+            world,
             src: ip6(header, ipv6::SRC).into(),
             dst: ip6(header, ipv6::DST).into(),
             id: be32(fragment, 4),
@@ -104,10 +106,21 @@ pub(super) fn part(packet: &[u8], inner: &Inner) -> Option<(Key, Part)> {
     };
     let len = u32::from(inner.total).checked_sub(head as u32)?;
     let end = start + len;
-    // IPv6 counts what is behind its fixed header.
-    let most = if is_v4(inner) { 0xffff } else { 0xffff + ipv6::LEN as u32 };
-    let fits = len > 0 && (!more || len.is_multiple_of(8)) && head as u32 + end <= most;
+    let fits = len > 0 && (!more || len.is_multiple_of(8)) && head as u32 + end <= longest(inner);
     fits.then_some((key, Part { start, end, more }))
+}
+
+/// Whether a packet may be so long: `whole` bytes behind the headers of its first fragment, which
+/// may be longer than those of the one that ends it.
+pub(super) fn is_possible(first: &Parked, whole: u32) -> bool {
+    let l3 = usize::from(first.link) + usize::from(first.inner.at);
+    let head = first.kept.data().get(l3..).and_then(|packet| before(packet, &first.inner));
+    head.is_some_and(|head| head as u32 + whole <= longest(&first.inner))
+}
+
+/// Bytes of the longest packet: IPv6 counts what is behind its fixed header.
+fn longest(inner: &Inner) -> u32 {
+    if is_v4(inner) { 0xffff } else { 0xffff + ipv6::LEN as u32 }
 }
 
 /// Bytes of an inner packet that each of its fragments has before its part.

@@ -19,11 +19,23 @@ use std::hash::{BuildHasher, RandomState};
 /// Which packet a part is of.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Key {
+    pub world: World,
     pub src: u128,
     pub dst: u128,
     pub id: u32,
     /// The protocol of IPv4; of IPv6 none counts.
     pub protocol: Option<u8>,
+}
+
+/// Where a part is from: addresses and ids of one world say nothing in another.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct World {
+    pub vrf: u16,
+    /// Bytes of the header around it; 0: a shield in this graph asks. All Gatekeepers behind a
+    /// tunnel are one: routers before them may part the fragments of a packet by their ports.
+    pub at: u8,
+    /// It is decided, and never goes on.
+    pub shadow: bool,
 }
 
 /// Which part it is: bytes, counted from the first that may be in any part.

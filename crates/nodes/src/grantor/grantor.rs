@@ -36,8 +36,8 @@ use wire::ggu::{self, Decision};
 use wire::{ipv4, ipv6};
 
 use super::fates::{To, Why};
-use super::fragments::{Fragments, part};
-use super::gather::{Chain, Put};
+use super::fragments::{Fragments, is_possible, part};
+use super::gather::{Chain, Put, World};
 use super::lanes::{Asks, Inner};
 use super::messages::{Message, Messages};
 use super::park::Park;
@@ -160,8 +160,11 @@ impl Grantor {
         settings: &Settings,
     ) {
         let inner = v.get(Asks, i);
+        let ifaces = self.forwarding.ifaces.load(v.guard());
+        let vrf = ifaces.vrf.get(usize::from(v.get(Iface, i).0)).map_or(0, |vrf| vrf.0);
+        let world = World { vrf, at: inner.at, shadow: inner.copy || settings.shadow };
         let packet = v.rest(i).get(inner.at.into()..).unwrap_or_default();
-        let Some((key, at)) = part(packet, &inner) else {
+        let Some((key, at)) = part(packet, &inner, world) else {
             return v.drop(i, Why::FragmentLength);
         };
         while !self.fragments.all.has_room() {
@@ -175,8 +178,11 @@ impl Grantor {
         match self.fragments.all.put(key, at, v.now(), parked(kept)) {
             Put::Waits => {}
             Put::Whole(chain, whole) => {
-                self.counters.whole.add(1);
                 let Some(first) = self.fragments.next(chain) else { return };
+                if !is_possible(&first, whole) {
+                    return self.discard(v, first, Why::FragmentLong);
+                }
+                self.counters.whole.add(1);
                 let level = level(&first.inner, settings.shadow);
                 self.put_in(v, level, Parked { whole, ..first }, settings);
             }

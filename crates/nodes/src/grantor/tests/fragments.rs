@@ -209,6 +209,86 @@ fn parts_that_are_wrong_have_a_name_each() {
     assert!(rig.inside.take().is_empty() && rig.policy.lock().asked.is_empty());
 }
 
+/// The first of a packet has options that its last has not: each alone is not too long.
+#[test]
+fn a_whole_that_no_packet_can_be_is_refused() {
+    let mut rig = Rig::gathering(grant, (64, 64), settings());
+    let most = |head: usize| (65_535 - head) / 8 * 8;
+    let parts = |end: usize| {
+        let starts: Vec<usize> = (0..end).step_by(1_440).collect();
+        starts.into_iter().map(move |at| (at, (end - at).min(1_440), at + 1_440 < end))
+    };
+    for (end, options, goes) in [(most(24), 4, 46), (most(20), 4, 0), (most(20), 0, 46)] {
+        let all = parts(end).map(|(at, len, more)| {
+            let mut packet = long_piece(9, at, len, more);
+            if at == 0 && options > 0 {
+                packet.splice(20..20, [1; 4]);
+                packet[0] = 0x46;
+                packet[2..4].copy_from_slice(&(24 + len as u16).to_be_bytes());
+                packet[10..12].fill(0);
+                let sum = checksum::checksum(&packet[..24]).to_be_bytes();
+                packet[10..12].copy_from_slice(&sum);
+            }
+            in_v4(41, &packet)
+        });
+        assert_eq!(rig.send(&all.collect::<Vec<_>>()).len(), goes, "{end} {options}");
+        assert_eq!(rig.held(), 0);
+    }
+    assert_eq!(rig.dropped("grantor", "fragment_long"), 46);
+    assert_eq!(rig.counters.whole.get(), 2);
+    let asked = rig.policy.lock().asked.clone();
+    assert_eq!(asked.iter().map(|one| one.facts.upper_len).max(), Some(65_512));
+    // Of IPv6, options before the fragment header.
+    let all = parts(65_535 - 8 - 7).map(|(at, len, more)| {
+        let mut packet = long_piece6(9, at, len, more);
+        if at > 0 {
+            packet.drain(40..48);
+            packet[4..6].copy_from_slice(&(8 + len as u16).to_be_bytes());
+            packet[6] = 44;
+        }
+        in_v6(41, 0, &packet)
+    });
+    assert_eq!(rig.send(&all.collect::<Vec<_>>()).len(), 0);
+    assert_eq!((rig.dropped("grantor", "fragment_long"), rig.held()), (92, 0));
+}
+
+/// As [`piece`], as long as may be.
+fn long_piece(id: u16, at: usize, len: usize, more: bool) -> Vec<u8> {
+    let mut packet = piece(id, at, 0, more);
+    packet.extend(vec![7; len]);
+    packet[2..4].copy_from_slice(&(20 + len as u16).to_be_bytes());
+    summed(packet)
+}
+
+fn long_piece6(id: u8, at: usize, len: usize, more: bool) -> Vec<u8> {
+    let mut packet = piece6(id, at, 0, more);
+    packet.extend(vec![7; len]);
+    packet[4..6].copy_from_slice(&(16 + len as u16).to_be_bytes());
+    packet
+}
+
+/// Those of a shadow, of another VRF: what they are of has the same addresses and id there.
+#[test]
+fn fragments_of_different_worlds_never_meet() {
+    let mut rig = rig(grant);
+    let [first, second] = two(7);
+    rig.change(|settings| settings.shadow = true);
+    rig.send(&[in_v4(41, &first)]);
+    rig.change(|settings| settings.shadow = false);
+    assert!(rig.send(&[in_v4(41, &second)]).is_empty(), "a shadow's never go on");
+    assert_eq!((rig.held(), rig.policy.lock().asked.len()), (2, 0));
+    // Each finds its own.
+    assert_eq!(rig.send(&[in_v4(41, &first)]), [inside(&first), inside(&second)]);
+    rig.change(|settings| settings.shadow = true);
+    assert!(rig.send(&[in_v4(41, &second)]).is_empty());
+    assert_eq!((rig.dropped("grantor", "shadow"), rig.held()), (2, 0));
+    rig.change(|settings| settings.shadow = false);
+    rig.send(&[in_v4(41, &first)]);
+    rig.leave_vrf();
+    assert!(rig.send(&[in_v4(41, &second)]).is_empty());
+    assert_eq!(rig.held(), 2);
+}
+
 #[test]
 fn a_stop_gives_parts_back_wherever_they_are() {
     let mut rig = rig(|_| None);

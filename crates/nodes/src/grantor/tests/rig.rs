@@ -313,6 +313,19 @@ impl Rig {
         self.run().law.held
     }
 
+    /// What comes from Gatekeepers is in another VRF from now on.
+    pub(super) fn leave_vrf(&mut self) {
+        let config = VrfConfig { name: "blue".into(), table: 10, ..VrfConfig::default() };
+        self.control.add_vrf(&config).unwrap();
+        let (index, table) = (LinkId(9), Some(10));
+        let device = Link { index, name: "blue".into(), vrf_table: table, ..Link::default() };
+        let (up, master) = (true, Some(index));
+        let (index, name) = (LinkId(1), "p0".into());
+        let below = Link { index, name, up, mtu: 1500, mac: P0, master, ..Link::default() };
+        self.control.handle(&[Event::Link(device), Event::Link(below)]);
+        self.control.commit();
+    }
+
     /// What this says from now on.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut settings = self.settings.load(self.thread.guard()).clone();
