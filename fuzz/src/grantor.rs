@@ -360,14 +360,14 @@ fn packet([client, service, dscp, kind, len, place]: [u8; 6]) -> Vec<u8> {
         1 => frame.fragment(client.into(), u16::from(place) * 8, kind & 8 != 0),
         2 if is_v4 => frame.options(&[7, 4, 4, 0]),
         2 => frame.extension(60, [1, 4, 0, 0, 0, 0]),
-        3 if is_v4 => frame.wrong_checksum(),
-        3 => frame.claim_len(u16::from(len) * 16),
+        3 if !is_v4 => frame.claim_len(u16::from(len) * 16),
         4 => frame.claim_len(u16::from(len) * 7),
         _ => frame,
     };
     let len = usize::from(len.min(150)) * 8 + usize::from(kind & 16 != 0);
     let mut inner = frame.payload(&vec![kind; len]).build()[14..].to_vec();
     match (kind & 7, is_v4) {
+        (3, true) => inner[10] ^= 0x55,
         (5, true) => inner[9] = 4,
         (5, false) => inner[6] = 41,
         (6, true) => inner[12] = 127,
@@ -569,7 +569,7 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
         part(9, 88, 0, 3, true),
     ]
     .concat();
-    let many: Vec<u8> = (0..70).flat_map(|n| part(9, 0, 3 * n, 0, true)).collect();
+    let many: Vec<u8> = (0..70).flat_map(|n| part(10, 0, 3 * n, 1, true)).collect();
     let firsts: Vec<u8> = (0..100).flat_map(|n| part(n, 0, 0, 1, true)).collect();
     let all = [
         ("asks", [both(1, 41, 0), both(2, 3, 0), both(3, 63, 0)].concat()),
