@@ -1,33 +1,46 @@
 //! The flood of the demo's shield: datagrams from sources that nobody has.
 
-use std::net::Ipv4Addr;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::net::ipproto;
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
-use super::{SERVER, raw, send};
+use super::SERVER;
 use crate::error::Error;
 use crate::status::Status;
 
-/// Sends for some seconds, no faster than [`RATE`], and prints how many packets that were.
+/// Sends until its standard input ends, no faster than [`RATE`]; prints how many packets that
+/// were, and in how many milliseconds.
 ///
 /// # Errors
 /// When there is no socket.
-pub fn flood(seconds: u64) -> Result<Status, Error> {
-    let raw = raw(ipproto::RAW)?;
-    let (start, all, mut sent) = (Instant::now(), Duration::from_secs(seconds), 0_u64);
-    while start.elapsed() < all {
+pub fn flood() -> Result<Status, Error> {
+    let raw = raw()?;
+    let (start, mut sent) = (Instant::now(), 0_u64);
+    let over = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    while !over.is_finished() {
         if sent as f64 > start.elapsed().as_secs_f64() * RATE as f64 {
             std::thread::sleep(Duration::from_micros(200));
             continue;
         }
         for _ in 0..32 {
             // A full queue of the host's own interface is no packet sent.
-            sent += u64::from(send(&raw, &packet(source(sent)), SERVER).is_ok());
+            sent += u64::from(send(&raw, &packet(source(sent))).is_ok());
         }
     }
-    println!("{sent}");
+    println!("{sent} {}", start.elapsed().as_millis());
     Ok(Status::Success)
+}
+
+/// A socket for IPv4 packets that have their header with them (raw(7)).
+fn raw() -> std::io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW))?)
+}
+
+fn send(raw: &OwnedFd, packet: &[u8]) -> std::io::Result<usize> {
+    Ok(sendto(raw, packet, SendFlags::empty(), &SocketAddrV4::new(SERVER, 0))?)
 }
 
 /// The `n`th, each another: of 96.0.0.0/3, and in no order.

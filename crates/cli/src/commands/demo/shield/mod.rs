@@ -1,29 +1,27 @@
-//! The demo's third part: a shield holds a flood off while clients load a page.
+//! The demo's third part: a shield on one machine holds a flood off while clients load a page.
 //!
 //! ```text
-//!  clients 10.20.1.2 … ── p0 ┐               ┌ p2 ── 10.20.3.2: a Grantor, and behind it
-//!                            │ front    back │        the server 203.0.113.5
-//!  a flood 10.20.2.2 ──── p1 ┘               └
+//!  clients 10.20.1.2 … ── p0 ┐                 ┌ p2 ── 10.20.3.2, and behind it
+//!                            │ front ·── back  │        the server 203.0.113.5
+//!  a flood 10.20.2.2 ──── p1 ┘  policy in Lua  └
 //! ```
 
-mod defend;
 mod flood;
 mod page;
+mod serve;
 
 use std::fmt::Write as _;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::OwnedFd;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use api::apps::gatekeeper::{self, Shield};
-use api::apps::{Reply as AppReply, Request as AppRequest};
-use api::{CallError, Client, Reply, Request, What};
-use rustix::net::{AddressFamily, Protocol, SendFlags, SocketType, sendto, socket};
+use api::apps::grantor::Shown;
+use api::apps::{Reply as AppReply, Request as AppRequest, gatekeeper, grantor};
+use api::{CallError, Client, Reply, Request};
 
 use super::Size;
 use super::net::{Net, failed};
@@ -40,46 +38,54 @@ pub enum Actor {
     Load,
     /// Sends what nobody has asked for.
     Flood,
-    /// Server and Grantor.
-    Defend,
+    /// The server.
+    Serve,
 }
 
-/// Is `actor` for some seconds; the address is a client's.
+/// Is `actor`; seconds and address are a client's.
 ///
 /// # Errors
 /// When it cannot.
 pub fn act(actor: Actor, from: Ipv4Addr, seconds: u64) -> Result<Status, Error> {
     match actor {
         Actor::Load => page::load(from, seconds),
-        Actor::Flood => flood::flood(seconds),
-        Actor::Defend => defend::defend(),
+        Actor::Flood => flood::flood(),
+        Actor::Serve => serve::serve(),
     }
 }
 
 /// The whole part.
 ///
 /// # Errors
-/// When something of it cannot be had, or it is interrupted; what it made is taken away in any
-/// case.
+/// When something of it cannot be had, a client gets no page, or it is interrupted; what it made
+/// is taken away in any case.
 pub fn run(_: Size, stop: &Arc<AtomicBool>, cx: &mut Context) -> Result<Status, Error> {
-    say(cx, "\nA shield: a flood comes while clients load a page; a Grantor knows clients.\n")?;
+    say(cx, "\nA shield on one machine: a flood comes while clients load a page.\n")?;
     let mut net = Net::new(stop)?;
     let start = Instant::now();
     network(&mut net)?;
     shield(&mut net)?;
-    say(
-        cx,
-        &line(1, "shield", start, "`rutter run` with [gatekeeper]; 203.0.113.0/24 is protected"),
-    )?;
+    let said = format!(
+        "203.0.113.0/24 is protected by a policy of {} lines in Lua, asked {} times a second",
+        POLICY.lines().count(),
+        number(REQUESTS)
+    );
+    say(cx, &line(1, "shield", start, &said))?;
     let start = Instant::now();
-    let before = client(&net, OLD)?.wait()?;
+    let before = client(&net, OLD)?.loads()?;
     say(cx, &line(2, "before", start, &format!("{} Kbyte page: {}", PAGE / 1000, told(&before))))?;
-    say(cx, &under_flood(&mut net)?)?;
+    came(&before, "before the flood")?;
+    under_flood(&mut net, cx)?;
     let start = Instant::now();
-    let after = client(&net, NEXT)?.wait()?;
+    let after = client(&net, NEXT)?.loads()?;
     say(cx, &line(4, "after", start, &format!("another new client: {}", told(&after))))?;
-    drop(net);
+    came(&after, "after the flood")?;
     Ok(Status::Success)
+}
+
+/// Whether a client has got a page.
+fn came(loads: &Loads, when: &str) -> Result<(), Error> {
+    if loads.pages > 0 { Ok(()) } else { Err(failed("the shield", format!("no page came {when}"))) }
 }
 
 fn say(cx: &mut Context, text: &str) -> Result<(), Error> {
@@ -104,57 +110,81 @@ fn network(net: &mut Net) -> Result<(), Error> {
     for address in [NEW, NEXT] {
         net.on("c", &["ip", "address", "add", &format!("{address}/24"), "dev", "eth0"])?;
     }
-    for (end, name) in [("g", "eth0"), ("r", "v2")] {
-        // Room for the outer header.
-        net.on(end, &["ip", "link", "set", name, "mtu", "1600"])?;
-    }
-    net.on("g", &["ip", "address", "add", &format!("{SERVER}/32"), "dev", "lo"])?;
-    // What was inside comes by the loopback, from whoever sent it.
-    let script = "for f in all default lo; do echo 0 >/proc/sys/net/ipv4/conf/$f/rp_filter; done";
-    net.on("g", &["sh", "-c", script]).map(|_| ())
+    net.on("g", &["ip", "address", "add", &format!("{SERVER}/32"), "dev", "lo"]).map(|_| ())
 }
 
 fn shield(net: &mut Net) -> Result<(), Error> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut config = format!("workers = [{}]\n", usize::from(cores > 1));
-    for port in 0..3 {
-        let mtu = if port == 2 { "mtu = 1600\n" } else { "" };
-        // Writing to a String cannot fail.
-        let _ = write!(
-            config,
-            "[ports.p{port}]\ndevice = \"packet:v{port}\"\n{mtu}addresses = [\"10.20.{}.1/24\"]\n",
-            port + 1
-        );
-    }
-    let _ = write!(
-        config,
-        "[gatekeeper]\nfront = [\"p0\", \"p1\"]\nback = [\"p2\"]\nbandwidth_mbps = 100\n\
-         [[gatekeeper.protect]]\nprefix = \"203.0.113.0/24\"\ngrantors = [\"{GRANTOR}\"]\n"
-    );
-    let (file, socket) = (net.file("shield.toml"), net.file("shield.sock"));
-    std::fs::write(&file, config)?;
+    let (file, policy) = (net.file("shield.toml"), net.file("shield.lua"));
+    std::fs::write(&file, configuration(&policy))?;
+    std::fs::write(&policy, POLICY)?;
     let me = std::env::current_exe()?.display().to_string();
-    let (file, path) = (file.display().to_string(), socket.display().to_string());
-    net.start("g", "defended", &[&me, "demo", "--actor", "defend"])?;
+    let (file, socket) = (file.display().to_string(), net.file("shield.sock"));
+    let path = socket.display().to_string();
+    net.start("g", "server", &[&me, "demo", "--actor", "serve"])?;
     net.start("r", "shield", &[&me, "--socket", &path, "run", "--config", &file])?;
-    net.wait("the shield", Duration::from_secs(60), || {
-        let found = ask(&socket).is_ok_and(|shield| {
-            !shield.grantors.is_empty() && shield.grantors.iter().all(|of| of.fault.is_empty())
-        });
-        found && system(&socket).is_ok()
-    })?;
+    net.wait("the shield", Duration::from_secs(60), || protects(&socket).is_ok_and(|ready| ready))?;
+    // The first page does not wait until the way back is found.
+    let ping = ["ping", "-n", "-q", "-c", "1", "-W", "1"];
+    for (host, to) in [("c", "10.20.1.1"), ("g", "10.20.3.1")] {
+        let known = || net.on(host, &[&ping[..], &[to]].concat()).is_ok();
+        let start = Instant::now();
+        while !known() {
+            net.check()?;
+            if start.elapsed() > Duration::from_secs(20) {
+                return Err(failed("the shield", format!("{to} does not answer")));
+            }
+        }
+    }
     Ok(())
 }
 
-fn system(socket: &Path) -> Result<Reply, CallError> {
-    Client::connect(socket)?.call(&Request::Show { what: What::System })
+/// README's, in the demo's network; with two ports at the front.
+fn configuration(policy: &Path) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let worker = usize::from(cores > 1);
+    let mut config = format!("role = [\"gatekeeper\", \"grantor\"]\nworkers = [{worker}]\n");
+    for port in 0..3 {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            config,
+            "[ports.p{port}]\ndevice = \"packet:v{port}\"\naddresses = [\"10.20.{}.1/24\"]\n",
+            port + 1
+        );
+    }
+    config
+        + &format!(
+            "[[route]]
+prefix = \"203.0.113.0/24\"
+via = [\"10.20.3.2\"]
+[gatekeeper]
+front = [\"p0\", \"p1\"]
+back = [\"p2\"]
+requests = {REQUESTS}
+[[gatekeeper.protect]]
+prefix = \"203.0.113.0/24\"
+[grantor]
+policy = {policy:?}
+"
+        )
 }
 
-fn ask(socket: &Path) -> Result<Shield, CallError> {
-    let request = Request::App(AppRequest::Gatekeeper(gatekeeper::Request::Show));
-    match Client::connect(socket)?.call(&request)? {
-        Reply::App(AppReply::Gatekeeper(gatekeeper::Reply::Show(shield))) => Ok(*shield),
+/// Whether what is to be protected is.
+fn protects(socket: &Path) -> Result<bool, CallError> {
+    let request = gatekeeper::Request::Protections;
+    let mut client = Client::connect(socket)?;
+    match client.call(&Request::App(AppRequest::Gatekeeper(request)))? {
+        Reply::App(AppReply::Gatekeeper(gatekeeper::Reply::Protections(all))) => {
+            Ok(!all.is_empty() && all.iter().all(|one| one.in_table && one.faults.is_empty()))
+        }
         _ => Err(CallError::Unexpected),
+    }
+}
+
+fn ask(net: &Net) -> Result<Shown, Error> {
+    let request = Request::App(AppRequest::Grantor(grantor::Request::Show));
+    match Client::connect(&net.file("shield.sock"))?.call(&request)? {
+        Reply::App(AppReply::Grantor(grantor::Reply::Show(shown))) => Ok(*shown),
+        _ => Err(CallError::Unexpected.into()),
     }
 }
 
@@ -162,11 +192,12 @@ fn ask(socket: &Path) -> Result<Shield, CallError> {
 struct Playing(std::process::Child);
 
 impl Playing {
-    fn wait(self) -> Result<Loads, Error> {
+    fn loads(self) -> Result<Loads, Error> {
         let said = self.said()?;
         Loads::parse(&said).ok_or_else(|| failed("a client", said))
     }
 
+    /// What it has printed at its end; its standard input ends.
     fn said(self) -> Result<String, Error> {
         let done = self.0.wait_with_output()?;
         Ok(String::from_utf8_lossy(&done.stdout).trim().to_string())
@@ -180,7 +211,7 @@ fn play(net: &Net, place: &str, words: &[&str]) -> Result<Playing, Error> {
         .arg(std::env::current_exe()?)
         .args(["demo", "--actor"])
         .args(words)
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
     child.map(Playing).map_err(|error| failed("ip", error))
@@ -192,36 +223,42 @@ fn client(net: &Net, from: Ipv4Addr) -> Result<Playing, Error> {
 }
 
 /// Two clients while the flood comes: one that was granted before, one that must ask.
-fn under_flood(net: &mut Net) -> Result<String, Error> {
+fn under_flood(net: &mut Net, cx: &mut Context) -> Result<(), Error> {
     let start = Instant::now();
-    let socket = net.file("shield.sock");
-    let shield = || ask(&socket).map_err(|error| failed("the shield", error));
-    let (was, reached) = (shield()?, unasked(net)?);
-    let seconds = (SECONDS + 2).to_string();
-    let flood = play(net, "f", &["flood", "--seconds", &seconds])?;
+    let (was, reached) = (ask(net)?, unasked(net)?);
+    let flood = play(net, "f", &["flood"])?;
     std::thread::sleep(Duration::from_secs(1));
     let (old, new) = (client(net, OLD)?, client(net, NEW)?);
-    let (old, new) = (old.wait()?, new.wait()?);
-    let sent: u64 = flood.said()?.parse().unwrap_or_default();
-    let (is, reached) = (shield()?, unasked(net)? - reached);
-    let asked = is.verdicts.requests - was.verdicts.requests;
-    let decided =
-        |of: &Shield| of.decisions.iter().find(|of| of.what == "declined").map_or(0, |of| of.count);
-    let declined = decided(&is) - decided(&was);
-    let rate = sent / (SECONDS + 2);
+    let (old, new) = (old.loads()?, new.loads()?);
+    let (sent, rate) = flooded(&flood.said()?)?;
+    let (is, reached) = (ask(net)?, unasked(net)? - reached);
     let said = format!("{} packets from as many sources, {} a second", number(sent), number(rate));
-    let mut text = line(3, "flood", start, &said);
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "      the client of before: {}", told(&old));
-    let _ = writeln!(text, "      a new client: {}", told(&new));
-    let _ = writeln!(
-        text,
-        "      {} packets asked; {} sources were declined, {} of their packets reached the server",
-        number(asked),
-        number(declined),
+    say(cx, &line(3, "flood", start, &said))?;
+    let count = |of: &Shown, what| {
+        of.counts.iter().find(|one| one.what == what).map_or(0, |one| one.count)
+    };
+    let counted = |what| number(count(&is, what) - count(&was, what));
+    let text = format!(
+        "      the client of before: {}\n      a new client: {}\n      the policy was asked {} times, \
+         and declined {}; {} packets of the flood reached the server\n",
+        told(&old),
+        told(&new),
+        counted("asked"),
+        counted("verdicts: drop"),
         number(reached)
     );
-    Ok(text)
+    say(cx, &text)?;
+    came(&old, "for the client of before, under the flood")?;
+    came(&new, "for a new client, under the flood")
+}
+
+/// What a flood has printed: its packets, and how many a second.
+fn flooded(said: &str) -> Result<(u64, u64), Error> {
+    let read = said.split_once(' ').and_then(|(sent, ms)| {
+        let (sent, ms): (u64, u64) = (sent.parse().ok()?, ms.parse().ok()?);
+        Some((sent, sent * 1000 / ms.max(1)))
+    });
+    read.ok_or_else(|| failed("the flood", said))
 }
 
 /// Datagrams that came for a port of the server that nobody listens at.
@@ -237,27 +274,23 @@ fn unasked(net: &Net) -> Result<u64, Error> {
 fn told(loads: &Loads) -> String {
     let ms = |micros: u64| format!("{:.1} ms", micros as f64 / 1000.0);
     let Loads { pages, failed, first, median, worst } = *loads;
+    if pages == 0 {
+        return format!("not once, {failed} failed");
+    }
     let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
     format!(
-        "{pages} times in {SECONDS} s{failed}, the first after {}, then {} each (at most {})",
+        "{pages} times{failed}, the first after {}, then {} each (at most {})",
         ms(first),
         ms(median),
         ms(worst)
     )
 }
 
-/// A socket for IPv4 packets of `protocol`.
-fn raw(protocol: Protocol) -> std::io::Result<OwnedFd> {
-    Ok(socket(AddressFamily::INET, SocketType::RAW, Some(protocol))?)
-}
-
-/// Sends a packet that has its header with it, by a socket for `IPPROTO_RAW` (raw(7)).
-fn send(raw: &OwnedFd, packet: &[u8], to: Ipv4Addr) -> std::io::Result<usize> {
-    Ok(sendto(raw, packet, SendFlags::empty(), &SocketAddrV4::new(to, 0))?)
-}
-
+/// README's, to the byte.
+const POLICY: &str = include_str!("policy.lua");
+/// Of the policy, a second.
+const REQUESTS: u64 = 1000;
 const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
-const GRANTOR: Ipv4Addr = Ipv4Addr::new(10, 20, 3, 2);
 /// Clients: before the flood, during it, after it.
 const OLD: Ipv4Addr = Ipv4Addr::new(10, 20, 1, 2);
 const NEW: Ipv4Addr = Ipv4Addr::new(10, 20, 1, 3);
@@ -266,5 +299,32 @@ const NEXT: Ipv4Addr = Ipv4Addr::new(10, 20, 1, 4);
 const WEB: u16 = 80;
 /// Bytes of a page.
 const PAGE: usize = 100_000;
-/// Of each of the clients.
+/// Of each of the clients, at least.
 const SECONDS: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_is_that_of_readme_and_guide() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        for page in ["README.md", "docs/guide/one-box.md"] {
+            let text = std::fs::read_to_string(format!("{root}/{page}")).unwrap();
+            assert!(text.contains(&format!("```lua\n{POLICY}```\n")), "{page}");
+        }
+    }
+
+    #[test]
+    fn what_a_flood_prints_is_read() {
+        assert_eq!(flooded("3000 1500").unwrap(), (3000, 2000));
+        assert_eq!(flooded("0 0").unwrap(), (0, 0));
+        assert!(flooded("").is_err() && flooded("1 x").is_err());
+    }
+
+    #[test]
+    fn a_client_without_a_page_is_an_error() {
+        assert!(came(&Loads::default(), "").is_err());
+        assert!(came(&Loads { pages: 1, ..Loads::default() }, "").is_ok());
+    }
+}
