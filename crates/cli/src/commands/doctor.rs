@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
 
-/// Tell what this machine lacks for full speed, and the exact remedy
+/// Report what this machine lacks for full speed, and the exact remedy
 #[derive(clap::Args)]
 #[command(after_help = "\
 Where a router runs, it is asked how things are in its network namespace and on its cores.

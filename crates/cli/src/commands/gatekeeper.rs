@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::warn::cut;
 
-/// Protect networks: what passes, what asks, what is dropped
+/// Protect networks from floods: protections, flows, programs
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,12 +40,12 @@ pub struct Args {
 enum Action {
     /// The whole shield, with every counter
     Show,
-    /// What is protected; add, change and delete protections
+    /// List, add, change and delete protections
     Protect {
         #[command(subcommand)]
         action: Option<Protect>,
     },
-    /// What is known of flows
+    /// List flows: state, budget, time left
     Flows {
         /// Show at most so many; 0: all
         #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
@@ -65,17 +65,17 @@ enum Action {
         /// Which, as for `flows`
         filter: Vec<String>,
     },
-    /// What decisions may name by a number
+    /// Programs in eBPF, which decisions name by a number
     Program {
         #[command(subcommand)]
         action: Program,
     },
-    /// What is judged and passes all the same; switch that on or off
+    /// List protections under shadow; switch a shadow on or off
     Shadow {
         /// The prefix of a protection
         #[arg(requires = "switch")]
         prefix: Option<String>,
-        /// on: verdicts are counted, and packets pass; off: the shield bites
+        /// on: verdicts are counted, and packets pass; off: verdicts are carried out
         #[arg(value_enum)]
         switch: Option<Switch>,
     },
@@ -106,7 +106,7 @@ enum Protect {
         #[arg(long)]
         flush: bool,
     },
-    /// Protect a prefix no more, and forget its flows
+    /// End a protection, and forget its flows
     Del {
         /// As it was added
         prefix: String,
@@ -127,7 +127,7 @@ enum Program {
         #[arg(long)]
         name: Option<String>,
     },
-    /// Take out what was loaded: what comes with Rutter is back, or its flows ask again
+    /// Unload a program: Rutter's own of that number returns, or its flows ask again
     Unload {
         /// As it was loaded
         index: u8,

@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
 
-/// Decide for Gatekeepers what passes: what asks, what is granted, what is sent back
+/// Decide for Gatekeepers which flows pass, by a policy
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

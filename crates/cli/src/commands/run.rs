@@ -18,8 +18,8 @@ Examples:
   rutter run --config rutter.toml
   rutter run --cleanup                   after a crash: taps, rules, settings
 
-SIGTERM, SIGHUP and Ctrl-C end it in order, a second one at once. Logs go to
-standard error; RUTTER_LOG=debug tells more.
+SIGTERM, SIGHUP or Ctrl-C stops it in order, a second one at once. Logs go to
+standard error; RUTTER_LOG=debug logs more.
 
 Exit status: 0 stopped, 2 it could not start, 3 one of its threads died: settings
 are given back, the taps stay, and it may be started again (systemd does).")]

@@ -28,14 +28,14 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Copy from now on
+    /// Start copying
     Add(Add),
-    /// Copy no more
+    /// Stop copying
     Del {
         /// Its name
         name: String,
     },
-    /// What is copied, and how much
+    /// Show what is copied, and how much
     Show,
 }
 

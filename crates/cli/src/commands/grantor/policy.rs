@@ -18,7 +18,7 @@ use crate::status::Status;
 /// Policies in Lua
 #[derive(clap::Subcommand)]
 pub enum Policy {
-    /// What a policy decides for each flow of a capture
+    /// Show what a policy decides for each flow of a capture
     ///
     /// The first packet of each flow asks, as a Gatekeeper would send it. Then flows ask
     /// again for a while, for the time that a decision takes. The policy runs in this
@@ -46,7 +46,7 @@ It lasts until the router ends. A lasting one: `policy` of [grantor] in rutter.t
     },
     /// Load the policy before this one
     Rollback,
-    /// What decides, its processes, and how it has failed
+    /// Show the policy, its processes, and how it has failed
     Show,
     /// Run a chunk in every process of the policy, and print what each gives
     #[command(after_help = "\
