@@ -1,5 +1,6 @@
 //! Gatekeeper and Grantor in one graph: what is asked, what passes, and that nothing else does.
 
+mod budget;
 mod rig;
 
 use tables::event::NeighbourState;

@@ -254,6 +254,21 @@ impl Rig {
         self.seats[worker].back.take()
     }
 
+    /// A frame at the front of a worker, which the next poll finds.
+    pub(super) fn push(&mut self, worker: usize, frame: &[u8]) {
+        self.seats[worker].front.push(frame);
+    }
+
+    /// One poll of each worker at this time.
+    pub(super) fn poll_at(&mut self, now: u64) {
+        for seat in &mut self.seats {
+            // With a frame for another machine: an idle graph does not tick at once.
+            seat.front.push(&[&CLIENTS[..], &INSIDE, &[8, 0], &[0; 50]].concat());
+            seat.graph.poll_at(now, self.thread.guard());
+            self.thread.quiesce();
+        }
+    }
+
     /// Some polls of all workers; nothing goes to the kernel.
     pub(super) fn run(&mut self) -> Snapshot {
         let counts = self.work();
