@@ -91,7 +91,7 @@ pub enum Error {
     Daemon(#[from] daemon::Error),
     /// A policy cannot be loaded.
     #[error(transparent)]
-    Policy(#[from] policy::lua::Error),
+    Policy(#[from] policy::cell::Error),
     /// The demo cannot go on.
     #[error("{what}: {why}")]
     Demo {

@@ -3,11 +3,18 @@
 
 use std::process::ExitCode;
 
-/// Serves until the daemon ends it, where this process was started for that.
+use policy::cell::{child, lua, trial};
+
+/// Serves until the daemon ends it, where this process was started for that; or the command
+/// that tries a policy.
 pub fn called() -> Option<ExitCode> {
-    let mut words = std::env::args_os().skip(1);
-    let called = words.next().is_some_and(|word| word == NAME) && words.next().is_none();
-    called.then(|| policy::cell::child::main(policy::cell::lua::make))
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let words: Vec<_> = words.iter().map_while(|word| word.to_str()).collect();
+    match words[..] {
+        [NAME] => Some(child::main(lua::make)),
+        [NAME, trial::WORD, v4, v6] => Some(child::main(|handed| trial::make(handed, [v4, v6]))),
+        _ => None,
+    }
 }
 
 /// As `policy::cell::Settings` has it.

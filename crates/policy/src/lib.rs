@@ -5,7 +5,8 @@
 //!   a packet asks ─► Asker ─► a policy: what its flow may do
 //! ```
 //!
-//! Nodes know the two traits alone: [`program::Program`] and [`ask::Asker`].
+//! Nodes know the two traits alone: [`program::Program`] and [`ask::Asker`]. A policy in Lua
+//! reaches all memory of its process by `ffi`: nobody runs one but a process of its own ([`cell`]).
 //!
 //! Inside, a module imports only those of the lines below its own:
 //!
@@ -21,6 +22,6 @@ pub mod bpf;
 #[cfg(feature = "cell")]
 pub mod cell;
 #[cfg(feature = "lua")]
-pub mod lua;
+mod lua;
 pub mod program;
 pub mod trial;

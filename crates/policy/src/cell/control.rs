@@ -33,7 +33,10 @@ pub(crate) const GO: u8 = 4;
 /// A chunk to be run: its number (4 bytes), its text.
 pub(crate) const EXEC: u8 = 5;
 
-/// To the supervisor: ready; what was not possible, in lines.
+/// To the supervisor, before the policy begins, who may not say it: shut in; what was not
+/// possible, in lines.
+pub(crate) const SHUT: u8 = 64;
+/// It is ready.
 pub(crate) const READY: u8 = 65;
 /// It does not begin: why.
 pub(crate) const REFUSED: u8 = 66;
@@ -130,9 +133,20 @@ pub(crate) fn receive<'b>(
 /// As long a text as a message takes, without what a terminal would obey.
 pub(crate) fn text(bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
-    text.chars()
-        .map(|c| if c.is_control() && !matches!(c, '\n' | '\t') { '\u{fffd}' } else { c })
-        .collect()
+    text.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The first line of it, for the log: whatever a packet has made a policy say.
+pub(crate) fn line(bytes: &[u8], most: usize) -> String {
+    text(bytes, most).lines().next().unwrap_or_default().replace('\t', " ")
+}
+
+/// Control characters but for ends of lines and tabs; and what ends a line or turns its
+/// direction by Unicode.
+fn is_obeyed(c: char) -> bool {
+    let by_unicode =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    by_unicode || c.is_control() && !matches!(c, '\n' | '\t')
 }
 
 /// Waits until there is something to read, the other end is gone, or `most` is over.
@@ -158,4 +172,22 @@ pub(crate) fn wait(
 /// As [`AsFd`] of many.
 pub(crate) fn borrowed(files: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     files.iter().map(AsFd::as_fd).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_stays_one() {
+        assert_eq!(line(b"a.lua:7: no\nERROR all is lost", 64), "a.lua:7: no");
+        assert_eq!(line(b"a\tb\r\x1b[2Jc\0d\x7f", 64), "a b\u{fffd}\u{fffd}[2Jc\u{fffd}d\u{fffd}");
+        for bad in ['\u{2028}', '\u{2029}', '\u{85}', '\u{9b}', '\u{202e}', '\u{2066}', '\u{200f}']
+        {
+            assert_eq!(line(format!("a{bad}b").as_bytes(), 64), "a\u{fffd}b", "{bad:?}");
+        }
+        assert_eq!(line(b"\nsecond", 64), "");
+        assert_eq!(line("aé".as_bytes(), 2), "a\u{fffd}");
+        assert_eq!(text(b"two\nlines\tand\x07", 64), "two\nlines\tand\u{fffd}");
+    }
 }

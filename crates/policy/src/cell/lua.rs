@@ -14,18 +14,23 @@ struct InLua(Policy);
 /// # Errors
 /// When it does not load.
 pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
+    // What the process may have bounds the state, too.
+    let options = Options { memory: 0, tables: 0, ..Options::default() };
+    Ok(Box::new(InLua(load(handed, options)?)))
+}
+
+/// The same by these options, without the files' names that begin with a zero.
+pub(super) fn load(handed: &Handed, options: Options) -> Result<Policy, String> {
     // Tables would look in `/proc` how much is free: a process that opens a file is ended.
     lookup::pages::trust();
     let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;
     let file = |name: &str| Some((name.to_owned(), Arc::from(handed.file(name)?)));
-    let files: BTreeMap<_, _> = handed.names().skip(1).filter_map(file).collect();
-    // What the process may have bounds the state, too.
-    let options =
-        Options { files, memory: 0, tables: 0, snap: handed.captured, ..Options::default() };
+    let tables = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
+    let files: BTreeMap<_, _> = tables.filter_map(file).collect();
+    let options = Options { files, snap: handed.captured, ..options };
     let prepared = Prepared::new(&options).map_err(|error| error.to_string())?;
     handed.stop_by(stop(prepared.stopper()));
-    let policy = prepared.load(&handed.name, text);
-    Ok(Box::new(InLua(policy.map_err(|error| error.to_string())?)))
+    prepared.load(&handed.name, text).map_err(|error| error.to_string())
 }
 
 impl Decider for InLua {
@@ -53,7 +58,7 @@ impl Decider for InLua {
 }
 
 /// Stops what runs.
-fn stop(stopper: Stopper) -> Stop {
+pub(super) fn stop(stopper: Stopper) -> Stop {
     Box::new(move || {
         if let Some(call) = stopper.running() {
             stopper.stop(call);

@@ -30,6 +30,9 @@ mod shared;
 mod source;
 mod status;
 mod supervisor;
+#[cfg(feature = "lua")]
+pub mod trial;
+mod word;
 
 pub use desk::Desk;
 pub use handle::Handle;

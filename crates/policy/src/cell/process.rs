@@ -28,6 +28,10 @@ pub(super) struct Process {
     pub source: Source,
     pub stage: Stage,
     pub since: Instant,
+    /// It has said that it is shut in.
+    pub shut: bool,
+    /// How much it has said, since when.
+    said: (u32, Instant),
     child: Child,
     pub control: OwnedFd,
     pub links: Vec<Link>,
@@ -89,6 +93,8 @@ impl Process {
             source: source.clone(),
             stage: Stage::Starting,
             since: Instant::now(),
+            shut: false,
+            said: (0, Instant::now()),
             child,
             control,
             links: Vec::new(),
@@ -174,6 +180,17 @@ impl Process {
     pub fn kill(&mut self) -> io::Result<()> {
         self.advance(State::Over);
         self.child.kill()
+    }
+
+    /// It has said one thing more: whether that is more than one says that is not hostile. Each
+    /// is work of the thread that listens.
+    pub fn says_too_much(&mut self, now: Instant) -> bool {
+        let (said, since) = &mut self.said;
+        if now.duration_since(*since) >= SECOND {
+            (*said, *since) = (0, now);
+        }
+        *said += 1;
+        *said > WORDS
     }
 
     /// How it ended, if it has.
@@ -262,5 +279,8 @@ pub(super) fn words(status: ExitStatus) -> String {
     }
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+/// Things that a process says in a second, at most: five times what failures come to.
+const WORDS: u32 = 1_000;
 /// Users that processes have in turn.
 const USERS: u32 = 1 << 16;

@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::shared::memory;
+use super::control;
+use super::shared::{memory, seal_from_writers};
 
 /// A policy's text and its data, in memory that each of its processes maps and none can
 /// change; cheap to clone.
@@ -35,7 +36,7 @@ impl Source {
             return Err(io::Error::other(format!("a policy has {MOST} files at most")));
         }
         let file = |(name, bytes): &(&str, &[u8])| {
-            if name.len() > 255 {
+            if name.len() > NAME {
                 return Err(io::Error::other(format!("a file's name is too long: {name}")));
             }
             let memory = memory("policy", bytes.len())?;
@@ -43,12 +44,14 @@ impl Source {
             while at < bytes.len() {
                 at += rustix::io::pwrite(&memory, &bytes[at..], at as u64)?;
             }
-            let seals = rustix::fs::SealFlags::WRITE | rustix::fs::SealFlags::SEAL;
-            rustix::fs::fcntl_add_seals(&memory, seals)?;
+            // Not the seal against all writers: before Linux 6.7 nobody could map it shared then.
+            seal_from_writers(&memory)?;
             Ok(File { name: (*name).to_owned(), len: bytes.len(), memory })
         };
         let files = files.iter().map(file).collect::<io::Result<_>>()?;
-        Ok(Source(Arc::new(Inner { name: name.to_owned(), files })))
+        // The log has it, and a file may be called as it likes.
+        let name = control::line(name.as_bytes(), NAME);
+        Ok(Source(Arc::new(Inner { name, files })))
     }
 
     /// What it is called.
@@ -66,5 +69,7 @@ impl Source {
     }
 }
 
+/// Bytes of a name, at most.
+const NAME: usize = 255;
 /// Files of a policy, at most.
 pub const MOST: usize = 64;

@@ -10,15 +10,14 @@
 //! cast for each packet cost 40 times as much as the decision. A policy may define
 //! `lookup_policy_batch(n)`, too, and decide of many at once (`docs/guide/write-a-policy.md`).
 //!
-//! **A policy has the rights of its process**: its `ffi` reads and writes any memory. It is
-//! for a process of its own (`cell`), or for whoever runs what is theirs. What it decides is
-//! copied out and checked.
+//! **A policy has the rights of its process**: its `ffi` reads and writes any memory. So this is
+//! for `cell` alone, whose processes have nothing else. What it decides is copied out and checked.
 //!
 //! Imports, each of those to its right or below:
 //!
 //! ```text
-//!   policy ─► call ─► stop
-//!      ├────► slots ─► layout
+//!   prepared ─► policy ─► call ─► stop
+//!      │           └────► slots ─► layout
 //!      └────► native ─► table
 //!   error
 //! ```
@@ -28,13 +27,13 @@ mod error;
 mod layout;
 mod native;
 mod policy;
+mod prepared;
 mod slots;
 mod stop;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use error::Error;
-pub use layout::BadDecision;
-pub use policy::{Options, Policy, Prepared};
+pub use policy::Policy;
+pub use prepared::{Options, Prepared};
 pub use stop::Stopper;

@@ -1,70 +1,29 @@
-//! A policy: loaded, asked, spoken to.
+//! A policy: asked, spoken to.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use lookup::lpm::Options as EngineOptions;
-use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table, Value};
+use mlua::{Function, Value};
 use wire::ggu;
 
 use super::call::{Callee, Caller, Failed};
 use super::error::{Error, at};
 use super::layout;
-use super::native::{self, Library};
+use super::native::Library;
 use super::slots::{BATCH, Slots};
 use super::stop::Stopper;
 use crate::ask::{Matter, Question, Verdict};
 
-/// What a policy gets.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Bytes of each packet that it sees; the rest of a question is left out.
-    pub snap: usize,
-    /// Bytes that its Lua state may take; 0: whatever there is.
-    pub memory: usize,
-    /// Bytes that its tables of `lpmlib` may take, besides; 0: whatever there is.
-    pub tables: usize,
-    /// The engine of `lpmlib`'s IPv4 tables and its options; `""`: the usual one.
-    pub engine4: (String, EngineOptions),
-    /// The same for IPv6.
-    pub engine6: (String, EngineOptions),
-    /// Tables of prefixes, by the name under which the policy asks for them: the bytes of
-    /// a file, as it lies on the disk. Where a policy runs there are no files.
-    pub files: BTreeMap<String, Arc<[u8]>>,
-    /// What `gt_lcore_id` answers.
-    pub worker: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            snap: 256,
-            memory: 256 << 20,
-            tables: 1 << 30,
-            engine4: Default::default(),
-            engine6: Default::default(),
-            files: BTreeMap::new(),
-            worker: 0,
-        }
-    }
-}
-
-/// A Lua state with its libraries, in which no policy runs yet.
-pub struct Prepared(Policy);
-
 /// A policy.
 pub struct Policy {
-    name: String,
+    pub(super) name: String,
     // Dropped first: it closes the state, which knows where the others lie.
-    caller: Caller,
-    call: Callees,
-    functions: Functions,
-    slots: Slots,
-    _library: Box<Library>,
+    pub(super) caller: Caller,
+    pub(super) call: Callees,
+    pub(super) functions: Functions,
+    pub(super) slots: Slots,
+    pub(super) _library: Box<Library>,
     /// `lookup_policy`, and `lookup_policy_batch`, are defined.
-    defines: (bool, bool),
+    pub(super) defines: (bool, bool),
     /// Questions of the last call at which it failed.
-    failed: Vec<u32>,
+    pub(super) failed: Vec<u32>,
 }
 
 /// The first error of a call. A place that is written where there is one: a `Result` that
@@ -79,107 +38,24 @@ impl First {
 }
 
 /// The driver's functions that are called for packets.
-struct Callees {
-    one: Callee,
-    each: Callee,
-    batch: Callee,
-    punish: Callee,
+pub(super) struct Callees {
+    pub one: Callee,
+    pub each: Callee,
+    pub batch: Callee,
+    pub punish: Callee,
 }
 
 /// Its other ones.
-struct Functions {
-    defines: Function,
-    exec: Function,
-    load: Function,
-}
-
-impl Prepared {
-    /// Makes a state.
-    ///
-    /// # Errors
-    /// When there is no memory for it, or no such engine.
-    pub fn new(options: &Options) -> Result<Self, Error> {
-        let engines = [&options.engine4, &options.engine6];
-        let library = Library::new(engines, options.tables, options.files.clone());
-        let mut library = library.map_err(|what| Error::Engine { what })?;
-        let slots = Slots::new(options.snap);
-        // Caught panics would be ours alone, and cost `pcall` its compiled code; `native`
-        // has none that could pass.
-        let lua_options = LuaOptions::new().catch_rust_panics(false);
-        // SAFETY: policies need `ffi`, so the whole library; see the module's own words.
-        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, lua_options) };
-        let made = libraries(&lua, options, &slots, &raw mut *library)
-            .and_then(|driver| {
-                let caller = Caller::new(lua.clone(), &driver.get("handler")?)?;
-                let callee = |name| caller.callee(&driver.get::<Function>(name)?);
-                let call = Callees {
-                    one: callee("one")?,
-                    each: callee("each")?,
-                    batch: callee("batch")?,
-                    punish: callee("punish")?,
-                };
-                let functions = Functions {
-                    defines: driver.get("defines")?,
-                    exec: driver.get("exec")?,
-                    load: driver.get("load")?,
-                };
-                lua.set_memory_limit(options.memory)?;
-                Ok((caller, call, functions))
-            })
-            .map_err(|_| Error::NoState);
-        drop(lua);
-        let (caller, call, functions) = made?;
-        let name = String::new();
-        let defines = (false, false);
-        let (_library, failed) = (library, Vec::with_capacity(BATCH));
-        Ok(Prepared(Policy { name, caller, call, functions, slots, _library, defines, failed }))
-    }
-
-    /// What stops it while it loads, and later.
-    pub fn stopper(&self) -> Stopper {
-        self.0.stopper()
-    }
-
-    /// Runs a policy's source, which errors call `name`.
-    ///
-    /// # Errors
-    /// When it is not Lua, throws, is stopped, or defines no function to be asked.
-    pub fn load(self, name: &str, source: &str) -> Result<Policy, Error> {
-        let mut policy = self.0;
-        name.clone_into(&mut policy.name);
-        let args = (source, format!("@{name}"));
-        let (ran, message) = policy.run(|own| own.functions.load.call(args))?;
-        match ran {
-            Some(true) => {}
-            Some(false) => return Err(policy.thrown(message)),
-            None => return Err(Error::Syntax { message }),
-        }
-        policy.define()?;
-        match policy.defines {
-            (false, false) => Err(Error::NoPolicy { name: policy.name }),
-            _ => Ok(policy),
-        }
-    }
+pub(super) struct Functions {
+    pub defines: Function,
+    pub exec: Function,
+    pub load: Function,
 }
 
 impl Policy {
-    /// Loads a policy from its source; errors call it `name`.
-    ///
-    /// # Errors
-    /// When there is no memory, when it is not Lua, throws, or defines no function to be
-    /// asked. It may run for ever: [`Prepared`] has what stops it.
-    pub fn load(name: &str, source: &str, options: &Options) -> Result<Self, Error> {
-        Prepared::new(options)?.load(name, source)
-    }
-
     /// What stops a call from another thread.
     pub fn stopper(&self) -> Stopper {
         self.caller.stopper()
-    }
-
-    /// Bytes that the Lua state takes.
-    pub fn memory(&self) -> usize {
-        self.caller.lua.used_memory()
     }
 
     /// Asks; `verdicts` gets one of each question, in order. Where a policy throws an
@@ -421,7 +297,7 @@ impl Policy {
         }
     }
 
-    fn thrown(&self, message: String) -> Error {
+    pub(super) fn thrown(&self, message: String) -> Error {
         if message.starts_with(NO_MEMORY) {
             return Error::Memory { message: at(&self.name, &message).unwrap_or_default() };
         }
@@ -435,7 +311,7 @@ impl Policy {
     }
 
     /// Runs a function of the driver that gives whether it went well, and a text.
-    fn run(
+    pub(super) fn run(
         &mut self,
         call: impl FnOnce(&Self) -> mlua::Result<(Option<bool>, Value)>,
     ) -> Result<(Option<bool>, String), Error> {
@@ -453,45 +329,11 @@ impl Policy {
     }
 
     /// Looks what the policy defines.
-    fn define(&mut self) -> Result<(), Error> {
+    pub(super) fn define(&mut self) -> Result<(), Error> {
         let defines: u8 = self.functions.defines.call(()).map_err(|_| Error::NoState)?;
         self.defines = (defines & 1 != 0, defines & 2 != 0);
         Ok(())
     }
-}
-
-/// Loads the libraries; gives the driver's functions.
-fn libraries(
-    lua: &Lua,
-    options: &Options,
-    slots: &Slots,
-    library: *mut Library,
-) -> mlua::Result<Table> {
-    let pointer = |at: *mut u8| LightUserData(at.cast());
-    let [headers, policies, forward, at] = slots.places().map(pointer);
-    let place = lua.create_table()?;
-    place.set("headers", headers)?;
-    place.set("policies", policies)?;
-    place.set("forward", forward)?;
-    place.set("at", at)?;
-    place.set("batch", BATCH)?;
-    let natives = lua.create_table()?;
-    for (family, name, function) in native::functions() {
-        natives.set(format!("{family}{name}"), LightUserData(function.cast_mut()))?;
-    }
-    let script =
-        |name: &str, text: &str| lua.load(text).set_name(format!("={name}")).into_function();
-    script("cdef", include_str!("script/cdef.lua"))?.call::<()>(())?;
-    let policylib: Table = script("policylib", include_str!("script/policylib.lua"))?
-        .call((&place, options.worker))?;
-    let loaded: Table = lua.globals().get::<Table>("package")?.get("loaded")?;
-    loaded.set("gatekeeper/policylib", &policylib)?;
-    let lpmlib: Table = script("lpmlib", include_str!("script/lpmlib.lua"))?
-        .call((natives, LightUserData(library.cast())))?;
-    loaded.set("gatekeeper/lpmlib", &lpmlib)?;
-    loaded.set("lpmlib", &lpmlib)?;
-    lua.globals().set("lpmlib", lpmlib)?;
-    script("driver", include_str!("script/driver.lua"))?.call((place, policylib))
 }
 
 /// Neither forward nor a decision.

@@ -52,12 +52,21 @@ pub const CASES: &[Case] = &[
     ended("questions", "SIGSEGV"),
     ended("unmap", "SIGSEGV"),
     ended("chatter", "it said what no process of a policy says"),
+    ended("babble", "it said more than a process of a policy says"),
 ];
 
 /// A bad packet among good ones: what is asked about it gets a verdict, the configured one
 /// where the policy has none, and of good packets that come later none waits longer than
-/// [`MOST`].
+/// [`MOST`]. A machine that is busy with others' work may be late now and then: what is late
+/// three times is not.
 pub fn run(case: &Case) {
+    let waits: Vec<_> =
+        (0..3).map(|_| attempt(case)).take_while(|waited| *waited >= MOST).collect();
+    assert!(waits.len() < 3, "good packets waited {waits:?}");
+}
+
+/// How long the slowest good packet waited.
+fn attempt(case: &Case) -> Duration {
     let mut rig = Rig::new(Settings { processes: 1, failures: 1000, ..settings() }, case.policy);
     rig.until("ready, and a spare", |rig| {
         let status = rig.status();
@@ -90,7 +99,9 @@ pub fn run(case: &Case) {
         assert_eq!(of(bad).0, configured, "{} of the bad packet", case.policy);
     }
     let slowest = good.iter().map(|(id, _)| of(*id).1).max().expect("some were asked");
-    assert!(slowest < MOST, "a good packet waited {slowest:?}");
+    if slowest >= MOST {
+        return slowest;
+    }
     let lost = |(id, _): &&(u32, Duration)| of(*id).0 != honest(*id, case.policy);
     let late = good.iter().filter(|(_, asked)| *asked > MOST);
     assert_eq!(late.clone().filter(lost).count(), 0, "decisions go on");
@@ -98,7 +109,7 @@ pub fn run(case: &Case) {
 
     if case.cause.is_empty() {
         assert_eq!(rig.status().failures, 0, "{:?}", rig.events());
-        return;
+        return slowest;
     }
     let cause = case.cause;
     rig.until(cause, |rig| rig.status().failures > 0);
@@ -113,6 +124,7 @@ pub fn run(case: &Case) {
         serving.map(|one| one.pid).collect::<Vec<_>>()
     };
     assert_eq!(pids(&before) != pids(&rig.status()), case.ends, "{:?}", rig.status());
+    slowest
 }
 
 /// Of any good packet, and after this long all is as before.

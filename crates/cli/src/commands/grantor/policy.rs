@@ -21,8 +21,8 @@ pub enum Policy {
     /// Show what a policy decides for each flow of a capture
     ///
     /// The first packet of each flow asks, as a Gatekeeper would send it. Then flows ask
-    /// again for a while, for the time that a decision takes. The policy runs in this
-    /// process, with the rights of its user.
+    /// again for a while, for the time that a decision takes. The policy runs in a process of
+    /// its own, as in a router, which is stopped where it takes longer than a second.
     #[command(after_help = "\
 Examples:
   rutter grantor policy test web.lua web.pcap

@@ -112,7 +112,8 @@ impl Mapped {
 }
 
 /// The process: its standard input is the supervisor's socket. `make` makes the decider,
-/// shut in already.
+/// shut in already. One with other threads is refused: a policy may reach all of its memory, and
+/// the descriptors that it has are closed. Once a decider is there, nothing else runs in it.
 pub fn main(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> ExitCode {
     match run(make) {
         Ok(()) => ExitCode::SUCCESS,
@@ -125,6 +126,9 @@ pub fn main(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> E
 }
 
 fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Result<()> {
+    if !sandbox::is_alone()? {
+        return Err(io::Error::other("a process of a policy has one thread"));
+    }
     sandbox::begin()?;
     // Standard output and error stay as they were given: nothing, of a daemon.
     sandbox::close_from(3)?;
@@ -151,6 +155,7 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         say(control::REFUSED, &[why.as_bytes()])?;
         return Err(io::Error::other(why));
     }
+    say(control::SHUT, &[missing.join("\n").as_bytes()])?;
     watch.begin();
     let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| make(&order.handed)));
     watch.end();
@@ -162,7 +167,7 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         }
     };
     watch.arm(decider.stopper(), Duration::from_millis(order.begin.limit_ms));
-    say(control::READY, &[missing.join("\n").as_bytes()])?;
+    say(control::READY, &[])?;
     let spin = match order.begin.spin_us {
         u64::MAX => None,
         us => Some(Duration::from_micros(us)),

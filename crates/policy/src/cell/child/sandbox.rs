@@ -64,6 +64,14 @@ pub(super) fn begin() -> io::Result<()> {
     Ok(())
 }
 
+/// Whether no other thread sees what happens to this process.
+///
+/// # Errors
+/// The system's.
+pub(super) fn is_alone() -> io::Result<bool> {
+    Ok(std::fs::read_dir("/proc/self/task")?.count() == 1)
+}
+
 /// Closes all descriptors from `first` on.
 ///
 /// # Errors

@@ -3,22 +3,11 @@
 use std::time::Instant;
 
 use super::{Error, Event, Next, Supervisor};
-use crate::cell::control;
 use crate::cell::gauge::State;
 use crate::cell::history::History;
 use crate::cell::process::{Process, Stage, words};
 use crate::cell::source::Source;
-
-/// What a process said.
-enum Word {
-    Ready(Vec<String>),
-    Refused(String),
-    Failed(String),
-    Done(u32, Result<String, String>),
-    /// What no process of ours says.
-    Wrong,
-    Gone,
-}
+use crate::cell::word::Word;
 
 impl Supervisor {
     pub(super) fn round(&mut self, now: Instant, buffer: &mut [u8]) {
@@ -38,11 +27,17 @@ impl Supervisor {
             if process.stage == Stage::Over {
                 return;
             }
-            let Some(word) = next_word(process, buffer) else { return };
+            let Some(word) = Word::of(process, buffer) else { return };
+            if process.says_too_much(now) {
+                return self.give_up(at, "it said more than a process of a policy says".into());
+            }
             match word {
-                Word::Ready(missing) if process.stage == Stage::Starting => {
-                    process.stage = Stage::Ready;
+                Word::Shut(missing) if process.stage == Stage::Starting && !process.shut => {
+                    process.shut = true;
                     self.note_missing(missing);
+                }
+                Word::Ready if process.stage == Stage::Starting && process.shut => {
+                    process.stage = Stage::Ready;
                 }
                 Word::Refused(cause) if process.stage == Stage::Starting => self.give_up(at, cause),
                 Word::Failed(cause) => {
@@ -321,40 +316,7 @@ impl Supervisor {
     }
 }
 
-/// The next thing that a process has said, if it has.
-fn next_word(process: &Process, buffer: &mut [u8]) -> Option<Word> {
-    let text = |bytes: &[u8]| control::text(bytes, TEXT);
-    // One line of the log, whatever a packet has made the policy say.
-    let line = |bytes: &[u8]| text(bytes).lines().next().unwrap_or_default().to_owned();
-    let (kind, rest) = match control::hear(&process.control, buffer) {
-        Ok(Some(heard)) => heard,
-        Ok(None) => return Some(Word::Gone),
-        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return None,
-        Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return None,
-        Err(_) => return Some(Word::Gone),
-    };
-    Some(match (kind, rest) {
-        (control::READY, missing) => {
-            let lines = text(missing).lines().map(str::to_owned).collect();
-            Word::Ready(lines)
-        }
-        (control::REFUSED, cause) => Word::Refused(line(cause)),
-        (control::FAILED, [0, cause @ ..]) => Word::Failed(line(cause)),
-        (control::FAILED, [1, cause @ ..]) => {
-            Word::Failed(format!("it took too long and was stopped: {}", line(cause)))
-        }
-        (control::DONE, [a, b, c, d, failed @ (0 | 1), rest @ ..]) => {
-            let number = u32::from_ne_bytes([*a, *b, *c, *d]);
-            let said = control::text(rest, control::MOST);
-            Word::Done(number, if *failed == 0 { Ok(said) } else { Err(said) })
-        }
-        _ => Word::Wrong,
-    })
-}
-
 /// Things that a process says in a round, at most.
 const WORDS: usize = 16;
-/// Bytes of a cause.
-const TEXT: usize = 512;
 /// How many silences a process may drain.
 const DRAIN: u32 = 20;

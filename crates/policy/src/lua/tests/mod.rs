@@ -8,6 +8,7 @@ mod speed;
 
 use wire::ggu;
 
+use super::error::Error;
 use super::*;
 use crate::ask::{Facts, Matter, Question, Verdict};
 

@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use io::pcap::{ETHERNET, Reader};
-use policy::ask::Verdict;
-use policy::lua::{Options, Policy};
-use policy::trial::{Request, Words};
+use lookup::lpm::Choice;
+use policy::cell::trial::{Setup, Trial};
+use policy::trial::Request;
 use serde::Serialize;
 
 use super::Test;
@@ -48,15 +47,16 @@ struct Flow {
 
 /// Asks, and prints.
 pub fn run(args: Test, cx: &mut Context) -> Result<Status, Error> {
-    let requests = read(&args.capture)?;
-    let mut policy = load(&args)?;
-    let Requests { flows: asked, frames, others, damaged } = requests;
+    let Requests { flows: asked, packets, frames, others, damaged } = read(&args.capture)?;
+    let mut trial = begin(&args, &asked)?;
+    let all = asked.iter().zip(packets).enumerate();
     let flows: Vec<Flow> =
-        asked.iter().map(|(request, packets)| ask(&mut policy, request, *packets)).collect();
+        all.map(|(at, (request, packets))| ask(&mut trial, at, request, packets)).collect();
     let failed = flows.iter().any(|flow| flow.error.is_some());
     let undecided = flows.iter().any(|flow| flow.decision.is_none());
+    let measured = !failed && !flows.is_empty();
     let [batched_ns, single_ns] =
-        [64, 1].map(|len| if failed { None } else { time(&mut policy, &asked, len) });
+        [64, 1].map(|len| if measured { time(&mut trial, len) } else { None });
     let outcome = Outcome { flows, frames, others, damaged, batched_ns, single_ns };
     if cx.json {
         cx.print_json(&outcome)?;
@@ -72,8 +72,9 @@ pub fn run(args: Test, cx: &mut Context) -> Result<Status, Error> {
 
 /// The capture's flows in the order of their first packets.
 struct Requests {
-    /// The first packet, and how many there are.
-    flows: Vec<(Request, u64)>,
+    /// The first packet of each, and how many there are.
+    flows: Vec<Request>,
+    packets: Vec<u64>,
     frames: u64,
     others: u64,
     damaged: u64,
@@ -83,7 +84,7 @@ fn read(path: &Path) -> Result<Requests, Error> {
     let file = |error| Error::File { path: path.into(), error };
     let mut reader = Reader::new(BufReader::new(File::open(path).map_err(file)?)).map_err(file)?;
     let mut places = HashMap::new();
-    let (mut flows, mut frames, mut others) = (Vec::<(Request, u64)>::new(), 0, 0);
+    let (mut flows, mut packets, mut frames, mut others) = (Vec::new(), Vec::new(), 0, 0);
     while let Some(frame) = reader.next_frame().map_err(file)? {
         frames += 1;
         let ethernet = frame.link_type == ETHERNET;
@@ -92,72 +93,59 @@ fn read(path: &Path) -> Result<Requests, Error> {
             continue;
         };
         let place = *places.entry(request.flow).or_insert(flows.len());
-        match flows.get_mut(place) {
-            Some((_, packets)) => *packets += 1,
-            None => flows.push((request, 1)),
-        }
-    }
-    Ok(Requests { flows, frames, others, damaged: reader.damaged() })
-}
-
-fn load(args: &Test) -> Result<Policy, Error> {
-    let mut options = Options { snap: args.snap, ..Options::default() };
-    for (choice, engine) in
-        [(&args.engine4, &mut options.engine4), (&args.engine6, &mut options.engine6)]
-    {
-        if let Some(choice) = choice {
-            *engine = (choice.name.clone(), choice.options.clone());
-        }
-    }
-    let read =
-        |path: &Path| std::fs::read(path).map_err(|error| Error::File { path: path.into(), error });
-    for (name, path) in &args.file {
-        options.files.insert(name.clone(), read(path)?.into());
-    }
-    let source = read(&args.policy)?;
-    let source = String::from_utf8_lossy(&source);
-    let name = args.policy.file_name().unwrap_or(args.policy.as_os_str());
-    Ok(Policy::load(&name.to_string_lossy(), &source, &options)?)
-}
-
-fn ask(policy: &mut Policy, request: &Request, packets: u64) -> Flow {
-    let mut verdicts = Vec::with_capacity(1);
-    let error = policy.decide(&[request.question(0)], &mut verdicts).err();
-    let verdict = verdicts.first();
-    let (src, dst) = request.flow.ends();
-    Flow {
-        src: src.to_string(),
-        dst: dst.to_string(),
-        packets,
-        forward: verdict.is_some_and(|verdict| verdict.forward),
-        decision: verdict.and_then(|v| v.decision).map(|decision| Words(&decision).to_string()),
-        error: error.map(|error| error.to_string()),
-    }
-}
-
-/// Nanoseconds of a decision where `len` flows ask at once: the best of some slices of
-/// time, as others' work on this machine only adds to it.
-fn time(policy: &mut Policy, flows: &[(Request, u64)], len: usize) -> Option<f64> {
-    if flows.is_empty() {
-        return None;
-    }
-    let of = |i: usize| flows[i % flows.len()].0.question(i as u32);
-    let questions: Vec<_> = (0..flows.len().max(64)).map(of).collect();
-    let mut verdicts: Vec<Verdict> = Vec::with_capacity(len);
-    let mut best = None;
-    for _ in 0..SLICES {
-        let (start, mut decisions) = (Instant::now(), 0);
-        while start.elapsed() < SLICE {
-            for part in questions.chunks_exact(len) {
-                verdicts.clear();
-                policy.decide(part, &mut verdicts).ok()?;
-                decisions += len;
+        match packets.get_mut(place) {
+            Some(packets) => *packets += 1,
+            None => {
+                flows.push(request);
+                packets.push(1);
             }
         }
-        let ns = start.elapsed().as_nanos() as f64 / decisions as f64;
-        best = Some(best.map_or(ns, |best: f64| best.min(ns)));
     }
-    best
+    Ok(Requests { flows, packets, frames, others, damaged: reader.damaged() })
+}
+
+fn begin(args: &Test, asked: &[Request]) -> Result<Trial, Error> {
+    let read =
+        |path: &Path| std::fs::read(path).map_err(|error| Error::File { path: path.into(), error });
+    let text = read(&args.policy)?;
+    let tables: Result<Vec<_>, Error> =
+        args.file.iter().map(|(name, path)| Ok((&**name, read(path)?))).collect();
+    let tables = tables?;
+    let tables: Vec<_> = tables.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+    let name = args.policy.file_name().unwrap_or(args.policy.as_os_str()).to_string_lossy();
+    let [v4, v6] = [&args.engine4, &args.engine6].map(|engine| engine.as_ref().map(words));
+    let engines = [v4.as_deref().unwrap_or_default(), v6.as_deref().unwrap_or_default()];
+    let setup = Setup { name: &name, text: &text, tables: &tables, captured: args.snap, engines };
+    Ok(Trial::begin(&setup, asked)?)
+}
+
+/// An engine as it is given.
+fn words(choice: &Choice) -> String {
+    let options: Vec<_> =
+        choice.options.0.iter().map(|(option, value)| format!("{option}={value}")).collect();
+    let colon = if options.is_empty() { "" } else { ":" };
+    format!("{}{colon}{}", choice.name, options.join(","))
+}
+
+fn ask(trial: &mut Trial, at: usize, request: &Request, packets: u64) -> Flow {
+    let (src, dst) = request.flow.ends();
+    let (src, dst) = (src.to_string(), dst.to_string());
+    match trial.ask(at) {
+        Ok(decided) => {
+            let (forward, decision) = (decided.forward, decided.decision);
+            Flow { src, dst, packets, forward, decision, error: None }
+        }
+        Err(error) => {
+            Flow { src, dst, packets, forward: false, decision: None, error: Some(error) }
+        }
+    }
+}
+
+/// Nanoseconds of a decision where `len` flows ask at once: the best of some whiles, as others'
+/// work on this machine only adds to it.
+fn time(trial: &mut Trial, len: usize) -> Option<f64> {
+    let all: Result<Vec<_>, _> = (0..SLICES).map(|_| trial.time(len)).collect();
+    all.ok()?.into_iter().reduce(f64::min)
 }
 
 fn text(outcome: &Outcome) -> String {
@@ -187,4 +175,3 @@ fn text(outcome: &Outcome) -> String {
 }
 
 const SLICES: u32 = 5;
-const SLICE: Duration = Duration::from_millis(50);
