@@ -3,8 +3,10 @@
 //! They are given up before the first thread starts, since each thread has its own, and for
 //! good: neither the process nor what it could be made to run gets them back. The kernel's
 //! networks need two. An application says what else it needs: a Grantor's policy runs in
-//! processes with users and a root of their own. A device of DPDK's that reaches for hardware needs more, by its
-//! name; they stay, for it needs them to stop, too.
+//! processes with users and a root of their own. Its thread is started early, and has that
+//! alone; all others give it up before the first packet comes ([`Reduced::give_up`]). A device of
+//! DPDK's that reaches for hardware needs more, by its name; they stay, for it needs them to
+//! stop, too.
 
 use std::io;
 
@@ -23,15 +25,44 @@ use crate::error::{Doing, Error};
 ///
 /// # Errors
 /// When the system does not let go of the rest.
-pub fn reduce(config: &Config, apps: CapabilitySet) -> Result<(), Error> {
+pub fn reduce(config: &Config, apps: CapabilitySet) -> Result<Reduced, Error> {
     if config.is_offline() {
-        return Ok(());
+        return Ok(Reduced(CapabilitySet::all()));
     }
-    let keep = needed(config) | apps;
-    reduce_to(keep).doing(|| "give up privileges".into())?;
-    let names: Vec<_> = keep.iter_names().map(|(name, _)| name).collect();
+    let own = needed(config);
+    let all = own | apps;
+    reduce_to(all).doing(|| "give up privileges".into())?;
+    let names: Vec<_> = all.iter_names().map(|(name, _)| name).collect();
     tracing::debug!("capabilities: at most {}", names.join(" "));
-    Ok(())
+    Ok(Reduced(own))
+}
+
+/// What a router needs without its applications.
+#[derive(Clone, Copy, Debug)]
+pub struct Reduced(CapabilitySet);
+
+impl Reduced {
+    /// Of a test's run, whose thread has more to do.
+    #[cfg(test)]
+    pub fn nothing() -> Reduced {
+        Reduced(CapabilitySet::all())
+    }
+
+    /// Leaves this thread, and those that it starts from then on, without what applications
+    /// have beside it.
+    pub fn give_up(self) {
+        keep_only(self.0);
+    }
+}
+
+/// Leaves this thread, and those that it starts from then on, no more than these.
+pub fn keep_only(rights: CapabilitySet) {
+    let Ok(had) = capabilities(None) else { return };
+    let (effective, permitted) = (had.effective & rights, had.permitted & rights);
+    let inheritable = had.inheritable & rights;
+    let less = set_capabilities(None, CapabilitySets { effective, permitted, inheritable });
+    // Less than there is may always be had.
+    less.unwrap_or_else(|error| tracing::warn!("capabilities are not given up: {error}"));
 }
 
 fn reduce_to(keep: CapabilitySet) -> io::Result<()> {
@@ -124,6 +155,10 @@ mod tests {
             let bound = |one| capability_is_in_bounding_set(one).unwrap();
             assert!(!had.contains(CapabilitySet::SETPCAP) || !bound(CapabilitySet::SYS_ADMIN));
             assert!(rustix::thread::no_new_privs().unwrap());
+            keep_only(CapabilitySet::NET_RAW);
+            let left = std::thread::spawn(|| capabilities(None).unwrap()).join().unwrap();
+            assert_eq!(left.permitted, had & CapabilitySet::NET_RAW);
+            assert_eq!(capabilities(None).unwrap(), left);
         };
         std::thread::spawn(test).join().unwrap();
     }

@@ -38,7 +38,7 @@ use crate::parts::offline;
 use crate::parts::starving::Starved;
 use crate::parts::state::{State, Stop};
 use crate::parts::workers::{Plan, Workers};
-use crate::privileges;
+use crate::privileges::{self, Reduced};
 use crate::server::Server;
 use crate::threads::{Death, Threads};
 pub use limit::DIED;
@@ -64,11 +64,11 @@ pub fn run(config: Config, options: &Options) -> Result<(), Error> {
         true => None,
         false => Some(Namespace::claim(instance.socket())?),
     };
-    privileges::reduce(&config, apps::privileges(&config))?; // before the first thread
+    let reduced = privileges::reduce(&config, apps::privileges(&config))?; // before the first thread
     let (stop, stopped) = mpsc::channel();
     let threads = Threads::default();
-    signals::listen(stop.clone(), &threads)?;
-    let running = Running::start(config, options, &instance, stop, threads);
+    signals::listen(stop.clone(), &threads, reduced)?;
+    let running = Running::start(config, options, &instance, (stop, threads), reduced);
     let running = running.map_err(|error| error.placed(&options.text))?;
     let notifier = Notifier::new(&Environment::own());
     let serving = running.serve(&instance).map_err(|error| error.placed(&options.text));
@@ -103,7 +103,6 @@ struct Running {
     links: Option<LinkThread>,
     apps: Arc<Vec<Box<dyn App>>>,
     taps: Option<Taps>,
-    domain: Arc<Domain>,
     threads: Threads,
     control: ControlThread,
     /// How long a stop after a death may last.
@@ -115,8 +114,8 @@ impl Running {
         config: Config,
         options: &Options,
         instance: &Instance,
-        stop: mpsc::Sender<Stop>,
-        threads: Threads,
+        (stop, threads): (mpsc::Sender<Stop>, Threads),
+        reduced: Reduced,
     ) -> Result<Running, Error> {
         let mut ports = devices::open(&config)?;
         let kernel = match config.is_offline() {
@@ -134,6 +133,7 @@ impl Running {
         let setup =
             Setup { config: &config, forwarding: &forwarding, domain: &domain, threads: &threads };
         let mut apps = Started(apps::start(&setup)?);
+        reduced.give_up(); // their threads have it
         apps.0.iter_mut().try_for_each(|app| {
             app.prepare(&mut control, undo.0.as_mut().map(|prepared| &mut prepared.side))
         })?;
@@ -192,18 +192,7 @@ impl Running {
         });
         let (server, monitor) = (None, Monitor::new(state.clone(), apps.clone()));
         let limit = limit::USUAL;
-        Ok(Running {
-            server,
-            state,
-            monitor,
-            links: None,
-            apps,
-            taps,
-            domain,
-            threads,
-            control,
-            limit,
-        })
+        Ok(Running { server, state, monitor, links: None, apps, taps, threads, control, limit })
     }
 
     /// Answers at the API's socket; where it cannot, all is stopped again.
@@ -298,12 +287,12 @@ impl Running {
     }
 
     fn stop_threads(self) -> (Result<(), Error>, Vec<::io::tap::Tap>, Option<ControlThread>) {
-        let Running { server, state, monitor, links, apps, taps, domain, control, .. } = self;
+        let Running { server, state, monitor, links, apps, taps, control, .. } = self;
         server.iter().for_each(Server::end_streams);
         drop((monitor, links));
         apps.iter().for_each(|app| app.end());
         let workers = state.workers.write().unwrap_or_else(PoisonError::into_inner).take();
-        let balanced = workers.map_or(Ok(()), |workers| stop_workers(workers, &domain));
+        let balanced = workers.map_or(Ok(()), stop_workers);
         apps.iter().for_each(|app| app.finish());
         let taps = taps.map(Taps::stop).unwrap_or_default();
         let mut ports = state.ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -374,8 +363,8 @@ impl Drop for Undo {
 }
 
 /// Stops the workers; what they counted has to balance.
-fn stop_workers(workers: Workers, domain: &Arc<Domain>) -> Result<(), Error> {
-    let graphs = workers.stop(domain)?;
+fn stop_workers(workers: Workers) -> Result<(), Error> {
+    let graphs = workers.stop()?;
     let mut missing = 0_u64;
     for graph in &graphs {
         let law = graph.stats().balance();

@@ -91,8 +91,27 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("longer than {most} bytes")));
     }
     target(path)?;
+    up_to(open(path, OFlags::RDONLY)?, most)
+}
+
+/// What the file `path` holds, of `most` bytes at most, whoever's it is and behind links, too:
+/// for what is trusted with nothing.
+///
+/// # Errors
+/// The system's; when it is no file, or longer.
+pub fn anybodys(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    // A pipe would be waited for, and a device has no end.
+    let file = openat(CWD, path, OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
+        return Err(io::Error::other("it is no file"));
+    }
+    up_to(File::from(file), most)
+}
+
+/// All that a file holds; it may grow meanwhile.
+fn up_to(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(path, OFlags::RDONLY)?.take(most + 1).read_to_end(&mut bytes)?;
+    let read = file.take(most + 1).read_to_end(&mut bytes)?;
     if read as u64 > most {
         return Err(io::Error::other(format!("longer than {most} bytes")));
     }

@@ -36,6 +36,7 @@ pub struct Workers {
     pub counters: Vec<Arc<IfaceCounters>>,
     /// Counters of nodes of each.
     pub stats: Vec<Arc<Stats>>,
+    domain: Arc<Domain>,
 }
 
 /// What the workers are made from.
@@ -90,6 +91,7 @@ impl Plan<'_> {
             tasks: Vec::new(),
             counters: (0..count).map(|_| IfaceCounters::new()).collect(),
             stats: Vec::new(),
+            domain: self.domain.clone(),
         };
         let mut rings = Vec::new();
         let mut graphs = Vec::new();
@@ -201,8 +203,12 @@ impl Workers {
     ///
     /// # Errors
     /// When one had panicked.
-    pub fn stop(self, domain: &Arc<Domain>) -> Result<Vec<Graph>, Error> {
-        let stopped: Vec<_> = self.threads.into_iter().map(Worker::stop).collect();
+    pub fn stop(mut self) -> Result<Vec<Graph>, Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<Vec<Graph>, Error> {
+        let stopped: Vec<_> = self.threads.drain(..).map(Worker::stop).collect();
         let (mut graphs, mut gone) = (Vec::new(), None);
         for stopped in stopped {
             match stopped {
@@ -210,11 +216,20 @@ impl Workers {
                 Err(error) => gone = Some(error),
             }
         }
-        let mut thread = domain.register("stop");
+        let mut thread = self.domain.register("stop");
         while graphs.iter_mut().map(|graph| graph.drain(thread.guard())).sum::<usize>() > 0 {
             thread.quiesce();
         }
         gone.map_or(Ok(graphs), |error| Err(error.into()))
+    }
+}
+
+impl Drop for Workers {
+    /// A start that fails behind them leaves no packet where it waits.
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            let _ = self.end(); // the first error is the one to report
+        }
     }
 }
 

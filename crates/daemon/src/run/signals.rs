@@ -9,6 +9,7 @@ use signal_hook::consts::{
 
 use crate::error::{Doing, Error};
 use crate::parts::state::Stop;
+use crate::privileges::Reduced;
 use crate::threads::Threads;
 
 /// The first SIGTERM, SIGINT, SIGQUIT or SIGHUP ends the run in order; a second, after a
@@ -16,7 +17,11 @@ use crate::threads::Threads;
 /// is the same wish said twice. Where hanging up was ignored before (`nohup`),
 /// it still is. Signals that mean nothing here would end the process at once, and leave
 /// behind what it has changed: they are heard, and that is all.
-pub(super) fn listen(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), Error> {
+pub(super) fn listen(
+    stop: mpsc::Sender<Stop>,
+    threads: &Threads,
+    reduced: Reduced,
+) -> Result<(), Error> {
     let mut wanted = vec![SIGINT, SIGTERM, SIGQUIT];
     wanted.extend(MEANINGLESS);
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -26,6 +31,7 @@ pub(super) fn listen(stop: mpsc::Sender<Stop>, threads: &Threads) -> Result<(), 
     let signals = signal_hook::iterator::Signals::new(wanted);
     let mut signals = signals.doing(|| "listen to signals".into())?;
     let listen = move || {
+        reduced.give_up();
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             if MEANINGLESS.contains(&signal) {

@@ -88,7 +88,8 @@ fn start(folder: &Path, text: &str) -> (Running, Receiver<Stop>, Instance) {
     let options = Options { text, socket: folder.join("api.sock") };
     let instance = Instance::claim(&options.socket, "t").unwrap();
     let (stop, stopped) = mpsc::channel();
-    let running = Running::start(config, &options, &instance, stop, Threads::default()).unwrap();
+    let (door, rights) = ((stop, Threads::default()), Reduced::nothing());
+    let running = Running::start(config, &options, &instance, door, rights).unwrap();
     (running.serve(&instance).unwrap(), stopped, instance)
 }
 

@@ -15,11 +15,13 @@ use api::apps::grantor::{Executed, Policies as Shown, Process};
 use api::{ErrorKind, Failure};
 use policy::ask::Asker;
 use policy::cell::{Event, Handle, Settings, Source, Status, Supervisor};
+use rustix::thread::CapabilitySet;
 
 use super::read::{File, Granting};
 use crate::error::{Doing, Error};
 use crate::parts::state::{failure, lock};
 use crate::threads::Threads;
+use crate::{privileges, trusted};
 
 /// A policy's processes.
 pub(super) struct Cells {
@@ -47,7 +49,10 @@ impl Cells {
         let askers = desks.into_iter().map(|desk| Box::new(desk) as Box<dyn Asker>).collect();
         let causes = Arc::<Mutex<_>>::default();
         let (said, pulse) = (causes.clone(), threads.pulse(THREAD));
-        let run = move || supervisor.run(|event| say(event, &said), || pulse.beat());
+        let run = move || {
+            privileges::keep_only(RIGHTS);
+            supervisor.run(|event| say(event, &said), || pulse.beat());
+        };
         let thread = threads.fatal(THREAD, run).doing(|| "start the thread of policies".into())?;
         let (file, thread) = (file.clone(), Mutex::new(Some(thread)));
         let cells = Cells { file, handle, thread, causes };
@@ -61,16 +66,13 @@ impl Cells {
     /// # Errors
     /// When one cannot be read, or it does not begin: then what decides goes on.
     pub fn load(&self, path: &Path) -> Result<(), Failure> {
-        let read = |path: &Path| {
-            let read = std::fs::read(path);
-            read.map_err(|error| {
-                failure(ErrorKind::Invalid, format_args!("{}: {error}", path.display()))
-            })
-        };
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let mut files = vec![(&*name, read(path)?)];
+        let mut files = vec![(&*name, read(path, TEXT)?)];
+        let mut most = TABLES;
         for (name, path) in &self.file.tables {
-            files.push((name, read(path)?));
+            let table = read(path, most)?;
+            most -= table.len() as u64;
+            files.push((name, table));
         }
         let files: Vec<_> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
         let source = Source::new(&name, &files)
@@ -162,6 +164,12 @@ impl Drop for Cells {
     }
 }
 
+/// What a file holds that is handed to a policy's processes.
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    let read = trusted::anybodys(path, most);
+    read.map_err(|error| failure(ErrorKind::Invalid, format_args!("{}: {error}", path.display())))
+}
+
 /// As the processes are to be.
 fn settings(file: &File, granting: &Granting, workers: usize) -> Settings {
     Settings {
@@ -197,7 +205,46 @@ fn say(event: Event, causes: &Mutex<Vec<String>>) {
     }
 }
 
+/// What its thread does with root's rights: it starts processes, which become others' and shut
+/// themselves in, and ends them.
+pub(super) const RIGHTS: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SYS_CHROOT)
+    .union(CapabilitySet::SETPCAP);
+/// Bytes of a policy's text, at most.
+const TEXT: u64 = 16 << 20;
+/// Bytes of its tables together: one with the routes of all peers of a large exchange has less.
+const TABLES: u64 = 1 << 30;
 /// Its name.
 const THREAD: &str = "policies";
 /// Causes that are kept, the latest.
 const CAUSES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nothing that a path can lead to keeps the router waiting, or takes its memory.
+    #[test]
+    fn what_is_no_file_is_refused() {
+        let folder = std::env::temp_dir().join(format!("rutter-cells-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let refused = |path: &Path, most| read(path, most).unwrap_err().text;
+        let (fifo, file, link) = (folder.join("fifo"), folder.join("file"), folder.join("link"));
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, mode).unwrap();
+        std::fs::write(&file, "four").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&fifo, &folder, Path::new("/dev/zero")] {
+            assert_eq!(refused(path, 8), format!("{}: it is no file", path.display()));
+        }
+        assert_eq!(refused(&file, 3), format!("{}: longer than 3 bytes", file.display()));
+        assert_eq!(
+            (read(&file, 4).unwrap(), read(&link, 4).unwrap()),
+            (b"four".to_vec(), b"four".to_vec())
+        );
+        assert!(refused(&folder.join("none"), 8).contains("No such file"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

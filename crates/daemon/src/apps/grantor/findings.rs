@@ -71,8 +71,7 @@ fn shut_in(missing: &[String], lacks: &[String]) -> Finding {
         let found = "have nothing but their rings".into();
         return Finding { what, level: Level::Good, found, remedy: String::new() };
     }
-    let remedy = "run as root; under systemd with share/rutter/rutter-policies.conf (a namespace \
-                  takes `RestrictNamespaces=user net mnt ipc uts` besides)";
+    let remedy = "run as root; under systemd with share/rutter/rutter-policies.conf";
     let found = missing.join("; ");
     Finding { what, level: Level::Better, found, remedy: remedy.into() }
 }

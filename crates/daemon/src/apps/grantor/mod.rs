@@ -82,13 +82,7 @@ impl Application for Grantor {
     /// What shuts a policy's processes in, and ends those of other users.
     fn privileges(&self, config: &Config) -> CapabilitySet {
         match Granting::of(config).map(|granting| &granting.policy) {
-            Some(Decides::File(_)) => {
-                CapabilitySet::SETUID
-                    | CapabilitySet::SETGID
-                    | CapabilitySet::KILL
-                    | CapabilitySet::SYS_CHROOT
-                    | CapabilitySet::SETPCAP
-            }
+            Some(Decides::File(_)) => cells::RIGHTS,
             _ => CapabilitySet::empty(),
         }
     }

@@ -38,9 +38,8 @@ fn frames(path: &Path) -> Vec<Vec<u8>> {
     all
 }
 
-/// What came out for Gatekeepers, what for those who are served, and what is shown.
-fn run(name: &str, more: &str, asked: &[Vec<u8>]) -> (Vec<Decision>, Vec<Vec<u8>>, Shown) {
-    let folder = Folder::new(name);
+/// Workers that have taken in what was asked; its captures lie in the folder.
+fn asked(folder: &Folder, more: &str, asked: &[Vec<u8>]) -> (Running, Receiver<Stop>, Instance) {
     let at = |name: &str| folder.0.join(name).display().to_string();
     for (file, frames) in [("asked.pcap", asked), ("none.pcap", &[])] {
         let file = File::create(folder.0.join(file)).unwrap();
@@ -61,13 +60,20 @@ fn run(name: &str, more: &str, asked: &[Vec<u8>]) -> (Vec<Decision>, Vec<Vec<u8>
         at("out.pcap"),
         them = config::Mac(THEM),
     );
-    let (running, _stopped, _instance) = start(&folder.0, &text);
+    let (running, stopped, instance) = start(&folder.0, &text);
     let begun = Instant::now();
     while running.state.snapshot().unwrap().law.received < asked.len() as u64 {
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", running.state.snapshot());
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(Duration::from_millis(100));
+    (running, stopped, instance)
+}
+
+/// What came out for Gatekeepers, what for those who are served, and what is shown.
+fn run(name: &str, more: &str, packets: &[Vec<u8>]) -> (Vec<Decision>, Vec<Vec<u8>>, Shown) {
+    let folder = Folder::new(name);
+    let (running, _stopped, _instance) = asked(&folder, more, packets);
     let mut client = api::Client::connect(&folder.0.join("api.sock")).unwrap();
     let shown = match client.call(&api::Request::App(AppRequest::Grantor(Request::Show))).unwrap() {
         api::Reply::App(AppReply::Grantor(Reply::Show(shown))) => *shown,
@@ -128,4 +134,25 @@ fn who_is_no_gatekeeper_reaches_nobody() {
     assert!(decisions.is_empty() && out.is_empty());
     let drops = shown.drops.iter().find(|drop| drop.what == "ip4_tunnel.stranger").unwrap();
     assert_eq!(drops.count, 1);
+}
+
+/// As where a start fails behind its workers: the first fragment waits for its others.
+#[test]
+fn workers_that_are_dropped_leave_no_packet() {
+    let mut first = wrapped(1, 40);
+    let inner = 14 + 20;
+    first[inner + 6] |= 0x20;
+    first[inner + 10..inner + 12].fill(0);
+    let sum = wire::checksum::checksum(&first[inner..inner + 20]).to_be_bytes();
+    first[inner + 10..inner + 12].copy_from_slice(&sum);
+    let folder = Folder::new("grantor-dropped");
+    let more = "policy = \"grant 1 1\"\nfragments = 64\nfragment_ms = 60000\n";
+    let (running, _stopped, _instance) = asked(&folder, more, &[first]);
+    assert_eq!(running.state.snapshot().unwrap().law.held, 1);
+    let workers = running.state.workers.write().unwrap().take();
+    let stats = workers.as_ref().unwrap().stats.clone();
+    drop(workers);
+    let law = stats[0].balance();
+    assert!(law.held == 0 && law.taken() == law.given(), "{law:?}");
+    running.stop(Remove::Nothing).unwrap();
 }
