@@ -91,13 +91,19 @@ impl Graph {
     /// The caller quiesces the guard's thread between polls.
     #[inline]
     pub fn poll(&mut self, guard: Guard<'_>) -> usize {
-        self.poll_at(clock::now(), guard)
+        let now = clock::now();
+        self.poll_from(now, now, guard)
     }
 
     /// The same at a time that the caller says, which may jump: for tests of what time does.
     pub fn poll_at(&mut self, now: u64, guard: Guard<'_>) -> usize {
+        self.poll_from(now, clock::now(), guard)
+    }
+
+    /// It is `now` for nodes; what they take is counted from `before` on.
+    #[inline]
+    fn poll_from(&mut self, now: u64, mut before: u64, guard: Guard<'_>) -> usize {
         self.context.now = now;
-        let mut before = now;
         let mut packets = 0;
         for port in 0..self.context.ports.end() {
             let (n, after) = self.receive(port, before, guard, <dyn Port>::receive);
