@@ -18,13 +18,9 @@ impl Burst {
         if l3 > len + by || l2 > L2_ROOM || head < L2_ROOM + BEFORE {
             return false;
         }
-        let start = usize::from(owned.packet().data_off);
-        if head < start + l2 {
-            let (room, had) = (owned.room(), end - head.min(start));
-            // What was there already may be longer than what is put in front leaves room for.
-            if head < start && had > room || l2 + l3 > room.max(had) {
-                return false;
-            }
+        // Mostly all of it is no longer than a packet may be, wherever its frame began.
+        if len + by + l2 > owned.room() && !fits(owned, head, l2, l3) {
+            return false;
         }
         // SAFETY: I1: `head + l3 <= end`, as `l3 <= len + by`; I4: `head - l2 >= BEFORE`; I6:
         // it is inside the frame as it was, or was just asked for.
@@ -49,4 +45,14 @@ impl Burst {
     pub fn ask_before(&self, i: usize) {
         prefetch(self.head[i % VECTOR].as_ptr().wrapping_sub(BEFORE));
     }
+}
+
+/// Whether a frame may start `l2` bytes before `head` and end `l3` bytes after it, and the
+/// packet reach from there to its end in between.
+#[inline(never)]
+fn fits(owned: &Owned, head: usize, l2: usize, l3: usize) -> bool {
+    let (start, end) = (usize::from(owned.packet().data_off), owned.packet().end());
+    let (room, had) = (owned.room(), end - head.min(start));
+    // What was there already may be longer than what is put in front leaves room for.
+    head >= start + l2 || !(head < start && had > room) && l2 + l3 <= room.max(had)
 }
