@@ -107,8 +107,9 @@ impl Flow {
         self.rest & 3
     }
 
+    /// True of the flow of `key`.
     #[inline(always)]
-    pub(super) fn is_of(&self, key: &FlowKey) -> bool {
+    pub fn is_of(&self, key: &FlowKey) -> bool {
         let pair = u64::from(self.addresses[0]) | u64::from(self.addresses[1]) << 32;
         if pair != key.pair() {
             return false;

@@ -38,12 +38,6 @@ impl View<'_> {
         Some(Met { state: &mut flow.state, page, expires, is_kept })
     }
 
-    /// True where there is a flow of [`Class::Kept`] at `id`.
-    #[inline(always)]
-    pub fn is_kept(&self, id: FlowId) -> bool {
-        self.flows.get(id.place as usize).is_some_and(Flow::is_kept)
-    }
-
     /// The flow at `id`.
     ///
     /// # Panics
@@ -99,6 +93,24 @@ impl View<'_> {
             self.books.changes(flow, class);
             self.settle(id);
         }
+    }
+
+    /// Both at once of a decided flow.
+    ///
+    /// # Panics
+    /// As [`View::flow`].
+    #[inline(always)]
+    pub fn renew(&mut self, id: FlowId, expires: u64, keep: bool) {
+        let flow = &mut self.flows[id.place as usize];
+        let class = if keep { Class::Kept } else { Class::Spare };
+        if !flow.is_there() || flow.class() == Class::Request {
+            return;
+        }
+        if flow.class() != class {
+            self.books.changes(flow, class);
+        }
+        flow.set_expires(expires);
+        self.settle(id);
     }
 
     /// Writes beside its tag when it goes.
