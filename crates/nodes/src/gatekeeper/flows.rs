@@ -11,7 +11,7 @@
 
 use graph::{Due, clock};
 use io::VECTOR;
-use lookup::exact::flow::{FlowId, FlowKey, FlowTable, View};
+use lookup::exact::flow::{Class, FlowId, FlowKey, FlowTable, View};
 use tables::SetId;
 
 use super::granted;
@@ -133,16 +133,19 @@ impl Flows {
                 continue;
             }
             // A decision before it in this batch may have taken its place.
-            let flow = table.flow(*id).0;
-            let is_there = flow.is_there() && flow.key() == heard.key;
-            if id.is_new() && is_there {
-                *table.view().state(*id).0 = fresh;
+            let mut view = table.view();
+            let is_there = view.flow(*id).is_of(&heard.key);
+            if !is_there || view.flow(*id).class() == Class::Request {
+                if id.is_new() && is_there {
+                    *view.state(*id).0 = fresh;
+                }
+                if !is_there || !table.decide(*id, &mut |_, _, _| {}) {
+                    counters.count_decision(heard.set, |of| &of.no_page);
+                    continue;
+                }
+                view = table.view();
             }
-            if !is_there || !table.decide(*id, &mut |_, _, _| {}) {
-                counters.count_decision(heard.set, |of| &of.no_page);
-                continue;
-            }
-            write(&mut table.view(), *id, heard);
+            write(&mut view, *id, heard);
             counters.count_decision(heard.set, |of| match heard.decided.kind {
                 Kind::Declined => &of.declined,
                 Kind::Program(_) => &of.by_program,
@@ -187,14 +190,18 @@ impl Flows {
     }
 }
 
-/// What a flow's budget says.
-pub(super) enum Spent {
-    /// The packet goes, with this DSCP.
+/// What becomes of a packet as most are.
+pub(super) enum Usual {
+    /// Its flow's budget lets it through, with this DSCP.
     Send(u8),
     /// It is more than there is left.
     Over,
-    /// Nothing has happened: [`Entries::packet`] says.
-    Otherwise,
+    /// Its flow is declined.
+    Declined,
+    /// Its flow is new, and asks with this DSCP.
+    Request(u8),
+    /// It is none, and nothing has happened: [`Entries::packet`] says.
+    No,
 }
 
 /// The entries of a batch.
@@ -210,53 +217,35 @@ pub(super) struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// True where flow `k` of the batch has had packets that passed, so that this one may.
-    #[inline]
-    pub fn is_kept(&self, k: usize) -> bool {
-        self.view.is_kept(self.ids[k % VECTOR])
-    }
-
-    /// True where [`Entries::packet`], which has the last word, says that flow `k` is declined
-    /// by the protection `named`; nothing changes by that.
+    /// What [`Entries::packet`], which has the last word, makes of a packet of flow `k` of the
+    /// batch, in a frame of `len` bytes, where the flow is declined by the protection `named`,
+    /// is new, or has a budget of it; that is spent.
     #[inline(always)]
-    pub fn is_declined(&mut self, k: usize, named: Named, now: u64) -> bool {
-        let declined = state::word_of(Kind::Declined, named.0);
-        let met = self.view.met(self.ids[k % VECTOR]);
-        met.is_some_and(|met| state::word(met.state) == declined && now < met.expires)
-    }
-
-    /// The same of a flow that has a budget, which is spent: its DSCP, or [`Spent::Over`].
-    #[inline(always)]
-    pub fn spend(&mut self, k: usize, named: Named, now: u64, len: u32) -> Spent {
+    pub fn usual(&mut self, k: usize, named: Named, now: u64, len: u32) -> Usual {
         let id = self.ids[k % VECTOR];
-        let Some(met) = self.view.met(id) else { return Spent::Otherwise };
-        let granted = state::word_of(Kind::Granted, named.0);
-        if state::word(met.state) != granted || now >= met.expires {
-            return Spent::Otherwise;
+        let Some(met) = self.view.met(id) else { return Usual::No };
+        let word = state::word(met.state);
+        if word == state::word_of(Kind::Granted, named.0) && now < met.expires {
+            let Some(page) = met.page else { return Usual::No };
+            let Some(dscp) = granted::spend(self.machine.times, now, len, &mut page.0) else {
+                return Usual::Over;
+            };
+            state::mark_used(met.state, self.machine.times, now);
+            if !met.is_kept {
+                self.view.keep(id, true);
+            }
+            return Usual::Send(dscp);
         }
-        let Some(page) = met.page else { return Spent::Otherwise };
-        let Some(dscp) = granted::spend(self.machine.times, now, len, &mut page.0) else {
-            return Spent::Over;
-        };
-        state::mark_used(met.state, self.machine.times, now);
-        if !met.is_kept {
-            self.view.keep(id, true);
+        if word == state::word_of(Kind::Declined, named.0) && now < met.expires {
+            return Usual::Declined;
         }
-        Spent::Send(dscp)
-    }
-
-    /// The same of a flow that is new, whose request it is: its DSCP.
-    #[inline(always)]
-    pub fn first(&mut self, k: usize, named: Named) -> Option<u8> {
-        let id = self.ids[k % VECTOR];
         let (expires, bytes, dscp) = self.born;
         if !id.is_new() || expires != self.fresh.0 {
-            return None;
+            return Usual::No;
         }
-        let met = self.view.met(id)?;
         *met.state = bytes;
         state::set_callers(met.state, named.0);
-        Some(dscp)
+        Usual::Request(dscp)
     }
 
     /// What becomes of a packet of flow `k` of the batch, of the protection `set`; `None`
@@ -310,8 +299,7 @@ fn write(view: &mut View<'_>, id: FlowId, heard: &Heard) {
     let _ = heard.decided.apply(&mut flow);
     put_set(state, heard.set);
     let used = state::last_used(state).is_some();
-    view.set_expires(id, expires);
-    view.keep(id, used);
+    view.renew(id, expires, used);
 }
 
 #[inline]

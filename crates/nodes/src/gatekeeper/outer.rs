@@ -10,7 +10,7 @@
 use core::net::IpAddr;
 
 use graph::Packets;
-use tables::{AdjacencyId, Cell, Grantor, HopTable, IfaceId, PortId};
+use tables::{AdjacencyId, Cell, Grantor, HopTable, IfaceId, PortId, Protection};
 use wire::bytes::{array, be16, put16};
 use wire::ipip::{Tunnel4, Tunnel6};
 use wire::{checksum, ethernet, ipv4, ipv6};
@@ -93,10 +93,11 @@ impl<'g> Ways<'g> {
         Some(Way { cell, out, tunnel, is_v4, sent: Sum::default() })
     }
 
-    /// True where all flows have the same way to `grantor`.
-    #[inline]
-    pub fn is_one(&self, grantor: &Grantor) -> bool {
-        self.hops.step(grantor.hop()).multipath().is_none()
+    /// The way of all packets of `protection`, where they have one Grantor and one way to it.
+    pub fn only(&self, protection: &Protection) -> Option<Way<'g>> {
+        let grantor = protection.only()?;
+        let is_one = self.hops.step(grantor.hop()).multipath().is_none();
+        if is_one { self.to(Some(grantor), 0) } else { None }
     }
 
     /// Counts what left by `way`.
@@ -116,18 +117,7 @@ impl<'g> Ways<'g> {
         grantor: Option<&Grantor>,
         mixed: u32,
     ) -> Result<u32, Unfit> {
-        let grantor = grantor.ok_or(Unfit::Unresolved)?;
-        let id = self.way(grantor, mixed).ok_or(Unfit::Unresolved)?;
-        let (outer, has_source) = match grantor.ip {
-            IpAddr::V4(_) => (ipv4::MIN_LEN, self.from.v4.is_some()),
-            IpAddr::V6(_) => (ipv6::LEN, self.from.v6.is_some()),
-        };
-        let out = self.hops.adjacency(id).out();
-        match packet_len.checked_add(outer as u16) {
-            _ if !has_source => Err(Unfit::NoSource),
-            Some(len) if len <= out.mtu() => Ok(u32::from(len) + u32::from(out.len())),
-            _ => Err(Unfit::TooLong(out.mtu().saturating_sub(outer as u16))),
-        }
+        self.to(grantor, mixed).ok_or(Unfit::Unresolved)?.frame_len(packet_len)
     }
 
     /// The port that packets of a flow leave by on their way to `grantor`.
@@ -170,6 +160,17 @@ impl Way<'_> {
                 let put = |head: &mut [u8; 64]| head[..ipv6::LEN].copy_from_slice(&header);
                 self.wrap(v, i, (ipv6::LEN, put), len, ethernet::IPV6)
             }
+        }
+    }
+
+    /// As [`Ways::frame_len`].
+    #[inline]
+    pub fn frame_len(&self, packet_len: u16) -> Result<u32, Unfit> {
+        let outer = if self.is_v4 { ipv4::MIN_LEN } else { ipv6::LEN } as u16;
+        match packet_len.checked_add(outer) {
+            _ if self.tunnel.is_none() => Err(Unfit::NoSource),
+            Some(len) if len <= self.out.mtu() => Ok(u32::from(len) + u32::from(self.out.len())),
+            _ => Err(Unfit::TooLong(self.out.mtu().saturating_sub(outer))),
         }
     }
 

@@ -36,7 +36,7 @@ use tables::{Forwarding, HopTable, Kind, Protections};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
-use super::flows::{Entries, Flows, Heard, Named, Spent};
+use super::flows::{Entries, Flows, Heard, Named, Usual};
 use super::lanes::{Asked, Faulty, Mixed};
 use super::machine::Verdict;
 use super::mix::Mix;
@@ -46,7 +46,7 @@ use super::rule::Arrival;
 use super::settings::{Counters, Settings};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
-use sender::Sender;
+use sender::{Granted, Sender};
 
 labels! {
     /// Where packets go.
@@ -111,6 +111,8 @@ struct Batch {
     /// By which protection.
     sets: [Named; VECTOR],
     heard: [Option<Heard>; VECTOR],
+    /// Those that a budget lets through, of one protection.
+    granted: [Granted; VECTOR],
 }
 
 /// What a [`Shield`] is made of.
@@ -142,6 +144,7 @@ impl Shield {
             at: [0; VECTOR],
             sets: [Named::NONE; VECTOR],
             heard: [None; VECTOR],
+            granted: [Granted::default(); VECTOR],
         });
         Shield { forwarding, settings, ifaces, counters, mix, flows, heard, at_once, batch }
     }
@@ -213,47 +216,55 @@ impl Node for Shield {
         let ways = Ways { hops, from, counters: ifaces };
         let mut sender = Sender::new(ways, protections, counters, mix);
         let (now, unbacked) = (v.now(), flows.unbacked);
-        let Batch { keys, at, sets, .. } = &**batch;
+        let Batch { keys, at, sets, granted, .. } = &mut **batch;
+        let mut sending = 0;
         flows.meet(now, &keys[..n], |entries| {
             for k in 0..n {
                 if k + AHEAD < n {
-                    let next = at[(k + AHEAD) % VECTOR].into();
-                    v.ask(next);
-                    if entries.is_kept(k + AHEAD) {
-                        v.ask_before(next);
-                    }
+                    v.ask(at[(k + AHEAD) % VECTOR].into());
                 }
                 let (i, named) = (usize::from(at[k % VECTOR]), sets[k % VECTOR]);
                 if named != sender.named {
+                    sender.send(v, &granted[..sending], keys);
+                    sending = 0;
                     sender.turn_to(named);
                 }
+                let len = v.frame_len(i).into();
                 // What most packets meet, each by itself and without a detour.
-                if sender.is_plain {
-                    if entries.is_declined(k, named, now) {
-                        sender.decline(v, i, Why::Declined);
+                let usual = match sender.is_plain {
+                    true => entries.usual(k, named, now, len),
+                    false => Usual::No,
+                };
+                let dscp = match usual {
+                    Usual::Send(dscp) => dscp,
+                    Usual::Over => {
+                        sender.decline(v, i, len, Why::OverBudget);
                         continue;
                     }
-                    if let Some(dscp) = entries.first(k, named) {
-                        sender.ask(v, i, &keys[k % VECTOR], dscp);
+                    Usual::Declined => {
+                        sender.decline(v, i, len, Why::Declined);
                         continue;
                     }
-                    match entries.spend(k, named, now, v.frame_len(i).into()) {
-                        Spent::Send(dscp) => {
-                            sender.grant(v, i, &keys[k % VECTOR], dscp);
-                            continue;
-                        }
-                        Spent::Over => {
-                            sender.decline(v, i, Why::OverBudget);
-                            continue;
-                        }
-                        Spent::Otherwise => {}
+                    Usual::Request(dscp) => {
+                        sender.ask(v, i, &keys[k % VECTOR], (len, dscp));
+                        continue;
                     }
-                }
-                let verdict = judge(v, i, (k, named), now, entries);
-                let unbacked = || unbacked.then_some(Verdict::Request(LOWEST_DSCP));
-                sender.carry_out(v, i, &keys[k % VECTOR], verdict.or_else(unbacked));
+                    Usual::No => {
+                        let verdict = judge(v, i, (k, named), now, entries);
+                        let verdict = verdict.or(unbacked.then_some(LEAST));
+                        match sender.carry_out(v, i, &keys[k % VECTOR], verdict) {
+                            Some(dscp) => dscp,
+                            None => continue,
+                        }
+                    }
+                };
+                sender.grant(v, i, len);
+                // No more than packets so far.
+                granted[sending % VECTOR] = Granted { i: i as u8, k: k as u8, dscp };
+                sending += 1;
             }
         });
+        sender.send(v, &granted[..sending], keys);
         sender.count();
     }
 
@@ -366,6 +377,7 @@ fn judge(
     entries.packet(k, named.set(), &arrival).map(|step| step.verdict)
 }
 
-/// Packets between the one whose verdict is carried out and the one whose descriptor, and
-/// room for an outer header, are asked for.
+/// What becomes of a packet whose flow has no place, where it is not dropped.
+const LEAST: Verdict = Verdict::Request(LOWEST_DSCP);
+/// Packets between the one whose verdict is reached and the one whose descriptor is asked for.
 const AHEAD: usize = 16;

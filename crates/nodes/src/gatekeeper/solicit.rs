@@ -23,13 +23,13 @@ use std::sync::Arc;
 
 use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
 use lookup::sync::Published;
-use tables::{Forwarding, Grantor, IfaceId, LOCAL, Protection, Protections};
+use tables::{Forwarding, Grantor, IfaceId, LOCAL, Protection, Protections, SetId};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
 use super::fault::{Fault, Kind, may_not_be_fragmented};
 use super::lanes::{Asked, Faulty, Mixed, Request};
-use super::outer::{Unfit, Ways, packet_len};
+use super::outer::{Unfit, Way, Ways, packet_len};
 use super::settings::{Counters, Settings, Shadows};
 use super::solicitor::{BURST, Member, OVERHEAD, Poll, Queue};
 use super::times::Times;
@@ -156,42 +156,23 @@ impl Node for Solicit {
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
+        let mut whose = Whose::nobody();
         for i in 0..v.n() {
-            let (request, mixed) = (v.get(Asked, i), v.get(Mixed, i));
-            let protection = protections.get(request.set());
-            let is_here = protection.is_some_and(is_here);
-            let Some(seat) = (if is_here { here.as_mut() } else { Some(&mut *away) }) else {
-                v.drop(i, Why::Unresolved);
-                continue;
-            };
-            let queue = &mut seat.queue;
-            if request.is_in_shadow() {
-                show(v, i, (request, mixed), protection, &ways, queue, &counters.shadows);
-                pass(v, i);
-                continue;
+            let request = v.get(Asked, i);
+            if request.set() != whose.set {
+                whose.turn_to(request.set(), protections, &ways);
             }
-            if !queue.takes(request.dscp()) {
+            // What becomes of most: no place for any of their level.
+            if whose.is_away && !request.is_in_shadow() && !away.queue.takes(request.dscp()) {
                 v.drop(i, Why::Full);
                 continue;
             }
-            let grantor = protection.and_then(|it| it.grantor(mixed));
-            let len = match ways.frame_len(packet_len(v.head(i)), grantor, mixed) {
-                _ if is_here => ONE,
-                Ok(len) => len,
-                Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
-                    v.set(Faulty, i, Fault::new(Kind::TooLong(most)));
-                    v.leave(i, To::Error);
-                    continue;
-                }
-                Err(unfit) => {
-                    v.drop(i, why(unfit));
-                    continue;
-                }
+            let seat = if whose.is_here() { here.as_mut() } else { Some(&mut *away) };
+            let Some(seat) = seat else {
+                v.drop(i, Why::Unresolved);
+                continue;
             };
-            let link = v.frame_len(i).wrapping_sub(v.len(i));
-            let (iface, kept) = (v.get(Iface, i), v.keep(i));
-            let waiting = Waiting { kept, request, mixed, link, len, iface };
-            push(v, queue, waiting, &counters.shadows);
+            take(v, i, request, &whose, (&ways, &mut seat.queue, &counters.shadows));
         }
     }
 
@@ -214,11 +195,13 @@ impl Node for Solicit {
         // A port that has just refused packets is tried with one.
         let most = if since <= 5 * times.published() { 1 } else { BURST };
         let poll = Poll { times, now: v.now(), takes: since > times.published(), most };
-        let gone = Gone { protections, ways: &ways, shadows: &counters.shadows };
-        let mut full = send(v, away, &poll, &gone);
+        let whose = Whose::nobody();
+        let mut gone = Gone { protections, ways: &ways, shadows: &counters.shadows, whose };
+        let mut full = send(v, away, &poll, &mut gone);
         if let Some(here) = here {
-            full |= send(v, here, &Poll { takes: true, most: BURST, ..poll }, &gone);
+            full |= send(v, here, &Poll { takes: true, most: BURST, ..poll }, &mut gone);
         }
+        gone.whose.count(&ways);
         match self.waiting() {
             0 => Due::NEVER,
             _ if full => Due::NOW,
@@ -245,15 +228,105 @@ impl Node for Solicit {
     }
 }
 
+/// Whose the request before was: mostly the next one's, too.
+struct Whose<'g> {
+    set: SetId,
+    protection: Option<&'g Protection>,
+    /// There is one, and another machine decides.
+    is_away: bool,
+    /// The way of its packets, where all have one.
+    way: Option<Way<'g>>,
+}
+
+impl<'g> Whose<'g> {
+    /// No protection's.
+    fn nobody() -> Whose<'g> {
+        let set = SetId { index: u32::MAX, generation: u16::MAX };
+        Whose { set, protection: None, is_away: false, way: None }
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, set: SetId, protections: &'g Protections, ways: &Ways<'g>) {
+        self.count(ways);
+        let protection = protections.get(set);
+        let is_away = protection.is_some_and(|protection| !is_here(protection));
+        let way = protection.filter(|_| is_away).and_then(|protection| ways.only(protection));
+        *self = Whose { set, protection, is_away, way };
+    }
+
+    /// Counts what left by its way.
+    fn count(&mut self, ways: &Ways<'_>) {
+        if let Some(way) = &mut self.way {
+            ways.count(way);
+        }
+    }
+
+    /// Whether a policy of this machine decides.
+    fn is_here(&self) -> bool {
+        self.protection.is_some() && !self.is_away
+    }
+
+    /// Bytes of the frame that packet `i` will be.
+    fn frame_len(
+        &self,
+        v: &View<'_, Solicit>,
+        i: usize,
+        mixed: u32,
+        ways: &Ways<'_>,
+    ) -> Result<u32, Unfit> {
+        let packet_len = packet_len(v.head(i));
+        match &self.way {
+            _ if self.is_here() => Ok(ONE),
+            Some(way) => way.frame_len(packet_len),
+            None => {
+                let grantor = self.protection.and_then(|it| it.grantor(mixed));
+                ways.frame_len(packet_len, grantor, mixed)
+            }
+        }
+    }
+}
+
+/// Takes request `i` into the queue, if it fits its way.
+#[inline(never)]
+fn take(
+    v: &mut View<'_, Solicit>,
+    i: usize,
+    request: Request,
+    whose: &Whose<'_>,
+    (ways, queue, shadows): (&Ways<'_>, &mut Queue<Waiting>, &Shadows),
+) {
+    let mixed = v.get(Mixed, i);
+    if request.is_in_shadow() {
+        show(v, i, (request, mixed), whose.protection, ways, queue, shadows);
+        return pass(v, i);
+    }
+    if !queue.takes(request.dscp()) {
+        return v.drop(i, Why::Full);
+    }
+    let len = match whose.frame_len(v, i, mixed, ways) {
+        Ok(len) => len,
+        Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
+            v.set(Faulty, i, Fault::new(Kind::TooLong(most)));
+            return v.leave(i, To::Error);
+        }
+        Err(unfit) => return v.drop(i, why(unfit)),
+    };
+    let link = v.frame_len(i).wrapping_sub(v.len(i));
+    let (iface, kept) = (v.get(Iface, i), v.keep(i));
+    let waiting = Waiting { kept, request, mixed, link, len, iface };
+    push(v, queue, waiting, shadows);
+}
+
 /// What requests leave by.
 struct Gone<'g> {
     protections: &'g Protections,
     ways: &'g Ways<'g>,
     shadows: &'g Shadows,
+    whose: Whose<'g>,
 }
 
 /// Sends the requests of a seat whose turn it is; true where there was no room for all.
-fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &Gone<'_>) -> bool {
+fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Gone<'_>) -> bool {
     let mut full = false;
     let len = |waiting: &Waiting| waiting.len;
     seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
@@ -284,19 +357,28 @@ fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &Gone<'
 
 impl Gone<'_> {
     /// Sends packet `i`, whose turn has come.
-    fn send(&self, v: &mut View<'_, Solicit>, i: usize, waiting: &Waiting) {
+    fn send(&mut self, v: &mut View<'_, Solicit>, i: usize, waiting: &Waiting) {
         let Waiting { request, mixed, link, iface, .. } = *waiting;
-        let Some(protection) = self.protections.get(request.set()) else {
+        if request.set() != self.whose.set {
+            self.whose.turn_to(request.set(), self.protections, self.ways);
+        }
+        let Some(protection) = self.whose.protection else {
             return v.drop(i, Why::Stale);
         };
         v.advance(i, link.into()); // it was as long when it came
-        if is_here(protection) {
+        if !self.whose.is_away {
             v.set(Asked, i, request);
             v.set(Iface, i, iface);
             return v.leave(i, To::Here);
         }
-        let to = (mixed, request.dscp());
-        match self.ways.encapsulate(v, i, grantor(protection, waiting), to) {
+        let sent = match &mut self.whose.way {
+            Some(way) if !request.is_in_shadow() => way.encapsulate(v, i, request.dscp()),
+            _ => {
+                let to = (mixed, request.dscp());
+                self.ways.encapsulate(v, i, grantor(protection, waiting), to)
+            }
+        };
+        match sent {
             Ok((port, iface)) => {
                 v.set(OutPort, i, port);
                 v.set(Iface, i, iface);
