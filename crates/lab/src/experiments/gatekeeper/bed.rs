@@ -51,6 +51,11 @@ pub(super) struct Bed {
     load: Load,
     messages: Arc<AtomicU64>,
     pace: Arc<Pace>,
+    /// When it was left to itself last, and ticks that have gone by so: its own clock stands
+    /// still then. Else tokens would gather, and places to be swept, while others take their
+    /// turns, and be this one's in its next.
+    left_at: u64,
+    away: u64,
     /// Dropped after the ports, which are in the graph.
     _source: Source,
 }
@@ -74,7 +79,8 @@ impl Bed {
         let mut thread = site.domain.register("gatekeeper");
         thread.offline();
         let pace = pace.clone();
-        let mut bed = Bed { worker, thread, load, messages, pace, _source: source };
+        let (left_at, away) = (ticks::now(), 0);
+        let mut bed = Bed { worker, thread, load, messages, pace, left_at, away, _source: source };
         bed.decide(site)?;
         bed.fill()?;
         Ok(bed)
@@ -169,23 +175,40 @@ impl Bed {
     }
 
     fn poll(&mut self) -> usize {
-        self.thread.online();
-        let n = self.worker.graph.poll(self.thread.guard());
-        self.thread.quiesce();
-        self.thread.offline();
+        self.begin();
+        let n = self.round();
+        self.end();
         n
+    }
+
+    /// Its clock goes on.
+    fn begin(&mut self) {
+        self.away += ticks::now().saturating_sub(self.left_at);
+        self.thread.online();
+    }
+
+    #[inline]
+    fn round(&mut self) -> usize {
+        let now = ticks::now() - self.away;
+        let n = self.worker.graph.poll_at(now, self.thread.guard());
+        self.thread.quiesce();
+        n
+    }
+
+    fn end(&mut self) {
+        self.thread.offline();
+        self.left_at = ticks::now();
     }
 
     /// Has at least `packets` come; says so where one met another verdict than it should.
     pub fn forward(&mut self, packets: u64) -> Result<(), String> {
         let before = self.mark();
-        self.thread.online();
+        self.begin();
         let mut came = 0;
         while came < packets {
-            came += self.worker.graph.poll(self.thread.guard()) as u64;
-            self.thread.quiesce();
+            came += self.round() as u64;
         }
-        self.thread.offline();
+        self.end();
         self.check(&before).map(|_| ())
     }
 
@@ -263,16 +286,15 @@ impl Load {
 impl Work for Bed {
     fn slice(&mut self, target: Duration) -> Sample {
         let before = self.mark();
-        self.thread.online();
+        self.begin();
         let (mut time, start) = (Duration::ZERO, clock::thread_time());
         while time < target {
             for _ in 0..ROUNDS {
-                self.worker.graph.poll(self.thread.guard());
-                self.thread.quiesce();
+                self.round();
             }
             time = clock::thread_time() - start;
         }
-        self.thread.offline();
+        self.end();
         match self.check(&before) {
             Ok((ops, after)) => {
                 self.pace.done.fetch_add(after.decisions - before.decisions, Ordering::Relaxed);

@@ -198,8 +198,9 @@ impl Port for Back {
         }
         let (second, mut n) = (clock::hz(), 0);
         let one = second * IN_ONE as u64 / per_s;
-        // What was missed for longer is lost: the pace stays the pace.
-        self.came = self.came.max(now.saturating_sub(second / 1_000));
+        // What was missed is lost: a worker that had no core gets no more for it than it would
+        // in the processor time that is counted.
+        self.came = self.came.max(now.saturating_sub(2 * one));
         while self.came + one <= now && n < MOST {
             let Some(mut packet) = self.port.allocate() else { break };
             self.next = (self.next + 1) % self.messages.len();
