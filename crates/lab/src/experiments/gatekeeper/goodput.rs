@@ -79,9 +79,8 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         ("capacity", "its capacity: the same beside clients"),
     ] {
         let of = |name| find(&[("phase", phase)], name);
-        let (Some(rate), Some(made)) = (of("rate_mpps"), of("receive_percent")) else { continue };
-        let text =
-            format!("{} M/s; {} % of its time to receive and make them", short(rate), short(made));
+        let (Some(rate), Some(made)) = (of("rate_mpps"), of("generator_percent")) else { continue };
+        let text = format!("{} M/s; {} % of its time to make them", short(rate), short(made));
         verdicts.push(Verdict::open(claim, text));
     }
     let share = find(&[("phase", "flood"), ("kind", "flood")], "capacity_percent");

@@ -149,6 +149,13 @@ fn first_core() -> u32 {
     1_u32.checked_shl(clock::cores()[0] as u32).unwrap_or_default()
 }
 
+/// Frames that the kernel had no room for in the cores' backlogs, on the whole machine.
+pub(super) fn lost_in_backlogs() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
+    let dropped = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    text.lines().filter_map(dropped).sum()
+}
+
 fn text(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

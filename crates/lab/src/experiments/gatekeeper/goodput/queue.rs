@@ -32,6 +32,8 @@ pub(in super::super) struct Flood {
     /// Frames of clients that found none, and that the worker took.
     pub lost_clients: AtomicU64,
     pub clients: AtomicU64,
+    /// Ticks that it took to make them, and to put all into their order.
+    pub making: AtomicU64,
 }
 
 /// As many frames as the worker takes.
@@ -169,6 +171,7 @@ impl Port for Queue {
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         self.arrive();
+        let begun = clock::now();
         let mut n = 0;
         while n < most && self.len > 0 {
             if let Some(packet) = self.next() {
@@ -176,6 +179,7 @@ impl Port for Queue {
                 n += 1;
             }
         }
+        self.flood.making.fetch_add(clock::now().saturating_sub(begun), Relaxed);
         n
     }
 
