@@ -5,8 +5,10 @@
 //!  plain    every route leads to one next hop
 //!  ecmp     every route leads to a group of four
 //!  fresh    each packet gets a new destination out of a million as it comes in;
-//!           what that costs is measured (`io`, with and without) and subtracted
+//!           what that costs is measured (`io read`, with and without) and subtracted
 //!  io       receive and transmit alone
+//!  io read  the same, and each frame's first line is read, as a router does: who writes
+//!           first waits for it in the router's place
 //! ```
 //!
 //! 64-byte frames, bursts of 64, two ports, 64 next hops. Every packet is checked
@@ -44,6 +46,12 @@ impl Experiment for Forward {
         let mut notes = vec![
             "core cycles a packet of processor time, receive and transmit included; net_null and \
              dpdk-testpmd as DPDK gives them"
+                .to_string(),
+            "less_generator, which the goals are about: without what it costs to write a destination \
+             into each frame whose first line is read anyway"
+                .to_string(),
+            "less_generator_and_miss: without what that costs more than ports that read no frame; a \
+             router would wait for that line, so it is in our favour"
                 .to_string(),
         ];
         let rows = context.cells(cells(context), run_cell)?;
@@ -150,8 +158,10 @@ fn measure<A: Frames>(
                 continue;
             }
         };
-        if what.through == Through::Io {
-            variants.push(Variant::new(&name, Shuttle::new(source)));
+        if matches!(what.through, Through::Io | Through::Read) {
+            let ports = Shuttle::new(source);
+            let ports = if what.through == Through::Read { ports.reading() } else { ports };
+            variants.push(Variant::new(&name, ports));
             continue;
         }
         let tables = if what.through == Through::Ecmp { &ecmp } else { &plain };
@@ -174,12 +184,14 @@ fn measure<A: Frames>(
     Ok(rows.chain(notes).collect())
 }
 
-/// Cycles that a fresh destination costs: the ports' own cost with it, less that without.
-fn generator(timings: &[Timing], port: &str) -> f64 {
-    let cycles = |name: String| {
+/// Cycles that a fresh destination costs: the ports' own cost with it and with first lines
+/// read, less that of the ports `base`.
+fn generator(timings: &[Timing], port: &str, base: &str) -> f64 {
+    let cycles = |through: &str| {
+        let name = format!("{port} {through}");
         timings.iter().find(|timing| timing.name == name).map_or(0.0, |timing| timing.cycles.median)
     };
-    (cycles(format!("{port} io fresh")) - cycles(format!("{port} io"))).max(0.0)
+    (cycles("io read fresh") - cycles(base)).max(0.0)
 }
 
 fn row(cell: &Cell, prefixes: usize, timing: &Timing, all: &[Timing]) -> Row {
@@ -187,11 +199,12 @@ fn row(cell: &Cell, prefixes: usize, timing: &Timing, all: &[Timing]) -> Row {
         .with("cycles", timing.cycles)
         .with("rate_mpps", timing.rate.scaled(1e-6));
     if let Some(port) = timing.name.strip_suffix(" fresh")
-        && !port.ends_with(" io")
+        && !port.ends_with(" io read")
     {
-        let generator = generator(all, port);
-        row = row.with("cycles_less_generator", timing.cycles.less(generator));
-        row = row.with("generator_cycles", generator);
+        let over = |base| generator(all, port, base);
+        row = row.with("less_generator", timing.cycles.less(over("io read")));
+        row = row.with("generator_cycles", over("io read"));
+        row = row.with("less_generator_and_miss", timing.cycles.less(over("io")));
     }
     for (node, cycles) in &timing.parts {
         row = row.with(format!("node.{node}"), *cycles);
@@ -247,6 +260,8 @@ enum Through {
     Router,
     Ecmp,
     Io,
+    /// Nothing, but each frame's first line is read.
+    Read,
 }
 
 /// Ports and packets, and what is between.
@@ -264,6 +279,7 @@ impl What {
             Through::Router => "",
             Through::Ecmp => " ecmp",
             Through::Io => " io",
+            Through::Read => " io read",
         };
         format!("{port}{through}{}", if self.fresh { " fresh" } else { "" })
     }
@@ -280,7 +296,7 @@ const fn what(pool: usize, through: Through, fresh: bool) -> What {
 }
 
 /// What takes turns in each cell.
-const VARIANTS: [What; 15] = [
+const VARIANTS: [What; 18] = [
     what(2_000, Through::Router, false),
     what(16_000, Through::Router, false),
     what(128_000, Through::Router, false),
@@ -291,11 +307,14 @@ const VARIANTS: [What; 15] = [
     what(0, Through::Router, true),
     what(2_000, Through::Io, false),
     what(16_000, Through::Io, false),
-    what(16_000, Through::Io, true),
+    what(16_000, Through::Read, false),
+    what(16_000, Through::Read, true),
     what(128_000, Through::Io, false),
-    what(128_000, Through::Io, true),
+    what(128_000, Through::Read, false),
+    what(128_000, Through::Read, true),
     what(0, Through::Io, false),
-    what(0, Through::Io, true),
+    what(0, Through::Read, false),
+    what(0, Through::Read, true),
 ];
 
 /// Family, variant, figure, most cycles: prefix-based traffic on the largest table.
@@ -304,7 +323,7 @@ const GOALS: [(&str, &str, &str, f64); 6] = [
     ("ipv4", "mem 16000 ecmp", "cycles", 83.0),
     ("ipv4", "null", "cycles", 95.0),
     ("ipv4", "mem 128000", "cycles", 115.0),
-    ("ipv4", "mem 128000 fresh", "cycles_less_generator", 130.0),
+    ("ipv4", "mem 128000 fresh", "less_generator", 130.0),
     ("ipv6", "mem 16000", "cycles", 120.0),
 ];
 
