@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|growth|stress|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -116,6 +116,11 @@ stress() {
 		what_stays_is_found outlives_two_publishers -- --test-threads=1
 }
 
+# What forwarding and a shield take of instructions a packet, by callgrind, and the bounds of that.
+instructions() {
+	scripts/compare.py --bounds
+}
+
 # Memory errors in everything that handles packets; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
@@ -164,7 +169,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own
