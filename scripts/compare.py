@@ -45,8 +45,8 @@ MOST = {
     "forward-ipv6": 290,
     "forward-ipv6-ecmp": 370,
     "forward-switch": 280,
-    "shield-request": 925,
-    "shield-declined": 530,
+    "shield-request": 965,
+    "shield-declined": 565,
     "shield-granted": 785,
 }
 
