@@ -45,9 +45,9 @@ MOST = {
     "forward-ipv6": 290,
     "forward-ipv6-ecmp": 370,
     "forward-switch": 280,
-    "shield-request": 965,
-    "shield-declined": 565,
-    "shield-granted": 785,
+    "shield-request": 955,
+    "shield-declined": 557,
+    "shield-granted": 765,
 }
 
 

@@ -117,7 +117,8 @@ impl<'g> Sender<'g> {
         granted: &[Granted],
         keys: &[FlowKey; VECTOR],
     ) {
-        let Some(way) = &mut self.way else {
+        // Out of the way of what else is in `self`: it lies in registers then.
+        let Some(mut way) = self.way.take() else {
             for granted in granted {
                 let (i, dscp) = (granted.i.into(), granted.dscp);
                 let key = &keys[usize::from(granted.k) % VECTOR];
@@ -130,6 +131,7 @@ impl<'g> Sender<'g> {
             let sent = way.encapsulate(v, i.into(), dscp);
             leave(v, i.into(), sent);
         }
+        self.way = Some(way);
     }
 
     /// A packet of a flow that nothing was decided for, in a frame of `len` bytes.
