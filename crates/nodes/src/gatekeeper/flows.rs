@@ -224,28 +224,36 @@ impl Entries<'_> {
     pub fn usual(&mut self, k: usize, named: Named, now: u64, len: u32) -> Usual {
         let id = self.ids[k % VECTOR];
         let Some(met) = self.view.met(id) else { return Usual::No };
-        let word = state::word(met.state);
-        if word == state::word_of(Kind::Granted, named.0) && now < met.expires {
-            let Some(page) = met.page else { return Usual::No };
-            let Some(dscp) = granted::spend(self.machine.times, now, len, &mut page.0) else {
-                return Usual::Over;
-            };
-            state::mark_used(met.state, self.machine.times, now);
-            if !met.is_kept {
-                self.view.keep(id, true);
-            }
-            return Usual::Send(dscp);
-        }
-        if word == state::word_of(Kind::Declined, named.0) && now < met.expires {
+        let (word, is_over) = (state::word(met.state), now >= met.expires);
+        // Met anew for its page alone: nobody else's is worked out.
+        if word == state::word_of(Kind::Declined, named.0) && !is_over {
             return Usual::Declined;
+        }
+        if word == state::word_of(Kind::Granted, named.0) && !is_over {
+            return self.spend(id, now, len);
         }
         let (expires, bytes, dscp) = self.born;
         if !id.is_new() || expires != self.fresh.0 {
             return Usual::No;
         }
+        let Some(met) = self.view.met(id) else { return Usual::No };
         *met.state = bytes;
         state::set_callers(met.state, named.0);
         Usual::Request(dscp)
+    }
+
+    #[inline(always)]
+    fn spend(&mut self, id: FlowId, now: u64, len: u32) -> Usual {
+        let Some(met) = self.view.met(id) else { return Usual::No };
+        let Some(page) = met.page else { return Usual::No };
+        let Some(dscp) = granted::spend(self.machine.times, now, len, &mut page.0) else {
+            return Usual::Over;
+        };
+        state::mark_used(met.state, self.machine.times, now);
+        if !met.is_kept {
+            self.view.keep(id, true);
+        }
+        Usual::Send(dscp)
     }
 
     /// What becomes of a packet of flow `k` of the batch, of the protection `set`; `None`
