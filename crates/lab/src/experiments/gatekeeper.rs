@@ -8,6 +8,7 @@ experiments! {
     in path: Declined,
     in path: Granted,
     in path: Mixed,
+    mod shield: Shield,
     mod programs: Programs,
     mod solicitor: Solicitor,
     mod goodput: Goodput,

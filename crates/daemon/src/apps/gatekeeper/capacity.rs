@@ -19,6 +19,14 @@ pub(super) fn lines(guarding: &Guarding, state: &State) -> Result<Vec<Capacity>,
     let rate = rates(guarding, &flows);
     let no_page: u64 = guarding.counters.iter().map(|of| of.decisions.all.no_page.get()).sum();
     let channel = requests.bytes_per_s / SYN;
+    let asked = state.ask(|control| control.grantors().len())?;
+    // Where a policy of this machine decides all, the channel to Grantors has nothing to do.
+    let asked = match requests.decisions_per_s {
+        Some(each) if asked == 0 => [(IS_ASKED, each, "requests")].to_vec(),
+        Some(each) => [(IS_ASKED, channel, "request_percent"), (HERE, each, "requests")].to_vec(),
+        None => [(IS_ASKED, channel, "request_percent")].to_vec(),
+    };
+    let decides = asked.iter().map(|(_, each, _)| each).sum::<u64>();
     let line = |what: &str, used, limit, refused, key: Option<&str>| Capacity {
         what: what.into(),
         used,
@@ -29,13 +37,14 @@ pub(super) fn lines(guarding: &Guarding, state: &State) -> Result<Vec<Capacity>,
     };
     let held = flows.held.iter().sum();
     let lost = flows.refused + flows.untried;
-    Ok(vec![
+    let first = [
         line("flows", held, flows.limit, lost, Some("entries")),
         line("decided flows", decided, decided_max, no_page, Some("decided_max")),
         line("new flows a second", rate[0], outlasts(guarding, &flows), 0, Some("entries")),
-        line("requests a second", rate[1], channel, 0, Some("request_percent")),
-        line(DECISIONS, decided, channel * EXPIRY_S, 0, None),
-    ])
+    ];
+    let asked = asked.into_iter().map(|(what, each, key)| line(what, rate[1], each, 0, Some(key)));
+    let last = line(DECISIONS, decided, decides.saturating_mul(EXPIRY_S), 0, None);
+    Ok(first.into_iter().chain(asked).chain([last]).collect())
 }
 
 /// New sources a second of which the table remembers each until it has asked again after a
@@ -68,4 +77,6 @@ fn rates(guarding: &Guarding, flows: &Flows) -> [u64; 2] {
 const SYN: u64 = 14 + 20 + 40 + OVERHEAD;
 /// Seconds that decisions are good for: those of the stock policies are 300 to 600.
 const EXPIRY_S: u64 = 600;
+const IS_ASKED: &str = "requests a second";
+const HERE: &str = "requests a second, decided here";
 const DECISIONS: &str = "decisions of 600 s that the requests can bring";

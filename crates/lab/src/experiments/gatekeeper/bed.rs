@@ -220,7 +220,9 @@ impl Bed {
             declined: all.declined.get(),
         };
         let decisions = &self.worker.counters.decisions.all.granted;
+        let asked = self.worker.grantor.as_ref().map_or(0, |of| of.asked.get());
         Mark {
+            asked,
             snapshot: self.worker.graph.stats().snapshot(),
             verdicts,
             messages: self.messages.load(Ordering::Relaxed),
@@ -240,7 +242,12 @@ impl Bed {
             granted: new.granted - old.granted,
             declined: new.declined - old.declined,
         };
-        let right = law.holds() && came > 0 && self.load.allows(came, found);
+        // On one machine what is granted leaves as it came, and what asks is declined.
+        let left = law.transmitted - before.snapshot.law.transmitted;
+        let right = law.holds()
+            && came > 0
+            && self.load.allows(came, found)
+            && (self.worker.grantor.is_none() || left == found.granted);
         if right {
             return Ok((came, after));
         }
@@ -267,6 +274,8 @@ struct Mark {
     verdicts: Verdicts,
     messages: u64,
     decisions: u64,
+    /// What a policy of this machine was asked.
+    asked: u64,
 }
 
 impl Load {
@@ -300,7 +309,11 @@ impl Work for Bed {
                 self.pace.done.fetch_add(after.decisions - before.decisions, Ordering::Relaxed);
                 let parts = per_node(&before.snapshot, &after.snapshot);
                 let left = after.snapshot.law.transmitted - before.snapshot.law.transmitted;
-                let figures = vec![(LEFT.to_string(), left as f64 / ops as f64 * 100.0)];
+                let percent = |n: u64| n as f64 / ops as f64 * 100.0;
+                let mut figures = vec![(LEFT.to_string(), percent(left))];
+                if self.worker.grantor.is_some() {
+                    figures.push((ASKED.to_string(), percent(after.asked - before.asked)));
+                }
                 Sample { ops, time, checksum: Some(0), parts, figures }
             }
             Err(reason) => {
@@ -313,6 +326,8 @@ impl Work for Bed {
 
 /// Of a hundred packets so many left: of requests those that the channel had room for.
 pub(super) const LEFT: &str = "left_percent";
+/// Of a hundred packets a policy of this machine was asked about so many.
+pub(super) const ASKED: &str = "asked_percent";
 /// More than any flow uses, for longer than anything is measured.
 const GRANT: Verdict = Verdict::Granted {
     rate_kib: 1 << 24,
@@ -367,6 +382,30 @@ mod tests {
         let mixed = Load { granted: flows(0), declined: flows(2_000), clients, ..load() };
         let (sample, _) = slice(mixed, 0);
         assert!(sample.ops > 0 && sample.checksum.is_some(), "mixed");
+    }
+
+    #[test]
+    fn on_one_machine_too() {
+        let slice = |load: Load| {
+            let site = Site::one_box(1_000_000).unwrap();
+            let mut bed = Bed::new(&site, (0, Rings::none()), load, &Arc::default()).unwrap();
+            bed.slice(Duration::from_millis(5));
+            bed.slice(Duration::from_millis(5))
+        };
+        let figure = |sample: &Sample, of: &str| {
+            sample.figures.iter().find(|(name, _)| name == of).map(|(_, figure)| *figure)
+        };
+        let flood = slice(load());
+        assert!(flood.ops > 0 && flood.checksum.is_some(), "requests");
+        assert_eq!(figure(&flood, LEFT), Some(0.0), "nothing of it passes");
+        assert!(figure(&flood, ASKED) > Some(0.0));
+        let known = Load { clients: Clients::only(flows(0)), granted: flows(0), ..load() };
+        let granted = slice(known);
+        assert!(granted.checksum.is_some(), "granted");
+        assert_eq!((figure(&granted, LEFT), figure(&granted, ASKED)), (Some(100.0), Some(0.0)));
+        let clients = Clients { flows: flows(0), known: PERIOD / 2 };
+        let mixed = slice(Load { granted: flows(0), clients, ..load() });
+        assert!(mixed.checksum.is_some(), "mixed");
     }
 
     #[test]

@@ -45,8 +45,8 @@ impl Clients {
         Clients { flows, known: PERIOD }
     }
 
-    /// Writes source, destination and checksum into frames as they come in, and the link
-    /// header, which an outer one has overwritten.
+    /// Writes source, destination and checksum into frames as they come in, the TTL, of which a
+    /// router has taken one, and the link header, which an outer one has overwritten.
     fn stamp(self) -> Stamp {
         let mut frame = [0; LEN];
         write(0, &mut frame);
@@ -145,6 +145,7 @@ fn put(source: u32, base: u32, link: &[u8; IP], frame: &mut [u8]) {
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     frame[..IP].copy_from_slice(link);
+    put16(frame, IP + 8, TTL_UDP);
     put16(frame, IP + 10, !(sum as u16));
     frame[IP + 12..IP + 16].copy_from_slice(&source.to_be_bytes());
     frame[IP + 16..IP + 20].copy_from_slice(&to.to_be_bytes());
@@ -261,6 +262,8 @@ const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// Bytes of a frame, and of its link header.
 pub(super) const LEN: usize = 64;
 const IP: usize = 14;
+/// A TTL of 64, and UDP.
+const TTL_UDP: u16 = 64 << 8 | 17;
 
 #[cfg(test)]
 mod tests {
@@ -275,6 +278,7 @@ mod tests {
         let (base, link) = (sum(&frame), wire::bytes::array(&frame, 0));
         for source in (0..2_000).flat_map(|n| [known(n), stranger(n)]) {
             frame[..IP].fill(0xee);
+            frame[IP + 8] = 63;
             put(source, base, &link, &mut frame);
             assert_eq!(checksum::checksum(&frame[IP..IP + 20]), 0);
             write(source, &mut built);

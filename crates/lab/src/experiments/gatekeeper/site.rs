@@ -3,7 +3,11 @@
 //! ```text
 //!  front 10.0.0.1 ─► 10.20.0.0/16 is protected ─► back 10.0.2.1 ─► Grantor 10.0.2.9
 //! ```
+//!
+//! Or with a policy in the same graph, which declines all that asks; 10.0.2.9 is the next hop
+//! of what is protected then.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use graph::ring::{frames, spsc};
@@ -17,17 +21,21 @@ use nodes::gatekeeper::flows::{Flows, Heard};
 use nodes::gatekeeper::mix::Mix;
 use nodes::gatekeeper::programs::Programs;
 use nodes::gatekeeper::settings::{Counters, Ends, Settings};
+use nodes::gatekeeper::solicit::DECISION;
 use nodes::gatekeeper::solicitor::{CAPACITY, Channel, SHARE, channel_bytes};
-use nodes::gatekeeper::{ENTRY, Parts, add};
+use nodes::gatekeeper::{ENTRY, Here, Parts, add};
+use nodes::grantor::{self, settings as granting};
 use nodes::parse::owner::Owners;
 use nodes::switch::Bridging;
 use nodes::{IfaceCounters, Rates, router, switch};
+use policy::ask::{Asker, Full, Question, Verdict};
 use tables::control::{MAIN_TABLE, VrfConfig};
 use tables::event::{
     Address, Event, How, Link, Neighbour, NeighbourState, Path, Route, Source, Target,
 };
 use tables::{
-    Action, Control, Forwarding, Iface, Limits, LinkId, Named, PortId, Protect, SetId, Side, VrfId,
+    Action, Control, Forwarding, Iface, LOCAL, Limits, LinkId, Named, PortId, Protect, SetId, Side,
+    VrfId,
 };
 use wire::flow::Hasher;
 
@@ -51,6 +59,8 @@ pub(super) struct Site {
     pub owners: Arc<Owners>,
     settings: Arc<Published<Settings>>,
     channel: Arc<Channel>,
+    /// The channel of decisions that are made here.
+    here: Option<Arc<Channel>>,
 }
 
 /// One worker: its graph without ports, and what reaches into it.
@@ -59,6 +69,8 @@ pub(super) struct Worker {
     pub counters: Arc<Counters>,
     /// Decisions, as from another worker.
     pub heard: spsc::Producer<Heard>,
+    /// Of its Grantor, where decisions are made here.
+    pub grantor: Option<Arc<granting::Counters>>,
 }
 
 /// Rings of decisions, of one worker.
@@ -84,8 +96,20 @@ impl Site {
         Site::between(workers, bits_per_s, &links)
     }
 
+    /// Of one worker, whose policy is asked about so many packets a second.
+    pub fn one_box(decisions_per_s: u64) -> Result<Site, String> {
+        let links = Links { ours: [MAC; 2], grantor: MAC, clients: Vec::new(), client: MAC };
+        let site = Site::of(1, 1, &links, true)?;
+        let channel = Channel::new(decisions_per_s * DECISION, 1, clock::now());
+        Ok(Site { here: Some(channel), ..site })
+    }
+
     /// The same, with these hosts beside it.
     pub fn between(workers: usize, bits_per_s: u64, links: &Links) -> Result<Site, String> {
+        Site::of(workers, bits_per_s, links, false)
+    }
+
+    fn of(workers: usize, bits_per_s: u64, links: &Links, here: bool) -> Result<Site, String> {
         let said = |error: tables::Error| error.to_string();
         let domain = Domain::new();
         let control = Control::new(&domain, Limits::default(), &VrfConfig::default());
@@ -103,17 +127,21 @@ impl Site {
         control.handle(&[
             address(1, [10, 0, 0, 1]),
             address(2, BACK),
-            connected(1, "10.0.0.0/24"),
-            connected(2, "10.0.2.0/24"),
+            route(1, "10.0.0.0/24", None),
+            route(2, "10.0.2.0/24", None),
             neighbour(2, GRANTOR, links.grantor),
         ]);
+        if here {
+            control.handle(&[route(2, "10.20.0.0/16", Some(GRANTOR))]);
+        }
         let clients = links.clients.iter().map(|&ip| neighbour(1, ip, links.client));
         control.handle(&clients.collect::<Vec<_>>());
+        let named = Named { ip: GRANTOR.into(), weight: 1, shadow: false };
         let protect = Protect {
             net: "10.20.0.0/16".parse().map_err(|error| format!("{error}"))?,
             action: Action::Protect,
-            options: 0,
-            grantors: vec![Named { ip: GRANTOR.into(), weight: 1, shadow: false }],
+            options: if here { LOCAL } else { 0 },
+            grantors: if here { Vec::new() } else { vec![named] },
         };
         let set = control.protect(VrfId(0), &protect).map_err(said)?;
         control.commit();
@@ -125,6 +153,7 @@ impl Site {
             owners: Arc::new(Owners::new(1, workers as u16)),
             settings: Arc::new(Published::new(&domain, settings)),
             channel: Channel::new(channel_bytes(bits_per_s, SHARE), workers, clock::now()),
+            here: None,
             domain,
         })
     }
@@ -168,28 +197,68 @@ impl Site {
             from_workers: Vec::new(),
         };
         let (heard, from) = spsc::ring(DECISIONS);
+        let (makes, made) = spsc::ring(DECISIONS);
+        let here = self.here.as_ref();
+        let here = here.map(|channel| Here { member: channel.member(number), hears: vec![makes] });
+        let grantor = here.is_some().then(granting::Counters::new);
         let counters = Counters::new(16);
         let parts = Parts {
             settings: self.settings.clone(),
             counters: counters.clone(),
             mix: Mix::new(1),
             flows: Some(Flows::new(table, false, Programs::default())),
-            heard: rings.heard.into_iter().chain([from]).collect(),
+            heard: rings.heard.into_iter().chain([from, made]).collect(),
             hears: rings.hears,
             programs: Programs::default(),
             capacity: CAPACITY,
             member: self.channel.member(number),
-            here: None,
+            here,
         };
         let owned = Assembly::new(common).owned(Some(self.owners.clone()));
         let assembly = router::add(switch::add(owned, Bridging::none()));
-        let assembly = router::shield(add(assembly, parts), false, ENTRY);
+        let mut assembly = router::shield(add(assembly, parts), false, ENTRY);
+        if let Some(counters) = grantor.clone() {
+            let settings = Published::new(&self.domain, granting::Settings::default());
+            let (settings, asker) = (Arc::new(settings), Some(Box::new(Declines::default()) as _));
+            let parts =
+                grantor::Parts { settings, counters, asker, capacity: WAITING, fragments: 0 };
+            assembly = grantor::add(assembly, parts, Some("ip4_special"));
+            assembly = router::tunnels(assembly, (false, true), grantor::ENTRY);
+        }
         let mut graph = assembly.finish().build(number).map_err(|error| error.to_string())?;
         for (number, port) in ports.into_iter().enumerate() {
             graph.ports().set(number as u16, port);
         }
-        Ok(Worker { graph, counters, heard })
+        Ok(Worker { graph, counters, heard, grantor })
     }
+}
+
+/// A policy that declines whoever asks, at the next look.
+struct Declines(VecDeque<u32>);
+
+impl Default for Declines {
+    fn default() -> Self {
+        Declines(VecDeque::with_capacity(WAITING))
+    }
+}
+
+impl Asker for Declines {
+    fn ask(&mut self, question: &Question<'_>) -> Result<(), Full> {
+        if self.0.len() == WAITING {
+            return Err(Full);
+        }
+        self.0.push_back(question.id);
+        Ok(())
+    }
+
+    fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
+        let n = most.min(self.0.len());
+        let decision = Some(wire::ggu::Verdict::Declined { expire_s: 600 });
+        self.0.drain(..n).for_each(|id| take(Verdict { id, forward: false, decision }));
+        n
+    }
+
+    fn flush(&mut self) {}
 }
 
 impl Rings {
@@ -214,8 +283,9 @@ fn neighbour(link: u32, ip: [u8; 4], mac: [u8; 6]) -> Event {
     Event::Neighbour(Neighbour { link: LinkId(link), ip: ip.into(), mac, state })
 }
 
-fn connected(link: u32, net: &str) -> Event {
-    let path = Path { link: LinkId(link), via: None, weight: 1, mtu: 0 };
+fn route(link: u32, net: &str, via: Option<[u8; 4]>) -> Event {
+    let via = via.map(Into::into);
+    let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
     let route = Route {
         table: MAIN_TABLE,
         net: net.parse().expect("it is written here"),
@@ -229,3 +299,5 @@ fn connected(link: u32, net: &str) -> Event {
 
 /// Decisions that wait in a ring.
 const DECISIONS: usize = 1 << 12;
+/// Packets that wait for the policy of this graph.
+const WAITING: usize = 1 << 10;
