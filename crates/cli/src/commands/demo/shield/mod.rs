@@ -234,9 +234,8 @@ fn under_flood(net: &mut Net, cx: &mut Context) -> Result<(), Error> {
     let (is, reached) = (ask(net)?, unasked(net)? - reached);
     let said = format!("{} packets from as many sources, {} a second", number(sent), number(rate));
     say(cx, &line(3, "flood", start, &said))?;
-    let count = |of: &Shown, what| {
-        of.counts.iter().find(|one| one.what == what).map_or(0, |one| one.count)
-    };
+    let count =
+        |of: &Shown, what| of.counts.iter().find(|one| one.what == what).map_or(0, |one| one.count);
     let counted = |what| number(count(&is, what) - count(&was, what));
     let text = format!(
         "      the client of before: {}\n      a new client: {}\n      the policy was asked {} times, \
