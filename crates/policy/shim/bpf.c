@@ -94,6 +94,12 @@ int rutter_bpf_load(const struct rutter_bpf_parts *parts, struct rutter_bpf_made
 	return 0;
 }
 
+/* By DPDK's interpreter. */
+uint64_t rutter_bpf_interpret(const struct rutter_bpf_made *made, void *context)
+{
+	return rte_bpf_exec(made->bpf, context);
+}
+
 void rutter_bpf_destroy(struct rutter_bpf_made *made)
 {
 	rte_bpf_destroy(made->bpf);

@@ -81,7 +81,9 @@ impl Interpreter<'_> {
                 return Some(Some(next));
             }
             class => {
-                let b = match insn.by_register() && insn.op() != END {
+                // Of a byte order the bit says which; a jump has the same number as that (`JSLE`).
+                let orders = class == ALU && insn.op() == END;
+                let b = match insn.by_register() && !orders {
                     true => *registers.get(source)?,
                     false => insn.wide_imm(),
                 };

@@ -21,8 +21,8 @@ use super::names::{Prepared, VARIABLES};
 use super::{Code, INIT_OK, answer};
 use crate::program::{Answer, Arrival, BadParameters, Page, Program};
 
-/// A program that was compiled.
-pub(super) struct Compiled {
+/// A program that was compiled. With false DPDK's interpreter runs it, for tests that compare.
+pub(super) struct Compiled<const COMPILED: bool = true> {
     init: Function,
     packet: Function,
     reach: usize,
@@ -33,9 +33,17 @@ pub(super) struct Compiled {
 impl Compiled {
     /// `None` where the object is not ours, DPDK refuses it, or it has no compiler for this processor.
     pub(super) fn new(code: &Code) -> Option<Compiled> {
-        if !code.ours {
-            return None;
-        }
+        // SAFETY: each of ours is compared with a model.
+        code.ours.then(|| unsafe { Compiled::of_anyone(code) })?
+    }
+}
+
+impl<const COMPILED: bool> Compiled<COMPILED> {
+    /// As [`Compiled::new`], whosever object it is.
+    ///
+    /// # Safety
+    /// What DPDK makes of it does what the program says, or runs in a process that nobody needs.
+    pub(super) unsafe fn of_anyone(code: &Code) -> Option<Self> {
         let mut values = Box::new(code.values);
         let init = Function::new(&code.init, false, &mut values)?;
         let packet = Function::new(&code.packet, true, &mut values)?;
@@ -43,11 +51,11 @@ impl Compiled {
     }
 }
 
-impl Program for Compiled {
+impl<const COMPILED: bool> Program for Compiled<COMPILED> {
     fn init(&self, now: u64, page: &mut Page) -> Result<(), BadParameters> {
         let mut run = InitRun { context: InitContext { now }, page };
         // SAFETY: `init` was compiled for a context that begins an `InitRun`.
-        match unsafe { (self.init.0.run)(ptr::from_mut(&mut run).cast()) } {
+        match unsafe { self.init.run::<COMPILED>(ptr::from_mut(&mut run).cast()) } {
             INIT_OK => Ok(()),
             _ => Err(BadParameters),
         }
@@ -72,7 +80,7 @@ impl Program for Compiled {
         };
         // SAFETY: `pkt` was compiled for a context that begins a `PacketRun`. The check saw that
         // it reads the buffer below `reach` only, and nothing of it where that is 0.
-        let given = unsafe { (self.packet.0.run)(ptr::from_mut(&mut run).cast()) };
+        let given = unsafe { self.packet.run::<COMPILED>(ptr::from_mut(&mut run).cast()) };
         answer(given, run.prepared)
     }
 }
@@ -104,6 +112,17 @@ unsafe impl Sync for Function {}
 
 impl Function {
     fn new(code: &[Insn], packet: bool, values: &mut [u64; VARIABLES]) -> Option<Function> {
+        let cookie = if packet { aligned::packet_cookie } else { aligned::init_cookie };
+        Function::with(cookie, code, packet, values)
+    }
+
+    /// With this helper for the cookie.
+    fn with(
+        cookie: Helper,
+        code: &[Insn],
+        packet: bool,
+        values: &mut [u64; VARIABLES],
+    ) -> Option<Function> {
         let variables = values.each_mut().map(ptr::from_mut);
         let mut words = Vec::with_capacity(code.len());
         let mut high = None;
@@ -124,9 +143,9 @@ impl Function {
             count: u32::try_from(words.len()).ok()?,
             packet: packet.into(),
             buffer: BUFFER as u32,
-            cookie: if packet { packet_cookie } else { init_cookie },
-            descriptor,
-            prepare,
+            cookie,
+            descriptor: aligned::descriptor,
+            prepare: aligned::prepare,
             variables,
         };
         let mut made = MaybeUninit::uninit();
@@ -135,6 +154,19 @@ impl Function {
         let rc = unsafe { rutter_bpf_load(&parts, made.as_mut_ptr()) };
         // SAFETY: with 0 it was written.
         (rc == 0).then(|| Function(unsafe { made.assume_init() }))
+    }
+
+    /// # Safety
+    /// `context` begins what the function was compiled for.
+    #[inline]
+    unsafe fn run<const COMPILED: bool>(&self, context: *mut ()) -> u64 {
+        if COMPILED {
+            // SAFETY: the caller's; the code lives as long as the function.
+            unsafe { (self.0.run)(context) }
+        } else {
+            // SAFETY: as above.
+            unsafe { rutter_bpf_interpret(&self.0, context) }
+        }
     }
 }
 
@@ -179,6 +211,47 @@ fn packet_run<'p>(context: u64) -> *mut PacketRun<'p> {
     ptr::with_exposed_provenance_mut(context as usize)
 }
 
+/// The helpers as compiled code calls them: DPDK keeps the stack at a multiple of 8 bytes, and
+/// functions may count on 16.
+#[cfg(target_arch = "x86_64")]
+mod aligned {
+    use std::arch::naked_asm;
+
+    macro_rules! aligned {
+        ($($name:ident)*) => {$(
+            #[unsafe(naked)]
+            pub(super) unsafe extern "C" fn $name(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+                naked_asm!(
+                    "push rbp",
+                    "mov rbp, rsp",
+                    "and rsp, -16",
+                    "call {}",
+                    "mov rsp, rbp",
+                    "pop rbp",
+                    "ret",
+                    sym super::$name
+                )
+            }
+        )*};
+    }
+    aligned!(init_cookie packet_cookie descriptor prepare);
+    #[cfg(test)]
+    aligned!(stack);
+}
+
+/// Other processors' code keeps to what they want.
+#[cfg(not(target_arch = "x86_64"))]
+mod aligned {
+    pub(super) use super::{descriptor, init_cookie, packet_cookie, prepare};
+}
+
+/// The stack's place where a helper begins.
+#[cfg(all(test, target_arch = "x86_64"))]
+#[unsafe(naked)]
+unsafe extern "C" fn stack(_: u64, _: u64, _: u64, _: u64, _: u64) -> u64 {
+    std::arch::naked_asm!("mov rax, rsp", "ret")
+}
+
 type Helper = unsafe extern "C" fn(u64, u64, u64, u64, u64) -> u64;
 
 /// `struct rutter_bpf_parts` of the shim.
@@ -203,5 +276,39 @@ struct Made {
 
 unsafe extern "C" {
     fn rutter_bpf_load(parts: *const Parts, made: *mut Made) -> c_int;
+    fn rutter_bpf_interpret(made: *const Made, context: *mut ()) -> u64;
     fn rutter_bpf_destroy(made: *mut Made);
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::bpf::insn::{ALU64, CALL, EXIT, JMP, MOV, ST, STACK, X};
+
+    /// Whatever a program keeps over a call, and on its stack.
+    #[test]
+    fn helpers_have_the_stack_that_functions_count_on() {
+        let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
+        let mut places = [0; 2];
+        for (kept, stack_bytes) in (0..5).flat_map(|n| [0, 8, 16, STACK as i16].map(|s| (n, s))) {
+            let mut code: Vec<_> =
+                (0..kept).map(|n| insn(ALU64 | MOV | X, 6 + n, 1, 0, 0)).collect();
+            if stack_bytes > 0 {
+                code.push(insn(ST | 0x60 | 0x18, 10, 0, -stack_bytes, 1));
+            }
+            code.extend([insn(JMP | CALL, 0, 0, 0, 0), insn(JMP | EXIT, 0, 0, 0, 0)]);
+            for (helper, place) in [stack as Helper, aligned::stack].into_iter().zip(&mut places) {
+                let function = Function::with(helper, &code, false, &mut [0; VARIABLES]);
+                let Some(function) = function else { continue };
+                let mut context = 0_u64;
+                // SAFETY: the program does nothing but ask where the stack is.
+                let at = unsafe { function.run::<true>(ptr::from_mut(&mut context).cast()) };
+                *place += u32::from(at % 16 != 8);
+            }
+        }
+        assert_eq!(places[1], 0);
+        if places[0] == 0 {
+            testing::skip("this DPDK keeps to 16 bytes by itself");
+        }
+    }
 }

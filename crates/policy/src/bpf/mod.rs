@@ -113,6 +113,29 @@ impl Checked {
         }
     }
 
+    /// The program by DPDK, whosever object it is: its compiler, or its interpreter. For the tests
+    /// that compare them.
+    ///
+    /// # Safety
+    /// Machine code of DPDK's can do what the program does not say: it has to run in a process
+    /// that nobody needs.
+    #[cfg(feature = "dpdk")]
+    #[doc(hidden)]
+    pub unsafe fn by_dpdk(&self, engine: Engine) -> Option<Arc<dyn Program>> {
+        match engine {
+            Engine::Interpreter => {
+                // SAFETY: the caller's.
+                let interpreted = unsafe { jit::Compiled::<false>::of_anyone(&self.0) };
+                Some(Arc::new(interpreted?))
+            }
+            Engine::Compiled => {
+                // SAFETY: the caller's.
+                let compiled = unsafe { jit::Compiled::<true>::of_anyone(&self.0) };
+                Some(Arc::new(compiled?))
+            }
+        }
+    }
+
     /// Runs `init` by the interpreter: what it gives, and `None` if it did what the check
     /// should have refused. For tests of the check.
     pub fn try_init(&self, now: u64, page: &mut Page) -> Option<u64> {

@@ -1,12 +1,15 @@
 //! Programs of a Gatekeeper: what ours do, what is refused, and that engines agree.
 #![cfg(feature = "bpf")]
 
+#[cfg(all(feature = "dpdk", target_arch = "x86_64"))]
+mod dpdk;
 mod engines;
 mod hostile;
 mod model;
 mod objects;
 mod packets;
 mod programs;
+mod random;
 mod seen;
 mod swaps;
 
