@@ -373,3 +373,35 @@ fn files_that_are_no_objects_are_refused() {
     let renamed = String::from_utf8_lossy(&good).replace("init\0", "tini\0");
     assert!(bpf::load(renamed.as_bytes(), CLOCK).is_err());
 }
+
+/// Each file of `tests/hostile/programs` is refused as it says.
+#[test]
+fn files_of_programs_are_refused_as_they_say() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/programs");
+    let mut cases = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let says = text.lines().find_map(|line| line.strip_prefix("# refused: "));
+        let (init, pkt) = text.split_once("\npkt:\n").expect("it has a function for packets");
+        let init = init.split_once("\ninit:\n").map_or(end(), |(_, init)| listed(init));
+        let refused = Checked::new(&object(&init, &listed(pkt)), CLOCK);
+        let refused = refused.expect_err("it does harm").to_string();
+        assert_eq!(Some(&refused[..]), says, "{}", path.display());
+        cases += 1;
+    }
+    assert!(cases > 10);
+}
+
+/// An instruction a line, and the name that it wants.
+fn listed(text: &str) -> Lines {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let line = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let bytes = words[..8].iter().map(|byte| u8::from_str_radix(byte, 16).unwrap());
+        let bytes: Vec<u8> = bytes.collect();
+        let name = words.get(8).map(|name| &*name.to_string().leak());
+        Line { insn: Insn::parse(bytes.try_into().unwrap()), name }
+    };
+    lines.map(line).collect()
+}

@@ -1,5 +1,6 @@
-//! Hostile policies in Lua, in real processes. To add one: a line in [`HOSTILE`].
+//! Hostile policies in Lua, in real processes: those of `tests/hostile`, to which files can be added.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use policy::cell::{Settings, Source};
@@ -24,24 +25,22 @@ fn usual() {
     assert_eq!((decided, rig.status().last_failure), (ids.len(), None));
 }
 
-/// What `lookup_policy` does in its second line, and a part of the cause.
-const HOSTILE: &[(&str, &str, &str)] = &[
-    ("loop", "while true do end", "lua_loop:2"),
-    ("pcall", "while true do pcall(function() while true do end end) end", "lua_pcall:2"),
-    ("pattern", "string.find(string.rep('a', 5000), string.rep('a*', 50) .. 'b')", "no verdict"),
-    ("null", "local x = require('ffi').cast('int *', 8)[0]", "SIGSEGV"),
-    ("memory", "local t = {} while true do t[#t + 1] = string.rep('x', 1e6) .. #t end", ""),
-    ("error", "error('no')", "lua_error:2"),
-];
-
+/// Each file of the folder: what its first packet does, and a part of the cause in its first line.
 fn hostile() {
-    for (name, does, cause) in HOSTILE {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/policies");
+    let mut files: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 10, "{files:?}");
+    for file in files {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        let cause = text.lines().next().and_then(|line| line.strip_prefix("-- cause:"));
+        let cause = cause.unwrap_or_else(|| panic!("{name} has no cause")).trim();
         let policy = format!("lua_{name}");
         let settings = Settings { failures: 1000, ..Settings::default() };
         let mut rig = Rig::idle(settings);
-        let text = format!("function lookup_policy(pkt_info, policy)\n{does}\nreturn true end");
-        let whole = format!("{text}\nfunction lookup_frag_punish_policy(policy) end");
-        let source = Source::new(&policy, &[(&policy, whole.as_bytes())]).unwrap();
+        let source = Source::new(&policy, &[(&policy, text.as_bytes())]).unwrap();
         rig.handle.load(source).unwrap();
         let asked = Instant::now();
         let id = rig.ask(0).unwrap();

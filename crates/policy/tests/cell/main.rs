@@ -1,7 +1,8 @@
 //! Policies that do harm, in real processes: each is ended, its packets get the configured
 //! verdict, and others' decisions go on.
 //!
-//! To add a case: a decider in `deciders.rs`, and a line in [`hostile::CASES`].
+//! To add a case: a file in `tests/hostile`; what is not Lua, a decider in `deciders.rs` and a line in
+//! [`hostile::CASES`].
 //!
 //! The binary is its own process of policies: its `main` is that of a cell, which must not
 //! have other threads. So it is no test harness; it takes names of tests, as one does.

@@ -1,0 +1,7 @@
+-- cause: stack overflow
+function lookup_policy(pkt_info, policy)
+local function f() return 1 + f() end f()
+return true
+end
+function lookup_frag_punish_policy(policy)
+end
