@@ -265,14 +265,14 @@ fn options_widen_who_decides() {
 }
 
 /// Bytes a second of a channel that has room for all.
-const FAST: u64 = 125_000_000;
+pub(super) const FAST: u64 = 125_000_000;
 
 fn client(i: u32) -> Ipv4Addr {
     Ipv4Addr::from(0xc612_0000 + i)
 }
 
 /// Messages of at most fifty decisions about the clients `of`.
-fn messages(of: std::ops::Range<u32>, verdict: Decision) -> Vec<Vec<u8>> {
+pub(super) fn messages(of: std::ops::Range<u32>, verdict: Decision) -> Vec<Vec<u8>> {
     let flow = |i| Flow::V4 { src: client(i), dst: V4.parse().unwrap() };
     let all: Vec<_> = of.map(|i| Sent { flow: flow(i), verdict }).collect();
     all.chunks(50).map(|part| message("10.0.2.9", part)).collect()

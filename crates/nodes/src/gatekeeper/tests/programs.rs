@@ -1,6 +1,11 @@
 //! Programs behind the trait.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::decisions::{FAST, messages};
+use super::pair::Pair;
 use super::*;
+use crate::gatekeeper::listing::{self, State};
 
 /// A token bucket that goes into debt, as `grantedv2` of the deployed set: who stays over
 /// the limit stays blocked. Whole seconds are refilled at the windows' own rhythm.
@@ -167,4 +172,39 @@ fn a_cookie_fills_the_page_over_what_was_there() {
         assert_eq!(entry.page, Some(cookie(&bytes)));
         assert_eq!(entry.packet(&machine, 0, 60), Verdict::Declined);
     }
+}
+
+/// Easy version 15: once for each decision, whichever worker has its flow; an error refuses that one alone.
+#[test]
+fn init_is_called_once_for_each_decision() {
+    struct Counts(AtomicU64);
+    impl Rule for Counts {
+        fn init(&self, _: &Times, _: u64, page: &mut Page) -> Result<(), BadParameters> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            if page[0] == 0 { Err(BadParameters) } else { Ok(()) }
+        }
+        fn packet(&self, _: &Times, _: &Arrival<'_>, _: u64, _: &mut Page) -> Answer {
+            Answer::Send(1)
+        }
+    }
+    let mut pair = Pair::new(4_096, FAST);
+    let counts = Arc::new(Counts(AtomicU64::new(0)));
+    let mut programs = Programs::default();
+    programs.set(9, Some(counts.clone()));
+    for seat in &mut pair.seats {
+        listing::set_programs(&mut seat.graph, [programs.clone(), programs.clone()]);
+    }
+    let by = |first| Decision::Program { expire_s: 60, index: 9, cookie: cookie(&[first]) };
+    // Good ones, bad ones, and good ones again, of which some are of flows that are decided.
+    for (of, first) in [(0..100, 1), (100..150, 0), (50..200, 1)] {
+        for (n, message) in messages(of, by(first)).iter().enumerate() {
+            pair.seats[n % 2].back.push(message);
+        }
+        (0..10).for_each(|_| pair.poll());
+    }
+    assert_eq!(counts.0.load(Ordering::Relaxed), 100 + 50 + 150);
+    let refused = pair.seats.iter().map(|seat| seat.counters.program(9).refused.get());
+    assert_eq!(refused.sum::<u64>(), 50);
+    let flows: usize = (0..2).map(|worker| pair.flows(worker, State::Program).len()).sum();
+    assert_eq!(flows, 200);
 }

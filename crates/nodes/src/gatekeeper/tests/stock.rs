@@ -1,7 +1,10 @@
 //! The stock program `granted` does what is built in, to the byte of its page.
 
+use std::sync::{Weak, mpsc};
+use std::time::Instant;
+
 use graph::clock;
-use policy::bpf::assemble::{exit, mov, object};
+use policy::bpf::assemble::{call, exit, mov, object};
 use policy::bpf::stock::STOCK;
 use policy::bpf::{Clock, load};
 use policy::program::Program;
@@ -121,4 +124,64 @@ fn programs_that_err_are_counted() {
     hear(&mut rig, &message("10.0.2.9", &heard[..1]));
     assert_eq!(counted(&rig), [1, 1]);
     assert_eq!(rig.counters.program(8).failed.get(), 0);
+}
+
+/// Easy version 19: control makes program after program, as fast as it can. Each is asked about every packet from
+/// when the worker has taken it to when it takes the next one, and is freed by control soon after.
+#[test]
+fn programs_are_replaced_a_thousand_times_a_second_under_traffic() {
+    const SWAPS: u8 = 250; // of a number of priorities, times eight
+    let mut rig = Rig::new();
+    let times = Times::new(clock::rate());
+    let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
+    // In turns one of ours, which may be machine code, and one that sends with a priority of its own.
+    let nth = move |n: u8| -> (u8, Arc<dyn Program>) {
+        if n.is_multiple_of(2) {
+            return (1, load(STOCK[0].object, clock).unwrap());
+        }
+        let priority = 2 + n % 60;
+        let sends =
+            [mov(2, priority.into()), mov(3, 0), call("gk_bpf_prep_for_tx"), mov(0, 0), exit()];
+        let init = [mov(0, 0), exit()].concat();
+        (priority, load(&object(&init, &sends.concat()), clock).unwrap())
+    };
+    put(&mut rig, 9, STOCK[0].object);
+    assert!(passes(&mut rig, 9, &[u32::MAX, 3_600_000, 3_000]));
+    let (to_worker, swaps) = mpsc::sync_channel::<(u8, Programs)>(1);
+    let (back, to_control) = mpsc::channel::<[Programs; 2]>();
+    let control = std::thread::spawn(move || {
+        let mut known: Vec<Weak<dyn Program>> = Vec::new();
+        for n in (0..8).flat_map(|_| 0..SWAPS) {
+            let (priority, program) = nth(n);
+            known.retain(|one| one.strong_count() > 0);
+            assert!(known.len() <= 2, "the one that runs, and the one before");
+            known.push(Arc::downgrade(&program));
+            let mut programs = Programs::default();
+            programs.set(9, Some(Arc::new(program)));
+            to_worker.send((priority, programs)).unwrap();
+            drop(to_control.recv().unwrap());
+        }
+    });
+    let began = Instant::now();
+    let frames = vec![to_p0(udp4(V4).payload(&[7; 60])); 16];
+    let (mut priority, mut packets) = (1, 0);
+    loop {
+        let out = rig.send(&frames);
+        packets += out.len();
+        assert_eq!(out, vec![in_v4(priority, &frames[0][14..]); frames.len()]);
+        match swaps.try_recv() {
+            Ok((next, programs)) => {
+                priority = next;
+                let both = [programs.clone(), programs];
+                back.send(listing::set_programs(&mut rig.graph, both)).unwrap();
+            }
+            Err(mpsc::TryRecvError::Empty) => {}
+            Err(mpsc::TryRecvError::Disconnected) => break,
+        }
+    }
+    control.join().unwrap();
+    let of_program = rig.counters.program(9);
+    assert_eq!((of_program.failed.get(), rig.dropped("shield", "failed")), (0, 0));
+    let rate = 8.0 * f64::from(SWAPS) / began.elapsed().as_secs_f64();
+    println!("{rate:.0} swaps a second under {packets} packets");
 }
