@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -20,23 +20,35 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 # to search a thousand names for a part than for a small engine. Miri has no AVX2, so an
 # engine's default suite is its portable one. What is not done in MINUTES is cut off and
 # named: it has shown nothing. docs/VERIFIED.md tells how long each took. MIRI_TESTS
-# names others: a line for each run, a crate and filters as cargo test takes them.
+# names others: a line for each run, a crate and filters as cargo test takes them; behind the
+# crate's name and a colon the features that it is to have, and no others.
 miri() {
 	local model="-Zmiri-tree-borrows -Zmiri-tree-borrows-no-precise-interior-mut -Zmiri-provenance-gc=1500"
 	export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance $model" PROPTEST_CASES=4
-	local crate filters names cut_off=()
+	local package filters names cut_off=()
 	while read -ra filters; do
-		crate=${filters[0]}
-		names=$(cargo test -q -p "$crate" --lib -- --list "${filters[@]:1}" </dev/null | sed -n 's/: test$//p')
+		package=(-p "${filters[0]%%:*}" --lib)
+		[[ ${filters[0]} != *:* ]] || package+=(--no-default-features --features "${filters[0]#*:}")
+		names=$(cargo test -q "${package[@]}" -- --list "${filters[@]:1}" </dev/null | sed -n 's/: test$//p')
 		# shellcheck disable=SC2086 # a name is a word
-		timed_miri "${filters[*]}" -p "$crate" --lib -- --exact $names
+		timed_miri "${filters[*]}" "${package[@]}" -- --exact $names
 	done <<<"${MIRI_TESTS:-$MIRI_ALL}"
 	# What such code forgets is lost, which is all that it can do.
 	MIRIFLAGS+=" -Zmiri-ignore-leaks"
 	timed_miri 'io, from safe code' -p io --test safe
 	timed_miri 'graph, from safe code' -p graph --test safe
 	[ ${#cut_off[@]} = 0 ] || printf 'cut off, and so not checked: %s\n' "${cut_off[@]}"
+	printf 'not for miri: %s\n' "${NOT_MIRI[@]}"
 }
+
+# What has unsafe code, or stands on it, and cannot run there.
+NOT_MIRI=(
+	'policy::lua: LuaJIT is C, and makes machine code'
+	'policy::bpf, compiled: machine code of DPDK; the interpreter and the check have no unsafe code'
+	'policy::cell, processes, seals and limits: system calls (memfd, seccomp, fork)'
+	'nodes, all but a few: they have no unsafe code, and what they stand on is in the lines above'
+	'nodes, models of queues (a_queue_is_its_model, as_lists): longer than MINUTES'
+)
 
 MIRI_ALL=$(
 	cat <<-end
@@ -55,6 +67,11 @@ MIRI_ALL=$(
 		lookup sail::l::tests::conformance
 		lookup poptrie::tests::portable
 		lookup exact::flow
+		policy:cell cell::
+		nodes gatekeeper::solicitor --skip a_queue_is_its_model
+		nodes grantor::park grantor::gather grantor::messages --skip as_lists
+		nodes gatekeeper::tests::stock::programs_that_err
+		nodes grantor::tests::forward::what_is_granted
 	end
 )
 
@@ -121,6 +138,11 @@ instructions() {
 	scripts/compare.py --bounds
 }
 
+# Random programs by our interpreter, by DPDK's and by its compiler: some thousands a minute.
+programs() {
+	RUTTER_PROGRAMS=$((MINUTES * 2000)) cargo test --locked -p policy --features dpdk --test bpf -- --nocapture random_programs
+}
+
 # Memory errors in everything that handles packets; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
@@ -128,23 +150,29 @@ instructions() {
 # not see beyond the ends of mapped arrays (lookup::pages). Seen on one core of a
 # Xeon: 9 minutes of building, then lookup 5 of processor time, nodes 20 s, tables 37 s,
 # formats 37 s, the others 3 s.
+# Of policies: rings, programs by interpreter and as machine code that is freed under traffic, Lua. Not `tests/cell`,
+# whose processes have limits of memory and system calls that the sanitizer cannot live within.
 asan() {
-	RUSTFLAGS="-Zsanitizer=address --cfg rutter_asan" ASAN_OPTIONS=detect_leaks=0 \
-		cargo +nightly test --target "$host" --target-dir "$target/asan" \
-		--tests -p wire -p io -p graph -p nodes -p tables -p formats -p lookup
+	export RUSTFLAGS="-Zsanitizer=address --cfg rutter_asan" ASAN_OPTIONS=detect_leaks=0
+	local test=(cargo +nightly test --target "$host" --target-dir "$target/asan")
+	"${test[@]}" --tests -p wire -p io -p graph -p nodes -p tables -p formats -p lookup
+	"${test[@]}" -p policy --features dpdk --lib --test bpf
 }
 
 # Data races where threads meet: of lookup's tests only those in which they do; the
 # rest has none to find. std is built with the sanitizer too (5 minutes of building).
 # The sanitizer sees no gathers and no assembly: the suites with `isa = "portable"`
 # are what it judges. Those of rutter6 without are left out: what a gather found is
-# unordered to it (docs/adr/0001-publication.md).
+# unordered to it (docs/adr/0001-publication.md). A table of flows is one worker's alone, but
+# for the thread that touches its pages.
 tsan() {
 	export RUSTFLAGS=-Zsanitizer=thread TSAN_OPTIONS=halt_on_error=1
 	local test=(cargo +nightly test -Zbuild-std --target "$host" --target-dir "$target/tsan" --lib)
-	"${test[@]}" -p lookup -- sync:: filter::cuckoo readers_see_old_or_new what_stays \
+	"${test[@]}" -p lookup -- sync:: filter::cuckoo readers_see_old_or_new what_stays pages::touch \
 		--skip rutter6::tests::conformance --skip rutter6::tests::wide::
-	"${test[@]}" -p tables -p io -p graph
+	"${test[@]}" -p tables -p io -p graph -p nodes
+	# Without LuaJIT, which is not built with the sanitizer.
+	"${test[@]}" -p policy --no-default-features --features cell,bpf
 }
 
 # Each target for its share of MINUTES. Inputs that reach something new are kept for the
@@ -169,7 +197,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own
