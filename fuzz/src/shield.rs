@@ -129,10 +129,10 @@ impl World {
             settings: settings.clone(),
             counters: counters.clone(),
             mix: Mix::new(1),
-            flows: Some(Flows::new(table, false, Programs::default())),
+            flows: Some(Flows::new(table, false)),
             heard: vec![heard],
             hears: vec![hears],
-            programs: Programs::default(),
+            programs: Arc::new(Published::new(&domain, Programs::default())),
             capacity: 8,
             member: Channel::new(10_000_000, 1, clock::now()).member(0),
             here: None,
@@ -443,6 +443,10 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
     let long: Vec<u8> = (0..6).flat_map(|host| packet(7, host, 9, 128, 250)).collect();
     let framed: Vec<u8> = (0..6).flat_map(|host| packet(7, host, 9, 32, 20)).collect();
     let flood: Vec<u8> = (0..200).flat_map(|i| packet(i, i, 64, i & 64, 30)).collect();
+    // More than the channel carries: the queue fills.
+    let full: Vec<u8> = (0..200).flat_map(|i: u8| packet(i, i / 16 * 6, 64, 128, 230)).collect();
+    // It has options, and no protection has its destination.
+    let elsewhere = packet(7, 5, 64, 3, 40);
     let granted = message(&granted);
     let all = [
         ("asks", asks.clone()),
@@ -458,6 +462,9 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
             [&[5, 1][..], &asks, &granted, &kinds, &long, &[5, 3], &asks, &[5, 0], &asks].concat(),
         ),
         ("flood", [&flood[..], &granted, &flood, &[7, 1], &flood].concat()),
+        ("full", full.clone()),
+        ("stale", [&full[..], &[5, 1, 8, 34], &asks].concat()),
+        ("elsewhere", elsewhere),
         ("whose", [&[6, 1][..], &granted, &[6, 2], &granted, &asks].concat()),
         ("clocks", [&granted[..], &asks, &[8, 30], &asks, &[8, 33], &asks, &[8, 160]].concat()),
         ("ages", [&asks[..], &[8, 190], &asks, &granted, &[8, 62, 8, 62], &asks, &flood].concat()),

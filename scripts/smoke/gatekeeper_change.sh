@@ -85,6 +85,9 @@ wait_for 5 flows_are 1 declined from 10.0.1.66
 client_sends 10.0.1.66 203.0.113.5 --count 10 >/dev/null
 sleep 0.5
 assert_eq "$(came bare)" 0 "declined packets that passed"
+declines="next(c['count'] for p in x if p['protect']['prefix'] == '203.0.113.0/24' for c in p['drops'] if c['what'] == 'shield.declined')"
+assert_eq "$(rutter gatekeeper protect -j | json "$declines >= 10")" True "drops by protection and reason"
+rutter gatekeeper show | found '^203\.0\.113\.0/24  *shield\.declined  *[0-9]' || fail "drops by protection are not shown"
 rutter gatekeeper shadow 203.0.113.0/24 on
 rutter gatekeeper shadow | found 203.0.113.0/24
 verdict() { # OF NAME: of 203.0.113.0/24

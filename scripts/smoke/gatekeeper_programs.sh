@@ -1,5 +1,6 @@
-# Programs of a shield: an object that is loaded changes what passes, at once and for flows that are known; a bad one is
-# refused, and what was there stays; one that errs is counted; a number is replaced a hundred times while traffic flows.
+# Programs of a shield: an object that is loaded changes what passes, at once; flows of the one before it ask again, and
+# are judged by none of its pages; a bad one is refused, and what was there stays; one that errs is counted; a number is
+# loaded anew a hundred times while traffic flows.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -43,10 +44,16 @@ assert_ping c 203.0.113.5
 assert_eq "$(flows program program 9)" 1 "flows of program 9"
 assert_eq "$(flows program program 8)" 0 "flows of program 8"
 
-# Other code for the flow that is there.
+# Other code: the flow that is there asks, which passes once, and is decided by that code.
+asks_and_is_declined() { # INDEX
+	assert_eq "$(flows program program "$1")" 0 "flows of the program before"
+	assert_ping c 203.0.113.5
+	wait_for 5 flows_are 1 program program "$1"
+	assert_no_ping c 203.0.113.5
+}
 rutter gatekeeper program load 9 "$TMP/declined.bpf" >/dev/null
 assert_eq "$(program 9 name)" declined "its name"
-assert_no_ping c 203.0.113.5
+asks_and_is_declined 9
 rutter gatekeeper program load 9 "$TMP/granted.bpf" --name mine >/dev/null
 assert_ping c 203.0.113.5
 
@@ -68,7 +75,7 @@ tells "10.0.1.2>203.0.113.6=grant:1000:600:60000:1000"
 wait_for 5 flows_are 1 granted
 rutter gatekeeper program load 9 "$TMP/errs.bpf" >/dev/null
 assert_eq "$(program 9 failed)" 0 "errors"
-assert_no_ping c 203.0.113.5
+asks_and_is_declined 9
 [ "$(program 9 failed)" -ge 1 ] || fail "its errors are not counted"
 [ "$(drops failed)" -ge 1 ] || fail "what it dropped is not counted"
 assert_ping c 203.0.113.6
@@ -109,7 +116,7 @@ grantor_rules 0.0.0.0/0=program:600:0:a00f000080ee3600b80b0000
 rutter gatekeeper flush --all >/dev/null
 assert_ping c 203.0.113.5
 rutter gatekeeper program load 0 "$TMP/declined.bpf" >/dev/null
-assert_no_ping c 203.0.113.5
+asks_and_is_declined 0
 rutter gatekeeper program unload 0 >/dev/null
 assert_ping c 203.0.113.5
 router_stop

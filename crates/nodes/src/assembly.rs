@@ -12,7 +12,6 @@
 //! function `add`: it adds nodes, connects edges, comes before others' nodes
 //! ([`Assembly::inset`]), and brings ports that are no devices ([`Assembly::inner`]).
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,9 +58,6 @@ pub struct Common {
 pub trait Hearing: Send {
     /// Hears a decision about a packet that came in by `iface`.
     fn hear(&mut self, guard: Guard<'_>, iface: IfaceId, now: u64, decision: &Decision);
-
-    /// Itself, for who has made it.
-    fn as_any(&mut self) -> &mut dyn Any;
 }
 
 /// A graph under construction.

@@ -255,6 +255,9 @@ pub struct Shield {
     pub drops: Vec<Count>,
     /// Who decides.
     pub grantors: Vec<GrantorState>,
+    /// What is most of [`Protected::drops`], the most first.
+    #[serde(default)]
+    pub protection_drops: Vec<Dropped>,
 }
 
 /// A counter and its name.
@@ -358,6 +361,20 @@ pub struct Protected {
     /// Decisions for it that came, by what became of them.
     #[serde(default)]
     pub decisions: Vec<Count>,
+    /// Packets of its own that were dropped, by node and reason: all, also those that never were.
+    #[serde(default)]
+    pub drops: Vec<Count>,
+}
+
+/// Packets of a protection that were dropped for one reason.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Dropped {
+    /// Its prefix.
+    pub prefix: String,
+    /// The node and its reason.
+    pub what: String,
+    /// How many.
+    pub count: u64,
 }
 
 impl std::fmt::Display for Action {

@@ -117,7 +117,7 @@ enum Protect {
 enum Program {
     /// Every program, what runs it, and what it did wrong
     Show,
-    /// Check an object of eBPF, and put it in; its flows go on with it
+    /// Check an object of eBPF, and put it in; flows of another one ask again
     Load {
         /// The number by which decisions name it: 0 to 255
         index: u8,
@@ -127,7 +127,7 @@ enum Program {
         #[arg(long)]
         name: Option<String>,
     },
-    /// Unload a program: Rutter's own of that number returns, or its flows ask again
+    /// Unload a program: Rutter's own of that number returns, and its flows ask again
     Unload {
         /// As it was loaded
         index: u8,

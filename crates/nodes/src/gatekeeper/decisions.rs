@@ -27,7 +27,6 @@ use wire::{ipv4, ipv6, protocol, udp};
 
 use super::fault::{Fault, Kind as Fate};
 use super::lanes::Faulty;
-use super::programs::Programs;
 use super::settings::Settings;
 use super::to_owners::{By, ToOwners};
 use crate::class::Class;
@@ -68,11 +67,6 @@ impl Decisions {
     /// A node that gives decisions to `heard`.
     pub fn new(settings: Arc<Published<Settings>>, heard: ToOwners) -> Self {
         Decisions { settings, heard, left: (0, 0) }
-    }
-
-    /// What decisions may name; gives back what they might so far.
-    pub fn set_programs(&mut self, programs: Programs) -> Programs {
-        self.heard.set_programs(programs)
     }
 
     /// Hears a message.

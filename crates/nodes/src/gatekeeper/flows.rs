@@ -57,7 +57,6 @@ pub struct Flows {
     table: Box<dyn FlowTable>,
     /// A flow without a place asks with the lowest priority, and is not dropped.
     pub(super) unbacked: bool,
-    programs: Programs,
     times: Times,
     sweep_at: u64,
     ids: Box<[FlowId; VECTOR]>,
@@ -65,9 +64,9 @@ pub struct Flows {
 
 impl Flows {
     /// Around an empty table; `unbacked` where its rule is `thesis`.
-    pub fn new(table: Box<dyn FlowTable>, unbacked: bool, programs: Programs) -> Flows {
+    pub fn new(table: Box<dyn FlowTable>, unbacked: bool) -> Flows {
         let (times, ids) = (Times::new(clock::rate()), Box::new([FlowId::NONE; VECTOR]));
-        Flows { table, unbacked, programs, times, sweep_at: 0, ids }
+        Flows { table, unbacked, times, sweep_at: 0, ids }
     }
 
     /// The table: to list flows, to flush them.
@@ -80,11 +79,6 @@ impl Flows {
         &mut *self.table
     }
 
-    /// What decisions may name; gives back what they might so far.
-    pub fn set_programs(&mut self, programs: Programs) -> Programs {
-        std::mem::replace(&mut self.programs, programs)
-    }
-
     /// The protection whose flow an entry is.
     pub fn set_of(state: &Bytes) -> SetId {
         Named(state::callers(state)).set()
@@ -94,12 +88,12 @@ impl Flows {
     /// [`Entries`] once.
     pub(super) fn meet<R>(
         &mut self,
-        now: u64,
+        (programs, now): (&Programs, u64),
         keys: &[FlowKey],
         each: impl FnOnce(&mut Entries<'_>) -> R,
     ) -> R {
         self.renew();
-        let Flows { table, programs, times, ids, .. } = self;
+        let Flows { table, times, ids, .. } = self;
         let machine = Machine { times, programs };
         let fresh = machine.fresh(now);
         let n = keys.len();
@@ -117,13 +111,13 @@ impl Flows {
     /// Writes decisions into the table, at most a vector's, each for the flow of its key.
     pub(super) fn decide<'h>(
         &mut self,
-        now: u64,
+        (programs, now): (&Programs, u64),
         heard: impl Iterator<Item = &'h Heard>,
         keys: &[FlowKey],
         counters: &Counters,
     ) {
         self.renew();
-        let Flows { table, programs, times, ids, .. } = self;
+        let Flows { table, times, ids, .. } = self;
         let (expires, fresh) = Machine { times, programs }.fresh(now);
         let ids = &mut ids[..keys.len()];
         table.find_or_insert_batch(now, expires, keys, ids, &mut |_, _, _| {});

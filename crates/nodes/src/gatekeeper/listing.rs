@@ -14,11 +14,9 @@ use lookup::exact::Capacity;
 use lookup::exact::flow::{Counts, Flow, FlowKey, Page};
 use tables::{Net, Protections, SetId};
 
-use super::decisions::Decisions;
 use super::flows::Flows;
 use super::granted;
 use super::mix::Mix;
-use super::programs::Programs;
 use super::shield::Shield;
 use super::solicit::Solicit;
 use super::state::{self, Kind};
@@ -34,6 +32,9 @@ pub struct Filter {
     pub state: Option<State>,
     /// Decided by the program of this number.
     pub program: Option<u8>,
+    /// By another program of that number than the one of this edition
+    /// ([`Programs::edition`](super::programs::Programs::edition)).
+    pub not_of: Option<u8>,
     /// Of this protection.
     pub set: Option<SetId>,
     /// Whose packets go to this Grantor, by the protections as they are
@@ -121,6 +122,7 @@ impl Filter {
         };
         self.state.is_none_or(|state| state == state_of(Kind::of(&flow.state)))
             && self.program.is_none_or(|number| Kind::of(&flow.state) == Kind::Program(number))
+            && self.not_of.is_none_or(|edition| edition != state::edition(&flow.state))
             && self.set.is_none_or(|wanted| wanted == set)
             && is_in(&self.from, 0)
             && is_in(&self.to, 1)
@@ -219,21 +221,6 @@ pub fn figures(graph: &mut Graph) -> Option<Figures> {
     let (capacity, counts) = (table.capacity(), table.counts());
     let solicit = graph.node_mut::<Solicit>().ok()?;
     Some(Figures { capacity, counts, waiting: solicit.waiting(), room: solicit.room() })
-}
-
-/// Gives the worker of `graph` other programs, for packets and for decisions, between two polls: no packet is in the middle
-/// of one of the old ones, which come back for control to drop.
-pub fn set_programs(graph: &mut Graph, [packets, decided]: [Programs; 2]) -> [Programs; 2] {
-    let flows = graph.node_mut::<Shield>().ok().and_then(Shield::flows);
-    let packets = match flows {
-        Some(flows) => flows.set_programs(packets),
-        None => packets,
-    };
-    let decided = match graph.node_mut::<Decisions>() {
-        Ok(decisions) => decisions.set_programs(decided),
-        Err(_) => decided,
-    };
-    [packets, decided]
 }
 
 /// Source and destination.

@@ -5,7 +5,7 @@
 //!   REQUEST ─────────────► GRANTED, DECLINED, PROGRAM ◄────────┐
 //!      ▲                      │ its end has come               │
 //!      │ 38, allowance 7      │ the program is gone            └─ anything: it is written over
-//!      └──────────────────────┘ the program cannot say
+//!      └──────────────────────┘ the program is another, or cannot say
 //! ```
 //!
 //! Plain code over an entry's bytes: table, graph and programs are outside of it.
@@ -74,6 +74,8 @@ pub struct Decided {
     pub expires: u64,
     /// The page's content, where the kind uses one.
     pub page: Page,
+    /// Of the program that has made it: [`Programs::edition`].
+    pub edition: u8,
 }
 
 impl Decided {
@@ -87,7 +89,7 @@ impl Decided {
             **flow.page.as_mut().ok_or(NoPage)? = self.page;
         }
         *flow.expires = self.expires;
-        state::set_decided(flow.state, self.kind);
+        state::set_decided(flow.state, self.kind, self.edition);
         Ok(())
     }
 }
@@ -152,9 +154,10 @@ impl Machine<'_> {
     /// When there is no such program, or it refuses; nothing else has happened.
     pub fn decision(&self, decision: &Decision, now: u64) -> Result<Decided, Refused> {
         let expires = now.saturating_add(self.times.seconds(decision.expire_s()));
+        let mut edition = 0;
         let (kind, mut page, rule): (_, _, &dyn Rule) = match *decision {
             Decision::Declined { .. } => {
-                return Ok(Decided { kind: Kind::Declined, expires, page: [0; 64] });
+                return Ok(Decided { kind: Kind::Declined, expires, page: [0; 64], edition: 0 });
             }
             Decision::Granted { rate_kib, next_renewal_ms, renewal_step_ms, .. } => {
                 let page = granted::parameters(rate_kib, next_renewal_ms, renewal_step_ms);
@@ -162,11 +165,12 @@ impl Machine<'_> {
             }
             Decision::Program { index, cookie, .. } => {
                 let rule = self.programs.get(index).ok_or(Refused::UnknownProgram)?;
+                edition = self.programs.edition(index);
                 (Kind::Program(index), cookie, rule)
             }
         };
         rule.init(self.times, now, &mut page).map_err(|_| Refused::BadParameters)?;
-        Ok(Decided { kind, expires, page })
+        Ok(Decided { kind, expires, page, edition })
     }
 
     /// An entry of a request never ends by a packet: only a sweep takes it out.
@@ -192,7 +196,9 @@ impl Machine<'_> {
         let (answer, number) = match kind {
             Kind::Granted => (Granted.packet(self.times, arrival, expires, page?), 0),
             Kind::Program(index) => {
-                let rule = self.programs.get(index)?;
+                // What another has written says nothing to this one.
+                let is_its = state::edition(flow.state) == self.programs.edition(index);
+                let rule = self.programs.get(index).filter(|_| is_its)?;
                 (rule.packet(self.times, arrival, expires, page?), index)
             }
             Kind::Declined | Kind::Request => (Answer::Decline, 0),

@@ -15,7 +15,8 @@
 //!   to_owners
 //!   flows
 //!   machine outer
-//!   lanes programs settings state
+//!   lanes programs settings
+//!   state
 //!   granted request solicitor
 //!   fault mix rule
 //!   times
@@ -90,8 +91,8 @@ pub struct Parts {
     pub heard: Vec<Consumer<flows::Heard>>,
     /// Decisions that this worker hears, to each worker.
     pub hears: Vec<Producer<flows::Heard>>,
-    /// What they may name.
-    pub programs: programs::Programs,
+    /// What they may name: the same for all workers.
+    pub programs: Arc<Published<programs::Programs>>,
     /// Requests that may wait; as many for [`Parts::here`].
     pub capacity: usize,
     /// The worker's part of the request channel.
@@ -143,8 +144,17 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     );
     let [v4, v6] = [longer.clone(), longer.clone()];
     let (forwarding, ifaces) = (forwarding.clone(), ifaces.clone());
-    let parts =
-        shield::Parts { forwarding, settings, ifaces, counters, mix, flows, heard, at_once };
+    let parts = shield::Parts {
+        forwarding,
+        settings,
+        programs,
+        ifaces,
+        counters,
+        mix,
+        flows,
+        heard,
+        at_once,
+    };
     assembly.hearing = made;
     if !at_once {
         // No packet goes there.

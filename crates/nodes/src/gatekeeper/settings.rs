@@ -96,7 +96,7 @@ impl Verdicts {
             (&self.declined, &self.declined_bytes),
             (&self.dropped, &self.dropped_bytes),
         ];
-        for ((packets, bytes), sum) in counters.into_iter().zip(&tally.0) {
+        for ((packets, bytes), sum) in counters.into_iter().zip(&tally.fates) {
             if sum.packets() > 0 {
                 packets.add(sum.packets());
                 bytes.add(sum.bytes());
@@ -105,9 +105,27 @@ impl Verdicts {
     }
 }
 
-/// Packets and bytes of one protection that are not counted yet, by [`Fate`].
+/// Packets of one protection that were dropped, by the codes of the nodes' reasons.
+#[derive(Debug, Default)]
+pub struct Drops {
+    /// By `shield`.
+    pub shield: [Counter; SHIELD_DROPS],
+    /// By `solicit`, but for what is no protection's any more.
+    pub solicit: [Counter; SOLICIT_DROPS],
+}
+
+/// Reasons of `shield`.
+pub const SHIELD_DROPS: usize = 10;
+/// Reasons of `solicit`.
+pub const SOLICIT_DROPS: usize = 8;
+
+/// Packets and bytes of one protection that are not counted yet, by [`Fate`]; and those that were
+/// dropped, by reason.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally([Sum; 4]);
+pub(super) struct Tally {
+    fates: [Sum; 4],
+    drops: [u16; SHIELD_DROPS],
+}
 
 /// Packets and bytes of a vector's packets at most, in one number: one addition counts both.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +163,13 @@ pub(super) enum Fate {
 impl Tally {
     #[inline(always)]
     pub(super) fn add(&mut self, fate: Fate, bytes: u32) {
-        self.0[fate as usize].add(bytes);
+        self.fates[fate as usize].add(bytes);
+    }
+
+    /// Counts a packet that is dropped for this reason of `shield`.
+    #[inline(always)]
+    pub(super) fn drop(&mut self, why: usize) {
+        self.drops[why] += 1; // a vector's packets at most
     }
 }
 
@@ -235,6 +259,7 @@ pub struct Counters {
     /// The same by protection: of those, and of these.
     by_protection: [Box<[Verdicts]>; 2],
     decided: Box<[Fates]>,
+    drops: Box<[Drops]>,
     /// Of decisions.
     pub decisions: Decisions,
     /// Of ICMP errors.
@@ -254,6 +279,7 @@ impl Counters {
             shadow: Verdicts::default(),
             by_protection: [verdicts(), verdicts()],
             decided: (0..protections).map(|_| Fates::default()).collect(),
+            drops: (0..protections).map(|_| Drops::default()).collect(),
             decisions: Decisions::default(),
             errors: Errors::default(),
             shadows: Shadows::default(),
@@ -278,6 +304,12 @@ impl Counters {
         self.decided.get(set.index as usize)
     }
 
+    /// Packets of one protection that were dropped.
+    #[inline]
+    pub fn drops(&self, set: SetId) -> Option<&Drops> {
+        self.drops.get(set.index as usize)
+    }
+
     /// Of the programs of this number.
     #[inline]
     pub fn program(&self, number: u8) -> &Mishaps {
@@ -292,6 +324,12 @@ impl Counters {
         };
         all.add(tally);
         one.into_iter().for_each(|one| one.add(tally));
+        let Some(of) = self.drops(set) else { return };
+        for (counter, dropped) in of.shield.iter().zip(tally.drops) {
+            if dropped > 0 {
+                counter.add(dropped.into());
+            }
+        }
     }
 
     /// The same of a decision.

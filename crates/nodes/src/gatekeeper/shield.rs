@@ -15,8 +15,8 @@
 //!
 //! One node for both families: a worker has one table. It sweeps the table by time, and
 //! takes decisions from the rings of those who hear them. No packet goes from here to the
-//! kernel. What a protection that is decided here ([`tables::LOCAL`]) has granted passes as a
-//! bypass's packets do, and nothing in it is changed.
+//! kernel. What a protection that is decided here ([`tables::LOCAL`]) has granted passes by
+//! `asked_here`, which looks at it as a Grantor would, and nothing in it is changed.
 //!
 //! We differ: all packets of a poll have come at one time, so that those of one flow are
 //! 0 ps apart, and priority 3 is theirs behind the allowance; the deployed Gatekeeper reads
@@ -41,9 +41,10 @@ use super::lanes::{Asked, Faulty, Mixed};
 use super::machine::Verdict;
 use super::mix::Mix;
 use super::outer::Ways;
+use super::programs::Programs;
 use super::request::LOWEST_DSCP;
 use super::rule::Arrival;
-use super::settings::{Counters, Settings};
+use super::settings::{Counters, SHIELD_DROPS, Settings};
 use crate::counters::IfaceCounters;
 use crate::lanes::{Answer, Dst4, Dst6, Iface, OutPort};
 use sender::{Granted, Sender};
@@ -52,7 +53,7 @@ labels! {
     /// Where packets go.
     pub enum To {
         Solicit = "solicit" carries [Asked, Mixed, Iface],
-        /// What asks without its turn: it has passed, or a program wants it asked about.
+        /// Of a protection that is decided here: what is granted, or asks without its turn.
         Here = "asked_here" carries [Asked, Iface],
         Output = "output" carries [OutPort, Iface],
         Lookup4 = "ip4_lookup" carries [Dst4, Iface],
@@ -92,6 +93,7 @@ labels! {
 pub struct Shield {
     forwarding: Arc<Forwarding>,
     settings: Arc<Published<Settings>>,
+    programs: Arc<Published<Programs>>,
     ifaces: Arc<IfaceCounters>,
     counters: Arc<Counters>,
     mix: Mix,
@@ -121,6 +123,8 @@ pub struct Parts {
     pub forwarding: Arc<Forwarding>,
     /// What may change.
     pub settings: Arc<Published<Settings>>,
+    /// What decisions name by a number.
+    pub programs: Arc<Published<Programs>>,
     /// This worker's counters of interfaces.
     pub ifaces: Arc<IfaceCounters>,
     /// This worker's counters of verdicts.
@@ -138,7 +142,8 @@ pub struct Parts {
 impl Shield {
     /// A node that decides by `parts`.
     pub fn new(parts: Parts) -> Self {
-        let Parts { forwarding, settings, ifaces, counters, mix, flows, heard, at_once } = parts;
+        let Parts { forwarding, settings, programs, ifaces, counters, mix, flows, heard, at_once } =
+            parts;
         let batch = Box::new(Batch {
             keys: [FlowKey::v4(0, 0); VECTOR],
             at: [0; VECTOR],
@@ -146,7 +151,18 @@ impl Shield {
             heard: [None; VECTOR],
             granted: [Granted::default(); VECTOR],
         });
-        Shield { forwarding, settings, ifaces, counters, mix, flows, heard, at_once, batch }
+        Shield {
+            forwarding,
+            settings,
+            programs,
+            ifaces,
+            counters,
+            mix,
+            flows,
+            heard,
+            at_once,
+            batch,
+        }
     }
 
     /// The worker's flows: to be listed, flushed, counted. `None` in a node whose flows
@@ -163,8 +179,9 @@ impl Shield {
     /// Writes decisions that came by the rings into the table: a vector's a ring.
     /// There may be more where one had so many.
     fn listen(&mut self, v: &View<'_, Self>) -> bool {
-        let Shield { forwarding, counters, flows, heard, batch, .. } = self;
+        let Shield { forwarding, programs, counters, flows, heard, batch, .. } = self;
         let Some(flows) = flows else { return false };
+        let programs = programs.load(v.guard());
         let protections = forwarding.protections.load(v.guard());
         let mut more = false;
         for ring in heard {
@@ -182,7 +199,7 @@ impl Shield {
             }
             if n > 0 {
                 let heard = batch.heard[..n].iter().flatten();
-                flows.decide(v.now(), heard, &batch.keys[..n], counters);
+                flows.decide((programs, v.now()), heard, &batch.keys[..n], counters);
             }
             more |= taken == VECTOR;
         }
@@ -202,10 +219,11 @@ impl Node for Shield {
         if self.at_once {
             self.listen(v);
         }
-        let Shield { forwarding, settings, ifaces, counters, mix, flows, batch, .. } = self;
+        let Shield { forwarding, settings, programs, ifaces, counters, mix, flows, batch, .. } =
+            self;
         let protections = forwarding.protections.load(v.guard());
         let hops: &HopTable = forwarding.hops.load(v.guard());
-        let n = gather(v, hops, protections, batch);
+        let n = gather(v, (hops, protections), counters, batch);
         let Some(flows) = flows else {
             return batch.at[..n].iter().for_each(|&i| v.drop(i.into(), Why::NoPlace));
         };
@@ -213,12 +231,13 @@ impl Node for Shield {
             return;
         }
         let from = settings.load(v.guard()).from;
+        let programs = programs.load(v.guard());
         let ways = Ways { hops, from, counters: ifaces };
         let mut sender = Sender::new(ways, protections, counters, mix);
         let (now, unbacked) = (v.now(), flows.unbacked);
         let Batch { keys, at, sets, granted, .. } = &mut **batch;
         let mut sending = 0;
-        flows.meet(now, &keys[..n], |entries| {
+        flows.meet((programs, now), &keys[..n], |entries| {
             for k in 0..n {
                 if k + AHEAD < n {
                     v.ask(at[(k + AHEAD) % VECTOR].into());
@@ -294,8 +313,8 @@ impl Node for Shield {
 /// which a flow must be asked.
 fn gather(
     v: &mut View<'_, Shield>,
-    hops: &HopTable,
-    protections: &Protections,
+    (hops, protections): (&HopTable, &Protections),
+    counters: &Counters,
     batch: &mut Batch,
 ) -> usize {
     let mut n = 0;
@@ -318,7 +337,13 @@ fn gather(
                 n = take(v, batch, n, i, last.1);
             }
             Kind::Bypass => pass(v, i),
-            Kind::Discard => v.drop(i, Why::Discarded),
+            Kind::Discard => {
+                if let Some(of) = protections.at(step.index()).and_then(|of| counters.drops(of.id))
+                {
+                    of.shield[Why::Discarded as usize].add(1);
+                }
+                v.drop(i, Why::Discarded);
+            }
             _ => v.drop(i, Why::Changed),
         }
     }
@@ -376,6 +401,8 @@ fn judge(
     let arrival = Arrival { now, len: v.frame_len(i).into(), link, packet };
     entries.packet(k, named.set(), &arrival).map(|step| step.verdict)
 }
+
+const _: () = assert!(<Why as graph::Label>::NAMES.len() == SHIELD_DROPS);
 
 /// What becomes of a packet whose flow has no place, where it is not dropped.
 const LEAST: Verdict = Verdict::Request(LOWEST_DSCP);

@@ -19,6 +19,8 @@
 //! What policies of this machine decide ([`tables::LOCAL`]) has a queue and a channel of its own,
 //! which counts requests and not bytes.
 
+mod whose;
+
 use std::sync::Arc;
 
 use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
@@ -29,13 +31,14 @@ use wire::{ipv4, ipv6};
 
 use super::fault::{Fault, Kind, may_not_be_fragmented};
 use super::lanes::{Asked, Faulty, Mixed, Request};
-use super::outer::{Unfit, Way, Ways, packet_len};
-use super::settings::{Counters, Settings, Shadows};
+use super::outer::{Unfit, Ways, packet_len};
+use super::settings::{Counters, SOLICIT_DROPS, Settings};
 use super::solicitor::{BURST, Member, OVERHEAD, Poll, Queue};
 use super::times::Times;
 use crate::counters::IfaceCounters;
 use crate::lanes::{Dst4, Dst6, Iface, OutPort};
 use crate::out::refusals::Refusals;
+use whose::Whose;
 
 labels! {
     /// Where packets go.
@@ -164,15 +167,17 @@ impl Node for Solicit {
             }
             // What becomes of most: no place for any of their level.
             if whose.is_away && !request.is_in_shadow() && !away.queue.takes(request.dscp()) {
+                count(counters, request.set(), Why::Full);
                 v.drop(i, Why::Full);
                 continue;
             }
             let seat = if whose.is_here() { here.as_mut() } else { Some(&mut *away) };
             let Some(seat) = seat else {
+                count(counters, request.set(), Why::Unresolved);
                 v.drop(i, Why::Unresolved);
                 continue;
             };
-            take(v, i, request, &whose, (&ways, &mut seat.queue, &counters.shadows));
+            take(v, i, request, &whose, (&ways, &mut seat.queue, counters));
         }
     }
 
@@ -196,7 +201,7 @@ impl Node for Solicit {
         let most = if since <= 5 * times.published() { 1 } else { BURST };
         let poll = Poll { times, now: v.now(), takes: since > times.published(), most };
         let whose = Whose::nobody();
-        let mut gone = Gone { protections, ways: &ways, shadows: &counters.shadows, whose };
+        let mut gone = Gone { protections, ways: &ways, counters, whose };
         let mut full = send(v, away, &poll, &mut gone);
         if let Some(here) = here {
             full |= send(v, here, &Poll { takes: true, most: BURST, ..poll }, &mut gone);
@@ -228,64 +233,6 @@ impl Node for Solicit {
     }
 }
 
-/// Whose the request before was: mostly the next one's, too.
-struct Whose<'g> {
-    set: SetId,
-    protection: Option<&'g Protection>,
-    /// There is one, and another machine decides.
-    is_away: bool,
-    /// The way of its packets, where all have one.
-    way: Option<Way<'g>>,
-}
-
-impl<'g> Whose<'g> {
-    /// No protection's.
-    fn nobody() -> Whose<'g> {
-        let set = SetId { index: u32::MAX, generation: u16::MAX };
-        Whose { set, protection: None, is_away: false, way: None }
-    }
-
-    #[inline(never)]
-    fn turn_to(&mut self, set: SetId, protections: &'g Protections, ways: &Ways<'g>) {
-        self.count(ways);
-        let protection = protections.get(set);
-        let is_away = protection.is_some_and(|protection| !is_here(protection));
-        let way = protection.filter(|_| is_away).and_then(|protection| ways.only(protection));
-        *self = Whose { set, protection, is_away, way };
-    }
-
-    /// Counts what left by its way.
-    fn count(&mut self, ways: &Ways<'_>) {
-        if let Some(way) = &mut self.way {
-            ways.count(way);
-        }
-    }
-
-    /// Whether a policy of this machine decides.
-    fn is_here(&self) -> bool {
-        self.protection.is_some() && !self.is_away
-    }
-
-    /// Bytes of the frame that packet `i` will be.
-    fn frame_len(
-        &self,
-        v: &View<'_, Solicit>,
-        i: usize,
-        mixed: u32,
-        ways: &Ways<'_>,
-    ) -> Result<u32, Unfit> {
-        let packet_len = packet_len(v.head(i));
-        match &self.way {
-            _ if self.is_here() => Ok(ONE),
-            Some(way) => way.frame_len(packet_len),
-            None => {
-                let grantor = self.protection.and_then(|it| it.grantor(mixed));
-                ways.frame_len(packet_len, grantor, mixed)
-            }
-        }
-    }
-}
-
 /// Takes request `i` into the queue, if it fits its way.
 #[inline(never)]
 fn take(
@@ -293,14 +240,15 @@ fn take(
     i: usize,
     request: Request,
     whose: &Whose<'_>,
-    (ways, queue, shadows): (&Ways<'_>, &mut Queue<Waiting>, &Shadows),
+    (ways, queue, counters): (&Ways<'_>, &mut Queue<Waiting>, &Counters),
 ) {
     let mixed = v.get(Mixed, i);
     if request.is_in_shadow() {
-        show(v, i, (request, mixed), whose.protection, ways, queue, shadows);
+        show(v, i, (request, mixed), whose.protection, ways, queue, counters);
         return pass(v, i);
     }
     if !queue.takes(request.dscp()) {
+        count(counters, request.set(), Why::Full);
         return v.drop(i, Why::Full);
     }
     let len = match whose.frame_len(v, i, mixed, ways) {
@@ -309,19 +257,23 @@ fn take(
             v.set(Faulty, i, Fault::new(Kind::TooLong(most)));
             return v.leave(i, To::Error);
         }
-        Err(unfit) => return v.drop(i, why(unfit)),
+        Err(unfit) => {
+            count(counters, request.set(), why(unfit));
+            return v.drop(i, why(unfit));
+        }
     };
     let link = v.frame_len(i).wrapping_sub(v.len(i));
-    let (iface, kept) = (v.get(Iface, i), v.keep(i));
-    let waiting = Waiting { kept, request, mixed, link, len, iface };
-    push(v, queue, waiting, shadows);
+    let iface = v.get(Iface, i);
+    let Some(kept) = v.keep(i) else { return }; // cannot be: nobody has taken it
+    let kept = Some(kept);
+    push(v, queue, Waiting { kept, request, mixed, link, len, iface }, counters);
 }
 
 /// What requests leave by.
 struct Gone<'g> {
     protections: &'g Protections,
     ways: &'g Ways<'g>,
-    shadows: &'g Shadows,
+    counters: &'g Counters,
     whose: Whose<'g>,
 }
 
@@ -332,7 +284,7 @@ fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Go
     seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
         let in_shadow = waiting.request.is_in_shadow();
         let Some(kept) = waiting.kept.take() else {
-            by.shadows.passed.add(1); // nothing else has no packet
+            by.counters.shadows.passed.add(1); // nothing else has no packet
             return Ok(());
         };
         let i = match v.emit(kept) {
@@ -342,12 +294,13 @@ fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Go
                 return Err(Waiting { kept: Some(kept), ..waiting });
             }
             Err(Unsent::Gone(kept)) => {
+                count(by.counters, waiting.request.set(), Why::NoPort);
                 v.discard(kept, Why::NoPort);
                 return Ok(());
             }
         };
         if in_shadow {
-            by.shadows.passed.add(1);
+            by.counters.shadows.passed.add(1);
         }
         by.send(v, i, &waiting);
         Ok(())
@@ -384,7 +337,10 @@ impl Gone<'_> {
                 v.set(Iface, i, iface);
                 v.leave(i, To::Output);
             }
-            Err(unfit) => v.drop(i, why(unfit)),
+            Err(unfit) => {
+                count(self.counters, request.set(), why(unfit));
+                v.drop(i, why(unfit));
+            }
         }
     }
 }
@@ -411,8 +367,9 @@ fn show(
     protection: Option<&Protection>,
     ways: &Ways<'_>,
     queue: &mut Queue<Waiting>,
-    counts: &Shadows,
+    counters: &Counters,
 ) {
+    let counts = &counters.shadows;
     if !queue.takes(request.dscp()) {
         return counts.dropped.add(1);
     }
@@ -434,7 +391,7 @@ fn show(
         kept
     });
     let (kept, iface) = (kept.flatten(), v.get(Iface, i));
-    push(v, queue, Waiting { kept, request, mixed, link, len, iface }, counts);
+    push(v, queue, Waiting { kept, request, mixed, link, len, iface }, counters);
 }
 
 /// A copy of packet `i`, kept.
@@ -456,10 +413,17 @@ fn copy(v: &mut View<'_, Solicit>, i: usize) -> Option<Kept> {
 }
 
 /// Puts a request into the queue, in which there is room for it.
-fn push(v: &mut View<'_, Solicit>, queue: &mut Queue<Waiting>, waiting: Waiting, counts: &Shadows) {
+fn push(
+    v: &mut View<'_, Solicit>,
+    queue: &mut Queue<Waiting>,
+    waiting: Waiting,
+    counters: &Counters,
+) {
     let Some(dropped) = queue.push(waiting.request.dscp(), waiting) else { return };
-    if dropped.item.request.is_in_shadow() {
-        counts.dropped.add(1);
+    let request = dropped.item.request;
+    match request.is_in_shadow() {
+        true => counters.shadows.dropped.add(1),
+        false => count(counters, request.set(), Why::Full),
     }
     if let Some(kept) = dropped.item.kept {
         v.discard(kept, Why::Full);
@@ -479,6 +443,16 @@ fn pass(v: &mut View<'_, Solicit>, i: usize) {
         v.leave(i, To::Lookup6);
     }
 }
+
+/// Counts a packet that is dropped for its protection, too.
+#[inline]
+fn count(counters: &Counters, set: SetId, why: Why) {
+    if let Some(of) = counters.drops(set) {
+        of.solicit[why as usize].add(1);
+    }
+}
+
+const _: () = assert!(<Why as graph::Label>::NAMES.len() == SOLICIT_DROPS);
 
 fn why(unfit: Unfit) -> Why {
     match unfit {

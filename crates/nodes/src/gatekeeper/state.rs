@@ -3,7 +3,7 @@
 //! ```text
 //!            0           8                  9                   10                16
 //!  request   │ last seen │ 00 │ priority    │ allowance         │ the caller's    │
-//!  decided   │ last used │ kind │ 000000    │ program's number  │ (which Grantors)│
+//!  decided   │ last used │ kind │ edition   │ program's number  │ (which Grantors)│
 //!                          2 bits, 6 bits
 //! ```
 //!
@@ -102,8 +102,17 @@ pub(super) fn mark_used(bytes: &mut Bytes, times: &Times, now: u64) {
     }
 }
 
-/// Makes an entry that of a decided flow. What is renewed while it is in use stays in use.
-pub(super) fn set_decided(bytes: &mut Bytes, kind: Kind) {
+/// The edition of the program that a flow was decided for: [`Programs::edition`].
+///
+/// [`Programs::edition`]: super::programs::Programs::edition
+#[inline]
+pub(super) fn edition(bytes: &Bytes) -> u8 {
+    bytes[KIND] % EDITIONS
+}
+
+/// Makes an entry that of a decided flow, by a program of this edition. What is renewed while it
+/// is in use stays in use.
+pub(super) fn set_decided(bytes: &mut Bytes, kind: Kind, edition: u8) {
     if !(Kind::of(bytes).uses_page() && kind.uses_page()) {
         bytes[..8].copy_from_slice(&NEVER.to_le_bytes());
     }
@@ -111,7 +120,7 @@ pub(super) fn set_decided(bytes: &mut Bytes, kind: Kind) {
         Kind::Request => (REQUEST << PRIORITY_BITS, 0),
         Kind::Granted => (GRANTED << PRIORITY_BITS, 0),
         Kind::Declined => (DECLINED << PRIORITY_BITS, 0),
-        Kind::Program(index) => (PROGRAM << PRIORITY_BITS, index),
+        Kind::Program(index) => ((PROGRAM << PRIORITY_BITS) | (edition % EDITIONS), index),
     };
 }
 
@@ -143,6 +152,8 @@ fn second(bytes: &Bytes) -> u64 {
 const KIND: usize = 8;
 const MORE: usize = 9;
 const PRIORITY_BITS: u32 = 6;
+/// Editions of a program that an entry can tell apart.
+pub(super) const EDITIONS: u8 = 1 << PRIORITY_BITS;
 const NEVER: u64 = 0;
 /// Where the caller's bytes begin in the second half.
 const CALLERS_AT: u32 = 8 * (CALLERS - KIND) as u32;

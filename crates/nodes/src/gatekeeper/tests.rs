@@ -14,6 +14,7 @@ use super::rule::{Answer, Arrival, BadParameters, Page, Rule};
 use super::state::{Bytes, CALLERS, Kind, last_used};
 use super::times::{MAX_BASE, Times};
 
+mod by_protection;
 mod decisions;
 mod full;
 mod leaks;

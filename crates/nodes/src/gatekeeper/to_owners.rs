@@ -7,7 +7,6 @@
 //!
 //! What is decided on this machine takes the same way: its flow may be another worker's.
 
-use core::any::Any;
 use core::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use graph::clock;
 use graph::ring::spsc::Producer;
 use lookup::Hop;
 use lookup::exact::flow::FlowKey;
-use lookup::sync::Guard;
+use lookup::sync::{Guard, Published};
 use tables::{Forwarding, IfaceId, Kind, LOCAL, SetId, VrfId};
 use wire::ggu::{Decision, Flow};
 
@@ -35,7 +34,7 @@ pub struct ToOwners {
     owners: Option<Arc<Owners>>,
     /// By worker.
     rings: Vec<Producer<Heard>>,
-    programs: Programs,
+    programs: Arc<Published<Programs>>,
     times: Times,
 }
 
@@ -53,15 +52,10 @@ impl ToOwners {
     pub fn new(
         (forwarding, counters): (Arc<Forwarding>, Arc<Counters>),
         (owners, rings): (Option<Arc<Owners>>, Vec<Producer<Heard>>),
-        programs: Programs,
+        programs: Arc<Published<Programs>>,
     ) -> Self {
         let times = Times::new(clock::rate());
         ToOwners { forwarding, counters, owners, rings, programs, times }
-    }
-
-    /// What decisions may name; gives back what they might so far.
-    pub fn set_programs(&mut self, programs: Programs) -> Programs {
-        std::mem::replace(&mut self.programs, programs)
     }
 
     /// Sends a decision to the owner of its flow.
@@ -86,7 +80,7 @@ impl ToOwners {
             Some(Err(set)) => return counters.count_decision(set, |of| &of.not_its_grantor),
             None => return counters.decisions.unprotected.add(1),
         };
-        let machine = Machine { times: &self.times, programs: &self.programs };
+        let machine = Machine { times: &self.times, programs: self.programs.load(guard) };
         let decided = match machine.decision(&decision.verdict, now) {
             Ok(decided) => decided,
             Err(Refused::UnknownProgram) => {
@@ -133,8 +127,11 @@ impl ToOwners {
         let index = (step.kind() == Kind::Protected).then(|| step.index())?;
         let protections = self.forwarding.protections.load(guard);
         let protection = protections.at(index)?;
+        let is_here = protection.options & LOCAL != 0;
         let counts = match by {
-            By::Here => protection.options & LOCAL != 0,
+            By::Here => is_here,
+            // A policy of this machine alone decides, whoever else is heard.
+            By::Grantor(..) if is_here => false,
             By::Grantor(from, DecisionsFrom::ItsGrantors) => protection.named(from).is_some(),
             By::Grantor(from, DecisionsFrom::Grantors) => protections.names(vrf, from),
             By::Grantor(_, DecisionsFrom::Anybody) => true,
@@ -146,9 +143,5 @@ impl ToOwners {
 impl Hearing for ToOwners {
     fn hear(&mut self, guard: Guard<'_>, iface: IfaceId, now: u64, decision: &Decision) {
         self.pass_on(guard, By::Here, (iface, now), decision);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -1,26 +1,35 @@
 //! `asked_here`: what a shield of the same graph asks about, without a tunnel.
 //!
 //! ```text
-//!  shield, solicit ─► packet as it came ─┬ headers found ─► grantor   Asks
+//!  shield, solicit ─► packet as it came ─┬ asks ─► grantor   Asks
+//!                                        ├ granted ─► ip4_lookup, ip6_lookup   Dst
 //!                                        └ not right ─► drop, by name
 //! ```
 //!
 //! | cost | the header checks |
 //! |------|-------------------|
 //!
-//! What the deployed Grantor would find wrong inside of a tunnel is wrong here, too.
+//! What the deployed Grantor would find wrong inside of a tunnel is wrong here, too, whatever was
+//! decided; and what is behind a packet in its frame is cut off.
 
 use graph::{Lanes, Node, View, labels};
+
+use policy::program::GRANTED;
+use wire::bytes::array;
+use wire::{ipv4, ipv6};
 
 use super::inner::{Why, four, six};
 use super::lanes::{Asks, Inner};
 use crate::gatekeeper::lanes::Asked;
-use crate::lanes::Iface;
+use crate::lanes::{Dst4, Dst6, Iface};
+use crate::parse::cut::cut;
 
 labels! {
     /// Where packets go.
     pub enum To {
         Grantor = "grantor" carries [Asks, Iface],
+        Lookup4 = "ip4_lookup" carries [Dst4, Iface],
+        Lookup6 = "ip6_lookup" carries [Dst6, Iface],
     }
 }
 
@@ -44,6 +53,7 @@ impl Node for AskedHere {
                 _ => six(packet).map(|(inner, _)| inner),
             };
             match found {
+                Ok(inner) if asked.dscp() <= GRANTED => lead_on(v, i, &inner),
                 Ok(inner) => {
                     let (dscp, copy) = (asked.dscp(), asked.is_in_shadow());
                     v.set(Asks, i, Inner { dscp, copy, ..inner });
@@ -51,5 +61,22 @@ impl Node for AskedHere {
                 Err(why) => v.drop(i, why),
             }
         }
+    }
+}
+
+/// Sends packet `i`, which is granted, by its route.
+fn lead_on(v: &mut View<'_, AskedHere>, i: usize, inner: &Inner) {
+    if v.len(i) != inner.total {
+        cut(v, i, inner.total);
+    }
+    let head = v.head(i);
+    if inner.v6 {
+        let dst = u128::from_be_bytes(array(head, ipv6::DST));
+        v.set(Dst6, i, dst);
+        v.leave(i, To::Lookup6);
+    } else {
+        let dst = u32::from_be_bytes(array(head, ipv4::DST));
+        v.set(Dst4, i, dst);
+        v.leave(i, To::Lookup4);
     }
 }

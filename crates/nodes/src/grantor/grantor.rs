@@ -95,14 +95,6 @@ impl Grantor {
         }
     }
 
-    /// Who hears decisions about what was asked in this graph.
-    pub fn hearing(&mut self) -> Option<&mut dyn Hearing> {
-        match &mut self.hearing {
-            Some(hearing) => Some(&mut **hearing),
-            None => None,
-        }
-    }
-
     /// Packets that wait.
     pub fn waiting(&self) -> usize {
         self.park.len()

@@ -47,15 +47,13 @@ mod unwrap;
 
 use std::sync::Arc;
 
-use graph::{Card, Graph};
+use graph::Card;
 use lookup::sync::Published;
 use policy::ask::Asker;
 
 use crate::assembly::Assembly;
 use crate::counters::IfaceCounters;
 use crate::family::{Family, V4, V6};
-use crate::gatekeeper::programs::Programs;
-use crate::gatekeeper::to_owners::ToOwners;
 use ip_tunnel::{IpTunnel, Tunnels};
 
 /// Its nodes.
@@ -82,16 +80,6 @@ pub struct Parts {
     pub capacity: usize,
     /// Fragments that may wait for the others of their packet, beside these; 0: none does.
     pub fragments: usize,
-}
-
-/// Gives the worker of `graph` other programs for what is decided in it, between two polls; the
-/// old ones come back for control to drop.
-pub fn set_programs(graph: &mut Graph, programs: Programs) -> Programs {
-    let hearing = graph.node_mut::<grantor::Grantor>().ok().and_then(grantor::Grantor::hearing);
-    match hearing.and_then(|hearing| hearing.as_any().downcast_mut::<ToOwners>()) {
-        Some(heard) => heard.set_programs(programs),
-        None => programs,
-    }
 }
 
 /// Adds it to a router, which then leads to [`ENTRY`] (`router::tunnels`). A shield whose

@@ -78,6 +78,13 @@ pub(super) fn shield(shield: &Shield) -> String {
         table.row([one.address.to_string(), one.by.join(", "), one.fault.clone()]);
     }
     let _ = write!(out, "\n{table}");
+    let mut table = Table::new(&["protection", "drop", ">count"]);
+    for one in &shield.protection_drops {
+        table.row([one.prefix.clone(), one.what.clone(), number(one.count)]);
+    }
+    if !table.is_empty() {
+        let _ = write!(out, "\n{table}");
+    }
     out
 }
 
@@ -280,6 +287,19 @@ mod tests {
     }
 
     #[test]
+    fn drops_by_protection_come_last() {
+        let mut of = Shield::default();
+        assert!(!shield(&of).contains("protection"));
+        let (prefix, what) = ("203.0.113.0/24".into(), "shield.declined".into());
+        of.protection_drops.push(api::apps::gatekeeper::Dropped { prefix, what, count: 1_234 });
+        let text = shield(&of);
+        let lines: Vec<_> = text.lines().rev().take(2).collect();
+        assert!(lines[1].starts_with("protection"), "{text}");
+        let words: Vec<_> = lines[0].split_whitespace().collect();
+        assert_eq!(words, ["203.0.113.0/24", "shield.declined", "1,234"]);
+    }
+
+    #[test]
     fn what_is_not_so_is_said_of_a_protection() {
         let text = |one: &Protected| protections(std::slice::from_ref(one)).to_string();
         let protect = super::super::words::protect(
@@ -296,6 +316,7 @@ mod tests {
             verdicts: Verdicts::default(),
             shadow_verdicts: Verdicts { requests: 1_234, ..Verdicts::default() },
             decisions: Vec::new(),
+            drops: Vec::new(),
         };
         let plain = text(&one);
         assert!(plain.contains("shadow  198.51.100.9 weight 2"), "{plain}");

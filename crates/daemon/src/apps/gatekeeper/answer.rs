@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use api::apps::Reply as AppReply;
 use api::apps::gatekeeper::{
-    Action as Does, Count, Filter, Flow, Flows, Protect, Protected, Reply, Request, Requests,
-    Shield,
+    Action as Does, Count, Dropped, Filter, Flow, Flows, Protect, Protected, Reply, Request,
+    Requests, Shield,
 };
 use api::{ErrorKind, Failure};
 use graph::Job;
@@ -47,10 +47,12 @@ impl Guarding {
             Request::LoadProgram { index, object, name } => {
                 let (index, object) = (*index, object.clone());
                 let name = name.clone().unwrap_or_else(|| read::file_name(&object));
-                self.programs.load(&Wanted { index, object, name }, state).map(|()| changed(out))
+                let edition = self.programs.load(&Wanted { index, object, name })?;
+                self.flush_others(index, edition, state).map(|()| changed(out))
             }
             Request::UnloadProgram { index } => {
-                self.programs.unload(*index, state).map(|()| changed(out))
+                let edition = self.programs.unload(*index)?;
+                self.flush_others(*index, edition, state).map(|()| changed(out))
             }
             Request::Flows { filter, limit } => self.list(filter, *limit, state, out),
             Request::Flush { filter } => {
@@ -162,6 +164,14 @@ impl Guarding {
         self.flush(filter, state).map(drop)
     }
 
+    /// Takes out the flows that other programs of this number were asked about: nothing reads
+    /// what those have written.
+    fn flush_others(&self, index: u8, edition: u8, state: &State) -> Answered {
+        let (program, not_of) = (Some(index), Some(edition));
+        let filter = listing::Filter { program, not_of, ..listing::Filter::default() };
+        self.flush(filter, state).map(drop)
+    }
+
     /// Takes flows out of all tables; how many.
     fn flush(&self, filter: listing::Filter, state: &State) -> Result<u64, Failure> {
         let workers = state.workers();
@@ -230,6 +240,7 @@ impl Guarding {
             to: prefix(&filter.to)?,
             state: filter.state.map(show::wanted_state),
             program: filter.program,
+            not_of: None,
             set,
             grantor: filter.grantor.map(|ip| (ip, self.all_protections())),
         })
@@ -251,8 +262,12 @@ impl Guarding {
             let live = lock(&self.live);
             let shown = page.iter().map(|info| {
                 let before = live.before.get(&info.id.index).copied().unwrap_or_default();
-                let ([verdicts, shadow_verdicts], decisions) =
-                    Counted::of(&self.counters, info.id).since(before);
+                let counted = Counted::of(&self.counters, info.id);
+                let drops = counted
+                    .dropped_since(&before)
+                    .map(|(node, why, count)| Count { what: format!("{node}.{why}"), count });
+                let drops = drops.collect();
+                let ([verdicts, shadow_verdicts], decisions) = counted.since(before);
                 Protected {
                     protect: show::protect(info),
                     faults: info
@@ -267,6 +282,7 @@ impl Guarding {
                     verdicts,
                     shadow_verdicts,
                     decisions,
+                    drops,
                 }
             });
             let shown: Vec<_> = shown.collect();
@@ -316,7 +332,37 @@ impl Guarding {
             errors: show::errors(&self.counters),
             drops: drops(state)?,
             grantors: grantors.iter().map(|one| show::grantor(one, &names)).collect(),
+            protection_drops: self.most_dropped(state)?,
         })
+    }
+
+    /// What protections dropped most, by reason.
+    fn most_dropped(&self, state: &State) -> Result<Vec<Dropped>, Failure> {
+        let (mut most, mut cursor): (Vec<Dropped>, _) = (Vec::new(), None);
+        loop {
+            let filter = RouteFilter { vrf: Some(VRF), ..RouteFilter::default() };
+            let (page, next) =
+                state.ask(move |control| control.protections(&filter, cursor, PAGE))?;
+            let live = lock(&self.live);
+            for info in &page {
+                let before = live.before.get(&info.id.index).copied().unwrap_or_default();
+                let counted = Counted::of(&self.counters, info.id);
+                let drops = counted.dropped_since(&before);
+                let drops = drops.filter(|(.., count)| *count > 0);
+                most.extend(drops.map(|(node, why, count)| Dropped {
+                    prefix: info.net.to_string(),
+                    what: format!("{node}.{why}"),
+                    count,
+                }));
+            }
+            drop(live);
+            most.sort_by_key(|of| std::cmp::Reverse(of.count));
+            most.truncate(MOST_DROPPED);
+            cursor = next;
+            if cursor.is_none() {
+                return Ok(most);
+            }
+        }
     }
 
     /// What the workers hold, added up.
@@ -410,6 +456,9 @@ fn drops(state: &State) -> Result<Vec<Count>, Failure> {
 fn reply(of: Reply) -> api::Reply {
     api::Reply::App(AppReply::Gatekeeper(of))
 }
+
+/// Drops of protections that are shown with the whole.
+const MOST_DROPPED: usize = 64;
 
 fn net(text: &str) -> Result<Net, Failure> {
     show::net(text).map_err(|text| failure(ErrorKind::Invalid, text))

@@ -109,7 +109,7 @@ impl Application for Gatekeeper {
         let settings = Arc::new(Published::new(setup.domain, told.clone()));
         let most = Limits::default().protections;
         let counters: Vec<_> = (0..workers).map(|_| Counters::new(most)).collect();
-        let programs = Programs::new(&shield.programs)
+        let programs = Programs::new(&shield.programs, setup.domain)
             .map_err(|(at, why)| Error::asked(&["gatekeeper", "program", &at.to_string()], why))?;
         let parts = parts(shield, &settings, &counters, &programs)?;
         Ok(Box::new(Guarding {
@@ -185,7 +185,7 @@ impl Running for Guarding {
 
     fn look(&self, state: &State) {
         live::look(self, state);
-        self.programs.look(state);
+        self.programs.look();
     }
 
     fn findings(&self, state: &State) -> Result<Vec<Finding>, Failure> {
@@ -292,7 +292,7 @@ fn parts(
                 settings: settings.clone(),
                 counters: counters.clone(),
                 mix,
-                flows: Some(flows(shield, workers, programs)?),
+                flows: Some(flows(shield, workers)?),
                 heard,
                 hears,
                 programs: programs.table(),
@@ -325,13 +325,13 @@ fn rings(workers: usize) -> (ByWorker<Producer<Heard>>, ByWorker<Consumer<Heard>
 }
 
 /// One worker's table.
-fn flows(shield: &Shield, workers: usize, programs: &Programs) -> Result<Flows, Error> {
+fn flows(shield: &Shield, workers: usize) -> Result<Flows, Error> {
     let table = &shield.table;
     let wanted = Wanted { entries: table.entries.div_ceil(workers), second: clock::hz() };
     let asked = |error: &dyn std::fmt::Display| Error::asked(&["gatekeeper", "entries"], error);
     let engine = engine(table.engine).ok_or_else(|| asked(&"there is no such table"))?;
     let built = (engine.build)(wanted, &table.options).map_err(|refusal| asked(&refusal))?;
-    Ok(Flows::new(built, table.full == Full::Thesis, programs.table()))
+    Ok(Flows::new(built, table.full == Full::Thesis))
 }
 
 /// Decisions that may wait for a worker, of all that hear some for it; and of each of these

@@ -1,13 +1,19 @@
 //! Programs: what decisions may name by a number.
 //!
 //! ```text
-//!  [[gatekeeper.program]], program load ─► object ─► policy::bpf: check, engine ─► workers, one after the other
+//!  [[gatekeeper.program]], program load ─► object ─► policy::bpf: check, engine ─► published: all workers at once
 //!                                             └ refused: what was there stays
 //! ```
 //!
 //! 0 and 1 are built in; 2, 3 and 4 are objects that come with Rutter. What is loaded takes a number's
-//! place until it is unloaded. A worker changes between two polls, and gives the old ones back: they are
-//! freed here, by whom no worker waits for.
+//! place until it is unloaded. Packets, decisions that are heard and decisions that are made here read one
+//! table ([`Published`]): there is no time at which workers have different ones, and the old one is freed
+//! by control, once no packet can be in the middle of it.
+//!
+//! Another object under a number is another edition: it never reads what the one before has written into
+//! a flow's page. Such flows ask again.
+//!
+//! `Held` is the last lock: nothing else is taken while it is held.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -17,17 +23,16 @@ use api::apps::gatekeeper::Program as Shown;
 use api::{ErrorKind, Failure};
 use graph::Counter;
 use graph::clock::{self, Rate};
-use nodes::gatekeeper::listing::set_programs;
+use lookup::sync::{Domain, Published};
 use nodes::gatekeeper::programs::Programs as Table;
 use nodes::gatekeeper::rule::PROGRAMS;
 use nodes::gatekeeper::settings::{Counters, Mishaps};
 use nodes::gatekeeper::times::Times;
-use nodes::grantor;
 use policy::bpf::stock::STOCK;
 use policy::bpf::{Checked, Clock, Engine};
 use policy::program::Program;
 
-use crate::parts::state::{State, failure, lock, up};
+use crate::parts::state::{failure, lock};
 use crate::trusted;
 
 /// A program of the file.
@@ -40,10 +45,16 @@ pub(super) struct Wanted {
 }
 
 /// All numbers.
-pub(super) struct Programs(Mutex<Held>);
+pub(super) struct Programs {
+    held: Mutex<Held>,
+    /// As nodes read them.
+    table: Arc<Published<Table>>,
+}
 
 struct Held {
     by_index: Vec<Option<One>>,
+    /// How often each number has got other code.
+    editions: Vec<u64>,
     /// The clock that they were loaded with.
     rate: Rate,
 }
@@ -65,8 +76,9 @@ impl Programs {
     ///
     /// # Errors
     /// Which of the file's, and why.
-    pub fn new(wanted: &[Wanted]) -> Result<Programs, (usize, String)> {
-        let mut held = Held { by_index: vec![None; PROGRAMS], rate: clock::rate() };
+    pub fn new(wanted: &[Wanted], domain: &Arc<Domain>) -> Result<Programs, (usize, String)> {
+        let (by_index, editions) = (vec![None; PROGRAMS], vec![0; PROGRAMS]);
+        let mut held = Held { by_index, editions, rate: clock::rate() };
         for index in 0..=u8::MAX {
             held.by_index[usize::from(index)] = usual(index, &held.rate);
         }
@@ -76,39 +88,41 @@ impl Programs {
                 .map_err(|why| (at, why))?;
             held.by_index[usize::from(wanted.index)] = Some(one);
         }
-        Ok(Programs(Mutex::new(held)))
+        let table = Arc::new(Published::new(domain, held.table()));
+        Ok(Programs { held: Mutex::new(held), table })
     }
 
-    /// As nodes take them.
-    pub fn table(&self) -> Table {
-        lock(&self.0).table()
+    /// As nodes read them.
+    pub fn table(&self) -> Arc<Published<Table>> {
+        self.table.clone()
     }
 
-    /// Puts an object in.
-    pub fn load(&self, wanted: &Wanted, state: &State) -> Result<(), Failure> {
+    /// Puts an object in; gives its edition.
+    pub fn load(&self, wanted: &Wanted) -> Result<u8, Failure> {
         let refused = |why: String| failure(ErrorKind::Refused, why);
         let object = read(&wanted.object).map_err(refused)?;
-        let mut held = lock(&self.0);
+        let mut held = lock(&self.held);
         let one = One::new(wanted, object, &held.rate).map_err(refused)?;
-        held.put(wanted.index, Some(one), state)
+        Ok(self.put(&mut held, wanted.index, Some(one)))
     }
 
-    /// Takes what was loaded out: what comes with Rutter is back, if there is such.
-    pub fn unload(&self, index: u8, state: &State) -> Result<(), Failure> {
-        let mut held = lock(&self.0);
+    /// Takes what was loaded out: what comes with Rutter is back, if there is such. Gives the
+    /// number's edition.
+    pub fn unload(&self, index: u8) -> Result<u8, Failure> {
+        let mut held = lock(&self.held);
         let loaded = held.by_index[usize::from(index)].as_ref();
         if loaded.is_none_or(|one| one.file.is_none()) {
             let text = format!("no program was loaded as {index}");
             return Err(failure(ErrorKind::NotFound, text));
         }
         let usual = usual(index, &held.rate);
-        held.put(index, usual, state)
+        Ok(self.put(&mut held, index, usual))
     }
 
     /// Programs know the length of a tick from when they are loaded: where the clock was measured
     /// anew since, they are loaded again.
-    pub fn look(&self, state: &State) {
-        let Ok(mut held) = self.0.try_lock() else { return };
+    pub fn look(&self) {
+        let Ok(mut held) = self.held.try_lock() else { return };
         let rate = clock::rate();
         if rate == held.rate {
             return;
@@ -120,12 +134,26 @@ impl Programs {
                 (one.program, one.engine) = (program, engine);
             }
         }
-        let _ = held.publish(state); // workers that end need none
+        self.table.publish(held.table());
+    }
+
+    /// Whoever reads the table has this when it returns, or at its next packets.
+    fn put(&self, held: &mut Held, index: u8, one: Option<One>) -> u8 {
+        let at = usize::from(index);
+        let object = |one: &Option<One>| one.as_ref().map(|one| one.object.clone());
+        if object(&held.by_index[at]) != object(&one) {
+            held.editions[at] += 1;
+        }
+        held.by_index[at] = one;
+        let table = held.table();
+        let edition = table.edition(index);
+        self.table.publish(table);
+        edition
     }
 
     /// Those that are there, in their order.
     pub fn show(&self, counters: &[Arc<Counters>]) -> Vec<Shown> {
-        let held = lock(&self.0);
+        let held = lock(&self.held);
         let shown = held.by_index.iter().zip(0_u8..=u8::MAX).filter_map(|(one, index)| {
             let sum = |of: fn(&Mishaps) -> &Counter| -> u64 {
                 counters.iter().map(|all| of(all.program(index)).get()).sum()
@@ -159,30 +187,13 @@ impl Programs {
 }
 
 impl Held {
-    fn put(&mut self, index: u8, one: Option<One>, state: &State) -> Result<(), Failure> {
-        let place = &mut self.by_index[usize::from(index)];
-        let old = std::mem::replace(place, one);
-        self.publish(state).inspect_err(|_| self.by_index[usize::from(index)] = old)
-    }
-
-    /// Every worker has them, and none of the old ones, when this returns.
-    fn publish(&self, state: &State) -> Result<(), Failure> {
-        let workers = state.workers();
-        for worker in &up(&workers)?.threads {
-            let (both, here) = ([self.table(), self.table()], self.table());
-            let old = worker
-                .call(move |graph| (set_programs(graph, both), grantor::set_programs(graph, here)));
-            drop(old.map_err(|error| failure(ErrorKind::Internal, error))?);
-        }
-        Ok(())
-    }
-
     fn table(&self) -> Table {
         let mut table = Table::default();
         for (one, index) in self.by_index.iter().zip(0..=u8::MAX) {
             if let Some(one) = one {
                 table.set(index, Some(Arc::new(one.program.clone())));
             }
+            table.set_edition(index, self.editions[usize::from(index)]);
         }
         table
     }

@@ -4,9 +4,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::apps::gatekeeper as shown;
-use graph::Counter;
+use graph::{Counter, Label};
 use nodes::gatekeeper::listing::{Known, Row, State};
-use nodes::gatekeeper::settings::{Counters, DecisionsFrom, Fates, SHADOW, Verdicts};
+use nodes::gatekeeper::settings::{
+    Counters, DecisionsFrom, Drops, Fates, SHADOW, SHIELD_DROPS, SOLICIT_DROPS, Verdicts,
+};
+use nodes::gatekeeper::{shield, solicit};
 use tables::show::{GrantorInfo, ProtectionInfo};
 use tables::{Action, Named, Net, SetId};
 use wire::ggu::Refusal;
@@ -137,6 +140,7 @@ pub(super) fn decisions_from(from: DecisionsFrom) -> &'static str {
 pub(super) struct Counted {
     verdicts: [shown::Verdicts; 2],
     decided: [u64; FATES.len()],
+    drops: [u64; DROPS],
 }
 
 impl Counted {
@@ -150,7 +154,24 @@ impl Counted {
             sum(workers.iter().filter_map(|counters| counters.of(set))),
             sum(workers.iter().filter_map(|counters| counters.shadow_of(set))),
         ];
-        Counted { verdicts, decided }
+        let mut drops = [0; DROPS];
+        for of in workers.iter().filter_map(|counters| counters.drops(set)) {
+            drops.iter_mut().zip(dropped(of)).for_each(|(sum, counter)| *sum += counter.get());
+        }
+        Counted { verdicts, decided, drops }
+    }
+
+    /// What was dropped since, by node and reason.
+    pub fn dropped_since(
+        &self,
+        before: &Counted,
+    ) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let counts = self.drops.into_iter().zip(before.drops);
+        let counts = counts.map(|(now, then)| now.saturating_sub(then));
+        let reasons = [(SHIELD, shield::Why::NAMES), (SOLICIT, solicit::Why::NAMES)];
+        let names =
+            reasons.into_iter().flat_map(|(node, all)| all.iter().map(move |of| (node, of)));
+        names.zip(counts).map(|((node, why), count)| (node, *why, count))
     }
 
     /// What was counted since: of a protection, of it as a shadow, and decisions by what
@@ -278,6 +299,16 @@ const FATES: [&str; 9] = [
     "no_place",
     "no_page",
 ];
+
+/// Drops of one protection.
+const DROPS: usize = SHIELD_DROPS + SOLICIT_DROPS;
+const SHIELD: &str = <shield::Shield as graph::Node>::NAME;
+const SOLICIT: &str = <solicit::Solicit as graph::Node>::NAME;
+
+/// In the order of the nodes' reasons.
+fn dropped(of: &Drops) -> impl Iterator<Item = &Counter> {
+    of.shield.iter().chain(&of.solicit)
+}
 
 /// In the order of their names.
 fn fates(of: &Fates) -> [&Counter; FATES.len()] {

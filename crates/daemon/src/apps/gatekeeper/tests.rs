@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use lookup::exact::flow::Full;
+use lookup::sync::Domain;
 use nodes::gatekeeper::settings::{DecisionsFrom, SHADOW};
 use tables::Action;
 
@@ -86,7 +87,8 @@ fn objects_are_checked_at_the_start() {
     };
     let wanted = |object: String| Wanted { index: 7, object, name: "mine".into() };
     let end = [mov(0, 1), exit()].concat();
-    let programs = |object| Programs::new(&[wanted(object)]).err().map(|(_, why)| why);
+    let domain = Domain::new();
+    let programs = |object| Programs::new(&[wanted(object)], &domain).err().map(|(_, why)| why);
     assert_eq!(programs(file("good", &object(&end, &end))), None);
     let loops = file("loops", &object(&end, &[mov(0, 1), goto(-1), exit()].concat()));
     assert_eq!(programs(loops.clone()), Some(format!("{loops}: pkt: instruction 1: a loop")));
@@ -94,10 +96,47 @@ fn objects_are_checked_at_the_start() {
     assert!(text.ends_with("no ELF object for eBPF"), "{text}");
     assert!(programs("/nowhere/at/all".into()).unwrap().contains("No such file"));
     assert!(programs("/dev/zero".into()).is_some());
-    let usual: Vec<_> = Programs::new(&[]).unwrap().show(&[]).into_iter().collect();
+    let usual = Programs::new(&[], &domain).unwrap().show(&[]);
     let names: Vec<_> = usual.iter().map(|of| (of.index, of.name.as_str())).collect();
     let stock = ["granted", "declined", "grantedv2", "web", "tcp-services"];
     assert_eq!(names, (0..).zip(stock).collect::<Vec<_>>());
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
+/// Nodes read one table, whatever was loaded since they were made; other code is another edition.
+#[test]
+fn what_is_loaded_is_there_for_all_nodes_at_once() {
+    let dir = crate::trusted::tests::own_folder("editions");
+    let file = |name: &str, gives| {
+        let path = dir.join(name);
+        let code = [mov(0, gives), exit()].concat();
+        std::fs::write(&path, object(&[mov(0, 0), exit()].concat(), &code)).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let [one, other] = [file("one", 1), file("other", 0)];
+    let domain = Domain::new();
+    let programs = Programs::new(&[], &domain).unwrap();
+    let (made_before, thread) = (programs.table(), domain.register("worker"));
+    let has = |index| {
+        let table = made_before.load(thread.guard());
+        (table.get(index).is_some(), table.edition(index))
+    };
+    let wanted = |object: &String| Wanted { index: 9, object: object.clone(), name: "x".into() };
+    assert_eq!(has(9), (false, 0));
+    assert_eq!(programs.load(&wanted(&one)).unwrap(), 1);
+    assert_eq!(has(9), (true, 1));
+    assert_eq!(programs.load(&wanted(&one)).unwrap(), 1, "the same again");
+    assert_eq!(programs.load(&wanted(&other)).unwrap(), 2);
+    assert_eq!((has(9), has(8)), ((true, 2), (false, 0)));
+    assert!(programs.load(&wanted(&"/nowhere".into())).is_err());
+    assert_eq!(has(9), (true, 2), "what was there stays");
+    assert_eq!(programs.unload(9).unwrap(), 3);
+    assert_eq!(has(9), (false, 3));
+    assert_eq!(programs.load(&Wanted { index: 0, ..wanted(&one) }).unwrap(), 1);
+    assert_eq!(programs.unload(0).unwrap(), 2, "what is built in reads another page");
+    // Measured anew or not, code that is the same goes on.
+    programs.look();
+    assert_eq!(has(0), (true, 2));
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -295,7 +334,8 @@ fn a_table_that_does_not_fit_is_refused_before_the_start() {
     let told = nodes::gatekeeper::settings::Settings::default();
     let settings = std::sync::Arc::new(lookup::sync::Published::new(&domain, told));
     let counters = [nodes::gatekeeper::settings::Counters::new(1)];
-    match parts(&most, &settings, &counters, &Programs::new(&[]).unwrap()).map(drop) {
+    let programs = Programs::new(&[], &domain).unwrap();
+    match parts(&most, &settings, &counters, &programs).map(drop) {
         Err(Error::Asked { path, reason }) => {
             assert_eq!(path, ["gatekeeper", "entries"]);
             assert!(reason.starts_with("flow-table refuses: "), "{reason}");

@@ -9,7 +9,6 @@ use graph::{Snapshot, clock as ticks};
 use lookup::exact::flow::FlowKey;
 use lookup::sync::Thread;
 use nodes::gatekeeper::flows::Heard;
-use nodes::gatekeeper::listing::set_programs;
 use nodes::gatekeeper::machine::{Decided, Machine};
 use nodes::gatekeeper::programs::Programs;
 use nodes::gatekeeper::shield::Shield;
@@ -110,7 +109,8 @@ impl Bed {
         if heard() >= wanted { Ok(()) } else { Err(format!("{} of {wanted} decided", heard())) }
     }
 
-    /// Has the flows that are granted decided by one of these programs.
+    /// Has the flows that are granted decided by one of these programs, which are the site's
+    /// from now on: of all its beds.
     pub fn decide_by(
         &mut self,
         site: &Site,
@@ -121,7 +121,7 @@ impl Bed {
         let machine = Machine { times: &times, programs };
         let decided =
             machine.decision(&verdict, ticks::now()).map_err(|_| "a decision is refused")?;
-        drop(set_programs(&mut self.worker.graph, [programs.clone(), programs.clone()]));
+        site.programs.publish(programs.clone());
         let flows = self.load.granted.clone();
         flows.iter().for_each(|&source| self.hear(site, source, decided));
         let counts = self.worker.counters.clone();

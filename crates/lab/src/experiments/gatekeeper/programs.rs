@@ -144,9 +144,10 @@ fn way(context: &Context) -> Result<Vec<Row>, String> {
         clients: Clients::only(flows),
         packets: PACKETS,
     };
-    let site = Site::new(1, BACK_BITS)?;
     let mut variants = Vec::new();
     for (runs, rule) in rules(&STOCK[0])? {
+        // Of its own: all beds of one have the same programs.
+        let site = Site::new(1, BACK_BITS)?;
         let mut bed = Bed::new(&site, (0, Rings::none()), load.clone(), &Arc::default())?;
         let mut table = Table::default();
         table.set(0, Some(rule));

@@ -96,6 +96,13 @@ impl<'g> Sender<'g> {
     #[inline(always)]
     pub(super) fn decline(&mut self, v: &mut View<'_, Shield>, i: usize, len: u32, why: Why) {
         self.tally.add(Fate::Declined, len);
+        self.drop(v, i, why);
+    }
+
+    /// Drops a packet of the protection.
+    #[inline(always)]
+    fn drop(&mut self, v: &mut View<'_, Shield>, i: usize, why: Why) {
+        self.tally.drop(why as usize);
         v.drop(i, why);
     }
 
@@ -123,13 +130,13 @@ impl<'g> Sender<'g> {
                 let (i, dscp) = (granted.i.into(), granted.dscp);
                 let key = &keys[usize::from(granted.k) % VECTOR];
                 let sent = self.by_hash(key, &mut |way| way.encapsulate(v, i, dscp));
-                leave(v, i, sent);
+                self.leave(v, i, sent);
             }
             return;
         };
         for &Granted { i, dscp, .. } in granted {
             let sent = way.encapsulate(v, i.into(), dscp);
-            leave(v, i.into(), sent);
+            self.leave(v, i.into(), sent);
         }
         self.way = Some(way);
     }
@@ -188,7 +195,7 @@ impl<'g> Sender<'g> {
             None => (Fate::Dropped, Why::NoPlace),
         };
         self.tally.add(fate, len);
-        v.drop(i, why);
+        self.drop(v, i, why);
         None
     }
 
@@ -199,7 +206,36 @@ impl<'g> Sender<'g> {
             Some(way) => way.direct(v, i, GRANTED),
             None => self.by_hash(key, &mut |way| way.direct(v, i, GRANTED)),
         };
-        leave(v, i, sent);
+        self.leave(v, i, sent);
+    }
+
+    /// Packet `i` leaves, if it is fit to.
+    #[inline(always)]
+    fn leave(&mut self, v: &mut View<'_, Shield>, i: usize, sent: Result<Out, Unfit>) {
+        match sent {
+            Ok((port, iface)) => {
+                v.set(OutPort, i, port);
+                v.set(Iface, i, iface);
+                v.leave(i, To::Output);
+            }
+            Err(unfit) => self.stay(v, i, unfit),
+        }
+    }
+
+    /// Packet `i` does not leave.
+    #[inline(never)]
+    fn stay(&mut self, v: &mut View<'_, Shield>, i: usize, unfit: Unfit) {
+        let why = match unfit {
+            Unfit::Unresolved => Why::Unresolved,
+            Unfit::NoSource => Why::NoSource,
+            Unfit::TooLong(most) if may_not_be_fragmented(v.head(i)) => {
+                v.set(Faulty, i, Fault::new(Trouble::TooLong(most)));
+                return v.leave(i, To::Error);
+            }
+            Unfit::TooLong(_) => Why::TooLong,
+            Unfit::NoRoom => Why::NoRoom,
+        };
+        self.drop(v, i, why);
     }
 
     /// A packet of a shadow, which goes on whatever its verdict is; or of a protection that is
@@ -241,11 +277,13 @@ impl<'g> Sender<'g> {
                 v.set(Mixed, i, self.mix.of(key));
                 v.leave(i, To::Solicit);
             }
-            (Some(Verdict::Granted(dscp)), _) if dscp > GRANTED && !in_shadow => {
+            // There is no Grantor behind this one that would look at it. What a program sends
+            // straight on none would have seen.
+            (Some(Verdict::Granted(dscp)), _) if !in_shadow => {
                 v.set(Asked, i, Request::new(set, dscp));
                 v.leave(i, To::Here);
             }
-            (_, Some(why)) if !in_shadow => v.drop(i, why),
+            (_, Some(why)) if !in_shadow => self.drop(v, i, why),
             _ => {
                 shorten(v, i);
                 pass(v, i);
@@ -267,36 +305,8 @@ fn is_here(protection: &Protection) -> bool {
     protection.options & LOCAL != 0
 }
 
-/// Packet `i` does not leave.
-#[inline(never)]
-fn stay(v: &mut View<'_, Shield>, i: usize, unfit: Unfit) {
-    match unfit {
-        Unfit::Unresolved => v.drop(i, Why::Unresolved),
-        Unfit::NoSource => v.drop(i, Why::NoSource),
-        Unfit::TooLong(most) if may_not_be_fragmented(v.head(i)) => {
-            v.set(Faulty, i, Fault::new(Trouble::TooLong(most)));
-            v.leave(i, To::Error);
-        }
-        Unfit::TooLong(_) => v.drop(i, Why::TooLong),
-        Unfit::NoRoom => v.drop(i, Why::NoRoom),
-    }
-}
-
 /// Whether verdicts on its packets are only counted.
 #[inline]
 fn is_shadow(protection: &Protection) -> bool {
     protection.options & SHADOW != 0
-}
-
-/// Packet `i` leaves, if it is fit to.
-#[inline(always)]
-fn leave(v: &mut View<'_, Shield>, i: usize, sent: Result<Out, Unfit>) {
-    match sent {
-        Ok((port, iface)) => {
-            v.set(OutPort, i, port);
-            v.set(Iface, i, iface);
-            v.leave(i, To::Output);
-        }
-        Err(unfit) => stay(v, i, unfit),
-    }
 }

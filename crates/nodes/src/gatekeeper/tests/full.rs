@@ -29,14 +29,14 @@ impl Table {
         let times = Times::new(clock::rate());
         let wanted = Wanted { entries: ENTRIES, second: times.second() };
         let table = (engine("flow-table").unwrap().build)(wanted, &Options::default()).unwrap();
-        let flows = Flows::new(table, false, Programs::default());
+        let flows = Flows::new(table, false);
         Table { flows, now: 1 << 50, times, counters: Counters::new(1) }
     }
 
     /// Verdicts on a packet of each; `None` where it has no place.
     fn packets(&mut self, keys: &[FlowKey]) -> Vec<Option<Verdict>> {
         let arrival = Arrival { now: self.now, len: 100, link: &[], packet: &[] };
-        let met = self.flows.meet(self.now, keys, |entries| {
+        let met = self.flows.meet((&Programs::default(), self.now), keys, |entries| {
             let all = (0..keys.len()).map(|k| entries.packet(k, SET, &arrival));
             all.map(|step| step.map(|step| step.verdict)).collect()
         });
@@ -50,7 +50,7 @@ impl Table {
         let machine = Machine { times: &self.times, programs: &programs };
         let decided = machine.decision(&decision, self.now).unwrap();
         let heard: Vec<_> = keys.iter().map(|key| Heard { key: *key, set: SET, decided }).collect();
-        self.flows.decide(self.now, heard.iter(), keys, &self.counters);
+        self.flows.decide((&programs, self.now), heard.iter(), keys, &self.counters);
     }
 
     fn pass(&mut self, millis: u32) {

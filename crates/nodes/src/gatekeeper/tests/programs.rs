@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::decisions::{FAST, messages};
 use super::pair::Pair;
 use super::*;
-use crate::gatekeeper::listing::{self, State};
+use crate::gatekeeper::listing::State;
 
 /// A token bucket that goes into debt, as `grantedv2` of the deployed set: who stays over
 /// the limit stays blocked. Whole seconds are refilled at the windows' own rhythm.
@@ -192,7 +192,7 @@ fn init_is_called_once_for_each_decision() {
     let mut programs = Programs::default();
     programs.set(9, Some(counts.clone()));
     for seat in &mut pair.seats {
-        listing::set_programs(&mut seat.graph, [programs.clone(), programs.clone()]);
+        seat.programs.publish(programs.clone());
     }
     let by = |first| Decision::Program { expire_s: 60, index: 9, cookie: cookie(&[first]) };
     // Good ones, bad ones, and good ones again, of which some are of flows that are decided.

@@ -45,6 +45,7 @@ pub(super) struct Rig {
     pub(super) pool: Pool,
     pub(super) counters: Arc<Counters>,
     pub(super) settings: Arc<Published<Settings>>,
+    pub(super) programs: Arc<Published<Programs>>,
     pub(super) heard: spsc::Producer<Heard>,
     _to_router: frames::Producer,
 }
@@ -137,7 +138,7 @@ impl Rig {
         let channel = Channel::new(bytes_per_s, 1, clock::now());
         let rings = (vec![from, heard_here], vec![hears]);
         let seat = of.seat(channel.member(0), rings, entries, full);
-        let Seat { graph, front, back, kernel, counters, settings, _to_router } = seat;
+        let Seat { graph, front, back, kernel, counters, settings, programs, _to_router } = seat;
         let thread = domain.register("rig");
         Rig {
             graph,
@@ -149,6 +150,7 @@ impl Rig {
             pool,
             counters,
             settings,
+            programs,
             heard,
             _to_router,
         }
@@ -227,6 +229,7 @@ pub(super) struct Seat {
     pub(super) kernel: frames::Consumer,
     pub(super) counters: Arc<Counters>,
     pub(super) settings: Arc<Published<Settings>>,
+    pub(super) programs: Arc<Published<Programs>>,
     _to_router: frames::Producer,
 }
 
@@ -259,7 +262,9 @@ impl Of<'_> {
         };
         let counters = Counters::new(16);
         let settings = Arc::new(Published::new(self.domain, settings()));
-        let parts = parts((&settings, &counters), (rings, member), entries, full);
+        let programs = Arc::new(Published::new(self.domain, Programs::default()));
+        let shared = (&settings, &counters, &programs);
+        let parts = parts(shared, (rings, member), entries, full);
         let assembly = Assembly::new(common).owned(self.owners.clone());
         let assembly = router::add(switch::add(assembly, Bridging::none()));
         let assembly = router::shield(add(assembly, parts), false, ENTRY);
@@ -271,7 +276,7 @@ impl Of<'_> {
             peers.push(peer);
         }
         let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
-        Seat { graph, front, back, kernel, counters, settings, _to_router }
+        Seat { graph, front, back, kernel, counters, settings, programs, _to_router }
     }
 }
 
@@ -285,8 +290,10 @@ pub(super) fn settings() -> Settings {
     Settings { from, ..Settings::default() }
 }
 
+type Shared<'a> = (&'a Arc<Published<Settings>>, &'a Arc<Counters>, &'a Arc<Published<Programs>>);
+
 fn parts(
-    (settings, counters): (&Arc<Published<Settings>>, &Arc<Counters>),
+    (settings, counters, programs): Shared<'_>,
     ((heard, hears), member): (Rings, Member),
     entries: usize,
     full: &str,
@@ -300,10 +307,10 @@ fn parts(
         settings: settings.clone(),
         counters: counters.clone(),
         mix: Mix::new(1),
-        flows: (entries > 0).then(|| Flows::new(table, unbacked, Programs::default())),
+        flows: (entries > 0).then(|| Flows::new(table, unbacked)),
         heard,
         hears,
-        programs: Programs::default(),
+        programs: programs.clone(),
         capacity: CAPACITY,
         member,
         here: None,

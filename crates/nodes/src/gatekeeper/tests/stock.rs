@@ -1,19 +1,22 @@
 //! The stock program `granted` does what is built in, to the byte of its page.
 
-use std::sync::{Weak, mpsc};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Instant;
 
-use graph::clock;
+use graph::{Job, Progress, clock};
 use policy::bpf::assemble::{call, exit, mov, object};
 use policy::bpf::stock::STOCK;
 use policy::bpf::{Clock, load};
 use policy::program::Program;
+use wire::ggu::{Decision as Sent, Flow};
 
 use super::decisions::{V4, decided, hear, message};
 use super::rig::{Rig, in_v4};
 use super::*;
 use crate::gatekeeper::granted::{Granted, parameters};
 use crate::gatekeeper::listing;
+use crate::gatekeeper::shield::Shield;
 use crate::testbed::{to_p0, udp4};
 
 proptest! {
@@ -58,16 +61,19 @@ fn put(rig: &mut Rig, index: u8, object: &[u8]) {
     let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
     let mut programs = Programs::default();
     programs.set(index, Some(Arc::new(load(object, clock).unwrap())));
-    listing::set_programs(&mut rig.graph, [programs.clone(), programs]);
+    rig.programs.publish(programs);
 }
 
 /// Whether a packet passes that this program was asked about, after a decision with `words` as
 /// its cookie.
 fn passes(rig: &mut Rig, index: u8, words: &[u32]) -> bool {
-    let cookie = cookie(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>());
-    let program = Decision::Program { expire_s: 60, index, cookie };
-    hear(rig, &message("10.0.2.9", &decided(program)[..1]));
+    hear(rig, &message("10.0.2.9", &decided(by_number(index, words))[..1]));
     sent(rig)
+}
+
+fn by_number(index: u8, words: &[u32]) -> Decision {
+    let cookie = cookie(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>());
+    Decision::Program { expire_s: 60, index, cookie }
 }
 
 fn sent(rig: &mut Rig) -> bool {
@@ -102,7 +108,7 @@ fn objects_decide_through_the_nodes() {
         assert_eq!(passes(&mut rig, index, words), passed, "{name} as {index}");
         let mut without = Programs::default();
         without.set(index, None);
-        listing::set_programs(&mut rig.graph, [without.clone(), without]);
+        rig.programs.publish(without);
         assert!(!sent(&mut rig), "{name} has gone");
     }
 }
@@ -126,62 +132,158 @@ fn programs_that_err_are_counted() {
     assert_eq!(rig.counters.program(8).failed.get(), 0);
 }
 
-/// Easy version 19: control makes program after program, as fast as it can. Each is asked about every packet from
-/// when the worker has taken it to when it takes the next one, and is freed by control soon after.
+/// Easy version 19: control makes program after program, as fast as packets go round. Each packet
+/// has the verdict of one that was there while it was on its way, and who has gone is freed by
+/// control soon after.
 #[test]
 fn programs_are_replaced_a_thousand_times_a_second_under_traffic() {
-    const SWAPS: u8 = 250; // of a number of priorities, times eight
+    const SWAPS: u64 = 2_000;
     let mut rig = Rig::new();
     let times = Times::new(clock::rate());
     let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
     // In turns one of ours, which may be machine code, and one that sends with a priority of its own.
-    let nth = move |n: u8| -> (u8, Arc<dyn Program>) {
+    let priority = |n: u64| if n.is_multiple_of(2) { 1 } else { 2 + (n % 60) as u8 };
+    let nth = move |n: u64| -> Arc<dyn Program> {
         if n.is_multiple_of(2) {
-            return (1, load(STOCK[0].object, clock).unwrap());
+            return load(STOCK[0].object, clock).unwrap();
         }
-        let priority = 2 + n % 60;
-        let sends =
-            [mov(2, priority.into()), mov(3, 0), call("gk_bpf_prep_for_tx"), mov(0, 0), exit()];
+        let own = mov(2, priority(n).into());
+        let sends = [own, mov(3, 0), call("gk_bpf_prep_for_tx"), mov(0, 0), exit()];
         let init = [mov(0, 0), exit()].concat();
-        (priority, load(&object(&init, &sends.concat()), clock).unwrap())
+        load(&object(&init, &sends.concat()), clock).unwrap()
     };
     put(&mut rig, 9, STOCK[0].object);
     assert!(passes(&mut rig, 9, &[u32::MAX, 3_600_000, 3_000]));
-    let (to_worker, swaps) = mpsc::sync_channel::<(u8, Programs)>(1);
-    let (back, to_control) = mpsc::channel::<[Programs; 2]>();
+    // The last whose publishing has begun, the last that is there, and how often packets went round.
+    let shared = Arc::new([const { AtomicU64::new(0) }; 3]);
+    let (published, domain) = (rig.programs.clone(), rig.thread.domain().clone());
+    let of_control = shared.clone();
     let control = std::thread::spawn(move || {
+        let [begun, there, rounds] = &*of_control;
         let mut known: Vec<Weak<dyn Program>> = Vec::new();
-        for n in (0..8).flat_map(|_| 0..SWAPS) {
-            let (priority, program) = nth(n);
-            known.retain(|one| one.strong_count() > 0);
-            assert!(known.len() <= 2, "the one that runs, and the one before");
+        for n in 1..=SWAPS {
+            let program = nth(n);
             known.push(Arc::downgrade(&program));
             let mut programs = Programs::default();
             programs.set(9, Some(Arc::new(program)));
-            to_worker.send((priority, programs)).unwrap();
-            drop(to_control.recv().unwrap());
+            begun.store(n, SeqCst);
+            published.publish(programs);
+            there.store(n, SeqCst);
+            // Until packets have gone round by it alone.
+            let before = rounds.load(SeqCst);
+            while rounds.load(SeqCst) < before + 2 {
+                std::thread::yield_now();
+            }
+            domain.reclaim();
+            known.retain(|one| one.strong_count() > 0);
+            assert_eq!(known.len(), 1, "the one that runs");
         }
     });
+    let [begun, there, rounds] = &*shared;
     let began = Instant::now();
     let frames = vec![to_p0(udp4(V4).payload(&[7; 60])); 16];
-    let (mut priority, mut packets) = (1, 0);
-    loop {
+    let mut packets = 0;
+    while !control.is_finished() {
+        let first = there.load(SeqCst);
         let out = rig.send(&frames);
+        let last = begun.load(SeqCst);
         packets += out.len();
-        assert_eq!(out, vec![in_v4(priority, &frames[0][14..]); frames.len()]);
-        match swaps.try_recv() {
-            Ok((next, programs)) => {
-                priority = next;
-                let both = [programs.clone(), programs];
-                back.send(listing::set_programs(&mut rig.graph, both)).unwrap();
-            }
-            Err(mpsc::TryRecvError::Empty) => {}
-            Err(mpsc::TryRecvError::Disconnected) => break,
-        }
+        assert_eq!(out.len(), frames.len());
+        let by = |n| in_v4(priority(n), &frames[0][14..]);
+        let wanted: Vec<_> = (first..=last).map(by).collect();
+        assert!(out.iter().all(|frame| wanted.contains(frame)), "programs {first} to {last}");
+        rounds.fetch_add(1, SeqCst);
     }
     control.join().unwrap();
     let of_program = rig.counters.program(9);
     assert_eq!((of_program.failed.get(), rig.dropped("shield", "failed")), (0, 0));
-    let rate = 8.0 * f64::from(SWAPS) / began.elapsed().as_secs_f64();
+    let rate = SWAPS as f64 / began.elapsed().as_secs_f64();
     println!("{rate:.0} swaps a second under {packets} packets");
+}
+
+/// A number gets another program: what the one before has written is not judged by it, in the
+/// table or on its way there. Loaded again, the same one goes on.
+#[test]
+fn a_page_is_read_by_the_program_that_wrote_it_alone() {
+    let mut rig = Rig::new();
+    let words = [1_024, 3_600_000, 3_000];
+    let with = |rule: &[u8], edition| {
+        let times = Times::new(clock::rate());
+        let clock = Clock { cycles_per_sec: times.second(), cycles_per_ms: times.millis(1) };
+        let mut programs = Programs::default();
+        programs.set(9, Some(Arc::new(load(rule, clock).unwrap())));
+        programs.set_edition(9, edition);
+        programs
+    };
+    let (granted, web) = (STOCK[0].object, STOCK[3].object);
+    rig.programs.publish(with(granted, 7));
+    assert!(passes(&mut rig, 9, &words));
+    rig.programs.publish(with(granted, 7));
+    assert!(sent(&mut rig), "it is loaded again");
+    let counts = rig.counters.clone();
+    let asked = || counts.all.requests.get();
+    let before = asked();
+    rig.programs.publish(with(web, 8));
+    assert!(!sent(&mut rig));
+    assert_eq!((asked(), counts.all.declined.get()), (before + 1, 0), "it asks");
+    assert_eq!(listed(&mut rig, None), 0);
+    // On its way while the program changes.
+    rig.programs.publish(with(granted, 9));
+    rig.back.push(&message("10.0.2.9", &decided(by_number(9, &words))[..1]));
+    rig.graph.poll(rig.thread.guard());
+    rig.programs.publish(with(web, 10));
+    assert!(!sent(&mut rig));
+    assert_eq!((asked(), counts.all.declined.get()), (before + 2, 0));
+    assert!(passes(&mut rig, 0, &words), "another number's");
+}
+
+/// Flows of a program that has gone are found by number and edition.
+#[test]
+fn flows_of_the_program_before_are_found() {
+    let mut rig = Rig::new();
+    let words = [1_024, 3_600_000, 3_000];
+    put(&mut rig, 9, STOCK[0].object);
+    assert!(passes(&mut rig, 9, &words));
+    assert_eq!([None, Some(0), Some(1)].map(|not_of| listed(&mut rig, not_of)), [1, 0, 1]);
+}
+
+/// Flows of program 9, but for those of this edition.
+fn listed(rig: &mut Rig, not_of: Option<u8>) -> usize {
+    let filter = listing::Filter { program: Some(9), not_of, ..listing::Filter::default() };
+    let node = rig.graph.node_mut::<Shield>().unwrap();
+    let (Progress::More(rows) | Progress::Last(rows)) =
+        listing::List::new(filter).step(node, 1 << 20);
+    rows.len()
+}
+
+/// Easy version 15: `init` is asked once for each decision, and never by a packet; what it refuses
+/// is that decision alone.
+#[test]
+fn a_program_is_asked_once_for_each_decision() {
+    struct Counted(AtomicU64);
+    impl Rule for Counted {
+        fn init(&self, _: &Times, _: u64, page: &mut Page) -> Result<(), BadParameters> {
+            self.0.fetch_add(1, Relaxed);
+            if page[0] == 1 { Err(BadParameters) } else { Ok(()) }
+        }
+        fn packet(&self, _: &Times, _: &Arrival<'_>, _: u64, _: &mut Page) -> Answer {
+            Answer::Send(1)
+        }
+    }
+    let (mut rig, counted) = (Rig::new(), Arc::new(Counted(AtomicU64::new(0))));
+    let mut programs = Programs::default();
+    programs.set(9, Some(counted.clone()));
+    rig.programs.publish(programs);
+    let of = |client: u8, first: u32| {
+        let flow = Flow::V4 { src: [198, 51, 100, client].into(), dst: V4.parse().unwrap() };
+        Sent { flow, verdict: by_number(9, &[first]) }
+    };
+    hear(&mut rig, &message("10.0.2.9", &[of(7, 0), of(8, 1), of(9, 0)]));
+    let counts = rig.counters.clone();
+    let all = &counts.decisions.all;
+    assert_eq!((all.by_program.get(), all.bad_parameters.get()), (2, 1));
+    assert!((0..5).all(|_| sent(&mut rig)));
+    assert_eq!(counted.0.load(Relaxed), 3, "decisions, not packets");
+    hear(&mut rig, &message("10.0.2.9", &[of(7, 0)]));
+    assert_eq!(counted.0.load(Relaxed), 4, "a flow that is known is decided anew");
 }

@@ -7,9 +7,10 @@ use tables::event::NeighbourState;
 use tables::{Action, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
+use wire::ggu::{Decision, Flow, Ports, Writer};
 use wire::vlan::Tag;
 
-use crate::gatekeeper::settings::SHADOW;
+use crate::gatekeeper::settings::{DecisionsFrom, SHADOW, Settings};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4, udp6};
 use rig::{CLIENTS, DECLINE, INSIDE, Rig, V4, V6, decided_here, grant, inside};
 
@@ -139,10 +140,62 @@ fn ip_in_ip_from_the_front_is_never_unwrapped() {
         rig.seats[0].kernel.pop(|_, got| assert!(got.ends_with(&frame[14..]), "{to}"));
     }
     assert_eq!((rig.policy.asked(), rig.seats[0].grantor.passed.get()), (0, 0));
-    // What is granted may carry it, unseen.
-    rig.send(&[to_p0(udp4(V4))]);
-    let frame = wrapped(V4, 4, inner);
-    assert_eq!(rig.send(std::slice::from_ref(&frame)), [routed(&frame)]);
+}
+
+/// What a Grantor of its own would find wrong in the tunnel is wrong here, whatever was decided.
+#[test]
+fn what_is_granted_is_looked_at_as_a_grantor_would() {
+    let mut rig = Rig::new(grant(240_000));
+    let (four, six) = (to_p0(udp4(V4)), to_p0(udp6(V6)));
+    assert_eq!(rig.send(&[four.clone(), six.clone()]).len(), 2);
+    let (client, client6) = ([198, 51, 100, 7].into(), "2001:db8:9::7".parse().unwrap());
+    for (protocol, inner) in [(4, &four[14..]), (41, &six[14..])] {
+        let frames = [
+            to_p0(Frame::ipv4(client, V4.parse().unwrap(), protocol).payload(inner)),
+            to_p0(Frame::ipv6(client6, V6.parse().unwrap(), protocol).payload(inner)),
+        ];
+        assert!(rig.send(&frames).is_empty(), "{protocol}");
+    }
+    assert_eq!((rig.dropped("asked_here", "nested"), rig.policy.asked()), (4, 2));
+    assert_eq!(rig.seats[0].shield.all.granted.get(), 4, "judged as all others");
+    // What is right passes, without what is behind it in its frame.
+    let padded = to_p0(udp4(V4).payload(&[7; 40]).pad_to(300));
+    let plain = to_p0(udp4(V4).payload(&[7; 40]));
+    assert_eq!(rig.send(&[padded]), [routed(&plain)]);
+}
+
+/// Whoever else may decide for other protections: for what is decided here nobody but the policy.
+#[test]
+fn no_grantor_decides_for_what_is_decided_here() {
+    let all = [DecisionsFrom::ItsGrantors, DecisionsFrom::Grantors, DecisionsFrom::Anybody];
+    for decisions_from in all {
+        let mut rig = Rig::new(DECLINE);
+        // A Grantor of another protection.
+        let ip = "10.0.2.9".parse().unwrap();
+        let grantors = vec![tables::Named { ip, weight: 1, shadow: false }];
+        let net = "10.30.0.0/16".parse().unwrap();
+        let other = Protect { net, action: Action::Protect, options: 0, grantors };
+        rig.control.protect(VrfId(0), &other).unwrap();
+        rig.control.commit();
+        let settings = Settings { decisions_from, ..rig::shield_settings() };
+        rig.seats[0].settings.publish(settings);
+        let verdict = grant(240_000).unwrap().1.unwrap();
+        let flow =
+            |dst: &str| Flow::V4 { src: [198, 51, 100, 7].into(), dst: dst.parse().unwrap() };
+        let decisions = [V4, "10.30.0.1"].map(|dst| Decision { flow: flow(dst), verdict });
+        let mut buffer = [0; 256];
+        let [from, to] = ["10.0.2.9", "10.0.2.1"].map(|ip| ip.parse().unwrap());
+        let mut message = Writer::new(&mut buffer, from, to, Ports::default()).unwrap();
+        decisions.iter().for_each(|one| message.push(one).unwrap());
+        let frame = [&P1[..], &INSIDE, &[8, 0], message.finish()].concat();
+        rig.seats[0].back.push(&frame);
+        rig.run();
+        let counts = &rig.seats[0].shield.decisions;
+        let heard = [counts.all.granted.get(), counts.all.not_its_grantor.get()];
+        assert_eq!(heard, [1, 1], "{decisions_from:?}");
+        assert!(rig.send(&[to_p0(udp4(V4))]).is_empty(), "the policy declines it");
+        assert_eq!(rig.policy.asked(), 1);
+    }
 }
 
 #[test]

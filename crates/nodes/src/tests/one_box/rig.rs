@@ -54,6 +54,7 @@ pub(super) struct Seat {
     pub(super) back: Peer,
     pub(super) kernel: frames::Consumer,
     pub(super) shield: Arc<shield::Counters>,
+    pub(super) settings: Arc<Published<shield::Settings>>,
     pub(super) grantor: Arc<granting::Counters>,
     _to_router: frames::Producer,
 }
@@ -180,6 +181,13 @@ fn control(domain: &Arc<Domain>) -> Control {
     control
 }
 
+/// This machine at the back.
+pub(super) fn shield_settings() -> shield::Settings {
+    let v4 = Some([10, 0, 2, 1].into());
+    let from = shield::Ends { v4, ..shield::Settings::default().from };
+    shield::Settings { from, ..shield::Settings::default() }
+}
+
 /// A protection without a Grantor.
 pub(super) fn decided_here(net: &str, options: u32) -> Protect {
     let (net, options) = (net.parse().unwrap(), options | LOCAL);
@@ -211,17 +219,17 @@ impl Rig {
         let seats = rings.map(|(worker, ((hears, mut heard), (makes, made)))| {
             heard.extend(made);
             let counters = shield::Counters::new(16);
-            let settings = Arc::new(Published::new(&domain, shield::Settings::default()));
+            let settings = Arc::new(Published::new(&domain, shield_settings()));
             let wanted = Wanted { entries: 1 << 12, second: clock::hz() };
             let table = (engine("flow-table").unwrap().build)(wanted, &Options::default());
             let parts = gatekeeper::Parts {
                 settings,
                 counters: counters.clone(),
                 mix: Mix::new(1),
-                flows: Some(Flows::new(table.unwrap(), false, Programs::default())),
+                flows: Some(Flows::new(table.unwrap(), false)),
                 heard,
                 hears,
-                programs: Programs::default(),
+                programs: Arc::new(Published::new(&domain, Programs::default())),
                 capacity: CAPACITY,
                 member: away.member(worker),
                 here: Some(gatekeeper::Here { member: here.member(worker), hears: makes }),
@@ -347,6 +355,7 @@ fn seat(
     };
     let assembly = Assembly::new(common).owned(Some(owners));
     let assembly = router::add(switch::add(assembly, Bridging::none()));
+    let settings = parts.settings.clone();
     let assembly = gatekeeper::add(assembly, parts);
     let assembly = router::shield(assembly, false, gatekeeper::ENTRY);
     let assembly = grantor::add(assembly, asks, Some("ip4_special"));
@@ -359,5 +368,5 @@ fn seat(
         peers.push(peer);
     }
     let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
-    Seat { graph, front, back, kernel, shield, grantor, _to_router }
+    Seat { graph, front, back, kernel, shield, settings, grantor, _to_router }
 }

@@ -1,0 +1,82 @@
+//! Drops by protection and reason: together they are what the nodes dropped.
+
+use graph::Label;
+use tables::event::NeighbourState;
+use wire::ggu::Verdict as Decision;
+
+use super::super::{shield, solicit};
+use super::rig::{Rig, neighbour};
+use crate::testbed::{to_p0, udp4};
+
+/// Drops of a protection, by node and reason, that are not 0.
+fn drops(rig: &Rig, dst: &str) -> Vec<(String, u64)> {
+    let of = rig.counters.drops(rig.set(dst)).unwrap();
+    let named = |node, names: &[&str], counts: &[graph::Counter]| -> Vec<_> {
+        let all = names.iter().zip(counts).filter(|(_, count)| count.get() > 0);
+        all.map(|(why, count)| (format!("{node}.{why}"), count.get())).collect()
+    };
+    let mut all = named("shield", shield::Why::NAMES, &of.shield);
+    all.extend(named("solicit", solicit::Why::NAMES, &of.solicit));
+    all
+}
+
+fn packets(dst: &str, count: usize) -> Vec<Vec<u8>> {
+    vec![to_p0(udp4(dst).payload(&[7; 60])); count]
+}
+
+#[test]
+fn drops_are_counted_by_protection_and_reason() {
+    let mut rig = Rig::new();
+    rig.decide("10.20.0.1", Decision::Declined { expire_s: 60 });
+    let few = Decision::Granted {
+        expire_s: 60,
+        rate_kib: 1,
+        next_renewal_ms: 60_000,
+        renewal_step_ms: 60_000,
+    };
+    rig.decide("10.20.0.2", few);
+    rig.send(&packets("10.20.0.1", 3));
+    let passed = rig.send(&packets("10.20.0.2", 12)).len() as u64;
+    rig.send(&packets("10.23.0.1", 2)); // its Grantor has no neighbour
+    rig.control.handle(&[neighbour("10.0.2.9", NeighbourState::Failed)]);
+    rig.decide("10.20.0.4", few);
+    rig.send(&packets("10.20.0.4", 2));
+    let wanted = [
+        ("shield.declined".to_string(), 3),
+        ("shield.over_budget".to_string(), 12 - passed),
+        ("shield.unresolved".to_string(), 2),
+    ];
+    assert!((1..12).contains(&passed));
+    assert_eq!(drops(&rig, "10.20.0.1"), wanted);
+    assert_eq!(drops(&rig, "10.23.0.1"), [("solicit.unresolved".to_string(), 2)]);
+    // `decide` sends a packet each time, which is none of these protections'.
+    let rest = rig.dropped("shield", "discarded");
+    assert_eq!(drops(&rig, "10.22.0.1"), [("shield.discarded".to_string(), rest)]);
+    let counts = rig.run();
+    for (what, count) in drops(&rig, "10.20.0.1").into_iter().chain(drops(&rig, "10.23.0.1")) {
+        let (node, why) = what.split_once('.').unwrap();
+        assert_eq!(counts.dropped(node, why), count, "{what}");
+    }
+    assert_eq!(drops(&rig, "2001:db8:20::1"), []);
+}
+
+/// Requests that lose their places to more patient ones, and those that find none.
+#[test]
+fn a_full_queue_is_counted_for_the_protection_whose_request_goes() {
+    let mut rig = Rig::paced(1 << 12, "", 1);
+    for client in 0..2_000_u32 {
+        let from = std::net::SocketAddrV4::new((0x0101_0000 + client).into(), 4_000);
+        let to = std::net::SocketAddrV4::new([10, 20, 0, 1].into(), 53);
+        rig.front.push(&to_p0(wire::build::Frame::udp4(from, to)));
+        if client % 64 == 63 {
+            rig.graph.poll(rig.thread.guard());
+            rig.thread.quiesce();
+        }
+    }
+    let full = rig.graph.stats().snapshot().dropped("solicit", "full");
+    assert!(full > 0);
+    assert_eq!(drops(&rig, "10.20.0.1"), [("solicit.full".to_string(), full)]);
+    while rig.graph.drain(rig.thread.guard()) > 0 {
+        rig.thread.quiesce();
+    }
+}
