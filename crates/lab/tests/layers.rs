@@ -89,8 +89,8 @@ const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
 /// for, a table that is not touched is backed at its first use, and what an oracle starts
 /// ends with its call.
 const STARTS_THREADS: &[(&str, &str)] = &[
-    ("cli", "commands/demo/shield/defend.rs"), // a page that is not served is counted where it is asked for
-    ("cli", "commands/lookup/pipe.rs"),        // ends with its scope
+    ("cli", "commands/demo/shield/serve.rs"), // a page that is not served is counted where it is asked for
+    ("cli", "commands/lookup/pipe.rs"),       // ends with its scope
     ("daemon", "threads.rs"),
     ("graph", "clock.rs"),
     ("graph", "worker.rs"),

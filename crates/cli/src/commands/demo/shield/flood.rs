@@ -1,10 +1,10 @@
 //! The flood of the demo's shield: datagrams from sources that nobody has.
 
-use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
 
 use super::SERVER;
@@ -19,8 +19,7 @@ use crate::status::Status;
 pub fn flood() -> Result<Status, Error> {
     let raw = raw()?;
     let (start, mut sent) = (Instant::now(), 0_u64);
-    let over = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
-    while !over.is_finished() {
+    while !is_over()? {
         if sent as f64 > start.elapsed().as_secs_f64() * RATE as f64 {
             std::thread::sleep(Duration::from_micros(200));
             continue;
@@ -32,6 +31,13 @@ pub fn flood() -> Result<Status, Error> {
     }
     println!("{sent} {}", start.elapsed().as_millis());
     Ok(Status::Success)
+}
+
+/// Whether standard input has ended: nobody writes to it.
+fn is_over() -> std::io::Result<bool> {
+    let stdin = std::io::stdin();
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    Ok(poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&at_once))? > 0)
 }
 
 /// A socket for IPv4 packets that have their header with them (raw(7)).
