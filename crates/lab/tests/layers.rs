@@ -29,21 +29,21 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("formats", &["lookup"]),
     ("feeds", &["formats", "lookup", "netlink", "tables"]),
     ("policy", &["formats", "lookup", "wire"]),
-    ("gpu", &["lookup"]),
+    ("offload", &["formats", "lookup"]),
     (
         "daemon",
         &[
-            "api", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup", "netlink",
-            "nodes", "policy", "tables", "wire",
+            "api", "feeds", "formats", "graph", "io", "io-dpdk", "lookup", "netlink", "nodes",
+            "policy", "tables", "wire",
         ],
     ),
     // `io` for its reader of captures.
-    ("cli", &["api", "daemon", "feeds", "formats", "io", "lookup", "policy"]),
+    ("cli", &["api", "daemon", "feeds", "formats", "io", "lookup", "offload", "policy"]),
     (
         "lab",
         &[
-            "api", "daemon", "feeds", "formats", "gpu", "graph", "io", "io-dpdk", "lookup",
-            "netlink", "nodes", "policy", "tables", "wire",
+            "api", "daemon", "feeds", "formats", "graph", "io", "io-dpdk", "lookup", "netlink",
+            "nodes", "offload", "policy", "tables", "wire",
         ],
     ),
     ("ffi", &["formats", "lookup"]),
@@ -78,10 +78,10 @@ const STD_NOT_IN_DATA_PATH: &[&str] = &["fs", "net", "process"];
 const PORTS_OF_IO: &[&str] = &["af_packet", "mem", "pcap", "tap"];
 
 /// Crates that may contain unsafe code; `lab` denies it outside its rivals.
-const UNSAFE: &[&str] = &["ffi", "gpu", "graph", "io", "io-dpdk", "lab", "lookup", "policy"];
+const UNSAFE: &[&str] = &["ffi", "graph", "io", "io-dpdk", "lab", "lookup", "offload", "policy"];
 
 /// Crates that may see C, and DPDK's names.
-const C: &[&str] = &["ffi", "gpu", "io-dpdk", "lab", "policy"];
+const C: &[&str] = &["ffi", "io-dpdk", "lab", "offload", "policy"];
 
 /// Where a crate of the product starts threads: nowhere else, so that none dies
 /// unnoticed. A worker's are started by the daemon, a failed build is one for its caller,
@@ -98,6 +98,7 @@ const STARTS_THREADS: &[(&str, &str)] = &[
     ("lookup", "exact/oracle.rs"),
     ("lookup", "lpm/oracle/readers.rs"),
     ("lookup", "pages/touch.rs"),
+    ("offload", "devices/threads.rs"), // a batch that it panics over goes back without answers
     ("policy", "cell/child/watch.rs"), // of a policy's process, which is killed where it fails
     ("tables", "build.rs"),
 ];

@@ -118,6 +118,11 @@ impl Bloom {
         self.bits
     }
 
+    /// The bits, the lowest of a word first.
+    pub fn words(&self) -> &[AtomicU64] {
+        &self.words
+    }
+
     /// Bytes that a test can read.
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.words)

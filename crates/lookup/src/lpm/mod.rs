@@ -7,7 +7,8 @@
 //! - its writer, [`Writer`]: what the one thread that updates owns;
 //! - its card, [`Card`]: name, families, source and limits, as data.
 //!
-//! What only measurements ask of a table is in [`Instruments`].
+//! What only measurements ask of a table is in [`Instruments`], what devices with memory of
+//! their own ask in [`Exports`].
 
 mod bitmap;
 pub mod bloomfwd;
@@ -16,6 +17,7 @@ mod cell;
 pub mod dir24_8;
 pub mod dxr;
 mod engine;
+mod export;
 pub mod flatten;
 mod hashed;
 mod instruments;
@@ -43,7 +45,8 @@ pub mod tree_bitmap;
 pub mod vpp;
 
 pub use engine::{Applied, Build, Card, Entry, Lpm, Options, Refusal, Writer};
+pub use export::{BuildExported, Export, Exported, Words};
 pub use instruments::{BuildInstrumented, Instrumented, Reads};
 pub use intervals::Intervals;
 pub use options::{BadChoice, Choice};
-pub use registry::{Engines, Instruments};
+pub use registry::{Engines, Exports, Instruments};

@@ -1,6 +1,8 @@
-//! The registry: one line an engine and family, and one more where it has an instrument.
+//! The registry: one line an engine and family, one more where it has an instrument, and one
+//! where it has a kernel for devices.
 
 use super::engine::Entry;
+use super::export::BuildExported;
 use super::instruments::BuildInstrumented;
 use crate::Addr;
 
@@ -85,6 +87,30 @@ impl Instruments for u128 {
     fn instrumented() -> &'static [(&'static str, BuildInstrumented<u128>)] {
         const ALL: &[(&str, BuildInstrumented<u128>)] =
             &[(super::rutter6::ENTRY.card.name, super::rutter6::instrumented)];
+        ALL
+    }
+}
+
+/// The engines of a family that have a kernel for devices, by name.
+pub trait Exports: Engines {
+    /// All of them.
+    fn exported() -> &'static [(&'static str, BuildExported<Self>)];
+}
+
+impl Exports for u32 {
+    fn exported() -> &'static [(&'static str, BuildExported<u32>)] {
+        const ALL: &[(&str, BuildExported<u32>)] = &[
+            (super::rutter4::ENTRY.card.name, super::rutter4::exported),
+            (super::bloomfwd::FOUR.card.name, super::bloomfwd::exported_four),
+        ];
+        ALL
+    }
+}
+
+impl Exports for u128 {
+    fn exported() -> &'static [(&'static str, BuildExported<u128>)] {
+        const ALL: &[(&str, BuildExported<u128>)] =
+            &[(super::bloomfwd::SIX.card.name, super::bloomfwd::exported_six)];
         ALL
     }
 }

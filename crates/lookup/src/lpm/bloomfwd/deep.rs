@@ -35,6 +35,11 @@ impl Deep {
     pub(super) fn bytes(&self) -> usize {
         self.table.bytes()
     }
+
+    /// The lengths, and the table.
+    pub(super) fn parts(&self) -> (u64, &Hashed<3>) {
+        (self.lengths.load(Ordering::Acquire), &self.table)
+    }
 }
 
 /// I1: a length of which there are prefixes has its bit in `lengths`.

@@ -25,9 +25,9 @@ use std::sync::Arc;
 use super::MAX_PREFIXES;
 use super::hashing::Combined;
 use super::plan::{Plan, RATE, with_hash};
-use super::writer::build;
+use super::writer::exported as build;
 use crate::lpm::isa;
-use crate::lpm::{Card, Entry, Options, Refusal, Writer};
+use crate::lpm::{Card, Entry, Exported, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
 
@@ -49,6 +49,15 @@ fn build_four(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u32>>, Refusal> {
+    Ok(exported(rib, options, domain)?.writer)
+}
+
+/// The table, and what copies it.
+pub(in crate::lpm) fn exported(
+    rib: &Rib<u32>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Exported<u32>, Refusal> {
     let (plan, named) = Plan::four(&CARD, rib, options)?;
     with_hash!(named, build::<u32, 1, Combined>(&CARD, rib, options, domain, &plan))
 }

@@ -9,6 +9,9 @@ use crate::hash::{GOLDEN, h2, knuth_32, knuth_64, murmur3_32, murmur3_64};
 
 /// A family of hash functions. Of an IPv6 key only the upper half counts.
 pub(super) trait Hash<A: Copy>: Send + Sync + 'static {
+    /// The kernels' number of the family.
+    const NUMBER: u32;
+
     /// Function `i` of the family.
     fn one(key: A, i: u32) -> u32;
 
@@ -24,6 +27,8 @@ pub(super) struct Knuth;
 pub(super) struct H2;
 
 impl Hash<u32> for Murmur {
+    const NUMBER: u32 = 0;
+
     #[inline(always)]
     fn one(key: u32, i: u32) -> u32 {
         murmur3_32(key, salt(i))
@@ -31,6 +36,8 @@ impl Hash<u32> for Murmur {
 }
 
 impl Hash<u32> for Knuth {
+    const NUMBER: u32 = 1;
+
     #[inline(always)]
     fn one(key: u32, i: u32) -> u32 {
         knuth_32(key ^ salt(i))
@@ -38,6 +45,8 @@ impl Hash<u32> for Knuth {
 }
 
 impl Hash<u32> for H2 {
+    const NUMBER: u32 = 2;
+
     #[inline(always)]
     fn one(key: u32, i: u32) -> u32 {
         h2(key ^ salt(i))
@@ -45,6 +54,8 @@ impl Hash<u32> for H2 {
 }
 
 impl Hash<u128> for Murmur {
+    const NUMBER: u32 = 0;
+
     #[inline(always)]
     fn one(key: u128, i: u32) -> u32 {
         (murmur3_64(high(key), salt(i).into()) >> 32) as u32
@@ -59,6 +70,8 @@ impl Hash<u128> for Murmur {
 }
 
 impl Hash<u128> for Knuth {
+    const NUMBER: u32 = 1;
+
     #[inline(always)]
     fn one(key: u128, i: u32) -> u32 {
         (knuth_64(high(key) ^ u64::from(salt(i)).wrapping_mul(GOLDEN)) >> 32) as u32
@@ -66,6 +79,8 @@ impl Hash<u128> for Knuth {
 }
 
 impl Hash<u128> for H2 {
+    const NUMBER: u32 = 2;
+
     /// A function of 32 bits, of one half and then of the other.
     #[inline(always)]
     fn one(key: u128, i: u32) -> u32 {
@@ -75,6 +90,9 @@ impl Hash<u128> for H2 {
 
 /// How a filter and the table behind it get their hashes of one key.
 pub(super) trait Scheme<A: Addr>: Send + Sync + 'static {
+    /// The kernels' number of the hash functions.
+    const HASH: u32;
+
     /// Hash `i` of the filter.
     fn filter(key: A, i: u32) -> u32;
 
@@ -90,6 +108,8 @@ pub(super) trait Scheme<A: Addr>: Send + Sync + 'static {
 pub(super) struct Separate<H>(PhantomData<H>);
 
 impl<A: Addr, H: Hash<A>> Scheme<A> for Separate<H> {
+    const HASH: u32 = H::NUMBER;
+
     #[inline(always)]
     fn filter(key: A, i: u32) -> u32 {
         H::one(key, i + 1)
@@ -123,6 +143,8 @@ impl<A: Addr, H: Hash<A>> Scheme<A> for Separate<H> {
 pub(super) struct Combined<H>(PhantomData<H>);
 
 impl<A: Addr, H: Hash<A>> Scheme<A> for Combined<H> {
+    const HASH: u32 = H::NUMBER;
+
     #[inline(always)]
     fn filter(key: A, i: u32) -> u32 {
         let (first, step) = H::two(key);
@@ -149,6 +171,8 @@ impl<A: Addr, H: Hash<A>> Scheme<A> for Combined<H> {
 pub(super) struct Brief<H>(PhantomData<H>);
 
 impl<A: Addr, H: Hash<A>> Scheme<A> for Brief<H> {
+    const HASH: u32 = H::NUMBER;
+
     #[inline(always)]
     fn filter(key: A, i: u32) -> u32 {
         <Combined<H> as Scheme<A>>::filter(key, i)

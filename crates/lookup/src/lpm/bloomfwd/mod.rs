@@ -31,6 +31,7 @@
 mod baseline;
 mod deep;
 pub mod expand;
+mod export;
 mod four;
 mod hashing;
 mod naive;
@@ -54,9 +55,11 @@ use crate::{Addr, Hop, hint};
 
 pub use baseline::ENTRY as BASELINE;
 pub use four::ENTRY as FOUR;
+pub(super) use four::exported as exported_four;
 pub use naive::ENTRY as NAIVE;
 pub use pbf::ENTRY as PBF;
 pub use six::ENTRY as SIX;
+pub(super) use six::exported as exported_six;
 
 /// An address whose leading bits are a key of `W` words.
 trait Key<const W: usize>: Addr {

@@ -27,9 +27,9 @@ use super::MAX_PREFIXES;
 use super::expand::{Counts, cost, greedy, optimal};
 use super::hashing::Combined;
 use super::plan::{Plan, RATE, hash, rate, with_hash};
-use super::writer::build;
+use super::writer::exported as build;
 use crate::lpm::isa::{self, Isa};
-use crate::lpm::{Card, Entry, Options, Refusal, Writer};
+use crate::lpm::{Card, Entry, Exported, Options, Refusal, Writer};
 use crate::sync::Domain;
 use crate::{Hop, Rib};
 
@@ -57,6 +57,15 @@ fn build_six(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u128>>, Refusal> {
+    Ok(exported(rib, options, domain)?.writer)
+}
+
+/// The table, and what copies it.
+pub(in crate::lpm) fn exported(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Exported<u128>, Refusal> {
     let n = |text: &String| text == "none" || matches!(text.parse(), Ok(3..=8));
     let n: Option<usize> = options.get(&CARD, "levels", n)?.parse().ok();
     let choice = options

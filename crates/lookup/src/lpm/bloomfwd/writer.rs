@@ -13,7 +13,7 @@ use super::plan::Plan;
 use super::{DEEP, Direct, Key, Level, MAX_PREFIXES, Table};
 use crate::filter::{Bloom, CountingBloom};
 use crate::lpm::hashed::{HashedWriter, NoRoom, Tally};
-use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
+use crate::lpm::{Applied, Card, Exported, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
 use crate::rib::Change;
 use crate::sync::Domain;
@@ -57,13 +57,25 @@ pub(super) fn build<A: Key<W>, const W: usize, S: Scheme<A>>(
     domain: &Arc<Domain>,
     plan: &Plan,
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
+    Ok(exported::<A, W, S>(card, rib, options, domain, plan)?.writer)
+}
+
+/// The table, and what copies it.
+pub(super) fn exported<A: Key<W>, const W: usize, S: Scheme<A>>(
+    card: &'static Card,
+    rib: &Rib<A>,
+    options: &Options,
+    domain: &Arc<Domain>,
+    plan: &Plan,
+) -> Result<Exported<A>, Refusal> {
     options.check(card)?;
     if rib.len() as u64 > MAX_PREFIXES {
         return Err(card.refuse(format!("{} prefixes exceed {MAX_PREFIXES}", rib.len())));
     }
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let writer = BloomWriter::<A, W, S>::new(card, rib, domain, plan);
-    Ok(Box::new(writer.map_err(|error| card.refuse(format!("no memory: {error}")))?))
+    let writer = writer.map_err(|error| card.refuse(format!("no memory: {error}")))?;
+    Ok(Exported { export: writer.table.clone(), writer: Box::new(writer) })
 }
 
 impl<A: Key<W>, const W: usize, S: Scheme<A>> BloomWriter<A, W, S> {

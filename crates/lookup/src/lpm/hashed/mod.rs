@@ -32,6 +32,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(super) use run::{BURST, Found, Run};
 pub(super) use tally::{Sums, Tally};
 
+use super::export::Words;
 use super::space::Space;
 use crate::hash::below;
 use crate::hint::prefetch;
@@ -82,6 +83,18 @@ impl<const W: usize> Hashed<W> {
             }
         }
         0
+    }
+
+    /// Appends index and records.
+    pub(super) fn copy(&self, to: &mut Words) {
+        to.arrays.push(self.index.iter().map(|header| header.load(Ordering::Relaxed)).collect());
+        let touched = self.touched.load(Ordering::Relaxed) as usize;
+        to.array_64(self.cells[..touched].as_flattened().iter());
+    }
+
+    /// Buckets.
+    pub(super) fn buckets(&self) -> u32 {
+        self.index.len() as u32 // less than the places of a header
     }
 
     /// Bytes that a search can read, and free blocks between them.

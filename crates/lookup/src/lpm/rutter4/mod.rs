@@ -64,6 +64,7 @@ mod writer;
 
 use std::sync::Arc;
 
+use super::export::Exported;
 use super::instruments::Instrumented;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Options, Refusal};
@@ -92,21 +93,46 @@ fn build(
     Ok(instrumented(rib, options, domain)?.writer)
 }
 
-/// Chooses the width of a value by the largest hop.
+/// The table, and where it reads.
 pub(super) fn instrumented(
     rib: &Rib<u32>,
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Instrumented<u32>, Refusal> {
+    Ok(match built(rib, options, domain)? {
+        Built::Narrow(writer) => writer.instrumented(),
+        Built::Wide(writer) => writer.instrumented(),
+    })
+}
+
+/// The table, and what copies it.
+pub(super) fn exported(
+    rib: &Rib<u32>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Exported<u32>, Refusal> {
+    Ok(match built(rib, options, domain)? {
+        Built::Narrow(writer) => writer.exported(),
+        Built::Wide(writer) => writer.exported(),
+    })
+}
+
+enum Built {
+    Narrow(writer::Rutter4<Narrow>),
+    Wide(writer::Rutter4<Wide>),
+}
+
+/// Chooses the width of a value by the largest hop.
+fn built(rib: &Rib<u32>, options: &Options, domain: &Arc<Domain>) -> Result<Built, Refusal> {
     options.check(&CARD)?;
     let isa = Isa::choose(&CARD, options)?;
     let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
     CARD.admit_hop(largest)?;
-    if largest.0 <= Narrow::MOST {
-        Ok(writer::Rutter4::<Narrow>::build(rib, isa, domain)?.instrumented())
+    Ok(if largest.0 <= Narrow::MOST {
+        Built::Narrow(writer::Rutter4::build(rib, isa, domain)?)
     } else {
-        Ok(writer::Rutter4::<Wide>::build(rib, isa, domain)?.instrumented())
-    }
+        Built::Wide(writer::Rutter4::build(rib, isa, domain)?)
+    })
 }
 
 /// Bits of the address above a record.

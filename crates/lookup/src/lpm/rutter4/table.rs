@@ -2,6 +2,7 @@
 
 #[cfg(avx512)]
 mod avx512;
+mod export;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -395,6 +396,9 @@ pub(super) const ROOTS: usize = 1 << RECORD_BITS;
 
 /// Cells for which address space is reserved.
 pub(super) const CELLS: usize = if cfg!(miri) { 1 << 19 } else { 1 << 27 };
+
+/// Where records of whole lines begin; the small ones lie before.
+pub(super) const LARGE_AT: u32 = CELLS as u32 / 4;
 
 /// Cells behind them that a read may reach.
 const SPARE: usize = 64;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::record::Painted;
-use super::table::{self, CELLS, OWN, ROOTS, SMALL, Table, Value};
+use super::table::{self, CELLS, LARGE_AT, OWN, ROOTS, SMALL, Table, Value};
 use super::table::{place, root_of_hop, root_of_record};
 use super::{CARD, RECORD_BITS, REST_BITS, SLOTS};
+use crate::lpm::export::Exported;
 use crate::lpm::flatten::{self, Flatten};
 use crate::lpm::instruments::Instrumented;
 use crate::lpm::isa::Isa;
@@ -67,6 +68,11 @@ impl<V: Value> Rutter4<V> {
     /// The writer, and where its table reads.
     pub(super) fn instrumented(self) -> Instrumented<u32> {
         Instrumented { reads: self.table.clone(), writer: Box::new(self) }
+    }
+
+    /// The writer, and what copies its table.
+    pub(super) fn exported(self) -> Exported<u32> {
+        Exported { export: self.table.clone(), writer: Box::new(self) }
     }
 
     fn fill_all(&mut self, rib: &Rib<u32>) -> Option<()> {
@@ -317,9 +323,6 @@ impl<V: Value> Writer<u32> for Rutter4<V> {
 fn number_of(dst: u32) -> u32 {
     dst >> REST_BITS
 }
-
-/// Where records of whole lines begin; the small ones lie before.
-const LARGE_AT: u32 = CELLS as u32 / 4;
 
 /// Records that may wait for readers.
 const WAITING: usize = 1 << 18;

@@ -1,0 +1,2 @@
+/* The kernels for the processor at hand: what the tests call. */
+#include "lookup.cu"

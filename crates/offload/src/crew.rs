@@ -1,0 +1,484 @@
+//! The cores and, where there is one, a device, at work on one input.
+//!
+//! ```text
+//!              ┌──► batch ──► device ───┐
+//!   input ─────┤                        ├──► in the order of the input ──► output
+//!              └──► batch ──► cores ────┘
+//! ```
+//!
+//! | what            | how                                                                     |
+//! |-----------------|-------------------------------------------------------------------------|
+//! | division        | a batch goes where it is expected to be done first, by rates that are profiled before and measured all the while; or in fixed shares |
+//! | the input's end | batches shrink, so that both end together, where the input knows how much is left |
+//! | memory          | batches are made once, as many as fit the limit; the input waits        |
+//! | a lost device   | what it has not answered goes to the cores, in front of what comes      |
+//! | a change        | what was read before it is answered before it; all later, after it      |
+//!
+//! Source: Lucchesi et al., 2018, section 4.4. We differ: the division follows what is measured
+//! during the run, and a device that would only delay the cores (less than a fiftieth of their
+//! rate) gets nothing.
+
+mod slices;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+
+use lookup::lpm::{Engines, Exports};
+use lookup::rib::Change;
+use lookup::{Addr, Hop, Rib};
+
+use crate::clock::Clock;
+use crate::device::{Batch, Device};
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::lane::{Buffers, Lane, Meter};
+use crate::table::Table;
+use slices::{Rest, Slice};
+
+/// Where addresses come from.
+pub trait Input<A: Addr> {
+    /// Writes addresses to the beginning of `dsts`; 0 at the end.
+    ///
+    /// # Errors
+    /// When there are no more for another reason than the end.
+    fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize>;
+
+    /// Addresses that are left, where that is known.
+    fn left(&self) -> Option<u64> {
+        None
+    }
+
+    /// What changes in the table before the next address: the routes afterwards, and the
+    /// changes that they hold.
+    fn changes(&mut self) -> Option<(&Rib<A>, Vec<Change<A>>)> {
+        None
+    }
+}
+
+/// Where answers go.
+pub trait Output<A: Addr> {
+    /// Takes the next addresses of the input, and their hops.
+    ///
+    /// # Errors
+    /// When they cannot be kept.
+    fn take(&mut self, dsts: &[A], hops: &[Hop]) -> io::Result<()>;
+}
+
+/// How work is divided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Share {
+    /// By rates.
+    Measured,
+    /// This part of the addresses to the device, from 0 to 1.
+    Fixed(f64),
+}
+
+/// A table and who answers from it.
+pub struct Crew<A: Addr> {
+    table: Table<A>,
+    device: Option<Lane<A>>,
+    cores: Lane<A>,
+    share: Share,
+    clock: Clock,
+    faults: Vec<Fault>,
+    /// The number of the batch that is read next, and of the one that is handed out next.
+    read: u64,
+    out: u64,
+    /// Addresses dealt to the device and to the cores in this run.
+    dealt: [u64; 2],
+    answered: BTreeMap<u64, Held<A>>,
+    again: VecDeque<Batch<A>>,
+}
+
+/// An answered batch, and whether it is the device's own.
+struct Held<A> {
+    batch: Batch<A>,
+    of_device: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Who {
+    Device,
+    Cores,
+}
+
+impl<A: Engines + Exports> Crew<A> {
+    /// The cores alone; batches take up to `room` bytes.
+    ///
+    /// # Errors
+    /// When the cores cannot take the table.
+    pub fn new(
+        table: Table<A>,
+        mut cores: Box<dyn Device<A>>,
+        size: usize,
+        room: usize,
+        clock: &Clock,
+    ) -> Result<Self, Fault> {
+        cores.load(&table)?;
+        let depth = 2 * cores.capabilities().at_once;
+        let most = room / (size.max(1) * (size_of::<A>() + size_of::<Hop>()));
+        Ok(Crew {
+            table,
+            device: None,
+            cores: Lane::new(cores, Buffers { size, depth }, most),
+            share: Share::Measured,
+            clock: clock.clone(),
+            faults: Vec::new(),
+            read: 0,
+            out: 0,
+            dealt: [0; 2],
+            answered: BTreeMap::new(),
+            again: VecDeque::new(),
+        })
+    }
+
+    /// Adds a device, with twice the batches that are under way, and sets who does how much.
+    ///
+    /// # Errors
+    /// When it cannot take the table; the cores work on without it.
+    pub fn join(
+        &mut self,
+        mut device: Box<dyn Device<A>>,
+        buffers: Buffers,
+        share: Share,
+    ) -> Result<(), Fault> {
+        device.load(&self.table)?;
+        self.device = Some(Lane::new(device, buffers, 2 * buffers.depth));
+        self.share = share;
+        Ok(())
+    }
+
+    /// Sets the rates by which work is divided at first, in addresses a second.
+    pub fn profiled(&mut self, device: f64, cores: f64) {
+        self.cores.meter = Meter::profiled(cores);
+        if let Some(lane) = &mut self.device {
+            lane.meter = Meter::profiled(device);
+        }
+    }
+
+    /// Answers all of `input`, in its order.
+    ///
+    /// # Errors
+    /// When input or output fails, a change is refused, or the cores fail. What is under way
+    /// is then given up.
+    pub fn run(
+        &mut self,
+        input: &mut dyn Input<A>,
+        output: &mut dyn Output<A>,
+    ) -> Result<(), Error> {
+        self.dealt = [0; 2];
+        let done = self.work(input, output);
+        if done.is_err() {
+            self.give_up();
+        }
+        done
+    }
+
+    /// As [`Crew::run`], of what is in memory.
+    ///
+    /// # Errors
+    /// As [`Crew::run`].
+    ///
+    /// # Panics
+    /// When the slices differ in length.
+    pub fn answer(&mut self, dsts: &[A], hops: &mut [Hop]) -> Result<(), Error> {
+        assert_eq!(dsts.len(), hops.len());
+        self.run(&mut Slice(dsts), &mut Rest(hops))
+    }
+
+    /// What devices have failed at since this was asked last.
+    pub fn take_faults(&mut self) -> Vec<Fault> {
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Addresses that device and cores have answered.
+    pub fn answered(&self) -> [u64; 2] {
+        [self.device.as_ref().map_or(0, |lane| lane.answered), self.cores.answered]
+    }
+
+    /// Addresses a second of device and cores, as far as they are known.
+    pub fn rates(&self) -> [Option<f64>; 2] {
+        [self.device.as_ref().and_then(|lane| lane.meter.rate()), self.cores.meter.rate()]
+    }
+
+    fn work(&mut self, input: &mut dyn Input<A>, output: &mut dyn Output<A>) -> Result<(), Error> {
+        let mut ended = false;
+        loop {
+            let mut moved = self.gather(false)?;
+            moved |= self.hand_out(output)?;
+            if !ended && let Some((rib, changes)) = input.changes() {
+                self.drain(output)?;
+                self.change(rib, &changes)?;
+            }
+            match self.deal(input, ended)? {
+                Dealt::One => moved = true,
+                Dealt::None => {}
+                Dealt::End => ended = true,
+            }
+            if ended && self.is_idle() {
+                return Ok(());
+            }
+            if !moved && !self.gather(true)? {
+                self.clock.pause();
+            }
+        }
+    }
+
+    /// Nothing is under way and nothing waits.
+    fn is_idle(&self) -> bool {
+        let of_device = self.device.as_ref().map_or(0, |lane| lane.under_way);
+        of_device + self.cores.under_way == 0 && self.again.is_empty() && self.answered.is_empty()
+    }
+
+    /// Collects what is done. With `wait`, and where one of the two alone is at work, waits
+    /// for it.
+    fn gather(&mut self, wait: bool) -> Result<bool, Error> {
+        let mut any = false;
+        let clock = self.clock.clone();
+        let now = || clock.now();
+        let idle = self.cores.under_way == 0;
+        if let Some(lane) = &mut self.device {
+            let mut wait = wait && idle;
+            loop {
+                match lane.collect(wait, now) {
+                    Ok(Some(batch)) => {
+                        self.answered.insert(batch.number, Held { batch, of_device: true });
+                        (any, wait) = (true, false);
+                    }
+                    Ok(None) => break,
+                    Err(fault) => {
+                        self.lose(fault)?;
+                        any = true;
+                        break;
+                    }
+                }
+            }
+        }
+        let alone = self.device.as_ref().is_none_or(|lane| lane.under_way == 0);
+        let mut wait = wait && alone && !any;
+        while let Some(batch) = self.cores.collect(wait, now).map_err(Error::Cores)? {
+            self.answered.insert(batch.number, Held { batch, of_device: false });
+            (any, wait) = (true, false);
+        }
+        Ok(any)
+    }
+
+    /// Hands out what is next in the input's order.
+    fn hand_out(&mut self, output: &mut dyn Output<A>) -> Result<bool, Error> {
+        let mut any = false;
+        while let Some(Held { batch, of_device }) = self.answered.remove(&self.out) {
+            output.take(batch.dsts(), batch.hops())?;
+            self.out += 1;
+            any = true;
+            match &mut self.device {
+                Some(lane) if of_device => lane.release(batch),
+                _ if of_device || batch.room() != self.cores.buffers.size => {}
+                _ => self.cores.release(batch),
+            }
+        }
+        Ok(any)
+    }
+
+    /// Gives somebody a batch.
+    fn deal(&mut self, input: &mut dyn Input<A>, ended: bool) -> Result<Dealt, Error> {
+        if !self.again.is_empty() && self.cores.has_room() {
+            if let Some(batch) = self.again.pop_front() {
+                self.cores.submit(batch, self.clock.now()).map_err(Error::Cores)?;
+            }
+            return Ok(Dealt::One);
+        }
+        if ended || !self.again.is_empty() {
+            return Ok(Dealt::None);
+        }
+        let left = input.left();
+        let Some(who) = self.choose(left) else { return Ok(Dealt::None) };
+        let most = self.piece(who, left);
+        let (Some(lane), at) = (match who {
+            Who::Device => (self.device.as_mut(), 0),
+            Who::Cores => (Some(&mut self.cores), 1),
+        }) else {
+            return Ok(Dealt::None);
+        };
+        let mut batch = match lane.batch() {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return Ok(Dealt::None),
+            Err(fault) if who == Who::Device => {
+                self.lose(fault)?;
+                return Ok(Dealt::One);
+            }
+            Err(fault) => return Err(Error::Cores(fault)),
+        };
+        let count = match batch.fill(most, |dsts| input.fill(dsts)) {
+            Ok(count) => count,
+            Err(error) => {
+                lane.release(batch);
+                return Err(error.into());
+            }
+        };
+        if count == 0 {
+            lane.release(batch);
+            return Ok(Dealt::End);
+        }
+        batch.number = self.read;
+        self.read += 1;
+        self.dealt[at] += count as u64;
+        match lane.submit(batch, self.clock.now()) {
+            Ok(()) => {}
+            Err(fault) if who == Who::Device => self.lose(fault)?,
+            Err(fault) => return Err(Error::Cores(fault)),
+        }
+        Ok(Dealt::One)
+    }
+
+    /// Who gets the next batch.
+    fn choose(&self, left: Option<u64>) -> Option<Who> {
+        let cores = self.cores.is_open().then_some(Who::Cores);
+        let Some(lane) = &self.device else { return cores };
+        let device = lane.is_open().then_some(Who::Device);
+        match self.share {
+            Share::Fixed(part) => {
+                let [of_device, of_cores] = self.dealt.map(|dealt| dealt as f64);
+                let behind = of_device < part * (of_device + of_cores + 1.0) && part > 0.0;
+                // Nobody steps in: the shares are to be exact.
+                if behind || part >= 1.0 { device } else { cores }
+            }
+            Share::Measured => {
+                let (Some(of_device), Some(of_cores)) =
+                    (lane.meter.rate(), self.cores.meter.rate())
+                else {
+                    return device.or(cores); // whoever was not measured is tried
+                };
+                if of_device < LEAST * of_cores {
+                    return cores;
+                }
+                if of_cores < LEAST * of_device {
+                    return device;
+                }
+                let piece = |who| self.piece(who, left) as f64;
+                let first = (lane.pending as f64 + piece(Who::Device)) / of_device;
+                let second = (self.cores.pending as f64 + piece(Who::Cores)) / of_cores;
+                // Where the other has no room, this one steps in: unless it has its part of
+                // all that is left, and would be the last to end.
+                let steps_in = |who: &Who| match self.fair(*who, left) {
+                    Some(fair) => fair >= SMALLEST as f64,
+                    None => true,
+                };
+                if first <= second {
+                    device.or(cores.filter(steps_in))
+                } else {
+                    cores.or(device.filter(steps_in))
+                }
+            }
+        }
+    }
+
+    /// Addresses that the next batch is to have.
+    fn piece(&self, who: Who, left: Option<u64>) -> usize {
+        let Some(lane) = &self.device else { return self.cores.buffers.size };
+        let size = match who {
+            Who::Device => lane.buffers.size,
+            Who::Cores => self.cores.buffers.size,
+        };
+        match (self.share, left) {
+            (Share::Fixed(part), Some(left)) => {
+                let part = if who == Who::Device { part } else { 1.0 - part };
+                size.min((left as f64 * part).ceil() as usize).max(1)
+            }
+            _ => match self.fair(who, left) {
+                Some(fair) => size.min((fair as usize).max(SMALLEST)),
+                None => size,
+            },
+        }
+    }
+
+    /// What is missing to its part, by rates, of all that is left and under way; `None` where
+    /// nobody knows.
+    fn fair(&self, who: Who, left: Option<u64>) -> Option<f64> {
+        let lane = self.device.as_ref()?;
+        let (of_device, of_cores) = (lane.meter.rate()?, self.cores.meter.rate()?);
+        let all = (left? + lane.pending + self.cores.pending) as f64 / (of_device + of_cores);
+        Some(match who {
+            Who::Device => all * of_device - lane.pending as f64,
+            Who::Cores => all * of_cores - self.cores.pending as f64,
+        })
+    }
+
+    /// Answers and hands out all that was read.
+    fn drain(&mut self, output: &mut dyn Output<A>) -> Result<(), Error> {
+        while !self.is_idle() {
+            let mut moved = self.gather(false)?;
+            moved |= self.hand_out(output)?;
+            if !self.again.is_empty() {
+                moved |= self.deal(&mut Slice(&[]), true)? == Dealt::One;
+            }
+            if !moved && !self.gather(true)? {
+                self.clock.pause();
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the table of both. Nothing is under way.
+    fn change(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<(), Error> {
+        let patch = self.table.apply(rib, changes)?;
+        self.cores.device.update(&self.table, &patch).map_err(Error::Cores)?;
+        let updated = self.device.as_mut().map(|lane| lane.device.update(&self.table, &patch));
+        match updated {
+            Some(Err(fault)) => self.lose(fault),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on without the device.
+    fn lose(&mut self, fault: Fault) -> Result<(), Error> {
+        self.faults.push(fault);
+        let Some(mut lane) = self.device.take() else { return Ok(()) };
+        let mut back = lane.device.abandon();
+        let device = lane.device.capabilities().name.clone();
+        if back.len() != lane.under_way {
+            let batches = lane.under_way.abs_diff(back.len());
+            return Err(Error::Kept { device, batches });
+        }
+        back.sort_by_key(|batch| batch.number);
+        self.again.extend(back);
+        Ok(())
+    }
+
+    /// After an error: nothing is under way, and the next run starts anew.
+    fn give_up(&mut self) {
+        for lane in self.device.iter_mut().chain([&mut self.cores]) {
+            for batch in lane.device.abandon() {
+                lane.release(batch);
+            }
+            (lane.under_way, lane.pending) = (0, 0);
+        }
+        self.again.clear();
+        for Held { batch, of_device } in std::mem::take(&mut self.answered).into_values() {
+            match &mut self.device {
+                Some(lane) if of_device => lane.release(batch),
+                _ if of_device => {}
+                _ => self.cores.release(batch),
+            }
+        }
+        self.out = self.read;
+    }
+}
+
+/// What became of an attempt to deal a batch.
+#[derive(Eq, PartialEq)]
+enum Dealt {
+    One,
+    /// Nobody takes one.
+    None,
+    /// There are no more.
+    End,
+}
+
+/// The part of the other's rate below which a processor gets nothing.
+const LEAST: f64 = 0.02;
+
+/// Addresses that are worth a batch.
+const SMALLEST: usize = 1024;
+
+#[cfg(test)]
+mod tests;

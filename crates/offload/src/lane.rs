@@ -1,0 +1,143 @@
+//! One processor's batches: how many, how large, and how fast they are answered.
+
+use std::time::Duration;
+
+use lookup::Addr;
+
+use crate::device::{Batch, Device};
+use crate::fault::Fault;
+
+/// How addresses go to a device.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Buffers {
+    /// Addresses of a batch.
+    pub size: usize,
+    /// Batches under way: 1 is synchronous, with 2 the transfers of one overlap with the work
+    /// on the other, and so on.
+    pub depth: usize,
+}
+
+/// A device, its batches, and its rate.
+///
+/// I1: `made` batches are here, under way, or wait for their turn to be handed out.
+pub(crate) struct Lane<A> {
+    pub(crate) device: Box<dyn Device<A>>,
+    pub(crate) buffers: Buffers,
+    pub(crate) meter: Meter,
+    /// Batches under way, and their addresses.
+    pub(crate) under_way: usize,
+    pub(crate) pending: u64,
+    /// Addresses that were ever answered.
+    pub(crate) answered: u64,
+    free: Vec<Batch<A>>,
+    made: usize,
+    most: usize,
+}
+
+impl<A: Addr> Lane<A> {
+    /// With at most `most` batches, one more than are under way at the least.
+    pub(crate) fn new(device: Box<dyn Device<A>>, buffers: Buffers, most: usize) -> Self {
+        let buffers = Buffers { size: buffers.size.max(1), depth: buffers.depth.max(1) };
+        Lane {
+            device,
+            buffers,
+            meter: Meter::default(),
+            under_way: 0,
+            pending: 0,
+            answered: 0,
+            free: Vec::new(),
+            made: 0,
+            most: most.max(buffers.depth + 1),
+        }
+    }
+
+    /// True where it takes another batch that is there.
+    pub(crate) fn has_room(&self) -> bool {
+        self.under_way < self.buffers.depth
+    }
+
+    /// True where it also has a batch to be filled.
+    pub(crate) fn is_open(&self) -> bool {
+        self.has_room() && (!self.free.is_empty() || self.made < self.most)
+    }
+
+    /// A batch to be filled; `None` where all are under way or wait.
+    pub(crate) fn batch(&mut self) -> Result<Option<Batch<A>>, Fault> {
+        if let Some(batch) = self.free.pop() {
+            return Ok(Some(batch));
+        }
+        if self.made == self.most {
+            return Ok(None);
+        }
+        let batch = self.device.batch(self.buffers.size)?;
+        self.made += 1;
+        Ok(Some(batch))
+    }
+
+    /// Takes back a batch that was handed out, or not filled.
+    pub(crate) fn release(&mut self, batch: Batch<A>) {
+        self.free.push(batch);
+    }
+
+    pub(crate) fn submit(&mut self, batch: Batch<A>, now: Duration) -> Result<(), Fault> {
+        if self.under_way == 0 {
+            self.meter.begin(now);
+        }
+        self.under_way += 1;
+        self.pending += batch.dsts().len() as u64;
+        self.device.submit(batch)
+    }
+
+    pub(crate) fn collect(
+        &mut self,
+        wait: bool,
+        now: impl Fn() -> Duration,
+    ) -> Result<Option<Batch<A>>, Fault> {
+        let Some(batch) = self.device.collect(wait)? else { return Ok(None) };
+        let count = batch.dsts().len() as u64;
+        self.under_way -= 1;
+        self.pending -= count;
+        self.answered += count;
+        self.meter.done(count, now());
+        Ok(Some(batch))
+    }
+}
+
+/// What a processor does a second, while it has something to do. What was long ago counts less
+/// and less.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    since: Duration,
+    busy: f64,
+    done: f64,
+}
+
+impl Meter {
+    /// Begins with a rate that was measured.
+    pub(crate) fn profiled(rate: f64) -> Self {
+        let busy = WINDOW / 10.0;
+        Meter { since: Duration::ZERO, busy, done: rate * busy }
+    }
+
+    /// Addresses a second; `None` before any were answered.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        (self.busy > 0.0 && self.done > 0.0).then(|| self.done / self.busy)
+    }
+
+    fn begin(&mut self, now: Duration) {
+        self.since = now;
+    }
+
+    fn done(&mut self, count: u64, now: Duration) {
+        self.busy += now.saturating_sub(self.since).as_secs_f64();
+        self.done += count as f64;
+        self.since = now;
+        if self.busy > WINDOW {
+            self.busy /= 2.0;
+            self.done /= 2.0;
+        }
+    }
+}
+
+/// Seconds of work after which what was counts half.
+const WINDOW: f64 = 0.2;
