@@ -1,6 +1,6 @@
 //! What every command gets: where to write, and how.
 
-use std::io::{self, BufWriter, Stdout, Write, stdout};
+use std::io::{self, BufWriter, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ pub struct Context {
     /// The daemon's API socket.
     pub socket: PathBuf,
     /// Standard output; flushed at the end.
-    pub out: BufWriter<Stdout>,
+    pub out: BufWriter<Box<dyn Write>>,
     /// While true, an interrupt ends the process at once with status 130. A
     /// command that must clean up clears it and listens itself.
     pub die_on_interrupt: Arc<AtomicBool>,
@@ -36,7 +36,7 @@ impl Context {
             INTERRUPTED,
             Arc::clone(&die_on_interrupt),
         );
-        Context { json, socket, out: BufWriter::new(stdout()), die_on_interrupt }
+        Context { json, socket, out: BufWriter::new(Box::new(stdout())), die_on_interrupt }
     }
 
     /// Prints `value` as one line of JSON.

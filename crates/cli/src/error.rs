@@ -92,6 +92,15 @@ pub enum Error {
     /// A policy cannot be loaded.
     #[error(transparent)]
     Policy(#[from] policy::cell::Error),
+    /// Many lookups cannot go on.
+    #[error(transparent)]
+    Offload(offload::error::Error),
+    /// The processors that are to look up cannot take the table.
+    #[error(transparent)]
+    Device(offload::fault::Fault),
+    /// The system starts no threads.
+    #[error("cannot start a thread: {0}")]
+    Threads(io::Error),
     /// The demo cannot go on.
     #[error("{what}: {why}")]
     Demo {
@@ -135,7 +144,9 @@ impl Error {
     /// `head` does, is none to complain to.
     pub fn report(&self) -> ExitCode {
         match self {
-            Error::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            Error::Output(error) | Error::Offload(offload::error::Error::Io(error))
+                if error.kind() == io::ErrorKind::BrokenPipe =>
+            {
                 ExitCode::from(BROKEN_PIPE)
             }
             // One line in a fixed form, which scripts read.

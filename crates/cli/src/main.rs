@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   commands
-//!   context engine table
+//!   context engine table whole
 //!   error view
 //!   columns pcapng policy_cell status warn
 //! ```
@@ -22,6 +22,7 @@ mod status;
 mod table;
 mod view;
 mod warn;
+mod whole;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

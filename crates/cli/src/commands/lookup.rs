@@ -1,11 +1,14 @@
 //! `rutter lookup`.
 
 mod bulk;
+mod device;
 mod parse;
 mod pipe;
+mod raw;
 
 use std::io::Write;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use formats::Table;
 use lookup::lpm::{Choice, Options};
@@ -19,7 +22,9 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::table::TableArgs;
 use crate::warn::warn;
-use bulk::Bulk;
+use crate::whole::Whole;
+use bulk::{Bulk, Crews};
+use device::Wanted;
 use pipe::{Blocks, SMALL};
 
 /// Look addresses up in a table file
@@ -34,6 +39,7 @@ Examples:
   rutter lookup --table rib.20260701.bz2 --peer 198.51.100.1 192.0.2.1
   rutter lookup --table internet:1000000 -j - < addresses
   rutter lookup --table rib.mrt.gz --no-prefix --threads 4 < addresses > hops
+  rutter lookup --table rib.mrt.gz --device threads --raw ipv4 -o hops.bin < addresses.bin
   zcat routes.gz | rutter lookup --table - 192.0.2.1
 
 A table file is text, one `prefix next-hop` a line:
@@ -57,10 +63,25 @@ pub struct Args {
     no_prefix: bool,
 
     /// Threads that look up what comes from standard input; with more than one, answers
-    /// come in large pieces
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: u16,
+    /// come in large pieces [default: 1; with --device, all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+
+    /// Look up what comes from standard input in large pieces, with `threads` (the cores) or
+    /// `auto` (for now the same); `model:rate=1e9,lost=run@3` is a simulated device, for tests
+    #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
+    device: Option<Wanted>,
+
+    /// Standard input has addresses as numbers, 4 or 16 bytes each in network byte order. So
+    /// are the answers, 4 bytes each: the numbers of the next hops, counted from 1 in the
+    /// order in which the table first names them; 0 for none
+    #[arg(long, value_name = "FAMILY", conflicts_with = "addresses")]
+    raw: Option<raw::Family>,
+
+    /// Write the answers to this file. It appears when all are there: if the command fails or
+    /// is interrupted, the old one stays
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 
     /// Addresses; `-`, or none, reads them from standard input, separated by blanks or lines
     #[arg(value_name = "ADDR", default_value = "-", hide_default_value = true)]
@@ -69,8 +90,29 @@ pub struct Args {
 
 /// Looks up.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
+    let Some(path) = &args.output else { return look_up(&args, cx) };
+    let whole = Whole::create(path)?;
+    let to_file = |error| Error::File { path: path.clone(), error };
+    let before = std::mem::replace(&mut cx.out, whole.writer()?);
+    let done = look_up(&args, cx).and_then(|status| {
+        cx.out.flush()?;
+        Ok(status)
+    });
+    drop(std::mem::replace(&mut cx.out, before).into_parts()); // what is left of a failed run
+    let status = done.map_err(|error| match error {
+        Error::Output(error) | Error::Offload(offload::error::Error::Io(error)) => to_file(error),
+        error => error,
+    })?;
+    whole.keep()?;
+    Ok(status)
+}
+
+fn look_up(args: &Args, cx: &mut Context) -> Result<Status, Error> {
     let choice = args.engine.clone().unwrap_or_default();
     let engines = engine::find(args.engine.as_ref().map(|choice| choice.name.as_str()))?;
+    if args.raw.is_some() && cx.json {
+        return Err(Error::Usage("raw answers are no JSON"));
+    }
     if args.table.table == "-" && args.addresses.iter().any(|address| address == "-") {
         return Err(Error::Usage("the table comes from standard input: name the addresses"));
     }
@@ -78,31 +120,38 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     if table.is_empty() && status == Status::Success {
         warn(format_args!("{}: there is no prefix in it", args.table.table));
     }
-    let fibs = Fibs::build(engines, &choice.options, table, &args)?;
+    if let Some(family) = args.raw {
+        let done = raw::from_stdin(family, engines, &choice.options, &table, args, cx)?;
+        return Ok(status.max(done));
+    }
+    let fibs = Fibs::build(engines, &choice.options, table, args)?;
     for (number, address) in (1..).zip(&args.addresses) {
         status = status.max(match address.as_str() {
             "-" if cx.json => words_of_stdin(&fibs, cx)?,
-            "-" => pipe::from_stdin(&fibs, usize::from(args.threads), cx)?,
+            "-" => pipe::from_stdin(&fibs, usize::from(args.threads.unwrap_or(1)), cx)?,
             address => answer(&fibs, address, format_args!("argument {number}"), cx)?,
         });
     }
     Ok(status)
 }
 
-struct Fibs {
+struct Fibs<'a> {
+    args: &'a Args,
+    engines: engine::Pair,
+    options: &'a Options,
     table: Table,
     v4: Option<Fib<u32>>,
     v6: Option<Fib<u128>>,
     prefixes: bool,
 }
 
-impl Fibs {
+impl<'a> Fibs<'a> {
     /// Engines for the families that the table has.
     fn build(
         engines: engine::Pair,
-        options: &Options,
+        options: &'a Options,
         table: Table,
-        args: &Args,
+        args: &'a Args,
     ) -> Result<Self, Error> {
         engine::skip(&engines, &table, &args.table.table)?;
         let domain = Domain::new();
@@ -110,7 +159,7 @@ impl Fibs {
         let v4 = v4.map(|entry| Fib::build(entry, options, &table.v4, &domain)).transpose()?;
         let v6 = engines.1.filter(|_| !table.v6.is_empty());
         let v6 = v6.map(|entry| Fib::build(entry, options, &table.v6, &domain)).transpose()?;
-        Ok(Fibs { table, v4, v6, prefixes: !args.no_prefix })
+        Ok(Fibs { args, engines, options, table, v4, v6, prefixes: !args.no_prefix })
     }
 
     fn lookup(&self, addr: IpAddr) -> Result<Option<(String, Hop)>, Error> {
@@ -128,7 +177,18 @@ impl Fibs {
     fn bulk(&self) -> Result<Bulk, Error> {
         let v4 = self.v4.as_ref().map(|fib| (fib, &self.table.v4));
         let v6 = self.v6.as_ref().map(|fib| (fib, &self.table.v6));
-        Bulk::new(v4, v6, &self.table.hops, self.prefixes)
+        Bulk::new(v4, v6, &self.table.hops, self.prefixes, self.crews()?)
+    }
+
+    /// With `--device`.
+    fn crews(&self) -> Result<Crews, Error> {
+        let Some(wanted) = &self.args.device else { return Ok(Crews::default()) };
+        let (wanted, threads) = (Some(wanted), self.args.threads);
+        let v4 = self.engines.0.filter(|_| self.v4.is_some());
+        let v6 = self.engines.1.filter(|_| self.v6.is_some());
+        let v4 = v4.map(|e| device::crew(wanted, threads, e, self.options, &self.table.v4));
+        let v6 = v6.map(|e| device::crew(wanted, threads, e, self.options, &self.table.v6));
+        Ok(Crews { v4: v4.transpose()?, v6: v6.transpose()? })
     }
 }
 

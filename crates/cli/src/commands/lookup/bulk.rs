@@ -10,14 +10,15 @@
 
 use std::io::Write;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use formats::Hops;
-use lookup::lpm::{Engines, Lpm, Options};
+use lookup::lpm::{Engines, Exports, Lpm, Options};
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Rib};
+use offload::crew::Crew;
 
-use super::parse;
+use super::{device, parse};
 use crate::engine::Fib;
 use crate::error::Error;
 
@@ -43,12 +44,23 @@ pub struct Bulk {
     /// By hop: a tab, its name, the end of the line.
     hops: Vec<Box<[u8]>>,
     prefixes: bool,
+    /// Words that are looked up together.
+    piece: usize,
+}
+
+/// What `--device` makes of the tables.
+#[derive(Default)]
+pub struct Crews {
+    pub v4: Option<Crew<u32>>,
+    pub v6: Option<Crew<u128>>,
 }
 
 /// One family.
 struct Family<A: Addr> {
     engine: &'static str,
     table: Arc<dyn Lpm<A>>,
+    /// Who looks up, where it is not this thread.
+    crew: Option<Mutex<Crew<A>>>,
     routes: Option<Routes<A>>,
 }
 
@@ -96,13 +108,29 @@ impl Bulk {
         v6: Option<(&Fib<u128>, &Rib<u128>)>,
         hops: &Hops,
         prefixes: bool,
+        crews: Crews,
     ) -> Result<Self, Error> {
         let domain = Domain::new();
-        let v4 = v4.map(|(fib, rib)| Family::new(fib, rib, prefixes, &domain)).transpose()?;
-        let v6 = v6.map(|(fib, rib)| Family::new(fib, rib, prefixes, &domain)).transpose()?;
+        let Crews { v4: crew4, v6: crew6 } = crews;
+        let piece = if crew4.is_some() || crew6.is_some() { LARGE_PIECE } else { PIECE };
+        let v4 =
+            v4.map(|(fib, rib)| Family::new(fib, rib, prefixes, crew4, &domain)).transpose()?;
+        let v6 =
+            v6.map(|(fib, rib)| Family::new(fib, rib, prefixes, crew6, &domain)).transpose()?;
         let name = |hop| format!("\t{}\n", hops.name(hop).unwrap_or("-")).into_bytes().into();
         let hops = (0..=hops.len() as u32).map(|hop| name(Hop(hop))).collect();
-        Ok(Bulk { v4, v6, hops, prefixes })
+        Ok(Bulk { v4, v6, hops, prefixes, piece })
+    }
+
+    /// True where pieces are large: several threads or a device share each.
+    pub fn on_device(&self) -> bool {
+        self.piece == LARGE_PIECE
+    }
+
+    /// Names what devices have failed at.
+    pub fn finish(self) {
+        self.v4.and_then(|family| family.crew).into_iter().for_each(end);
+        self.v6.and_then(|family| family.crew).into_iter().for_each(end);
     }
 
     /// Answers all words of `block`, which ends between two words.
@@ -118,7 +146,7 @@ impl Bulk {
         // Pieces whose addresses and hops stay in the cache.
         let mut left = block;
         while !left.is_empty() {
-            let used = scratch.read(left, answers);
+            let used = scratch.read(left, self.piece, answers);
             if let Some(family) = &self.v4 {
                 family.look_up(&mut scratch.v4)?;
             }
@@ -151,20 +179,28 @@ impl Bulk {
     }
 }
 
-impl<A: Addr + Engines> Family<A> {
+impl<A: Engines + Exports> Family<A> {
     fn new(
         fib: &Fib<A>,
         rib: &Rib<A>,
         prefixes: bool,
+        crew: Option<Crew<A>>,
         domain: &Arc<Domain>,
     ) -> Result<Self, Error> {
         let routes = prefixes.then(|| Routes::new(rib, domain)).transpose()?;
-        Ok(Family { engine: fib.engine, table: Arc::clone(&fib.table), routes })
+        let crew = crew.map(Mutex::new);
+        Ok(Family { engine: fib.engine, table: Arc::clone(&fib.table), crew, routes })
     }
 
     fn look_up(&self, asked: &mut Asked<A>) -> Result<(), Error> {
         asked.hops.resize(asked.dsts.len(), Hop::NONE);
-        self.table.lookup_batch(&asked.dsts, &mut asked.hops);
+        match &self.crew {
+            Some(crew) => {
+                let mut crew = crew.lock().unwrap_or_else(PoisonError::into_inner);
+                crew.answer(&asked.dsts, &mut asked.hops).map_err(Error::Offload)?;
+            }
+            None => self.table.lookup_batch(&asked.dsts, &mut asked.hops),
+        }
         let Some(routes) = &self.routes else { return Ok(()) };
         asked.routes.resize(asked.dsts.len(), Hop::NONE);
         routes.numbers.lookup_batch(&asked.dsts, &mut asked.routes);
@@ -230,13 +266,13 @@ impl<A: Addr + Engines> Routes<A> {
 }
 
 impl Scratch {
-    /// Reads up to [`PIECE`] words; returns the bytes that were used.
-    fn read(&mut self, block: &[u8], answers: &mut Answers) -> usize {
+    /// Reads up to `piece` words; returns the bytes that were used.
+    fn read(&mut self, block: &[u8], piece: usize, answers: &mut Answers) -> usize {
         self.words.clear();
         self.v4.dsts.clear();
         self.v6.dsts.clear();
         let mut at = 0;
-        while at < block.len() && self.words.len() < PIECE {
+        while at < block.len() && self.words.len() < piece {
             if block[at].is_ascii_whitespace() {
                 answers.read += u64::from(block[at] == b'\n');
                 at += 1;
@@ -270,6 +306,11 @@ impl Scratch {
 
 /// Words that are looked up together.
 const PIECE: usize = 2048;
+const LARGE_PIECE: usize = 1 << 20;
+
+fn end<A: Engines + Exports>(crew: Mutex<Crew<A>>) {
+    device::tell(&mut crew.into_inner().unwrap_or_else(PoisonError::into_inner));
+}
 
 /// More than an address has letters; of a longer word no more is kept.
 pub const LONGEST: usize = 64;

@@ -31,12 +31,18 @@ pub fn from_stdin(fibs: &Fibs, threads: usize, cx: &mut Context) -> Result<Statu
         }
     }
     let bulk = fibs.bulk()?;
-    if threads == 1 {
+    if threads == 1 || bulk.on_device() {
         let (mut scratch, mut answers) = (Scratch::default(), Answers::default());
-        while std::mem::take(&mut waits) || blocks.next(&mut block, MEDIUM)? {
+        let most = if bulk.on_device() { HUGE } else { MEDIUM };
+        let next = |blocks: &mut Blocks, block: &mut Vec<u8>| match bulk.on_device() {
+            true => blocks.fill(block, most),
+            false => blocks.next(block, most),
+        };
+        while std::mem::take(&mut waits) || next(&mut blocks, &mut block)? {
             bulk.answer(&block, &mut scratch, &mut answers)?;
             told.all(&answers, &blocks, cx)?;
         }
+        bulk.finish();
         return Ok(told.finish());
     }
     let first = waits.then_some(block);
@@ -126,7 +132,7 @@ struct Told {
 }
 
 /// The line on a terminal.
-struct Progress {
+pub struct Progress {
     total: u64,
     begun: Instant,
     shown: Option<Instant>,
@@ -134,10 +140,8 @@ struct Progress {
 
 impl Told {
     fn new(total: u64) -> Self {
-        // Where the answers go to the same terminal, they show how far it is.
-        let shows = stderr().is_terminal() && !stdout().is_terminal();
-        let progress = Progress { total, begun: Instant::now(), shown: None };
-        Told { status: Status::Success, line: 1, addresses: 0, progress: shows.then_some(progress) }
+        let progress = Progress::on_terminal(total);
+        Told { status: Status::Success, line: 1, addresses: 0, progress }
     }
 
     fn few(&mut self, fibs: &Fibs, block: &[u8], cx: &mut Context) -> Result<(), Error> {
@@ -173,15 +177,28 @@ impl Told {
     }
 
     fn finish(self) -> Status {
-        if self.progress.is_some_and(|progress| progress.shown.is_some()) {
-            let _ = write!(stderr(), "\r\x1b[K");
-        }
+        self.progress.iter().for_each(Progress::clear);
         self.status
     }
 }
 
 impl Progress {
-    fn show(&mut self, addresses: u64, read: u64) {
+    /// Of so many bytes, or 0 where nobody knows; none where nobody would see it.
+    pub fn on_terminal(total: u64) -> Option<Self> {
+        // Where the answers go to the same terminal, they show how far it is.
+        let shows = stderr().is_terminal() && !stdout().is_terminal();
+        shows.then(|| Progress { total, begun: Instant::now(), shown: None })
+    }
+
+    /// Takes the line away.
+    pub fn clear(&self) {
+        if self.shown.is_some() {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// Shows how far it is: addresses that are answered, bytes that are read.
+    pub fn show(&mut self, addresses: u64, read: u64) {
         let now = Instant::now();
         if now < self.shown.map_or(self.begun + PATIENCE, |last| last + REDRAW) {
             return;
@@ -302,6 +319,8 @@ const FEW: usize = 16 << 10;
 pub const SMALL: usize = 64 << 10;
 const MEDIUM: usize = 256 << 10;
 const LARGE: usize = 1 << 20;
+/// Of one that several batches are made of.
+const HUGE: usize = 16 << 20;
 
 /// Before progress is shown.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -1,0 +1,184 @@
+//! `rutter lookup` of many addresses: devices, raw numbers, and files that are whole.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{RUTTER, Scratch, rutter_with};
+
+const TABLE: &str = "\
+10.0.0.0/8 gw-a
+10.1.0.0/16 gw-b
+192.0.2.0/24 gw-c
+2001:db8::/32 gw-d
+2001:db8:1::/48 gw-b
+";
+
+/// Every stage at which a device can be lost, early and late.
+const LOST: [&str; 9] = [
+    "load",
+    "submit@1",
+    "copy-in@2",
+    "run",
+    "run@40",
+    "run@90",
+    "copy-out@3",
+    "collect@1",
+    "collect@70",
+];
+
+fn v4() -> impl Iterator<Item = Ipv4Addr> {
+    let near = |i: u32| 0x0a00_0000 + i.wrapping_mul(0x9e37) % (1 << 18);
+    (0..60_000_u32)
+        .map(move |i| if i % 3 == 0 { i.wrapping_mul(0x9e37_79b1) } else { near(i) }.into())
+}
+
+fn v6() -> impl Iterator<Item = Ipv6Addr> {
+    (0..20_000_u128).map(|i| (0x2001_0db8_u128 << 96 | (i % 5) << 80 | i).into())
+}
+
+/// Runs with bytes on its standard input.
+fn run(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(RUTTER)
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    std::thread::scope(|scope| {
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().expect("it ends")
+    })
+}
+
+/// All devices that there are without hardware.
+fn devices() -> Vec<String> {
+    let mut all = vec!["auto".to_string(), "threads".into(), "model".into()];
+    all.push("model:memory=1000".into());
+    all.extend(LOST.map(|lost| format!("model:rate=1e8,lost={lost}")));
+    all
+}
+
+#[test]
+fn every_device_answers_as_one_thread_does_also_where_it_is_lost() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let mut addresses = String::new();
+    for (i, v4) in v4().enumerate() {
+        addresses += &format!("{v4}\n");
+        if let Some(v6) = v6().nth(i).filter(|_| i < 300) {
+            addresses += &format!("{v6} ");
+        }
+    }
+    let plain = rutter_with(&["lookup", "--table", &table], &addresses);
+    assert_eq!(plain.status, 1);
+    for device in devices() {
+        let engine = if device.len() % 2 == 0 { "rutter4" } else { "bloomfwd" };
+        let done = rutter_with(&["lookup", "--table", &table, "--device", &device], &addresses);
+        assert_eq!(done.status, 1, "{device}: {}", done.err);
+        assert!(done.out == plain.out, "{device}");
+        // rutter6 has no kernel.
+        let quiet = !device.starts_with("model");
+        assert_eq!(done.err.is_empty(), quiet, "{device}: {}", done.err);
+        let args = ["lookup", "--table", &table, "--device", &device, "--engine", engine];
+        let raw: Vec<u8> = v4().flat_map(|addr| addr.octets()).collect();
+        let done = run(&[&args[..], &["--raw", "ipv4"]].concat(), &raw);
+        let err = String::from_utf8(done.stderr).unwrap();
+        let fails = device.contains("memory") || device.contains("lost");
+        assert!(fails || err.is_empty(), "{device}: {err}");
+        assert!(err.lines().all(|line| line.ends_with("; the cores go on alone")), "{err}");
+        let text: String = v4().map(|addr| format!("{addr}\n")).collect();
+        let lines = rutter_with(&["lookup", "--table", &table, "--no-prefix"], &text).out;
+        assert_eq!(done.stdout.len(), 4 * 60_000, "{device}");
+        for (line, hop) in lines.lines().zip(done.stdout.chunks(4)) {
+            let name = ["-", "gw-a", "gw-b", "gw-c"][usize::from(hop[3])];
+            assert!(hop[..3] == [0; 3] && line.ends_with(&format!("\t{name}")), "{device} {line}");
+        }
+    }
+}
+
+#[test]
+fn raw_ipv6_and_what_is_no_whole_address() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let mut raw: Vec<u8> = v6().flat_map(|addr| addr.octets()).collect();
+    let args = ["lookup", "--table", &table, "--raw", "ipv6"];
+    let done = run(&args, &raw);
+    assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]));
+    let hops = done.stdout.chunks(4).map(|hop| u32::from_be_bytes(hop.try_into().unwrap()));
+    assert!(hops.eq(v6().map(|addr| if addr.segments()[2] == 1 { 2 } else { 4 })));
+    raw.extend([1, 2, 3]);
+    let cut = run(&args, &raw);
+    assert_eq!((cut.status.code(), cut.stdout == done.stdout), (Some(2), true));
+    let err = String::from_utf8(cut.stderr).unwrap();
+    assert_eq!(err, "rutter: standard input: 3 bytes behind the last address of 16\n");
+    for (more, why) in
+        [(&["-j"][..], "JSON"), (&["-e", "rutter4"], "family"), (&["10.0.0.1"], "cannot be used")]
+    {
+        let refused = run(&[&args[..], more].concat(), b"");
+        let err = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && err.contains(why), "{err}");
+    }
+    assert_eq!(run(&args, b"").status.code(), Some(0), "nothing asked, nothing missing");
+}
+
+#[test]
+fn an_output_file_is_whole_or_as_it_was() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let out = scratch.file("out", "before");
+    let folder = std::path::Path::new(&out).parent().unwrap().to_path_buf();
+    let files = || fs::read_dir(&folder).unwrap().count();
+    let there = files();
+    // Interrupted: by a signal, or without a chance to tidy up.
+    for signal in ["INT", "KILL"] {
+        let mut child = Command::new(RUTTER)
+            .args(["lookup", "--table", &table, "--raw", "ipv4", "-o", &out])
+            .stdin(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(&[10; 1 << 20]).expect("it reads");
+        let kill = format!("kill -{signal} {}", child.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+        child.wait().expect("it ends");
+        assert_eq!((fs::read_to_string(&out).unwrap().as_str(), files()), ("before", there));
+    }
+    // A malformed end: what could be answered is there.
+    let done = run(&["lookup", "--table", &table, "--raw", "ipv4", "-o", &out], &[10, 1, 0, 0, 9]);
+    assert_eq!((done.status.code(), fs::read(&out).unwrap()), (Some(2), vec![0, 0, 0, 2]));
+    let done = rutter_with(&["lookup", "--table", &table, "-o", &out], "10.0.0.1 2001:db8::1");
+    assert_eq!((done.status, done.out.as_str()), (0, ""));
+    let text = "10.0.0.1\t10.0.0.0/8\tgw-a\n2001:db8::1\t2001:db8::/32\tgw-d\n";
+    assert_eq!((fs::read_to_string(&out).unwrap().as_str(), files()), (text, there));
+    // A full disk.
+    for more in [&["--raw", "ipv4"][..], &["--device", "threads"]] {
+        let args = [&["lookup", "--table", &table, "-o", "/dev/full"][..], more].concat();
+        let done = run(&args, "10.0.0.1 ".repeat(20_000).as_bytes());
+        let err = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.code() == Some(2) && err.contains("/dev/full"), "{err}");
+    }
+    let nowhere = run(&["lookup", "--table", &table, "-o", "/nowhere/out"], b"");
+    assert_eq!(nowhere.status.code(), Some(2));
+}
+
+#[test]
+fn memory_is_bounded_whatever_the_input() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    // 400 MB of addresses, and memory for the table and few batches.
+    let command = format!(
+        "head -c 400000000 /dev/zero | (ulimit -v 1500000 && {RUTTER} lookup --table {table} --raw ipv4 --device threads) | tail -c 4 | od -An -tx1"
+    );
+    let begun = Instant::now();
+    let done = Command::new("sh").args(["-c", &command]).output().expect("a shell");
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert_eq!((out.trim(), err.as_ref()), ("00 00 00 00", ""));
+    assert!(begun.elapsed() < Duration::from_secs(120));
+}
