@@ -54,6 +54,8 @@ pub(super) struct Table<A: Engines> {
     rib: Rib<A>,
     pending: Vec<Change<A>>,
     engine: Option<Engine<A>>,
+    /// There was no memory for an engine; it is tried again after the next change.
+    without: bool,
     domain: Arc<Domain>,
     budget: Rc<Budget>,
     /// What the budget counts of this table.
@@ -81,6 +83,7 @@ impl<A: Engines> Table<A> {
             rib: Rib::new(),
             pending: Vec::new(),
             engine: None,
+            without: false,
             domain: Domain::new(),
             budget: Rc::clone(budget),
             taken: 0,
@@ -118,13 +121,19 @@ impl<A: Engines> Table<A> {
     }
 
     /// The label of the longest prefix that covers `addr`.
+    ///
+    /// Where there is no memory for an engine the prefixes themselves are asked, some hundred
+    /// times as slowly: policies take an error of this function for "no prefix", and would
+    /// grant what the table is there to decline.
     #[inline]
     pub fn find(&mut self, addr: A) -> Result<u32, Refused> {
-        if !self.pending.is_empty() || self.engine.is_none() {
-            self.follow()?;
+        if !self.pending.is_empty() || self.engine.is_none() && !self.without {
+            self.without = self.follow().is_err();
         }
-        let engine = self.engine.as_ref().ok_or(Refused::Memory)?;
-        label(engine.table.lookup(addr))
+        match &self.engine {
+            Some(engine) => label(engine.table.lookup(addr)),
+            None => self.find_slowly(addr),
+        }
     }
 
     /// The same, from the [`Rib`].
@@ -159,6 +168,7 @@ impl<A: Engines> Table<A> {
         } else {
             self.pending.clear();
             self.engine = None;
+            self.without = false;
         }
         if self.rib.len().is_multiple_of(COUNTED_EVERY) { self.count() } else { Ok(()) }
     }

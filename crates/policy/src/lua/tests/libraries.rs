@@ -266,3 +266,28 @@ fn a_million_prefixes_come_from_a_file() {
     let error = Policy::load("test.lua", source, &options).err().expect("no room").to_string();
     assert!(error.contains("internet: no memory is left for it"), "{error}");
 }
+
+/// Policies take an error of a lookup for "no prefix".
+#[test]
+fn a_table_without_memory_for_an_engine_answers_all_the_same() {
+    let options = Options { tables: 64 << 10, ..Options::default() };
+    let source = "function lookup_policy() end
+        t = lpmlib.new_lpm(10, 1) t6 = lpmlib.new_lpm6(10, 1)
+        function add(t, add, to, text, label)
+            local ip, len = to(text) return add(t, ip, len, label) end
+        function ip(text) return (lpmlib.str_to_prefix(text .. '/32')) end
+        function ip6(text) return (lpmlib.str_to_prefix6(text .. '/128')) end";
+    let mut policy = Policy::load("test.lua", source, &options).expect("it loads");
+    let add = "add(t, lpmlib.lpm_add, lpmlib.str_to_prefix";
+    let add6 = "add(t6, lpmlib.lpm6_add, lpmlib.str_to_prefix6";
+    values(
+        &mut policy,
+        &[
+            (&format!("{add}, '10.0.0.0/8', 0), {add6}, 'fc00::/7', 4)"), "0\t0"),
+            ("lpmlib.lpm_lookup(t, ip '10.1.2.3'), lpmlib.lpm_lookup(t, ip '11.1.2.3')", "0\t-2"),
+            ("lpmlib.lpm6_lookup(t6, ip6 'fd00::1')", "4"),
+            (&format!("{add}, '10.1.0.0/16', 7)"), "0"),
+            ("lpmlib.lpm_lookup(t, ip '10.1.2.3'), lpmlib.lpm_lookup(t, ip '10.2.2.3')", "7\t0"),
+        ],
+    );
+}
