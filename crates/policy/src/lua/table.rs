@@ -122,9 +122,9 @@ impl<A: Engines> Table<A> {
 
     /// The label of the longest prefix that covers `addr`.
     ///
-    /// Where there is no memory for an engine the prefixes themselves are asked, some hundred
-    /// times as slowly: policies take an error of this function for "no prefix", and would
-    /// grant what the table is there to decline.
+    /// Where there is no memory for an engine the prefixes themselves are asked, which is slow:
+    /// policies take an error of this function for "no prefix", and would grant what the table
+    /// is there to decline.
     #[inline]
     pub fn find(&mut self, addr: A) -> Result<u32, Refused> {
         if !self.pending.is_empty() || self.engine.is_none() && !self.without {
