@@ -130,7 +130,7 @@ impl ToOwners {
         let is_here = protection.options & LOCAL != 0;
         let counts = match by {
             By::Here => is_here,
-            // Only the policy of this machine decides here, whoever else is heard.
+            // Only the policy of this machine decides here, even where other Grantors are heard.
             By::Grantor(..) if is_here => false,
             By::Grantor(from, DecisionsFrom::ItsGrantors) => protection.named(from).is_some(),
             By::Grantor(from, DecisionsFrom::Grantors) => protections.names(vrf, from),
