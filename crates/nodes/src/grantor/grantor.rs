@@ -25,7 +25,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock};
+use graph::{Due, Kept, Lanes, Node, Unsent, View, clock};
 use io::VECTOR;
 use lookup::sync::Published;
 use policy::ask::{Asker, Verdict};
@@ -39,7 +39,7 @@ use super::fates::{To, Why};
 use super::fragments::{Fragments, is_possible, part};
 use super::gather::{Chain, Put, World};
 use super::lanes::{Asks, Inner};
-use super::messages::{Message, Messages};
+use super::messages::Messages;
 use super::park::Park;
 use super::parked::{Goes, Parked, copy, is_v4, level};
 use super::post::Post;
@@ -47,7 +47,7 @@ use super::settings::{Counters, Instead, Settings};
 use super::unwrap::{Unfit, unwrap};
 use crate::assembly::Hearing;
 use crate::counters::IfaceCounters;
-use crate::lanes::{Dst4, Dst6, Iface, OutPort};
+use crate::lanes::{Dst4, Dst6, Iface};
 
 /// Who is asked, and who of this graph hears what is decided.
 pub type Who = (Option<Box<dyn Asker>>, Option<Box<dyn Hearing>>);
@@ -378,7 +378,8 @@ impl Grantor {
                 return false;
             }
             let count = message.count();
-            match self.send(v, &message, settings) {
+            let post = Post { forwarding: &self.forwarding, guard: v.guard() };
+            match post.send(v, &message, settings.ports, &self.ifaces) {
                 Some(()) => {
                     self.counters.messages.add(1);
                     self.counters.decisions.add(count);
@@ -388,35 +389,6 @@ impl Grantor {
             self.messages.done(message);
         }
         true
-    }
-
-    /// Makes a packet of a message, in a vector that has room for it. `None` where none can be
-    /// made; one that cannot leave is dropped.
-    fn send(&self, v: &mut View<'_, Self>, message: &Message, settings: &Settings) -> Option<()> {
-        let pool = message.reply.port;
-        let mut packet = v.ports().get(pool)?.allocate()?;
-        let fits = packet.resize(message.packet_len());
-        if !fits || !message.write(packet.data_mut(), settings.ports) {
-            v.ports().put_back(packet, pool);
-            return None;
-        }
-        let i = match v.push(packet, pool) {
-            Ok(i) => i,
-            Err(packet) => {
-                v.ports().put_back(packet, pool);
-                return None;
-            }
-        };
-        v.account(Account::Copies, 1);
-        let post = Post { forwarding: &self.forwarding, guard: v.guard() };
-        let Some((port, iface)) = post.leave(v, i, message, &self.ifaces) else {
-            v.drop(i, Why::NoWay);
-            return None;
-        };
-        v.set(OutPort, i, port);
-        v.set(Iface, i, iface);
-        v.leave(i, To::Output);
-        Some(())
     }
 }
 

@@ -3,14 +3,17 @@
 
 use core::net::IpAddr;
 
-use graph::Packets;
+use graph::{Account, Node, Packets, View};
 use lookup::Hop;
 use lookup::sync::Guard;
 use tables::{AdjacencyId, Forwarding, IfaceId, PortId};
 use wire::ethernet;
+use wire::ggu::Ports;
 
+use super::fates::{To, Why};
 use super::messages::{Ends, Message};
 use crate::counters::IfaceCounters;
+use crate::lanes::{Iface, OutPort};
 use crate::out::leave::leave;
 
 /// What is needed to send messages.
@@ -41,9 +44,43 @@ impl Post<'_> {
         self.forwarding.hops.load(self.guard).step_of_flow(hop, mixed).forward()
     }
 
+    /// Makes a packet of a message, in a vector that has room for it, and sends it. `None` where
+    /// none can be made; one that cannot leave is dropped.
+    pub fn send<N: Node<Edge = To, Drop = Why>>(
+        &self,
+        v: &mut View<'_, N>,
+        message: &Message,
+        ports: Ports,
+        counters: &IfaceCounters,
+    ) -> Option<()> {
+        let pool = message.reply.port;
+        let mut packet = v.ports().get(pool)?.allocate()?;
+        let fits = packet.resize(message.packet_len());
+        if !fits || !message.write(packet.data_mut(), ports) {
+            v.ports().put_back(packet, pool);
+            return None;
+        }
+        let i = match v.push(packet, pool) {
+            Ok(i) => i,
+            Err(packet) => {
+                v.ports().put_back(packet, pool);
+                return None;
+            }
+        };
+        v.account(Account::Copies, 1);
+        let Some((port, iface)) = self.leave(v, i, message, counters) else {
+            v.drop(i, Why::NoWay);
+            return None;
+        };
+        v.set(OutPort, i, port);
+        v.set(Iface, i, iface);
+        v.leave(i, To::Output);
+        Some(())
+    }
+
     /// Makes packet `i`, which is a message, a frame on its way; gives where it leaves, or
     /// `None` where no way takes it.
-    pub fn leave<N>(
+    fn leave<N>(
         &self,
         v: &mut Packets<N>,
         i: usize,
