@@ -19,7 +19,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 # array looks at all that it has. The tests are named in full, because miri takes longer
 # to search a thousand names for a part than for a small engine. Miri has no AVX2, so an
 # engine's default suite is its portable one. What is not done in MINUTES is cut off and
-# named: it has shown nothing. docs/VERIFIED.md tells how long each took. MIRI_TESTS
+# named: it has shown nothing. docs/VERIFIED.md has how long each took. MIRI_TESTS
 # names others: a line for each run, a crate and filters as cargo test takes them; behind the
 # crate's name and a colon the features that it is to have, and no others.
 miri() {
@@ -41,12 +41,12 @@ miri() {
 	printf 'not for miri: %s\n' "${NOT_MIRI[@]}"
 }
 
-# What has unsafe code, or stands on it, and cannot run there.
+# What has unsafe code, or depends on it, and cannot run there.
 NOT_MIRI=(
 	'policy::lua: LuaJIT is C, and makes machine code'
 	'policy::bpf, compiled: machine code of DPDK; the interpreter and the check have no unsafe code'
 	'policy::cell, processes, seals and limits: system calls (memfd, seccomp, fork)'
-	'nodes, all but a few: they have no unsafe code, and what they stand on is in the lines above'
+	'nodes, all but a few: they have no unsafe code, and what they depend on is in the lines above'
 	'nodes, models of queues (a_queue_is_its_model, as_lists): longer than MINUTES'
 )
 

@@ -28,7 +28,7 @@ for router in r k; do
 	link g "${router}i" $router v2
 done
 
-# The kernel keeps to a way without a carrier unless it is told to ignore it.
+# The kernel keeps to a way without a carrier unless it is set to ignore it.
 for i in 1 2 3; do on k ip address add 10.0.$i.1/24 dev v$((i - 1)); done
 on k sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.all.rp_filter=0
 for dev in all v0 v1 v2; do

@@ -44,7 +44,7 @@ assert_status 2 rutter show nonsense
 assert_status 2 rutter trace add 1 net 10.0.0.1/8
 assert_match "$(cat "$TMP/status.out")" "10.0.0.1/8" "the prefix that is none"
 assert_status 2 rutter fib engine set dxr -o k=18 -o k=18
-assert_match "$(cat "$TMP/status.out")" "\`k\` is given twice" "the option that stands twice"
+assert_match "$(cat "$TMP/status.out")" "\`k\` is given twice" "the option that is given twice"
 assert_match "$(rutter engines)" "dir-24-8" "engines"
 rutter engines -j | json 'x[0]["name"]' >/dev/null
 rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"

@@ -32,7 +32,7 @@ for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "
 done
 assert_match "$(rutter show drops)" "punt|rate|limit" "what was over the rate among the drops"
 
-# What comes while the router is held is more than its device's queue takes: counted, and told.
+# What comes while the router is held is more than its device's queue takes: counted, and reported.
 mac=$(mac_of r p0) sent=0
 kill -STOP "$router_pid"
 for ((i = 0; i < 10 && sent < 2 * QUEUE; i++)); do

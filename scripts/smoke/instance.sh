@@ -91,7 +91,7 @@ assert_status 2 on r "$RUTTER" run --config "$TMP/fpm.toml"
 assert_match "$(cat "$TMP/status.out")" "listen for FRR" "why it does not start"
 state | diff "$TMP/before" - || fail "the failed start has left something behind"
 
-# Nor does one whose device is not there: it is told before anything starts, with
+# Nor does one whose device is not there: it is reported before anything starts, with
 # its place. One that is found out later takes everything back.
 rm -f "$SOCKET"*
 echo 'ports = { p1 = { device = "net_af_packet1,iface=nosuch0" } }' >"$TMP/absent.toml"

@@ -78,7 +78,7 @@ wait_for 5 carrier_is 1
 assert_ping a 10.0.2.2
 router_stop
 
-# Taps stay until told otherwise.
+# Taps stay until `rutter` is asked to remove them.
 on r ip link show dev p0 >/dev/null || fail "the tap p0 is gone after an ordinary end"
 router_start
 rutter stop --remove

@@ -59,7 +59,7 @@ wait_for 5 reaches a 10.9.6.1
 # What cannot be is said.
 assert_status 2 rutter route add 10.9.7.1/24 via 10.0.2.2
 
-# A connected network is not cut off by a route of the same metric; one of another stands beside.
+# A connected network is not cut off by a route of the same metric; one of another metric is beside it.
 assert_status 2 rutter route add 10.0.2.0/24 blackhole
 assert_match "$(cat "$TMP/status.out")" "there is a route to this prefix already" "why it is refused"
 assert_match "$(on r ip route show 10.0.2.0/24)" "dev p1 proto kernel" "the connected route"

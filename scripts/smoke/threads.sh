@@ -45,8 +45,8 @@ assert_ping a 10.0.2.2
 prlimit --pid "$router_pid" --nofile="$usual"
 wait "$asking" || fail "the client that waited is not answered"
 wait_for 5 feed_is connected
-assert_match "$(cat "$TMP/rutter.log")" "the feed fpm is well again" "what is told"
-assert_no_match "$(cat "$TMP/rutter.log")" "started again" "what is told: it is no reason to end"
+assert_match "$(cat "$TMP/rutter.log")" "the feed fpm is well again" "what is reported"
+assert_no_match "$(cat "$TMP/rutter.log")" "started again" "what is reported: it is no reason to end"
 
 # Somebody destroys the socket: it is made anew, and FRR finds it.
 on r ss -HKltn "sport = :2620" >/dev/null 2>&1 || true
@@ -70,7 +70,7 @@ status=0
 wait "$router_pid" || status=$?
 router_pid=
 assert_eq "$status" 3 "exit status"
-assert_eq "$(grep -c "the thread fpm ends: Invalid argument" "$TMP/rutter.log")" 4 "ends that are told"
+assert_eq "$(grep -c "the thread fpm ends: Invalid argument" "$TMP/rutter.log")" 4 "ends that are reported"
 assert_match "$(tail -n 1 "$TMP/rutter.log")" "the thread fpm has died" "the last words"
 assert_eq "$(settings)" "$before" "settings after it"
 for tap in p0 p1; do on r ip link show "$tap" >/dev/null || fail "the tap $tap is gone"; done

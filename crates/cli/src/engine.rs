@@ -164,7 +164,7 @@ pub fn find(name: Option<&str>) -> Result<Pair, Error> {
     }
 }
 
-/// Tells how many prefixes lie outside the families of the engines.
+/// Reports how many prefixes lie outside the families of the engines.
 ///
 /// # Errors
 /// When that leaves none of a table that has some.

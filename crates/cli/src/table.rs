@@ -51,7 +51,7 @@ impl TableArgs {
     }
 }
 
-/// Tells on standard error what was wrong with a file.
+/// Reports on standard error what was wrong with a file.
 pub fn tell(spec: &str, report: &Report) -> Status {
     for damage in &report.damage {
         match damage.place {

@@ -76,7 +76,7 @@ pub enum Fault {
     /// Not an address in its usual text form.
     #[error("expected an IPv4 or IPv6 prefix such as 192.0.2.0/24")]
     Address,
-    /// What stands behind the slash is not a length.
+    /// What follows the slash is not a length.
     #[error("expected a prefix length behind the slash")]
     Length,
     /// A length out of range, or host bits.

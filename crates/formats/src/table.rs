@@ -102,7 +102,7 @@ fn rib<A: Addr>(routes: Vec<(Prefix<A>, Hop)>) -> Result<Rib<A>, NoMemory> {
 }
 
 /// A route without a next hop gets one of 255 by its prefix, so that an engine
-/// tells neighbours apart. Marked until the number of named ones is known.
+/// distinguishes neighbours. Marked until the number of named ones is known.
 fn nameless(prefix: &AnyPrefix) -> Hop {
     let (addr, len) = match prefix {
         AnyPrefix::V4(prefix) => (u128::from(prefix.first()), prefix.len()),

@@ -162,7 +162,7 @@ impl Vector {
         self.burst.wrap(i, by, l2, l3)
     }
 
-    /// Asks for packet `i`'s descriptor, which tells the length of its frame.
+    /// Asks for packet `i`'s descriptor, which holds the length of its frame.
     #[inline(always)]
     pub fn ask(&self, i: usize) {
         self.burst.ask(i);

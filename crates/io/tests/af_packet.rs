@@ -290,7 +290,7 @@ fn a_full_ring_and_an_empty_pool_are_counted_by_the_kernel() {
         let counters = device.counters();
         assert_eq!((counters.rx_packets, all + counters.rx_missed), (all, 5000));
         assert!(counters.rx_missed > 500, "{}", counters.rx_missed);
-        assert_eq!(device.counters().rx_missed, counters.rx_missed, "told twice, counted once");
+        assert_eq!(device.counters().rx_missed, counters.rx_missed, "reported twice, counted once");
         drop((ports, others));
         assert_eq!((small.available(), large.available()), (100, 64));
     });

@@ -6,7 +6,7 @@ use crate::Addr;
 
 /// `address/length` with no bit set to the right of the length.
 ///
-/// Ordered by address, then length: a prefix stands before everything inside it.
+/// Ordered by address, then length: a prefix comes before everything inside it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Prefix<A> {
     first: A,

@@ -39,7 +39,7 @@ pub struct Adjacency {
     pub mtu: u16,
     /// Bytes of the link header: 14, 18 or 22.
     pub len: u8,
-    /// The link header, right-aligned: byte 23 stands before layer 3.
+    /// The link header, right-aligned: byte 23 is the last before layer 3.
     pub header: [u8; HEADER],
 }
 

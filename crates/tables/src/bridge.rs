@@ -30,7 +30,7 @@ pub enum Ingress {
     Routed,
     /// All belong to one domain; tags are payload.
     Whole(DomainId),
-    /// The outermost tag tells.
+    /// The outermost tag decides.
     ByTag {
         /// Untagged frames, and priority-tagged ones.
         untagged: DomainId,
@@ -169,7 +169,7 @@ impl LinkLocal {
 }
 
 /// Which frames for a station at a port leave by it with no more ado: as a set of
-/// bits, so that one mask tells all.
+/// bits, so that one mask shows all.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(transparent)]
 pub struct Direct(pub u8);

@@ -99,7 +99,7 @@ pub struct Control {
     /// Those that do not fit among the others, whatever there is room for.
     pub(crate) unfit_protections: Refusals,
     pub(crate) guards: Guards,
-    /// With the listing that told of them last.
+    /// With the dump that reported them last.
     pub(crate) partial: HashMap<PartialRoute, u8>,
     pub(crate) counters: Counters,
     pub(crate) sweeps: HashMap<Scope, Sweep>,
@@ -393,7 +393,7 @@ impl Control {
     }
 
     /// Begins to change the engine of a table: another is built beside, compared
-    /// on a sample of addresses, and swapped to. [`Control::fib_info`] tells how it went.
+    /// on a sample of addresses, and swapped to. [`Control::fib_info`] reports how it went.
     ///
     /// # Errors
     /// When VRF or engine are unknown, or a change is under way.
@@ -478,5 +478,5 @@ const LONG: Duration = Duration::from_millis(100);
 /// Nothing is under way.
 const IDLE: Duration = Duration::from_secs(1);
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
-/// A route all told: candidate, rib, engine.
+/// A route in all: candidate, rib, engine.
 const ROUTE_BYTES: u64 = 160;

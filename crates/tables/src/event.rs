@@ -1,4 +1,4 @@
-//! What a feed tells the control thread, in the kernel's terms but without its
+//! What a feed reports to the control thread, in the kernel's terms but without its
 //! encoding: links by index, routes by table. Applied in order; whatever is
 //! stated twice counts once.
 
@@ -140,7 +140,7 @@ impl NeighbourState {
     }
 }
 
-/// Set in the numbers of next-hop objects that FRR told by its forwarding plane
+/// Set in the numbers of next-hop objects that FRR sent by its forwarding plane
 /// manager: those of the kernel are others.
 pub const FPM_OBJECTS: u32 = 1 << 31;
 
@@ -190,7 +190,7 @@ pub struct Route {
     pub metric: u32,
     /// Who made it, as the kernel numbers them (2 kernel, 4 static, 12 BIRD …).
     pub protocol: u8,
-    /// Which feed told.
+    /// Which feed reported it.
     pub source: Source,
     /// Where its packets go.
     pub target: Target,
@@ -275,7 +275,7 @@ pub enum Scope {
     Addresses,
     /// Neighbours.
     Neighbours,
-    /// Next-hop objects told by one feed.
+    /// Next-hop objects reported by one feed.
     NextHops(Source),
     /// The routes of one family that came by one feed.
     Routes(Family, Source),

@@ -142,7 +142,7 @@ impl<A: Engines> Fib<A> {
         swapped
     }
 
-    /// Begins to change the engine; [`Stats::switch`] tells how it went.
+    /// Begins to change the engine; [`Stats::switch`] reports how it went.
     pub(crate) fn set_engine(
         &mut self,
         entry: Entry<A>,

@@ -149,7 +149,7 @@ impl Control {
     pub(crate) fn set_route(&mut self, route: &Route, how: How) {
         let Some(vrf) = self.vrf_of(route) else { return self.counters.routes_ignored += 1 };
         let how = match (how, route.net.family()) {
-            // Among equals a new IPv6 route stands last, an IPv4 route first.
+            // Among equals a new IPv6 route is last, an IPv4 route first.
             (How::Create, Family::V6) => How::Append,
             (how, _) => how,
         };
@@ -491,7 +491,7 @@ fn shrunk(next_hops: &NextHops, old: &Candidate, target: &Target) -> Option<Vec<
     Some(old.iter().filter(stays).copied().collect())
 }
 
-/// Which feed told of a next-hop object.
+/// Which feed reported a next-hop object.
 fn teller(id: u32) -> Source {
     if id & FPM_OBJECTS == 0 { Source::Kernel } else { Source::Fpm }
 }

@@ -1,5 +1,5 @@
 //! Tables: what the nodes read ([`forwarding`]) and what the control thread
-//! keeps to write it ([`control`]). Knows no packet, and no netlink: a feed tells
+//! keeps to write it ([`control`]). Knows no packet, and no netlink: a feed reports
 //! it [`event`]s.
 //!
 //! Inside, a module imports only those of the lines below its own:

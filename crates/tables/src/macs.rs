@@ -1,4 +1,4 @@
-//! The MAC table as the data path sees it, and what it tells the thread that
+//! The MAC table as the data path sees it, and what it reports to the thread that
 //! writes it.
 //!
 //! ```text

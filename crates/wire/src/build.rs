@@ -1,4 +1,4 @@
-//! Frames for tests and generators: valid unless told otherwise, written into
+//! Frames for tests and generators: valid unless asked otherwise, written into
 //! the caller's buffer.
 //!
 //! ```
@@ -297,7 +297,7 @@ impl Deref for Buffer {
     }
 }
 
-/// A segment as it stands in the middle of a connection.
+/// A segment as in the middle of a connection.
 fn segment(src: u16, dst: u16, flags: u16) -> tcp::Header<'static> {
     tcp::Header { src, dst, flags, window: 0xffff, ..tcp::Header::default() }
 }

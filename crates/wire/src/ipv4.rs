@@ -150,7 +150,7 @@ impl<'a> View<'a> {
         is_fragment(self.fragment())
     }
 
-    /// Where this fragment's payload stands in the datagram's, in bytes.
+    /// The place of this fragment's payload in the datagram's, in bytes.
     pub fn offset(&self) -> u16 {
         (self.fragment() & OFFSET_MASK) * 8
     }

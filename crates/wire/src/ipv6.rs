@@ -48,7 +48,7 @@ pub fn is_extension(next_header: u8) -> bool {
 /// A Fragment header's content (RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fragment {
-    /// Where the payload stands in the original packet's, in bytes.
+    /// The place of the payload in the original packet's, in bytes.
     pub offset: u16,
     /// More fragments follow.
     pub more: bool,

@@ -65,7 +65,7 @@ pub fn is_tag(ethertype: u16) -> bool {
     ethertype == VLAN || ethertype == QINQ
 }
 
-/// What stands between the MAC addresses of a frame and its payload.
+/// What is between the MAC addresses of a frame and its payload.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stack {
     tags: [Tag; MAX_TAGS],

@@ -22,7 +22,7 @@ pub struct Source<'s> {
 }
 
 impl Source<'_> {
-    /// Records a mistake, once where it is told several times over.
+    /// Records a mistake, once, however often it is found.
     pub fn mistake(&self, span: Range<usize>, text: impl Display) {
         let mistake = Mistake::at(self.file, self.text, span, text.to_string());
         let mut mistakes = self.mistakes.borrow_mut();
@@ -32,7 +32,7 @@ impl Source<'_> {
     }
 }
 
-/// A table and where it stands: `ports.p0`.
+/// A table and its place: `ports.p0`.
 #[derive(Clone, Copy)]
 pub struct Table<'t> {
     source: &'t Source<'t>,
@@ -41,7 +41,7 @@ pub struct Table<'t> {
     table: &'t DeTable<'t>,
 }
 
-/// A value and where it stands: `ports.p0.mtu`.
+/// A value and its place: `ports.p0.mtu`.
 #[derive(Clone)]
 pub struct Value<'t> {
     source: &'t Source<'t>,
@@ -119,7 +119,7 @@ impl<'t> Value<'t> {
         Place { path: self.path.clone(), span: self.span.clone() }
     }
 
-    /// Where it stands.
+    /// Its place.
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }

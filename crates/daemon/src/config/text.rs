@@ -1,4 +1,4 @@
-//! A configuration as it was written: where in it something stands.
+//! A configuration as it was written: where in it something is.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -18,7 +18,7 @@ pub struct Text {
 
 impl Text {
     /// A mistake about the value at `path`, each step the key of a table or the
-    /// place in a list: `["ports", "p0", "mtu"]`. It stands at the innermost part
+    /// place in a list: `["ports", "p0", "mtu"]`. It points at the innermost part
     /// of the path that is there; what is not there at all has no place.
     pub fn mistake(&self, path: &[&str], what: impl Display) -> Mistake {
         let (name, span) = self.find(path);
@@ -29,7 +29,7 @@ impl Text {
         }
     }
 
-    /// The path as people write it, `workers[1]`, and where its value stands.
+    /// The path as people write it, `workers[1]`, and where its value is.
     fn find(&self, path: &[&str]) -> (String, Option<Range<usize>>) {
         let (root, _) = DeTable::parse_recoverable(&self.text);
         let root = DeValue::Table(root.into_inner());

@@ -2,7 +2,7 @@
 //! kernel then forgets what hung on them, in silence.
 //!
 //! These are the kernel's own messages, one for each change: a tap that is down
-//! for a moment only is not missed. (The mirror of `feeds` tells states.)
+//! for a moment only is not missed. (The mirror of `feeds` reports states.)
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use super::link::link_info;
 /// Hears about links and addresses.
 pub struct Changes {
     netlink: Netlink,
-    /// What was told last of links, by number.
+    /// What the kernel last reported of links, by number.
     links: HashMap<u32, Carries>,
 }
 
@@ -43,7 +43,7 @@ pub struct Lost {
     pub addresses: bool,
     /// There are other policy rules than before.
     pub rules: bool,
-    /// The kernel has told more than there was room for: any link may have.
+    /// The kernel has reported more than there was room for: any link may have.
     pub unknown: bool,
 }
 

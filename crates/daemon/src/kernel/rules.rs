@@ -1,6 +1,6 @@
 //! Policy rules (`ip rule`) that somebody else has made: the data plane looks up
 //! destinations in the table of the interface that a packet came in by, whatever
-//! they say. They are told, so that nobody wonders.
+//! they say. They are reported, so that nobody wonders.
 
 use std::fmt::Write;
 use std::io;

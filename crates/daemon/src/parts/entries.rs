@@ -209,7 +209,7 @@ fn unless_gone(result: io::Result<()>, known: bool) -> io::Result<()> {
 /// Why a route is refused.
 const TAKEN: &str = "there is a route to this prefix already, of the same metric and not a static \
                      one of rutter's (the network of an address, or another's); with a `metric` \
-                     of its own this one stands beside it";
+                     of its own this one is beside it";
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;

@@ -146,7 +146,7 @@ impl KernelSide {
         }
     }
 
-    /// Tells which policy rules packets that the data plane forwards do not follow.
+    /// Reports which policy rules packets that the data plane forwards do not follow.
     pub(super) fn warn_of_foreign_rules(&mut self) {
         let rules = self.rtnetlink.foreign_rules().unwrap_or_default();
         let rules: Vec<_> = rules.iter().map(|rule| format!("{NOT_HEEDED}{rule}")).collect();

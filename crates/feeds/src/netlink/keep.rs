@@ -18,7 +18,7 @@ use tables::show::Gateway;
 
 use super::socket::Socket;
 
-/// Tells the kernel which neighbours are needed.
+/// Informs the kernel which neighbours are needed.
 pub struct Keeper {
     socket: Socket,
     kept: HashSet<(LinkId, IpAddr)>,

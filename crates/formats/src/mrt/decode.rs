@@ -85,7 +85,7 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Hands the record's events to `sink`; false where a sound record has none
-    /// to give by its kind. What stands in front of a fault is handed over.
+    /// to give by its kind. What comes before a fault is handed over.
     pub fn decode(&mut self, record: &Record, sink: &mut impl FnMut(Event)) -> Result<bool, Fault> {
         let body = Cursor(record.body);
         match (record.kind, record.subtype) {

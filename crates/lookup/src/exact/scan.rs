@@ -25,7 +25,7 @@ use crate::lpm::isa::Isa;
 /// How a line is searched.
 pub(super) trait Scan {
     /// The word of `line` that agrees with `want` in all but the low
-    /// [`FREE_BITS`], or [`NONE`]. Never that for a word that stands there all the
+    /// [`FREE_BITS`], or [`NONE`]. Never that for a word that is there all the
     /// time.
     ///
     /// # Safety
@@ -67,7 +67,7 @@ pub(super) const NONE: u64 = u64::MAX;
 pub(super) struct Portable;
 
 impl Scan for Portable {
-    /// Every word is compared, and none decides a branch: where an entry stands
+    /// Every word is compared, and none decides a branch: where an entry is
     /// nobody can predict.
     #[inline(always)]
     unsafe fn scan(line: &Line, want: &u64) -> u64 {

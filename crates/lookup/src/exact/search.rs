@@ -22,7 +22,7 @@ pub(super) trait Buckets {
     fn move_entry(&mut self, from: Slot, to: Slot);
 }
 
-/// Where an entry stands.
+/// Where an entry is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Slot {
     pub(super) bucket: usize,

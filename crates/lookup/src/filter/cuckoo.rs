@@ -35,7 +35,7 @@
 //! each f and pair of buckets, as many copies as there are such elements (I1), no
 //! copy belongs to one element more than to another, and taking any one out for
 //! one element leaves one for each of the others. This asks of the caller that he
-//! removes only what he has inserted; a table behind the filter tells him.
+//! removes only what he has inserted; a table behind the filter knows.
 
 mod writer;
 

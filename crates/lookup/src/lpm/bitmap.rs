@@ -12,7 +12,7 @@ pub(super) fn six<A: Addr>(dst: A, from: u8) -> u32 {
     ((left(dst) << from) >> (128 - STRIDE)) as u32
 }
 
-/// The address's highest 64 bits; an IPv4 address stands in the upper half.
+/// The address's highest 64 bits; an IPv4 address is in the upper half.
 #[inline(always)]
 pub(super) fn top<A: Addr>(dst: A) -> u64 {
     (left(dst) >> 64) as u64

@@ -17,7 +17,7 @@ use crate::sync::{Congested, Domain, Limbo};
 /// knows), or untouched (at or after `end`); never two of these.
 pub struct Space {
     units: u32,
-    /// Shared with the table, which tells how much memory it has touched.
+    /// Shared with the table, which reports how much memory it has touched.
     end: Arc<AtomicU32>,
     /// By class, then last in first out.
     free: Vec<Vec<u32>>,
@@ -45,7 +45,7 @@ impl Space {
     }
 
     /// A block of at least `units`; `None` when the arena is full, or the machine
-    /// has no memory for it to grow: [`Space::limit`] tells.
+    /// has no memory for it to grow: [`Space::limit`] says which.
     pub fn take(&mut self, units: u32) -> Option<u32> {
         let class = class_of(units);
         if self.free.len() <= class as usize {

@@ -4,7 +4,7 @@ use super::{Place, Rib, shortest_at};
 use crate::{Addr, Hop, Prefix};
 
 /// Predecessor jumps: everything that covers the target stands before it, and
-/// what stands between does not reach it. A predecessor that does not cover the
+/// what lies between does not reach it. A predecessor that does not cover the
 /// target shares `c` bits with it, so no longer prefix than `c` can.
 pub(super) struct Covering<'r, A> {
     pub(super) rib: &'r Rib<A>,

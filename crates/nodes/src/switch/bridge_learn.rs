@@ -1,4 +1,4 @@
-//! `bridge_learn`: tells the bridge thread which station was seen at which port.
+//! `bridge_learn`: reports to the bridge thread which station was seen at which port.
 //!
 //! ```text
 //!  source · domain ─► seen within this second? ─ yes ─► nothing

@@ -190,7 +190,7 @@ impl<A: Engines> Table<A> {
         self.count()
     }
 
-    /// Tells the budget; a table that is beyond it has no engine.
+    /// Reports it to the budget; a table that is beyond it has no engine.
     fn count(&mut self) -> Result<(), Refused> {
         let engine = self.engine.as_ref();
         let engine = engine.map_or(0, |engine| engine.table.bytes() + engine.writer.bytes());

@@ -5,7 +5,7 @@ use crate::event::{PartialRoute, Source};
 use crate::{Family, Net};
 
 impl Control {
-    /// A partial route is there. Each counts once, however often it is told.
+    /// A partial route is there. Each counts once, however often it is reported.
     pub(crate) fn set_partial(&mut self, route: &PartialRoute) {
         let vrf = self.vrf_by_table(route.table).and_then(|id| self.vrfs.get(usize::from(id.0)));
         if vrf.is_none_or(|vrf| vrf.source != Source::Kernel) {

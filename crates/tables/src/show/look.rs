@@ -210,7 +210,7 @@ impl Control {
     }
 
     /// Neighbours that packets left to since the last call: the kernel is to be
-    /// told that they are in use.
+    /// informed that they are in use.
     pub fn take_used(&mut self) -> Vec<(LinkId, IpAddr)> {
         let table = self.next_hops.pool.table();
         let all = self.next_hops.gateways.iter();
@@ -255,7 +255,7 @@ impl Control {
         let state = &self.vrfs[usize::from(vrf.0)]; // cannot panic: the caller counted them
         for (prefix, list) in A::table_ref(state).routes.from(from) {
             if !outer.covers(&prefix) {
-                // A shorter prefix at the same address stands before its inside.
+                // A shorter prefix at the same address comes before what is inside it.
                 if prefix.first() > outer.last() {
                     break;
                 }

@@ -44,7 +44,7 @@ pub struct RouteInfo {
     pub kind: RouteKind,
     /// The kernel's number of who made it.
     pub protocol: u8,
-    /// Which feed told.
+    /// Which feed reported it.
     pub source: Source,
     /// The lowest of a prefix wins.
     pub metric: u32,

@@ -124,7 +124,7 @@ impl Mode {
         }
     }
 
-    /// What happens to its frames as they come in; `domain` tells that of a VLAN.
+    /// What happens to its frames as they come in; `domain` says the same of a VLAN.
     fn ingress(&self, domain: impl Fn(u16) -> DomainId) -> Ingress {
         let mut tagged = vec![DomainId::NONE; 4096].into_boxed_slice();
         let untagged = match self {

@@ -12,7 +12,7 @@ use crate::sync::{AtomicU64, Guard, Ordering, fence};
 /// The table of a [`super::CuckooWriter`].
 ///
 /// - I1: there are 2^`bits` buckets, `bits` at most 29, and [`VERSIONS`] versions.
-/// - I2: a key stands at most once, in one of its two buckets, or in both while
+/// - I2: a key is there at most once, in one of its two buckets, or in both while
 ///   their versions are odd.
 /// - I3: a word changes only while the version of its bucket is odd.
 pub struct Cuckoo {

@@ -13,7 +13,7 @@ use crate::sync::{AtomicU64, Ordering, fence};
 /// What readers share of one size.
 ///
 /// - I1: there are 2^`bits` lines, `bits` from [`BITS_AT_LEAST`] to [`BITS_AT_MOST`].
-/// - I2: an entry stands in its first line or, marked `OTHER`, in its second,
+/// - I2: an entry is in its first line or, marked `OTHER`, in its second,
 ///   and then the hint of its number is set in the first.
 /// - I3: before an entry's word is overwritten because it has moved, `moves` was
 ///   advanced, and before that the copy and (I2) the hint were written; only
@@ -207,7 +207,7 @@ pub(super) fn hint_slot(word: u64) -> usize {
 
 /// What the writer alone does.
 impl Frame {
-    /// Where the entry of number `mixed` stands. One line says it of most that are
+    /// Where the entry of number `mixed` is. One line says it of most that are
     /// absent, as for readers.
     pub(super) fn locate(&self, mixed: u64) -> Option<Slot> {
         let first = self.view().first(mixed);
@@ -342,7 +342,7 @@ impl Buckets for &Frame {
 /// An entry is there; its value is the 16 bits below the hint.
 pub(super) const USED: u64 = 1 << 17;
 
-/// The entry stands in its second line.
+/// The entry is in its second line.
 pub(super) const OTHER: u64 = 1 << 18;
 
 /// Belongs to the slot, not to its entry: an entry of this line whose hint this

@@ -54,9 +54,9 @@ pub enum Fate {
 /// The writer of a [`MacTable`].
 ///
 /// - I1: `frame` is the one published, and `entries` counts its entries.
-/// - I2: while `growth` is there and its memory has been touched, what stands in lines
-///   of `frame` below its `done` stands in its `next`, with the same value, and nothing
-///   stands there that is not in `frame`. Before, `done` is 0 and `next` is empty.
+/// - I2: while `growth` is there and its memory has been touched, what is in lines
+///   of `frame` below its `done` is in its `next`, with the same value, and nothing
+///   is there that is not in `frame`. Before, `done` is 0 and `next` is empty.
 pub struct MacWriter {
     table: Arc<MacTable>,
     pub(super) mix: Mix,

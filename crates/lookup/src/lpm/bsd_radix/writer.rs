@@ -29,7 +29,7 @@ struct RadixWriter<A: Addr> {
 /// The arena is full.
 struct Full;
 
-/// Where a reference to a node stands.
+/// Where a reference to a node is.
 #[derive(Clone, Copy)]
 enum Link {
     Root,

@@ -210,7 +210,7 @@ impl Dxr {
     fn count(&self, entry: u32) -> u64 {
         let (format, view) = (format_of(entry), self.view());
         let base = |i: u32| {
-            // The word that the base stands in: the upper one of a wide range.
+            // The word that holds the base: the upper one of a wide range.
             let word =
                 view.word((place_of(entry) << 3) + (i << format) + (format == WIDE) as u32 * 4);
             search::base_of(format, word)

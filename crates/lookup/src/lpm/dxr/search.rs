@@ -48,7 +48,7 @@ impl Search {
 }
 
 /// Of each format: the bits of a word that are the range's, where in them the base
-/// of a range begins, what stands below it, and how far into the range they are.
+/// of a range begins, what lies below it, and how far into the range they are.
 pub(super) const FORMATS: [(u32, u32, u32, u32); 4] =
     [(0, 0, 0, 0), (0xffff, 0, 0xff, 0), (u32::MAX, 16, 0xffff, 0), (u32::MAX, 0, 0, 4)];
 

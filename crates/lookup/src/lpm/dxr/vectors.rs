@@ -58,7 +58,7 @@ impl<L: Lanes> Vectors<'_, L> {
             keys[..rest.len()].copy_from_slice(rest);
             self.enter(burst, whole.len(), &keys);
         }
-        // What stands behind the last is searched with it: nothing, in the first chunk.
+        // What is behind the last is searched with it: nothing, in the first chunk.
         burst.entries[burst.listed..][..SPARE].fill(0);
         for at in (0..burst.listed).step_by(VECTORS * L::COUNT) {
             self.search(burst, at);

@@ -15,7 +15,7 @@ pub(in crate::lpm) type Found<const N: usize> = [u32; N];
 /// One address alone is a burst of 1, for which nothing else is made ready.
 pub(in crate::lpm) struct Run<'r, A, const N: usize> {
     dsts: [A; N],
-    /// Where each stands in the burst.
+    /// The place of each in the burst.
     places: [u8; N],
     count: usize,
     pub found: &'r mut Found<N>,

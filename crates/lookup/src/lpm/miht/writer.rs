@@ -139,7 +139,7 @@ impl<A: Addr> MihtWriter<A> {
     }
 }
 
-/// `prefix` as it stands in its trie, without a hop: the bits behind its key, or
+/// `prefix` as it is in its trie, without a hop: the bits behind its key, or
 /// all of them where it is shorter.
 fn item<A: Addr>(prefix: Prefix<A>, k: u8) -> Item<A> {
     let (first, len) = (prefix.first(), prefix.len());

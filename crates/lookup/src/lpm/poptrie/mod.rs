@@ -100,7 +100,7 @@ struct Poptrie<L: Cell> {
     isa: Isa,
 }
 
-/// A node as it stands in `nodes`: vector, leafvec, bases.
+/// A node as it is in `nodes`: vector, leafvec, bases.
 type Words = [AtomicU64; 3];
 
 /// A node as it was read.

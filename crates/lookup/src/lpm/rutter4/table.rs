@@ -16,7 +16,7 @@ use crate::pages::{Pages, Zeroed};
 
 /// The width of a cell: 16 bits where every hop fits in 15, else 32.
 ///
-/// The top bit tells a hop, 0 for nothing but /0, from the place of a deep record.
+/// The top bit distinguishes a hop, 0 for nothing but /0, from the place of a deep record.
 pub(super) trait Value: Send + Sync + 'static {
     type Cell: Zeroed + Send;
     /// Bits of a cell.

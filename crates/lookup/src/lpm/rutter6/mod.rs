@@ -131,7 +131,7 @@ const ROOT_BITS: u32 = 16;
 const X_BITS: u32 = 32;
 /// Trees below trees: 16 bits, then 32, 32, 32 and 16.
 const LEVELS: u32 = 4;
-/// Keys of a node; the entry of its first child stands behind them.
+/// Keys of a node; the entry of its first child is behind them.
 const SEPARATORS: usize = 15;
 /// Turned in keys.
 const SIGN: u32 = 1 << 31;

@@ -27,7 +27,7 @@ pub(super) struct Own {
 ///
 /// - I5: root word i has cells of its own where `own` has i; else it is that of
 ///   `uniform[hop]`, which counts the words that share it.
-/// - I6: a value that names a deeper tree stands once, for one `x`.
+/// - I6: a value that names a deeper tree occurs once, for one `x`.
 pub(super) struct Rutter6<V> {
     pub(super) trees: Trees<V>,
     pub(super) uniform: HashMap<u32, Shared>,

@@ -20,7 +20,7 @@ use crate::sync::Domain;
 
 /// A value of a line: 16 bits where every hop fits in 15, else 32.
 ///
-/// The top bit tells a hop, 0 for nothing but /0, from the number of a deeper
+/// The top bit distinguishes a hop, 0 for nothing but /0, from the number of a deeper
 /// tree. Values are handed around as 32 bits with [`DEEP`] as the top bit.
 pub(super) trait Value: Send + Sync + 'static {
     /// Keys of a line; a value more follows them.
@@ -29,14 +29,14 @@ pub(super) trait Value: Send + Sync + 'static {
     const WIDTH: u32;
     /// The largest hop, and the largest number of a deeper tree.
     const MOST: u32;
-    /// Value `i` of a line, as it stands there.
+    /// Value `i` of a line, as it is there.
     fn raw(unit: &Unit, i: usize) -> u32;
     /// Puts value `i` into a line that is still private.
     fn put(words: &mut [u32; 16], i: usize, value: u32);
-    /// Looks `x` up in a line; the value as it stands there.
+    /// Looks `x` up in a line; the value as it is there.
     fn search(rank: impl Rank, unit: &Unit, x: u32) -> u32;
 
-    /// A value as it stands in a line with its top bit as [`DEEP`].
+    /// A value as it is in a line, with its top bit as [`DEEP`].
     #[inline(always)]
     fn widen(raw: u32) -> u32 {
         if raw > Self::MOST { raw & Self::MOST | DEEP } else { raw }
@@ -277,7 +277,7 @@ impl<'t, V: Value> View<'t, V> {
         self.value_by(entry, x, |_| ())
     }
 
-    /// As [`View::value`]; tells each unit on the way.
+    /// As [`View::value`]; reports each unit on the way.
     #[inline(always)]
     fn value_by(self, mut entry: u32, x: u32, mut reads: impl FnMut(&Unit)) -> u32 {
         for _ in 0..MOST_STEPS {

@@ -229,7 +229,7 @@ impl<L: Lengths> Splitter<L> {
         Ok(splitter)
     }
 
-    /// Brings what `change` touches in line with `rib`, of which it tells the hop.
+    /// Brings what `change` touches in line with `rib`, of which it reports the hop.
     fn change(&mut self, rib: &Rib<u32>, change: &Change<u32>) -> Result<(), Refusal> {
         match change.prefix.len() {
             0 => {
@@ -338,7 +338,7 @@ impl<L: Lengths> Writer<u32> for Splitter<L> {
     }
 }
 
-/// True where what stands at `place` is not the answer: a chunk, or a /24 that went
+/// True where what is at `place` is not the answer: a chunk, or a /24 that went
 /// while it was read.
 #[inline(always)]
 fn goes_on(place: u32, entry: u32) -> bool {

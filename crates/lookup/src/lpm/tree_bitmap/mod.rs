@@ -80,7 +80,7 @@ struct TreeBitmap<L: Cell> {
     isa: Isa,
 }
 
-/// A node as it stands in `nodes`: internal, external, places.
+/// A node as it is in `nodes`: internal, external, places.
 type Words = [AtomicU64; 3];
 
 /// A node as it was read.

@@ -1,4 +1,4 @@
-//! VPP's lookup behind a two-way trie: the trie tells which lengths match, one
+//! VPP's lookup behind a two-way trie: the trie reports which lengths match, one
 //! probe of the FIB then gives the hop.
 //!
 //! ```text

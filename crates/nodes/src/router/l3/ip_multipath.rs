@@ -10,7 +10,7 @@
 //! |------|-------------------------------------------------------------------------------|
 //!
 //! Source: RFC 2992 (equal-cost multi-path by hash), RFC 6438 for IPv6. A flow keeps
-//! its path, and so its order, as long as the group stands. The key of the hash is
+//! its path, and so its order, as long as the group exists. The key of the hash is
 //! drawn by each router, or flows that one router has sent the same way would all
 //! choose alike at the next (polarisation).
 //!

@@ -94,7 +94,7 @@ struct Hybrid {
     inherited: [AtomicU64; pivots::MOST],
 }
 
-/// Where an address stands between two pivots: there is a value at `low`, 24 to
+/// Where an address lies between two pivots: there is a value at `low`, 24 to
 /// begin with, and none at `high`; numbers of pivots.
 #[derive(Clone, Copy)]
 struct Between {

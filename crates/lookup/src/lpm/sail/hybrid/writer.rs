@@ -220,7 +220,7 @@ impl Merged {
         }
     }
 
-    /// Tells the readers' counters how many pivot nodes inherit.
+    /// Reports to the readers' counters how many pivot nodes inherit.
     fn count(&self, rib: &Rib<u128>) {
         for (at, &pivot) in shorter(&self.table.pivots, 128) {
             let inherited = self.nodes[at].saturating_sub(rib.count_of_len(pivot));
