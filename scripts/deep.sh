@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
 set -euo pipefail
@@ -143,6 +143,13 @@ programs() {
 	RUTTER_PROGRAMS=$((MINUTES * 2000)) cargo test --locked -p policy --features dpdk --test bpf -- --nocapture random_programs
 }
 
+# The kernels for devices, compiled anew: byte for byte what is committed.
+ptx() {
+	mkdir -p "$target/ptx"
+	scripts/ptx.sh "$target/ptx"
+	cmp "$target/ptx/lookup.ptx" crates/offload/kernels/lookup.ptx
+}
+
 # Memory errors in everything that handles packets; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
@@ -197,7 +204,7 @@ mutants() {
 }
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

@@ -124,6 +124,7 @@ bench() {
 deep() {
 	test_
 	need valgrind valgrind
+	python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 	if ! has rustup || ! rustup toolchain list 2>/dev/null | grep -q ^nightly; then
 		notes+=("nightly Rust, from https://rustup.rs: rustup toolchain install nightly --component miri rust-src")
 	elif ! cargo +nightly miri --version >/dev/null 2>&1; then
