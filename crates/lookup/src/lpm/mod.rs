@@ -11,6 +11,7 @@
 //! their own ask in [`Exports`].
 
 mod bitmap;
+mod blocks;
 pub mod bloomfwd;
 pub mod bsd_radix;
 mod cell;

@@ -49,10 +49,10 @@
 
 mod writer;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::bitmap::{STRIDE, six, top};
+use super::blocks::{Blocks, Node};
 use super::cell::Cell;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
@@ -92,37 +92,21 @@ const CARD_6: Card = Card { max_len: 128, ..CARD };
 struct Poptrie<L: Cell> {
     direct: Pages<AtomicU32>,
     s: u8,
-    nodes: Pages<[Words; NODES]>,
-    leaves: Pages<[L; LEAVES]>,
+    blocks: Blocks<L>,
     default: AtomicU32,
-    /// Nodes and leaves that have ever been used.
-    touched: [Arc<AtomicU32>; 2],
     isa: Isa,
 }
 
-/// A node as it is in `nodes`: vector, leafvec, bases.
-type Words = [AtomicU64; 3];
-
-/// A node as it was read.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Node {
-    vector: u64,
-    leafvec: u64,
-    leaves: u32,
-    children: u32,
-}
-
-impl Node {
-    /// Where slot `v` leads: true and a node's place, or false and a leaf's.
-    #[inline(always)]
-    fn step(&self, v: u32) -> (bool, u32) {
-        // The bits up to v, shifted so that v's own is the highest.
-        let up_to = |bits: u64| bits << (63 - v);
-        let inner = up_to(self.vector) >> 63 != 0;
-        let bits = std::hint::select_unpredictable(inner, self.vector, self.leafvec);
-        let base = std::hint::select_unpredictable(inner, self.children, self.leaves);
-        (inner, base.wrapping_add(up_to(bits).count_ones()).wrapping_sub(1))
-    }
+/// Where slot `v` leads: true and a node's place, or false and a leaf's.
+#[inline(always)]
+fn step(node: &Node, v: u32) -> (bool, u32) {
+    // The bits up to v, shifted so that v's own is the highest.
+    let up_to = |bits: u64| bits << (63 - v);
+    let [vector, leafvec] = node.maps;
+    let inner = up_to(vector) >> 63 != 0;
+    let bits = std::hint::select_unpredictable(inner, vector, leafvec);
+    let base = std::hint::select_unpredictable(inner, node.children, node.hops);
+    (inner, base.wrapping_add(up_to(bits).count_ones()).wrapping_sub(1))
 }
 
 impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
@@ -148,12 +132,11 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
     }
 
     fn bytes(&self) -> usize {
-        let [nodes, leaves] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
-        size_of_val(&*self.direct) + nodes * size_of::<Words>() + leaves * size_of::<L>()
+        size_of_val(&*self.direct) + self.blocks.bytes()
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let [nodes, leaves] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed).into());
+        let [nodes, leaves] = self.blocks.used();
         vec![("nodes", nodes), ("leaves", leaves)]
     }
 }
@@ -200,7 +183,7 @@ impl<L: Cell> Poptrie<L> {
             from += STRIDE;
         }
         for &i in &below[..all] {
-            hops[usize::from(i)].0 = self.leaf(at[usize::from(i)]);
+            hops[usize::from(i)].0 = self.blocks.hop(at[usize::from(i)]).get();
         }
     }
 
@@ -217,11 +200,11 @@ impl<L: Cell> Poptrie<L> {
         let mut left = 0;
         for k in 0..count {
             let i = usize::from(list[k]);
-            let (inner, next) = self.node(at[i]).step(window(dsts[i]));
+            let (inner, next) = step(&self.blocks.node(at[i]), window(dsts[i]));
             at[i] = next;
             list[left] = i as u8;
             left += usize::from(inner);
-            prefetch_either(inner, &self.words(next)[0], self.leaf_cell(next));
+            prefetch_either(inner, &self.blocks.words(next)[0], self.blocks.hop(next));
         }
         left
     }
@@ -230,9 +213,9 @@ impl<L: Cell> Poptrie<L> {
         let mut from = self.s;
         // Bounded, so that nobody can be led in a circle.
         while from < A::WIDTH {
-            let (inner, next) = self.node(at).step(six(dst, from));
+            let (inner, next) = step(&self.blocks.node(at), six(dst, from));
             if !inner {
-                return self.leaf(next);
+                return self.blocks.hop(next).get();
             }
             at = next;
             from += STRIDE;
@@ -244,44 +227,9 @@ impl<L: Cell> Poptrie<L> {
     fn entry<A: Addr>(&self, dst: A) -> u32 {
         self.direct[(top(dst) >> (64 - self.s)) as usize].load(Ordering::Acquire)
     }
-
-    #[inline(always)]
-    fn node(&self, at: u32) -> Node {
-        let words = self.words(at);
-        let [vector, leafvec, bases] = [0, 1, 2].map(|i| words[i].load(Ordering::Relaxed));
-        Node { vector, leafvec, leaves: bases as u32, children: (bases >> 32) as u32 }
-    }
-
-    #[inline(always)]
-    fn leaf(&self, at: u32) -> u32 {
-        self.leaf_cell(at).get()
-    }
-
-    /// Masked to the array: whatever a node says, the read stays inside.
-    #[inline(always)]
-    fn leaf_cell(&self, at: u32) -> &L {
-        let leaves: &[L; LEAVES] = &self.leaves[0];
-        &leaves[at as usize & (LEAVES - 1)]
-    }
-
-    /// Masked, as `leaf_cell`.
-    #[inline(always)]
-    fn words(&self, at: u32) -> &Words {
-        let nodes: &[Words; NODES] = &self.nodes[0];
-        &nodes[at as usize & (NODES - 1)]
-    }
 }
 
 const LEAF: u32 = 1 << 31;
-
-/// Nodes for which address space is reserved; a power of two.
-const NODES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
-
-/// Leaves for which address space is reserved; a power of two.
-const LEAVES: usize = if cfg!(miri) { 1 << 14 } else { 1 << 27 };
-
-/// Blocks of each kind that may wait for readers.
-const BLOCKS_IN_LIMBO: usize = 1 << 18;
 
 /// 64 and 128 measured alike for IPv4, 10 % slower for IPv6; a prefetch of the
 /// first nodes, before the first level, gains nothing.

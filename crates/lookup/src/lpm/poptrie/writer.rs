@@ -5,12 +5,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use super::{BLOCKS_IN_LIMBO, CARD, CARD_6, LEAF, LEAVES, NODES, Node, Poptrie};
+use super::{CARD, CARD_6, LEAF, Poptrie, step};
 use crate::lpm::bitmap::{SLOTS, STRIDE, six};
+use crate::lpm::blocks::{BlockWriter, Node, Room, by_width};
 use crate::lpm::cell::Cell;
 use crate::lpm::flatten::owner;
 use crate::lpm::isa::Isa;
-use crate::lpm::staged::{Full, Staged};
+use crate::lpm::staged::Full;
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
 use crate::pages::{self, Pages};
 use crate::rib::Change;
@@ -19,8 +20,7 @@ use crate::{Addr, Hop, Prefix, Rib};
 
 struct PoptrieWriter<A, L: Cell> {
     table: Arc<Poptrie<L>>,
-    nodes: Staged,
-    leaves: Staged,
+    room: Room,
     /// Store a run of equal leaves once.
     compress: bool,
     /// Routes under a node that is built.
@@ -44,12 +44,7 @@ pub(super) fn build<A: Addr>(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
-    let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
-    if largest.0 <= AtomicU16::MAX_HOP {
-        build_with::<A, AtomicU16>(rib, options, domain)
-    } else {
-        build_with::<A, AtomicU32>(rib, options, domain)
-    }
+    by_width(rib, build_with::<A, AtomicU16>, build_with::<A, AtomicU32>)(rib, options, domain)
 }
 
 /// Builds with leaves of one width, which must hold every hop.
@@ -67,22 +62,19 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     card.admit_bytes(size_of::<u32>() << s)?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-    let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
-    let leaves = Staged::new(domain, LEAVES as u32, BLOCKS_IN_LIMBO);
+    let (room, blocks) = Room::new(domain).map_err(no_memory)?;
     let table = Poptrie::<L> {
         direct: Pages::zeroed(1_usize << s).map_err(no_memory)?,
         s,
-        nodes: Pages::zeroed(1).map_err(no_memory)?,
-        leaves: Pages::zeroed(1).map_err(no_memory)?,
+        blocks,
         default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
-        touched: [nodes.touched(), leaves.touched()],
         isa,
     };
     let (table, routes) = (Arc::new(table), Vec::new());
-    let mut writer = PoptrieWriter { table, nodes, leaves, compress, routes, family: PhantomData };
+    let mut writer = PoptrieWriter { table, room, compress, routes, family: PhantomData };
     match writer.fill_direct(rib) {
         Ok(()) => Ok(Box::new(writer)),
-        Err(Full) => Err(card.refuse(writer.limit())),
+        Err(Full) => Err(card.refuse(writer.room.limit())),
     }
 }
 
@@ -92,60 +84,18 @@ impl<A: Addr, L: Cell> Writer<A> for PoptrieWriter<A, L> {
     }
 
     fn apply(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<Applied, Refusal> {
-        let card = card::<A>();
-        let largest = changes.iter().filter_map(|change| change.hop).max().unwrap_or(Hop::NONE);
-        card.admit_hop(largest)?;
-        if largest.0 > L::MAX_HOP {
-            return Ok(Applied::Rebuild); // with wider leaves
-        }
-        for staged in [&mut self.nodes, &mut self.leaves] {
-            staged.admit().map_err(|congested| card.refuse(congested.to_string()))?;
-        }
-        // Full half-way: a rebuilt table has no gaps, or names the limit.
-        if changes.iter().try_for_each(|change| self.change(rib, change.prefix)).is_err() {
-            self.nodes.abort();
-            self.leaves.abort();
-            return Ok(Applied::Rebuild);
-        }
-        Ok(Applied::InPlace)
+        self.apply_all(card::<A>(), rib, changes)
     }
 
     fn bytes(&self) -> usize {
         let routes = self.routes.capacity() * size_of::<Route<A>>();
-        self.nodes.bytes() + self.leaves.bytes() + routes
+        self.room.bytes() + routes
     }
 }
 
-impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
-    fn limit(&self) -> String {
-        let full = || format!("more than {NODES} nodes or {LEAVES} leaves");
-        self.nodes.limit(|| self.leaves.limit(full))
-    }
-
-    /// Builds everything. Routes come by address, then length: a longer one
-    /// paints over a shorter one, and those of one entry follow each other.
-    fn fill_direct(&mut self, rib: &Rib<A>) -> Result<(), Full> {
-        let s = self.table.s;
-        pages::fill(&self.table.direct, LEAF);
-        let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
-        while let Some((prefix, hop)) = routes.next() {
-            let first = self.slot(prefix.first());
-            if prefix.len() <= s {
-                let entries = &self.table.direct[first..=self.slot(prefix.last())];
-                pages::fill(entries, LEAF | hop.0);
-                continue;
-            }
-            let around = Prefix::covering(prefix.first(), s);
-            self.routes.clear();
-            self.routes.push((prefix, hop));
-            while let Some(route) = routes.next_if(|(next, _)| around.covers(next)) {
-                self.routes.push(route);
-            }
-            let outside = self.table.direct[first].load(Ordering::Relaxed) & !LEAF;
-            let slot = self.grow_all(s, outside)?;
-            self.publish(first, slot)?;
-        }
-        Ok(())
+impl<A: Addr, L: Cell> BlockWriter<A, L> for PoptrieWriter<A, L> {
+    fn room(&mut self) -> &mut Room {
+        &mut self.room
     }
 
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
@@ -179,6 +129,34 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
         }
         self.fill(next, last + 1, hop)
     }
+}
+
+impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
+    /// Builds everything. Routes come by address, then length: a longer one
+    /// paints over a shorter one, and those of one entry follow each other.
+    fn fill_direct(&mut self, rib: &Rib<A>) -> Result<(), Full> {
+        let s = self.table.s;
+        pages::fill(&self.table.direct, LEAF);
+        let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
+        while let Some((prefix, hop)) = routes.next() {
+            let first = self.slot(prefix.first());
+            if prefix.len() <= s {
+                let entries = &self.table.direct[first..=self.slot(prefix.last())];
+                pages::fill(entries, LEAF | hop.0);
+                continue;
+            }
+            let around = Prefix::covering(prefix.first(), s);
+            self.routes.clear();
+            self.routes.push((prefix, hop));
+            while let Some(route) = routes.next_if(|(next, _)| around.covers(next)) {
+                self.routes.push(route);
+            }
+            let outside = self.table.direct[first].load(Ordering::Relaxed) & !LEAF;
+            let slot = self.grow_all(s, outside)?;
+            self.publish(first, slot)?;
+        }
+        Ok(())
+    }
 
     /// Leaves for the direct entries from `first` up to `end`.
     fn fill(&mut self, first: usize, end: usize, hop: u32) -> Result<(), Full> {
@@ -196,8 +174,8 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
         if entry & LEAF != 0 {
             return Slot::Leaf(entry & !LEAF);
         }
-        self.nodes.give_up(entry, 1);
-        Slot::Inner(self.table.node(entry))
+        self.room.nodes.give_up(entry, 1);
+        Slot::Inner(self.table.blocks.node(entry))
     }
 
     /// Makes a new version visible (I1).
@@ -205,14 +183,13 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
         let entry = match slot {
             Slot::Leaf(hop) => LEAF | hop,
             Slot::Inner(node) => {
-                let at = self.nodes.take(1)?;
-                self.write(at, &node);
+                let at = self.room.nodes.take(1)?;
+                self.table.blocks.write(at, &node);
                 at
             }
         };
         self.table.direct[i].store(entry, Ordering::Release);
-        self.nodes.commit();
-        self.leaves.commit();
+        self.room.commit();
         Ok(())
     }
 
@@ -316,9 +293,9 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
             Slot::Inner(node) => node,
         };
         self.give_up(&node);
-        std::array::from_fn(|v| match node.step(v as u32) {
-            (true, at) => Slot::Inner(self.table.node(at)),
-            (false, at) => Slot::Leaf(self.table.leaf(at)),
+        std::array::from_fn(|v| match step(&node, v as u32) {
+            (true, at) => Slot::Inner(self.table.blocks.node(at)),
+            (false, at) => Slot::Leaf(self.table.blocks.hop(at).get()),
         })
     }
 
@@ -326,14 +303,14 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
     fn discard(&mut self, slot: Slot) {
         let Slot::Inner(node) = slot else { return };
         self.give_up(&node);
-        for i in 0..node.vector.count_ones() {
-            self.discard(Slot::Inner(self.table.node(node.children + i)));
+        for i in 0..node.maps[0].count_ones() {
+            self.discard(Slot::Inner(self.table.blocks.node(node.children + i)));
         }
     }
 
     fn give_up(&mut self, node: &Node) {
-        self.nodes.give_up(node.children, node.vector.count_ones());
-        self.leaves.give_up(node.leaves, node.leafvec.count_ones());
+        self.room.nodes.give_up(node.children, node.maps[0].count_ones());
+        self.room.hops.give_up(node.hops, node.maps[1].count_ones());
     }
 
     /// Writes leaves and children of a node with these slots (I2).
@@ -345,37 +322,31 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
         let mut before = None;
         for (v, slot) in slots.iter().enumerate() {
             match slot {
-                Slot::Inner(_) => node.vector |= 1 << v,
+                Slot::Inner(_) => node.maps[0] |= 1 << v,
                 Slot::Leaf(hop) if self.compress && before == Some(hop) => {}
                 Slot::Leaf(hop) => {
-                    node.leafvec |= 1 << v;
+                    node.maps[1] |= 1 << v;
                     before = Some(hop);
                 }
             }
         }
-        node.children = self.nodes.take(node.vector.count_ones())?;
-        node.leaves = self.leaves.take(node.leafvec.count_ones())?;
-        let (mut child, mut leaf) = (node.children, node.leaves);
+        node.children = self.room.nodes.take(node.maps[0].count_ones())?;
+        node.hops = self.room.hops.take(node.maps[1].count_ones())?;
+        let (mut child, mut leaf) = (node.children, node.hops);
         for (v, slot) in slots.iter().enumerate() {
             match slot {
                 Slot::Inner(inner) => {
-                    self.write(child, inner);
+                    self.table.blocks.write(child, inner);
                     child += 1;
                 }
-                Slot::Leaf(hop) if node.leafvec >> v & 1 != 0 => {
-                    self.table.leaf_cell(leaf).set(*hop);
+                Slot::Leaf(hop) if node.maps[1] >> v & 1 != 0 => {
+                    self.table.blocks.hop(leaf).set(*hop);
                     leaf += 1;
                 }
                 Slot::Leaf(_) => {}
             }
         }
         Ok(Slot::Inner(node))
-    }
-
-    fn write(&self, at: u32, node: &Node) {
-        let bases = u64::from(node.leaves) | u64::from(node.children) << 32;
-        let words = self.table.words(at).iter().zip([node.vector, node.leafvec, bases]);
-        words.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 
     fn slot(&self, dst: A) -> usize {

@@ -34,10 +34,10 @@
 
 mod writer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::bitmap::{SLOTS, STRIDE, six, top};
+use super::blocks::{Blocks, Node};
 use super::cell::Cell;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
@@ -72,41 +72,25 @@ const CARD_6: Card = Card { max_len: 128, ..CARD };
 ///   for a child.
 struct TreeBitmap<L: Cell> {
     initial: Pages<[AtomicU64; 1 << INITIAL]>,
-    nodes: Pages<[Words; NODES]>,
-    results: Pages<[L; RESULTS]>,
+    blocks: Blocks<L>,
     default: AtomicU32,
-    /// Nodes and results that have ever been used.
-    touched: [Arc<AtomicU32>; 2],
     isa: Isa,
 }
 
-/// A node as it is in `nodes`: internal, external, places.
-type Words = [AtomicU64; 3];
-
-/// A node as it was read.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-struct Node {
-    internal: u64,
-    external: u64,
-    results: u32,
-    children: u32,
+/// The place of the child in slot `v`, where it has one.
+#[inline(always)]
+fn child_of(node: &Node, v: u32) -> (bool, u32) {
+    let [_, external] = node.maps;
+    (external >> v & 1 != 0, node.children.wrapping_add(rank(external, v)))
 }
 
-impl Node {
-    /// The place of the child in slot `v`, where it has one.
-    #[inline(always)]
-    fn child(&self, v: u32) -> (bool, u32) {
-        let there = self.external >> v & 1 != 0;
-        (there, self.children.wrapping_add(rank(self.external, v)))
-    }
-
-    /// The place of the hop of the longest prefix that covers slot `v`.
-    #[inline(always)]
-    fn result(&self, v: u32) -> (bool, u32) {
-        let covering = self.internal & COVERING[(v >> 1) as usize % COVERING.len()];
-        let longest = 63 - (covering | 1).leading_zeros();
-        (covering != 0, self.results.wrapping_add(rank(self.internal, longest)))
-    }
+/// The place of the hop of the longest prefix that covers slot `v`.
+#[inline(always)]
+fn result(node: &Node, v: u32) -> (bool, u32) {
+    let [internal, _] = node.maps;
+    let covering = internal & COVERING[(v >> 1) as usize % COVERING.len()];
+    let longest = 63 - (covering | 1).leading_zeros();
+    (covering != 0, node.hops.wrapping_add(rank(internal, longest)))
 }
 
 /// Set bits before bit `i`.
@@ -121,14 +105,14 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
         let (mut best, mut from) = (None, INITIAL);
         // Bounded, so that nobody can be led in a circle.
         while at != NO_NODE && from < A::WIDTH {
-            let (node, v) = (self.node(at), six(dst, from));
-            let (covered, place) = node.result(v);
+            let (node, v) = (self.blocks.node(at), six(dst, from));
+            let (covered, place) = result(&node, v);
             best = if covered { Some(place) } else { best };
-            let (there, child) = node.child(v);
-            at = if there { child } else { NO_NODE };
+            let (there, next) = child_of(&node, v);
+            at = if there { next } else { NO_NODE };
             from += STRIDE;
         }
-        let hop = best.map_or(hop, |place| self.result(place).get());
+        let hop = best.map_or(hop, |place| self.blocks.hop(place).get());
         Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
     }
 
@@ -148,12 +132,11 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
     }
 
     fn bytes(&self) -> usize {
-        let [nodes, results] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
-        size_of_val(&*self.initial) + nodes * size_of::<Words>() + results * size_of::<L>()
+        size_of_val(&*self.initial) + self.blocks.bytes()
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let [nodes, results] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed).into());
+        let [nodes, results] = self.blocks.used();
         vec![("nodes", nodes), ("results", results)]
     }
 }
@@ -201,7 +184,7 @@ impl<L: Cell> TreeBitmap<L> {
         }
         for (&best, hop) in keys.best.iter().zip(hops.iter_mut()) {
             // Result 0 is nobody's: what is read there is not used.
-            let result = self.result(best).get();
+            let result = self.blocks.hop(best).get();
             hop.0 = if best == NO_RESULT { hop.0 } else { result };
         }
     }
@@ -218,15 +201,15 @@ impl<L: Cell> TreeBitmap<L> {
         let mut left = 0;
         for k in 0..count {
             let i = usize::from(keys.list[k]);
-            let (node, v) = (self.node(keys.at[i]), window(dsts[i]));
-            let (covered, place) = node.result(v);
+            let (node, v) = (self.blocks.node(keys.at[i]), window(dsts[i]));
+            let (covered, place) = result(&node, v);
             let best = std::hint::select_unpredictable(covered, place, keys.best[i]);
-            let (there, child) = node.child(v);
-            (keys.at[i], keys.best[i]) = (child, best);
+            let (there, next) = child_of(&node, v);
+            (keys.at[i], keys.best[i]) = (next, best);
             keys.list[left] = i as u8;
             left += usize::from(there);
             // Of a child that is not there, too: a branch costs more.
-            prefetch(self.words(child));
+            prefetch(self.blocks.words(next));
         }
         left
     }
@@ -235,27 +218,6 @@ impl<L: Cell> TreeBitmap<L> {
     fn entry<A: Addr>(&self, dst: A) -> u64 {
         let initial: &[AtomicU64; 1 << INITIAL] = &self.initial[0];
         initial[slot(dst)].load(Ordering::Acquire)
-    }
-
-    #[inline(always)]
-    fn node(&self, at: u32) -> Node {
-        let words = self.words(at);
-        let [internal, external, places] = [0, 1, 2].map(|i| words[i].load(Ordering::Relaxed));
-        Node { internal, external, results: places as u32, children: (places >> 32) as u32 }
-    }
-
-    /// Masked to the array: whatever a node says, the read stays inside.
-    #[inline(always)]
-    fn words(&self, at: u32) -> &Words {
-        let nodes: &[Words; NODES] = &self.nodes[0];
-        &nodes[at as usize & (NODES - 1)]
-    }
-
-    /// Masked, as `words`.
-    #[inline(always)]
-    fn result(&self, at: u32) -> &L {
-        let results: &[L; RESULTS] = &self.results[0];
-        &results[at as usize & (RESULTS - 1)]
     }
 }
 
@@ -306,15 +268,6 @@ const NO_NODE: u32 = u32::MAX;
 
 /// A place that no result is at: blocks of results start behind it.
 const NO_RESULT: u32 = 0;
-
-/// Nodes for which address space is reserved; a power of two.
-const NODES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
-
-/// Results for which address space is reserved; a power of two.
-const RESULTS: usize = if cfg!(miri) { 1 << 14 } else { 1 << 26 };
-
-/// Blocks of each kind that may wait for readers.
-const BLOCKS_IN_LIMBO: usize = 1 << 18;
 
 const BURST: usize = 256;
 

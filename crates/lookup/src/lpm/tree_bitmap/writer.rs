@@ -5,15 +5,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use super::{
-    BLOCKS_IN_LIMBO, CARD, CARD_6, INITIAL, NO_NODE, NODES, Node, RESULTS, TreeBitmap, bit_of,
-    rank, slot, split,
-};
+use super::{CARD, CARD_6, INITIAL, NO_NODE, TreeBitmap, bit_of, child_of, rank, slot, split};
 use crate::lpm::bitmap::{SLOTS, STRIDE, six};
+use crate::lpm::blocks::{BlockWriter, Node, Room, by_width};
 use crate::lpm::cell::Cell;
 use crate::lpm::flatten::owner;
 use crate::lpm::isa::Isa;
-use crate::lpm::staged::{Full, Staged};
+use crate::lpm::staged::Full;
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
 use crate::rib::Change;
@@ -22,8 +20,7 @@ use crate::{Addr, Hop, Prefix, Rib};
 
 struct TreeBitmapWriter<A, L: Cell> {
     table: Arc<TreeBitmap<L>>,
-    nodes: Staged,
-    results: Staged,
+    room: Room,
     family: PhantomData<A>,
 }
 
@@ -34,12 +31,7 @@ pub(super) fn build<A: Addr>(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
-    let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
-    if largest.0 <= AtomicU16::MAX_HOP {
-        build_with::<A, AtomicU16>(rib, options, domain)
-    } else {
-        build_with::<A, AtomicU32>(rib, options, domain)
-    }
+    by_width(rib, build_with::<A, AtomicU16>, build_with::<A, AtomicU32>)(rib, options, domain)
 }
 
 /// Builds with results of one width, which must hold every hop.
@@ -53,26 +45,22 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     let isa = Isa::choose(card, options)?;
     rib.iter().try_for_each(|(_, hop)| card.admit_hop(hop))?;
     let no_memory = |error: std::io::Error| card.refuse(format!("no memory: {error}"));
-    let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
-    let mut results = Staged::new(domain, RESULTS as u32, BLOCKS_IN_LIMBO);
+    let (mut room, blocks) = Room::new(domain).map_err(no_memory)?;
     // NO_RESULT; where there is no memory for it, there is none for others.
-    if results.take(1).is_err() {
-        return Err(card.refuse(results.limit(String::new)));
+    if room.hops.take(1).is_err() {
+        return Err(card.refuse(room.limit()));
     }
     let table = TreeBitmap::<L> {
         initial: Pages::zeroed(1).map_err(no_memory)?,
-        nodes: Pages::zeroed(1).map_err(no_memory)?,
-        results: Pages::zeroed(1).map_err(no_memory)?,
+        blocks,
         default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
-        touched: [nodes.touched(), results.touched()],
         isa,
     };
     table.initial[0].iter().for_each(|entry| entry.store(NO_NODE.into(), Ordering::Relaxed));
-    let mut writer =
-        TreeBitmapWriter { table: Arc::new(table), nodes, results, family: PhantomData };
+    let mut writer = TreeBitmapWriter { table: Arc::new(table), room, family: PhantomData };
     match writer.fill(rib) {
         Ok(()) => Ok(Box::new(writer)),
-        Err(Full) => Err(card.refuse(writer.limit())),
+        Err(Full) => Err(card.refuse(writer.room.limit())),
     }
 }
 
@@ -82,35 +70,48 @@ impl<A: Addr, L: Cell> Writer<A> for TreeBitmapWriter<A, L> {
     }
 
     fn apply(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<Applied, Refusal> {
-        let card = card::<A>();
-        let largest = changes.iter().filter_map(|change| change.hop).max().unwrap_or(Hop::NONE);
-        card.admit_hop(largest)?;
-        if largest.0 > L::MAX_HOP {
-            return Ok(Applied::Rebuild); // with wider results
-        }
-        for staged in [&mut self.nodes, &mut self.results] {
-            staged.admit().map_err(|congested| card.refuse(congested.to_string()))?;
-        }
-        // Full half-way: a rebuilt table has no gaps, or names the limit.
-        if changes.iter().try_for_each(|change| self.change(rib, change.prefix)).is_err() {
-            self.nodes.abort();
-            self.results.abort();
-            return Ok(Applied::Rebuild);
-        }
-        Ok(Applied::InPlace)
+        self.apply_all(card::<A>(), rib, changes)
     }
 
     fn bytes(&self) -> usize {
-        self.nodes.bytes() + self.results.bytes()
+        self.room.bytes()
+    }
+}
+
+impl<A: Addr, L: Cell> BlockWriter<A, L> for TreeBitmapWriter<A, L> {
+    fn room(&mut self) -> &mut Room {
+        &mut self.room
+    }
+
+    fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
+        let hop = rib.get(&prefix);
+        if prefix.len() == 0 {
+            self.table.default.store(hop.unwrap_or(Hop::NONE).0, Ordering::Release);
+            return Ok(());
+        }
+        if prefix.len() < INITIAL {
+            self.repaint(rib, prefix);
+            return Ok(());
+        }
+        let i = slot(prefix.first());
+        let (at, _) = split(self.table.initial[0][i].load(Ordering::Relaxed));
+        let root = (at != NO_NODE).then(|| self.table.blocks.node(at));
+        match (self.find(root, prefix), hop) {
+            (None, None) => Ok(()),
+            (Some(place), Some(hop)) => {
+                self.table.blocks.hop(place).set(hop.0); // old or new, both of one prefix
+                Ok(())
+            }
+            (_, hop) => {
+                self.room.nodes.give_up(at, u32::from(root.is_some()));
+                let root = self.renew(root, INITIAL, prefix, hop)?;
+                self.publish(i, root)
+            }
+        }
     }
 }
 
 impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
-    fn limit(&self) -> String {
-        let full = || format!("more than {NODES} nodes or {RESULTS} results");
-        self.nodes.limit(|| self.results.limit(full))
-    }
-
     /// Builds everything. Routes come by address, then length: a longer one
     /// paints over a shorter one, and those of one entry follow each other.
     fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full> {
@@ -140,65 +141,38 @@ impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
         while let Some(&(prefix, hop)) = routes.get(next) {
             if prefix.len() < below {
                 let bit = internal_bit(prefix, from);
-                node.internal |= 1 << bit;
+                node.maps[0] |= 1 << bit;
                 hops[bit as usize] = hop.0;
                 next += 1;
                 continue;
             }
             let v = six(prefix.first(), from);
             let end = next + inside(&routes[next..], Prefix::covering(prefix.first(), below));
-            node.external |= 1 << v;
+            node.maps[1] |= 1 << v;
             children[v as usize] = self.grow(&routes[next..end], below)?;
             next = end;
         }
-        node.results = self.results.take(node.internal.count_ones())?;
-        for (place, bit) in (node.results..).zip(bits(node.internal)) {
-            self.table.result(place).set(hops[bit as usize]);
+        node.hops = self.room.hops.take(node.maps[0].count_ones())?;
+        for (place, bit) in (node.hops..).zip(bits(node.maps[0])) {
+            self.table.blocks.hop(place).set(hops[bit as usize]);
         }
-        node.children = self.nodes.take(node.external.count_ones())?;
-        for (place, v) in (node.children..).zip(bits(node.external)) {
-            self.write(place, &children[v as usize]);
+        node.children = self.room.nodes.take(node.maps[1].count_ones())?;
+        for (place, v) in (node.children..).zip(bits(node.maps[1])) {
+            self.table.blocks.write(place, &children[v as usize]);
         }
         Ok(node)
-    }
-
-    fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
-        let hop = rib.get(&prefix);
-        if prefix.len() == 0 {
-            self.table.default.store(hop.unwrap_or(Hop::NONE).0, Ordering::Release);
-            return Ok(());
-        }
-        if prefix.len() < INITIAL {
-            self.repaint(rib, prefix);
-            return Ok(());
-        }
-        let i = slot(prefix.first());
-        let (at, _) = split(self.table.initial[0][i].load(Ordering::Relaxed));
-        let root = (at != NO_NODE).then(|| self.table.node(at));
-        match (self.find(root, prefix), hop) {
-            (None, None) => Ok(()),
-            (Some(place), Some(hop)) => {
-                self.table.result(place).set(hop.0); // old or new, both of one prefix
-                Ok(())
-            }
-            (_, hop) => {
-                self.nodes.give_up(at, u32::from(root.is_some()));
-                let root = self.renew(root, INITIAL, prefix, hop)?;
-                self.publish(i, root)
-            }
-        }
     }
 
     /// Where the hop of exactly this prefix is.
     fn find(&self, root: Option<Node>, prefix: Prefix<A>) -> Option<u32> {
         let (mut node, mut from) = (root?, INITIAL);
         while prefix.len() >= from + STRIDE {
-            let (there, child) = node.child(six(prefix.first(), from));
-            node = there.then(|| self.table.node(child))?;
+            let (there, child) = child_of(&node, six(prefix.first(), from));
+            node = there.then(|| self.table.blocks.node(child))?;
             from += STRIDE;
         }
         let bit = internal_bit(prefix, from);
-        (node.internal >> bit & 1 != 0).then(|| node.results + rank(node.internal, bit))
+        (node.maps[0] >> bit & 1 != 0).then(|| node.hops + rank(node.maps[0], bit))
     }
 
     /// A new version of `old` in which `prefix` is inserted (it is not there) or
@@ -215,37 +189,37 @@ impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
             self.renew_results(&mut node, internal_bit(prefix, from), hop)?;
         } else {
             let v = six(prefix.first(), from);
-            let (there, child) = node.child(v);
-            let child = there.then(|| self.table.node(child));
+            let (there, child) = child_of(&node, v);
+            let child = there.then(|| self.table.blocks.node(child));
             let child = self.renew(child, from + STRIDE, prefix, hop)?;
             self.renew_children(&mut node, v, child)?;
         }
-        Ok((node.internal | node.external != 0).then_some(node))
+        Ok((node.maps[0] | node.maps[1] != 0).then_some(node))
     }
 
     fn renew_results(&mut self, node: &mut Node, bit: u32, hop: Option<Hop>) -> Result<(), Full> {
         let old = *node;
-        node.internal = old.internal & !(1 << bit) | u64::from(hop.is_some()) << bit;
-        node.results = self.results.take(node.internal.count_ones())?;
-        for (place, other) in (node.results..).zip(bits(node.internal)) {
-            let kept = || self.table.result(old.results + rank(old.internal, other)).get();
+        node.maps[0] = old.maps[0] & !(1 << bit) | u64::from(hop.is_some()) << bit;
+        node.hops = self.room.hops.take(node.maps[0].count_ones())?;
+        for (place, other) in (node.hops..).zip(bits(node.maps[0])) {
+            let kept = || self.table.blocks.hop(old.hops + rank(old.maps[0], other)).get();
             let value = hop.filter(|_| other == bit).map_or_else(kept, |hop| hop.0);
-            self.table.result(place).set(value);
+            self.table.blocks.hop(place).set(value);
         }
-        self.results.give_up(old.results, old.internal.count_ones());
+        self.room.hops.give_up(old.hops, old.maps[0].count_ones());
         Ok(())
     }
 
     fn renew_children(&mut self, node: &mut Node, v: u32, child: Option<Node>) -> Result<(), Full> {
         let old = *node;
-        node.external = old.external & !(1 << v) | u64::from(child.is_some()) << v;
-        node.children = self.nodes.take(node.external.count_ones())?;
-        for (place, other) in (node.children..).zip(bits(node.external)) {
-            let kept = || self.table.node(old.child(other).1);
+        node.maps[1] = old.maps[1] & !(1 << v) | u64::from(child.is_some()) << v;
+        node.children = self.room.nodes.take(node.maps[1].count_ones())?;
+        for (place, other) in (node.children..).zip(bits(node.maps[1])) {
+            let kept = || self.table.blocks.node(child_of(&old, other).1);
             let value = child.filter(|_| other == v).unwrap_or_else(kept);
-            self.write(place, &value);
+            self.table.blocks.write(place, &value);
         }
-        self.nodes.give_up(old.children, old.external.count_ones());
+        self.room.nodes.give_up(old.children, old.maps[1].count_ones());
         Ok(())
     }
 
@@ -254,16 +228,15 @@ impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
         let at = match root {
             None => NO_NODE,
             Some(node) => {
-                let at = self.nodes.take(1)?;
-                self.write(at, &node);
+                let at = self.room.nodes.take(1)?;
+                self.table.blocks.write(at, &node);
                 at
             }
         };
         let entry = &self.table.initial[0][i];
         let (_, hop) = split(entry.load(Ordering::Relaxed)); // we alone write
         entry.store(u64::from(at) | u64::from(hop) << 32, Ordering::Release);
-        self.nodes.commit();
-        self.results.commit();
+        self.room.commit();
         Ok(())
     }
 
@@ -283,12 +256,6 @@ impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
         let entry = &self.table.initial[0][i];
         let (at, _) = split(entry.load(Ordering::Relaxed)); // we alone write
         entry.store(u64::from(at) | u64::from(hop.0) << 32, Ordering::Release);
-    }
-
-    fn write(&self, at: u32, node: &Node) {
-        let places = u64::from(node.results) | u64::from(node.children) << 32;
-        let words = self.table.words(at).iter().zip([node.internal, node.external, places]);
-        words.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
     }
 }
 

@@ -1,0 +1,169 @@
+//! Nodes of 24 bytes and hops, each in an array of its own and in blocks of siblings:
+//! what `poptrie` and `tree-bitmap` are made of.
+//!
+//! ```text
+//!    nodes    ( bitmap 64 | bitmap 64 | first hop 32, first child 32 )
+//!    hops     [ hop | hop | … ]             2 B; 4 B where a hop needs it
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use super::cell::Cell;
+use super::staged::{Full, Staged};
+use super::{Applied, Card, Options, Refusal, Writer};
+use crate::pages::Pages;
+use crate::rib::Change;
+use crate::sync::Domain;
+use crate::{Addr, Hop, Prefix, Rib};
+
+/// The arrays, which readers and the writer share.
+pub(super) struct Blocks<L: Cell> {
+    nodes: Pages<[Words; NODES]>,
+    hops: Pages<[L; HOPS]>,
+    /// Nodes and hops that have ever been used.
+    touched: [Arc<AtomicU32>; 2],
+}
+
+/// A node as it is in the array.
+pub(super) type Words = [AtomicU64; 3];
+
+/// A node as it was read.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Node {
+    /// What the bits mean, the engine says.
+    pub maps: [u64; 2],
+    /// The places of its first hop and of its first child.
+    pub hops: u32,
+    pub children: u32,
+}
+
+impl<L: Cell> Blocks<L> {
+    #[inline(always)]
+    pub(super) fn node(&self, at: u32) -> Node {
+        let words = self.words(at);
+        let [first, second, places] = [0, 1, 2].map(|i| words[i].load(Ordering::Relaxed));
+        Node { maps: [first, second], hops: places as u32, children: (places >> 32) as u32 }
+    }
+
+    /// Masked to the array: whatever a node says, the read stays inside.
+    #[inline(always)]
+    pub(super) fn words(&self, at: u32) -> &Words {
+        let nodes: &[Words; NODES] = &self.nodes[0];
+        &nodes[at as usize & (NODES - 1)]
+    }
+
+    /// Masked, as `words`.
+    #[inline(always)]
+    pub(super) fn hop(&self, at: u32) -> &L {
+        let hops: &[L; HOPS] = &self.hops[0];
+        &hops[at as usize & (HOPS - 1)]
+    }
+
+    /// By the writer alone.
+    pub(super) fn write(&self, at: u32, node: &Node) {
+        let places = u64::from(node.hops) | u64::from(node.children) << 32;
+        let values = [node.maps[0], node.maps[1], places];
+        let words = self.words(at).iter().zip(values);
+        words.for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    }
+
+    /// Nodes and hops that have ever been used.
+    pub(super) fn used(&self) -> [u64; 2] {
+        [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed).into())
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let [nodes, hops] = self.used().map(|used| used as usize);
+        nodes * size_of::<Words>() + hops * size_of::<L>()
+    }
+}
+
+/// The writer's account of the arrays.
+pub(super) struct Room {
+    pub nodes: Staged,
+    pub hops: Staged,
+}
+
+impl Room {
+    /// Arrays of which nothing is used.
+    pub(super) fn new<L: Cell>(domain: &Arc<Domain>) -> io::Result<(Room, Blocks<L>)> {
+        let nodes = Staged::new(domain, NODES as u32, BLOCKS_IN_LIMBO);
+        let hops = Staged::new(domain, HOPS as u32, BLOCKS_IN_LIMBO);
+        let blocks = Blocks {
+            nodes: Pages::zeroed(1)?,
+            hops: Pages::zeroed(1)?,
+            touched: [nodes.touched(), hops.touched()],
+        };
+        Ok((Room { nodes, hops }, blocks))
+    }
+
+    /// To be called when a new version is published.
+    pub(super) fn commit(&mut self) {
+        self.nodes.commit();
+        self.hops.commit();
+    }
+
+    /// Why [`Staged::take`] had nothing.
+    pub(super) fn limit(&self) -> String {
+        let full = || format!("more than {NODES} nodes or {HOPS} hops in them");
+        self.nodes.limit(|| self.hops.limit(full))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.nodes.bytes() + self.hops.bytes()
+    }
+}
+
+/// A writer of such a table.
+pub(super) trait BlockWriter<A: Addr, L: Cell> {
+    fn room(&mut self) -> &mut Room;
+
+    /// Brings what `prefix` owns or owned in line with `rib`.
+    fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full>;
+
+    /// [`Writer::apply`].
+    fn apply_all(
+        &mut self,
+        card: &Card,
+        rib: &Rib<A>,
+        changes: &[Change<A>],
+    ) -> Result<Applied, Refusal> {
+        let largest = changes.iter().filter_map(|change| change.hop).max().unwrap_or(Hop::NONE);
+        card.admit_hop(largest)?;
+        if largest.0 > L::MAX_HOP {
+            return Ok(Applied::Rebuild); // with wider hops
+        }
+        let Room { nodes, hops } = self.room();
+        for staged in [nodes, hops] {
+            staged.admit().map_err(|congested| card.refuse(congested.to_string()))?;
+        }
+        // Full half-way: a rebuilt table has no gaps, or names the limit.
+        if changes.iter().try_for_each(|change| self.change(rib, change.prefix)).is_err() {
+            let room = self.room();
+            room.nodes.abort();
+            room.hops.abort();
+            return Ok(Applied::Rebuild);
+        }
+        Ok(Applied::InPlace)
+    }
+}
+
+/// Builds an engine.
+type Build<A> = fn(&Rib<A>, &Options, &Arc<Domain>) -> Result<Box<dyn Writer<A>>, Refusal>;
+
+/// The one that stores the hops of `rib` in 16 bits where they fit, else the one of 32.
+pub(super) fn by_width<A: Addr>(rib: &Rib<A>, narrow: Build<A>, wide: Build<A>) -> Build<A> {
+    let largest = rib.iter().map(|(_, hop)| hop).max().unwrap_or(Hop::NONE);
+    if largest.0 <= AtomicU16::MAX_HOP { narrow } else { wide }
+}
+
+/// Nodes for which address space is reserved; a power of two.
+const NODES: usize = if cfg!(miri) { 1 << 12 } else { 1 << 24 };
+
+/// Hops for which address space is reserved; a power of two.
+const HOPS: usize = if cfg!(miri) { 1 << 14 } else { 1 << 27 };
+
+/// Blocks of each kind that may wait for readers.
+const BLOCKS_IN_LIMBO: usize = 1 << 18;
