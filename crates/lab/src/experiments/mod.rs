@@ -39,6 +39,7 @@ folders! {
     exact: "Exact match: all tables and rivals",
     cuckooswitch: "CuckooSwitch",
     gatekeeper: "Gatekeeper (thesis, chapter 4)",
+    grantor: "The Grantor",
     router: "The router",
     switch: "The switch",
 }

@@ -37,10 +37,20 @@ impl<'t, A: Frames> Bed<'t, A> {
     pub fn new(
         tables: &'t Tables<A>,
         name: &str,
+        source: Source,
+        faults: &Faults,
+    ) -> Result<Self, String> {
+        Bed::around(tables, tables.graph(0)?, name, source, faults)
+    }
+
+    /// The same of a graph that is more than a router, but sends each packet as a router does.
+    pub fn around(
+        tables: &'t Tables<A>,
+        mut graph: Graph,
+        name: &str,
         mut source: Source,
         faults: &Faults,
     ) -> Result<Self, String> {
-        let mut graph = tables.graph(0)?;
         for (number, port) in std::mem::take(&mut source.ports).into_iter().enumerate() {
             graph.ports().set(number as u16, port);
         }

@@ -24,7 +24,7 @@ use wire::ethernet::Mac;
 use crate::contestants::Family;
 
 /// The router's address on every port, and that of every next hop.
-pub(super) const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(in crate::experiments) const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
 /// Bytes of a frame.
 pub(super) const LEN: usize = 64;

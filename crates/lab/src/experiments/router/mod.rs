@@ -20,7 +20,7 @@ mod tables;
 mod through;
 
 pub(super) use bed::{Bed, Faults, Shuttle, per_node};
-pub(super) use frames::{Frames, stamp};
+pub(super) use frames::{Frames, ROUTER, stamp};
 pub use hugepages::serve as serve_hugepages;
 pub use memory::serve as serve_memory;
 pub(super) use scale::workers;

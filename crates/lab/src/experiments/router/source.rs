@@ -93,6 +93,14 @@ impl Source {
         self
     }
 
+    /// From now on packets that leave come in again with `len` bytes.
+    pub fn lengthened(mut self, len: usize) -> Self {
+        let ports = std::mem::take(&mut self.ports).into_iter();
+        let lengthened = ports.map(|port| Box::new(Lengthened { port, len }) as Box<dyn Port>);
+        self.ports = lengthened.collect();
+        self
+    }
+
     /// Calls `act` with every packet that goes round, by `port`, one of its ports;
     /// how many there were, and how many there should have been.
     pub fn each(
@@ -162,6 +170,45 @@ impl Port for Stamped {
     }
 
     fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        self.port.transmit(packets)
+    }
+
+    fn free(&mut self, packets: &mut [Option<Owned>]) {
+        self.port.free(packets);
+    }
+
+    fn allocate(&mut self) -> Option<Owned> {
+        self.port.allocate()
+    }
+
+    fn allocator(&self) -> Allocator {
+        self.port.allocator()
+    }
+
+    fn world(&self) -> World {
+        self.port.world()
+    }
+}
+
+/// A port whose packets leave with a length of their own.
+struct Lengthened {
+    port: Box<dyn Port>,
+    len: usize,
+}
+
+impl Port for Lengthened {
+    fn attach(&mut self, worker: usize) {
+        self.port.attach(worker);
+    }
+
+    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
+        self.port.receive(burst, most)
+    }
+
+    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
+        for packet in packets.iter_mut().flatten() {
+            packet.resize(self.len);
+        }
         self.port.transmit(packets)
     }
 

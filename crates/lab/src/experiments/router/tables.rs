@@ -82,9 +82,16 @@ impl<A: Frames> Tables<A> {
 
     /// A worker's graph without ports.
     pub fn graph(&self, worker: usize) -> Result<Graph, String> {
+        nodes::router_and_switch(self.common(), Bridging::none())
+            .build(worker)
+            .map_err(|error| error.to_string())
+    }
+
+    /// What the nodes of a worker share: other graphs than a router's have it, too.
+    pub fn common(&self) -> Common {
         let (to_kernel, _) = frame_ring::ring(1 << 16);
         let (_, from_kernel) = frame_ring::ring(1 << 16);
-        let common = Common {
+        Common {
             forwarding: self.forwarding.clone(),
             counters: IfaceCounters::new(),
             hasher: Hasher::new(7),
@@ -94,10 +101,12 @@ impl<A: Frames> Tables<A> {
             ports: 2,
             remotes: Vec::new(),
             from_workers: Vec::new(),
-        };
-        nodes::router_and_switch(common, Bridging::none())
-            .build(worker)
-            .map_err(|error| error.to_string())
+        }
+    }
+
+    /// Whose readers workers are.
+    pub fn domain(&self) -> &Arc<Domain> {
+        &self.domain
     }
 
     #[cfg(test)]

@@ -1,0 +1,5 @@
+//! The Grantor.
+
+experiments! {
+    mod forward: Forward,
+}
