@@ -337,7 +337,9 @@ impl Grantor {
     /// Asks as many as may be asked, the highest first.
     fn ask(&mut self, settings: &Settings) {
         let Some(asker) = &mut self.asker else { return };
-        while self.park.asked() < settings.asked {
+        // What is asked about makes room for nobody: half of the places keep their order.
+        let most = settings.asked.min(self.park.capacity().div_ceil(2));
+        while self.park.asked() < most {
             let Some((id, parked)) = self.park.next() else { break };
             if asker.ask(&self.fragments.question(id, parked, settings.question)).is_err() {
                 self.counters.refused.add(1);

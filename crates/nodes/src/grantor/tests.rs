@@ -1,6 +1,7 @@
 //! A Grantor's worker between its Gatekeepers and what it serves, with a policy in the test.
 
 mod faults;
+mod flood;
 mod forward;
 mod fragments;
 mod lasts;

@@ -61,8 +61,8 @@ pub(super) const WAITING: Key = Key::new(
 pub(super) const ASKED: Key = Key::new(
     "asked",
     "1024",
-    "Of these, how many a policy is asked about at a time. The others wait in the order of their\n\
-     priorities: where more ask than can wait, the lowest go first.",
+    "Of these, how many a policy is asked about at a time: half of `waiting` at most. The others\n\
+     wait in the order of their priorities: where more ask than can wait, the lowest go first.",
 )
 .number(1, 65_536);
 pub(super) const QUESTION: Key =

@@ -52,6 +52,8 @@ pub(super) struct Policy(Arc<Mutex<State>>);
 pub(super) struct State {
     /// Questions that it takes before it is full.
     pub(super) room: usize,
+    /// Answers that it gives at a look, at most.
+    pub(super) pace: usize,
     /// It grants all, and remembers none.
     pub(super) quiet: bool,
     /// Answers at once.
@@ -72,7 +74,15 @@ pub(super) struct Asked {
 impl Default for State {
     fn default() -> Self {
         let (asked, answers) = (Vec::with_capacity(1 << 12), VecDeque::with_capacity(1 << 12));
-        State { room: usize::MAX, quiet: false, decide: |_| None, asked, answers, flushes: 0 }
+        State {
+            room: usize::MAX,
+            pace: usize::MAX,
+            quiet: false,
+            decide: |_| None,
+            asked,
+            answers,
+            flushes: 0,
+        }
     }
 }
 
@@ -101,7 +111,7 @@ impl Asker for Policy {
 
     fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
         let state = &mut *self.0.lock().unwrap();
-        let n = most.min(state.answers.len());
+        let n = most.min(state.answers.len()).min(state.pace);
         state.answers.drain(..n).for_each(take);
         n
     }
