@@ -8,6 +8,7 @@
 #ifdef __CUDACC_RTC__
 #define DEVICE static __device__ __forceinline__
 #define KERNEL extern "C" __global__ void
+#define ALIGNED __align__(16)
 #define ONES(word) __popc(word)
 #define LOG2_64(word) (63 - __clzll((long long)(word)))
 #define EACH(i, count)                                                                            \
@@ -16,6 +17,7 @@
 #else
 #define DEVICE static inline
 #define KERNEL void
+#define ALIGNED __attribute__((aligned(16)))
 #define ONES(word) ((u32)__builtin_popcount(word))
 #define LOG2_64(word) (63 - __builtin_clzll(word))
 #define EACH(i, count) for (u64 i = 0; i < count; i++)
@@ -24,10 +26,21 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 /* The shim ends here. */
 
-/* An IPv6 address, a number: the lowest word first. */
-typedef struct {
+/* Four words that are read at once. */
+typedef struct ALIGNED {
     u32 word[4];
-} Address6;
+} Quad;
+
+/* An IPv6 address, a number: the lowest word first. */
+typedef Quad Address6;
+
+DEVICE u64 high_of(Address6 dst) {
+    return dst.word[2] | (u64)dst.word[3] << 32;
+}
+
+DEVICE u64 low_of(Address6 dst) {
+    return dst.word[0] | (u64)dst.word[1] << 32;
+}
 
 DEVICE u32 below(u32 hash, u64 n) {
     return (u32)((u64)hash * n >> 32);
@@ -65,8 +78,55 @@ DEVICE u32 rutter4(const u32 *image, u32 dst) {
     return value ? value : image[0];
 }
 
-KERNEL lookup_rutter4(const u32 *image, const u32 *dsts, u32 *hops, u64 count) {
+KERNEL lookup_rutter4(const u32 *__restrict__ image, const u32 *dsts, u32 *hops, u64 count) {
     EACH(i, count) hops[i] = rutter4(image, dsts[i]);
+}
+
+/* -- rutter6 ------------------------------------------------------------------------------- */
+
+#define FLAG 0x80000000u
+
+/* How many of a unit's first `keys` words are less than x. They ascend, as signed numbers. */
+DEVICE u32 rank(const u32 *unit, u32 keys, u32 x) {
+    u32 less = 0;
+    for (u32 i = 0; i < keys; i += 4) {
+        Quad quad = *(const Quad *)(unit + i);
+        for (u32 j = 0; j < 4; j++)
+            less += i + j < keys && (int)quad.word[j] < (int)x;
+    }
+    return less;
+}
+
+/* The value for x in the tree of `entry`; with FLAG the number of a deeper tree. */
+DEVICE u32 in_tree(const u32 *units, u32 bits, u32 entry, u32 x) {
+    x ^= FLAG;
+    for (u32 above = 1; above;) {
+        above = entry & FLAG;
+        const u32 *node = units + (u64)(entry & ~FLAG) * 16;
+        entry = node[15] + rank(node, 15, x);
+    }
+    const u32 *line = units + (u64)(entry & ~FLAG) * 16;
+    if (bits == 32)
+        return line[7 + rank(line, 7, x)];
+    u32 half = 20 + rank(line, 10, x);
+    u32 value = line[half >> 1] >> (half & 1) * 16;
+    return (value & 0x7fff) | (value & 0x8000) << 16;
+}
+
+DEVICE u32 rutter6(const u32 *image, Address6 dst) {
+    const u32 *start = image + 2, *units = image + start[2];
+    u64 high = high_of(dst), low = low_of(dst);
+    u32 root = image[start[0] + (high >> 48)];
+    u32 entry = image[start[1] + (root >> 6) + (u32)(high << 16 >> (root & 63))];
+    u32 value = in_tree(units, image[1], entry, (u32)(high >> 16));
+    u32 x[3] = {(u32)(high << 16) | (u32)(low >> 48), (u32)(low >> 16), (u32)(low << 16)};
+    for (u32 level = 0; level < 3 && value & FLAG; level++)
+        value = in_tree(units, image[1], image[start[3] + (value & ~FLAG)], x[level]);
+    return value ? value : image[0];
+}
+
+KERNEL lookup_rutter6(const u32 *__restrict__ image, const Address6 *dsts, u32 *hops, u64 count) {
+    EACH(i, count) hops[i] = rutter6(image, dsts[i]);
 }
 
 /* -- bloomfwd, bloomfwd6 ------------------------------------------------------------------- */
@@ -166,7 +226,7 @@ DEVICE u32 bloomfwd(const u32 *image, u32 dst) {
     return hop ? hop : image[0];
 }
 
-KERNEL lookup_bloomfwd(const u32 *image, const u32 *dsts, u32 *hops, u64 count) {
+KERNEL lookup_bloomfwd(const u32 *__restrict__ image, const u32 *dsts, u32 *hops, u64 count) {
     EACH(i, count) hops[i] = bloomfwd(image, dsts[i]);
 }
 
@@ -189,7 +249,7 @@ DEVICE u32 deep(const u32 *image, const u32 *start, u64 high, u64 low) {
 }
 
 DEVICE u32 bloomfwd6(const u32 *image, Address6 dst) {
-    u64 high = dst.word[2] | (u64)dst.word[3] << 32, low = dst.word[0] | (u64)dst.word[1] << 32;
+    u64 high = high_of(dst), low = low_of(dst);
     u32 family = image[1], levels = image[3];
     const u32 *level = image + 7, *start = image + 7 + 5 * levels, *arrays = start + 3;
     for (; levels; levels--, level += 5, arrays += 3) {
@@ -211,6 +271,93 @@ DEVICE u32 bloomfwd6(const u32 *image, Address6 dst) {
     return image[0];
 }
 
-KERNEL lookup_bloomfwd6(const u32 *image, const Address6 *dsts, u32 *hops, u64 count) {
+KERNEL lookup_bloomfwd6(const u32 *__restrict__ image, const Address6 *dsts, u32 *hops, u64 count) {
     EACH(i, count) hops[i] = bloomfwd6(image, dsts[i]);
+}
+
+/* -- miht, miht6 --------------------------------------------------------------------------- */
+
+#define NONE 0xffffffffu
+
+/* The last place of an i-node whose key is not greater; 0 if all are. */
+DEVICE u32 place(const u32 *node, u32 order, u32 key) {
+    u32 i = 0;
+    for (u32 half = order / 2; half; half /= 2)
+        i += node[i + half] <= key ? half : 0;
+    return i;
+}
+
+/* The priority trie of a key. */
+DEVICE u32 trie_of(const u32 *image, const u32 *inodes, u32 order, u32 key) {
+    u32 at = image[2], levels = image[3];
+    if (!levels)
+        return NONE;
+    for (;; levels--) {
+        const u32 *node = inodes + (u64)at * 2 * order;
+        u32 i = place(node, order, key);
+        if (levels == 1)
+            return node[i] == key ? node[order + i] : NONE;
+        at = node[order + i];
+    }
+}
+
+/* The hop of the longest prefix in a priority trie that covers `suffix`; 0 if none does. */
+DEVICE u32 walk(const u32 *dnodes, u32 at, u32 suffix) {
+    u32 best = 0;
+    for (u32 left = suffix; at != NONE; left <<= 1) {
+        Quad node = *(const Quad *)(dnodes + (u64)at * 4);
+        u32 len = node.word[3] & 0xff;
+        if (!len || !((node.word[3] ^ suffix) >> (32 - len))) {
+            best = node.word[2] & ~FLAG;
+            if (node.word[2] & FLAG)
+                break;
+        }
+        at = left & FLAG ? node.word[1] : node.word[0];
+    }
+    return best;
+}
+
+DEVICE u32 miht(const u32 *image, u32 dst) {
+    const u32 *start = image + 5, *dnodes = image + start[1];
+    u32 k = image[1];
+    u32 hop = walk(dnodes, trie_of(image, image + start[0], 16, dst >> (32 - k)), dst << k);
+    hop = hop ? hop : walk(dnodes, image[4], dst);
+    return hop ? hop : image[0];
+}
+
+KERNEL lookup_miht(const u32 *__restrict__ image, const u32 *dsts, u32 *hops, u64 count) {
+    EACH(i, count) hops[i] = miht(image, dsts[i]);
+}
+
+DEVICE u32 walk6(const u32 *dnodes, u32 at, u64 high, u64 low) {
+    u32 best = 0;
+    for (u64 left = high, behind = low; at != NONE; left = left << 1 | behind >> 63, behind <<= 1) {
+        Quad node = *(const Quad *)(dnodes + (u64)at * 8);
+        Quad prefix = *(const Quad *)(dnodes + (u64)at * 8 + 4);
+        u32 len = node.word[3] & 0xff;
+        u64 upper = (prefix.word[0] | (u64)prefix.word[1] << 32) ^ high;
+        u64 lower = (prefix.word[2] | (u64)prefix.word[3] << 32) ^ low;
+        u64 upper_mask = len >= 64 ? ~0ull : ~(~0ull >> len);
+        u64 lower_mask = len <= 64 ? 0 : ~0ull << (128 - len);
+        if (!(upper & upper_mask) && !(lower & lower_mask)) {
+            best = node.word[2];
+            if (node.word[3] & FLAG)
+                break;
+        }
+        at = left >> 63 ? node.word[1] : node.word[0];
+    }
+    return best;
+}
+
+DEVICE u32 miht6(const u32 *image, Address6 dst) {
+    const u32 *start = image + 5, *dnodes = image + start[1];
+    u64 high = high_of(dst), low = low_of(dst);
+    u32 k = image[1], trie = trie_of(image, image + start[0], 32, (u32)(high >> (64 - k)));
+    u32 hop = walk6(dnodes, trie, high << k | low >> (64 - k), low << k);
+    hop = hop ? hop : walk6(dnodes, image[4], high, low);
+    return hop ? hop : image[0];
+}
+
+KERNEL lookup_miht6(const u32 *__restrict__ image, const Address6 *dsts, u32 *hops, u64 count) {
+    EACH(i, count) hops[i] = miht6(image, dsts[i]);
 }

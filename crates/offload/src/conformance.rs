@@ -1,7 +1,7 @@
 //! The kernels against the engines, on the processor at hand.
 
 use formats::SplitMix64;
-use lookup::lpm::{Engines, Exports, Options};
+use lookup::lpm::{Exports, Options};
 use lookup::rib::Change;
 use lookup::{Addr, Hop, Prefix, Rib};
 
@@ -14,6 +14,9 @@ unsafe extern "C" {
     fn lookup_rutter4(image: *const u32, dsts: *const u32, hops: *mut Hop, count: u64);
     fn lookup_bloomfwd(image: *const u32, dsts: *const u32, hops: *mut Hop, count: u64);
     fn lookup_bloomfwd6(image: *const u32, dsts: *const u128, hops: *mut Hop, count: u64);
+    fn lookup_rutter6(image: *const u32, dsts: *const u128, hops: *mut Hop, count: u64);
+    fn lookup_miht(image: *const u32, dsts: *const u32, hops: *mut Hop, count: u64);
+    fn lookup_miht6(image: *const u32, dsts: *const u128, hops: *mut Hop, count: u64);
 }
 
 trait Kernels: Exports {
@@ -25,6 +28,7 @@ impl Kernels for u32 {
         match engine {
             "rutter4" => lookup_rutter4,
             "bloomfwd" => lookup_bloomfwd,
+            "miht" => lookup_miht,
             other => panic!("{other} has no kernel in these tests"),
         }
     }
@@ -34,17 +38,26 @@ impl Kernels for u128 {
     fn kernel(engine: &str) -> Kernel<u128> {
         match engine {
             "bloomfwd6" => lookup_bloomfwd6,
+            "rutter6" => lookup_rutter6,
+            "miht6" => lookup_miht6,
             other => panic!("{other} has no kernel in these tests"),
         }
     }
 }
 
-/// A device's memory, and what is sent to it.
-struct Memory(Vec<u32>);
+/// A device's memory, and what is sent to it. It begins at a multiple of 16 bytes, as kernels read
+/// four words at once.
+struct Memory {
+    words: Vec<u32>,
+    start: usize,
+}
 
 impl Memory {
     fn load(image: &Image) -> Self {
-        Memory(image.words().to_vec())
+        let mut words = vec![0; image.words().len() + 3];
+        let start = words.as_ptr().align_offset(16);
+        words[start..][..image.words().len()].copy_from_slice(image.words());
+        Memory { words, start }
     }
 
     fn update<A: Addr>(&mut self, table: &Table<A>, patch: &Patch) -> u64 {
@@ -53,19 +66,20 @@ impl Memory {
             Patch::Whole => *self = Memory::load(image),
             Patch::Pieces(pieces) => {
                 for Piece { at, words } in pieces {
-                    self.0[*at..at + words.len()].copy_from_slice(words);
+                    self.words[self.start + at..][..words.len()].copy_from_slice(words);
                 }
             }
         }
-        assert_eq!(self.0, image.words());
+        assert!(self.words[self.start..].starts_with(image.words()));
         patch.bytes(image.bytes())
     }
 
     fn agrees<A: Kernels>(&self, table: &Table<A>, rib: &Rib<A>, dsts: &[A]) {
         let mut hops = vec![Hop(u32::MAX); dsts.len()];
         let (kernel, count) = (A::kernel(table.engine()), dsts.len() as u64);
+        let image = self.words[self.start..].as_ptr();
         // SAFETY: the image is the table's, and there are as many hops as addresses.
-        unsafe { kernel(self.0.as_ptr(), dsts.as_ptr(), hops.as_mut_ptr(), count) };
+        unsafe { kernel(image, dsts.as_ptr(), hops.as_mut_ptr(), count) };
         let mut cores = vec![Hop::NONE; dsts.len()];
         table.lpm().lookup_batch(dsts, &mut cores);
         for ((&dst, &got), &core) in dsts.iter().zip(&hops).zip(&cores) {
@@ -170,6 +184,22 @@ fn bloomfwd6_of_every_hash() {
 }
 
 #[test]
+fn rutter6_of_both_widths() {
+    agree::<u128>("rutter6", &[], 200);
+    agree::<u128>("rutter6", &[], 1 << 30);
+}
+
+#[test]
+fn miht_of_short_and_long_keys() {
+    for k in ["8", "16", "24"] {
+        agree::<u32>("miht", &[("k", k)], 1 << 30);
+    }
+    for k in ["9", "32"] {
+        agree::<u128>("miht6", &[("k", k)], 1 << 30);
+    }
+}
+
+#[test]
 fn every_engine_that_is_exported_has_a_kernel() {
     for (name, _) in u32::exported() {
         let _ = u32::kernel(name);
@@ -183,18 +213,23 @@ fn every_engine_that_is_exported_has_a_kernel() {
 #[test]
 fn a_change_of_a_large_table_is_sent_as_a_small_difference() {
     let internet = formats::internet::Internet::parse("internet:20000").unwrap().unwrap();
-    let mut rib = internet.table().v4;
-    for (engine, hop) in [("rutter4", 77), ("bloomfwd", 78)] {
-        let entry = u32::engine(engine).expect("it is in the registry");
-        let mut table = Table::build(entry, &Options::default(), &rib).unwrap();
-        let mut memory = Memory::load(table.image().unwrap());
-        // Not covered by longer ones, so it owns addresses.
-        let prefix = rib.iter().filter(|(prefix, _)| prefix.len() == 24).nth(1000);
-        let prefix = prefix.expect("there are more").0;
-        let change = Change { prefix, hop: Some(Hop(hop)) };
-        rib.apply(&change);
-        let patch = table.apply(&rib, &[change]).unwrap();
-        let sent = memory.update(&table, &patch);
-        assert!(sent > 0 && sent < 64 << 10, "{engine}: {sent} bytes");
-    }
+    let six = formats::internet::Internet::parse("internet6:20000").unwrap().unwrap();
+    let (v4, v6) = (internet.table().v4, six.table().v6);
+    ["rutter4", "bloomfwd", "miht"].iter().for_each(|engine| one_change(engine, &v4, 24));
+    ["rutter6", "bloomfwd6", "miht6"].iter().for_each(|engine| one_change(engine, &v6, 48));
+}
+
+/// Of a prefix of this length.
+fn one_change<A: Kernels>(engine: &str, rib: &Rib<A>, len: u8) {
+    let (entry, mut rib) = (A::engine(engine).expect("it is in the registry"), rib.clone());
+    let mut table = Table::build(entry, &Options::default(), &rib).unwrap();
+    let mut memory = Memory::load(table.image().unwrap());
+    // Not covered by longer ones, so it owns addresses.
+    let prefix = rib.iter().filter(|(prefix, _)| prefix.len() == len).nth(1000);
+    let prefix = prefix.expect("there are more").0;
+    let change = Change { prefix, hop: Some(Hop(77)) };
+    rib.apply(&change);
+    let patch = table.apply(&rib, &[change]).unwrap();
+    let sent = memory.update(&table, &patch);
+    assert!(sent > 0 && sent < 64 << 10, "{engine}: {sent} bytes");
 }

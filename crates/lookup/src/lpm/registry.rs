@@ -102,6 +102,7 @@ impl Exports for u32 {
         const ALL: &[(&str, BuildExported<u32>)] = &[
             (super::rutter4::ENTRY.card.name, super::rutter4::exported),
             (super::bloomfwd::FOUR.card.name, super::bloomfwd::exported_four),
+            (super::miht::ENTRY.card.name, super::miht::exported),
         ];
         ALL
     }
@@ -109,8 +110,11 @@ impl Exports for u32 {
 
 impl Exports for u128 {
     fn exported() -> &'static [(&'static str, BuildExported<u128>)] {
-        const ALL: &[(&str, BuildExported<u128>)] =
-            &[(super::bloomfwd::SIX.card.name, super::bloomfwd::exported_six)];
+        const ALL: &[(&str, BuildExported<u128>)] = &[
+            (super::rutter6::ENTRY.card.name, super::rutter6::exported),
+            (super::bloomfwd::SIX.card.name, super::bloomfwd::exported_six),
+            (super::miht::ENTRY_6.card.name, super::miht::exported),
+        ];
         ALL
     }
 }

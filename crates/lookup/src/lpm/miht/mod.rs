@@ -37,6 +37,7 @@
 //! takes the B⁺-tree level by level, then the tries bit by bit.
 
 mod btree;
+mod export;
 mod priority;
 mod writer;
 
@@ -48,6 +49,8 @@ use super::{Card, Entry, Lpm};
 use crate::hint::prefetch;
 use crate::pages::Pages;
 use crate::{Addr, Hop};
+
+pub(super) use writer::exported;
 
 /// The registry's line for IPv4.
 pub const ENTRY: Entry<u32> = Entry { card: &CARD, build: writer::build::<u32> };

@@ -8,7 +8,7 @@ use super::btree::Btree;
 use super::priority::Tries;
 use super::{CARD, CARD_6, DNODES, INODES, Item, Miht, NODES_IN_LIMBO, NONE, key, suffix};
 use crate::lpm::staged::{Full, Staged};
-use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
+use crate::lpm::{Applied, Card, Exported, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
 use crate::rib::Change;
 use crate::sync::Domain;
@@ -25,6 +25,15 @@ pub(super) fn build<A: Addr>(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<A>>, Refusal> {
+    Ok(exported(rib, options, domain)?.writer)
+}
+
+/// The table, and what copies it.
+pub(in crate::lpm) fn exported<A: Addr>(
+    rib: &Rib<A>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Exported<A>, Refusal> {
     let card = card::<A>();
     options.check(card)?;
     let most = if A::WIDTH == 32 { 24 } else { 32 };
@@ -47,7 +56,7 @@ pub(super) fn build<A: Addr>(
     let tries = Tries { table: table.clone(), nodes: dnodes };
     let mut writer = MihtWriter { table, tree, tries };
     match writer.fill(rib) {
-        Ok(()) => Ok(Box::new(writer)),
+        Ok(()) => Ok(Exported { export: writer.table.clone(), writer: Box::new(writer) }),
         Err(Full) => Err(card.refuse(writer.limit())),
     }
 }

@@ -62,6 +62,7 @@ mod writer;
 
 use std::sync::Arc;
 
+use super::export::Exported;
 use super::instruments::Instrumented;
 use super::isa::{self, Isa};
 use super::renewed::Renewed;
@@ -88,16 +89,41 @@ fn build(
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Box<dyn Writer<u128>>, Refusal> {
-    let writer = instrumented(rib, options, domain)?.writer;
-    Ok(Box::new(Renewed::new(writer, 4 * table::ROOTS, rib)))
+    Ok(exported(rib, options, domain)?.writer)
 }
 
-/// Chooses the width of a value by the largest hop, and by the deeper trees.
+/// The table, and what copies it.
+pub(super) fn exported(
+    rib: &Rib<u128>,
+    options: &Options,
+    domain: &Arc<Domain>,
+) -> Result<Exported<u128>, Refusal> {
+    let Exported { writer, export } = match built(rib, options, domain)? {
+        Built::Narrow(writer) => writer.exported(),
+        Built::Wide(writer) => writer.exported(),
+    };
+    Ok(Exported { writer: Box::new(Renewed::new(writer, 4 * table::ROOTS, rib)), export })
+}
+
+/// The table, and where it reads.
 pub(super) fn instrumented(
     rib: &Rib<u128>,
     options: &Options,
     domain: &Arc<Domain>,
 ) -> Result<Instrumented<u128>, Refusal> {
+    Ok(match built(rib, options, domain)? {
+        Built::Narrow(writer) => writer.instrumented(),
+        Built::Wide(writer) => writer.instrumented(),
+    })
+}
+
+enum Built {
+    Narrow(writer::Rutter6<Narrow>),
+    Wide(writer::Rutter6<Wide>),
+}
+
+/// Chooses the width of a value by the largest hop, and by the deeper trees.
+fn built(rib: &Rib<u128>, options: &Options, domain: &Arc<Domain>) -> Result<Built, Refusal> {
     options.check(&CARD)?;
     let isa = Isa::choose(&CARD, options)?;
     let limit = CARD.max_prefixes.unwrap_or(u64::MAX);
@@ -110,9 +136,9 @@ pub(super) fn instrumented(
     if largest.0 <= Narrow::MOST
         && let Ok(writer) = writer::Rutter6::<Narrow>::build(rib, isa, domain)
     {
-        return Ok(writer.instrumented());
+        return Ok(Built::Narrow(writer));
     }
-    Ok(writer::Rutter6::<Wide>::build(rib, isa, domain)?.instrumented())
+    Ok(Built::Wide(writer::Rutter6::<Wide>::build(rib, isa, domain)?))
 }
 
 /// The 32 bits of `dst` that the trees of `level` tell apart.

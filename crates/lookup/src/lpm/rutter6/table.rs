@@ -2,6 +2,7 @@
 
 #[cfg(avx512)]
 mod avx512;
+mod export;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};

@@ -10,6 +10,7 @@ use super::sizes::Sizes;
 use super::table::{DEEP, ROOTS, Table, Value};
 use super::tree::{Answer, Patch, Spliced, Trees, push};
 use super::{CARD, LEVELS, ROOT_BITS, bits_to, x_of};
+use crate::lpm::export::Exported;
 use crate::lpm::flatten::Flatten;
 use crate::lpm::instruments::Instrumented;
 use crate::lpm::isa::Isa;
@@ -47,6 +48,11 @@ impl<V: Value> Rutter6<V> {
     /// The writer, and where its table reads.
     pub(super) fn instrumented(self) -> Instrumented<u128> {
         Instrumented { reads: self.trees.table.clone(), writer: Box::new(self) }
+    }
+
+    /// The writer, and what copies its table.
+    pub(super) fn exported(self) -> Exported<u128> {
+        Exported { export: self.trees.table.clone(), writer: Box::new(self) }
     }
 
     fn fill(&mut self, rib: &Rib<u128>) -> Option<()> {
