@@ -85,8 +85,23 @@ pub struct Batch<A> {
 impl<A: Addr> Batch<A> {
     /// An empty one in ordinary memory.
     pub fn new(addresses: usize) -> Self {
-        let dsts = Box::new(vec![A::default(); addresses]);
-        Batch { dsts, hops: Box::new(vec![Hop::NONE; addresses]), len: 0, number: 0 }
+        Batch::of(Box::new(vec![A::default(); addresses]), Box::new(vec![Hop::NONE; addresses]))
+    }
+
+    /// An empty one in memory that a device has allocated.
+    ///
+    /// # Panics
+    /// When there is room for more of the one than of the other.
+    pub(crate) fn of(dsts: Room<A>, hops: Room<Hop>) -> Self {
+        assert_eq!(dsts.len(), hops.len());
+        Batch { dsts, hops, len: 0, number: 0 }
+    }
+
+    /// The same addresses in ordinary memory, without answers.
+    pub(crate) fn copy(&self) -> Self {
+        let mut copy = Batch::new(self.room());
+        copy.dsts[..self.len].copy_from_slice(self.dsts());
+        Batch { len: self.len, number: self.number, ..copy }
     }
 
     /// Addresses that it has room for.

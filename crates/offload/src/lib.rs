@@ -5,8 +5,8 @@
 //! (`kernels/lookup.cu`) reads them as the engine does; the tests run it on the processor at
 //! hand and compare every answer.
 //!
-//! A [`Device`](device::Device) takes a table and batches of addresses. There are two
-//! ([`devices`]): the threads of this machine, and a model for tests. A
+//! A [`Device`](device::Device) takes a table and batches of addresses. There are three
+//! ([`devices`]): the threads of this machine, an NVIDIA GPU, and a model for tests. A
 //! [`Crew`](crew::Crew) divides an input between the cores and a device, keeps the order,
 //! changes the table between batches, and goes on where the device is lost.
 //! [`calibrate`] finds how large the batches are to be.

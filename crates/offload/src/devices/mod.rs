@@ -1,7 +1,9 @@
 //! The devices, a file each.
 
+mod cuda;
 mod model;
 mod threads;
 
+pub use cuda::{Cuda, Info, gpus};
 pub use model::{Figures, Model};
 pub use threads::Threads;
