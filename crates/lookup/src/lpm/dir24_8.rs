@@ -34,6 +34,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::default_hop::{self, DefaultHop};
 use super::instruments::{Instrumented, Reads, address};
 use super::isa::{self, Isa};
 use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
@@ -65,7 +66,7 @@ const CARD: Card = Card {
 struct Dir24_8 {
     tbl24: Pages<Tbl24>,
     tbl8: Pages<Tbl8>,
-    default: AtomicU32,
+    default: DefaultHop,
     isa: Isa,
     /// Groups that have ever been used.
     groups: AtomicU32,
@@ -79,7 +80,7 @@ impl Lpm<u32> for Dir24_8 {
     fn lookup(&self, dst: u32) -> Hop {
         let entry = self.tbl24()[slot(dst)].load(Ordering::Acquire);
         let hop = if entry & IS_GROUP == 0 { entry } else { self.second_read(entry, dst) };
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[u32], hops: &mut [Hop]) {
@@ -133,10 +134,8 @@ impl Dir24_8 {
                     }
                 }
             }
-            let default = self.default.load(Ordering::Acquire);
-            for hop in hops {
-                hop.0 = if hop.0 == 0 { default } else { hop.0 };
-            }
+            let default = self.default.get();
+            default_hop::fill(hops, default);
         }
     }
 
@@ -148,7 +147,7 @@ impl Dir24_8 {
         use core::arch::x86_64::*;
         let number = |n: u32| _mm512_set1_epi32(n as i32);
         let (is_group, low8) = (number(IS_GROUP), number(0xff));
-        let default = number(self.default.load(Ordering::Acquire));
+        let default = number(self.default.get());
         let (tbl24, tbl8) = (self.tbl24().as_ptr().cast(), self.tbl8().as_ptr().cast());
         let (mut dsts, mut hops) = (dsts.chunks_exact(16), hops.chunks_exact_mut(16));
         for (dsts, hops) in (&mut dsts).zip(&mut hops) {
@@ -215,7 +214,7 @@ pub(super) fn instrumented(
     let table = Arc::new(Dir24_8 {
         tbl24: Pages::zeroed(1).map_err(no_memory)?,
         tbl8: Pages::zeroed(1).map_err(no_memory)?,
-        default: AtomicU32::new(0),
+        default: DefaultHop::default(),
         isa: Isa::choose(&CARD, options)?,
         groups: AtomicU32::new(0),
     });
@@ -258,7 +257,7 @@ impl Dir24_8Writer {
     fn paint(&mut self, prefix: Prefix<u32>, hop: Hop) -> Result<(), Refusal> {
         let (first, last) = (prefix.first(), prefix.last());
         if prefix.len() == 0 {
-            self.table.default.store(hop.0, Ordering::Release);
+            self.table.default.set(hop);
         } else if prefix.len() <= 24 {
             let slots = &self.table.tbl24()[slot(first)..=slot(last)];
             pages::fill(slots, hop.0);
@@ -278,8 +277,7 @@ impl Dir24_8Writer {
     /// Brings everything that `prefix` owns, or owned, in line with `rib`.
     fn repaint(&mut self, rib: &Rib<u32>, prefix: Prefix<u32>) {
         if prefix.len() == 0 {
-            let hop = rib.get(&prefix).unwrap_or(Hop::NONE);
-            return self.table.default.store(hop.0, Ordering::Release);
+            return self.table.default.follow(rib);
         }
         if prefix.len() <= 24 {
             return self.repaint_slots(rib, prefix, value(rib, prefix));

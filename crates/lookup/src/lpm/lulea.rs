@@ -34,9 +34,9 @@
 //! by themselves: no branch depends on a key.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::rebuilt::{self, Rebuilt, RebuiltWriter};
+use super::default_hop::{self, DefaultHop};
+use super::rebuilt::{Rebuilt, RebuiltWriter};
 use super::{Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::hint::prefetch;
 use crate::pages::Pages;
@@ -66,7 +66,7 @@ struct Lulea {
     pointers: Pages<u32>,
     maptable: Box<[u64; 1 << ROW_BITS]>,
     chunks: Pages<u32>,
-    default: AtomicU32,
+    default: DefaultHop,
 }
 
 impl Lpm<u32> for Lulea {
@@ -81,12 +81,12 @@ impl Lpm<u32> for Lulea {
                 _ => self.very_dense(pointer & PLACE, key),
             };
         }
-        Hop(if pointer == 0 { self.default.load(Ordering::Acquire) } else { pointer })
+        self.default.or(pointer)
     }
 
     fn lookup_batch(&self, dsts: &[u32], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             let mut at = [0; BURST];
             for (at, &dst) in at.iter_mut().zip(dsts) {
@@ -95,7 +95,7 @@ impl Lpm<u32> for Lulea {
             self.level(dsts, &mut at, 8);
             self.level(dsts, &mut at, 0);
             for (hop, &found) in hops.iter_mut().zip(&at) {
-                hop.0 = if found == 0 { default } else { found };
+                *hop = default_hop::or(found, default);
             }
         }
     }
@@ -197,7 +197,7 @@ impl Lulea {
 impl Rebuilt<u32> for Lulea {
     const CARD: &'static Card = &CARD;
 
-    fn default_hop(&self) -> &AtomicU32 {
+    fn default_hop(&self) -> &DefaultHop {
         &self.default
     }
 }
@@ -226,7 +226,7 @@ fn build(
         pointers: pages(&pointers).map_err(no_memory)?,
         maptable: builder.rows.maptable(),
         chunks: pages(&builder.chunks).map_err(no_memory)?,
-        default: rebuilt::default_hop(rib),
+        default: DefaultHop::of(rib),
     };
     Ok(Box::new(RebuiltWriter(Arc::new(table))))
 }

@@ -15,6 +15,7 @@ mod blocks;
 pub mod bloomfwd;
 pub mod bsd_radix;
 mod cell;
+mod default_hop;
 pub mod dir24_8;
 pub mod dxr;
 mod engine;

@@ -27,11 +27,11 @@
 //! bits. As in the paper, a batch walks the levels together.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::default_hop::{self, DefaultHop};
 use super::flatten::Flatten;
 use super::isa::{self, Isa};
-use super::rebuilt::{self, Rebuilt, RebuiltWriter};
+use super::rebuilt::{Rebuilt, RebuiltWriter};
 use super::{Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::hint::prefetch;
 use crate::pages::Pages;
@@ -62,7 +62,7 @@ struct PlanB {
     levels: Vec<u32>,
     hops: Pages<u32>,
     blocks: Blocks,
-    default: AtomicU32,
+    default: DefaultHop,
     rank: Isa,
 }
 
@@ -88,7 +88,7 @@ impl Lpm<u128> for PlanB {
         }
         at = at * KEYS as u32 + Portable::rank(&self.nodes[(leaves + at) as usize], x);
         let value = self.finish(self.hops[at as usize], dst);
-        Hop(if value == 0 { self.default.load(Ordering::Acquire) } else { value })
+        self.default.or(value)
     }
 
     fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {
@@ -143,7 +143,7 @@ impl PlanB {
 
     #[inline(always)]
     fn batch<R: Rank>(&self, dsts: &[u128], hops: &mut [Hop]) {
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             let mut padded = [0; BURST];
             let keys: &[u128; BURST] = match dsts.try_into() {
@@ -156,7 +156,7 @@ impl PlanB {
             let found = self.burst::<R>(keys);
             for ((hop, &value), &dst) in hops.iter_mut().zip(&found).zip(dsts) {
                 let value = self.finish(value, dst);
-                hop.0 = if value == 0 { default } else { value };
+                *hop = default_hop::or(value, default);
             }
         }
     }
@@ -307,7 +307,7 @@ impl Blocks {
 impl Rebuilt<u128> for PlanB {
     const CARD: &'static Card = &CARD;
 
-    fn default_hop(&self) -> &AtomicU32 {
+    fn default_hop(&self) -> &DefaultHop {
         &self.default
     }
 }
@@ -333,7 +333,7 @@ fn build(
         *place = value;
     }
     let (nodes, levels) = lay_out(&top).map_err(no_memory)?;
-    let default = rebuilt::default_hop(rib);
+    let default = DefaultHop::of(rib);
     Ok(Box::new(RebuiltWriter(Arc::new(PlanB { nodes, levels, hops, blocks, default, rank }))))
 }
 

@@ -2,8 +2,8 @@
 //! route's hop is a word of its own, and changes in place.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::default_hop::DefaultHop;
 use super::{Applied, Card, Lpm, Refusal, Writer};
 use crate::rib::Change;
 use crate::{Addr, Hop, Prefix, Rib};
@@ -13,13 +13,8 @@ pub(super) trait Rebuilt<A: Addr>: Lpm<A> + 'static {
     /// The engine's card: its limits hold for the default hop too.
     const CARD: &'static Card;
 
-    /// The hop of /0, 0 for none. Readers load it with `Acquire`.
-    fn default_hop(&self) -> &AtomicU32;
-}
-
-/// The default hop of a table that is being built.
-pub(super) fn default_hop<A: Addr>(rib: &Rib<A>) -> AtomicU32 {
-    AtomicU32::new(rib.get(&Prefix::all()).unwrap_or(Hop::NONE).0)
+    /// The hop of /0.
+    fn default_hop(&self) -> &DefaultHop;
 }
 
 /// See [`Rebuilt`].
@@ -36,7 +31,7 @@ impl<A: Addr, T: Rebuilt<A>> Writer<A> for RebuiltWriter<T> {
         }
         let hop = rib.get(&Prefix::all()).unwrap_or(Hop::NONE);
         T::CARD.admit_hop(hop)?;
-        self.0.default_hop().store(hop.0, Ordering::Release);
+        self.0.default_hop().set(hop);
         Ok(Applied::InPlace)
     }
 }

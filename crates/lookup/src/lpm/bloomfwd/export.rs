@@ -19,7 +19,7 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Export for Table<A, W, S> {
         let direct = self.direct.as_ref();
         let bits = direct.map_or(0, |direct| direct.bits.into());
         let levels = self.levels.len() as u32;
-        to.figures.extend([self.default.load(Ordering::Acquire), S::HASH, bits, levels]);
+        to.figures.extend([self.default.get(), S::HASH, bits, levels]);
         let hops = direct.map_or(&[][..], |direct| &direct.hops);
         to.arrays.push(hops.iter().map(|hop| hop.load(Ordering::Acquire)).collect());
         match self.deep.as_ref().map(|deep| deep.parts()) {

@@ -50,6 +50,7 @@ use super::Lpm;
 use super::hashed::{BURST, Found, Hashed, Run, Sums, Tally};
 use super::isa::Isa;
 use crate::filter::Bloom;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::{Addr, Hop, hint};
 
@@ -92,7 +93,7 @@ struct Table<A, const W: usize, S> {
     live: AtomicU64,
     direct: Option<Direct>,
     deep: Option<Deep>,
-    default: AtomicU32,
+    default: DefaultHop,
     tally: Tally,
     isa: Isa,
     scheme: PhantomData<(A, S)>,
@@ -181,12 +182,12 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {
 
     #[inline(always)]
     fn bursts<const N: usize>(&self, dsts: &[A], hops: &mut [Hop], sums: &mut Sums) {
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         let mut found = [0; N];
         for (dsts, hops) in dsts.chunks(N).zip(hops.chunks_mut(N)) {
             self.burst(dsts, &mut found, sums);
             for (hop, &found) in hops.iter_mut().zip(&found) {
-                hop.0 = if found == 0 { default } else { found };
+                *hop = default_hop::or(found, default);
             }
         }
     }

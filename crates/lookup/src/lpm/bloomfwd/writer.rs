@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::deep::{DeepWriter, holds_deep, id};
 use super::expand::{owned, owner};
@@ -12,6 +12,7 @@ use super::hashing::Scheme;
 use super::plan::Plan;
 use super::{DEEP, Direct, Key, Level, MAX_PREFIXES, Table};
 use crate::filter::{Bloom, CountingBloom};
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::hashed::{HashedWriter, NoRoom, Tally};
 use crate::lpm::{Applied, Card, Exported, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
@@ -105,7 +106,7 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> BloomWriter<A, W, S> {
             live: AtomicU64::new(live(&levels)),
             direct: plan.direct.map(|bits| Direct::new(bits, rib)).transpose()?,
             deep: seen_deep,
-            default: AtomicU32::new(id(rib.get(&Prefix::all()))),
+            default: DefaultHop::of(rib),
             tally: Tally::new(),
             isa: plan.isa,
             scheme: PhantomData,
@@ -241,7 +242,7 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Writer<A> for BloomWriter<A, W, S>
         }
         for prefix in prefixes.filter(|prefix| self.is_direct(prefix.len()) || prefix.len() == 0) {
             if prefix.len() == 0 {
-                self.table.default.store(id(rib.get(&prefix)), Ordering::Release);
+                self.table.default.follow(rib);
             } else if let Some(direct) = &self.table.direct {
                 direct.paint(rib, prefix);
             }

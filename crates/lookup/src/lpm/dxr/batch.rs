@@ -3,6 +3,7 @@
 use super::View;
 use super::search::{DIRECT, Search, format_of};
 use crate::Hop;
+use crate::lpm::default_hop;
 
 impl View<'_> {
     /// As `Lpm::lookup_batch`; the slices are of one length.
@@ -10,9 +11,7 @@ impl View<'_> {
     pub(super) fn batch(self, default: u32, dsts: &[u32], hops: &mut [Hop]) {
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             self.burst(dsts, hops);
-            for hop in hops {
-                hop.0 = if hop.0 == 0 { default } else { hop.0 };
-            }
+            default_hop::fill(hops, default);
         }
     }
 

@@ -55,6 +55,7 @@ use super::lanes;
 use super::{Card, Entry, Lpm};
 use crate::Hop;
 use crate::hint::prefetch;
+use crate::lpm::default_hop::DefaultHop;
 use crate::pages::Pages;
 use search::{DIRECT, LONG, SHORT, Search, WIDE, cells_of, format_of, place_of};
 
@@ -84,7 +85,7 @@ struct Dxr {
     ranges: Pages<[AtomicU64; UNITS + SPARE]>,
     k: u32,
     isa: Isa,
-    default: AtomicU32,
+    default: DefaultHop,
     /// Units of `ranges` that were ever used.
     touched: Arc<AtomicU32>,
 }
@@ -165,13 +166,13 @@ impl Lpm<u32> for Dxr {
             }
             hop = search.hop(view);
         }
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[u32], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
         match self.isa {
-            Isa::Portable => self.view().batch(self.default.load(Ordering::Acquire), dsts, hops),
+            Isa::Portable => self.view().batch(self.default.get(), dsts, hops),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Isa::choose` gives this value only where there is AVX2.
             Isa::Avx2 => unsafe { self.batch_avx2(dsts, hops) },

@@ -1,22 +1,21 @@
 //! Eight or sixteen searches at a time, by gathers; some such vectors side by side.
 
-use std::sync::atomic::Ordering;
-
 use super::search::{FORMAT_SHIFT, FORMATS, PLACE_MASK, SIZE_SHIFT, WIDE};
 use super::{Dxr, View};
 use crate::Hop;
+use crate::lpm::default_hop;
 use crate::lpm::lanes::Lanes;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.
 #[inline(always)]
 pub(super) fn batch<L: Lanes>(lanes: L, table: &Dxr, dsts: &[u32], hops: &mut [Hop]) {
-    let default = table.default.load(Ordering::Acquire);
+    let default = table.default.get();
     let view = Vectors { lanes, view: table.view(), formats: Formats::new(lanes) };
     let mut burst = Burst::new();
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
         view.burst(&mut burst, dsts);
         for (hop, &found) in hops.iter_mut().zip(&burst.found) {
-            hop.0 = if found == 0 { default } else { found };
+            *hop = default_hop::or(found, default);
         }
     }
 }

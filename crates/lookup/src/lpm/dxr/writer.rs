@@ -1,10 +1,11 @@
 //! Building and updating: chunks are encoded beside the old ones, then stored.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::search::{DIRECT, LONG, SHORT, WIDE, cells_of, entry, format_of, place_of};
 use super::{CARD, CHUNKS_IN_LIMBO, Dxr, UNITS};
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::flatten::Flatten;
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
@@ -38,8 +39,7 @@ pub(super) fn build(
     rib.iter().try_for_each(|(_, hop)| CARD.admit_hop(hop))?;
     let mut writer = DxrWriter::empty(k, Isa::choose(&CARD, options)?, domain)?;
     writer.fill(Flatten::new().sweep(rib, Prefix::all()))?; // an update's is small
-    let default = rib.get(&Prefix::all()).map_or(0, |hop| hop.0);
-    writer.table.default.store(default, Ordering::Release);
+    writer.table.default.follow(rib);
     Ok(Box::new(writer))
 }
 
@@ -62,8 +62,7 @@ impl Writer<u32> for DxrWriter {
         self.rebuild(rib, &dirty, &mut stores)?;
         stores.iter().for_each(|store| self.store(store));
         if changes.iter().any(|change| change.prefix.len() == 0) {
-            let default = rib.get(&Prefix::all()).map_or(0, |hop| hop.0);
-            self.table.default.store(default, Ordering::Release);
+            self.table.default.follow(rib);
         }
         Ok(Applied::InPlace)
     }
@@ -83,7 +82,7 @@ impl DxrWriter {
             ranges: Pages::zeroed(1).map_err(no_memory)?,
             k,
             isa,
-            default: AtomicU32::new(0),
+            default: DefaultHop::default(),
             touched: space.touched(),
         };
         Ok(DxrWriter { table: Arc::new(table), space, flatten: Flatten::new() })

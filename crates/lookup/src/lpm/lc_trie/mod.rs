@@ -35,11 +35,12 @@ mod builder;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::builder::{Builder, Route};
 use super::{Applied, Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::hint::{prefetch, prefetch_either};
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::rib::Change;
 use crate::sync::Domain;
@@ -76,7 +77,7 @@ const CARD_6: Card = Card { max_len: 128, ..CARD };
 struct LcTrie<A> {
     nodes: Pages<u64>,
     routes: Pages<AtomicU64>,
-    default: AtomicU32,
+    default: DefaultHop,
     family: PhantomData<A>,
 }
 
@@ -112,17 +113,17 @@ impl<A: Addr> Lpm<A> for LcTrie<A> {
             at = self.up(at); // ends: route 0 covers everything
         }
         let hop = self.hop(at);
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             let found = self.burst(dsts);
             for (hop, &at) in hops.iter_mut().zip(&found) {
                 let found = self.hop(at as usize);
-                hop.0 = if found == 0 { default } else { found };
+                *hop = default_hop::or(found, default);
             }
         }
     }
@@ -277,7 +278,7 @@ impl<A: Addr> Writer<A> for LcTrieWriter<A> {
         for prefix in changes.iter().map(|change| change.prefix) {
             let hop = rib.get(&prefix);
             if prefix.len() == 0 {
-                self.0.default.store(hop.unwrap_or(Hop::NONE).0, Ordering::Release);
+                self.0.default.set(hop.unwrap_or(Hop::NONE));
                 continue;
             }
             match (self.0.find(prefix), hop) {
@@ -312,7 +313,7 @@ fn build<A: Addr>(
     let mut table = LcTrie {
         nodes: Pages::zeroed(nodes.len()).map_err(no_memory)?,
         routes: Pages::zeroed(builder.routes.len() * words_of::<A>()).map_err(no_memory)?,
-        default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+        default: DefaultHop::of(rib),
         family: PhantomData,
     };
     table.nodes.as_mut_slice().copy_from_slice(&nodes);

@@ -47,6 +47,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::{Addr, Hop};
 
@@ -87,7 +88,7 @@ struct Miht<A> {
     inodes: Pages<[AtomicU32; INODE_WORDS]>,
     dnodes: Pages<[AtomicU64; DNODE_WORDS]>,
     k: u8,
-    default: AtomicU32,
+    default: DefaultHop,
     /// I-nodes and d-nodes that have ever been used.
     touched: [Arc<AtomicU32>; 2],
     family: PhantomData<A>,
@@ -126,17 +127,15 @@ impl<A: Addr> Lpm<A> for Miht<A> {
         if hop.is_none() {
             hop = self.walk(self.keyless.load(Ordering::Acquire), dst);
         }
-        if hop.is_none() { Hop(self.default.load(Ordering::Acquire)) } else { hop }
+        self.default.or(hop.0)
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
-        let default = Hop(self.default.load(Ordering::Acquire));
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             self.burst(dsts, hops);
-            for hop in hops {
-                *hop = if hop.is_none() { default } else { *hop };
-            }
+            default_hop::fill(hops, default);
         }
     }
 

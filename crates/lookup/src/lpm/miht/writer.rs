@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use super::btree::Btree;
 use super::priority::Tries;
 use super::{CARD, CARD_6, DNODES, INODES, Item, Miht, NODES_IN_LIMBO, NONE, key, suffix};
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::staged::{Full, Staged};
 use crate::lpm::{Applied, Card, Exported, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
@@ -48,7 +49,7 @@ pub(in crate::lpm) fn exported<A: Addr>(
         inodes: Pages::zeroed(1).map_err(no_memory)?,
         dnodes: Pages::zeroed(1).map_err(no_memory)?,
         k,
-        default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+        default: DefaultHop::of(rib),
         touched: [inodes.touched(), dnodes.touched()],
         family: PhantomData,
     });
@@ -115,7 +116,7 @@ impl<A: Addr> MihtWriter<A> {
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
         let hop = rib.get(&prefix);
         if prefix.len() == 0 {
-            self.table.default.store(hop.unwrap_or(Hop::NONE).0, Ordering::Release);
+            self.table.default.set(hop.unwrap_or(Hop::NONE));
             return Ok(());
         }
         let (k, keyless) = (self.table.k, prefix.len() < self.table.k);

@@ -57,6 +57,7 @@ use super::cell::Cell;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch_either;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::{Addr, Hop};
 
@@ -93,7 +94,7 @@ struct Poptrie<L: Cell> {
     direct: Pages<AtomicU32>,
     s: u8,
     blocks: Blocks<L>,
-    default: AtomicU32,
+    default: DefaultHop,
     isa: Isa,
 }
 
@@ -113,7 +114,7 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
     fn lookup(&self, dst: A) -> Hop {
         let entry = self.entry(dst);
         let hop = if entry & LEAF != 0 { entry & !LEAF } else { self.descend(entry, dst) };
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
@@ -150,12 +151,10 @@ impl<L: Cell> Poptrie<L> {
 
     #[inline(always)]
     fn batch<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             self.burst(dsts, hops);
-            for hop in hops {
-                hop.0 = if hop.0 == 0 { default } else { hop.0 };
-            }
+            default_hop::fill(hops, default);
         }
     }
 

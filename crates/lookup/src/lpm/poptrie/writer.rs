@@ -9,6 +9,7 @@ use super::{CARD, CARD_6, LEAF, Poptrie, step};
 use crate::lpm::bitmap::{SLOTS, STRIDE, six};
 use crate::lpm::blocks::{BlockWriter, Node, Room, by_width};
 use crate::lpm::cell::Cell;
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::flatten::owner;
 use crate::lpm::isa::Isa;
 use crate::lpm::staged::Full;
@@ -67,7 +68,7 @@ pub(super) fn build_with<A: Addr, L: Cell>(
         direct: Pages::zeroed(1_usize << s).map_err(no_memory)?,
         s,
         blocks,
-        default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+        default: DefaultHop::of(rib),
         isa,
     };
     let (table, routes) = (Arc::new(table), Vec::new());
@@ -101,8 +102,7 @@ impl<A: Addr, L: Cell> BlockWriter<A, L> for PoptrieWriter<A, L> {
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
         let s = self.table.s;
         if prefix.len() == 0 {
-            let hop = rib.get(&prefix).unwrap_or(Hop::NONE);
-            self.table.default.store(hop.0, Ordering::Release);
+            self.table.default.follow(rib);
             return Ok(());
         }
         if prefix.len() > s {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::{CARD, RECORD_BITS, REST_BITS};
 use crate::Hop;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::instruments::{Reads, address};
 use crate::lpm::isa::Isa;
 use crate::lpm::{Lpm, Refusal};
@@ -106,7 +107,7 @@ impl Value for Wide {
 pub(super) struct Table<V: Value> {
     arrays: Pages<Arrays<V>>,
     /// The hop of /0: a change of the default route is one store.
-    pub(super) default: AtomicU32,
+    pub(super) default: DefaultHop,
     isa: Isa,
     /// How many records of [`SMALL`] cells, and lines of others, were ever used.
     touched: [Arc<AtomicU32>; 2],
@@ -145,7 +146,7 @@ impl<V: Value> Table<V> {
         let no_memory = |error: std::io::Error| CARD.refuse(format!("no memory: {error}"));
         let table = Table {
             arrays: Pages::zeroed(1).map_err(no_memory)?,
-            default: AtomicU32::new(0),
+            default: DefaultHop::default(),
             isa,
             touched,
         };
@@ -165,7 +166,7 @@ impl<V: Value> Table<V> {
 
     #[inline(always)]
     fn batch(&self, dsts: &[u32], hops: &mut [Hop]) {
-        let (view, default) = (self.view(), self.default.load(Ordering::Relaxed));
+        let (view, default) = (self.view(), self.default.get());
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             view.burst(default, dsts, hops);
         }
@@ -265,7 +266,7 @@ impl<'t, V: Value> View<'t, V> {
         let mut any = 0;
         for hop in hops.iter_mut() {
             any |= hop.0;
-            hop.0 = if hop.0 == 0 { default } else { hop.0 };
+            *hop = default_hop::or(hop.0, default);
         }
         if any & V::DEEP != 0 {
             self.finish_deep(default, dsts, hops);
@@ -285,14 +286,14 @@ impl<'t, V: Value> View<'t, V> {
     pub(super) fn answer(self, default: u32, dst: u32) -> Hop {
         let value = self.value(self.root(dst), dst);
         let value = if value & V::DEEP == 0 { value } else { self.deep(dst) };
-        Hop(if value == 0 { default } else { value })
+        default_hop::or(value, default)
     }
 }
 
 impl<V: Value> Lpm<u32> for Table<V> {
     #[inline]
     fn lookup(&self, dst: u32) -> Hop {
-        self.view().answer(self.default.load(Ordering::Relaxed), dst)
+        self.view().answer(self.default.get(), dst)
     }
 
     fn lookup_batch(&self, dsts: &[u32], hops: &mut [Hop]) {

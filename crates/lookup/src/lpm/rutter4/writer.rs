@@ -102,8 +102,7 @@ impl<V: Value> Rutter4<V> {
     }
 
     fn store_default(&self, rib: &Rib<u32>) {
-        let default = rib.get(&Prefix::all()).unwrap_or_default();
-        self.table.default.store(default.0, Ordering::Relaxed);
+        self.table.default.follow(rib);
     }
 
     /// Brings what `prefix` owns, or owned, in line with `rib`; `hop` is its hop there,

@@ -12,6 +12,7 @@ use super::sizes::{DEEPS, Sizes, UNITS};
 use super::{CARD, LEVELS, SEPARATORS, SUPER, x_of};
 use crate::Hop;
 use crate::hint::{prefetch, prefetch_all};
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::instruments::{Reads, address};
 use crate::lpm::isa::Isa;
 use crate::lpm::space::Space;
@@ -112,7 +113,7 @@ pub(super) struct Table<V> {
     deep: Pages<AtomicU32>,
     sizes: Sizes,
     /// The hop of /0.
-    pub(super) default: AtomicU32,
+    pub(super) default: DefaultHop,
     isa: Isa,
     /// How many of `cells` (in [`CELL_UNIT`]), `units` and `deep` were ever used.
     touched: [Arc<AtomicU32>; 3],
@@ -163,7 +164,7 @@ impl<V: Value> Table<V> {
             units: Pages::zeroed(sizes.units).map_err(no_memory)?,
             deep: Pages::zeroed(sizes.deep).map_err(no_memory)?,
             sizes,
-            default: AtomicU32::new(0),
+            default: DefaultHop::default(),
             isa,
             touched: [&spaces.cells, &spaces.units, &spaces.deep].map(Space::touched),
             width: std::marker::PhantomData,
@@ -186,7 +187,7 @@ impl<V: Value> Table<V> {
 
     #[inline(always)]
     fn batch(&self, rank: impl Rank, dsts: &[u128], hops: &mut [Hop]) {
-        let (view, default) = (self.view(), self.default.load(Ordering::Acquire));
+        let (view, default) = (self.view(), self.default.get());
         let (groups, last) = dsts.as_chunks::<GROUP>();
         let (outs, last_out) = hops.as_chunks_mut::<GROUP>();
         let next = groups.chunks(BURST / GROUP).skip(1).chain([&[][..]]);
@@ -342,7 +343,7 @@ impl<'t, V: Value> View<'t, V> {
         let (hops, mut any) = (hops.as_flattened_mut(), 0);
         for hop in &mut *hops {
             any |= hop.0;
-            hop.0 = if hop.0 == 0 { default } else { hop.0 };
+            *hop = default_hop::or(hop.0, default);
         }
         if any > V::MOST {
             self.finish_deep(dsts.as_flattened(), hops, default);
@@ -355,7 +356,7 @@ impl<'t, V: Value> View<'t, V> {
         // A default route is no greater than MOST: the table would be wide.
         for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 > V::MOST) {
             let found = self.below(V::widen(hop.0), dst);
-            hop.0 = if found == 0 { default } else { found };
+            *hop = default_hop::or(found, default);
         }
     }
 
@@ -391,7 +392,7 @@ impl<V: Value> Lpm<u128> for Table<V> {
         if value & DEEP != 0 {
             value = view.below(value, dst);
         }
-        Hop(if value == 0 { self.default.load(Ordering::Acquire) } else { value })
+        self.default.or(value)
     }
 
     fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {

@@ -80,8 +80,7 @@ impl<V: Value> Rutter6<V> {
     }
 
     fn store_default(&self, rib: &Rib<u128>) {
-        let default = rib.get(&Prefix::all()).unwrap_or_default();
-        self.trees.table.default.store(default.0, Ordering::Release);
+        self.trees.table.default.follow(rib);
     }
 
     /// Brings what `prefix` owns, or owned, in line with `rib`.

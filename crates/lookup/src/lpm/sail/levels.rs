@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use super::accesses::Accesses;
 use crate::hint::prefetch;
 use crate::lpm::Lpm;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::{Pages, Zeroed};
 use crate::{Addr, Hop};
 
@@ -65,7 +66,7 @@ pub(super) struct Levels<A, C: Cell, const ROOT: u8> {
     pub(super) deep: Pages<[C; CELLS]>,
     /// Lines of chunks that have ever been used.
     pub(super) touched: [Arc<AtomicU32>; 2],
-    pub(super) default: AtomicU32,
+    pub(super) default: DefaultHop,
     pub(super) accesses: Accesses,
     pub(super) family: PhantomData<A>,
 }
@@ -81,7 +82,7 @@ impl<A: Addr, C: Cell, const ROOT: u8> Lpm<A> for Levels<A, C, ROOT> {
                 level += 8;
             }
         }
-        Hop(if entry == 0 { self.default.load(Ordering::Acquire) } else { entry })
+        self.default.or(entry)
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
@@ -137,10 +138,8 @@ impl<A: Addr, C: Cell, const ROOT: u8> Levels<A, C, ROOT> {
         if any & CHUNK != 0 {
             Self::go_on(deep, dsts, hops);
         }
-        let default = self.default.load(Ordering::Acquire);
-        for hop in hops {
-            hop.0 = if hop.0 == 0 { default } else { hop.0 };
-        }
+        let default = self.default.get();
+        default_hop::fill(hops, default);
     }
 
     /// From below the second level on.

@@ -4,11 +4,12 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::accesses::{Accesses, words};
 use super::levels::{CELLS, CHUNK, Cell, Levels};
 use super::owned::{gaps, holds_longer, owner};
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Card, Lpm, Refusal, Writer};
 use crate::pages::Pages;
@@ -96,7 +97,7 @@ impl<A: Addr, C: Cell, const ROOT: u8> Pusher<A, C, ROOT> {
             mid: Pages::zeroed(Self::MID_CHUNKS).map_err(no_memory)?,
             deep: Pages::zeroed(most).map_err(no_memory)?,
             touched: [spaces[0].touched(), spaces[1].touched()],
-            default: AtomicU32::new(0),
+            default: DefaultHop::default(),
             accesses: Accesses::default(),
             family: PhantomData,
         };
@@ -245,8 +246,7 @@ impl<A: Addr, C: Cell, const ROOT: u8> Pusher<A, C, ROOT> {
     }
 
     fn set_default(&self, rib: &Rib<A>) {
-        let hop = rib.get(&Prefix::all()).unwrap_or(Hop::NONE);
-        self.table.default.store(hop.0, Ordering::Release);
+        self.table.default.follow(rib);
     }
 
     fn refusal(&self, Full(space): Full) -> Refusal {

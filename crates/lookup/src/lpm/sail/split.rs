@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use super::accesses::{Accesses, words};
 use super::owned::{gaps, holds_longer, owner};
 use crate::hint::prefetch;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Card, Lpm, Refusal, Writer};
 use crate::pages::Pages;
@@ -61,7 +62,7 @@ pub(super) struct Split<L: Lengths> {
     /// By chunk, the hop of its /24; 0 where it has none.
     labels: Pages<AtomicU32>,
     lines: Arc<AtomicU32>,
-    default: AtomicU32,
+    default: DefaultHop,
     pub(super) accesses: Accesses,
 }
 
@@ -73,7 +74,7 @@ impl<L: Lengths> Lpm<u32> for Split<L> {
         if goes_on(place, hop) {
             hop = self.deep(dst, hop);
         }
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[u32], hops: &mut [Hop]) {
@@ -124,10 +125,8 @@ impl<L: Lengths> Split<L> {
                 }
             }
         }
-        let default = self.default.load(Ordering::Acquire);
-        for hop in hops {
-            hop.0 = if hop.0 == 0 { default } else { hop.0 };
-        }
+        let default = self.default.get();
+        default_hop::fill(hops, default);
     }
 
     /// The answer where a /24 holds longer routes.
@@ -216,7 +215,7 @@ impl<L: Lengths> Splitter<L> {
             chunks: Pages::zeroed(MAX_CHUNKS).map_err(no_memory)?,
             labels: Pages::zeroed(MAX_CHUNKS).map_err(no_memory)?,
             lines: space.touched(),
-            default: AtomicU32::new(0),
+            default: DefaultHop::default(),
             accesses: Accesses::default(),
         };
         let known = L::Known::default();
@@ -234,7 +233,7 @@ impl<L: Lengths> Splitter<L> {
         match change.prefix.len() {
             0 => {
                 let hop = change.hop.unwrap_or(Hop::NONE);
-                self.table.default.store(hop.0, Ordering::Release);
+                self.table.default.set(hop);
             }
             1..=24 => L::change(&self.table, &mut self.known, change, rib),
             _ => {

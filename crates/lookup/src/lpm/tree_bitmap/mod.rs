@@ -34,7 +34,7 @@
 
 mod writer;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bitmap::{SLOTS, STRIDE, six, top};
 use super::blocks::{Blocks, Node};
@@ -42,6 +42,7 @@ use super::cell::Cell;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::{Addr, Hop};
 
@@ -73,7 +74,7 @@ const CARD_6: Card = Card { max_len: 128, ..CARD };
 struct TreeBitmap<L: Cell> {
     initial: Pages<[AtomicU64; 1 << INITIAL]>,
     blocks: Blocks<L>,
-    default: AtomicU32,
+    default: DefaultHop,
     isa: Isa,
 }
 
@@ -113,7 +114,7 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
             from += STRIDE;
         }
         let hop = best.map_or(hop, |place| self.blocks.hop(place).get());
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
@@ -150,12 +151,10 @@ impl<L: Cell> TreeBitmap<L> {
 
     #[inline(always)]
     fn batch<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             self.burst(dsts, hops);
-            for hop in hops {
-                hop.0 = if hop.0 == 0 { default } else { hop.0 };
-            }
+            default_hop::fill(hops, default);
         }
     }
 
@@ -273,6 +272,8 @@ const BURST: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
     use crate::lpm::Options;
     use crate::sync::Domain;

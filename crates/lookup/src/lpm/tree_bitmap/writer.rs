@@ -9,6 +9,7 @@ use super::{CARD, CARD_6, INITIAL, NO_NODE, TreeBitmap, bit_of, child_of, rank, 
 use crate::lpm::bitmap::{SLOTS, STRIDE, six};
 use crate::lpm::blocks::{BlockWriter, Node, Room, by_width};
 use crate::lpm::cell::Cell;
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::flatten::owner;
 use crate::lpm::isa::Isa;
 use crate::lpm::staged::Full;
@@ -53,7 +54,7 @@ pub(super) fn build_with<A: Addr, L: Cell>(
     let table = TreeBitmap::<L> {
         initial: Pages::zeroed(1).map_err(no_memory)?,
         blocks,
-        default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+        default: DefaultHop::of(rib),
         isa,
     };
     table.initial[0].iter().for_each(|entry| entry.store(NO_NODE.into(), Ordering::Relaxed));
@@ -86,7 +87,7 @@ impl<A: Addr, L: Cell> BlockWriter<A, L> for TreeBitmapWriter<A, L> {
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
         let hop = rib.get(&prefix);
         if prefix.len() == 0 {
-            self.table.default.store(hop.unwrap_or(Hop::NONE).0, Ordering::Release);
+            self.table.default.set(hop.unwrap_or(Hop::NONE));
             return Ok(());
         }
         if prefix.len() < INITIAL {

@@ -28,13 +28,13 @@ mod trie;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::fib::Fib;
 use super::Lpm;
 use super::hashed::{BURST, Found, Sums, Tally};
 use super::isa::Isa;
 use crate::hash::{Crc32c, Portable};
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::{Hop, hint};
 
 pub use bloom::ENTRY as BLOOM;
@@ -46,7 +46,7 @@ pub use trie::ENTRY as TRIE;
 struct Table<G> {
     fib: Fib,
     guide: Arc<G>,
-    default: AtomicU32,
+    default: DefaultHop,
     tally: Tally,
     isa: Isa,
 }
@@ -126,12 +126,12 @@ impl<G: Guide> Table<G> {
 
     #[inline(always)]
     fn bursts<C: Crc32c, const N: usize>(&self, dsts: &[u128], hops: &mut [Hop], sums: &mut Sums) {
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         let mut found = [0; N];
         for (dsts, hops) in dsts.chunks(N).zip(hops.chunks_mut(N)) {
             self.guide.burst::<C, N>(&self.fib, dsts, &mut found, sums);
             for (hop, &found) in hops.iter_mut().zip(&found) {
-                hop.0 = if found == 0 { default } else { found };
+                *hop = default_hop::or(found, default);
             }
         }
     }

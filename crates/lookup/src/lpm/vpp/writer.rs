@@ -1,17 +1,17 @@
 //! Building and updating: the FIB, and beside it whatever guides there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::fib::{Fib, Hashing, narrow, wide};
 use super::{Guide, MAX_PREFIXES, Table};
 use crate::hash::crc32c;
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::hashed::{HashedWriter, NoRoom, Tally};
 use crate::lpm::isa::Isa;
 use crate::lpm::{Applied, Card, Lpm, Options, Refusal, Writer};
 use crate::rib::Change;
 use crate::sync::{Congested, Domain};
-use crate::{Hop, Prefix, Rib};
+use crate::{Prefix, Rib};
 
 /// A way to find the lengths to probe; the writer's half.
 pub(super) trait Steer: Send + 'static {
@@ -105,7 +105,7 @@ impl<S: Steer> VppWriter<S> {
         let wide = HashedWriter::build(domain, &long)?;
         let fib = Fib::new(narrow.table().clone(), wide.table().clone(), hashing);
         fib.set_lengths(lengths);
-        let default = AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0));
+        let default = DefaultHop::of(rib);
         let table =
             Arc::new(Table { fib, guide: steer.guide(), default, tally: Tally::new(), isa });
         Ok(Ok(VppWriter { card, table, narrow, wide, steer, counts, lengths }))
@@ -206,8 +206,7 @@ impl<S: Steer> Writer<u128> for VppWriter<S> {
         }
         for change in changes {
             if change.prefix.len() == 0 {
-                let hop = rib.get(&Prefix::all()).unwrap_or(Hop::NONE);
-                self.table.default.store(hop.0, Ordering::Release);
+                self.table.default.follow(rib);
             } else if rib.get(&change.prefix).is_none() {
                 self.remove(change.prefix);
             }

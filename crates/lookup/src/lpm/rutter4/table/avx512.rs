@@ -2,7 +2,6 @@
 #![allow(clippy::incompatible_msrv)] // `avx512` is set for compilers that have it
 
 use core::arch::x86_64::*;
-use std::sync::atomic::Ordering;
 
 use super::super::REST_BITS;
 use super::{SHIFT_BITS, Table, Value, View};
@@ -11,7 +10,7 @@ use crate::Hop;
 /// As `Lpm::lookup_batch`; the slices are of one length.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) {
-    let (view, default) = (table.view(), table.default.load(Ordering::Relaxed));
+    let (view, default) = (table.view(), table.default.get());
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
         if burst(view, default, dsts, hops) != 0 {
             view.finish_deep(default, dsts, hops);

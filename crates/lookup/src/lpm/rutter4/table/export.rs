@@ -15,7 +15,7 @@ impl<V: Value> Export for Table<V> {
         let [small, lines] = self.touched.each_ref().map(|n| n.load(Ordering::Relaxed) as usize);
         let view = self.view();
         let cells = |from: usize, count: usize| words::<V>(&view.cells[from..from + count]);
-        to.figures.extend([self.default.load(Ordering::Relaxed), V::WIDTH, LARGE_AT]);
+        to.figures.extend([self.default.get(), V::WIDTH, LARGE_AT]);
         to.arrays.push(view.roots.iter().map(|root| root.load(Ordering::Relaxed)).collect());
         to.arrays.push(cells(0, OWN as usize + small * SMALL));
         to.arrays.push(cells(LARGE_AT as usize, lines * V::LINE));

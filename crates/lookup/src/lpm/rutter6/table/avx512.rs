@@ -14,7 +14,7 @@ use crate::hint::prefetch_all;
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 #[target_feature(enable = "avx512vpopcntdq,avx512vbmi2")]
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u128], hops: &mut [Hop]) {
-    let (view, default) = (table.view(), table.default.load(Ordering::Acquire));
+    let (view, default) = (table.view(), table.default.get());
     let mut burst = Burst::new();
     let next = dsts.chunks(BURST).skip(1).chain([&[][..]]);
     for ((dsts, hops), next) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)).zip(next) {

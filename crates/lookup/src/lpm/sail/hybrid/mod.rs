@@ -41,13 +41,14 @@ mod pivots;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use self::filters::Filters;
 use self::pivots::Pivots;
 use super::b::Nests;
 use super::split::Lengths;
 use crate::hash::mix_128;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::hashed::Hashed;
 use crate::lpm::{Card, Entry, Lpm};
 use crate::{Addr, Hop};
@@ -86,7 +87,7 @@ struct Hybrid {
     filters: Arc<Filters>,
     narrow: Arc<Hashed<2>>,
     wide: Arc<Hashed<3>>,
-    default: AtomicU32,
+    default: DefaultHop,
     /// How many pivots are no longer than the longest route; those beyond are not
     /// asked.
     reach: AtomicUsize,
@@ -134,17 +135,15 @@ impl Between {
 impl Lpm<u128> for Hybrid {
     fn lookup(&self, dst: u128) -> Hop {
         let (hop, _) = self.walk(dst);
-        Hop(if hop == 0 { self.default.load(Ordering::Acquire) } else { hop })
+        self.default.or(hop)
     }
 
     fn lookup_batch(&self, dsts: &[u128], hops: &mut [Hop]) {
         assert_eq!(dsts.len(), hops.len());
-        let default = self.default.load(Ordering::Acquire);
+        let default = self.default.get();
         for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
             self.burst(dsts, hops);
-            for hop in hops {
-                hop.0 = if hop.0 == 0 { default } else { hop.0 };
-            }
+            default_hop::fill(hops, default);
         }
     }
 

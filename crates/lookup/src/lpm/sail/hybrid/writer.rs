@@ -1,7 +1,7 @@
 //! Building and updating: routes, then the pivots above and below them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::b::Nests;
 use super::super::owned::{holds_longer, owner};
@@ -9,6 +9,7 @@ use super::super::split::Lengths;
 use super::filters::FiltersWriter;
 use super::pivots::{self, Pivots};
 use super::{CARD, Hybrid, INTERNAL, hash_of, narrow, wide};
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::hashed::{HashedWriter, NoRoom};
 use crate::lpm::{Applied, Lpm, Options, Refusal, Writer};
 use crate::rib::Change;
@@ -118,7 +119,7 @@ impl Merged {
             filters: filters.table().clone(),
             narrow: narrow.table().clone(),
             wide: wide.table().clone(),
-            default: AtomicU32::new(rib.get(&Prefix::all()).map_or(0, |hop| hop.0)),
+            default: DefaultHop::of(rib),
             reach: AtomicUsize::new(pivots.reach(longest(rib))),
             inherited: Default::default(),
         };
@@ -137,7 +138,7 @@ impl Merged {
     fn change(&mut self, rib: &Rib<u128>, prefix: Prefix<u128>) -> Result<(), NoRoom> {
         let (len, hop, pivots) = (prefix.len(), rib.get(&prefix), self.table.pivots);
         if len == 0 {
-            self.table.default.store(hop.unwrap_or_default().0, Ordering::Release);
+            self.table.default.set(hop.unwrap_or_default());
             return Ok(());
         }
         if len < 24 && hop.is_none() {

@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::accesses::Accesses;
 use crate::hint::prefetch;
+use crate::lpm::default_hop::{self, DefaultHop};
 use crate::lpm::{Card, Entry, Lpm, Options, Refusal, Writer};
 use crate::pages::Pages;
 use crate::sync::Domain;
@@ -71,7 +72,7 @@ pub struct Overlay {
     near: Pages<AtomicU32>,
     c24: Pages<[AtomicU32; 256]>,
     far: Pages<AtomicU32>,
-    defaults: Vec<AtomicU32>,
+    defaults: Vec<DefaultHop>,
     /// Chunks of level 24 and of level 32 that have ever been used.
     touched: [Arc<AtomicU32>; 2],
     accesses: Accesses,
@@ -156,8 +157,8 @@ impl Overlay {
             }
         }
         for (i, hop) in hops.iter_mut().enumerate() {
-            let default = self.defaults[fib_of(i)].load(Ordering::Acquire);
-            hop.0 = if hop.0 == 0 { default } else { hop.0 };
+            let default = self.defaults[fib_of(i)].get();
+            *hop = default_hop::or(hop.0, default);
         }
     }
 

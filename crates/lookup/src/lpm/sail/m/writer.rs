@@ -2,11 +2,12 @@
 //! are opened and closed for all.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::super::accesses::{Accesses, words};
 use super::super::owned::{gaps, holds_longer, owner};
 use super::{CARD, CHUNK, DEEP_CHUNKS, MAX_FIBS, MID_CHUNKS, Overlay, place_of};
+use crate::lpm::default_hop::DefaultHop;
 use crate::lpm::space::Space;
 use crate::lpm::{Applied, Lpm, Refusal, Writer};
 use crate::pages::Pages;
@@ -42,7 +43,7 @@ impl OverlayWriter {
             near: Pages::zeroed(((1 << 16) + MID_CHUNKS * 256) * fibs).map_err(no_memory)?,
             c24: Pages::zeroed(MID_CHUNKS).map_err(no_memory)?,
             far: Pages::zeroed(DEEP_CHUNKS * 256 * fibs).map_err(no_memory)?,
-            defaults: (0..fibs).map(|_| AtomicU32::new(0)).collect(),
+            defaults: (0..fibs).map(|_| DefaultHop::default()).collect(),
             touched: [spaces[0].touched(), spaces[1].touched()],
             accesses: Accesses::default(),
         };
@@ -93,7 +94,7 @@ impl OverlayWriter {
     /// While building: writes `hop` over all that `prefix` covers.
     fn paint(&mut self, fib: usize, prefix: Prefix<u32>, hop: Hop) -> Result<(), Refusal> {
         if prefix.len() == 0 {
-            self.table.defaults[fib].store(hop.0, Ordering::Release);
+            self.table.defaults[fib].set(hop);
             return Ok(());
         }
         if prefix.len() > 16 {
@@ -115,7 +116,7 @@ impl OverlayWriter {
     ) -> Result<(), Refusal> {
         if prefix.len() == 0 {
             let hop = ribs[fib].get(&prefix).unwrap_or(Hop::NONE);
-            self.table.defaults[fib].store(hop.0, Ordering::Release);
+            self.table.defaults[fib].set(hop);
             return Ok(());
         }
         let split = |around| ribs.iter().any(|rib| holds_longer(rib, around));
