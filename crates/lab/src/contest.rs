@@ -94,9 +94,16 @@ pub trait Subject<A: Addr> {
     /// time of an update. False where it cannot update in place.
     fn update(&mut self, rib: &mut Rib<A>, change: &Change<A>) -> Result<bool, String>;
 
-    /// What another thread calls, again and again, to look these destinations
-    /// up while this one updates; `None` where that is not allowed.
-    fn reader(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>>;
+    /// What another thread calls, again and again, to look up the next burst of these
+    /// destinations, [`READER_BURST`] at most, while this one updates; `None` where that is
+    /// not allowed.
+    fn bursts(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>>;
+
+    /// The same, all of them at each call.
+    fn reader(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+        let (bursts, mut burst) = (dsts.len().div_ceil(READER_BURST), self.bursts(dsts)?);
+        Some(Box::new(move || (0..bursts).for_each(|_| burst())))
+    }
 }
 
 /// Destinations that are looked up again and again.
@@ -161,16 +168,13 @@ impl<A: Addr> Subject<A> for Engine<A> {
         Ok(applied.map_err(|refusal| refusal.to_string())? == Applied::InPlace)
     }
 
-    fn reader(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+    fn bursts(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
         let mut thread = self.domain.register("lab reader");
-        let (table, dsts) = (self.table.clone(), dsts.to_vec());
-        let mut hops = vec![Hop::NONE; READER_BURST];
-        Some(Box::new(move || {
-            for dsts in dsts.chunks(READER_BURST) {
-                table.lookup_batch(dsts, &mut hops[..dsts.len()]);
-                std::hint::black_box(&mut hops);
-                thread.quiesce();
-            }
+        let (table, mut hops) = (self.table.clone(), vec![Hop::NONE; READER_BURST]);
+        Some(round(dsts.to_vec(), move |dsts| {
+            table.lookup_batch(dsts, &mut hops[..dsts.len()]);
+            std::hint::black_box(&mut hops);
+            thread.quiesce();
         }))
     }
 }
@@ -198,6 +202,19 @@ impl<A: Addr> Stream for EngineStream<'_, A> {
     }
 }
 
+/// Calls `look_up` with the next [`READER_BURST`] of `dsts` at each call, round and round.
+pub(crate) fn round<K: Send + 'static>(
+    dsts: Vec<K>,
+    mut look_up: impl FnMut(&[K]) + Send + 'static,
+) -> Box<dyn FnMut() + Send> {
+    let mut at = 0;
+    Box::new(move || {
+        let end = (at + READER_BURST).min(dsts.len());
+        look_up(&dsts[at..end]);
+        at = if end == dsts.len() { 0 } else { end };
+    })
+}
+
 /// The same routes with at most `most` different hops: 1 + id mod `most`, so that
 /// tables of narrow hops can take part.
 pub fn folded<A: Addr>(
@@ -217,11 +234,25 @@ pub fn checksum(hops: &[Hop]) -> u64 {
 /// No experiment looks up more at once.
 pub const LARGEST_BURST: usize = 4096;
 
-const READER_BURST: usize = 256;
+/// What a reader looks up at once.
+pub const READER_BURST: usize = 256;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bursts_go_round() {
+        let (told, heard) = std::sync::mpsc::channel();
+        let count = READER_BURST as u64 + 3;
+        let mut burst = round((0..count).collect(), move |dsts: &[u64]| {
+            told.send((dsts[0], dsts.len())).expect("it is heard");
+        });
+        (0..3).for_each(|_| burst());
+        drop(burst);
+        let first = (0, READER_BURST);
+        assert!(heard.iter().eq([first, (READER_BURST as u64, 3), first]));
+    }
 
     #[test]
     fn folding_keeps_hops_small_and_true() {

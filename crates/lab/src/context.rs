@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::data::{Table, short_name};
+use crate::data::{Table, Updates, short_name};
 use crate::machine::{self, Machine};
 use crate::record::{file_stem, write_whole};
 use crate::slices::{self, Plan, Timing, Variant};
@@ -27,6 +27,8 @@ pub struct Options {
     pub out: PathBuf,
     /// Tables to use instead of an experiment's own.
     pub tables: Vec<String>,
+    /// An MRT file of updates to replay instead of made-up ones.
+    pub updates: Option<PathBuf>,
     /// Engines to measure instead of an experiment's own, as `NAME:option=value,…`.
     pub engines: Vec<String>,
     /// Hops are folded to so many: 1 + id mod `hops`, so that tables of narrow
@@ -170,7 +172,31 @@ impl Context {
                 return Err(Error::Table { table, reason });
             }
         }
+        if let Some(updates) = self.updates()? {
+            let note = self.data[&updates.name].clone();
+            self.asked.insert(updates.name, note);
+        }
         Ok(())
+    }
+
+    /// The file named with `--updates`.
+    pub(crate) fn given_updates(&self) -> Option<&Path> {
+        self.options.updates.as_deref()
+    }
+
+    /// Reads what `--updates` names and notes it in the record; `None` where nothing is named.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn updates(&mut self) -> Result<Option<Updates>, Error> {
+        let Some(path) = self.given_updates() else { return Ok(None) };
+        let updates = Updates::open(path)?;
+        let mut note = format!("{:016x}", updates.checksum());
+        if updates.damaged > 0 {
+            note += &format!(", {} damaged records left out", updates.damaged);
+        }
+        self.data.insert(updates.name.clone(), note);
+        Ok(Some(updates))
     }
 
     /// True where `data` is of the tables that were asked for as they are now.
@@ -319,13 +345,16 @@ impl Context {
     /// As records name them.
     fn tables_asked(&self) -> Vec<String> {
         let tables = self.options.tables.iter().map(|name| short_name(name));
+        let updates = self.given_updates().map(|path| short_name(&path.display().to_string()));
         // A record of chosen engines is not taken for one of all.
-        tables.chain(self.options.engines.iter().cloned()).collect()
+        tables.chain(updates).chain(self.options.engines.iter().cloned()).collect()
     }
 
     /// As interrupted runs name them.
     fn asked(&self) -> Vec<String> {
-        self.options.tables.iter().chain(&self.options.engines).cloned().collect()
+        let updates = self.given_updates().map(|path| path.display().to_string());
+        let named = self.options.tables.iter().chain(&self.options.engines).cloned();
+        named.chain(updates).collect()
     }
 
     /// Starts an experiment, taking up what an interrupted run left.
@@ -427,6 +456,7 @@ mod tests {
             quick: true,
             out: out.into(),
             tables: vec![],
+            updates: None,
             engines: vec![],
             hops: Options::HOPS,
         };

@@ -1,6 +1,6 @@
 //! Threads that work at the same time, each on a core of its own, told how long.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,33 @@ impl<'s> Crew<'s> {
         };
         Crew { members: makers.into_iter().enumerate().map(start).collect() }
     }
+
+    /// The samples of one slice of each member, while this thread calls `meanwhile` again and
+    /// again: it should come back soon.
+    pub fn beside(&mut self, target: Duration, mut meanwhile: impl FnMut()) -> Vec<Sample> {
+        self.order(target);
+        let mut samples: Vec<Option<Sample>> = vec![None; self.members.len()];
+        while samples.iter().any(Option::is_none) {
+            meanwhile();
+            let open = self.members.iter().zip(&mut samples).filter(|(_, s)| s.is_none());
+            for (member, sample) in open {
+                match member.answers.try_recv() {
+                    Ok(found) => *sample = Some(found),
+                    Err(TryRecvError::Disconnected) => *sample = Some(Sample::default()),
+                    Err(TryRecvError::Empty) => {}
+                }
+            }
+        }
+        samples.into_iter().flatten().collect()
+    }
+
+    fn order(&self, target: Duration) {
+        let order = Order { start: Instant::now() + WAKING, target };
+        for member in &self.members {
+            // A thread that is gone is noticed by its answer.
+            let _ = member.orders.as_ref().map(|orders| orders.send(order));
+        }
+    }
 }
 
 /// The figure of a [`Crew`]'s member: nanoseconds of processor time an operation.
@@ -63,11 +90,7 @@ impl Work for Crew<'_> {
     /// The sum of the operations, and the mean of the processor times; of each member
     /// what [`nanos_of`] it names. It has a checksum when all of them have one.
     fn slice(&mut self, target: Duration) -> Sample {
-        let order = Order { start: Instant::now() + WAKING, target };
-        for member in &self.members {
-            // A thread that is gone is noticed below.
-            let _ = member.orders.as_ref().map(|orders| orders.send(order));
-        }
+        self.order(target);
         let samples: Vec<Sample> =
             self.members.iter().map(|m| m.answers.recv().unwrap_or_default()).collect();
         let time = samples.iter().map(|sample| sample.time).sum::<Duration>();
@@ -129,6 +152,10 @@ mod tests {
             assert!(sample.ops >= 2 && sample.time >= Duration::from_millis(2));
             assert_eq!(sample.figures.len(), 2);
             assert_eq!(sample.figures[1].0, nanos_of(1));
+            let mut calls = 0;
+            let samples = crew.beside(Duration::from_millis(2), || calls += 1);
+            assert!(calls > 0 && samples.iter().all(|sample| sample.ops > 0));
+            assert_eq!(samples.len(), 2);
         });
     }
 

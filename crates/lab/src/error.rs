@@ -38,6 +38,14 @@ pub enum Error {
         /// What the experiment does instead.
         why: &'static str,
     },
+    /// `--updates` was given to an experiment that replays none.
+    #[error("`--updates {}` does not apply to {experiment}: it replays no updates", file.display())]
+    NoUpdates {
+        /// Which experiment.
+        experiment: &'static str,
+        /// As given.
+        file: PathBuf,
+    },
     /// A file could not be read or written.
     #[error("{}: {source}", path.display())]
     File {

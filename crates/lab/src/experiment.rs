@@ -14,6 +14,11 @@ pub trait Experiment: Sync {
         false
     }
 
+    /// Whether it replays updates that are given to it ([`Context::updates`]).
+    fn takes_updates(&self) -> bool {
+        false
+    }
+
     /// Measures.
     ///
     /// # Errors

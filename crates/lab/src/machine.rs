@@ -66,6 +66,16 @@ impl Machine {
         let still = |machine: &Machine| Machine { core_ghz: 0.0, ..machine.clone() };
         still(self) == still(other)
     }
+
+    /// Bytes of the largest cache; `None` where the system names none.
+    pub fn largest_cache(&self) -> Option<usize> {
+        let bytes = |cache: &String| {
+            let size = cache.split(' ').nth(1)?;
+            let kib: usize = size.strip_suffix('K')?.parse().ok()?;
+            Some(kib << 10)
+        };
+        self.caches.iter().filter_map(bytes).max()
+    }
 }
 
 /// True when the processor has this instruction set, named as Linux names it.
@@ -163,6 +173,14 @@ fn commit() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_largest_cache_is_found() {
+        let caches = ["L1d 32K", "L3 32768K", "L2 1024K"].map(String::from).to_vec();
+        let machine = Machine { caches, ..Machine::default() };
+        assert_eq!(machine.largest_cache(), Some(32 << 20));
+        assert_eq!(Machine::default().largest_cache(), None);
+    }
 
     #[test]
     fn this_machine_is_itself() {

@@ -137,7 +137,7 @@ fn turns<W: Work>(
 
 /// What `share` makes of the rates of `timings`, round by round: of the rounds in
 /// which nobody disturbed any, or of all if there is none.
-fn kept(timings: &[Timing], share: impl Fn(&[f64]) -> f64) -> Figure {
+pub fn kept(timings: &[Timing], share: impl Fn(&[f64]) -> f64) -> Figure {
     let rounds = timings.iter().map(|timing| timing.rates.len()).min().unwrap_or(0);
     let quiet = |round: usize| timings.iter().all(|timing| timing.quiet[round]);
     let any = (0..rounds).any(quiet);
@@ -218,6 +218,7 @@ mod tests {
             quick: true,
             out: std::env::temp_dir(),
             tables: vec![],
+            updates: None,
             engines: vec![],
             hops: crate::Options::HOPS,
         };

@@ -70,7 +70,7 @@ impl<A: Addr> Subject<A> for Replayed<A> {
         Ok(false)
     }
 
-    fn reader(&self, _: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+    fn bursts(&self, _: &[A]) -> Option<Box<dyn FnMut() + Send>> {
         None
     }
 }

@@ -82,6 +82,9 @@ fn one(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, Pa
         let why = "measures no table of routes that is given to it";
         return Err(Error::NoTable { experiment: name, table: table.clone(), why });
     }
+    if let Some(file) = context.given_updates().filter(|_| !experiment.takes_updates()) {
+        return Err(Error::NoUpdates { experiment: name, file: file.into() });
+    }
     context.start(name)?;
     // A set of experiments runs for an hour: one that panics must not end the others.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| experiment.run(context)));
@@ -159,6 +162,7 @@ mod tests {
             quick,
             out: out.into(),
             tables: vec![],
+            updates: None,
             engines: vec![],
             hops: Options::HOPS,
         };
@@ -199,6 +203,7 @@ mod tests {
                 quick: true,
                 out: out.clone(),
                 tables,
+                updates: None,
                 engines: vec![],
                 hops: Options::HOPS,
             };

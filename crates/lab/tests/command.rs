@@ -65,6 +65,26 @@ fn a_table_that_does_not_apply_is_refused() {
 }
 
 #[test]
+fn updates_that_do_not_apply_are_refused() {
+    let done = lab(&["run", "dxr/table1", "--quick", "--updates", "none.gz"]);
+    let error = text(done.stderr);
+    assert!(done.status.code() == Some(2) && error.contains("none.gz"), "{error}");
+    // An announcement of 10/8, RFC 6396 §4.4.3 and RFC 4271 §4.3.
+    let peer = [0, 0, 0xfd, 0xe8, 0, 0, 0xfd, 0xe9, 0, 0, 0, 1, 192, 0, 2, 1, 192, 0, 2, 2];
+    let announce = [0x40, 1, 1, 0, 0x40, 2, 6, 2, 1, 0, 0, 0xfd, 0xe8, 0x40, 3, 4, 192, 0, 2, 7];
+    let message = [&[0, 0, 0, 20][..], &announce, &[8, 10]].concat();
+    let body = [&peer[..], &[0xff; 16], &[0, 19 + message.len() as u8, 2], &message].concat();
+    let header = [0, 0, 0, 1, 0, 16, 0, 4, 0, 0, 0, body.len() as u8];
+    let file = std::env::temp_dir().join(format!("rutter-updates-{}", std::process::id()));
+    std::fs::write(&file, [&header[..], &body].concat()).expect("a file");
+    let done = lab(&["run", "dxr/table1", "--quick", "-u", file.to_str().expect("plain text")]);
+    std::fs::remove_file(file).expect("it was made above");
+    let error = text(done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{error}");
+    assert!(error.contains("does not apply to dxr/table1: it replays no updates"), "{error}");
+}
+
+#[test]
 fn experiments_are_listed_and_completed() {
     let listed = text(lab(&["list"]).stdout);
     let names = || listed.lines().filter_map(|line| line.split(' ').next());
@@ -94,4 +114,28 @@ fn mistakes_are_2() {
     };
     near("dxr/fg3", "dxr/fig3");
     near("bloomfwt", "bloomfwd");
+}
+
+/// Small enough that a debug build takes seconds: the records have rows and verdicts.
+#[test]
+fn our_own_questions_are_answered_of_small_tables() {
+    let out = std::env::temp_dir().join(format!("rutter-science-{}", std::process::id()));
+    let folder = out.to_str().expect("plain text");
+    let done = lab(&["run", "science", "--quick", "--table", "internet:2000+500", "-o", folder]);
+    let error = text(done.stderr);
+    assert_eq!(done.status.code(), Some(0), "{error}");
+    for (name, figure) in [("verdicts", "ratio"), ("contended", "kept"), ("tails", "p999_ns")] {
+        let file = out.join(format!("science-{name}.json"));
+        let Ok(record) = std::fs::read(file) else {
+            // They say what they need: a core for the other side.
+            assert!(error.contains("needs two cores"), "{name}: {error}");
+            continue;
+        };
+        let record: serde_json::Value = serde_json::from_slice(&record).expect("a record");
+        let rows = record["rows"].as_array().expect("rows");
+        let measured = rows.iter().filter(|row| row["figures"][figure]["median"].is_number());
+        assert!(measured.count() >= 8, "{name}: {rows:?}");
+        assert!(record["verdicts"].as_array().is_some_and(|all| !all.is_empty()), "{name}");
+    }
+    std::fs::remove_dir_all(out).expect("it was made above");
 }

@@ -4,8 +4,10 @@ pub mod made;
 mod rng;
 mod table;
 mod traffic;
+mod updates;
 
 pub use rng::Rng;
 pub(crate) use table::short_name;
 pub use table::{Table, checksum, kind};
 pub use traffic::Traffic;
+pub use updates::{Updates, flaps};

@@ -42,6 +42,7 @@ folders! {
     grantor: "The Grantor",
     router: "The router",
     switch: "The switch",
+    science: "Our own questions",
 }
 
 pub mod fixed;

@@ -207,6 +207,8 @@ pub enum Measure {
     Rate64,
     /// `rate_long_mlps`: in bursts of 4,096.
     RateLong,
+    /// `scalar_mlps`: one by one, each its own call; the next does not wait for the hop.
+    Scalar,
     /// `latency_ns`: each lookup waits for the one before.
     Latency,
     /// `rate_mlps` for each number of threads up to this, in a label `threads`.

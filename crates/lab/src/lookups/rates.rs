@@ -56,18 +56,21 @@ fn timed<A: Family>(field: &Field<'_, A>, built: &[&Built<A>], rows: &mut [&mut 
         (Measure::RateLong, LARGEST_BURST, "rate_long_mlps"),
     ];
     let bursts: Vec<_> = bursts.into_iter().filter(|(m, ..)| field.has(*m)).collect();
-    let latency = field.has(Measure::Latency);
+    let (single, latency) = (field.has(Measure::Scalar), field.has(Measure::Latency));
     let mut variants = Vec::new();
     for one in built {
         for (_, burst, _) in &bursts {
             let stream = one.subject.stream(dsts);
             variants.push(Variant::new(&one.name, rate(stream, dsts.len(), *burst)));
         }
+        if single {
+            variants.push(Variant::new(&one.name, scalar(&*one.subject, dsts)));
+        }
         if latency {
             variants.push(Variant::new(&one.name, chase(&*one.subject, dsts, 1)));
         }
     }
-    let each = bursts.len() + usize::from(latency);
+    let each = bursts.len() + usize::from(single) + usize::from(latency);
     if each == 0 {
         return;
     }
@@ -78,6 +81,10 @@ fn timed<A: Family>(field: &Field<'_, A>, built: &[&Built<A>], rows: &mut [&mut 
             if *measure == Measure::Rate {
                 **row = std::mem::take(*row).with("cycles", timing.cycles);
             }
+        }
+        if single {
+            let rate = timings[bursts.len()].rate.scaled(1e-6);
+            **row = std::mem::take(*row).with("scalar_mlps", rate);
         }
         if latency {
             **row = std::mem::take(*row).with("latency_ns", timings[each - 1].nanos);

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lookup::rib::Change;
 use lookup::{Addr, Hop, Prefix, Rib};
 
-use crate::contest::{Contestant, LARGEST_BURST, Stream, Subject};
+use crate::contest::{self, Contestant, LARGEST_BURST, READER_BURST, Stream, Subject};
 
 /// DPDK's tables for IPv4.
 pub(super) fn ipv4() -> Vec<Contestant<u32>> {
@@ -130,14 +130,12 @@ impl<A: Addr, T: Table<A> + Send + Sync + 'static> Subject<A> for Dpdk<T> {
         if done { Ok(true) } else { Err(format!("{} was refused", change.prefix)) }
     }
 
-    fn reader(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+    fn bursts(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
         let keys: Vec<T::Key> = dsts.iter().map(|dst| T::key(*dst)).collect();
-        let (table, mut answers) = (self.table.clone(), vec![T::Answer::default(); BURST]);
-        Some(Box::new(move || {
-            for keys in keys.chunks(BURST) {
-                table.bulk(keys, &mut answers[..keys.len()]);
-                std::hint::black_box(&mut answers);
-            }
+        let (table, mut answers) = (self.table.clone(), vec![T::Answer::default(); READER_BURST]);
+        Some(contest::round(keys, move |keys| {
+            table.bulk(keys, &mut answers[..keys.len()]);
+            std::hint::black_box(&mut answers);
         }))
     }
 }
@@ -452,7 +450,6 @@ unsafe extern "C" {
 
 /// Address space for DPDK's tables; only what is written takes memory.
 const MEMORY: usize = 6 << 30;
-const BURST: usize = 256;
 /// `RTE_LPM_LOOKUP_SUCCESS`.
 const LPM_VALID: u32 = 1 << 24;
 /// `rte_fib_dir24_8_nh_sz`.

@@ -54,7 +54,7 @@ impl<A: Addr, T: Trie<A>> Subject<A> for Plain<T> {
     }
 
     /// Rust's rules: nobody reads a collection while it changes.
-    fn reader(&self, _dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
+    fn bursts(&self, _dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {
         None
     }
 }

@@ -59,6 +59,9 @@ enum Action {
         /// may be given several times
         #[arg(short, long, value_name = "FILE")]
         table: Vec<String>,
+        /// BGP updates to replay instead of made-up ones: an MRT file
+        #[arg(short, long, value_name = "FILE")]
+        updates: Option<PathBuf>,
         /// An engine instead of the experiments' own, as NAME:OPTION=VALUE,…; may be given
         /// several times. Records hold these alone
         #[arg(short, long, value_name = "NAME")]
@@ -122,9 +125,10 @@ fn main() -> ExitCode {
 fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
     match action {
         Action::List => list(out)?,
-        Action::Run { names, quick, table, engine, again, hops, records } => {
+        Action::Run { names, quick, table, updates, engine, again, hops, records } => {
             lab::contestants::known(&engine)?;
-            let options = Options { quick, out: records.out, tables: table, engines: engine, hops };
+            let (out_folder, tables, engines) = (records.out, table, engine);
+            let options = Options { quick, out: out_folder, tables, updates, engines, hops };
             return measure::run(&names, options, again, out);
         }
         Action::Words => words(out)?,

@@ -30,7 +30,9 @@ pub fn run(
             Outcome::Failed(lab::Error::Missing { what, .. }) if experiments.len() > 1 => {
                 warn(format_args!("{name}: left out: it needs {what}"));
             }
-            Outcome::Failed(error @ lab::Error::NoTable { .. }) if experiments.len() > 1 => {
+            Outcome::Failed(
+                error @ (lab::Error::NoTable { .. } | lab::Error::NoUpdates { .. }),
+            ) if experiments.len() > 1 => {
                 warn(format_args!("{name}: left out: {error}"));
             }
             Outcome::Failed(error) => {

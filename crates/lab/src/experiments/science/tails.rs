@@ -1,0 +1,403 @@
+//! `science/tails`: how long single bursts of 256 lookups take, at the median and in the
+//! tail, while nothing changes and beside bursts of BGP updates.
+//!
+//! ```text
+//!  measuring core   burst│burst│burst│…     each timed by the wall clock
+//!  other core       ████░░░░░░████░░░░░░    a thousand updates at once, every 10 ms
+//! ```
+//!
+//! The wall clock, because what a packet waits for includes interrupts and neighbours. What
+//! they cost alone, with nothing between two looks at the clock, is a row of its own.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lookup::lpm::{Intervals, Options};
+use lookup::rib::Change;
+use lookup::{Hop, Prefix, Rib};
+
+use crate::contest::{self, READER_BURST, Subject};
+use crate::contestants::{self, Family};
+use crate::crew::{Crew, Maker};
+use crate::data::{Traffic, flaps, kind};
+use crate::record::{Bound, quantile};
+use crate::slices::{Plan, Sample, Variant, Work};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
+
+/// See the module.
+pub struct Tails;
+
+impl Experiment for Tails {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
+    fn takes_updates(&self) -> bool {
+        true
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        if clock::cores().len() < 2 {
+            let what = "two cores: updates are made on one of their own".into();
+            return Err(Error::Missing { experiment: CARD.name, what });
+        }
+        let usual = context.pick("internet:1000000+200000", "internet:100000+50000");
+        let tables = context.tables(&[usual]);
+        let updates = context.updates()?;
+        let cells = tables.into_iter().flat_map(|table| {
+            ["ipv4", "ipv6"].map(|family| format!("{family} of {table}"))
+        });
+        let rows = context.cells(cells.collect::<Vec<_>>(), |context, cell| {
+            let (family, name) = cell.split_once(" of ").unwrap_or_default();
+            let table = context.load(name)?;
+            Ok(match family {
+                "ipv4" => {
+                    let changes = updates.as_ref().map(|updates| &updates.ipv4[..]);
+                    measure::<u32>(context, &table.name, &table.ipv4, changes)
+                }
+                _ => {
+                    let changes = updates.as_ref().map(|updates| &updates.ipv6[..]);
+                    measure::<u128>(context, &table.name, &table.ipv6, changes)
+                }
+            })
+        })?;
+        let from = match &updates {
+            Some(updates) => format!("updates: the best routes of {}, in their order", updates.name),
+            None => "updates: sessions of 1,000 routes that go down and come back; of every \
+                     second one the routes change their hop, of the others they go"
+                .into(),
+        };
+        let notes = vec![
+            from,
+            format!(
+                "a burst: {READER_BURST} prefix-based addresses and a quiescent state; updates: \
+                 {BURST} at once every {} ms, or as many as the engine makes (updates_per_s)",
+                PERIOD.as_millis()
+            ),
+            "wall clock, two looks at it included: what they cost alone is the row `nothing`".into(),
+        ];
+        let verdicts = verdicts(&rows);
+        Ok(context.record(rows, verdicts, notes))
+    }
+}
+
+const CARD: Card = Card {
+    name: "science/tails",
+    takes: Takes { full_s: 120.0, quick_s: 25.0 },
+    help: "p50, p99 and p99.9 of a burst's lookup time, quiet and beside bursts of BGP updates",
+    source: "issue on the lab, point 2.5",
+    claim: "bursts of updates on another core lengthen neither the median nor the tail of rutter4 and rutter6 by half",
+    plots: &[
+        plot("Median of a burst", "p50_ns"),
+        plot("99 % of the bursts are faster", "p99_ns"),
+        plot("99.9 % of the bursts are faster", "p999_ns"),
+    ],
+};
+
+const fn plot(title: &'static str, figure: &'static str) -> Plot {
+    let panels = &["family", "table"];
+    Plot { title, figure, unit: "ns", x: "engine", series: "beside", panels, style: Style::RankedLog }
+}
+
+fn measure<A: Family>(
+    context: &Context,
+    table: &str,
+    routes: &[(Prefix<A>, Hop)],
+    given: Option<&[Change<A>]>,
+) -> Vec<Row> {
+    if routes.is_empty() {
+        return Vec::new();
+    }
+    let routes = contest::folded(routes.iter().copied(), context.hops());
+    let fold = |change: &Change<A>| {
+        let hop = change.hop.map(|hop| Hop(1 + hop.0 % context.hops()));
+        Change { hop, ..*change }
+    };
+    let changes: Vec<Change<A>> = match given {
+        Some(given) => given.iter().map(fold).collect(),
+        None => flaps(&routes, BURST, context.pick(100, 10)),
+    };
+    let dsts = Traffic::Prefix.draw(&routes, context.pick(1 << 20, 1 << 16), 1);
+    let rib: Rib<A> = routes.iter().copied().collect();
+    let flat = Intervals::new(routes.iter().copied());
+    let want: Vec<Hop> = dsts.iter().map(|dst| flat.lookup(*dst)).collect();
+    let want = contest::checksum(&want);
+    let blank = |engine: &str| {
+        let labels = [("engine", engine), ("family", A::FAMILY), ("table", table)];
+        Row::new(labels.map(|(name, value)| (name, value.to_string())))
+    };
+    let (mut rows, mut sides) = (Vec::new(), Vec::new());
+    for name in engines::<A>(context) {
+        let row = blank(&name);
+        let built = contestants::named::<A>(&name, Options::default());
+        match built.and_then(|contestant| contestant.build(&rib)) {
+            Ok(subject) if contest::checksum(&subject.stream(&dsts).answers()) == want => {
+                match subject.bursts(&dsts) {
+                    Some(burst) => {
+                        let writer = Writer::new(subject, rib.clone(), &changes);
+                        sides.push((row.checked(want), burst, Some(writer)));
+                    }
+                    None => rows.push(row.noting("nobody may read it while it changes")),
+                }
+            }
+            Ok(_) => rows.push(row.noting("answers differ from the flattened intervals")),
+            Err(refusal) => rows.push(row.noting(refusal)),
+        }
+    }
+    sides.push((blank(NOTHING), Box::new(|| ()), None));
+    rows.extend(timed(context, sides, &dsts));
+    rows
+}
+
+/// The engines asked for, or the main ones of the family.
+fn engines<A: Family>(context: &Context) -> Vec<String> {
+    let main = match A::FAMILY {
+        "ipv4" => &["rutter4", "dir-24-8", "dxr", "poptrie", "tree-bitmap", "rte_fib-2b"][..],
+        _ => &["rutter6", "poptrie", "tree-bitmap", "cuvpp", "rte_fib6"],
+    };
+    let asked = context.engines();
+    let known = |name: &&String| contestants::named::<A>(name, Options::default()).is_ok();
+    match asked.is_empty() {
+        true => main.iter().map(|name| (*name).to_string()).collect(),
+        false => asked.iter().filter(known).cloned().collect(),
+    }
+}
+
+/// A row without figures, what looks up a burst, and what changes the table meanwhile.
+type Side<'c, A> = (Row, Box<dyn FnMut() + Send>, Option<Writer<'c, A>>);
+
+/// Each side while nothing changes and beside updates, all in turn.
+fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>, dsts: &[A]) -> Vec<Row> {
+    let (mut blanks, mut writers) = (Vec::new(), Vec::new());
+    let timings = thread::scope(|scope| {
+        let mut variants = Vec::new();
+        for (row, burst, writer) in sides {
+            let maker: Maker<'_> = Box::new(move || Box::new(Bursts { burst, nanos: Vec::new() }));
+            let crew = Rc::new(RefCell::new(Crew::new(scope, vec![maker])));
+            let updated = writer.is_some();
+            let writer = Rc::new(RefCell::new(writer));
+            for beside in [QUIET, UPDATES].into_iter().take(1 + usize::from(updated)) {
+                let (crew, writer, updates) = (crew.clone(), writer.clone(), beside == UPDATES);
+                variants.push(Variant::new("", Turn { crew, writer, updates }));
+                let mut row = row.clone();
+                row.labels.insert("beside".into(), beside.into());
+                blanks.push((row, writers.len()));
+            }
+            writers.push(writer);
+        }
+        let plan = context.plan(variants.len());
+        context.measure_by(Plan { slice: context.pick(SLICE, SLICE / 4), ..plan }, &mut variants)
+    });
+    let faults: Vec<Option<String>> = writers
+        .iter()
+        .map(|writer| writer.borrow().as_ref().and_then(|writer| writer.fault(dsts)))
+        .collect();
+    let rows = blanks.into_iter().zip(timings).map(|((row, writer), timing)| {
+        match &faults[writer] {
+            // Figures of a table that did not change say nothing of changes.
+            Some(fault) if row.label("beside") == UPDATES => row.noting(fault),
+            _ => timing.figures.into_iter().fold(row, |row, (name, figure)| row.with(name, figure)),
+        }
+    });
+    rows.collect()
+}
+
+/// Times each burst.
+struct Bursts {
+    burst: Box<dyn FnMut() + Send>,
+    nanos: Vec<f64>,
+}
+
+impl Work for Bursts {
+    fn slice(&mut self, target: Duration) -> Sample {
+        self.nanos.clear();
+        let start = clock::thread_time();
+        let mut time = Duration::ZERO;
+        while time < target {
+            for _ in 0..BETWEEN {
+                let before = Instant::now();
+                (self.burst)();
+                self.nanos.push(before.elapsed().as_nanos() as f64);
+            }
+            time = clock::thread_time() - start;
+        }
+        self.nanos.sort_by(f64::total_cmp);
+        let at = |(name, share): (&str, f64)| {
+            (name.to_string(), quantile(&self.nanos, share).unwrap_or_default())
+        };
+        let figures = [("p50_ns", 0.5), ("p99_ns", 0.99), ("p999_ns", 0.999)].map(at).to_vec();
+        Sample { ops: self.nanos.len() as u64, time, figures, ..Sample::default() }
+    }
+}
+
+/// A slice of one side: its reader on the measuring core, updates on the other.
+struct Turn<'s, 'c, A: Family> {
+    crew: Rc<RefCell<Crew<'s>>>,
+    writer: Rc<RefCell<Option<Writer<'c, A>>>>,
+    updates: bool,
+}
+
+impl<A: Family> Work for Turn<'_, '_, A> {
+    fn slice(&mut self, target: Duration) -> Sample {
+        let (mut crew, mut writer) = (self.crew.borrow_mut(), self.writer.borrow_mut());
+        let cores = clock::cores();
+        clock::pin(cores[0]);
+        let (start, mut made) = (Instant::now(), 0);
+        let samples = crew.beside(target, || match writer.as_mut().filter(|_| self.updates) {
+            Some(writer) => made = writer.go_on(made, start.elapsed()),
+            None => thread::sleep(NAP),
+        });
+        let per_s = made as f64 / start.elapsed().as_secs_f64();
+        clock::pin(cores[cores.len() - 1]);
+        let mut sample = samples.into_iter().next().unwrap_or_default();
+        if self.updates {
+            sample.figures.push(("updates_per_s".into(), per_s));
+        }
+        sample
+    }
+}
+
+/// Changes a table, a few routes at a time.
+struct Writer<'c, A: Family> {
+    subject: Box<dyn Subject<A>>,
+    rib: Rib<A>,
+    changes: &'c [Change<A>],
+    at: usize,
+    failed: Option<String>,
+}
+
+impl<'c, A: Family> Writer<'c, A> {
+    fn new(subject: Box<dyn Subject<A>>, rib: Rib<A>, changes: &'c [Change<A>]) -> Self {
+        Writer { subject, rib, changes, at: 0, failed: None }
+    }
+
+    /// Of a slice that began `since` ago and has seen `made` changes, makes the next few if
+    /// they are due; returns how many there were then.
+    fn go_on(&mut self, made: u64, since: Duration) -> u64 {
+        let begun = (since.as_micros() / PERIOD.as_micros()) as u64 + 1;
+        if self.failed.is_some() || self.changes.is_empty() || made >= begun * BURST as u64 {
+            thread::sleep(NAP);
+            return made;
+        }
+        for _ in 0..HANDFUL {
+            match self.subject.update(&mut self.rib, &self.changes[self.at]) {
+                Ok(true) => self.at = (self.at + 1) % self.changes.len(),
+                Ok(false) => self.failed = Some("no update in place: it is rebuilt".into()),
+                Err(refusal) => self.failed = Some(format!("update: {refusal}")),
+            }
+            if self.failed.is_some() {
+                return made;
+            }
+        }
+        made + HANDFUL
+    }
+
+    /// Why the figures beside updates are none: an update failed, or the answers after them
+    /// are wrong.
+    fn fault(&self, dsts: &[A]) -> Option<String> {
+        if self.failed.is_some() {
+            return self.failed.clone();
+        }
+        if self.changes.is_empty() {
+            return Some("there are no updates of this family".into());
+        }
+        let flat = Intervals::new(self.rib.iter());
+        let wrong = dsts.iter().find(|dst| self.subject.lookup(**dst) != flat.lookup(**dst))?;
+        Some(format!("{} is answered wrongly after updates", wrong.to_ip()))
+    }
+}
+
+/// Of ours, in each family and table: how the tail compares with the median, and what the
+/// updates add.
+fn verdicts(rows: &[Row]) -> Vec<Verdict> {
+    let ours = |row: &&Row| ["rutter4", "rutter6"].contains(&row.label("engine"));
+    let mut verdicts = Vec::new();
+    for quiet in rows.iter().filter(ours).filter(|row| row.label("beside") == QUIET) {
+        let (engine, table) = (quiet.label("engine"), quiet.label("table"));
+        let same = |row: &&Row| row.label("engine") == engine && row.label("table") == table;
+        let beside = rows.iter().filter(same).find(|row| row.label("beside") == UPDATES);
+        let over = |figure: &str, of: Option<&Row>, to: &str| {
+            let (of, to) = (of?.median(figure)?, quiet.median(to)?);
+            (to > 0.0).then(|| of / to)
+        };
+        let place = format!("[{engine}, {}]", kind(table));
+        let mut judge = |text: String, bound: Bound, found: Option<f64>| {
+            let found: Vec<f64> = found.into_iter().collect();
+            verdicts.push(bound.ours().judge(format!("{text} {place}"), &found, "×"));
+        };
+        let tail = Bound::within(1.0, 3.0);
+        let text = "quiet, p99 of a burst is at most 3 × its median";
+        judge(text.into(), tail, over("p99_ns", Some(quiet), "p50_ns"));
+        for (figure, name) in [("p50_ns", "p50"), ("p99_ns", "p99"), ("p999_ns", "p99.9")] {
+            let text = format!("bursts of updates lengthen {name} by no more than half");
+            judge(text, Bound::within(1.0 / 1.5, 1.5), over(figure, beside, figure));
+        }
+    }
+    verdicts
+}
+
+const NOTHING: &str = "nothing";
+const QUIET: &str = "quiet";
+const UPDATES: &str = "updates";
+/// Updates of a burst, and how often one comes.
+const BURST: usize = 1000;
+const PERIOD: Duration = Duration::from_millis(10);
+/// Updates between two looks at whether the slice is over.
+const HANDFUL: u64 = 8;
+/// Bursts of lookups between two looks at the processor time.
+const BETWEEN: usize = 64;
+const SLICE: Duration = Duration::from_millis(40);
+const NAP: Duration = Duration::from_micros(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_is_judged_against_the_quiet_one() {
+        let row = |beside: &str, figures: [f64; 3]| {
+            let labels = [("engine", "rutter4"), ("table", "internet:1000"), ("beside", beside)];
+            let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+            ["p50_ns", "p99_ns", "p999_ns"].into_iter().zip(figures).fold(row, |row, (n, f)| row.with(n, f))
+        };
+        let held = |quiet, beside| {
+            let rows = [row(QUIET, quiet), row(UPDATES, beside)];
+            verdicts(&rows).iter().map(Verdict::holds).collect::<Vec<_>>()
+        };
+        assert_eq!(held([1e3, 2e3, 9e3], [1.1e3, 2.5e3, 9e3]), [Some(true); 4]);
+        assert_eq!(held([1e3, 4e3, 9e3], [1.6e3, 9e3, 99e3]), [Some(false); 4]);
+        assert_eq!(held([1e3, 2e3, 9e3], [0.4e3, 0.9e3, 3e3])[1..], [Some(false); 3]);
+    }
+
+    #[test]
+    fn updates_come_in_bursts() {
+        let routes = [(Prefix::new(10 << 24, 8).expect("a /8"), Hop(1))];
+        let rib: Rib<u32> = routes.into_iter().collect();
+        let contestant = contestants::named::<u32>("rutter4", Options::default());
+        let subject = contestant.and_then(|contestant| contestant.build(&rib)).expect("one route");
+        let changes = flaps(&routes, 1, 2);
+        let mut writer = Writer::new(subject, rib, &changes);
+        let all = |writer: &mut Writer<'_, u32>, from: u64, since: Duration| {
+            let steps = std::iter::successors(Some(from), |&made| Some(writer.go_on(made, since)));
+            steps.take(1 + BURST).last().unwrap_or_default()
+        };
+        assert_eq!(all(&mut writer, 0, PERIOD / 2), BURST as u64);
+        assert_eq!(all(&mut writer, BURST as u64, PERIOD), 2 * BURST as u64);
+        assert_eq!(writer.fault(&[10 << 24, 11 << 24]), None);
+    }
+
+    #[test]
+    fn each_burst_is_timed() {
+        let mut work = Bursts { burst: Box::new(|| ()), nanos: Vec::new() };
+        let sample = work.slice(Duration::from_millis(1));
+        let figure = |i: usize| sample.figures[i].1;
+        assert!(sample.ops >= BETWEEN as u64);
+        assert!(figure(0) <= figure(1) && figure(1) <= figure(2), "{:?}", sample.figures);
+    }
+}
