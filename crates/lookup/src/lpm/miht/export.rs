@@ -15,7 +15,7 @@ impl<A: Addr> Export for Miht<A> {
     fn copy(&self, to: &mut Words) {
         let [inodes, dnodes] = [0, 1].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
         let root = self.root.load(Ordering::Acquire);
-        to.figures.extend([self.default.load(Ordering::Acquire), self.k.into()]);
+        to.figures.extend([self.default.get(), self.k.into()]);
         to.figure_64(root);
         to.figures.push(self.keyless.load(Ordering::Acquire));
         let all: &[AtomicU32; INODE_WORDS] = &self.inodes[0];

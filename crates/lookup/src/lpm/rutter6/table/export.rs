@@ -15,7 +15,7 @@ impl<V: Value> Export for Table<V> {
         let [cells, units, deep] =
             [0, 1, 2].map(|i| self.touched[i].load(Ordering::Relaxed) as usize);
         let (root, rest) = self.top.split_at(ROOTS);
-        to.figures.extend([self.default.load(Ordering::Acquire), V::WIDTH]);
+        to.figures.extend([self.default.get(), V::WIDTH]);
         to.arrays.push(words(root));
         to.arrays.push(words(&rest[..cells * CELL_UNIT]));
         to.arrays.push(words(self.units[..units].as_flattened()));
