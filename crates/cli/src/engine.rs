@@ -190,8 +190,6 @@ pub fn skip(engines: &Pair, table: &Table, spec: &str) -> Result<(), Error> {
 pub struct Fib<A: Addr> {
     /// Its name.
     pub engine: &'static str,
-    /// What updates it.
-    pub writer: Box<dyn Writer<A>>,
     /// What answers.
     pub table: Arc<dyn Lpm<A>>,
     /// Registered for as long as the table is read.
@@ -206,9 +204,25 @@ impl<A: Addr> Fib<A> {
         rib: &Rib<A>,
         domain: &Arc<Domain>,
     ) -> Result<Self, Error> {
+        Ok(Fib::with_writer(entry, options, rib, domain)?.0)
+    }
+
+    /// As [`Fib::build`], and what updates it.
+    pub fn with_writer(
+        entry: &Entry<A>,
+        options: &Options,
+        rib: &Rib<A>,
+        domain: &Arc<Domain>,
+    ) -> Result<(Self, Box<dyn Writer<A>>), Error> {
         let writer = (entry.build)(rib, options, domain)?;
         let (table, thread) = (writer.table(), domain.register("rutter"));
-        Ok(Fib { engine: entry.card.name, writer, table, thread })
+        Ok((Fib { engine: entry.card.name, table, thread }, writer))
+    }
+
+    /// Of a table that is built.
+    pub fn of(table: &offload::table::Table<A>) -> Self {
+        let thread = table.domain().register("rutter");
+        Fib { engine: table.engine(), table: table.lpm().clone(), thread }
     }
 
     /// The prefix and the hop that answer for `addr`: the hop is the engine's,

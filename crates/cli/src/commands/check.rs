@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use formats::{AnyPrefix, Error as TableError, Hops, Table};
-use lookup::lpm::{Applied, Choice, Entry, Options};
+use lookup::lpm::{Applied, Choice, Entry, Options, Writer};
 use lookup::rib::Change;
 use lookup::sync::Domain;
 use lookup::{Addr, Hop, Rib};
@@ -159,6 +159,7 @@ struct Check<A: Addr> {
     /// What `rib` should hold.
     truth: Truth<A>,
     fib: Fib<A>,
+    writer: Box<dyn Writer<A>>,
     domain: Arc<Domain>,
     verify: Verify<A>,
     updates: Option<Updates>,
@@ -182,9 +183,10 @@ impl<A: Addr> Check<A> {
         rib: Rib<A>,
         domain: &Arc<Domain>,
     ) -> Result<Self, Error> {
-        let (fib, truth) = (Fib::build(entry, options, &rib, domain)?, Truth::new(rib.iter()));
+        let (fib, writer) = Fib::with_writer(entry, options, &rib, domain)?;
+        let truth = Truth::new(rib.iter());
         let (domain, verify, options) = (Arc::clone(domain), Verify::default(), options.clone());
-        Ok(Check { entry, options, rib, truth, fib, domain, verify, updates: None })
+        Ok(Check { entry, options, rib, truth, fib, writer, domain, verify, updates: None })
     }
 
     fn verify(&mut self) {
@@ -208,9 +210,10 @@ impl<A: Addr> Check<A> {
         let updates = self.updates.get_or_insert_default();
         updates.changes += changes.len() as u64;
         updates.batches += 1;
-        if self.fib.writer.apply(&self.rib, &changes)? == Applied::Rebuild {
+        if self.writer.apply(&self.rib, &changes)? == Applied::Rebuild {
             updates.rebuilds += 1;
-            self.fib = Fib::build(self.entry, &self.options, &self.rib, &self.domain)?;
+            (self.fib, self.writer) =
+                Fib::with_writer(self.entry, &self.options, &self.rib, &self.domain)?;
         }
         self.fib.thread.quiesce();
         self.domain.reclaim();

@@ -1,5 +1,7 @@
 //! `rutter doctor`.
 
+mod gpus;
+
 use std::io::Write;
 
 use api::apps::switch::{self, Bridge};
@@ -22,6 +24,7 @@ pub struct Args {}
 /// Looks at the machine; status 1 where something could be better.
 pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
     let mut findings: Vec<Finding> = findings().into_iter().map(Finding::from).collect();
+    findings.extend(gpus::findings());
     if let Ok(Reply::Doctor(theirs)) = cx.ask(What::Doctor) {
         theirs.into_iter().for_each(|finding| put(&mut findings, finding));
     }

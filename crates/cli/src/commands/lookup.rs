@@ -9,11 +9,13 @@ mod raw;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use formats::Table;
-use lookup::lpm::{Choice, Options};
+use lookup::lpm::{Choice, Engines, Entry, Exports, Options};
 use lookup::sync::Domain;
-use lookup::{Addr, Hop, Prefix};
+use lookup::{Addr, Hop, Prefix, Rib};
+use offload::crew::Crew;
 use serde::Serialize;
 
 use crate::context::Context;
@@ -23,8 +25,8 @@ use crate::status::Status;
 use crate::table::TableArgs;
 use crate::warn::warn;
 use crate::whole::Whole;
-use bulk::{Bulk, Crews};
-use device::Wanted;
+use bulk::Bulk;
+use device::DeviceArgs;
 use pipe::{Blocks, SMALL};
 
 /// Look addresses up in a table file
@@ -63,14 +65,13 @@ pub struct Args {
     no_prefix: bool,
 
     /// Threads that look up what comes from standard input; with more than one, answers
-    /// come in large pieces [default: 1; with --device, all cores]
+    /// come in large pieces [default: 1; with --device, all cores, but
+    /// one that feeds a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
-    /// Look up what comes from standard input in large pieces, with `threads` (the cores) or
-    /// `auto` (for now the same); `model:rate=1e9,lost=run@3` is a simulated device, for tests
-    #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
-    device: Option<Wanted>,
+    #[command(flatten)]
+    device: DeviceArgs,
 
     /// Standard input has addresses as numbers, 4 or 16 bytes each in network byte order. So
     /// are the answers, 4 bytes each: the numbers of the next hops, counted from 1 in the
@@ -136,30 +137,51 @@ fn look_up(args: &Args, cx: &mut Context) -> Result<Status, Error> {
 }
 
 struct Fibs<'a> {
-    args: &'a Args,
-    engines: engine::Pair,
-    options: &'a Options,
     table: Table,
-    v4: Option<Fib<u32>>,
-    v6: Option<Fib<u128>>,
+    v4: Option<Served<u32>>,
+    v6: Option<Served<u128>>,
     prefixes: bool,
+    args: &'a Args,
+}
+
+/// The table of one family, and with `--device` those who answer many addresses from it.
+struct Served<A: Addr> {
+    fib: Fib<A>,
+    crew: Option<Mutex<Crew<A>>>,
+}
+
+impl<A: Engines + Exports> Served<A> {
+    fn build(
+        entry: &'static Entry<A>,
+        options: &Options,
+        rib: &Rib<A>,
+        args: &Args,
+    ) -> Result<Self, Error> {
+        if args.device.device.is_none() || args.addresses.iter().all(|address| address != "-") {
+            let fib = Fib::build(entry, options, rib, &Domain::new())?;
+            return Ok(Served { fib, crew: None });
+        }
+        let table = offload::table::Table::build(entry, options, rib)?;
+        let fib = Fib::of(&table);
+        let crew = device::crew(&args.device, args.threads, table)?;
+        Ok(Served { fib, crew: Some(Mutex::new(crew)) })
+    }
 }
 
 impl<'a> Fibs<'a> {
     /// Engines for the families that the table has.
     fn build(
         engines: engine::Pair,
-        options: &'a Options,
+        options: &Options,
         table: Table,
         args: &'a Args,
     ) -> Result<Self, Error> {
         engine::skip(&engines, &table, &args.table.table)?;
-        let domain = Domain::new();
         let v4 = engines.0.filter(|_| !table.v4.is_empty());
-        let v4 = v4.map(|entry| Fib::build(entry, options, &table.v4, &domain)).transpose()?;
+        let v4 = v4.map(|entry| Served::build(entry, options, &table.v4, args)).transpose()?;
         let v6 = engines.1.filter(|_| !table.v6.is_empty());
-        let v6 = v6.map(|entry| Fib::build(entry, options, &table.v6, &domain)).transpose()?;
-        Ok(Fibs { args, engines, options, table, v4, v6, prefixes: !args.no_prefix })
+        let v6 = v6.map(|entry| Served::build(entry, options, &table.v6, args)).transpose()?;
+        Ok(Fibs { table, v4, v6, prefixes: !args.no_prefix, args })
     }
 
     fn lookup(&self, addr: IpAddr) -> Result<Option<(String, Hop)>, Error> {
@@ -167,28 +189,21 @@ impl<'a> Fibs<'a> {
             (prefix.to_string(), hop)
         }
         Ok(match (addr, &self.v4, &self.v6) {
-            (IpAddr::V4(addr), Some(v4), _) => v4.lookup(&self.table.v4, addr.into())?.map(text),
-            (IpAddr::V6(addr), _, Some(v6)) => v6.lookup(&self.table.v6, addr.into())?.map(text),
+            (IpAddr::V4(addr), Some(v4), _) => {
+                v4.fib.lookup(&self.table.v4, addr.into())?.map(text)
+            }
+            (IpAddr::V6(addr), _, Some(v6)) => {
+                v6.fib.lookup(&self.table.v6, addr.into())?.map(text)
+            }
             _ => None,
         })
     }
 
     /// For blocks of addresses.
-    fn bulk(&self) -> Result<Bulk, Error> {
-        let v4 = self.v4.as_ref().map(|fib| (fib, &self.table.v4));
-        let v6 = self.v6.as_ref().map(|fib| (fib, &self.table.v6));
-        Bulk::new(v4, v6, &self.table.hops, self.prefixes, self.crews()?)
-    }
-
-    /// With `--device`.
-    fn crews(&self) -> Result<Crews, Error> {
-        let Some(wanted) = &self.args.device else { return Ok(Crews::default()) };
-        let (wanted, threads) = (Some(wanted), self.args.threads);
-        let v4 = self.engines.0.filter(|_| self.v4.is_some());
-        let v6 = self.engines.1.filter(|_| self.v6.is_some());
-        let v4 = v4.map(|e| device::crew(wanted, threads, e, self.options, &self.table.v4));
-        let v6 = v6.map(|e| device::crew(wanted, threads, e, self.options, &self.table.v6));
-        Ok(Crews { v4: v4.transpose()?, v6: v6.transpose()? })
+    fn bulk(&self) -> Result<Bulk<'_>, Error> {
+        let v4 = self.v4.as_ref().map(|served| (served, &self.table.v4));
+        let v6 = self.v6.as_ref().map(|served| (served, &self.table.v6));
+        Bulk::new(v4, v6, &self.table.hops, self.prefixes)
     }
 }
 

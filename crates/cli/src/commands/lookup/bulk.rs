@@ -18,7 +18,7 @@ use lookup::sync::Domain;
 use lookup::{Addr, Hop, Rib};
 use offload::crew::Crew;
 
-use super::{device, parse};
+use super::{Served, device, parse};
 use crate::engine::Fib;
 use crate::error::Error;
 
@@ -38,9 +38,9 @@ pub struct Answers {
 }
 
 /// What answers blocks: tables that do not change, and the texts of what they say.
-pub struct Bulk {
-    v4: Option<Family<u32>>,
-    v6: Option<Family<u128>>,
+pub struct Bulk<'s> {
+    v4: Option<Family<'s, u32>>,
+    v6: Option<Family<'s, u128>>,
     /// By hop: a tab, its name, the end of the line.
     hops: Vec<Box<[u8]>>,
     prefixes: bool,
@@ -48,19 +48,12 @@ pub struct Bulk {
     piece: usize,
 }
 
-/// What `--device` makes of the tables.
-#[derive(Default)]
-pub struct Crews {
-    pub v4: Option<Crew<u32>>,
-    pub v6: Option<Crew<u128>>,
-}
-
 /// One family.
-struct Family<A: Addr> {
+struct Family<'s, A: Addr> {
     engine: &'static str,
     table: Arc<dyn Lpm<A>>,
     /// Who looks up, where it is not this thread.
-    crew: Option<Mutex<Crew<A>>>,
+    crew: Option<&'s Mutex<Crew<A>>>,
     routes: Option<Routes<A>>,
 }
 
@@ -101,24 +94,22 @@ struct Word {
     v4: bool,
 }
 
-impl Bulk {
+impl<'s> Bulk<'s> {
     /// Of tables that are built, and the routes that they are built from.
     pub fn new(
-        v4: Option<(&Fib<u32>, &Rib<u32>)>,
-        v6: Option<(&Fib<u128>, &Rib<u128>)>,
+        v4: Option<(&'s Served<u32>, &Rib<u32>)>,
+        v6: Option<(&'s Served<u128>, &Rib<u128>)>,
         hops: &Hops,
         prefixes: bool,
-        crews: Crews,
     ) -> Result<Self, Error> {
         let domain = Domain::new();
-        let Crews { v4: crew4, v6: crew6 } = crews;
-        let piece = if crew4.is_some() || crew6.is_some() { LARGE_PIECE } else { PIECE };
-        let v4 =
-            v4.map(|(fib, rib)| Family::new(fib, rib, prefixes, crew4, &domain)).transpose()?;
-        let v6 =
-            v6.map(|(fib, rib)| Family::new(fib, rib, prefixes, crew6, &domain)).transpose()?;
+        let v4 = v4.map(|(served, rib)| Family::new(served, rib, prefixes, &domain)).transpose()?;
+        let v6 = v6.map(|(served, rib)| Family::new(served, rib, prefixes, &domain)).transpose()?;
+        let shared = v4.as_ref().is_some_and(|family| family.crew.is_some())
+            || v6.as_ref().is_some_and(|family| family.crew.is_some());
         let name = |hop| format!("\t{}\n", hops.name(hop).unwrap_or("-")).into_bytes().into();
         let hops = (0..=hops.len() as u32).map(|hop| name(Hop(hop))).collect();
+        let piece = if shared { LARGE_PIECE } else { PIECE };
         Ok(Bulk { v4, v6, hops, prefixes, piece })
     }
 
@@ -129,8 +120,8 @@ impl Bulk {
 
     /// Names what devices have failed at.
     pub fn finish(self) {
-        self.v4.and_then(|family| family.crew).into_iter().for_each(end);
-        self.v6.and_then(|family| family.crew).into_iter().for_each(end);
+        self.v4.and_then(|family| family.crew).into_iter().for_each(tell);
+        self.v6.and_then(|family| family.crew).into_iter().for_each(tell);
     }
 
     /// Answers all words of `block`, which ends between two words.
@@ -179,17 +170,16 @@ impl Bulk {
     }
 }
 
-impl<A: Engines + Exports> Family<A> {
+impl<'s, A: Engines + Exports> Family<'s, A> {
     fn new(
-        fib: &Fib<A>,
+        Served { fib, crew }: &'s Served<A>,
         rib: &Rib<A>,
         prefixes: bool,
-        crew: Option<Crew<A>>,
         domain: &Arc<Domain>,
     ) -> Result<Self, Error> {
         let routes = prefixes.then(|| Routes::new(rib, domain)).transpose()?;
-        let crew = crew.map(Mutex::new);
-        Ok(Family { engine: fib.engine, table: Arc::clone(&fib.table), crew, routes })
+        let (engine, table) = (fib.engine, Arc::clone(&fib.table));
+        Ok(Family { engine, table, crew: crew.as_ref(), routes })
     }
 
     fn look_up(&self, asked: &mut Asked<A>) -> Result<(), Error> {
@@ -308,8 +298,8 @@ impl Scratch {
 const PIECE: usize = 2048;
 const LARGE_PIECE: usize = 1 << 20;
 
-fn end<A: Engines + Exports>(crew: Mutex<Crew<A>>) {
-    device::tell(&mut crew.into_inner().unwrap_or_else(PoisonError::into_inner));
+fn tell<A: Engines + Exports>(crew: &Mutex<Crew<A>>) {
+    device::tell(&mut crew.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 /// More than an address has letters; of a longer word no more is kept.

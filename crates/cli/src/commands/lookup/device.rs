@@ -4,38 +4,88 @@ use std::num::NonZero;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use lookup::lpm::{Choice, Engines, Entry, Exports, Options};
-use lookup::{Hop, Rib};
+use lookup::lpm::{Choice, Engines, Exports, Options};
+use lookup::{Addr, Hop};
 use offload::Buffers;
 use offload::calibrate::{choose, measure, sweep};
 use offload::clock::Clock;
 use offload::crew::{Crew, Share};
 use offload::device::Device;
-use offload::devices::{Figures, Model, Threads};
+use offload::devices::{Cuda, Figures, Model, Threads, gpus};
 use offload::fault::{Fault, Stage};
 use offload::table::Table;
 
 use crate::error::Error;
 use crate::warn::warn;
 
+/// Who looks up, and in how large pieces.
+#[derive(clap::Args)]
+pub struct DeviceArgs {
+    /// Look up what comes from standard input in large pieces, with `threads` (the cores),
+    /// `cuda` (an NVIDIA GPU beside the cores; `cuda:gpu=1` for the second) or `auto` (a GPU
+    /// if there is one, else the cores); `model:rate=1e9,lost=run@3` is a simulated device,
+    /// for tests
+    #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
+    pub device: Option<Wanted>,
+
+    /// A piece for a device is to be answered within this time [default: what its best rate
+    /// takes]
+    #[arg(long, value_name = "MS", requires = "device", conflicts_with = "buffer",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    latency: Option<u32>,
+
+    /// Addresses of a piece for a device [default: tried at the start]
+    #[arg(long, value_name = "ADDRESSES", requires = "device",
+        value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
+    buffer: Option<u32>,
+}
+
 /// What `--device` asks for.
 #[derive(Clone, Debug)]
 pub enum Wanted {
+    /// A GPU if there is one, else the cores.
+    Auto,
     /// The cores.
     Threads,
+    /// The GPU of this number.
+    Cuda(usize),
     /// A device that is not there.
     Model(Figures),
 }
 
 impl Wanted {
-    /// Reads `auto`, `threads` or `model:FIGURE=VALUE,…`.
+    /// Reads `auto`, `threads`, `cuda:gpu=N` or `model:FIGURE=VALUE,…`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let choice: Choice = text.parse().map_err(|bad| format!("{bad}"))?;
-        match choice.name.as_str() {
-            "auto" | "threads" if choice.options.0.is_empty() => Ok(Wanted::Threads),
-            "model" => model(&choice.options).map(Wanted::Model),
-            _ => Err("expected auto, threads or model".into()),
+        let options: Vec<_> = choice.options.0.iter().collect();
+        match (choice.name.as_str(), &options[..]) {
+            ("auto", []) => Ok(Wanted::Auto),
+            ("threads", []) => Ok(Wanted::Threads),
+            ("cuda", []) => Ok(Wanted::Cuda(0)),
+            ("cuda", [(name, number)]) if *name == "gpu" => {
+                let bad = |_| format!("`{number}`: expected the number of a GPU, from 0");
+                number.parse::<u16>().map(|number| Wanted::Cuda(number.into())).map_err(bad)
+            }
+            ("model", _) => model(&choice.options).map(Wanted::Model),
+            _ => Err("expected auto, threads, cuda, cuda:gpu=N or model".into()),
         }
+    }
+
+    /// The device, where one is wanted beside the cores.
+    fn start<A: Addr>(&self, clock: &Clock) -> Result<Option<Box<dyn Device<A>>>, Fault> {
+        let gpu = match self {
+            Wanted::Threads => return Ok(None),
+            Wanted::Model(figures) => {
+                return Ok(Some(Box::new(Model::new(figures.clone(), clock))));
+            }
+            Wanted::Cuda(number) => *number,
+            Wanted::Auto => match gpus() {
+                Ok(all) if !all.is_empty() => 0,
+                Ok(_) | Err(Fault::NoDriver) => return Ok(None),
+                Err(fault) => return Err(fault),
+            },
+        };
+        Ok(Some(Box::new(Cuda::start(gpu)?)))
     }
 }
 
@@ -68,35 +118,37 @@ fn lost(text: &str) -> Result<(Stage, u64), String> {
     }
 }
 
-/// Builds a table, and sets cores and device to it; a device that fails is named, and the cores
-/// go on without it.
+/// Sets cores and device to a table; a device that fails is named, and the cores go on without
+/// it.
 pub fn crew<A: Engines + Exports>(
-    wanted: Option<&Wanted>,
+    args: &DeviceArgs,
     threads: Option<u16>,
-    entry: &'static Entry<A>,
-    options: &Options,
-    rib: &Rib<A>,
+    table: Table<A>,
 ) -> Result<Crew<A>, Error> {
-    let all = available_parallelism().map_or(1, NonZero::get);
-    let device = match wanted {
-        Some(Wanted::Model(figures)) => Some(figures),
-        _ => None,
+    let (all, clock) = (available_parallelism().map_or(1, NonZero::get), Clock::real());
+    let started = args.device.as_ref().map(|wanted| wanted.start::<A>(&clock));
+    let device = started.transpose().unwrap_or_else(|fault| {
+        told(&fault);
+        None
+    });
+    // One core feeds the device. Where there is none, nobody has to.
+    let mine = match (&args.device, &device) {
+        (None, _) => 1,
+        (Some(_), None | Some(None)) => all,
+        (Some(_), Some(Some(_))) => (all - 1).max(1),
     };
-    // Where the work is not divided, nobody has to feed a device.
-    let mine = if wanted.is_some() { all - usize::from(device.is_some() && all > 1) } else { 1 };
     let threads = threads.map_or(mine, usize::from);
-    let (table, clock) = (Table::build(entry, options, rib)?, Clock::real());
     let cores = Threads::start(threads).map_err(Error::Threads)?;
     let room = MEMORY.max(4 * threads * CORES * (size_of::<A>() + size_of::<Hop>()));
-    let Some(figures) = device else {
+    let Some(device) = device.flatten() else {
         return Crew::new(table, Box::new(cores), CORES, room, &clock).map_err(Error::Device);
     };
-    let device = Box::new(Model::new(figures.clone(), &clock));
-    beside(device, table, cores, room, &clock).map_err(Error::Device)
+    beside(args, device, table, cores, room, &clock).map_err(Error::Device)
 }
 
 /// A device beside the cores, its batches calibrated, and both profiled.
 fn beside<A: Engines + Exports>(
+    args: &DeviceArgs,
     mut device: Box<dyn Device<A>>,
     table: Table<A>,
     mut cores: Threads<A>,
@@ -104,14 +156,20 @@ fn beside<A: Engines + Exports>(
     clock: &Clock,
 ) -> Result<Crew<A>, Fault> {
     let largest = room / 8 / (size_of::<A>() + size_of::<Hop>());
-    let points = device.load(&table).and_then(|()| sweep(&mut *device, DEPTH, largest, clock));
+    let latency = args.latency.map(|ms| Duration::from_millis(ms.into()));
+    let point = device.load(&table).and_then(|()| match args.buffer {
+        Some(size) => {
+            let buffers = Buffers { size: size as usize, depth: DEPTH };
+            measure(&mut *device, buffers, TRIED, clock).map(Some)
+        }
+        None => Ok(choose(&sweep(&mut *device, DEPTH, largest, clock)?, latency)),
+    });
     cores.load(&table)?;
     let depth = 2 * cores.capabilities().at_once;
-    let buffers = Buffers { size: CORES, depth };
-    let alone = measure(&mut cores, buffers, Duration::from_millis(20), clock)?;
+    let alone = measure(&mut cores, Buffers { size: CORES, depth }, TRIED, clock)?;
     let mut crew = Crew::new(table, Box::new(cores), CORES, room, clock)?;
-    let joined = points.and_then(|points| {
-        let Some(point) = choose(&points, None) else { return Ok(()) };
+    let joined = point.and_then(|point| {
+        let Some(point) = point else { return Ok(()) };
         crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured)?;
         crew.profiled(point.rate, alone.rate);
         Ok(())
@@ -136,6 +194,9 @@ const CORES: usize = 16 << 10;
 
 /// Batches of a device that are under way.
 const DEPTH: usize = 3;
+
+/// How long the cores are tried, and a size that is given.
+const TRIED: Duration = Duration::from_millis(20);
 
 /// Bytes of batches.
 const MEMORY: usize = 64 << 20;

@@ -17,7 +17,7 @@ use crate::warn::warn;
 /// question: a block is what was there to be read.
 pub fn from_stdin(fibs: &Fibs, threads: usize, cx: &mut Context) -> Result<Status, Error> {
     let mut blocks = Blocks::of_stdin()?;
-    let mut told = Told::new(blocks.total);
+    let mut told = Told::new(blocks.total, fibs.args.output.is_some());
     // A few are answered before there is a table for many.
     let (mut block, mut few, mut waits) = (Vec::new(), 0, false);
     while few < FEW && !waits {
@@ -69,7 +69,7 @@ struct Lane {
 }
 
 fn work(
-    bulk: &Bulk,
+    bulk: &Bulk<'_>,
     blocks: &Receiver<(Vec<u8>, Answers)>,
     done: &SyncSender<(Vec<u8>, Result<Answers, Error>)>,
 ) {
@@ -139,8 +139,8 @@ pub struct Progress {
 }
 
 impl Told {
-    fn new(total: u64) -> Self {
-        let progress = Progress::on_terminal(total);
+    fn new(total: u64, to_file: bool) -> Self {
+        let progress = Progress::on_terminal(total, to_file);
         Told { status: Status::Success, line: 1, addresses: 0, progress }
     }
 
@@ -184,9 +184,9 @@ impl Told {
 
 impl Progress {
     /// Of so many bytes, or 0 where nobody knows; none where nobody would see it.
-    pub fn on_terminal(total: u64) -> Option<Self> {
+    pub fn on_terminal(total: u64, to_file: bool) -> Option<Self> {
         // Where the answers go to the same terminal, they show how far it is.
-        let shows = stderr().is_terminal() && !stdout().is_terminal();
+        let shows = stderr().is_terminal() && (to_file || !stdout().is_terminal());
         shows.then(|| Progress { total, begun: Instant::now(), shown: None })
     }
 
@@ -283,11 +283,15 @@ impl Blocks {
         Ok(!block.is_empty())
     }
 
-    /// As [`Blocks::next`], but waits until there are `most` bytes.
+    /// As [`Blocks::next`], but waits until there are `most` bytes, or what comes has taken its
+    /// time.
     fn fill(&mut self, block: &mut Vec<u8>, most: usize) -> Result<bool, Error> {
-        let (mut piece, mut any) = (Vec::new(), false);
+        let (mut piece, mut any, begun) = (Vec::new(), false, Instant::now());
         block.clear();
-        while block.len() < most && self.next(&mut piece, most - block.len())? {
+        while block.len() < most
+            && !(any && begun.elapsed() > REDRAW)
+            && self.next(&mut piece, most - block.len())?
+        {
             block.extend_from_slice(&piece);
             any = true;
         }

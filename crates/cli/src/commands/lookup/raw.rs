@@ -9,6 +9,7 @@ use formats::Table;
 use lookup::lpm::{Entry, Exports, Options};
 use lookup::{Hop, Rib};
 use offload::crew::{Input, Output};
+use offload::table::Table as Crewed;
 
 use super::Args;
 use super::device::{crew, tell};
@@ -51,7 +52,7 @@ fn run<A: Number>(
     args: &Args,
     cx: &mut Context,
 ) -> Result<Status, Error> {
-    let mut crew = crew(args.device.as_ref(), args.threads, entry, options, rib)?;
+    let mut crew = crew(&args.device, args.threads, Crewed::build(entry, options, rib)?)?;
     tell(&mut crew);
     let mut input = Addresses::<File>::of_stdin::<A>()?;
     let mut hops = Hops {
@@ -59,7 +60,7 @@ fn run<A: Number>(
         bytes: Vec::new(),
         unrouted: false,
         answered: 0,
-        progress: Progress::on_terminal(input.total),
+        progress: Progress::on_terminal(input.total, args.output.is_some()),
         width: size_of::<A>() as u64,
     };
     let done = crew.run(&mut input, &mut hops);
