@@ -1,6 +1,6 @@
 //! A policy that is full, silent, late or wrong; a Grantor that has no room.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use policy::ask::Verdict;
 
@@ -72,7 +72,7 @@ fn a_policy_that_takes_nothing_leaves_them_waiting() {
     let ids: Vec<_> = rig.policy.lock().asked.iter().map(|asked| asked.id).collect();
     let answer = |id| Verdict { id, forward: true, decision: None };
     rig.policy.lock().answers.extend(ids.into_iter().map(answer));
-    std::thread::sleep(Duration::from_millis(1));
+    rig.later(Duration::from_millis(1));
     rig.run();
     assert_eq!((rig.inside.take().len(), rig.held()), (10, 0));
 }
@@ -84,12 +84,9 @@ fn who_is_not_answered_for_leaves_as_configured() {
         let on_limit = Instead { forward, decision };
         let settings = Settings { limit_ms: 20, on_limit, asked: 3, ..settings() };
         let mut rig = Rig::with(|_| None, 64, settings);
-        let begun = Instant::now();
         rig.send(&(0..10).map(|n| in_v4(41, &datagram(n, 20))).collect::<Vec<_>>());
-        if begun.elapsed() < Duration::from_millis(15) {
-            assert_eq!(rig.held(), 10);
-        }
-        std::thread::sleep(Duration::from_millis(30));
+        assert_eq!(rig.held(), 10);
+        rig.later(Duration::from_millis(20));
         rig.run();
         assert_eq!((rig.held(), rig.counters.overdue.get()), (0, 10));
         assert_eq!(rig.inside.take().len(), if forward { 10 } else { 0 });
@@ -155,9 +152,7 @@ fn without_their_port_they_are_dropped() {
     let decision = Some(DECLINED);
     rig.policy.lock().answers.push_back(Verdict { id, forward: true, decision });
     for _ in 0..10 {
-        rig.graph.poll(rig.thread.guard());
-        rig.thread.quiesce();
-        std::thread::sleep(Duration::from_micros(50));
+        rig.poll();
     }
     let counts = rig.graph.stats().snapshot();
     assert!(counts.law.holds() && counts.law.held == 0, "{:?}", counts.law);
@@ -176,8 +171,7 @@ fn a_flood_takes_nothing_from_those_who_wait_longer() {
         let flood = (0..60).map(|n| in_v4(10 + (n % 20) as u8, &datagram(round * 64 + n, 20)));
         let higher = (60..64).map(|n| in_v4(50, &datagram(round * 64 + n, 20)));
         flood.chain(higher).for_each(|frame| rig.back.push(&frame));
-        rig.graph.poll(rig.thread.guard());
-        rig.thread.quiesce();
+        rig.poll();
         // Six answers a poll.
         let mut state = rig.policy.lock();
         let n = state.asked.len().min(6);
@@ -205,8 +199,7 @@ fn of_ten_times_too_many_the_lowest_are_shed() {
             came[usize::from(dscp)] += 1;
             rig.back.push(&in_v4(dscp, &datagram(poll * 64 + n, 20)));
         }
-        rig.graph.poll(rig.thread.guard());
-        rig.thread.quiesce();
+        rig.poll();
         let mut state = rig.policy.lock();
         let n = state.asked.len().min(6);
         let asked: Vec<_> = state.asked.drain(..n).collect();

@@ -113,7 +113,7 @@ fn what_is_denied_or_not_answered_loses_all_parts() {
     let mut rig =
         Rig::gathering(|_| None, (64, 16), Settings { limit_ms: 1, on_limit, ..settings() });
     rig.send(&three(7).map(|part| in_v4(41, &part)));
-    std::thread::sleep(Duration::from_millis(3));
+    rig.later(Duration::from_millis(3));
     rig.run();
     assert_eq!((rig.inside.take().len(), rig.held()), (3, 0));
 }
@@ -151,7 +151,7 @@ fn parts_that_come_too_late_are_punished() {
     rig.change(|settings| settings.fragment_ms = 1);
     let [first, second, third] = three(7).map(|part| in_v4(41, &part));
     rig.send(&[third, first]);
-    std::thread::sleep(Duration::from_millis(3));
+    rig.later(Duration::from_millis(3));
     assert_eq!((rig.dropped("grantor", "fragment_late"), rig.held()), (2, 0));
     assert_eq!((decided(&mut rig), rig.counters.punished.get()), (vec![DECLINED], 1));
     rig.send(&[second]);

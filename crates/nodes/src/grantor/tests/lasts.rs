@@ -43,7 +43,7 @@ fn nothing_is_allocated() {
         let forwarding = rig.control.forwarding();
         let borrowed = (borrowed(forwarding, guard), uncounted(&rig.counters));
         let before = Counting::allocations();
-        rig.graph.poll(guard);
+        rig.graph.poll_at(rig.now, guard);
         let allocated = Counting::allocations() - before;
         drop(borrowed);
         rig.thread.quiesce();
@@ -70,8 +70,7 @@ fn takes_over(new: &mut Graph, old: &mut Graph) {
 
 fn polls(rig: &mut Rig) {
     for _ in 0..20 {
-        rig.graph.poll(rig.thread.guard());
-        rig.thread.quiesce();
+        rig.poll();
     }
 }
 

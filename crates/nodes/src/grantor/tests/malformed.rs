@@ -191,8 +191,7 @@ fn each_bit_that_flips_ends_somewhere() {
             let right = if good[12] == 8 { summed(bad.clone(), true) } else { bad.clone() };
             rig.back.push(&bad);
             rig.back.push(&right);
-            rig.graph.poll(rig.thread.guard());
-            rig.thread.quiesce();
+            rig.poll();
         }
         rig.run();
         assert_eq!(rig.held(), 0);

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use graph::ring::frames;
-use graph::{Graph, Snapshot};
+use graph::{Graph, Snapshot, clock};
 use io::mem::{Peer, connect};
 use io::{Device, Pool, PoolConfig};
 use lookup::sync::{Domain, Published, Thread};
@@ -42,6 +43,8 @@ pub(super) struct Rig {
     pub(super) counters: Arc<Counters>,
     pub(super) settings: Arc<Published<Settings>>,
     pub(super) policy: Policy,
+    /// Its clock, in ticks: a busy machine makes nothing late.
+    pub(super) now: u64,
     _to_router: frames::Producer,
 }
 
@@ -290,6 +293,7 @@ impl Rig {
             counters,
             settings,
             policy,
+            now: clock::now(),
             _to_router,
         }
     }
@@ -305,14 +309,23 @@ impl Rig {
 
     /// Runs some polls.
     pub(super) fn run(&mut self) -> Snapshot {
-        for _ in 0..20 {
-            self.graph.poll(self.thread.guard());
-            self.thread.quiesce();
-        }
+        (0..20).for_each(|_| self.poll());
         let counts = self.graph.stats().snapshot();
         assert!(counts.law.holds(), "{:?}", counts.law);
         assert_eq!(self.pool.available() as u64 + counts.law.held, self.pool.size() as u64);
         counts
+    }
+
+    /// Runs one poll, 10 µs after the one before.
+    pub(super) fn poll(&mut self) {
+        self.later(Duration::from_micros(10));
+        self.graph.poll_at(self.now, self.thread.guard());
+        self.thread.quiesce();
+    }
+
+    /// So much time passes.
+    pub(super) fn later(&mut self, time: Duration) {
+        self.now += clock::ticks(time);
     }
 
     pub(super) fn dropped(&mut self, node: &str, why: &str) -> u64 {
