@@ -2,6 +2,11 @@
 //!
 //! The engine follows at the first lookup behind a change, so that a million prefixes that
 //! are added one by one are one build. One thread owns all of it.
+//!
+//! An engine that is updated in place reserves address space for the largest table that it may
+//! become (`rutter4` 256 MiB), which counts as memory of a process that has a limit. Where there
+//! is not so much, a small engine serves, which is as large as its table and is built anew for
+//! each change: once the prefixes themselves have been asked as often as there are of them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -56,6 +61,10 @@ pub(super) struct Table<A: Engines> {
     engine: Option<Engine<A>>,
     /// There was no memory for an engine; it is tried again after the next change.
     without: bool,
+    /// The last engine was a small one.
+    is_small: bool,
+    /// Lookups without an engine since the last change.
+    slow: usize,
     domain: Arc<Domain>,
     budget: Rc<Budget>,
     /// What the budget counts of this table.
@@ -84,6 +93,8 @@ impl<A: Engines> Table<A> {
             pending: Vec::new(),
             engine: None,
             without: false,
+            is_small: false,
+            slow: 0,
             domain: Domain::new(),
             budget: Rc::clone(budget),
             taken: 0,
@@ -128,6 +139,10 @@ impl<A: Engines> Table<A> {
     #[inline]
     pub fn find(&mut self, addr: A) -> Result<u32, Refused> {
         if !self.pending.is_empty() || self.engine.is_none() && !self.without {
+            if self.is_small && self.slow < self.rib.len() {
+                self.slow += 1;
+                return self.find_slowly(addr);
+            }
             self.without = self.follow().is_err();
         }
         match &self.engine {
@@ -162,6 +177,7 @@ impl<A: Engines> Table<A> {
     }
 
     fn changed(&mut self, change: Change<A>) -> Result<(), Refused> {
+        self.slow = 0;
         // More than that at once is a build.
         if self.pending.len() < MOST_PENDING && self.engine.is_some() {
             self.pending.push(change);
@@ -183,11 +199,19 @@ impl<A: Engines> Table<A> {
         };
         if applied != Ok(Applied::InPlace) {
             self.engine = None;
-            let writer = (self.entry.build)(&self.rib, &self.options, &self.domain);
-            let writer = writer.map_err(|_| Refused::Invalid)?;
+            let writer = self.build()?;
             self.engine = Some(Engine { table: writer.table(), writer });
         }
         self.count()
+    }
+
+    fn build(&mut self) -> Result<Box<dyn Writer<A>>, Refused> {
+        let wanted = (self.entry.build)(&self.rib, &self.options, &self.domain);
+        self.is_small = wanted.is_err();
+        wanted.or_else(|_| {
+            let small = SMALL.iter().find_map(|name| A::engine(name)).ok_or(Refused::Memory)?;
+            (small.build)(&self.rib, &Options::default(), &self.domain).map_err(|_| Refused::Memory)
+        })
     }
 
     /// Reports it to the budget; a table that is beyond it has no engine.
@@ -216,7 +240,58 @@ fn label(hop: Hop) -> Result<u32, Refused> {
     hop.0.checked_sub(1).ok_or(Refused::Absent)
 }
 
+/// Engines that are as large as their tables: the first that a family has.
+const SMALL: [&str; 2] = ["lulea", "lc-trie"];
 /// Changes that wait for a lookup.
 const MOST_PENDING: usize = 1024;
 /// A store of prefixes takes up to some hundred bytes each: they are counted in hundreds of KiB.
 const COUNTED_EVERY: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use lookup::lpm::Refusal;
+
+    use super::*;
+
+    /// As where there is no address space for it.
+    fn refusing<A: Engines>() -> &'static Entry<A> {
+        let card = A::engine(A::DEFAULT).expect("it is in the registry").card;
+        Box::leak(Box::new(Entry {
+            card,
+            build: |_, _, _| Err(Refusal { engine: "none", limit: "no memory".into() }),
+        }))
+    }
+
+    fn without_room_a_small_engine_answers<A: Engines>() {
+        let budget = Budget::new(0);
+        let mut table = Table::<A>::new(refusing(), &Options::default(), &budget, (1 << 20, 0));
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as u32
+        };
+        let at = |n: u32| A::from_u128(u128::from(n) << (u32::from(A::WIDTH) - 32));
+        let mut small = 0;
+        for _ in 0..40 {
+            for _ in 0..1 + next() % 60 {
+                let (addr, depth) = (at(next() & 0xff0f_f0ff), 8 + next() % 25);
+                match next() % 4 {
+                    0 => _ = table.del(addr, depth),
+                    _ => table.add(addr, depth, next() % 100).expect("there is room"),
+                }
+            }
+            for _ in 0..next() % 3_000 {
+                let addr = at(next() & 0xff0f_f0ff);
+                assert_eq!(table.find(addr), table.find_slowly(addr));
+            }
+            small += usize::from(table.engine.is_some() && table.pending.is_empty());
+        }
+        assert!(small > 10, "{small}");
+    }
+
+    #[test]
+    fn without_room_for_the_engine_a_small_one_answers() {
+        without_room_a_small_engine_answers::<u32>();
+        without_room_a_small_engine_answers::<u128>();
+    }
+}
