@@ -30,8 +30,8 @@ fn main() {
             only.unwrap_or(["graph", "switch", "shield", "grantor"][(inputs % 4) as usize]);
         let (seed_of, length) = (seed << 32 | inputs, 40 + (inputs % 8) as usize * 60);
         let bytes = match target {
-            "shield" => shield::random(seed_of, length),
-            "grantor" => grantor::random(seed_of, length),
+            "shield" => shield::seeds::random(seed_of, length),
+            "grantor" => grantor::seeds::random(seed_of, length),
             _ => seeds::random(target, seed_of, length),
         };
         match catch_unwind(|| reached(target, &bytes)) {

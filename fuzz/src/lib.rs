@@ -10,6 +10,7 @@ pub mod graph;
 pub mod netlink;
 pub mod policy;
 pub mod program;
+mod says;
 pub mod shield;
 pub mod wire;
 
@@ -43,7 +44,7 @@ pub const TARGETS: &[Target] = &[
 /// Bytes to begin with: target, name, content.
 pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
     let seeds = [capture::seeds(), daemon::seeds(), formats::seeds(), netlink::seeds()].concat();
-    let nodes = [graph::seeds::seeds(), shield::seeds(), grantor::seeds()].concat();
+    let nodes = [graph::seeds::seeds(), shield::seeds::seeds(), grantor::seeds::seeds()].concat();
     let policies = [policy::seeds(), program::seeds()].concat();
     [seeds, ggu::seeds(), wire::seeds(), nodes, policies].concat()
 }

@@ -178,6 +178,23 @@ const SHIELD: &[&str] = &[
     "shield.declined",
     "shield.discarded",
     "solicit.unresolved",
+    "here: asked",
+    "here: granted",
+    "here: denied",
+    "here: undecided",
+    "here: decisions",
+    "here: refused",
+    "here: late",
+    "here: renewals",
+    "grantor.copied",
+    "grantor.denied",
+    "grantor.fragment_again",
+    "grantor.fragment_late",
+    "grantor.fragment_length",
+    "grantor.full",
+    "grantor.overdue",
+    "grantor.shadow",
+    "grantor.stopped",
 ];
 
 const SWITCH: &[&str] = &[

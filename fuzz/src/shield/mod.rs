@@ -19,7 +19,14 @@
 //!    6 whose                                 decisions count
 //!    7 filter                                flows are listed, and flushed
 //!    8 shift                                 time goes 2^(shift & 63) ticks on, or back (bit 7)
+//!    9 how                                   the policy answers from now on
 //! ```
+//!
+//! Bytes that begin with [`HERE`] are what happens to one that is Gatekeeper and Grantor in one
+//! graph. What left at the back of that left as it came.
+
+pub mod seeds;
+mod site;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,24 +43,22 @@ use nodes::gatekeeper::flows::Flows;
 use nodes::gatekeeper::listing::{Filter, Flush, List, State};
 use nodes::gatekeeper::mix::Mix;
 use nodes::gatekeeper::programs::Programs;
-use nodes::gatekeeper::settings::{Counters, DecisionsFrom, Ends, SHADOW, Settings};
+use nodes::gatekeeper::settings::{Counters, DecisionsFrom, SHADOW, Settings};
 use nodes::gatekeeper::shield::Shield;
+use nodes::gatekeeper::solicit::DECISION;
 use nodes::gatekeeper::solicitor::Channel;
-use nodes::gatekeeper::{ENTRY, Parts, add};
+use nodes::gatekeeper::{ENTRY, Here, Parts, add};
+use nodes::grantor::{self, settings as granting};
 use nodes::switch::Bridging;
 use nodes::{IfaceCounters, Rates, router, switch};
-use tables::event::{
-    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
-};
-use tables::{Action, Control, Iface, Limits, Named, PortId, Protect, Side, VrfConfig, VrfId};
+use tables::event::NeighbourState;
+use tables::{Control, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::flow::Hasher;
 
-const P0: [u8; 6] = [2, 0, 0, 0, 0, 0xa0];
-const P1: [u8; 6] = [2, 0, 0, 0, 0, 0xa1];
-const PEER: [u8; 6] = [2, 0, 0, 0, 0, 0xbb];
-const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
+use crate::says::Policy;
+use site::{GRANTOR, P0, P1, PEER, control, decided_here, neighbour, protect, settings};
 
 /// Bytes as what happens to a shield.
 pub fn shield(bytes: &[u8]) {
@@ -62,8 +67,11 @@ pub fn shield(bytes: &[u8]) {
 
 /// What it drops with these bytes, by node and reason, and what it does with the rest.
 pub fn reached(bytes: &[u8]) -> BTreeMap<String, u64> {
-    let mut world = World::new();
-    let mut rest = bytes;
+    let (is_here, mut rest) = match bytes {
+        [HERE, rest @ ..] => (true, rest),
+        _ => (false, bytes),
+    };
+    let mut world = World::new(is_here);
     for _ in 0..1_024 {
         let Some((&code, more)) = rest.split_first() else { break };
         rest = more;
@@ -95,15 +103,17 @@ struct World {
     settings: Arc<Published<Settings>>,
     counters: Arc<Counters>,
     now: u64,
+    /// What decides in this graph.
+    here: Option<(Policy, Arc<granting::Counters>)>,
     /// The IPv4 protection is one of a shadow.
     in_shadow: bool,
     _to_router: frames::Producer,
 }
 
 impl World {
-    fn new() -> World {
+    fn new(is_here: bool) -> World {
         let domain = Domain::new();
-        let control = control(&domain);
+        let control = control(&domain, is_here);
         let pool = Pool::new(&PoolConfig { packets: 512, mtu: 2_000, large_pages: false });
         let pool = pool.expect("memory for a small pool");
         let (to_kernel, kernel) = frames::ring(1 << 16);
@@ -125,20 +135,35 @@ impl World {
         let build = engine("flow-table").expect("our own engine").build;
         let table = build(wanted, &Options::default()).expect("a small table");
         let (hears, heard) = spsc::ring(64);
+        let (makes, made) = spsc::ring(64);
+        let member = Channel::new(DECISIONS_PER_S * DECISION, 1, clock::now()).member(0);
         let parts = Parts {
             settings: settings.clone(),
             counters: counters.clone(),
             mix: Mix::new(1),
             flows: Some(Flows::new(table, false)),
-            heard: vec![heard],
+            heard: vec![heard, made],
             hears: vec![hears],
             programs: Arc::new(Published::new(&domain, Programs::default())),
             capacity: 8,
             member: Channel::new(10_000_000, 1, clock::now()).member(0),
-            here: None,
+            here: is_here.then(|| Here { member, hears: vec![makes] }),
         };
         let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
-        let assembly = router::shield(add(assembly, parts), false, ENTRY);
+        let mut assembly = router::shield(add(assembly, parts), false, ENTRY);
+        let here = is_here.then(|| (Policy::new(false), granting::Counters::new()));
+        if let Some((policy, counters)) = &here {
+            let settings = granting::Settings { asked: 4, ..granting::Settings::default() };
+            let parts = grantor::Parts {
+                settings: Arc::new(Published::new(&domain, settings)),
+                counters: counters.clone(),
+                asker: Some(Box::new(policy.clone())),
+                capacity: 8,
+                fragments: 80,
+            };
+            assembly = grantor::add(assembly, parts, Some("ip4_special"));
+            assembly = router::tunnels(assembly, (false, true), grantor::ENTRY);
+        }
         let mut graph = assembly.finish().build(0).expect("the graph as the daemon builds it");
         let mut peers = Vec::new();
         for port in 0..2 {
@@ -161,6 +186,7 @@ impl World {
             settings,
             counters,
             now,
+            here,
             in_shadow,
             _to_router,
         }
@@ -189,7 +215,10 @@ impl World {
             5 => {
                 let options = if arguments[0] & 1 == 1 { SHADOW } else { 0 };
                 let shadow = arguments[0] & 2 == 2;
-                let changed = protect("10.20.0.0/16", options, shadow);
+                let changed = match self.here {
+                    Some(_) => decided_here("10.20.0.0/16", options),
+                    None => protect("10.20.0.0/16", options, shadow),
+                };
                 self.in_shadow = options != 0;
                 self.control.change_protection(VrfId(0), &changed).expect("it is there");
                 self.control.commit();
@@ -200,6 +229,11 @@ impl World {
                 self.settings.publish(settings(all[usize::from(arguments[0] % 3)]));
             }
             7 => self.flush(arguments[0]),
+            9 => {
+                if let Some((policy, _)) = &self.here {
+                    policy.answers(arguments[0]);
+                }
+            }
             _ => {
                 let step = 1 << (arguments[0] & 63);
                 let back = arguments[0] & 128 != 0;
@@ -269,8 +303,14 @@ impl World {
                 _ => frame[20] == 41,
             };
             let bypass = frame[12..14] == [8, 0] && frame[30..32] == [10, 21];
-            let shadow = self.in_shadow && frame[12..14] == [8, 0] && frame[30..32] == [10, 20];
-            assert!(from_front && (outer || bypass || shadow), "left: {frame:x?}");
+            let v4 = frame[12..14] == [8, 0] && frame[30..32] == [10, 20];
+            let shadow = self.in_shadow && v4;
+            let v6 = frame[12..14] == [0x86, 0xdd] && covered(&frame);
+            let right = match self.here {
+                Some(_) => (v4 || v6 || bypass) && !outer,
+                None => outer || bypass || shadow,
+            };
+            assert!(from_front && right, "left: {frame:x?}");
         }
         for frame in self.front.take() {
             let icmp = frame[12..14] == [8, 0] && frame[23] == 1 || frame[20] == 58;
@@ -306,11 +346,29 @@ impl World {
             ("not its Grantor", &decisions.all.not_its_grantor),
             ("shadow passed", &shadows.passed),
         ];
+        let here = self.here.iter().flat_map(|(_, of)| {
+            [
+                ("here: asked", &of.asked),
+                ("here: granted", &of.forwarded),
+                ("here: denied", &of.denied),
+                ("here: undecided", &of.undecided),
+                ("here: decisions", &of.decisions),
+                ("here: renewals", &of.renewals),
+                ("here: refused", &of.refused),
+                ("here: late", &of.late),
+                ("here: whole", &of.whole),
+            ]
+        });
+        let counts = counts.into_iter().chain(here);
         let counts = counts.map(|(name, counter)| (name.to_owned(), counter.get()));
         drops.chain(counts).filter(|(_, count)| *count > 0).collect()
     }
 }
 
+/// The first byte of what happens to both roles in one graph.
+const HERE: u8 = 15;
+/// Decisions of its policy, at most.
+const DECISIONS_PER_S: u64 = 1_000_000;
 /// Ticks between two steps.
 const POLL: u64 = 1 << 12;
 
@@ -326,192 +384,4 @@ fn covered(frame: &[u8]) -> bool {
         Some([0x86, 0xdd]) => frame.get(38..44) == Some(&[0x20, 1, 0x0d, 0xb8, 0, 20]),
         _ => false,
     }
-}
-
-fn settings(decisions_from: DecisionsFrom) -> Settings {
-    let v6 = "2001:db8:2::1".parse().ok();
-    let from = Ends { v4: Some([10, 0, 2, 1].into()), v6, hop_limit: 255 };
-    Settings { from, decisions_from, ..Settings::default() }
-}
-
-fn protect(net: &str, options: u32, shadow: bool) -> Protect {
-    let ip = if net.contains(':') { "2001:db8:2::9" } else { "10.0.2.9" };
-    let ip = ip.parse().expect("an address");
-    let grantors = vec![Named { ip, weight: 1, shadow }];
-    Protect { net: net.parse().expect("a prefix"), action: Action::Protect, options, grantors }
-}
-
-fn neighbour(ip: &str, state: NeighbourState) -> Event {
-    let ip = ip.parse().expect("an address");
-    Event::Neighbour(Neighbour { link: LinkId(2), ip, mac: Some(GRANTOR), state })
-}
-
-fn control(domain: &Arc<Domain>) -> Control {
-    let config = VrfConfig::default();
-    let mut control = Control::new(domain, Limits::default(), &config).expect("small tables");
-    let mut events = Vec::new();
-    for (i, mac) in [P0, P1].into_iter().enumerate() {
-        let (name, port) = (format!("p{i}"), PortId(i as u16));
-        let side = if i == 0 { Side::Front } else { Side::Back };
-        let iface = Iface { name: name.clone(), port, mac, mtu: 1_500, side, ..Iface::default() };
-        control.add_iface(iface).expect("two interfaces");
-        let index = LinkId(i as u32 + 1);
-        events.push(Event::Link(Link {
-            index,
-            name,
-            up: true,
-            mtu: 1_500,
-            mac,
-            ..Link::default()
-        }));
-    }
-    control.handle(&events);
-    let address = |link, ip: &str, len| {
-        let ip = ip.parse().expect("an address");
-        Event::Address(Address { link: LinkId(link), ip, len })
-    };
-    let route = |net: &str, link, via: Option<&str>| {
-        let via = via.map(|via| via.parse().expect("an address"));
-        let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
-        let route = Route {
-            table: VrfConfig::default().table,
-            net: net.parse().expect("a prefix"),
-            metric: 0,
-            protocol: 4,
-            source: Source::Kernel,
-            target: Target::Path(path),
-        };
-        Event::Route(route, How::Create)
-    };
-    control.handle(&[
-        address(1, "10.0.0.1", 24),
-        address(1, "2001:db8:1::1", 64),
-        address(2, "10.0.2.1", 24),
-        address(2, "2001:db8:2::1", 64),
-        route("10.0.0.0/24", 1, None),
-        route("10.0.2.0/24", 2, None),
-        route("2001:db8:2::/64", 2, None),
-        route("10.0.0.0/8", 2, Some("10.0.2.9")),
-        neighbour("10.0.2.9", NeighbourState::Reachable),
-        neighbour("2001:db8:2::9", NeighbourState::Reachable),
-    ]);
-    let simple = |net: &str, action| Protect {
-        net: net.parse().expect("a prefix"),
-        action,
-        options: 0,
-        grantors: Vec::new(),
-    };
-    for wanted in [
-        protect("10.20.0.0/16", 0, false),
-        protect("2001:db8:14::/48", 0, false),
-        simple("10.21.0.0/16", Action::Bypass),
-        simple("10.22.0.0/16", Action::Discard),
-    ] {
-        control.protect(VrfId(0), &wanted).expect("they fit");
-    }
-    control.commit();
-    control
-}
-
-/// Packets, decisions about them in messages, and what changes in between.
-fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
-    let packet =
-        |client: u8, host: u8, ttl: u8, kind: u8, len: u8| vec![0, client, host, ttl, kind, len];
-    let message = |verdict: &[u8]| [&[2, verdict.len() as u8][..], verdict].concat();
-    let header = [1, 0, 0, 0];
-    // Of client 7's flow to 10.20.0.6 and .12 (6 and 12 are protected): granted, declined.
-    let granted = [
-        &header[..],
-        &[2, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, 6],
-        &[0, 0, 4, 0, 0, 0, 1, 44, 0, 0, 1, 0, 0, 0, 0, 9],
-    ]
-    .concat();
-    let declined =
-        [&header[..], &[0, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, 12], &[0, 0, 0, 60]].concat();
-    let program = [
-        &header[..],
-        &[4, 0, 0, 0, 198, 51, 100, 7, 10, 20, 0, 18],
-        &[0, 0, 0, 60, 0, 0, 0, 1, 1, 2, 3, 4],
-    ]
-    .concat();
-    let bad = [&granted[..], &[9, 0, 0, 0]].concat();
-    let asks: Vec<u8> = (0..6).flat_map(|host| packet(7, 6 * host, 64, 0, 40)).collect();
-    let kinds: Vec<u8> = (0..8)
-        .flat_map(|kind| [packet(7, kind, 1, kind, 90), packet(7, kind, 1, kind | 64, 90)])
-        .flatten()
-        .collect();
-    let long: Vec<u8> = (0..6).flat_map(|host| packet(7, host, 9, 128, 250)).collect();
-    let framed: Vec<u8> = (0..6).flat_map(|host| packet(7, host, 9, 32, 20)).collect();
-    let flood: Vec<u8> = (0..200).flat_map(|i| packet(i, i, 64, i & 64, 30)).collect();
-    // More than the channel carries: the queue fills.
-    let full: Vec<u8> = (0..200).flat_map(|i: u8| packet(i, i / 16 * 6, 64, 128, 230)).collect();
-    // It has options, and no protection has its destination.
-    let elsewhere = packet(7, 5, 64, 3, 40);
-    let granted = message(&granted);
-    let all = [
-        ("asks", asks.clone()),
-        ("granted", [&asks[..], &granted, &asks, &[4, 0], &asks, &[4, 1], &asks].concat()),
-        ("declined", [&message(&declined)[..], &asks, &[7, 3], &asks].concat()),
-        ("program", [&message(&program)[..], &asks].concat()),
-        ("bad", [&message(&bad)[..], &asks, &message(&[2, 0, 0, 0]), &message(&[])].concat()),
-        ("kinds", kinds.clone()),
-        ("long", [&long[..], &granted, &long].concat()),
-        ("framed", framed),
-        (
-            "shadow",
-            [&[5, 1][..], &asks, &granted, &kinds, &long, &[5, 3], &asks, &[5, 0], &asks].concat(),
-        ),
-        ("flood", [&flood[..], &granted, &flood, &[7, 1], &flood].concat()),
-        ("full", full.clone()),
-        ("stale", [&full[..], &[5, 1, 8, 34], &asks].concat()),
-        ("elsewhere", elsewhere),
-        ("whose", [&[6, 1][..], &granted, &[6, 2], &granted, &asks].concat()),
-        ("clocks", [&granted[..], &asks, &[8, 30], &asks, &[8, 33], &asks, &[8, 160]].concat()),
-        ("ages", [&asks[..], &[8, 190], &asks, &granted, &[8, 62, 8, 62], &asks, &flood].concat()),
-        ("back", [&[3, 40, 8, 0, 0x45, 0, 0, 38][..], &[0; 34], &[1, 4, 8, 6, 0, 1]].concat()),
-    ];
-    all.into_iter().map(|(name, bytes)| ("shield", name.to_owned(), bytes)).collect()
-}
-
-/// The same, and random ones.
-pub fn seeds() -> Vec<(&'static str, String, Vec<u8>)> {
-    let some = (0..8).map(|n| ("shield", format!("random_{n:02}"), random(n, 30)));
-    pieces().into_iter().chain(some).collect()
-}
-
-/// A random input of so many pieces, those of the seeds, of which some bytes are others.
-pub fn random(seed: u64, n: usize) -> Vec<u8> {
-    mixed(&pieces(), seed, n, &[8, 4])
-}
-
-/// Of these pieces; between them are operations with one argument each, of these codes: the
-/// first always, one of the others now and then.
-pub fn mixed(
-    pieces: &[(&'static str, String, Vec<u8>)],
-    seed: u64,
-    n: usize,
-    codes: &[u8],
-) -> Vec<u8> {
-    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
-    let mut next = |below: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below
-    };
-    let mut bytes = Vec::new();
-    for _ in 0..n {
-        let (_, _, piece) = &pieces[next(pieces.len())];
-        let at = next(piece.len());
-        let len = 1 + next(48);
-        bytes.extend(piece.iter().skip(if next(2) == 0 { 0 } else { at }).take(len));
-        bytes.extend([codes[0], next(256) as u8]);
-        if next(4) == 0 {
-            bytes.extend([codes[1 + next(codes.len() - 1)], 1]);
-        }
-        for _ in 0..next(4) {
-            let at = next(bytes.len());
-            bytes[at] = next(256) as u8;
-        }
-    }
-    bytes
 }
