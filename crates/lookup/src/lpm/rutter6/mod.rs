@@ -20,7 +20,8 @@
 //!
 //! | operation | cost                                                               |
 //! |-----------|--------------------------------------------------------------------|
-//! | lookup    | root, cell, node, line; a line more for each SUPER (1 key in 4)    |
+//! | lookup    | root, cell, node, line; a line more for each SUPER (1 key in 4);   |
+//! |           | a word, a node and a line more for each deeper tree                |
 //! | build     | a sweep over the routes and a copy                                 |
 //! | update    | a line, and copies of the blocks on the way to it; /0: one store;  |
 //! |           | a new table beside this one before it has twice the bytes of one   |
@@ -40,6 +41,10 @@
 //! comparison, and a store of the mask, counted later. Keys enter by four rows, in
 //! registers until all cells are read, and lines are compared by eights. What that gained,
 //! and what was tried and lost: `docs/lab/TRIED.md`.
+//!
+//! Keys that go on in deeper trees do so together behind the burst, a level at a time: few
+//! are as deep in the Internet, and where many are, one after the other they would each
+//! wait for three reads a level.
 //!
 //! A call with more keys than a burst asks for those of the next burst ahead: sixteen
 //! bytes each, and read in bursts they are no stream to the processor.
