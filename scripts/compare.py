@@ -46,8 +46,8 @@ MOST = {
     "forward-ipv6-ecmp": 370,
     "forward-switch": 280,
     "shield-request": 955,
-    "shield-declined": 557,
-    "shield-granted": 765,
+    "shield-declined": 556,
+    "shield-granted": 783,
 }
 
 

@@ -79,42 +79,60 @@ impl Hint {
     }
 }
 
-/// Lines that a batch has written, by the low bits of their numbers.
+/// Which lines were written since a hint was given, by the low bits of their numbers.
+///
+/// Groups are counted: a hint of one group is used in the next. A mark says in which group a
+/// line was written last; where the count runs over, hints are doubted, not trusted.
 pub(super) struct Touched {
-    marks: [bool; MARKS],
-    /// Flows may be in other slots than they were.
-    moved: bool,
+    marks: [u32; MARKS],
+    /// The group under way.
+    now: u64,
+    /// Hints of this group and those before it are invalid.
+    renewed: u64,
+    /// Until this group flows may be in other slots than hints say.
+    moved: u64,
 }
 
 impl Default for Touched {
     fn default() -> Self {
-        Touched { marks: [false; MARKS], moved: false }
+        Touched { marks: [0; MARKS], now: 2, renewed: 0, moved: 0 }
     }
 }
 
 impl Touched {
+    /// Another group begins; with `anew` what hints said before is invalid.
     #[inline(always)]
-    pub(super) fn mark(&mut self, line: usize) {
-        self.marks[line % MARKS] = true;
+    pub(super) fn begin_group(&mut self, anew: bool) {
+        if anew {
+            self.renewed = self.now;
+        }
+        self.now += 1;
     }
 
+    #[inline(always)]
+    pub(super) fn mark(&mut self, line: usize) {
+        self.marks[line % MARKS] = self.now as u32;
+    }
+
+    /// Any line may have been written, and flows moved.
     pub(super) fn mark_all(&mut self) {
-        *self = Touched { marks: [true; MARKS], moved: true };
+        (self.renewed, self.moved) = (self.now, self.now + 1);
     }
 
     /// True where slots that hints name may have other places.
     #[inline(always)]
     pub(super) fn moved(&self) -> bool {
-        self.moved
+        self.now <= self.moved
     }
 
-    /// Is what `hint` says still so?
+    /// Is what `hint` says, of the group before, still so?
     #[inline(always)]
     pub(super) fn agrees(&self, hint: &Hint) -> bool {
-        let [one, two] = hint.lines.map(|line| self.marks[line as usize % MARKS]);
-        hint.kind != Kind::Unknown && !(one | two)
+        let [one, two] = hint.lines.map(|line| u64::from(self.marks[line as usize % MARKS]));
+        let is_new = self.renewed + 1 < self.now;
+        hint.kind != Kind::Unknown && is_new && one.max(two) + 1 < self.now & u64::from(u32::MAX)
     }
 }
 
-/// Of a batch of 64 keys one in 16 looks again without need, of one of 256 one in 4.
+/// Of groups of 8 keys one in 40 looks again without need.
 const MARKS: usize = 1024;

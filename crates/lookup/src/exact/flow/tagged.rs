@@ -79,6 +79,8 @@ struct Tagged<const MOST: usize> {
     /// Of the batch under way.
     touched: Touched,
     order: Option<(Prefer, Order)>,
+    /// What [`Tagged::order`] is of.
+    ordered: (Option<Prefer>, bool),
     /// Likewise: the word of a new flow, and of one in use, which does not go.
     fresh: u16,
     used: u16,
@@ -111,6 +113,7 @@ fn build<const MOST: usize>(
         search,
         touched,
         order: None,
+        ordered: (None, false),
         fresh: FREE,
         used: FREE,
         pins: false,
@@ -159,6 +162,15 @@ impl<const MOST: usize> Tagged<MOST> {
         self.search.make_room(&mut Around::<MOST>(&mut self.index), lines)
     }
 
+    #[inline(never)]
+    fn order_by(&mut self, prefer: Option<Prefer>, is_full: bool) {
+        self.ordered = (prefer, is_full);
+        self.order = prefer.map(|prefer| {
+            let order = self.index.clock.order(prefer);
+            (prefer, if is_full { order } else { order.free_first() })
+        });
+    }
+
     /// Flows begin to go in this batch: those at `ids` stay.
     #[inline(never)]
     fn hold_first(&mut self, ids: &[FlowId]) {
@@ -199,14 +211,16 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         self.index.clock.set(now);
         let clock = &self.index.clock;
         (self.fresh, self.used, self.pins) = (clock.word_of_request(expires), clock.pin(), pins);
+        (self.order, self.ordered) = (None, (None, false));
     }
 
+    #[inline(always)]
     fn begin_group(&mut self, prefer: Option<Prefer>, is_full: bool) {
-        self.touched = Touched::default();
-        self.order = prefer.map(|prefer| {
-            let order = self.index.clock.order(prefer);
-            (prefer, if is_full { order } else { order.free_first() })
-        });
+        let is_another = self.ordered != (prefer, is_full);
+        self.touched.begin_group(is_another);
+        if is_another {
+            self.order_by(prefer, is_full);
+        }
     }
 
     #[inline(always)]

@@ -2,22 +2,15 @@
 
 use std::cell::RefCell;
 
-use super::{Core, GROUP, TURNS, Table};
+use super::{Core, TURNS, Table};
 use crate::exact::flow::hint::{Hint, Sure};
 use crate::exact::flow::{FlowId, FlowKey, OnGone, Why};
 use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
 
 impl<C: Core> Table<C> {
-    /// The same for keys that get places if they have none.
-    #[inline(always)]
-    fn ask_first(&self, keys: &[FlowKey], asked: &mut [(u64, Hint); GROUP]) {
-        for (asked, key) in asked.iter_mut().zip(keys) {
-            let hash = key.hash(&self.seed);
-            *asked = (hash, self.core.ask_first(hash));
-        }
-    }
-
+    /// Three groups are under way: of one the lines come, of the one before it the entries,
+    /// and that before both is claimed. So reads of some keys go on beside the work for others.
     pub(super) fn claim_groups(
         &mut self,
         expires: u64,
@@ -25,19 +18,26 @@ impl<C: Core> Table<C> {
         ids: &mut [FlowId],
         gone: &mut OnGone<'_>,
     ) {
-        // Of the group under way, and of the next, whose lines come meanwhile.
-        let mut both = [[(0, Hint::NONE); GROUP]; 2];
-        let [mut asked, mut next] = both.each_mut();
-        self.ask_first(keys, next);
-        for start in (0..keys.len()).step_by(GROUP) {
-            std::mem::swap(&mut asked, &mut next);
-            let n = GROUP.min(keys.len() - start);
-            self.core.begin_group(self.books.prefers_at_once(), self.books.is_full());
-            for (hash, hint) in asked[..n].iter_mut() {
-                *hint = self.core.peek(*hash, hint);
+        let mut asked = [[(0, Hint::NONE); CLAIMED]; 4];
+        let groups = keys.len().div_ceil(CLAIMED);
+        let part = |group: usize| group * CLAIMED..keys.len().min((group + 1) * CLAIMED);
+        for step in 0..groups + 2 {
+            if step < groups {
+                for (asked, key) in asked[step % 4].iter_mut().zip(&keys[part(step)]) {
+                    let hash = key.hash(&self.seed);
+                    *asked = (hash, self.core.ask_first(hash));
+                }
             }
-            self.ask_first(&keys[start + n..], next);
-            for (i, ((hash, hint), key)) in (start..).zip(asked[..n].iter().zip(&keys[start..])) {
+            self.core.begin_group(self.books.prefers_at_once(), self.books.is_full());
+            if (1..=groups).contains(&step) {
+                let n = part(step - 1).len();
+                for (hash, hint) in asked[(step - 1) % 4][..n].iter_mut() {
+                    *hint = self.core.peek(*hash, hint);
+                }
+            }
+            let Some(group) = step.checked_sub(2) else { continue };
+            for (i, (hash, hint)) in part(group).zip(&asked[group % 4]) {
+                let key = &keys[i];
                 if let Sure::Found(id) = self.core.sure(key, hint) {
                     self.meet(id);
                     ids[i] = id;
@@ -170,3 +170,6 @@ impl<C: Core> Table<C> {
         Some(self.core.replace(id, hash, key))
     }
 }
+
+/// Keys of a group that is claimed.
+const CLAIMED: usize = 8;
