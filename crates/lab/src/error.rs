@@ -86,14 +86,6 @@ pub enum Error {
         /// What was seen and what was expected.
         what: String,
     },
-    /// A plot could not be drawn.
-    #[error("plot `{title}`: {reason}")]
-    Plot {
-        /// Its title.
-        title: String,
-        /// What the drawing library said.
-        reason: String,
-    },
 }
 
 /// The candidate that `word` is most likely a misspelling of, or the beginning of.

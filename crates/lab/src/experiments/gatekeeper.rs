@@ -27,7 +27,7 @@ use crate::matching::fixed_seed;
 use crate::record::Bound;
 use crate::record::Figure;
 use crate::slices::{Variant, repeat};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
 pub(super) use path::fixed;
 
@@ -39,14 +39,17 @@ impl Experiment for Fig47 {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        CLAIMS.iter().chain(full::CLAIMS).flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let loads = context.pick(vec![1, 3, 5, 7, 9], vec![1, 5, 9]);
         let slots = context.pick(1 << 20, 1 << 18);
         let mut rows =
             context.cells(loads, |context, tenths| Ok(measure(context, slots, *tenths)))?;
         rows.extend(full::rows(context)?);
-        let claims = CLAIMS.iter().chain(full::CLAIMS);
-        let verdicts = claims.flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = [
             "pairs of IPv4 addresses; load: flows over places",
             "inserts, misses, churn and full tables are not in the thesis",

@@ -17,7 +17,7 @@ pub use claims::Claim;
 pub use rates::{rate, scalar};
 
 use crate::data::Traffic;
-use crate::{Card, Context, Error, Experiment, Record, machine};
+use crate::{Card, Context, Error, Experiment, Record, Row, Verdict, machine};
 
 /// One experiment, as data.
 pub struct Study {
@@ -40,6 +40,10 @@ impl Experiment for Study {
         context.asks_for_tables(|| drop((self.parts)(context)))
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        self.claims.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let parts = (self.parts)(context);
         for table in context.given().to_vec() {
@@ -59,7 +63,7 @@ impl Experiment for Study {
             let what = "a table with routes of its family".into();
             return Err(Error::Missing { experiment: self.card.name, what });
         }
-        let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = self.notes.iter().map(|note| (*note).to_string()).collect();
         Ok(context.record(rows, verdicts, notes))
     }

@@ -17,6 +17,10 @@ use super::short;
 pub struct Verdict {
     /// What the paper says, or the goal.
     pub claim: String,
+    /// From where to where it holds; empty where no two figures bound it, and in records of
+    /// before there were bounds in them.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub bounds: String,
     /// What was measured here.
     pub measured: String,
     /// What came of it.
@@ -89,18 +93,21 @@ impl Verdict {
         unit: &str,
     ) -> Verdict {
         let text = format!("{} {unit}", short(measured));
-        Verdict::goal(claim, text, (least..=most).contains(&measured))
+        let bounds = Bound::within(least, most).text(unit);
+        Verdict { bounds, ..Verdict::goal(claim, text, (least..=most).contains(&measured)) }
     }
 
     /// A goal, reached or missed.
     pub fn goal(claim: impl Into<String>, measured: impl Into<String>, reached: bool) -> Verdict {
         let ruling = if reached { Ruling::Reached } else { Ruling::Missed };
-        Verdict { claim: claim.into(), measured: measured.into(), ruling }
+        let (claim, measured, bounds) = (claim.into(), measured.into(), String::new());
+        Verdict { claim, bounds, measured, ruling }
     }
 
     /// A claim that this run cannot decide, and why.
     pub fn open(claim: impl Into<String>, why: impl Into<String>) -> Verdict {
-        Verdict { claim: claim.into(), measured: why.into(), ruling: Ruling::Open }
+        let (claim, measured, bounds) = (claim.into(), why.into(), String::new());
+        Verdict { claim, bounds, measured, ruling: Ruling::Open }
     }
 
     /// Whether it holds; `None` where this run cannot tell.
@@ -200,7 +207,8 @@ impl Bound {
         let mut sorted = found.to_vec();
         sorted.sort_by(f64::total_cmp);
         let Some(middle) = quantile(&sorted, 0.5) else {
-            return Verdict::open(claim, "nothing to compare took part");
+            let open = Verdict::open(claim, "nothing to compare took part");
+            return Verdict { bounds: self.text(unit), ..open };
         };
         let (low, high) = (sorted[0], sorted[sorted.len() - 1]);
         let measured = match sorted.len() {
@@ -220,7 +228,29 @@ impl Bound {
         ];
         let ruling = order.into_iter().find(|ruling| rulings.contains(ruling));
         let ruling = ruling.unwrap_or(Ruling::Stronger);
-        Verdict { claim: claim.into(), measured, ruling }
+        Verdict { claim: claim.into(), bounds: self.text(unit), measured, ruling }
+    }
+
+    /// `1.18 to 1.23 ×, more is stronger`.
+    fn text(self, unit: &str) -> String {
+        let mut text = match (self.least, self.most) {
+            (f64::NEG_INFINITY, most) => format!("≤ {}", short(most)),
+            (least, f64::INFINITY) => format!("≥ {}", short(least)),
+            (least, most) => format!("{} to {}", short(least), short(most)),
+        };
+        if !unit.is_empty() {
+            text = format!("{text} {unit}");
+        }
+        for (is, what) in [
+            (self.upwards, "more is stronger"),
+            (self.downwards, "less is stronger"),
+            (self.every, "in every case"),
+        ] {
+            if is {
+                text = format!("{text}, {what}");
+            }
+        }
+        text
     }
 
     fn rule(self, value: f64) -> Ruling {
@@ -353,6 +383,17 @@ mod tests {
         assert_eq!(ruled(Bound::least(1.0).every(), &found), Contradicted);
         assert_eq!(ruled(Bound::gain(1.0, 1.2).every(), &[1.5, 2.0]), Stronger);
         assert_eq!(ruled(Bound::gain(1.0, 1.2).every(), &[1.1, 2.0]), AsStated);
+    }
+
+    #[test]
+    fn a_verdict_says_both_bounds() {
+        let of = |bound: Bound| bound.judge("", &[1.0], "×").bounds;
+        assert_eq!(of(Bound::gain(1.18, 1.23)), "1.18 to 1.23 ×, more is stronger");
+        assert_eq!(of(Bound::most(4.0).every()), "≤ 4 ×, in every case");
+        assert_eq!(of(Bound::cost_of(1.1)), "1 to 1.21 ×, less is stronger");
+        assert_eq!(Bound::least(2.0).judge("", &[], "M/s").bounds, "≥ 2 M/s");
+        assert_eq!(Verdict::between("", 1.0, (0.5, 2.0), "ms").bounds, "0.5 to 2 ms");
+        assert_eq!(Verdict::at_most("", 1.0, 2.0, "ms").bounds, "≤ 2 ms");
     }
 
     #[test]

@@ -1,18 +1,26 @@
 //! The report: one page that needs nothing else, made from records.
 //!
-//! Each experiment has a section: the claim, what was measured, whether they
-//! agree; its plots; its figures. The machine stands at the top.
+//! Machines and commits come first, each once; then how the papers' claims fared, and apart
+//! from them our own goals; then each paper with its experiments. Pictures are SVG in the
+//! page: it needs no script and no other file.
 
 mod html;
-mod marks;
-mod plot;
-mod ranked;
+mod lines;
+mod looks;
+mod origin;
+mod papers;
+mod picture;
+mod rows;
+mod scale;
+mod section;
+mod svg;
+mod verdicts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::Error;
 use crate::record::{Record, write_whole};
-use crate::{Error, experiments};
 
 /// Writes the page of every record in `folder` to `page`, or to `report.html`
 /// beside them; returns its path and the number of records.
@@ -25,23 +33,8 @@ pub fn write(folder: &Path, page: Option<&Path>) -> Result<(PathBuf, usize), Err
         return Err(Error::Empty { folder: folder.into() });
     }
     let path = page.map_or_else(|| folder.join("report.html"), Path::to_path_buf);
-    write_whole(&path, &self::page(&records)?)?;
+    write_whole(&path, &html::page(&records, page.is_none()))?;
     Ok((path, records.len()))
-}
-
-/// The page for these records, in the registry's order.
-///
-/// # Errors
-/// When a plot cannot be drawn.
-pub fn page(records: &[Record]) -> Result<String, Error> {
-    let mut sections = Vec::new();
-    for experiment in experiments::all() {
-        let card = experiment.card();
-        for record in records.iter().filter(|record| record.experiment == card.name) {
-            sections.push(html::section(card, record)?);
-        }
-    }
-    Ok(html::page(records, &sections))
 }
 
 /// Every record in `folder`, by file name.
@@ -60,12 +53,17 @@ pub fn load(folder: &Path) -> Result<Vec<Record>, Error> {
 mod tests {
     use super::*;
     use crate::machine::Machine;
-    use crate::record::{Figure, Row, Verdict};
+    use crate::record::{Figure, Row, Ruling, Verdict};
+    use crate::{Options, experiments};
+
+    fn page(records: &[Record]) -> String {
+        html::page(records, true)
+    }
 
     #[test]
     fn a_page_stands_alone_and_shows_claims_and_plots() {
         let rows = (14..20).map(|n| {
-            Row::new([("bytes", (1_u64 << n).to_string()), ("reads", "random <lines>".into())])
+            Row::new([("bytes", (1_u64 << n).to_string()), ("pages", "random <lines>".into())])
                 .with("rate_mps", Figure::from(2000.0 / f64::from(n)))
                 .with("latency_ns", f64::from(n))
         });
@@ -82,14 +80,103 @@ mod tests {
             ],
             ..Record::default()
         };
-        let page = page(&[record]).unwrap();
-        assert_eq!(page.matches("<svg").count(), 2);
-        for text in ["Test &amp; Co", "1 reached", "1 MISSED", "open", "random &lt;lines&gt;"] {
+        let page = page(&[record]);
+        assert_eq!(page.matches("<figure>").count(), 2);
+        assert_eq!(page.matches("class=\"plot\"").count(), 2);
+        for text in [
+            "Test &amp; Co",
+            "<td class=\"yes\">reached</td>",
+            "<td class=\"no\">missed</td>",
+            "<td class=\"open\">open</td>",
+            "≥ 8 reads",
+            "random &lt;lines&gt;",
+        ] {
             assert!(page.contains(text), "{text}");
         }
         for outside in ["<script", "<link", "src=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
+    }
+
+    /// What a reviewer asks for: the machine once, a verdict for each claim of a paper apart
+    /// from our goals, the command, the paper's own points, the difference of workload.
+    #[test]
+    fn a_paper_is_beside_what_was_measured_here() {
+        let machine = Machine { cpu: "Zen 9".into(), release: true, ..Machine::default() };
+        let row = |threads: &str, rate: f64| {
+            let labels = ["table", "engine", "traffic", "threads"]
+                .into_iter()
+                .zip(["internet:417523,hops=213", "D18R", "random", threads].map(String::from));
+            let figure = Figure { median: rate, best: rate, spread: 0.2, samples: 11 };
+            Row::new(labels).with("rate_mlps", figure)
+        };
+        let claim = |text: &str, ruling| Verdict {
+            claim: text.into(),
+            bounds: "1.18 to 1.23 ×".into(),
+            measured: "1.2 ×".into(),
+            ruling,
+        };
+        let fig3 = Record {
+            experiment: "dxr/fig3".into(),
+            machine: machine.clone(),
+            hops: Options::HOPS,
+            tables: vec!["odd name.txt".into()],
+            rows: vec![row("1", 90.0), row("2", 170.0)],
+            verdicts: vec![
+                claim("18 to 23 % <faster>", Ruling::AsStated),
+                claim("scales", Ruling::Contradicted),
+                claim("our own", Ruling::Reached),
+            ],
+            notes: vec!["fewer cores & caches".into()],
+            ..Record::default()
+        };
+        let ours = Record {
+            experiment: "machine/limits".into(),
+            machine,
+            verdicts: vec![claim("overlap", Ruling::AsStated)],
+            ..Record::default()
+        };
+        let page = page(&[fig3, ours]);
+        assert_eq!(page.matches("Zen 9").count(), 1, "the machine is described once");
+        for text in [
+            "Of 2 claims: <span class=\"yes\">1 as stated</span>, <span class=\"no\">1 contradicted",
+            "18 to 23 % &lt;faster&gt;",
+            "1.18 to 1.23 ×",
+            "<code>rutter lab run dxr/fig3 --table &#39;odd name.txt&#39;</code>",
+            "The paper's workload",
+            "fewer cores &amp; caches",
+            "<td class=\"r\">117</td><td class=\"r\">90</td>",
+            "dxr/table1: open: no record of it here",
+            "not measured on a GPU",
+            "AMD FX-8150",
+        ] {
+            assert!(page.contains(text), "{text}");
+        }
+        let own = page.find("<h5>Our own goals").expect("a table of its own");
+        assert!(
+            page[own..].contains("our own") && !page[..own].contains("<td class=\"w\">our own")
+        );
+        // The word of older records for a goal.
+        assert!(page.contains("<td class=\"yes\">reached</td><td class=\"w\">overlap</td>"));
+    }
+
+    /// Its rows outlive the bounds that it was judged by.
+    #[test]
+    fn a_record_of_before_there_were_bounds_is_judged_anew() {
+        let row = |threads: &str, rate: f64| {
+            let labels = [("engine", "D18R".to_string()), ("threads", threads.to_string())];
+            Row::new(labels).with("rate_mlps", rate)
+        };
+        let old = Verdict { ruling: Ruling::AsStated, ..Verdict::open("old claim", "3.07 ×") };
+        let record = Record {
+            experiment: "dxr/fig3".into(),
+            rows: vec![row("1", 100.0), row("2", 307.0)],
+            verdicts: vec![old],
+            ..Record::default()
+        };
+        let page = page(&[record]);
+        assert!(page.contains("judged anew") && !page.contains("old claim"));
+        assert!(page.contains("of linear") && page.contains(">contradicted<"), "{page}");
     }
 
     #[test]
@@ -100,6 +187,12 @@ mod tests {
             notes: vec!["nothing".into()],
             ..Record::default()
         };
-        assert!(!page(&[record]).unwrap().contains("<svg"));
+        assert!(!page(&[record]).contains("<figure"));
+    }
+
+    #[test]
+    fn a_record_of_no_experiment_is_named() {
+        let record = Record { experiment: "<gone>/fig1".into(), ..Record::default() };
+        assert!(page(&[record]).contains("&lt;gone&gt;/fig1"));
     }
 }

@@ -49,7 +49,7 @@ fn show(record: &Record, path: &Path, out: &mut Output) -> Result<(), Failure> {
     let Record { experiment, rows, took_s, .. } = record;
     let place = path.display();
     out.line(format_args!("{experiment}: {} rows, {took_s} s, {place}", rows.len()))?;
-    for Verdict { claim, measured, ruling } in &record.verdicts {
+    for Verdict { claim, measured, ruling, .. } in &record.verdicts {
         out.line(format_args!("  {:12}  {claim}: {measured}", ruling.word()))?;
     }
     for row in record.rows.iter().filter(|row| row.note.is_some()) {

@@ -44,6 +44,10 @@ impl Experiment for Table3 {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        EXPANSION.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let tables = context.beside(&[AS65000, "internet:667359,2"]);
         let rows = context.cells(tables, |context, name| {
@@ -63,7 +67,7 @@ impl Experiment for Table3 {
             }
             Ok(rows)
         })?;
-        let verdicts = EXPANSION.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let note =
             "generated tables of the sizes of AS65000 and SYDNEY; give real ones with --table";
         Ok(context.record(rows, verdicts, vec![note.into()]))
@@ -94,13 +98,17 @@ impl Experiment for Table4 {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        levels_needed(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let tables = context.beside(&[AS65000_V6, "internet6:42663,2", "internet6:200000"]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             Ok((4..=8).flat_map(|n| levels(&table.name, &table.ipv6, n)).collect())
         })?;
-        let verdicts = levels_needed(&rows);
+        let verdicts = self.judge(&rows);
         let note = "prefixes up to /64; estimated is the paper's cost, which counts keys that longer prefixes own";
         Ok(context.record(rows, verdicts, vec![note.into()]))
     }
@@ -126,6 +134,10 @@ impl Experiment for Table5 {
         }
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        SIZES.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells(["AS65000"], |_, _| {
             let rows = PAPER.iter().flat_map(|&(percent, bits, k)| {
@@ -138,7 +150,7 @@ impl Experiment for Table5 {
             });
             Ok(rows.collect())
         })?;
-        let verdicts = SIZES.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let note = "m = n log2(1/f) / ln 2, k = log2(1/f): computed for the paper's own number of prefixes";
         Ok(context.record(rows, verdicts, vec![note.into()]))
     }

@@ -15,7 +15,7 @@ use crate::matching::{self, Contestant, Entry, Table};
 use crate::pace::{self, Beside};
 use crate::record::Bound;
 use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
 /// Table 2: raw packet I/O.
 pub struct Table2;
@@ -141,9 +141,13 @@ impl Experiment for Table2 {
         }
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        RAW.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells([64, 128, 192, 256], |context, bytes| raw(context, *bytes))?;
-        let verdicts = RAW.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = [
             "mem ports hand on descriptors and touch no payload: what the paper's cards are limited by is not here",
             "Gbit/s as on the wire, with 20 bytes of preamble and gap a frame",
@@ -179,11 +183,15 @@ impl Experiment for Forwarding {
         self.card
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        self.claims.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = sizes(context);
         let rows = context
             .cells(sizes.iter().copied(), |context, size| Ok(self.measure(context, *size)))?;
-        let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = self.notes.iter().map(|note| (*note).to_string()).collect();
         Ok(context.record(rows, verdicts, notes))
     }
@@ -271,6 +279,10 @@ impl Experiment for Fig10 {
         }
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        KEPT.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         if clock::cores().len() < 2 {
             let what = "two cores: one forwards, one updates".into();
@@ -284,7 +296,7 @@ impl Experiment for Fig10 {
                 Err(reason) => vec![row.noting(reason)],
             })
         })?;
-        let verdicts = KEPT.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = [
             "updates: a station leaves, another comes, on another core, the table 95 % full; no frame goes \
              to those; moves_per_update: entries displaced, of all paces together",

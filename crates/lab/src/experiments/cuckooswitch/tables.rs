@@ -10,7 +10,7 @@ use crate::lookups::Claim;
 use crate::matching::{self, Contestant};
 use crate::record::Bound;
 use crate::slices::Variant;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, clock};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
 /// A figure of lookups in tables of several sizes.
 pub struct Figure {
@@ -245,6 +245,10 @@ impl Experiment for Figure {
         self.card
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        self.claims.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = (self.sizes)(context);
         let rows = context.cells(sizes.iter().copied(), |context, &size| {
@@ -261,7 +265,7 @@ impl Experiment for Figure {
             });
             Ok(alone.collect())
         })?;
-        let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let mut notes: Vec<String> = self.notes.iter().map(|note| (*note).to_string()).collect();
         notes.push("more than 64 M entries: one table after the other, not in turns".into());
         Ok(context.record(rows, verdicts, notes))

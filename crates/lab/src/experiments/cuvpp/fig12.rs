@@ -9,7 +9,7 @@ use crate::data::Rng;
 use crate::lookups::Claim;
 use crate::record::Bound;
 use crate::record::Figure;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Fig12;
@@ -19,12 +19,16 @@ impl Experiment for Fig12 {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        CLAIMS.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells(["16", "12", "8"], |context, bits| {
             clock::cores().last().map(|&core| clock::pin(core));
             filled(context.pick(11, 3), bits.parse().unwrap_or(16))
         })?;
-        let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let note =
             "the hash of a prefix is computed beforehand; a filter that refuses stops the fill";
         Ok(context.record(rows, verdicts, vec![note.into()]))

@@ -6,7 +6,7 @@ use crate::data::Traffic;
 use crate::experiments::router::{through, workers};
 use crate::lookups::Claim;
 use crate::record::Bound;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// A figure of the real testbed: the router on `mem` ports stands for it.
 pub struct Testbed {
@@ -63,6 +63,10 @@ impl Experiment for Testbed {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        self.claims.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let rows = context.cells(tables(context, self.lengths), |context, name| {
             let table = context.load(name)?;
@@ -75,7 +79,7 @@ impl Experiment for Testbed {
             }
             Ok(rows)
         })?;
-        let verdicts = self.claims.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, vec![NOTE.into(), ROUTED.into()]))
     }
 }
@@ -100,6 +104,10 @@ impl Experiment for Fig11 {
         }
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        WORKERS.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let cells = ["flat6:10000", "rv-linx:10000", "flat6:100000", "rv-linx:100000"];
         let rows = context.cells(cells, |context, name| {
@@ -118,7 +126,7 @@ impl Experiment for Fig11 {
                 .unwrap_or_else(|why| vec![Row::default().noting(why)]);
             Ok(rows.into_iter().map(label).collect())
         })?;
-        let verdicts = WORKERS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, vec![NOTE.into()]))
     }
 }

@@ -5,7 +5,7 @@ use crate::data::short_name;
 use crate::lookups::Claim;
 use crate::misses::Counter;
 use crate::record::Bound;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Table3;
@@ -45,6 +45,10 @@ impl Experiment for Table3 {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        CLAIMS.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let counter = Counter::here(context.pick(4 * REDUCED_CACHE, REDUCED_CACHE));
         let (usual, lookups): (&str, u64) = match counter {
@@ -76,7 +80,7 @@ impl Experiment for Table3 {
                 Err(reason) => row.noting(reason),
             }])
         })?;
-        let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let note = match counter {
             Counter::Perf => {
                 "hardware counters, by perf; what building the table costs is taken away".into()

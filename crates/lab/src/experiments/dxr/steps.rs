@@ -48,6 +48,10 @@ impl Experiment for Table2 {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        SEARCHED.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let tables = context.beside(&[LINX, TODAY]);
         let rows = context.cells(tables, |context, name| {
@@ -62,7 +66,7 @@ impl Experiment for Table2 {
             }
             Ok(rows)
         })?;
-        let verdicts = SEARCHED.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         Ok(context.record(rows, verdicts, vec![NOTE.into()]))
     }
 }
@@ -91,13 +95,17 @@ impl Experiment for Fig4 {
         true
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        cost_of_steps(rows)
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let tables = context.beside(&[LINX]);
         let rows = context.cells(tables, |context, name| {
             let table = context.load(name)?;
             times(context, &table.name, &table.ipv4)
         })?;
-        let verdicts = cost_of_steps(&rows);
+        let verdicts = self.judge(&rows);
         let note =
             "burst 1: one lookup call after the other; burst 256: searches of a burst together";
         Ok(context.record(rows, verdicts, vec![NOTE.into(), note.into()]))

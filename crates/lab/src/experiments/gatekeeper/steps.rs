@@ -36,6 +36,10 @@ impl Experiment for Fig46 {
         &CARD
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        CLAIMS.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let sizes = context.pick(vec![15, 20, 25], vec![12]);
         let wrong = |what| Error::Wrong { experiment: CARD.name, what };
@@ -53,7 +57,7 @@ impl Experiment for Fig46 {
             Ok(measure(context, part, &fib, cell.bits))
         })?;
         let rows = agreeing(rows);
-        let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = [
             "64 packets a burst, each of a new flow; the table is full but for one flow a burst, which \
              goes as by a sweep",

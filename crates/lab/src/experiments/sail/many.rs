@@ -10,7 +10,7 @@ use crate::data::{Rng, Traffic};
 use crate::lookups::Claim;
 use crate::record::Bound;
 use crate::slices::{Variant, repeat};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Fig312;
@@ -46,6 +46,10 @@ impl Experiment for Fig312 {
         }
     }
 
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        CLAIMS.iter().flat_map(|claim| claim.judge(rows)).collect()
+    }
+
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
         let counts = context.pick(vec![1, 2, 4, 6, 8, 10, 12], vec![1, 4, 12]);
         let size = context.pick(467_000, 200_000);
@@ -55,7 +59,7 @@ impl Experiment for Fig312 {
                 names.map(|name| Ok(context.load(&name)?.ipv4.iter().copied().collect())).collect();
             measure(context, &ribs?)
         })?;
-        let verdicts = CLAIMS.iter().flat_map(|claim| claim.judge(&rows)).collect();
+        let verdicts = self.judge(&rows);
         let notes = ["each destination goes to a random FIB of the overlay, in bursts of 256"];
         Ok(context.record(rows, verdicts, notes.map(String::from).to_vec()))
     }

@@ -14,7 +14,10 @@ pub static TABLE3_5: Study = Study {
         help: "on-chip memory of the IPv6 hybrid: bitmaps and Bloom filters",
         source: "thesis, table 3.5",
         claim: "4 MB of bitmaps and 1.04 MB of Bloom filters hold 455,900 prefixes",
-        plots: &[plot("On-chip memory", "on_chip_bytes", "bytes")],
+        plots: &[
+            plot("On-chip memory", "on_chip_bytes", "bytes"),
+            plot("Of it Bloom filters", "filter_bytes", "bytes"),
+        ],
     },
     parts,
     claims: &[
