@@ -30,13 +30,16 @@ pub(super) fn draw(
     let lines = Lines::new(plot, rows, points, looks);
     let values: Vec<f64> = lines.marks().flat_map(|mark| [mark.from, mark.to]).collect();
     let scale = Scale::over(&values, kind(plot, &values));
-    let height = lines.0.iter().map(Line::height).sum::<u32>() + 2 * EDGE;
+    let above = lines.above();
+    let high = |line: &Line| line.height() + if above && !line.heading { NAMED } else { 0 };
+    let height = lines.0.iter().map(high).sum::<u32>() + 2 * EDGE;
     let mut svg = Svg::new(height);
     axis(&mut svg, &scale, height, lines.0.len());
     let mut top = EDGE;
     for line in &lines.0 {
-        line.draw(&mut svg, &scale, top);
-        top += line.height();
+        let below = if above && !line.heading { NAMED } else { 0 };
+        line.draw(&mut svg, &scale, top + below, above);
+        top += line.height() + below;
     }
     let keyed = lines.0.iter().any(|line| line.marks.len() > 1);
     Drawn { svg: svg.finish(says), left: lines.left(), keyed }
@@ -117,11 +120,20 @@ impl Lines {
         self.0.iter().flat_map(|line| &line.marks)
     }
 
-    /// Room for the longest name.
+    /// Room for the longest name at the left.
     fn left(&self) -> u32 {
+        let letters = if self.above() { 0 } else { self.longest() };
+        (letters as u32 * LETTER + 14).max(40)
+    }
+
+    /// Whether names have no room at the left: then they are above their marks.
+    fn above(&self) -> bool {
+        self.longest() > NAME
+    }
+
+    fn longest(&self) -> usize {
         let names = self.0.iter().filter(|line| !line.heading).map(|line| &line.name);
-        let longest = names.map(|name| name.chars().count().min(NAME)).max().unwrap_or(0);
-        (longest as u32 * LETTER + 14).max(40)
+        names.map(|name| name.chars().count()).max().unwrap_or(0)
     }
 }
 
@@ -130,14 +142,16 @@ impl Line {
         if self.heading { HEADING } else { HEIGHT }
     }
 
-    fn draw(&self, svg: &mut Svg, scale: &Scale, top: u32) {
+    fn draw(&self, svg: &mut Svg, scale: &Scale, top: u32, above: bool) {
         let middle = f64::from(top + self.height() / 2);
-        let name = shortened(&self.name);
         if self.heading {
             svg.text("h", (0.0, middle + 6.0), &self.name);
             return;
         }
-        svg.text("a", (0.0, middle + 4.0), &name);
+        match above {
+            true => svg.text("b", (0.0, f64::from(top)), &self.name),
+            false => svg.text("a", (0.0, middle + 4.0), &self.name),
+        }
         let alone = self.marks.iter().filter(|mark| !mark.paper).count() < 2;
         for mark in &self.marks {
             let place = |value: f64| scale.place(value).clamp(0.0, 1.0);
@@ -222,19 +236,12 @@ fn order(plot: &Plot, rows: &[&Row]) -> Vec<String> {
     lines
 }
 
-/// A name that has room at the left of a picture.
-fn shortened(name: &str) -> String {
-    match name.chars().count() {
-        ..=NAME => name.to_string(),
-        _ => name.chars().take(NAME - 1).chain(['…']).collect(),
-    }
-}
-
-/// Pixels of a line, of a heading, and at the ends.
+/// Pixels of a line, of a name above it, of a heading, and at the ends.
 const HEIGHT: u32 = 18;
+const NAMED: u32 = 14;
 const HEADING: u32 = 24;
 const EDGE: u32 = 4;
-/// Pixels of a letter, and letters of a name at most.
+/// Pixels of a letter, and letters of a name that has room at the left.
 const LETTER: u32 = 7;
 const NAME: usize = 26;
 /// More bars than this are marks on a line for each group.
@@ -275,6 +282,14 @@ mod tests {
             let places = names.map(|name| svg.find(&format!(">{name}<")).unwrap());
             assert!(places.is_sorted(), "{style:?}");
         }
+    }
+
+    #[test]
+    fn long_names_are_above_their_marks() {
+        let long = "flow-table, as deployed, a flow makes room";
+        let drawn = drawn(&plot("engine", "family", Style::Bars), &[row(long, "", 3.0)], &[]);
+        assert!(drawn.svg.contains(&format!("<text class=\"b\" x=\"0%\" y=\"18\">{long}<")));
+        assert!(drawn.left < 60);
     }
 
     #[test]

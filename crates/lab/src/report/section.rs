@@ -8,7 +8,7 @@ use super::picture;
 use super::svg::escape;
 use super::verdicts;
 use crate::record::file_stem;
-use crate::{Card, Options, Record};
+use crate::{Card, Options, Record, contestants};
 
 /// The section of `record`; `linked`: its files are beside the page.
 pub(super) fn section(card: &Card, record: &Record, origin: &Origin<'_>, linked: bool) -> String {
@@ -58,11 +58,17 @@ fn command(record: &Record) -> String {
     if record.quick {
         text.push_str(" --quick");
     }
-    for table in &record.tables {
+    for named in &record.tables {
+        // A record has one list of all that was named.
+        let option = match named.as_str() {
+            engine if contestants::known(&[engine.to_string()]).is_ok() => "engine",
+            file if file.starts_with("updates") => "updates",
+            _ => "table",
+        };
         let plain = |c: char| c.is_ascii_alphanumeric() || ",.:=-_/".contains(c);
-        let _ = match table.chars().all(plain) {
-            true => write!(text, " --table {table}"),
-            false => write!(text, " --table '{}'", table.replace('\'', "'\\''")),
+        let _ = match named.chars().all(plain) {
+            true => write!(text, " --{option} {named}"),
+            false => write!(text, " --{option} '{}'", named.replace('\'', "'\\''")),
         };
     }
     if ![0, Options::HOPS].contains(&record.hops) {
@@ -136,6 +142,10 @@ mod tests {
         assert_eq!(
             of(&["v4.txt.xz", "it's|long=3"], 200, true),
             "rutter lab run dxr/fig3 --quick --table v4.txt.xz --table 'it'\\''s|long=3' --hops 200"
+        );
+        assert_eq!(
+            of(&["dxr:k=16", "updates.20221029.gz"], Options::HOPS, false),
+            "rutter lab run dxr/fig3 --engine dxr:k=16 --updates updates.20221029.gz"
         );
     }
 }

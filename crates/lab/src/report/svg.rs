@@ -12,19 +12,21 @@ pub(super) struct Svg {
     height: u32,
     /// Per class: the path of all its strokes or bars.
     paths: Vec<(String, String)>,
-    /// What is not stretched.
+    /// Per colour: its marks.
+    marks: Vec<(String, String)>,
+    /// Words.
     over: String,
 }
 
 impl Svg {
     /// An empty one of so many pixels.
     pub fn new(height: u32) -> Svg {
-        Svg { height, paths: Vec::new(), over: String::new() }
+        Svg { height, paths: Vec::new(), marks: Vec::new(), over: String::new() }
     }
 
     /// A stroke from one place to another; places across are from 0 to 1.
     pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let path = self.path(class);
+        let path = of_class(&mut self.paths, class);
         let _ = write!(path, "M{} {}", across(from.0), down(from.1));
         let _ = match (from.0 == to.0, from.1 == to.1) {
             (true, _) => write!(path, "V{}", down(to.1)),
@@ -35,7 +37,7 @@ impl Svg {
 
     /// A line through `points`.
     pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
-        let path = self.path(class);
+        let path = of_class(&mut self.paths, class);
         for (i, (x, y)) in points.iter().enumerate() {
             let _ = write!(path, "{}{} {}", if i == 0 { "M" } else { "L" }, across(*x), down(*y));
         }
@@ -45,24 +47,22 @@ impl Svg {
     pub fn bar(&mut self, class: &str, from: f64, to: f64, top: u32, height: u32) {
         // What is nearly nothing can be seen.
         let to = to.max(from + 0.002);
-        let path = self.path(class);
+        let path = of_class(&mut self.paths, class);
         let _ = write!(path, "M{} {top}H{}v{height}H{0}z", across(from), across(to));
     }
 
-    /// A mark.
+    /// A mark: the series', or the hollow one of a paper.
     pub fn mark(&mut self, look: Look, hollow: bool, (x, y): (f64, f64)) {
-        let (mark, hollow) = if hollow { ("p".into(), " o") } else { (look.mark.to_string(), "") };
-        let _ = write!(
-            self.over,
-            "<use href=\"#m{mark}\" class=\"c{}{hollow}\" x=\"{}\" y=\"{}\"/>",
-            look.color,
-            percent(x),
-            down(y)
-        );
+        let (mark, class) = match hollow {
+            true => ("p".into(), format!("c{} o", look.color)),
+            false => (look.mark.to_string(), format!("c{}", look.color)),
+        };
+        let marks = of_class(&mut self.marks, &class);
+        let _ = write!(marks, "<use href=\"#m{mark}\" x=\"{}\" y=\"{}\"/>", percent(x), down(y));
     }
 
     /// Words at a place. What class they are of says how they lie to it: `t` below it, `a` at
-    /// its left, `v` at its right, `h` from there on.
+    /// its left, `v` at its right, `h` and `b` from there on.
     pub fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (percent(x), down(y), escape(text));
         let _ = write!(self.over, "<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>");
@@ -79,18 +79,23 @@ impl Svg {
         for (class, path) in &self.paths {
             let _ = write!(text, "<path class=\"{class}\" d=\"{path}\"/>");
         }
-        let _ = write!(text, "</svg>{}</svg>", self.over);
+        text.push_str("</svg>");
+        for (class, marks) in &self.marks {
+            let _ = write!(text, "<g class=\"{class}\">{marks}</g>");
+        }
+        let _ = write!(text, "{}</svg>", self.over);
         text
     }
+}
 
-    fn path(&mut self, class: &str) -> &mut String {
-        let at = self.paths.iter().position(|(known, _)| known == class);
-        let at = at.unwrap_or_else(|| {
-            self.paths.push((class.into(), String::new()));
-            self.paths.len() - 1
-        });
-        &mut self.paths[at].1
-    }
+/// The text of this class; a new one unless there is one.
+fn of_class<'t>(texts: &'t mut Vec<(String, String)>, class: &str) -> &'t mut String {
+    let at = texts.iter().position(|(known, _)| known == class);
+    let at = at.unwrap_or_else(|| {
+        texts.push((class.into(), String::new()));
+        texts.len() - 1
+    });
+    &mut texts[at].1
 }
 
 /// `text` as it may be in HTML and SVG.
@@ -162,7 +167,7 @@ mod tests {
             "<path class=\"g\" d=\"M0 10H2000M1000 0V40\"/>",
             "<path class=\"c1\" d=\"M0 4H500v9H0zM0 20H4v9H0z\"/>",
             "<path class=\"l\" d=\"M0 1L1000 2.5L2000 0\"/>",
-            "<use href=\"#m3\" class=\"c2\" x=\"33.3%\" y=\"7\"/>",
+            "<g class=\"c2\"><use href=\"#m3\" x=\"33.3%\" y=\"7\"/></g>",
             "viewBox=\"0 0 2000 40\"",
         ] {
             assert!(text.contains(part), "{part}: {text}");
