@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use lookup::lpm::{Intervals, Options};
 use lookup::rib::Change;
 use lookup::{Hop, Prefix, Rib};
 
-use crate::contest::{self, READER_BURST, Subject};
+use crate::contest::{self, Contestant, READER_BURST, Subject};
 use crate::contestants::{self, Family};
 use crate::crew::{Crew, Maker};
 use crate::data::{Traffic, flaps, kind};
@@ -136,12 +137,18 @@ fn measure<A: Family>(
     for name in engines::<A>(context) {
         let row = blank(&name);
         let built = contestants::named::<A>(&name, Options::default());
-        match built.and_then(|contestant| contestant.build(&rib)) {
-            Ok(subject) if contest::checksum(&subject.stream(&dsts).answers()) == want => {
+        match built.and_then(|contestant| Ok((contestant.build(&rib)?, contestant))) {
+            Ok((subject, contestant)) if checksum(&*subject, &dsts) == want => {
                 match subject.bursts(&dsts) {
                     Some(burst) => {
-                        let writer = Writer::new(subject, rib.clone(), &changes);
-                        sides.push((row.checked(want), burst, Some(writer)));
+                        let (renewed, inbox) = channel();
+                        let (rib, at, rebuilds) = (rib.clone(), 0, 0);
+                        let table = (contestant, subject);
+                        let (changes, dsts, failed) = (&changes[..], &dsts[..], None);
+                        let writer =
+                            Writer { table, renewed, rib, changes, dsts, at, rebuilds, failed };
+                        let bursts = Bursts { burst, inbox, nanos: Vec::new() };
+                        sides.push((row.checked(want), bursts, Some(writer)));
                     }
                     None => rows.push(row.noting("nobody may read it while it changes")),
                 }
@@ -150,9 +157,14 @@ fn measure<A: Family>(
             Err(refusal) => rows.push(row.noting(refusal)),
         }
     }
-    sides.push((blank(NOTHING), Box::new(|| ()), None));
-    rows.extend(timed(context, sides, &dsts));
+    let nothing = Bursts { burst: Box::new(|| ()), inbox: channel().1, nanos: Vec::new() };
+    sides.push((blank(NOTHING), nothing, None));
+    rows.extend(timed(context, sides));
     rows
+}
+
+fn checksum<A: Family>(subject: &dyn Subject<A>, dsts: &[A]) -> u64 {
+    contest::checksum(&subject.stream(dsts).answers())
 }
 
 /// The engines asked for, or the main ones of the family.
@@ -170,15 +182,15 @@ fn engines<A: Family>(context: &Context) -> Vec<String> {
 }
 
 /// A row without figures, what looks up a burst, and what changes the table meanwhile.
-type Side<'c, A> = (Row, Box<dyn FnMut() + Send>, Option<Writer<'c, A>>);
+type Side<'c, A> = (Row, Bursts, Option<Writer<'c, A>>);
 
 /// Each side while nothing changes and beside updates, all in turn.
-fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>, dsts: &[A]) -> Vec<Row> {
+fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>) -> Vec<Row> {
     let (mut blanks, mut writers) = (Vec::new(), Vec::new());
     let timings = thread::scope(|scope| {
         let mut variants = Vec::new();
-        for (row, burst, writer) in sides {
-            let maker: Maker<'_> = Box::new(move || Box::new(Bursts { burst, nanos: Vec::new() }));
+        for (row, bursts, writer) in sides {
+            let maker: Maker<'_> = Box::new(move || Box::new(bursts));
             let crew = Rc::new(RefCell::new(Crew::new(scope, vec![maker])));
             let updated = writer.is_some();
             let writer = Rc::new(RefCell::new(writer));
@@ -196,7 +208,7 @@ fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>, dsts: &[A]) -> V
     });
     let faults: Vec<Option<String>> = writers
         .iter()
-        .map(|writer| writer.borrow().as_ref().and_then(|writer| writer.fault(dsts)))
+        .map(|writer| writer.borrow().as_ref().and_then(Writer::fault))
         .collect();
     let rows = blanks.into_iter().zip(timings).map(|((row, writer), timing)| {
         match &faults[writer] {
@@ -210,9 +222,14 @@ fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>, dsts: &[A]) -> V
 
 /// Times each burst.
 struct Bursts {
-    burst: Box<dyn FnMut() + Send>,
+    burst: Burst,
+    /// Of the table that takes this one's place.
+    inbox: Receiver<Burst>,
     nanos: Vec<f64>,
 }
+
+/// Looks up the next burst.
+type Burst = Box<dyn FnMut() + Send>;
 
 impl Work for Bursts {
     fn slice(&mut self, target: Duration) -> Sample {
@@ -220,6 +237,9 @@ impl Work for Bursts {
         let start = clock::thread_time();
         let mut time = Duration::ZERO;
         while time < target {
+            if let Some(burst) = self.inbox.try_iter().last() {
+                self.burst = burst;
+            }
             for _ in 0..BETWEEN {
                 let before = Instant::now();
                 (self.burst)();
@@ -248,33 +268,50 @@ impl<A: Family> Work for Turn<'_, '_, A> {
         let (mut crew, mut writer) = (self.crew.borrow_mut(), self.writer.borrow_mut());
         let cores = clock::cores();
         clock::pin(cores[0]);
-        let (start, mut made) = (Instant::now(), 0);
+        let rebuilds = |writer: &Option<Writer<'_, A>>| writer.as_ref().map_or(0, |w| w.rebuilds);
+        let (start, mut made, before) = (Instant::now(), 0, rebuilds(&writer));
         let samples = crew.beside(target, || match writer.as_mut().filter(|_| self.updates) {
             Some(writer) => made = writer.go_on(made, start.elapsed()),
             None => thread::sleep(NAP),
         });
-        let per_s = made as f64 / start.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
+        let rebuilt = (rebuilds(&writer) - before) as f64 / seconds;
         clock::pin(cores[cores.len() - 1]);
         let mut sample = samples.into_iter().next().unwrap_or_default();
         if self.updates {
-            sample.figures.push(("updates_per_s".into(), per_s));
+            sample.figures.push(("updates_per_s".into(), made as f64 / seconds));
+            sample.figures.push(("rebuilds_per_s".into(), rebuilt));
         }
         sample
     }
 }
 
-/// Changes a table, a few routes at a time.
+/// Changes a table, a few routes at a time; builds it anew where it asks for that.
 struct Writer<'c, A: Family> {
-    subject: Box<dyn Subject<A>>,
+    table: (Contestant<A>, Box<dyn Subject<A>>),
+    renewed: Sender<Burst>,
     rib: Rib<A>,
     changes: &'c [Change<A>],
+    dsts: &'c [A],
     at: usize,
+    rebuilds: u64,
     failed: Option<String>,
 }
 
-impl<'c, A: Family> Writer<'c, A> {
-    fn new(subject: Box<dyn Subject<A>>, rib: Rib<A>, changes: &'c [Change<A>]) -> Self {
-        Writer { subject, rib, changes, at: 0, failed: None }
+impl<A: Family> Writer<'_, A> {
+    /// Makes the next change.
+    fn change(&mut self) -> Result<(), String> {
+        let (contestant, subject) = &mut self.table;
+        if !subject.update(&mut self.rib, &self.changes[self.at])? {
+            // The rib has the change already; readers go on with the table that they have.
+            *subject = contestant.build(&self.rib)?;
+            let burst = subject.bursts(self.dsts).ok_or("nobody may read it")?;
+            // The reader is gone when nothing is measured any more.
+            let _ = self.renewed.send(burst);
+            self.rebuilds += 1;
+        }
+        self.at = (self.at + 1) % self.changes.len();
+        Ok(())
     }
 
     /// Of a slice that began `since` ago and has seen `made` changes, makes the next few if
@@ -286,12 +323,8 @@ impl<'c, A: Family> Writer<'c, A> {
             return made;
         }
         for _ in 0..HANDFUL {
-            match self.subject.update(&mut self.rib, &self.changes[self.at]) {
-                Ok(true) => self.at = (self.at + 1) % self.changes.len(),
-                Ok(false) => self.failed = Some("no update in place: it is rebuilt".into()),
-                Err(refusal) => self.failed = Some(format!("update: {refusal}")),
-            }
-            if self.failed.is_some() {
+            if let Err(refusal) = self.change() {
+                self.failed = Some(format!("update: {refusal}"));
                 return made;
             }
         }
@@ -300,7 +333,7 @@ impl<'c, A: Family> Writer<'c, A> {
 
     /// Why the figures beside updates are none: an update failed, or the answers after them
     /// are wrong.
-    fn fault(&self, dsts: &[A]) -> Option<String> {
+    fn fault(&self) -> Option<String> {
         if self.failed.is_some() {
             return self.failed.clone();
         }
@@ -308,7 +341,8 @@ impl<'c, A: Family> Writer<'c, A> {
             return Some("there are no updates of this family".into());
         }
         let flat = Intervals::new(self.rib.iter());
-        let wrong = dsts.iter().find(|dst| self.subject.lookup(**dst) != flat.lookup(**dst))?;
+        let subject = &self.table.1;
+        let wrong = self.dsts.iter().find(|dst| subject.lookup(**dst) != flat.lookup(**dst))?;
         Some(format!("{} is answered wrongly after updates", wrong.to_ip()))
     }
 }
@@ -377,24 +411,44 @@ mod tests {
 
     #[test]
     fn updates_come_in_bursts() {
-        let routes = [(Prefix::new(10 << 24, 8).expect("a /8"), Hop(1))];
-        let rib: Rib<u32> = routes.into_iter().collect();
-        let contestant = contestants::named::<u32>("rutter4", Options::default());
-        let subject = contestant.and_then(|contestant| contestant.build(&rib)).expect("one route");
-        let changes = flaps(&routes, 1, 2);
-        let mut writer = Writer::new(subject, rib, &changes);
-        let all = |writer: &mut Writer<'_, u32>, from: u64, since: Duration| {
-            let steps = std::iter::successors(Some(from), |&made| Some(writer.go_on(made, since)));
-            steps.take(1 + BURST).last().unwrap_or_default()
-        };
-        assert_eq!(all(&mut writer, 0, PERIOD / 2), BURST as u64);
-        assert_eq!(all(&mut writer, BURST as u64, PERIOD), 2 * BURST as u64);
-        assert_eq!(writer.fault(&[10 << 24, 11 << 24]), None);
+        // planb is built anew at each change.
+        for (engine, rebuilds) in [("rutter6", 0), ("planb", BURST as u64 + HANDFUL)] {
+            let routes = [(Prefix::new(10 << 120, 8).expect("a /8"), Hop(1))];
+            let rib: Rib<u128> = routes.into_iter().collect();
+            let contestant = contestants::named::<u128>(engine, Options::default());
+            let contestant = contestant.expect("one of ours");
+            let subject = contestant.build(&rib).expect("one route");
+            let (changes, dsts) = (flaps(&routes, 1, 2), [10 << 120, 11 << 120]);
+            let (renewed, inbox) = channel();
+            let mut writer = Writer {
+                table: (contestant, subject),
+                renewed,
+                rib,
+                changes: &changes,
+                dsts: &dsts,
+                at: 0,
+                rebuilds: 0,
+                failed: None,
+            };
+            assert_eq!(all(&mut writer, 0, PERIOD / 2), BURST as u64);
+            let made = BURST as u64;
+            assert_eq!(writer.go_on(made, PERIOD / 2), made);
+            assert_eq!(writer.go_on(made, PERIOD), made + HANDFUL);
+            assert_eq!((writer.fault(), writer.rebuilds), (None, rebuilds));
+            assert_eq!(inbox.try_iter().count() as u64, rebuilds);
+        }
+    }
+
+    /// So many steps that all is made that is due.
+    fn all(writer: &mut Writer<'_, u128>, from: u64, since: Duration) -> u64 {
+        let steps = std::iter::successors(Some(from), |&made| Some(writer.go_on(made, since)));
+        steps.take(1 + BURST / HANDFUL as usize).last().unwrap_or_default()
     }
 
     #[test]
     fn each_burst_is_timed() {
-        let mut work = Bursts { burst: Box::new(|| ()), nanos: Vec::new() };
+        let (_renewed, inbox) = channel();
+        let mut work = Bursts { burst: Box::new(|| ()), inbox, nanos: Vec::new() };
         let sample = work.slice(Duration::from_millis(1));
         let figure = |i: usize| sample.figures[i].1;
         assert!(sample.ops >= BETWEEN as u64);
