@@ -113,6 +113,13 @@ test_() {
 
 bench() {
 	build
+	need g++ g++
+	# Rivals of the lab: what is missing is left out, and said so.
+	[ -e /usr/include/tbb/concurrent_hash_map.h ] || missing+=(libtbb-dev)
+	[ -e /usr/include/absl/container/flat_hash_map.h ] || missing+=(libabsl-dev)
+	[ -e /usr/include/sparsehash/dense_hash_map ] || missing+=(libsparsehash-dev)
+	# Debian 12's default is 1.74, which has no flat map.
+	[ -e /usr/include/boost/unordered/unordered_flat_map.hpp ] || missing+=(libboost1.81-dev)
 	need ip iproute2
 	need ethtool ethtool
 	need dpdk-testpmd dpdk-dev

@@ -7,6 +7,8 @@ use crate::contest::Contestant;
 use crate::matching;
 
 #[cfg(feature = "rivals")]
+mod cpp;
+#[cfg(feature = "rivals")]
 mod dpdk;
 #[cfg(feature = "rivals")]
 mod dpdk_hash;
@@ -42,6 +44,7 @@ pub fn ipv6() -> Vec<Contestant<u128>> {
 pub fn exact() -> Vec<matching::Contestant> {
     let mut all = maps::all();
     all.push(dpdk_hash::rte_hash());
+    all.extend(cpp::all());
     all
 }
 
