@@ -7,8 +7,8 @@
 //!                                                            └ not right ► drop, by name
 //! ```
 //!
-//! | cost | of others: a compare; of these: the header checks, two searches, a lookup of the outer destination |
-//! |------|------------------------------------------------------------------------------------------------------|
+//! | cost | of others: a compare; of these: the header checks, two searches; of a run to one address: a lookup of it |
+//! |------|-----------------------------------------------------------------------------------------------------------|
 //!
 //! It must not be a relay: only what a Gatekeeper sends is unwrapped, only for what is served.
 //! Before the lookup, so that a packet is looked up once.
@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use graph::{Label, Lanes, Node, View, labels};
 use lookup::Hop;
+use lookup::hint::prefetch;
 use lookup::sync::{Guard, Published};
 use tables::{Forwarding, IfaceId, Kind, Side};
 use wire::bytes::{array, ipv4 as ip4, ipv6 as ip6};
@@ -56,6 +57,8 @@ pub trait Tunnels: Family {
     const TO_GRANTOR: Self::To;
     /// The node's name.
     const TUNNEL: &'static str;
+    /// The inner header ends in another cache line than the outer one begins in.
+    const IS_LONG: bool;
     /// Whether there may be IP in a packet that starts at `head`.
     fn may_hold_ip(head: &[u8; 64]) -> bool;
     /// Whether there is.
@@ -73,6 +76,7 @@ impl Tunnels for V4 {
     const TO_LOOKUP: To4 = To4::Lookup;
     const TO_GRANTOR: To4 = To4::Grantor;
     const TUNNEL: &'static str = "ip4_tunnel";
+    const IS_LONG: bool = false;
 
     #[inline(always)]
     fn may_hold_ip(head: &[u8; 64]) -> bool {
@@ -101,6 +105,7 @@ impl Tunnels for V6 {
     const TO_LOOKUP: To6 = To6::Lookup;
     const TO_GRANTOR: To6 = To6::Grantor;
     const TUNNEL: &'static str = "ip6_tunnel";
+    const IS_LONG: bool = true;
 
     #[inline(always)]
     fn may_hold_ip(head: &[u8; 64]) -> bool {
@@ -148,13 +153,29 @@ impl<F: Tunnels> IpTunnel<F> {
     }
 
     /// Whether a packet with IP in it is for this Grantor. What comes from the front of a
-    /// shield never is.
-    fn is_for_us(&self, v: &View<'_, Self>, i: usize) -> bool {
+    /// shield never is. `last` is what was found of the one before: most are for one address.
+    fn is_for_us(&self, v: &View<'_, Self>, i: usize, last: &mut Option<Found<F>>) -> bool {
         let (iface, dst) = (v.get(Iface, i), v.get(F::DST, i));
-        let ifaces = self.forwarding.ifaces.load(v.guard());
-        ifaces.side(iface) != Side::Front
-            && is_ours::<F>(&self.forwarding, v.guard(), iface, dst)
-            && F::holds_ip(v.rest(i))
+        let found = match *last {
+            Some(found) if (found.iface, found.dst) == (iface, dst) => found,
+            _ => {
+                let ifaces = self.forwarding.ifaces.load(v.guard());
+                let is_ours = ifaces.side(iface) != Side::Front
+                    && is_ours::<F>(&self.forwarding, v.guard(), iface, dst);
+                *last.insert(Found { iface, dst, is_ours })
+            }
+        };
+        found.is_ours && F::holds_ip(v.rest(i))
+    }
+
+    /// Asks for the end of inner headers, which no node before has read.
+    fn ask_ahead(v: &View<'_, Self>) {
+        for i in 0..v.n() {
+            let head = v.head(i);
+            if F::may_hold_ip(head) {
+                prefetch(&head[head.len() - 1]);
+            }
+        }
     }
 
     /// Leads a packet for this Grantor on.
@@ -193,9 +214,13 @@ impl<F: Tunnels> Node for IpTunnel<F> {
     fn process(&mut self, v: &mut View<'_, Self>) {
         let settings = self.settings.load(v.guard());
         v.leave_all(F::TO_LOOKUP);
+        if F::IS_LONG {
+            Self::ask_ahead(v);
+        }
+        let mut last = None;
         for i in 0..v.n() {
             if F::may_hold_ip(v.head(i))
-                && self.is_for_us(v, i)
+                && self.is_for_us(v, i, &mut last)
                 && let Err(why) = self.lead_on(v, i, settings)
             {
                 v.drop(i, why);
@@ -203,6 +228,21 @@ impl<F: Tunnels> Node for IpTunnel<F> {
         }
     }
 }
+
+/// Whether an address is this machine's, as seen from an interface.
+struct Found<F: Family> {
+    iface: IfaceId,
+    dst: F::Addr,
+    is_ours: bool,
+}
+
+impl<F: Family> Clone for Found<F> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F: Family> Copy for Found<F> {}
 
 /// The highest DSCP of packets that ask for nothing.
 const GRANTED: u8 = policy::program::GRANTED;
