@@ -15,7 +15,7 @@
 //!   lookups
 //!   contestants
 //!   experiment pace rivals
-//!   context crew lines matching testpmd
+//!   context crew devices lines matching testpmd
 //!   slices
 //!   record
 //!   data machine reads
@@ -29,6 +29,7 @@ pub mod contestants;
 mod context;
 mod crew;
 pub mod data;
+mod devices;
 mod error;
 pub mod experiment;
 pub mod experiments;

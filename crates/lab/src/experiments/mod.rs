@@ -35,6 +35,7 @@ folders! {
     dxr: "DXR (Zec, Rizzo, Mikuc 2012)",
     sail: "SAIL (thesis, chapter 3)",
     bloomfwd: "Bloomfwd",
+    offload: "Bulk lookup: devices, and all cores",
     cuvpp: "CuVPP",
     exact: "Exact match: all tables and rivals",
     cuckooswitch: "CuckooSwitch",

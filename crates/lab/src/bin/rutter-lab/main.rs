@@ -76,6 +76,15 @@ enum Action {
         #[command(flatten)]
         records: Records,
     },
+    /// Run all that a GPU is needed for, in a few minutes: answers are checked, each result is
+    /// printed as it comes
+    GpuSuite {
+        /// Smaller tables and shorter slices
+        #[arg(long)]
+        quick: bool,
+        #[command(flatten)]
+        records: Records,
+    },
     /// What `rutter completion` completes behind `rutter lab`, a word a line
     #[command(hide = true)]
     Words,
@@ -131,6 +140,17 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
             let options = Options { quick, out: out_folder, tables, updates, engines, hops };
             return measure::run(&names, options, again, out);
         }
+        Action::GpuSuite { quick, records } => {
+            let options = Options {
+                quick,
+                out: records.out,
+                tables: Vec::new(),
+                updates: None,
+                engines: Vec::new(),
+                hops: Options::HOPS,
+            };
+            return measure::run(&GPU_SUITE.map(String::from), options, true, out);
+        }
         Action::Words => words(out)?,
         Action::Drive { engine, table, count } => lab::misses::drive(&engine, &table, count)
             .map_err(|what| lab::Error::Missing { experiment: "lab drive", what })?,
@@ -150,6 +170,9 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
     }
     Ok(Status::Success)
 }
+
+/// The shortest first: what a machine is lent for may end early.
+const GPU_SUITE: [&str; 3] = ["bloomfwd/fig9", "bloomfwd/fig10", "offload/peers"];
 
 #[derive(Serialize)]
 struct Page {

@@ -13,6 +13,8 @@ experiments! {
     in ipv4: FIG6,
     mod ipv6: FIG7,
     in ipv6: FIG8,
+    mod cooperation: Fig9,
+    in cooperation: Fig10,
 }
 
 use crate::lookups::Entrant;

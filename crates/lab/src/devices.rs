@@ -1,0 +1,154 @@
+//! Devices of crate `offload` for experiments: the GPU where there is one. Else a model, in a made
+//! time: it shows that pipelines and divisions work, and judges no claim.
+
+use lookup::lpm::{Exports, Options};
+use lookup::{Addr, Hop, Rib};
+use offload::clock::Clock;
+use offload::crew::Crew;
+use offload::device::{Batch, Device};
+use offload::devices::{Cuda, Figures, Model, Threads, gpus};
+use offload::fault::Fault;
+use offload::table::Table;
+
+use crate::{Error, Verdict};
+
+/// A device, and the cores beside it.
+pub struct Bench {
+    experiment: &'static str,
+    /// `cuda` or `model`.
+    pub kind: &'static str,
+    /// Its time.
+    pub clock: Clock,
+}
+
+impl Bench {
+    /// What this machine has.
+    pub fn new(experiment: &'static str) -> Self {
+        if gpus().is_ok_and(|all| !all.is_empty()) {
+            return Bench { experiment, kind: "cuda", clock: Clock::real() };
+        }
+        Bench { experiment, kind: "model", clock: Clock::made() }
+    }
+
+    /// The device.
+    pub fn device<A: Addr>(&self) -> Result<Box<dyn Device<A>>, Error> {
+        if self.kind == "cuda" {
+            return Ok(Box::new(Cuda::start(0).map_err(|fault| self.missing(&fault))?));
+        }
+        let figures = Figures { rate: DEVICE, ..Figures::default() };
+        Ok(Box::new(Model::new(figures, &self.clock)))
+    }
+
+    /// The cores, but the one that feeds the device. Beside a model they are one, too: of a
+    /// quarter of its rate, as the paper's.
+    pub fn cores<A: Addr>(&self) -> Result<Box<dyn Device<A>>, Error> {
+        if self.kind == "cuda" {
+            return Ok(Box::new(self.threads(crate::clock::cores().len().max(2) - 1)?));
+        }
+        let figures = Figures { rate: DEVICE / 4.0, bandwidth: 1e12, ..Figures::default() };
+        Ok(Box::new(Model::new(figures, &self.clock)))
+    }
+
+    /// So many of this machine's cores.
+    pub fn threads<A: Addr>(&self, count: usize) -> Result<Threads<A>, Error> {
+        let what = |error| format!("{count} threads: {error}");
+        Threads::start(count).map_err(|error| self.needs(what(error)))
+    }
+
+    /// A table of `engine`.
+    pub fn table<A: Exports>(&self, engine: &str, rib: &Rib<A>) -> Result<Table<A>, Error> {
+        let entry = A::engine(engine).ok_or_else(|| self.needs(format!("the engine {engine}")))?;
+        let built = Table::build(entry, &Options::default(), rib);
+        built.map_err(|refusal| self.needs(refusal.to_string()))
+    }
+
+    /// Cores and device at one table.
+    pub fn crew<A: Exports>(
+        &self,
+        table: Table<A>,
+        cores: Box<dyn Device<A>>,
+    ) -> Result<Crew<A>, Error> {
+        Crew::new(table, cores, PIECE, MEMORY, &self.clock).map_err(|fault| self.missing(&fault))
+    }
+
+    /// Answers `dsts`, compares with the table, and returns million lookups a second.
+    pub fn rate<A: Exports>(
+        &self,
+        crew: &mut Crew<A>,
+        clock: &Clock,
+        dsts: &[A],
+        wanted: &[Hop],
+    ) -> Result<f64, Error> {
+        let mut hops = vec![Hop::NONE; dsts.len()];
+        let begun = clock.now();
+        crew.answer(dsts, &mut hops).map_err(|error| self.needs(error.to_string()))?;
+        let took = clock.now() - begun;
+        if let Some(fault) = crew.take_faults().first() {
+            return Err(self.missing(fault));
+        }
+        self.same(wanted, &hops)?;
+        Ok(dsts.len() as f64 / took.as_secs_f64().max(1e-9) / 1e6)
+    }
+
+    /// Looks at the answers of `device` alone.
+    pub fn agrees<A: Addr>(
+        &self,
+        device: &mut dyn Device<A>,
+        dsts: &[A],
+        wanted: &[Hop],
+    ) -> Result<(), Error> {
+        for (dsts, wanted) in dsts.chunks(PIECE).zip(wanted.chunks(PIECE)) {
+            let mut batch = Batch::new(dsts.len());
+            let filled = batch.fill(dsts.len(), |room| {
+                room.copy_from_slice(dsts);
+                Ok::<_, Fault>(dsts.len())
+            });
+            let answered = filled.and_then(|_| device.submit(batch));
+            let answered = answered.and_then(|()| device.collect(true));
+            let batch = answered.map_err(|fault| self.missing(&fault))?;
+            let none = || self.needs("a device that answers".into());
+            self.same(wanted, batch.ok_or_else(none)?.hops())?;
+        }
+        Ok(())
+    }
+
+    fn same(&self, wanted: &[Hop], got: &[Hop]) -> Result<(), Error> {
+        let wrong = wanted.iter().zip(got).filter(|(wanted, got)| wanted != got).count();
+        if wrong == 0 && wanted.len() == got.len() {
+            return Ok(());
+        }
+        let what = format!("{wrong} of {} answers of the {}", wanted.len(), self.kind);
+        Err(Error::Wrong { experiment: self.experiment, what })
+    }
+
+    /// A verdict of a GPU, or none.
+    pub fn judge(&self, claim: &str, verdict: impl FnOnce(&str) -> Option<Verdict>) -> Verdict {
+        if self.kind != "cuda" {
+            return Verdict::open(claim, "not measured on a GPU");
+        }
+        verdict(claim).unwrap_or_else(|| Verdict::open(claim, "not measured"))
+    }
+
+    fn needs(&self, what: String) -> Error {
+        Error::Missing { experiment: self.experiment, what }
+    }
+
+    /// A device that does not do what it should.
+    pub fn missing(&self, fault: &Fault) -> Error {
+        self.needs(format!("a device that works: {fault}"))
+    }
+}
+
+/// What the table says of each.
+pub fn wanted<A: Addr>(table: &Table<A>, dsts: &[A]) -> Vec<Hop> {
+    let mut hops = vec![Hop::NONE; dsts.len()];
+    table.lpm().lookup_batch(dsts, &mut hops);
+    hops
+}
+
+/// Lookups a second of a model.
+const DEVICE: f64 = 400e6;
+
+/// Addresses of a core's batch, and bytes of all batches.
+const PIECE: usize = 16 << 10;
+const MEMORY: usize = 64 << 20;

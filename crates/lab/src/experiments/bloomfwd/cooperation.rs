@@ -1,0 +1,183 @@
+//! `bloomfwd/fig9` and `fig10`: a coprocessor, its buffers, and the work divided between it and the cores.
+
+use std::fmt;
+use std::time::Duration;
+
+use lookup::Rib;
+use offload::Buffers;
+use offload::calibrate::{choose, measure, sweep};
+use offload::crew::Share;
+
+use super::AS65000;
+use crate::data::Traffic;
+use crate::devices::{Bench, wanted};
+use crate::record::Bound;
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
+
+/// Figure 9.
+pub struct Fig9;
+
+/// Figure 10.
+pub struct Fig10;
+
+const FIG9: Card = Card {
+    name: "bloomfwd/fig9",
+    takes: Takes { full_s: 20.0, quick_s: 5.0 },
+    help: "rate and latency of a device by the size of its buffers, synchronous and asynchronous",
+    source: "Bloomfwd, figure 9 and section 6.7",
+    claim: "asynchronous transfers gain up to 1.13 times; buffers of 4 Mi addresses are best",
+    plots: &[
+        plot("Rate by buffer", "rate_mlps", "million lookups/s", "buffer", "transfers"),
+        plot("Latency by buffer", "latency_ms", "ms", "buffer", "transfers"),
+    ],
+};
+
+const FIG10: Card = Card {
+    name: "bloomfwd/fig10",
+    takes: Takes { full_s: 30.0, quick_s: 8.0 },
+    help: "a device and the cores on one input, by the share of the device; beside the automatic one",
+    source: "Bloomfwd, figure 10 and section 6.7",
+    claim: "cooperation gains 1.18 times over the device alone; shares as the rates are best",
+    plots: &[plot("Rate by share", "rate_mlps", "million lookups/s", "share", "device")],
+};
+
+const fn plot(
+    title: &'static str,
+    figure: &'static str,
+    unit: &'static str,
+    x: &'static str,
+    series: &'static str,
+) -> Plot {
+    Plot { title, figure, unit, x, series, panels: &[], style: Style::Bars }
+}
+
+/// A size, and how many batches are under way.
+#[derive(Clone, Copy)]
+struct Cell(Buffers);
+
+impl Cell {
+    fn transfers(self) -> &'static str {
+        if self.0.depth == 1 { "synchronous" } else { "asynchronous" }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0.size, self.transfers())
+    }
+}
+
+impl Experiment for Fig9 {
+    fn card(&self) -> &'static Card {
+        &FIG9
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let bench = Bench::new(FIG9.name);
+        let routes = context.load(AS65000)?.ipv4.clone();
+        let table = bench.table("bloomfwd", &routes.iter().copied().collect::<Rib<u32>>())?;
+        let mut device = bench.device::<u32>()?;
+        device.load(&table).map_err(|fault| bench.missing(&fault))?;
+        let dsts = Traffic::Uniform.draw(&routes, CHECKED, 1);
+        bench.agrees(&mut *device, &dsts, &wanted(&table, &dsts))?;
+        let moment = context.pick(Duration::from_millis(300), Duration::from_millis(20));
+        let sizes = (12..=context.pick(24, 20)).step_by(2).map(|bits| 1_usize << bits);
+        let cells = sizes.flat_map(|size| [1, 2].map(|depth| Cell(Buffers { size, depth })));
+        let rows = context.cells(cells.collect::<Vec<_>>(), |context, cell| {
+            let point = measure(&mut *device, cell.0, moment, &bench.clock);
+            let point = point.map_err(|fault| bench.missing(&fault))?;
+            let (rate, latency) = (point.rate / 1e6, point.latency.as_secs_f64() * 1e3);
+            context.say(&format!("{}: {cell}: {rate:.1} million/s, {latency:.3} ms", bench.kind));
+            let labels = [
+                ("device", bench.kind.to_string()),
+                ("transfers", cell.transfers().into()),
+                ("buffer", cell.0.size.to_string()),
+            ];
+            Ok(vec![Row::new(labels).with("rate_mlps", rate).with("latency_ms", latency)])
+        })?;
+        let best = |transfers: &str| {
+            let rates = rows.iter().filter(|row| row.label("transfers") == transfers);
+            rates.filter_map(|row| row.median("rate_mlps")).reduce(f64::max)
+        };
+        let gain = bench.judge("asynchronous transfers gain up to 1.13 times", |claim| {
+            let gain = best("asynchronous")? / best("synchronous")?;
+            Some(Bound::gain_of(1.13).judge(claim, &[gain], "times"))
+        });
+        let size = bench.judge("buffers of 4 Mi addresses are best", |claim| {
+            let large = rows
+                .iter()
+                .filter(|row| row.is(&[("transfers", "asynchronous"), ("buffer", "4194304")]));
+            let large = large.filter_map(|row| row.median("rate_mlps")).next()?;
+            Some(Bound::about(1.0).judge(claim, &[large / best("asynchronous")?], "of the best"))
+        });
+        let note = "random addresses; a model has a made time and judges nothing";
+        Ok(context.record(rows, vec![gain, size], vec![note.into()]))
+    }
+}
+
+impl Experiment for Fig10 {
+    fn card(&self) -> &'static Card {
+        &FIG10
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let bench = Bench::new(FIG10.name);
+        let routes = context.load(AS65000)?.ipv4.clone();
+        let table = bench.table("bloomfwd", &routes.iter().copied().collect::<Rib<u32>>())?;
+        let dsts = Traffic::Uniform.draw(&routes, context.pick(1 << 25, 1 << 22), 1);
+        let wanted = wanted(&table, &dsts);
+        let failed = |fault| bench.missing(&fault);
+        // Profiled before, as in the paper.
+        let (mut device, mut cores) = (bench.device::<u32>()?, bench.cores::<u32>()?);
+        device.load(&table).and_then(|()| cores.load(&table)).map_err(failed)?;
+        let points = sweep(&mut *device, 2, context.pick(1 << 21, 1 << 16), &bench.clock);
+        let point = choose(&points.map_err(failed)?, None);
+        let alone = Buffers { size: 16 << 10, depth: 2 * cores.capabilities().at_once };
+        let alone = measure(&mut *cores, alone, Duration::from_millis(50), &bench.clock);
+        let (point, alone) = (point.map_or(0.0, |point| point.rate), alone.map_err(failed)?.rate);
+        let size = points_size(point);
+        let mut crew = bench.crew(table, cores)?;
+        let shares = (0..=10)
+            .map(|tenth| (format!("{}", 10 * tenth), Share::Fixed(f64::from(tenth) / 10.0)));
+        let shares: Vec<_> = shares.chain([("automatic".to_string(), Share::Measured)]).collect();
+        let names: Vec<String> = shares.iter().map(|(name, _)| name.clone()).collect();
+        let rows = context.cells(names, |context, name| {
+            let share =
+                shares.iter().find(|(other, _)| other == name).map_or(Share::Measured, |s| s.1);
+            crew.join(bench.device()?, Buffers { size, depth: 3 }, share).map_err(failed)?;
+            crew.profiled(point, alone);
+            let rate = bench.rate(&mut crew, &bench.clock, &dsts, &wanted)?;
+            context.say(&format!("{}: share {name}: {rate:.1} million/s", bench.kind));
+            let labels = [("device", bench.kind.to_string()), ("share", name.clone())];
+            Ok(vec![Row::new(labels).with("rate_mlps", rate)])
+        })?;
+        let of = |share: &str| {
+            rows.iter()
+                .find(|row| row.label("share") == share)
+                .and_then(|row| row.median("rate_mlps"))
+        };
+        let fixed = || rows.iter().filter(|row| row.label("share") != "automatic");
+        let best = || fixed().filter_map(|row| row.median("rate_mlps")).reduce(f64::max);
+        let gain = bench.judge("cooperation gains 1.18 times over the device alone", |claim| {
+            Some(Bound::gain_of(1.18).judge(claim, &[best()? / of("100")?], "times"))
+        });
+        let split = bench
+            .judge("the automatic division is within 3 % of the best share", |claim| {
+                Some(Verdict::at_least(claim, of("automatic")? / best()?, 0.97, "of the best"))
+            });
+        let note = format!(
+            "alone, the device does {:.1} and the cores do {:.1} million a second",
+            point / 1e6,
+            alone / 1e6
+        );
+        Ok(context.record(rows, vec![gain, split], vec![note]))
+    }
+}
+
+/// Addresses of a batch: a quarter of a millisecond's.
+fn points_size(rate: f64) -> usize {
+    ((rate / 4000.0) as usize).clamp(1 << 12, 1 << 21)
+}
+
+/// Answers that are looked at before anything is timed.
+const CHECKED: usize = 1 << 18;

@@ -1,0 +1,5 @@
+//! Bulk lookup on devices: crate `offload`.
+
+experiments! {
+    mod peers: Peers,
+}

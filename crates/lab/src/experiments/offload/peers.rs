@@ -1,0 +1,134 @@
+//! `offload/peers`: every engine that runs on devices, on each of them.
+
+use std::fmt;
+
+use lookup::lpm::Exports;
+use lookup::{Hop, Prefix};
+use offload::Buffers;
+use offload::calibrate::{choose, sweep};
+use offload::clock::Clock;
+use offload::crew::Share;
+
+use crate::data::Traffic;
+use crate::devices::{Bench, wanted};
+use crate::{Card, Context, Error, Experiment, Figure, Plot, Record, Row, Style, Takes, Verdict};
+
+/// See the module.
+pub struct Peers;
+
+const CARD: Card = Card {
+    name: "offload/peers",
+    takes: Takes { full_s: 90.0, quick_s: 15.0 },
+    help: "engines on the device from end to end, on all cores and on one: both families",
+    source: "issue on coprocessors",
+    claim: "batches over all cores do nearly as many times more as there are cores",
+    plots: &[Plot {
+        title: "Bulk lookups",
+        figure: "rate_mlps",
+        unit: "million lookups/s",
+        x: "traffic",
+        series: "engine+device",
+        panels: &["family"],
+        style: Style::Bars,
+    }],
+};
+
+/// An engine and what it is asked.
+struct Cell {
+    family: &'static str,
+    engine: &'static str,
+    traffic: Traffic,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.family, self.engine, self.traffic)
+    }
+}
+
+impl Experiment for Peers {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let name = context.pick("internet:1000000+200000", "internet:100000+50000");
+        let (bench, table) = (Bench::new(CARD.name), context.load(name)?);
+        let cells = cells::<u32>("ipv4").chain(cells::<u128>("ipv6"));
+        let rows = context.cells(cells.collect::<Vec<_>>(), |context, cell| match cell.family {
+            "ipv4" => rows(&bench, context, cell, &table.ipv4),
+            _ => rows(&bench, context, cell, &table.ipv6),
+        })?;
+        let cores = crate::clock::cores().len();
+        let claim = format!("rutter4 on all {cores} cores does 0.9 times as many times one core");
+        let of = |device: &str| {
+            let labels = [("engine", "rutter4"), ("device", device), ("traffic", "random")];
+            rows.iter().find(|row| row.is(&labels)).and_then(|row| row.median("rate_mlps"))
+        };
+        let verdict = match (of("threads"), of("one thread")) {
+            (Some(all), Some(one)) if cores > 1 => {
+                Verdict::at_least(claim, all / one, 0.9 * cores as f64, "times")
+            }
+            _ => Verdict::open(claim, "there is one core"),
+        };
+        let gpu = bench.judge("rutter4 and bloomfwd beside the device's own reads", |_| None);
+        let note = "from end to end: addresses in memory, hops in memory";
+        Ok(context.record(rows, vec![verdict, gpu], vec![note.into()]))
+    }
+}
+
+fn cells<A: Exports>(family: &'static str) -> impl Iterator<Item = Cell> {
+    let all = [Traffic::Random, Traffic::Prefix, Traffic::Zipf];
+    let of =
+        move |&(engine, _): &(&'static str, _)| all.map(|traffic| Cell { family, engine, traffic });
+    A::exported().iter().flat_map(of)
+}
+
+fn rows<A: Exports>(
+    bench: &Bench,
+    context: &mut Context,
+    cell: &Cell,
+    routes: &[(Prefix<A>, Hop)],
+) -> Result<Vec<Row>, Error> {
+    let rib = routes.iter().copied().collect();
+    let dsts = cell.traffic.draw(routes, context.pick(1 << 23, 1 << 18), 1);
+    let table = bench.table(cell.engine, &rib)?;
+    let wanted = wanted(&table, &dsts);
+    let failed = |fault| bench.missing(&fault);
+    let mut device = bench.device()?;
+    device.load(&table).map_err(failed)?;
+    bench.agrees(&mut *device, &dsts[..CHECKED.min(dsts.len())], &wanted)?;
+    let points = sweep(&mut *device, 3, context.pick(1 << 21, 1 << 16), &bench.clock);
+    let size = choose(&points.map_err(failed)?, None).map_or(CHECKED, |point| point.size);
+    let mut beside = bench.crew(table, bench.cores()?)?;
+    beside.join(device, Buffers { size, depth: 3 }, Share::Fixed(1.0)).map_err(failed)?;
+    let threads =
+        |count| bench.crew(bench.table(cell.engine, &rib)?, Box::new(bench.threads(count)?));
+    let (mut all, mut one) = (threads(crate::clock::cores().len())?, threads(1)?);
+    // In turns, so that what disturbs them disturbs all.
+    let (real, mut rates) = (Clock::real(), [vec![], vec![], vec![]]);
+    for _ in 0..context.pick(7, 3) {
+        rates[0].push(bench.rate(&mut beside, &bench.clock, &dsts, &wanted)?);
+        rates[1].push(bench.rate(&mut all, &real, &dsts, &wanted)?);
+        rates[2].push(bench.rate(&mut one, &real, &dsts, &wanted)?);
+    }
+    let devices = [bench.kind, "threads", "one thread"];
+    Ok(devices
+        .iter()
+        .zip(&rates)
+        .map(|(device, rates)| {
+            let rate = Figure::most_is_best(rates);
+            context.say(&format!("{device}: {cell}: {:.1} million/s", rate.median));
+            let labels = [
+                ("family", cell.family.to_string()),
+                ("engine", cell.engine.into()),
+                ("traffic", cell.traffic.to_string()),
+                ("device", device.to_string()),
+            ];
+            Row::new(labels).with("rate_mlps", rate)
+        })
+        .collect())
+}
+
+/// Answers that are looked at before anything is timed.
+const CHECKED: usize = 1 << 16;
