@@ -49,6 +49,25 @@ pub trait Port: Send {
     }
 }
 
+/// The rest of a [`Port`] whose packets come from its field `pool`, one of Rutter's own.
+macro_rules! packets_of_own_pool {
+    () => {
+        fn allocate(&mut self) -> Option<$crate::Owned> {
+            self.pool.allocate()
+        }
+
+        fn allocator(&self) -> $crate::Allocator {
+            let pool = self.pool.clone();
+            std::sync::Arc::new(move || pool.allocate())
+        }
+
+        fn world(&self) -> $crate::World {
+            $crate::World::Own
+        }
+    };
+}
+pub(crate) use packets_of_own_pool;
+
 /// Where a thread without the port gets empty packets of its world.
 pub type Allocator = Arc<dyn Fn() -> Option<Owned> + Send + Sync>;
 

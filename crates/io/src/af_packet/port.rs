@@ -10,7 +10,7 @@ use super::outbox::Outbox;
 use super::ring::{Front, Ring};
 use super::socket::Socket;
 use crate::tally::Tally;
-use crate::{Allocator, BURST, Burst, Owned, Packet, Pool, Port, VECTOR, World};
+use crate::{BURST, Burst, Owned, Packet, Pool, Port, VECTOR};
 
 /// The port.
 pub(super) struct Queue {
@@ -108,18 +108,7 @@ impl Port for Queue {
         self.pool.put(packets);
     }
 
-    fn allocate(&mut self) -> Option<Owned> {
-        self.pool.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        let pool = self.pool.clone();
-        Arc::new(move || pool.allocate())
-    }
-
-    fn world(&self) -> World {
-        World::Own
-    }
+    crate::port::packets_of_own_pool!();
 
     fn idle(&mut self) {
         self.receiver.take_error();

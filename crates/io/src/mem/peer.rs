@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::tally::Tally;
-use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World};
+use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR};
 
 /// A device and the other end of its cable.
 pub fn connect(name: &str, mac: [u8; 6], pool: &Pool) -> (Mem, Peer) {
@@ -184,18 +184,7 @@ impl Port for MemPort {
         self.pool.put(packets);
     }
 
-    fn allocate(&mut self) -> Option<Owned> {
-        self.pool.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        let pool = self.pool.clone();
-        Arc::new(move || pool.allocate())
-    }
-
-    fn world(&self) -> World {
-        World::Own
-    }
+    crate::port::packets_of_own_pool!();
 }
 
 /// A test that panicked while it held the lock has failed already.

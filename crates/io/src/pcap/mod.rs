@@ -16,7 +16,7 @@ pub use read::{Damage, ETHERNET, Frame, Reader};
 pub use write::{Style, Writer};
 
 use crate::tally::Tally;
-use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World};
+use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR};
 
 /// Captures as a device: `IN` is read once, from start to end.
 pub struct Pcap {
@@ -227,18 +227,7 @@ impl Port for PcapPort {
         self.pool.put(packets);
     }
 
-    fn allocate(&mut self) -> Option<Owned> {
-        self.pool.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        let pool = self.pool.clone();
-        Arc::new(move || pool.allocate())
-    }
-
-    fn world(&self) -> World {
-        World::Own
-    }
+    crate::port::packets_of_own_pool!();
 
     /// The file is whole whenever the worker has nothing to do.
     fn idle(&mut self) {

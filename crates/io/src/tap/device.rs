@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Tap;
 use crate::tally::Tally;
-use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR, World};
+use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port, VECTOR};
 
 /// The device `tap:NAME`.
 pub struct TapDevice {
@@ -149,16 +149,5 @@ impl Port for TapPort {
         self.pool.put(packets);
     }
 
-    fn allocate(&mut self) -> Option<Owned> {
-        self.pool.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        let pool = self.pool.clone();
-        Arc::new(move || pool.allocate())
-    }
-
-    fn world(&self) -> World {
-        World::Own
-    }
+    crate::port::packets_of_own_pool!();
 }

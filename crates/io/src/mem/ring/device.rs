@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Lap, Ring};
 use crate::owner::Claim;
 use crate::tally::Tally;
-use crate::{Allocator, Burst, Counters, Device, Error, Link, Owned, Pool, Port, World};
+use crate::{Burst, Counters, Device, Error, Link, Owned, Pool, Port};
 
 /// A device whose queues are rings: queue `i` receives from, and gives back
 /// to, `rings[i]`.
@@ -121,16 +121,5 @@ impl Port for RingPort {
         self.with(|lap| lap.give_back(packets));
     }
 
-    fn allocate(&mut self) -> Option<Owned> {
-        self.pool.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        let pool = self.pool.clone();
-        Arc::new(move || pool.allocate())
-    }
-
-    fn world(&self) -> World {
-        World::Own
-    }
+    crate::port::packets_of_own_pool!();
 }
