@@ -48,6 +48,13 @@ pub fn pin(core: usize) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
+/// Lets the calling thread, and those that it starts, use all [`cores`] again.
+pub fn unpin() -> bool {
+    let mut set = CpuSet::new();
+    cores().iter().for_each(|&core| set.set(core));
+    rustix::thread::sched_setaffinity(None, &set).is_ok()
+}
+
 /// The cores that this process may use: asked once, before any thread is bound.
 pub fn cores() -> &'static [usize] {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();

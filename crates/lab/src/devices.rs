@@ -10,7 +10,7 @@ use offload::devices::{Cuda, Figures, Model, Threads, gpus};
 use offload::fault::Fault;
 use offload::table::Table;
 
-use crate::{Error, Verdict};
+use crate::{Error, Verdict, clock};
 
 /// A device, and the cores beside it.
 pub struct Bench {
@@ -43,7 +43,7 @@ impl Bench {
     /// quarter of its rate, as the paper's.
     pub fn cores<A: Addr>(&self) -> Result<Box<dyn Device<A>>, Error> {
         if self.kind == "cuda" {
-            return Ok(Box::new(self.threads(crate::clock::cores().len().max(2) - 1)?));
+            return Ok(Box::new(self.threads(clock::cores().len().max(2) - 1)?));
         }
         let figures = Figures { rate: DEVICE / 4.0, bandwidth: 1e12, ..Figures::default() };
         Ok(Box::new(Model::new(figures, &self.clock)))
@@ -52,6 +52,8 @@ impl Bench {
     /// So many of this machine's cores.
     pub fn threads<A: Addr>(&self, count: usize) -> Result<Threads<A>, Error> {
         let what = |error| format!("{count} threads: {error}");
+        // They would keep to the core that measures.
+        clock::unpin();
         Threads::start(count).map_err(|error| self.needs(what(error)))
     }
 

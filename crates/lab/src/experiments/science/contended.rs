@@ -135,7 +135,13 @@ fn measure<A: Family>(
     let blank = |engine: &str| {
         let labels = [("engine", engine), ("family", A::FAMILY), ("table", &table.name)];
         let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
-        Row { labels: [row.labels, Row::new([("traffic", traffic.to_string())]).labels].into_iter().flatten().collect(), ..row }
+        Row {
+            labels: [row.labels, Row::new([("traffic", traffic.to_string())]).labels]
+                .into_iter()
+                .flatten()
+                .collect(),
+            ..row
+        }
     };
     let (mut rows, mut sides) = (Vec::new(), Vec::new());
     for name in engines::<A>(context) {
@@ -166,9 +172,10 @@ fn engines<A: Family>(context: &Context) -> Vec<String> {
         _ => &["rutter6", "planb", "poptrie", "cuvpp", "rte_fib6"],
     };
     let main = main.iter().map(|name| (*name).to_string());
-    let asked = context.engines().iter().filter(|name| {
-        contestants::named::<A>(name, Options::default()).is_ok()
-    });
+    let asked = context
+        .engines()
+        .iter()
+        .filter(|name| contestants::named::<A>(name, Options::default()).is_ok());
     if context.engines().is_empty() { main.collect() } else { asked.cloned().collect() }
 }
 
@@ -233,7 +240,11 @@ fn figures(row: Row, alone: &Timing, timing: &Timing) -> Row {
 /// For each family, table and traffic.
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {
     let place = |row: &Row| {
-        (row.label("family").to_string(), row.label("table").to_string(), row.label("traffic").to_string())
+        (
+            row.label("family").to_string(),
+            row.label("table").to_string(),
+            row.label("traffic").to_string(),
+        )
     };
     let mut places: Vec<_> = rows.iter().map(place).collect();
     places.sort();
@@ -257,11 +268,20 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             .filter_map(|row| row.median(KEPT))
             .collect();
         let text = format!("an antagonist in its own cache costs nobody a tenth {named}");
-        verdicts.push(Bound::within(0.9, 1.1).every().ours().judge(text, &own, "of the rate alone"));
+        verdicts.push(Bound::within(0.9, 1.1).every().ours().judge(
+            text,
+            &own,
+            "of the rate alone",
+        ));
         let ours_kept: Vec<(&str, f64)> = kept(ours);
         let found: Vec<f64> = ours_kept.iter().map(|(_, kept)| *kept).collect();
-        let text = format!("{ours} keeps half of its rate beside any antagonist, and gains none {named}");
-        verdicts.push(Bound::within(0.5, 1.1).every().ours().judge(text, &found, "of the rate alone"));
+        let text =
+            format!("{ours} keeps half of its rate beside any antagonist, and gains none {named}");
+        verdicts.push(Bound::within(0.5, 1.1).every().ours().judge(
+            text,
+            &found,
+            "of the rate alone",
+        ));
         let rivals_kept: Vec<(&str, f64)> = kept(rivals);
         let over = |(level, ours): &(&str, f64)| {
             let (_, theirs) = rivals_kept.iter().find(|(name, _)| name == level)?;
@@ -289,7 +309,8 @@ mod tests {
 
     #[test]
     fn levels_go_from_its_own_cache_to_memory() {
-        let names: Vec<String> = levels(32 << 20, false).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> =
+            levels(32 << 20, false).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, [OWN, "8 MiB", "32 MiB", "128 MiB"]);
         assert_eq!(levels(1 << 30, true).last().map(|(_, bytes)| *bytes), Some(1 << 30));
     }

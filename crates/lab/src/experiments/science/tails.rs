@@ -51,9 +51,9 @@ impl Experiment for Tails {
         let usual = context.pick("internet:1000000+200000", "internet:100000+50000");
         let tables = context.tables(&[usual]);
         let updates = context.updates()?;
-        let cells = tables.into_iter().flat_map(|table| {
-            ["ipv4", "ipv6"].map(|family| format!("{family} of {table}"))
-        });
+        let cells = tables
+            .into_iter()
+            .flat_map(|table| ["ipv4", "ipv6"].map(|family| format!("{family} of {table}")));
         let rows = context.cells(cells.collect::<Vec<_>>(), |context, cell| {
             let (family, name) = cell.split_once(" of ").unwrap_or_default();
             let table = context.load(name)?;
@@ -69,7 +69,9 @@ impl Experiment for Tails {
             })
         })?;
         let from = match &updates {
-            Some(updates) => format!("updates: the best routes of {}, in their order", updates.name),
+            Some(updates) => {
+                format!("updates: the best routes of {}, in their order", updates.name)
+            }
             None => "updates: sessions of 1,000 routes that go down and come back; of every \
                      second one the routes change their hop, of the others they go"
                 .into(),
@@ -81,7 +83,8 @@ impl Experiment for Tails {
                  {BURST} at once every {} ms, or as many as the engine makes (updates_per_s)",
                 PERIOD.as_millis()
             ),
-            "wall clock, two looks at it included: what they cost alone is the row `nothing`".into(),
+            "wall clock, two looks at it included: what they cost alone is the row `nothing`"
+                .into(),
         ];
         let verdicts = verdicts(&rows);
         Ok(context.record(rows, verdicts, notes))
@@ -103,7 +106,15 @@ const CARD: Card = Card {
 
 const fn plot(title: &'static str, figure: &'static str) -> Plot {
     let panels = &["family", "table"];
-    Plot { title, figure, unit: "ns", x: "engine", series: "beside", panels, style: Style::RankedLog }
+    Plot {
+        title,
+        figure,
+        unit: "ns",
+        x: "engine",
+        series: "beside",
+        panels,
+        style: Style::RankedLog,
+    }
 }
 
 fn measure<A: Family>(
@@ -206,10 +217,8 @@ fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>) -> Vec<Row> {
         let plan = context.plan(variants.len());
         context.measure_by(Plan { slice: context.pick(SLICE, SLICE / 4), ..plan }, &mut variants)
     });
-    let faults: Vec<Option<String>> = writers
-        .iter()
-        .map(|writer| writer.borrow().as_ref().and_then(Writer::fault))
-        .collect();
+    let faults: Vec<Option<String>> =
+        writers.iter().map(|writer| writer.borrow().as_ref().and_then(Writer::fault)).collect();
     let rows = blanks.into_iter().zip(timings).map(|((row, writer), timing)| {
         match &faults[writer] {
             // Figures of a table that did not change say nothing of changes.
@@ -398,7 +407,10 @@ mod tests {
         let row = |beside: &str, figures: [f64; 3]| {
             let labels = [("engine", "rutter4"), ("table", "internet:1000"), ("beside", beside)];
             let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
-            ["p50_ns", "p99_ns", "p999_ns"].into_iter().zip(figures).fold(row, |row, (n, f)| row.with(n, f))
+            ["p50_ns", "p99_ns", "p999_ns"]
+                .into_iter()
+                .zip(figures)
+                .fold(row, |row, (n, f)| row.with(n, f))
         };
         let held = |quiet, beside| {
             let rows = [row(QUIET, quiet), row(UPDATES, beside)];

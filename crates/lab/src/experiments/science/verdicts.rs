@@ -126,16 +126,28 @@ const fn sail(text: &'static str, to: &'static str, least: f64, most: f64) -> He
 }
 
 fn parts(context: &Context) -> Vec<Part> {
-    let traffic: &[Traffic] =
-        context.pick(&Traffic::ALL, &[Traffic::Random, Traffic::Zipf]);
+    let traffic: &[Traffic] = context.pick(&Traffic::ALL, &[Traffic::Random, Traffic::Zipf]);
     let measured = |part: Part, entrants: Vec<Entrant>| {
-        part.entrants(entrants).each_isa().traffic(traffic).measure(&[Measure::Rate, Measure::Scalar])
+        part.entrants(entrants)
+            .each_isa()
+            .traffic(traffic)
+            .measure(&[Measure::Rate, Measure::Scalar])
     };
     let of = |name: &String| {
-        let ipv4 = ["bsd-radix", "sail-l", "lc-trie", "tree-bitmap", "lulea", "poptrie", "bloomfwd", "miht"];
+        let ipv4 = [
+            "bsd-radix",
+            "sail-l",
+            "lc-trie",
+            "tree-bitmap",
+            "lulea",
+            "poptrie",
+            "bloomfwd",
+            "miht",
+        ];
         let mut ipv4 = ipv4.map(Entrant::new).to_vec();
         ipv4.push(Entrant::new("dxr").named("D18R").option("k", 18));
-        let mut ipv6 = ["cuvpp", "vpp-hash", "vpp-bloom", "vpp-trie", "miht6"].map(Entrant::new).to_vec();
+        let mut ipv6 =
+            ["cuvpp", "vpp-hash", "vpp-bloom", "vpp-trie", "miht6"].map(Entrant::new).to_vec();
         ipv6.push(Entrant::new("bloomfwd6").option("levels", 5));
         [measured(Part::ipv4(name), ipv4), measured(Part::ipv6(name), ipv6)]
     };
@@ -216,8 +228,11 @@ fn cell(
         samples: of.samples.min(to.samples),
     };
     let name = format!("{}: {}", headline.paper, headline.text);
-    let verdict =
-        headline.bound.judge(format!("{name} [{}, {place}]", headline.family), &[figure.median], "×");
+    let verdict = headline.bound.judge(
+        format!("{name} [{}, {place}]", headline.family),
+        &[figure.median],
+        "×",
+    );
     let labels = [
         ("headline", name.as_str()),
         ("family", headline.family),
@@ -290,7 +305,10 @@ mod tests {
         assert_eq!(rulings, [Ruling::Contradicted, Ruling::AsStated, Ruling::Stronger]);
         let said = summary(0, &cells);
         assert!(said.contains("of 3 cells 1 as stated, 1 stronger, 0 within noise"), "{said}");
-        assert!(said.ends_with("it flips at generated internet:1000, random, scalar (0.5 ×)"), "{said}");
+        assert!(
+            said.ends_with("it flips at generated internet:1000, random, scalar (0.5 ×)"),
+            "{said}"
+        );
     }
 
     #[test]
