@@ -231,6 +231,16 @@ pub(super) const MEASURED: &[Measured] = &[
         points: &[],
     },
     Measured {
+        experiment: "bloomfwd/fig9",
+        workload: "2^30 random addresses, buffers copied to a Xeon Phi 7120P while others are looked up",
+        points: &[],
+    },
+    Measured {
+        experiment: "bloomfwd/fig10",
+        workload: "2^30 random addresses in buffers of 2 Mi, two Xeon E5-2640v3 and a Xeon Phi 7120P together",
+        points: &[],
+    },
+    Measured {
         experiment: "bloomfwd/table3",
         workload: "AS65000 and SYDNEY, and five tables more",
         points: &[
