@@ -7,7 +7,7 @@
 //!   commands
 //!   context engine table whole
 //!   error view
-//!   columns pcapng policy_cell status warn
+//!   columns pcapng status warn
 //! ```
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,6 @@ mod context;
 mod engine;
 mod error;
 mod pcapng;
-mod policy_cell;
 mod status;
 mod table;
 mod view;
@@ -54,7 +53,7 @@ struct Rutter {
 }
 
 fn main() -> ExitCode {
-    if let Some(ended) = policy_cell::called() {
+    if let Some(ended) = policy::cell::called() {
         return ended;
     }
     let Rutter { json, socket, command } = Rutter::parse();

@@ -167,6 +167,19 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
+/// A policy of the usual shape, to try things with: sources that cannot be, by `lpmlib`;
+/// fragments and short headers; web servers; echoes; the rest.
+pub const USUAL: &str = include_str!("lua/usual.lua");
+
+/// Behind a policy: it decides about all that come at once in one call.
+pub const BATCH: &str = "
+local one = lookup_policy
+local lib = require 'gatekeeper/policylib'
+function lookup_policy_batch(n)
+  for i = 0, n - 1 do lib.forward[i] = one(lib.packets[i], lib.policies[i]) end
+end
+";
+
 /// DSCP of a new flow's first packets.
 const NEW: u8 = 41;
 // Ends of the tunnel, of the ranges for documentation.

@@ -10,6 +10,7 @@ experiments! {
     in path: Mixed,
     mod shield: Shield,
     mod programs: Programs,
+    mod policies: Policies,
     mod solicitor: Solicitor,
     mod goodput: Goodput,
 }

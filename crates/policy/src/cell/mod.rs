@@ -13,6 +13,8 @@
 
 mod begin;
 pub mod child;
+#[cfg(feature = "lua")]
+mod command;
 mod control;
 mod desk;
 mod gauge;
@@ -34,6 +36,8 @@ mod supervisor;
 pub mod trial;
 mod word;
 
+#[cfg(feature = "lua")]
+pub use command::called;
 pub use desk::Desk;
 pub use handle::Handle;
 pub use settings::{FIRST_USER, Settings};

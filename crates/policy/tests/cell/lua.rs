@@ -15,7 +15,7 @@ pub const TESTS: &[Test] = &[
 
 /// With `lpmlib`, whose engines are built at the first lookup, shut in already.
 fn usual() {
-    let text = include_str!("../../src/lua/tests/stock.lua");
+    let text = policy::trial::USUAL;
     let mut rig = Rig::idle(Settings::default());
     rig.handle.load(Source::new("usual", &[("usual", text.as_bytes())]).unwrap()).unwrap();
     let ids: Vec<_> = (0..100).map(|_| rig.ask(0).unwrap()).collect();

@@ -125,6 +125,9 @@ struct Records {
 }
 
 fn main() -> ExitCode {
+    if let Some(ended) = policy::cell::called() {
+        return ended;
+    }
     let Lab { json, action } = Lab::parse();
     let mut out = Output::new(json);
     let done = act(action, &mut out).and_then(|status| out.finish().map(|()| status));

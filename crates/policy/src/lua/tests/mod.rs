@@ -12,7 +12,7 @@ use super::error::Error;
 use super::*;
 use crate::ask::{Facts, Matter, Question, Verdict};
 
-const STOCK: &str = include_str!("stock.lua");
+const STOCK: &str = crate::trial::USUAL;
 
 /// A frame with an encapsulated packet, and what a worker knows of it.
 #[derive(Clone, Debug)]

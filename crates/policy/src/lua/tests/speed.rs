@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
+use crate::trial::BATCH;
 
 /// Nanoseconds of this thread for one of 64 decisions, of which each call of a `work`
 /// makes so many: the best slice of each, in turns.
@@ -39,10 +40,7 @@ fn sixty_four() -> Vec<Asked> {
 fn speed() {
     let asked = sixty_four();
     let questions: Vec<_> = asked.iter().zip(0..).map(|(asked, id)| asked.question(id)).collect();
-    let batch = "\nlocal one = lookup_policy\nlocal lib = require 'gatekeeper/policylib'
-        function lookup_policy_batch(n) for i = 0, n - 1 do
-        lib.forward[i] = one(lib.packets[i], lib.policies[i]) end end";
-    for (what, source) in [("stock", STOCK.to_owned()), ("batch", format!("{STOCK}{batch}"))] {
+    for (what, source) in [("stock", STOCK.to_owned()), ("batch", format!("{STOCK}{BATCH}"))] {
         let mut policy = load(&source);
         let mut verdicts = Vec::with_capacity(64);
         for len in [64, 1] {
