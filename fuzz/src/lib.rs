@@ -12,7 +12,9 @@ pub mod policy;
 pub mod program;
 mod says;
 pub mod shield;
+mod site;
 pub mod wire;
+mod worker;
 
 /// A name, and the function.
 pub type Target = (&'static str, fn(&[u8]));

@@ -243,15 +243,15 @@ mod tests {
 
     #[test]
     fn bursts_go_round() {
-        let (told, heard) = std::sync::mpsc::channel();
+        let (asked, answered) = std::sync::mpsc::channel();
         let count = READER_BURST as u64 + 3;
         let mut burst = round((0..count).collect(), move |dsts: &[u64]| {
-            told.send((dsts[0], dsts.len())).expect("it is heard");
+            asked.send((dsts[0], dsts.len())).expect("the receiver lives");
         });
         (0..3).for_each(|_| burst());
         drop(burst);
         let first = (0, READER_BURST);
-        assert!(heard.iter().eq([first, (READER_BURST as u64, 3), first]));
+        assert!(answered.iter().eq([first, (READER_BURST as u64, 3), first]));
     }
 
     #[test]

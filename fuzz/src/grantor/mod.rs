@@ -27,24 +27,21 @@ mod site;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use graph::ring::frames;
-use graph::{Graph, clock};
-use io::mem::{Peer, connect};
-use io::{Device, Pool, PoolConfig, Port};
-use lookup::sync::{Domain, Published, Thread};
-use nodes::assembly::{Assembly, Common};
+use io::Port;
+use lookup::sync::{Domain, Published};
 use nodes::grantor::settings::{Counters, Settings};
 use nodes::grantor::{ENTRY, Parts, add};
 use nodes::switch::Bridging;
-use nodes::{IfaceCounters, Rates, router, switch};
+use nodes::{router, switch};
 use tables::Control;
 use tables::event::NeighbourState;
-use wire::flow::Hasher;
 use wire::ggu::{Message, Ports};
 
 use crate::says::Policy;
+use crate::site::{MACS, link, neighbour};
+use crate::worker::Worker;
 use packets::packet;
-use site::{GATEKEEPER, P0, P1, SERVED, control, link, neighbour, settings};
+use site::{GATEKEEPER, SERVED, control, settings};
 
 /// Bytes as what happens to a Grantor.
 pub fn grantor(bytes: &[u8]) {
@@ -76,43 +73,21 @@ pub fn reached(bytes: &[u8]) -> BTreeMap<String, u64> {
 }
 
 struct World {
-    graph: Graph,
-    back: Peer,
-    inside: Peer,
+    worker: Worker,
     /// The port of the Gatekeepers, while it is not there.
     gone: Option<Box<dyn Port>>,
-    kernel: frames::Consumer,
     control: Control,
-    thread: Thread,
-    pool: Pool,
     settings: Arc<Published<Settings>>,
     counters: Arc<Counters>,
     policy: Policy,
-    now: u64,
     /// Frames have come that are routed.
     routed: bool,
-    _to_router: frames::Producer,
 }
 
 impl World {
     fn new() -> World {
         let domain = Domain::new();
         let control = control(&domain);
-        let pool = Pool::new(&PoolConfig { packets: 512, mtu: 2_000, large_pages: false });
-        let pool = pool.expect("memory for a small pool");
-        let (to_kernel, kernel) = frames::ring(1 << 16);
-        let (_to_router, from_kernel) = frames::ring(1 << 12);
-        let common = Common {
-            forwarding: control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
         let settings = Arc::new(Published::new(&domain, settings(0)));
         let counters = Counters::new();
         let policy = Policy::new(true);
@@ -123,48 +98,25 @@ impl World {
             capacity: 16,
             fragments: 80,
         };
-        let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
-        let assembly = router::tunnels(add(assembly, parts, None), (false, false), ENTRY);
-        let mut graph = assembly.finish().build(0).expect("the graph as the daemon builds it");
-        let mut peers = Vec::new();
-        for port in 0..2 {
-            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
-            let queue = device.start(1).expect("a device of memory").remove(0);
-            graph.ports().set(port, queue);
-            peers.push(peer);
-        }
-        let (inside, back) = (peers.remove(1), peers.remove(0));
-        let (thread, now) = (domain.register("fuzz"), clock::now());
-        World {
-            graph,
-            back,
-            inside,
-            gone: None,
-            kernel,
-            control,
-            thread,
-            pool,
-            settings,
-            counters,
-            policy,
-            now,
-            routed: false,
-            _to_router,
-        }
+        let worker = Worker::new(&domain, &control, |assembly| {
+            let assembly = router::add(switch::add(assembly, Bridging::none()));
+            router::tunnels(add(assembly, parts, None), (false, false), ENTRY)
+        });
+        World { worker, gone: None, control, settings, counters, policy, routed: false }
     }
 
     fn does(&mut self, code: u8, arguments: &[u8]) {
         match (code, arguments) {
             (0, &[client, service, dscp, kind, len, place]) => {
-                self.back.push(&packet([client, service, dscp, kind, len, place]));
+                self.worker.peers[0].push(&packet([client, service, dscp, kind, len, place]));
             }
             (1, bytes) => {
                 self.routed = true;
-                self.back.push(&[&P0[..], &GATEKEEPER, bytes].concat());
+                self.worker.peers[0].push(&[&MACS[0][..], &GATEKEEPER, bytes].concat());
             }
             (2, bytes) => {
                 self.routed = true;
-                self.inside.push(&[&P1[..], &SERVED, bytes].concat());
+                self.worker.peers[1].push(&[&MACS[1][..], &SERVED, bytes].concat());
             }
             (3, &[how]) => self.policy.answers(how),
             (4, &[what]) => {
@@ -175,44 +127,25 @@ impl World {
                     neighbour(1, "10.0.2.1", GATEKEEPER, state),
                     neighbour(1, "2001:db8:2::1", GATEKEEPER, state),
                     neighbour(2, "10.0.3.9", SERVED, state),
-                    link(0, P0, mtu),
+                    link(1, mtu),
                 ]);
                 self.control.commit();
             }
             (5, &[options]) => self.settings.publish(settings(options)),
             (7, &[there]) => match (there & 1, self.gone.take()) {
-                (0, None) => self.gone = self.graph.ports().remove(0),
-                (1, Some(port)) => drop(self.graph.ports().set(0, port)),
+                (0, None) => self.gone = self.worker.graph.ports().remove(0),
+                (1, Some(port)) => drop(self.worker.graph.ports().set(0, port)),
                 (_, before) => self.gone = before,
             },
-            (_, &[shift, ..]) => {
-                let step = 1 << (shift & 63);
-                let back = shift & 128 != 0;
-                let now =
-                    if back { self.now.checked_sub(step) } else { self.now.checked_add(step) };
-                self.now = now.unwrap_or(self.now);
-            }
+            (_, &[shift, ..]) => self.worker.jump(shift),
             _ => {}
         }
     }
 
     fn run(&mut self) {
-        self.now = self.now.saturating_add(POLL);
-        for _ in 0..64 {
-            if self.graph.poll_at(self.now, self.thread.guard()) == 0 {
-                break;
-            }
-            self.thread.quiesce();
-        }
-        self.thread.quiesce();
-        let counts = self.graph.stats().snapshot();
-        assert!(counts.law.holds(), "{:?}", counts.law);
-        if self.gone.is_none() {
-            let lost = self.pool.size() as u64 - self.pool.available() as u64;
-            assert_eq!(lost, counts.law.held, "packets of the pool");
-        }
-        while self.kernel.pop(|_, _| ()).is_some() {}
-        for frame in self.back.take() {
+        self.worker.run(self.gone.is_none());
+        while self.worker.kernel.pop(|_, _| ()).is_some() {}
+        for frame in self.worker.peers[0].take() {
             let is_message = match frame[12..14] {
                 [8, 0] => frame[23] == 17 && frame[34..38] == PORTS,
                 _ => frame[20] == 17 && frame[54..58] == PORTS,
@@ -232,7 +165,7 @@ impl World {
             assert!(known || self.routed, "a message to a stranger: {frame:x?}");
             assert!(message.decisions().all(|decision| decision.is_ok()) || self.routed);
         }
-        for frame in self.inside.take() {
+        for frame in self.worker.peers[1].take() {
             let served = match frame[12..14] {
                 [8, 0] => frame[30..32] == [10, 20] && frame[23] != 4 && frame[23] != 41,
                 _ => frame[38..44] == [0x20, 1, 0x0d, 0xb8, 0, 0x20] && frame[20] != 41,
@@ -243,16 +176,8 @@ impl World {
 
     fn end(mut self) -> BTreeMap<String, u64> {
         if let Some(port) = self.gone.take() {
-            drop(self.graph.ports().set(0, port));
+            drop(self.worker.graph.ports().set(0, port));
         }
-        while self.graph.drain(self.thread.guard()) > 0 {
-            self.thread.quiesce();
-        }
-        let law = self.graph.stats().balance();
-        assert!(law.holds() && law.held == 0, "{law:?}");
-        let snapshot = self.graph.stats().snapshot();
-        let drops = snapshot.drops.iter();
-        let drops = drops.map(|of| (format!("{}.{}", of.node, of.reason), of.packets));
         let of = &self.counters;
         let counts = [
             ("passed", &of.passed),
@@ -271,12 +196,9 @@ impl World {
             ("messages", &of.messages),
             ("unsent", &of.unsent),
         ];
-        let counts = counts.map(|(name, counter)| (name.to_owned(), counter.get()));
-        drops.chain(counts).filter(|(_, count)| *count > 0).collect()
+        self.worker.end(&counts).1
     }
 }
 
-/// Ticks between two steps.
-const POLL: u64 = 1 << 12;
 /// The ports of messages, from and to.
 const PORTS: [u8; 4] = [0xa0, 0xa0, 0xb0, 0xb0];

@@ -3,7 +3,8 @@
 use wire::build::Frame;
 use wire::{checksum, ipv4};
 
-use super::site::{GATEKEEPER, P0};
+use super::site::GATEKEEPER;
+use crate::site::MACS;
 
 /// Bits of `kind`: 0 to 2 what is with the inner packet; 3 more fragments; 4 a byte more; 5 what is with the
 /// outer header, by `place`; 6 IPv6. Of `service`: the destination; 6 and 7 the outer ECN bits.
@@ -70,7 +71,7 @@ fn in_v4(tos: u8, inner: &[u8], wrong: u8) -> Vec<u8> {
     }
     let sum = checksum::checksum(&outer).to_be_bytes();
     outer[10..12].copy_from_slice(&sum);
-    [&P0[..], &GATEKEEPER, &[8, 0], &outer, inner].concat()
+    [&MACS[0][..], &GATEKEEPER, &[8, 0], &outer, inner].concat()
 }
 
 fn in_v6(class: u8, inner: &[u8], wrong: u8) -> Vec<u8> {
@@ -93,5 +94,5 @@ fn in_v6(class: u8, inner: &[u8], wrong: u8) -> Vec<u8> {
         ip.octets()
     });
     let head = [0x60 | class >> 4, class << 4, 0, 0, len[0], len[1], next, 255];
-    [&P0[..], &GATEKEEPER, &[0x86, 0xdd], &head, &from, &to, extension, inner].concat()
+    [&MACS[0][..], &GATEKEEPER, &[0x86, 0xdd], &head, &from, &to, extension, inner].concat()
 }

@@ -1,20 +1,17 @@
-//! Between whom a Grantor is, and what it is told.
+//! The Grantor's neighbours and its configuration.
 
 use std::sync::Arc;
 
 use lookup::sync::Domain;
 use nodes::grantor::nets::Nets;
 use nodes::grantor::settings::{Ecn, Instead, Settings};
-use tables::event::{
-    Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
-};
-use tables::{Control, Iface, Limits, PortId, VrfConfig};
+use tables::event::NeighbourState;
+use tables::{Control, Side};
 use wire::ggu;
 
 use crate::says::MOST;
+use crate::site::{self, address, neighbour, route};
 
-pub(super) const P0: [u8; 6] = [2, 0, 0, 0, 0, 0xa0];
-pub(super) const P1: [u8; 6] = [2, 0, 0, 0, 0, 0xa1];
 pub(super) const GATEKEEPER: [u8; 6] = [4, 0, 0, 0, 0, 1];
 pub(super) const SERVED: [u8; 6] = [4, 0, 0, 0, 0, 9];
 
@@ -42,43 +39,8 @@ pub(super) fn settings(options: u8) -> Settings {
     }
 }
 
-pub(super) fn neighbour(link: u32, ip: &str, mac: [u8; 6], state: NeighbourState) -> Event {
-    let ip = ip.parse().expect("an address");
-    Event::Neighbour(Neighbour { link: LinkId(link), ip, mac: Some(mac), state })
-}
-
-pub(super) fn link(port: usize, mac: [u8; 6], mtu: u16) -> Event {
-    let index = LinkId(port as u32 + 1);
-    let name = format!("p{port}");
-    Event::Link(Link { index, name, up: true, mtu: mtu.into(), mac, ..Link::default() })
-}
-
 pub(super) fn control(domain: &Arc<Domain>) -> Control {
-    let config = VrfConfig::default();
-    let mut control = Control::new(domain, Limits::default(), &config).expect("small tables");
-    for (i, mac) in [P0, P1].into_iter().enumerate() {
-        let (name, port) = (format!("p{i}"), PortId(i as u16));
-        let iface = Iface { name, port, mac, mtu: 1_500, ..Iface::default() };
-        control.add_iface(iface).expect("two interfaces");
-    }
-    control.handle(&[link(0, P0, 1_500), link(1, P1, 1_500)]);
-    let address = |link, ip: &str, len| {
-        let ip = ip.parse().expect("an address");
-        Event::Address(Address { link: LinkId(link), ip, len })
-    };
-    let route = |net: &str, link, via: Option<&str>| {
-        let via = via.map(|via| via.parse().expect("an address"));
-        let path = Path { link: LinkId(link), via, weight: 1, mtu: 0 };
-        let route = Route {
-            table: VrfConfig::default().table,
-            net: net.parse().expect("a prefix"),
-            metric: 0,
-            protocol: 4,
-            source: Source::Kernel,
-            target: Target::Path(path),
-        };
-        Event::Route(route, How::Create)
-    };
+    let mut control = site::control(domain, [Side::default(); 2]);
     control.handle(&[
         address(1, "10.0.2.9", 24),
         address(1, "2001:db8:2::9", 64),

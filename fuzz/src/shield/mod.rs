@@ -32,13 +32,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use graph::ring::{frames, spsc};
-use graph::{Counter, Graph, Job, Progress, clock};
-use io::mem::{Peer, connect};
-use io::{Device, Pool, PoolConfig};
+use graph::{Counter, Job, Progress, clock};
 use lookup::exact::flow::{Wanted, engine};
 use lookup::lpm::Options;
-use lookup::sync::{Domain, Published, Thread};
-use nodes::assembly::{Assembly, Common};
+use lookup::sync::{Domain, Published};
 use nodes::gatekeeper::flows::Flows;
 use nodes::gatekeeper::listing::{Filter, Flush, List, State};
 use nodes::gatekeeper::mix::Mix;
@@ -50,15 +47,16 @@ use nodes::gatekeeper::solicitor::Channel;
 use nodes::gatekeeper::{ENTRY, Here, Parts, add};
 use nodes::grantor::{self, settings as granting};
 use nodes::switch::Bridging;
-use nodes::{IfaceCounters, Rates, router, switch};
+use nodes::{router, switch};
 use tables::event::NeighbourState;
 use tables::{Control, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use wire::flow::Hasher;
 
 use crate::says::Policy;
-use site::{GRANTOR, P0, P1, PEER, control, decided_here, neighbour, protect, settings};
+use crate::site::{MACS, neighbour};
+use crate::worker::Worker;
+use site::{GRANTOR, PEER, control, decided_here, protect, settings};
 
 /// Bytes as what happens to a shield.
 pub fn shield(bytes: &[u8]) {
@@ -93,42 +91,20 @@ pub fn reached(bytes: &[u8]) -> BTreeMap<String, u64> {
 }
 
 struct World {
-    graph: Graph,
-    front: Peer,
-    back: Peer,
-    kernel: frames::Consumer,
+    worker: Worker,
     control: Control,
-    thread: Thread,
-    pool: Pool,
     settings: Arc<Published<Settings>>,
     counters: Arc<Counters>,
-    now: u64,
     /// What decides in this graph.
     here: Option<(Policy, Arc<granting::Counters>)>,
     /// The IPv4 protection is one of a shadow.
     in_shadow: bool,
-    _to_router: frames::Producer,
 }
 
 impl World {
     fn new(is_here: bool) -> World {
         let domain = Domain::new();
         let control = control(&domain, is_here);
-        let pool = Pool::new(&PoolConfig { packets: 512, mtu: 2_000, large_pages: false });
-        let pool = pool.expect("memory for a small pool");
-        let (to_kernel, kernel) = frames::ring(1 << 16);
-        let (_to_router, from_kernel) = frames::ring(1 << 12);
-        let common = Common {
-            forwarding: control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
         let settings = Arc::new(Published::new(&domain, settings(DecisionsFrom::ItsGrantors)));
         let counters = Counters::new(8);
         let wanted = Wanted { entries: 64, second: clock::hz() };
@@ -149,47 +125,25 @@ impl World {
             member: Channel::new(10_000_000, 1, clock::now()).member(0),
             here: is_here.then(|| Here { member, hears: vec![makes] }),
         };
-        let assembly = router::add(switch::add(Assembly::new(common), Bridging::none()));
-        let mut assembly = router::shield(add(assembly, parts), false, ENTRY);
         let here = is_here.then(|| (Policy::new(false), granting::Counters::new()));
-        if let Some((policy, counters)) = &here {
+        let grants = here.as_ref().map(|(policy, counters)| {
             let settings = granting::Settings { asked: 4, ..granting::Settings::default() };
-            let parts = grantor::Parts {
+            grantor::Parts {
                 settings: Arc::new(Published::new(&domain, settings)),
                 counters: counters.clone(),
                 asker: Some(Box::new(policy.clone())),
                 capacity: 8,
                 fragments: 80,
-            };
-            assembly = grantor::add(assembly, parts, Some("ip4_special"));
-            assembly = router::tunnels(assembly, (false, true), grantor::ENTRY);
-        }
-        let mut graph = assembly.finish().build(0).expect("the graph as the daemon builds it");
-        let mut peers = Vec::new();
-        for port in 0..2 {
-            let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], &pool);
-            let queue = device.start(1).expect("a device of memory").remove(0);
-            graph.ports().set(port, queue);
-            peers.push(peer);
-        }
-        let (back, front) = (peers.remove(1), peers.remove(0));
-        let thread = domain.register("fuzz");
-        let (now, in_shadow) = (clock::now(), false);
-        World {
-            graph,
-            front,
-            back,
-            kernel,
-            control,
-            thread,
-            pool,
-            settings,
-            counters,
-            now,
-            here,
-            in_shadow,
-            _to_router,
-        }
+            }
+        });
+        let worker = Worker::new(&domain, &control, |assembly| {
+            let assembly = router::add(switch::add(assembly, Bridging::none()));
+            let assembly = router::shield(add(assembly, parts), false, ENTRY);
+            let Some(grants) = grants else { return assembly };
+            let assembly = grantor::add(assembly, grants, Some("ip4_special"));
+            router::tunnels(assembly, (false, true), grantor::ENTRY)
+        });
+        World { worker, control, settings, counters, here, in_shadow: false }
     }
 
     fn does(&mut self, code: u8, arguments: &[u8]) {
@@ -197,20 +151,20 @@ impl World {
             0 => {
                 self.packet([arguments[0], arguments[1], arguments[2], arguments[3], arguments[4]])
             }
-            1 => self.front.push(&framed(P0, arguments)),
+            1 => self.worker.peers[0].push(&framed(MACS[0], arguments)),
             2 => {
                 let ends = ("10.0.2.9:41120", "10.0.2.1:45232");
                 let from = ends.0.parse().expect("an address");
                 let frame = Frame::udp4(from, ends.1.parse().expect("an address"));
-                let frame = frame.macs(Mac(GRANTOR), Mac(P1)).payload(arguments);
-                self.back.push(&frame.build());
+                let frame = frame.macs(Mac(GRANTOR), Mac(MACS[1])).payload(arguments);
+                self.worker.peers[1].push(&frame.build());
             }
-            3 => self.back.push(&framed(P1, arguments)),
+            3 => self.worker.peers[1].push(&framed(MACS[1], arguments)),
             4 => {
                 let up = arguments[0] & 1 == 1;
                 let state = if up { NeighbourState::Reachable } else { NeighbourState::Failed };
-                self.control.handle(&[neighbour("10.0.2.9", state)]);
-                self.control.handle(&[neighbour("2001:db8:2::9", state)]);
+                self.control.handle(&[neighbour(2, "10.0.2.9", GRANTOR, state)]);
+                self.control.handle(&[neighbour(2, "2001:db8:2::9", GRANTOR, state)]);
             }
             5 => {
                 let options = if arguments[0] & 1 == 1 { SHADOW } else { 0 };
@@ -234,13 +188,7 @@ impl World {
                     policy.answers(arguments[0]);
                 }
             }
-            _ => {
-                let step = 1 << (arguments[0] & 63);
-                let back = arguments[0] & 128 != 0;
-                let now =
-                    if back { self.now.checked_sub(step) } else { self.now.checked_add(step) };
-                self.now = now.unwrap_or(self.now);
-            }
+            _ => self.worker.jump(arguments[0]),
         }
     }
 
@@ -267,14 +215,15 @@ impl World {
             6 => frame.pad_to(200),
             _ => frame,
         };
-        let to = if kind & 32 == 0 { P0 } else { [0xff; 6] };
-        self.front.push(&frame.ttl(ttl).payload(&payload).macs(Mac(PEER), Mac(to)).build());
+        let to = if kind & 32 == 0 { MACS[0] } else { [0xff; 6] };
+        self.worker.peers[0]
+            .push(&frame.ttl(ttl).payload(&payload).macs(Mac(PEER), Mac(to)).build());
     }
 
     fn flush(&mut self, which: u8) {
         let state = [None, Some(State::Request), Some(State::Granted), Some(State::Declined)];
         let filter = Filter { state: state[usize::from(which & 3)], ..Filter::default() };
-        let node = self.graph.node_mut::<Shield>().expect("it is there");
+        let node = self.worker.graph.node_mut::<Shield>().expect("it is there");
         let mut list = List::new(filter.clone());
         let (Progress::More(part) | Progress::Last(part)) = list.step(node, 1 << 20);
         let listed = part.len();
@@ -284,20 +233,13 @@ impl World {
     }
 
     fn run(&mut self) {
-        self.now = self.now.saturating_add(POLL);
-        while self.graph.poll_at(self.now, self.thread.guard()) > 0 {
-            self.thread.quiesce();
-        }
-        let counts = self.graph.stats().snapshot();
-        assert!(counts.law.holds(), "{:?}", counts.law);
-        let lost = self.pool.size() as u64 - self.pool.available() as u64;
-        assert_eq!(lost, counts.law.held, "packets of the pool");
+        self.worker.run(true);
         let punted = |meta: frames::Meta, frame: &[u8]| {
             assert!(meta.iface != 1 || !covered(frame), "punted: {frame:x?}");
         };
-        while self.kernel.pop(punted).is_some() {}
-        for frame in self.back.take() {
-            let from_front = frame[..6] == GRANTOR && frame[6..12] == P1;
+        while self.worker.kernel.pop(punted).is_some() {}
+        for frame in self.worker.peers[1].take() {
+            let from_front = frame[..6] == GRANTOR && frame[6..12] == MACS[1];
             let outer = match frame[12..14] {
                 [8, 0] => frame[23] == 4 && frame[30..34] == [10, 0, 2, 9],
                 _ => frame[20] == 41,
@@ -312,26 +254,17 @@ impl World {
             };
             assert!(from_front && right, "left: {frame:x?}");
         }
-        for frame in self.front.take() {
+        for frame in self.worker.peers[0].take() {
             let icmp = frame[12..14] == [8, 0] && frame[23] == 1 || frame[20] == 58;
             let routed = frame[26..28] == [10, 0] || frame[12] == 0x86;
             assert!(icmp || routed, "left at the front: {frame:x?}");
         }
     }
 
-    fn end(mut self) -> BTreeMap<String, u64> {
-        while self.graph.drain(self.thread.guard()) > 0 {
-            self.thread.quiesce();
-        }
-        let law = self.graph.stats().balance();
-        assert!(law.holds() && law.held == 0, "{law:?}");
+    fn end(self) -> BTreeMap<String, u64> {
         let all = &self.counters.all;
         let verdicts = [&all.requests, &all.granted, &all.declined, &all.dropped];
         let asked: u64 = verdicts.map(Counter::get).iter().sum();
-        assert!(asked <= law.received, "verdicts on more than came");
-        let snapshot = self.graph.stats().snapshot();
-        let drops = snapshot.drops.iter();
-        let drops = drops.map(|of| (format!("{}.{}", of.node, of.reason), of.packets));
         let Counters { errors, decisions, shadows, .. } = &*self.counters;
         let counts = [
             ("asked", &all.requests),
@@ -359,9 +292,10 @@ impl World {
                 ("here: whole", &of.whole),
             ]
         });
-        let counts = counts.into_iter().chain(here);
-        let counts = counts.map(|(name, counter)| (name.to_owned(), counter.get()));
-        drops.chain(counts).filter(|(_, count)| *count > 0).collect()
+        let counts: Vec<_> = counts.into_iter().chain(here).collect();
+        let (received, reached) = self.worker.end(&counts);
+        assert!(asked <= received, "verdicts on more than came");
+        reached
     }
 }
 
@@ -369,8 +303,6 @@ impl World {
 const HERE: u8 = 15;
 /// Decisions of its policy, at most.
 const DECISIONS_PER_S: u64 = 1_000_000;
-/// Ticks between two steps.
-const POLL: u64 = 1 << 12;
 
 /// A frame to this machine with whatever is behind the addresses.
 fn framed(to: [u8; 6], rest: &[u8]) -> Vec<u8> {
