@@ -6,6 +6,7 @@
  * kernel that leaves its allocation ends the process, as does what is freed while it is in use.
  *
  *   CUDA_FAULT=NAME@N    the call NAME fails after N that went well, and from then on everything
+ *   CUDA_CODE=N          what failing calls return; default 719, which has words
  *   CUDA_MEMORY=BYTES    of the device; default 64 MiB
  *   CUDA_VERSION=N       default 12000
  *   CUDA_DEVICES=N       default 1
@@ -46,10 +47,14 @@ static int fails(const char *name) {
     return lost;
 }
 
+static int failure(void) {
+    return (int)setting("CUDA_CODE", LAUNCH_FAILED);
+}
+
 #define TRY(name)                                                                                 \
     do {                                                                                          \
         if (fails(name))                                                                          \
-            return LAUNCH_FAILED;                                                                 \
+            return failure();                                                                     \
     } while (0)
 
 /* -- memory -------------------------------------------------------------------------------- */
@@ -295,7 +300,7 @@ static int release(Block **list, uint64_t at) {
     unused(at, block.bytes);
     used -= list == &device_blocks ? block.bytes : 0;
     free(block.memory);
-    return lost ? LAUNCH_FAILED : SUCCESS;
+    return lost ? failure() : SUCCESS;
 }
 int cuMemFree_v2(uint64_t at) {
     LOCKED(release(&device_blocks, at));
@@ -418,11 +423,13 @@ int cuLaunchKernel(void *kernel, unsigned blocks, unsigned y, unsigned z, unsign
     size_t number = ((char *)kernel - (char *)KERNELS) / sizeof *KERNELS;
     LOCKED(launch(number, blocks, threads, stream, arguments));
 }
+static int text(int error, const char *words, const char **to) {
+    *to = error == LAUNCH_FAILED ? words : NULL;
+    return *to ? SUCCESS : INVALID_VALUE;
+}
 int cuGetErrorName(int error, const char **to) {
-    *to = error == LAUNCH_FAILED ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR";
-    return SUCCESS;
+    return text(error, "CUDA_ERROR_LAUNCH_FAILED", to);
 }
 int cuGetErrorString(int error, const char **to) {
-    *to = error == LAUNCH_FAILED ? "unspecified launch failure" : "an error";
-    return SUCCESS;
+    return text(error, "unspecified launch failure", to);
 }

@@ -1,34 +1,30 @@
-//! NVIDIA's driver, as little of it as is needed, behind types that keep its rules. All unsafe
-//! code of the device is here.
+//! What a device is given and gives back, behind types that keep its rules.
 //!
-//! - I1: the driver is asked for nothing before its library is known to be there: `cudarc` would
-//!   panic.
+//! - I1: a [`Room`] and a [`Pinned`] are the driver's memory, freed once, by their owner.
 //! - I2: what the device may read or write is owned by a [`Slot`] or waited for, until the stream
 //!   that does so is known to be done.
 //! - I3: a [`Slot`]'s memory on the device has room for its batch.
 
-use std::ffi::c_void;
+use std::ffi::{CString, c_void};
 use std::marker::PhantomData;
 use std::mem::forget;
 use std::ops::{Deref, DerefMut};
+use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::driver::result::{self, DriverError, device};
-use cudarc::driver::sys::{
-    self, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUresult, is_culib_present,
-};
-use cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaModule, CudaStream};
-use cudarc::nvrtc::Ptx;
+use cudarc::driver::sys::{CU_MEMHOSTALLOC_PORTABLE, CUdevice_attribute as Attribute, CUdeviceptr};
 use lookup::{Addr, Hop};
 
+use super::calls::{Calls, Code, calls, words};
+use super::handles::{Context, Event, Kernel, Module, Stream, attribute_of, name_and_memory};
 use crate::device::Batch;
 use crate::fault::{Fault, Stage};
 
 /// A device, its driver's context, and the kernels in it.
 #[derive(Clone)]
 pub(super) struct Gpu {
-    context: Arc<CudaContext>,
-    module: Arc<CudaModule>,
+    pub(super) context: Arc<Context>,
+    module: Arc<Module>,
     pub(super) name: Arc<str>,
     /// Blocks of threads that keep it busy.
     blocks: u32,
@@ -53,36 +49,38 @@ pub struct Info {
 
 /// All devices.
 pub(super) fn all() -> Result<Vec<Info>, Fault> {
-    let (cuda, count) = start()?;
-    (0..count).map(|number| info(number, cuda)).collect()
+    let (calls, cuda, count) = start()?;
+    (0..count).map(|number| info(calls, number, cuda).map(|(info, _)| info)).collect()
 }
 
-/// Loads the driver: its version, and how many devices there are.
-fn start() -> Result<((i32, i32), usize), Fault> {
-    // SAFETY: loading a library runs its own initialisation, which the system's linker vouches for.
-    if !unsafe { is_culib_present() } {
-        return Err(Fault::NoDriver);
-    }
-    let failed = |error| Fault::Driver { why: words(error) };
-    let mut version = 0;
-    // SAFETY: it writes one number; before `cuInit` it may be called (I1).
-    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed)?;
+/// Loads the driver: its functions, its version, and how many devices there are.
+fn start() -> Result<(&'static Calls, (i32, i32), usize), Fault> {
+    let calls = calls()?;
+    let failed = |code| Fault::Driver { why: words(calls, code) };
+    let (mut version, mut count) = (0, 0);
+    // SAFETY: it writes one number, and may be called before the driver is started.
+    unsafe { calls.driver_version(&mut version) }.map_err(failed)?;
     let cuda = (version / 1000, version % 1000 / 10);
     if cuda < CUDA {
         return Err(Fault::OldDriver { has: cuda, needs: CUDA });
     }
-    match result::init().and_then(|()| device::get_count()) {
-        Ok(count) => Ok((cuda, count.max(0) as usize)),
-        Err(DriverError(CUresult::CUDA_ERROR_NO_DEVICE)) => Ok((cuda, 0)),
-        Err(error) => Err(failed(error)),
+    // SAFETY: there are no flags.
+    let started = unsafe { calls.init(0) };
+    // SAFETY: it writes one number.
+    match started.and_then(|()| unsafe { calls.device_count(&mut count) }) {
+        Ok(()) => Ok((calls, cuda, count.max(0) as usize)),
+        Err(Code::NO_DEVICE) => Ok((calls, cuda, 0)),
+        Err(code) => Err(failed(code)),
     }
 }
 
-/// Of a device that is there.
-fn info(number: usize, cuda: (i32, i32)) -> Result<Info, Fault> {
-    let known = || -> Result<Info, DriverError> {
-        let device = device::get(number as i32)?;
-        let of = |attribute| attribute_of(device, attribute);
+/// Of a device that is there: what is known of it, and the driver's number of it.
+fn info(calls: &Calls, number: usize, cuda: (i32, i32)) -> Result<(Info, i32), Fault> {
+    let known = || -> Result<(Info, i32), Code> {
+        let mut device = 0;
+        // SAFETY: it writes one number.
+        unsafe { calls.device(&mut device, number as i32) }?;
+        let of = |attribute| attribute_of(calls, device, attribute);
         let capability = (
             of(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
             of(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
@@ -93,67 +91,129 @@ fn info(number: usize, cuda: (i32, i32)) -> Result<Info, Fault> {
             of(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
             of(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?,
         );
-        // SAFETY: `get` has given the device.
-        let memory = unsafe { device::total_mem(device) }? as u64;
-        Ok(Info { number, name: device::get_name(device)?, capability, memory, bus, cuda })
+        let (name, memory) = name_and_memory(calls, device)?;
+        Ok((Info { number, name, capability, memory, bus, cuda }, device))
     };
-    known().map_err(|error| Fault::Driver { why: words(error) })
-}
-
-fn attribute_of(device: CUdevice, attribute: Attribute) -> Result<i32, DriverError> {
-    // SAFETY: `device::get` has given the device.
-    unsafe { device::get_attribute(device, attribute) }
+    known().map_err(|code| Fault::Driver { why: words(calls, code) })
 }
 
 impl Gpu {
     /// Starts a device with these kernels.
     pub(super) fn start(number: usize, ptx: &str) -> Result<(Self, Info), Fault> {
-        let (cuda, there) = start()?;
+        let (calls, cuda, there) = start()?;
         if number >= there {
             return Err(Fault::NoDevice { number, there });
         }
-        let info = info(number, cuda)?;
+        let (info, device) = info(calls, number, cuda)?;
         let name: Arc<str> = info.name.as_str().into();
-        let lost = |error| lost(&name, Stage::Load, error);
-        let context = CudaContext::new(number).map_err(lost)?;
-        // SAFETY: no slice of cudarc's is ever made, so there is nothing that its events would order.
-        unsafe { context.disable_event_tracking() };
+        let why = |code| words(calls, code);
+        let lost =
+            |code| Fault::Lost { device: info.name.clone(), stage: Stage::Load, why: why(code) };
+        let context = Context::new(calls, device).map_err(lost)?;
         let processors =
             context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(lost)?;
-        let module = context
-            .load_module(Ptx::from_src(ptx))
-            .map_err(|error| Fault::Kernels { device: name.to_string(), why: words(error) })?;
+        let ptx = CString::new(ptx).expect("it is text");
+        let module = Module::load(&context, &ptx)
+            .map_err(|code| Fault::Kernels { device: info.name.clone(), why: why(code) })?;
         let blocks = processors.max(1) as u32 * BLOCKS;
         Ok((Gpu { context, module, name, blocks }, info))
     }
 
     /// A kernel by its name, `None` where there is none.
-    pub(super) fn kernel(&self, name: &str) -> Option<CudaFunction> {
-        self.context.bind_to_thread().ok()?;
-        self.module.load_function(name).ok()
+    pub(super) fn kernel(&self, name: &str) -> Option<Kernel> {
+        self.module.kernel(name)
+    }
+
+    /// That it was lost at `stage`, by what the driver says.
+    pub(super) fn lost(&self, stage: Stage) -> impl Fn(Code) -> Fault {
+        move |code| {
+            let why = words(self.context.calls, code);
+            Fault::Lost { device: self.name.to_string(), stage, why }
+        }
     }
 
     /// Bytes that are free.
     pub(super) fn free(&self) -> Result<u64, Fault> {
-        let info = self.context.mem_get_info();
-        info.map(|(free, _)| free as u64).map_err(|error| lost(&self.name, Stage::Load, error))
+        self.context.free().map_err(self.lost(Stage::Load))
     }
 
     /// Memory on the device.
     pub(super) fn room(&self, bytes: usize, stage: Stage) -> Result<Room, Fault> {
-        let made = self.context.bind_to_thread().and_then(|()| {
-            // SAFETY: the context is this thread's, and 0 bytes would be refused.
-            unsafe { result::malloc_sync(bytes.max(1)) }
+        let mut at = 0;
+        let made = self.context.bind().and_then(|()| {
+            // SAFETY: it writes one place; 0 bytes would be refused.
+            unsafe { self.context.calls.alloc(&mut at, bytes.max(1)) }
         });
         match made {
-            Ok(at) => Ok(Room { at, bytes, gpu: self.clone() }),
-            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Err(Fault::NoMemory {
+            Ok(()) => Ok(Room { at, bytes, gpu: self.clone() }),
+            Err(Code::OUT_OF_MEMORY) => Err(Fault::NoMemory {
                 device: self.name.to_string(),
                 wanted: bytes as u64,
                 free: self.free()?,
             }),
-            Err(error) => Err(lost(&self.name, stage, error)),
+            Err(code) => Err(self.lost(stage)(code)),
         }
+    }
+
+    /// Queues copies of `from` to the beginning of `to`.
+    ///
+    /// # Safety
+    /// `from` stays, unchanged, until the stream is done.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub(super) unsafe fn copy_in<T: Copy>(
+        &self,
+        to: &Room,
+        from: &[T],
+        on: &Stream,
+    ) -> Result<(), Code> {
+        assert!(size_of_val(from) <= to.bytes);
+        self.context.bind()?;
+        let (at, bytes) = (from.as_ptr().cast(), size_of_val(from));
+        // SAFETY: there is room; the rest is the caller's.
+        unsafe { self.context.calls.copy_in(to.at, at, bytes, on.handle) }
+    }
+
+    /// Queues copies of the beginning of `from` to `to`.
+    ///
+    /// # Safety
+    /// Nobody looks at `to` until the stream is done, and any bytes are a `T`.
+    ///
+    /// # Panics
+    /// When there is not as much.
+    pub(super) unsafe fn copy_out<T: Copy>(
+        &self,
+        to: &mut [T],
+        from: &Room,
+        on: &Stream,
+    ) -> Result<(), Code> {
+        assert!(size_of_val(to) <= from.bytes);
+        self.context.bind()?;
+        let (at, bytes) = (to.as_mut_ptr().cast(), size_of_val(to));
+        // SAFETY: there is as much; the rest is the caller's.
+        unsafe { self.context.calls.copy_out(at, from.at, bytes, on.handle) }
+    }
+
+    /// Queues a kernel over `count` items: it reads `table` and `from`, and writes `to`.
+    ///
+    /// # Safety
+    /// - `kernel` takes three places and a count, and reads and writes no more than that many
+    ///   items, for which there is room, and what lies in `table`.
+    /// - The three stay until the stream is done.
+    pub(super) unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        (table, from, to): (&Room, &Room, &Room),
+        mut count: u64,
+        on: &Stream,
+    ) -> Result<(), Code> {
+        let mut places = [table.at, from.at, to.at];
+        let [table, from, to] = places.each_mut().map(|place| std::ptr::from_mut(place).cast());
+        let mut arguments = [table, from, to, std::ptr::from_mut(&mut count).cast::<c_void>()];
+        let blocks = count.div_ceil(u64::from(THREADS)).clamp(1, u64::from(self.blocks)) as u32;
+        // SAFETY: the arguments are copied before the call returns; the rest is the caller's.
+        unsafe { kernel.launch((blocks, THREADS), &mut arguments, on) }
     }
 
     /// A batch in memory that the system keeps in its place, so that it is copied while others work.
@@ -163,17 +223,17 @@ impl Gpu {
     }
 
     /// Writes words to `room` from word `at` of it on, behind what `stream` has to do.
-    fn send(&self, room: &Room, at: usize, words: &[u32], on: &CudaStream) -> Result<(), Sent> {
-        let from = at * size_of::<u32>();
-        if room.bytes < from + size_of_val(words) {
+    fn send(&self, room: &Room, at: usize, words: &[u32], on: &Stream) -> Result<(), Sent> {
+        let (from, bytes) = (at * size_of::<u32>(), size_of_val(words));
+        if room.bytes < from + bytes {
             return Err(Sent::TooMuch);
         }
-        self.context.bind_to_thread().map_err(Sent::Failed)?;
+        self.context.bind().map_err(Sent::Failed)?;
+        let (to, words) = (room.at + from as u64, words.as_ptr().cast());
         // SAFETY:
         // - the words lie inside `room`, which was just compared;
         // - they stay until they are sent: the one caller waits for the stream (I2).
-        unsafe { result::memcpy_htod_async(room.at + from as u64, words, on.cu_stream()) }
-            .map_err(Sent::Failed)
+        unsafe { self.context.calls.copy_in(to, words, bytes, on.handle) }.map_err(Sent::Failed)
     }
 
     /// Writes pieces, each at its word of `room`, and waits until they are there.
@@ -183,13 +243,13 @@ impl Gpu {
         pieces: impl Iterator<Item = (usize, &'w [u32])>,
         stage: Stage,
     ) -> Result<(), Fault> {
-        let failed = |error| lost(&self.name, stage, error);
-        let stream = self.context.new_stream().map_err(failed)?;
+        let failed = self.lost(stage);
+        let stream = Stream::new(&self.context).map_err(&failed)?;
         let mut sent = Ok(());
         for (at, words) in pieces {
             sent = sent.and_then(|()| self.send(room, at, words, &stream));
         }
-        let done = stream.synchronize(); // whatever was sent: `words` are borrowed until then (I2)
+        let done = stream.wait(); // whatever was sent: `words` are borrowed until then (I2)
         match sent {
             Err(Sent::TooMuch) => panic!("the image has outgrown its room"),
             Err(Sent::Failed(error)) => Err(failed(error)),
@@ -201,7 +261,7 @@ impl Gpu {
 /// Why words are not sent.
 enum Sent {
     TooMuch,
-    Failed(DriverError),
+    Failed(Code),
 }
 
 /// Memory on a device.
@@ -220,15 +280,15 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let _ = self.gpu.context.bind_to_thread();
+        let _ = self.gpu.context.bind();
         // SAFETY: `Gpu::room` made it, and this is its one owner. What fails on a lost device is
         // freed with the context.
-        let _ = unsafe { result::free_sync(self.at) };
+        let _ = unsafe { self.gpu.context.calls.free(self.at) };
     }
 }
 
 /// Memory of this machine that is locked in its place.
-struct Pinned<T> {
+pub(super) struct Pinned<T> {
     at: *mut T,
     len: usize,
     gpu: Gpu,
@@ -240,19 +300,19 @@ unsafe impl<T: Send> Send for Pinned<T> {}
 
 impl<T: Copy> Pinned<T> {
     /// Of what `from` holds.
-    fn new(gpu: &Gpu, from: Vec<T>) -> Result<Self, Fault> {
+    pub(super) fn new(gpu: &Gpu, from: Vec<T>) -> Result<Self, Fault> {
         let bytes = size_of_val(&*from);
-        let made = gpu.context.bind_to_thread().and_then(|()| {
-            // SAFETY: the context is this thread's.
-            unsafe { result::malloc_host(bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) }
+        let (context, mut at) = (&gpu.context, null_mut());
+        let made = context.bind().and_then(|()| {
+            // SAFETY: it writes one place.
+            unsafe { context.calls.alloc_host(&mut at, bytes.max(1), CU_MEMHOSTALLOC_PORTABLE) }
         });
-        let at = match made {
-            Ok(at) => at.cast::<T>(),
-            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => {
-                return Err(Fault::NoPinned { wanted: bytes as u64 });
-            }
-            Err(error) => return Err(lost(&gpu.name, Stage::Submit, error)),
-        };
+        match made {
+            Ok(()) => {}
+            Err(Code::OUT_OF_MEMORY) => return Err(Fault::NoPinned { wanted: bytes as u64 }),
+            Err(code) => return Err(gpu.lost(Stage::Submit)(code)),
+        }
+        let at = at.cast::<T>();
         assert!(at.is_aligned(), "the driver gives whole pages");
         // SAFETY: `at` is new memory of as many bytes, aligned, and `T` is `Copy`.
         unsafe { at.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
@@ -279,17 +339,17 @@ impl<T> DerefMut for Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        let _ = self.gpu.context.bind_to_thread();
+        let _ = self.gpu.context.bind();
         // SAFETY: `new` made it, this is its one owner, and no copy is under way (I2).
-        let _ = unsafe { result::free_host(self.at.cast::<c_void>()) };
+        let _ = unsafe { self.gpu.context.calls.free_host(self.at.cast()) };
     }
 }
 
 /// A stream of its own for one batch after another, and their memory on the device.
 pub(super) struct Slot<A: Addr> {
     gpu: Gpu,
-    stream: Arc<CudaStream>,
-    done: CudaEvent,
+    stream: Stream,
+    done: Event,
     dsts: Room,
     hops: Room,
     /// The batch that is under way, and the table that it reads.
@@ -299,10 +359,10 @@ pub(super) struct Slot<A: Addr> {
 impl<A: Addr> Slot<A> {
     /// With room for so many addresses.
     pub(super) fn new(gpu: &Gpu, addresses: usize) -> Result<Self, Fault> {
-        let failed = |error| lost(&gpu.name, Stage::Submit, error);
+        let failed = gpu.lost(Stage::Submit);
         Ok(Slot {
-            stream: gpu.context.new_stream().map_err(failed)?,
-            done: gpu.context.new_event(None).map_err(failed)?,
+            stream: Stream::new(&gpu.context).map_err(&failed)?,
+            done: Event::new(&gpu.context).map_err(&failed)?,
             dsts: gpu.room(addresses * size_of::<A>(), Stage::Submit)?,
             hops: gpu.room(addresses * size_of::<Hop>(), Stage::Submit)?,
             batch: None,
@@ -323,51 +383,29 @@ impl<A: Addr> Slot<A> {
     pub(super) fn begin(
         &mut self,
         batch: Batch<A>,
-        kernel: &CudaFunction,
+        kernel: &Kernel,
         image: &Arc<Room>,
     ) -> Result<(), Fault> {
         assert!(self.batch.is_none() && self.fits(batch.dsts().len()));
         let (batch, _) = self.batch.insert((batch, image.clone()));
         let (dsts, hops) = batch.parts();
-        let (gpu, on) = (&self.gpu, self.stream.cu_stream());
-        let failed = |stage| move |error| lost(&gpu.name, stage, error);
-        gpu.context.bind_to_thread().map_err(failed(Stage::Submit))?;
-        // SAFETY: it fits (I3), and the slot has the batch until the stream is done (I2).
-        unsafe { result::memcpy_htod_async(self.dsts.at, dsts, on) }
-            .map_err(failed(Stage::CopyIn))?;
-        let mut count = dsts.len() as u64;
-        let mut places = [image.at, self.dsts.at, self.hops.at];
-        let [image, to, from] = places.each_mut().map(|place| std::ptr::from_mut(place).cast());
-        let mut arguments = [image, to, from, std::ptr::from_mut(&mut count).cast::<c_void>()];
-        let blocks = count.div_ceil(u64::from(THREADS)).clamp(1, u64::from(gpu.blocks)) as u32;
+        let (gpu, on, count) = (&self.gpu, &self.stream, dsts.len() as u64);
+        // SAFETY: the slot has the batch until the stream is done (I2).
+        unsafe { gpu.copy_in(&self.dsts, dsts, on) }.map_err(gpu.lost(Stage::CopyIn))?;
+        let places = (&**image, &self.dsts, &self.hops);
         // SAFETY:
-        // - each kernel takes these four arguments, which are copied before the call returns;
-        // - it reads `count` addresses and writes `count` hops, for which there is room (I3), and
-        //   reads the image, which the slot has until the stream is done (I2).
-        unsafe {
-            result::launch_kernel(
-                kernel.cu_function(),
-                (blocks, 1, 1),
-                (THREADS, 1, 1),
-                0,
-                on,
-                &mut arguments,
-            )
-        }
-        .map_err(failed(Stage::Run))?;
-        // SAFETY: as the first copy.
-        unsafe { result::memcpy_dtoh_async(hops, self.hops.at, on) }
-            .map_err(failed(Stage::CopyOut))?;
-        self.done.record(&self.stream).map_err(failed(Stage::Collect))
+        // - each kernel takes these arguments, reads `count` addresses and writes `count` hops, for
+        //   which there is room (I3), and reads the image;
+        // - the slot has all three until the stream is done (I2).
+        unsafe { gpu.launch(kernel, places, count, on) }.map_err(gpu.lost(Stage::Run))?;
+        // SAFETY: as the first copy; a hop is any number.
+        unsafe { gpu.copy_out(hops, &self.hops, on) }.map_err(gpu.lost(Stage::CopyOut))?;
+        self.done.record(on).map_err(gpu.lost(Stage::Collect))
     }
 
     /// The batch, once it is answered; `None` without `wait` where it is not.
     pub(super) fn finish(&mut self, wait: bool) -> Result<Option<Batch<A>>, Fault> {
-        let failed = |error| lost(&self.gpu.name, Stage::Collect, error);
-        self.gpu.context.bind_to_thread().map_err(failed)?;
-        if wait {
-            self.done.synchronize().map_err(failed)?;
-        } else if !self.done.try_is_complete().map_err(failed)? {
+        if !self.done.is_reached(wait).map_err(self.gpu.lost(Stage::Collect))? {
             return Ok(None);
         }
         Ok(self.batch.take().map(|(batch, _)| batch))
@@ -375,7 +413,7 @@ impl<A: Addr> Slot<A> {
 
     /// The batch, unanswered.
     pub(super) fn give_up(&mut self) -> Option<Batch<A>> {
-        let done = self.stream.synchronize().is_ok();
+        let done = self.stream.wait().is_ok();
         let (batch, image) = self.batch.take()?;
         if done {
             return Some(batch);
@@ -394,19 +432,7 @@ impl<A: Addr> Drop for Slot<A> {
     }
 }
 
-/// A fault in the driver's words.
-fn lost(device: &str, stage: Stage, error: DriverError) -> Fault {
-    Fault::Lost { device: device.into(), stage, why: words(error) }
-}
-
-fn words(error: DriverError) -> String {
-    let unknown = |_| c"unknown";
-    let [said, name] =
-        [error.error_string(), error.error_name()].map(|s| s.unwrap_or_else(unknown));
-    format!("{} ({})", said.to_string_lossy(), name.to_string_lossy())
-}
-
-/// Of CUDA, what the PTX and `cudarc` need.
+/// Of CUDA, what the PTX and our calls need.
 const CUDA: (i32, i32) = (12, 0);
 
 /// Threads of a block, and blocks of a processor: more than are at work at once.

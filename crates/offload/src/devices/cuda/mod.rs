@@ -7,18 +7,29 @@
 //!
 //! Addresses and hops lie in locked memory of this machine. The table is an image in the device's
 //! memory; what changes is written into it while no batch is under way. The kernels come as PTX
-//! (`kernels/lookup.ptx`), which the driver compiles for the device at hand.
+//! (`kernels/lookup.ptx`), which the driver compiles for the device at hand. All unsafe code is below
+//! this module.
+//!
+//! Inside, a module imports only those of the lines below its own:
+//!
+//! ```text
+//!   driver
+//!   handles
+//!   calls
+//! ```
 
+mod calls;
 mod driver;
+mod handles;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cudarc::driver::CudaFunction;
 use lookup::Addr;
 
 pub use self::driver::Info;
 use self::driver::{Gpu, Room, Slot};
+use self::handles::Kernel;
 use crate::device::{Batch, Capabilities, Device};
 use crate::fault::{Fault, Stage};
 use crate::image::{Patch, Piece};
@@ -28,7 +39,7 @@ use crate::table::Table;
 pub struct Cuda<A: Addr> {
     capabilities: Capabilities,
     gpu: Gpu,
-    table: Option<(CudaFunction, Arc<Room>)>,
+    table: Option<(Kernel, Arc<Room>)>,
     under_way: VecDeque<Slot<A>>,
     free: Vec<Slot<A>>,
     /// A batch that was submitted in vain.

@@ -1,0 +1,262 @@
+//! What the driver makes, each with its owner: a device's context, kernels, streams, events.
+//!
+//! I1: a handle is the driver's own, and is ended once, by its owner, while the context is there.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
+
+use super::calls::{Calls, Code, Handle};
+
+/// A device's context, in which the whole process shares.
+pub(super) struct Context {
+    pub(super) calls: &'static Calls,
+    handle: Handle,
+    device: CUdevice,
+}
+
+// SAFETY: the driver takes calls with a context, and with what is in it, from any thread.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Of a device.
+    pub(super) fn new(calls: &'static Calls, device: CUdevice) -> Result<Arc<Self>, Code> {
+        let mut handle = null_mut();
+        // SAFETY: it writes one handle.
+        unsafe { calls.retain(&mut handle, device) }?;
+        let context = Context { calls, handle, device };
+        context.bind()?;
+        Ok(Arc::new(context))
+    }
+
+    /// Makes it this thread's, to which most calls refer.
+    pub(super) fn bind(&self) -> Result<(), Code> {
+        // SAFETY: I1.
+        unsafe { self.calls.bind(self.handle) }
+    }
+
+    /// Bytes of memory that are free.
+    pub(super) fn free(&self) -> Result<u64, Code> {
+        self.bind()?;
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: it writes two numbers.
+        unsafe { self.calls.memory(&mut free, &mut all) }?;
+        Ok(free as u64)
+    }
+
+    /// What its device is like.
+    pub(super) fn attribute(&self, attribute: Attribute) -> Result<c_int, Code> {
+        attribute_of(self.calls, self.device, attribute)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: `new` has retained it once. Others of this process keep it.
+        let _ = unsafe { self.calls.release(self.device) };
+    }
+}
+
+/// Kernels of a device.
+pub(super) struct Module {
+    context: Arc<Context>,
+    handle: Handle,
+}
+
+// SAFETY: as of a context.
+unsafe impl Send for Module {}
+// SAFETY: as of a context.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Of PTX, which the driver compiles.
+    pub(super) fn load(context: &Arc<Context>, ptx: &CStr) -> Result<Arc<Self>, Code> {
+        context.bind()?;
+        let mut handle = null_mut();
+        // SAFETY: it reads a text that ends, and writes one handle.
+        unsafe { context.calls.load_module(&mut handle, ptx.as_ptr().cast()) }?;
+        Ok(Arc::new(Module { context: context.clone(), handle }))
+    }
+
+    /// A kernel by its name.
+    pub(super) fn kernel(self: &Arc<Self>, name: &str) -> Option<Kernel> {
+        let name = CString::new(name).ok()?;
+        self.context.bind().ok()?;
+        let mut handle = null_mut();
+        // SAFETY: the module is there (I1), the name ends, and one handle is written.
+        unsafe { self.context.calls.function(&mut handle, self.handle, name.as_ptr()) }.ok()?;
+        Some(Kernel { module: self.clone(), handle })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        let _ = self.context.bind();
+        // SAFETY: I1.
+        let _ = unsafe { self.context.calls.unload_module(self.handle) };
+    }
+}
+
+/// A kernel.
+#[derive(Clone)]
+pub(super) struct Kernel {
+    module: Arc<Module>,
+    handle: Handle,
+}
+
+// SAFETY: as of a context.
+unsafe impl Send for Kernel {}
+
+impl Kernel {
+    /// Queues it: so many blocks of so many threads.
+    ///
+    /// # Safety
+    /// The arguments are the kernel's, and what they point to stays until the stream is done.
+    pub(super) unsafe fn launch(
+        &self,
+        (blocks, threads): (u32, u32),
+        arguments: &mut [*mut c_void],
+        on: &Stream,
+    ) -> Result<(), Code> {
+        let context = &self.module.context;
+        context.bind()?;
+        let arguments = arguments.as_mut_ptr();
+        // SAFETY: kernel and stream are there (I1); the rest is the caller's.
+        unsafe {
+            context.calls.launch(
+                self.handle,
+                blocks,
+                1,
+                1,
+                threads,
+                1,
+                1,
+                0,
+                on.handle,
+                arguments,
+                null_mut(),
+            )
+        }
+    }
+}
+
+/// A queue of work, done in its order.
+pub(super) struct Stream {
+    pub(super) context: Arc<Context>,
+    pub(super) handle: Handle,
+}
+
+// SAFETY: as of a context.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// One that waits for no other.
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, Code> {
+        context.bind()?;
+        let mut handle = null_mut();
+        // SAFETY: it writes one handle.
+        unsafe { context.calls.create_stream(&mut handle, NON_BLOCKING) }?;
+        Ok(Stream { context: context.clone(), handle })
+    }
+
+    /// Waits until it has nothing to do.
+    pub(super) fn wait(&self) -> Result<(), Code> {
+        self.context.bind()?;
+        // SAFETY: I1.
+        unsafe { self.context.calls.wait_stream(self.handle) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.context.bind();
+        // SAFETY: I1.
+        let _ = unsafe { self.context.calls.destroy_stream(self.handle) };
+    }
+}
+
+/// A mark in a stream.
+pub(super) struct Event {
+    context: Arc<Context>,
+    handle: Handle,
+}
+
+// SAFETY: as of a context.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// One that keeps no time.
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, Code> {
+        context.bind()?;
+        let mut handle = null_mut();
+        // SAFETY: it writes one handle.
+        unsafe { context.calls.create_event(&mut handle, WITHOUT_TIME) }?;
+        Ok(Event { context: context.clone(), handle })
+    }
+
+    /// Sets it behind all that `stream` has to do.
+    pub(super) fn record(&self, stream: &Stream) -> Result<(), Code> {
+        self.context.bind()?;
+        // SAFETY: both are there (I1), in one context.
+        unsafe { self.context.calls.record(self.handle, stream.handle) }
+    }
+
+    /// Whether all before it is done; waits for that where `wait` says so.
+    pub(super) fn is_reached(&self, wait: bool) -> Result<bool, Code> {
+        self.context.bind()?;
+        let calls = self.context.calls;
+        let reached = if wait {
+            // SAFETY: I1.
+            unsafe { calls.wait_event(self.handle) }
+        } else {
+            // SAFETY: I1.
+            unsafe { calls.query(self.handle) }
+        };
+        match reached {
+            Ok(()) => Ok(true),
+            Err(Code::NOT_READY) => Ok(false),
+            Err(code) => Err(code),
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        let _ = self.context.bind();
+        // SAFETY: I1.
+        let _ = unsafe { self.context.calls.destroy_event(self.handle) };
+    }
+}
+
+/// What a device is like.
+pub(super) fn attribute_of(
+    calls: &Calls,
+    device: CUdevice,
+    attribute: Attribute,
+) -> Result<c_int, Code> {
+    let mut value = 0;
+    // SAFETY: it writes one number; a device that is not there is an error.
+    unsafe { calls.device_attribute(&mut value, attribute as c_int, device) }?;
+    Ok(value)
+}
+
+/// A device's name and memory.
+pub(super) fn name_and_memory(calls: &Calls, device: CUdevice) -> Result<(String, u64), Code> {
+    let (mut name, mut bytes): ([c_char; 256], usize) = ([0; 256], 0);
+    // SAFETY: it writes a text that ends into as much room as it is told.
+    unsafe { calls.device_name(name.as_mut_ptr(), name.len() as c_int, device) }?;
+    // SAFETY: it writes one number.
+    unsafe { calls.device_memory(&mut bytes, device) }?;
+    let letters = name.iter().take_while(|&&letter| letter != 0).map(|&letter| letter as u8);
+    Ok((String::from_utf8_lossy(&letters.collect::<Vec<_>>()).into_owned(), bytes as u64))
+}
+
+/// Of a stream: it waits for no other.
+const NON_BLOCKING: c_uint = 1;
+
+/// Of an event: it keeps no time, which costs less.
+const WITHOUT_TIME: c_uint = 2;
