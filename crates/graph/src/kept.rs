@@ -36,6 +36,16 @@ impl Kept {
         self.packet.data_mut()
     }
 
+    /// Makes `data` the frame, of which the device has said nothing; `false`, and nothing
+    /// changed, where its buffer has no room for it.
+    pub fn fill(&mut self, data: &[u8]) -> bool {
+        let fits = self.packet.fill(data);
+        if fits {
+            self.packet.forget();
+        }
+        fits
+    }
+
     /// The port that it came in by.
     pub fn port(&self) -> u16 {
         self.port

@@ -313,6 +313,12 @@ impl Owned {
         self.packet_mut().flags &= !Packet::HAS_HASH;
     }
 
+    /// Forgets all that the device found: the hash, and that a checksum is right.
+    #[inline]
+    pub fn forget(&mut self) {
+        self.packet_mut().flags &= !(Packet::HAS_HASH | Packet::SUMMED);
+    }
+
     /// Makes room for `n` bytes in front of the data, of whatever value; `false`,
     /// and nothing done, where that left less than [`Packet::KEPT`] before them.
     #[inline]

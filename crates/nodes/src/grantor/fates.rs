@@ -42,6 +42,11 @@ labels! {
         FragmentLong = "fragment_long",
         /// A fragment that is here already.
         FragmentAgain = "fragment_again",
+        /// The first of a packet's fragments ends within the header that a filter reads: RFC 1858
+        /// §3.2.1, RFC 7112 §5.
+        FragmentTiny = "fragment_tiny",
+        /// A fragment whose bytes have gone on in the whole packet.
+        FragmentJoined = "fragment_joined",
         /// Fragments of a packet of which some overlap: RFC 5722.
         FragmentOverlap = "fragment_overlap",
         /// Fragments of a packet that has too many.

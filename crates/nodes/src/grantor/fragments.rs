@@ -6,7 +6,12 @@
 //!  question:  link, outer, inner header of all │ bytes of each, as far as a question goes
 //! ```
 //!
-//! What is granted goes on in the fragments that came: nothing is longer than its way.
+//! What is granted goes on in the fragments that came, or joined: as one packet, where nothing is
+//! longer than its way for that.
+//!
+//! Sources: RFC 791 §3.2, RFC 8200 §4.5; RFC 3168 §5.3 (congestion); RFC 1858, RFC 7112 (headers
+//! in the first fragment). The attack of RFC 3128, a second fragment over the first one's flags,
+//! is an overlap.
 
 use policy::ask::{Facts, Matter, Question};
 use wire::bytes::{be16, be32, put16};
@@ -16,6 +21,8 @@ use wire::{checksum, ipv4, ipv6, protocol};
 use super::gather::{Chain, Gather, Key, Part, World};
 use super::lanes::Inner;
 use super::parked::{Parked, is_v4};
+use super::settings::Ecn;
+use super::unwrap::{CE, NOT_ECT, ecn};
 
 /// Those that wait, and what a question is made of.
 pub(super) struct Fragments {
@@ -56,9 +63,20 @@ impl Fragments {
         let l3 = usize::from(facts.inner_l3);
         let head = before(frame.get(l3..)?, &first.inner)?;
         let headers = usize::from(first.inner.headers);
-        let mut len = l3 + head;
+        let len = l3 + head;
         self.scratch.get_mut(..len)?.copy_from_slice(frame.get(..len)?);
         be_whole(self.scratch.get_mut(l3..len)?, &first.inner, head, first.whole)?;
+        let len = self.copy_parts(first, len, most)?;
+        // Headers behind the Fragment header are in the first fragment, and count as bytes of all.
+        let upper = (head as u32 + first.whole).saturating_sub(headers as u32);
+        let facts = Facts { frag: false, upper_len: upper as u16, ..facts };
+        let bytes = &self.scratch[..len.min(most)];
+        Some(Question { id, matter: Matter::Packet, facts, bytes })
+    }
+
+    /// Puts the bytes of all parts behind `len` of the scratch, up to `most`; gives how many are
+    /// there then.
+    fn copy_parts(&mut self, first: &Parked, mut len: usize, most: usize) -> Option<usize> {
         for part in std::iter::once(first).chain(self.all.iter(first.rest)) {
             let bytes = part.kept.data();
             let l3 = usize::from(part.link) + usize::from(part.inner.at);
@@ -68,12 +86,88 @@ impl Fragments {
             self.scratch.get_mut(len..end)?.copy_from_slice(&bytes[..end - len]);
             len = end;
         }
-        // Headers behind the Fragment header are in the first fragment, and count as bytes of all.
-        let upper = (head as u32 + first.whole).saturating_sub(headers as u32);
-        let facts = Facts { frag: false, upper_len: upper as u16, ..facts };
-        let bytes = &self.scratch[..len.min(most)];
-        Some(Question { id, matter: Matter::Packet, facts, bytes })
+        Some(len)
     }
+
+    /// Makes one packet of all of them, of `most` bytes at most.
+    pub fn join(&mut self, first: Parked, most: usize, mode: Ecn) -> Joined {
+        if self.is_congested(&first, mode) {
+            return Joined::Congested(first);
+        }
+        let Some((len, inner)) = self.lay_out(&first, most, mode) else {
+            return Joined::Apart(first);
+        };
+        let rest = first.rest;
+        let mut parked = first;
+        if !parked.kept.fill(&self.scratch[..len]) {
+            return Joined::Apart(parked);
+        }
+        Joined::One(Parked { inner, rest: Chain::EMPTY, whole: 0, ..parked }, rest)
+    }
+
+    /// Makes its frame in the scratch; gives how long that is. `None`: the packet is too long.
+    fn lay_out(&mut self, first: &Parked, most: usize, mode: Ecn) -> Option<(usize, Inner)> {
+        let reports = self.services(first, mode).any(|ecn| ecn == Some(CE));
+        let frame = first.kept.data();
+        let l3 = usize::from(first.link) + usize::from(first.inner.at);
+        let mut inner = Inner { frag: false, ..first.inner };
+        let mut head = before(frame.get(l3..)?, &inner)?;
+        let v4 = is_v4(&inner);
+        if !v4 {
+            head -= ipv6::Fragment::LEN;
+            inner.headers -= ipv6::Fragment::LEN as u16;
+        }
+        let total = head + first.whole as usize;
+        inner.total = u16::try_from(total).ok().filter(|_| total <= most)?;
+        let headers = self.scratch.get_mut(..l3 + head)?;
+        headers.copy_from_slice(frame.get(..l3 + head)?);
+        let headers = &mut headers[l3..];
+        if reports {
+            headers[1] |= if v4 { CE } else { CE << 4 };
+        }
+        if v4 {
+            be_whole(headers, &inner, head, first.whole)?;
+        } else {
+            // What named the Fragment header names what is behind it.
+            let (names, at) = fragment_header(frame.get(l3..)?)?;
+            *headers.get_mut(names)? = *frame.get(l3 + at)?;
+            put16(
+                headers.first_chunk_mut::<{ ipv6::LEN }>()?,
+                ipv6::PAYLOAD_LEN,
+                (total - ipv6::LEN) as u16,
+            );
+        }
+        let len = self.copy_parts(first, l3 + head, usize::MAX)?;
+        (len == l3 + total).then_some((len, inner))
+    }
+
+    /// Whether one of them says that its way was congested, and one cannot: RFC 3168 §5.3. As
+    /// deployed, the whole says so all the same.
+    fn is_congested(&self, first: &Parked, mode: Ecn) -> bool {
+        let has = |what| self.services(first, mode).any(|ecn| ecn == what);
+        has(None) || mode == Ecn::Rfc6040 && has(Some(CE)) && has(Some(NOT_ECT))
+    }
+
+    /// The ECN bits of each, once it is unwrapped.
+    fn services(&self, first: &Parked, mode: Ecn) -> impl Iterator<Item = Option<u8>> + use<'_> {
+        let of = move |part: &Parked| {
+            let at = usize::from(part.link) + usize::from(part.inner.at) + 1;
+            let bits = part.kept.data().get(at).copied().unwrap_or_default();
+            let inner = if is_v4(&part.inner) { bits & 3 } else { bits >> 4 & 3 };
+            ecn(part.inner.ecn, inner, mode)
+        };
+        std::iter::once(of(first)).chain(self.all.iter(first.rest).map(of))
+    }
+}
+
+/// What became of fragments that were to be one packet.
+pub(super) enum Joined {
+    /// They are; the others are not needed any more.
+    One(Parked, Chain),
+    /// It would be too long.
+    Apart(Parked),
+    /// The way of some was congested, and the whole cannot say so.
+    Congested(Parked),
 }
 
 /// Of which packet of `world` a fragment is, and which part; `packet` starts at the inner
@@ -128,18 +222,33 @@ fn before(packet: &[u8], inner: &Inner) -> Option<usize> {
     if is_v4(inner) {
         return Some(inner.headers.into());
     }
-    let mut kind = *packet.get(ipv6::NEXT_HEADER)?;
-    let mut at = ipv6::LEN;
+    fragment_header(packet).map(|(_, at)| at + ipv6::Fragment::LEN)
+}
+
+/// Where a packet of IPv6 names its Fragment header, and where that is.
+fn fragment_header(packet: &[u8]) -> Option<(usize, usize)> {
+    let (mut names, mut at) = (ipv6::NEXT_HEADER, ipv6::LEN);
     for _ in 0..=ipv6::MAX_EXTENSIONS {
         let fixed = packet.get(at..)?.first_chunk::<8>()?;
-        at += match kind {
-            protocol::FRAGMENT => return Some(at + ipv6::Fragment::LEN),
+        let len = match *packet.get(names)? {
+            protocol::FRAGMENT => return Some((names, at)),
             protocol::AH => (usize::from(fixed[1]) + 2) * 4,
             _ => (usize::from(fixed[1]) + 1) * 8,
         };
-        kind = fixed[0];
+        (names, at) = (at, at + len);
     }
     None
+}
+
+/// Whether the first of several fragments ends before the flags of TCP, or before the header of
+/// IPv6's upper layer: whoever filters by it is to be passed by.
+pub(super) fn is_tiny(inner: &Inner, part: &Part) -> bool {
+    let least = match (inner.protocol, inner.v6) {
+        (protocol::TCP, false) => 16, // RFC 1858 §3.2.1
+        (protocol::TCP, true) => 20,  // RFC 7112 §5
+        _ => 8,
+    };
+    part.start == 0 && part.more && inner.total - inner.headers < least
 }
 
 /// Makes headers those of a packet with `whole` bytes behind them. Of IPv6 it is one with a

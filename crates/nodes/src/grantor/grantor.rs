@@ -18,9 +18,11 @@
 //! Whom it asks ([`Asker`]) may be slow, or silent, or answer late: this node has the packets.
 //!
 //! Where fragments wait for one another ([`Fragments`]), a policy is asked about the whole, and
-//! what is granted goes on in its fragments. A flow whose fragments come too late, are too many
+//! what is granted goes on in its fragments, or as one packet. A flow whose fragments come too late, are too many
 //! or find no room is put to the policy for punishment, behind all requests. A fragment asks
 //! for no renewal then: the others of its packet came as granted ones.
+
+mod fragmented;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,8 +38,8 @@ use wire::ggu::{self, Decision};
 use wire::{ipv4, ipv6};
 
 use super::fates::{To, Why};
-use super::fragments::{Fragments, is_possible, part};
-use super::gather::{Chain, Put, World};
+use super::fragments::Fragments;
+use super::gather::Chain;
 use super::lanes::{Asks, Inner};
 use super::messages::Messages;
 use super::park::Park;
@@ -140,70 +142,6 @@ impl Grantor {
         // What is kept is whole: its head comes back at the frame's first byte.
         if let Some(kept) = v.keep(i) {
             self.put_in(v, level, parked(kept), settings);
-        }
-    }
-
-    /// Has fragment `i` wait for the others of its packet.
-    fn gather(
-        &mut self,
-        v: &mut View<'_, Self>,
-        i: usize,
-        parked: impl Fn(Kept) -> Parked,
-        settings: &Settings,
-    ) {
-        let inner = v.get(Asks, i);
-        let ifaces = self.forwarding.ifaces.load(v.guard());
-        let vrf = ifaces.vrf.get(usize::from(v.get(Iface, i).0)).map_or(0, |vrf| vrf.0);
-        let world = World { vrf, at: inner.at, shadow: inner.copy || settings.shadow };
-        let packet = v.rest(i).get(inner.at.into()..).unwrap_or_default();
-        let Some((key, at)) = part(packet, &inner, world) else {
-            return v.drop(i, Why::FragmentLength);
-        };
-        while !self.fragments.all.has_room() {
-            let Some(chain) = self.fragments.all.give_up(u64::MAX) else {
-                return v.drop(i, Why::FragmentFull); // cannot be: a whole leaves a place
-            };
-            self.punish(v, chain, Why::FragmentFull);
-        }
-        let Some(kept) = v.keep(i) else { return };
-        self.counters.fragments.add(1);
-        match self.fragments.all.put(key, at, v.now(), parked(kept)) {
-            Put::Waits => {}
-            Put::Whole(chain, whole) => {
-                let Some(first) = self.fragments.next(chain) else { return };
-                if !is_possible(&first, whole) {
-                    return self.discard(v, first, Why::FragmentLong);
-                }
-                self.counters.whole.add(1);
-                let level = level(&first.inner, settings.shadow);
-                self.put_in(v, level, Parked { whole, ..first }, settings);
-            }
-            Put::Again(parked) => v.discard(parked.kept, Why::FragmentAgain),
-            Put::Overlap(parked, rest) => {
-                self.discard(v, Parked { rest, ..parked }, Why::FragmentOverlap);
-            }
-            Put::TooMany(parked, rest) if rest == Chain::EMPTY => {
-                v.discard(parked.kept, Why::FragmentMany);
-            }
-            Put::TooMany(parked, rest) => {
-                self.discard(v, parked, Why::FragmentMany);
-                self.punish(v, rest, Why::FragmentMany);
-            }
-        }
-    }
-
-    /// Drops fragments that come to nothing, and has the policy asked what their flow deserves.
-    fn punish(&mut self, v: &mut View<'_, Self>, chain: Chain, why: Why) {
-        let Some(parked) = self.fragments.next(chain) else { return };
-        let mut rest = parked.rest;
-        while let Some(next) = self.fragments.next(rest) {
-            rest = next.rest;
-            v.discard(next.kept, why);
-        }
-        let (goes, rest) = (Goes::Punished(why), Chain::EMPTY);
-        match self.park.put(LOWEST, v.now(), Parked { goes, rest, ..parked }) {
-            Ok(()) => self.counters.punished.add(1),
-            Err(parked) => v.discard(parked.kept, why),
         }
     }
 
@@ -324,16 +262,6 @@ impl Grantor {
         true
     }
 
-    /// Gives up fragments whose others have not come; whether there may be more of them.
-    fn give_up_fragments(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
-        let Some(until) = v.now().checked_sub(ticks(settings.fragment_ms)) else { return false };
-        for _ in 0..VECTOR {
-            let Some(chain) = self.fragments.all.give_up(until) else { return false };
-            self.punish(v, chain, Why::FragmentLate);
-        }
-        true
-    }
-
     /// Asks as many as may be asked, the highest first.
     fn ask(&mut self, settings: &Settings) {
         let Some(asker) = &mut self.asker else { return };
@@ -353,6 +281,7 @@ impl Grantor {
     /// Puts what goes on into the vector; whether all of it fitted.
     fn send_ready(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
         while let Some(parked) = self.ready.pop_front() {
+            let Some(parked) = self.join(v, parked, settings) else { continue };
             let Parked { kept, inner, link, iface, rest, .. } = parked;
             match v.emit(kept) {
                 Ok(i) => {

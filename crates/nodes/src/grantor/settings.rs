@@ -31,6 +31,9 @@ pub struct Settings {
     pub on_full: Instead,
     /// Milliseconds that a fragment waits for the others of its packet at most.
     pub fragment_ms: u32,
+    /// What is granted goes on as one packet, where that fits its way and its first fragment's
+    /// buffer.
+    pub reassemble: bool,
     /// Questions that wait for an answer at a time; further ones wait in the order of their
     /// priorities.
     pub asked: usize,
@@ -49,6 +52,7 @@ impl Default for Settings {
             on_limit: Instead::default(),
             on_full: Instead::default(),
             fragment_ms: FRAGMENT_MS,
+            reassemble: false,
             asked: ASKED,
         }
     }
@@ -94,6 +98,10 @@ pub struct Counters {
     pub fragments: Counter,
     /// Packets whose fragments were all there.
     pub whole: Counter,
+    /// Of those: they went on as one packet.
+    pub joined: Counter,
+    /// Of those: they went on in fragments, too long for their way or for a buffer.
+    pub apart: Counter,
     /// Packets whose fragments came to nothing, so that the policy is asked what their flow
     /// deserves.
     pub punished: Counter,

@@ -91,7 +91,7 @@ fn six(head: &mut [u8; 64], outer: u8, mode: Ecn) -> Result<(), Unfit> {
 }
 
 /// The ECN bits that the inner packet has from now on; `None`: it is dropped.
-fn ecn(outer: u8, inner: u8, mode: Ecn) -> Option<u8> {
+pub(super) fn ecn(outer: u8, inner: u8, mode: Ecn) -> Option<u8> {
     match (mode, outer, inner) {
         (Ecn::Deployed, CE, _) => Some(CE),
         (Ecn::Deployed, ..) => Some(inner),
@@ -104,11 +104,11 @@ fn ecn(outer: u8, inner: u8, mode: Ecn) -> Option<u8> {
     }
 }
 
-const NOT_ECT: u8 = 0;
+pub(super) const NOT_ECT: u8 = 0;
 const ECT1: u8 = 1;
 const ECT0: u8 = 2;
 /// Congestion experienced.
-const CE: u8 = 3;
+pub(super) const CE: u8 = 3;
 
 #[cfg(test)]
 mod tests {

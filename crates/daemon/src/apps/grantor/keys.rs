@@ -93,6 +93,13 @@ pub(super) const FRAGMENTS: Key = Key::new(
 pub(super) const FRAGMENT_MS: Key =
     Key::new("fragment_ms", "1000", "Milliseconds that a fragment waits at most.")
         .number(1, 60_000);
+pub(super) const REASSEMBLE: Key = Key::new(
+    "reassemble",
+    "false",
+    "true: what has waited as `fragments` and is granted goes on as one packet, where that is not\n\
+     longer than the MTU of its way or a packet buffer; else in its fragments.",
+)
+.flag();
 pub(super) const ECN: Key = Key::new(
     "ecn",
     "\"deployed\"",
@@ -138,6 +145,7 @@ pub(super) const SECTIONS: &[Section] = &[Section::optional(
         ON_FULL,
         FRAGMENTS,
         FRAGMENT_MS,
+        REASSEMBLE,
         ECN,
         SHADOW,
         SOURCE_PORT,

@@ -31,6 +31,7 @@ pub(super) struct Granting {
     /// Fragments that may wait, of each worker.
     pub fragments: usize,
     pub fragment_ms: u32,
+    pub reassemble: bool,
     pub ecn: Ecn,
     pub shadow: bool,
     pub ports: Ports,
@@ -77,6 +78,7 @@ impl Granting {
             on_limit: self.on_limit.0,
             on_full: self.on_full.0,
             fragment_ms: self.fragment_ms,
+            reassemble: self.reassemble,
             asked: self.asked,
         }
     }
@@ -97,6 +99,13 @@ fn read(root: Table<'_>, config: &mut Config) {
     });
     let waiting = share_of_buffers(table, &keys::WAITING, "packets that wait", config);
     let fragments = fragments(table, waiting, config);
+    let reassemble = keys::REASSEMBLE.as_flag(table);
+    if reassemble
+        && fragments == 0
+        && let Some(value) = keys::REASSEMBLE.get(table)
+    {
+        value.mistake::<()>("`fragments` says how many may wait for one another: 0");
+    }
     config.settings.put(Granting {
         gatekeepers,
         serves,
@@ -109,6 +118,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         on_full,
         fragments,
         fragment_ms: keys::FRAGMENT_MS.as_number(table) as u32,
+        reassemble,
         ecn: keys::ECN.as_word(table, [Ecn::Deployed, Ecn::Rfc6040]),
         shadow: keys::SHADOW.as_flag(table),
         ports: Ports {

@@ -57,6 +57,8 @@ const COUNTS: &[(&str, Of)] = &[
     ("requests", |of| &of.requests),
     ("fragments that waited", |of| &of.fragments),
     ("packets of fragments", |of| &of.whole),
+    ("packets of fragments, joined", |of| &of.joined),
+    ("packets of fragments, too long to join", |of| &of.apart),
     ("fragments that came to nothing", |of| &of.punished),
     ("asked", |of| &of.asked),
     ("times the policy took no more", |of| &of.refused),

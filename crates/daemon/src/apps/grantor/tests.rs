@@ -26,6 +26,7 @@ fn defaults_are_those_of_the_nodes() {
     assert_eq!((ours.question, ours.limit_ms), (nodes.question, nodes.limit_ms));
     assert_eq!((ours.on_limit, ours.on_full), (nodes.on_limit, nodes.on_full));
     assert_eq!((ours.asked, ours.fragment_ms), (nodes.asked, nodes.fragment_ms));
+    assert_eq!(ours.reassemble, nodes.reassemble);
     let granted = Verdict::Granted {
         rate_kib: 1_024,
         expire_s: 300,
@@ -98,6 +99,7 @@ fn mistakes_are_named() {
         ("ecn = \"rfc3168\"\n", "grantor.ecn"),
         ("waiting = 65536\n", "packets that wait"),
         ("fragments = 65536\n", "fragments and packets that wait may take more than half"),
+        ("reassemble = true\n", "grantor.reassemble: `fragments` says how many"),
         ("fragment_ms = 0\n", "grantor.fragment_ms: expected a whole number from 1 to 60000"),
         ("waits = 1\n", "unknown key `grantor.waits`"),
     ] {
