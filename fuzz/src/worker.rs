@@ -9,9 +9,7 @@ use io::mem::{Peer, connect};
 use io::{Device, Pool, PoolConfig};
 use lookup::sync::{Domain, Thread};
 use nodes::assembly::{Assembly, Common};
-use nodes::{IfaceCounters, Rates};
 use tables::Control;
-use wire::flow::Hasher;
 
 /// The worker, and what is at the other end of its ports.
 pub struct Worker {
@@ -37,17 +35,7 @@ impl Worker {
         let pool = pool.expect("memory for a small pool");
         let (to_kernel, kernel) = frames::ring(1 << 16);
         let (_to_router, from_kernel) = frames::ring(1 << 12);
-        let common = Common {
-            forwarding: control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
+        let common = Common::alone(control.forwarding().clone(), (to_kernel, from_kernel), 2);
         let mut graph = build(Assembly::new(common)).finish().build(0).expect("the daemon's graph");
         let peers = [0, 1].map(|port| {
             let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port], &pool);

@@ -54,6 +54,27 @@ pub struct Common {
     pub from_workers: Vec<worker_input::Incoming>,
 }
 
+impl Common {
+    /// What the only worker has: counters of its own, the usual rates, nobody to pass packets to.
+    pub fn alone(
+        forwarding: Arc<Forwarding>,
+        (to_kernel, from_kernel): (frames::Producer, frames::Consumer),
+        ports: u16,
+    ) -> Common {
+        Common {
+            forwarding,
+            counters: IfaceCounters::new(),
+            hasher: Hasher::new(1),
+            rates: Rates::default(),
+            to_kernel,
+            from_kernel,
+            ports,
+            remotes: Vec::new(),
+            from_workers: Vec::new(),
+        }
+    }
+}
+
 /// Who hears what is decided in the same graph, without a message.
 pub trait Hearing: Send {
     /// Hears a decision about a packet that came in by `iface`.

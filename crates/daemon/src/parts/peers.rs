@@ -92,12 +92,11 @@ mod tests {
     use lookup::sync::Domain;
     use nodes::assembly::Common;
     use nodes::switch::Bridging;
-    use nodes::{Class, IfaceCounters, Rates, router_and_switch};
+    use nodes::{Class, router_and_switch};
     use tables::event::{Event, Link, LinkId};
     use tables::{Control, Iface, Limits, VrfConfig};
     use wire::build::Frame;
     use wire::ethernet::Mac;
-    use wire::flow::Hasher;
 
     use super::*;
     use crate::config::Config;
@@ -123,17 +122,7 @@ mod tests {
         })]);
         let forwarding = control.forwarding().clone();
         let (to_kernel, mut kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding,
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel: frames::ring(1 << 12).1,
-            ports: 1,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
+        let common = Common::alone(forwarding, (to_kernel, frames::ring(1 << 12).1), 1);
         let mut graph = router_and_switch(common, Bridging::none()).build(0).unwrap();
         let pool = Pool::new(&PoolConfig { packets: 256, ..PoolConfig::default() }).unwrap();
         let (mut device, peer) = mem::connect("p0", [2, 0, 0, 0, 0, 1], &pool);

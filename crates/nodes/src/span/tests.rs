@@ -8,14 +8,13 @@ use graph::{Graph, Snapshot};
 use io::mem::{Peer, Ring, RingDevice, connect};
 use io::{Device, Pool, PoolConfig};
 use lookup::sync::{Published, Thread};
-use wire::flow::Hasher;
 
 use super::{Counters, INSETS, Parts, SOURCE, Side, Span, Spans, Target};
 use crate::assembly::{Assembly, Common};
 use crate::filter::Filter;
 use crate::switch::Bridging;
 use crate::testbed::{Net, borrowed, to_p0, udp4};
-use crate::{IfaceCounters, Rates, router, span, switch};
+use crate::{router, span, switch};
 
 struct Rig {
     graph: Graph,
@@ -35,17 +34,7 @@ impl Rig {
         let pool = Pool::new(&PoolConfig { packets, mtu: 1500, large_pages: false }).unwrap();
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let (to_router, from_kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding: net.forwarding.clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 3,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
+        let common = Common::alone(net.forwarding.clone(), (to_kernel, from_kernel), 3);
         let spans = Arc::new(Published::new(&net.domain, Spans::default()));
         let counters = Arc::new(Counters::default());
         let ((file_in, a), (file_out, b)) = (frames::ring(1 << 16), frames::ring(1 << 16));

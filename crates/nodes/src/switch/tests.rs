@@ -15,7 +15,6 @@ use tables::switch::{BridgeConfig, LoopDetection, Mode, Sighting};
 use wire::arp;
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use wire::flow::Hasher;
 use wire::vlan::Tag;
 
 use super::testbed::{Lan, OWN, bridges, frame, mac, member};
@@ -55,15 +54,8 @@ impl Rig {
         let bell = Bell::new().unwrap();
         let loops = Loops::new(7, [1, 2], Some(bell.clone()));
         let common = Common {
-            forwarding: lan.forwarding.clone(),
             counters: counters.clone(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 7,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
+            ..Common::alone(lan.forwarding.clone(), (to_kernel, from_kernel), 7)
         };
         let mut graph = crate::router_and_switch(
             common,

@@ -27,7 +27,7 @@ use nodes::gatekeeper::{ENTRY, Here, Parts, add};
 use nodes::grantor::{self, settings as granting};
 use nodes::parse::owner::Owners;
 use nodes::switch::Bridging;
-use nodes::{IfaceCounters, Rates, router, switch};
+use nodes::{router, switch};
 use policy::ask::{Asker, Full, Question, Verdict};
 use tables::control::{MAIN_TABLE, VrfConfig};
 use tables::event::{
@@ -37,7 +37,6 @@ use tables::{
     Action, Control, Forwarding, Iface, LOCAL, Limits, LinkId, Named, PortId, Protect, SetId, Side,
     VrfId,
 };
-use wire::flow::Hasher;
 
 use crate::matching::fixed_seed;
 
@@ -188,17 +187,7 @@ impl Site {
             (table.build)(wanted, &options(percent)).map_err(|refusal| refusal.to_string())?;
         let (to_kernel, _) = frames::ring(1 << 16);
         let (_, from_kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding: self.forwarding.clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(7),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
+        let common = Common::alone(self.forwarding.clone(), (to_kernel, from_kernel), 2);
         let (heard, from) = spsc::ring(DECISIONS);
         let (makes, made) = spsc::ring(DECISIONS);
         let here = self.here.as_ref();

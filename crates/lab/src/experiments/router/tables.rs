@@ -10,12 +10,10 @@ use lookup::sync::{Domain, Thread};
 use lookup::{Hop, Prefix, Rib};
 use nodes::assembly::Common;
 use nodes::switch::Bridging;
-use nodes::{IfaceCounters, Rates};
 use tables::hops::fixed;
 use tables::{
     Adjacency, AdjacencyId, Forwarding, HopTable, Iface, IfaceId, Ifaces, Kind, PortId, Step, Tags,
 };
-use wire::flow::Hasher;
 
 use super::frames::{Frames, ROUTER, mark};
 
@@ -91,17 +89,7 @@ impl<A: Frames> Tables<A> {
     pub fn common(&self) -> Common {
         let (to_kernel, _) = frame_ring::ring(1 << 16);
         let (_, from_kernel) = frame_ring::ring(1 << 16);
-        Common {
-            forwarding: self.forwarding.clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(7),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        }
+        Common::alone(self.forwarding.clone(), (to_kernel, from_kernel), 2)
     }
 
     /// Whose readers workers are.

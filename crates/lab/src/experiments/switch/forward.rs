@@ -21,17 +21,16 @@ use graph::{Graph, Snapshot};
 use io::{Allocator, Burst, Owned, Port, World};
 use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
+use nodes::DomainCounters;
 use nodes::assembly::Common;
 use nodes::switch::Bridging;
 use nodes::switch::loops::Loops;
-use nodes::{DomainCounters, IfaceCounters, Rates};
 use tables::bridge::FloodRates;
 use tables::macs::Learn;
 use tables::switch::{BridgeConfig, LoopDetection, Member, Mode, Switch};
 use tables::{Forwarding, PortId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
-use wire::flow::Hasher;
 use wire::vlan::Tag;
 
 use super::super::router::{Source, per_node, stamp};
@@ -308,17 +307,7 @@ fn switch(
 fn graph(forwarding: &Arc<Forwarding>, learn: spsc::Producer<Learn>) -> Result<Graph, String> {
     let (to_kernel, _) = frame_ring::ring(1 << 16);
     let (_, from_kernel) = frame_ring::ring(1 << 16);
-    let common = Common {
-        forwarding: forwarding.clone(),
-        counters: IfaceCounters::new(),
-        hasher: Hasher::new(7),
-        rates: Rates::default(),
-        to_kernel,
-        from_kernel,
-        ports: 2,
-        remotes: Vec::new(),
-        from_workers: Vec::new(),
-    };
+    let common = Common::alone(forwarding.clone(), (to_kernel, from_kernel), 2);
     nodes::router_and_switch(
         common,
         Bridging {

@@ -14,7 +14,6 @@ use tables::event::{
 };
 use tables::{Action, Control, Iface, Limits, Named, PortId, Protect, SetId, Side};
 use tables::{VrfConfig, VrfId};
-use wire::flow::Hasher;
 use wire::ggu::Verdict as Decision;
 
 use super::super::flows::{Flows, Heard};
@@ -30,7 +29,7 @@ use crate::assembly::{Assembly, Common};
 use crate::parse::owner::Owners;
 use crate::switch::Bridging;
 use crate::testbed::{P0, P1, to_p0, udp4};
-use crate::{IfaceCounters, Rates, router, switch};
+use crate::{router, switch};
 
 /// The Grantor's.
 pub(super) const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
@@ -249,17 +248,7 @@ impl Of<'_> {
     pub(super) fn seat(&self, member: Member, rings: Rings, entries: usize, full: &str) -> Seat {
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let (_to_router, from_kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding: self.control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
+        let common = Common::alone(self.control.forwarding().clone(), (to_kernel, from_kernel), 2);
         let counters = Counters::new(16);
         let settings = Arc::new(Published::new(self.domain, settings()));
         let programs = Arc::new(Published::new(self.domain, Programs::default()));

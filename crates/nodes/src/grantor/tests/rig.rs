@@ -14,8 +14,8 @@ use tables::event::{
     Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
 };
 use tables::{Control, Iface, Limits, PortId, VrfConfig};
+use wire::checksum;
 use wire::ggu::{Decision, Message, Ports};
-use wire::{checksum, flow::Hasher};
 
 use super::super::nets::Nets;
 use super::super::settings::{Counters, Settings};
@@ -23,7 +23,7 @@ use super::super::{ENTRY, Parts, add};
 use crate::assembly::{Assembly, Common};
 use crate::switch::Bridging;
 use crate::testbed::{P0, P1};
-use crate::{IfaceCounters, Rates, router, switch};
+use crate::{router, switch};
 
 /// A Gatekeeper's.
 pub(super) const GATEKEEPER: [u8; 6] = [4, 0, 0, 0, 0, 1];
@@ -249,17 +249,7 @@ impl Rig {
         let control = control(&domain);
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let (_to_router, from_kernel) = frames::ring(1 << 16);
-        let common = Common {
-            forwarding: control.forwarding().clone(),
-            counters: IfaceCounters::new(),
-            hasher: Hasher::new(1),
-            rates: Rates::default(),
-            to_kernel,
-            from_kernel,
-            ports: 2,
-            remotes: Vec::new(),
-            from_workers: Vec::new(),
-        };
+        let common = Common::alone(control.forwarding().clone(), (to_kernel, from_kernel), 2);
         let counters = Counters::new();
         let settings = Arc::new(Published::new(&domain, settings));
         let policy = Policy::default();

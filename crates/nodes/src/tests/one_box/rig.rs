@@ -15,7 +15,6 @@ use tables::event::{
     Address, Event, How, Link, LinkId, Neighbour, NeighbourState, Path, Route, Source, Target,
 };
 use tables::{Action, Control, Iface, LOCAL, Limits, PortId, Protect, Side, VrfConfig, VrfId};
-use wire::flow::Hasher;
 use wire::ggu;
 
 use crate::assembly::{Assembly, Common};
@@ -29,7 +28,7 @@ use crate::grantor::{self, settings as granting};
 use crate::parse::owner::Owners;
 use crate::switch::Bridging;
 use crate::testbed::{P0, P1};
-use crate::{IfaceCounters, Rates, router, switch};
+use crate::{router, switch};
 
 /// The router to what is protected.
 pub(super) const INSIDE: [u8; 6] = [4, 0, 0, 0, 0, 9];
@@ -342,17 +341,7 @@ fn seat(
 ) -> Seat {
     let (to_kernel, kernel) = frames::ring(1 << 20);
     let (_to_router, from_kernel) = frames::ring(1 << 16);
-    let common = Common {
-        forwarding: control.forwarding().clone(),
-        counters: IfaceCounters::new(),
-        hasher: Hasher::new(1),
-        rates: Rates::default(),
-        to_kernel,
-        from_kernel,
-        ports: 2,
-        remotes: Vec::new(),
-        from_workers: Vec::new(),
-    };
+    let common = Common::alone(control.forwarding().clone(), (to_kernel, from_kernel), 2);
     let assembly = Assembly::new(common).owned(Some(owners));
     let assembly = router::add(switch::add(assembly, Bridging::none()));
     let settings = parts.settings.clone();

@@ -24,11 +24,9 @@ use lookup::sync::Domain;
 use lookup::{Hop, Prefix};
 use nodes::assembly::Common;
 use nodes::switch::Bridging;
-use nodes::{IfaceCounters, Rates};
 use tables::control::{MAIN_TABLE, VrfConfig};
 use tables::event::Target;
 use tables::{Control, Family, Forwarding, Iface, IfaceId, Limits, PortId};
-use wire::flow::Hasher;
 
 use super::super::frames::{Frames, LEN, ROUTER, stamp};
 use super::Kind;
@@ -365,17 +363,7 @@ fn work(
     let pool = Pool::new(&PoolConfig { packets: 64, ..PoolConfig::default() }).map_err(said)?;
     let (to_kernel, _kernel) = frame_ring::ring(1 << 16);
     let (_, from_kernel) = frame_ring::ring(1 << 16);
-    let common = Common {
-        forwarding: forwarding.clone(),
-        counters: IfaceCounters::new(),
-        hasher: Hasher::new(7),
-        rates: Rates::default(),
-        to_kernel,
-        from_kernel,
-        ports: PORTS,
-        remotes: Vec::new(),
-        from_workers: Vec::new(),
-    };
+    let common = Common::alone(forwarding.clone(), (to_kernel, from_kernel), PORTS);
     let graph = nodes::router_and_switch(common, Bridging::none()).build(0);
     let mut graph = graph.map_err(|error| error.to_string())?;
     let mut devices = Vec::new();

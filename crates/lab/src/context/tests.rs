@@ -1,0 +1,52 @@
+use super::*;
+
+fn context(out: &Path) -> Context {
+    let options = Options {
+        quick: true,
+        out: out.into(),
+        tables: vec![],
+        updates: None,
+        engines: vec![],
+        hops: Options::HOPS,
+    };
+    Context::new(options, |_| {})
+}
+
+#[test]
+fn cells_of_one_name_are_cells_of_their_own() {
+    let names = distinct(["a", "b", "a", "a"]).into_iter().map(|(name, _)| name);
+    assert!(names.eq(["a", "b", "a (2)", "a (3)"]));
+}
+
+#[test]
+fn an_interrupted_run_goes_on_where_it_was() {
+    let out = std::env::temp_dir().join(format!("rutter-lab-resume-{}", std::process::id()));
+    let fail_at = |bad: &'static str, ran: &mut Vec<String>| {
+        let mut context = context(&out);
+        context.start("test/resume").unwrap();
+        let rows = context.cells(["a", "b", "c"], |_, cell| {
+            if *cell == bad {
+                return Err(Error::Unknown { name: bad.into(), near: None });
+            }
+            ran.push((*cell).to_string());
+            std::thread::sleep(Duration::from_millis(20));
+            Ok(vec![Row::new([("cell", (*cell).to_string())])])
+        });
+        rows.map(|rows| {
+            let took_s = context.took_s();
+            context.finish().unwrap();
+            (rows, took_s)
+        })
+    };
+    let mut ran = Vec::new();
+    assert!(fail_at("c", &mut ran).is_err());
+    assert_eq!(ran, ["a", "b"]);
+    let (rows, took_s) = fail_at("none", &mut ran).unwrap();
+    // Two cells were measured by the run before.
+    assert!(took_s >= 0.06, "{took_s}");
+    assert_eq!(ran, ["a", "b", "c"]);
+    assert_eq!(rows.iter().map(|row| row.label("cell")).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert!(fail_at("none", &mut ran).is_ok());
+    assert_eq!(ran.len(), 6);
+    fs::remove_dir_all(out).unwrap();
+}
