@@ -361,3 +361,23 @@ DEVICE u32 miht6(const u32 *image, Address6 dst) {
 KERNEL lookup_miht6(const u32 *__restrict__ image, const Address6 *dsts, u32 *hops, u64 count) {
     EACH(i, count) hops[i] = miht6(image, dsts[i]);
 }
+
+/* -- what a device's memory does ----------------------------------------------------------- */
+
+/* Words that both processors know: word i is h2(i). */
+KERNEL fill_words(const u32 *none, const u32 *nothing, u32 *words, u64 count) {
+    (void)none, (void)nothing;
+    EACH(i, count) words[i] = h2((u32)i);
+}
+
+/* The sums of 16 words each, of random lines of 32 bytes: no read waits for another. Word 0 is how
+ * many lines there are, and the first of them is words 8 to 15. */
+KERNEL read_lines(const u32 *__restrict__ memory, const u32 *seeds, u32 *sums, u64 count) {
+    u32 lines = memory[0];
+    EACH(i, count) {
+        u32 sum = 0;
+        for (u32 j = 0; j < 16; j++)
+            sum += memory[8 + (u64)below(h2(seeds[i] + j * SALT), lines) * 8];
+        sums[i] = sum;
+    }
+}

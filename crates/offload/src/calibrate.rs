@@ -83,7 +83,21 @@ pub fn measure<A: Addr>(
         batch.fill(buffers.size, random)?;
         fresh.push(batch);
     }
-    let done = drive(device, fresh, at_least, clock);
+    keep_busy(device, fresh, at_least, clock)
+}
+
+/// Keeps a device busy with these batches, as often as it takes: for `at_least` that long, and until
+/// each was answered twice.
+///
+/// # Errors
+/// When the device is lost.
+pub fn keep_busy<A: Addr>(
+    device: &mut dyn Device<A>,
+    batches: Vec<Batch<A>>,
+    at_least: Duration,
+    clock: &Clock,
+) -> Result<Point, Fault> {
+    let done = drive(device, batches, at_least, clock);
     if done.is_err() {
         drop(device.abandon());
     }

@@ -6,6 +6,7 @@ use lookup::rib::Change;
 use lookup::{Addr, Hop, Prefix, Rib};
 
 use crate::image::{Image, Patch, Piece};
+use crate::lines;
 use crate::table::Table;
 
 type Kernel<A> = unsafe extern "C" fn(*const u32, *const A, *mut Hop, u64);
@@ -86,6 +87,22 @@ impl Memory {
             let want = rib.lookup(dst).map_or(Hop::NONE, |(_, hop)| hop);
             let at = dst.to_ip();
             assert_eq!((got, core), (want, want), "{} at {at}", table.engine());
+        }
+        self.is_walked(table, dsts, &hops);
+    }
+}
+
+impl Memory {
+    /// Where the lines that a kernel reads are counted, it is the kernel's walk.
+    fn is_walked<A: Kernels>(&self, table: &Table<A>, dsts: &[A], hops: &[Hop]) {
+        for (dst, &hop) in dsts.iter().zip(hops) {
+            let number = dst.to_u128() as u32;
+            let Some((got, lines)) = lines::of(table.engine(), table.image().unwrap(), number)
+            else {
+                return;
+            };
+            assert_eq!(got, hop, "{} at {number:#x}", table.engine());
+            assert!((1..100).contains(&lines), "{lines} lines for {number:#x}");
         }
     }
 }

@@ -17,7 +17,7 @@
 //!   calibrate crew
 //!   devices lane
 //!   device
-//!   error table
+//!   error lines table
 //!   clock fault image
 //! ```
 
@@ -32,6 +32,7 @@ pub mod error;
 pub mod fault;
 pub mod image;
 mod lane;
+pub mod lines;
 pub mod table;
 
 pub use lane::Buffers;

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Output as Said};
+use std::time::Duration;
 
 use formats::SplitMix64;
 use lookup::lpm::{Exports, Options};
@@ -14,6 +15,7 @@ use lookup::{Addr, Hop, Prefix, Rib};
 use offload::Buffers;
 use offload::clock::Clock;
 use offload::crew::{Crew, Input, Output, Share};
+use offload::device::Device;
 use offload::devices::{Cuda, Threads, gpus};
 use offload::fault::Fault;
 use offload::table::Table;
@@ -119,12 +121,37 @@ fn on_a_gpu() {
         Ok(all) => println!("{all:?}"),
         Err(fault) => return testing::skip(fault),
     }
-    for done in [agree::<u32>(), agree::<u128>()] {
+    for done in [agree::<u32>(), agree::<u128>(), probe::<u32>(), probe::<u128>()] {
         match done {
             Err(fault) if std::env::var_os("CUDA_FAULT").is_some() => println!("fault: {fault}"),
             done => done.unwrap(),
         }
     }
+}
+
+/// What rates are judged by: it is measured, and what was read and copied is right.
+fn probe<A: Exports>() -> Result<(), Fault> {
+    let (mut gpu, moment) = (Cuda::<A>::start(0)?, Duration::from_millis(1));
+    for measured in [gpu.reads(1 << 20, moment)?, gpu.bus(5000, moment)?] {
+        assert!(measured.rate > 0.0 && measured.wrong == 0, "{measured:?}");
+    }
+    let source = Rounds::<A>::new(1, 1000);
+    for (name, _) in A::exported() {
+        let entry = A::engine(name).expect("it is in the registry");
+        let table = Table::build(entry, &Options::default(), &source.rib).unwrap();
+        gpu.load(&table)?;
+        let mut rng = SplitMix64(5);
+        let mut batch = gpu.batch(3000)?;
+        batch.fill(3000, |dsts| {
+            dsts.iter_mut().for_each(|dst| *dst = addr(&mut rng));
+            Ok::<_, Fault>(dsts.len())
+        })?;
+        let (rate, batch) = gpu.resident(batch, moment)?;
+        let wanted = |dst: &A| source.rib.lookup(*dst).map_or(Hop::NONE, |(_, hop)| hop);
+        assert!(batch.dsts().iter().map(wanted).eq(batch.hops().iter().copied()), "{name}");
+        assert!(rate > 0.0);
+    }
+    Ok(())
 }
 
 #[test]

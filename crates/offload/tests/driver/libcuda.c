@@ -270,6 +270,7 @@ static const struct {
 #define FOUR(engine) {"lookup_" #engine, (Kernel)lookup_##engine, 4}
 #define SIX(engine) {"lookup_" #engine, (Kernel)lookup_##engine, 16}
     FOUR(rutter4), SIX(rutter6), FOUR(bloomfwd), SIX(bloomfwd6), FOUR(miht), SIX(miht6),
+    {"fill_words", (Kernel)fill_words, 4}, {"read_lines", (Kernel)read_lines, 4},
 };
 int cuModuleGetFunction(void **to, void *module, const char *name) {
     (void)module;

@@ -13,6 +13,7 @@
 //! Inside, a module imports only those of the lines below its own:
 //!
 //! ```text
+//!   probe
 //!   driver
 //!   handles
 //!   calls
@@ -21,6 +22,7 @@
 mod calls;
 mod driver;
 mod handles;
+mod probe;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use lookup::Addr;
 pub use self::driver::Info;
 use self::driver::{Gpu, Room, Slot};
 use self::handles::Kernel;
+pub use self::probe::Measured;
 use crate::device::{Batch, Capabilities, Device};
 use crate::fault::{Fault, Stage};
 use crate::image::{Patch, Piece};
