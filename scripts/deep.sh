@@ -3,7 +3,7 @@
 #
 #   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|asan|tsan|fuzz|mutants …]      default: all
 #
-# MINUTES (default 10) is shared by the fuzz targets; mutants has as many again.
+# MINUTES (default 10) is shared by the fuzz targets; each crate of mutants has as many again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -196,12 +196,28 @@ fuzz() {
 	done
 }
 
-# Changes that no test notices: a list to read, not a verdict.
+# Changes that no test notices, of a sample (docs/MUTANTS.md): a list to read, not a verdict.
+# MUTANTS names others: a line for each run, a crate and a shard as scripts/mutants.sh takes them.
 mutants() {
-	timeout "$((MINUTES * 60))" cargo mutants --no-shuffle -j 1 -o "$target" \
-		-p wire -p tables -p formats || [ $? = 2 ] || [ $? = 3 ] || [ $? = 124 ]
-	cat "$target/mutants.out/missed.txt"
+	local crate shard
+	while read -r crate shard; do
+		printf -- '--- %s %s\n' "$crate" "$shard"
+		timeout "$((MINUTES * 60))" scripts/mutants.sh "$crate" "$shard" </dev/null || [ $? = 124 ]
+	done <<<"${MUTANTS:-$MUTANTS_ALL}"
 }
+
+MUTANTS_ALL=$(
+	cat <<-end
+		graph 0/45
+		io 0/32
+		feeds 0/15
+		tables 0/80
+		nodes 0/120
+		wire 0/34
+		formats 0/40
+		lookup 0/300
+	end
+)
 
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx asan tsan fuzz mutants)
