@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; each crate of mutants has as many again.
 set -euo pipefail
@@ -43,6 +43,7 @@ miri() {
 
 # What has unsafe code, or depends on it, and cannot run there.
 NOT_MIRI=(
+	'offload::devices::cuda and the kernels: C, or the driver; its tests have a driver that checks each access'
 	'policy::lua: LuaJIT is C, and makes machine code'
 	'policy::bpf, compiled: machine code of DPDK; the interpreter and the check have no unsafe code'
 	'policy::cell, processes, seals and limits: system calls (memfd, seccomp, fork)'
@@ -67,6 +68,7 @@ MIRI_ALL=$(
 		lookup sail::l::tests::conformance
 		lookup poptrie::tests::portable
 		lookup exact::flow
+		offload image:: calibrate:: threads_answer
 		policy:cell cell::
 		nodes gatekeeper::solicitor --skip a_queue_is_its_model
 		nodes grantor::park grantor::gather grantor::messages --skip as_lists
@@ -150,6 +152,11 @@ ptx() {
 	cmp "$target/ptx/lookup.ptx" crates/offload/kernels/lookup.ptx
 }
 
+# The lab for machines with a GPU: its size, and the C library that it needs.
+gpu_suite() {
+	scripts/gpu-suite.sh
+}
+
 # Memory errors in everything that handles packets; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
@@ -220,7 +227,7 @@ MUTANTS_ALL=$(
 )
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx gpu_suite asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

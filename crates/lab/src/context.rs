@@ -60,6 +60,10 @@ pub struct Context {
     /// Slices that were timed; of them those that were dropped, and those that were
     /// kept although they were disturbed.
     slices: Cell<(usize, usize, usize)>,
+    /// When no more is begun.
+    ends: Option<Instant>,
+    /// Parts that were left out of the experiment for that.
+    left_out: Vec<String>,
     partial: Partial,
 }
 
@@ -95,8 +99,20 @@ impl Context {
             started: Instant::now(),
             before_s: 0.0,
             slices: Cell::default(),
+            ends: None,
+            left_out: Vec::new(),
             partial: Partial::default(),
         }
+    }
+
+    /// Begins nothing that would not be done by then: what is left out is named in the record.
+    pub fn end_after(&mut self, time: Duration) {
+        self.ends = Some(Instant::now() + time);
+    }
+
+    /// False where something that takes so long would end too late.
+    pub(crate) fn has_time_for(&self, time: Duration) -> bool {
+        self.ends.is_none_or(|ends| Instant::now() + time < ends)
     }
 
     /// True for `--quick`.
@@ -276,9 +292,16 @@ impl Context {
     ) -> Result<Vec<Row>, Error> {
         let cells = distinct(cells);
         let (start, mut ran, mut rows) = (Instant::now(), 0, Vec::new());
+        let mut longest = Duration::ZERO;
         for (i, (name, cell)) in cells.iter().enumerate() {
             if let Some(kept) = self.partial.cells.get(name) {
                 rows.extend(kept.iter().cloned());
+                continue;
+            }
+            // As long as the longest so far.
+            if !self.has_time_for(longest) {
+                self.say(&format!("{}: {name} is left out: the time is up", self.experiment));
+                self.left_out.push(name.clone());
                 continue;
             }
             let done = |name: &String| self.partial.cells.contains_key(name);
@@ -287,7 +310,9 @@ impl Context {
             let time =
                 each.map_or(String::new(), |each| format!(", {} left", clock_text(each * left)));
             self.say(&format!("{} {}/{}: {name}{time}", self.experiment, i + 1, cells.len()));
+            let begun = Instant::now();
             let found = run(self, cell)?;
+            longest = longest.max(begun.elapsed());
             ran += 1;
             rows.extend(found.iter().cloned());
             self.partial.cells.insert(name.clone(), found);
@@ -311,6 +336,9 @@ impl Context {
         }
         if disturbed > 0 {
             notes.push(format!("{disturbed} such slices were kept: there were no better ones"));
+        }
+        if !self.left_out.is_empty() {
+            notes.push(format!("left out, as the time was up: {}", self.left_out.join(", ")));
         }
         Record {
             experiment: self.experiment.to_string(),
@@ -361,6 +389,7 @@ impl Context {
     pub(crate) fn start(&mut self, experiment: &'static str) -> Result<(), Error> {
         (self.experiment, self.started) = (experiment, Instant::now());
         self.slices.set((0, 0, 0));
+        self.left_out.clear();
         fs::create_dir_all(self.out()).map_err(Error::file(self.out()))?;
         let found = fs::read_to_string(self.partial_path()).ok();
         let found = found.and_then(|text| serde_json::from_str::<Partial>(&text).ok());

@@ -1,13 +1,17 @@
 //! Devices of crate `offload` for experiments: the GPU where there is one. Else a model, in a made
 //! time: it shows that pipelines and divisions work, and judges no claim.
 
+use std::time::Duration;
+
 use lookup::lpm::{Exports, Options};
 use lookup::{Addr, Hop, Rib};
+use offload::calibrate::keep_busy;
 use offload::clock::Clock;
 use offload::crew::Crew;
 use offload::device::{Batch, Device};
-use offload::devices::{Cuda, Figures, Model, Threads, gpus};
+use offload::devices::{Cuda, Figures, Info, Measured, Model, Threads, gpus};
 use offload::fault::Fault;
+use offload::lines;
 use offload::table::Table;
 
 use crate::{Error, Verdict, clock};
@@ -28,6 +32,12 @@ impl Bench {
             return Bench { experiment, kind: "cuda", clock: Clock::real() };
         }
         Bench { experiment, kind: "model", clock: Clock::made() }
+    }
+
+    /// What was measured on, for a record's notes.
+    pub fn what(&self) -> String {
+        let model = "a model in a made time, which judges nothing: not measured on a GPU";
+        if self.kind == "cuda" { gpus_here().unwrap_or_default() } else { model.into() }
     }
 
     /// The device.
@@ -141,6 +151,95 @@ impl Bench {
     }
 }
 
+/// What a GPU makes of a table, beside what its memory and its bus would allow.
+pub struct Limits {
+    /// Million lookups a second of addresses that stay in the device's memory.
+    pub resident: f64,
+    /// The same from locked memory and back into it.
+    pub end_to_end: f64,
+    /// What the bus alone takes, both ways at once.
+    pub bus: f64,
+    /// Lines of 32 bytes that a lookup reads, and million random reads of such lines a second, of
+    /// memory as large as the table; where the reads of the engine are counted.
+    pub reads: Option<(f64, f64)>,
+}
+
+impl Bench {
+    /// What the GPU makes of `table` with batches of `size` addresses; `None` of another device.
+    /// Every answer is compared.
+    pub fn limits<A: Exports>(
+        &self,
+        table: &Table<A>,
+        dsts: &[A],
+        wanted: &[Hop],
+        size: usize,
+        moment: Duration,
+    ) -> Result<Option<Limits>, Error> {
+        if self.kind != "cuda" {
+            return Ok(None);
+        }
+        let failed = |fault| self.missing(&fault);
+        let mut gpu = Cuda::<A>::start(0).map_err(failed)?;
+        gpu.load(table).map_err(failed)?;
+        let image = table.image().map_err(failed)?;
+        let fresh = |gpu: &mut Cuda<A>, dsts: &[A]| {
+            let mut batch = gpu.batch(dsts.len())?;
+            batch.fill(dsts.len(), |room| {
+                room.copy_from_slice(dsts);
+                Ok::<_, Fault>(dsts.len())
+            })?;
+            Ok(batch)
+        };
+        let batch = fresh(&mut gpu, dsts).map_err(failed)?;
+        let (resident, batch) = gpu.resident(batch, moment).map_err(failed)?;
+        self.same(wanted, batch.hops())?;
+        let pieces = dsts.chunks(size.min(dsts.len()).max(1)).take(3);
+        let batches = pieces.map(|dsts| fresh(&mut gpu, dsts)).collect::<Result<Vec<_>, Fault>>();
+        let batches = batches.map_err(failed)?;
+        let end_to_end = keep_busy(&mut gpu, batches, moment, &self.clock).map_err(failed)?.rate;
+        let bus = self.right("bytes over the bus", gpu.bus(size, moment).map_err(failed)?)?;
+        let walk = |dst: &A| lines::of(table.engine(), image, dst.to_u128() as u32);
+        let walked: Option<Vec<_>> = dsts.iter().take(WALKED).map(walk).collect();
+        let reads = match walked {
+            Some(walked) if !walked.is_empty() => {
+                let hops: Vec<Hop> = walked.iter().map(|(hop, _)| *hop).collect();
+                self.same(&wanted[..hops.len()], &hops)?;
+                let all: usize = walked.iter().map(|(_, lines)| lines).sum();
+                let reads = gpu.reads(image.bytes() as usize, moment).map_err(failed)?;
+                let rate = self.right("words of the device's memory", reads)?;
+                Some((all as f64 / walked.len() as f64, rate / 1e6))
+            }
+            _ => None,
+        };
+        let [resident, end_to_end, bus] = [resident, end_to_end, bus].map(|rate| rate / 1e6);
+        Ok(Some(Limits { resident, end_to_end, bus, reads }))
+    }
+
+    /// A rate whose answers were right.
+    fn right(&self, what: &str, measured: Measured) -> Result<f64, Error> {
+        let Measured { rate, compared, wrong } = measured;
+        if wrong == 0 {
+            return Ok(rate);
+        }
+        let what = format!("{wrong} of {compared} {what}");
+        Err(Error::Wrong { experiment: self.experiment, what })
+    }
+}
+
+/// The GPUs of this machine, in a line.
+///
+/// # Errors
+/// Why there are none.
+pub fn gpus_here() -> Result<String, String> {
+    let all = gpus().map_err(|fault| fault.to_string())?;
+    let each = |gpu: &Info| {
+        let Info { number, name, memory, bus, capability: (major, minor), .. } = gpu;
+        format!("GPU {number}: {name}, {} GiB, {bus}, {major}.{minor}", memory >> 30)
+    };
+    let all: Vec<String> = all.iter().map(each).collect();
+    if all.is_empty() { Err("the CUDA driver finds none".into()) } else { Ok(all.join("; ")) }
+}
+
 /// What the table says of each.
 pub fn wanted<A: Addr>(table: &Table<A>, dsts: &[A]) -> Vec<Hop> {
     let mut hops = vec![Hop::NONE; dsts.len()];
@@ -150,6 +249,9 @@ pub fn wanted<A: Addr>(table: &Table<A>, dsts: &[A]) -> Vec<Hop> {
 
 /// Lookups a second of a model.
 const DEVICE: f64 = 400e6;
+
+/// Addresses whose reads are counted.
+const WALKED: usize = 1 << 16;
 
 /// Addresses of a core's batch, and bytes of all batches.
 const PIECE: usize = 16 << 10;

@@ -49,6 +49,7 @@ pub mod slices;
 mod testpmd;
 
 pub use context::{Context, Options};
+pub use devices::gpus_here;
 pub use error::Error;
 pub use experiment::{Card, Experiment, Plot, Style, Takes};
 pub use record::{Figure, Record, Row, Ruling, Verdict};

@@ -85,6 +85,9 @@ fn one(experiment: &dyn Experiment, context: &mut Context) -> Result<(Record, Pa
     if let Some(file) = context.given_updates().filter(|_| !experiment.takes_updates()) {
         return Err(Error::NoUpdates { experiment: name, file: file.into() });
     }
+    if !context.has_time_for(Duration::ZERO) {
+        return Err(Error::Missing { experiment: name, what: "more time".into() });
+    }
     context.start(name)?;
     // A set of experiments runs for an hour: one that panics must not end the others.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| experiment.run(context)));

@@ -132,7 +132,9 @@ fn on_a_gpu() {
 /// What rates are judged by: it is measured, and what was read and copied is right.
 fn probe<A: Exports>() -> Result<(), Fault> {
     let (mut gpu, moment) = (Cuda::<A>::start(0)?, Duration::from_millis(1));
-    for measured in [gpu.reads(1 << 20, moment)?, gpu.bus(5000, moment)?] {
+    for measured in
+        [gpu.reads(1 << 20, moment)?, gpu.reads(8 << 20, moment)?, gpu.bus(5000, moment)?]
+    {
         assert!(measured.rate > 0.0 && measured.wrong == 0, "{measured:?}");
     }
     let source = Rounds::<A>::new(1, 1000);

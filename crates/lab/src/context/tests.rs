@@ -19,6 +19,22 @@ fn cells_of_one_name_are_cells_of_their_own() {
 }
 
 #[test]
+fn what_would_end_too_late_is_left_out_and_named() {
+    let out = std::env::temp_dir().join(format!("rutter-lab-ends-{}", std::process::id()));
+    let mut context = context(&out);
+    context.start("test/ends").unwrap();
+    context.end_after(Duration::from_millis(500));
+    let rows = context.cells(["a", "b", "c"], |_, cell| {
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(vec![Row::new([("cell", (*cell).to_string())])])
+    });
+    let record = context.record(rows.unwrap(), vec![], vec![]);
+    assert_eq!(record.rows.len(), 1);
+    assert_eq!(record.notes, ["left out, as the time was up: b, c"]);
+    fs::remove_dir_all(out).unwrap();
+}
+
+#[test]
 fn an_interrupted_run_goes_on_where_it_was() {
     let out = std::env::temp_dir().join(format!("rutter-lab-resume-{}", std::process::id()));
     let fail_at = |bad: &'static str, ran: &mut Vec<String>| {

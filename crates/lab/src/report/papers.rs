@@ -104,7 +104,7 @@ const PAPERS: &[Paper] = &[
         machine: "Intel Xeon Phi 7120P (244 threads), Xeon Phi 7250, two Xeon E5-2640v3",
         left_out: &[(
             "the claims of figures 9 and 10",
-            "open: a coprocessor is needed; not measured on a GPU",
+            "they are judged on a GPU alone; of a model the record says: not measured on a GPU",
         )],
     },
     Paper {

@@ -17,7 +17,12 @@ fn routes() -> Rib<u32> {
         let prefix = Prefix::covering(rng.next() as u32, 4 + rng.below(25) as u8);
         (prefix, Hop(1 + rng.below(1000) as u32))
     };
-    (0..2000).map(&mut route).collect()
+    (0..pick(2000, 40)).map(&mut route).collect()
+}
+
+/// The one, or the other under miri, which takes a thousand times as long.
+fn pick(usual: u64, few: u64) -> u64 {
+    if cfg!(miri) { few } else { usual }
 }
 
 fn table(rib: &Rib<u32>) -> Table<u32> {
@@ -264,11 +269,12 @@ fn an_engine_without_a_kernel_stays_on_the_cores() {
 /// Threads in real time beside a model, while the table changes.
 #[test]
 fn threads_answer_in_order_and_each_batch_sees_one_version() {
-    let (rib, clock) = (routes(), Clock::real());
+    let (rib, clock, all, every) =
+        (routes(), Clock::real(), pick(100_000, 3000), Some(pick(3000, 900)));
     for threads in [1, 3] {
         let cores = Box::new(Threads::start(threads).unwrap());
         let mut crew = Crew::new(table(&rib), cores, 512, 1 << 20, &clock).unwrap();
-        timed(&mut crew, Source::new(100_000, false, &rib, Some(3_000)), &clock);
+        timed(&mut crew, Source::new(all, false, &rib, every), &clock);
         crew = Crew::new(
             table(&rib),
             Box::new(Threads::start(threads).unwrap()),
@@ -279,7 +285,7 @@ fn threads_answer_in_order_and_each_batch_sees_one_version() {
         .unwrap();
         crew.join(model(50e6, None, &clock), Buffers { size: 2048, depth: 3 }, Share::Measured)
             .unwrap();
-        timed(&mut crew, Source::new(100_000, true, &rib, Some(3_000)), &clock);
+        timed(&mut crew, Source::new(all, true, &rib, every), &clock);
         assert!(crew.answered()[0] > 0, "{:?}", crew.answered());
     }
 }

@@ -14,6 +14,7 @@ mod output;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use lab::Options;
@@ -77,11 +78,16 @@ enum Action {
         records: Records,
     },
     /// Run all that a GPU is needed for, in a few minutes: answers are checked, each result is
-    /// printed as it comes
+    /// printed as it comes, and there are at most 8 files
     GpuSuite {
         /// Smaller tables and shorter slices
         #[arg(long)]
         quick: bool,
+        /// What would end later than after so many seconds is left out; a minute after that the
+        /// run ends, whatever it does
+        #[arg(long, value_name = "S", default_value_t = 420,
+              value_parser = clap::value_parser!(u32).range(1..=86_400))]
+        seconds: u32,
         #[command(flatten)]
         records: Records,
     },
@@ -141,9 +147,9 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
             lab::contestants::known(&engine)?;
             let (out_folder, tables, engines) = (records.out, table, engine);
             let options = Options { quick, out: out_folder, tables, updates, engines, hops };
-            return measure::run(&names, options, again, out);
+            return measure::run(&names, options, again, None, out);
         }
-        Action::GpuSuite { quick, records } => {
+        Action::GpuSuite { quick, seconds, records } => {
             let options = Options {
                 quick,
                 out: records.out,
@@ -152,7 +158,12 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
                 engines: Vec::new(),
                 hops: Options::HOPS,
             };
-            return measure::run(&GPU_SUITE.map(String::from), options, true, out);
+            let limit = Duration::from_secs(seconds.into());
+            end_at(limit + GRACE);
+            let gpus = lab::gpus_here();
+            out.line(gpus.unwrap_or_else(|why| format!("not measured on a GPU: {why}")))?;
+            out.flush()?;
+            return measure::run(&GPU_SUITE.map(String::from), options, true, Some(limit), out);
         }
         Action::Words => words(out)?,
         Action::Drive { engine, table, count } => lab::misses::drive(&engine, &table, count)
@@ -173,6 +184,20 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
     }
     Ok(Status::Success)
 }
+
+/// Ends the process then: a device may keep a call for ever. Records that are there stay.
+fn end_at(time: Duration) {
+    let ends = move || {
+        std::thread::sleep(time);
+        output::warn("the time is up; what is not recorded by now is left out");
+        std::process::exit(Status::Fault as i32);
+    };
+    // Without a thread, the suite is limited by what it begins alone.
+    drop(std::thread::Builder::new().name("limit".into()).spawn(ends));
+}
+
+/// From the suite's last beginning to its end.
+const GRACE: Duration = Duration::from_secs(60);
 
 /// The shortest first: what a machine is lent for may end early.
 const GPU_SUITE: [&str; 3] = ["bloomfwd/fig9", "bloomfwd/fig10", "offload/peers"];

@@ -1,16 +1,19 @@
 //! `rutter-lab run`.
 
 use std::path::Path;
+use std::time::Duration;
 
 use lab::{Context, Options, Outcome, Record, Verdict};
 
 use crate::output::{Failure, Output, Status, warn};
 
-/// Runs what was asked for; one that cannot run does not keep the others from it.
+/// Runs what was asked for; one that cannot run does not keep the others from it. Within `limit`,
+/// where there is one: what would end later is left out.
 pub fn run(
     names: &[String],
     options: Options,
     again: bool,
+    limit: Option<Duration>,
     out: &mut Output,
 ) -> Result<Status, Failure> {
     let experiments = lab::select(names)?;
@@ -18,6 +21,7 @@ pub fn run(
         warn("this is a debug build: its figures mean nothing");
     }
     let mut lab = Context::new(options, |line| warn(line));
+    limit.into_iter().for_each(|limit| lab.end_after(limit));
     let mut status = Status::Success;
     lab::run(&experiments, &mut lab, again, |name, outcome| {
         match outcome {

@@ -39,17 +39,18 @@ impl<A: Addr> Cuda<A> {
         let (seeds, to) = (seeds?, to?);
         let stream = Stream::new(&self.gpu.context).map_err(self.gpu.lost(Stage::Load))?;
         let (fill, read) = (self.named("fill_words")?, self.named("read_lines")?);
-        let work = |kernel, to, count: usize, times| {
+        let work = |kernel, from, to, count: usize, times| {
             let work = Work { gpu: &self.gpu, stream: &stream, kernel, table: &memory };
             // SAFETY: `fill_words` writes `count` words, for which there is room, and reads none;
             // `read_lines` reads a seed and writes a sum for each of `SEEDS`, and reads as many lines
             // as word 0 says, which are there.
-            unsafe { work.run(&seeds, to, count as u64, times) }
+            unsafe { work.run(from, to, count as u64, times) }
         };
-        work(&fill, &memory, (lines + 1) * WORDS, 1)?;
-        work(&fill, &seeds, SEEDS, 1)?;
+        work(&fill, &memory, &memory, (lines + 1) * WORDS, 1)?;
+        work(&fill, &seeds, &seeds, SEEDS, 1)?;
         self.gpu.write(&memory, [(0, &[lines as u32][..])].into_iter(), Stage::Load)?;
-        let rate = timed(at_least, SEEDS * READS * TIMES, || work(&read, &to, SEEDS, TIMES))?;
+        let rate =
+            timed(at_least, SEEDS * READS * TIMES, || work(&read, &seeds, &to, SEEDS, TIMES))?;
         let mut sums = ManuallyDrop::new(Pinned::new(&self.gpu, vec![0_u32; SEEDS])?);
         // SAFETY: nobody looks at them before the stream is done, and they stay (I1); a sum is any
         // number.
