@@ -1,5 +1,5 @@
-//! Flow tables: a pair of addresses to an entry of one cache line, owned by one
-//! thread. The six of the thesis (section 4.5.6) and ours, behind one trait.
+//! Flow tables map a pair of addresses to an entry of one cache line; one thread owns a
+//! table. The six tables of the thesis (section 4.5.6) and ours have one trait.
 //!
 //! | engine         | a lookup reads                      | full at | delete           | rules |
 //! |----------------|-------------------------------------|---------|------------------|-------|
@@ -11,9 +11,9 @@
 //! | `cuckoo-flow`  | two lines of tags, one entry        | 99.3 %  | one slot         | thesis |
 //! | `flow-table`   | the same                            | 91 %    | one slot         | all   |
 //!
-//! Full: where it first refuses, of 2^20 places. "Never": until the limit of entries. The
-//! open-addressed and `hopscotch` are given one place more than entries at least, so that a
-//! search has an end.
+//! "Full at" is the load of 2^20 places at the first refusal; "never" means not before the
+//! limit of entries. The open-addressed tables and `hopscotch` have at least one place more
+//! than entries, so that a search ends.
 //!
 //! ```text
 //!    batch of packets ─► find_or_insert_batch ─► ids ─► view: state, page, expiry ─► verdicts

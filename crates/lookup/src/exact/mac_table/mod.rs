@@ -1,5 +1,5 @@
-//! The switch's own table: two buckets of one cache line, hits decided by one
-//! atomic load, grown beside the readers.
+//! The switch's table of MAC addresses: two buckets of one cache line each, hits decided
+//! by one atomic load, growth beside the readers.
 //!
 //! ```text
 //!    key = domain (12 bits) · MAC (48 bits) ─► keyed permutation ─► 60 bits
@@ -13,17 +13,17 @@
 //!              left-aligned    in its second line, instead of its first
 //! ```
 //!
-//! The line and the rest together are the key (quotienting), so a hit is exact;
-//! and a move to the other line needs the entry alone. `hint` belongs to the
-//! slot: one of eight bits which say that an entry of this first line may stand
-//! in its second; where it is clear an absent key costs one line. The writer counts
-//! these entries, and clears the hint with the last.
+//! The line's number and the rest together are the key (quotienting), so a hit is exact,
+//! and a move to the other line needs only the entry. `hint` belongs to the slot: it is
+//! one of eight bits that say that an entry of this first line may be in its second line.
+//! Where the bit is clear, an absent key costs one line. The writer counts these entries,
+//! and clears the hint with the last.
 //!
 //! | operation | cost                                                             |
 //! |-----------|------------------------------------------------------------------|
 //! | lookup    | 1 line; 2 for the 17 % in their second line (at 95 % load)       |
 //! | absent    | 1 line; 2 where the hint is set (about a fifth at 95 %)          |
-//! | insert    | 1 line; 2 where it is full; beyond, a search around, bounded      |
+//! | insert    | 1 line; 2 where it is full; beyond that, a bounded search        |
 //! | change    | one 8-byte store                                                 |
 //! | grow      | 4 lines an insert, beside the running table; one store at the end |
 //! | memory    | 8 B a slot, 8.42 B an entry at 95 %; doubles at 87 % until the limit; 0.5 B a slot more, which only the writer reads |
@@ -31,19 +31,19 @@
 //! Source: Zhou, Fan, Lim, Kaminsky, Andersen, *Scalable, High Performance
 //! Ethernet Forwarding with CuckooSwitch*, CoNEXT 2013. We differ:
 //!
-//! - eight slots a line instead of four: 17 instead of 29 % of the entries stand
-//!   in their second line, and half as many move;
-//! - no version is read for a hit: key and value are one word. Only an absent key
-//!   asks whether something moved meanwhile;
-//! - the hash has a key of its own, so that nobody can choose addresses for one
-//!   line; it is a permutation, so that 60 bits and the value fit 64;
+//! - eight slots a line instead of four: 17 instead of 29 % of the entries are in
+//!   their second line, and half as many move;
+//! - a hit reads no version: key and value are one word. Only a lookup of an absent key
+//!   checks whether an entry moved meanwhile;
+//! - the hash is keyed, so nobody can choose addresses for one line; it is a permutation,
+//!   so that 60 bits and the value fit 64;
 //! - chunks of a batch overlap instead of following each other;
 //! - the table grows.
 //!
-//! Concurrency. One thread writes; a move writes the copy (W1), advances `moves`
-//! (W2), overwrites the old place (W3), each store with release; a reader loads
-//! `moves` (R1), the first line (R2), the second (R3), and if it found nothing
-//! `moves` again (R4), each with acquire:
+//! Concurrency. One thread writes. A move writes the copy (W1), advances `moves` (W2) and
+//! overwrites the old place (W3), each store with release. A reader loads `moves` (R1),
+//! the first line (R2), the second (R3), and, if it found nothing, `moves` again (R4),
+//! each with acquire:
 //!
 //! - A. W3 before R2 or R3 reads the old place: then W2 before R4, so R4 sees a
 //!   move that R1 saw too, or asks again. If R1 saw it, W1 was before R2.
@@ -52,8 +52,8 @@
 //!   the last move that R1 saw has the copy, until a later move, seen by R4.
 //! - D. The hint: set before W1, so for a key that moves to its second line as
 //!   the copy in A; for a new key, before it is written.
-//! - H. The hint goes (W4) with the last entry that needed it: by a delete, F; by
-//!   a move to the first line, after W2, so who read that line before W1 and then
+//! - H. The hint is cleared (W4) with the last entry that needed it: by a delete, F; by a
+//!   move to the first line, after W2, so a reader that read that line before W1 and then
 //!   the hint after W4 sees the move in R4, as in A.
 //! - E. A change of the value: one store to the one place that has the key; a
 //!   stale copy in the old place (before W3 is seen) has the value before, and a

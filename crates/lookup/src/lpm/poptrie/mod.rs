@@ -1,5 +1,5 @@
-//! Poptrie: a trie of 64-way nodes in which two bitmaps and a count of their
-//! bits find the child or the leaf.
+//! Poptrie: a trie of 64-way nodes. Two bitmaps in a node, and a count of their bits,
+//! find the child or the leaf.
 //!
 //! ```text
 //!    dst      s bits     6 bits    6 bits    …
@@ -10,8 +10,8 @@
 //!
 //!    entry    bit 31 = 1: bits 30..0 are the hop, 0 for nothing but /0
 //!             bit 31 = 0: the place of a node
-//!    node     slot v has its bit in `vector` (bit v): the child is node
-//!             base1 + (bits of vector up to v) - 1; it has not: the hop is leaf
+//!    node     bit v of `vector` = 1: slot v has a child, node
+//!             base1 + (bits of vector up to v) - 1; bit v = 0: it has a hop, leaf
 //!             base0 + (bits of leafvec up to v) - 1
 //!    leafvec  a bit where a run of equal leaves begins, children skipped
 //! ```
@@ -20,15 +20,15 @@
 //! |-----------|-------------------------------------------------------------------|
 //! | lookup    | 1 read, a node every 6 bits beyond s, a leaf; IPv4: 2 nodes to /30 |
 //! | build     | one sweep over the routes                                         |
-//! | update    | the nodes from the direct entry to the prefix, each with its      |
-//! |           | siblings, anew; /s and shorter: each entry owned; /0: one store   |
+//! | update    | new copies of the nodes from the direct entry to the prefix, each |
+//! |           | with its siblings; /s and shorter: each entry owned; /0: one store |
 //! | memory    | 4 × 2^s, then 24 a node, 2 or 4 a leaf                            |
 //!
 //! One address, bit by bit, with s = 18. The routes are 10.1.0.0/16 to hop 5,
 //! 10.1.2.0/24 to hop 7 and 10.1.2.192/28 to hop 9; the address is 10.1.2.200,
 //! 0x0a0102c8.
 //!
-//! 1. The first 18 bits are 0x2804. `direct[0x2804]` is the place of a node: this /18
+//! 1. The first 18 bits are 0x2804. `direct[0x2804]` is the index of a node: this /18
 //!    has longer prefixes.
 //! 2. The next 6 bits are 2, a /24. Bit 2 of `vector` is set, the only one up to there,
 //!    so the child is node base1. (Slot 3 has no child: bit 0 of `leafvec` is the only one
@@ -43,9 +43,9 @@
 //! differ: the paper's leaves have 16 bits, ours 32 where a hop needs them; the
 //! default route is not pushed into leaves but replaces hop 0; a node whose
 //! slots all have one hop is a leaf of its parent (the paper aggregates routes
-//! beforehand). The paper looks up one address after the other; we take a burst
-//! down level by level, so that the reads of one level overlap, and choose
-//! between child and leaf without a branch.
+//! beforehand). The paper looks up one address after the other. We search a burst
+//! level by level, so that the reads of one level overlap, and choose between child
+//! and leaf without a branch.
 
 mod writer;
 

@@ -37,25 +37,25 @@
 //! 1. The first 18 bits are 0x2804. `roots[0x2804]` is (p, 8): the /18 has a record of
 //!    64 cells at p, one for each /24.
 //! 2. The last 14 bits are 0x02c8; shifted right by 8 they are 2. Cell p + 2 is 10.1.2.0/24.
-//!    Cell p + 3 would be 5, the answer for 10.1.3.0/24.
+//!    Cell p + 3 holds 5, the answer for 10.1.3.0/24.
 //! 3. The top bit of cell p + 2 is set, since the /24 has a longer prefix. Its other bits
 //!    place a deep record behind the cells. Its bits 191 and 207 are set: the answer
 //!    changes after 10.1.2.191 and after 10.1.2.207. Its values are 7, 9, 7, the last
 //!    interval's first.
 //! 4. Of bits 200 to 255 one is set, so the answer is value 1: hop 9.
 //!
-//! Source: our own; the design study's V18 (roots of /18s, each with a stride of
-//! its own). We differ from it: deep records lie behind their record, not in a
-//! hash of all /24s, so that an answer is always that of one version of its /18;
-//! cells are 15 bits and a flag; there is a version with cells of 32.
+//! Source: our own; the design study's V18 (roots of /18s, each with its own stride).
+//! We differ: deep records are behind their record, not in a hash of all /24s, so an
+//! answer always comes from one version of its /18; cells have 15 bits and a flag; a
+//! second version has cells of 32 bits.
 //!
-//! Where the time is: the reads (`rutter lab run lpm/bound`). What lies between them costs
-//! nothing that can be measured, so only fewer or nearer lines would help. What was tried
-//! and lost: `docs/lab/TRIED.md`.
+//! The reads take the time (`rutter lab run lpm/bound`). The instructions between them cost
+//! nothing measurable, so only fewer or nearer lines would help. `docs/lab/TRIED.md` lists
+//! changes that were tried and lost.
 //!
-//! Concurrency: a record is complete before the root that places it is stored
-//! (release); after that its cells are changed one by one, and what is deep is
-//! not; a replaced one returns to use after a grace period of the
+//! Concurrency: a record is complete before the root that places it is stored (release).
+//! After that its cells change one by one; its deep records do not. The memory of a
+//! replaced record is reused after a grace period of the
 //! [`Domain`](crate::sync::Domain).
 
 mod record;

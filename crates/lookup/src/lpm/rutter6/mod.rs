@@ -1,5 +1,5 @@
-//! Rutter6: IPv6 by a small direct array, then a balanced tree of cache lines
-//! with 32-bit keys; a line holds keys and hops. Exact to /128, updated in place.
+//! Rutter6: IPv6 by a small direct array, then a balanced tree of cache lines with
+//! 32-bit keys. A line holds keys and hops. Exact to /128, updated in place.
 //!
 //! ```text
 //!   dst     ├─ 16 bits ─┤├─ t bits ─ … ──────── x, 32 bits ─┤├─ x, 32 ─┤├─ x, 32 ─┤├ 16 ┤
@@ -13,7 +13,7 @@
 //!
 //!   key        (first x of the next child or answer) - 1, ascending, u32::MAX behind the
 //!              last: the child (value) for x is the one numbered: keys less than x; the
-//!              top bit is turned, so that signed numbers stand in the same order
+//!              top bit is flipped, so that signed numbers have the same order
 //!   value      a hop, 0 for nothing but /0; or top bit and number of a deeper tree
 //!   deep       [2^15 or more entries]   the deeper trees by number
 //! ```
@@ -27,34 +27,33 @@
 //! |           | a new table beside this one before it has twice the bytes of one   |
 //! | memory    | 256 KiB, and 6 to 10 bytes an interval (wide: 9 to 14)             |
 //!
-//! Source: our own; from the design study of a tree of lines that hold keys and
-//! hops. We differ from it: a deeper tree is a tree like the others, on the next
-//! 32 bits, named by the value itself instead of a hash; a change replaces only
-//! the answers of its own prefix, so the routes beside it are not read; keys are
-//! ordered as unsigned numbers, so a tree may cover any range: AVX2 compares
-//! signed ones only, and turning a bit of x costs 2 instructions less than
-//! comparing by a minimum.
+//! Source: our own; from the design study of a tree of lines that hold keys and hops. We
+//! differ: a deeper tree is a tree like the others, on the next 32 bits, and the value
+//! itself names it, not a hash. A change replaces only the answers of its own prefix, so
+//! the routes beside it are not read. Keys are ordered as unsigned numbers, so a tree may
+//! cover any range: AVX2 compares signed numbers only, and flipping a bit of x costs 2
+//! instructions less than a comparison by a minimum.
 //!
-//! With AVX-512 sixteen keys lie side by side. Root words, cells, first children and
-//! values come by gathers, and the places of lines are made for all at once; for each
-//! key alone remain 5 instructions a line: its entry, its place, its `x`, the
-//! comparison, and a store of the mask, counted later. Keys enter by four rows, in
-//! registers until all cells are read, and lines are compared by eights. What that gained,
-//! and what was tried and lost: `docs/lab/TRIED.md`.
+//! With AVX-512 sixteen keys are searched side by side. Root words, cells, first children
+//! and values come by gathers, and the places of all lines are computed at once. Five
+//! instructions a line remain for each key: its entry, its place, its `x`, the comparison,
+//! and a store of the mask, which is counted later. Keys enter by four rows, which stay in
+//! registers until all cells are read, and lines are compared by eights. `docs/lab/TRIED.md`
+//! has the gains, and the changes that were tried and lost.
 //!
-//! Keys that go on in deeper trees do so together behind the burst, a level at a time: few
-//! are as deep in the Internet, and where many are, one after the other they would each
-//! wait for three reads a level.
+//! Keys that continue in deeper trees do so together after the burst, a level at a time.
+//! Few keys of the Internet are that deep; where many are, each would otherwise wait for
+//! three reads a level, one key after the other.
 //!
-//! A call with more keys than a burst asks for those of the next burst ahead: sixteen
-//! bytes each, and read in bursts they are no stream to the processor.
+//! A call with more keys than a burst prefetches the keys of the next burst: at sixteen
+//! bytes each, and read in bursts, they are not a stream that the processor recognises.
 //!
-//! t is chosen for each /16 by its borders: an array grows where it saves SUPER
-//! nodes. Several cells with few borders share a tree.
+//! The borders of each /16 determine its t: an array grows where this saves SUPER nodes.
+//! Several cells with few borders share a tree.
 //!
-//! Concurrency: nodes and lines are never written once an entry that leads to
-//! them is stored (release); entries are cells, root words and words of `deep`.
-//! What is replaced returns to use after a grace period of the
+//! Concurrency: nodes and lines are never written after the store (release) of an entry
+//! that leads to them; entries are cells, root words and words of `deep`. The memory of
+//! replaced nodes and lines is reused after a grace period of the
 //! [`Domain`](crate::sync::Domain).
 
 mod cells;
