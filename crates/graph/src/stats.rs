@@ -415,3 +415,36 @@ impl Balance {
         self.crossed += other.crossed;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_workers_add_up() {
+        let of = |n: u64, to: &'static str| NodeCount {
+            name: "node",
+            help: "",
+            source: false,
+            vectors: n,
+            packets: 2 * n,
+            cycles: 3 * n,
+            held: 4 * n,
+            edges: vec![EdgeCount { name: "next", to, packets: 5 * n }],
+        };
+        let all = |n: u64| Snapshot {
+            receive: Receive { vectors: n, packets: 2 * n, cycles: 3 * n },
+            nodes: vec![of(n, "drop")],
+            drops: vec![DropCount { node: "node", reason: "why", help: "", packets: n }],
+            law: Balance { received: n, dropped: n, ..Balance::default() },
+            entry: "node",
+        };
+        let mut sum = all(1);
+        sum.add(&all(10));
+        assert_eq!(sum, all(11));
+        // An edge that only the other one has.
+        sum.nodes[0].add(&of(1, "elsewhere"));
+        let node = &sum.nodes[0];
+        assert_eq!((node.cycles, node.held, node.edges.len()), (36, 48, 2));
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use graph::{BEFORE, Builder, Graph, L2_ROOM, Lanes, NoDrop, NoEdge, Node, View, labels};
 use io::mem::{Peer, connect};
-use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, VECTOR, World};
+use io::{Burst, Device, Owned, Pool, PoolConfig, Port, VECTOR};
 use lookup::sync::{Domain, Thread};
 
 graph::lanes! {
@@ -193,9 +193,8 @@ fn nodes_cannot_reach_what_they_do_not_hold() {
 struct Liar(Box<dyn Port>, usize);
 
 impl Port for Liar {
-    fn attach(&mut self, worker: usize) {
-        self.0.attach(worker);
-    }
+    io::around_port!(self.0: rest);
+
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         self.0.receive(burst, most);
         indices().for_each(|i| burst.head_mut(i).fill(0xdd));
@@ -218,18 +217,6 @@ impl Port for Liar {
     fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
         packets.reverse();
         self.0.transmit(packets)
-    }
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.0.free(packets);
-    }
-    fn allocate(&mut self) -> Option<Owned> {
-        self.0.allocate()
-    }
-    fn allocator(&self) -> Allocator {
-        self.0.allocator()
-    }
-    fn world(&self) -> World {
-        self.0.world()
     }
 }
 

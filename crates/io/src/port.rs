@@ -68,6 +68,59 @@ macro_rules! packets_of_own_pool {
 }
 pub(crate) use packets_of_own_pool;
 
+/// Methods of a [`Port`] around another one, which does them: the place of the other, then the
+/// methods' names. `around_port!(self.port: attach, transmit)`, or `(self.0: rest)`: all that say
+/// nothing of packets' ways, `attach`, `free`, `allocate`, `allocator` and `world`.
+#[macro_export]
+macro_rules! around_port {
+    ($self:ident . $port:tt : $($method:ident),+) => {
+        $($crate::around_port!(@$method $self $port);)+
+    };
+    (@rest $self:ident $port:tt) => {
+        $crate::around_port!($self.$port: attach, free, allocate, allocator, world);
+    };
+    (@attach $self:ident $port:tt) => {
+        fn attach(&mut $self, worker: usize) {
+            $self.$port.attach(worker);
+        }
+    };
+    (@receive $self:ident $port:tt) => {
+        fn receive(&mut $self, burst: &mut $crate::Burst, most: usize) -> usize {
+            $self.$port.receive(burst, most)
+        }
+    };
+    (@transmit $self:ident $port:tt) => {
+        fn transmit(&mut $self, packets: &mut [Option<$crate::Owned>]) -> usize {
+            $self.$port.transmit(packets)
+        }
+    };
+    (@free $self:ident $port:tt) => {
+        fn free(&mut $self, packets: &mut [Option<$crate::Owned>]) {
+            $self.$port.free(packets);
+        }
+    };
+    (@allocate $self:ident $port:tt) => {
+        fn allocate(&mut $self) -> Option<$crate::Owned> {
+            $self.$port.allocate()
+        }
+    };
+    (@allocator $self:ident $port:tt) => {
+        fn allocator(&$self) -> $crate::Allocator {
+            $self.$port.allocator()
+        }
+    };
+    (@world $self:ident $port:tt) => {
+        fn world(&$self) -> $crate::World {
+            $self.$port.world()
+        }
+    };
+    (@idle $self:ident $port:tt) => {
+        fn idle(&mut $self) {
+            $self.$port.idle();
+        }
+    };
+}
+
 /// Where a thread without the port gets empty packets of its world.
 pub type Allocator = Arc<dyn Fn() -> Option<Owned> + Send + Sync>;
 

@@ -171,9 +171,7 @@ fn send_all(port: &mut dyn Port, packets: &mut [Option<Owned>], lost: &Lost) {
 }
 
 impl<L: FnMut(&Owned) -> Option<usize> + Send> Port for Holder<L> {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest, transmit, idle);
 
     /// Goes on while bursts are full and all of them others': the worker would
     /// take an answer of 0 for silence, and sleep.
@@ -194,30 +192,6 @@ impl<L: FnMut(&Owned) -> Option<usize> + Send> Port for Holder<L> {
     fn drain(&mut self, _: &mut Burst, _: usize) -> usize {
         self.serve();
         0
-    }
-
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
-    }
-
-    fn idle(&mut self) {
-        self.port.idle();
     }
 }
 
@@ -408,6 +382,30 @@ mod tests {
         holder.drain(&mut Burst::new(), BURST);
         drop((holder, borrowers));
         assert_eq!(pool.available(), pool.size());
+    }
+
+    #[test]
+    fn a_borrower_fills_a_burst_no_further_than_it_has_room() {
+        let (Shares { mut holder, mut borrowers, .. }, peer, _pool) = lent();
+        let mut burst = Burst::new();
+        for _ in 0..VECTOR.div_ceil(BURST) + 1 {
+            push(&peer, &[1; BURST]);
+            assert_eq!(take(&mut *holder).1, []);
+        }
+        while burst.n() + 3 < VECTOR {
+            borrowers[0].receive(&mut burst, 1);
+        }
+        let before = burst.n();
+        assert_eq!(borrowers[0].receive(&mut burst, BURST), VECTOR - before);
+        borrowers[0].free(burst.packets());
+        loop {
+            let (mut burst, numbers) = take(&mut *borrowers[0]);
+            if numbers.is_empty() {
+                break;
+            }
+            borrowers[0].free(burst.packets());
+        }
+        holder.drain(&mut Burst::new(), BURST);
     }
 
     #[test]

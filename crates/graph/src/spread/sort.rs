@@ -21,7 +21,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use io::{Allocator, Burst, Owned, Port, VECTOR, World};
+use io::{Burst, Owned, Port, VECTOR};
 
 use super::{FORTH, Lost, MOST_BURSTS, OwnerOf};
 use crate::Bell;
@@ -127,9 +127,7 @@ impl Sorted {
 }
 
 impl Port for Sorted {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest, transmit, idle);
 
     /// Half of what there is room for is the device's, whatever the others give. Goes on
     /// while bursts are full and all of them others': the worker would take an answer of 0
@@ -153,30 +151,6 @@ impl Port for Sorted {
         let start = burst.n();
         self.take(burst, most);
         burst.n() - start
-    }
-
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
-    }
-
-    fn idle(&mut self) {
-        self.port.idle();
     }
 
     fn wakes(&self) -> Option<BorrowedFd<'_>> {
@@ -274,6 +248,18 @@ mod tests {
             }
         }
         assert_eq!((drained, peer.waiting()), (FORTH, 3));
+        drop(ports);
+        assert_eq!(pool.available(), pool.size());
+    }
+
+    #[test]
+    fn draining_says_how_many_it_adds() {
+        let (mut ports, _, peer, pool) = sorted();
+        push(&peer, 0, &[1; 5]);
+        assert_eq!(receive(&mut *ports[0].0, BURST), []);
+        let mut burst = Burst::new();
+        assert_eq!([2, BURST].map(|most| ports[1].0.drain(&mut burst, most)), [2, 3]);
+        ports[1].0.free(burst.packets());
         drop(ports);
         assert_eq!(pool.available(), pool.size());
     }

@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use io::{Allocator, Burst, Owned, Port, World};
+use io::{Burst, Port};
 use lookup::sync::Domain;
 
 use super::{Bench, Drop, Out, Straight, bench, frame};
@@ -19,9 +19,7 @@ struct Woken {
 }
 
 impl Port for Woken {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest, transmit);
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         let n = self.port.receive(burst, most);
@@ -30,26 +28,6 @@ impl Port for Woken {
             self.file.lie_down();
         }
         n
-    }
-
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
     }
 
     fn wakes(&self) -> Option<BorrowedFd<'_>> {

@@ -258,6 +258,7 @@ mod tests {
     fn what_a_device_cannot_be_is_refused() {
         let (_, _, mut device, peer) = device();
         assert!(device.start(0).is_err() && device.start(17).is_err());
+        assert_eq!(device.start(device.max_queues()).unwrap().len(), 16);
         assert!(device.set_mtu(1500).is_ok() && device.set_mtu(9000).is_err());
         peer.set_link(false);
         assert!(!device.link().up);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{BURST, Burst};
+use crate::{BEFORE, BURST, Burst, L2_ROOM};
 
 fn pool(packets: usize) -> Pool {
     Pool::new(&PoolConfig { packets, ..PoolConfig::default() }).unwrap()
@@ -30,6 +30,48 @@ fn packets_come_empty_and_go_back() {
         assert!(all.iter().all(Option::is_none));
         assert_eq!(pool.available(), 1000);
     }
+}
+
+#[test]
+fn only_the_mark_says_that_a_checksum_is_known() {
+    let pool = pool(1);
+    let mut one = take(&pool, 1);
+    let packet = one[0].as_mut().unwrap().packet_mut();
+    for (flags, summed) in [(0, false), (Packet::SUMMED, true), (Packet::HAS_HASH, false)] {
+        packet.flags = flags;
+        assert_eq!(packet.is_summed(), summed);
+    }
+    packet.flags = 0;
+    pool.put(&mut one);
+}
+
+#[test]
+fn heads_go_back_no_further_than_a_link_header_has_room() {
+    let pool = pool(1);
+    let mut burst = Burst::new();
+    let mut packet = pool.allocate().unwrap();
+    assert!(packet.fill(&[7; 60]));
+    burst.push(packet);
+    while burst.retreat(0, 14) {}
+    let before = usize::from(burst.packet(0).unwrap().packet().headroom());
+    assert!((L2_ROOM + BEFORE..L2_ROOM + BEFORE + 14).contains(&before), "{before}");
+    pool.put(burst.packets());
+}
+
+#[test]
+fn a_frame_is_no_longer_than_there_is_room() {
+    let pool = pool(1);
+    let mut burst = Burst::new();
+    let mut packet = pool.allocate().unwrap();
+    let room = packet.room();
+    assert!(packet.fill(&vec![7; room]));
+    assert!(burst.is_empty());
+    burst.push(packet);
+    assert!(!burst.is_empty());
+    assert!(!burst.frame(0, 14, room), "fourteen bytes too many");
+    assert_eq!((burst.len(0), burst.packet(0).unwrap().data().len()), (room as u16, room));
+    assert!(burst.frame(0, 14, room - 14));
+    pool.put(burst.packets());
 }
 
 #[test]

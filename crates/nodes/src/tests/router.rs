@@ -6,7 +6,7 @@ use graph::ring::frames;
 use graph::testing::{Counting, uncounted};
 use graph::{Bell, Builder, Capture, Graph, Idle, Point, Snapshot, Worker, WorkerConfig};
 use io::mem::{Peer, Ring, RingDevice, connect};
-use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
+use io::{Device, Pool, PoolConfig, Port, World};
 use lookup::sync::Thread;
 use tables::{Iface, Ifaces};
 use wire::build::Frame;
@@ -299,24 +299,8 @@ fn what_waits_for_another_vector_is_accounted_for_and_outlives_the_graph() {
 struct Foreign(Box<dyn Port>);
 
 impl Port for Foreign {
-    fn attach(&mut self, worker: usize) {
-        self.0.attach(worker);
-    }
-    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
-        self.0.receive(burst, most)
-    }
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.0.transmit(packets)
-    }
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.0.free(packets);
-    }
-    fn allocate(&mut self) -> Option<Owned> {
-        self.0.allocate()
-    }
-    fn allocator(&self) -> Allocator {
-        self.0.allocator()
-    }
+    io::around_port!(self.0: attach, receive, transmit, free, allocate, allocator);
+
     fn world(&self) -> World {
         World::Dpdk
     }
