@@ -44,6 +44,8 @@ pub(crate) const REFUSED: u8 = 66;
 pub(crate) const FAILED: u8 = 67;
 /// What a chunk came to: its number (4 bytes), whether it failed (1 byte), text.
 pub(crate) const DONE: u8 = 68;
+/// From it: it does with less than it should have.
+pub(crate) const REMARK: u8 = 69;
 
 /// Bytes of a message, at most.
 pub(crate) const MOST: usize = 1 << 16;

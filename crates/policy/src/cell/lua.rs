@@ -52,6 +52,10 @@ impl Decider for InLua {
         self.0.exec(chunk).map_err(|error| error.to_string())
     }
 
+    fn remark(&mut self) -> Option<String> {
+        self.0.remark()
+    }
+
     fn stopper(&self) -> Option<Stop> {
         Some(stop(self.0.stopper()))
     }

@@ -30,6 +30,8 @@ pub(super) struct Process {
     pub since: Instant,
     /// It has said that it is shut in.
     pub shut: bool,
+    /// With what less than it should have it does.
+    pub remark: Option<String>,
     /// How much it has said, since when.
     said: (u32, Instant),
     child: Child,
@@ -100,6 +102,7 @@ impl Process {
             links: Vec::new(),
             lines: Vec::new(),
             chunk: None,
+            remark: None,
             killed: None,
             reported: false,
         };

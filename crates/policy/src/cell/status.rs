@@ -93,6 +93,8 @@ pub struct Status {
     pub rollbacks: u64,
     /// What processes have that they should not, and why.
     pub missing: Vec<String>,
+    /// With what less than they should have the processes do.
+    pub remarks: Vec<String>,
 }
 
 /// A process.

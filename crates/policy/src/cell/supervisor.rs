@@ -195,7 +195,16 @@ impl Supervisor {
             restarts: self.restarts,
             rollbacks: self.rollbacks,
             missing: self.missing.clone(),
+            remarks: self.remarks(),
         }
+    }
+}
+
+impl Supervisor {
+    /// Of all processes, each once.
+    fn remarks(&self) -> Vec<String> {
+        let all = self.processes.iter().filter_map(|process| process.remark.clone());
+        all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
 

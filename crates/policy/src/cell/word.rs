@@ -14,6 +14,8 @@ pub(super) enum Word {
     Refused(String),
     /// Its policy failed: how.
     Failed(String),
+    /// Its policy does with less than it should have: what.
+    Remark(String),
     /// What a chunk came to, by its number.
     Done(u32, Result<String, String>),
     /// What no process of ours says.
@@ -45,6 +47,7 @@ impl Word {
             (control::FAILED, [1, cause @ ..]) => {
                 Word::Failed(format!("it took too long and was stopped: {}", line(cause)))
             }
+            (control::REMARK, remark) => Word::Remark(line(remark)),
             (control::DONE, [a, b, c, d, failed @ (0 | 1), rest @ ..]) => {
                 let number = u32::from_ne_bytes([*a, *b, *c, *d]);
                 let said = control::text(rest, control::MOST);

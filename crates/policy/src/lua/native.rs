@@ -55,6 +55,17 @@ impl Library {
         }))
     }
 
+    /// What tables do with less than they should have, if that is new.
+    pub fn remark(&self) -> Option<String> {
+        let (wanted, small) = self.budget.remark()?;
+        let has = small
+            .map_or("none but the prefixes themselves".into(), |name| format!("engine {name}"));
+        Some(format!(
+            "a table has {has}, which is slower: engine {wanted} wants more memory than \
+             the process may have (memory_mib)"
+        ))
+    }
+
     fn empty<A: Family>(&self, paras: (u32, u32)) -> Table<A> {
         let (entry, options) = A::of(self);
         Table::new(entry, options, &self.budget, paras)

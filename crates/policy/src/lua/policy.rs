@@ -19,7 +19,7 @@ pub struct Policy {
     pub(super) call: Callees,
     pub(super) functions: Functions,
     pub(super) slots: Slots,
-    pub(super) _library: Box<Library>,
+    pub(super) library: Box<Library>,
     /// `lookup_policy`, and `lookup_policy_batch`, are defined.
     pub(super) defines: (bool, bool),
     /// Questions of the last call at which it failed.
@@ -95,6 +95,11 @@ impl Policy {
     /// for them is no word of the policy's.
     pub fn failed(&self) -> &[u32] {
         &self.failed
+    }
+
+    /// That tables of its do without their usual engine, for want of memory; once for each way.
+    pub fn remark(&mut self) -> Option<String> {
+        self.library.remark()
     }
 
     /// Runs a chunk in the policy's state; gives its results in words, tabs between.

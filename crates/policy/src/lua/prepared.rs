@@ -88,8 +88,8 @@ impl Prepared {
         let (caller, call, functions) = made?;
         let name = String::new();
         let defines = (false, false);
-        let (_library, failed) = (library, Vec::with_capacity(BATCH));
-        Ok(Prepared(Policy { name, caller, call, functions, slots, _library, defines, failed }))
+        let failed = Vec::with_capacity(BATCH);
+        Ok(Prepared(Policy { name, caller, call, functions, slots, library, defines, failed }))
     }
 
     /// What stops it while it loads, and later.

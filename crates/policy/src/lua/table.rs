@@ -35,13 +35,34 @@ pub(super) enum Refused {
 pub(super) struct Budget {
     most: usize,
     taken: Cell<usize>,
+    /// The last engine that there was no room for, what is there instead, and whether that has
+    /// been said.
+    instead: Cell<Option<Instead>>,
+    is_said: Cell<bool>,
 }
+
+/// An engine's name, and that of the one in its place: `None` where none is.
+type Instead = (&'static str, Option<&'static str>);
 
 impl Budget {
     /// `most` 0: whatever there is.
     pub fn new(most: usize) -> Rc<Self> {
         let most = if most == 0 { usize::MAX } else { most };
-        Rc::new(Budget { most, taken: Cell::new(0) })
+        let taken = Cell::new(0);
+        Rc::new(Budget { most, taken, instead: Cell::new(None), is_said: Cell::new(true) })
+    }
+
+    /// There is no room for an engine.
+    fn note(&self, instead: Instead) {
+        if self.instead.replace(Some(instead)) != Some(instead) {
+            self.is_said.set(false);
+        }
+    }
+
+    /// What there is instead, if that has not been said.
+    #[inline]
+    pub fn remark(&self) -> Option<Instead> {
+        if self.is_said.replace(true) { None } else { self.instead.get() }
     }
 
     /// Changes what one table has taken from `was` to `is`; says whether that may be.
@@ -209,8 +230,13 @@ impl<A: Engines> Table<A> {
         let wanted = (self.entry.build)(&self.rib, &self.options, &self.domain);
         self.is_small = wanted.is_err();
         wanted.or_else(|_| {
-            let small = SMALL.iter().find_map(|name| A::engine(name)).ok_or(Refused::Memory)?;
-            (small.build)(&self.rib, &Options::default(), &self.domain).map_err(|_| Refused::Memory)
+            let small = SMALL.iter().find_map(|name| A::engine(name));
+            let built = small.and_then(|small| {
+                Some((small, (small.build)(&self.rib, &Options::default(), &self.domain).ok()?))
+            });
+            let name = built.as_ref().map(|(small, _)| small.card.name);
+            self.budget.note((self.entry.card.name, name));
+            built.map(|(_, writer)| writer).ok_or(Refused::Memory)
         })
     }
 

@@ -11,18 +11,65 @@ use crate::rig::Rig;
 pub const TESTS: &[Test] = &[
     ("hostile_policies_in_lua_are_ended", hostile),
     ("a_usual_policy_decides_with_its_tables", usual),
+    ("a_table_without_room_for_its_usual_engine_answers_and_that_is_said", small),
 ];
 
 /// With `lpmlib`, whose engines are built at the first lookup, shut in already.
 fn usual() {
     let text = policy::trial::USUAL;
     let mut rig = Rig::idle(Settings::default());
-    rig.handle.load(Source::new("usual", &[("usual", text.as_bytes())]).unwrap()).unwrap();
+    rig.handle.load(Source::new("lua_usual", &[("lua_usual", text.as_bytes())]).unwrap()).unwrap();
     let ids: Vec<_> = (0..100).map(|_| rig.ask(0).unwrap()).collect();
     let found = rig.settle(Duration::from_secs(5));
     assert_eq!(found.len(), ids.len());
     let decided = found.iter().filter(|(verdict, _)| verdict.decision.is_some()).count();
     assert_eq!((decided, rig.status().last_failure), (ids.len(), None));
+}
+
+/// Ten thousand prefixes, in a process that has not the 256 MiB that `rutter4` reserves: a small
+/// engine answers as the prefixes themselves do, behind changes, too.
+fn small() {
+    let text = r#"
+local ffi, policylib = require "ffi", require "gatekeeper/policylib"
+local to_be = policylib.c.gt_cpu_to_be_32
+local prefixes = lpmlib.new_lpm(20000, 1)
+for i = 0, 9999 do
+  assert(lpmlib.lpm_add(prefixes, to_be(i * 65536 * 6 + i), 20 + i % 9, i % 200) == 0)
+end
+local step = 0
+local function lookups(n)
+  for i = 1, n do
+    step = (step * 69069 + 12345) % 2 ^ 32
+    local ip = to_be(i % 2 == 0 and step or (step % 10000) * 65536 * 6 + step % 10000)
+    local found = lpmlib.lpm_lookup(prefixes, ip)
+    if found ~= lpmlib.lpm_debug_lookup(prefixes, ip) then error("another label") end
+  end
+end
+function lookup_policy(packet, policy)
+  lookups(500)
+  lpmlib.lpm_add(prefixes, to_be(step), 32, 7)
+  lookups(500)
+  return policylib.decision_granted(policy, 1, 2, 3, 4)
+end
+"#;
+    let mut rig = Rig::idle(settings_of(500));
+    rig.handle.load(Source::new("lua_small", &[("lua_small", text.as_bytes())]).unwrap()).unwrap();
+    (0..40).for_each(|_| _ = rig.ask(0).unwrap());
+    let found = rig.settle(Duration::from_secs(10));
+    assert!(found.iter().all(|(verdict, _)| verdict.forward), "{:?}", rig.status());
+    let said = "a table has engine lulea, which is slower: engine rutter4 wants more memory";
+    rig.until("a remark", |rig| !rig.status().remarks.is_empty());
+    assert!(rig.status().remarks[0].starts_with(said), "{:?}", rig.status().remarks);
+    // Where there is room, nothing is said.
+    let mut rig = Rig::idle(Settings { memory: 2 << 30, ..settings_of(500) });
+    rig.handle.load(Source::new("lua_small", &[("lua_small", text.as_bytes())]).unwrap()).unwrap();
+    rig.ask(0).unwrap();
+    assert!(rig.settle(Duration::from_secs(10))[0].0.forward);
+    assert_eq!(rig.status().remarks, [""; 0]);
+}
+
+fn settings_of(limit_ms: u64) -> Settings {
+    Settings { limit: Duration::from_millis(limit_ms), ..Settings::default() }
 }
 
 /// Each file of the folder: what its first packet does, and a part of the cause in its first line.

@@ -18,6 +18,7 @@ pub const TESTS: &[Test] = &[
     ("several_processes_and_workers_share_the_work", shared),
     ("a_stuck_process_does_not_hold_up_others", stuck),
     ("a_lone_packet_comes_back_soon", round_trip),
+    ("a_spare_sleeps_however_long_others_look", spares),
 ];
 
 fn reload() {
@@ -201,4 +202,40 @@ fn round_trip() {
         println!("round trip with spin {spin:?}: median {median:?}");
         assert!(median < Duration::from_millis(5), "{median:?}");
     }
+}
+
+/// One that waits to take another's place keeps no core from it.
+fn spares() {
+    let mut rig = Rig::new(Settings { spin: None, ..settings() }, "a");
+    rig.ask(0).unwrap();
+    rig.settle(Duration::from_secs(5));
+    let spare = |rig: &Rig| {
+        let all = rig.status().processes;
+        all.iter().find(|one| one.stage == "ready").map(|one| one.pid)
+    };
+    rig.until("a spare", |rig| spare(rig).is_some());
+    let pid = spare(&rig).unwrap();
+    // Hundredths of a second, of user and system.
+    let spent = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+        fields.skip(11).take(2).map(|n| n.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    std::thread::sleep(Duration::from_millis(50));
+    let before = spent();
+    std::thread::sleep(Duration::from_millis(400));
+    let spent = spent() - before;
+    assert!(spent <= 5, "{spent} of 40 hundredths");
+    // It serves when it is needed.
+    let first = rig.status().processes.iter().find(|one| one.stage == "serving").unwrap().pid;
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(first as i32).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    rig.until("another serves", |rig| {
+        rig.status().processes.iter().any(|one| one.pid == pid && one.stage == "serving")
+    });
+    rig.ask(0).unwrap();
+    assert!(rig.settle(Duration::from_secs(5))[0].0.forward);
 }

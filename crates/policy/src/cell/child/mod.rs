@@ -53,6 +53,12 @@ pub trait Decider {
         None
     }
 
+    /// What an operator should know of it that has not been said yet: that it does with less
+    /// than it should have.
+    fn remark(&mut self) -> Option<String> {
+        None
+    }
+
     /// It was stopped, or should have been: what comes next runs on.
     fn resume(&mut self) {}
 }
@@ -172,7 +178,8 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         u64::MAX => None,
         us => Some(Duration::from_micros(us)),
     };
-    let mut server = serve::Server { ends: order.ends, watch, bell, control, spin };
+    let (ends, is_asked) = (order.ends, false);
+    let mut server = serve::Server { ends, watch, bell, control, spin, is_asked };
     server.run(&mut *decider);
     exit(1)
 }

@@ -21,6 +21,8 @@ pub(super) struct Server {
     pub control: Arc<OwnedFd>,
     /// How long it looks for questions before it sleeps; `None`: for ever.
     pub spin: Option<Duration>,
+    /// It has been asked: it is no spare, which would keep a core from those that are.
+    pub is_asked: bool,
 }
 
 /// What a batch came to.
@@ -42,6 +44,7 @@ impl Server {
             fault: None,
         };
         let mut reported = Reported::default();
+        self.remark(decider);
         loop {
             if !self.round(decider, &mut batch, &mut reported) {
                 self.idle();
@@ -64,6 +67,7 @@ impl Server {
                 continue;
             }
             any = true;
+            self.is_asked = true;
             end.give(&batch.verdicts, batch.failed.drain(..));
             if let Some((fault, stopped)) = batch.fault.take() {
                 reported.report(&self.control, &fault, stopped);
@@ -73,22 +77,39 @@ impl Server {
             any = true;
             self.exec(decider);
         }
+        if any {
+            self.remark(decider);
+        }
         any
     }
 
-    /// Nothing is to be done: looks for a while, then sleeps.
-    fn idle(&mut self) {
+    /// Says what is new.
+    fn remark(&self, decider: &mut dyn Decider) {
+        if let Some(remark) = decider.remark() {
+            let _ = control::say(&self.control, control::REMARK, &[remark.as_bytes()]);
+        }
+    }
+
+    /// Looks for a while; true when something is to be done.
+    fn look(&self) -> bool {
         let begun = Instant::now();
         loop {
             for _ in 0..SPINS {
                 if self.is_called() {
-                    return;
+                    return true;
                 }
                 std::hint::spin_loop();
             }
             if self.spin.is_some_and(|most| begun.elapsed() >= most) {
-                break;
+                return false;
             }
+        }
+    }
+
+    /// Nothing is to be done: looks for a while, then sleeps. A spare sleeps at once.
+    fn idle(&mut self) {
+        if self.is_asked && self.look() {
+            return;
         }
         self.ends.iter_mut().for_each(End::lie_down);
         if !self.is_called() {

@@ -44,6 +44,7 @@ impl Supervisor {
                     let source = process.source.clone();
                     self.failed(&source, now, cause);
                 }
+                Word::Remark(remark) => process.remark = Some(remark),
                 Word::Done(number, result) => {
                     let pid = process.id();
                     if process.chunk.is_some_and(|(open, _)| open == number) {
