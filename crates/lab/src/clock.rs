@@ -55,6 +55,15 @@ pub fn unpin() -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
+/// Binds the calling thread, and those that it starts, to all [`cores`] but this one; to it where
+/// there is no other.
+pub fn leave(core: usize) -> bool {
+    let mut set = CpuSet::new();
+    let others = cores().iter().filter(|&&other| other != core || cores().len() == 1);
+    others.for_each(|&other| set.set(other));
+    rustix::thread::sched_setaffinity(None, &set).is_ok()
+}
+
 /// The cores that this process may use: asked once, before any thread is bound.
 pub fn cores() -> &'static [usize] {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
