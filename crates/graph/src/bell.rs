@@ -8,8 +8,8 @@
 //! ```
 //!
 //! One of the two fences comes first: either the giver sees that the sleeper lies down,
-//! or the sleeper sees what was given. So who is awake costs a giver a fence and a read,
-//! and no system call.
+//! or the sleeper sees the new item. So a sleeper that is awake costs the giver a fence and
+//! a read, and no system call.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! From nodes and connections to a graph.
+//! Builds a graph from nodes and connections.
 
 use std::collections::{HashMap, VecDeque};
 

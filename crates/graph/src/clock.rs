@@ -6,10 +6,10 @@
 //!      └ who makes a graph waits        a thread waits, and nobody else
 //! ```
 //!
-//! Ticks are what is kept and compared. A [`Rate`] makes time of *differences* of ticks
-//! when somebody asks: the measured rate replaces the estimate once, and by some
-//! millionths, so a span of ticks that is converted before and after that gives two
-//! times that differ by as much. Nothing that is kept in ticks changes.
+//! The data path stores and compares ticks. A [`Rate`] converts *differences* of ticks to
+//! time on request. The measured rate replaces the estimate once, and differs by some
+//! millionths, so a span of ticks converted before and after gives two times that differ by
+//! as much. Stored ticks do not change.
 
 use std::num::NonZeroU64;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! What nodes reach beside their vector: ports, time, counters.
+//! The context of a node beside its vector: ports, time, counters.
 
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 //!        c ─► output             c ─► output          (`c` is one of `but`)
 //! ```
 //!
-//! Where an edge leads is a table of each node; switching writes the tables anew
-//! between two polls. So an inset that is off costs no instruction.
+//! Each node has a table of the targets of its edges. Switching rewrites the tables between
+//! two polls, so an inset that is off costs no instruction.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -10,11 +10,11 @@
 //! ```
 //!
 //! A lane is a name, a type, and the [slot](crate::slot) where its values are; several
-//! lanes share a slot, one after the other. A node says which it reads
-//! ([`Node::READS`](crate::Node::READS)) and each of its edges which it fills (`carries` in
-//! [`labels!`](crate::labels)). The compiler refuses a node that touches others; the
-//! [`Builder`](crate::Builder) refuses a graph in which a node could read what nobody
-//! filled, or what another lane has overwritten.
+//! lanes share a slot, one after the other. A node declares the lanes that it reads
+//! ([`Node::READS`](crate::Node::READS)) and, for each of its edges, the lanes that it
+//! fills (`carries` in [`labels!`](crate::labels)). The compiler refuses a node that touches
+//! other lanes; the [`Builder`](crate::Builder) refuses a graph in which a node could read
+//! a lane that no node has filled, or that another lane has overwritten.
 //!
 //! | cost | none: a lane is a type without values, its conversions compile to nothing |
 //! |------|------------------------------------------------------------------------------|

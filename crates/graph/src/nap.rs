@@ -1,4 +1,4 @@
-//! How long a worker sleeps that has nothing to do.
+//! How long an idle worker sleeps.
 //!
 //! ```text
 //!  bound            holds

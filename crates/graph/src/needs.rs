@@ -1,5 +1,5 @@
-//! Which lanes packets carry on their ways through a graph: whether each node finds what
-//! it reads, and what a split has to move.
+//! Which lanes packets carry on their paths through a graph: whether each node finds the
+//! lanes that it reads, and which lanes a split has to move.
 //!
 //! ```text
 //!  forwards:  what a slot holds on every way to a node      ─► a lane read must be there

@@ -1,4 +1,4 @@
-//! What a node is, and what it sees of a vector.
+//! The trait of nodes, and a node's view of a vector.
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut};

@@ -1,4 +1,4 @@
-//! Poison in what no node may read: only in builds with debug assertions.
+//! Poison in lanes that no node may read: only in builds with debug assertions.
 //!
 //! ```text
 //!  before a node runs    0 ─── its packets ─── n ────── no packets ────── end
@@ -6,9 +6,9 @@
 //!   the others           poison ───────────────┘
 //! ```
 //!
-//! The builder proves that each lane read is carried on every way; that a node really
-//! fills it for every packet that it sends along such an edge, nobody can prove. Without
-//! poison a forgotten packet has the value of an earlier one, which is often right.
+//! The builder proves that every path carries each lane that is read. It cannot prove that a
+//! node fills the lane for every packet on such an edge. Without poison a forgotten packet
+//! has the value of an earlier packet, which is often right.
 
 use lookup::Hop;
 use lookup::exact::Key;

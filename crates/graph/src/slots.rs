@@ -1,4 +1,4 @@
-//! Where a vector keeps what nodes learn about its packets.
+//! The memory of a vector for its nodes' results about its packets.
 //!
 //! ```text
 //!  beside the packets, on the path of IPv4        in a box of their own
@@ -8,9 +8,9 @@
 //!  each slot one column: a value of its width for each of the vector's packets
 //! ```
 //!
-//! A slot is memory only. What it holds is said by the [lane](crate::Lane) that a node
-//! filled last. Those off the path of IPv4 are in a box so that they do not thin out the
-//! others in the cache: the spare ones are for applications.
+//! A slot is memory only. The [lane](crate::Lane) that a node filled last defines its
+//! content. Slots off the path of IPv4 are in a box, so that they do not thin out the
+//! others in the cache. The spare slots are for applications.
 
 use std::ops::{Index, IndexMut, Range};
 

@@ -1,4 +1,4 @@
-//! What travels through the graph: packets, and what nodes learnt about them.
+//! A vector, which travels through the graph: packets, and the nodes' results about them.
 
 use std::ops::Range;
 

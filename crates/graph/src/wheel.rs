@@ -15,12 +15,12 @@
 //! | `advance` | a step: one entry that runs out or goes down a level; at most `steps`. An entry takes at most 11 in all    |
 //! | memory    | 24 bytes and the value an entry, 5.6 KiB of places; all of it when it is made |
 //!
-//! A timer never runs out early; late by less than a granule, and by what its owner
-//! takes to call `advance`.
+//! A timer never expires early. It expires late by less than a granule, plus the time until
+//! its owner calls `advance`.
 //!
 //! Source: G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", 1987, scheme 7.
-//! We differ: a place is found by the highest digit in which a time differs from the
-//! wheel's, so no level has a hand of its own; and work can be left off after any step.
+//! We differ: the highest digit in which a time differs from the wheel's selects the place,
+//! so no level has a hand of its own; and the work may stop after any step.
 //!
 //! Invariants: W1: an entry is in the free list or in the list of exactly one place.
 //! W2: bit `p` of `full[l]` is set if and only if place `p` of level `l` has entries.

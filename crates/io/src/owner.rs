@@ -1,5 +1,5 @@
-//! A value that one thread at a time may touch: checked at every use, never
-//! waited for. What a worker's ports share (a pool's cache, a ring) lies in one.
+//! A value that one thread at a time may touch: every use checks this, and none waits. It
+//! holds what a worker's ports share (a pool's cache, a ring).
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Arc;

@@ -7,16 +7,16 @@
 //!  device ◄─ Holder ◄───────────── ring ◄─ Borrower: transmit, free
 //! ```
 //!
-//! A port with fewer queues than workers is polled by one of them. Another worker
-//! sees the port as one of its own: a [`Port`] that receives what the holder hands
-//! it, and gives everything back to the holder, which transmits and frees. So no
-//! node knows of it, a packet is freed where its queue is, and a flow, which is
-//! always the same worker's, keeps its order.
+//! One worker, the holder, polls a port with fewer queues than workers. Another worker sees
+//! the port as one of its own: a [`Port`] that receives packets from the holder and gives
+//! them back to the holder, which transmits and frees them. So no node knows of spreading, a
+//! packet is freed where its queue is, and a flow, which always has the same worker, keeps
+//! its order.
 //!
 //! | cost | the hash of the flow a packet; for another worker's two pushes and two pops beside |
 //! |------|-------------------------------------------------------------------------------------|
 //!
-//! What finds a ring full is dropped and counted ([`Lost`]), never kept.
+//! A packet that finds a ring full is dropped and counted ([`Lost`]), never kept.
 //!
 //! A port with a queue for each worker whose packets have owners is [`sort`]ed.
 

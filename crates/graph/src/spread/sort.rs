@@ -1,5 +1,5 @@
-//! Sorting: the queues of one port, one a worker, so that each packet meets its owner,
-//! whatever the device has thought.
+//! Sorting: each packet of one port, with a queue a worker, reaches its owner, whichever
+//! queue the device chose.
 //!
 //! ```text
 //!  queue 0 ─► Sorted ─┬─ worker 0's ─► its graph ─► transmit ─► queue 0
@@ -8,15 +8,15 @@
 //!                     └─ worker 1's ─► ◄─────┘ its graph ─► transmit ─► queue 1
 //! ```
 //!
-//! A device that was asked to deal by owner leaves nothing to do but to look: cards know
-//! few kinds of tags and tunnels, and what they do not know goes to one queue. Of one that
-//! deals otherwise all packets find their owners over the rings. A worker sends
-//! and frees a packet by its own queue, as it does with those of other ports.
+//! With a device that deals by owner, a worker only checks the owner: cards understand few
+//! kinds of tags and tunnels, and put all other packets into one queue. With any other
+//! device all packets reach their owners over the rings. A worker sends and frees a packet
+//! by its own queue, as it does with those of other ports.
 //!
 //! | cost | the owner of a packet; for another worker's a push and a pop beside |
 //! |------|----------------------------------------------------------------------|
 //!
-//! What finds a ring full is dropped and counted ([`Lost`]), never kept.
+//! A packet that finds a ring full is dropped and counted ([`Lost`]), never kept.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

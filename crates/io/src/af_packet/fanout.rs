@@ -1,8 +1,8 @@
 //! Fan-outs: which of an interface's sockets gets a packet.
 //!
-//! By flow the kernel hashes itself. By pair it runs a program of ours, Toeplitz over
-//! both addresses, in the packet filters' first language: that takes no rights beyond
-//! those to packet sockets, as the later one (eBPF) does.
+//! By flow, the kernel itself hashes. By pair, it runs a program of ours, Toeplitz over both
+//! addresses, in classic BPF, which takes no rights beyond those for packet sockets (eBPF
+//! would).
 //!
 //! ```text
 //!  at the header of layer 3, or, after the tag that the kernel takes off, a second tag
@@ -10,8 +10,8 @@
 //!  bucket = the lowest bits; queue = bucket % queues
 //! ```
 //!
-//! For a power of two of queues as many bits are computed as it takes, else all of the
-//! bucket's: a bit takes 29 instructions of IPv4, 53 of IPv6, without a jump among them.
+//! For a power of two of queues the program computes only the bits that it needs, otherwise
+//! all bits of the bucket: a bit takes 29 instructions for IPv4, 53 for IPv6, without jumps.
 
 use std::io;
 

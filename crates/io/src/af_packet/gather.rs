@@ -1,12 +1,13 @@
-//! The other way round: segments of one TCP stream, sent as one frame for many, which the
-//! kernel cuts where it leaves (in the card, if that can; for a host on this machine not
-//! at all). A system call and a way through the kernel for all instead of for each.
+//! The reverse of `offload`: segments of one TCP stream leave as one large frame, which the
+//! kernel cuts at the exit (in the card, if the card can; for a host on this machine not at
+//! all). This takes one system call and one pass through the kernel instead of one for each
+//! segment.
 //!
-//! Only what the kernel cuts into the very same frames goes together: one after the other
-//! in the stream, of one size but the last, with the same headers but for length, id,
-//! sequence and checksum. And only where the checksum is known to be right, because it
-//! was computed here ([`Packet::SUMMED`](crate::Packet)): it is computed anew, and a wrong
-//! one would be made right.
+//! Segments are joined only if the kernel will cut the very same frames again: successive
+//! segments of one size (except the last), with the same headers except for length, id,
+//! sequence and checksum. Their checksums must be known to be right, because they were
+//! computed here ([`Packet::SUMMED`](crate::Packet)): the kernel computes them anew, and
+//! would correct a wrong one.
 //!
 //! Source: the kernel's `tcp_gro_receive`, `tcp_gso_segment`.
 

@@ -1,19 +1,18 @@
-//! `packet:IFACE`: a network interface of the kernel as a port, by packet sockets; for
-//! every interface that Linux has, fast as the kernel lets it.
+//! `packet:IFACE`: any network interface of Linux as a port, by packet sockets, as fast as
+//! the kernel allows.
 //!
 //! ```text
 //!  interface ─► fan-out by flow ─┬► ring 0 ─► queue 0 ─► worker 0 ─► socket ─► interface
 //!                                └► ring 1 ─► queue 1 ─► worker 1 ─► socket ─┘
 //! ```
 //!
-//! Asked to ([`Device::deal_by_pair`]) it fans out by pair, by a program in the kernel
+//! On request ([`Device::deal_by_pair`]) it fans out by pair, by a program in the kernel
 //! (`fanout`).
 //!
-//! What the kernel changes on the way is changed back: the VLAN tag that it takes off is
-//! put in again with its own type, checksums that it left to a network card are computed,
-//! frames for many are cut into those that were meant (`offload`), and joined again where
-//! they leave (`gather`). Fragments stay what they are: it is the fan-out's option `DEFRAG`
-//! that would join them.
+//! The port undoes the kernel's changes to frames: it reinserts a removed VLAN tag with its
+//! own type, computes checksums that the kernel left to a network card, and cuts large frames
+//! into their segments (`offload`), which it joins again at the exit (`gather`). Fragments
+//! stay unjoined: only the fan-out's option `DEFRAG` would join them.
 //!
 //! | cost | a copy each way; receiving no system call, sending one for up to 64 frames |
 //! |------|------------------------------------------------------------------------------|

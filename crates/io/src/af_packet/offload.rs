@@ -1,7 +1,7 @@
-//! What the kernel leaves to a network card that is not there. A host on this
-//! machine (a veth pair, a bridge) sends frames whose checksum nobody has computed,
-//! and TCP and UDP in one frame of up to 64 KiB for many; beside each lies a header
-//! that says so (`struct virtio_net_hdr`):
+//! Work that the kernel leaves to a network card, where there is no card. A host on this
+//! machine (a veth pair, a bridge) sends frames without a computed checksum, and one frame
+//! of up to 64 KiB for many TCP or UDP segments. A header beside each frame says so (`struct
+//! virtio_net_hdr`):
 //!
 //! ```text
 //!  flags u8 │ gso kind u8 │ header bytes u16 │ segment u16 │ sum from u16 │ sum at u16

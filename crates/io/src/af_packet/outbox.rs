@@ -5,9 +5,9 @@
 //!  status   AVAILABLE ─► we fill it ─► SEND_REQUEST ─ one system call for all ─► SENDING ─► AVAILABLE
 //! ```
 //!
-//! The header beside a frame says that all of it is headers: so the kernel copies it. By
-//! itself it would refer to the ring's pages, as it does for DPDK's `net_af_packet`, and
-//! that is slower than a copy: `router/ports` in the lab.
+//! The header beside a frame declares the whole frame as headers, so the kernel copies it.
+//! By default the kernel would refer to the ring's pages, as it does for DPDK's
+//! `net_af_packet`, which is slower than a copy: `router/ports` in the lab.
 
 use std::io;
 use std::sync::atomic::Ordering;

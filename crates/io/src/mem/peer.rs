@@ -1,5 +1,5 @@
-//! A device whose cable ends in the test: frames in by [`Peer::push`], what
-//! was transmitted out by [`Peer::take`]. Made for clarity, not for speed.
+//! A device whose cable ends in the test: [`Peer::push`] puts frames in, [`Peer::take`]
+//! takes transmitted frames out. Made for clarity, not for speed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

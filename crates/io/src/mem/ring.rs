@@ -1,5 +1,5 @@
-//! Packets that go round: a device for measuring, which costs what a network
-//! card's driver costs and no more.
+//! Packets that circulate: a device for measurements, which costs as much as a network
+//! card's driver.
 //!
 //! ```text
 //!       ┌─ receive: 64 from the front, line 0 of each descriptor written ◄─┐

@@ -1,7 +1,7 @@
-//! Marks for AddressSanitizer. Rutter's own packets lie in one mapping, so it sees no
-//! border between them by itself. A build with `--cfg rutter_asan` (scripts/deep.sh)
-//! poisons the buffer of a free packet, and of one that is out all that I1 does not grant:
-//! what lies more than 64 bytes behind its data. In every other build this is nothing.
+//! Marks for AddressSanitizer. Rutter's own packets are in one mapping, in which the
+//! sanitizer sees no borders. A build with `--cfg rutter_asan` (scripts/deep.sh) poisons the
+//! buffers of free packets, and in packets in use all bytes that I1 does not grant: those
+//! more than 64 bytes behind the data. Every other build does nothing.
 
 use crate::Packet;
 
