@@ -1,12 +1,12 @@
-//! What decides about packets: programs in a Gatekeeper, policies in a Grantor.
+//! Decisions about packets: programs in a Gatekeeper, policies in a Grantor.
 //!
 //! ```text
 //!   a flow's decision names a program ─► Program: what becomes of each of its packets
 //!   a packet asks ─► Asker ─► a policy: what its flow may do
 //! ```
 //!
-//! Nodes know the two traits alone: [`program::Program`] and [`ask::Asker`]. A policy in Lua
-//! reaches all memory of its process by `ffi`: nobody runs one but a process of its own ([`cell`]).
+//! Nodes know only two traits: [`program::Program`] and [`ask::Asker`]. A policy in Lua reaches
+//! all memory of its process by `ffi`, so it runs only in a separate process ([`cell`]).
 //!
 //! Inside, a module imports only those of the lines below its own:
 //!

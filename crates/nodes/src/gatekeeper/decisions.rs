@@ -1,4 +1,4 @@
-//! `decisions`: hears what Grantors decide.
+//! `decisions`: receives the decisions of Grantors.
 //!
 //! ```text
 //!  lookups, multipath ─── punt ───┬ UDP to the port of decisions, from the back ─► each decision ─► ring

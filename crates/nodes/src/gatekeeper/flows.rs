@@ -6,8 +6,8 @@
 //!  decisions ───────► find or insert, a page ─► written over
 //! ```
 //!
-//! An entry names its protection by index and generation: one that names another is stale,
-//! which is as good as not there.
+//! An entry names its protection by index and generation. An entry of another generation is
+//! stale, and counts as absent.
 
 use graph::{Due, clock};
 use io::VECTOR;

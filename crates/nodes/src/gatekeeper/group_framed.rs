@@ -1,4 +1,4 @@
-//! `group_framed`: what comes in at the front in a broadcast frame, but for one host.
+//! `group_framed`: packets for one host that enter at the front in a broadcast frame.
 //!
 //! ```text
 //!  ethernet_input, bridge_local ─ punt ─┬ ARP, groups, from elsewhere ──────────► punt   PuntClass
@@ -10,8 +10,8 @@
 //! | cost | such packets alone: a lookup |
 //! |------|------------------------------|
 //!
-//! A router does not forward them (RFC 1812 §5.3.4); the kernel would not either, but nothing
-//! that is protected is left to it.
+//! A router does not forward them (RFC 1812 §5.3.4). Neither would the kernel, but it gets no
+//! protected packet.
 
 use std::sync::Arc;
 

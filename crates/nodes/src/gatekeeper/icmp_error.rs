@@ -1,4 +1,4 @@
-//! `icmp_error`: tells the source of a packet from the front why it goes no further.
+//! `icmp_error`: reports to the source of a packet from the front why the packet is dropped.
 //!
 //! ```text
 //!  too long, TTL used up, no route ─► due, and within the rate ─┬ yes ─► output   OutPort
@@ -10,8 +10,8 @@
 //! |------|---------------------------------------------------------------------------------|
 //!
 //! The error leaves by the interface that the packet came in by, to the neighbour that sent
-//! it: nobody looks up a way to a source that may be forged. The kernel sends none, because
-//! it gets nothing that is protected.
+//! the packet: no lookup follows a source that may be forged. The kernel sends no error,
+//! because it gets no protected packet.
 //!
 //! Source: RFC 1812 §4.3.2 (length, service, rate, what none is about), RFC 1191 §4, RFC 4443
 //! §2.4, §3.2, §3.3.

@@ -11,7 +11,7 @@
 //!
 //! A decision in such a frame does not count: the deployed Gatekeeper counts all bytes that were
 //! received, and refuses it; no Grantor sends one, since the shortest decision needs no padding.
-//! Of what a budget is taken from, all bytes count, too: `shield` cuts it off.
+//! A budget counts all bytes, too: `shield` itself cuts the packets that a budget pays for.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `ip4_special`, `ip6_special`: what the header checks leave to the kernel, from the front.
+//! `ip4_special`, `ip6_special`: packets from the front that the header checks leave to the kernel.
 //!
 //! ```text
 //!  ip4_input, ip6_input ─ punt ─┬ from elsewhere ─────────────────────► punt   PuntClass

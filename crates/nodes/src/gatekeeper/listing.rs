@@ -1,11 +1,11 @@
-//! What control asks of a worker's flows: lists, flushes, figures.
+//! Control's requests about a worker's flows: lists, flushes, figures.
 //!
 //! ```text
 //!  control ─ Worker::start_job ─► List, Flush ─► some places of the table a poll ─► parts
 //!            Worker::call ──────► figures
 //! ```
 //!
-//! A list is no picture of one moment: a flow that comes or goes meanwhile may be in it.
+//! A list is not a snapshot: a flow that comes or goes meanwhile may be in it.
 
 use core::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What becomes of a packet, from its flow's state; and of a state, from a decision.
+//! The state machine: a packet's verdict from its flow's state, and a state from a decision.
 //!
 //! ```text
 //!              decision                                decision
@@ -8,7 +8,7 @@
 //!      └──────────────────────┘ the program is another, or cannot say
 //! ```
 //!
-//! Plain code over an entry's bytes: table, graph and programs are outside of it.
+//! Plain code over an entry's bytes; it knows neither table, graph nor programs.
 
 use wire::ggu::Verdict as Decision;
 

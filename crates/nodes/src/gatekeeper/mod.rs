@@ -1,5 +1,5 @@
-//! Gatekeeper: lets through what the protected network granted, drops what it declined,
-//! and asks about the rest through a channel ordered by patience.
+//! Gatekeeper: forwards the flows that the protected network has granted, drops those that
+//! it has declined, and asks about all others through a channel ordered by patience.
 //!
 //! ```text
 //!  packet ─► flow's entry ─► machine ─► granted, direct, dropped

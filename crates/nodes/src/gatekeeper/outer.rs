@@ -5,7 +5,7 @@
 //!  link header │ packet with its DSCP changed                  direct
 //! ```
 //!
-//! No TTL is decremented and nothing is fragmented: what the way cannot carry is a drop.
+//! It decrements no TTL and fragments nothing: a packet that exceeds the path's MTU is dropped.
 
 use core::net::IpAddr;
 

@@ -9,17 +9,17 @@
 //!  DSCP = min(priority + 3, 63)
 //! ```
 //!
-//! A new flow begins at 38, as if its last packet were a quarter of a second old, and its
-//! first packet is paid from the allowance: seven packets leave with DSCP 41, and the
-//! eighth with what is true.
+//! A new flow begins at 38, as if its last packet were a quarter of a second old, and the
+//! allowance pays for its first packet: seven packets leave with DSCP 41, and the eighth
+//! with its real priority.
 //!
 //! | spacing | 1 µs | 10 µs | 1 ms | 10 ms | 0.1 s | 0.275 … 0.55 s | 1 s | 1 min | 1 h | 13.4 days |
 //! |---------|------|-------|------|-------|-------|----------------|-----|-------|-----|-----------|
 //! | DSCP    | 22   | 26    | 32   | 36    | 39    | 41             | 42  | 48    | 54  | 63        |
 //!
 //! We differ: the deployed Gatekeeper takes whole picoseconds a cycle (408 for 408.998 at
-//! 2.445 GHz), so it asks for spacings 0.24 % longer, and remembers as much longer. Here
-//! a tick is as long as it is.
+//! 2.445 GHz), so it demands spacings 0.24 % longer, and remembers as much longer. Here a
+//! tick has its exact length.
 
 use super::times::Times;
 

@@ -1,5 +1,4 @@
-//! What a decision makes of a flow's packets: the one seam of what is built in and of
-//! programs.
+//! The trait of rules, built in or programs: how a decision treats a flow's packets.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `shield`: what a protection does with a packet from the front.
+//! `shield`: applies a protection to a packet from the front.
 //!
 //! ```text
 //!  ip4_front, ip6_front ─► protection ─┬ bypass ─────────────────► ip4_lookup, ip6_lookup  Dst
@@ -14,13 +14,13 @@
 //! |------|--------------------------------------------------------------------------------------|
 //!
 //! One node for both families: a worker has one table. It sweeps the table by time, and
-//! takes decisions from the rings of those who hear them. No packet goes from here to the
-//! kernel. What a protection that is decided here ([`tables::LOCAL`]) has granted passes by
-//! `asked_here`, which looks at it as a Grantor would, and nothing in it is changed.
+//! takes decisions from the rings of the workers that receive them. No packet goes from here
+//! to the kernel. Granted packets of a protection that this machine decides
+//! ([`tables::LOCAL`]) pass `asked_here`, which checks them as a Grantor would and does not
+//! change them.
 //!
-//! We differ: all packets of a poll have come at one time, so that those of one flow are
-//! 0 ps apart, and priority 3 is theirs behind the allowance; the deployed Gatekeeper reads
-//! the clock for each.
+//! We differ: all packets of a poll have one arrival time, so those of one flow are 0 ps apart,
+//! and have priority 3 after the allowance; the deployed Gatekeeper reads the clock for each.
 
 mod sender;
 

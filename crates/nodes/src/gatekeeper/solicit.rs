@@ -12,12 +12,12 @@
 //! | cost | of a request that is dropped at once: a look at the levels; else its move into the queue and out |
 //! |------|---------------------------------------------------------------------------------------------------|
 //!
-//! A request is encapsulated when it leaves, because most do not. One that has no way to its
-//! Grantor does not wait for its turn; where the way changes while it waits, it costs the
-//! channel what it would have by the way that there was.
+//! A request is encapsulated when it leaves, because most requests never leave. A request
+//! without a route to its Grantor does not wait. If the route changes while a request waits,
+//! the request costs the channel as much as by the old route.
 //!
-//! What policies of this machine decide ([`tables::LOCAL`]) has a queue and a channel of its own,
-//! which counts requests and not bytes.
+//! Requests to policies of this machine ([`tables::LOCAL`]) have a queue and a channel of their own,
+//! which counts requests, not bytes.
 
 mod whose;
 

@@ -1,4 +1,4 @@
-//! Lengths of time in ticks: what needs a division is divided once.
+//! Lengths of time in ticks: each division is done once, in advance.
 
 use graph::clock::Rate;
 

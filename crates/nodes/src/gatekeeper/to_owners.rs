@@ -5,7 +5,7 @@
 //!  a policy of this machine ─────────┘
 //! ```
 //!
-//! What is decided on this machine takes the same way: its flow may be another worker's.
+//! Decisions of this machine take the same way: the flow may be another worker's.
 
 use core::net::IpAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `unsent`: what a bypass let pass, and the rewrite could not send, is not the kernel's.
+//! `unsent`: keeps packets of a bypass that the rewrite could not send from the kernel.
 //!
 //! ```text
 //!  ip4_rewrite, ip6_rewrite ─ punt ─┬ from elsewhere ─► punt   PuntClass

@@ -7,9 +7,10 @@
 //!             └► ring of frames ─► file         └► …
 //! ```
 //!
-//! Both nodes are insets: while no mirror looks at frames that come in, or that leave,
-//! theirs is not there; and `span_send` sleeps until there is the first. Copies, and packets that another worker has seen already, pass
-//! by `span_out`: nothing is copied twice.
+//! Both nodes are insets: without a mirror of received frames `span_in` is switched off,
+//! without a mirror of transmitted frames `span_out`; `span_send` sleeps until the first
+//! mirror. Copies, and packets that another worker has already seen, bypass `span_out`, so
+//! nothing is copied twice.
 
 mod copy;
 pub mod span_in;

@@ -1,4 +1,4 @@
-//! `span_in`: copies frames as they come in, for mirrors that look at their port.
+//! `span_in`: copies received frames for the mirrors of their port.
 //!
 //! ```text
 //!  port ─► span_in ─► ethernet_input

@@ -1,4 +1,4 @@
-//! `span_out`: copies frames as they leave, for mirrors that look at the port that they leave by.
+//! `span_out`: copies transmitted frames for the mirrors of their port.
 //!
 //! ```text
 //!  … ─► span_out ─► output

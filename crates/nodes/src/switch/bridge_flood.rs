@@ -9,8 +9,8 @@
 //! | cost | a packet and a copy of its bytes a member |
 //! |------|-------------------------------------------|
 //!
-//! The copies go round by a ring of this worker and leave in its next poll: a
-//! burst of broadcasts to many ports makes more packets than a vector holds.
+//! The copies pass through a ring of this worker and leave in its next poll: a burst of
+//! broadcasts to many ports makes more packets than a vector holds.
 //!
 //! Source: IEEE 802.1Q-2022 §8.6.1, §8.8; the rates are those of vendors' "storm
 //! control".

@@ -7,8 +7,8 @@
 //! | cost (reads a packet) | the frame's line, in cache |
 //! |-----------------------|----------------------------|
 //!
-//! The same as `ethernet_input` does for a port that is in no bridge, but the
-//! port is the lane `OutPort`: the number of the bridge's routed side.
+//! It does the work of `ethernet_input` for a port outside of bridges, but the port is in
+//! the lane `OutPort`: the number of the bridge's routed side.
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 //! | cost | a frame a second for each port and VLAN; 4,000 a second at most, where a round takes longer |
 //! |------|-----------------------------------------------------------------------------------------------|
 //!
-//! A worker sends by the ports that it has queues of. What comes back is met by
-//! `bridge_flood`, or where a port is out by `bridge_input`; the bridge thread judges it.
+//! A worker sends by the ports whose queues it has. `bridge_flood` receives returning probes,
+//! or `bridge_input` at a port that is taken out; the bridge thread judges them.
 //!
 //! Source: no standard's. Vendors call it loop protection or loop detection; spanning tree
 //! (IEEE 802.1Q clause 13) needs every switch on the way to take part.

@@ -1,5 +1,5 @@
-//! `bridge_send`: frames that this machine itself puts into a bridge: routed
-//! packets whose next hop is behind it, and what the kernel sends by its tap.
+//! `bridge_send`: frames of this machine into a bridge: routed packets whose next hop is
+//! behind the bridge, and frames that the kernel sends by the bridge's tap.
 //!
 //! ```text
 //!  output ─► ring ─► domain by the routed interface's tag ─► MAC table ─► output | bridge_flood

@@ -7,16 +7,16 @@
 //!  bridge_probe ─► port ─► … a loop … ─► port ─► bridge_flood, bridge_input ─► sightings ─► bridge thread
 //! ```
 //!
-//! A probe is an ordinary frame to a group, so that other switches pass it on. It is
-//! believed for two seconds if SipHash under a key of this run says that it is ours; what
-//! it says then is where it left, not who sent it on: anybody who saw it may.
+//! A probe is an ordinary frame to a group, so other switches forward it. It is valid for two
+//! seconds if its SipHash under a key of this run is right. It then proves where it left, not
+//! who forwarded it: anybody who saw it may have.
 //!
-//! **Frames that come round.** In a loop the same frame comes in again and again, by other
-//! ports than the first time. Of a frame that is flooded, [`MOST`] such are allowed in the
-//! second after the first, so that a storm ends after some microseconds, before any probe is
-//! back. The port by which it came first is not held to that: who sends the same frame often
-//! is no loop. Each second begins anew, so that nobody who sends another's frames first keeps
-//! that other from sending them.
+//! **Frames that come round.** In a loop the same frame arrives again and again, by other
+//! ports than the first time. [`MOST`] such arrivals of a flooded frame are allowed in the
+//! second after the first, so a storm ends after some microseconds, before any probe
+//! returns. The port of the first arrival is exempt: a sender that repeats a frame is not a
+//! loop. Each second begins anew, so nobody can keep another host from sending its frames by
+//! sending them first.
 //!
 //! | cost | of a probe: SipHash of 24 bytes; of a flooded frame: of 72, and a line of 64 KiB that all workers share |
 //! |------|---------------------------------------------------------------------------------------------------------|

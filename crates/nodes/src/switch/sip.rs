@@ -1,4 +1,4 @@
-//! SipHash-2-4 of whole words: a keyed hash that nobody without the key can foretell.
+//! SipHash-2-4 of whole words: a keyed hash that nobody can predict without the key.
 //!
 //! Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012. (The
 //! standard library's hashers promise no algorithm.)

@@ -1,5 +1,5 @@
-//! Runs a program instruction by instruction: always there, and the definition of what the
-//! compiled one does.
+//! Runs a program instruction by instruction. The interpreter is always available, and defines
+//! the behaviour of compiled programs.
 //!
 //! An address is a number of its own, with the region in its upper byte: each access is
 //! looked up at run time, so that a hole in the check could not be more than a wrong answer.

@@ -1,8 +1,8 @@
 //! A worker's end of the rings to one process.
 //!
-//! It believes nothing of what the process writes: a verdict is copied once and then
-//! checked, its token must be that of a question without a verdict, and an index that
-//! jumps ends the line. What it knows itself lies in its own memory.
+//! It trusts nothing that the process writes: it copies a verdict once and then checks it, the
+//! verdict's token must belong to a question without a verdict, and an index that jumps ends
+//! the line. The worker's own records are in its own memory.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -6,10 +6,10 @@
 //!  supervisor ── control socket: rings, files, chunks; failures; its end ──►
 //! ```
 //!
-//! A process is shut in before its policy begins: `child`. A batch that takes too long is
-//! stopped by a thread of the process, a process that is silent nevertheless is killed. Its
-//! questions get the configured verdict, another process takes its place, and a policy that
-//! fails too often is taken back for the one before it: `supervisor`.
+//! A process is confined before its policy begins: `child`. A thread of the process stops a
+//! batch that takes too long; the supervisor kills a process that stays silent. Its questions
+//! get the configured verdict, another process takes its place, and a policy that fails too
+//! often is replaced by the previous one: `supervisor`.
 
 mod begin;
 pub mod child;

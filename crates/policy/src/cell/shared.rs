@@ -1,4 +1,4 @@
-//! Memory that two processes see: one writes, the other reads.
+//! Memory that two processes share: one writes, the other reads.
 //!
 //! A [`Window`] reads what another process may write at any time: by atomics, into memory
 //! of its own, never by a reference. An [`Own`] writes. Each access is within bounds or a

@@ -1,5 +1,5 @@
-//! What a process says to its supervisor. It is not believed more than a stranger: a text is a
-//! line for the log, and what has no meaning is a word, too.
+//! Messages of a process to its supervisor, which trusts them no more than a stranger's: a text
+//! is a line for the log, and a message without meaning is a word, too.
 
 use super::control;
 use super::process::Process;

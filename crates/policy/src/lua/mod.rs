@@ -6,12 +6,12 @@
 //!   verdicts  ◄─ checked, field by field ◄─ slots: policies, forward ◄───┘
 //! ```
 //!
-//! Pointers into the slots are made once, and only an index goes over: pointers made and
-//! cast for each packet cost 40 times as much as the decision. A policy may define
-//! `lookup_policy_batch(n)`, too, and decide of many at once (`docs/guide/write-a-policy.md`).
+//! Pointers into the slots are made once, and a call passes only an index: pointers made and
+//! cast for each packet cost 40 times as much as the decision. A policy may also define
+//! `lookup_policy_batch(n)` and decide about many packets at once (`docs/guide/write-a-policy.md`).
 //!
-//! **A policy has the rights of its process**: its `ffi` reads and writes any memory. So this is
-//! for `cell` alone, whose processes have nothing else. What it decides is copied out and checked.
+//! **A policy has the rights of its process**: its `ffi` reads and writes any memory. So only
+//! `cell` uses this module: its processes hold nothing else. Decisions are copied out and checked.
 //!
 //! Imports, each of those to its right or below:
 //!

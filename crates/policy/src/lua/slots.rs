@@ -1,4 +1,4 @@
-//! The memory that host and policy share: where questions lie, and what is decided.
+//! The memory that host and policy share: questions and decisions.
 //!
 //! ```text
 //!   headers [BATCH] │ policies [BATCH] │ forward [BATCH] │ at │ packets [BATCH × stride]

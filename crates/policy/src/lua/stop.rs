@@ -5,9 +5,10 @@
 //!   stopper: lock ─► asked = true ─► calls still 2k+1? ─► hook on (else asked = false)
 //! ```
 //!
-//! The hook ends the call at its next instruction, and at each one behind it, so that a loop
-//! around `pcall` ends, too. Compiled code looks for hooks because LuaJIT is built so
-//! (`.cargo/config.toml`). A C function that does not return is not stopped: its process is.
+//! The hook ends the call at its next instruction, and at each later one, so that a loop
+//! around `pcall` ends, too. Compiled code checks for hooks because LuaJIT is built that way
+//! (`.cargo/config.toml`). A C function that does not return cannot be stopped; its process is
+//! killed.
 //!
 //! A stop names the call that it means. `asked` and `calls` are ordered (SeqCst): either the
 //! stopper sees that the call is over, or the end of the call sees that it was asked, and waits

@@ -1,13 +1,13 @@
-//! Who of several workers may send a request.
+//! Which of several workers may send a request.
 //!
 //! ```text
 //!  heads    worker 0 │ when │ level + 1 │   each in a line of its own, written by its worker,
 //!           worker 1 │ when │ level + 1 │   read by the others once a poll
 //! ```
 //!
-//! A worker takes tokens only while the level at its head is not below any that another
-//! one published. A published level counts for 200 µs, and is published only by a worker
-//! whose back port takes packets: one that is stopped bars nobody for longer.
+//! A worker takes tokens only while the level at its head is not below any level that another
+//! worker has published. A published level counts for 200 µs, and only a worker whose back
+//! port accepts packets publishes one: a stopped worker bars the others no longer than that.
 
 use std::sync::Arc;
 

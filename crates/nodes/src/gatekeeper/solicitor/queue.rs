@@ -1,4 +1,4 @@
-//! Requests of one worker that wait for the channel.
+//! The queue of one worker's requests for the channel.
 //!
 //! ```text
 //!  levels   1 bit each: something waits there

@@ -1,4 +1,4 @@
-//! `ip4_front`, `ip6_front`: what comes in at the front of a shield.
+//! `ip4_front`, `ip6_front`: packets that enter at the front of a shield.
 //!
 //! ```text
 //!  packet ─┬ from elsewhere ─► lookup
@@ -10,8 +10,8 @@
 //! | cost | a compare a packet; one lookup among the protections for those from the front |
 //! |------|--------------------------------------------------------------------------------|
 //!
-//! Nothing from the front goes on to the lookup but by the node behind `shield`: the front
-//! view has no hop that leads out. The node is there only where a shield is
+//! Packets from the front reach the lookup only by the node behind `shield`: the front view
+//! has no hop that leads out. The node exists only with a shield
 //! ([`router::shield`](crate::router::shield)).
 
 use std::marker::PhantomData;

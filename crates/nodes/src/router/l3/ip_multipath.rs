@@ -10,9 +10,9 @@
 //! |------|-------------------------------------------------------------------------------|
 //!
 //! Source: RFC 2992 (equal-cost multi-path by hash), RFC 6438 for IPv6. A flow keeps
-//! its path, and so its order, as long as the group exists. The key of the hash is
-//! drawn by each router, or flows that one router has sent the same way would all
-//! choose alike at the next (polarisation).
+//! its path, and so its order, as long as the group exists. Each router draws its own
+//! key of the hash; otherwise flows that one router has sent the same way would all
+//! choose alike at the next router (polarisation).
 //!
 //! A flow whose hop has no neighbour yet does not move to another path: the first
 //! packet in a second to a destination is punted, the others are dropped. The kernel

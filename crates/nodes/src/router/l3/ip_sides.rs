@@ -1,4 +1,4 @@
-//! `ip4_sides`, `ip6_sides`: a shield is no way from its back to its back.
+//! `ip4_sides`, `ip6_sides`: a shield forwards nothing from its back to its back.
 //!
 //! ```text
 //!  came in at │ leaves at   front   back   neither
@@ -10,9 +10,9 @@
 //! | cost | two reads a packet: the adjacency, which is written from next, and two sides |
 //! |------|-------------------------------------------------------------------------------|
 //!
-//! What `ip_front` keeps from the lookup never comes here: packets from the front have
-//! passed. What is encapsulated goes to its Grantor, whose way leads out at the back by
-//! what the tables know. The node is there only where a shield is.
+//! Packets that `ip_front` keeps from the lookup never arrive here: packets from the front
+//! have passed. Encapsulated packets go to their Grantor, whose route leads out at the back
+//! according to the tables. The node exists only with a shield.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

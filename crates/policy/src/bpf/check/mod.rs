@@ -1,5 +1,5 @@
-//! Whether a program can do harm, before it runs: nothing that passes reads or writes outside
-//! of what is its own, gives an address away, or runs for ever.
+//! Checks, before a program runs, that it can do no harm: a program that passes does not read or
+//! write outside its own regions, leak an address, or run for ever.
 //!
 //! ```text
 //!  instructions ─► forms: known codes ─► order: no loop, none unreachable
@@ -9,11 +9,11 @@
 //! | cost | one pass: a program of 4,096 instructions at most, 64 slots and 11 registers at each |
 //! |------|--------------------------------------------------------------------------------------|
 //!
-//! Where ways meet, what is known is what holds on each of them: an address in two regions is
-//! none. A number is known by its bounds, which comparisons narrow; both sides of a comparison
-//! are looked at, also where one cannot happen.
+//! Where paths meet, the check keeps only facts that hold on each path: an address in two regions
+//! is no address. A number has bounds, which comparisons narrow; the check follows both sides of a
+//! comparison, even an impossible one.
 //!
-//! DPDK's own check runs behind this one where there is DPDK. It takes fields of the
+//! Where DPDK is installed, its own check runs after this one. DPDK's check takes fields of the
 //! descriptor for numbers of any size, and lets a program write `buf_addr`, `next` and
 //! `data_off` (22.11).
 

@@ -1,4 +1,4 @@
-//! Shuts a process in, in the order in which one step needs what a later one takes away.
+//! Confines a process; no step needs what an earlier step has taken away.
 //!
 //! ```text
 //!  descriptors     all closed but the control socket
@@ -11,8 +11,8 @@
 //!  system calls    a short list (last, for all its threads)
 //! ```
 //!
-//! The last step must succeed. Of the others, each that the system does not allow is said:
-//! a daemon without root has no other users, one in a service no namespaces.
+//! The last step must succeed. Any other step that the system refuses is reported: a daemon
+//! without root has no other users, a daemon in a service no namespaces.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
