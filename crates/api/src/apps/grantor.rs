@@ -105,6 +105,9 @@ pub struct Policies {
     pub causes: Vec<String>,
     /// What processes have that they should not, and why.
     pub missing: Vec<String>,
+    /// With what less than they should have the processes do.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 /// A process of a policy.

@@ -146,6 +146,7 @@ impl Cells {
             rollbacks: status.rollbacks,
             causes: lock(&self.causes).clone(),
             missing: status.missing,
+            remarks: status.remarks,
         })
     }
 

@@ -31,6 +31,9 @@ pub fn processes(shown: &Policies) -> String {
     for cause in &shown.causes {
         let _ = writeln!(out, "{:<11} {}", "", cause.replace('\n', " "));
     }
+    for remark in &shown.remarks {
+        let _ = writeln!(out, "{:<11} {remark}", "slower");
+    }
     for missing in &shown.missing {
         let _ = writeln!(out, "{:<11} {missing}", "not shut in");
     }
