@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
-"""What a lookup of each engine is made of, in instructions.
+"""What a lookup of each engine and rival is made of, in instructions.
 
 A process of its own builds a table and looks addresses up under callgrind, once with
 lookups and once without; the difference, by function, is what lookups take. Bursts of 256,
-as the lab's. Parts of less than 3 % of an engine's instructions are left out. valgrind has no AVX-512: engines use AVX2 or less.
+as the lab's. Parts of less than 3 % of an engine's instructions are left out. valgrind has
+no AVX-512: engines use AVX2 or less. `needless` is what zeroes and copies memory, allocates
+or frees: no lookup needs it.
 
-  scripts/profile.py --lab target/release/rutter-lab [ENGINE ...]     a table in Markdown
+  scripts/profile.py [--lab FILE] [ENGINE ...]     tables in Markdown, as in docs/lab/PROFILES.md
+  scripts/profile.py --write                       writes that page: make lab with
+                                                   `--features rivals` before
+
+Exit status 1 where a part of what an engine does is needless by more than 3 %.
 """
 
 import argparse
@@ -15,11 +21,27 @@ import subprocess
 import sys
 import tempfile
 
-ENGINES4 = "bsd-radix dir-24-8 dxr lc-trie lulea miht poptrie rutter4 sail-b sail-l sail-m sail-u " \
-    "tree-bitmap bloom-naive pbf bloom-baseline bloomfwd".split()
-ENGINES6 = "planb rutter6 sail6 sail6-hybrid vpp-hash vpp-bloom vpp-trie cuvpp bloomfwd6 miht6".split()
-TABLES = {4: "internet:20000", 6: "internet6:20000"}
 LOOKUPS = 100_000
+# A title, the table, and who takes part.
+PARTS = (
+    ("IPv4", "internet:20000",
+     "rutter4 dir-24-8 dxr dxr:k=18 poptrie tree-bitmap lulea lc-trie bsd-radix sail-b sail-u sail-m sail-l miht bloom-naive pbf "
+     "bloom-baseline bloomfwd rte_fib-2b rte_fib-4b rte_lpm crate-poptrie crate-prefix-trie crate-treebitmap"),
+    ("IPv6", "internet6:20000",
+     "rutter6 planb poptrie tree-bitmap lc-trie bsd-radix sail6 sail6-hybrid vpp-hash vpp-bloom vpp-trie cuvpp miht6 bloomfwd6 "
+     "rte_fib6 rte_lpm6 crate-poptrie crate-prefix-trie crate-treebitmap"),
+    ("Exact match", "stations:20000",
+     "mac-table cuckoo:batch=14 cuckoo rte_hash std-hashmap hashbrown-fx dashmap-fx papaya-fx tbb-hash tbb-unordered std-unordered "
+     "google-dense google-sparse absl-flat boost-flat"),
+)
+# What no lookup needs: memory zeroed, copied, taken and given back.
+NEEDLESS = re.compile(r"mem(set|cpy|move)|alloc|\bfree\b|_int_free|\bcfree\b|sbrk|operator (new|delete)")
+MOST_NEEDLESS = 0.03
+PATIENCE_S = 180
+# glibc clears and copies some kilobytes by one instruction for each byte in callgrind's count.
+TUNABLES = "glibc.cpu.x86_rep_stosb_threshold=100000000:glibc.cpu.x86_rep_movsb_threshold=100000000"
+PAGE = "docs/lab/PROFILES.md"
+MARK = "<!-- From here on scripts/profile.py --write. -->\n"
 
 
 def count(lab, engine, table, lookups):
@@ -27,7 +49,12 @@ def count(lab, engine, table, lookups):
     with tempfile.NamedTemporaryFile(suffix=".callgrind") as out:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out.name}", lab, "drive", engine,
                    "--table", table, "--count", str(lookups)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        environment = {**os.environ, "GLIBC_TUNABLES": TUNABLES}
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  env=environment, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return None, "not built within some minutes under callgrind"
         if done.returncode != 0:
             lines = done.stdout.strip().splitlines()
             return None, lines[-1] if lines else "no word"
@@ -51,30 +78,55 @@ def short(name):
     return f"{os.path.basename(path)} {function}"[:48]
 
 
+def profile(lab, engine, table):
+    """A row of the table, and the share that is needless."""
+    (some, wrong), (none, _) = (count(lab, engine, table, n) for n in (LOOKUPS, 0))
+    if some is None or none is None:
+        return f"| `{engine}` | – | – | {wrong} |", 0
+    each = {name: (n - none.get(name, 0)) / LOOKUPS for name, n in some.items()}
+    total = sum(n for n in each.values() if n > 0)
+    parts = {}
+    for name, n in each.items():
+        parts[short(name)] = parts.get(short(name), 0) + n
+    needless = sum(n for name, n in parts.items() if n > 0 and NEEDLESS.search(name)) / total
+    parts = sorted(((n, name) for name, n in parts.items() if n >= 0.03 * total), reverse=True)
+    text = ", ".join(f"{n / total * 100:.0f} % `{name}`" for n, name in parts[:6])
+    return f"| `{engine}` | {total:.0f} | {needless * 100:.0f} % | {text} |", needless
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", default="target/release/rutter-lab")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("engines", nargs="*")
     options = parser.parse_args()
     if not os.path.exists(options.lab):
         sys.exit(f"{options.lab} is not there: make lab, or --lab FILE")
-    print("| engine | instructions a lookup | of them |\n|---|---|---|")
-    for family, engines in ((4, ENGINES4), (6, ENGINES6)):
+    lines, gifts = [], []
+
+    def say(line):
+        lines.append(line)
+        print(line, flush=True)
+
+    for title, table, engines in PARTS:
+        engines = [engine for engine in engines.split() if not options.engines or engine in options.engines]
+        if not engines:
+            continue
+        say(f"## {title}: `{table}`\n")
+        say("| engine | instructions a lookup | needless | of them |\n|---|---|---|---|")
         for engine in engines:
-            if options.engines and engine not in options.engines:
-                continue
-            (some, wrong), (none, _) = (count(options.lab, engine, TABLES[family], n) for n in (LOOKUPS, 0))
-            if some is None or none is None:
-                print(f"| `{engine}` | – | {wrong} |", flush=True)
-                continue
-            each = {name: (n - none.get(name, 0)) / LOOKUPS for name, n in some.items()}
-            total = sum(n for n in each.values() if n > 0)
-            parts = {}
-            for name, n in each.items():
-                parts[short(name)] = parts.get(short(name), 0) + n
-            parts = sorted(((n, name) for name, n in parts.items() if n >= 0.03 * total), reverse=True)
-            text = ", ".join(f"{n / total * 100:.0f} % `{name}`" for n, name in parts[:6])
-            print(f"| `{engine}` | {total:.0f} | {text} |", flush=True)
+            row, needless = profile(options.lab, engine, table)
+            say(row)
+            if needless > MOST_NEEDLESS:
+                gifts.append(f"{engine} of {title}: {needless * 100:.0f} %")
+        say("")
+    if options.write:
+        with open(PAGE) as page:
+            kept = page.read().split(MARK)[0]
+        with open(PAGE, "w") as page:
+            page.write(kept + MARK + "\n" + "\n".join(lines).rstrip() + "\n")
+    if gifts:
+        sys.exit("needless: " + ", ".join(gifts))
 
 
 if __name__ == "__main__":

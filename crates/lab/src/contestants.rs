@@ -4,7 +4,7 @@ use lookup::lpm::{BadChoice, Choice, Entry, Instruments, Options};
 
 use crate::contest::Contestant;
 use crate::error::{Error, nearest};
-use crate::{machine, matching, reads, rivals};
+use crate::{Context, machine, matching, reads, rivals};
 
 /// An address family: its engines, and the rivals that know it.
 pub trait Family: Instruments {
@@ -73,6 +73,15 @@ pub fn named<A: Family>(name: &str, mut options: Options) -> Result<Contestant<A
     rival.ok_or_else(|| format!("this build has no {name} for {}", A::FAMILY))
 }
 
+/// Those of the engines asked for (`--engine`) that this family has, or `main` where none was.
+pub fn asked<A: Family>(context: &Context, main: &[&str]) -> Vec<String> {
+    let known = |name: &&String| named::<A>(name, Options::default()).is_ok();
+    match context.engines() {
+        [] => main.iter().map(|name| (*name).to_string()).collect(),
+        asked => asked.iter().filter(known).cloned().collect(),
+    }
+}
+
 /// Every engine of a family with its default options, some as they are on a
 /// processor without AVX-512, then every rival.
 pub fn all<A: Family>() -> Vec<Contestant<A>> {
@@ -95,6 +104,22 @@ pub fn exact() -> Vec<matching::Contestant> {
         matching::Contestant::engine(entry, entry.card.name, matching::fixed_seed())
     };
     lookup::exact::engines().iter().map(engine).chain(rivals::exact()).collect()
+}
+
+/// The table for exact match called `name`, one of ours or a rival; options may be in the
+/// name: `NAME:option=value,…`.
+///
+/// # Errors
+/// When this build has none of that name.
+pub fn exact_named(name: &str) -> Result<matching::Contestant, String> {
+    let choice: Choice = name.parse().map_err(|bad: BadChoice| bad.to_string())?;
+    if let Some(entry) = lookup::exact::engine(&choice.name) {
+        let mut options = matching::fixed_seed();
+        options.0.extend(choice.options.0);
+        return Ok(matching::Contestant::engine(entry, &choice.name, options));
+    }
+    let rival = rivals::exact().into_iter().find(|rival| rival.name == choice.name);
+    rival.ok_or_else(|| format!("this build has no {name} for exact match"))
 }
 
 /// Engines that take part once more as on a processor with no more than AVX2.
@@ -121,6 +146,14 @@ mod tests {
         routes.sort_by_key(|(prefix, _)| *prefix);
         routes.dedup_by_key(|(prefix, _)| *prefix);
         routes
+    }
+
+    #[test]
+    fn tables_for_exact_match_have_names_and_options() {
+        assert_eq!(exact_named("cuckoo:batch=14").map(|found| found.name), Ok("cuckoo".into()));
+        assert!(exact_named("cuckoo:batch=14").is_ok_and(|found| found.ours));
+        let none = exact_named("nothing").err();
+        assert_eq!(none.as_deref(), Some("this build has no nothing for exact match"));
     }
 
     #[test]

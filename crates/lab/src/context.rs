@@ -263,6 +263,17 @@ impl Context {
         timings
     }
 
+    /// Looks whether there are two cores, one `of_its_own` for another thread.
+    ///
+    /// # Errors
+    /// Where this process may use but one.
+    pub fn two_cores(&self, experiment: &'static str, of_its_own: &str) -> Result<(), Error> {
+        match clock::cores().len() {
+            0 | 1 => Err(Error::Missing { experiment, what: format!("two cores: {of_its_own}") }),
+            _ => Ok(()),
+        }
+    }
+
     /// How many slices each of `variants` gets, and how long: the more take turns,
     /// the fewer, so that all of them together take about 10 seconds; of a quick run
     /// the shorter, and half a second, whatever the neighbours do. Slices are short:
@@ -272,11 +283,12 @@ impl Context {
         let variants = variants.max(1) as u32;
         if self.quick() {
             let slice = (QUICK_TURNS / (QUICK_ROUNDS * variants)).clamp(LEAST_SLICE, SLICE);
-            return Plan { rounds: QUICK_ROUNDS as usize, most: QUICK_ROUNDS as usize, slice };
+            let rounds = QUICK_ROUNDS as usize;
+            return Plan { rounds, most: rounds, slice, patience: Plan::PATIENCE };
         }
         let turns = TURNS.as_millis() / (SLICE.as_millis() * u128::from(variants));
         let rounds = turns.clamp(11, 41) as usize;
-        Plan { rounds, most: 3 * rounds, slice: SLICE }
+        Plan { rounds, most: 3 * rounds, slice: SLICE, patience: Plan::PATIENCE }
     }
 
     /// Runs one cell after the other, each a part of the experiment with a name of

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// No experiment matches what was asked for.
-    #[error("no experiment is called `{name}`{}; `rutter lab list` names them", hint(near))]
+    #[error("no experiment is called `{name}`{} (`rutter lab list` names them)", hint(near))]
     Unknown {
         /// As typed.
         name: String,

@@ -10,6 +10,7 @@ use lookup::{Hop, Rib};
 use crate::contestants::{self, Family};
 use crate::data::{Table, Traffic, short_name};
 use crate::lookups::Entrant;
+use crate::matching;
 
 /// References to the cache and misses of it, of `lookups` lookups.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,11 +63,16 @@ impl Counter {
     }
 }
 
-/// Builds `engine` from the routes of `table` and looks `count` addresses up.
+/// Builds `engine` from the routes of `table` and looks `count` addresses up. Of exact match the
+/// table is `stations:N`: so many, all of them known.
 ///
 /// # Errors
 /// When there is no such engine or table, or the engine refuses it.
 pub fn drive(engine: &str, table: &str, count: usize) -> Result<(), String> {
+    if let Some(stations) = table.strip_prefix("stations:") {
+        let stations = stations.parse().map_err(|_| format!("`{table}` has no number"))?;
+        return find(engine, stations, count);
+    }
     let table = Table::load(table).map_err(|error| error.to_string())?;
     if table.ipv6.is_empty() {
         look(engine, &table.ipv4, count)
@@ -86,6 +92,21 @@ fn look<A: Family>(
     // The same addresses are drawn whatever the count: drawing cancels out.
     let dsts = Traffic::Prefix.draw(routes, DRAWN, 1);
     let mut stream = subject.stream(&dsts);
+    for from in (0..count).step_by(DRAWN) {
+        stream.run(0, (count - from).min(DRAWN), 256);
+    }
+    Ok(())
+}
+
+fn find(engine: &str, stations: usize, count: usize) -> Result<(), String> {
+    let entries = matching::entries(stations);
+    let mut table = contestants::exact_named(engine)?.build(stations)?;
+    match table.insert(&entries) {
+        0 => {}
+        refused => return Err(format!("{engine} refuses {refused} entries")),
+    }
+    let (keys, _) = matching::keys(&entries, DRAWN, 0, 1);
+    let mut stream = table.stream(&keys);
     for from in (0..count).step_by(DRAWN) {
         stream.run(0, (count - from).min(DRAWN), 256);
     }

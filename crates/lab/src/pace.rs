@@ -200,7 +200,8 @@ impl<W: Work> Work for Slice<W> {
 }
 
 /// Of [`cost`]: some hundred rounds, each shorter than neighbours mostly come and go.
-const SHORT: Plan = Plan { rounds: 300, most: 600, slice: Duration::from_millis(3) };
+pub const SHORT: Plan =
+    Plan { rounds: 300, most: 600, slice: Duration::from_millis(3), patience: Plan::PATIENCE };
 
 const MOST_BEHIND: u64 = 2_000;
 const HANDFUL: u64 = 64;

@@ -13,7 +13,7 @@
 //! somebody else used the core then. Rounds are added until each variant has slices
 //! enough; where the neighbours never rest, the better ones are kept.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::record::Figure;
@@ -63,6 +63,13 @@ pub struct Plan {
     pub most: usize,
     /// Processor time of one slice.
     pub slice: Duration,
+    /// When this time has passed, no more rounds are added.
+    pub patience: Duration,
+}
+
+impl Plan {
+    /// Six times what turns take as a rule: enough for three times as many on a busy machine.
+    pub const PATIENCE: Duration = Duration::from_secs(60);
 }
 
 /// What the slices of one variant came to.
@@ -109,7 +116,8 @@ struct Slice {
 }
 
 /// Runs the variants in turn: one round to warm up, then `plan.rounds`, and more
-/// until half as many were quiet for each variant, or `plan.most` were run.
+/// until half as many were quiet for each variant, `plan.most` were run, or
+/// `plan.patience` is over.
 pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
     let mut slices: Vec<Vec<Slice>> = vec![Vec::with_capacity(plan.rounds); variants.len()];
     let enough = plan.rounds.div_ceil(2);
@@ -117,8 +125,9 @@ pub fn interleave(variants: &mut [Variant<'_>], plan: Plan) -> Vec<Timing> {
         let least = least();
         slices.iter().filter(|slice| slice.width >= least).count() < enough
     };
-    let mut round = 0;
-    while round <= plan.rounds || (round <= plan.most && slices.iter().any(lacking)) {
+    let (start, mut round) = (Instant::now(), 0);
+    let more = |round| round <= plan.most && start.elapsed() < plan.patience;
+    while round <= plan.rounds || (more(round) && slices.iter().any(lacking)) {
         for (variant, slices) in variants.iter_mut().zip(&mut slices) {
             let slice = slice(variant, plan.slice);
             if round > 0 {
@@ -264,7 +273,8 @@ const QUIET: f64 = 0.85;
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan { rounds: 3, most: 9, slice: Duration::from_millis(2) };
+    const PLAN: Plan =
+        Plan { rounds: 3, most: 9, slice: Duration::from_millis(2), patience: Plan::PATIENCE };
 
     #[test]
     fn the_slower_variant_is_slower() {
@@ -302,8 +312,11 @@ mod tests {
             let mut variants = [Variant::new("one", repeat(1, || 0))];
             interleave(&mut variants, plan)[0].rates.len()
         };
-        let rounds = count(Plan { rounds: 4, most: 12, slice: Duration::from_micros(10) });
+        let slice = Duration::from_micros(10);
+        let rounds = count(Plan { rounds: 4, most: 12, slice, ..PLAN });
         assert!((4..=12).contains(&rounds), "{rounds}");
+        let rounds = count(Plan { rounds: 4, most: 12, slice, patience: Duration::ZERO });
+        assert_eq!(rounds, 4, "whoever disturbs");
     }
 
     #[test]

@@ -219,7 +219,7 @@ mod tests {
     use crate::record::Ruling::{AsStated, Contradicted, Open, Stronger};
 
     fn row(labels: &[(&str, &str)], rate: f64) -> Row {
-        Row::new(labels.iter().map(|(name, value)| (*name, value.to_string()))).with("rate", rate)
+        Row::new(labels.iter().copied()).with("rate", rate)
     }
 
     fn rows() -> Vec<Row> {

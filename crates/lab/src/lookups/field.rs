@@ -48,7 +48,7 @@ impl<'p, A: Family> Field<'p, A> {
         let prefixes = self.routes.len().to_string();
         let labels =
             [("engine", name), ("family", A::FAMILY), ("table", self.table), ("traffic", "")];
-        let mut row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+        let mut row = Row::new(labels);
         row.labels.insert("prefixes".into(), prefixes);
         for (name, value) in &self.part.labels {
             row.labels.insert((*name).to_string(), value.clone());

@@ -141,9 +141,16 @@ impl Record {
 
 impl Row {
     /// A row with these labels and no figure yet.
-    pub fn new<'l>(labels: impl IntoIterator<Item = (&'l str, String)>) -> Row {
-        let labels = labels.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
+    pub fn new<'l, V: ToString>(labels: impl IntoIterator<Item = (&'l str, V)>) -> Row {
+        let labels = labels.into_iter();
+        let labels = labels.map(|(name, value)| (name.to_string(), value.to_string())).collect();
         Row { labels, ..Row::default() }
+    }
+
+    /// With one more label.
+    pub fn labelled(mut self, name: impl Into<String>, value: impl ToString) -> Row {
+        self.labels.insert(name.into(), value.to_string());
+        self
     }
 
     /// With one more figure.
@@ -189,6 +196,12 @@ impl Figure {
     /// Out of samples of which the smallest is the best.
     pub fn least_is_best(samples: &[f64]) -> Figure {
         Figure::new(samples, |sorted| sorted[0])
+    }
+
+    /// Where half of the samples lie, as far as the spread says: from, to.
+    pub fn middle(self) -> (f64, f64) {
+        let half = self.median * self.spread / 2.0;
+        (self.median - half, self.median + half)
     }
 
     /// The same figure in another unit.

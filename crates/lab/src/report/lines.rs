@@ -71,8 +71,7 @@ fn lines(plot: &Plot, rows: &[&Row], points: &[&Point]) -> Option<Vec<Line>> {
         let of = rows.iter().filter(|row| value(row, plot.series) == name);
         let place = |row: &&Row| {
             let figure = row.figures.get(plot.figure)?;
-            let half = figure.median * figure.spread / 2.0;
-            let (from, to) = (figure.median - half, figure.median + half);
+            let (from, to) = figure.middle();
             let x = row.label(plot.x).parse::<f64>();
             Some(x.map(|x| Place { x, value: figure.median, from, to }))
         };
@@ -80,7 +79,7 @@ fn lines(plot: &Plot, rows: &[&Row], points: &[&Point]) -> Option<Vec<Line>> {
         lines.push(Line { name, paper: false, points: places.ok()? });
     }
     for point in points {
-        let (value, x) = ((point.value + point.to) / 2.0, point.x.parse().ok()?);
+        let (value, x) = (point.middle(), point.x.parse().ok()?);
         let place = Place { x, value, from: point.value, to: point.to };
         match lines.iter_mut().find(|line| line.paper && line.name == point.series) {
             Some(line) => line.points.push(place),

@@ -69,6 +69,11 @@ impl Point {
     const fn on(self, panel: &'static str) -> Point {
         Point { panel, ..self }
     }
+
+    /// What lies between the smallest and the largest.
+    pub fn middle(&self) -> f64 {
+        (self.value + self.to) / 2.0
+    }
 }
 
 /// The paper of a folder of experiments, if it redoes one.

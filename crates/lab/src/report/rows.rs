@@ -175,14 +175,12 @@ impl Line {
 
 impl Mark {
     fn ours(look: Look, figure: Figure) -> Mark {
-        let half = figure.median * figure.spread / 2.0;
-        let (from, to) = (figure.median - half, figure.median + half);
+        let (from, to) = figure.middle();
         Mark { look, paper: false, value: figure.median, from, to }
     }
 
     fn of_paper(look: Look, point: &Point) -> Mark {
-        let value = (point.value + point.to) / 2.0;
-        Mark { look, paper: true, value, from: point.value, to: point.to }
+        Mark { look, paper: true, value: point.middle(), from: point.value, to: point.to }
     }
 }
 

@@ -277,7 +277,7 @@ mod tests {
                 ("choice", choice),
                 ("lengths", lengths),
             ];
-            let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+            let row = Row::new(labels);
             row.with("expanded", expanded).with("growth", 20.0)
         };
         let said = |greedy: f64| {

@@ -284,10 +284,7 @@ impl Experiment for Fig10 {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        if clock::cores().len() < 2 {
-            let what = "two cores: one forwards, one updates".into();
-            return Err(Error::Missing { experiment: "cuckooswitch/fig10", what });
-        }
+        context.two_cores("cuckooswitch/fig10", "one forwards, one updates")?;
         let rows = context.cells(["cuckoo", "mac-table"], |context, name| {
             let row = Row::new([("engine", name.to_string())]);
             let found = other(name, name).contestant.and_then(|one| updated(context, &one));

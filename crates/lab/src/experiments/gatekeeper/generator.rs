@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use graph::clock;
 use io::mem::Stamp;
-use io::{Allocator, Burst, Owned, Port, World};
+use io::{Burst, Owned, Port};
 use wire::build::Frame;
 use wire::bytes::put16;
 use wire::ethernet::Mac;
@@ -186,9 +186,7 @@ impl Back {
 }
 
 impl Port for Back {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest);
 
     fn receive(&mut self, burst: &mut Burst, _: usize) -> usize {
         let per_s = self.pace.per_s.load(Ordering::Relaxed);
@@ -218,22 +216,6 @@ impl Port for Back {
             packet.resize(LEN);
         }
         self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
     }
 }
 

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use io::mem::{Ring, RingDevice, Stamp};
-use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
+use io::{Burst, Device, Owned, Pool, PoolConfig, Port};
 
 use super::frames::{Frames, LEN, MOST_LAPS, ROUTER};
 
@@ -158,35 +158,13 @@ struct Stamped {
 }
 
 impl Port for Stamped {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest, transmit);
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         let before = burst.n();
         let n = self.port.receive(burst, most);
         (self.stamp)(burst.frames(before));
         n
-    }
-
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
     }
 }
 
@@ -197,35 +175,13 @@ struct Lengthened {
 }
 
 impl Port for Lengthened {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
-
-    fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
-        self.port.receive(burst, most)
-    }
+    io::around_port!(self.port: rest, receive);
 
     fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
         for packet in packets.iter_mut().flatten() {
             packet.resize(self.len);
         }
         self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
     }
 }
 

@@ -20,7 +20,7 @@ pub(in crate::experiments) fn engines<A: Frames>(
     let dsts = traffic.draw(routes, PACKETS, 1);
     let row = |name: &str| {
         let labels = [("engine", name), ("family", A::FAMILY), ("traffic", &*traffic.to_string())];
-        Row::new(labels.map(|(name, value)| (name, value.to_string())))
+        Row::new(labels)
     };
     let (mut rows, mut tables) = (Vec::new(), Vec::new());
     for name in names {

@@ -20,7 +20,6 @@ use super::frames::Frames;
 use super::half::Half;
 use super::source::Source;
 use super::tables::Tables;
-use crate::clock;
 use crate::data::{Rng, Traffic};
 use crate::pace::{self, Beside};
 use crate::record::short;
@@ -39,10 +38,7 @@ impl Experiment for Updates {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        if clock::cores().len() < 2 {
-            let what = "two cores: one forwards, one updates".into();
-            return Err(Error::Missing { experiment: CARD.name, what });
-        }
+        context.two_cores(CARD.name, "one forwards, one updates")?;
         let halves = Half::all(context, &["internet:1000000"], &["internet6:200000"]);
         let rows = context.cells(halves, |context, half| {
             let table = half.table(context)?;

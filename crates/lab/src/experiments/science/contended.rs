@@ -6,6 +6,7 @@
 //! reads itself in each slice (`antagonist_mlps`), beside every engine.
 
 use std::thread;
+use std::time::Duration;
 
 use lookup::Hop;
 use lookup::lpm::{Intervals, Options};
@@ -19,8 +20,8 @@ use crate::lines::Lines;
 use crate::lookups::rate;
 use crate::pace;
 use crate::record::Bound;
-use crate::slices::{Timing, Variant};
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
+use crate::slices::{Plan, Timing, Variant};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
 /// See the module.
 pub struct Contended;
@@ -35,10 +36,7 @@ impl Experiment for Contended {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        if clock::cores().len() < 2 {
-            let what = "two cores: the antagonist has one of its own".into();
-            return Err(Error::Missing { experiment: CARD.name, what });
-        }
+        context.two_cores(CARD.name, "the antagonist has one of its own")?;
         let usual = context.pick("internet:1000000+200000", "internet:100000+50000");
         let tables = context.tables(&[usual]);
         let traffic: &[Traffic] = context.pick(&TRAFFIC, &TRAFFIC[1..2]);
@@ -134,14 +132,7 @@ fn measure<A: Family>(
     let want = contest::checksum(&want);
     let blank = |engine: &str| {
         let labels = [("engine", engine), ("family", A::FAMILY), ("table", &table.name)];
-        let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
-        Row {
-            labels: [row.labels, Row::new([("traffic", traffic.to_string())]).labels]
-                .into_iter()
-                .flatten()
-                .collect(),
-            ..row
-        }
+        Row::new(labels).labelled("traffic", traffic)
     };
     let (mut rows, mut sides) = (Vec::new(), Vec::new());
     for name in engines::<A>(context) {
@@ -150,7 +141,7 @@ fn measure<A: Family>(
         match built.and_then(|contestant| contestant.build(&rib)) {
             Ok(subject) if contest::checksum(&subject.stream(&dsts).answers()) == want => {
                 let row = match subject.isa() {
-                    Some(isa) => with_label(row, "isa", isa),
+                    Some(isa) => row.labelled("isa", isa),
                     None => row,
                 };
                 sides.push((row.checked(want), Some(subject)));
@@ -171,17 +162,7 @@ fn engines<A: Family>(context: &Context) -> Vec<String> {
         "ipv4" => &["rutter4", "dir-24-8", "dxr", "poptrie", "sail-l", "rte_fib-2b"][..],
         _ => &["rutter6", "planb", "poptrie", "cuvpp", "rte_fib6"],
     };
-    let main = main.iter().map(|name| (*name).to_string());
-    let asked = context
-        .engines()
-        .iter()
-        .filter(|name| contestants::named::<A>(name, Options::default()).is_ok());
-    if context.engines().is_empty() { main.collect() } else { asked.cloned().collect() }
-}
-
-fn with_label(mut row: Row, name: &str, value: &str) -> Row {
-    row.labels.insert(name.into(), value.into());
-    row
+    contestants::asked::<A>(context, main)
 }
 
 /// A side, and its table; none for [`PROBE`].
@@ -217,13 +198,14 @@ fn beside<A: Family>(
                 });
             }
         }
-        context.measure(&mut variants)
+        let plan = context.plan(variants.len());
+        context.measure_by(Plan { patience: PATIENCE, ..plan }, &mut variants)
     });
     let mut rows = Vec::new();
     for ((row, _), timings) in sides.iter().zip(timings.chunks(levels.len() + 1)) {
         let names = ["none"].into_iter().chain(levels.iter().map(|(name, _)| &**name));
         for (name, timing) in names.zip(timings) {
-            rows.push(figures(with_label(row.clone(), "antagonist", name), &timings[0], timing));
+            rows.push(figures(row.clone().labelled("antagonist", name), &timings[0], timing));
         }
     }
     rows
@@ -299,6 +281,8 @@ const PROBE: &str = "random lines";
 const LINE: usize = 64;
 /// What [`PROBE`] reads: more than a core's own caches, less than the shared one.
 const PROBED: usize = 4 << 20;
+/// Of one table, family and traffic: the antagonist keeps a whole core busy meanwhile.
+const PATIENCE: Duration = Duration::from_secs(25);
 /// The level that takes no shared cache.
 const OWN: &str = "16 KiB";
 const TRAFFIC: [Traffic; 3] = [Traffic::Random, Traffic::Prefix, Traffic::Zipf];
@@ -325,7 +309,7 @@ mod tests {
                 ("traffic", "zipf"),
                 ("antagonist", antagonist),
             ];
-            Row::new(labels.map(|(name, value)| (name, value.to_string()))).with(KEPT, kept)
+            Row::new(labels).with(KEPT, kept)
         };
         let held = |own: f64, ours: f64, rivals: f64| {
             let rows = [

@@ -44,10 +44,7 @@ impl Experiment for Tails {
     }
 
     fn run(&self, context: &mut Context) -> Result<Record, Error> {
-        if clock::cores().len() < 2 {
-            let what = "two cores: updates are made on one of their own".into();
-            return Err(Error::Missing { experiment: CARD.name, what });
-        }
+        context.two_cores(CARD.name, "updates are made on one of their own")?;
         let usual = context.pick("internet:1000000+200000", "internet:100000+50000");
         let tables = context.tables(&[usual]);
         let updates = context.updates()?;
@@ -141,8 +138,7 @@ fn measure<A: Family>(
     let want: Vec<Hop> = dsts.iter().map(|dst| flat.lookup(*dst)).collect();
     let want = contest::checksum(&want);
     let blank = |engine: &str| {
-        let labels = [("engine", engine), ("family", A::FAMILY), ("table", table)];
-        Row::new(labels.map(|(name, value)| (name, value.to_string())))
+        Row::new([("engine", engine), ("family", A::FAMILY), ("table", table)])
     };
     let (mut rows, mut sides) = (Vec::new(), Vec::new());
     for name in engines::<A>(context) {
@@ -184,12 +180,7 @@ fn engines<A: Family>(context: &Context) -> Vec<String> {
         "ipv4" => &["rutter4", "dir-24-8", "dxr", "poptrie", "tree-bitmap", "rte_fib-2b"][..],
         _ => &["rutter6", "poptrie", "tree-bitmap", "cuvpp", "rte_fib6"],
     };
-    let asked = context.engines();
-    let known = |name: &&String| contestants::named::<A>(name, Options::default()).is_ok();
-    match asked.is_empty() {
-        true => main.iter().map(|name| (*name).to_string()).collect(),
-        false => asked.iter().filter(known).cloned().collect(),
-    }
+    contestants::asked::<A>(context, main)
 }
 
 /// A row without figures, what looks up a burst, and what changes the table meanwhile.
@@ -208,9 +199,7 @@ fn timed<A: Family>(context: &Context, sides: Vec<Side<'_, A>>) -> Vec<Row> {
             for beside in [QUIET, UPDATES].into_iter().take(1 + usize::from(updated)) {
                 let (crew, writer, updates) = (crew.clone(), writer.clone(), beside == UPDATES);
                 variants.push(Variant::new("", Turn { crew, writer, updates }));
-                let mut row = row.clone();
-                row.labels.insert("beside".into(), beside.into());
-                blanks.push((row, writers.len()));
+                blanks.push((row.clone().labelled("beside", beside), writers.len()));
             }
             writers.push(writer);
         }
@@ -406,7 +395,7 @@ mod tests {
     fn a_tail_is_judged_against_the_quiet_one() {
         let row = |beside: &str, figures: [f64; 3]| {
             let labels = [("engine", "rutter4"), ("table", "internet:1000"), ("beside", beside)];
-            let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+            let row = Row::new(labels);
             ["p50_ns", "p99_ns", "p999_ns"]
                 .into_iter()
                 .zip(figures)

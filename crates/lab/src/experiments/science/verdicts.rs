@@ -89,17 +89,11 @@ const HEADLINES: &[Headline] = &[
     sail("SAIL_L is 2.3 to 5.1 × D18R", "D18R", 2.27, 5.06),
     sail("SAIL_L is 1.13 to 1.72 × Poptrie", "poptrie", 1.13, 1.72),
     v4("Bloomfwd", "up to 3.8 × MIHT", "bloomfwd", "miht", Bound::gain(1.0, 3.8)),
-    v6("Bloomfwd", "up to 5.1 × MIHT", "bloomfwd6", "miht6", Bound::gain(1.0, 5.1)),
-    v6("CuVPP", "13 to 24 % faster than base VPP", "cuvpp", "vpp-hash", Bound::gain(1.13, 1.24)),
-    v6("CuVPP", "3 to 51 % faster than Bloom", "cuvpp", "vpp-bloom", Bound::gain(1.03, 1.51)),
-    v6("CuVPP", "7 to 128 % faster than a trie", "cuvpp", "vpp-trie", Bound::gain(1.07, 2.28)),
+    v6(v4("Bloomfwd", "up to 5.1 × MIHT", "bloomfwd6", "miht6", Bound::gain(1.0, 5.1))),
+    cuvpp("13 to 24 % faster than base VPP", "vpp-hash", 1.13, 1.24),
+    cuvpp("3 to 51 % faster than Bloom", "vpp-bloom", 1.03, 1.51),
+    cuvpp("7 to 128 % faster than a trie", "vpp-trie", 1.07, 2.28),
 ];
-
-type Sides = (&'static str, &'static str);
-
-const fn headline(family: &'static str, text: Sides, (of, to): Sides, bound: Bound) -> Headline {
-    Headline { paper: text.0, text: text.1, family, of, to, bound }
-}
 
 const fn v4(
     paper: &'static str,
@@ -108,17 +102,15 @@ const fn v4(
     to: &'static str,
     bound: Bound,
 ) -> Headline {
-    headline("ipv4", (paper, text), (of, to), bound)
+    Headline { paper, text, family: "ipv4", of, to, bound }
 }
 
-const fn v6(
-    paper: &'static str,
-    text: &'static str,
-    of: &'static str,
-    to: &'static str,
-    bound: Bound,
-) -> Headline {
-    headline("ipv6", (paper, text), (of, to), bound)
+const fn cuvpp(text: &'static str, to: &'static str, least: f64, most: f64) -> Headline {
+    v6(v4("CuVPP", text, "cuvpp", to, Bound::gain(least, most)))
+}
+
+const fn v6(headline: Headline) -> Headline {
+    Headline { family: "ipv6", ..headline }
 }
 
 const fn sail(text: &'static str, to: &'static str, least: f64, most: f64) -> Headline {
@@ -240,7 +232,7 @@ fn cell(
         ("traffic", traffic),
         ("way", way),
     ];
-    let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+    let row = Row::new(labels);
     Some(Cell { headline: i, place, ratio: figure.median, verdict, row: row.with(RATIO, figure) })
 }
 
@@ -285,7 +277,7 @@ mod tests {
             ("traffic", "random"),
             ("isa", isa),
         ];
-        let row = Row::new(labels.map(|(name, value)| (name, value.to_string())));
+        let row = Row::new(labels);
         row.with("rate_mlps", rates[0]).with("scalar_mlps", rates[1])
     }
 

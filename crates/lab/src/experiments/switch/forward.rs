@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use graph::ring::{frames as frame_ring, spsc};
 use graph::{Graph, Snapshot};
-use io::{Allocator, Burst, Owned, Port, World};
+use io::{Burst, Port};
 use lookup::exact::Key;
 use lookup::sync::{Domain, Thread};
 use nodes::DomainCounters;
@@ -387,32 +387,10 @@ fn right(before: &Snapshot, after: &Snapshot) -> bool {
 struct Outward(Box<dyn Port>);
 
 impl Port for Outward {
-    fn attach(&mut self, worker: usize) {
-        self.0.attach(worker);
-    }
+    io::around_port!(self.0: rest, transmit);
 
     fn receive(&mut self, _: &mut Burst, _: usize) -> usize {
         0
-    }
-
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.0.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.0.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.0.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.0.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.0.world()
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use graph::clock;
-use io::{Allocator, Burst, Owned, Port, World};
+use io::{Burst, Owned, Port};
 
 use super::super::generator::{Pattern, known};
 
@@ -165,9 +165,7 @@ impl Queue {
 }
 
 impl Port for Queue {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest, transmit);
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         self.arrive();
@@ -181,26 +179,6 @@ impl Port for Queue {
         }
         self.flood.making.fetch_add(clock::now().saturating_sub(begun), Relaxed);
         n
-    }
-
-    fn transmit(&mut self, packets: &mut [Option<Owned>]) -> usize {
-        self.port.transmit(packets)
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
     }
 }
 

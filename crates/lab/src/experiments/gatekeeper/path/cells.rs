@@ -339,4 +339,4 @@ const NARROW: u64 = 1_000;
 const EACH: u64 = 500_000;
 const SLICE: u64 = 1 << 16;
 /// Some hundred rounds, each shorter than neighbours mostly come and go.
-const SHORT: Plan = Plan { rounds: 300, most: 600, slice: Duration::from_millis(5) };
+const SHORT: Plan = Plan { slice: Duration::from_millis(5), ..pace::SHORT };

@@ -96,7 +96,7 @@ mod tests {
 
     fn row(kind: &str, flows: &str, variant: &str, name: &str, value: f64) -> Row {
         let labels = [("kind", kind), ("flows", flows), ("variant", variant)];
-        Row::new(labels.map(|(label, value)| (label, value.to_string()))).with(name, value)
+        Row::new(labels).with(name, value)
     }
 
     fn held(verdicts: Vec<Verdict>) -> Vec<Option<bool>> {

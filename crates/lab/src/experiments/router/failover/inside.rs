@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use graph::ring::frames as frame_ring;
 use io::mem::{Ring, RingDevice};
-use io::{Allocator, Burst, Device, Owned, Pool, PoolConfig, Port, World};
+use io::{Burst, Device, Owned, Pool, PoolConfig, Port};
 use lookup::sync::Domain;
 use lookup::{Hop, Prefix};
 use nodes::assembly::Common;
@@ -401,9 +401,7 @@ struct Watched {
 }
 
 impl Port for Watched {
-    fn attach(&mut self, worker: usize) {
-        self.port.attach(worker);
-    }
+    io::around_port!(self.port: rest);
 
     fn receive(&mut self, burst: &mut Burst, most: usize) -> usize {
         if self.number + 1 == PORTS { self.port.receive(burst, most) } else { 0 }
@@ -414,22 +412,6 @@ impl Port for Watched {
         let way = if self.number == 0 { &self.seen.lost } else { &self.seen.other };
         way.note(n as u64, self.seen.now());
         n
-    }
-
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.port.free(packets);
-    }
-
-    fn allocate(&mut self) -> Option<Owned> {
-        self.port.allocate()
-    }
-
-    fn allocator(&self) -> Allocator {
-        self.port.allocator()
-    }
-
-    fn world(&self) -> World {
-        self.port.world()
     }
 }
 
