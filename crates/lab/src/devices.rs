@@ -67,6 +67,19 @@ impl Bench {
         Threads::start(count).map_err(|error| self.needs(what(error)))
     }
 
+    /// One core, which feeds itself where the caller keeps to it, too ([`Bench::keep_to_one_core`]).
+    pub fn one_core<A: Addr>(&self) -> Result<Threads<A>, Error> {
+        self.keep_to_one_core();
+        let started = Threads::start(1); // it keeps to the core of who starts it
+        clock::unpin();
+        started.map_err(|error| self.needs(format!("a thread: {error}")))
+    }
+
+    /// Binds the calling thread to the core of [`Bench::one_core`], until [`clock::unpin`].
+    pub fn keep_to_one_core(&self) {
+        clock::cores().last().map(|&core| clock::pin(core));
+    }
+
     /// A table of `engine`.
     pub fn table<A: Exports>(&self, engine: &str, rib: &Rib<A>) -> Result<Table<A>, Error> {
         let entry = A::engine(engine).ok_or_else(|| self.needs(format!("the engine {engine}")))?;

@@ -10,6 +10,7 @@ use offload::calibrate::{choose, sweep};
 use offload::clock::Clock;
 use offload::crew::Share;
 
+use crate::clock;
 use crate::data::Traffic;
 use crate::devices::{Bench, Limits, wanted};
 use crate::{Card, Context, Error, Experiment, Figure, Plot, Record, Row, Style, Takes, Verdict};
@@ -73,12 +74,12 @@ fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
         let labels = [("engine", engine), ("device", device), ("traffic", "random")];
         rows.iter().find(|row| row.is(&labels))
     };
-    let cores = crate::clock::cores().len();
+    let cores = clock::cores().len();
     let most = 0.9 * cores as f64;
     let claim = format!("rutter4 on all {cores} cores does {most:.1} times what it does on one");
     // The best of several turns: others may be at work on some of the cores.
     let rate = |device| Some(of("rutter4", device)?.figures.get("rate_mlps")?.best);
-    let threads = match (rate("threads"), rate("one thread")) {
+    let threads = match (rate("threads"), rate("one core")) {
         (Some(all), Some(one)) if cores > 1 => Verdict::at_least(claim, all / one, most, "times"),
         _ => Verdict::open(claim, "there is one core"),
     };
@@ -124,17 +125,21 @@ fn rows<A: Exports>(
     let limits = bench.limits(&table, &dsts, &wanted, size, moment)?;
     let mut beside = bench.crew(table, bench.cores()?)?;
     beside.join(device, Buffers { size, depth: 3 }, Share::Fixed(1.0)).map_err(failed)?;
-    let threads =
-        |count| bench.crew(bench.table(cell.engine, &rib)?, Box::new(bench.threads(count)?));
-    let (mut all, mut one) = (threads(crate::clock::cores().len())?, threads(1)?);
+    let cores = bench.threads(clock::cores().len())?;
+    let mut all = bench.crew(bench.table(cell.engine, &rib)?, Box::new(cores))?;
+    let mut one = bench.crew(bench.table(cell.engine, &rib)?, Box::new(bench.one_core()?))?;
     // In turns, so that what disturbs them disturbs all.
     let (real, mut rates) = (Clock::real(), [vec![], vec![], vec![]]);
     for _ in 0..context.pick(7, 3) {
         rates[0].push(bench.rate(&mut beside, &bench.clock, &dsts, &wanted)?);
         rates[1].push(bench.rate(&mut all, &real, &dsts, &wanted)?);
-        rates[2].push(bench.rate(&mut one, &real, &dsts, &wanted)?);
+        // Whoever feeds it would be a second core.
+        bench.keep_to_one_core();
+        let rate = bench.rate(&mut one, &real, &dsts, &wanted);
+        clock::unpin();
+        rates[2].push(rate?);
     }
-    let devices = [bench.kind, "threads", "one thread"];
+    let devices = [bench.kind, "threads", "one core"];
     Ok(devices
         .iter()
         .zip(&rates)
