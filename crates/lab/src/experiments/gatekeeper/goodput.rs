@@ -125,8 +125,7 @@ mod tests {
     #[test]
     fn every_verdict_can_fail() {
         let row = |labels: &[(&str, &str)], name: &str, value: f64| {
-            Row::new(labels.iter().copied())
-                .with(name, value)
+            Row::new(labels.iter().copied()).with(name, value)
         };
         let rows = |kept: f64, lost: f64, wait: f64| {
             let tcp = |phase, grant, rate| {

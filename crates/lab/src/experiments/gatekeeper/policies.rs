@@ -75,12 +75,21 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let found: Vec<_> = found.into_iter().collect();
         Bound::within(least, most).ours().judge(text, &found, unit)
     };
-    let rate = |policy, at_once| {
-        of(&[("part", ALONE), ("policy", policy), ("at once", at_once)], RATE)
-    };
+    let rate =
+        |policy, at_once| of(&[("part", ALONE), ("policy", policy), ("at once", at_once)], RATE);
     vec![
-        verdict("by batches: 20 to 200 M decisions a second", rate(BATCHED, "64"), (20.0, 200.0), "M/s"),
-        verdict("one by one: 5 to 100 M decisions a second", rate(SINGLE, "1"), (5.0, 100.0), "M/s"),
+        verdict(
+            "by batches: 20 to 200 M decisions a second",
+            rate(BATCHED, "64"),
+            (20.0, 200.0),
+            "M/s",
+        ),
+        verdict(
+            "one by one: 5 to 100 M decisions a second",
+            rate(SINGLE, "1"),
+            (5.0, 100.0),
+            "M/s",
+        ),
         verdict(
             "a lone packet has its verdict within 0.1 to 50 µs",
             of(&[("part", LONE)], "µs"),

@@ -217,8 +217,7 @@ mod tests {
     fn goals_hold_and_fail_by_the_rows() {
         let row = |kind: &str, cycles: f64| {
             let labels = [("kind", kind), ("flows", "2^20"), ("variant", ONE_BOX)];
-            Row::new(labels)
-                .with("less_generator", cycles)
+            Row::new(labels).with("less_generator", cycles)
         };
         let held = |flood, granted| {
             let verdicts = verdicts(&[row("flood", flood), row("granted", granted)]);

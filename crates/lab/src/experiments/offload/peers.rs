@@ -92,9 +92,24 @@ fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
     let [reads, bus] = ["of_reads", "of_bus"];
     vec![
         threads,
-        goal("rutter4 does 60 % of the device's random reads by its own a lookup", "rutter4", reads, 0.6),
-        goal("bloomfwd does 40 % of the device's random reads by its own a lookup", "bloomfwd", reads, 0.4),
-        goal("rutter4 from end to end does 85 % of the bus, both ways at once", "rutter4", bus, 0.85),
+        goal(
+            "rutter4 does 60 % of the device's random reads by its own a lookup",
+            "rutter4",
+            reads,
+            0.6,
+        ),
+        goal(
+            "bloomfwd does 40 % of the device's random reads by its own a lookup",
+            "bloomfwd",
+            reads,
+            0.4,
+        ),
+        goal(
+            "rutter4 from end to end does 85 % of the bus, both ways at once",
+            "rutter4",
+            bus,
+            0.85,
+        ),
     ]
 }
 

@@ -137,9 +137,8 @@ fn measure<A: Family>(
     let flat = Intervals::new(routes.iter().copied());
     let want: Vec<Hop> = dsts.iter().map(|dst| flat.lookup(*dst)).collect();
     let want = contest::checksum(&want);
-    let blank = |engine: &str| {
-        Row::new([("engine", engine), ("family", A::FAMILY), ("table", table)])
-    };
+    let blank =
+        |engine: &str| Row::new([("engine", engine), ("family", A::FAMILY), ("table", table)]);
     let (mut rows, mut sides) = (Vec::new(), Vec::new());
     for name in engines::<A>(context) {
         let row = blank(&name);
