@@ -46,6 +46,18 @@ impl Kept {
         fits
     }
 
+    /// Asks for its descriptor, for it is to be emitted soon.
+    #[inline(always)]
+    pub fn ask(&self) {
+        self.packet.ask();
+    }
+
+    /// Asks for the frame's begin, and for what lies before that; the descriptor should be there.
+    #[inline(always)]
+    pub fn ask_frame(&self) {
+        self.packet.ask_data();
+    }
+
     /// The port that it came in by.
     pub fn port(&self) -> u16 {
         self.port

@@ -346,6 +346,21 @@ impl Owned {
         fits
     }
 
+    /// Asks for the descriptor's first cache line.
+    #[inline(always)]
+    pub fn ask(&self) {
+        hint::prefetch(self.0.as_ptr());
+    }
+
+    /// Asks for the data's first cache line, and for that which a header put in front is
+    /// written to.
+    #[inline(always)]
+    pub fn ask_data(&self) {
+        let head = self.head().as_ptr();
+        hint::prefetch(head);
+        hint::prefetch(head.wrapping_sub(crate::BEFORE));
+    }
+
     /// Asks for the data's first cache line.
     #[inline(always)]
     pub fn prefetch(&self) {

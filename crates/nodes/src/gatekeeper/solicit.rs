@@ -24,6 +24,7 @@ mod whose;
 use std::sync::Arc;
 
 use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
+use lookup::hint::prefetch;
 use lookup::sync::Published;
 use tables::{Forwarding, Grantor, IfaceId, LOCAL, Protection, Protections, SetId};
 use wire::bytes::array;
@@ -76,7 +77,8 @@ labels! {
     }
 }
 
-/// A request that waits.
+/// A request that waits: of one line, which is asked for before it leaves.
+#[repr(align(64))]
 struct Waiting {
     /// `None` of a shadow's that nobody gets a copy of: it takes its place and its tokens.
     kept: Option<Kept>,
@@ -281,7 +283,7 @@ struct Gone<'g> {
 fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Gone<'_>) -> bool {
     let mut full = false;
     let len = |waiting: &Waiting| waiting.len;
-    seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
+    let sent = seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
         let in_shadow = waiting.request.is_in_shadow();
         let Some(kept) = waiting.kept.take() else {
             by.counters.shadows.passed.add(1); // nothing else has no packet
@@ -305,7 +307,22 @@ fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Go
         by.send(v, i, &waiting);
         Ok(())
     });
+    ask_ahead(&seat.queue, sent + 1);
     full
+}
+
+/// Asks for what requests need that leave soon, where `n` leave a poll: of the next ones the
+/// frames, whose descriptors were asked for a poll ago; of those behind them the descriptors, and
+/// behind these what the queue holds. While they waited, a flood went through the caches.
+fn ask_ahead(queue: &Queue<Waiting>, n: usize) {
+    for (at, waiting) in queue.next().take(3 * n).enumerate() {
+        let kept = || waiting.as_ref().and_then(|waiting| waiting.kept.as_ref());
+        match at / n {
+            0 => kept().into_iter().for_each(Kept::ask_frame),
+            1 => kept().into_iter().for_each(Kept::ask),
+            _ => prefetch(waiting),
+        }
+    }
 }
 
 impl Gone<'_> {
@@ -453,6 +470,7 @@ fn count(counters: &Counters, set: SetId, why: Why) {
 }
 
 const _: () = assert!(<Why as graph::Label>::NAMES.len() == SOLICIT_DROPS);
+const _: () = assert!(size_of::<Option<Waiting>>() == 64);
 
 fn why(unfit: Unfit) -> Why {
     match unfit {

@@ -5,7 +5,8 @@
 //!  ends     63 │ first ─► slot ⇄ slot ⇄ slot ◄─ last        pushed behind the last,
 //!           62 │ …                                          popped from the first of the highest,
 //!            ⋮                                              dropped from the last of the lowest
-//!  slots    a slab; free ones are a chain too
+//!  links    a slab; free ones are a chain too
+//!  items    of the same places, apart: so all links are in few lines
 //! ```
 //!
 //! | cost | push, pop, what makes room: a slot or two and an end each, however many wait |
@@ -13,10 +14,12 @@
 
 /// A bounded queue of 64 levels: the highest first, first in first out within one.
 ///
-/// Invariants: I1: a level's bit is set exactly when its ends are slots. I2: each slot is
-/// in the chain of one level, with an item, or in that of the free ones, without.
+/// Invariants: I1: a level's bit is set exactly when its ends are slots. I2: each slot,
+/// a link and an item of one number, is in the chain of one level, with an item, or in that of the
+/// free ones, without.
 pub struct Queue<T> {
-    slots: Box<[Slot<T>]>,
+    links: Box<[Link]>,
+    items: Box<[Option<T>]>,
     ends: [Ends; LEVELS],
     levels: u64,
     free: u32,
@@ -32,12 +35,12 @@ pub struct Dropped<T> {
     pub item: T,
 }
 
-struct Slot<T> {
+#[derive(Clone, Copy)]
+struct Link {
     /// Of the same level, nearer to its last; or free.
     next: u32,
     /// Of the same level, nearer to its first.
     before: u32,
-    item: Option<T>,
 }
 
 #[derive(Clone, Copy)]
@@ -50,11 +53,12 @@ impl<T> Queue<T> {
     /// Room for so many: one at least, a million at most.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, MOST) as u32;
-        let slot = |at| Slot { next: at + 1, before: NONE, item: None };
-        let mut slots: Box<[_]> = (0..capacity).map(slot).collect();
-        slots[capacity as usize - 1].next = NONE;
+        let mut links: Box<[_]> =
+            (0..capacity).map(|at| Link { next: at + 1, before: NONE }).collect();
+        links[capacity as usize - 1].next = NONE;
+        let items = (0..capacity).map(|_| None).collect();
         let ends = [Ends { first: NONE, last: NONE }; LEVELS];
-        Queue { slots, ends, levels: 0, free: 0, len: 0 }
+        Queue { links, items, ends, levels: 0, free: 0, len: 0 }
     }
 
     /// Whether an item of this level (of which six bits count) would stay.
@@ -86,9 +90,9 @@ impl<T> Queue<T> {
             ends.first = at;
             self.levels |= 1 << level;
         } else {
-            self.slots[before as usize].next = at;
+            self.links[before as usize].next = at;
         }
-        self.slots[at as usize].before = before;
+        self.links[at as usize].before = before;
         dropped
     }
 
@@ -97,7 +101,17 @@ impl<T> Queue<T> {
     pub fn peek(&self) -> Option<(u8, &T)> {
         let level = self.head()?;
         let first = self.ends[usize::from(level)].first;
-        self.slots[first as usize].item.as_ref().map(|item| (level, item))
+        self.items[first as usize].as_ref().map(|item| (level, item))
+    }
+
+    /// Where the items of the highest level are, in their order. They are not read: who knows
+    /// how soon they leave may ask for them before.
+    #[inline]
+    pub fn next(&self) -> impl Iterator<Item = &Option<T>> {
+        let first = self.head().map_or(NONE, |level| self.ends[usize::from(level)].first);
+        let behind = |&at: &u32| self.links.get(at as usize).map(|link| link.next);
+        // `NONE` is no place.
+        std::iter::successors(Some(first), behind).map_while(|at| self.items.get(at as usize))
     }
 
     /// The level of the next item.
@@ -112,13 +126,13 @@ impl<T> Queue<T> {
         let level = self.head()?;
         let ends = &mut self.ends[usize::from(level)];
         let at = ends.first;
-        let next = self.slots[at as usize].next;
+        let next = self.links[at as usize].next;
         ends.first = next;
         if next == NONE {
             ends.last = NONE;
             self.levels &= !(1 << level);
         } else {
-            self.slots[next as usize].before = NONE;
+            self.links[next as usize].before = NONE;
         }
         self.remove(at).map(|item| (level, item))
     }
@@ -138,9 +152,9 @@ impl<T> Queue<T> {
             ends.last = at;
             self.levels |= 1 << level;
         } else {
-            self.slots[next as usize].before = at;
+            self.links[next as usize].before = at;
         }
-        self.slots[at as usize].next = next;
+        self.links[at as usize].next = next;
         None
     }
 
@@ -156,20 +170,20 @@ impl<T> Queue<T> {
 
     /// How many there is room for.
     pub fn capacity(&self) -> usize {
-        self.slots.len()
+        self.links.len()
     }
 
     /// The youngest item of a level.
     fn take_last(&mut self, level: u8) -> Option<Dropped<T>> {
         let ends = &mut self.ends[usize::from(level)];
         let at = ends.last;
-        let before = self.slots[at as usize].before;
+        let before = self.links[at as usize].before;
         ends.last = before;
         if before == NONE {
             ends.first = NONE;
             self.levels &= !(1 << level);
         } else {
-            self.slots[before as usize].next = NONE;
+            self.links[before as usize].next = NONE;
         }
         self.remove(at).map(|item| Dropped { level, item })
     }
@@ -177,20 +191,20 @@ impl<T> Queue<T> {
     /// An item in a slot that was free, alone. There must be one.
     fn put(&mut self, item: T) -> u32 {
         let at = self.free;
-        let slot = &mut self.slots[at as usize];
-        self.free = slot.next;
-        (slot.next, slot.before, slot.item) = (NONE, NONE, Some(item));
+        let link = &mut self.links[at as usize];
+        self.free = link.next;
+        *link = Link { next: NONE, before: NONE };
+        self.items[at as usize] = Some(item);
         self.len += 1;
         at
     }
 
     /// The item of a slot that has left its level's chain.
     fn remove(&mut self, at: u32) -> Option<T> {
-        let slot = &mut self.slots[at as usize];
-        slot.next = self.free;
+        self.links[at as usize].next = self.free;
         self.free = at;
         self.len -= 1;
-        slot.item.take()
+        self.items[at as usize].take()
     }
 }
 
