@@ -10,6 +10,7 @@ use super::size::{Batch, Size};
 use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
 use super::{View, Why};
 use crate::exact::flow::key::Seed;
+use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
 use crate::lpm::Refusal;
 
@@ -329,6 +330,8 @@ impl<C: Core> FlowTable for Table<C> {
             self.ask_to_take_out(self.swept..end, expired);
             left -= end - self.swept;
             for at in self.swept..end {
+                // Pages of 4 KB end what the processor asks for by itself.
+                prefetch_at(self.core.flows(), at + SWEPT_AHEAD);
                 // Taking one out may move another to its place.
                 while expired(&self.core.flows()[at]) {
                     self.take_out(Self::id_of(at), Why::Expired, gone);
@@ -398,6 +401,9 @@ impl<C: Core> FlowTable for Table<C> {
 
 /// Keys whose lines are asked for together.
 const GROUP: usize = 64;
+
+/// Places between the one that is swept and the one whose flow is asked for.
+const SWEPT_AHEAD: usize = 2 * GROUP;
 
 /// Coroutines that take turns.
 const TURNS: usize = 32;
