@@ -38,6 +38,7 @@ impl Grantor {
         if at.start == 0 && !at.more {
             // RFC 6946 §4: one that is all of its packet has nothing to do with others of its id.
             let Some(kept) = v.keep(i) else { return };
+            self.counters.whole.add(1);
             let level = level(&inner, settings.shadow);
             return self.put_in(v, level, Parked { whole: at.end, ..parked(kept) }, settings);
         }
