@@ -184,6 +184,8 @@ impl World {
             ("renewals", &of.renewals),
             ("requests", &of.requests),
             ("whole", &of.whole),
+            ("joined", &of.joined),
+            ("apart", &of.apart),
             ("punished", &of.punished),
             ("refused", &of.refused),
             ("forwarded", &of.forwarded),

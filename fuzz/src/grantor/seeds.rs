@@ -39,7 +39,7 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
         [
             part(client, kind, 0, 9, true),
             part(client, kind, 10, 9, true),
-            part(client, kind, 20, 3, false),
+            part(client, kind, 19, 3, false),
         ]
     };
     let wholes: Vec<u8> = [0, 64]
@@ -107,6 +107,7 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
             [&[3, 0xf0, 5, 12][..], &flood(60, 20), &[6, 30], &flood(30, 50), &[6, 31]].concat(),
         ),
         ("wholes", wholes.clone()),
+        ("joined", [&[5, 32][..], &wholes, &[4, 3], &wholes, &[5, 35, 3, 0xf0], &wholes].concat()),
         ("parts", [&overlaps[..], &wrong, &many, &wholes].concat()),
         ("late", [&firsts[..20], &[6, 32], &firsts, &[6, 33], &wholes].concat()),
         ("room", [&firsts[..], &firsts, &wholes, &[3, 0xf0], &wholes, &firsts].concat()),

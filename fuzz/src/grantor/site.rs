@@ -35,6 +35,7 @@ pub(super) fn settings(options: u8) -> Settings {
         on_limit: instead,
         on_full: instead,
         asked: 8,
+        reassemble: options & 32 != 0,
         ..Settings::default()
     }
 }

@@ -207,6 +207,7 @@ impl World {
         };
         let frame = match kind & 7 {
             1 => frame.fragment(7, 0, true),
+            2 if kind & 16 == 16 => frame.fragment(7, 16, false),
             2 => frame.fragment(7, 1_480, false),
             3 if kind & 64 == 0 => frame.options(&[7, 4, 4, 0]),
             3 => frame.extension(60, [1, 4, 0, 0, 0, 0]),

@@ -66,7 +66,15 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
         packet(9, 0, 64, 66, 9),
     ]
     .concat();
-    let both = [&asks[..], &[8, 20], &kinds, &long, &parts, &[8, 20]].concat();
+    // In two, of both families; the last first, too.
+    let wholes: Vec<u8> = [17, 18, 82, 81, 82, 81, 81]
+        .into_iter()
+        .flat_map(|kind| packet(9, 0, 64, kind, 8))
+        .collect();
+    // From a link, IP in IP, and extension headers beyond the end: none is put to a policy.
+    let wrong: Vec<u8> =
+        [raw4([169, 254, 0, 1], 17), raw4([198, 51, 100, 7], 4), raw6(60)].concat();
+    let both = [&asks[..], &[8, 20], &kinds, &long, &parts, &wholes, &wrong, &[8, 20]].concat();
     let says = |how: u8| [&[9, how][..], &both, &[8, 20]].concat();
     let here = [
         ("here", [says(0xf3), both.clone(), [8, 36].into(), both.clone()].concat()),
@@ -83,6 +91,25 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
     let here = here.map(|(name, bytes)| (name, [&[super::HERE][..], &bytes].concat()));
     let all = all.into_iter().chain(here);
     all.map(|(name, bytes)| ("shield", name.to_owned(), bytes)).collect()
+}
+
+/// A frame to 10.20.0.6.
+fn raw4(src: [u8; 4], protocol: u8) -> Vec<u8> {
+    let mut header = [0x45, 0, 0, 28, 0, 0, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 10, 20, 0, 6];
+    header[12..16].copy_from_slice(&src);
+    let sum = wire::checksum::checksum(&header).to_be_bytes();
+    header[10..12].copy_from_slice(&sum);
+    [&[1, 30, 8, 0][..], &header, &[0; 8]].concat()
+}
+
+/// A frame to 2001:db8:14::6, whose next header has 8 bytes of 16.
+fn raw6(next: u8) -> Vec<u8> {
+    let mut header = [0; 40];
+    (header[0], header[5], header[6], header[7]) = (0x60, 8, next, 64);
+    header[8..12].copy_from_slice(&[0x20, 1, 0x0d, 0xb8]);
+    header[24..32].copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 20, 0, 0]);
+    (header[23], header[39]) = (9, 6);
+    [&[1, 50, 0x86, 0xdd][..], &header, &[17, 1, 0, 0, 0, 0, 0, 0]].concat()
 }
 
 /// The same, and random ones.
