@@ -5,7 +5,7 @@ mod wrap;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::packet::Head;
+use crate::packet::{BEFORE, Head};
 use crate::{Owned, Packet};
 
 /// Room of a vector, in packets.
@@ -16,10 +16,6 @@ pub const BURST: usize = 64;
 
 /// Most bytes of link header (two tags).
 pub const L2_ROOM: usize = 22;
-
-/// Bytes before a head that can be written: three words, the link header at
-/// their end.
-pub const BEFORE: usize = 24;
 
 /// Up to [`VECTOR`] packets, and for each a head: where the header in hand
 /// starts, the first data byte on receive.

@@ -30,10 +30,10 @@ mod tally;
 pub mod tap;
 
 pub use af_packet::{AfPacket, packet_sockets};
-pub use burst::{BEFORE, BURST, Burst, Frames, L2_ROOM, VECTOR};
+pub use burst::{BURST, Burst, Frames, L2_ROOM, VECTOR};
 pub use error::Error;
 pub use netdev::Interfaces;
 pub use open::{is_own, open, open_with};
-pub use packet::{Layout, Owned, Packet, World};
+pub use packet::{BEFORE, Layout, Owned, Packet, World};
 pub use pool::{Pages, Pool, PoolConfig};
 pub use port::{Allocator, ByPair, Counters, Device, Link, Port, Spread};

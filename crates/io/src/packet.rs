@@ -5,6 +5,10 @@ use std::ptr::NonNull;
 
 use crate::hint;
 
+/// Bytes before a head that can be written: three words, the link header at
+/// their end.
+pub const BEFORE: usize = 24;
+
 pub(crate) mod shadow;
 
 /// One packet's descriptor. It lies in front of its buffer and is laid out
@@ -22,7 +26,7 @@ pub(crate) mod shadow;
 ///   the packet owns, and so do the 64 bytes behind them, whatever they hold.
 /// - I2: one segment (`segs == 1`, `next` null).
 /// - I3: `refcnt == 1` while a port or node holds it.
-/// - I4: at least [`BEFORE`](crate::BEFORE) bytes of the buffer lie before the data.
+/// - I4: at least [`BEFORE`] bytes of the buffer lie before the data.
 /// - I5: `buf`, `buf_len` and `pool` are what the pool made them; `iova` is `OWN`
 ///   in Rutter's own pools, and in no other.
 /// - I6: nobody but a driver makes `data_len` more than [`Owned::room`], wherever the
@@ -358,7 +362,7 @@ impl Owned {
     pub fn ask_data(&self) {
         let head = self.head().as_ptr();
         hint::prefetch(head);
-        hint::prefetch(head.wrapping_sub(crate::BEFORE));
+        hint::prefetch(head.wrapping_sub(BEFORE));
     }
 
     /// Asks for the data's first cache line.
@@ -401,7 +405,7 @@ impl Owned {
 }
 
 /// Where a node reads and writes: a place with at least 64 bytes after it and
-/// [`BEFORE`](crate::BEFORE) before it, in a packet's buffer or nowhere (B1 of
+/// [`BEFORE`] before it, in a packet's buffer or nowhere (B1 of
 /// [`Burst`](crate::Burst), the only one that has heads).
 #[derive(Clone, Copy)]
 #[repr(transparent)]

@@ -1,8 +1,9 @@
 //! Packets that get an outer header: room for it in one step, and what is asked for before.
 
-use super::{BEFORE, Burst, L2_ROOM, VECTOR};
+use super::{Burst, L2_ROOM, VECTOR};
 use crate::Owned;
 use crate::hint::prefetch;
+use crate::packet::BEFORE;
 
 impl Burst {
     /// Moves packet `i`'s head `by` bytes towards its start, and makes its frame start `l2`

@@ -456,7 +456,8 @@ mod tests {
         }
         let mut router = Router::new(Kind::Only, &table.ipv4).unwrap();
         let (loss, followed) = router.lose(true).unwrap();
-        assert!(loss.moved >= Duration::from_millis(100), "once the link is quiet: {loss:?}");
+        // Not `moved`: the worker may have had no core just before its packets took another way.
+        assert!(loss.first >= Duration::from_millis(100), "once the link is quiet: {loss:?}");
         assert_eq!(followed.unwrap().changes, 6000);
         router.end().unwrap();
     }
