@@ -239,6 +239,11 @@ impl Process {
         self.lines.is_empty() && self.links.iter().all(|link| Arc::strong_count(&link.gauge) == 1)
     }
 
+    /// What workers note as the time of a question until the next look.
+    pub fn set_clock(&self, clock: u32) {
+        self.links.iter().for_each(|link| link.gauge.set_clock(clock));
+    }
+
     /// Whether it has said nothing for too long although it was asked, or keeps a question
     /// for very long.
     pub fn is_silent(&mut self, now: Instant, clock: u32, settings: &Settings) -> bool {

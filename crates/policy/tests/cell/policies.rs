@@ -19,6 +19,7 @@ pub const TESTS: &[Test] = &[
     ("a_stuck_process_does_not_hold_up_others", stuck),
     ("a_lone_packet_comes_back_soon", round_trip),
     ("a_spare_sleeps_however_long_others_look", spares),
+    ("a_first_question_is_as_old_as_itself", young),
 ];
 
 fn reload() {
@@ -239,3 +240,19 @@ fn spares() {
     rig.ask(0).unwrap();
     assert!(rig.settle(Duration::from_secs(5))[0].0.forward);
 }
+
+/// Not as old as the supervisor, which would end a process that has hardly begun.
+fn young() {
+    let mut rig = Rig::new(Settings { spares: 0, ..settings() }, "a");
+    std::thread::sleep(20 * SILENCE + Duration::from_millis(100));
+    for _ in 0..3 {
+        rig.load("deaf_loop").unwrap();
+        rig.ask(BAD).unwrap();
+        let (_, took) = rig.settle(Duration::from_secs(5))[0];
+        assert!(took >= SILENCE, "it was given up after {took:?}");
+        rig.load("a").unwrap();
+    }
+}
+
+/// How long a process may say nothing by its usual limit.
+const SILENCE: Duration = Duration::from_millis(100);

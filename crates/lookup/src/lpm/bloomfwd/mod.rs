@@ -209,7 +209,8 @@ impl<A: Key<W>, const W: usize, S: Scheme<A>> Table<A, W, S> {
     #[inline(always)]
     fn probe<const N: usize>(&self, level: &Level<W>, run: &mut Run<A, N>) {
         let mask = A::mask(level.len);
-        let keys = run.padded().map(|dst| dst.and(mask));
+        let dsts = run.padded();
+        let keys: [A; N] = std::array::from_fn(|i| dsts[i].and(mask)); // `map` copies them first
         let (passes, hashes) = S::screen(&level.filter, &keys, run.left().len());
         run.sums.filter_probes += run.left().len() as u64;
         run.probe(

@@ -60,7 +60,7 @@ impl Supervisor {
 
     /// Whether a process does what it should.
     fn look(&mut self, at: usize, now: Instant) {
-        let clock = now.duration_since(self.begun).as_millis() as u32;
+        let clock = self.clock(now);
         let process = &mut self.processes[at];
         let age = now.duration_since(process.since);
         let silence = self.settings.silence();
@@ -275,15 +275,23 @@ impl Supervisor {
 
     /// Workers ask a process that is ready. False: they have no room for it.
     fn serve(&mut self, at: usize) -> bool {
+        let clock = self.clock(Instant::now());
         let process = &mut self.processes[at];
         if process.stage != Stage::Ready || !self.mails.iter().all(|mail| mail.has_room()) {
             return false;
         }
         process.stage = Stage::Serving;
+        // Before the first question: it would be as old as this supervisor.
+        process.set_clock(clock);
         for (mail, line) in self.mails.iter().zip(process.lines.drain(..)) {
             mail.send(line);
         }
         true
+    }
+
+    /// Milliseconds since it began.
+    fn clock(&self, now: Instant) -> u32 {
+        now.duration_since(self.begun).as_millis() as u32
     }
 
     fn start(&mut self, source: &Source) {
