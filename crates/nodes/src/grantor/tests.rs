@@ -4,6 +4,7 @@ mod faults;
 mod flood;
 mod forward;
 mod fragments;
+mod joined;
 mod lasts;
 mod malformed;
 mod rig;

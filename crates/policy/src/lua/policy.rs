@@ -91,15 +91,17 @@ impl Policy {
         }
     }
 
-    /// The questions about packets at which the last [`Policy::decide`] failed: what it gave
-    /// for them is no word of the policy's.
+    /// The questions at which the last [`Policy::decide`] failed: their verdicts are not the
+    /// policy's.
     pub fn failed(&self) -> &[u32] {
         &self.failed
     }
 
-    /// That tables of its do without their usual engine, for want of memory; once for each way.
+    /// A note that some of its tables lack their usual engine for want of memory; each note is
+    /// given once.
     pub fn remark(&mut self) -> Option<String> {
-        self.library.remark()
+        let Policy { library, .. } = self;
+        library.remark()
     }
 
     /// Runs a chunk in the policy's state; gives its results in words, tabs between.

@@ -247,7 +247,8 @@ pub(super) fn attribute_of(
 /// A device's name and memory.
 pub(super) fn name_and_memory(calls: &Calls, device: CUdevice) -> Result<(String, u64), Code> {
     let (mut name, mut bytes): ([c_char; 256], usize) = ([0; 256], 0);
-    // SAFETY: it writes a text that ends into as much room as it is told.
+    // SAFETY: the driver writes at most as many bytes as the length that it is given, a NUL
+    // among them.
     unsafe { calls.device_name(name.as_mut_ptr(), name.len() as c_int, device) }?;
     // SAFETY: it writes one number.
     unsafe { calls.device_memory(&mut bytes, device) }?;
