@@ -105,6 +105,20 @@ granted_at() { # NS: flows
 	at "$1" gatekeeper flows -n 0 -j state granted | wc -l
 }
 
+# An answer may come before the decision about its flow does: whoever counts grants, or requests, waits for these.
+all_granted_at() { # COUNT NS …: so many flows of all these together
+	local sum=0 ns
+	for ns in "${@:2}"; do sum=$((sum + $(granted_at "$ns"))); done
+	assert_eq "$sum" "$1" "granted flows at ${*:2}"
+}
+
+no_requests_at() { # NS: a Grantor is asked nothing for a while
+	local before
+	before=$(counted_by "$1" requests)
+	sleep 0.3
+	assert_eq "$(counted_by "$1" requests)" "$before" "requests at $1 for the last 0.3 s"
+}
+
 counted_by() { # NS WHAT: of a Grantor
 	at "$1" grantor show -j | json "next(c['count'] for c in x['counts'] if c['what'] == '$2')"
 }

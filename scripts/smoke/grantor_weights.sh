@@ -119,6 +119,8 @@ served() { # WHILE WHAT
 		assert_at_most "$silence" $((3500 * PATIENCE)) "ms without an answer while $1"
 	done
 }
+wait_for 10 all_granted_at $((2 * FLOWS + 80)) r
+wait_for 10 no_requests_at n
 requests=$(counted_by n requests)
 dies o
 wait_for 10 grantors_of r 2
