@@ -1,4 +1,4 @@
-//! `asked_here`: what a shield of the same graph asks about, without a tunnel.
+//! `asked_here`: takes the requests of a shield in the same graph, which come without a tunnel.
 //!
 //! ```text
 //!  shield, solicit ─► packet as it came ─┬ asks ─► grantor   Asks
@@ -9,8 +9,8 @@
 //! | cost | the header checks |
 //! |------|-------------------|
 //!
-//! What the deployed Grantor would find wrong inside of a tunnel is wrong here, too, whatever was
-//! decided; and what is behind a packet in its frame is cut off.
+//! An inner packet that the deployed Grantor refuses in a tunnel is refused here too, whatever was
+//! decided. Bytes behind the packet in its frame are cut off.
 
 use graph::{Lanes, Node, View, labels};
 

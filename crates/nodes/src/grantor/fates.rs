@@ -1,4 +1,4 @@
-//! What becomes of packets in `grantor`.
+//! The edges and drops of `grantor`.
 
 use graph::labels;
 
@@ -8,9 +8,9 @@ labels! {
     /// Where packets go.
     pub enum To {
         Lookup4 = "ip4_lookup" carries [Dst4, Iface],
-        /// The same of IPv6.
+        /// The same for IPv6.
         Lookup6 = "ip6_lookup" carries [Dst6, Iface],
-        /// Messages.
+        /// The edge of messages.
         Output = "output" carries [OutPort, Iface],
     }
 }
@@ -18,42 +18,41 @@ labels! {
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// The policy says so.
+        /// The policy declined.
         Denied = "denied",
-        /// There was no room to wait, but for packets of a higher priority.
+        /// There was room to wait only for packets of a higher priority.
         Full = "full",
-        /// It has waited for a verdict as long as it may.
+        /// The packet waited for a verdict for the longest time allowed.
         Overdue = "overdue",
-        /// A copy that has asked for a renewal; the packet itself has gone on.
+        /// A copy that asked for a renewal; the original has gone on.
         Copied = "copied",
-        /// A copy of a shadow's that has been decided.
+        /// A copy from a shield in shadow mode, now decided.
         Shadow = "shadow",
-        /// The way was congested, and the inner packet cannot say so: RFC 6040.
+        /// The outer header reports congestion, and the inner packet cannot carry that: RFC 6040.
         Congested = "congested",
-        /// No room for a link header.
+        /// There is no room for a link header.
         NoRoom = "no_headroom",
-        /// The port that it came in by has gone.
+        /// The port that the packet came in by is gone.
         NoPort = "no_port",
-        /// A message that no way takes.
+        /// A message that no route takes.
         NoWay = "no_way",
-        /// A fragment that is empty, or too long, or not of eights with others behind it.
+        /// A fragment that is empty, too long, or not a multiple of 8 bytes though others follow it.
         FragmentLength = "fragment_length",
-        /// Fragments of a packet that is longer than a packet may be.
+        /// Fragments whose packet would exceed the longest packet.
         FragmentLong = "fragment_long",
-        /// A fragment that is here already.
+        /// A fragment that has arrived already.
         FragmentAgain = "fragment_again",
-        /// The first of a packet's fragments ends within the header that a filter reads: RFC 1858
-        /// §3.2.1, RFC 7112 §5.
+        /// The first fragment ends within the header that a filter reads: RFC 1858 §3.2.1, RFC 7112 §5.
         FragmentTiny = "fragment_tiny",
-        /// A fragment whose bytes have gone on in the whole packet.
+        /// A fragment whose bytes have gone on in the joined packet.
         FragmentJoined = "fragment_joined",
-        /// Fragments of a packet of which some overlap: RFC 5722.
+        /// Fragments of a packet with overlapping fragments: RFC 5722.
         FragmentOverlap = "fragment_overlap",
-        /// Fragments of a packet that has too many.
+        /// Fragments of a packet with too many fragments.
         FragmentMany = "fragment_many",
-        /// Fragments whose others did not come in time.
+        /// Fragments whose packet was incomplete when its time was over.
         FragmentLate = "fragment_late",
-        /// Fragments that had to make room, or found none.
+        /// Fragments that were shed: they made room, or found none.
         FragmentFull = "fragment_full",
         /// The worker stops.
         Stopped = "stopped",

@@ -1,4 +1,4 @@
-//! Fragments of inner packets, until a policy can be asked about the whole.
+//! Fragments of inner packets, which wait until the policy can be asked about the whole packet.
 //!
 //! ```text
 //!  fragment ─► Gather ─► first ─► its others      first: waits for a verdict, as a packet does
@@ -6,12 +6,11 @@
 //!  question:  link, outer, inner header of all │ bytes of each, as far as a question goes
 //! ```
 //!
-//! What is granted goes on in the fragments that came, or joined: as one packet, where nothing is
-//! longer than its way for that.
+//! Granted fragments go on as they came, or joined: as one packet, if its route's MTU allows that.
 //!
-//! Sources: RFC 791 §3.2, RFC 8200 §4.5; RFC 3168 §5.3 (congestion); RFC 1858, RFC 7112 (headers
-//! in the first fragment). The attack of RFC 3128, a second fragment over the first one's flags,
-//! is an overlap.
+//! Sources: RFC 791 §3.2, RFC 8200 §4.5; RFC 3168 §5.3 (congestion); RFC 1858, RFC 7112 (headers in
+//! the first fragment). The attack of RFC 3128, a second fragment that overwrites the first one's
+//! TCP flags, is an overlap.
 
 use policy::ask::{Facts, Matter, Question};
 use wire::bytes::{be16, be32, put16};
@@ -24,31 +23,31 @@ use super::parked::{Parked, is_v4};
 use super::settings::Ecn;
 use super::unwrap::{CE, NOT_ECT, ecn};
 
-/// Those that wait, and what a question is made of.
+/// The fragments that wait, and a buffer for questions.
 pub(super) struct Fragments {
     pub all: Gather<Parked>,
     scratch: Box<[u8]>,
 }
 
 impl Fragments {
-    /// Room for so many; none: fragments are asked about one by one.
+    /// Room for this many fragments; with 0, each fragment is asked about alone.
     pub fn new(capacity: usize) -> Fragments {
         let scratch = if capacity == 0 { 0 } else { LONGEST };
         Fragments { all: Gather::new(capacity), scratch: vec![0; scratch].into() }
     }
 
-    /// Whether they wait for one another.
+    /// Whether fragments wait for one another.
     pub fn wait(&self) -> bool {
         self.all.capacity() > 0
     }
 
-    /// Takes the first of a chain out; it has the others.
+    /// Takes the first fragment out of a chain; it carries the rest.
     pub fn next(&mut self, mut chain: Chain) -> Option<Parked> {
         let parked = self.all.next(&mut chain)?;
         Some(Parked { rest: chain, ..parked })
     }
 
-    /// What a policy is asked about a packet, of so many bytes at most.
+    /// The question about a packet, of at most `most` bytes.
     pub fn question<'a>(&'a mut self, id: u32, parked: &'a Parked, most: usize) -> Question<'a> {
         if parked.whole == 0 {
             return parked.question(id, most);
@@ -56,7 +55,7 @@ impl Fragments {
         self.of_whole(id, parked, most).unwrap_or_else(|| parked.question(id, most))
     }
 
-    /// The same about one that came in fragments. `None`: it is not as it was when it came.
+    /// The same for a packet in fragments. `None`: its bytes have changed since it came.
     fn of_whole<'a>(&'a mut self, id: u32, first: &Parked, most: usize) -> Option<Question<'a>> {
         let Question { facts, .. } = first.question(id, most);
         let frame = first.kept.data();
@@ -67,15 +66,15 @@ impl Fragments {
         self.scratch.get_mut(..len)?.copy_from_slice(frame.get(..len)?);
         be_whole(self.scratch.get_mut(l3..len)?, &first.inner, head, first.whole)?;
         let len = self.copy_parts(first, len, most)?;
-        // Headers behind the Fragment header are in the first fragment, and count as bytes of all.
+        // Headers behind the Fragment header are in the first fragment, and count as payload of the whole.
         let upper = (head as u32 + first.whole).saturating_sub(headers as u32);
         let facts = Facts { frag: false, upper_len: upper as u16, ..facts };
         let bytes = &self.scratch[..len.min(most)];
         Some(Question { id, matter: Matter::Packet, facts, bytes })
     }
 
-    /// Puts the bytes of all parts behind `len` of the scratch, up to `most`; gives how many are
-    /// there then.
+    /// Appends the payload of all fragments to the first `len` bytes of the scratch buffer, up to
+    /// `most`; returns the new length.
     fn copy_parts(&mut self, first: &Parked, mut len: usize, most: usize) -> Option<usize> {
         for part in std::iter::once(first).chain(self.all.iter(first.rest)) {
             let bytes = part.kept.data();
@@ -89,7 +88,7 @@ impl Fragments {
         Some(len)
     }
 
-    /// Makes one packet of all of them, of `most` bytes at most.
+    /// Joins all fragments into one packet of at most `most` bytes.
     pub fn join(&mut self, first: Parked, most: usize, mode: Ecn) -> Joined {
         if self.is_congested(&first, mode) {
             return Joined::Congested(first);
@@ -105,7 +104,7 @@ impl Fragments {
         Joined::One(Parked { inner, rest: Chain::EMPTY, whole: 0, ..parked }, rest)
     }
 
-    /// Makes its frame in the scratch; gives how long that is. `None`: the packet is too long.
+    /// Builds the packet's frame in the scratch buffer; returns its length. `None`: the packet is too long.
     fn lay_out(&mut self, first: &Parked, most: usize, mode: Ecn) -> Option<(usize, Inner)> {
         let reports = self.services(first, mode).any(|ecn| ecn == Some(CE));
         let frame = first.kept.data();
@@ -128,7 +127,7 @@ impl Fragments {
         if v4 {
             be_whole(headers, &inner, head, first.whole)?;
         } else {
-            // What named the Fragment header names what is behind it.
+            // The field that named the Fragment header names the header behind it.
             let (names, at) = fragment_header(frame.get(l3..)?)?;
             *headers.get_mut(names)? = *frame.get(l3 + at)?;
             put16(
@@ -141,14 +140,14 @@ impl Fragments {
         (len == l3 + total).then_some((len, inner))
     }
 
-    /// Whether one of them says that its way was congested, and one cannot: RFC 3168 §5.3. As
-    /// deployed, the whole says so all the same.
+    /// Whether one fragment reports congestion and another cannot: RFC 3168 §5.3. As deployed, the
+    /// whole packet reports congestion nevertheless.
     fn is_congested(&self, first: &Parked, mode: Ecn) -> bool {
         let has = |what| self.services(first, mode).any(|ecn| ecn == what);
         has(None) || mode == Ecn::Rfc6040 && has(Some(CE)) && has(Some(NOT_ECT))
     }
 
-    /// The ECN bits of each, once it is unwrapped.
+    /// The ECN bits of each fragment once it is unwrapped.
     fn services(&self, first: &Parked, mode: Ecn) -> impl Iterator<Item = Option<u8>> + use<'_> {
         let of = move |part: &Parked| {
             let at = usize::from(part.link) + usize::from(part.inner.at) + 1;
@@ -160,18 +159,18 @@ impl Fragments {
     }
 }
 
-/// What became of fragments that were to be one packet.
+/// The result of joining fragments.
 pub(super) enum Joined {
-    /// They are; the others are not needed any more.
+    /// They are joined; the other fragments are no longer needed.
     One(Parked, Chain),
-    /// It would be too long.
+    /// The packet would be too long.
     Apart(Parked),
-    /// The way of some was congested, and the whole cannot say so.
+    /// Some fragments report congestion, and the whole packet cannot.
     Congested(Parked),
 }
 
-/// Of which packet of `world` a fragment is, and which part; `packet` starts at the inner
-/// header. `None`: no part can be so long, or so short.
+/// The key and the range of a fragment of `world`; `packet` starts at the inner header. `None`: the
+/// length is invalid for a fragment.
 pub(super) fn part(packet: &[u8], inner: &Inner, world: World) -> Option<(Key, Part)> {
     let head = before(packet, inner)?;
     let (key, start, more) = if is_v4(inner) {
@@ -204,20 +203,20 @@ pub(super) fn part(packet: &[u8], inner: &Inner, world: World) -> Option<(Key, P
     fits.then_some((key, Part { start, end, more }))
 }
 
-/// Whether a packet may be so long: `whole` bytes behind the headers of its first fragment, which
-/// may be longer than those of the one that ends it.
+/// Whether a packet may have this length: `whole` bytes behind the headers of its first fragment,
+/// which may be longer than those of its last one.
 pub(super) fn is_possible(first: &Parked, whole: u32) -> bool {
     let l3 = usize::from(first.link) + usize::from(first.inner.at);
     let head = first.kept.data().get(l3..).and_then(|packet| before(packet, &first.inner));
     head.is_some_and(|head| head as u32 + whole <= longest(&first.inner))
 }
 
-/// Bytes of the longest packet: IPv6 counts what is behind its fixed header.
+/// Bytes of the longest packet: an IPv6 length excludes the fixed header.
 fn longest(inner: &Inner) -> u32 {
     if is_v4(inner) { 0xffff } else { 0xffff + ipv6::LEN as u32 }
 }
 
-/// Bytes of an inner packet that each of its fragments has before its part.
+/// Bytes of an inner packet that each of its fragments repeats before its range.
 fn before(packet: &[u8], inner: &Inner) -> Option<usize> {
     if is_v4(inner) {
         return Some(inner.headers.into());
@@ -225,7 +224,7 @@ fn before(packet: &[u8], inner: &Inner) -> Option<usize> {
     fragment_header(packet).map(|(_, at)| at + ipv6::Fragment::LEN)
 }
 
-/// Where a packet of IPv6 names its Fragment header, and where that is.
+/// Where an IPv6 packet names its Fragment header, and where that header is.
 fn fragment_header(packet: &[u8]) -> Option<(usize, usize)> {
     let (mut names, mut at) = (ipv6::NEXT_HEADER, ipv6::LEN);
     for _ in 0..=ipv6::MAX_EXTENSIONS {
@@ -240,8 +239,8 @@ fn fragment_header(packet: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether the first of several fragments ends before the flags of TCP, or before the header of
-/// IPv6's upper layer: whoever filters by it is to be passed by.
+/// Whether the first of several fragments ends before the TCP flags, or before the upper-layer
+/// header of IPv6: it is made to evade filters.
 pub(super) fn is_tiny(inner: &Inner, part: &Part) -> bool {
     let least = match (inner.protocol, inner.v6) {
         (protocol::TCP, false) => 16, // RFC 1858 §3.2.1
@@ -251,8 +250,8 @@ pub(super) fn is_tiny(inner: &Inner, part: &Part) -> bool {
     part.start == 0 && part.more && inner.total - inner.headers < least
 }
 
-/// Makes headers those of a packet with `whole` bytes behind them. Of IPv6 it is one with a
-/// Fragment header, that of all its bytes: RFC 6946.
+/// Makes the headers those of a packet with `whole` bytes behind them. For IPv6 it keeps a Fragment
+/// header, as an atomic fragment: RFC 6946.
 fn be_whole(headers: &mut [u8], inner: &Inner, head: usize, whole: u32) -> Option<()> {
     if is_v4(inner) {
         {
@@ -273,5 +272,5 @@ fn be_whole(headers: &mut [u8], inner: &Inner, head: usize, whole: u32) -> Optio
     Some(())
 }
 
-/// Bytes of the longest frame in a question: link header, outer header, 65,535 behind them.
+/// Bytes of the longest frame in a question: link header, outer header, and 65,535 bytes behind them.
 const LONGEST: usize = 22 + 40 + 40 + 65_535;

@@ -1,4 +1,4 @@
-//! Fragments that wait for the others of their packet.
+//! Fragments that wait for the rest of their packet.
 //!
 //! ```text
 //!  put ─► packets, by source, destination, id ─┬ a part is missing ► waits, for a time
@@ -10,70 +10,71 @@
 //! | cost | of a part: a hash, a walk over the parts before it, [`MOST`] at most |
 //! |------|------------------------------------------------------------------------|
 //!
-//! Sources: RFC 791 §3.2; RFC 8200 §4.5; RFC 5722 §4: where parts overlap, none goes on.
-//! We differ from the libraries that there are: `etherparse` makes a buffer for each packet,
-//! `smoltcp`'s belongs to its interface. Here nothing is joined: parts go on as they came.
+//! Sources: RFC 791 §3.2; RFC 8200 §4.5; RFC 5722 §4: if fragments overlap, the whole packet is
+//! dropped. We differ from the existing libraries: `etherparse` allocates a buffer for each packet,
+//! `smoltcp`'s belongs to its interface. This module joins nothing: fragments go on as they came.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Which packet a part is of.
+/// The packet that a fragment belongs to.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Key {
     pub world: World,
     pub src: u128,
     pub dst: u128,
     pub id: u32,
-    /// The protocol of IPv4; of IPv6 none counts.
+    /// The protocol, for IPv4; IPv6 ignores it.
     pub protocol: Option<u8>,
 }
 
-/// Where a part is from: addresses and ids of one world say nothing in another.
+/// The origin of a fragment: addresses and ids of one address space have no meaning in another.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct World {
     pub vrf: u16,
-    /// Bytes of the header around it; 0: a shield in this graph asks. All Gatekeepers behind a
-    /// tunnel are one: routers before them may part the fragments of a packet by their ports.
+    /// Bytes of the outer header; 0: a shield in this graph asks. All Gatekeepers behind a tunnel
+    /// count as one origin: routers on the way may send the fragments of one packet by different
+    /// paths.
     pub at: u8,
-    /// It is decided, and never goes on.
+    /// The packet is decided, and is never forwarded.
     pub shadow: bool,
 }
 
-/// Which part it is: bytes, counted from the first that may be in any part.
+/// The range of a fragment, in bytes from the start of the fragmentable part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Part {
     pub start: u32,
-    /// Behind its last byte; it is not empty.
+    /// The byte behind the last one; the range is not empty.
     pub end: u32,
-    /// There are others behind it.
+    /// More fragments follow.
     pub more: bool,
 }
 
-/// What became of a part.
+/// The result of [`Gather::put`].
 #[derive(Debug, Eq, PartialEq)]
 pub enum Put<T> {
-    /// It waits.
+    /// The fragment waits.
     Waits,
-    /// It was the last that was missing: all of them, in order, and how long they are together.
+    /// The fragment was the last missing one: all fragments, in order, and their total length.
     Whole(Chain, u32),
-    /// It is here already.
+    /// The same fragment is here already.
     Again(T),
-    /// It overlaps another, or the end, or is of a packet of which one did: none of these goes
-    /// on.
+    /// The fragment overlaps another one or the packet's end, or an earlier fragment of its packet
+    /// did. The whole packet is dropped.
     Overlap(T, Chain),
-    /// It is one too many, or of a packet that had too many: none of these goes on.
+    /// There is one fragment too many, or there was one earlier. The whole packet is dropped.
     TooMany(T, Chain),
 }
 
-/// Parts that belong together; they stay here until they are taken.
+/// Fragments of one packet; they stay in the set until they are taken out.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Chain(u32);
 
 impl Chain {
-    /// Of nothing.
+    /// An empty chain.
     pub const EMPTY: Chain = Chain(NONE);
 }
 
-/// A bounded set of them.
+/// A bounded set of fragments.
 ///
 /// Invariants: I1: a packet is in its bucket's chain and in the ages, or it is free. I2: a
 /// slot with an item is in the chain of one packet, or in a [`Chain`]; one without is free.
@@ -86,7 +87,7 @@ pub struct Gather<T> {
     free_packet: u32,
     oldest: u32,
     youngest: u32,
-    /// Slots before it have been abandoned.
+    /// [`Gather::abandon`] has emptied the slots before this index.
     abandoned: usize,
 }
 
@@ -94,7 +95,7 @@ struct Slot<T> {
     item: Option<T>,
     start: u32,
     end: u32,
-    /// Behind it; or in the free chain.
+    /// The fragment behind it; or the next free slot.
     next: u32,
 }
 
@@ -103,15 +104,15 @@ struct Packet {
     key: Key,
     first: u32,
     parts: u32,
-    /// Bytes that are here.
+    /// Bytes that have arrived.
     here: u32,
-    /// Bytes of the whole; 0: not known.
+    /// Length of the whole; 0: not known yet.
     whole: u32,
     since: u64,
     flaw: Flaw,
     older: u32,
     younger: u32,
-    /// In its bucket; or in the free chain.
+    /// The next packet in its bucket; or the next free slot.
     next: u32,
 }
 
@@ -123,7 +124,7 @@ enum Flaw {
 }
 
 impl<T> Gather<T> {
-    /// Room for so many parts: 65,536 at most.
+    /// A set with room for this many fragments, at most 65,536.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.min(1 << 16) as u32;
         let next = |at: u32| if at + 1 == capacity { NONE } else { at + 1 };
@@ -154,17 +155,17 @@ impl<T> Gather<T> {
         }
     }
 
-    /// Parts that there is room for.
+    /// The number of fragments that fit.
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether one more fits.
+    /// Whether one more fragment fits.
     pub fn has_room(&self) -> bool {
         self.free_slot != NONE && self.free_packet != NONE
     }
 
-    /// Puts a part in for which there is [room](Gather::has_room); without, it is one too many.
+    /// Puts a fragment in; check [`has_room`](Gather::has_room) first. Without room, it is one too many.
     pub fn put(&mut self, key: Key, part: Part, since: u64, item: T) -> Put<T> {
         if !self.has_room() {
             return Put::TooMany(item, Chain::EMPTY);
@@ -213,7 +214,7 @@ impl<T> Gather<T> {
             packet.whole = part.end;
         }
         if packet.whole != 0 && packet.here == packet.whole {
-            // They do not overlap and none is behind the end: they are all there.
+            // The fragments do not overlap and none is behind the end: the packet is complete.
             let (chain, whole) = (Chain(packet.first), packet.whole);
             self.end(at);
             return Put::Whole(chain, whole);
@@ -221,7 +222,7 @@ impl<T> Gather<T> {
         Put::Waits
     }
 
-    /// Takes the first of a chain out.
+    /// Takes the first fragment out of a chain.
     pub fn next(&mut self, chain: &mut Chain) -> Option<T> {
         let slot = self.slots.get_mut(chain.0 as usize)?;
         let item = slot.item.take()?;
@@ -230,7 +231,7 @@ impl<T> Gather<T> {
         Some(item)
     }
 
-    /// The items of a chain, which stay.
+    /// The fragments of a chain, which stay in it.
     pub fn iter(&self, chain: Chain) -> impl Iterator<Item = &T> {
         let mut at = chain.0;
         std::iter::from_fn(move || {
@@ -240,12 +241,12 @@ impl<T> Gather<T> {
         })
     }
 
-    /// Since when the oldest waits.
+    /// When the oldest packet began to wait.
     pub fn oldest(&self) -> Option<u64> {
         Some(self.packets.get(self.oldest as usize)?.since)
     }
 
-    /// Gives up the oldest, if it waits since `until` or longer: what is there of it.
+    /// Abandons the oldest packet if it began to wait at `until` or earlier; returns its fragments.
     pub fn give_up(&mut self, until: u64) -> Option<Chain> {
         let at = self.oldest;
         let packet = self.packets.get(at as usize)?;
@@ -256,7 +257,7 @@ impl<T> Gather<T> {
         })
     }
 
-    /// Gives any item out, whoever has a chain with it. No part is put in from then on.
+    /// Takes any fragment out, even one in a chain. No fragment may be put in afterwards.
     pub fn abandon(&mut self) -> Option<T> {
         let rest = self.slots[self.abandoned..].iter_mut();
         let (n, item) = rest.enumerate().find_map(|(n, slot)| Some((n, slot.item.take()?)))?;
@@ -294,14 +295,14 @@ impl<T> Gather<T> {
         at
     }
 
-    /// None of a packet goes on; it is remembered for the parts that are still to come.
+    /// Abandons a packet, and remembers it for the fragments that are still to come.
     fn spoil(&mut self, at: u32, flaw: Flaw) -> Chain {
         let packet = &mut self.packets[at as usize];
         packet.flaw = flaw;
         Chain(std::mem::replace(&mut packet.first, NONE))
     }
 
-    /// Forgets a packet; its parts are in a chain from now on.
+    /// Forgets a packet; its fragments form a chain from now on.
     fn end(&mut self, at: u32) {
         let Packet { key, older, younger, next, .. } = self.packets[at as usize];
         let bucket = self.bucket(&key);
@@ -330,7 +331,7 @@ impl<T> Gather<T> {
     }
 }
 
-/// Parts that a packet may have: one of 65,535 bytes in frames of 1,500 has 45.
+/// The most fragments of a packet. A packet of 65,535 bytes in frames of 1,500 has 45.
 pub const MOST: u32 = 64;
 const NONE: u32 = u32::MAX;
 
@@ -389,7 +390,7 @@ mod tests {
             all.put(key(1), last, 0, 2);
             let Put::Overlap(3, chain) = all.put(key(1), wrong, 0, 3) else { panic!("{wrong:?}") };
             assert_eq!(taken(&mut all, chain), [1, 2]);
-            // The others do no better, until its time is over.
+            // Further fragments are refused too, until the packet's time is over.
             assert_eq!(all.put(key(1), first, 5, 4), Put::Overlap(4, Chain::EMPTY));
             assert_eq!(all.put(key(2), first, 5, 5), Put::Waits);
             assert_eq!(all.give_up(4), Some(Chain::EMPTY));
@@ -413,7 +414,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 256 }, ..ProptestConfig::default() })]
 
-        /// As a list of parts says.
+        /// The same result, from a list of fragments.
         #[test]
         fn as_lists(steps in prop::collection::vec((0_u32..4, 0_u32..6, 1_u32..3, any::<bool>(), 0_u8..8), 1..200)) {
             let mut all = Gather::new(8);

@@ -1,4 +1,4 @@
-//! `grantor`: packets wait for what a policy says about them.
+//! `grantor`: holds packets until a policy has decided about them.
 //!
 //! ```text
 //!  ip4_tunnel, ip6_tunnel,
@@ -12,15 +12,15 @@
 //! | cost | of a packet that asks: its move in and out, its first bytes once more; of a renewal: a copy |
 //! |------|-----------------------------------------------------------------------------------------------|
 //!
-//! A renewal goes on at once, because its flow is granted: a copy asks, before all requests.
-//! (The deployed Grantor has it wait for the verdict. What is granted is not to wait for a policy
-//! that is slow; where it is declined, one packet has gone on that would not have.)
-//! Whom it asks ([`Asker`]) may be slow, or silent, or answer late: this node has the packets.
+//! A renewal goes on at once, because its flow is granted: a copy asks, before all requests. (In
+//! the deployed Grantor the packet waits for the verdict. Here a granted flow never waits for a
+//! slow policy; if the policy declines, one packet has gone on too many.) The policy behind the
+//! [`Asker`] may be slow, silent, or late: this node keeps the packets.
 //!
-//! Where fragments wait for one another ([`Fragments`]), a policy is asked about the whole, and
-//! what is granted goes on in its fragments, or as one packet. A flow whose fragments come too late, are too many
-//! or find no room is put to the policy for punishment, behind all requests. A fragment asks
-//! for no renewal then: the others of its packet came as granted ones.
+//! Where fragments wait for one another ([`Fragments`]), the policy is asked about the whole
+//! packet, and what it grants goes on in fragments or as one packet. If fragments come too late,
+//! are too many or find no room, the policy is asked how to punish their flow, after all requests.
+//! A fragment asks for no renewal then: the other fragments of its packet came as granted ones.
 
 mod fragmented;
 
@@ -51,7 +51,7 @@ use crate::assembly::Hearing;
 use crate::counters::IfaceCounters;
 use crate::lanes::{Dst4, Dst6, Iface};
 
-/// Who is asked, and who of this graph hears what is decided.
+/// The asker of the policy, and the shield in this graph that receives decisions.
 pub type Who = (Option<Box<dyn Asker>>, Option<Box<dyn Hearing>>);
 
 /// The node.
@@ -60,9 +60,9 @@ pub struct Grantor {
     settings: Arc<Published<Settings>>,
     counters: Arc<Counters>,
     ifaces: Arc<IfaceCounters>,
-    /// Who is asked; `None` before there is a policy.
+    /// The asker; `None` before there is a policy.
     asker: Option<Box<dyn Asker>>,
-    /// Who hears decisions about what [`Parked::is_here`].
+    /// Receives the decisions about packets with [`Parked::is_here`].
     hearing: Option<Box<dyn Hearing>>,
     park: Park<Parked>,
     fragments: Fragments,
@@ -73,8 +73,8 @@ pub struct Grantor {
 }
 
 impl Grantor {
-    /// A node in which so many packets wait at most, and so many fragments. Without an asker it takes over that of
-    /// the graph that it replaces.
+    /// A node with room for this many packets and this many fragments. Without an asker it takes
+    /// over the asker of the graph that it replaces.
     pub fn new(
         forwarding: Arc<Forwarding>,
         settings: Arc<Published<Settings>>,
@@ -97,12 +97,12 @@ impl Grantor {
         }
     }
 
-    /// Packets that wait.
+    /// The number of packets that wait.
     pub fn waiting(&self) -> usize {
         self.park.len()
     }
 
-    /// Whether so many may wait, and none of a lower level could make room.
+    /// Whether all places are taken, and no packet of a lower level could make room.
     fn is_full(&self, level: u8) -> bool {
         self.park.len() == self.park.capacity()
             && self.park.lowest().is_none_or(|lowest| lowest >= level)
@@ -139,13 +139,13 @@ impl Grantor {
             self.shed(inner.dscp);
             return lead_on(v, i, link, &inner, settings);
         }
-        // What is kept is whole: its head comes back at the frame's first byte.
+        // A kept packet is whole: its head returns to the frame's first byte.
         if let Some(kept) = v.keep(i) {
             self.put_in(v, level, parked(kept), settings);
         }
     }
 
-    /// Drops a packet, and the fragments behind it.
+    /// Drops a packet and the fragments behind it.
     fn discard(&mut self, v: &mut View<'_, Self>, parked: Parked, why: Why) {
         let mut next = Some(parked);
         while let Some(parked) = next {
@@ -154,7 +154,7 @@ impl Grantor {
         }
     }
 
-    /// Puts a packet in, over the last of the lowest level where there is no room.
+    /// Puts a packet in; without room it replaces the last packet of the lowest level.
     fn put_in(&mut self, v: &mut View<'_, Self>, level: u8, parked: Parked, settings: &Settings) {
         if self.is_full(level) {
             return self.give_up(v, parked, &settings.on_full, Why::Full);
@@ -168,7 +168,7 @@ impl Grantor {
         }
     }
 
-    /// Does with a packet what stands for a verdict.
+    /// Applies to a packet the configured substitute for a verdict.
     fn give_up(&mut self, v: &mut View<'_, Self>, parked: Parked, instead: &Instead, why: Why) {
         match why {
             _ if matches!(parked.goes, Goes::Punished(_)) => {
@@ -187,7 +187,7 @@ impl Grantor {
         self.counters.shed_highest.set(highest);
     }
 
-    /// A packet leaves the park.
+    /// Ends a packet that has left the park.
     fn end(&mut self, v: &mut View<'_, Self>, parked: Parked, forward: bool, why: Why) {
         let why = match parked.goes {
             Goes::On if forward && self.ready.len() < READY => {
@@ -217,10 +217,10 @@ impl Grantor {
         }
     }
 
-    /// Takes the answers that there are; gives their number.
+    /// Takes the answers that have arrived; returns their number.
     fn hear(&mut self, v: &mut View<'_, Self>) -> usize {
         let Some(asker) = &mut self.asker else { return 0 };
-        // Each may open a message.
+        // Each answer may open a message.
         let most = VECTOR.min(READY - self.ready.len()).min(self.messages.room());
         let mut answers = std::mem::take(&mut self.answers);
         asker.verdicts(most, &mut |verdict| {
@@ -248,7 +248,7 @@ impl Grantor {
         heard
     }
 
-    /// Gives up who has waited too long; whether there may be more of them.
+    /// Gives up packets that have waited too long; returns whether there may be more of them.
     fn give_up_overdue(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
         let Some(until) = v.now().checked_sub(ticks(settings.limit_ms)) else { return false };
         for _ in 0..VECTOR {
@@ -262,10 +262,10 @@ impl Grantor {
         true
     }
 
-    /// Asks as many as may be asked, the highest first.
+    /// Asks about as many packets as may be asked about, the highest level first.
     fn ask(&mut self, settings: &Settings) {
         let Some(asker) = &mut self.asker else { return };
-        // What is asked about makes room for nobody: half of the places keep their order.
+        // A packet that was asked about makes no room: half of the places keep their order.
         let most = settings.asked.min(self.park.capacity().div_ceil(2));
         while self.park.asked() < most {
             let Some((id, parked)) = self.park.next() else { break };
@@ -278,7 +278,7 @@ impl Grantor {
         }
     }
 
-    /// Puts what goes on into the vector; whether all of it fitted.
+    /// Puts granted packets into the vector; returns whether all of them fitted.
     fn send_ready(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
         while let Some(parked) = self.ready.pop_front() {
             let Some(parked) = self.join(v, parked, settings) else { continue };
@@ -301,7 +301,7 @@ impl Grantor {
         true
     }
 
-    /// Puts the messages that are ready into the vector; whether all of them fitted.
+    /// Puts finished messages into the vector; returns whether all of them fitted.
     fn send_messages(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
         while let Some(message) = self.messages.next() {
             if !v.has_room(message.reply.port) && v.ports().world(message.reply.port).is_some() {
@@ -378,13 +378,13 @@ impl Node for Grantor {
         std::mem::swap(&mut self.messages, &mut old.messages);
         let room = |of: &Grantor| (of.park.capacity(), of.fragments.all.capacity());
         if room(self) == room(old) {
-            // One by one they would lose the fragments behind them.
+            // A packet that moves alone would lose the fragments behind it.
             std::mem::swap(&mut self.ready, &mut old.ready);
             std::mem::swap(&mut self.park, &mut old.park);
             std::mem::swap(&mut self.fragments, &mut old.fragments);
         }
         match &self.asker {
-            // Whoever was asked before is not there for the answers.
+            // The former asker is not there to answer.
             Some(_) => self.park.ask_again(),
             None => self.asker = old.asker.take(),
         }
@@ -414,9 +414,9 @@ fn ticks(ms: u32) -> u64 {
     (clock::hz() / 1_000).saturating_mul(ms.into())
 }
 
-/// The level of questions about punishment: no request has it.
+/// The level of questions about punishment; no request has it.
 const LOWEST: u8 = 0;
-/// Packets that were granted, and did not fit into a vector yet.
+/// The most granted packets that wait for room in a vector.
 const READY: usize = 256;
 /// How often a worker without packets looks for answers.
 const POLLS_PER_S: u64 = 200_000;

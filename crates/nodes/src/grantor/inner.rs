@@ -1,5 +1,4 @@
-//! What is inside of a packet that came for a Grantor: every way in which it can be wrong has
-//! its name.
+//! Checks the inner packet of a packet that came for a Grantor. Every defect has a name.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +12,7 @@ use super::nets::Nets;
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// The outer source is none of `gatekeepers`.
+        /// The outer source is not in `gatekeepers`.
         Stranger = "stranger",
         /// The outer header has extension headers.
         OuterExtensions = "outer_extensions",
@@ -21,32 +20,32 @@ labels! {
         OuterFragment = "outer_fragment",
         /// IPv6 in IPv4, or IPv4 in IPv6.
         MixedFamilies = "mixed_families",
-        /// The inner version is not the outer one.
+        /// The version of the inner header is not that of the outer one.
         InnerVersion = "inner_version",
-        /// The inner header, or the packet that it speaks of, is longer than what there is.
+        /// The inner header, or the packet length in it, exceeds the bytes that are there.
         InnerLength = "inner_length",
         /// The inner header's checksum is wrong.
         InnerChecksum = "inner_checksum",
-        /// From an address that nobody has, or of one link alone.
+        /// The inner source is unspecified, a group, or valid on one link only.
         InnerSource = "inner_source",
         /// The inner extension headers are cut off, too many, or in a wrong order.
         InnerExtensions = "inner_extensions",
-        /// IP in IP once more.
+        /// The inner packet is IP in IP again.
         Nested = "nested",
         /// The inner destination is not in `serves`.
         NotServed = "not_served",
-        /// A copy of a packet, of a shadow, that asks for nothing.
+        /// A copy from a shield in shadow mode that asks for nothing.
         Shadow = "shadow",
-        /// The way was congested, and the inner packet cannot say so: RFC 6040.
+        /// The outer header reports congestion, and the inner packet cannot carry that: RFC 6040.
         Congested = "congested",
-        /// No room for a link header.
+        /// There is no room for a link header.
         NoRoom = "no_headroom",
     }
 }
 
-/// The packet in `packet`, an outer one of IPv4 without options, as far as its header says
-/// that it is long: what follows an inner packet in it is the padding of a short frame that
-/// was wrapped whole, and is cut off.
+/// The inner packet of `packet`, an outer IPv4 packet without options. The inner header gives its
+/// length: bytes behind it are the padding of a short frame that was wrapped whole, and are cut
+/// off.
 pub(super) fn v4(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     let outer = packet.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(Why::InnerLength)?;
     let fragment = be16(outer, ipv4::FRAGMENT);
@@ -69,7 +68,7 @@ pub(super) fn v4(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     Ok(Inner { at, dscp: tos >> 2, ecn: tos & 3, ..inner })
 }
 
-/// A packet of IPv4 without another around it, and where it goes.
+/// An IPv4 packet without an outer header, and its destination.
 pub(super) fn four(payload: &[u8]) -> Result<(Inner, Ipv4Addr), Why> {
     let head = payload.first_chunk::<{ ipv4::MIN_LEN }>().ok_or(Why::InnerLength)?;
     let headers = usize::from(head[ipv4::VERSION_IHL] & 15) * 4;
@@ -94,7 +93,7 @@ pub(super) fn four(payload: &[u8]) -> Result<(Inner, Ipv4Addr), Why> {
     Ok((inner, ip4(head, ipv4::DST)))
 }
 
-/// The same of IPv6.
+/// The same for IPv6.
 pub(super) fn v6(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     let outer = packet.first_chunk::<{ ipv6::LEN }>().ok_or(Why::InnerLength)?;
     let len = ipv6::LEN + usize::from(be16(outer, ipv6::PAYLOAD_LEN));
@@ -115,7 +114,7 @@ pub(super) fn v6(packet: &[u8], serves: &Nets) -> Result<Inner, Why> {
     Ok(Inner { at: ipv6::LEN as u8, dscp: class >> 2, ecn: class & 3, ..inner })
 }
 
-/// The same as [`four`] of IPv6.
+/// The same as [`four`], for IPv6.
 pub(super) fn six(payload: &[u8]) -> Result<(Inner, Ipv6Addr), Why> {
     let (head, rest) = payload.split_first_chunk::<{ ipv6::LEN }>().ok_or(Why::InnerLength)?;
     let len = usize::from(be16(head, ipv6::PAYLOAD_LEN));
@@ -131,15 +130,14 @@ pub(super) fn six(payload: &[u8]) -> Result<(Inner, Ipv6Addr), Why> {
         v6: true,
         frag: chain.fragment.is_some(),
         protocol: chain.protocol,
-        headers: (ipv6::LEN + chain.at) as u16, // no more than `total`
-        total: (ipv6::LEN + len) as u16,        // no more than the packet has
+        headers: (ipv6::LEN + chain.at) as u16, // at most `total`
+        total: (ipv6::LEN + len) as u16,        // at most the packet's length
         ..Inner::default()
     };
     Ok((inner, ip6(head, ipv6::DST)))
 }
 
-/// What is wrong with an outer packet of IPv6 that has extension headers; `None` where there
-/// is no IP in it.
+/// The defect of an outer IPv6 packet with extension headers; `None` where it holds no IP packet.
 pub(super) fn behind_extensions(next: u8, payload: &[u8]) -> Option<Why> {
     let chain = ipv6::walk(next, payload).ok()?;
     match (is_ip(chain.protocol), chain.fragment) {
@@ -149,13 +147,13 @@ pub(super) fn behind_extensions(next: u8, payload: &[u8]) -> Option<Why> {
     }
 }
 
-/// Whether a protocol is IP once more.
+/// Whether a protocol is IP in IP again.
 pub(super) fn is_ip(protocol: u8) -> bool {
     protocol == protocol::IPIP || protocol == protocol::IPV6
 }
 
-/// Not of a group, of nobody, of this host, of IPv4, of a link: RFC 4291 §2.5.2, §2.5.3,
-/// §2.5.5, §2.5.6, §2.7.
+/// Whether an address can be a sender's: not a group, unspecified, loopback, IPv4-mapped or
+/// link-local. RFC 4291 §2.5.2, §2.5.3, §2.5.5, §2.5.6, §2.7.
 fn is_source(ip: u128) -> bool {
     ip > 1 && ip >> 32 != 0xffff && ip >> 118 != 0x3fa && ip >> 120 != 0xff
 }

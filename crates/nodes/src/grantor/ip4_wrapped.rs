@@ -1,4 +1,4 @@
-//! `ip4_wrapped`: keeps what a Gatekeeper cannot have sent from the kernel.
+//! `ip4_wrapped`: keeps packets from the kernel that no Gatekeeper can have sent.
 //!
 //! ```text
 //!  ip4_input ─── punt ─► options, IP in IP, for this machine ─┬ yes ► drop
@@ -8,7 +8,7 @@
 //! | cost | of packets with options alone: a lookup of the destination |
 //! |------|--------------------------------------------------------------|
 //!
-//! IPv4 with options is the kernel's before any lookup. An outer header has none.
+//! Packets with IPv4 options are punted before any lookup. A Gatekeeper's outer header has no options.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct Ip4Wrapped {
 }
 
 impl Ip4Wrapped {
-    /// A node that knows this machine's addresses by `forwarding`.
+    /// A node that finds this machine's addresses in `forwarding`.
     pub fn new(forwarding: Arc<Forwarding>) -> Self {
         Ip4Wrapped { forwarding }
     }

@@ -1,4 +1,4 @@
-//! `ip4_tunnel`, `ip6_tunnel`: packets that a Gatekeeper has wrapped for this Grantor.
+//! `ip4_tunnel`, `ip6_tunnel`: take the packets that a Gatekeeper has wrapped for this Grantor.
 //!
 //! ```text
 //!  packet ─► IP in IP, for this machine, not from the front ─┬ no ► ip4_lookup   Dst4: as it came
@@ -10,8 +10,8 @@
 //! | cost | of others: a compare; of these: the header checks, two searches; of a run to one address: a lookup of it |
 //! |------|-----------------------------------------------------------------------------------------------------------|
 //!
-//! It must not be a relay: only what a Gatekeeper sends is unwrapped, only for what is served.
-//! Before the lookup, so that a packet is looked up once.
+//! The Grantor must not be an open relay: it unwraps only packets from its Gatekeepers, to served
+//! destinations. The node is before the lookup, so that a packet is looked up once.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -47,27 +47,27 @@ labels! {
     }
 }
 
-/// What differs between the families.
+/// The differences between the families.
 pub trait Tunnels: Family {
     /// Where packets go.
     type To: Label;
-    /// To the lookup.
+    /// The edge to the lookup.
     const TO_LOOKUP: Self::To;
-    /// To the node that asks.
+    /// The edge to the node that asks.
     const TO_GRANTOR: Self::To;
     /// The node's name.
     const TUNNEL: &'static str;
-    /// The inner header ends in another cache line than the outer one begins in.
+    /// Whether the inner header ends in another cache line than the outer one begins in.
     const IS_LONG: bool;
-    /// Whether there may be IP in a packet that starts at `head`.
+    /// Whether a packet that starts with `head` may hold an IP packet.
     fn may_hold_ip(head: &[u8; 64]) -> bool;
-    /// Whether there is.
+    /// Whether it does.
     fn holds_ip(packet: &[u8]) -> bool;
-    /// Whether a Gatekeeper sent it.
+    /// Whether the sender is a Gatekeeper.
     fn is_known(head: &[u8; 64], settings: &Settings) -> bool;
-    /// The packet inside.
+    /// The inner packet.
     fn inner(packet: &[u8], settings: &Settings) -> Result<Inner, Why>;
-    /// Where a packet that starts at `head` goes.
+    /// The destination of a packet that starts with `head`.
     fn dst(head: &[u8; 64]) -> Self::Addr;
 }
 
@@ -143,7 +143,7 @@ pub struct IpTunnel<F> {
 }
 
 impl<F: Tunnels> IpTunnel<F> {
-    /// A node that takes what is for the machine whose addresses `forwarding` knows.
+    /// A node that takes the packets for this machine, whose addresses are in `forwarding`.
     pub fn new(
         forwarding: Arc<Forwarding>,
         settings: Arc<Published<Settings>>,
@@ -152,8 +152,8 @@ impl<F: Tunnels> IpTunnel<F> {
         IpTunnel { forwarding, settings, counters, family: PhantomData }
     }
 
-    /// Whether a packet with IP in it is for this Grantor. What comes from the front of a
-    /// shield never is. `last` is what was found of the one before: most are for one address.
+    /// Whether an IP-in-IP packet is for this Grantor. A packet from the front of a shield never
+    /// is. `last` is the result for the packet before: most packets have the same destination.
     fn is_for_us(&self, v: &View<'_, Self>, i: usize, last: &mut Option<Found<F>>) -> bool {
         let (iface, dst) = (v.get(Iface, i), v.get(F::DST, i));
         let found = match *last {
@@ -168,7 +168,7 @@ impl<F: Tunnels> IpTunnel<F> {
         found.is_ours && F::holds_ip(v.rest(i))
     }
 
-    /// Asks for the end of inner headers, which no node before has read.
+    /// Prefetches the end of inner headers, which no earlier node has read.
     fn ask_ahead(v: &View<'_, Self>) {
         for i in 0..v.n() {
             let head = v.head(i);
@@ -178,7 +178,7 @@ impl<F: Tunnels> IpTunnel<F> {
         }
     }
 
-    /// Leads a packet for this Grantor on.
+    /// Chooses the edge of a packet for this Grantor.
     fn lead_on(&self, v: &mut View<'_, Self>, i: usize, settings: &Settings) -> Result<(), Why> {
         if !F::is_known(v.head(i), settings) {
             return Err(Why::Stranger);
@@ -247,7 +247,7 @@ impl<F: Family> Copy for Found<F> {}
 /// The highest DSCP of packets that ask for nothing.
 const GRANTED: u8 = policy::program::GRANTED;
 
-/// Whether `dst` is this machine, in the VRF of the interface.
+/// Whether `dst` is an address of this machine, in the interface's VRF.
 pub(super) fn is_ours<F: Family>(
     forwarding: &Forwarding,
     guard: Guard<'_>,

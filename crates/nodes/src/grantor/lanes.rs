@@ -6,31 +6,31 @@
 //! ```
 
 graph::lanes! {
-    /// What asks, and where its headers are.
+    /// The sender of a request, and the places of its headers.
     pub Asks = "asks": A64 as Inner;
 }
 
-/// An inner packet, found and checked, as one number.
+/// A checked inner packet, packed into one number.
 ///
-/// Places count from the outer header.
+/// Offsets count from the outer header.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Inner {
-    /// Where its header is: 20 or 40, as long as the outer header is; 0 where there is none,
-    /// since a shield in this graph asks.
+    /// Offset of the inner header: 20 or 40, the length of the outer header; 0 where there is no
+    /// outer header, because a shield in this graph asks.
     pub at: u8,
-    /// It is of IPv6.
+    /// The packet is IPv6.
     pub v6: bool,
-    /// A shadow's packet has gone on: this is a copy.
+    /// The packet is a copy from a shield in shadow mode; the original has gone on.
     pub copy: bool,
-    /// The DSCP of the outer header, or what it would be.
+    /// The DSCP of the outer header, or the one that it would have.
     pub dscp: u8,
-    /// Its ECN bits.
+    /// The ECN bits of that header.
     pub ecn: u8,
     /// The inner packet is a fragment.
     pub frag: bool,
-    /// What is behind its headers.
+    /// The protocol behind the inner headers.
     pub protocol: u8,
-    /// Bytes of its headers.
+    /// Bytes of the inner headers.
     pub headers: u16,
     /// Bytes of the inner packet.
     pub total: u16,

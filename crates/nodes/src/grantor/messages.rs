@@ -1,4 +1,4 @@
-//! Decisions on their way to Gatekeepers, several in a message.
+//! Decisions on their way to Gatekeepers, several in one message.
 //!
 //! ```text
 //!  decision ─► open, 8: one a Gatekeeper ─┬ no room for the longest decision
@@ -10,8 +10,8 @@
 //! | cost | of a decision: its bytes, twice; of a message: a packet |
 //! |------|----------------------------------------------------------|
 //!
-//! We differ: the deployed Grantor sends a random one when there is a ninth Gatekeeper, and
-//! fills messages up to 2,048 bytes whatever the way carries. It may not be fragmented.
+//! We differ: when a ninth Gatekeeper appears, the deployed Grantor sends a random message, and it
+//! fills messages up to 2,048 bytes whatever the path's MTU. Such a packet must not be fragmented.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -21,14 +21,14 @@ use tables::IfaceId;
 use wire::ggu::{self, Decision, Decisions, MAX_LEN, Ports, Writer};
 use wire::{ipv4, ipv6, udp};
 
-/// Between whom, and by which way the request came.
+/// The ends of a message, and the link that the request came by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Ends {
-    /// The address that was asked.
+    /// This machine's address that the request was sent to.
     pub from: IpAddr,
     /// The Gatekeeper.
     pub to: IpAddr,
-    /// The interface by which it asked.
+    /// The interface that the request came in by.
     pub iface: IfaceId,
 }
 
@@ -37,14 +37,14 @@ pub(super) struct Ends {
 pub(super) struct Reply {
     /// The port that the request came in by.
     pub port: u16,
-    /// The request's link header with its ends swapped.
+    /// The request's link header with source and destination swapped.
     pub header: [u8; L2_ROOM],
-    /// Bytes of it.
+    /// Bytes of that header.
     pub link: u8,
 }
 
 impl Reply {
-    /// To a frame with a link header of `link` bytes.
+    /// The way back for a frame with a link header of `link` bytes.
     pub fn to(port: u16, frame: &[u8], link: u16) -> Reply {
         let mut header = [0; L2_ROOM];
         let link = usize::from(link).min(L2_ROOM).min(frame.len());
@@ -57,23 +57,23 @@ impl Reply {
     }
 }
 
-/// A message in the making.
+/// A message that is being filled.
 pub(super) struct Message {
     pub ends: Ends,
     pub reply: Reply,
-    /// Bytes that the packet may have.
+    /// The largest packet, in bytes.
     room: usize,
     len: usize,
     decisions: Box<[u8; MOST]>,
 }
 
 impl Message {
-    /// Bytes of the packet.
+    /// The packet's length in bytes.
     pub fn packet_len(&self) -> usize {
         headers(self.ends.to) + self.len
     }
 
-    /// Decisions in it.
+    /// The number of decisions in it.
     pub fn count(&self) -> u64 {
         self.decisions().count() as u64
     }
@@ -82,7 +82,7 @@ impl Message {
         Decisions::new(&self.decisions[..self.len])
     }
 
-    /// Writes the packet into as many bytes as it has; false where they are fewer.
+    /// Writes the packet into `room`; false if `room` is too short.
     pub fn write(&self, packet: &mut [u8], ports: Ports) -> bool {
         let Ends { from, to, .. } = self.ends;
         let Ok(mut writer) = Writer::new(packet, from, to, ports) else { return false };
@@ -93,12 +93,12 @@ impl Message {
     }
 }
 
-/// Messages in the making, and those that are ready.
+/// Messages that are being filled, and those that are ready.
 pub(super) struct Messages {
     open: Vec<Message>,
     sealed: VecDeque<Message>,
     spare: Vec<Message>,
-    /// Rounds in which there were answers.
+    /// Rounds that had answers.
     rounds: u64,
 }
 
@@ -117,8 +117,8 @@ impl Messages {
         Messages { open, sealed, spare: (0..ALL).map(message).collect(), rounds: 0 }
     }
 
-    /// Adds a decision; `mtu` says what a new message's way carries. False where there is
-    /// no room: as many are sealed as may be.
+    /// Adds a decision; `mtu` gives the MTU of a new message's route. False when as many sealed
+    /// messages wait as may.
     pub fn add(
         &mut self,
         (ends, reply): (Ends, Reply),
@@ -158,7 +158,7 @@ impl Messages {
         self.sealed.push_back(self.open.swap_remove(at));
     }
 
-    /// A round ends, in which there were so many answers.
+    /// Ends a round that had this many answers.
     pub fn round(&mut self, answers: usize) {
         self.rounds += u64::from(answers > 0);
         if answers == 0 || self.rounds.is_multiple_of(2) {
@@ -166,22 +166,22 @@ impl Messages {
         }
     }
 
-    /// The next that is ready.
+    /// The next message that is ready.
     pub fn next(&mut self) -> Option<Message> {
         self.sealed.pop_front()
     }
 
-    /// It could not be sent yet.
+    /// Keeps a message that could not be sent yet.
     pub fn put_back(&mut self, message: Message) {
         self.sealed.push_front(message);
     }
 
-    /// It has gone.
+    /// Removes a message that was sent.
     pub fn done(&mut self, message: Message) {
         self.spare.push(message);
     }
 
-    /// Messages that may still be begun.
+    /// How many messages may still be begun.
     pub fn room(&self) -> usize {
         self.spare.len()
     }
@@ -197,11 +197,11 @@ fn headers(to: IpAddr) -> usize {
     ip + udp::LEN + ggu::HEADER.len()
 }
 
-/// Gatekeepers with an open message.
+/// The most Gatekeepers with an open message.
 const OPEN: usize = 8;
-/// Messages, open or on their way.
+/// The most messages, open or ready.
 const ALL: usize = 64;
-/// Bytes of decisions in a message: with the headers, as deployed, 2,048 of a frame.
+/// Bytes of decisions in a message: with the headers they fill 2,048 bytes of frame, as deployed.
 const MOST: usize = 1_968;
 
 #[cfg(test)]

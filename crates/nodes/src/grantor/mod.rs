@@ -1,5 +1,5 @@
-//! Grantor: unwraps what Gatekeepers send, asks a policy, forwards what it grants, and sends
-//! its decisions.
+//! Grantor: unwraps the packets of Gatekeepers, asks a policy about them, forwards those that it
+//! grants, and sends its decisions.
 //!
 //! ```text
 //!  ip4_input ─┬► ip4_tunnel ─┬► ip4_lookup ─► …        what is granted, and what is none of ours
@@ -14,7 +14,7 @@
 //!     ▲ ring to the flow's owner ─────┘ decisions
 //! ```
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   asked_here grantor ip4_wrapped
@@ -56,7 +56,7 @@ use crate::counters::IfaceCounters;
 use crate::family::{Family, V4, V6};
 use ip_tunnel::{IpTunnel, Tunnels};
 
-/// Its nodes.
+/// Names of its nodes.
 pub const NODES: &[Card] = &[
     Card::of::<IpTunnel<V4>>(),
     Card::of::<IpTunnel<V6>>(),
@@ -65,26 +65,27 @@ pub const NODES: &[Card] = &[
     Card::of::<grantor::Grantor>(),
 ];
 
-/// The nodes that a Grantor's router leads to before it looks up, by family.
+/// The nodes that a Grantor's router runs before its lookup, by family.
 pub const ENTRY: [&str; 2] = [V4::TUNNEL, V6::TUNNEL];
 
-/// What one worker's Grantor is made of.
+/// The parts of one worker's Grantor.
 pub struct Parts {
-    /// What may change.
+    /// The settings, which may change.
     pub settings: Arc<Published<settings::Settings>>,
     /// This worker's counters.
     pub counters: Arc<settings::Counters>,
-    /// Who is asked; `None`: whom the graph asks that this one replaces.
+    /// The asker of the policy; `None`: that of the graph that this graph replaces.
     pub asker: Option<Box<dyn Asker>>,
-    /// Packets that may wait.
+    /// The most packets that may wait.
     pub capacity: usize,
-    /// Fragments that may wait for the others of their packet, beside these; 0: none does.
+    /// The most fragments that may wait for the rest of their packet, beside those packets; 0: no
+    /// fragment waits.
     pub fragments: usize,
 }
 
-/// Adds it to a router, which then leads to [`ENTRY`] (`router::tunnels`). A shield whose
-/// decisions are made here is there before it. `special` is the
-/// node to which a shield leads what its kernel may not get.
+/// Adds the Grantor to a router, which then leads to [`ENTRY`] (`router::tunnels`). A shield whose
+/// decisions are made here must be in the graph already. `special` is the node for packets that a
+/// shield keeps from its kernel.
 pub fn add(mut assembly: Assembly, parts: Parts, special: Option<&'static str>) -> Assembly {
     let Parts { settings, counters, asker, capacity, fragments } = parts;
     let forwarding = assembly.common.forwarding.clone();

@@ -1,10 +1,10 @@
-//! Sets of prefixes, of a few to some hundreds: who may ask, and about whom.
+//! Sets of a few to some hundred prefixes: the sources that may ask, and the destinations that are served.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lookup::Prefix;
 
-/// Addresses, as ranges that do not touch, in order.
+/// A set of addresses, as disjoint ranges in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Nets {
     v4: Box<[(u32, u32)]>,
@@ -12,7 +12,7 @@ pub struct Nets {
 }
 
 impl Nets {
-    /// Of prefixes: bits behind a length do not count.
+    /// The set of these prefixes; bits beyond a prefix's length are ignored.
     pub fn new(prefixes: impl IntoIterator<Item = (IpAddr, u8)>) -> Nets {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for (ip, len) in prefixes {
@@ -30,20 +30,20 @@ impl Nets {
         Nets { v4: joined(v4), v6: joined(v6) }
     }
 
-    /// Whether an address of IPv4 is in it.
+    /// Whether the set contains an IPv4 address.
     #[inline]
     pub fn has4(&self, ip: Ipv4Addr) -> bool {
         has(&self.v4, ip.into())
     }
 
-    /// Whether one of IPv6 is.
+    /// Whether the set contains an IPv6 address.
     #[inline]
     pub fn has6(&self, ip: Ipv6Addr) -> bool {
         has(&self.v6, ip.into())
     }
 }
 
-/// Ranges in order, those that overlap as one. Prefixes do, or they are apart.
+/// Merges overlapping ranges of a sorted list. Two prefixes overlap only if one contains the other.
 fn joined<A: Copy + Ord>(mut ranges: Vec<(A, A)>) -> Box<[(A, A)]> {
     ranges.sort_unstable();
     let mut out: Vec<(A, A)> = Vec::new();

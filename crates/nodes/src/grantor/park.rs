@@ -26,10 +26,10 @@ pub struct Park<T> {
 }
 
 struct Slot<T> {
-    /// In the level's chain: towards its last; or in the free chain.
+    /// The next slot in the level's chain, towards its last; or the next free slot.
     next: u32,
     before: u32,
-    /// In the ages.
+    /// Its neighbours in the ages.
     younger: u32,
     older: u32,
     since: u64,
@@ -46,7 +46,7 @@ struct Ends {
 }
 
 impl<T> Park<T> {
-    /// Room for so many: one at least, 65,536 at most.
+    /// A set with this much room: at least 1 item, at most 65,536.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, MOST) as u32;
         let slot = |at| Slot {
@@ -66,10 +66,10 @@ impl<T> Park<T> {
         Park { slots, ends: [none; LEVELS], levels: 0, ages: none, free: 0, len: 0, asked: 0 }
     }
 
-    /// Puts an item in, which waits to be asked about; of `level` six bits count.
+    /// Puts an item in; it waits to be asked about. The lowest six bits of `level` count.
     ///
     /// # Errors
-    /// The item, where there is no room.
+    /// The item, when there is no room.
     pub fn put(&mut self, level: u8, since: u64, item: T) -> Result<(), T> {
         let at = self.free;
         if at == NONE {
@@ -91,18 +91,18 @@ impl<T> Park<T> {
         Ok(())
     }
 
-    /// The lowest level at which something waits to be asked about.
+    /// The lowest level that has an item not asked about yet.
     pub fn lowest(&self) -> Option<u8> {
         (self.levels != 0).then(|| self.levels.trailing_zeros() as u8)
     }
 
-    /// Takes out what makes room: the last of the lowest level that is not asked about.
+    /// Takes out the item that makes room: the last of the lowest level that is not asked about yet.
     pub fn take_lowest(&mut self) -> Option<T> {
         let level = self.lowest()?;
         self.take(self.ends[usize::from(level)].last)
     }
 
-    /// What is to be asked about next, and the id that its answer will have.
+    /// The next item to ask about, and the id that its answer will carry.
     pub fn next(&mut self) -> Option<(u32, &mut T)> {
         let at = self.first()?;
         let slot = &mut self.slots[at as usize];
@@ -110,7 +110,7 @@ impl<T> Park<T> {
         Some((id, slot.item.as_mut()?))
     }
 
-    /// [`Park::next`] was asked about.
+    /// Notes that the item of [`Park::next`] was asked about.
     pub fn ask(&mut self) {
         let Some(at) = self.first() else { return };
         self.step_out(at);
@@ -118,7 +118,7 @@ impl<T> Park<T> {
         self.asked += 1;
     }
 
-    /// Takes out what was asked about as `id`; `None` where that has left before.
+    /// Takes out the item that was asked about as `id`; `None` if it has left already.
     pub fn answered(&mut self, id: u32) -> Option<T> {
         let at = id & (MOST as u32 - 1);
         let slot = self.slots.get(at as usize)?;
@@ -126,20 +126,20 @@ impl<T> Park<T> {
         is.then(|| self.take(at))?
     }
 
-    /// Takes out the oldest of those that were put in at `until` or before.
+    /// Takes out the oldest item that was put in at `until` or earlier.
     pub fn overdue(&mut self, until: u64) -> Option<T> {
         let at = self.ages.first;
         let since = self.slots.get(at as usize)?.since;
         (since <= until).then(|| self.take(at))?
     }
 
-    /// When the oldest was put in.
+    /// When the oldest item was put in.
     pub fn oldest(&self) -> Option<u64> {
         Some(self.slots.get(self.ages.first as usize)?.since)
     }
 
-    /// Those that were asked about wait again: whom they were put to has gone. Their ids
-    /// are no more.
+    /// Makes all items that were asked about wait again, because the policy that was asked is gone.
+    /// Their ids become invalid.
     pub fn ask_again(&mut self) {
         let mut at = self.ages.first;
         while let Some(slot) = self.slots.get_mut(at as usize) {
@@ -154,17 +154,17 @@ impl<T> Park<T> {
         }
     }
 
-    /// Items.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Those of them that were asked about.
+    /// The number of items that were asked about.
     pub fn asked(&self) -> usize {
         self.asked
     }
 
-    /// How many there is room for.
+    /// The number of items that fit.
     pub fn capacity(&self) -> usize {
         self.slots.len()
     }
@@ -174,7 +174,7 @@ impl<T> Park<T> {
         Some(self.ends[highest as usize].first)
     }
 
-    /// Puts a slot behind the last of its level.
+    /// Adds a slot behind the last of its level.
     fn line_up(&mut self, at: u32) {
         let level = self.slots[at as usize].level;
         let ends = &mut self.ends[usize::from(level)];
@@ -230,7 +230,7 @@ impl<T> Park<T> {
 
 const LEVELS: usize = 64;
 const LEVEL_MASK: u8 = 63;
-/// So that a slot's number is half an id.
+/// A slot number takes half of an id.
 const MOST: usize = 1 << 16;
 const NONE: u32 = u32::MAX;
 
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!((park.asked(), park.len()), (1, 3));
         assert_eq!(park.next().unwrap().1, &'d');
         assert_eq!((park.answered(id), park.answered(id)), (Some('b'), None));
-        // The slot's next item has another id.
+        // The slot's next item gets another id.
         park.put(63, 0, 'f').unwrap();
         let (other, item) = park.next().unwrap();
         assert_eq!((*item, other & 0xffff, other == id), ('f', id & 0xffff, false));
@@ -284,11 +284,11 @@ mod tests {
     }
 
     proptest! {
-        /// Against plain lists.
+        /// The same operations on plain lists.
         #[test]
         fn as_lists(steps in proptest::collection::vec((0_u8..6, 0_u8..64), 0..400)) {
             let mut park = Park::new(16);
-            // Level, number, id if asked about; in order of age.
+            // Level, number, and id once asked about; in order of age.
             let mut model: Vec<(u8, u64, Option<u32>)> = Vec::new();
             for (n, (what, level)) in steps.into_iter().enumerate() {
                 let n = n as u64;

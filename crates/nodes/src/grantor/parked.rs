@@ -1,4 +1,4 @@
-//! A packet that waits for a verdict, and what a policy is asked about it.
+//! A packet that waits for a verdict, and the question about it.
 
 use core::net::IpAddr;
 
@@ -15,20 +15,21 @@ use super::gather::Chain;
 use super::lanes::Inner;
 use super::messages::{Ends, Reply};
 
-/// What becomes of a packet that is answered for.
+/// The effect of a verdict on its packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Goes {
-    /// It goes on, if the verdict says so.
+    /// The packet goes on if the verdict grants it.
     On,
-    /// It is the copy of one that has gone on.
+    /// The packet is a copy; the original has gone on.
     Copied,
-    /// It is a shadow's.
+    /// The packet is a copy from a shield in shadow mode.
     Shadow,
-    /// It is one of fragments that came to nothing: its flow is decided, and it is dropped so.
+    /// The packet's fragments never became whole: the policy decides about its flow, and the packet
+    /// is dropped.
     Punished(Why),
 }
 
-/// A packet with its frame as it came.
+/// A packet with its frame as it was received.
 pub(super) struct Parked {
     pub kept: Kept,
     pub inner: Inner,
@@ -37,15 +38,15 @@ pub(super) struct Parked {
     /// The interface that it came in by.
     pub iface: IfaceId,
     pub goes: Goes,
-    /// The fragments behind it.
+    /// The fragments that follow it.
     pub rest: Chain,
-    /// Bytes that all its fragments are together; 0: it is not in fragments.
+    /// The length of all its fragments together; 0: the packet is not fragmented.
     pub whole: u32,
 }
 
 impl Parked {
-    /// What a policy is asked, of so many bytes at most. No place is beyond the frame: the
-    /// inner packet was found there.
+    /// The question for the policy, of at most `most` bytes. Every offset is inside of the frame:
+    /// the inner packet was found there.
     pub fn question(&self, id: u32, most: usize) -> Question<'_> {
         let Inner { at, dscp, ecn, frag, protocol, headers, total, .. } = self.inner;
         let ethertype = if is_v4(&self.inner) { ethernet::IPV4 } else { ethernet::IPV6 };
@@ -83,7 +84,7 @@ impl Parked {
         self.inner.at == 0
     }
 
-    /// Whose decision it is, and who hears of it.
+    /// The flow of the decision, and its receiver.
     pub fn ends(&self) -> Option<(Ends, Reply)> {
         let frame = self.kept.data();
         let (to, from) = match flow(&self.inner, frame.get(self.link.into()..)?)? {
@@ -95,7 +96,7 @@ impl Parked {
     }
 }
 
-/// Source and destination in a header; both headers are of one family.
+/// Source and destination in a header; the outer and the inner header have the same family.
 fn flow(inner: &Inner, header: &[u8]) -> Option<Flow> {
     if is_v4(inner) {
         let head = header.first_chunk::<{ ipv4::MIN_LEN }>()?;
@@ -110,7 +111,7 @@ pub(super) fn is_v4(inner: &Inner) -> bool {
     !inner.v6
 }
 
-/// A copy of packet `i`, kept.
+/// A copy of packet `i`, outside of the vector.
 pub(super) fn copy<N: Node>(v: &mut View<'_, N>, i: usize) -> Option<Kept> {
     let pool = v.port();
     let mut packet = v.ports().get(pool)?.allocate()?;
@@ -127,8 +128,8 @@ pub(super) fn copy<N: Node>(v: &mut View<'_, N>, i: usize) -> Option<Kept> {
     None
 }
 
-/// Where a packet waits: requests by their priority, above them renewals, whose flows are
-/// granted.
+/// The level at which a packet waits: requests by their priority, and above them renewals, because
+/// their flows are granted.
 pub(super) fn level(inner: &Inner, shadow: bool) -> u8 {
     match inner.dscp {
         RENEWAL if !shadow => u8::MAX >> 2,

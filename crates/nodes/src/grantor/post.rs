@@ -1,5 +1,5 @@
-//! How a message gets to its Gatekeeper: by the plain view's route; where that knows no
-//! neighbour, back to the one from which the request came.
+//! How a message gets to its Gatekeeper: by the plain view's route, or, where that route has no
+//! known neighbour, back to the neighbour that the request came from.
 
 use core::net::IpAddr;
 
@@ -16,14 +16,14 @@ use crate::counters::IfaceCounters;
 use crate::lanes::{Iface, OutPort};
 use crate::out::leave::leave;
 
-/// What is needed to send messages.
+/// The state that sending a message needs.
 pub(super) struct Post<'g> {
     pub forwarding: &'g Forwarding,
     pub guard: Guard<'g>,
 }
 
 impl Post<'_> {
-    /// Bytes that a packet to a Gatekeeper may have.
+    /// The largest packet to a Gatekeeper, in bytes.
     pub fn mtu(&self, ends: &Ends) -> u16 {
         let hops = self.forwarding.hops.load(self.guard);
         if let Some(id) = self.way(ends) {
@@ -44,8 +44,8 @@ impl Post<'_> {
         self.forwarding.hops.load(self.guard).step_of_flow(hop, mixed).forward()
     }
 
-    /// Makes a packet of a message, in a vector that has room for it, and sends it. `None` where
-    /// none can be made; one that cannot leave is dropped.
+    /// Makes a packet of a message, in a vector that has room for it, and sends it. Returns `None`
+    /// if no packet can be made; a packet that cannot leave is dropped.
     pub fn send<N: Node<Edge = To, Drop = Why>>(
         &self,
         v: &mut View<'_, N>,
@@ -78,8 +78,8 @@ impl Post<'_> {
         Some(())
     }
 
-    /// Makes packet `i`, which is a message, a frame on its way; gives where it leaves, or
-    /// `None` where no way takes it.
+    /// Turns packet `i`, a message, into a frame. Returns the port that it leaves by, or `None`
+    /// where no route takes it.
     fn leave<N>(
         &self,
         v: &mut Packets<N>,

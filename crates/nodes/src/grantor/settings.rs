@@ -8,34 +8,34 @@ use wire::ggu::Ports;
 
 use super::nets::Nets;
 
-/// What may change while packets flow; published.
+/// Settings that may change while packets flow; published.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Outer sources of requests that are answered.
+    /// Outer sources whose requests are answered.
     pub gatekeepers: Nets,
-    /// Inner destinations that are forwarded to.
+    /// Inner destinations to which packets are forwarded.
     pub serves: Nets,
     /// The UDP ports of decisions.
     pub ports: Ports,
-    /// What becomes of congestion that the outer header reports.
+    /// How congestion in the outer header is handled.
     pub ecn: Ecn,
-    /// Requests are copies, of a shadow: nothing is forwarded.
+    /// Requests are copies from a shield in shadow mode: nothing is forwarded.
     pub shadow: bool,
-    /// Bytes of each frame that the policy gets at most.
+    /// The most bytes of a frame that the policy gets.
     pub question: usize,
-    /// Milliseconds that a packet waits for its verdict at most.
+    /// The longest time that a packet waits for its verdict, in milliseconds.
     pub limit_ms: u32,
-    /// What becomes of packets that have waited so long.
+    /// The fate of packets that have waited that long.
     pub on_limit: Instead,
-    /// What becomes of packets for which there is no room to wait.
+    /// The fate of packets that find no room to wait.
     pub on_full: Instead,
-    /// Milliseconds that a fragment waits for the others of its packet at most.
+    /// The longest time that a fragment waits for the rest of its packet, in milliseconds.
     pub fragment_ms: u32,
-    /// What is granted goes on as one packet, where that fits its way and its first fragment's
-    /// buffer.
+    /// Granted fragments go on as one packet, if it fits its route's MTU and the buffer of its
+    /// first fragment.
     pub reassemble: bool,
-    /// Questions that wait for an answer at a time; further ones wait in the order of their
-    /// priorities.
+    /// The most questions that wait for an answer at a time. Further ones wait in the order of
+    /// their priorities.
     pub asked: usize,
 }
 
@@ -58,24 +58,24 @@ impl Default for Settings {
     }
 }
 
-/// Bytes of a frame that go to the policy, unless configured otherwise.
+/// Default: bytes of a frame that the policy gets.
 pub const QUESTION: usize = 256;
-/// Milliseconds that packets wait, unless configured otherwise.
+/// Default: milliseconds that packets wait for a verdict.
 pub const LIMIT_MS: u32 = 100;
-/// Milliseconds that fragments wait, unless configured otherwise.
+/// Default: milliseconds that fragments wait for the rest of their packet.
 pub const FRAGMENT_MS: u32 = 1_000;
-/// Questions at a time, unless configured otherwise.
+/// Default: questions that wait for an answer at a time.
 pub const ASKED: usize = 1_024;
-/// Packets that wait, unless configured otherwise.
+/// Default: packets that may wait.
 pub const CAPACITY: usize = 4_096;
 
-/// What becomes of congestion that the outer header reports.
+/// How congestion in the outer header is handled.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Ecn {
-    /// As deployed: the inner header reports it, too, even one that says it cannot.
+    /// As deployed: the inner header reports it too, even a header whose ECN bits are Not-ECT.
     #[default]
     Deployed,
-    /// RFC 6040 §4.2: such a packet is dropped, and ECT(1) comes through.
+    /// RFC 6040 §4.2: a Not-ECT packet is dropped, and ECT(1) is kept.
     Rfc6040,
 }
 
@@ -84,48 +84,47 @@ pub enum Ecn {
 #[repr(align(64))]
 #[allow(missing_docs)]
 pub struct Counters {
-    /// Packets of flows that are granted: DSCP 0 and 1.
+    /// Packets of granted flows: DSCP 0 and 1.
     pub passed: Counter,
-    /// Packets that ask for a renewal: they go on at once, a copy asks.
+    /// Packets that ask for a renewal: each goes on at once, and a copy waits for the answer.
     pub renewals: Counter,
-    /// Renewals for which there was no buffer, so that nobody was asked.
+    /// Renewals that found no buffer for the copy, so that the policy was not asked.
     pub no_copy: Counter,
-    /// Packets that ask.
+    /// Packets that ask for a decision.
     pub requests: Counter,
-    /// Packets that wait, for an answer or to be asked about.
+    /// Packets that wait to be asked about, or for the answer.
     pub waiting: Counter,
-    /// Fragments that waited for the others of their packet.
+    /// Fragments that waited for the rest of their packet.
     pub fragments: Counter,
-    /// Packets whose fragments were all there.
+    /// Packets whose fragments all arrived.
     pub whole: Counter,
-    /// Of those: they went on as one packet.
+    /// Of these: packets that went on as one.
     pub joined: Counter,
-    /// Of those: they went on in fragments, too long for their way or for a buffer.
+    /// Of these: packets that went on in fragments, too long for their route's MTU or for a buffer.
     pub apart: Counter,
-    /// Packets whose fragments came to nothing, so that the policy is asked what their flow
-    /// deserves.
+    /// Packets whose fragments never became whole; the policy is asked about their flow.
     pub punished: Counter,
-    /// Questions put to the policy.
+    /// Questions to the policy.
     pub asked: Counter,
-    /// Questions that it did not take: as many waited there as may.
+    /// Questions that the policy did not take: its queue was full.
     pub refused: Counter,
-    /// Answers: the packet goes on.
+    /// Answers that granted.
     pub forwarded: Counter,
-    /// Answers: it does not.
+    /// Answers that declined.
     pub denied: Counter,
     /// Answers without a decision.
     pub undecided: Counter,
-    /// Answers about packets that have left before.
+    /// Answers about packets that had left already.
     pub late: Counter,
     /// Packets that waited too long.
     pub overdue: Counter,
-    /// Packets that made room, or found none.
+    /// Packets that were shed: they made room, or found none.
     pub shed: Counter,
-    /// Of those: the highest priority so far.
+    /// The highest priority of a shed packet so far.
     pub shed_highest: Counter,
-    /// Decisions sent.
+    /// Decisions that were sent.
     pub decisions: Counter,
-    /// Messages in which they went.
+    /// Messages that carried them.
     pub messages: Counter,
     /// Decisions that could not be sent.
     pub unsent: Counter,

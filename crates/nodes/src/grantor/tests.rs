@@ -1,4 +1,4 @@
-//! A Grantor's worker between its Gatekeepers and what it serves, with a policy in the test.
+//! A Grantor's worker between its Gatekeepers and the networks that it serves; the test is its policy.
 
 mod faults;
 mod flood;

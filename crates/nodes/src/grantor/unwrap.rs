@@ -1,11 +1,11 @@
-//! From a packet that was asked about, or needs not to be, to one that goes by its route.
+//! Turns a packet that is granted, or was never asked about, into one that the route lookup takes.
 //!
 //! ```text
 //!  link header │ outer header │ inner packet, padding
 //!                link header │ inner packet               what the lookup gets
 //! ```
 //!
-//! Of what a shield in the same graph asks about nothing is taken off, and nothing is changed.
+//! A packet from a shield in the same graph has no outer header; nothing is removed or changed.
 
 use graph::{L2_ROOM, Packets};
 use io::Owned;
@@ -15,7 +15,7 @@ use wire::{checksum, ipv4, ipv6};
 use super::lanes::Inner;
 use super::settings::Ecn;
 
-/// Why it does not go on.
+/// Why a packet does not go on.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Unfit {
     /// [`Ecn::Rfc6040`] drops it.
@@ -24,12 +24,12 @@ pub(super) enum Unfit {
     NoRoom,
 }
 
-/// Takes the outer header off packet `i`, whose frame has `link` bytes before it. Its head is
-/// at the inner one then.
+/// Takes the outer header off packet `i`, whose frame has `link` bytes before that header.
+/// Afterwards the head is at the inner header.
 ///
-/// The TTL that leaves is the one that came: the deployed Grantor is no hop. The rewrite
-/// decrements it, so it is one more until then. (A TTL of 255 becomes 254: no router let it
-/// pass before.)
+/// The inner TTL leaves as it came, because the deployed Grantor is no hop. The rewrite decrements
+/// the TTL, so this node increments it. (A TTL of 255 becomes 254: no packet behind a router has
+/// it.)
 pub(super) fn unwrap<N>(
     v: &mut Packets<N>,
     i: usize,
@@ -41,8 +41,8 @@ pub(super) fn unwrap<N>(
     let bytes = v.packet(i).data().get(..link).ok_or(Unfit::NoRoom)?;
     let before = before.get_mut(..link).ok_or(Unfit::NoRoom)?;
     before.copy_from_slice(bytes);
-    // The device's hash is that of the outer packet: all that a Gatekeeper sends is one flow.
-    // In any case the head is at the frame's first byte then.
+    // The device hashed the outer packet, and all packets of a Gatekeeper share one outer flow. In
+    // any case the head is at the frame's first byte then.
     v.edit(i, |packet: &mut Owned| {
         if inner.at > 0 {
             packet.forget_flow();
@@ -90,7 +90,7 @@ fn six(head: &mut [u8; 64], outer: u8, mode: Ecn) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The ECN bits that the inner packet has from now on; `None`: it is dropped.
+/// The ECN bits that the inner packet gets; `None`: the packet is dropped.
 pub(super) fn ecn(outer: u8, inner: u8, mode: Ecn) -> Option<u8> {
     match (mode, outer, inner) {
         (Ecn::Deployed, CE, _) => Some(CE),
@@ -118,7 +118,7 @@ mod tests {
     fn the_figures_of_both_rules() {
         let table =
             |mode| [0, 1, 2, 3].map(|inner| [0, 1, 2, 3].map(|outer| ecn(outer, inner, mode)));
-        // By inner; columns: outer Not-ECT, ECT(1), ECT(0), CE.
+        // Rows by the inner ECN; columns: outer Not-ECT, ECT(1), ECT(0), CE.
         let all = |bits: u8| [Some(bits), Some(bits), Some(bits), Some(3)];
         assert_eq!(table(Ecn::Deployed), [all(0), all(1), all(2), all(3)]);
         let not = [Some(0), Some(0), Some(0), None];

@@ -1,6 +1,5 @@
-//! Packets that leave one node and come back in at another of the same worker, by
-//! a ring, in its next poll: copies, of which there may be more than a vector holds, and
-//! what goes to an inner port.
+//! Packets that leave one node and enter another node of the same worker through a ring, in its
+//! next poll: copies, which may be more than a vector holds, and packets to an inner port.
 
 use graph::ring::spsc::{Consumer, Producer};
 use graph::{Account, Node, View};
@@ -9,11 +8,11 @@ use tables::{IfaceId, PortId};
 
 use crate::lanes::{Iface, OutPort};
 
-/// A packet on its way by a ring of its own worker.
+/// A packet in a ring of its own worker.
 pub struct Detour {
     /// The packet.
     pub packet: Owned,
-    /// The port whose pool it is of.
+    /// The port whose pool the packet belongs to.
     pub pool: u16,
     /// The port to leave by.
     pub out: u16,
@@ -35,7 +34,7 @@ pub(crate) fn send<N: Node>(
 }
 
 /// Fills the vector of a source with packets from `ring`, as far as it has room for them.
-/// One whose port has gone meanwhile is dropped as `gone`.
+/// A packet whose port is gone is dropped as `gone`.
 pub(crate) fn refill<N: Node>(v: &mut View<'_, N>, ring: &mut Consumer<Detour>, gone: N::Drop) {
     while let Some(next) = ring.peek()
         && v.has_room(next.pool)

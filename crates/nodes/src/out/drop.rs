@@ -1,4 +1,4 @@
-//! `drop`: gives the buffers of dropped packets back.
+//! `drop`: returns the buffers of dropped packets to their pool.
 //!
 //! ```text
 //!  any node ── drop edge, reason ──► drop ──► pool      counted as node.reason by the graph

@@ -1,4 +1,4 @@
-//! `kernel_input`: frames that the kernel sends by a tap, on to the tap's port.
+//! `kernel_input`: sends frames that the kernel writes to a tap out of the tap's port.
 //!
 //! ```text
 //!  tap ─► kernel thread ─► ring ─► packet of the port's pool, tags put in ─► output
@@ -25,7 +25,7 @@ labels! {
 labels! {
     /// Why frames are dropped.
     pub enum Why {
-        /// The interface is gone, or its port is another worker's.
+        /// The interface is gone, or another worker has its port.
         NoInterface = "no_interface",
         /// Shorter than its link header.
         Runt = "runt",
@@ -39,12 +39,12 @@ pub struct KernelInput {
     ring: Consumer,
     forwarding: Arc<Forwarding>,
     counters: Arc<IfaceCounters>,
-    /// Where a frame with its tags is put together.
+    /// A buffer in which a frame gets its tags.
     tagged: Vec<u8>,
 }
 
 impl KernelInput {
-    /// A node that empties `ring`, whose records have the interface to leave by.
+    /// A node that empties `ring`. A record holds the interface to leave by.
     pub fn new(ring: Consumer, forwarding: Arc<Forwarding>, counters: Arc<IfaceCounters>) -> Self {
         KernelInput { ring, forwarding, counters, tagged: Vec::with_capacity(LONGEST) }
     }
@@ -71,7 +71,7 @@ impl Node for KernelInput {
                 let pool = pool(v.ports(), iface.port.0, first_routed)?;
                 Some((iface, pool))
             });
-            // A frame by another port waits in the ring for the next vector.
+            // A frame for a port of another world stays in the ring until the next vector.
             if way.is_some_and(|(_, pool)| !v.has_room(pool)) {
                 break;
             }
@@ -91,8 +91,8 @@ impl Node for KernelInput {
     }
 }
 
-/// Puts `frame` into the vector, as a packet of the pool of its way out; returns its index
-/// and the port to leave by.
+/// Puts `frame` into the vector, as a packet from the pool of its output port; returns its index
+/// and that port.
 fn take(
     v: &mut View<'_, KernelInput>,
     way: Option<(&tables::Iface, u16)>,
@@ -120,8 +120,8 @@ fn take(
     Err(why)
 }
 
-/// The port of whose pool a packet that leaves by `port` is: that port, or any
-/// for a bridge's routed side.
+/// The port whose pool gives the packet that leaves by `port`: the port itself, or any port for a
+/// bridge's routed side.
 fn pool(ports: &mut Ports, port: u16, first_routed: u16) -> Option<u16> {
     if port < first_routed || first_routed == 0 {
         return Some(port);
@@ -129,7 +129,7 @@ fn pool(ports: &mut Ports, port: u16, first_routed: u16) -> Option<u16> {
     ports.iter_mut().next().map(|(number, _)| number)
 }
 
-/// `frame` with `tags` behind its addresses.
+/// `frame` with `tags` inserted behind its addresses.
 fn with_tags<'f>(tags: Tags, frame: &'f [u8], room: &'f mut Vec<u8>) -> &'f [u8] {
     let (bytes, len) = tags.bytes();
     if len == 0 {
@@ -142,5 +142,5 @@ fn with_tags<'f>(tags: Tags, frame: &'f [u8], room: &'f mut Vec<u8>) -> &'f [u8]
     room
 }
 
-/// Longest frame with its tags: an MTU of 65,000 and the link header.
+/// Bytes of the longest frame with its tags: an MTU of 65,000 and the link header.
 const LONGEST: usize = 65_000 + 64;

@@ -1,4 +1,4 @@
-//! How a node sends a packet by an adjacency that it has found itself.
+//! How a node sends a packet by an adjacency that the node itself has found.
 
 use graph::Packets;
 use tables::adjacency::Cell;
@@ -6,8 +6,8 @@ use tables::{IfaceId, PortId};
 
 use crate::counters::IfaceCounters;
 
-/// Makes packet `i`, of `len` bytes from its head on, a frame on its way; gives where it
-/// leaves, or `None` where there is no room before it.
+/// Turns packet `i`, of `len` bytes from its head on, into a frame. Returns the port that it leaves
+/// by, or `None` where there is no room for the link header.
 #[inline]
 pub(crate) fn leave<N>(
     v: &mut Packets<N>,
@@ -17,7 +17,7 @@ pub(crate) fn leave<N>(
     counters: &IfaceCounters,
 ) -> Option<(PortId, IfaceId)> {
     let out = cell.out();
-    // What a minimal frame was filled up with may stay behind a packet.
+    // The padding of a minimal frame may stay behind a packet.
     let kept = len.max(v.len(i).min(MIN_PAYLOAD));
     if !v.frame(i, out.len().into(), kept.into()) {
         return None;

@@ -1,4 +1,4 @@
-//! Where packets leave the graph, and where those of others come in.
+//! The nodes by which packets leave the graph, and by which packets from other workers enter it.
 
 pub mod detour;
 pub mod drop;

@@ -10,8 +10,8 @@
 //! | cost | one push a packet where ports are mixed; holding packets back until 32 are together gained nothing |
 //! |------|----------------------------------------------------------------------|
 //!
-//! What a port does not take is dropped and counted, never kept: a queue here
-//! would only add delay (tried: counting sort by port, 11 cycles a packet more).
+//! A packet that the port does not take is dropped and counted, never kept: a queue here would only
+//! add delay (tried: counting sort by port, 11 cycles a packet more).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::lanes::OutPort;
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// The port did not take it: its queue is full.
+        /// The port did not take the packet: its queue is full.
         TransmitFull = "transmit_full",
         /// There is no such port any more.
         NoPort = "no_port",
@@ -36,7 +36,7 @@ labels! {
         HandoverFull = "handover_full",
         /// The port's pool had no packet to copy into, or none long enough.
         NoBuffer = "no_buffer",
-        /// The ring to the inner port's node is full: `bridge_send` for that of a bridge.
+        /// The ring to the inner port's node is full. For a bridge's port, that node is `bridge_send`.
         BridgeFull = "bridge_full",
     }
 }
@@ -51,40 +51,40 @@ pub struct Handed {
 
 /// The rings to another worker, and the ports that it has.
 pub struct Remote {
-    /// The way in for packets of the port's own world.
+    /// The ring for packets of the port's own world.
     pub ring: Producer<Handed>,
-    /// The way in for copies of others; their `kind` is the port. `None` where
-    /// there is one world only.
+    /// The ring for copies of packets of another world; their `kind` is the port. `None` where
+    /// there is only one world.
     pub copies: Option<frames::Producer>,
-    /// Its ports, and whose packets they take.
+    /// The worker's ports, and the world of the packets that each takes.
     pub ports: Vec<(u16, World)>,
-    /// Its bell; `None`: it does not sleep.
+    /// The worker's bell; `None`: it does not sleep.
     pub bell: Option<Bell>,
 }
 
 impl Remote {
-    /// Something was put into a ring of it.
+    /// Notes that a ring to this worker has a new packet.
     #[inline]
     fn wake(&self) {
         self.bell.iter().for_each(Bell::ring);
     }
 }
 
-/// Ports that are no devices: what leaves by one comes back in at a node of the same
-/// worker, which knows what is behind it.
+/// Ports that are not devices. A packet that leaves by one comes back in at a node of the same
+/// worker, which knows the network behind the port.
 pub struct Inner {
-    /// Their numbers; behind those of the devices.
+    /// The numbers of the ports; they follow those of the devices.
     pub ports: Range<u16>,
-    /// To the node.
+    /// The ring to the node.
     pub ring: Producer<Detour>,
 }
 
 /// The node.
 pub struct Output {
-    /// By port; the last one is for packets of ports that there are not.
+    /// Packets by port; the last entry is for ports that do not exist.
     staged: Vec<Staged>,
     remotes: Vec<Remote>,
-    /// By port: the index of its worker in `remotes`, and whose packets it takes.
+    /// By port: the index of its worker in `remotes`, and the world of the packets that it takes.
     remote: Vec<Option<(usize, World)>>,
     inner: Vec<Inner>,
     refusals: Arc<Refusals>,
@@ -97,8 +97,8 @@ struct Staged {
 }
 
 impl Output {
-    /// A node for the devices' ports, those below `ports`, of which other workers have
-    /// those in `remotes`, and for inner ones. What ports refuse is noted in `refusals`.
+    /// A node for the devices' ports (those below `ports`; `remotes` lists the ones that other
+    /// workers have) and for inner ports. It notes in `refusals` when a port refuses a packet.
     pub fn new(
         ports: u16,
         remotes: Vec<Remote>,
@@ -149,7 +149,7 @@ impl Node for Output {
                 Some(staged) => staged,
                 None => &mut *none,
             };
-            // The place is empty: cheaper than to ask whether it must be dropped.
+            // The place is empty; writing without a drop is cheaper than a check.
             std::mem::swap(&mut staged.packets[staged.n % VECTOR], packet);
             staged.n += 1;
         }
@@ -162,7 +162,7 @@ impl Node for Output {
 }
 
 impl Output {
-    /// Sends what is staged for port `out` where it goes.
+    /// Sends the packets that are staged for port `out`.
     fn flush(&mut self, v: &mut View<'_, Self>, out: u16) {
         let staged = &mut self.staged[usize::from(out)];
         let packets = &mut staged.packets[..std::mem::take(&mut staged.n)];
@@ -194,12 +194,11 @@ impl Output {
             },
         }
         let from = v.port();
-        v.ports().free(from, packets); // what could not leave, and originals of copies
+        v.ports().free(from, packets); // packets that could not leave, and originals of copies
     }
 }
 
-/// Puts packets into the ring of the worker that has port `out`; gives how many there was
-/// no room for.
+/// Puts packets into the ring of the worker that has port `out`; returns how many did not fit.
 fn hand_over(
     v: &View<'_, Output>,
     ring: &mut Producer<Handed>,
@@ -237,8 +236,8 @@ fn turn_in(
     v.ports().free(pool, packets);
 }
 
-/// Copies packets to the worker that has port `out`, which takes those of another
-/// world; the originals stay.
+/// Copies packets to the worker that has port `out`, which takes packets of another world; the
+/// originals stay.
 #[cold]
 fn copy_over(
     v: &View<'_, Output>,
@@ -277,7 +276,7 @@ fn cross(v: &mut View<'_, Output>, out: u16, packets: &[Option<Owned>]) {
     v.count_dropped(Why::NoBuffer, packets.len() - sent - full);
 }
 
-/// Transmits, and frees what the port does not take; returns how many those are.
+/// Transmits the packets, and frees those that the port does not take; returns their number.
 #[inline]
 fn transmit(ports: &mut Ports, port: u16, packets: &mut [Option<Owned>]) -> usize {
     let Some(port) = ports.get(port) else { return packets.len() };

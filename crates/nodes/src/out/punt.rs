@@ -1,4 +1,4 @@
-//! `punt`: copies packets to the kernel, so many a second of each class and interface.
+//! `punt`: copies packets to the kernel, at a limited rate for each class and interface.
 //!
 //! ```text
 //!  PuntClass ─► finer class ─► bucket of class and interface ─► copy into the ring ─► kernel thread ─► tap
@@ -36,7 +36,7 @@ pub struct Why(u8);
 impl Why {
     /// The ring to the kernel thread is full.
     const RING_FULL: Why = Why(Class::ALL.len() as u8);
-    /// The kernel has no room for the host that is asked for.
+    /// The kernel has no room for another unresolved host.
     const NEIGHBOURS_FULL: Why = Why(Class::ALL.len() as u8 + 1);
 }
 
@@ -57,22 +57,22 @@ impl Label for Why {
 pub struct Punt {
     forwarding: Arc<Forwarding>,
     ring: Producer,
-    /// Bytes of the ring that are for the classes that come first.
+    /// Bytes of the ring that are reserved for the classes that come first.
     spare: usize,
     budget: Budget,
     recent: Recent,
 }
 
 impl Punt {
-    /// A node that fills `ring`, of a router with so many devices. Its records have the
-    /// interface that the packet came in by, and the [`Class`]'s number; frames are untagged.
+    /// A node that fills `ring`, in a router with this many devices. A record holds the interface
+    /// that the packet came in by and the number of its [`Class`]; its frame is untagged.
     pub fn new(forwarding: Arc<Forwarding>, ring: Producer, rates: &Rates, ports: u16) -> Self {
         let spare = ring.capacity() / 4;
         let budget = Budget::new(rates, ports);
         Punt { forwarding, ring, spare, budget, recent: Recent::new() }
     }
 
-    /// Why a packet of `class` is not punted.
+    /// The reason why a packet of `class` is not punted.
     fn refused(&self, class: Class) -> Why {
         let full = class == Class::NoNeighbour && self.forwarding.neighbours_full.load(Relaxed);
         if full { Why::NEIGHBOURS_FULL } else { Why(class as u8) }
@@ -95,7 +95,7 @@ impl Node for Punt {
             let iface = v.get(Iface, i);
             let class = refine(v.get(PuntClass, i), iface, v.rest(i), peers);
             let asked = (class == Class::NoNeighbour).then(|| (iface, destination(v.head(i))));
-            // One that is asked for already is no use of the rate.
+            // A host that the kernel was asked for a moment ago uses no budget.
             if asked.is_some_and(|asked| self.recent.has(asked, now, hz))
                 || !self.budget.take((iface, v.port()), ifaces, class, (now, hz))
             {
@@ -110,7 +110,7 @@ impl Node for Punt {
                 v.count_dropped(Why::RING_FULL, 1);
                 continue;
             }
-            // Only what the kernel gets makes it ask.
+            // Only a packet that the kernel gets makes it resolve the host.
             if let Some(asked) = asked {
                 self.recent.note(asked, now);
             }
@@ -127,15 +127,15 @@ impl Node for Punt {
     }
 }
 
-/// The hardware addresses, and the frame from its last EtherType on.
+/// The hardware addresses, and the frame from its innermost EtherType on.
 fn untagged(frame: &[u8], l3: usize) -> (&[u8], &[u8]) {
     let from = frame.len().saturating_sub(l3 + 2);
     (&frame[..from.min(12)], &frame[from..])
 }
 
-/// What each interface may hand to the kernel: one that is flooded leaves the others theirs.
+/// The budget of each interface: a flood on one leaves the others theirs.
 ///
-/// Members of a bridge share an interface, its routed side: each has a bucket by its port.
+/// Members of a bridge share one interface, its routed side; each has a bucket by its port.
 struct Budget {
     rates: [u64; CLASSES],
     /// By interface, then by port.
@@ -145,14 +145,14 @@ struct Budget {
 
 impl Budget {
     fn new(rates: &Rates, ports: u16) -> Budget {
-        // Zeros: the system backs only what is used.
+        // The system backs zeroed memory only where it is used.
         let levels = vec![[[0; 2]; CLASSES]; MOST + usize::from(ports)];
         let rates = Class::ALL.map(|class| rates.get(class).into());
         Budget { rates, levels: levels.into_boxed_slice(), ports }
     }
 
-    /// True, and a packet is paid for, where the interface and the port by which it came may
-    /// hand over one more of this class; `now` and `hz` are the clock's.
+    /// Takes one packet of this class from the bucket of its interface and port; false where the
+    /// bucket is empty. `now` and `hz` are the clock's.
     fn take(
         &mut self,
         (iface, port): (IfaceId, u16),
@@ -177,12 +177,12 @@ fn destination(head: &[u8; 64]) -> IpAddr {
     Ipv6Addr::from(array(head, ipv6::DST)).into()
 }
 
-/// The interface that a packet came in by, whose VRF the destination is in; and that. All of
-/// both: another's packet never takes the place of one for this host.
+/// The interface that a packet came in by, which gives the destination's VRF, and the destination.
+/// Hosts are compared in full: another host's packet never suppresses one for this host.
 type Asked = (IfaceId, IpAddr);
 
-/// Destinations that were punted for in the last second: direct-mapped, so a
-/// collision lets one packet more through.
+/// Destinations that were punted in the last second. The table is direct-mapped, so a collision
+/// lets one packet more through.
 struct Recent {
     seen: Box<[(Asked, u64)]>,
 }
@@ -193,19 +193,19 @@ impl Recent {
         Recent { seen: vec![nobody; 1 << RECENT_BITS].into_boxed_slice() }
     }
 
-    /// True when `asked` was punted for in the last second, of `hz` ticks.
+    /// Whether `asked` was punted in the last second, of `hz` ticks.
     fn has(&self, asked: Asked, now: u64, hz: u64) -> bool {
         let (seen, then) = self.seen[slot(asked)];
         seen == asked && then != 0 && now.wrapping_sub(then) < hz
     }
 
-    /// It was punted for now.
+    /// Notes that it was punted at `now`.
     fn note(&mut self, asked: Asked, now: u64) {
         self.seen[slot(asked)] = (asked, now);
     }
 }
 
-/// Where `asked` is kept.
+/// The entry for `asked`.
 fn slot((iface, destination): Asked) -> usize {
     let folded = match destination {
         IpAddr::V4(address) => u64::from(u32::from(address)),
@@ -235,7 +235,7 @@ mod tests {
             v6("::10.0.0.9"),
             v6("::ffff:10.0.0.9"),
             v6("2001:db8::9"),
-            // These two have the same sum of their halves.
+            // Both destinations have the same sum of their halves.
             v6("1:2:3:4:3:4:1:3"),
             v6("1:2:3:5:3:5:1:3"),
         ];

@@ -1,5 +1,5 @@
-//! The finer class of a packet to this machine: what it carries, and whether its sender is
-//! known ([`Peers`]).
+//! The finer class of a packet to this machine, by its protocol and by whether its sender is known
+//! ([`Peers`]).
 //!
 //! ```text
 //!  ARP, ND ─────────────► sender known? ──────────────► arp_nd  │ new_neighbours
@@ -7,8 +7,9 @@
 //!  OSPF, BFD, VRRP … ───► sender known? ──────────────► control │ strangers
 //! ```
 //!
-//! A sender's address may be forged. Where a protocol is spoken over one link alone, with the
-//! largest TTL (GTSM, RFC 5082), one from beyond it is a stranger whatever its address.
+//! A sender's address may be forged. Protocols that are spoken over one link alone use the largest
+//! TTL (GTSM, RFC 5082): a packet with a lower TTL comes from beyond the link, and its sender is a
+//! stranger whatever its address.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -39,13 +40,13 @@ fn arp(iface: IfaceId, packet: &[u8], peers: &Peers) -> Class {
     if peers.knows(iface, sender.into()) { Class::ArpNd } else { Class::NewNeighbours }
 }
 
-/// What counts of an IP packet.
+/// The fields of an IP packet that decide its class.
 struct Ip<'p> {
     src: IpAddr,
     dst: IpAddr,
     ttl: u8,
     protocol: u8,
-    /// Empty in fragments but the first.
+    /// The payload; empty in every fragment but the first.
     upper: &'p [u8],
 }
 
@@ -92,7 +93,7 @@ fn by_protocol(class: Class, iface: IfaceId, ip: &Ip<'_>, peers: &Peers) -> Clas
         protocol::ICMPV6 => match ip.upper.first() {
             Some(&kind) if !icmpv6::is_neighbour_discovery(kind) => class,
             None => class,
-            // RFC 4861 §7.1. Routers and redirects are nobody's business here.
+            // RFC 4861 §7.1. Router advertisements and redirects are not for a router.
             Some(&(icmpv6::NEIGHBOUR_SOLICITATION | icmpv6::NEIGHBOUR_ADVERTISEMENT))
                 if from_this_link && knows() =>
             {

@@ -1,5 +1,4 @@
-//! `worker_input`: packets that other workers hand over, because this one has
-//! the port that they leave by.
+//! `worker_input`: takes packets that other workers hand over because this worker has their output port.
 //!
 //! ```text
 //!  other worker's output ─┬─► ring ─────────────────────────────────┬► worker_input ─► output
@@ -26,15 +25,14 @@ labels! {
 labels! {
     /// Why packets are dropped.
     pub enum Why {
-        /// The port has gone.
+        /// The port is gone.
         NoPort = "no_port",
         /// The port's pool had no packet to copy into, or none long enough.
         NoBuffer = "no_buffer",
     }
 }
 
-/// What comes in from one other worker: the other ends of
-/// [`Remote`](super::output::Remote).
+/// The rings from one other worker: the receiving ends of [`Remote`](super::output::Remote).
 pub struct Incoming {
     /// Packets.
     pub ring: Consumer<Handed>,
@@ -55,14 +53,14 @@ impl WorkerInput {
 }
 
 impl Incoming {
-    /// What comes next, packets before copies, and the port that it leaves by.
+    /// The kind of the next packet, and its output port; packets come before copies.
     #[inline]
     fn next(&mut self) -> Option<(Next, u16)> {
         let handed = self.ring.peek().map(|handed| (Next::Packet, handed.out));
         handed.or_else(|| Some((Next::Copy, self.copies.as_mut()?.peek()?.kind)))
     }
 
-    /// Puts it into the vector, as a packet of port `pool`; returns its index.
+    /// Puts the next packet into the vector, as a packet of port `pool`; returns its index.
     fn take(
         &mut self,
         v: &mut View<'_, WorkerInput>,
@@ -85,15 +83,14 @@ impl Incoming {
     }
 }
 
-/// In which of the rings it is.
+/// The ring that holds the next packet.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Next {
     Packet,
     Copy,
 }
 
-/// Puts a packet that leaves by `out` into the vector. Where that port has gone, it is
-/// freed by another one.
+/// Puts a packet that leaves by `out` into the vector. If that port is gone, another port frees the packet.
 fn put(v: &mut View<'_, WorkerInput>, packet: Owned, pool: u16, out: u16) -> Result<usize, Why> {
     v.push(packet, pool).map_err(|packet| {
         v.ports().put_back(packet, out);
@@ -114,8 +111,8 @@ impl Node for WorkerInput {
             let next = self.workers.iter_mut().find_map(|from| Some((from.next()?, from)));
             let Some((next, from)) = next else { break };
             let (_, out) = next;
-            // They came in by ports of another worker: all of one world count as the
-            // first one's, so that packets to several ports share a vector.
+            // The packets came in by ports of another worker. All packets of one world get the
+            // first one's port, so that packets to several ports share a vector.
             let same = v.n() > 0 && v.ports().world(out) == Some(v.world());
             let pool = if same { v.port() } else { out };
             if !v.has_room(pool) {
@@ -124,7 +121,7 @@ impl Node for WorkerInput {
             match from.take(v, next, pool) {
                 Some(Ok(i)) => {
                     v.set(OutPort, i, PortId(out));
-                    v.set(Iface, i, IfaceId(graph::NO_IFACE)); // the first worker knew it
+                    v.set(Iface, i, IfaceId(graph::NO_IFACE)); // the worker that received it knew it
                 }
                 Some(Err(why)) => v.count_dropped(why, 1),
                 None => break,

@@ -14,12 +14,12 @@
 //! | untagged and ours     | one compare, no call        |
 //! | tagged, to a macvlan  | one more, in the demux      |
 //!
-//! Tried and lost: making `ip4_input`'s checks here, on the line that is in hand.
-//! 73 instructions a packet against 71 for both nodes, 16.4 core cycles against
-//! 14.0 (Sapphire Rapids, 2,000 packets); Zen 3 had gained 6 with a prototype.
+//! Tried and lost: the checks of `ip4_input` here, on the line that is already read. 73
+//! instructions a packet against 71 for both nodes, 16.4 core cycles against 14.0 (Sapphire Rapids,
+//! 2,000 packets); on Zen 3 a prototype had gained 6.
 //!
-//! Source: IEEE 802.3, 802.1Q, 802.1ad; RFC 1812 §5.3.4 (what came in a
-//! link-layer broadcast is never forwarded: it goes to the kernel, which knows).
+//! Source: IEEE 802.3, 802.1Q, 802.1ad; RFC 1812 §5.3.4 (a packet in a link-layer broadcast is
+//! never forwarded: it is punted, and the kernel decides).
 
 use std::sync::Arc;
 
@@ -54,14 +54,14 @@ labels! {
         NoInterface = "no_interface",
         /// The port has no interface for these tags.
         UnknownVlan = "unknown_vlan",
-        /// Its tags have other types than the port's interfaces want: a service tag in the
-        /// place of a customer's, or two tags of which the outer has the other type.
+        /// The types of its tags differ from those of the port's interfaces: a service tag in the
+        /// place of a customer tag, or an outer tag of the other type.
         TagType = "tag_type",
         /// More than two tags.
         NestedTags = "nested_tags",
-        /// From a group address, which no station has: IEEE 802.3 §3.2.3.
+        /// From a group address, which no station may have: IEEE 802.3 §3.2.3.
         GroupSource = "group_source",
-        /// From the interface's own hardware address: forged, or another station has it too.
+        /// From the interface's own hardware address: forged, or two stations have the same address.
         OwnSource = "own_source",
     }
 }
@@ -117,7 +117,7 @@ impl Node for EthernetInput {
 }
 
 impl EthernetInput {
-    /// Frames that are tagged, not unicast to us, or not IP.
+    /// Handles frames that are tagged, not unicast to this machine, or not IP.
     #[inline(never)]
     fn other(&self, v: &mut View<'_, Self>, i: usize, ifaces: &Ifaces) {
         let len = v.len(i);
@@ -147,8 +147,7 @@ pub(crate) enum Arrival {
     Punt(Class),
 }
 
-/// The interface of a frame that came in by `port`, the length of its link
-/// header, and what it is.
+/// Returns the interface of a frame that came in by `port`, the length of its link header, and its kind.
 pub(crate) fn arrival(
     ifaces: &Ifaces,
     port: u16,
@@ -193,13 +192,14 @@ pub(crate) fn arrival(
     Ok((id, link.len, arrival))
 }
 
-/// The port's interface for untagged frames, as the loop compares it.
+/// The port's interface for untagged frames, in the form that the loop compares.
 struct Untagged {
     iface: IfaceId,
-    /// Its MAC address as the first six bytes of a little-endian number, the others
-    /// zero; where there is no such interface, a number whose last are not.
+    /// Its MAC address as the first six bytes of a little-endian number; the other two are zero.
+    /// Without such an interface, those two bytes are not zero, and no frame matches.
     mac: u64,
-    /// Its last two bytes: a source that ends so is looked at closely, for it may be our own.
+    /// The last two bytes of the address. A source that ends with them is compared in full: it may
+    /// be the interface's own.
     mac_end: u16,
 }
 
@@ -244,13 +244,13 @@ fn link(head: &[u8; 64], len: u16) -> Result<Link, Why> {
     if link.len > usize::from(len) {
         return Err(Why::Runt);
     }
-    // A service provider's VLANs are others than those of the same numbers.
+    // A service provider's VLAN is not the customer's VLAN of the same number.
     let is_service = innermost == ethernet::QINQ && link.tags != Tags::Dot1q(0);
     if is_service { Err(Why::TagType) } else { Ok(link) }
 }
 
-/// Of the first eight bytes the destination, and the bit by which the source is a group's:
-/// no interface's address has that beside it.
+/// The destination in the first eight bytes of a frame, and the bit that marks the source as a
+/// group address. An interface's `mac` has zero in place of that bit.
 const DST_AND_GROUP: u64 = 0x0001_ffff_ffff_ffff;
 
 /// EtherTypes in memory order.

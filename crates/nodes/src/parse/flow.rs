@@ -5,8 +5,8 @@ use wire::bytes::be16;
 use wire::flow::Hasher;
 use wire::{ethernet, vlan};
 
-/// The hash of `frame`'s flow behind up to two tags; 0 for what is not IP, which
-/// so stays with the worker that received it.
+/// The hash of the flow of `frame`, behind up to two tags. It is 0 for frames that are not IP,
+/// which therefore stay with the worker that received them.
 pub fn of_frame(hasher: &Hasher, frame: &[u8]) -> u32 {
     match packet(frame) {
         Some((ethernet::IPV4, packet)) => hasher.ipv4(packet),
@@ -15,7 +15,7 @@ pub fn of_frame(hasher: &Hasher, frame: &[u8]) -> u32 {
     }
 }
 
-/// The packet in a frame behind up to two tags, with its ethertype: IPv4's or IPv6's.
+/// The IPv4 or IPv6 packet in a frame, behind up to two tags, with its EtherType.
 #[inline(always)]
 pub(super) fn packet(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = ethernet::ETHERTYPE;

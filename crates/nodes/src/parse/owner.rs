@@ -1,14 +1,14 @@
-//! Which worker owns a pair of addresses: every packet of it, of whatever ports, comes
-//! to that worker, by any port whose packets are dealt so.
+//! The worker that owns a pair of addresses. Every packet of the pair, whatever its ports, comes to
+//! that worker, by any port that deals by pair.
 //!
 //! ```text
 //!  pair ─ Toeplitz ─► its lowest 7 bits: the bucket ─► bucket % workers
 //! ```
 //!
-//! Cards compute the same ([`io::Spread::ByPair`]): the hash under the same key, and a
-//! table of buckets. All ports have one key and one table, so a pair that comes in by
-//! two ports has one owner. 128 buckets are what most cards' tables have or divide by;
-//! three workers are so dealt 43, 43 and 42.
+//! Network cards compute the same ([`io::Spread::ByPair`]): the hash under the same key, and a
+//! table of buckets. All ports share one key and one table, so a pair that comes in by two ports
+//! has one owner. Most cards' tables have 128 buckets or a multiple; three workers get 43, 43 and
+//! 42 of them.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -18,12 +18,12 @@ use wire::pair::{self, Key, Toeplitz};
 
 use super::flow;
 
-/// Who owns which pair.
+/// The owner of each pair.
 #[derive(Clone, Debug)]
 pub struct Owners {
     key: Key,
     hash: Toeplitz,
-    /// By bucket.
+    /// The worker of each bucket.
     workers: [u16; 1 << BITS],
 }
 
@@ -31,7 +31,7 @@ pub struct Owners {
 const BITS: u32 = 7;
 
 impl Owners {
-    /// Those of so many workers, as `seed` has it.
+    /// The owners among `workers` workers, with the key that `seed` gives.
     pub fn new(seed: u64, workers: u16) -> Owners {
         let key = pair::key(seed, BITS);
         let worker = |bucket| ByPair::queue(bucket as u32, workers);
@@ -50,7 +50,7 @@ impl Owners {
         self.worker(self.hash.ipv6(source, destination))
     }
 
-    /// The worker of a whole frame, behind up to two tags; `None` of what is not IP.
+    /// The worker of a whole frame, behind up to two tags; `None` for a frame that is not IP.
     #[inline]
     pub fn of_frame(&self, frame: &[u8]) -> Option<usize> {
         let (protocol, packet) = flow::packet(frame)?;
@@ -61,7 +61,7 @@ impl Owners {
         hash.map(|hash| self.worker(hash))
     }
 
-    /// For devices that can deal so themselves.
+    /// The key and the table, for devices that deal by pair in hardware.
     pub fn by_pair(&self) -> ByPair {
         ByPair { key: self.key, bits: BITS }
     }

@@ -12,7 +12,7 @@ fn full(capacity: usize, asked: usize) -> Rig {
     Rig::with(|_| None, capacity, Settings { asked, ..settings() })
 }
 
-/// The lowest priorities go first; what was asked about stays.
+/// The lowest priorities are dropped first; packets that were asked about stay.
 #[test]
 fn without_room_the_lowest_go_first() {
     let mut rig = full(16, 4);
@@ -23,14 +23,14 @@ fn without_room_the_lowest_go_first() {
     rig.send(&frames(20, 4..10));
     rig.send(&frames(30, 10..16));
     assert_eq!((rig.held(), rig.policy.lock().asked.len()), (16, 4));
-    rig.send(&frames(20, 20..22)); // no higher than the lowest that wait
+    rig.send(&frames(20, 20..22)); // no higher than the lowest that waits
     assert_eq!((rig.counters.shed.get(), rig.counters.shed_highest.get()), (2, 20));
     rig.send(&frames(40, 30..36));
     assert_eq!((rig.counters.shed.get(), rig.counters.shed_highest.get()), (8, 20));
     rig.send(&frames(30, 40..41));
     assert_eq!((rig.counters.shed.get(), rig.counters.shed_highest.get()), (9, 30));
     assert_eq!((rig.held(), rig.dropped("grantor", "full")), (16, 9));
-    // They are asked about in the order of their priorities, and all that was left comes out.
+    // The policy is asked in the order of priorities, and every packet that was left comes out.
     let mut order = Vec::new();
     loop {
         let asked: Vec<_> = rig.policy.lock().asked.drain(..).collect();
@@ -46,7 +46,7 @@ fn without_room_the_lowest_go_first() {
     assert_eq!(rig.held(), 0);
 }
 
-/// Renewals are of flows that are granted: requests do not starve them.
+/// Renewals belong to granted flows: requests do not starve them.
 #[test]
 fn a_renewal_makes_room_and_is_asked_about_first() {
     let mut rig = full(4, 1);
@@ -93,7 +93,7 @@ fn who_is_not_answered_for_leaves_as_configured() {
         assert_eq!(rig.dropped("grantor", "overdue"), if forward { 0 } else { 10 });
         let sent = rig.decisions().into_iter().map(|(_, decisions)| decisions.len());
         assert_eq!(sent.sum::<usize>(), if decision.is_some() { 10 } else { 0 });
-        // Its answers come after all, and are nobody's.
+        // The answers come after all, and match no packet.
         let ids: Vec<_> = rig.policy.lock().asked.iter().map(|asked| asked.id).collect();
         let late = ids.into_iter().map(|id| Verdict { id, forward: true, decision });
         rig.policy.lock().answers.extend(late);
@@ -142,7 +142,7 @@ fn a_stop_gives_all_of_them_back() {
     assert_eq!(rig.pool.available(), rig.pool.size());
 }
 
-/// The port of some that wait is gone when they are granted.
+/// The port of some waiting packets is gone when they are granted.
 #[test]
 fn without_their_port_they_are_dropped() {
     let mut rig = full(64, 8);
@@ -162,7 +162,7 @@ fn without_their_port_they_are_dropped() {
     assert_eq!(rig.graph.node_mut::<Grantor>().unwrap().waiting(), 0);
 }
 
-/// Ten times as many ask as can be decided: the highest get through.
+/// Ten times as many requests as answers: the highest priorities get through.
 #[test]
 fn a_flood_takes_nothing_from_those_who_wait_longer() {
     let mut rig = full(256, 32);
@@ -186,8 +186,8 @@ fn a_flood_takes_nothing_from_those_who_wait_longer() {
     rig.run();
 }
 
-/// Ten times as many as can be decided, of all priorities: the lowest are shed, and what is said
-/// of it is true.
+/// Ten times as many requests as answers, of all priorities: the lowest are shed, and the counters
+/// are true.
 #[test]
 fn of_ten_times_too_many_the_lowest_are_shed() {
     const POLLS: u32 = 400;
@@ -206,8 +206,7 @@ fn of_ten_times_too_many_the_lowest_are_shed() {
         asked.iter().for_each(|asked| answered[usize::from(asked.facts.priority)] += 1);
         state.answers.extend(asked.iter().filter_map(grant));
     }
-    // Six a poll can be answered: those of the six highest priorities, but for the last ones,
-    // which still wait.
+    // Six answers a poll: the six highest priorities get them, except the last packets, which still wait.
     let polls = u64::from(POLLS);
     let of = |range: std::ops::Range<usize>| -> u64 { answered[range].iter().sum() };
     assert_eq!(came[63], polls);

@@ -1,5 +1,5 @@
-//! More ask than can be answered: ten million packets a second, of which the policy decides one
-//! million, by a clock of the test's.
+//! More requests than can be answered: ten million packets a second, of which the policy decides
+//! one million, measured by the test's own clock.
 
 use graph::clock;
 use io::mem::{Ring, RingDevice};
@@ -9,11 +9,11 @@ use super::super::settings::Settings;
 use super::rig::{Rig, datagram, decline, in_v4, settings};
 use crate::testbed::P0;
 
-/// Of packets of each priority as many come: who is decided about, by priority, and the highest
-/// priority of which one was shed.
+/// Every priority has the same number of packets. Returns the decided packets by priority, and the
+/// highest priority of which a packet was shed.
 fn flood(capacity: usize, asked: usize) -> ([u64; 64], u64) {
     let mut rig = Rig::with(decline, capacity, Settings { asked, ..settings() });
-    // As many answers as a poll's time has microseconds.
+    // One answer for each microsecond of a poll.
     rig.policy.lock().pace = BURST / 10;
     let of_priority: Vec<_> = (3..64).map(|dscp| in_v4(dscp, &datagram(1, 20))).collect();
     let config = PoolConfig { packets: 2 * capacity, mtu: 1_600, large_pages: false };
@@ -22,7 +22,7 @@ fn flood(capacity: usize, asked: usize) -> ([u64; 64], u64) {
         of_priority[0].len()
     };
     let ring = Ring::new(&config, 1, fill).unwrap();
-    // Each as it comes: those that wait are missing among those that go round.
+    // Each packet as it arrives; those that wait are not among those that circulate.
     let (frames, mut next) = (of_priority.clone(), 0);
     let stamp = move |mut all: Frames<'_>| {
         for frame in all.iter_mut() {
@@ -55,7 +55,7 @@ fn flood(capacity: usize, asked: usize) -> ([u64; 64], u64) {
     (decided, highest)
 }
 
-/// Packets that nobody was asked about.
+/// Packets about which the policy was not asked.
 fn waiting(rig: &mut Rig) -> u64 {
     let counts = &rig.counters;
     let answered = counts.denied.get() + counts.late.get();
@@ -67,7 +67,7 @@ fn waiting(rig: &mut Rig) -> u64 {
 /// A tenth of 61 priorities is a little more than six of them: 58 to 63.
 #[test]
 fn the_lowest_priorities_go_first() {
-    // A policy that may be asked about more than can wait leaves the order to the park, too.
+    // A policy that takes more questions than packets can wait leaves the order to the park, too.
     for (capacity, asked) in [(4_096, 1_024), (1_024, 1_024), (256, 65_536)] {
         let (decided, highest) = flood(capacity, asked);
         assert!((3..=58).contains(&highest), "{capacity}, {asked}: {highest} was shed");
@@ -76,12 +76,12 @@ fn the_lowest_priorities_go_first() {
             let room = (capacity as u64).min(each / 2);
             assert!(n + room > each, "{capacity}, {asked}: {n} of {each} with {priority}");
         }
-        // But for those who came while there was room.
+        // Except packets that came while there was room.
         let lower: u64 = decided[..56].iter().sum();
         assert!(lower <= capacity as u64, "{capacity}, {asked}: {lower} below 56");
     }
 }
 
-/// Packets of a poll.
+/// Packets in a poll.
 const BURST: usize = 64;
 const PACKETS: u64 = 300_000;

@@ -1,4 +1,4 @@
-//! What goes on, to the byte.
+//! Forwarded packets, byte for byte.
 
 use policy::ask::{Facts, Verdict};
 use wire::build::Frame;
@@ -82,7 +82,7 @@ fn a_question_says_what_the_packet_is() {
         l4: 54,
     };
     assert_eq!((first.facts, &first.bytes[..]), (facts, &frames[0][..256]));
-    // A renewal is asked about before all requests.
+    // The policy is asked about a renewal before all requests.
     let want = Facts { priority: 2, outer_ecn: 0, frag: true, upper_len: 40, ..facts };
     let upper_len = (later.len() - 20) as u16;
     assert_eq!((second.facts, &second.bytes), (Facts { upper_len, ..want }, &frames[1]));
@@ -99,7 +99,7 @@ fn a_question_says_what_the_packet_is() {
         l4: 110,
     };
     assert_eq!((third.facts, &third.bytes), (facts, &frames[2]));
-    // All of it, where that is wanted; and the tags of its frame.
+    // The whole packet, if the policy wants it; and the tags of its frame.
     rig.change(|settings| settings.question = usize::MAX);
     rig.policy.lock().asked.clear();
     rig.send(&frames[..1]);
@@ -152,7 +152,7 @@ fn congestion_comes_through_as_deployed_or_as_rfc_6040_says() {
     }
 }
 
-/// The padding of a short frame that was wrapped with it does not come out.
+/// The padding of a short frame that was wrapped with its packet is not forwarded.
 #[test]
 fn what_follows_the_inner_packet_is_cut_off() {
     let mut rig = Rig::new(grant);
@@ -164,7 +164,7 @@ fn what_follows_the_inner_packet_is_cut_off() {
     }
 }
 
-/// What is none of its business goes its way.
+/// Packets that are not for the Grantor take their usual way.
 #[test]
 fn transit_and_its_own_are_the_routers() {
     let mut rig = Rig::new(grant);
@@ -198,7 +198,7 @@ fn a_shadow_decides_and_forwards_nothing() {
     assert_eq!(rig.counters.forwarded.get(), 62, "what it would have done");
 }
 
-/// A policy that takes its time: answers come polls later, in another order.
+/// A slow policy: answers come some polls later, in another order.
 #[test]
 fn a_slow_policy_gets_all_of_them_out() {
     let mut rig = Rig::new(|_| None);

@@ -1,4 +1,5 @@
-//! Fragments that wait for one another: what a policy is asked, what goes on, what does not.
+//! Fragments that wait for one another: the questions to the policy, the packets that are
+//! forwarded, and those that are not.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ pub(super) fn rig(decide: fn(&Asked) -> Option<Verdict>) -> Rig {
     Rig::gathering(decide, (64, 16), settings())
 }
 
-/// `len` bytes of a datagram of IPv4, from byte `at` on, as a fragment.
+/// `len` bytes of an IPv4 datagram, from byte `at` on, as a fragment.
 fn piece(id: u16, at: usize, len: usize, more: bool) -> Vec<u8> {
     let mut packet = datagram(id.into(), 1_500);
     let bytes = packet.drain(20..).skip(at % 1_508).take(len).collect::<Vec<_>>();
@@ -34,7 +35,7 @@ pub(super) fn summed(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// The same of IPv6, behind a header of options; `id` is the client's, too.
+/// The same for IPv6, behind an options header; the client chooses `id`.
 fn piece6(id: u8, at: usize, len: usize, more: bool) -> Vec<u8> {
     let mut packet = datagram6(id.into(), 1_500);
     let bytes = packet.drain(40..).skip(at % 1_508).take(len).collect::<Vec<_>>();
@@ -46,14 +47,14 @@ fn piece6(id: u8, at: usize, len: usize, more: bool) -> Vec<u8> {
     packet
 }
 
-/// Of 3,008 bytes in three.
+/// A packet of 3,008 bytes in three fragments.
 const PARTS: [(usize, usize, bool); 3] = [(0, 720, true), (720, 720, true), (1_440, 68, false)];
 
 fn three(id: u16) -> [Vec<u8>; 3] {
     PARTS.map(|(at, len, more)| piece(id, at, len, more))
 }
 
-/// A packet in two.
+/// A packet in two fragments.
 pub(super) fn two(id: u16) -> [Vec<u8>; 2] {
     [piece(id, 0, 80, true), piece(id, 80, 40, false)]
 }
@@ -73,7 +74,8 @@ fn a_policy_is_asked_about_the_whole_and_the_parts_go_on() {
         assert_eq!(got, six.each_ref().map(|part| inside(part)));
         let asked = rig.policy.lock().asked.clone();
         let [of_four, of_six] = &asked[..] else { panic!("{asked:?}") };
-        // As if it had come in one: its id apart, and of IPv6 the header that says "one of one".
+        // The question is that about a whole packet, except for the id, and for IPv6 an atomic
+        // Fragment header.
         let mut whole = datagram(7, 1_500);
         whole[4..6].copy_from_slice(&7_u16.to_be_bytes());
         whole[6..8].fill(0);
@@ -118,7 +120,8 @@ fn what_is_denied_or_not_answered_loses_all_parts() {
     assert_eq!((rig.inside.take().len(), rig.held()), (3, 0));
 }
 
-/// A shadow's are decided, and none goes on; a renewal's goes on, and asks for nothing.
+/// Fragments from a shield in shadow mode are decided, and none goes on; those of a renewal go on
+/// and ask for nothing.
 #[test]
 fn shadows_and_renewals() {
     let mut shadow = Rig::gathering(grant, (64, 16), Settings { shadow: true, ..settings() });
@@ -132,7 +135,7 @@ fn shadows_and_renewals() {
     assert!(rig.policy.lock().asked.is_empty());
 }
 
-/// What a policy says of fragments that come to nothing.
+/// The policy's answer about fragments that never become whole.
 fn punished(asked: &Asked) -> Option<Verdict> {
     let decision = match asked.matter {
         Matter::Punish => Some(DECLINED),
@@ -166,12 +169,12 @@ fn parts_that_find_no_room_are_punished_the_oldest_first() {
     rig.send(&firsts);
     assert_eq!((rig.dropped("grantor", "fragment_full"), rig.held()), (2, 16));
     assert_eq!((decided(&mut rig), rig.counters.punished.get()), (vec![DECLINED; 2], 2));
-    // A packet that comes at once gets through a flood of others' parts.
+    // A packet that comes at once gets through a flood of other packets' fragments.
     let mut flood: Vec<_> = (20..60).map(|id| in_v4(41, &piece(id, 0, 80, true))).collect();
     flood.extend(three(7).map(|part| in_v4(41, &part)));
     flood.extend((60..90).map(|id| in_v4(41, &piece(id, 0, 80, true))));
     assert_eq!(rig.send(&flood).len(), 3);
-    // Those of a packet that waits for its verdict keep their room.
+    // Fragments of a packet that waits for its verdict keep their room.
     let mut rig = Rig::gathering(|_| None, (64, 3), settings());
     rig.send(&three(7).map(|part| in_v4(41, &part)));
     rig.send(&firsts[..5]);
@@ -209,7 +212,7 @@ fn parts_that_are_wrong_have_a_name_each() {
     assert!(rig.inside.take().is_empty() && rig.policy.lock().asked.is_empty());
 }
 
-/// The first of a packet has options that its last has not: each alone is not too long.
+/// The first fragment has options that the last one lacks: each alone is not too long.
 #[test]
 fn a_whole_that_no_packet_can_be_is_refused() {
     let mut rig = Rig::gathering(grant, (64, 64), settings());
@@ -238,7 +241,7 @@ fn a_whole_that_no_packet_can_be_is_refused() {
     assert_eq!(rig.counters.whole.get(), 2);
     let asked = rig.policy.lock().asked.clone();
     assert_eq!(asked.iter().map(|one| one.facts.upper_len).max(), Some(65_512));
-    // Of IPv6, options before the fragment header.
+    // For IPv6, options before the Fragment header.
     let all = parts(65_535 - 8 - 7).map(|(at, len, more)| {
         let mut packet = long_piece6(9, at, len, more);
         if at > 0 {
@@ -252,7 +255,7 @@ fn a_whole_that_no_packet_can_be_is_refused() {
     assert_eq!((rig.dropped("grantor", "fragment_long"), rig.held()), (92, 0));
 }
 
-/// As [`piece`], as long as may be.
+/// The same as [`piece`], but as long as a fragment may be.
 fn long_piece(id: u16, at: usize, len: usize, more: bool) -> Vec<u8> {
     let mut packet = piece(id, at, 0, more);
     packet.extend(vec![7; len]);
@@ -267,7 +270,8 @@ fn long_piece6(id: u8, at: usize, len: usize, more: bool) -> Vec<u8> {
     packet
 }
 
-/// Those of a shadow, of another VRF: what they are of has the same addresses and id there.
+/// Fragments from a shield in shadow mode, in another VRF: their packet has the same addresses and
+/// id there.
 #[test]
 fn fragments_of_different_worlds_never_meet() {
     let mut rig = rig(grant);
@@ -277,7 +281,7 @@ fn fragments_of_different_worlds_never_meet() {
     rig.change(|settings| settings.shadow = false);
     assert!(rig.send(&[in_v4(41, &second)]).is_empty(), "a shadow's never go on");
     assert_eq!((rig.held(), rig.policy.lock().asked.len()), (2, 0));
-    // Each finds its own.
+    // Each fragment finds its own packet.
     assert_eq!(rig.send(&[in_v4(41, &first)]), [inside(&first), inside(&second)]);
     rig.change(|settings| settings.shadow = true);
     assert!(rig.send(&[in_v4(41, &second)]).is_empty());

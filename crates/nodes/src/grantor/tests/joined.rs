@@ -6,7 +6,7 @@ use super::super::settings::Settings;
 use super::fragments::{rig, summed};
 use super::rig::{Rig, datagram, datagram6, grant, in_v4, in_v4_from, in_v6, inside, settings};
 
-/// A packet of IPv4 in fragments of so many bytes.
+/// An IPv4 packet in fragments of this many bytes.
 fn parted4(packet: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     let (header, bytes) = packet.split_at(20);
     let mut at = 0;
@@ -22,7 +22,7 @@ fn parted4(packet: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     sizes.iter().map(part).collect()
 }
 
-/// Of IPv6; `before` is the header before the one of fragments.
+/// The same for IPv6; `before` is the header before the Fragment header.
 fn parted6(packet: &[u8], before: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     let (header, bytes) = packet.split_at(40);
     let mut at = 0;
@@ -40,7 +40,7 @@ fn parted6(packet: &[u8], before: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     sizes.iter().map(part).collect()
 }
 
-/// `packet` with this header of options before what it had.
+/// `packet` with this options header before its former first header.
 fn behind_options(packet: &[u8]) -> Vec<u8> {
     let mut packet = [&packet[..40], &OPTIONS, &packet[40..]].concat();
     (packet[40], packet[6]) = (packet[6], 60);
@@ -76,12 +76,12 @@ fn what_is_granted_goes_on_as_one_where_that_is_wanted() {
         assert_eq!((rig.held(), rig.dropped("grantor", "fragment_joined")), (0, 6));
         let counts = [&rig.counters.whole, &rig.counters.joined, &rig.counters.apart];
         assert_eq!(counts.map(|count| count.get()), [3, 3, 0]);
-        // It was asked as before, once each.
+        // The policy got the same questions as before, each once.
         assert_eq!(rig.policy.lock().asked.len(), 3);
     }
 }
 
-/// The way's MTU is 1,500 bytes; then the buffer's room.
+/// The route's MTU is 1,500 bytes; then the buffer's size is the limit.
 #[test]
 fn what_is_too_long_for_its_way_or_a_buffer_goes_on_as_it_came() {
     for (len, goes) in [(1_472, 1), (1_473, 2)] {
@@ -99,7 +99,7 @@ fn what_is_too_long_for_its_way_or_a_buffer_goes_on_as_it_came() {
         let mut rig = joining();
         assert_eq!(rig.send(&[0, 1].map(|n| in_v6(41, 0, &six(len)[n]))).len(), goes);
     }
-    // Buffers for 600 bytes: the way is wider.
+    // Buffers of 600 bytes: the route's MTU is larger.
     let config = io::PoolConfig { packets: 4096, mtu: 600, large_pages: false };
     let pool = io::Pool::new(&config).unwrap();
     let settings = Settings { reassemble: true, ..settings() };
@@ -110,7 +110,8 @@ fn what_is_too_long_for_its_way_or_a_buffer_goes_on_as_it_came() {
     assert_eq!((rig.held(), rig.counters.apart.get(), rig.counters.joined.get()), (0, 1, 0));
 }
 
-/// RFC 3168 §5.3: where one of them reports it, the whole does; it is lost where another cannot.
+/// RFC 3168 §5.3: if one fragment reports congestion, the whole packet does; if another cannot
+/// report it, the packet is dropped.
 #[test]
 fn congestion_of_one_is_that_of_the_whole() {
     use super::super::settings::Ecn::{Deployed, Rfc6040};
@@ -151,7 +152,7 @@ fn congestion_of_one_is_that_of_the_whole() {
     }
 }
 
-/// RFC 1858, RFC 3128, RFC 7112: flags that another fragment has, or writes over.
+/// RFC 1858, RFC 3128, RFC 7112: TCP flags that are in a later fragment, or that one overwrites.
 #[test]
 fn first_fragments_without_the_flags_are_refused() {
     let tcp4 = |sizes: &[usize]| {
@@ -178,7 +179,7 @@ fn first_fragments_without_the_flags_are_refused() {
         rig.send(&[in_v6(41, 0, &parts[0]), in_v6(41, 0, &parts[1])]);
         assert_eq!(rig.dropped("grantor", "fragment_tiny"), u64::from(is_tiny));
     }
-    // A header of options behind that of fragments, and nothing else in the first.
+    // The first fragment has only an options header behind the Fragment header.
     let mut rig = joining();
     let packet = behind_options(&datagram6(7, 100));
     let mut parts = parted6(&packet, &[], &[8, 200]);
@@ -186,14 +187,14 @@ fn first_fragments_without_the_flags_are_refused() {
     parts[0][48] = 17;
     rig.send(&[in_v6(41, 0, &parts[0]), in_v6(41, 0, &parts[1])]);
     assert_eq!((rig.dropped("grantor", "fragment_tiny"), rig.held()), (1, 1));
-    // Over the flags of a first one that was long enough.
+    // A later fragment overwrites the flags of a first one that was long enough.
     let mut rig = joining();
     let over = [tcp4(&[16, 200]).remove(0), tcp4(&[8, 200]).remove(1)];
     assert!(rig.send(&over.map(|part| in_v4(41, &part))).is_empty());
     assert_eq!((rig.dropped("grantor", "fragment_overlap"), rig.held()), (2, 0));
 }
 
-/// RFC 6946: it is all of its packet, whatever else there is with its id.
+/// RFC 6946: an atomic fragment is a whole packet, whatever other fragments have its id.
 #[test]
 fn one_of_one_meets_no_others() {
     let mut rig = joining();

@@ -1,4 +1,4 @@
-//! What outlives a graph, and what is not there twice: nothing is allocated for a packet.
+//! State that outlives a graph, and memory: nothing is allocated for a packet.
 
 use graph::testing::{Counting, uncounted};
 use graph::{Graph, Node};
@@ -62,7 +62,7 @@ fn nothing_is_allocated() {
     }
 }
 
-/// As when a graph replaces another.
+/// A graph that replaces another.
 fn takes_over(new: &mut Graph, old: &mut Graph) {
     let old = old.node_mut::<Grantor>().unwrap();
     Node::take_over(new.node_mut::<Grantor>().unwrap(), old);
@@ -74,7 +74,7 @@ fn polls(rig: &mut Rig) {
     }
 }
 
-/// Packets that wait are those of the next graph: asked about, not yet, half there.
+/// Waiting packets move to the next graph: asked about, not asked about yet, and incomplete ones.
 #[test]
 fn what_waits_outlives_a_graph() {
     for with_policy in [false, true] {
@@ -97,7 +97,7 @@ fn what_waits_outlives_a_graph() {
         old.policy.lock().answers.extend(answers);
         polls(&mut new);
         if !with_policy {
-            // Who was asked before is asked on, and its answers count.
+            // The former policy is still asked, and its answers count.
             assert_eq!(ids.len(), 5);
         }
         let mut want: Vec<_> = (0..4).map(|n| inside(&datagram(n, 20))).collect();

@@ -1,4 +1,4 @@
-//! What a Gatekeeper cannot have sent is dropped by name; no bytes do harm.
+//! Packets that no Gatekeeper can have sent are dropped by name; no bytes do harm.
 
 use proptest::prelude::*;
 use wire::build::Frame;
@@ -6,7 +6,7 @@ use wire::checksum;
 
 use super::rig::{Rig, datagram, datagram6, grant, in_v4, in_v6};
 
-/// With the sums of both headers put right.
+/// The packet with the checksums of both headers corrected.
 fn summed(mut frame: Vec<u8>, inner: bool) -> Vec<u8> {
     let mut sum = |at: usize| {
         frame[at + 10..at + 12].fill(0);
@@ -161,7 +161,7 @@ fn each_truncation_ends_somewhere() {
     for good in [in_v4(41, &datagram(1, 9)), in_v6(41, 0, &datagram6(1, 9))] {
         for dscp in [0_u8, 2, 41] {
             for len in 15..good.len() {
-                // As cut on the way, and as one whose outer header says that it is so short.
+                // Once truncated on the way, and once with an outer header that gives the shorter length.
                 let cut = good[..len].to_vec();
                 let mut said = cut.clone();
                 if good[12] == 8 && len >= 34 {
@@ -179,7 +179,8 @@ fn each_truncation_ends_somewhere() {
     assert!(rig.policy.lock().asked.is_empty());
 }
 
-/// Every bit of both headers and what follows, alone; the sums as they were, and put right.
+/// Every single bit of both headers and of the bytes behind them is flipped; with the old
+/// checksums, and with corrected ones.
 #[test]
 fn each_bit_that_flips_ends_somewhere() {
     for good in [in_v4(41, &datagram(1, 9)), in_v6(2, 0, &datagram6(1, 9))] {
@@ -207,7 +208,7 @@ proptest! {
         let mut rig = Rig::new(grant);
         let mut inner = inner;
         if let (true, Some(byte)) = (first, inner.first_mut()) {
-            *byte = 0x45; // else nearly all are refused at once
+            *byte = 0x45; // otherwise nearly all are refused at once
         }
         rig.send(&[in_v4(dscp, &inner)]);
         if let (true, Some(byte)) = (first, inner.first_mut()) {

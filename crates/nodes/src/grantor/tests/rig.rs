@@ -1,4 +1,4 @@
-//! A worker of a Grantor, whose policy the test is.
+//! A Grantor's worker; the test is its policy.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,16 +25,16 @@ use crate::switch::Bridging;
 use crate::testbed::{P0, P1};
 use crate::{router, switch};
 
-/// A Gatekeeper's.
+/// A Gatekeeper's address.
 pub(super) const GATEKEEPER: [u8; 6] = [4, 0, 0, 0, 0, 1];
-/// That of the router to what is served.
+/// The address of the router to the served networks.
 pub(super) const SERVED: [u8; 6] = [4, 0, 0, 0, 0, 9];
 
 pub(super) struct Rig {
     pub(super) graph: Graph,
-    /// Towards Gatekeepers.
+    /// The port towards Gatekeepers.
     pub(super) back: Peer,
-    /// Towards what is served.
+    /// The port towards the served networks.
     pub(super) inside: Peer,
     pub(super) kernel: frames::Consumer,
     pub(super) control: Control,
@@ -43,23 +43,23 @@ pub(super) struct Rig {
     pub(super) counters: Arc<Counters>,
     pub(super) settings: Arc<Published<Settings>>,
     pub(super) policy: Policy,
-    /// Its clock, in ticks: a busy machine makes nothing late.
+    /// The rig's clock, in ticks: a busy machine cannot make anything late.
     pub(super) now: u64,
     _to_router: frames::Producer,
 }
 
-/// The policy, seen from both ends.
+/// The policy's state, shared by both of its ends.
 #[derive(Clone, Default)]
 pub(super) struct Policy(Arc<Mutex<State>>);
 
 pub(super) struct State {
     /// Questions that it takes before it is full.
     pub(super) room: usize,
-    /// Answers that it gives at a look, at most.
+    /// The most answers that it gives in one poll.
     pub(super) pace: usize,
-    /// It grants all, and remembers none.
+    /// It grants everything, and records no questions.
     pub(super) quiet: bool,
-    /// Answers at once.
+    /// It answers at once.
     pub(super) decide: fn(&Asked) -> Option<Verdict>,
     pub(super) asked: Vec<Asked>,
     pub(super) answers: VecDeque<Verdict>,
@@ -124,12 +124,12 @@ impl Asker for Policy {
     }
 }
 
-/// All of 300 seconds for whoever asks.
+/// Grants everything for 300 seconds to every source.
 pub(super) fn grant(asked: &Asked) -> Option<Verdict> {
     Some(Verdict { id: asked.id, forward: true, decision: Some(GRANTED) })
 }
 
-/// Nothing, for a minute.
+/// Declines everything for a minute.
 pub(super) fn decline(asked: &Asked) -> Option<Verdict> {
     Some(Verdict { id: asked.id, forward: false, decision: Some(DECLINED) })
 }
@@ -214,12 +214,12 @@ pub(super) fn settings() -> Settings {
 }
 
 impl Rig {
-    /// With a policy that answers so.
+    /// A rig whose policy gives these answers.
     pub(super) fn new(decide: fn(&Asked) -> Option<Verdict>) -> Rig {
         Rig::with(decide, 1 << 10, settings())
     }
 
-    /// Where so many packets may wait.
+    /// A rig in which this many packets may wait.
     pub(super) fn with(
         decide: fn(&Asked) -> Option<Verdict>,
         capacity: usize,
@@ -228,7 +228,7 @@ impl Rig {
         Rig::gathering(decide, (capacity, 0), settings)
     }
 
-    /// And so many fragments.
+    /// A rig in which this many fragments may wait as well.
     pub(super) fn gathering(
         decide: fn(&Asked) -> Option<Verdict>,
         (capacity, fragments): (usize, usize),
@@ -238,7 +238,7 @@ impl Rig {
         Rig::of(pool, Some(decide), (capacity, fragments), settings)
     }
 
-    /// With packets of this pool; without a policy it asks whom the one before it has asked.
+    /// A rig with packets of this pool; without a policy it asks the policy of the rig before it.
     pub(super) fn of(
         pool: Pool,
         decide: Option<fn(&Asked) -> Option<Verdict>>,
@@ -288,7 +288,7 @@ impl Rig {
         }
     }
 
-    /// What gets inside once `frames` came from a Gatekeeper.
+    /// The packets that are forwarded once `frames` came from a Gatekeeper.
     pub(super) fn send(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
         for frames in frames.chunks(64) {
             frames.iter().for_each(|frame| self.back.push(frame));
@@ -313,7 +313,7 @@ impl Rig {
         self.thread.quiesce();
     }
 
-    /// So much time passes.
+    /// Lets this much time pass.
     pub(super) fn later(&mut self, time: Duration) {
         self.now += clock::ticks(time);
     }
@@ -326,7 +326,7 @@ impl Rig {
         self.run().law.held
     }
 
-    /// What comes from Gatekeepers is in another VRF from now on.
+    /// Moves the Gatekeepers' packets to another VRF.
     pub(super) fn leave_vrf(&mut self) {
         let config = VrfConfig { name: "blue".into(), table: 10, ..VrfConfig::default() };
         self.control.add_vrf(&config).unwrap();
@@ -339,14 +339,14 @@ impl Rig {
         self.control.commit();
     }
 
-    /// What this says from now on.
+    /// Sets the policy's answer from now on.
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
         let mut settings = self.settings.load(self.thread.guard()).clone();
         change(&mut settings);
         self.settings.publish(settings);
     }
 
-    /// The decisions in the messages that have left for Gatekeepers, with their ends.
+    /// The decisions in the messages that left for Gatekeepers, with the ends of each message.
     pub(super) fn decisions(&mut self) -> Vec<(String, Vec<Decision>)> {
         self.run();
         let frames = self.back.take();
@@ -355,7 +355,7 @@ impl Rig {
 }
 
 impl Drop for Rig {
-    /// What waits goes back to its pool.
+    /// Returns waiting packets to their pool.
     fn drop(&mut self) {
         while !std::thread::panicking() && self.graph.drain(self.thread.guard()) > 0 {
             self.thread.quiesce();
@@ -375,7 +375,7 @@ pub(super) fn message(frame: &[u8]) -> (String, Vec<Decision>) {
     (format!("{} > {}", message.from, to.unwrap()), decisions)
 }
 
-/// `inner` behind a link header and an outer one of IPv4, from a Gatekeeper, with this service.
+/// `inner` behind a link header and an outer IPv4 header, from a Gatekeeper, with this type of service.
 pub(super) fn in_v4_from(from: [u8; 4], tos: u8, inner: &[u8]) -> Vec<u8> {
     let len = inner.len() as u16 + 20;
     let mut outer = [0x45, tos, 0, 0, 0, 0, 0x40, 0, 64, 4, 0, 0, 0, 0, 0, 0, 10, 0, 2, 9];
@@ -391,7 +391,7 @@ pub(super) fn in_v4(dscp: u8, inner: &[u8]) -> Vec<u8> {
     in_v4_from([10, 0, 2, 1], dscp << 2, inner)
 }
 
-/// Of IPv6, with this service.
+/// The same for IPv6, with this traffic class.
 pub(super) fn in_v6(dscp: u8, ecn: u8, inner: &[u8]) -> Vec<u8> {
     let len = (inner.len() as u16).to_be_bytes();
     let class = (0x6000_u16 | u16::from(dscp << 2 | ecn) << 4).to_be_bytes();
@@ -401,13 +401,13 @@ pub(super) fn in_v6(dscp: u8, ecn: u8, inner: &[u8]) -> Vec<u8> {
     [&P0[..], &GATEKEEPER, &[0x86, 0xdd], &head, &from, &to, inner].concat()
 }
 
-/// `packet` as it leaves for what is served.
+/// `packet` as it leaves for a served network.
 pub(super) fn inside(packet: &[u8]) -> Vec<u8> {
     let ethertype: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
     [&SERVED[..], &P1, &ethertype, packet].concat()
 }
 
-/// A datagram of a client to what is served, from its IP header on.
+/// A datagram from a client to a served network, from its IP header on.
 pub(super) fn datagram(client: u32, len: usize) -> Vec<u8> {
     let from = std::net::SocketAddrV4::new((0xc633_6400 + client).into(), 4_000);
     let to = std::net::SocketAddrV4::new([10, 20, 0, 1].into(), 53);

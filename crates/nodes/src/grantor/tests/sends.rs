@@ -14,7 +14,7 @@ fn flow(client: u32) -> Flow {
     Flow::V4 { src: (0xc633_6400 + client).into(), dst: [10, 20, 0, 1].into() }
 }
 
-/// To the byte, of both families: from the address that was asked.
+/// Both families, byte for byte; the source is the address that the request was sent to.
 #[test]
 fn a_message_is_what_the_deployed_grantor_sends() {
     let mut rig = Rig::new(grant);
@@ -86,7 +86,7 @@ fn each_gatekeeper_hears_of_its_own() {
     }
 }
 
-/// Where the kernel has not found the Gatekeeper yet, the neighbour that asked has it.
+/// While the kernel has not resolved the Gatekeeper, messages go to the neighbour that asked.
 #[test]
 fn without_a_neighbour_the_answer_goes_back_the_way_it_came() {
     let mut rig = Rig::new(grant);
@@ -120,7 +120,7 @@ fn all_kinds_of_decisions_get_there() {
     }
 }
 
-/// More Gatekeepers than there are messages: answers wait for messages, none is lost.
+/// More Gatekeepers than messages: answers wait for messages, and none is lost.
 #[test]
 fn each_of_many_gatekeepers_gets_its_decisions() {
     let mut rig = Rig::new(|_| None);
