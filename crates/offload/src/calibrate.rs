@@ -1,5 +1,4 @@
-//! How large a batch is to be: what a device answers a second, and how long a batch takes, by
-//! size.
+//! Finds the best size of a batch: a device's rate, and the latency of a batch, by size.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use crate::device::{Batch, Device};
 use crate::fault::Fault;
 use crate::lane::Buffers;
 
-/// What a size comes to.
+/// The result of one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Addresses of a batch.
@@ -23,8 +22,8 @@ pub struct Point {
     pub latency: Duration,
 }
 
-/// Tries sizes from the smallest on, each for a moment: as long as they grow faster, up to
-/// `largest` addresses.
+/// Tries sizes from the smallest on, each for a moment, as long as the rate grows, up to `largest`
+/// addresses.
 ///
 /// # Errors
 /// When the device is lost, or has no room for the smallest.
@@ -39,7 +38,7 @@ pub fn sweep<A: Addr>(
     loop {
         match measure(device, Buffers { size, depth }, MOMENT, clock) {
             Ok(point) => points.push(point),
-            // Larger ones have no room either.
+            // Larger sizes have no room either.
             Err(Fault::NoMemory { .. }) if !points.is_empty() => return Ok(points),
             Err(fault) => return Err(fault),
         }
@@ -50,8 +49,8 @@ pub fn sweep<A: Addr>(
     }
 }
 
-/// The smallest size that comes near the best rate, of those within `latency`. Where none is,
-/// the fastest to answer.
+/// The smallest size that comes near the best rate, among those within `latency`. Where none is,
+/// the size with the lowest latency.
 pub fn choose(points: &[Point], latency: Option<Duration>) -> Option<Point> {
     let within = |point: &&Point| latency.is_none_or(|most| point.latency <= most);
     let best = points.iter().filter(within).map(|point| point.rate).fold(0.0, f64::max);
@@ -59,8 +58,8 @@ pub fn choose(points: &[Point], latency: Option<Duration>) -> Option<Point> {
     near.or_else(|| points.iter().min_by_key(|point| point.latency)).copied()
 }
 
-/// Keeps a device busy with random addresses for `at_least` that long, and long enough to fill
-/// its buffers twice.
+/// Keeps a device busy with random addresses for at least `at_least`, and long enough to fill its
+/// buffers twice.
 ///
 /// # Errors
 /// When the device is lost, or has no room.
@@ -86,8 +85,8 @@ pub fn measure<A: Addr>(
     keep_busy(device, fresh, at_least, clock)
 }
 
-/// Keeps a device busy with these batches, as often as it takes: for `at_least` that long, and until
-/// each was answered twice.
+/// Keeps a device busy with these batches, repeated for at least `at_least` and until each was
+/// answered twice.
 ///
 /// # Errors
 /// When the device is lost.
@@ -134,10 +133,10 @@ fn drive<A: Addr>(
     Ok(Point { size, rate, latency: waited / answered.max(1) as u32 })
 }
 
-/// Addresses of the smallest batch that is tried.
+/// Addresses in the smallest batch that is tried.
 const SMALLEST: usize = 4096;
 
-/// How long each size is tried.
+/// How long each size is measured.
 const MOMENT: Duration = Duration::from_millis(10);
 
 /// A rate that is as good as the best: what a larger batch gains beyond costs latency.

@@ -1,25 +1,25 @@
-//! Time: the machine's, or a made one in which tests of rates are exact and take no time.
+//! Time: the machine's clock, or an artificial one, by which tests of rates are exact and take no time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A clock; copies of it show the same time.
+/// A clock; its clones share the time.
 #[derive(Clone, Debug)]
 pub enum Clock {
-    /// The machine's.
+    /// The machine's clock.
     Real(Instant),
-    /// One that goes only where somebody waits: nanoseconds.
+    /// An artificial clock, which advances only when somebody waits: nanoseconds.
     Made(Arc<AtomicU64>),
 }
 
 impl Clock {
-    /// The machine's.
+    /// The machine's clock.
     pub fn real() -> Self {
         Clock::Real(Instant::now())
     }
 
-    /// A made one, at 0.
+    /// An artificial clock, at 0.
     pub fn made() -> Self {
         Clock::Made(Arc::default())
     }
@@ -32,7 +32,7 @@ impl Clock {
         }
     }
 
-    /// Waits until then.
+    /// Waits until that time.
     pub fn wait_until(&self, then: Duration) {
         match self {
             Clock::Real(_) => std::thread::sleep(then.saturating_sub(self.now())),
@@ -42,11 +42,11 @@ impl Clock {
         }
     }
 
-    /// Waits a little for whatever comes first.
+    /// Waits a little, for whichever event comes first.
     pub fn pause(&self) {
         self.wait_until(self.now() + PAUSE);
     }
 }
 
-/// Short beside the time of a batch.
+/// Short beside the time that a batch takes.
 const PAUSE: Duration = Duration::from_micros(20);

@@ -1,4 +1,4 @@
-//! The kernels against the engines, on the processor at hand.
+//! Compares the kernels with the engines, on this machine's processor.
 
 use formats::SplitMix64;
 use lookup::lpm::{Exports, Options};
@@ -46,8 +46,8 @@ impl Kernels for u128 {
     }
 }
 
-/// A device's memory, and what is sent to it. It begins at a multiple of 16 bytes, as kernels read
-/// four words at once.
+/// A device's memory, and the queue of writes to it. It begins at a multiple of 16 bytes, because
+/// kernels read four words at once.
 struct Memory {
     words: Vec<u32>,
     start: usize,
@@ -93,7 +93,7 @@ impl Memory {
 }
 
 impl Memory {
-    /// Where the lines that a kernel reads are counted, it is the kernel's walk.
+    /// The function that counts the lines a kernel reads takes the same path as the kernel.
     fn is_walked<A: Kernels>(&self, table: &Table<A>, dsts: &[A], hops: &[Hop]) {
         for (dst, &hop) in dsts.iter().zip(hops) {
             let number = dst.to_u128() as u32;
@@ -111,7 +111,7 @@ fn anywhere<A: Addr>(rng: &mut SplitMix64) -> A {
     A::from_u128(u128::from(rng.next()) << 64 | u128::from(rng.next()))
 }
 
-/// Prefixes of every length, most near one another, so that they nest.
+/// Prefixes of every length, most of them near one another, so that they nest.
 fn route<A: Addr>(rng: &mut SplitMix64, most: u64) -> (Prefix<A>, Hop) {
     let near = A::from_u128(0x2001_0db8_0a00_0000_0000_0000_0a00_0000);
     let high = 1 + rng.below(u64::from(A::WIDTH)) as u8;
@@ -127,7 +127,7 @@ fn route<A: Addr>(rng: &mut SplitMix64, most: u64) -> (Prefix<A>, Hop) {
     (Prefix::covering(addr, len), Hop(1 + rng.below(most) as u32))
 }
 
-/// Ends of each prefix and one beside, random ones, and strides.
+/// Both ends of each prefix and the addresses beside them, random addresses, and strides.
 fn probes<A: Addr>(rib: &Rib<A>, rng: &mut SplitMix64) -> Vec<A> {
     let edges = |(prefix, _): (Prefix<A>, Hop)| {
         let (first, last) = (prefix.first(), prefix.last());
@@ -142,7 +142,7 @@ fn probes<A: Addr>(rib: &Rib<A>, rng: &mut SplitMix64) -> Vec<A> {
     dsts
 }
 
-/// Built, changed in small steps, and grown until the image needs another layout.
+/// A table that is built, changed in small steps, and grown until the image needs another layout.
 fn agree<A: Kernels>(engine: &str, options: &[(&str, &str)], most_hop: u64) {
     let entry = A::engine(engine).expect("it is in the registry");
     let options = options.iter().map(|&(name, value)| (name.into(), value.into()));
@@ -226,7 +226,7 @@ fn every_engine_that_is_exported_has_a_kernel() {
     }
 }
 
-/// The Internet's shape: what changes is little beside the whole.
+/// A table like the Internet's: a change is small beside the whole.
 #[test]
 fn a_change_of_a_large_table_is_sent_as_a_small_difference() {
     let internet = formats::internet::Internet::parse("internet:20000").unwrap().unwrap();
@@ -236,12 +236,12 @@ fn a_change_of_a_large_table_is_sent_as_a_small_difference() {
     ["rutter6", "bloomfwd6", "miht6"].iter().for_each(|engine| one_change(engine, &v6, 48));
 }
 
-/// Of a prefix of this length.
+/// A prefix of this length.
 fn one_change<A: Kernels>(engine: &str, rib: &Rib<A>, len: u8) {
     let (entry, mut rib) = (A::engine(engine).expect("it is in the registry"), rib.clone());
     let mut table = Table::build(entry, &Options::default(), &rib).unwrap();
     let mut memory = Memory::load(table.image().unwrap());
-    // Not covered by longer ones, so it owns addresses.
+    // Longer prefixes do not cover it, so it owns addresses.
     let prefix = rib.iter().filter(|(prefix, _)| prefix.len() == len).nth(1000);
     let prefix = prefix.expect("there are more").0;
     let change = Change { prefix, hop: Some(Hop(77)) };

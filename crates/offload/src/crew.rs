@@ -1,4 +1,4 @@
-//! The cores and, where there is one, a device, at work on one input.
+//! The cores and, where there is one, a device work on one input.
 //!
 //! ```text
 //!              ┌──► batch ──► device ───┐
@@ -14,7 +14,7 @@
 //! | a lost device   | what it has not answered goes to the cores, in front of what comes      |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
-//! Source: Lucchesi et al., 2018, section 4.4. We differ: the division follows what is measured
+//! Source: Lucchesi et al., 2018, section 4.4. We differ: the division follows the rates measured
 //! during the run, and a device that would only delay the cores (less than a fiftieth of their
 //! rate) gets nothing.
 
@@ -35,45 +35,45 @@ use crate::lane::{Buffers, Lane, Meter};
 use crate::table::Table;
 use slices::{Rest, Slice};
 
-/// Where addresses come from.
+/// A source of addresses.
 pub trait Input<A: Addr> {
     /// Writes addresses to the beginning of `dsts`; 0 at the end.
     ///
     /// # Errors
-    /// When there are no more for another reason than the end.
+    /// When the source fails before its end.
     fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize>;
 
-    /// Addresses that are left, where that is known.
+    /// The number of addresses that are left, where it is known.
     fn left(&self) -> Option<u64> {
         None
     }
 
-    /// What changes in the table before the next address: the routes afterwards, and the
-    /// changes that they hold.
+    /// The changes of the table that come before the next address: the routes after them, and the
+    /// changes themselves.
     fn changes(&mut self) -> Option<(&Rib<A>, Vec<Change<A>>)> {
         None
     }
 }
 
-/// Where answers go.
+/// A receiver of answers.
 pub trait Output<A: Addr> {
     /// Takes the next addresses of the input, and their hops.
     ///
     /// # Errors
-    /// When they cannot be kept.
+    /// When the receiver fails to store them.
     fn take(&mut self, dsts: &[A], hops: &[Hop]) -> io::Result<()>;
 }
 
-/// How work is divided.
+/// How the work is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Share {
-    /// By rates.
+    /// By measured rates.
     Measured,
-    /// This part of the addresses to the device, from 0 to 1.
+    /// A fixed share of the addresses goes to the device, from 0 to 1.
     Fixed(f64),
 }
 
-/// A table and who answers from it.
+/// A table, and the processors that answer from it.
 pub struct Crew<A: Addr> {
     table: Table<A>,
     device: Option<Lane<A>>,
@@ -81,16 +81,16 @@ pub struct Crew<A: Addr> {
     share: Share,
     clock: Clock,
     faults: Vec<Fault>,
-    /// The number of the batch that is read next, and of the one that is handed out next.
+    /// The number of the next batch to be read, and of the next one to be handed out.
     read: u64,
     out: u64,
-    /// Addresses dealt to the device and to the cores in this run.
+    /// Addresses given to the device and to the cores in this run.
     dealt: [u64; 2],
     answered: BTreeMap<u64, Held<A>>,
     again: VecDeque<Batch<A>>,
 }
 
-/// An answered batch, and whether it is the device's own.
+/// An answered batch, and whether it belongs to the device.
 struct Held<A> {
     batch: Batch<A>,
     of_device: bool,
@@ -103,10 +103,10 @@ enum Who {
 }
 
 impl<A: Engines + Exports> Crew<A> {
-    /// The cores alone; batches take up to `room` bytes.
+    /// A crew of the cores alone; batches take up to `room` bytes.
     ///
     /// # Errors
-    /// When the cores cannot take the table.
+    /// When the cores fail to take the table.
     pub fn new(
         table: Table<A>,
         mut cores: Box<dyn Device<A>>,
@@ -132,10 +132,10 @@ impl<A: Engines + Exports> Crew<A> {
         })
     }
 
-    /// Adds a device, with twice the batches that are under way, and sets who does how much.
+    /// Adds a device, with twice the batches that it works on at once, and sets how the work is divided.
     ///
     /// # Errors
-    /// When it cannot take the table; the cores work on without it.
+    /// When the device fails to take the table; the cores work on without it.
     pub fn join(
         &mut self,
         mut device: Box<dyn Device<A>>,
@@ -148,7 +148,7 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(())
     }
 
-    /// Sets the rates by which work is divided at first, in addresses a second.
+    /// Sets the initial rates by which work is divided, in addresses a second.
     pub fn profiled(&mut self, device: f64, cores: f64) {
         self.cores.meter = Meter::profiled(cores);
         if let Some(lane) = &mut self.device {
@@ -156,11 +156,11 @@ impl<A: Engines + Exports> Crew<A> {
         }
     }
 
-    /// Answers all of `input`, in its order.
+    /// Answers all addresses of `input`, in its order.
     ///
     /// # Errors
-    /// When input or output fails, a change is refused, or the cores fail. What is under way
-    /// is then given up.
+    /// When input or output fails, a change is refused, or the cores fail. Unanswered batches are
+    /// then abandoned.
     pub fn run(
         &mut self,
         input: &mut dyn Input<A>,
@@ -174,7 +174,7 @@ impl<A: Engines + Exports> Crew<A> {
         done
     }
 
-    /// As [`Crew::run`], of what is in memory.
+    /// The same as [`Crew::run`], for slices in memory.
     ///
     /// # Errors
     /// As [`Crew::run`].
@@ -186,17 +186,17 @@ impl<A: Engines + Exports> Crew<A> {
         self.run(&mut Slice(dsts), &mut Rest(hops))
     }
 
-    /// What devices have failed at since this was asked last.
+    /// The faults of devices since the last call.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         std::mem::take(&mut self.faults)
     }
 
-    /// Addresses that device and cores have answered.
+    /// Addresses that the device and the cores have answered.
     pub fn answered(&self) -> [u64; 2] {
         [self.device.as_ref().map_or(0, |lane| lane.answered), self.cores.answered]
     }
 
-    /// Addresses a second of device and cores, as far as they are known.
+    /// Addresses a second of the device and of the cores; `None` while unknown.
     pub fn rates(&self) -> [Option<f64>; 2] {
         [self.device.as_ref().and_then(|lane| lane.meter.rate()), self.cores.meter.rate()]
     }
@@ -224,14 +224,13 @@ impl<A: Engines + Exports> Crew<A> {
         }
     }
 
-    /// Nothing is under way and nothing waits.
+    /// Whether no batch is being answered and none waits.
     fn is_idle(&self) -> bool {
         let of_device = self.device.as_ref().map_or(0, |lane| lane.under_way);
         of_device + self.cores.under_way == 0 && self.again.is_empty() && self.answered.is_empty()
     }
 
-    /// Collects what is done. With `wait`, and where one of the two alone is at work, waits
-    /// for it.
+    /// Collects finished batches. With `wait`, or where only one side is at work, it waits for one.
     fn gather(&mut self, wait: bool) -> Result<bool, Error> {
         let mut any = false;
         let clock = self.clock.clone();
@@ -263,7 +262,7 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(any)
     }
 
-    /// Hands out what is next in the input's order.
+    /// Hands out batches that are next in the input's order.
     fn hand_out(&mut self, output: &mut dyn Output<A>) -> Result<bool, Error> {
         let mut any = false;
         while let Some(Held { batch, of_device }) = self.answered.remove(&self.out) {
@@ -279,7 +278,7 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(any)
     }
 
-    /// Gives somebody a batch.
+    /// Gives one batch to the device or the cores.
     fn deal(&mut self, input: &mut dyn Input<A>, ended: bool) -> Result<Dealt, Error> {
         if !self.again.is_empty() && self.cores.has_room() {
             if let Some(batch) = self.again.pop_front() {
@@ -330,7 +329,7 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(Dealt::One)
     }
 
-    /// Who gets the next batch.
+    /// Chooses who gets the next batch.
     fn choose(&self, left: Option<u64>) -> Option<Who> {
         let cores = self.cores.is_open().then_some(Who::Cores);
         let Some(lane) = &self.device else { return cores };
@@ -339,14 +338,14 @@ impl<A: Engines + Exports> Crew<A> {
             Share::Fixed(part) => {
                 let [of_device, of_cores] = self.dealt.map(|dealt| dealt as f64);
                 let behind = of_device < part * (of_device + of_cores + 1.0) && part > 0.0;
-                // Nobody steps in: the shares are to be exact.
+                // The other side does not step in: the shares must be exact.
                 if behind || part >= 1.0 { device } else { cores }
             }
             Share::Measured => {
                 let (Some(of_device), Some(of_cores)) =
                     (lane.meter.rate(), self.cores.meter.rate())
                 else {
-                    return device.or(cores); // whoever was not measured is tried
+                    return device.or(cores); // a side without a measured rate is tried
                 };
                 if of_device < LEAST * of_cores {
                     return cores;
@@ -357,8 +356,8 @@ impl<A: Engines + Exports> Crew<A> {
                 let piece = |who| self.piece(who, left) as f64;
                 let first = (lane.pending as f64 + piece(Who::Device)) / of_device;
                 let second = (self.cores.pending as f64 + piece(Who::Cores)) / of_cores;
-                // Where the other has no room, this one steps in: unless it has its part of
-                // all that is left, and would be the last to end.
+                // Where the other side has no room, this one steps in, unless it already has its
+                // part of the remaining addresses and would be the last to finish.
                 let steps_in = |who: &Who| match self.fair(*who, left) {
                     Some(fair) => fair >= SMALLEST as f64,
                     None => true,
@@ -372,7 +371,7 @@ impl<A: Engines + Exports> Crew<A> {
         }
     }
 
-    /// Addresses that the next batch is to have.
+    /// The number of addresses for the next batch.
     fn piece(&self, who: Who, left: Option<u64>) -> usize {
         let Some(lane) = &self.device else { return self.cores.buffers.size };
         let size = match who {
@@ -391,8 +390,8 @@ impl<A: Engines + Exports> Crew<A> {
         }
     }
 
-    /// What is missing to its part, by rates, of all that is left and under way; `None` where
-    /// nobody knows.
+    /// The addresses that a side lacks to its part, by rates, of all that are left or in work;
+    /// `None` where the input does not know how many are left.
     fn fair(&self, who: Who, left: Option<u64>) -> Option<f64> {
         let lane = self.device.as_ref()?;
         let (of_device, of_cores) = (lane.meter.rate()?, self.cores.meter.rate()?);
@@ -403,7 +402,7 @@ impl<A: Engines + Exports> Crew<A> {
         })
     }
 
-    /// Answers and hands out all that was read.
+    /// Answers and hands out all addresses that were read.
     fn drain(&mut self, output: &mut dyn Output<A>) -> Result<(), Error> {
         while !self.is_idle() {
             let mut moved = self.gather(false)?;
@@ -418,7 +417,7 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(())
     }
 
-    /// Changes the table of both. Nothing is under way.
+    /// Changes the table of both sides, while no batch is in work.
     fn change(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<(), Error> {
         let patch = self.table.apply(rib, changes)?;
         self.cores.device.update(&self.table, &patch).map_err(Error::Cores)?;
@@ -429,7 +428,7 @@ impl<A: Engines + Exports> Crew<A> {
         }
     }
 
-    /// Goes on without the device.
+    /// Continues without the device.
     fn lose(&mut self, fault: Fault) -> Result<(), Error> {
         self.faults.push(fault);
         let Some(mut lane) = self.device.take() else { return Ok(()) };
@@ -444,7 +443,7 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(())
     }
 
-    /// After an error: nothing is under way, and the next run starts anew.
+    /// Cleans up after an error: no batch is in work, and the next run starts from the beginning.
     fn give_up(&mut self) {
         for lane in self.device.iter_mut().chain([&mut self.cores]) {
             for batch in lane.device.abandon() {
@@ -464,20 +463,20 @@ impl<A: Engines + Exports> Crew<A> {
     }
 }
 
-/// What became of an attempt to deal a batch.
+/// The result of an attempt to give out a batch.
 #[derive(Eq, PartialEq)]
 enum Dealt {
     One,
-    /// Nobody takes one.
+    /// Neither side takes a batch.
     None,
-    /// There are no more.
+    /// The input has no more addresses.
     End,
 }
 
-/// The part of the other's rate below which a processor gets nothing.
+/// A side with less than this part of the other side's rate gets nothing.
 const LEAST: f64 = 0.02;
 
-/// Addresses that are worth a batch.
+/// The fewest addresses that are worth a batch.
 const SMALLEST: usize = 1024;
 
 #[cfg(test)]

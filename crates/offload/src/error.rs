@@ -1,4 +1,4 @@
-//! Why a run ends early.
+//! The errors of a run.
 
 use std::io;
 
@@ -6,24 +6,24 @@ use lookup::lpm::Refusal;
 
 use crate::fault::Fault;
 
-/// Why a run ends before its input does. A lost device is no reason: the cores go on.
+/// Why a run ends before its input does. A lost device is no reason: the cores continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Input or output fails.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The engine refuses what has changed; the table is as before.
+    /// The engine refuses a change; the table is unchanged.
     #[error(transparent)]
     Refusal(#[from] Refusal),
-    /// The cores fail, and nobody is left.
+    /// The cores fail, and no other processor is left.
     #[error(transparent)]
     Cores(Fault),
-    /// A device does not give back what it was given.
+    /// A device does not return the batches that it got.
     #[error("{device} has kept {batches} batches without answers")]
     Kept {
-        /// Which.
+        /// The device.
         device: String,
-        /// How many.
+        /// The number of batches.
         batches: usize,
     },
 }

@@ -1,64 +1,64 @@
-//! Why a device does not do what it is asked to.
+//! Why a device fails to do its work.
 
-/// Why a device does not do what it is asked to. The cores go on without it.
+/// Why a device fails to do its work. The cores continue without it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// There is no driver for GPUs.
     #[error("there is no CUDA driver (libcuda.so.1) on this machine")]
     NoDriver,
-    /// It knows no kernels of ours.
+    /// The driver is too old for our kernels.
     #[error("the CUDA driver is for CUDA {}.{}; {}.{} or later is needed", has.0, has.1, needs.0, needs.1)]
     OldDriver {
-        /// Its CUDA, major and minor.
+        /// The driver's CUDA version, major and minor.
         has: (i32, i32),
-        /// The oldest that does.
+        /// The oldest version that works.
         needs: (i32, i32),
     },
     /// The driver does not work.
     #[error("the CUDA driver does not start: {why}")]
     Driver {
-        /// In its own words.
+        /// The driver's own words.
         why: String,
     },
     /// There is no such GPU.
     #[error("there is no GPU {number}: the CUDA driver has found {there}")]
     NoDevice {
-        /// Which, counted from 0.
+        /// The device's number, counted from 0.
         number: usize,
-        /// How many there are.
+        /// The number of devices.
         there: usize,
     },
-    /// A device of another kind, most likely: one before compute capability 7.5.
+    /// Most likely a device of another kind: compute capability below 7.5.
     #[error("{device} does not take the kernels: {why}")]
     Kernels {
-        /// Which.
+        /// The device.
         device: String,
-        /// In the driver's words.
+        /// The driver's own words.
         why: String,
     },
-    /// The engine has no code for devices.
+    /// The engine has no kernel.
     #[error("{engine} runs on no device")]
     NoKernel {
-        /// Its name.
+        /// The engine.
         engine: &'static str,
     },
-    /// 32 bits do not number the table's words.
+    /// 32 bits cannot index the table's words.
     #[error("the table of {engine} is larger than 16 GiB")]
     TooLarge {
         /// The engine.
         engine: &'static str,
     },
-    /// The device's memory does not hold what it is to hold.
+    /// The device's memory is too small.
     #[error("{device}: {} MiB wanted, {} MiB free", wanted.div_ceil(1 << 20), free >> 20)]
     NoMemory {
-        /// Which.
+        /// The device.
         device: String,
-        /// Bytes.
+        /// Bytes that it would need.
         wanted: u64,
-        /// Bytes.
+        /// Bytes that it has free.
         free: u64,
     },
-    /// The system locks no more memory in its place.
+    /// The system locks no more memory.
     #[error("the system gives no {} MiB of locked memory", wanted.div_ceil(1 << 20))]
     NoPinned {
         /// Bytes.
@@ -67,36 +67,36 @@ pub enum Fault {
     /// The device does not answer any more.
     #[error("{device} was lost at {stage}: {why}")]
     Lost {
-        /// Which.
+        /// The device.
         device: String,
-        /// At what.
+        /// The stage at which it was lost.
         stage: Stage,
-        /// In the driver's words.
+        /// The driver's own words.
         why: String,
     },
 }
 
-/// What a device is asked to do, in a batch's order.
+/// The stages of a device's work on a batch, in order.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stage {
-    /// It takes a whole table.
+    /// The device takes a whole table.
     Load,
-    /// It takes what has changed.
+    /// The device takes changes of the table.
     Update,
-    /// It takes a batch.
+    /// The device takes a batch.
     Submit,
-    /// It gets the addresses.
+    /// The addresses are copied in.
     CopyIn,
-    /// It looks up.
+    /// The lookups run.
     Run,
-    /// It gives the hops.
+    /// The hops are copied out.
     CopyOut,
-    /// It says that it is done.
+    /// The device reports that the batch is done.
     Collect,
 }
 
 impl Stage {
-    /// All of them.
+    /// All stages.
     pub const ALL: [Stage; 7] = [
         Stage::Load,
         Stage::Update,
@@ -107,7 +107,7 @@ impl Stage {
         Stage::Collect,
     ];
 
-    /// Its name.
+    /// The stage's name.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Load => "load",

@@ -1,45 +1,45 @@
-//! A table as one array of words: what lies in a device's memory.
+//! A table as one array of words, which is copied to a device's memory.
 //!
 //! ```text
 //!   figures │ where each array begins │ array, room │ array, room │ …      words of 32 bits
 //! ```
 //!
-//! Arrays begin at multiples of 64 bytes and have room to grow. A changed table is compared
-//! with what was sent, block by block, and only blocks that differ are sent: the copy and the
-//! comparison cost a pass over the table, the transfer what has changed.
+//! Arrays begin at multiples of 64 bytes and have room to grow. A changed table is compared block
+//! by block with the words that were sent, and only blocks that differ are sent: the copy and the
+//! comparison cost a pass over the table, the transfer only the changes.
 
 use std::ops::Range;
 
 use lookup::lpm::Words;
 
-/// What a device holds of a table.
+/// The form of a table that a device holds.
 pub struct Image {
     words: Vec<u32>,
     figures: usize,
-    /// Where each array lies, its room included.
+    /// The place of each array, with its room to grow.
     arrays: Vec<Range<usize>>,
 }
 
-/// What turns one version of an image into the next.
+/// The difference between two versions of an image.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Patch {
-    /// The whole image is to be sent.
+    /// The whole image must be sent.
     Whole,
-    /// Words to be written, in ascending order.
+    /// Words to write, in ascending order.
     Pieces(Vec<Piece>),
 }
 
-/// Words and their place.
+/// Consecutive words and their place.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Piece {
-    /// The number of the first word.
+    /// The index of the first word.
     pub at: usize,
-    /// What it and those behind it become.
+    /// The new words, from that index on.
     pub words: Vec<u32>,
 }
 
 impl Image {
-    /// Lays out a table; `None` where 32 bits do not number its words.
+    /// Lays out a table; `None` where 32 bits cannot index its words.
     pub fn new(table: &Words) -> Option<Self> {
         let figures = table.figures.len();
         let mut end = figures + table.arrays.len();
@@ -59,8 +59,8 @@ impl Image {
         Some(Image { words, figures, arrays })
     }
 
-    /// Takes a later version of the table: what has changed, or `None` where it has outgrown
-    /// its layout and needs another image.
+    /// Takes a later version of the table. Returns the changes, or `None` where the table has
+    /// outgrown its layout and needs another image.
     pub fn update(&mut self, table: &Words) -> Option<Patch> {
         let rooms = self.arrays.iter().map(Range::len);
         if table.figures.len() != self.figures
@@ -82,14 +82,14 @@ impl Image {
         &self.words
     }
 
-    /// Bytes of a device's memory.
+    /// The image's size in a device's memory, in bytes.
     pub fn bytes(&self) -> u64 {
         size_of_val(&*self.words) as u64
     }
 }
 
 impl Patch {
-    /// Bytes to be sent of an image of `whole` bytes.
+    /// Bytes to send, for an image of `whole` bytes.
     pub fn bytes(&self, whole: u64) -> u64 {
         match self {
             Patch::Whole => whole,
@@ -104,7 +104,7 @@ fn words_of(arrays: &[Range<usize>]) -> impl Iterator<Item = usize> {
     arrays.iter().map(|array| array.start)
 }
 
-/// Brings the words from `start` on in line with `new`, and appends what differed.
+/// Updates the words from `start` on to `new`, and appends those that differed.
 fn compare(words: &mut [u32], start: usize, new: &[u32], pieces: &mut Vec<Piece>) {
     for (at, new) in (start..).step_by(BLOCK).zip(new.chunks(BLOCK)) {
         let old = &mut words[at..at + new.len()];
@@ -119,13 +119,13 @@ fn compare(words: &mut [u32], start: usize, new: &[u32], pieces: &mut Vec<Piece>
     }
 }
 
-/// Words of a line.
+/// Words in a cache line.
 const LINE: usize = 16;
 
-/// Words that are compared, and sent, together.
+/// Words in a block: they are compared, and sent, together.
 const BLOCK: usize = 64;
 
-/// Words that each array may grow by beside an eighth of its own.
+/// Words that each array may grow by, in addition to an eighth of its length.
 const SPARE: usize = 4096;
 
 #[cfg(test)]

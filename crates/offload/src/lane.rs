@@ -1,4 +1,4 @@
-//! One processor's batches: how many, how large, and how fast they are answered.
+//! The batches of one processor: their number, their size, and the rate of answers.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use lookup::Addr;
 use crate::device::{Batch, Device};
 use crate::fault::Fault;
 
-/// How addresses go to a device.
+/// How addresses are sent to a device.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Buffers {
     /// Addresses of a batch.
     pub size: usize,
-    /// Batches under way: 1 is synchronous, with 2 the transfers of one overlap with the work
-    /// on the other, and so on.
+    /// Batches in flight: 1 is synchronous; with 2, the transfers of one batch overlap with the
+    /// lookups of the other.
     pub depth: usize,
 }
 
 /// A device, its batches, and its rate.
 ///
-/// I1: `made` batches are here, under way, or wait for their turn to be handed out.
+/// I1: `made` batches are in this struct, in flight, or waiting to be handed out.
 pub(crate) struct Lane<A> {
     pub(crate) device: Box<dyn Device<A>>,
     pub(crate) buffers: Buffers,
     pub(crate) meter: Meter,
-    /// Batches under way, and their addresses.
+    /// Batches in flight, and their addresses.
     pub(crate) under_way: usize,
     pub(crate) pending: u64,
-    /// Addresses that were ever answered.
+    /// Addresses answered since the start.
     pub(crate) answered: u64,
     free: Vec<Batch<A>>,
     made: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Lane<A> {
 }
 
 impl<A: Addr> Lane<A> {
-    /// With at most `most` batches, one more than are under way at the least.
+    /// A lane with at most `most` batches, at least one more than are in flight.
     pub(crate) fn new(device: Box<dyn Device<A>>, buffers: Buffers, most: usize) -> Self {
         let buffers = Buffers { size: buffers.size.max(1), depth: buffers.depth.max(1) };
         Lane {
@@ -51,17 +51,17 @@ impl<A: Addr> Lane<A> {
         }
     }
 
-    /// True where it takes another batch that is there.
+    /// Whether the device takes another batch that is filled already.
     pub(crate) fn has_room(&self) -> bool {
         self.under_way < self.buffers.depth
     }
 
-    /// True where it also has a batch to be filled.
+    /// Whether there is also an empty batch to fill.
     pub(crate) fn is_open(&self) -> bool {
         self.has_room() && (!self.free.is_empty() || self.made < self.most)
     }
 
-    /// A batch to be filled; `None` where all are under way or wait.
+    /// An empty batch; `None` where all are in flight or wait.
     pub(crate) fn batch(&mut self) -> Result<Option<Batch<A>>, Fault> {
         if let Some(batch) = self.free.pop() {
             return Ok(Some(batch));
@@ -74,7 +74,7 @@ impl<A: Addr> Lane<A> {
         Ok(Some(batch))
     }
 
-    /// Takes back a batch that was handed out, or not filled.
+    /// Takes back a batch that was handed out, or was not filled.
     pub(crate) fn release(&mut self, batch: Batch<A>) {
         self.free.push(batch);
     }
@@ -103,8 +103,7 @@ impl<A: Addr> Lane<A> {
     }
 }
 
-/// What a processor does a second, while it has something to do. What was long ago counts less
-/// and less.
+/// The rate of a processor while it is busy. Old measurements count less and less.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     since: Duration,
@@ -113,13 +112,13 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins with a rate that was measured.
+    /// Begins with a measured rate.
     pub(crate) fn profiled(rate: f64) -> Self {
         let busy = WINDOW / 10.0;
         Meter { since: Duration::ZERO, busy, done: rate * busy }
     }
 
-    /// Addresses a second; `None` before any were answered.
+    /// Addresses a second; `None` before the first answers.
     pub(crate) fn rate(&self) -> Option<f64> {
         (self.busy > 0.0 && self.done > 0.0).then(|| self.done / self.busy)
     }
@@ -139,5 +138,5 @@ impl Meter {
     }
 }
 
-/// Seconds of work after which what was counts half.
+/// Seconds of work after which an old measurement counts half.
 const WINDOW: f64 = 0.2;

@@ -9,9 +9,9 @@
 //! ([`devices`]): the threads of this machine, an NVIDIA GPU, and a model for tests. A
 //! [`Crew`](crew::Crew) divides an input between the cores and a device, keeps the order,
 //! changes the table between batches, and goes on where the device is lost.
-//! [`calibrate`] finds how large the batches are to be.
+//! [`calibrate`] finds the best size of a batch.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   calibrate crew

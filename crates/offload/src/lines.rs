@@ -1,16 +1,17 @@
-//! Lines of 32 bytes that a kernel reads for one address: what a device's rate of random reads is
-//! divided by, to know what it could do.
+//! Counts the 32-byte lines that a kernel reads for one address. A device's rate of random reads,
+//! divided by this count, bounds its rate of lookups.
 //!
-//! A walk over the image's words as the kernel goes (kernels/lookup.cu). The figures and where arrays
-//! begin are the same for all addresses, and in every cache: they are not counted.
+//! The function walks the image's words as the kernel does (kernels/lookup.cu). It does not count
+//! the figures and the starts of the arrays: they are the same for all addresses, and always
+//! cached.
 
 use lookup::Hop;
 use lookup::hash::{below, h2};
 
 use crate::image::Image;
 
-/// The hop of `dst` by the kernel of `engine`, and the lines that it reads. `None` for an engine other
-/// than `rutter4` and `bloomfwd` with its usual hash.
+/// The hop of `dst` as the kernel of `engine` finds it, and the lines that it reads. `None` for
+/// engines other than `rutter4` and `bloomfwd` with its usual hash.
 pub fn of(engine: &str, image: &Image, dst: u32) -> Option<(Hop, usize)> {
     let mut walk = Walk { words: image.words(), lines: Vec::new() };
     let hop = match engine {
@@ -35,12 +36,12 @@ impl Walk<'_> {
         self.words[at]
     }
 
-    /// Where array `i` begins, of an image with so many figures.
+    /// The start of array `i` in an image with this many figures.
     fn array(&self, figures: usize, i: usize) -> usize {
         self.words[figures + i] as usize
     }
 
-    /// Cell `i` of an array of cells of 16 or 32 bits.
+    /// Cell `i` of an array whose cells have 16 or 32 bits.
     fn cell(&mut self, cells: usize, bits: u32, i: u32) -> u32 {
         if bits == 32 {
             return self.word(cells + i as usize);
@@ -110,6 +111,6 @@ impl Walk<'_> {
 /// Words of a line.
 const LINE: usize = 8;
 
-/// The kernel's number of the usual hash, and what makes a second of it.
+/// The kernel's number for the usual hash, and the multiplier of its second hash.
 const H2: u32 = 2;
 const SALT: u32 = 0x5bd1_e995;

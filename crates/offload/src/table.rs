@@ -1,4 +1,4 @@
-//! A table that cores and devices answer from, and what changes it.
+//! A table from which cores and devices answer, and its changes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,10 +12,10 @@ use lookup::{Addr, Rib};
 use crate::fault::Fault;
 use crate::image::{Image, Patch};
 
-/// A table of one engine: the engine's own for the cores, an image for devices.
+/// A table of one engine: the engine itself for the cores, an image for devices.
 ///
-/// It changes where it is ([`Table::apply`]), so nobody may look up meanwhile who must not see
-/// half of a change.
+/// It changes in place ([`Table::apply`]), so a reader that must not see half of a change must not
+/// look up meanwhile.
 pub struct Table<A: Addr> {
     entry: &'static Entry<A>,
     options: Options,
@@ -23,7 +23,7 @@ pub struct Table<A: Addr> {
     writer: Box<dyn Writer<A>>,
     lpm: Arc<dyn Lpm<A>>,
     export: Option<Arc<dyn Export>>,
-    /// Made for the first device that asks for it.
+    /// Made when the first device asks for it.
     image: OnceLock<Option<Image>>,
 }
 
@@ -43,11 +43,10 @@ impl<A: Engines + Exports> Table<A> {
         Ok(Table { entry, options, domain, writer, lpm, export, image: OnceLock::new() })
     }
 
-    /// Brings the table in line with `rib`, which already holds `changes`: what devices are to
-    /// be sent.
+    /// Updates the table to `rib`, which already holds `changes`. Returns the changes to send to devices.
     ///
     /// # Errors
-    /// When the engine refuses; the table is then as before.
+    /// When the engine refuses; the table is then unchanged.
     pub fn apply(&mut self, rib: &Rib<A>, changes: &[Change<A>]) -> Result<Patch, Refusal> {
         if self.writer.apply(rib, changes)? == Applied::Rebuild {
             (self.writer, self.export) = build(self.entry, &self.options, rib, &self.domain)?;
@@ -56,7 +55,7 @@ impl<A: Engines + Exports> Table<A> {
             return Ok(Patch::Whole);
         }
         let (Some(Some(image)), Some(export)) = (self.image.get_mut(), &self.export) else {
-            return Ok(Patch::Whole); // no device has any of it
+            return Ok(Patch::Whole); // no device holds it
         };
         let words = words(&**export);
         Ok(image.update(&words).unwrap_or_else(|| {
@@ -72,17 +71,17 @@ impl<A: Addr> Table<A> {
         self.entry.card.name
     }
 
-    /// What the cores look up in.
+    /// The table that the cores read.
     pub fn lpm(&self) -> &Arc<dyn Lpm<A>> {
         &self.lpm
     }
 
-    /// Where threads that look up register.
+    /// The domain in which reading threads register.
     pub fn domain(&self) -> &Arc<Domain> {
         &self.domain
     }
 
-    /// What devices hold.
+    /// The image for devices.
     ///
     /// # Errors
     /// When the engine has no kernel, or the table is too large for any device.
@@ -94,7 +93,7 @@ impl<A: Addr> Table<A> {
     }
 }
 
-/// Engine and what copies it, where it has a kernel.
+/// The engine, and the function that copies it, if it has a kernel.
 type Built<A> = (Box<dyn Writer<A>>, Option<Arc<dyn Export>>);
 
 fn build<A: Exports>(

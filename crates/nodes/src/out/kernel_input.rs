@@ -71,7 +71,7 @@ impl Node for KernelInput {
                 let pool = pool(v.ports(), iface.port.0, first_routed)?;
                 Some((iface, pool))
             });
-            // A frame for a port of another world stays in the ring until the next vector.
+            // A frame for another port stays in the ring until the next vector.
             if way.is_some_and(|(_, pool)| !v.has_room(pool)) {
                 break;
             }

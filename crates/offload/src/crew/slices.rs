@@ -1,4 +1,4 @@
-//! Input and output that lie in memory.
+//! Input and output in memory.
 
 use std::io;
 
@@ -22,7 +22,7 @@ impl<A: Addr> Input<A> for Slice<'_, A> {
     }
 }
 
-/// Where hops go that are not there yet.
+/// Places for hops that are not written yet.
 pub(super) struct Rest<'h>(pub(super) &'h mut [Hop]);
 
 impl<A: Addr> Output<A> for Rest<'_> {

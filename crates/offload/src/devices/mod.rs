@@ -1,4 +1,4 @@
-//! The devices, a file each.
+//! The devices, one file each.
 
 mod cuda;
 mod model;

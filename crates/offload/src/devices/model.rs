@@ -1,5 +1,5 @@
-//! A device that is not there: it takes as long as its figures say, is answered for by this
-//! processor, and can be lost at any stage. For tests of pipelines, divisions and faults.
+//! A simulated device: it takes as long as its figures give, this processor computes its answers,
+//! and it can be lost at any stage. It is for tests of pipelines, divisions and faults.
 //!
 //! ```text
 //!   bus in      │ batch 1 │ batch 2 │ batch 3 │
@@ -20,18 +20,18 @@ use crate::fault::{Fault, Stage};
 use crate::image::Patch;
 use crate::table::Table;
 
-/// What a model is like.
+/// The properties of a model.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Bytes a second, each way.
+    /// Bytes a second, in each direction.
     pub bandwidth: f64,
-    /// Of each transfer and of each start of the processor.
+    /// The latency of each transfer and of each start of the processor.
     pub latency: Duration,
     /// Lookups a second.
     pub rate: f64,
     /// Bytes for the table.
     pub memory: u64,
-    /// Where it is lost: at which stage, and how often that has gone well before.
+    /// The stage at which it is lost, and how often that stage has succeeded before.
     pub lost: Option<(Stage, u64)>,
 }
 
@@ -53,7 +53,7 @@ pub struct Model<A> {
     figures: Figures,
     clock: Clock,
     table: Option<Arc<dyn Lpm<A>>>,
-    /// Until when bus in, processor and bus out are busy.
+    /// The times until which bus in, processor and bus out are busy.
     busy: [Duration; 3],
     under_way: VecDeque<UnderWay<A>>,
     lost: Option<Fault>,
@@ -66,7 +66,7 @@ struct UnderWay<A> {
 }
 
 impl<A: Addr> Model<A> {
-    /// A device of these figures, by this clock.
+    /// A device with these figures, on this clock.
     pub fn new(figures: Figures, clock: &Clock) -> Self {
         let name = format!(
             "model ({:.0} million lookups/s, {:.1} GB/s)",
@@ -85,7 +85,7 @@ impl<A: Addr> Model<A> {
         }
     }
 
-    /// True where it is lost at `stage` this time.
+    /// Whether the device is lost at `stage` this time.
     fn fails(&mut self, stage: Stage) -> bool {
         match &mut self.figures.lost {
             Some((at, 0)) => *at == stage,
@@ -177,7 +177,7 @@ impl<A: Addr> Device<A> for Model<A> {
         if let Some(UnderWay { batch, .. }) = self.under_way.front_mut() {
             let (dsts, hops) = batch.parts();
             match (fault, &self.table) {
-                // Whatever is there when a device goes is no answer.
+                // The buffer's contents are no answer when a device is lost.
                 (Some(_), _) | (None, None) => hops.fill(Hop(0x5bad_c0de)),
                 (None, Some(table)) => table.lookup_batch(dsts, hops),
             }

@@ -1,4 +1,4 @@
-//! The cores of this machine, a batch each: the paper's processor that stands alone.
+//! The cores of this machine, one batch each: the paper's configuration without a device.
 //!
 //! ```text
 //!   submit ──► queue ──► worker, a core ──► done ──► collect      batches leave as they are done
@@ -20,7 +20,7 @@ use crate::fault::{Fault, Stage};
 use crate::image::Patch;
 use crate::table::Table;
 
-/// Threads that look up, each in the engine's own table.
+/// Threads that look up, each directly in the engine's table.
 pub struct Threads<A: Addr> {
     capabilities: Capabilities,
     shared: Arc<Shared<A>>,
@@ -31,7 +31,7 @@ pub struct Threads<A: Addr> {
     unanswered: Vec<Batch<A>>,
 }
 
-/// A table, and where its readers register.
+/// A table, and the domain in which its readers register.
 type Version<A> = (Arc<dyn Lpm<A>>, Arc<Domain>);
 
 /// A batch, and whether it was answered.
@@ -48,10 +48,10 @@ struct Queue<A> {
 }
 
 impl<A: Addr> Threads<A> {
-    /// Starts `threads`, 1 at the least.
+    /// Starts `threads` threads, at least 1.
     ///
     /// # Errors
-    /// When the system starts none.
+    /// When the system starts no thread.
     pub fn start(threads: usize) -> io::Result<Self> {
         let threads = threads.max(1);
         let queue = Queue { jobs: VecDeque::new(), closed: false };
@@ -155,7 +155,7 @@ impl<A: Addr> Drop for Threads<A> {
         drop(queue);
         self.shared.more.notify_all();
         for worker in self.workers.drain(..) {
-            let _ = worker.join(); // it returns panics as batches without answers
+            let _ = worker.join(); // a worker returns panics as batches without answers
         }
     }
 }
@@ -194,7 +194,7 @@ fn next<A: Addr>(shared: &Shared<A>) -> Option<(Batch<A>, Version<A>)> {
     }
 }
 
-/// Nobody panics who holds the lock.
+/// No thread panics while it holds the lock.
 fn lock<A>(shared: &Shared<A>) -> MutexGuard<'_, Queue<A>> {
     shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
 }

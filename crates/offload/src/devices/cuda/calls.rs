@@ -1,8 +1,8 @@
-//! The driver's functions, as far as they are called.
+//! The functions of the driver that Rutter calls.
 //!
-//! `cudarc` finds the library, and has its constants and types. Its own calls are not used: the
-//! type of their result is an enumeration of the codes of CUDA 12.0, and a later driver returns
-//! others, which would be undefined behaviour. Here a result is a number.
+//! `cudarc` finds the library, and has its constants and types. Its own calls are not used: they
+//! return an enumeration of the codes of CUDA 12.0, and a later driver returns other codes, which
+//! would be undefined behaviour. Here a result is a number.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
@@ -17,21 +17,20 @@ use crate::fault::Fault;
 pub(super) struct Code(pub(super) c_int);
 
 impl Code {
-    /// There is no more memory.
+    /// Out of memory.
     pub(super) const OUT_OF_MEMORY: Code = Code(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int);
-    /// The driver has no device to drive.
+    /// The driver finds no device.
     pub(super) const NO_DEVICE: Code = Code(sys::CUresult::CUDA_ERROR_NO_DEVICE as c_int);
-    /// What was asked for is not done yet.
+    /// The queried work is not done yet.
     pub(super) const NOT_READY: Code = Code(sys::CUresult::CUDA_ERROR_NOT_READY as c_int);
 }
 
-/// What an object of the driver's is to this process: a pointer, of which only the driver knows
-/// what it points to.
+/// A handle of the driver's: a pointer to memory that only the driver understands.
 pub(super) type Handle = *mut c_void;
 
 macro_rules! calls {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal($($arg:ident: $type:ty),*);)*) => {
-        /// The functions of a driver that is there.
+        /// The functions of the loaded driver.
         pub(super) struct Calls {
             $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
         }
@@ -55,8 +54,8 @@ macro_rules! calls {
                 $(#[$doc])*
                 ///
                 /// # Safety
-                /// As NVIDIA's manual of the driver says of the function: pointers and handles are
-                /// what it asks for.
+                /// The conditions of NVIDIA's driver manual for the function hold: pointers and
+                /// handles are what it requires.
                 #[allow(clippy::too_many_arguments)] // as many as the function has
                 pub(super) unsafe fn $name(&self, $($arg: $type),*) -> Result<(), Code> {
                     // SAFETY: the caller's.
@@ -71,15 +70,15 @@ macro_rules! calls {
 }
 
 calls! {
-    /// What the driver knows of CUDA: 12000 is 12.0.
+    /// The driver's CUDA version: 12000 is 12.0.
     driver_version = "cuDriverGetVersion"(version: *mut c_int);
     /// Starts the driver.
     init = "cuInit"(flags: c_uint);
     /// A code in words.
     error_string = "cuGetErrorString"(code: c_int, to: *mut *const c_char);
-    /// A code's name.
+    /// The name of a code.
     error_name = "cuGetErrorName"(code: c_int, to: *mut *const c_char);
-    /// How many devices there are.
+    /// The number of devices.
     device_count = "cuDeviceGetCount"(count: *mut c_int);
     /// A device by its number.
     device = "cuDeviceGet"(device: *mut CUdevice, number: c_int);
@@ -87,15 +86,15 @@ calls! {
     device_name = "cuDeviceGetName"(name: *mut c_char, room: c_int, device: CUdevice);
     /// A device's memory.
     device_memory = "cuDeviceTotalMem_v2"(bytes: *mut usize, device: CUdevice);
-    /// What a device is like.
+    /// A property of a device.
     device_attribute = "cuDeviceGetAttribute"(value: *mut c_int, attribute: c_int, device: CUdevice);
-    /// Takes part in a device's context.
+    /// Retains a device's primary context.
     retain = "cuDevicePrimaryCtxRetain"(context: *mut Handle, device: CUdevice);
-    /// Takes part in it no more.
+    /// Releases it.
     release = "cuDevicePrimaryCtxRelease_v2"(device: CUdevice);
-    /// Makes a context this thread's.
+    /// Makes a context the current one of this thread.
     bind = "cuCtxSetCurrent"(context: Handle);
-    /// Free and all memory of this thread's context.
+    /// Free and total memory of this thread's context.
     memory = "cuMemGetInfo_v2"(free: *mut usize, all: *mut usize);
     /// Loads kernels.
     load_module = "cuModuleLoadData"(module: *mut Handle, image: *const c_void);
@@ -107,23 +106,23 @@ calls! {
     alloc = "cuMemAlloc_v2"(at: *mut CUdeviceptr, bytes: usize);
     /// Frees it.
     free = "cuMemFree_v2"(at: CUdeviceptr);
-    /// Memory of this machine, locked in its place.
+    /// Pinned memory of this machine.
     alloc_host = "cuMemHostAlloc"(at: *mut *mut c_void, bytes: usize, flags: c_uint);
     /// Frees it.
     free_host = "cuMemFreeHost"(at: *mut c_void);
     /// A queue of work.
     create_stream = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
-    /// Ends it.
+    /// Destroys it.
     destroy_stream = "cuStreamDestroy_v2"(stream: Handle);
-    /// Waits until all that is in it is done.
+    /// Waits until all work in it is done.
     wait_stream = "cuStreamSynchronize"(stream: Handle);
     /// A mark in a queue.
     create_event = "cuEventCreate"(event: *mut Handle, flags: c_uint);
-    /// Ends it.
+    /// Destroys it.
     destroy_event = "cuEventDestroy_v2"(event: Handle);
-    /// Sets it behind all that is in a queue.
+    /// Records it behind all work in a queue.
     record = "cuEventRecord"(event: Handle, stream: Handle);
-    /// Whether all before it is done.
+    /// Whether all work before it is done.
     query = "cuEventQuery"(event: Handle);
     /// Waits until it is.
     wait_event = "cuEventSynchronize"(event: Handle);
@@ -131,8 +130,8 @@ calls! {
     copy_in = "cuMemcpyHtoDAsync_v2"(to: CUdeviceptr, from: *const c_void, bytes: usize, on: Handle);
     /// Queues a copy from the device.
     copy_out = "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: CUdeviceptr, bytes: usize, on: Handle);
-    /// Queues a kernel: so many blocks in three dimensions, threads of a block, bytes that they
-    /// share.
+    /// Queues a kernel: blocks in three dimensions, threads of a block in three dimensions, and
+    /// bytes of shared memory.
     launch = "cuLaunchKernel"(
         kernel: Handle, blocks: c_uint, blocks_y: c_uint, blocks_z: c_uint, threads: c_uint,
         threads_y: c_uint, threads_z: c_uint, shared: c_uint, on: Handle,
@@ -143,7 +142,7 @@ calls! {
 /// The driver of this machine.
 ///
 /// # Errors
-/// When there is none, or it lacks a function.
+/// When there is no driver, or it lacks a function.
 pub(super) fn calls() -> Result<&'static Calls, Fault> {
     static CALLS: OnceLock<Result<Calls, Fault>> = OnceLock::new();
     let found = CALLS.get_or_init(|| {
@@ -154,7 +153,7 @@ pub(super) fn calls() -> Result<&'static Calls, Fault> {
     found.as_ref().map_err(Fault::clone)
 }
 
-/// A code in the driver's words, or as a number where the driver has none for it.
+/// The driver's text for a code, or the number where the driver has no text.
 pub(super) fn words(calls: &Calls, code: Code) -> String {
     let (mut said, mut name) = (null(), null());
     // SAFETY: it writes a pointer to a text that is the library's for ever, or none.

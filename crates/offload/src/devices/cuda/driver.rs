@@ -1,8 +1,8 @@
-//! What a device is given and gives back, behind types that keep its rules.
+//! Memory, copies and kernels of a device, behind types that keep the driver's rules.
 //!
 //! - I1: a [`Room`] and a [`Pinned`] are the driver's memory, freed once, by their owner.
-//! - I2: what the device may read or write is owned by a [`Slot`] or waited for, until the stream
-//!   that does so is known to be done.
+//! - I2: memory that the device may read or write is owned by a [`Slot`], or its owner waits, until
+//! the stream is known to be done.
 //! - I3: a [`Slot`]'s memory on the device has room for its batch.
 
 use std::ffi::{CString, c_void};
@@ -26,16 +26,16 @@ pub(super) struct Gpu {
     pub(super) context: Arc<Context>,
     module: Arc<Module>,
     pub(super) name: Arc<str>,
-    /// Blocks of threads that keep it busy.
+    /// Blocks of threads that keep the device busy.
     blocks: u32,
 }
 
-/// What is known of a device without using it.
+/// The properties of a device, known before it is started.
 #[derive(Clone, Debug)]
 pub struct Info {
-    /// Its number.
+    /// The device's number.
     pub number: usize,
-    /// Its maker's name for it.
+    /// The maker's name for it.
     pub name: String,
     /// Its compute capability, major and minor.
     pub capability: (i32, i32),
@@ -43,7 +43,7 @@ pub struct Info {
     pub memory: u64,
     /// Domain, bus and device, as the kernel writes them: `0000:01:00.0`.
     pub bus: String,
-    /// What the driver knows of CUDA, major and minor.
+    /// The driver's CUDA version, major and minor.
     pub cuda: (i32, i32),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn all() -> Result<Vec<Info>, Fault> {
     (0..count).map(|number| info(calls, number, cuda).map(|(info, _)| info)).collect()
 }
 
-/// Loads the driver: its functions, its version, and how many devices there are.
+/// Loads the driver; returns its functions, its version, and the number of devices.
 fn start() -> Result<(&'static Calls, (i32, i32), usize), Fault> {
     let calls = calls()?;
     let failed = |code| Fault::Driver { why: words(calls, code) };
@@ -74,7 +74,7 @@ fn start() -> Result<(&'static Calls, (i32, i32), usize), Fault> {
     }
 }
 
-/// Of a device that is there: what is known of it, and the driver's number of it.
+/// The properties of a device, and the driver's handle for it.
 fn info(calls: &Calls, number: usize, cuda: (i32, i32)) -> Result<(Info, i32), Fault> {
     let known = || -> Result<(Info, i32), Code> {
         let mut device = 0;
@@ -119,12 +119,12 @@ impl Gpu {
         Ok((Gpu { context, module, name, blocks }, info))
     }
 
-    /// A kernel by its name, `None` where there is none.
+    /// A kernel by its name; `None` where the device has none of that name.
     pub(super) fn kernel(&self, name: &str) -> Option<Kernel> {
         self.module.kernel(name)
     }
 
-    /// That it was lost at `stage`, by what the driver says.
+    /// The fault of a device that was lost at `stage`, with the driver's error.
     pub(super) fn lost(&self, stage: Stage) -> impl Fn(Code) -> Fault {
         move |code| {
             let why = words(self.context.calls, code);
@@ -132,12 +132,12 @@ impl Gpu {
         }
     }
 
-    /// Bytes that are free.
+    /// Bytes of free memory.
     pub(super) fn free(&self) -> Result<u64, Fault> {
         self.context.free().map_err(self.lost(Stage::Load))
     }
 
-    /// Memory on the device.
+    /// Allocates memory on the device.
     pub(super) fn room(&self, bytes: usize, stage: Stage) -> Result<Room, Fault> {
         let mut at = 0;
         let made = self.context.bind().and_then(|()| {
@@ -155,13 +155,13 @@ impl Gpu {
         }
     }
 
-    /// Queues copies of `from` to the beginning of `to`.
+    /// Queues a copy of `from` to the beginning of `to`.
     ///
     /// # Safety
-    /// `from` stays, unchanged, until the stream is done.
+    /// `from` must live, unchanged, until the stream is done.
     ///
     /// # Panics
-    /// When there is no room.
+    /// When `to` is shorter.
     pub(super) unsafe fn copy_in<T: Copy>(
         &self,
         to: &Room,
@@ -175,13 +175,13 @@ impl Gpu {
         unsafe { self.context.calls.copy_in(to.at, at, bytes, on.handle) }
     }
 
-    /// Queues copies of the beginning of `from` to `to`.
+    /// Queues a copy of the beginning of `from` to `to`.
     ///
     /// # Safety
-    /// Nobody looks at `to` until the stream is done, and any bytes are a `T`.
+    /// Nobody may read `to` until the stream is done, and every bit pattern must be a valid `T`.
     ///
     /// # Panics
-    /// When there is not as much.
+    /// When `from` is shorter.
     pub(super) unsafe fn copy_out<T: Copy>(
         &self,
         to: &mut [T],
@@ -198,9 +198,9 @@ impl Gpu {
     /// Queues a kernel over `count` items: it reads `table` and `from`, and writes `to`.
     ///
     /// # Safety
-    /// - `kernel` takes three places and a count, and reads and writes no more than that many
-    ///   items, for which there is room, and what lies in `table`.
-    /// - The three stay until the stream is done.
+    /// - `kernel` takes three pointers and a count. It reads and writes at most that many items,
+    /// for which there is room, and reads inside of `table`.
+    /// - The three must live until the stream is done.
     pub(super) unsafe fn launch(
         &self,
         kernel: &Kernel,
@@ -216,13 +216,13 @@ impl Gpu {
         unsafe { kernel.launch((blocks, THREADS), &mut arguments, on) }
     }
 
-    /// A batch in memory that the system keeps in its place, so that it is copied while others work.
+    /// A batch in pinned memory, which can be copied while other work runs.
     pub(super) fn batch<A: Addr>(&self, addresses: usize) -> Result<Batch<A>, Fault> {
         let dsts = Pinned::new(self, vec![A::default(); addresses])?;
         Ok(Batch::of(Box::new(dsts), Box::new(Pinned::new(self, vec![Hop::NONE; addresses])?)))
     }
 
-    /// Writes words to `room` from word `at` of it on, behind what `stream` has to do.
+    /// Queues a write of words to `room`, from word `at` of it on.
     fn send(&self, room: &Room, at: usize, words: &[u32], on: &Stream) -> Result<(), Sent> {
         let (from, bytes) = (at * size_of::<u32>(), size_of_val(words));
         if room.bytes < from + bytes {
@@ -236,7 +236,7 @@ impl Gpu {
         unsafe { self.context.calls.copy_in(to, words, bytes, on.handle) }.map_err(Sent::Failed)
     }
 
-    /// Writes pieces, each at its word of `room`, and waits until they are there.
+    /// Writes pieces, each at its word of `room`, and waits until they have arrived.
     pub(super) fn write<'w>(
         &self,
         room: &Room,
@@ -258,7 +258,7 @@ impl Gpu {
     }
 }
 
-/// Why words are not sent.
+/// The errors of such a write.
 enum Sent {
     TooMuch,
     Failed(Code),
@@ -287,7 +287,7 @@ impl Drop for Room {
     }
 }
 
-/// Memory of this machine that is locked in its place.
+/// Pinned memory of this machine.
 pub(super) struct Pinned<T> {
     at: *mut T,
     len: usize,
@@ -299,7 +299,7 @@ pub(super) struct Pinned<T> {
 unsafe impl<T: Send> Send for Pinned<T> {}
 
 impl<T: Copy> Pinned<T> {
-    /// Of what `from` holds.
+    /// A copy of `from`.
     pub(super) fn new(gpu: &Gpu, from: Vec<T>) -> Result<Self, Fault> {
         let bytes = size_of_val(&*from);
         let (context, mut at) = (&gpu.context, null_mut());
@@ -345,19 +345,19 @@ impl<T> Drop for Pinned<T> {
     }
 }
 
-/// A stream of its own for one batch after another, and their memory on the device.
+/// A stream for one batch after another, with memory for them on the device.
 pub(super) struct Slot<A: Addr> {
     gpu: Gpu,
     stream: Stream,
     done: Event,
     dsts: Room,
     hops: Room,
-    /// The batch that is under way, and the table that it reads.
+    /// The batch in flight, and the table that it reads.
     batch: Option<(Batch<A>, Arc<Room>)>,
 }
 
 impl<A: Addr> Slot<A> {
-    /// With room for so many addresses.
+    /// A slot with room for this many addresses.
     pub(super) fn new(gpu: &Gpu, addresses: usize) -> Result<Self, Fault> {
         let failed = gpu.lost(Stage::Submit);
         Ok(Slot {
@@ -370,16 +370,16 @@ impl<A: Addr> Slot<A> {
         })
     }
 
-    /// True where it takes such a batch.
+    /// Whether the slot takes this batch.
     pub(super) fn fits(&self, addresses: usize) -> bool {
         self.dsts.bytes >= addresses * size_of::<A>()
             && self.hops.bytes >= addresses * size_of::<Hop>()
     }
 
-    /// Begins to answer a batch, which it has from now on.
+    /// Begins to answer a batch, and owns it from now on.
     ///
     /// # Panics
-    /// When it has one, or one that does not fit.
+    /// When the slot has a batch, or this one does not fit.
     pub(super) fn begin(
         &mut self,
         batch: Batch<A>,
@@ -403,7 +403,7 @@ impl<A: Addr> Slot<A> {
         self.done.record(on).map_err(gpu.lost(Stage::Collect))
     }
 
-    /// The batch, once it is answered; `None` without `wait` where it is not.
+    /// The batch, once it is answered. Without `wait`, `None` while it is not.
     pub(super) fn finish(&mut self, wait: bool) -> Result<Option<Batch<A>>, Fault> {
         if !self.done.is_reached(wait).map_err(self.gpu.lost(Stage::Collect))? {
             return Ok(None);
@@ -411,7 +411,7 @@ impl<A: Addr> Slot<A> {
         Ok(self.batch.take().map(|(batch, _)| batch))
     }
 
-    /// The batch, unanswered.
+    /// The batch, without answers.
     pub(super) fn give_up(&mut self) -> Option<Batch<A>> {
         let done = self.stream.wait().is_ok();
         let (batch, image) = self.batch.take()?;
@@ -432,9 +432,9 @@ impl<A: Addr> Drop for Slot<A> {
     }
 }
 
-/// Of CUDA, what the PTX and our calls need.
+/// The CUDA version that the PTX and our calls need.
 const CUDA: (i32, i32) = (12, 0);
 
-/// Threads of a block, and blocks of a processor: more than are at work at once.
+/// Threads in a block, and blocks for each multiprocessor: more than run at once.
 const THREADS: u32 = 256;
 const BLOCKS: u32 = 16;

@@ -1,6 +1,6 @@
-//! What the driver makes, each with its owner: a device's context, kernels, streams, events.
+//! The driver's handles, each with an owner: a device's context, kernels, streams, events.
 //!
-//! I1: a handle is the driver's own, and is ended once, by its owner, while the context is there.
+//! I1: a handle is the driver's own, and is destroyed once, by its owner, while the context exists.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -10,7 +10,7 @@ use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
 
 use super::calls::{Calls, Code, Handle};
 
-/// A device's context, in which the whole process shares.
+/// A device's primary context, which the whole process shares.
 pub(super) struct Context {
     pub(super) calls: &'static Calls,
     handle: Handle,
@@ -23,7 +23,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Of a device.
+    /// The context of a device.
     pub(super) fn new(calls: &'static Calls, device: CUdevice) -> Result<Arc<Self>, Code> {
         let mut handle = null_mut();
         // SAFETY: it writes one handle.
@@ -33,7 +33,7 @@ impl Context {
         Ok(Arc::new(context))
     }
 
-    /// Makes it this thread's, to which most calls refer.
+    /// Makes it the current context of this thread, to which most calls refer.
     pub(super) fn bind(&self) -> Result<(), Code> {
         // SAFETY: I1.
         unsafe { self.calls.bind(self.handle) }
@@ -48,7 +48,7 @@ impl Context {
         Ok(free as u64)
     }
 
-    /// What its device is like.
+    /// A property of its device.
     pub(super) fn attribute(&self, attribute: Attribute) -> Result<c_int, Code> {
         attribute_of(self.calls, self.device, attribute)
     }
@@ -73,7 +73,7 @@ unsafe impl Send for Module {}
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Of PTX, which the driver compiles.
+    /// Loads PTX, which the driver compiles.
     pub(super) fn load(context: &Arc<Context>, ptx: &CStr) -> Result<Arc<Self>, Code> {
         context.bind()?;
         let mut handle = null_mut();
@@ -112,10 +112,11 @@ pub(super) struct Kernel {
 unsafe impl Send for Kernel {}
 
 impl Kernel {
-    /// Queues it: so many blocks of so many threads.
+    /// Queues the kernel, with this many blocks of this many threads.
     ///
     /// # Safety
-    /// The arguments are the kernel's, and what they point to stays until the stream is done.
+    /// The arguments are those of the kernel, and the memory that they point to lives until the
+    /// stream is done.
     pub(super) unsafe fn launch(
         &self,
         (blocks, threads): (u32, u32),
@@ -144,7 +145,7 @@ impl Kernel {
     }
 }
 
-/// A queue of work, done in its order.
+/// A queue of work, done in order.
 pub(super) struct Stream {
     pub(super) context: Arc<Context>,
     pub(super) handle: Handle,
@@ -154,7 +155,7 @@ pub(super) struct Stream {
 unsafe impl Send for Stream {}
 
 impl Stream {
-    /// One that waits for no other.
+    /// A stream that waits for no other stream.
     pub(super) fn new(context: &Arc<Context>) -> Result<Self, Code> {
         context.bind()?;
         let mut handle = null_mut();
@@ -163,7 +164,7 @@ impl Stream {
         Ok(Stream { context: context.clone(), handle })
     }
 
-    /// Waits until it has nothing to do.
+    /// Waits until all its work is done.
     pub(super) fn wait(&self) -> Result<(), Code> {
         self.context.bind()?;
         // SAFETY: I1.
@@ -189,7 +190,7 @@ pub(super) struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    /// One that keeps no time.
+    /// An event without timing.
     pub(super) fn new(context: &Arc<Context>) -> Result<Self, Code> {
         context.bind()?;
         let mut handle = null_mut();
@@ -198,14 +199,14 @@ impl Event {
         Ok(Event { context: context.clone(), handle })
     }
 
-    /// Sets it behind all that `stream` has to do.
+    /// Records it behind all work in `stream`.
     pub(super) fn record(&self, stream: &Stream) -> Result<(), Code> {
         self.context.bind()?;
         // SAFETY: both are there (I1), in one context.
         unsafe { self.context.calls.record(self.handle, stream.handle) }
     }
 
-    /// Whether all before it is done; waits for that where `wait` says so.
+    /// Whether all work before it is done; with `wait`, waits for that.
     pub(super) fn is_reached(&self, wait: bool) -> Result<bool, Code> {
         self.context.bind()?;
         let calls = self.context.calls;
@@ -232,7 +233,7 @@ impl Drop for Event {
     }
 }
 
-/// What a device is like.
+/// A property of a device.
 pub(super) fn attribute_of(
     calls: &Calls,
     device: CUdevice,
@@ -256,8 +257,8 @@ pub(super) fn name_and_memory(calls: &Calls, device: CUdevice) -> Result<(String
     Ok((String::from_utf8_lossy(&letters.collect::<Vec<_>>()).into_owned(), bytes as u64))
 }
 
-/// Of a stream: it waits for no other.
+/// Flag of a stream: it waits for no other stream.
 const NON_BLOCKING: c_uint = 1;
 
-/// Of an event: it keeps no time, which costs less.
+/// Flag of an event: no timing, which costs less.
 const WITHOUT_TIME: c_uint = 2;

@@ -5,12 +5,12 @@
 //!   batch 2             │ copy in │ kernel │ copy out │  own: copies both ways and a kernel overlap
 //! ```
 //!
-//! Addresses and hops lie in locked memory of this machine. The table is an image in the device's
-//! memory; what changes is written into it while no batch is under way. The kernels come as PTX
-//! (`kernels/lookup.ptx`), which the driver compiles for the device at hand. All unsafe code is below
-//! this module.
+//! Addresses and hops are in pinned memory of this machine. The table is an image in the device's
+//! memory; changes are written into it while no batch is in flight. The kernels come as PTX
+//! (`kernels/lookup.ptx`), which the driver compiles for the device. All unsafe code is in the
+//! modules below this one.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   probe
@@ -45,7 +45,7 @@ pub struct Cuda<A: Addr> {
     table: Option<(Kernel, Arc<Room>)>,
     under_way: VecDeque<Slot<A>>,
     free: Vec<Slot<A>>,
-    /// A batch that was submitted in vain.
+    /// Batches whose submission failed.
     unanswered: Vec<Batch<A>>,
 }
 
@@ -61,7 +61,7 @@ impl<A: Addr> Cuda<A> {
     /// Starts device `number`, counted from 0.
     ///
     /// # Errors
-    /// When there is no driver or no such device, or it does not take the kernels.
+    /// When there is no driver or no such device, or the device refuses the kernels.
     pub fn start(number: usize) -> Result<Self, Fault> {
         let (gpu, info) = Gpu::start(number, PTX)?;
         let capabilities =
@@ -70,7 +70,7 @@ impl<A: Addr> Cuda<A> {
         Ok(Cuda { capabilities, gpu, table: None, under_way, free, unanswered })
     }
 
-    /// Room for a table of so many bytes: that of the table before where it is large enough.
+    /// Room for a table of this many bytes; the former table's room is kept if it is large enough.
     fn room(&mut self, bytes: usize) -> Result<Arc<Room>, Fault> {
         if let Some((_, room)) = self.table.take()
             && room.bytes() >= bytes
@@ -99,7 +99,7 @@ impl<A: Addr> Cuda<A> {
         match self.free.pop() {
             Some(slot) if slot.fits(addresses) => Ok(slot),
             small => {
-                drop(small); // its memory may be what the larger one needs
+                drop(small); // the larger table may need its memory
                 Slot::new(&self.gpu, addresses)
             }
         }

@@ -1,7 +1,7 @@
-//! What a GPU does without lookups, and lookups without transfers: what its rates are judged by.
+//! A GPU without lookups, and lookups without transfers: the rates by which a GPU's lookups are judged.
 //!
 //! I1: memory of this machine that the device may read or write is freed only after its stream is
-//! done. Where a device is lost, nobody knows what it still does: then it is never freed.
+//! done. A lost device may still use its memory: that memory is never freed.
 
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use super::handles::{Kernel, Stream};
 use crate::device::{Batch, Device};
 use crate::fault::{Fault, Stage};
 
-/// What was measured, and whether the answers were right.
+/// A measured rate, and whether the answers were right.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// A second.
+    /// The rate, per second.
     pub rate: f64,
     /// Answers that were compared, and those that were wrong.
     pub compared: usize,
@@ -27,11 +27,11 @@ pub struct Measured {
 }
 
 impl<A: Addr> Cuda<A> {
-    /// Random reads of lines of 32 bytes a second, of `bytes` of the device's memory. None waits for
-    /// another. A sum of the words is compared with what is there.
+    /// Random reads of 32-byte lines a second, in `bytes` of the device's memory. No read waits for
+    /// another. A sum of the words is compared with the expected one.
     ///
     /// # Errors
-    /// When the device is lost, or has no room.
+    /// When the device is lost, or has too little memory.
     pub fn reads(&mut self, bytes: usize, at_least: Duration) -> Result<Measured, Fault> {
         let lines = (bytes / LINE).clamp(1, u32::MAX as usize / WORDS - 1);
         let memory = self.gpu.room((lines + 1) * LINE, Stage::Load)?;
@@ -63,11 +63,11 @@ impl<A: Addr> Cuda<A> {
         Ok(Measured { rate, compared: COMPARED, wrong })
     }
 
-    /// Addresses a second that the bus takes, each with its hop coming back: copies both ways at
-    /// once, of batches of `count`, and nothing else. The bytes are compared.
+    /// Addresses a second over the bus, each with its hop on the way back: copies in both
+    /// directions at once, of batches of `count`, and nothing else. The bytes are compared.
     ///
     /// # Errors
-    /// When the device is lost, or has no room.
+    /// When the device is lost, or has too little memory.
     pub fn bus(&mut self, count: usize, at_least: Duration) -> Result<Measured, Fault> {
         let gpu = self.gpu.clone();
         let dst = |i: usize| A::from_u128(u128::from(h2(i as u32)) * 0x1_0000_0001_0000_0001);
@@ -102,11 +102,11 @@ impl<A: Addr> Cuda<A> {
         Ok(Measured { rate, compared: count, wrong: count - (0..count).filter(right).count() })
     }
 
-    /// Lookups a second of a batch that stays in the device's memory, with the table that is loaded;
-    /// the batch comes back answered.
+    /// Lookups a second of a batch that stays in the device's memory, with the loaded table;
+    /// returns the batch with its answers.
     ///
     /// # Errors
-    /// When the device is lost, has no table or no room.
+    /// When the device is lost, has no table, or has too little memory.
     pub fn resident(
         &mut self,
         batch: Batch<A>,
@@ -144,7 +144,7 @@ impl<A: Addr> Cuda<A> {
     }
 }
 
-/// A kernel, its stream, and what it reads beside its items.
+/// A kernel, its stream, and the memory that it reads beside its items.
 struct Work<'g> {
     gpu: &'g Gpu,
     stream: &'g Stream,
@@ -170,7 +170,7 @@ impl Work<'_> {
     }
 }
 
-/// How often a second `work` does `each` of something: once untimed, and then for a while.
+/// The rate of `work`, which does `each` operations: it runs once untimed, then for a while.
 fn timed(
     at_least: Duration,
     each: usize,
@@ -188,7 +188,7 @@ fn timed(
     }
 }
 
-/// What `read_lines` makes of a seed.
+/// The sum that `read_lines` computes from a seed.
 fn sum(seed: u32, lines: u32) -> u32 {
     let word = |j: u32| {
         let line = below(h2(seed.wrapping_add(j.wrapping_mul(SALT))), u64::from(lines));
@@ -197,17 +197,17 @@ fn sum(seed: u32, lines: u32) -> u32 {
     (0..READS as u32).map(word).fold(0, u32::wrapping_add)
 }
 
-/// Bytes that a device reads at once, and words of them.
+/// Bytes that a device reads at once, and words in them.
 const LINE: usize = 32;
 const WORDS: usize = 8;
 
-/// Reads of a seed, and what distinguishes them: the kernel's.
+/// Reads for each seed, and the constant that distinguishes them, as in the kernel.
 const READS: usize = 16;
 const SALT: u32 = 0x5bd1_e995;
 
-/// Seeds of a run, and those whose sums are compared.
+/// Seeds in a run, and seeds whose sums are compared.
 const SEEDS: usize = 1 << 20;
 const COMPARED: usize = 1 << 14;
 
-/// How often a kernel runs, or a copy is made, before anybody waits.
+/// How often a kernel or a copy runs before the host waits.
 const TIMES: usize = 8;
