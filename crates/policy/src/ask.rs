@@ -5,22 +5,22 @@
 //!   worker ◄── Verdict (id, forward?, decision?) ── policy
 //! ```
 //!
-//! The worker keeps the packet until its verdict is there or its time is over. It knows the
+//! The worker keeps the packet until its verdict arrives or its time is over. The worker knows the
 //! packet's flow itself: a verdict does not name it.
 
 use wire::ggu;
 
-/// What a policy is asked about.
+/// The kind of a question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Matter {
-    /// A packet that asks.
+    /// A packet that asks for a decision.
     Packet,
-    /// A flow whose fragments came to nothing: its decision only.
+    /// A flow whose fragments never became whole: only a decision is wanted.
     Punish,
 }
 
-/// What the worker has found out about the packet. Offsets count from the frame's first
-/// byte; what lies at or behind the end of [`Question::bytes`] did not go over.
+/// The worker's findings about the packet. Offsets count from the frame's first byte; bytes at or
+/// behind the end of [`Question::bytes`] were not sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Facts {
     /// EtherType of the outer header: 0x0800, 0x86dd.
@@ -35,75 +35,75 @@ pub struct Facts {
     pub outer_ecn: u8,
     /// The inner packet is a fragment.
     pub frag: bool,
-    /// Bytes of the packet from [`Facts::l4`] on, whether they go over or not.
+    /// Bytes of the packet from [`Facts::l4`] on, whether they were sent or not.
     pub upper_len: u16,
-    /// Where the outer IP header is.
+    /// Offset of the outer IP header.
     pub outer_l3: u16,
-    /// Where the inner IP header is.
+    /// Offset of the inner IP header.
     pub inner_l3: u16,
-    /// Where the inner packet's upper header is; of a fragment that is not the first, what
-    /// is behind its headers.
+    /// Offset of the inner packet's upper-layer header; in a fragment that is not the first, of the
+    /// bytes behind its headers.
     pub l4: u16,
 }
 
 /// A packet about which a policy is asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Comes back with the verdict.
+    /// The verdict carries the same id.
     pub id: u32,
-    /// What is asked.
+    /// The kind of the question.
     pub matter: Matter,
-    /// What the worker has found out.
+    /// The worker's findings.
     pub facts: Facts,
     /// The frame's first bytes, from its Ethernet header on.
     pub bytes: &'a [u8],
 }
 
-/// What a policy says about a packet.
+/// A policy's answer about a packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Verdict {
-    /// Of which question.
+    /// The id of the question.
     pub id: u32,
-    /// The packet goes on to its destination.
+    /// Whether the packet goes on to its destination.
     pub forward: bool,
-    /// What the flow may do from now on; `None`: nothing is decided, and nothing is sent.
+    /// The decision about the flow; `None`: nothing is decided, and nothing is sent.
     pub decision: Option<ggu::Verdict>,
 }
 
-/// What stands for a verdict that does not come.
+/// The configured substitute for a verdict that does not come.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Instead {
-    /// The packet goes on.
+    /// Whether the packet goes on.
     pub forward: bool,
-    /// What is decided about its flow; `None`: nothing, and nothing is sent.
+    /// The decision about its flow; `None`: nothing is decided, and nothing is sent.
     pub decision: Option<ggu::Verdict>,
 }
 
 impl Instead {
-    /// As the verdict of a question.
+    /// The substitute as the verdict of a question.
     #[inline]
     pub fn verdict(&self, id: u32) -> Verdict {
         Verdict { id, forward: self.forward, decision: self.decision }
     }
 }
 
-/// A question could not be put: as many wait as may.
+/// A question was refused: the most questions wait already.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Full;
 
-/// Puts questions to a policy and hands its verdicts over: a worker's side. It never waits,
-/// allocates nothing for a question, and gives a verdict of each question that it took, at
-/// most once, with every field in range, whatever the policy does.
+/// Puts questions to a policy and returns its verdicts: a worker's side. It never waits and
+/// allocates nothing for a question. Whatever the policy does, each accepted question gets at most
+/// one verdict, with every field in range.
 pub trait Asker: Send {
-    /// Puts a question. Ids of questions without a verdict differ.
+    /// Puts a question. The ids of questions without a verdict must differ.
     ///
     /// # Errors
-    /// When as many wait as may.
+    /// When the most questions wait already.
     fn ask(&mut self, question: &Question<'_>) -> Result<(), Full>;
 
-    /// Hands at most `most` verdicts over that have come; gives their number.
+    /// Appends at most `most` verdicts that have arrived; returns their number.
     fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize;
 
-    /// Once a poll, behind the questions: wakes the policy if it sleeps.
+    /// Called once a poll, after the questions: wakes the policy if it sleeps.
     fn flush(&mut self);
 }

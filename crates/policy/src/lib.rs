@@ -8,7 +8,7 @@
 //! Nodes know only two traits: [`program::Program`] and [`ask::Asker`]. A policy in Lua reaches
 //! all memory of its process by `ffi`, so it runs only in a separate process ([`cell`]).
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   cell

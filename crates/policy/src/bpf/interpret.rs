@@ -1,8 +1,8 @@
 //! Runs a program instruction by instruction. The interpreter is always available, and defines
 //! the behaviour of compiled programs.
 //!
-//! An address is a number of its own, with the region in its upper byte: each access is
-//! looked up at run time, so that a hole in the check could not be more than a wrong answer.
+//! An address is a number of the interpreter's own, with the region in its upper byte. Each access
+//! is looked up at run time, so a gap in the check could cause no more than a wrong answer.
 
 use super::frame::{BUFFER, DESCRIPTOR};
 use super::insn::{
@@ -13,11 +13,11 @@ use super::insn::{
 use super::names::{Helper, Prepared, Section, VARIABLES};
 use crate::program::Page;
 
-/// A program did what its check should have refused: at which instruction.
+/// A program did what its check should have refused; the number is the instruction's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Fault(pub(super) usize);
 
-/// What a program runs in.
+/// The memory and the registers of a program.
 pub(super) struct Interpreter<'a> {
     pub(super) section: Section,
     pub(super) code: &'a [Insn],
@@ -29,7 +29,7 @@ pub(super) struct Interpreter<'a> {
     pub(super) prepared: Prepared,
 }
 
-/// Where the packet's buffer is.
+/// The place of the packet's buffer.
 pub(super) const BUF_ADDR: u64 = PACKET << SHIFT;
 
 impl Interpreter<'_> {
@@ -50,7 +50,7 @@ impl Interpreter<'_> {
         Err(Fault(at))
     }
 
-    /// The next instruction, if it goes on; nothing at a fault.
+    /// The next instruction, if the program continues; an error is a fault.
     fn step(
         &mut self,
         at: usize,
@@ -178,7 +178,7 @@ fn jumps(op: u8, a: u64, b: u64) -> Option<bool> {
     })
 }
 
-/// Arithmetic of 64 bits. Of a shift's bits the lowest six count.
+/// 64-bit arithmetic. A shift uses the lowest six bits of its count.
 fn wide(op: u8, a: u64, b: u64) -> Option<u64> {
     Some(match op {
         ADD => a.wrapping_add(b),
@@ -198,7 +198,7 @@ fn wide(op: u8, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// Arithmetic of 32 bits. Of a shift's bits the lowest five count.
+/// 32-bit arithmetic. A shift uses the lowest five bits of its count.
 fn narrow(op: u8, a: u32, b: u32) -> Option<u32> {
     Some(match op {
         ADD => a.wrapping_add(b),

@@ -1,14 +1,14 @@
-//! The five programs that the stock policies name, compiled from sources of ours
-//! (`programs/`, `scripts/programs.sh`).
+//! The five programs that the stock policies name, compiled from our own sources (`programs/`,
+//! `scripts/programs.sh`).
 
-/// A program that comes with us.
+/// A program that Rutter includes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stock {
     /// The number by which the stock policies name it.
     pub index: u8,
     /// Its name.
     pub name: &'static str,
-    /// The object.
+    /// The ELF object.
     pub object: &'static [u8],
 }
 

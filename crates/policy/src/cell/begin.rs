@@ -1,28 +1,28 @@
-//! How a process is to be.
+//! How a process is configured.
 
-/// Numbers of a [`super::control::BEGIN`], and behind them the policy's name.
+/// The numbers of a [`super::control::BEGIN`] message; the policy's name follows them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Begin {
-    /// Of each ring.
+    /// Depth of each ring.
     pub depth: u64,
-    /// Bytes of a packet.
+    /// Bytes of a packet that the policy sees.
     pub captured: u64,
-    /// The user; beyond 32 bits: as the daemon.
+    /// The user id; above 32 bits: the daemon's.
     pub user: u64,
-    /// Bytes of memory beyond what it begins with.
+    /// Bytes of memory in addition to those at the start.
     pub memory: u64,
-    /// Milliseconds of a batch.
+    /// The longest time of a batch, in milliseconds.
     pub limit_ms: u64,
-    /// Milliseconds until it is ready.
+    /// The longest time until it is ready, in milliseconds.
     pub load_ms: u64,
-    /// Microseconds that it looks for questions before it sleeps; the largest: for ever.
+    /// Microseconds that it polls for questions before it sleeps; the largest number: for ever.
     pub spin_us: u64,
-    /// The daemon.
+    /// The daemon's process id.
     pub parent: u64,
 }
 
 impl Begin {
-    /// As bytes.
+    /// The message's bytes.
     pub fn emit(&self) -> [u8; LEN] {
         let Begin { depth, captured, user, memory, limit_ms, load_ms, spin_us, parent } = *self;
         let all = [depth, captured, user, memory, limit_ms, load_ms, spin_us, parent];
@@ -33,7 +33,7 @@ impl Begin {
         out
     }
 
-    /// From bytes, and the name behind them.
+    /// The numbers in a message's bytes, and the name behind them.
     pub fn parse(bytes: &[u8]) -> Option<(Begin, &str)> {
         let (numbers, name) = bytes.split_first_chunk::<LEN>()?;
         let mut all = numbers.as_chunks::<8>().0.iter().map(|number| u64::from_ne_bytes(*number));

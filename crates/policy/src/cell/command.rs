@@ -1,12 +1,11 @@
-//! The hidden command of a binary whose processes run policies: none that help and completion
-//! list.
+//! The hidden command of a binary whose processes run policies. Help and completion do not list it.
 
 use std::process::ExitCode;
 
 use super::{child, lua, trial};
 
-/// Serves until its parent ends it, where this process was started for that; to be called by
-/// `main` before anything else, before there are other threads. `None` where it was not.
+/// If this process was started as a policy's process, serves until its parent ends it; otherwise
+/// returns `None`. `main` calls it before anything else, before there are other threads.
 pub fn called() -> Option<ExitCode> {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let words: Vec<_> = words.iter().map_while(|word| word.to_str()).collect();
@@ -17,5 +16,5 @@ pub fn called() -> Option<ExitCode> {
     }
 }
 
-/// As [`super::Settings`] has it.
+/// The default of [`super::Settings`].
 const NAME: &str = "policy-cell";

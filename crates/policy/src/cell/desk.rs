@@ -1,4 +1,4 @@
-//! A worker's end of the rings to all processes: what a Grantor's node asks.
+//! A worker's end of the rings to all processes; a Grantor's node asks it.
 //!
 //! ```text
 //!  questions ── 64 in turn, or up to the next poll ──► the line with the fewest open ones
@@ -13,37 +13,37 @@ use super::gauge::{Gauge, State};
 use super::line::Line;
 use crate::ask::{Asker, Full, Question, Verdict};
 
-/// What a worker asks.
+/// A worker's end.
 #[derive(Debug)]
 pub struct Desk {
     /// Room for [`LINES`] of them.
     #[expect(clippy::vec_box, reason = "they move between threads as one pointer")]
     lines: Vec<Box<Line>>,
-    /// Which is asked, and how often yet.
+    /// The line that is asked now, and how often it was asked in a row.
     at: usize,
     run: u32,
-    /// Whose verdicts are taken first.
+    /// The line whose verdicts are taken first.
     first: usize,
     mail: Arc<Mail>,
 }
 
-/// Between a worker and the supervisor.
+/// The mail between a worker and the supervisor.
 #[derive(Debug)]
 pub(crate) struct Mail {
-    /// There is something for the worker.
+    /// The mail has something for the worker.
     flag: AtomicBool,
-    /// Questions that could not be put.
+    /// Questions that were refused.
     full: AtomicU64,
     letters: Mutex<Letters>,
 }
 
-/// Each with room for [`LINES`].
+/// Each list has room for [`LINES`].
 #[derive(Debug)]
 #[expect(clippy::vec_box, reason = "they move between threads as one pointer")]
 struct Letters {
     new: Vec<Box<Line>>,
     over: Vec<Box<Line>>,
-    /// Lines that the worker has, or will.
+    /// Lines that the worker has or will have.
     out: usize,
 }
 
@@ -56,11 +56,11 @@ impl Desk {
         (Desk { lines: room(), at: 0, run: 0, first: 0, mail: mail.clone() }, mail)
     }
 
-    /// Takes up the line with the fewest open questions that has room.
+    /// Chooses the line with the fewest open questions that has room.
     fn turn(&mut self) -> Option<&mut Line> {
         let open = self.lines.iter().enumerate().filter(|(_, line)| line.state() == State::Open);
         let (at, _) = open.min_by_key(|(at, line)| {
-            // Of equals the one behind the last.
+            // Among equal lines, the one behind the last.
             let behind = (at + LINES - self.at - 1) % LINES;
             (line.asked(), behind)
         })?;
@@ -68,10 +68,10 @@ impl Desk {
         Some(&mut self.lines[at])
     }
 
-    /// Lines come and go.
+    /// Takes lines from the mail, and puts finished ones into it.
     #[cold]
     fn post(&mut self) {
-        // Held for moments by the supervisor: another poll will do.
+        // The supervisor holds the lock for moments: the next poll is early enough.
         let Ok(mut letters) = self.mail.letters.try_lock() else { return };
         self.mail.flag.store(false, Ordering::Relaxed);
         let letters = &mut *letters;
@@ -115,7 +115,7 @@ impl Asker for Desk {
     fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
         let mut given = 0;
         let mut over = false;
-        // Each is the first at times: one that says much leaves room for the others.
+        // Each line is first in its turn: a busy one leaves room for the others.
         self.first = self.first.wrapping_add(1);
         let (behind, before) = match self.lines.len() {
             0 => return 0,
@@ -144,7 +144,7 @@ impl Asker for Desk {
 }
 
 impl Mail {
-    /// Hands a line to the worker, if it has room.
+    /// Sends a line to the worker, if it has room.
     pub fn send(&self, line: Box<Line>) {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         if letters.out < LINES {
@@ -154,17 +154,17 @@ impl Mail {
         }
     }
 
-    /// True when the worker may have another line. There is one who sends.
+    /// Whether the worker may have another line. Only one thread sends lines.
     pub fn has_room(&self) -> bool {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner).out < LINES
     }
 
-    /// Questions that could not be put.
+    /// Questions that were refused.
     pub fn refused(&self) -> u64 {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Drops the lines that the worker has done with.
+    /// Drops the lines that the worker has finished with.
     pub fn collect(&self) {
         let mut letters = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         letters.out -= letters.over.len();
@@ -174,9 +174,9 @@ impl Mail {
     }
 }
 
-/// Lines of a worker at a time, those that drain included.
+/// The most lines of a worker at a time, including those that drain.
 pub(crate) const LINES: usize = 64;
-/// Questions to one line in a row: what a policy takes as a batch.
+/// Questions to one line in a row, so that a policy gets a batch.
 const RUN: u32 = 64;
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! What a worker and the supervisor know of one pair of rings.
+//! Counters of one pair of rings, shared by a worker and the supervisor.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Written by the worker, but for `state` and `clock`, which the supervisor writes. The
-/// process sees nothing of it.
+/// The worker writes all of it except `state` and `clock`, which the supervisor writes. The process
+/// cannot see it.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     state: AtomicU8,
-    /// Milliseconds of the supervisor's, now and then.
+    /// The supervisor's clock in milliseconds, updated now and then.
     clock: AtomicU32,
     /// Questions that were handed over.
     pub asked: AtomicU64,
@@ -17,22 +17,22 @@ pub(crate) struct Gauge {
     pub failed: AtomicU64,
     /// Questions whose process ended.
     pub lost: AtomicU64,
-    /// What was in the ring and no verdict.
+    /// Messages in the ring that were no valid verdict.
     pub refused: AtomicU64,
-    /// Verdicts that were taken from the ring, those refused included.
+    /// Verdicts that were taken from the ring, including refused ones.
     pub taken: AtomicU32,
-    /// 1 << 32 and the clock at the oldest question without a verdict; 0: there is none.
+    /// 1 << 32 plus the clock at the oldest question without a verdict; 0: no question is open.
     pub oldest: AtomicU64,
 }
 
-/// What a pair of rings is used for.
+/// The state of a pair of rings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum State {
     /// Questions and verdicts.
     Open,
-    /// Verdicts of the questions that were put.
+    /// Only verdicts of open questions.
     Draining,
-    /// Its process is gone, or not believed any more.
+    /// Its process is gone, or no longer trusted.
     Over,
 }
 
@@ -46,7 +46,7 @@ impl Gauge {
         }
     }
 
-    /// A state is never left for an earlier one.
+    /// A state never goes back to an earlier one.
     pub fn advance(&self, state: State) {
         self.state.fetch_max(state as u8, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! What others ask of the supervisor.
+//! Calls to the supervisor from other threads.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::status::{Error, Executed, Status};
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) requests: Sender<Request>,
-    /// Wakes it.
+    /// Wakes the supervisor.
     pub(super) wake: Arc<OwnedFd>,
 }
 
@@ -26,11 +26,11 @@ pub(super) enum Request {
 }
 
 impl Handle {
-    /// Loads a policy. It decides once all its processes are ready; those of the one before
-    /// answer what they were asked.
+    /// Loads a policy. It decides once all its processes are ready; the processes of the policy
+    /// before it answer the questions that they have.
     ///
     /// # Errors
-    /// When it does not begin: then what is there goes on.
+    /// When the policy does not start: the present policy continues.
     pub fn load(&self, source: Source) -> Result<(), Error> {
         self.ask(|reply| Request::Load(source, reply))?
     }
@@ -38,7 +38,7 @@ impl Handle {
     /// Loads the policy before this one.
     ///
     /// # Errors
-    /// When there is none, or it does not begin.
+    /// When there is none, or it does not start.
     pub fn rollback(&self) -> Result<(), Error> {
         self.ask(Request::Rollback)?
     }
@@ -54,15 +54,15 @@ impl Handle {
         self.ask(|reply| Request::Exec(chunk.to_owned(), reply))
     }
 
-    /// How it is.
+    /// The state of policies and processes.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the supervisor has ended.
     pub fn status(&self) -> Result<Status, Error> {
         self.ask(Request::Status)
     }
 
-    /// Ends it, and all processes.
+    /// Ends the supervisor, and all processes.
     pub fn stop(&self) {
         let _ = self.requests.send(Request::Stop);
         self.ring();

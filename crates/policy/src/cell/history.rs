@@ -1,10 +1,9 @@
-//! The failures of a policy: which are reported, when they are too many, how long a restart
-//! waits.
+//! The failures of a policy: which are reported, when there are too many, and how long a restart waits.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// Of one policy.
+/// The failures of one policy.
 #[derive(Debug, Default)]
 pub(super) struct History {
     recent: VecDeque<Instant>,
@@ -12,25 +11,25 @@ pub(super) struct History {
 }
 
 impl History {
-    /// A failure. True when this cause is new.
+    /// Notes a failure. True when its cause is new.
     pub fn note(&mut self, now: Instant, cause: &str) -> bool {
         self.forget(now);
         if self.recent.len() == MOST {
             self.recent.pop_front();
         }
         self.recent.push_back(now);
-        // A policy that makes up causes is reported so often and no more.
+        // A policy that invents causes is reported this often and no more.
         self.reported.len() < CAUSES && self.reported.insert(cause.to_owned())
     }
 
-    /// Failures within the minute before.
+    /// The number of failures within the last minute.
     pub fn recent(&mut self, now: Instant) -> usize {
         self.forget(now);
         self.recent.len()
     }
 
-    /// When the next process may be started: at once after the first failures, later and
-    /// later after more.
+    /// When the next process may be started: at once after the first failures, later and later
+    /// after further ones.
     pub fn next_start(&mut self, now: Instant) -> Instant {
         let more = self.recent(now).saturating_sub(AT_ONCE);
         match self.recent.back() {

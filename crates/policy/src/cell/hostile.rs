@@ -1,4 +1,4 @@
-//! A process that writes what it likes, whenever it likes, in this process: for fuzzing.
+//! A simulated hostile process, which writes anything at any time: for fuzzing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::line::Line;
 use super::shared::{Own, Window, within};
 use crate::ask::{Asker, Facts, Instead, Matter, Question};
 
-/// Drives a worker's end and a hostile process by `bytes`.
+/// Drives a worker's end and a hostile process with the decisions in `bytes`.
 ///
 /// # Panics
 /// Where a promise of [`Asker`] is broken.
@@ -31,10 +31,10 @@ struct Drive {
     gauge: Arc<Gauge>,
     questions: Window,
     verdicts: Own,
-    /// Ids that were asked and have no verdict.
+    /// Ids of questions without a verdict.
     open: HashSet<u32>,
     asked: u32,
-    /// What the process has read, and said.
+    /// The positions up to which the process has read and written.
     read: u32,
     said: u32,
     tokens: Vec<u32>,
@@ -140,7 +140,7 @@ impl Drive {
         assert!(given == taken && given <= most);
     }
 
-    /// An honest verdict of the next question.
+    /// A valid verdict of the next question.
     fn answer(&mut self, word: u64) {
         if self.questions.load(HEAD, Ordering::Acquire) == self.read {
             return;
@@ -162,7 +162,7 @@ impl Drive {
         self.verdicts.store(HEAD, self.said, Ordering::Release);
     }
 
-    /// Its end: each question without a verdict gets the configured one.
+    /// The process ends: each question without a verdict gets the configured one.
     fn end(mut self) {
         self.desk.flush();
         self.gauge.advance(State::Over);

@@ -1,4 +1,4 @@
-//! A policy in Lua as what decides in a process.
+//! A policy in Lua as the decider of a process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::lua::{Options, Policy, Prepared, Stopper};
 
 struct InLua(Policy);
 
-/// The policy that was handed over: its first file is its text, the others are tables.
+/// The policy that the process received: its first file is its text, the others are tables.
 ///
 /// # Errors
 /// When it does not load.
 pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
-    // What the process may have bounds the state, too.
+    // The limit of the process bounds the Lua state, too.
     let options = Options { memory: 0, tables: 0, ..Options::default() };
     Ok(Box::new(InLua(load(handed, options)?)))
 }
 
-/// The same by these options, without the files' names that begin with a zero.
+/// The same with these options, without the files whose names begin with a zero.
 pub(super) fn load(handed: &Handed, options: Options) -> Result<Policy, String> {
-    // Tables would look in `/proc` how much is free: a process that opens a file is ended.
+    // Tables would read in `/proc` how much memory is free, and a process that opens a file is ended.
     lookup::pages::trust();
     let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;
     let file = |name: &str| Some((name.to_owned(), Arc::from(handed.file(name)?)));
@@ -41,7 +41,7 @@ impl Decider for InLua {
     ) -> Result<(), String> {
         let decided = self.0.decide(questions, verdicts);
         if decided.is_err() {
-            // These get the configured verdict.
+            // These questions get the configured verdict.
             let failed = self.0.failed();
             verdicts.retain(|verdict| !failed.contains(&verdict.id));
         }
@@ -61,7 +61,7 @@ impl Decider for InLua {
     }
 }
 
-/// Stops what runs.
+/// Stops the running call.
 pub(super) fn stop(stopper: Stopper) -> Stop {
     Box::new(move || {
         if let Some(call) = stopper.running() {

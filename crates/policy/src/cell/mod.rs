@@ -45,15 +45,14 @@ pub use source::{MOST as MOST_FILES, Source};
 pub use status::{Counts, Error, Event, Executed, ProcessStatus, Status};
 pub use supervisor::Supervisor;
 
-/// What a kernel lacks for processes of policies, each with what it is needed for; without one
-/// of them no policy in a file runs.
+/// Features that the kernel lacks, each with its use. Without one of them no policy in a file runs.
 pub fn lacks() -> Vec<String> {
     let mut all = Vec::new();
     let sealed = shared::memory("try", 4096).and_then(|file| shared::seal_from_writers(&file));
     if let Err(error) = sealed {
         all.push(format!("memory sealed against writers (Linux 5.1): {error}"));
     }
-    // Asks for nothing but the list's place, which is then missing: EFAULT where there are lists.
+    // The call asks only for a list at address 0. A kernel that has such lists returns EFAULT.
     // SAFETY: the third is no memory, and is not touched but by the kernel.
     let asked = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, 0) };
     let error = std::io::Error::last_os_error();

@@ -1,4 +1,4 @@
-//! One process, from outside.
+//! One process, as the supervisor sees it.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,58 +23,58 @@ use super::status::Counts;
 /// A process and the rings to it.
 #[derive(Debug)]
 pub(super) struct Process {
-    /// Of all, in turn.
+    /// Its index among all processes.
     pub number: u32,
     pub source: Source,
     pub stage: Stage,
     pub since: Instant,
-    /// It has said that it is shut in.
+    /// It has reported that it is confined.
     pub shut: bool,
-    /// With what less than it should have it does.
+    /// The resources that it lacks and works without.
     pub remark: Option<String>,
-    /// How much it has said, since when.
+    /// The number of its messages, and since when they are counted.
     said: (u32, Instant),
     child: Child,
     pub control: OwnedFd,
     pub links: Vec<Link>,
-    /// One a worker, until they are with the workers.
+    /// One end for each worker, until the workers have them.
     #[expect(clippy::vec_box, reason = "they move between threads as one pointer")]
     pub lines: Vec<Box<Line>>,
-    /// A chunk that it was given, and since when.
+    /// The chunk that it runs, and since when.
     pub chunk: Option<(u32, Instant)>,
-    /// Why it was killed, where we did it; empty: for no fault of its.
+    /// Why the supervisor killed it; empty: not for a fault of the process.
     pub killed: Option<String>,
-    /// How it ended is known.
+    /// Its exit status is known.
     pub reported: bool,
 }
 
-/// What it is for.
+/// The stage of a process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stage {
-    /// It makes its policy.
+    /// It loads its policy.
     Starting,
     /// It could serve.
     Ready,
     /// Workers ask it.
     Serving,
-    /// It answers what it was asked.
+    /// It answers its open questions.
     Draining,
-    /// It is to go.
+    /// It is being ended.
     Over,
 }
 
-/// What the supervisor sees of the rings to one worker.
+/// The supervisor's view of the rings to one worker.
 #[derive(Debug)]
 pub(super) struct Link {
     pub gauge: Arc<Gauge>,
     verdicts: Arc<Window>,
-    /// Verdicts at the last look, and since when there are no more.
+    /// The number of verdicts at the last check, and since when it has not changed.
     seen: u64,
     since: Instant,
 }
 
 impl Process {
-    /// Starts one. The thread that calls this must outlive it: it ends with that thread.
+    /// Starts a process. The calling thread must outlive it: the process ends with that thread.
     ///
     /// # Errors
     /// The system's.
@@ -82,7 +82,7 @@ impl Process {
         let (control, theirs) = control::pair()?;
         let mut words = settings.command.iter();
         let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
-        // No code of ours between fork and exec: a fork would copy the daemon's page tables.
+        // No code of ours runs between fork and exec: a fork would copy the daemon's page tables.
         let child = Command::new(program)
             .args(words)
             .env_clear()
@@ -161,32 +161,32 @@ impl Process {
         self.send(control::GO, &[], &[])
     }
 
-    /// Sends a message; what it cannot take at once is an error.
+    /// Sends a message; a message that the socket cannot take at once is an error.
     pub fn send(&self, kind: u8, parts: &[&[u8]], files: &[OwnedFd]) -> io::Result<()> {
         control::send(self.control.as_fd(), kind, parts, &control::borrowed(files))
     }
 
-    /// Its number with the system.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its links are from now on.
+    /// Sets the state of its links.
     pub fn advance(&self, state: State) {
         self.links.iter().for_each(|link| link.gauge.advance(state));
     }
 
-    /// Asks the system to end it, and believes it nothing more.
+    /// Asks the system to end it, and trusts it no more.
     ///
     /// # Errors
-    /// When that is not allowed.
+    /// When the system does not allow that.
     pub fn kill(&mut self) -> io::Result<()> {
         self.advance(State::Over);
         self.child.kill()
     }
 
-    /// It has said one thing more: whether that is more than one says that is not hostile. Each
-    /// is work of the thread that listens.
+    /// Counts a message; returns whether there are more than an honest process sends. Each message
+    /// costs the supervisor's thread work.
     pub fn says_too_much(&mut self, now: Instant) -> bool {
         let (said, since) = &mut self.said;
         if now.duration_since(*since) >= SECOND {
@@ -196,19 +196,19 @@ impl Process {
         *said > WORDS
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// Ends it and waits for that.
+    /// Ends it and waits for its end.
     pub fn end(&mut self) {
         if self.kill().is_ok() {
             let _ = self.child.wait();
         }
     }
 
-    /// What it was asked and said.
+    /// The counters of its questions.
     pub fn counts(&self) -> Counts {
         let of = |link: &Link| {
             let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -224,38 +224,37 @@ impl Process {
         self.links.iter().map(of).fold(Counts::default(), Counts::and)
     }
 
-    /// What was in its rings and no verdict.
+    /// The number of invalid messages in its rings.
     pub fn refused(&self) -> u64 {
         self.links.iter().map(|link| link.gauge.refused.load(Ordering::Relaxed)).sum()
     }
 
-    /// True when workers wait for verdicts of its.
+    /// Whether workers wait for its verdicts.
     pub fn is_asked(&self) -> bool {
         self.links.iter().any(|link| link.gauge.oldest().is_some())
     }
 
-    /// True when no worker has a line to it.
+    /// Whether no worker has a line to it.
     pub fn is_alone(&self) -> bool {
         self.lines.is_empty() && self.links.iter().all(|link| Arc::strong_count(&link.gauge) == 1)
     }
 
-    /// What workers note as the time of a question until the next look.
+    /// Sets the clock that workers note with a question, until the next check.
     pub fn set_clock(&self, clock: u32) {
         self.links.iter().for_each(|link| link.gauge.set_clock(clock));
     }
 
-    /// Whether it has said nothing for too long although it was asked, or keeps a question
-    /// for very long.
+    /// Whether it has been silent for too long although it was asked, or keeps one question for very long.
     pub fn is_silent(&mut self, now: Instant, clock: u32, settings: &Settings) -> bool {
         let (silence, long) = (settings.silence(), settings.silence() * 20);
         let mut silent = false;
         for link in &mut self.links {
-            // In this order: what the worker has taken, it has noted before.
+            // The order of these reads matters: the worker notes a question before it takes the verdict.
             let taken = link.gauge.taken.load(Ordering::Acquire);
             let oldest = link.gauge.oldest();
             link.gauge.set_clock(clock);
             let said = link.verdicts.load(HEAD, Ordering::Acquire) != taken;
-            // What waits for the worker is not the process's fault.
+            // Verdicts that wait for the worker are not the process's fault.
             let seen = if oldest.is_some() && !said { u64::from(taken) | 1 << 32 } else { 0 };
             if seen == 0 || seen != link.seen {
                 (link.seen, link.since) = (seen, now);
@@ -276,7 +275,7 @@ impl Drop for Process {
     }
 }
 
-/// How a process ended, for people.
+/// How a process ended, in words.
 pub(super) fn words(status: ExitStatus) -> String {
     match status.signal() {
         Some(libc::SIGSYS) => "it made a system call that it may not".into(),
@@ -288,7 +287,7 @@ pub(super) fn words(status: ExitStatus) -> String {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Things that a process says in a second, at most: five times what failures come to.
+/// The most messages of a process in a second: five times those that failures cause.
 const WORDS: u32 = 1_000;
-/// Users that processes have in turn.
+/// The number of user ids that processes use in turn.
 const USERS: u32 = 1 << 16;

@@ -1,43 +1,43 @@
-//! How the processes of a Grantor are to be.
+//! Settings of a Grantor's processes.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::ask::Instead;
 
-/// What a Grantor's policy may have, and what becomes of packets for which it has no answer.
+/// The resources of a Grantor's policy, and the fate of packets for which it has no answer.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What is started, and its words: it calls [`super::child::main`].
+    /// The program to start, and its arguments: it calls [`super::child::main`].
     pub command: Vec<OsString>,
-    /// Processes that decide.
+    /// The number of processes that decide.
     pub processes: usize,
-    /// Processes more that are ready to take the place of one that ends.
+    /// The number of spare processes, ready to replace one that ends.
     pub spares: usize,
-    /// Workers that ask.
+    /// The number of workers that ask.
     pub workers: usize,
-    /// Questions of a worker to a process without a verdict, at most.
+    /// The most questions of a worker to one process without a verdict.
     pub depth: u32,
-    /// Bytes of each packet that a policy sees, at most.
+    /// The most bytes of each packet that a policy sees.
     pub captured: u32,
-    /// How long a policy may take for a batch before it is stopped.
+    /// The longest time of a batch before the policy is stopped.
     pub limit: Duration,
-    /// How long it may take to begin.
+    /// The longest time that a policy takes to start.
     pub load: Duration,
-    /// Bytes of memory beyond those that a process begins with.
+    /// Bytes of memory in addition to those of a process at its start.
     pub memory: u64,
-    /// The user of the first process, those of others follow; `None`: the daemon's.
+    /// The user id of the first process; the others get the next ones. `None`: the daemon's user.
     pub user: Option<u32>,
-    /// How long a process looks for questions before it sleeps; `None`: for ever.
+    /// How long a process polls for questions before it sleeps; `None`: for ever.
     pub spin: Option<Duration>,
-    /// What becomes of a packet whose policy failed.
+    /// The substitute for the verdict about a packet at which the policy failed.
     pub instead: Instead,
-    /// So many failures within a minute, and the policy before it comes back.
+    /// After this many failures within a minute, the previous policy is restored.
     pub failures: usize,
 }
 
 impl Default for Settings {
-    /// As the running binary's hidden command; packets without a verdict are dropped.
+    /// The running binary's hidden command; packets without a verdict are dropped.
     fn default() -> Settings {
         Settings {
             command: vec!["/proc/self/exe".into(), "policy-cell".into()],
@@ -58,12 +58,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// A process that was asked and has said nothing for so long is ended from outside: its
-    /// own watch had nine chances.
+    /// A process that was asked and has been silent for this long is ended from outside: its own
+    /// watch had nine chances to stop the policy.
     pub(crate) fn silence(&self) -> Duration {
         (10 * self.limit).max(Duration::from_millis(100))
     }
 }
 
-/// Above those that systemd gives to services and containers.
+/// Above the user ids that systemd gives to services and containers.
 pub const FIRST_USER: u32 = 2_000_000_000;

@@ -1,4 +1,4 @@
-//! What a policy is made of: its text, and files of data for it.
+//! A policy's source: its text, and data files for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::control;
 use super::shared::{memory, seal_from_writers};
 
-/// A policy's text and its data, in memory that each of its processes maps and none can
-/// change; cheap to clone.
+/// A policy's text and its data, in memory that each of its processes maps and none can change;
+/// cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Source(Arc<Inner>);
 
@@ -18,7 +18,7 @@ struct Inner {
     files: Vec<File>,
 }
 
-/// A file of it.
+/// A file of the policy.
 #[derive(Debug)]
 pub(crate) struct File {
     pub name: String,
@@ -27,7 +27,7 @@ pub(crate) struct File {
 }
 
 impl Source {
-    /// A policy by its name, and its files, each with a name: the first is its text.
+    /// A policy from its name and its files, each with a name; the first file is its text.
     ///
     /// # Errors
     /// When there are more than [`MOST`], a name has more than 255 bytes, or memory is short.
@@ -44,17 +44,18 @@ impl Source {
             while at < bytes.len() {
                 at += rustix::io::pwrite(&memory, &bytes[at..], at as u64)?;
             }
-            // Not the seal against all writers: before Linux 6.7 nobody could map it shared then.
+            // The seal against all writers is not used: before Linux 6.7 such memory could not be
+            // mapped shared.
             seal_from_writers(&memory)?;
             Ok(File { name: (*name).to_owned(), len: bytes.len(), memory })
         };
         let files = files.iter().map(file).collect::<io::Result<_>>()?;
-        // The log has it, and a file may be called as it likes.
+        // The name appears in the log, and a file may have any name.
         let name = control::line(name.as_bytes(), NAME);
         Ok(Source(Arc::new(Inner { name, files })))
     }
 
-    /// What it is called.
+    /// The policy's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -69,7 +70,7 @@ impl Source {
     }
 }
 
-/// Bytes of a name, at most.
+/// The most bytes of a name.
 const NAME: usize = 255;
-/// Files of a policy, at most.
+/// The most files of a policy.
 pub const MOST: usize = 64;

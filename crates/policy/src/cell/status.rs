@@ -1,46 +1,46 @@
-//! What the supervisor says: by itself, and when asked.
+//! The reports of the supervisor: events, and answers about its state.
 
 use std::fmt;
 
-/// Something that an operator should know; each is said once.
+/// An event that an operator should know; each is reported once.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Event {
     /// A policy decides from now on.
     Serves {
-        /// Which.
+        /// The policy.
         policy: String,
     },
-    /// A policy failed in a way in which it had not before.
+    /// A policy failed with a cause that it had not had before.
     Failed {
-        /// Which.
+        /// The policy.
         policy: String,
-        /// How, with its line where that is known.
+        /// The cause, with its line where that is known.
         cause: String,
     },
     /// A policy failed too often, and the one before it decides again.
     RolledBack {
-        /// What failed.
+        /// The policy that failed.
         from: String,
-        /// What comes back.
+        /// The policy that decides again.
         to: String,
-        /// How often within a minute.
+        /// Failures within a minute.
         failures: usize,
     },
-    /// A policy fails too often, and there is none before it.
+    /// A policy fails too often, and there is no policy before it.
     NothingBefore {
-        /// Which.
+        /// The policy.
         policy: String,
-        /// How often within a minute.
+        /// Failures within a minute.
         failures: usize,
     },
-    /// Processes have more than they should, because the system did not take it from them.
+    /// Processes have rights that they should not have, because the system did not remove them.
     NotShutIn {
-        /// What, and why.
+        /// The rights, and why they remain.
         missing: Vec<String>,
     },
-    /// The system does not start or end processes.
+    /// The system refuses to start or end processes.
     System {
-        /// What it says.
+        /// The system's error.
         error: String,
     },
 }
@@ -68,65 +68,65 @@ impl fmt::Display for Event {
     }
 }
 
-/// How it is with policies and their processes.
+/// The state of policies and their processes.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Status {
-    /// What decides.
+    /// The policy that decides.
     pub policy: Option<String>,
-    /// What would decide after a rollback.
+    /// The policy that would decide after a rollback.
     pub before: Option<String>,
-    /// What is being loaded.
+    /// The policy that is being loaded.
     pub loading: Option<String>,
-    /// Its processes.
+    /// The processes.
     pub processes: Vec<ProcessStatus>,
-    /// Of all processes that there have been.
+    /// Counters over all processes since the start.
     pub counts: Counts,
-    /// Questions that could not be put: as many waited as may.
+    /// Questions that were refused: the most questions waited already.
     pub full: u64,
     /// Failures of the policy within the last minute.
     pub failures: usize,
-    /// The last of them.
+    /// The last failure.
     pub last_failure: Option<String>,
-    /// Processes that were started in the place of others.
+    /// Processes that replaced others.
     pub restarts: u64,
-    /// Policies that were taken back because they failed.
+    /// Policies that were rolled back because they failed.
     pub rollbacks: u64,
-    /// What processes have that they should not, and why.
+    /// Rights that processes should not have, and why they remain.
     pub missing: Vec<String>,
-    /// With what less than they should have the processes do.
+    /// Resources that processes lack and work without.
     pub remarks: Vec<String>,
 }
 
 /// A process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProcessStatus {
-    /// Its number with the system.
+    /// Its process id.
     pub pid: u32,
     /// The policy in it.
     pub policy: String,
-    /// What it does.
+    /// Its stage.
     pub stage: &'static str,
-    /// What it was asked and said.
+    /// Its counters.
     pub counts: Counts,
 }
 
-/// What became of questions.
+/// The fate of questions.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Those that were put.
+    /// Questions that were put.
     pub asked: u64,
-    /// The policy gave a verdict.
+    /// Questions to which the policy gave a verdict.
     pub decided: u64,
-    /// The policy failed at them.
+    /// Questions at which the policy failed.
     pub failed: u64,
-    /// Their process ended.
+    /// Questions whose process ended.
     pub lost: u64,
-    /// What was said and no verdict.
+    /// Messages that were no valid verdict.
     pub refused: u64,
 }
 
 impl Counts {
-    /// Both together.
+    /// The sum of both.
     pub(crate) fn and(self, other: Counts) -> Counts {
         Counts {
             asked: self.asked + other.asked,
@@ -138,30 +138,30 @@ impl Counts {
     }
 }
 
-/// What a process answered to a chunk.
+/// A process's answer to a chunk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Executed {
-    /// The process's number with the system.
+    /// The process id.
     pub pid: u32,
-    /// What the chunk gave, or how it failed.
+    /// The chunk's result, or how it failed.
     pub result: Result<String, String>,
 }
 
 /// Why a policy does not serve, or a call had no answer.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// It does not begin.
+    /// The policy does not start.
     #[error("policy {policy} is refused: {cause}")]
     Refused {
-        /// Which.
+        /// The policy.
         policy: String,
-        /// Why.
+        /// The cause.
         cause: String,
     },
-    /// Another is being loaded.
+    /// Another policy is being loaded.
     #[error("policy {0} is being loaded")]
     Busy(String),
-    /// There is none.
+    /// There is no policy.
     #[error("there is no policy before this one")]
     NothingBefore,
     /// The chunk is longer than a message.

@@ -1,12 +1,13 @@
-//! Keeps as many processes as there should be, ends those that fail, and changes policies.
+//! Keeps the configured number of processes running, ends those that fail, and changes policies.
 //!
 //! ```text
 //!  starting ──► ready ──► serving ──► draining (another policy serves) ──► over
 //!      └───────────┴──────────┴─────────────── failed ──────────────────────►
 //! ```
 //!
-//! A round looks at what there is and does what is missing: so a first start, a restart, a
-//! reload and a rollback are one thing, processes of the wanted policy that are ready.
+//! A round compares the processes with the wanted ones and does what is missing. A first start, a
+//! restart, a reload and a rollback are the same operation: start processes of the wanted policy
+//! until they are ready.
 
 mod chunks;
 mod rounds;
@@ -29,7 +30,7 @@ use super::settings::Settings;
 use super::source::Source;
 use super::status::{Counts, Error, Event, ProcessStatus, Status};
 
-/// Runs on a thread of its own, which its processes do not outlive.
+/// The supervisor. It runs on a thread of its own; its processes end with that thread.
 #[derive(Debug)]
 pub struct Supervisor {
     settings: Settings,
@@ -37,15 +38,15 @@ pub struct Supervisor {
     wake: Arc<OwnedFd>,
     mails: Vec<Arc<Mail>>,
     begun: Instant,
-    /// What decides, and what did before.
+    /// The policy that decides, and the one before it.
     current: Option<Source>,
     before: Option<Source>,
-    /// What is to decide.
+    /// The policy that should decide.
     next: Option<Next>,
     processes: Vec<Process>,
     started: u32,
     history: History,
-    /// That there is nothing to go back to was said.
+    /// The event "no policy to go back to" was reported.
     stuck: bool,
     chunks: Chunks,
     past: Counts,
@@ -61,20 +62,20 @@ pub struct Supervisor {
 #[derive(Debug)]
 struct Next {
     source: Source,
-    /// Who waits for it.
+    /// The caller that waits for it.
     reply: Option<Sender<Result<(), Error>>>,
-    /// It was there before.
+    /// The policy served before: this is a rollback.
     back: bool,
     /// Its processes were started.
     started: bool,
 }
 
 impl Supervisor {
-    /// The supervisor, who asks it, and what each worker asks. Nothing decides yet: that
-    /// takes a [`Handle::load`] once it runs.
+    /// Makes the supervisor, its handle, and an asker for each worker. No policy decides yet:
+    /// [`Handle::load`] loads one once the supervisor runs.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// When this process has no free descriptor.
     pub fn new(settings: Settings) -> io::Result<(Supervisor, Handle, Vec<Desk>)> {
         let (sender, requests) = mpsc::channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -105,8 +106,8 @@ impl Supervisor {
         Ok((supervisor, handle, desks))
     }
 
-    /// Supervises until it is stopped. `say` is called for what an operator should know,
-    /// and `beat` once a round.
+    /// Supervises until it is stopped. It calls `say` with each event for the operator, and `beat`
+    /// once a round.
     pub fn run(mut self, mut say: impl FnMut(Event), mut beat: impl FnMut()) {
         let mut buffer = vec![0; control::MOST];
         loop {
@@ -124,7 +125,7 @@ impl Supervisor {
         }
     }
 
-    /// Until something is to be done, or it is time to look.
+    /// Waits until there is work, or it is time for the next check.
     fn wait(&self) {
         let busy = self.next.is_some()
             || !self.chunks.is_empty()
@@ -140,7 +141,7 @@ impl Supervisor {
         match control::wait(&files, Some(if busy { LOOK } else { IDLE })) {
             Ok(ready) if ready[0] => _ = rustix::io::read(&*self.wake, &mut [0; 8]),
             Ok(_) => {}
-            Err(_) => std::thread::sleep(LOOK), // it may not spin
+            Err(_) => std::thread::sleep(LOOK), // no busy loop
         }
     }
 
@@ -201,13 +202,13 @@ impl Supervisor {
 }
 
 impl Supervisor {
-    /// Of all processes, each once.
+    /// The counters of all processes.
     fn remarks(&self) -> Vec<String> {
         let all = self.processes.iter().filter_map(|process| process.remark.clone());
         all.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
     }
 }
 
-/// Between looks while somebody waits, and while nobody does.
+/// The time between two checks: while a caller waits, and otherwise.
 const LOOK: Duration = Duration::from_millis(10);
 const IDLE: Duration = Duration::from_millis(50);

@@ -1,5 +1,5 @@
-//! A policy that is asked about a capture's packets, in one process of its own: what
-//! `rutter grantor policy test` does, without workers and their rings.
+//! A policy in one process of its own, which is asked about a capture's packets: `rutter grantor
+//! policy test`, without workers and their rings.
 //!
 //! ```text
 //!  Trial ─ the policy's text, tables, all questions ─► process: a Decider that is asked by chunks
@@ -24,7 +24,7 @@ use crate::ask::{Question, Verdict};
 use crate::lua::{Options, Policy};
 use crate::trial::{Request, Words};
 
-/// What is tried.
+/// The parts of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// The policy's name.
@@ -35,7 +35,7 @@ pub struct Setup<'a> {
     pub tables: &'a [(&'a str, &'a [u8])],
     /// Bytes of each packet that it sees, at most.
     pub captured: usize,
-    /// Engines of its tables of IPv4 and IPv6, as [`Choice`] has them; empty: the usual ones.
+    /// Engines of its IPv4 and IPv6 tables, in the notation of [`Choice`]; empty: the default engines.
     pub engines: [&'a str; 2],
 }
 
@@ -47,25 +47,25 @@ pub struct Trial {
     number: u32,
     /// Calls that were stopped.
     slow: u32,
-    /// Why it answers no more.
+    /// Why the process answers no more.
     over: Option<String>,
 }
 
-/// What a policy decides.
+/// A policy's decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Decided {
     /// The packet goes on.
     pub forward: bool,
-    /// What its flow may do, in words.
+    /// The decision about its flow, in words.
     pub decision: Option<String>,
 }
 
 impl Trial {
-    /// Starts the process, which is to be asked about these. It is the running binary's hidden
-    /// command with [`WORD`] behind it, which calls [`make`]. The calling thread must outlive it.
+    /// Starts the process, which holds these questions. It is the running binary's hidden command
+    /// with [`WORD`] behind it, which calls [`make`]. The calling thread must outlive it.
     ///
     /// # Errors
-    /// When the policy does not begin.
+    /// When the policy does not start.
     pub fn begin(setup: &Setup<'_>, requests: &[Request]) -> Result<Trial, Error> {
         let refused = |cause: String| Error::Refused { policy: setup.name.to_owned(), cause };
         let questions = emit(requests);
@@ -76,7 +76,7 @@ impl Trial {
         let mut settings = Settings {
             workers: 0,
             captured: u32::try_from(setup.captured).unwrap_or(u32::MAX),
-            limit: LIMIT / 5, // chunks have five times as long
+            limit: LIMIT / 5, // a chunk may take five times as long
             load: LOAD,
             memory: (LUA + TABLES) as u64,
             ..Settings::default()
@@ -92,10 +92,10 @@ impl Trial {
         }
     }
 
-    /// What it decides about a request, by its place.
+    /// The decision about a request, by the request's index.
     ///
     /// # Errors
-    /// When it fails, with its line where that is known.
+    /// When the policy fails, with its line where that is known.
     pub fn ask(&mut self, request: usize) -> Result<Decided, String> {
         let said = self.call(&request.to_string())?;
         let mut lines = said.lines();
@@ -104,11 +104,11 @@ impl Trial {
         Ok(Decided { forward, decision })
     }
 
-    /// Nanoseconds of a decision, of so many at once: of a while, in which others' work on this
-    /// machine may only add to it.
+    /// Nanoseconds of a decision, with this many questions at once. It is measured for a while, in
+    /// which other work on this machine can only add time.
     ///
     /// # Errors
-    /// When it fails.
+    /// When the policy fails.
     pub fn time(&mut self, at_once: usize) -> Result<f64, String> {
         let said = self.call(&format!("{TIME}{at_once}"))?;
         said.parse().map_err(|_| "it gave no time".to_owned())
@@ -141,7 +141,7 @@ impl Trial {
         }
     }
 
-    /// Waits for a word; why it does not come.
+    /// Waits for a message, or returns why none comes.
     fn hear(&mut self, most: Duration, is_it: &dyn Fn(&Word) -> bool) -> Result<Word, String> {
         use std::os::fd::AsFd;
         let begun = Instant::now();
@@ -167,7 +167,7 @@ impl Trial {
         }
     }
 
-    /// How it ended, now that its end of the socket has gone.
+    /// How the process ended, after its end of the socket was closed.
     fn ended(&mut self) -> String {
         let begun = Instant::now();
         while begun.elapsed() < LIMIT {
@@ -181,10 +181,10 @@ impl Trial {
     }
 }
 
-/// What decides in the process, by the words behind [`WORD`].
+/// The decider in the process, chosen by the words behind [`WORD`].
 ///
 /// # Errors
-/// When it does not load.
+/// When the policy does not load.
 pub fn make(handed: &Handed, engines: [&str; 2]) -> Result<Box<dyn Decider>, String> {
     let mut options = Options { memory: LUA, tables: TABLES, ..Options::default() };
     for (choice, engine) in engines.iter().zip([&mut options.engine4, &mut options.engine6]) {
@@ -266,21 +266,21 @@ fn parse(mut all: &[u8]) -> impl Iterator<Item = Question<'_>> {
     })
 }
 
-/// Behind the hidden command: a trial's process. Two words follow, its engines.
+/// The word behind the hidden command for a trial's process. Two more words follow, its engines.
 pub const WORD: &str = "trial";
-/// The name of the file with all questions; no user's file is called so.
+/// The name of the file with all questions; a user's file cannot have it.
 const QUESTIONS: &str = "\0questions";
 const FORWARD: &str = "forward";
 const TIME: &str = "time ";
-/// How long a call may take before it is stopped; before the process is ended, three times as long.
+/// The longest time of a call before it is stopped. After three times as long, the process is ended.
 const LIMIT: Duration = Duration::from_secs(1);
 /// How long the policy may take to load.
 const LOAD: Duration = Duration::from_secs(5);
-/// Between looks.
+/// The time between two checks.
 const LOOK: Duration = Duration::from_millis(5);
-/// Calls that are stopped before it is asked no more.
+/// Calls that are stopped before the process is asked no more.
 const STOPS: u32 = 3;
-/// Of a measurement.
+/// The duration of a measurement.
 const SLICE: Duration = Duration::from_millis(50);
 /// Bytes of a Lua state, and of its tables.
 const LUA: usize = 256 << 20;

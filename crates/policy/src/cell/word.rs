@@ -1,31 +1,31 @@
 //! Messages of a process to its supervisor, which trusts them no more than a stranger's: a text
-//! is a line for the log, and a message without meaning is a word, too.
+//! becomes a line in the log, and a message without meaning is valid input, too.
 
 use super::control;
 use super::process::Process;
 
-/// What it said.
+/// A message.
 pub(super) enum Word {
-    /// It is shut in; what it has that it should not.
+    /// The process is confined; the text lists rights that it should not have.
     Shut(Vec<String>),
-    /// It could serve.
+    /// The process could serve.
     Ready,
-    /// Its policy does not begin: why.
+    /// The policy does not start; the cause.
     Refused(String),
-    /// Its policy failed: how.
+    /// The policy failed; how.
     Failed(String),
-    /// Its policy does with less than it should have: what.
+    /// The policy lacks a resource and works without it; which.
     Remark(String),
-    /// What a chunk came to, by its number.
+    /// The result of a chunk, with its number.
     Done(u32, Result<String, String>),
-    /// What no process of ours says.
+    /// A message that no honest process sends.
     Wrong,
-    /// Nothing more: it has ended.
+    /// No more messages: the process has ended.
     Gone,
 }
 
 impl Word {
-    /// The next thing that a process has said, if it has.
+    /// The next message of a process, if there is one.
     pub fn of(process: &Process, buffer: &mut [u8]) -> Option<Word> {
         let line = |bytes: &[u8]| control::line(bytes, TEXT);
         let (kind, rest) = match control::hear(&process.control, buffer) {
@@ -58,5 +58,5 @@ impl Word {
     }
 }
 
-/// Bytes of a cause.
+/// The most bytes of a cause.
 const TEXT: usize = 512;

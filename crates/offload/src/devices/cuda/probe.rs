@@ -20,9 +20,9 @@ use crate::fault::{Fault, Stage};
 pub struct Measured {
     /// The rate, per second.
     pub rate: f64,
-    /// Answers that were compared, and those that were wrong.
+    /// Answers that were compared.
     pub compared: usize,
-    /// See above.
+    /// Answers that were wrong.
     pub wrong: usize,
 }
 

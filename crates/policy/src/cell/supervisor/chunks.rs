@@ -1,4 +1,4 @@
-//! Chunks that processes run, and their answers.
+//! Chunks that processes run, and the answers of the processes.
 
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use crate::cell::control;
 use crate::cell::process::{Process, Stage};
 use crate::cell::status::Executed;
 
-/// Those without all answers.
+/// The chunks that lack an answer.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     last: u32,
@@ -18,7 +18,7 @@ pub(super) struct Chunks {
 struct Open {
     number: u32,
     reply: Sender<Vec<Executed>>,
-    /// Processes that have not answered.
+    /// Processes that have not answered yet.
     waits: Vec<u32>,
     answers: Vec<Executed>,
 }
@@ -28,7 +28,7 @@ impl Chunks {
         self.open.is_empty()
     }
 
-    /// Gives a chunk to all processes that serve, or are ready to.
+    /// Sends a chunk to all processes that serve or are ready to serve.
     pub fn put(&mut self, chunk: String, reply: Sender<Vec<Executed>>, processes: &mut [Process]) {
         self.last = self.last.wrapping_add(1);
         let number = self.last;
@@ -50,7 +50,7 @@ impl Chunks {
         self.finish();
     }
 
-    /// A process answered, or ended before.
+    /// A process answered, or ended without an answer.
     pub fn answer(&mut self, number: u32, pid: u32, result: Result<String, String>) {
         let Some(open) = self.open.iter_mut().find(|open| open.number == number) else { return };
         if let Some(at) = open.waits.iter().position(|waits| *waits == pid) {

@@ -1,4 +1,4 @@
-//! What the supervisor does in a round.
+//! The steps of a supervisor's round.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ impl Supervisor {
         self.fill(now);
     }
 
-    /// What a process has said: not more than a little at a time.
+    /// Handles the messages of a process, a limited number at a time.
     fn hear(&mut self, at: usize, now: Instant, buffer: &mut [u8]) {
         for _ in 0..WORDS {
             let process = &mut self.processes[at];
@@ -58,7 +58,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether a process does what it should.
+    /// Checks whether a process works as it should.
     fn look(&mut self, at: usize, now: Instant) {
         let clock = self.clock(now);
         let process = &mut self.processes[at];
@@ -78,7 +78,7 @@ impl Supervisor {
                 } else if process.stage == Stage::Draining && process.is_alone() {
                     self.over(at);
                 } else if process.stage == Stage::Draining && age > DRAIN * silence {
-                    // What it still has gets the configured verdict.
+                    // Its open questions get the configured verdict.
                     self.over(at);
                 }
             }
@@ -91,17 +91,17 @@ impl Supervisor {
         }
     }
 
-    /// A process is to go for a fault of its.
+    /// Ends a process because of a fault.
     fn give_up(&mut self, at: usize, cause: String) {
         self.processes[at].killed = Some(cause);
         self.over(at);
     }
 
-    /// A process is to go, or has gone.
+    /// Ends a process, or notes that it has ended.
     fn over(&mut self, at: usize) {
         let process = &mut self.processes[at];
         if process.stage == Stage::Draining && process.killed.is_none() {
-            process.killed = Some(String::new()); // no fault
+            process.killed = Some(String::new()); // not a fault
         }
         process.stage = Stage::Over;
         let killed = process.kill();
@@ -114,8 +114,8 @@ impl Supervisor {
         }
     }
 
-    /// Those that have ended, and why. They stay until workers have counted what they did
-    /// not answer.
+    /// Removes processes that have ended, and reports why they ended. A process stays until the
+    /// workers have counted its unanswered questions.
     fn reap(&mut self, now: Instant) {
         let mut at = 0;
         while at < self.processes.len() {
@@ -147,14 +147,14 @@ impl Supervisor {
         }
     }
 
-    /// A policy failed, once more.
+    /// Notes a failure of a policy.
     fn failed(&mut self, source: &Source, now: Instant, cause: String) {
         if let Some(next) = self.next.take_if(|next| next.source.is(source)) {
             self.discard(&next.source);
             return self.refuse(next, cause);
         }
         if !self.current.as_ref().is_some_and(|current| current.is(source)) {
-            return; // one that goes anyway
+            return; // a process that is ending anyway
         }
         let policy = source.name().to_owned();
         self.last_failure = Some(cause.clone());
@@ -180,7 +180,7 @@ impl Supervisor {
         }
     }
 
-    /// A policy does not begin.
+    /// A policy does not start.
     fn refuse(&mut self, next: Next, cause: String) {
         let policy = next.source.name().to_owned();
         if next.back {
@@ -192,7 +192,7 @@ impl Supervisor {
         }
     }
 
-    /// Its processes go.
+    /// Its processes are ended.
     fn discard(&mut self, source: &Source) {
         for at in 0..self.processes.len() {
             let process = &mut self.processes[at];
@@ -203,7 +203,7 @@ impl Supervisor {
         }
     }
 
-    /// As many processes as there should be.
+    /// Starts processes until the configured number runs.
     fn fill(&mut self, now: Instant) {
         let wanted = self.settings.processes.max(1);
         if let Some(next) = &mut self.next {
@@ -238,12 +238,12 @@ impl Supervisor {
         }
     }
 
-    /// The next policy decides, and the one that did drains.
+    /// Makes the next policy the one that decides; the processes of the former one drain.
     fn change(&mut self) {
         let Some(next) = self.next.take() else { return };
         let old = self.current.replace(next.source.clone());
         (self.history, self.stuck) = (History::default(), false);
-        // What was taken back is not what to go back to.
+        // A policy that was rolled back is never the target of a rollback.
         self.before = if next.back { None } else { old.clone() };
         for at in 0..self.processes.len() {
             if self.processes[at].source.is(&next.source) {
@@ -273,7 +273,7 @@ impl Supervisor {
         }
     }
 
-    /// Workers ask a process that is ready. False: they have no room for it.
+    /// Makes workers ask a process that is ready. False: the workers have no room for it.
     fn serve(&mut self, at: usize) -> bool {
         let clock = self.clock(Instant::now());
         let process = &mut self.processes[at];
@@ -281,7 +281,7 @@ impl Supervisor {
             return false;
         }
         process.stage = Stage::Serving;
-        // Before the first question: it would be as old as this supervisor.
+        // The clock is set before the first question, which would otherwise be as old as the supervisor.
         process.set_clock(clock);
         for (mail, line) in self.mails.iter().zip(process.lines.drain(..)) {
             mail.send(line);
@@ -289,7 +289,7 @@ impl Supervisor {
         true
     }
 
-    /// Milliseconds since it began.
+    /// Milliseconds since the supervisor began.
     fn clock(&self, now: Instant) -> u32 {
         now.duration_since(self.begun).as_millis() as u32
     }
@@ -316,7 +316,7 @@ impl Supervisor {
         }
     }
 
-    /// What the system says, once.
+    /// Reports an error of the system, once.
     fn system(&mut self, error: String) {
         if self.system.as_ref() != Some(&error) {
             self.events.push(Event::System { error: error.clone() });
@@ -325,7 +325,7 @@ impl Supervisor {
     }
 }
 
-/// Things that a process says in a round, at most.
+/// The most messages of a process in a round.
 const WORDS: usize = 16;
 /// How many silences a process may drain.
 const DRAIN: u32 = 20;
