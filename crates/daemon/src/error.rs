@@ -10,7 +10,7 @@ use crate::threads::Death;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another instance has the socket.
+    /// Another instance uses the socket.
     #[error("another instance is running at {}: {who} (`rutter stop` ends it)", socket.display())]
     Running {
         /// The API socket.
@@ -18,7 +18,7 @@ pub enum Error {
         /// Its process and configuration.
         who: String,
     },
-    /// Another instance has the network namespace, at another socket.
+    /// Another instance uses the network namespace, with another socket.
     #[error("another instance is running in this network namespace: {who}")]
     NamespaceTaken {
         /// Its process and socket.
@@ -27,7 +27,7 @@ pub enum Error {
     /// A device.
     #[error(transparent)]
     Device(#[from] ::io::Error),
-    /// What the configuration asks for at a place cannot be had.
+    /// The machine cannot provide what the configuration asks for.
     #[error("{}: {reason}", path.join("."))]
     Asked {
         /// The keys to it.
@@ -44,7 +44,7 @@ pub enum Error {
     /// The bridges' table.
     #[error("bridges: {reason}")]
     Bridge {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The nodes do not fit together.
@@ -56,9 +56,9 @@ pub enum Error {
     /// The system refuses.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         action: String,
-        /// What came back.
+        /// The system's error.
         source: io::Error,
     },
     /// A thread of the daemon has ended before its time.
@@ -70,25 +70,25 @@ pub enum Error {
     /// A thread died that the run cannot do without; its cause has been logged.
     #[error("the thread {} has died: the run is over", death.thread)]
     Died {
-        /// Which, and why.
+        /// The thread, and the reason.
         death: Death,
     },
-    /// Packets that came in are neither out nor dropped: a fault of Rutter's.
+    /// Packets that came in have neither left nor been dropped: a fault of Rutter's.
     #[error("{missing} packets are unaccounted for")]
     Unaccounted {
-        /// How many, or counted twice.
+        /// How many; or how many were counted twice.
         missing: u64,
     },
 }
 
 impl Error {
-    /// What is at `path` of the configuration cannot be had.
+    /// The machine cannot provide the value at `path` of the configuration.
     pub(crate) fn asked(path: &[impl ToString], reason: impl ToString) -> Error {
         let path = path.iter().map(ToString::to_string).collect();
         Error::Asked { path, reason: reason.to_string() }
     }
 
-    /// A device refuses what is at `path` of the configuration.
+    /// A device refuses the value at `path` of the configuration.
     pub(crate) fn device(path: &[impl ToString], error: ::io::Error) -> Error {
         match error {
             ::io::Error::Description { reason, .. } => Error::asked(path, reason),
@@ -99,7 +99,7 @@ impl Error {
         }
     }
 
-    /// With file and line, where it is about something of the configuration.
+    /// With file and line, if the error is about the configuration.
     pub(crate) fn placed(self, text: &Text) -> Error {
         let Error::Asked { path, reason } = self else { return self };
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -107,9 +107,9 @@ impl Error {
     }
 }
 
-/// Names what was tried.
+/// Adds the operation that failed.
 pub(crate) trait Doing<T> {
-    /// Makes an I/O error one of ours.
+    /// Turns an I/O error into this crate's.
     fn doing(self, action: impl FnOnce() -> String) -> Result<T, Error>;
 }
 

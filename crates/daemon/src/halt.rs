@@ -1,4 +1,4 @@
-//! Ends a thread that sleeps until it has something to do.
+//! Ends a thread that sleeps until it has work.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Called once, by whoever wants a thread to end; cheap to clone.
+/// Called once, when a thread should end; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Halt(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     called: AtomicBool,
-    /// An `eventfd`: readable once it was called, and from then on.
+    /// An `eventfd`: readable from the call on.
     file: OwnedFd,
 }
 
@@ -23,7 +23,7 @@ impl Halt {
     /// Not called yet.
     ///
     /// # Errors
-    /// When the process has no descriptor left.
+    /// When the process has no free descriptor.
     pub fn new() -> io::Result<Halt> {
         let file = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Halt(Arc::new(Inner { called: AtomicBool::new(false), file })))
@@ -32,17 +32,17 @@ impl Halt {
     /// Ends the thread.
     pub fn call(&self) {
         self.0.called.store(true, SeqCst);
-        // It cannot fail but by a count that nobody reaches.
+        // The write fails only if the counter is full, which never happens.
         let _ = rustix::io::write(&self.0.file, &1_u64.to_ne_bytes());
     }
 
-    /// Whether the thread is to end.
+    /// Whether the thread should end.
     pub fn is_called(&self) -> bool {
         self.0.called.load(SeqCst)
     }
 
-    /// Waits until `file` is readable or this is called, `most` at the longest where there
-    /// is a limit. Says how `file` is.
+    /// Waits until `file` is readable or this is called, at most `most` if there is a limit.
+    /// Returns the state of `file`.
     ///
     /// # Errors
     /// The system's.
@@ -61,7 +61,7 @@ impl Halt {
         }
     }
 
-    /// Waits; false where it was called meanwhile.
+    /// Waits; false if it was called meanwhile.
     pub fn pass(&self, time: Duration) -> bool {
         let end = std::time::Instant::now() + time;
         loop {
@@ -69,7 +69,8 @@ impl Halt {
             if self.is_called() || left.is_zero() {
                 return !self.is_called();
             }
-            // Its own file twice: there is no other. Where even that fails, it may not spin.
+            // Its own descriptor twice: there is no other. If even that fails, the sleep prevents a
+            // busy loop.
             if self.wait_beside(self.0.file.as_fd(), Some(left)).is_err() {
                 std::thread::sleep(left.min(STEP));
             }
@@ -77,7 +78,7 @@ impl Halt {
     }
 }
 
-/// Between looks where the system cannot wake.
+/// Time between two checks where the system cannot wake the thread.
 const STEP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What `rutter doctor` is answered by a running instance: how things are where it is, in
-//! its network namespace and on its cores, which may be others than those of who asks.
+//! A running instance's answer to `rutter doctor`: the state of its own network namespace and
+//! cores, which may differ from those of the caller.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use api::reply;
 use crate::doctor::{self, Finding, Level};
 use crate::parts::state::{State, lock};
 
-/// Looks at everything that is the instance's own.
+/// Checks everything that belongs to the instance.
 pub fn findings(state: &State) -> Vec<reply::Finding> {
     let mut all = doctor::of_namespace();
     all.push(doctor::cores_of(&state.config.workers));

@@ -1,6 +1,6 @@
 //! The daemon: configuration, applications, workers, the API's server.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   run

@@ -1,8 +1,8 @@
-//! The applications: a folder each, and a line here. Nothing in them touches a packet;
-//! that is in `nodes`, in a folder of the same name.
+//! The applications: one folder each, and one line here. Nothing in them touches a packet: the
+//! nodes are in `nodes`, in a folder of the same name.
 //!
-//! The order is that in which they meet packets and read the configuration: the switch
-//! brings interfaces, which the router's routes may name.
+//! The order is that in which applications see packets and read the configuration: the switch
+//! creates interfaces that the router's routes may name.
 
 pub mod gatekeeper;
 pub mod grantor;
@@ -26,7 +26,7 @@ pub const APPLICATIONS: &[&dyn Application] =
     &[&switch::Switch, &router::Router, &gatekeeper::Gatekeeper, &grantor::Grantor, &span::Mirror];
 
 impl Config {
-    /// Reads a file, for this machine; with it comes what it was read from.
+    /// Reads a file, for this machine; also returns its text.
     ///
     /// # Errors
     /// Every mistake in it, or that it cannot be read.
@@ -52,24 +52,24 @@ pub fn sections() -> impl Iterator<Item = &'static Section> {
     keys::SECTIONS.iter().chain(declared().into_iter().flat_map(|declared| declared.sections))
 }
 
-/// A whole configuration with every key, its meaning and default. With `all` also the
-/// optional tables are live, else they are comments.
+/// A whole configuration with every key, its meaning and default. With `all`, optional tables are
+/// live too; otherwise they are comments.
 pub fn example(all: bool) -> String {
     keys::example(sections(), all, change)
 }
 
-/// The command by which a running instance changes what is in `section`.
+/// The command by which a running instance changes the settings in `section`.
 fn change(section: &Section) -> Option<&'static str> {
     let mut all = APPLICATIONS.iter().flat_map(|application| application.requests().changes);
     all.find(|change| change.section == section.path).map(|change| change.by)
 }
 
-/// The example for this machine: where there is one core, that one forwards.
+/// The example for this machine: on a single core, that core forwards.
 pub fn example_here() -> String {
     keys::for_this_machine(example(false))
 }
 
-/// What the ports are for: `router`, `router and switch`.
+/// The purpose of the ports: `router`, `router and switch`.
 pub fn names(config: &Config) -> String {
     let serving = APPLICATIONS.iter().filter(|application| application.serves(config));
     let mut names: Vec<_> = serving.map(|application| application.name()).collect();
@@ -80,12 +80,12 @@ pub fn names(config: &Config) -> String {
     }
 }
 
-/// Whether one of them wants each pair of what `port` receives to meet one worker.
+/// Whether an application needs every pair of `port`'s packets to reach one worker.
 pub fn by_pair(config: &Config, port: &config::Port) -> bool {
     APPLICATIONS.iter().any(|application| application.by_pair(config, port))
 }
 
-/// What they need of root's rights, beside those of every router.
+/// The rights of root that they need, in addition to those of every router.
 pub fn privileges(config: &Config) -> CapabilitySet {
     let all = APPLICATIONS.iter().map(|application| application.privileges(config));
     all.fold(CapabilitySet::empty(), CapabilitySet::union)
@@ -94,7 +94,7 @@ pub fn privileges(config: &Config) -> CapabilitySet {
 /// Starts all of them.
 ///
 /// # Errors
-/// When something of one cannot be had.
+/// When an application cannot get what it needs.
 pub fn start(setup: &Setup<'_>) -> Result<Vec<Box<dyn Running>>, Error> {
     APPLICATIONS.iter().map(|application| application.start(setup)).collect()
 }

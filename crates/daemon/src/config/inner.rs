@@ -1,14 +1,14 @@
-//! Ports that are no devices: an application brings them, with others behind.
+//! Ports that are not devices: an application creates them, with other ports behind them.
 
 use super::{Interface, Port, VlanTags};
 
-/// A port that is no device, such as a bridge's routed side. The ports behind it carry
-/// no interfaces of their own.
+/// A port that is not a device, such as a bridge's routed side. The ports behind it carry no
+/// interfaces of their own.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct InnerPort {
     /// Its name.
     pub name: String,
-    /// The table of the file that it is from.
+    /// The table of the file that defines it.
     pub table: &'static str,
     /// Names of the ports behind it; the first gives it its hardware address.
     pub members: Vec<String>,
@@ -23,11 +23,11 @@ pub struct InnerInterface {
     pub tags: Option<VlanTags>,
     /// The interface.
     pub interface: Interface,
-    /// Names of the ports by which its frames come and go.
+    /// Names of the ports that its frames use.
     pub ports: Vec<String>,
 }
 
-/// What carries a layer-3 interface.
+/// The carrier of a layer-3 interface.
 #[derive(Clone, Copy, Debug)]
 pub enum Carrier<'c> {
     /// A port.
@@ -47,7 +47,7 @@ impl<'c> Carrier<'c> {
         [kind.to_string(), name.clone()].into_iter().chain(vlan.into_iter().flatten()).collect()
     }
 
-    /// The ports by which frames with these tags come and go.
+    /// The ports that frames with these tags use.
     pub fn ports(&self, tags: Option<VlanTags>) -> Vec<&'c str> {
         match self {
             Carrier::Port(port) => vec![&port.name],
@@ -58,8 +58,7 @@ impl<'c> Carrier<'c> {
         }
     }
 
-    /// The port whose hardware address the interface has, by name: an inner port's
-    /// first.
+    /// The name of the port whose hardware address the interface has: for an inner port, its first.
     pub fn port(&self) -> &str {
         match self {
             Carrier::Port(port) => &port.name,

@@ -1,4 +1,4 @@
-//! What is wrong in a configuration, and where.
+//! A mistake in a configuration, and its place.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,17 +6,17 @@ use std::ops::Range;
 /// One mistake: `rutter.toml:3:7: ports.p0.mtu: expected …`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Mistake {
-    /// The file, as given.
+    /// The file, as the user named it.
     pub file: String,
-    /// From 1; 0 where the mistake has no place.
+    /// The line, from 1; 0 where the mistake has no place.
     pub line: usize,
-    /// From 1, in characters.
+    /// The column, from 1, in characters.
     pub column: usize,
-    /// What was expected.
+    /// The expected value.
     pub text: String,
 }
 
-/// All mistakes of one file, in their order.
+/// All mistakes of one file, in order.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Mistakes(pub Vec<Mistake>);
 
@@ -35,7 +35,7 @@ impl Mistake {
     }
 }
 
-/// Editors show none where a file begins with it.
+/// Editors do not show a byte order mark at the beginning of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// `str::floor_char_boundary` came with Rust 1.91; this works with older ones.

@@ -1,5 +1,5 @@
-//! What applications have read from their sections: by type, so that only the
-//! application that put something in takes it out.
+//! The settings that applications have read from their sections, by type. Only the application that
+//! stored a value can take it out.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 pub struct Settings(Vec<Arc<dyn Value>>);
 
 impl Settings {
-    /// Puts an application's settings in.
+    /// Stores an application's settings.
     pub fn put<T: Any + Debug + PartialEq + Send + Sync>(&mut self, settings: T) {
         self.0.push(Arc::new(settings));
     }
 
-    /// Takes a look at them; none where the application has read none.
+    /// An application's settings; `None` where it has read none.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.iter().find_map(|settings| settings.any().downcast_ref())
     }

@@ -1,4 +1,4 @@
-//! A configuration as it was written: where in it something is.
+//! The text of a configuration, and the places of its values.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -17,9 +17,9 @@ pub struct Text {
 }
 
 impl Text {
-    /// A mistake about the value at `path`, each step the key of a table or the
-    /// place in a list: `["ports", "p0", "mtu"]`. It points at the innermost part
-    /// of the path that is there; what is not there at all has no place.
+    /// A mistake about the value at `path`, where each step is the key of a table or the index in a
+    /// list: `["ports", "p0", "mtu"]`. It points at the innermost part of the path that exists; if
+    /// no part exists, the mistake has no place.
     pub fn mistake(&self, path: &[&str], what: impl Display) -> Mistake {
         let (name, span) = self.find(path);
         let text = format!("{name}: {what}");
@@ -29,7 +29,7 @@ impl Text {
         }
     }
 
-    /// The path as people write it, `workers[1]`, and where its value is.
+    /// The path in its usual notation, `workers[1]`, and the place of its value.
     fn find(&self, path: &[&str]) -> (String, Option<Range<usize>>) {
         let (root, _) = DeTable::parse_recoverable(&self.text);
         let root = DeValue::Table(root.into_inner());

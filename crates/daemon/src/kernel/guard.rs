@@ -1,15 +1,14 @@
-//! The network interface below a port must not forward too: with af_packet or
-//! af_xdp the same kernel sees the frames. While a [`Guard`] lives, whatever
-//! the interface receives is dropped before the kernel's stack, and still seen
-//! by packet sockets, which come before that place:
+//! The network interface below a port must not forward frames too: with af_packet or af_xdp the
+//! same kernel receives them. While a [`Guard`] lives, every frame that the interface receives is
+//! dropped before the kernel's stack. Packet sockets still receive it, because they come before the
+//! drop:
 //!
 //! ```text
 //!  frame ─► driver ─► packet sockets (the port) ─► ingress chain: drop ─✕ ARP, IP, bridge …
 //! ```
 //!
-//! The chain is nftables' own (`table netdev`, policy drop), made by netlink
-//! with the owner flag: when the process ends, however it ends, the kernel
-//! takes it away.
+//! The chain is nftables' own (`table netdev`, policy drop), created over netlink with the owner
+//! flag: when the process ends, however it ends, the kernel removes it.
 
 use std::io;
 
@@ -18,7 +17,7 @@ use netlink::names::*;
 use netlink::request::{CREATE, Request};
 use netlink_sys::protocols::NETLINK_NETFILTER;
 
-/// Drops what a network interface receives, for as long as it lives.
+/// Drops the frames that a network interface receives, for as long as it lives.
 pub struct Guard {
     /// The connection that owns the table: closed, the table goes.
     _owner: Netlink,
@@ -43,8 +42,8 @@ impl Guard {
     }
 }
 
-/// Marks what comes in by an interface, so that the kernel's answers to it can
-/// be routed by the same tables (`fwmark_reflect`); for as long as it lives.
+/// Marks packets that come in by an interface, so that the kernel routes its answers by the same
+/// tables (`fwmark_reflect`); for as long as it lives.
 pub struct Marker {
     /// The connection that owns the table: closed, the table goes.
     _owner: Netlink,

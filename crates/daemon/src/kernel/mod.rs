@@ -1,5 +1,5 @@
-//! What the daemon does to the kernel: links, addresses, static routes, the
-//! protection of interfaces below ports, settings.
+//! The daemon's changes to the kernel: links, addresses, static routes, the protection of
+//! interfaces below ports, settings.
 
 pub mod changes;
 pub mod guard;

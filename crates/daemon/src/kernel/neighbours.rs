@@ -1,6 +1,5 @@
-//! The kernel's tables of neighbours: what they may hold. The limits are those of the
-//! whole machine, and only its first network namespace has them as settings; the kernel
-//! reports them in every one.
+//! The limits of the kernel's neighbour tables. They apply to the whole machine. Only the first
+//! network namespace has them as settings; the kernel reports them in every namespace.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,16 +19,16 @@ pub struct NeighbourTable {
     pub entries: u32,
     /// The most (`gc_thresh3`).
     pub most: u32,
-    /// Times that there was no room, since the machine started.
+    /// How often there was no room, since the machine started.
     pub refused: u64,
 }
 
-/// What the kernel's tables had refused.
+/// The refusals of the kernel's tables.
 #[derive(Default)]
 pub struct Refused {
-    /// When the router started, by family.
+    /// At the router's start, by family.
     pub before: BTreeMap<&'static str, u64>,
-    /// At the last look.
+    /// At the last check.
     pub last: u64,
 }
 
@@ -44,8 +43,7 @@ impl Rtnetlink {
     }
 }
 
-/// `struct ndtmsg` and what follows. There are further messages, of single interfaces, which
-/// say nothing of limits.
+/// `struct ndtmsg` and the attributes behind it. Further messages, for single interfaces, have no limits.
 fn table(answer: &[u8]) -> Option<NeighbourTable> {
     let (mut family, mut entries, mut most, mut refused) = (None, 0, None, 0);
     for (kind, value) in attributes(answer.get(4..)?) {

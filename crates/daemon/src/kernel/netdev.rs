@@ -1,6 +1,6 @@
-//! Settings of a network interface that `/proc/sys` has not: its MTU, and offloads as
-//! `ethtool -k` calls them. [`Settings`](super::Settings) changes and restores them by
-//! names of its own: `link/eth1/mtu`, `link/eth1/rx-gro`.
+//! Settings of a network interface that are not in `/proc/sys`: its MTU, and offloads under the
+//! names of `ethtool -k`. [`Settings`](super::Settings) changes and restores them by names of its
+//! own: `link/eth1/mtu`, `link/eth1/rx-gro`.
 
 use std::io;
 
@@ -12,8 +12,8 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 
 use super::link::Rtnetlink;
 
-/// Offloads that change frames before a packet socket sees them: what several frames
-/// were glued together to is longer than any MTU.
+/// Offloads that change frames before a packet socket receives them: several frames joined into one
+/// are longer than any MTU.
 pub const GLUING: [&str; 5] =
     ["rx-gro", "rx-gro-list", "rx-udp-gro-forwarding", "rx-lro", "rx-gro-hw"];
 
@@ -30,10 +30,10 @@ pub fn get(setting: &str) -> io::Result<String> {
     Ok(if on { "on" } else { "off" }.into())
 }
 
-/// Changes it.
+/// Changes the value.
 ///
 /// # Errors
-/// As [`get`], when the value is none, and when the kernel refuses.
+/// As [`get`], when the value is invalid, and when the kernel refuses.
 pub fn set(setting: &str, value: &str) -> io::Result<()> {
     let (name, key) = split(setting)?;
     let wrong = || io::Error::new(io::ErrorKind::InvalidInput, format!("`{value}` for {setting}"));

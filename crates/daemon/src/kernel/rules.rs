@@ -1,6 +1,6 @@
-//! Policy rules (`ip rule`) that somebody else has made: the data plane looks up
-//! destinations in the table of the interface that a packet came in by, whatever
-//! they say. They are reported, so that nobody wonders.
+//! Policy rules (`ip rule`) of other programs. The data plane ignores them: it looks up
+//! destinations in the table of the interface that a packet came in by. They are reported, so that
+//! the difference surprises nobody.
 
 use std::fmt::Write;
 use std::io;
@@ -12,7 +12,7 @@ use super::OUR_PROTOCOL;
 use super::link::{Rtnetlink, ip};
 
 impl Rtnetlink {
-    /// The rules that the data plane does not heed, as `ip rule` writes them.
+    /// The rules that the data plane ignores, in the notation of `ip rule`.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -25,8 +25,8 @@ impl Rtnetlink {
     }
 }
 
-/// What a rule says, unless it is Rutter's, the kernel's for VRF devices, or one
-/// that sends everything to the kernel's own tables.
+/// A rule in words, unless it is Rutter's, the kernel's for VRF devices, or one that sends
+/// everything to the kernel's own tables.
 fn foreign(answer: &[u8]) -> Option<String> {
     let (&header, rest) = answer.split_first_chunk::<12>()?;
     let [_, to_len, from_len, tos, table, _, _, action, flags, ..] = header;

@@ -1,5 +1,5 @@
-//! What a shield needs of the kernel: that it forwards nothing that came in at the front,
-//! and that routing daemons see what is protected.
+//! A shield's needs of the kernel: it must not forward a packet from the front, and routing daemons
+//! must see the protections.
 //!
 //! ```text
 //!     0  (1103)              lookup local      this router's addresses: its sessions live
@@ -7,17 +7,17 @@
 //! 32766  from all            lookup main
 //! ```
 //!
-//! A setting for each interface is not enough: before Linux 6.17 IPv6 has none that stops
-//! forwarding *from* one interface alone. In a VRF of its own, a tap is not kept from it so:
-//! its packets meet the table of the VRF before (`vrf_rules`). Rules are given back with the others
-//! ([`Rtnetlink::flush_rules`]).
+//! A setting for each interface is not enough: before Linux 6.17, IPv6 has none that stops
+//! forwarding *from* one interface alone. A VRF of its own does not stop a tap from forwarding,
+//! either: its packets meet the table of the VRF before (`vrf_rules`). The rules are removed with
+//! the other ones ([`Rtnetlink::flush_rules`]).
 //!
-//! A protection is a blackhole route of a protocol number and a metric of its own: BIRD learns
-//! it and FRR redistributes it, which it does not with routes of Rutter's number
-//! ([`SHIELD_PROTOCOL`]). It wins over what they have learnt for the same prefix, so that the
-//! kernel itself sends nothing there. No static route has this metric (`Config::objection`): the
-//! kernel has one route of a prefix and a metric. The mirror leaves it out (`feeds::netlink`):
-//! the plain view has the route that it hides.
+//! A protection is a blackhole route with a protocol number and a metric of its own. BIRD learns it
+//! and FRR redistributes it, which they do not with routes of Rutter's number
+//! ([`SHIELD_PROTOCOL`]). It wins over a route that they have learnt for the same prefix, so that
+//! the kernel itself sends nothing there. No static route has this metric (`Config::objection`):
+//! the kernel has one route for a prefix and a metric. The mirror ignores the blackhole route
+//! (`feeds::netlink`): the plain view has the route that it hides.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -35,8 +35,8 @@ use super::shown::shield;
 use crate::config::Net;
 
 impl Rtnetlink {
-    /// Keeps the kernel from forwarding what comes in by the link `name`, of both families.
-    /// The link may come later. True where a rule was missing.
+    /// Stops the kernel from forwarding packets of both families that come in by the link `name`.
+    /// The link may appear later. Returns whether a rule was missing.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -52,7 +52,7 @@ impl Rtnetlink {
         Ok(made)
     }
 
-    /// Undoes that.
+    /// Removes these rules.
     ///
     /// # Errors
     /// When there is no such rule.
@@ -61,7 +61,7 @@ impl Rtnetlink {
         done.into_iter().collect()
     }
 
-    /// Shows a protected prefix to routing daemons. One that is there will do.
+    /// Shows a protected prefix to routing daemons. An existing route is no error.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -72,7 +72,7 @@ impl Rtnetlink {
     /// Withdraws it.
     ///
     /// # Errors
-    /// When it is not there.
+    /// When the route does not exist.
     pub fn delete_shield(&mut self, (table, net): Shield) -> io::Result<()> {
         self.0.request(blackhole(false, net, table))
     }
@@ -92,8 +92,8 @@ impl Rtnetlink {
         Ok(all)
     }
 
-    /// Lets the kernel have these and no others: also after an instance that was killed,
-    /// without withdrawing one that stays.
+    /// Makes the kernel show these prefixes and no others, also after an instance that was killed.
+    /// A prefix that stays is never withdrawn.
     ///
     /// # Errors
     /// The kernel's first.
@@ -110,7 +110,7 @@ impl Rtnetlink {
     }
 }
 
-/// The rule, made or deleted, that prohibits what comes in by the link `name` and is not
+/// Creates or deletes the rule that prohibits packets that come in by the link `name` and are not
 /// for this machine.
 fn prohibit(make: bool, family: u8, name: &str) -> Request {
     let (kind, how) = if make { (RTM_NEWRULE, CREATE) } else { (RTM_DELRULE, 0) };
@@ -122,7 +122,7 @@ fn prohibit(make: bool, family: u8, name: &str) -> Request {
         .text(FRA_IIFNAME, name)
 }
 
-/// The blackhole route, made or deleted, of a prefix.
+/// Creates or deletes the blackhole route of a prefix.
 fn blackhole(make: bool, net: Net, table: u32) -> Request {
     let (kind, how) = if make { (RTM_NEWROUTE, CREATE) } else { (RTM_DELROUTE, 0) };
     let what = (RT_SCOPE_UNIVERSE, RTN_BLACKHOLE);
@@ -130,7 +130,7 @@ fn blackhole(make: bool, net: Net, table: u32) -> Request {
     metric(message, Some(SHIELD_METRIC))
 }
 
-/// Behind the rule of this router's addresses, wherever that is (`vrf_rules`).
+/// Behind the rule for this router's addresses, whatever its number (`vrf_rules`).
 const AFTER_LOCAL: u32 = 1105;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::config::Net;
 /// A protected prefix in one of the kernel's tables.
 pub type Shield = (u32, Net);
 
-/// The protection that a route of the kernel is; `None` for another route.
+/// The protection that a kernel route represents; `None` for other routes.
 pub(super) fn shield(answer: &[u8]) -> Option<Shield> {
     let &[family, length, _, _, table, protocol, _, kind, ..] = answer.first_chunk::<12>()?;
     let (mut table, mut metric) = (u32::from(table), 0);

@@ -1,4 +1,4 @@
-//! Interfaces of the kernel below ports: it must not forward their frames, too.
+//! Interfaces of the kernel below ports: the kernel must not forward their frames, too.
 
 use super::devices::Port;
 use super::kernel_side::KernelSide;
@@ -11,7 +11,7 @@ impl KernelSide {
     /// Keeps the kernel from using the interfaces below ports itself.
     ///
     /// # Errors
-    /// When one has an address: it belongs to the port then.
+    /// When one has an address: the address belongs on the port.
     pub fn protect(&mut self, ports: &[Port]) -> Result<(), Error> {
         for port in ports {
             let Some(name) = below(port) else { continue };
@@ -55,8 +55,8 @@ impl KernelSide {
         self.set(&format!("net/ipv4/conf/{name}/forwarding"), "0");
     }
 
-    /// Interfaces of the kernel have room for an 802.1Q tag beside their MTU, for
-    /// no other. Call it when the devices have started: that sets their MTU.
+    /// Interfaces of the kernel have room for one 802.1Q tag in addition to their MTU, and for no
+    /// other tag. Call this once the devices have started, because starting sets their MTU.
     pub fn room_for_tags(&mut self, ports: &[Port]) {
         let two = |port: &&Port| {
             port.config.vlans.iter().any(|(tags, _)| matches!(tags, VlanTags::Two(..)))
@@ -76,8 +76,8 @@ impl KernelSide {
     }
 }
 
-/// The interface of the kernel whose frames a port takes. A tap's interface is
-/// not below the port, but the far end of its wire.
+/// The interface of the kernel whose frames a port takes. A tap's interface is not below the port:
+/// it is the far end of its wire.
 fn below(port: &Port) -> Option<String> {
     match &port.config.device {
         Device::Dpdk(argument) if argument.starts_with("net_tap") => None,
@@ -86,7 +86,7 @@ fn below(port: &Port) -> Option<String> {
     }
 }
 
-/// DPDK's devices set the MTU of the interface below themselves.
+/// DPDK's drivers set the MTU of the interface below themselves.
 fn is_packet(port: &Port) -> bool {
     matches!(port.config.device, Device::Packet(_))
 }

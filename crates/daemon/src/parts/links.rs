@@ -1,5 +1,4 @@
-//! Watches the links of ports: a port without a carrier carries nothing a few
-//! milliseconds later.
+//! Watches the links of ports: a few milliseconds after a port has lost its carrier, no route uses it.
 //!
 //! ```text
 //!  the kernel's news of links ─┐
@@ -34,7 +33,7 @@ impl LinkThread {
     /// Starts it.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When the system starts no thread.
     pub fn start(state: Arc<State>, threads: &Threads) -> Result<LinkThread, Error> {
         let halt = Halt::new().doing(|| "start the links thread".into())?;
         let theirs = halt.clone();
@@ -59,21 +58,21 @@ fn watch(state: &State, halt: &Halt) -> io::Result<()> {
         matches!(port.config.device, Device::Dpdk(_)) && port.netdev.is_none()
     };
     let pause = if lock(&state.ports).iter().any(silent) { OFTEN } else { PAUSE };
-    // A life that ended may have left anything.
+    // An instance that was killed may have left any state.
     let mut known = vec![None; state.config.interfaces().count()];
     while !halt.is_called() {
         for (id, on) in changed(state, &mut known) {
             state.control.first(move |control| control.set_carrier(id, on));
         }
         halt.wait_beside(news.as_fd(), Some(pause))?;
-        // Whatever it says, also that some was lost: the links are looked at.
+        // The message's content does not matter, not even that messages were lost: all links are
+        // read again.
         let _ = news.heard();
     }
     Ok(())
 }
 
-/// Interfaces whose carrier is another than was known: one of their ports has a link
-/// again, or none has.
+/// Interfaces whose carrier has changed: one of their ports has a link again, or none has.
 fn changed(state: &State, known: &mut [Option<bool>]) -> Vec<(IfaceId, bool)> {
     let ports = lock(&state.ports);
     let links: Vec<_> =
@@ -88,5 +87,5 @@ fn changed(state: &State, known: &mut [Option<bool>]) -> Vec<(IfaceId, bool)> {
 }
 
 const PAUSE: Duration = Duration::from_millis(500);
-/// Where only the device knows.
+/// Links that only the device knows.
 const OFTEN: Duration = Duration::from_millis(5);

@@ -1,6 +1,6 @@
-//! Macvlans that others put on taps (keepalived, FRR): hardware addresses of the tap's
-//! interface. What is punted to one comes in by it, so that it forwards, and looks up in the
-//! tables of its VRF, as its tap does.
+//! Macvlans that other programs put on taps (keepalived, FRR): further hardware addresses of the
+//! tap's interface. A packet that is punted to such an address comes in by the macvlan, so the
+//! macvlan must forward, and must use the tables of its VRF, as its tap does.
 
 use std::io;
 
@@ -11,13 +11,13 @@ use crate::kernel::LinkInfo;
 use crate::kernel::changes::Lost;
 
 impl KernelSide {
-    /// Sets up all that are there: an instance before may have been killed.
+    /// Sets up all existing macvlans: an earlier instance may have been killed.
     pub(super) fn all_macvlans(&mut self, config: &Config) {
         let links = self.rtnetlink.links().unwrap_or_default();
         self.macvlans(config, &links, |_| true);
     }
 
-    /// Sets up those that are new, or may have lost their settings.
+    /// Sets up macvlans that are new or may have lost their settings.
     pub(super) fn changed_macvlans(&mut self, config: &Config, links: &[LinkInfo], lost: &Lost) {
         self.macvlans(config, links, |link| lost.unknown || lost.changed.contains(&link.index));
     }
@@ -35,7 +35,7 @@ impl KernelSide {
             });
             let Some(interface) = interface else { continue };
             let done = self.macvlan(link, table_of(config, &interface.vrf));
-            // It may be gone by now; else it is looked at again with its next change.
+            // The macvlan may be gone by now; otherwise its next change brings it here again.
             if let Err(error) = done {
                 tracing::debug!("{}, on {}: {error}", link.name, interface.name);
             }

@@ -1,5 +1,4 @@
-//! What every running instance is made of, whatever applications run in it, in the
-//! order in which it comes up.
+//! The parts of every running instance, whatever applications run in it, in the order in which they start.
 
 pub mod apart;
 pub mod below;

@@ -1,5 +1,5 @@
-//! How many neighbours the kernel takes: in its first network namespace as many as the
-//! configuration says, in others what is set there, for the whole machine.
+//! How many neighbours the kernel takes. In its first network namespace the configuration sets the
+//! limit; in others the machine's limit applies.
 
 use api::reply::Capacity;
 
@@ -7,13 +7,13 @@ use super::kernel_side::KernelSide;
 use crate::kernel::neighbours::{NeighbourTable, Refused};
 
 impl KernelSide {
-    /// Lets the kernel hold `most` neighbours of each family, and says where it does not.
+    /// Lets the kernel hold `most` neighbours of each family, and reports where it does not.
     pub(super) fn limit_neighbours(&mut self, most: u32) {
         for family in ["ipv4", "ipv6"] {
-            // From the largest down: the kernel asks for no order, people do.
+            // From the largest down, for readers: the kernel requires no order.
             for (threshold, value) in [(3, most), (2, most / 2), (1, most / 8)] {
                 let key = format!("net/{family}/neigh/default/gc_thresh{threshold}");
-                // Only the first network namespace has them.
+                // Only the first network namespace has these settings.
                 if self.settings.get(&key).is_ok() {
                     self.set(&key, &value.to_string());
                 }
@@ -40,7 +40,7 @@ impl KernelSide {
         ));
     }
 
-    /// How many neighbours of each family the kernel holds at the most; of the smaller table.
+    /// How many neighbours of each family the kernel holds at most; the smaller of both tables.
     pub fn most_neighbours(&mut self) -> Option<u32> {
         self.neighbour_tables().iter().map(|table| table.most).min()
     }
@@ -48,7 +48,7 @@ impl KernelSide {
     /// Lines of `show capacity`.
     pub fn capacity(&mut self) -> Vec<Capacity> {
         let tables = self.neighbour_tables();
-        // Nothing is known of a table that could not be read when the router started.
+        // A table that could not be read at the start has no figures.
         let before = |table: &NeighbourTable| self.neighbours.before.get(table.family).copied();
         let line = |table: &NeighbourTable| Capacity {
             what: format!("kernel neighbours {}, of the machine", table.family),
@@ -61,14 +61,14 @@ impl KernelSide {
         tables.iter().map(line).collect()
     }
 
-    /// Has the kernel had no room for a neighbour since the last call?
+    /// Whether the kernel has refused a neighbour since the last call.
     pub fn neighbours_were_full(&mut self) -> bool {
         let refused = self.neighbour_tables().iter().map(|table| table.refused).sum();
         std::mem::replace(&mut self.neighbours.last, refused) < refused
     }
 
     fn neighbour_tables(&mut self) -> Vec<NeighbourTable> {
-        // Where they are not known, nothing is said of them.
+        // Where the figures are unknown, nothing is reported.
         self.rtnetlink.neighbour_tables().unwrap_or_default()
     }
 }

@@ -1,22 +1,22 @@
-//! Which worker polls which queue, and who hands packets to whom.
+//! Decides which worker polls which queue, and which workers hand packets to which.
 //!
-//! A port with a queue for every worker gives each one; a port with fewer is
-//! polled by as few workers, dealt round. A worker that has no queue of a port
-//! hands packets that leave by it to one that has.
+//! A port with a queue for every worker gives each worker one. A port with fewer queues is polled
+//! by as many workers as it has queues, in turn. A worker without a queue of a port hands the
+//! packets that leave by it to a worker with one.
 
-/// Where the queues of one port go: the worker of each queue.
+/// The workers of one port's queues.
 pub type Queues = Vec<usize>;
 
-/// What there is to deal of a port.
+/// A port whose queues are to be distributed.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Queues that the device can have and the user wants.
+    /// The number of queues that the device supports and the user wants.
     pub most: u16,
-    /// Queue i is worker i's, or there is one queue: its packets have owners.
+    /// Queue i belongs to worker i, or there is one queue: its packets have owners.
     pub owned: bool,
 }
 
-/// Deals the queues of all ports out.
+/// Distributes the queues of all ports.
 pub fn deal(wanted: &[Wanted], workers: usize) -> Vec<Queues> {
     let mut next = 0;
     let mut deal = |wanted: &Wanted| {
@@ -27,14 +27,14 @@ pub fn deal(wanted: &[Wanted], workers: usize) -> Vec<Queues> {
             false => queues,
         };
         let dealt = (0..queues).map(|queue| (next + queue) % workers).collect();
-        // A port on every worker leaves the round where it is.
+        // A port on every worker does not advance the turn.
         next = if queues == workers { next } else { (next + queues) % workers };
         dealt
     };
     wanted.iter().map(&mut deal).collect()
 }
 
-/// For each worker, the ports that it has to hand over, with the worker to take them.
+/// For each worker, the ports that it must hand over, with the worker that takes them.
 pub fn handovers(dealt: &[Queues], workers: usize) -> Vec<Vec<(u16, usize)>> {
     let away = |worker: usize| {
         let ports = dealt.iter().zip(0_u16..).filter(move |(queues, _)| !queues.contains(&worker));

@@ -1,4 +1,4 @@
-//! What nobody else knows, and no other run.
+//! Random numbers that nobody outside knows, different in every run.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,28 +1,28 @@
-//! Whether workers get their cores: the kernel counts how long each thread was ready to run
-//! and did not. A worker that is put aside in the middle of a poll loses packets, and its
-//! cycles count the pause: 583,293 a packet, where only another process was at work.
+//! Whether workers get their cores: the kernel counts how long each thread was ready to run and did
+//! not. A worker that is preempted in the middle of a poll loses packets, and its cycle counts
+//! include the pause: 583,293 a packet, where only another process was running.
 
 use std::time::{Duration, Instant};
 
-/// What the kernel has counted of a thread (`schedstat`).
+/// The kernel's counters of a thread (`schedstat`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Account {
     /// Ready, and waiting for the core.
     waited: Duration,
-    /// Times that it was given the core.
+    /// How often the thread was given the core.
     slices: u64,
 }
 
 /// How a worker was starved.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Starved {
-    /// How long it waited for its core, in seconds in which that was much.
+    /// How long it waited for its core, in those seconds in which that was long.
     pub waited: Duration,
-    /// The last of them.
+    /// The last of those seconds.
     pub last: Option<Instant>,
 }
 
-/// Looks after one thread.
+/// Watches one thread.
 #[derive(Debug)]
 pub struct Watch {
     thread: u32,
@@ -31,13 +31,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a thread of this process, by the system's number.
+    /// A thread of this process, by its thread id.
     pub fn new(thread: u32) -> Watch {
         Watch { thread, before: account(thread), at: Instant::now() }
     }
 
-    /// How long the thread waited since the last look, where that was much; at most once a
-    /// second.
+    /// How long the thread waited since the last call, if that was long; at most once a second.
     pub fn look(&mut self) -> Option<Duration> {
         let since = self.at.elapsed();
         if since < WINDOW {
@@ -49,7 +48,7 @@ impl Watch {
     }
 }
 
-/// What a thread waited between two looks, where it is more than its wake-ups take: a
+/// How long a thread waited between two calls, if its wake-ups do not explain it: more than a
 /// hundredth of the time.
 fn much(before: Account, now: Account, since: Duration) -> Option<Duration> {
     let waited = now.waited.saturating_sub(before.waited);
@@ -69,10 +68,9 @@ fn parse(text: &str) -> Option<Account> {
     Some(Account { waited: Duration::from_nanos(words.next()??), slices: words.next()?? })
 }
 
-/// Between two looks.
+/// The time between two checks.
 const WINDOW: Duration = Duration::from_secs(1);
-/// From wake-up to running, on a core that is free: an idle worker wakes thousands of times
-/// a second.
+/// From wake-up to running on a free core: an idle worker wakes thousands of times a second.
 const USUAL: Duration = Duration::from_micros(20);
 
 #[cfg(test)]
@@ -94,7 +92,7 @@ mod tests {
         assert_eq!(much(before, account(0, 0), second), None, "another thread of that number");
     }
 
-    /// Two that want one core: each waits for half of the time.
+    /// Two threads that want one core: each waits for half of the time.
     #[test]
     fn a_thread_that_shares_its_core_is_starved() {
         use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};

@@ -1,4 +1,4 @@
-//! VRFs in the kernel: devices, where it has them, else rules and marks.
+//! VRFs in the kernel: devices, or rules and marks in a kernel without VRF devices.
 
 use std::io;
 
@@ -10,8 +10,7 @@ use crate::kernel::LinkInfo;
 use crate::kernel::guard::Marker;
 
 impl KernelSide {
-    /// Makes the VRFs' devices; where the kernel has none, rules by interface and
-    /// by mark are in their place.
+    /// Creates the VRFs' devices. A kernel without VRF devices gets rules by interface and by mark instead.
     pub(super) fn vrfs(&mut self, config: &Config) -> Result<(), Error> {
         let (mut any, mut by_rules) = (false, false);
         for vrf in config.vrfs.iter().filter(|vrf| vrf.table != MAIN) {
@@ -38,8 +37,8 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Makes a VRF's device, or finds it. What is punted to a tap below it comes in
-    /// by the device, whose settings then say whether it is forwarded.
+    /// Creates a VRF's device, or finds it. A packet that is punted to a tap below the device comes
+    /// in by the device, whose settings then decide whether it is forwarded.
     fn vrf_device(&mut self, name: &str, table: u32) -> io::Result<u32> {
         let (index, made) = self.rtnetlink.add_vrf(name, table)?;
         if made {
@@ -50,8 +49,8 @@ impl KernelSide {
         Ok(index)
     }
 
-    /// Puts a tap into the tables of its VRF; true where the kernel then makes
-    /// connected routes there by itself.
+    /// Puts a tap into the tables of its VRF; true if the kernel then creates connected routes
+    /// there itself.
     pub(super) fn enter_vrf(&mut self, name: &str, index: u32, table: u32) -> io::Result<bool> {
         if table == MAIN {
             return self.leave_vrf(name).map(|()| true);
@@ -71,8 +70,8 @@ impl KernelSide {
         if self.markers.get(name).is_some_and(|(of, _)| *of == index) {
             return Ok(());
         }
-        self.markers.remove(name); // of a link that has gone: the kernel's table has the name
-        // Where the kernel asks whether a source is one of its own addresses, the VRF's count.
+        self.markers.remove(name); // of a link that is gone: the kernel's table has its name
+        // The kernel must compare sources with the VRF's own addresses, not with all of its own.
         self.set(&format!("net/ipv4/conf/{name}/src_valid_mark"), "1");
         match Marker::new(name, table) {
             Ok(marker) => drop(self.markers.insert(name.to_string(), (index, marker))),
@@ -83,8 +82,8 @@ impl KernelSide {
         Ok(())
     }
 
-    /// A tap that stayed may be below the device of the VRF that it was in. Where a
-    /// user put it below one of theirs, it stays there.
+    /// A tap that was kept may still be below the device of its former VRF. If a user put it below
+    /// another device, it stays there.
     fn leave_vrf(&mut self, name: &str) -> io::Result<()> {
         let tap = self.rtnetlink.link(name)?;
         if tap.master == 0 {
@@ -97,8 +96,8 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Sets VRF devices up again that somebody has set down: the kernel forwards
-    /// nothing by their tables then. True where there was one.
+    /// Sets VRF devices up again that somebody has set down: the kernel forwards nothing by their
+    /// tables then. Returns whether there was one.
     pub(super) fn raise_vrfs(&mut self, links: &[LinkInfo]) -> bool {
         let down = |link: &&LinkInfo| {
             !link.up && self.vrfs.values().any(|(_, device)| *device == link.index)
@@ -113,12 +112,12 @@ impl KernelSide {
         !down.is_empty()
     }
 
-    /// Puts a tap below its VRF's device again: without a word the kernel lets go
-    /// of it when somebody deletes the device, which is made again.
+    /// Puts a tap below its VRF's device again: if somebody deletes the device, the kernel silently
+    /// releases the tap, and the device is created again.
     pub(super) fn return_to_vrf(&mut self, tap: &LinkInfo, table: u32) -> io::Result<()> {
         let Some((name, _)) = self.vrfs.get(&table).cloned() else { return Ok(()) };
         if tap.master != 0 {
-            return Ok(()); // where it was, or where a user wants it
+            return Ok(()); // it is there, or a user wants it elsewhere
         }
         let device = self.vrf_device(&name, table)?;
         tracing::warn!("{}: put into vrf {name} again", tap.name);

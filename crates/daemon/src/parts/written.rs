@@ -1,5 +1,5 @@
-//! The book of static routes and neighbours: what the API was given, and what is in the
-//! kernel by this instance.
+//! The book of static routes and neighbours: those that the API added, and those that this instance
+//! has put into the kernel.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,16 +7,16 @@ use std::net::IpAddr;
 use crate::config::{Neighbour, Net, Route};
 use crate::kernel::shields::Shield;
 
-/// What the API was given, the last at the end.
+/// Routes and neighbours from the API, the latest last.
 #[derive(Default)]
 pub struct Added {
-    /// With the kernel's table of each.
+    /// Each with the kernel's table.
     pub(super) routes: Vec<(Route, u32)>,
     pub(super) neighbours: Vec<Neighbour>,
 }
 
 impl Added {
-    /// One of a prefix, table and metric: the kernel keeps no more either.
+    /// One for each prefix, table and metric: the kernel keeps no more either.
     pub(super) fn route(&mut self, route: Route, table: u32) {
         let same = |(known, of): &(Route, u32)| {
             (known.prefix, known.metric, *of) == (route.prefix, route.metric, table)
@@ -25,7 +25,7 @@ impl Added {
         self.routes.push((route, table));
     }
 
-    /// True where there was one.
+    /// Whether there was one.
     pub(super) fn forget_route(&mut self, prefix: Net, table: u32, metric: Option<u32>) -> bool {
         let at = self.routes.iter().position(|(known, of)| {
             let any = metric.is_none_or(|metric| known.metric.unwrap_or(0) == metric);
@@ -39,7 +39,7 @@ impl Added {
         self.neighbours.push(entry);
     }
 
-    /// True where there was one.
+    /// Whether there was one.
     pub(super) fn forget_neighbour(&mut self, interface: &str, address: IpAddr) -> bool {
         let before = self.neighbours.len();
         self.neighbours.retain(|known| known.interface != interface || known.address != address);
@@ -47,17 +47,16 @@ impl Added {
     }
 }
 
-/// What a shield has the kernel do.
+/// The kernel's state for a shield.
 #[derive(Default)]
 pub struct Shields {
-    /// Taps from which it forwards nothing.
+    /// Taps from which the kernel forwards nothing.
     pub(super) fronts: BTreeSet<String>,
-    /// Shown to routing daemons.
+    /// Prefixes that are shown to routing daemons.
     pub(super) protected: BTreeSet<Shield>,
 }
 
-/// Routes that this instance has written: what is not in it is somebody else's,
-/// and stays.
+/// Routes that this instance has written. A route that is not in this list is somebody else's, and stays.
 #[derive(Default)]
 pub struct Written(BTreeSet<(Net, u32, u32)>);
 
@@ -70,7 +69,7 @@ impl Written {
         self.0.insert((route.prefix, table, metric(route)));
     }
 
-    /// As the kernel deletes: without a metric the first.
+    /// As the kernel deletes: without a metric, the first route.
     pub(super) fn forget(&mut self, prefix: Net, table: u32, metric: Option<u32>) {
         let all = (prefix, table, 0)..=(prefix, table, u32::MAX);
         let first = self.0.range(all).find(|(.., of)| metric.is_none_or(|metric| metric == *of));
@@ -80,13 +79,13 @@ impl Written {
     }
 }
 
-/// The kernel's own where a route says none.
+/// The kernel's default, where a route gives none.
 fn metric(route: &Route) -> u32 {
     let default = if route.prefix.address.is_ipv4() { 0 } else { IP6_RT_PRIO_USER };
     route.metric.filter(|metric| *metric > 0).unwrap_or(default)
 }
 
-/// The metric of IPv6 routes that say none.
+/// The metric of IPv6 routes that give none.
 const IP6_RT_PRIO_USER: u32 = 1024;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The end of a stop that does not end: after a death another thread may be stuck, too, and
-//! with it who waits for it.
+//! Limits the time of a stop. After a thread has died, another thread may hang, and so may those
+//! that wait for it.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, TryLockError};
@@ -9,8 +9,8 @@ use crate::parts::kernel_side::Remove;
 use crate::parts::state::State;
 use crate::threads::Threads;
 
-/// Ends the process after `limit`, with the settings given back, unless what it returns is
-/// dropped before: the stop is over.
+/// Ends the process after `limit`, with the settings restored, unless the returned value is dropped
+/// before: then the stop is over.
 pub(super) fn stop_within(
     limit: Duration,
     state: Arc<State>,
@@ -33,17 +33,17 @@ fn give_back(state: &State) {
     let Some(kernel) = &state.kernel else { return };
     let mut kernel = match kernel.try_lock() {
         Ok(kernel) => kernel,
-        // Its holder's panic may be the death itself.
+        // The panic of the lock's holder may be the death itself.
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => {
-            // The record beside the socket stays, and the next start restores by it.
+            // The record beside the socket stays, and the next start restores the settings from it.
             return tracing::error!("settings are not given back: who changes them is stuck");
         }
     };
     kernel.restore(Vec::new(), Remove::Nothing);
 }
 
-/// The exit status after a death: neither "no" (1) nor a mistake of the user's (2).
+/// The exit status after a death: neither "no" (1) nor a user's mistake (2).
 pub const DIED: u8 = 3;
-/// Less than a service manager waits for a stop.
+/// Shorter than a service manager waits for a stop.
 pub(super) const USUAL: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What ends a run from outside.
+//! Signals that end a run.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,10 @@ use crate::parts::state::Stop;
 use crate::privileges::Reduced;
 use crate::threads::Threads;
 
-/// The first SIGTERM, SIGINT, SIGQUIT or SIGHUP ends the run in order; a second, after a
-/// while, at once. `timeout` and others signal the process and its group, which
-/// is the same wish said twice. Where hanging up was ignored before (`nohup`),
-/// it still is. Signals that mean nothing here would end the process at once, and leave
-/// behind what it has changed: they are heard, and that is all.
+/// The first SIGTERM, SIGINT, SIGQUIT or SIGHUP ends the run in order; a second one, after a while,
+/// ends it at once. `timeout` and others signal both the process and its group, which counts as one
+/// signal. If SIGHUP was ignored before (`nohup`), it still is. Other signals would end the process
+/// at once and leave its changes behind: they are caught, and have no effect.
 pub(super) fn listen(
     stop: mpsc::Sender<Stop>,
     threads: &Threads,
@@ -39,7 +38,7 @@ pub(super) fn listen(
                 continue;
             }
             let since = first.get_or_insert_with(Instant::now).elapsed();
-            // A terminal that goes says so twice: by the kernel and by the shell.
+            // A terminal that closes sends two signals: one by the kernel and one by the shell.
             if since >= IMPATIENT && signal != SIGHUP {
                 tracing::warn!("a second signal: ended at once; `rutter run --cleanup` cleans up");
                 std::process::exit(128 + signal);
@@ -58,7 +57,7 @@ pub(super) fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Signals for which a program chooses a meaning; without one they kill.
+/// Signals whose meaning a program chooses; by default they kill it.
 const MEANINGLESS: [i32; 6] = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO];
-/// A signal so long after the first says that its sender will not wait.
+/// A signal this long after the first means that its sender will not wait.
 const IMPATIENT: Duration = Duration::from_secs(1);

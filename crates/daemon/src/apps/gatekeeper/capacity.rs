@@ -1,4 +1,4 @@
-//! The shield's lines of `show capacity`: what it holds, and which floods it withstands.
+//! The shield's lines of `show capacity`: what it holds, and the floods that it withstands.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(super) fn lines(guarding: &Guarding, state: &State) -> Result<Vec<Capacity>,
     let no_page: u64 = guarding.counters.iter().map(|of| of.decisions.all.no_page.get()).sum();
     let channel = requests.bytes_per_s / SYN;
     let asked = state.ask(|control| control.grantors().len())?;
-    // Where a policy of this machine decides all, the channel to Grantors has nothing to do.
+    // If a policy on this machine decides everything, the channel to Grantors is unused.
     let asked = match requests.decisions_per_s {
         Some(each) if asked == 0 => [(IS_ASKED, each, "requests")].to_vec(),
         Some(each) => [(IS_ASKED, channel, "request_percent"), (HERE, each, "requests")].to_vec(),
@@ -47,8 +47,8 @@ pub(super) fn lines(guarding: &Guarding, state: &State) -> Result<Vec<Capacity>,
     Ok(first.into_iter().chain(asked).chain([last]).collect())
 }
 
-/// New sources a second of which the table remembers each until it has asked again after a
-/// second (study: 1.3 s), or, where none makes room, for as long as a request lives.
+/// New sources a second that the table can remember until each has asked again after a second
+/// (study: 1.3 s), or, where no flow makes room, for a request's lifetime.
 fn outlasts(guarding: &Guarding, flows: &Flows) -> u64 {
     match guarding.shield.table.full {
         Full::Replace => flows.limit * 10 / 13,
@@ -56,10 +56,10 @@ fn outlasts(guarding: &Guarding, flows: &Flows) -> u64 {
     }
 }
 
-/// New flows and requests a second since the last look.
+/// New flows and requests a second since the last call.
 fn rates(guarding: &Guarding, flows: &Flows) -> [u64; 2] {
     let all = [flows.held, flows.replaced, flows.expired, flows.removed];
-    // Those of shadows take their tokens, too.
+    // Flows in shadow mode use tokens, too.
     let requests = show::verdicts(&guarding.counters).iter().map(|of| of.requests).sum();
     let now = Seen { at: Instant::now(), counts: [all.iter().flatten().sum(), requests] };
     let mut live = lock(&guarding.live);
@@ -72,10 +72,10 @@ fn rates(guarding: &Guarding, flows: &Flows) -> [u64; 2] {
     })
 }
 
-/// What the channel counts for the shortest TCP packet, encapsulated by IPv4: of patient
-/// sources each sends one a second.
+/// The channel's cost of the shortest TCP packet in an outer IPv4 header; each patient source sends
+/// one a second.
 const SYN: u64 = 14 + 20 + 40 + OVERHEAD;
-/// Seconds that decisions are good for: those of the stock policies are 300 to 600.
+/// Lifetime of decisions in seconds: those of the stock policies last 300 to 600.
 const EXPIRY_S: u64 = 600;
 const IS_ASKED: &str = "requests a second";
 const HERE: &str = "requests a second, decided here";

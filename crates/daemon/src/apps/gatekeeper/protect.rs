@@ -1,4 +1,4 @@
-//! What is right for a protection, however it came.
+//! Checks a protection, whether the file or the API gives it.
 
 use tables::{Action, LOCAL, Named, Net, Protect};
 
@@ -6,7 +6,7 @@ use nodes::gatekeeper::settings::SHADOW;
 
 use crate::config::net::{is_link_local6, is_of_host};
 
-/// A protection as it is asked for.
+/// A protection as it is requested.
 pub(super) struct Asked {
     pub net: Net,
     pub action: Action,
@@ -14,11 +14,11 @@ pub(super) struct Asked {
     pub grantors: Vec<Named>,
 }
 
-/// As the tables take it, which look at the rest. `here`: what names no Grantor is decided on
-/// this machine.
+/// The form for the tables, which check the rest. With `here`, a protection that names no Grantor
+/// is decided on this machine.
 ///
 /// # Errors
-/// What is wrong.
+/// The mistake.
 pub(super) fn wanted(asked: Asked, here: bool) -> Result<Protect, String> {
     let Asked { net, action, shadow, grantors } = asked;
     if shadow && action != Action::Protect {

@@ -20,7 +20,7 @@ impl Deciding {
     }
 }
 
-/// Whoever may ask reaches whoever is served, from a source of its choice.
+/// Any source that may ask reaches every served network, and chooses its source address freely.
 fn relay(gatekeepers: &[Net], serves: &[Net]) -> Finding {
     let what = "who may ask";
     let open =
@@ -59,7 +59,7 @@ fn policy(status: &Status) -> Finding {
     Finding { what, level, found, remedy: remedy.into() }
 }
 
-/// What keeps a policy's processes in.
+/// What confines a policy's processes.
 fn shut_in(missing: &[String], lacks: &[String]) -> Finding {
     let what = "a policy's processes";
     if !lacks.is_empty() {

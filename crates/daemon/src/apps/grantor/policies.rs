@@ -1,4 +1,4 @@
-//! Who decides: the one place at which kinds of policies come in.
+//! The deciders: the one place where kinds of policies are distinguished.
 //!
 //! ```text
 //!  [grantor] policy ─► Policies::new ─┬► Asker, one a worker ─► nodes
@@ -17,19 +17,19 @@ use super::words::Words;
 use crate::error::Error;
 use crate::threads::Threads;
 
-/// What decides, as the rest of the application sees it.
+/// The decider, as the rest of the application sees it.
 pub(super) enum Policies {
-    /// The same for all.
+    /// The same verdict for all.
     Words(Words),
     /// A file, in processes of its own.
     Cells(Cells),
 }
 
 impl Policies {
-    /// What the configuration asks for, and an asker for each worker. A file decides then.
+    /// The configured decider, and an asker for each worker. A policy in a file decides when this returns.
     ///
     /// # Errors
-    /// When it does not load.
+    /// When the policy does not load.
     pub fn new(
         granting: &Granting,
         workers: usize,
@@ -47,7 +47,7 @@ impl Policies {
         }
     }
 
-    /// The processes, where there are some.
+    /// The processes, if there are any.
     pub fn cells(&self) -> Option<&Cells> {
         match self {
             Policies::Words(_) => None,
@@ -55,7 +55,7 @@ impl Policies {
         }
     }
 
-    /// What it is.
+    /// The decider's description.
     pub fn describe(&self) -> String {
         match self {
             Policies::Words(words) => words.to_string(),
@@ -64,7 +64,7 @@ impl Policies {
     }
 }
 
-/// The same for all: it needs no process of its own.
+/// The same verdict for all: no process is needed.
 struct Constant {
     verdict: Instead,
     asked: VecDeque<(u32, Matter)>,
@@ -100,5 +100,5 @@ impl Asker for Constant {
     fn flush(&mut self) {}
 }
 
-/// What flows deserve whose fragments come to nothing: as deployed where a policy does not say.
+/// The decision for flows whose fragments never became whole: as deployed, unless a policy decides.
 const PUNISHED: ggu::Verdict = ggu::Verdict::Declined { expire_s: 600 };

@@ -1,4 +1,4 @@
-//! What `rutter grantor show` shows.
+//! The answer to `rutter grantor show`.
 
 use api::Failure;
 use api::apps::grantor::{Count, Shown};
@@ -37,7 +37,7 @@ impl Deciding {
         })
     }
 
-    /// Over all workers.
+    /// Sums over all workers.
     pub(super) fn sum(&self, count: fn(&Counters) -> &Counter) -> u64 {
         self.counters.iter().map(|of| count(of).get()).sum()
     }
@@ -73,7 +73,7 @@ const COUNTS: &[(&str, Of)] = &[
     ("decisions not sent", |of| &of.unsent),
 ];
 
-/// What the Grantor's nodes dropped: all reasons of theirs.
+/// Packets that the Grantor's nodes dropped, by reason.
 fn drops(state: &State) -> Result<Vec<Count>, Failure> {
     let counts = state.snapshot()?;
     let ours: Vec<_> = nodes::grantor::NODES.iter().map(|card| card.name).collect();

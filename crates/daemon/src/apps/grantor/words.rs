@@ -6,15 +6,15 @@ use std::str::FromStr;
 use nodes::grantor::settings::Instead;
 use wire::ggu::Verdict;
 
-/// A verdict that is the same for all.
+/// A verdict that is the same for all flows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Words(pub Instead);
 
-/// What they may be.
+/// The accepted words.
 pub(super) const WORDS: &str =
     "\"grant KIB SECONDS\", \"decline SECONDS\", \"forward\" or \"drop\"";
 
-/// They are none.
+/// The words are not a verdict.
 pub(super) struct NoWords;
 
 impl FromStr for Words {
@@ -33,7 +33,7 @@ impl FromStr for Words {
             ["grant", rate, seconds] => {
                 let rate_kib = number(rate).ok_or(NoWords)?;
                 let expire_s = number(seconds).ok_or(NoWords)?;
-                // A fifth of its time is left to renew it.
+                // The last fifth of its time is left for its renewal.
                 let next_renewal_ms = (expire_s - expire_s / 5).saturating_mul(1_000);
                 let renewal_step_ms = 3_000;
                 (

@@ -52,5 +52,5 @@ pub(super) const FPM: Section = Section::new(
     &[USERS, HOLD],
 );
 
-/// All of them.
+/// All keys.
 pub(super) const SECTIONS: &[Section] = &[FPM, ROUTE, NEIGHBOUR];

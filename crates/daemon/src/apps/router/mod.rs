@@ -1,6 +1,5 @@
-//! The router: every port feeds one graph a worker; routed packets leave by the
-//! port of their next hop, the others go to the kernel by the tap of the
-//! interface that they came in by.
+//! The router: every port feeds one graph on each worker. Routed packets leave by the port of their
+//! next hop; the others are punted, by the tap of the interface that they came in by.
 //!
 //! ```text
 //!  p0 ─┐                                                        ┌─ p0
@@ -73,7 +72,7 @@ impl Application for Router {
 #[derive(Default)]
 struct Routing {
     feeds: Mutex<Vec<FeedThread>>,
-    /// How they are; live on when the threads do not.
+    /// The states of the threads; they outlive the threads.
     status: Vec<Status>,
     /// A VRF wants no packets from this machine's own addresses.
     check_sources: bool,

@@ -29,7 +29,7 @@ pub(super) const FILTER: Key = Key::new(
 pub(super) const ONE_IN: Key =
     Key::new("one_in", "1", "One in so many frames is copied.").number(1, u32::MAX as u64);
 
-/// All of them, in the order of the example; the second is the same table.
+/// All keys, in the order of the example; the second entry is the same table.
 pub(super) const SECTIONS: &[Section] = &[
     Section::optional(
         "span.NAME",

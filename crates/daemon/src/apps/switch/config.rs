@@ -5,12 +5,12 @@ use tables::switch::{LoopDetection, Mode, WhenFull};
 
 use crate::config::{Config, Interface, Mac};
 
-/// All of a configuration, in the order of the file.
+/// All bridges of a configuration, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bridges(pub Vec<Bridge>);
 
 impl Bridges {
-    /// Those of `config`.
+    /// The bridges of `config`.
     pub fn of(config: &Config) -> &[Bridge] {
         config.settings.get::<Bridges>().map_or(&[], |bridges| &bridges.0)
     }
@@ -23,21 +23,21 @@ pub struct Bridge {
     pub name: String,
     /// Its ports.
     pub ports: Vec<BridgePort>,
-    /// Its routed interface, where it has one and does not look at tags.
+    /// Its routed interface, where it has one and ignores tags.
     pub interface: Option<Interface>,
     /// Routed interfaces of its VLANs.
     pub vlans: Vec<(u16, Interface)>,
-    /// The most stations that are learnt.
+    /// The most stations that it learns.
     pub max_macs: u64,
-    /// What happens beyond.
+    /// What happens to further stations.
     pub when_full: WhenFull,
     /// Seconds after which a silent station is forgotten.
     pub ageing: u32,
-    /// Which reserved group addresses (BPDUs and the like) are flooded, not dropped.
+    /// Reserved group addresses (BPDUs and the like) that are flooded, not dropped.
     pub link_local: LinkLocal,
-    /// What it does about loops.
+    /// Its action against loops.
     pub loops: LoopDetection,
-    /// Stations that are not learnt.
+    /// Static stations.
     pub macs: Vec<StaticMac>,
 }
 
@@ -46,22 +46,22 @@ pub struct Bridge {
 pub struct BridgePort {
     /// Its name; such a port exists.
     pub port: String,
-    /// What it does with tags.
+    /// How it treats tags.
     pub mode: Mode,
-    /// Frames do not go to another isolated port.
+    /// Frames do not go from it to another isolated port.
     pub isolated: bool,
-    /// The most stations learnt at it; `None`: as many as the bridge takes.
+    /// The most stations learnt at the port; `None`: as many as the bridge takes.
     pub max_macs: Option<u64>,
-    /// How much of it may be flooded.
+    /// The share of its bandwidth that may be flooded.
     pub flood: FloodRates,
 }
 
-/// A station that is not learnt.
+/// A static station.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StaticMac {
     /// Its address.
     pub mac: Mac,
-    /// Its VLAN; 0 where the bridge does not look at tags.
+    /// Its VLAN; 0 where the bridge ignores tags.
     pub vlan: u16,
     /// The name of its port, one of the bridge's.
     pub port: String,
@@ -73,7 +73,7 @@ impl Bridge {
         self.ports.iter().any(|member| member.mode != Mode::Plain)
     }
 
-    /// Its VLANs in order; 0 alone where it does not look at tags.
+    /// Its VLANs in order; 0 alone where it ignores tags.
     pub fn domains(&self) -> Vec<u16> {
         if !self.looks_at_tags() {
             return vec![0];

@@ -3,8 +3,8 @@
 use super::{Config, Table};
 use crate::config::section::Key;
 
-/// How many packets each worker may hold, by `key`: at most half of the buffers, or, where it
-/// is not given, a quarter. What waits keeps its buffer: the rest has to go on by others.
+/// How many packets each worker may hold, by `key`: at most half of the buffers, and a quarter by
+/// default. A waiting packet keeps its buffer, so traffic that flows needs the rest.
 pub(crate) fn share_of_buffers(table: Table<'_>, key: &Key, what: &str, config: &Config) -> usize {
     let (workers, buffers) = (config.workers.len().max(1) as u64, u64::from(config.buffers));
     let Some(wanted) = key.given_number(table) else {

@@ -1,5 +1,5 @@
-//! What a port's device needs, as far as its description says it: a driver that there is,
-//! and an interface of the kernel that can be a port.
+//! Checks a port's device, as far as its description shows it: the driver must exist, and an
+//! interface of the kernel must be usable as a port.
 
 use super::{Device, Table, keys};
 use crate::config::mistake::nearest;
@@ -47,8 +47,8 @@ pub(super) fn keeps_service_tags(port: Table<'_>) -> bool {
     !["net_af_packet", "eth_af_packet"].iter().any(|driver| text.starts_with(driver))
 }
 
-/// Drivers of DPDK's for devices that are on no bus, with the keys of which one has to be
-/// given. (`strings librte_net_*.so`, 22.11; a device's name begins with its driver's.)
+/// DPDK's drivers for devices without a bus, with their mandatory keys, one of which must be given.
+/// (`strings librte_net_*.so`, 22.11; a device's name begins with its driver's.)
 const DRIVERS: &[(&str, &[&str])] = &[
     ("eth_af_packet", &["iface"]),
     ("eth_bond", &["mode"]),

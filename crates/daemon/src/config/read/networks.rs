@@ -15,15 +15,15 @@ struct Placed {
     place: Place,
 }
 
-/// No two interfaces of a vrf are on networks that overlap: packets to an address of both
-/// would reach the hosts of one. A single address is no network, and a link-local network is
-/// on every link.
+/// The networks of a VRF's interfaces must not overlap: packets to an address in two of them would
+/// reach the hosts of only one. A single address is not a network, and a link-local network is on
+/// every link.
 pub(super) fn apart(table: Table<'_>, carriers: &[&str]) {
     let mut all: Vec<Placed> = Vec::new();
     each_interface(table, carriers, &mut |inner, vrf, name| {
         let list = inner.get("addresses").filter(Value::is_list).and_then(|value| value.list());
         for value in list.unwrap_or_default() {
-            let net = value.text().and_then(|text| text.parse::<Net>().ok()); // else reported
+            let net = value.text().and_then(|text| text.parse::<Net>().ok()); // otherwise reported
             let net = net.filter(|net| !net.is_one_address() && !is_link_local6(net.address));
             let Some(net) = net else { continue };
             let (vrf, interface) = (vrf.to_string(), name.to_string());
@@ -35,7 +35,7 @@ pub(super) fn apart(table: Table<'_>, carriers: &[&str]) {
         (placed.vrf.clone(), network.address, network.length, placed.order)
     };
     all.sort_by_cached_key(key);
-    let mut around: Vec<&Placed> = Vec::new(); // of the present one, the largest first
+    let mut around: Vec<&Placed> = Vec::new(); // networks around the present one, the largest first
     for placed in &all {
         let (vrf, network) = (&placed.vrf, placed.net.network());
         while around.last().is_some_and(|o| o.vrf != *vrf || !o.net.contains(network.address)) {
@@ -77,9 +77,9 @@ pub(super) fn each_interface(
 }
 
 impl Config {
-    /// Why the kernel takes a route of the file to no gateway: none of the interfaces it may
-    /// leave by is on the gateway's network, as far as the file gives addresses, and no
-    /// route of the file leads there over a link.
+    /// Why the kernel refuses a route with this gateway: no interface that the route may use is on
+    /// the gateway's network, as far as the file gives addresses, and no route of the file leads
+    /// there over a link.
     pub(crate) fn out_of_reach(&self, route: &Route, all: &[&Route]) -> Option<String> {
         route.via.iter().find_map(|via| {
             let to = via.to.filter(|to| !is_link_local6(*to))?;
@@ -87,7 +87,7 @@ impl Config {
             let inside = self.interfaces().map(|(.., of)| of);
             let mut inside = inside.filter(|of| of.vrf == route.vrf && named(&of.name));
             let reaches = inside.any(|of| {
-                // Without any of the family they come from elsewhere.
+                // Without any address of the family, the addresses come from elsewhere.
                 let mut nets = of.addresses.iter().filter(|net| is_same_family(net.address, to));
                 nets.clone().next().is_none() || nets.any(|net| net.contains(to))
             });

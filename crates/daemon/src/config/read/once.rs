@@ -1,11 +1,11 @@
-//! What may be in a file only once.
+//! Values that may be in a file only once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use super::*;
 
-/// Who was first to have each thing.
+/// The first owner of each value.
 pub(crate) struct Once<K>(HashMap<K, String>);
 
 impl<K: Eq + Hash> Once<K> {
@@ -13,7 +13,7 @@ impl<K: Eq + Hash> Once<K> {
         Once(HashMap::new())
     }
 
-    /// Gives `thing` to `owner`; who has it already, if someone has.
+    /// Gives `thing` to `owner`; returns the present owner, if there is one.
     pub(crate) fn take(&mut self, thing: K, owner: &str) -> Option<&str> {
         use std::collections::hash_map::Entry;
         match self.0.entry(thing) {
@@ -26,7 +26,7 @@ impl<K: Eq + Hash> Once<K> {
     }
 }
 
-/// What of the machine a port has to itself: a device's name, a netdev, a file.
+/// Resources of the machine that a port needs for itself: a device's name, a netdev, a file.
 pub(super) fn claims(device: &Device) -> Vec<String> {
     match device {
         Device::Mem => Vec::new(),
@@ -40,7 +40,7 @@ pub(super) fn claims(device: &Device) -> Vec<String> {
     }
 }
 
-/// No interface of the router is called as one below a port.
+/// No interface of the router may have the name of one below a port.
 pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
     let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
     each_table(table, "ports", &mut |name, inner| {
@@ -57,8 +57,8 @@ pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
     });
 }
 
-/// No two interfaces of a vrf have the same address, and none has one twice. A
-/// link-local one may be on every link.
+/// No two interfaces of a VRF may have the same address, and no interface has one twice. A
+/// link-local address may be on every link.
 pub(super) fn addresses(table: Table<'_>, carriers: &[&str]) {
     let mut taken = Once::new();
     networks::each_interface(table, carriers, &mut |table, vrf, name| {
@@ -77,7 +77,7 @@ pub(super) fn addresses(table: Table<'_>, carriers: &[&str]) {
     });
 }
 
-/// A table of the kernel belongs to one vrf, and no vrf is named as an interface.
+/// A table of the kernel belongs to one VRF, and no VRF has the name of an interface.
 pub(super) fn tables(config: &Config, table: Table<'_>) {
     let mut taken = Once::new();
     let names: Vec<_> = config.interfaces().map(|(.., of)| of.name.as_str()).collect();
