@@ -1,12 +1,11 @@
-//! What the process may do, beside being root: capabilities (`capabilities(7)`).
+//! The rights of the process, beside being root: capabilities (`capabilities(7)`).
 //!
-//! They are given up before the first thread starts, since each thread has its own, and for
-//! good: neither the process nor what it could be made to run gets them back. The kernel's
-//! networks need two. An application says what else it needs: a Grantor's policy runs in
-//! processes with users and a root of their own. Its thread is started early, and has that
-//! alone; all others give it up before the first packet comes ([`Reduced::give_up`]). A device of
-//! DPDK's that reaches for hardware needs more, by its name; they stay, for it needs them to
-//! stop, too.
+//! The process gives them up before the first thread starts, because each thread has its own. It
+//! does so for good: no code in the process can get them back. The kernel's networks need two. An
+//! application declares its further needs: a Grantor's policy runs in processes with users and a
+//! root of their own. The thread that starts these is started early and keeps only those rights;
+//! all others give them up before the first packet comes ([`Reduced::give_up`]). A DPDK device that
+//! accesses hardware needs more rights, by its name; they stay, because it needs them to stop, too.
 
 use std::io;
 
@@ -20,11 +19,11 @@ use rustix::thread::{
 use crate::config::{Config, Device};
 use crate::error::{Doing, Error};
 
-/// Keeps what a router of this configuration and its applications need, of what there is. Without a kernel's
-/// network nothing from outside comes in, and nothing is given up.
+/// Keeps the present rights that a router of this configuration and its applications need. Without
+/// a kernel's network nothing comes in from outside, and nothing is given up.
 ///
 /// # Errors
-/// When the system does not let go of the rest.
+/// When the system refuses to drop the others.
 pub fn reduce(config: &Config, apps: CapabilitySet) -> Result<Reduced, Error> {
     if config.is_offline() {
         return Ok(Reduced(CapabilitySet::all()));
@@ -37,43 +36,43 @@ pub fn reduce(config: &Config, apps: CapabilitySet) -> Result<Reduced, Error> {
     Ok(Reduced(own))
 }
 
-/// What a router needs without its applications.
+/// The needs of a router without its applications.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduced(CapabilitySet);
 
 impl Reduced {
-    /// Of a test's run, whose thread has more to do.
+    /// For a test's run, whose thread has further work.
     #[cfg(test)]
     pub fn nothing() -> Reduced {
         Reduced(CapabilitySet::all())
     }
 
-    /// Leaves this thread, and those that it starts from then on, without what applications
-    /// have beside it.
+    /// Takes the applications' additional rights from this thread, and from those that it starts
+    /// from then on.
     pub fn give_up(self) {
         keep_only(self.0);
     }
 }
 
-/// Leaves this thread, and those that it starts from then on, no more than these.
+/// Limits this thread, and those that it starts from then on, to these rights.
 pub fn keep_only(rights: CapabilitySet) {
     let Ok(had) = capabilities(None) else { return };
     let (effective, permitted) = (had.effective & rights, had.permitted & rights);
     let inheritable = had.inheritable & rights;
     let less = set_capabilities(None, CapabilitySets { effective, permitted, inheritable });
-    // Less than there is may always be had.
+    // A process may always reduce its own rights.
     less.unwrap_or_else(|error| tracing::warn!("capabilities are not given up: {error}"));
 }
 
 fn reduce_to(keep: CapabilitySet) -> io::Result<()> {
     set_no_new_privs(true)?;
     for one in CapabilitySet::all().iter() {
-        // The kernel may not know it.
+        // An old kernel may not know it.
         if keep.contains(one) || !capability_is_in_bounding_set(one).unwrap_or(false) {
             continue;
         }
         match remove_capability_from_bounding_set(one) {
-            // Who may not take it from the set cannot get it from there either.
+            // A process that may not remove it from the set cannot gain it from there either.
             Err(error) if error != Errno::PERM => return Err(error.into()),
             _ => {}
         }
@@ -85,7 +84,7 @@ fn reduce_to(keep: CapabilitySet) -> io::Result<()> {
     Ok(())
 }
 
-/// What the devices need, and the kernel's side.
+/// The needs of the devices, and of the kernel's side.
 fn needed(config: &Config) -> CapabilitySet {
     let devices = config.ports.iter().map(|port| match &port.device {
         Device::Dpdk(argument) => of_dpdk(argument),
@@ -94,23 +93,23 @@ fn needed(config: &Config) -> CapabilitySet {
     devices.fold(CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW, |all, one| all | one)
 }
 
-/// Beside those of every router.
+/// In addition to those of every router.
 fn of_dpdk(argument: &str) -> CapabilitySet {
     let is = |names: &[&str]| names.iter().any(|name| argument.starts_with(name));
     if is(&PLAIN) {
         CapabilitySet::empty()
     } else if is(&AF_PACKET) {
-        // Its rings are locked in memory, and may be larger than RLIMIT_MEMLOCK allows.
+        // Its rings are locked in memory, and may exceed RLIMIT_MEMLOCK.
         CapabilitySet::IPC_LOCK
     } else if is(&["net_af_xdp"]) {
-        // Its program in the kernel, and frames that are locked in memory. SYS_ADMIN: what
-        // libxdp does with maps and links before the kernel's own split of it.
+        // Its program in the kernel, and frames that are locked in memory. SYS_ADMIN: libxdp's use
+        // of maps and links on kernels before that right was split.
         CapabilitySet::BPF
             | CapabilitySet::PERFMON
             | CapabilitySet::IPC_LOCK
             | CapabilitySet::SYS_ADMIN
     } else {
-        // Of the bus: locked memory, its physical addresses, registers by VFIO or UIO.
+        // For a device on a bus: locked memory, its physical addresses, registers by VFIO or UIO.
         CapabilitySet::IPC_LOCK | CapabilitySet::SYS_RAWIO | CapabilitySet::SYS_ADMIN
     }
 }
@@ -143,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_given_up_is_gone_for_threads_that_start_later() {
-        // A thread of the test's own: the others keep theirs.
+        // A thread of the test's own: the other threads keep their rights.
         let test = || {
             let had = capabilities(None).unwrap().permitted;
             let keep = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;

@@ -1,8 +1,8 @@
-//! What befalls the taps: set down and up, given and denied addresses. The
-//! kernel then forgets what hung on them, in silence.
+//! Events of the taps: set down and up, addresses added and removed. The kernel then silently
+//! forgets state that depended on them.
 //!
-//! These are the kernel's own messages, one for each change: a tap that is down
-//! for a moment only is not missed. (The mirror of `feeds` reports states.)
+//! They come from the kernel's own messages, one for each change, so that a tap that is down for
+//! only a moment is not missed. (The mirror of `feeds` reports states.)
 
 use std::collections::HashMap;
 use std::io;
@@ -13,42 +13,42 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 
 use super::link::link_info;
 
-/// Hears about links and addresses.
+/// Receives events of links and addresses.
 pub struct Changes {
     netlink: Netlink,
-    /// What the kernel last reported of links, by number.
+    /// The last report of each link, by number.
     links: HashMap<u32, Carries>,
 }
 
-/// What a link does, as far as the kernel forgets things with it.
+/// The state of a link, as far as the kernel forgets things when it changes.
 #[derive(Clone, Copy)]
 struct Carries {
     /// Administratively up.
     any: bool,
-    /// Its MTU is enough for IPv6, which the kernel takes from it otherwise.
+    /// Its MTU is enough for IPv6; otherwise the kernel takes IPv6 from it.
     ipv6: bool,
 }
 
-/// Links that have lost something.
+/// Links that have lost state in the kernel.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct Lost {
-    /// Came up after they were down, or have room for IPv6 again: IPv6 addresses,
-    /// routes, neighbours.
+    /// Links that came up after they were down, or have an MTU for IPv6 again: they lost IPv6
+    /// addresses, routes and neighbours.
     pub all: Vec<u32>,
-    /// Were given an address: routes over it, if it is an old one.
+    /// Links that got an address: if it is an old one, they lost routes over it.
     pub routes: Vec<u32>,
-    /// Changed in some way: the MTU, perhaps.
+    /// Links that changed in another way, perhaps in the MTU.
     pub changed: Vec<u32>,
-    /// There are other addresses than before.
+    /// Addresses have changed.
     pub addresses: bool,
-    /// There are other policy rules than before.
+    /// Policy rules have changed.
     pub rules: bool,
-    /// The kernel has reported more than there was room for: any link may have.
+    /// The kernel had more reports than fitted: any link may have lost state.
     pub unknown: bool,
 }
 
 impl Changes {
-    /// Hears from now on.
+    /// Receives events from now on.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -57,7 +57,7 @@ impl Changes {
         Ok(Changes { netlink, links: HashMap::new() })
     }
 
-    /// What happened since the last time.
+    /// The events since the last call.
     pub fn take(&mut self) -> Lost {
         let mut lost = Lost::default();
         match self.netlink.heard() {
@@ -74,7 +74,7 @@ impl Changes {
             RTM_NEWLINK => {
                 let Some(link) = link_info(message) else { return };
                 let now = Carries { any: link.up, ipv6: link.mtu >= LEAST_MTU6 };
-                // Links that are not known carry all: taps do when this begins.
+                // Unknown links are assumed to be up with all addresses, as taps are at the start.
                 let all = Carries { any: true, ipv6: true };
                 let before = self.links.insert(link.index, now).unwrap_or(all);
                 lost.changed.push(link.index);

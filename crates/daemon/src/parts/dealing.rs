@@ -1,5 +1,5 @@
-//! From devices to the ports of each worker: queues are started, and what a queue
-//! receives is spread where it is not for its worker alone.
+//! From devices to the ports of each worker: starts queues, and spreads the packets of a queue that
+//! belong to several workers.
 //!
 //! | packets of the port  | the device's queues | way                                                  |
 //! |----------------------|---------------------|------------------------------------------------------|
@@ -21,17 +21,17 @@ use super::plan::{self, Wanted};
 use crate::config;
 use crate::error::Error;
 
-/// How queues come to workers.
+/// How queues are given to workers.
 pub struct Dealing<'d> {
-    /// The workers', by number.
+    /// The workers, by number.
     pub bells: &'d [Bell],
-    /// Packets there are.
+    /// Packets in the pools.
     pub buffers: usize,
-    /// Flows are spread over workers without a queue; `None`: they are not.
+    /// Flows are spread over workers without a queue; `None`: no spreading.
     pub hasher: Option<Hasher>,
-    /// Which worker has a pair.
+    /// The owner of each pair.
     pub owners: Option<Arc<Owners>>,
-    /// Whose pairs have owners.
+    /// The ports whose pairs have owners.
     pub by_pair: &'d dyn Fn(&config::Port) -> bool,
 }
 
@@ -39,15 +39,15 @@ pub struct Dealing<'d> {
 pub struct Queues {
     /// By worker.
     pub by_worker: Vec<Vec<(u16, Box<dyn ::io::Port>)>>,
-    /// By port: whose packets it takes.
+    /// By port: the world of the packets that it takes.
     pub worlds: Vec<World>,
 }
 
-/// By worker: ports of which it has no queue, with the worker that sends for it.
+/// By worker: the ports of which it has no queue, with the worker that sends for it.
 pub type Away = Vec<Vec<(u16, usize)>>;
 
 impl Dealing<'_> {
-    /// Starts the devices, and deals their queues out.
+    /// Starts the devices, and gives their queues to workers.
     ///
     /// # Errors
     /// When a device does not start.
@@ -83,13 +83,13 @@ impl Dealing<'_> {
         Ok((queues, away))
     }
 
-    /// Whose its packets are; `None` where they are any worker's, or there is only one.
+    /// The owners of its packets; `None` where they belong to any worker, or there is only one.
     fn owners_of(&self, port: &Port) -> Option<Arc<Owners>> {
         let wanted = self.bells.len() > 1 && (self.by_pair)(&port.config);
         self.owners.clone().filter(|_| wanted)
     }
 
-    /// A port for each worker, where a queue is for several.
+    /// A port for each worker, where several workers share a queue.
     fn shares(
         &self,
         queue: Box<dyn ::io::Port>,
@@ -111,7 +111,7 @@ impl Dealing<'_> {
         }
     }
 
-    /// A queue for each worker, each of whose packets come to their owners.
+    /// A queue for each worker; each packet of a queue goes to its owner.
     fn sort(
         &self,
         port: &mut Port,
@@ -142,7 +142,7 @@ impl Queues {
     }
 }
 
-/// Queues that a device can have and the user wants.
+/// The number of queues that a device supports and the user wants.
 fn most(port: &Port) -> u16 {
     let most = port.device.max_queues();
     if port.config.queues == 0 { most } else { most.min(port.config.queues) }

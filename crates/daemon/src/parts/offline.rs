@@ -1,5 +1,5 @@
-//! Without a kernel (only mem, pcap, null ports): what the mirror would report is
-//! made from the configuration.
+//! Without a kernel (only mem, pcap, null ports), the configuration gives the events that the
+//! mirror would report.
 
 use std::net::IpAddr;
 
@@ -47,7 +47,7 @@ pub fn events(config: &Config, ports: &[Port]) -> Vec<Event> {
     events
 }
 
-/// A static route as an event; `None` where a gateway lies on no interface's network.
+/// A static route as an event; `None` where a gateway is on no interface's network.
 pub fn static_route(config: &Config, wanted: &config::Route) -> Option<Event> {
     let path = |via: &config::Via| {
         let link = match &via.interface {
@@ -71,7 +71,7 @@ pub fn static_route(config: &Config, wanted: &config::Route) -> Option<Event> {
     Some(route(net, table_of(config, &wanted.vrf), target, metric, How::Replace))
 }
 
-/// Takes the routes of `prefix` out that are static; true when there was one.
+/// Removes the static routes of `prefix`; returns whether there was one.
 pub fn delete_route(control: &mut Control, table: u32, prefix: Net, metric: Option<u32>) -> bool {
     let filter = tables::show::RouteFilter {
         vrf: control.vrf_by_table(table),
@@ -139,7 +139,7 @@ pub fn table_of(config: &Config, vrf: &str) -> u32 {
     config.vrfs.iter().find(|known| known.name == vrf).map_or(MAIN, |known| known.table)
 }
 
-/// The interface whose network the address lies in.
+/// The interface whose network contains the address.
 fn toward(config: &Config, address: IpAddr, vrf: &str) -> Option<u32> {
     let connected = |net: &config::Net| {
         let same = net.address.is_ipv4() == address.is_ipv4();
@@ -167,5 +167,5 @@ fn route(net: Net, table: u32, target: Target, (metric, protocol): (u32, u8), ho
     Event::Route(Route { table, net, metric, protocol, source: Source::Kernel, target }, how)
 }
 
-/// The kernel's number for itself.
+/// The kernel's protocol number for itself.
 const KERNEL: u8 = 2;

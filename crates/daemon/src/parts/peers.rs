@@ -1,5 +1,5 @@
-//! Finds out who speaks routing protocols with this machine, and publishes it to the workers
-//! ([`tables::peers`]).
+//! Finds the hosts that speak routing protocols with this machine, and publishes them to the
+//! workers ([`tables::peers`]).
 //!
 //! | known by | what of it |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | a neighbour entry on a port's network that the kernel has confirmed | the neighbour, on that interface |
 //! | `peers` in `[punt]` | the address, on any interface |
 //!
-//! Who asks for our MAC address makes an entry, too, under any name; only an answer to the
-//! kernel's own question confirms one. It is believed as long as the entry stays.
+//! A host that asks for our MAC address makes an entry, too, under any name; only an answer to the
+//! kernel's own question confirms an entry. A confirmed entry is trusted as long as it stays.
 
 use std::collections::HashSet;
 use std::io;
@@ -21,20 +21,20 @@ use tables::{IfaceId, Peers};
 
 use super::control::Handle;
 
-/// What was found the last time.
+/// The result of the last update.
 pub struct Known {
     configured: Vec<(IfaceId, IpAddr)>,
-    /// Opened when it is first needed, and again after an error.
+    /// Opened at the first use, and again after an error.
     diag: Option<Diag>,
     sessions: Vec<Session>,
     confirmed: HashSet<(IfaceId, IpAddr)>,
     published: Peers,
-    /// That sessions cannot be listed was said.
+    /// The failure to list sessions was reported.
     said: bool,
 }
 
 impl Known {
-    /// These, and nobody else yet.
+    /// Starts with these peers alone.
     pub fn new(configured: &[IpAddr]) -> Known {
         Known {
             configured: configured.iter().map(|ip| (IfaceId::NONE, *ip)).collect(),
@@ -46,7 +46,7 @@ impl Known {
         }
     }
 
-    /// Looks again; for the calling thread's network namespace.
+    /// Updates the peers, for the network namespace of the calling thread.
     pub fn look(&mut self, control: &Handle) {
         match self.sessions() {
             Ok(sessions) => self.sessions = sessions,
@@ -76,7 +76,7 @@ impl Known {
     }
 }
 
-/// Of the resolved, those that are confirmed, or were before.
+/// Of the resolved neighbours, those that are confirmed, or were before.
 fn confirmed(
     before: &HashSet<(IfaceId, IpAddr)>,
     resolved: Vec<((IfaceId, IpAddr), bool)>,
@@ -103,7 +103,7 @@ mod tests {
     use crate::parts::control::ControlThread;
     use crate::threads::Threads;
 
-    /// From the file to the node that distinguishes them from strangers.
+    /// From the file to the node that distinguishes peers from strangers.
     #[test]
     fn peers_of_the_file_are_no_strangers_to_the_node() {
         let text = "[ports.p0]\ndevice = \"mem\"\n\

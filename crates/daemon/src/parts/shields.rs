@@ -1,6 +1,6 @@
-//! What a shield needs of the kernel, as this instance keeps it: rules that forward nothing
-//! from the taps at the front, and the routes that show what is protected. Both end with the
-//! instance: so that neighbours stop sending packets here.
+//! A shield's state in the kernel, as this instance keeps it: rules that forward nothing from the
+//! taps at the front, and the routes that show the protections. Both end with the instance, so that
+//! neighbours stop sending packets here.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,10 +11,10 @@ use netlink::connection::errno;
 use crate::kernel::shields::Shield;
 
 impl KernelSide {
-    /// Names the interfaces at the front: before their taps have their first packet.
+    /// Sets the interfaces at the front, before their taps have their first packet.
     ///
     /// # Errors
-    /// The kernel's first.
+    /// The kernel's first error.
     pub fn set_fronts(&mut self, wanted: BTreeSet<String>) -> io::Result<()> {
         let fronts = &mut self.shields.fronts;
         let mut result = Ok(());
@@ -35,20 +35,20 @@ impl KernelSide {
         result
     }
 
-    /// Shows routing daemons these prefixes, and no others.
+    /// Shows these prefixes, and no others, to routing daemons.
     ///
     /// # Errors
-    /// The kernel's first.
+    /// The kernel's first error.
     pub fn set_shields(&mut self, wanted: BTreeSet<Shield>) -> io::Result<()> {
         let result = self.rtnetlink.set_shields(&wanted);
         if result.is_ok() {
-            self.shields.protected.clear(); // else some may still be there
+            self.shields.protected.clear(); // otherwise some may still be there
         }
         self.shields.protected.extend(wanted);
         result
     }
 
-    /// Shows one more.
+    /// Shows one more prefix.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -57,7 +57,7 @@ impl KernelSide {
         self.rtnetlink.add_shield(shield)
     }
 
-    /// Withdraws one. One that somebody else has deleted will do.
+    /// Withdraws a prefix. It is no error if somebody else has deleted it.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -71,10 +71,10 @@ impl KernelSide {
         Ok(())
     }
 
-    /// Puts back the rules of the front that somebody else has deleted: the interfaces.
+    /// Restores the rules of the front that somebody else has deleted; returns their interfaces.
     ///
     /// # Errors
-    /// The kernel's first.
+    /// The kernel's first error.
     pub fn renew_fronts(&mut self) -> io::Result<Vec<String>> {
         let mut again = Vec::new();
         for front in &self.shields.fronts {
@@ -85,11 +85,11 @@ impl KernelSide {
         Ok(again)
     }
 
-    /// Shows the prefixes again that somebody else has deleted, or the kernel had refused: how
-    /// many.
+    /// Shows the prefixes again that somebody else has deleted, or the kernel had refused; returns
+    /// their number.
     ///
     /// # Errors
-    /// The kernel's first.
+    /// The kernel's first error.
     pub fn show_again(&mut self) -> io::Result<usize> {
         if self.shields.protected.is_empty() {
             return Ok(0);
@@ -100,7 +100,7 @@ impl KernelSide {
         Ok(gone.len())
     }
 
-    /// Takes out what an instance before has shown, and this one does not.
+    /// Removes prefixes that an earlier instance has shown, and this one does not.
     pub(super) fn renew_shields(&mut self) {
         if let Err(error) = self.rtnetlink.set_shields(&self.shields.protected) {
             self.warn(format!("routes of protections: {error}"));
@@ -108,7 +108,7 @@ impl KernelSide {
     }
 }
 
-/// The kernel's word for a route that it has not.
+/// The kernel's error for a route that does not exist.
 const ESRCH: i32 = 3;
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
             assert_eq!(side.show_again().unwrap(), 1);
             assert_eq!(side.renew_fronts().unwrap(), Vec::<String>::new());
             assert_eq!(side.rtnetlink.shields().unwrap(), BTreeSet::from(shields));
-            // What has gone already is withdrawn, and stays so.
+            // A prefix that is gone already counts as withdrawn.
             side.rtnetlink.delete_shield(shields[0]).unwrap();
             side.delete_shield(shields[0]).unwrap();
             assert_eq!(side.show_again().unwrap(), 0);

@@ -1,4 +1,4 @@
-//! From counters and tables to the API's replies.
+//! Builds the API's replies from counters and tables.
 
 use api::reply::{self, Accounting, Drop, Edge, Node, NodeRuntime, Runtime};
 use graph::{Balance, Snapshot, Stats};
@@ -9,7 +9,7 @@ use super::starving::Starved;
 use super::workers::Workers;
 use crate::config::Mac;
 
-/// All workers' counters added up.
+/// The sum of all workers' counters.
 pub fn snapshot<'s>(stats: impl IntoIterator<Item = &'s Stats>) -> Option<Snapshot> {
     let mut all = stats.into_iter().map(Stats::snapshot);
     let mut sum = all.next()?;
@@ -56,11 +56,11 @@ pub fn drops(all: &Snapshot) -> Vec<Drop> {
         help: drop.help.into(),
     };
     let mut drops: Vec<Drop> = all.drops.iter().map(drop).collect();
-    drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets)); // stable: then in the graph's order
+    drops.sort_by_key(|drop| std::cmp::Reverse(drop.packets)); // stable: ties keep the graph's order
     drops
 }
 
-/// What each worker does.
+/// The load of each worker.
 pub fn runtime(workers: &Workers, starved: &[Starved]) -> Runtime {
     let tsc_hz = graph::clock::hz();
     let numbered = workers.threads.iter().zip(&workers.cores).zip(&workers.stats).enumerate();

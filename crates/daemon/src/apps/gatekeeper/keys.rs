@@ -169,5 +169,5 @@ pub(super) const PROGRAM: Section = Section::optional(
     &[INDEX, OBJECT, NAME],
 );
 
-/// All of them.
+/// All keys.
 pub(super) const SECTIONS: &[Section] = &[SHIELD, PROTECT, PROGRAM];

@@ -118,10 +118,10 @@ pub(super) const SOURCE_PORT: Key =
 pub(super) const DESTINATION_PORT: Key =
     Key::new("destination_port", "45232", "UDP port that they go to.").number(1, 65_535);
 
-/// Those of a policy in a file alone.
+/// Keys that only a policy in a file has.
 pub(super) const OF_FILES: [Key; 6] = [TABLES, PROCESSES, MEMORY, BATCH, LOAD, FAILURES];
 
-/// All of them.
+/// All keys.
 pub(super) const SECTIONS: &[Section] = &[Section::optional(
     "grantor",
     "[grantor]",

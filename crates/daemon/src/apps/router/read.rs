@@ -13,7 +13,7 @@ use crate::config::read::{check_interface, elements, mac, section, vrf_name};
 use crate::config::reader::{Table, Value};
 use crate::config::{Config, Declared, Neighbour, Net, Route, Via, Vrf};
 
-/// What the router has in the file.
+/// The router's settings from the file.
 pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
 
 fn read(table: Table<'_>, config: &mut Config) {

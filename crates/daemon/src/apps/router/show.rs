@@ -1,4 +1,4 @@
-//! From routing tables to the API's replies.
+//! Builds the API's replies from routing tables.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use tables::{Control, Kind};
 use crate::config::Mac;
 use crate::parts::state::Names;
 
-/// A route for people. Own and broadcast addresses are no routes: `None`.
+/// A route for display. Own and broadcast addresses are not routes: `None`.
 pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<shown::Route> {
     let kind = match info.kind {
         RouteKind::Unicast => "unicast",
@@ -40,8 +40,7 @@ pub fn route(info: &RouteInfo, vrfs: &[VrfInfo]) -> Option<shown::Route> {
     })
 }
 
-/// What happens to packets of a path; a connected network has no gateway to be
-/// resolved.
+/// The fate of packets on a path; a connected network has no gateway to resolve.
 fn state_name(kind: Kind, connected: bool) -> &'static str {
     match kind {
         Kind::Forward => "forward",
@@ -62,7 +61,7 @@ fn state_name(kind: Kind, connected: bool) -> &'static str {
     }
 }
 
-/// The kernel's numbers for who made a route, as in iproute2's `rt_protos`.
+/// The kernel's numbers of route origins, as in iproute2's `rt_protos`.
 fn protocol(number: u8) -> String {
     let name = match number {
         1 => "redirect",
@@ -83,7 +82,7 @@ fn protocol(number: u8) -> String {
     name.into()
 }
 
-/// Neighbours; what the kernel keeps for groups is none.
+/// Neighbours, without the kernel's entries for groups.
 pub fn neighbours(control: &Control) -> Vec<shown::Neighbour> {
     let neighbour = |info: tables::show::NeighbourInfo| shown::Neighbour {
         interface: info.link_name,

@@ -1,4 +1,4 @@
-//! `[span.NAME]`, and what is right for a mirror, however it came.
+//! `[span.NAME]`, and the checks of a mirror, whether the file or the API gives it.
 
 use std::fmt::Display;
 
@@ -11,10 +11,10 @@ use crate::config::reader::{Table, Value};
 use crate::config::section::only;
 use crate::config::{Config, Declared};
 
-/// What mirrors have in the file.
+/// The mirrors' settings from the file.
 pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
 
-/// Those of a configuration, in the order of the file.
+/// The mirrors of a configuration, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spans(pub Vec<Span>);
 
@@ -68,7 +68,7 @@ fn span(name: &str, value: &Value<'_>, table: Table<'_>) -> Option<Span> {
     })
 }
 
-/// Why a mirror cannot be beside `others`, where there are these ports.
+/// Why a mirror is refused beside `others`, given these ports.
 pub(super) fn objection(span: &Span, names: &[String], others: &[Span]) -> Option<String> {
     let fits = |c: char| c.is_ascii_graphic();
     if span.name.is_empty() || span.name.len() > 32 || !span.name.chars().all(fits) {
@@ -101,7 +101,7 @@ pub(super) fn objection(span: &Span, names: &[String], others: &[Span]) -> Optio
     }
 }
 
-/// Whether copies go to `file`, as far as names say it; files themselves are compared when
+/// Whether copies go to `file`, as far as names show it; the files themselves are compared when
 /// they are opened.
 fn is_file(to: &Target, file: &str) -> bool {
     let Target::File(other) = to else { return false };

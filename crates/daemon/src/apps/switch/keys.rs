@@ -136,7 +136,7 @@ pub(super) const STATION: Section = Section::optional(
     &[MAC, MAC_VLAN, MAC_PORT],
 );
 
-/// All of them, in the order of the example.
+/// All keys, in the order of the example.
 pub(super) const SECTIONS: &[Section] = &[
     bridged("[ports.p1]", &[Key::like("device", "\"packet:veth1\"", "As above.")]),
     bridged("[ports.p2]", &[Key::like("device", "\"packet:veth2\"", "As above.")]),
@@ -155,5 +155,5 @@ pub(super) const SECTIONS: &[Section] = &[
     STATION,
 ];
 
-/// As many as the paper's.
+/// As many as in the paper.
 const MOST_MACS: u64 = 1 << 30;

@@ -87,20 +87,20 @@ impl Application for Switch {
 /// The bridges of a running instance.
 struct Switching {
     view: View,
-    /// To the bridge thread, by worker; each worker's node takes its end.
+    /// The rings to the bridge thread, by worker; each worker's node takes its end.
     learn: Vec<spsc::Producer<Learn>>,
-    /// What workers know of loops.
+    /// The workers' reports of loops.
     loops: Arc<Loops>,
     /// Wakes the thread.
     bell: Bell,
-    /// The other ends, until the thread has them.
+    /// The receiving ends, until the thread has them.
     seen: Vec<spsc::Consumer<Learn>>,
     thread: Mutex<Option<BridgeThread>>,
 }
 
-/// What can be shown of them.
+/// The bridges' state for display.
 struct View {
-    /// Of ports, by number.
+    /// State of the ports, by number.
     names: Vec<String>,
     bridges: Vec<config::Bridge>,
     /// Counters per forwarding domain of each worker.
@@ -115,7 +115,7 @@ impl Running for Switching {
             bridges: self.view.bridges.len() as u16,
             workers: self.view.domains.len() as u32,
             domains: self.view.domains[worker].clone(),
-            learn: self.learn.remove(0), // once a worker, in their order
+            learn: self.learn.remove(0), // once for each worker, in their order
             loops: self.loops.clone(),
         };
         nodes::switch::add(assembly, bridging)
