@@ -1,4 +1,4 @@
-# Many addresses by devices: the same answers whoever gives them, also where a device is lost.
+# Bulk lookups on devices: the same answers from every device, and when a device is lost.
 . "$(dirname "$0")/lib.sh"
 need python3
 
@@ -20,7 +20,7 @@ done
 assert_status 1 lookup --device model:memory=1000 -o "$TMP/small.bin"
 assert_match "$(cat "$TMP/status.out")" "; the cores go on alone" "a device without room"
 
-# A run that fails leaves the file that was there.
+# A run that fails leaves the former output file.
 cp "$TMP/plain.bin" "$TMP/kept.bin"
 assert_status 2 lookup --device threads --engine rutter6 -o "$TMP/kept.bin"
 cmp "$TMP/plain.bin" "$TMP/kept.bin" || fail "a run that failed has changed its file"

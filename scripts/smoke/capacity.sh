@@ -1,4 +1,4 @@
-# A full table refuses, counts and goes on; an engine is changed under traffic.
+# A full table refuses, counts and continues; an engine is changed under traffic.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -36,7 +36,7 @@ assert_match "$(cat "$TMP/status.out")" "^error +max_routes +routes main ipv4: 5
 logged() { grep -Eq "ERROR.*routes main ipv4: [0-9]+ refused .*max_routes" "$TMP/rutter.log"; }
 wait_for 20 logged
 
-# Room again: what was refused comes in.
+# Room again: the refused routes come in.
 on r sh -c 'for i in $(seq 0 255); do echo route del 100.64.$i.0/24; done | ip -batch -'
 on r sh -c 'for i in $(seq 0 255); do echo route del 100.66.$i.0/24; done | ip -force -batch -' 2>/dev/null || true
 wait_for 70 reaches a 100.67.10.1

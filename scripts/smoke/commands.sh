@@ -1,8 +1,8 @@
-# What people see: every `show`, JSON, help, mistakes, trace, capture, completion.
+# The user's view: every `show`, JSON, help, mistakes, trace, capture, completion.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 tcpdump
 
-# Mistakes are said with file and line before anything starts.
+# Mistakes are reported with file and line before anything starts.
 cat >"$TMP/wrong.toml" <<-'END'
 	workers = [0]
 	[ports.p0]
@@ -49,7 +49,7 @@ assert_match "$(rutter engines)" "dir-24-8" "engines"
 rutter engines -j | json 'x[0]["name"]' >/dev/null
 rutter doctor >"$TMP/doctor.out" 2>&1 || [ $? = 1 ] || fail "doctor"
 
-# A running instance is asked how things are where it is.
+# A running instance reports on its own network namespace and cores.
 rutter doctor -j >"$TMP/doctor.json" || [ $? = 1 ] || fail "doctor -j"
 there=$(on r readlink /proc/self/ns/net)
 assert_match "$(json 'next(f["found"] for f in x if f["what"] == "running instance")' <"$TMP/doctor.json")" \
@@ -65,7 +65,7 @@ wait_for 10 down
 host_up b 10.0.2.1 2001:db8:2::1
 wait_for 10 reaches a 10.0.2.2
 
-# Engine and prefixes are asked for one address.
+# The engine and its prefixes are asked for one address.
 assert_match "$(rutter fib lookup 10.0.2.2)" "^engine [a-z0-9-]+: hop [0-9]+, forward, dev p1 to $(mac_of b eth0)" "what a packet meets"
 assert_match "$(rutter fib lookup 10.0.2.2)" "^prefix 10.0.2.2/32: hop" "the prefix that it meets"
 assert_match "$(rutter fib lookup 10.0.2.2)" "^route  10.0.2.0/24 dev p1" "the route behind it"
@@ -79,12 +79,12 @@ for signal in USR1 USR2; do kill -$signal "$router_pid"; done
 sleep 0.5
 assert_ping a 10.0.2.2
 
-# A trace shows a packet's way.
+# A trace shows a packet's path.
 pinging a 10.0.2.2 0.2
 way=$(timeout 20 "$RUTTER" trace add 2 icmp and host 10.0.2.2) || fail "trace"
 assert_match "$way" "ip4_lookup" "the way of a packet"
 
-# Who has gone holds up no other for long.
+# A client that is gone holds up no other for long.
 timeout 1 "$RUTTER" trace add 1000 icmp >/dev/null || true
 timeout 20 "$RUTTER" trace add 1 icmp >/dev/null || fail "a trace after one that was broken off"
 

@@ -1,4 +1,5 @@
-# The limits of the systemd unit: the router does all its work under them, and gives up by itself what it does not need.
+# The limits of the systemd unit: the router does all its work under them, and drops the rights that
+# it does not need.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 setpriv systemd-analyze
 
@@ -90,7 +91,8 @@ router_stop
 assert_eq "$(settings)" "$before" "settings after it"
 on r ip link show p0 >/dev/null || fail "the taps are gone"
 
-# A squatter of another user does not keep it out, although it cannot look into that process.
+# A squatter of another user does not keep the router out, although the router cannot look into that
+# process.
 background squatter ip netns exec "${P}r" python3 -c 'import os, socket, time
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 s = socket.socket(socket.AF_UNIX); s.bind("\0rutter"); s.listen(0); print("ready", flush=True); time.sleep(60)'
@@ -101,7 +103,8 @@ assert_ping a 10.0.2.2
 router_kill
 kill "$last_pid"
 
-# After a crash the settings come back by the next, also by one without the unit's limits: it gives up the rest itself.
+# After a crash the next start restores the settings, even without the unit's limits: it drops the
+# other rights itself.
 ip netns exec "${P}r" "$RUTTER" run --config "$TMP/rutter.toml" >>"$TMP/rutter.log" 2>&1 </dev/null &
 router_pid=$!
 router_ready
@@ -112,7 +115,7 @@ router_pid=
 assert_eq "$(settings)" "$before" "settings after it"
 ! on r ip link show p0 >/dev/null 2>&1 || fail "the taps are left"
 
-# What others could have put beside the socket is not touched, and the error says what to do.
+# Files that others could have put beside the socket are not touched, and the error gives the remedy.
 mkdir "$TMP/open" && chmod 1777 "$TMP/open"
 assert_status 2 on r "$RUTTER" --socket "$TMP/open/api.sock" run --config "$TMP/rutter.toml"
 assert_match "$(cat "$TMP/status.out")" "open is not safe: others can write to it; name one that only root" "why"

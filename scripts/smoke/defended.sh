@@ -1,5 +1,5 @@
-# What scripts with Gatekeepers, Grantors and BIRD between them share. Each server is a namespace of its own; network
-# N is 10.0.N.0/24 and 2001:db8:N::/64. Sourced after lib.sh.
+# Shared by scripts with Gatekeepers, Grantors and BIRD between them. Each server is a namespace of
+# its own; network N is 10.0.N.0/24 and 2001:db8:N::/64. Sourced after lib.sh.
 #
 # 203.0.113.0/24 and 2001:db8:71::/48 are protected. Clients are all of 10.9.0.0/16 and 2001:db8:9::/48.
 #
@@ -61,7 +61,7 @@ bird_start() { # NS ID ASN [MORE LINES on standard input]
 	bird_of[$1]=$last_pid
 }
 
-# To host HOST of the network, whose AS is ASN; what is exported by a filter.
+# A BGP session to HOST of the network, whose AS is ASN; the filter selects the exports.
 neighbour() { # NETWORK HOST ASN EXPORT
 	printf 'protocol bgp four%s from peer { neighbor 10.0.%s.%s as %s; ipv4 { import all; next hop self; export %s; }; }\n' \
 		"$1" "$1" "$2" "$3" "$4"
@@ -69,13 +69,13 @@ neighbour() { # NETWORK HOST ASN EXPORT
 		"$1" "$1" "$2" "$3" "$4"
 }
 
-# An export: the network of that interface. (Never the neighbour's own: of IPv6 the kernel would take that for better
-# than the connected one.)
+# An export: the network of that interface. (Never the neighbour's own network: for IPv6 the kernel
+# would prefer that route to the connected one.)
 connected() { # IF
 	printf 'where source = RTS_DEVICE && ifname = "%s"' "$1"
 }
 
-# Routes from BGP go to the kernel, equal ones together; what a shield protects is learnt from there.
+# Routes from BGP go to the kernel, equal ones together; the protections are learnt from there.
 kernel_routes() {
 	local family
 	for family in 4 6; do
@@ -105,7 +105,8 @@ granted_at() { # NS: flows
 	at "$1" gatekeeper flows -n 0 -j state granted | wc -l
 }
 
-# An answer may come before the decision about its flow does: whoever counts grants, or requests, waits for these.
+# An answer may arrive before the decision about its flow: scripts that count grants or requests
+# wait for the decisions.
 all_granted_at() { # COUNT NS …: so many flows of all these together
 	local sum=0 ns
 	for ns in "${@:2}"; do sum=$((sum + $(granted_at "$ns"))); done
@@ -123,7 +124,7 @@ counted_by() { # NS WHAT: of a Grantor
 	at "$1" grantor show -j | json "next(c['count'] for c in x['counts'] if c['what'] == '$2')"
 }
 
-# The protected servers: they answer, and all addresses are theirs.
+# The protected servers: they have all of the addresses, and answer.
 protected() { # NS
 	on "$1" ip route add local 203.0.113.0/24 dev lo
 	on "$1" ip -6 route add local 2001:db8:71::/48 dev lo

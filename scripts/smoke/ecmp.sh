@@ -1,4 +1,4 @@
-# Equal-cost paths: flows are spread by weight, each keeps its path.
+# Equal-cost paths: flows are spread by weight, and each flow keeps its path.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -27,14 +27,14 @@ for gateway in 10.0.2.2 10.0.3.2 2001:db8:2::2 2001:db8:3::2; do assert_ping a $
 
 received() { on "$1" cat /sys/class/net/eth0/statistics/rx_packets; }
 
-# Nothing is under way any more: on a busy machine packets, and what counts them, come late.
+# Waits until no packet is in flight: on a busy machine packets and counters come late.
 settled() {
 	local before=$(($(received b) + $(received c)))
 	sleep 0.3
 	[ $(($(received b) + $(received c) - before)) -lt 20 ]
 }
 
-# Sends 512 flows to DST, and says how many packets b and c got, and their share in percent.
+# Sends 512 flows to DST, and reports how many packets b and c got, and their share in percent.
 spread() { # SRC DST
 	local b c
 	b=$(received b) c=$(received c)
@@ -56,15 +56,14 @@ between "$(spread 10.0.1.2 10.9.1.9)" 40 60 "the share of one of two equal paths
 between "$(spread 10.0.1.2 10.9.2.9)" 17 33 "the share of weight 1 of 4"
 between "$(spread 2001:db8:1::2 2001:db8:9::9)" 40 60 "the share of one of two equal paths, IPv6"
 
-# One flow, one path.
+# One flow takes one path.
 b=$(received b) c=$(received c)
 frames a flood eth0 "$(mac_of r p0)" 10.0.1.2 10.9.1.9 --ports 1 --rate 2000 --seconds 1 >/dev/null
 wait_for 10 settled
 b=$(($(received b) - b)) c=$(($(received c) - c))
 assert_at_most "$((b < c ? b : c))" 20 "packets of one flow on the other path"
 
-# A gateway that failed is asked for, though the packets for it, which the kernel
-# sends by the other path, do not.
+# A gateway that failed is resolved again, although the kernel sends the packets for it by the other path.
 resolved() { on r ip neighbour show 10.0.2.2 dev p1 | found REACHABLE && known 10.0.2.2; }
 on r ip neighbour replace 10.0.2.2 dev p1 nud failed
 wait_for 8 resolved
@@ -72,7 +71,7 @@ sleep 0.5 # that it had failed may have been in the kernel's queue still
 wait_for 5 resolved
 between "$(spread 10.0.1.2 10.9.1.9)" 40 60 "the share of one of two equal paths, one asked for again"
 
-# A path that goes takes its flows to the other.
+# When a path goes, its flows move to the other.
 on b ip link set eth0 down
 wait_for 10 reaches a 10.9.1.9
 assert_no_loss a 10.9.1.9 50
@@ -84,9 +83,9 @@ on r ip nexthop add id 12 via 10.0.3.2 dev p2
 on r ip nexthop add id 10 group 11/12
 on r ip route add 10.9.3.0/24 nhid 10
 wait_for 5 reaches a 10.9.3.9
-# By either path: the one that was down is asked for again, which takes a moment.
+# By either path: the one that was down is resolved again, which takes a moment.
 wait_for 10 known 10.0.2.2
 between "$(spread 10.0.1.2 10.9.3.9)" 40 60 "the share of one of two equal paths, next-hop group"
-# Its deletion takes the route away, for which the kernel sends no message.
+# Deleting the object removes the route, for which the kernel sends no message.
 on r ip nexthop del id 10
 wait_for 10 sh -c '! "$RUTTER" show routes | grep -q 10.9.3.0/24'

@@ -1,4 +1,4 @@
-# Every engine in the running router, changed under traffic, and from the start.
+# Every engine in a running router, changed under traffic, and chosen at the start.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -40,7 +40,7 @@ rutter fib engine set cuvpp --family ipv6
 assert_match "$(rutter show fib)" "main ipv6 cuvpp: .*[a-z]" "the engine's own counters"
 router_stop
 
-# From the start, as the configuration says; an unknown name starts nothing.
+# The configuration chooses at the start; with an unknown name nothing starts.
 for engine in $(engines ipv4); do
 	two_ports >"$TMP/rutter.toml"
 	printf '[vrf.main]\nipv4 = { engine = "%s" }\n' "$engine" >>"$TMP/rutter.toml"

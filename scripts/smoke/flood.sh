@@ -1,10 +1,11 @@
-# A flood of packets that end here costs the routed traffic almost nothing; a storm of forged packets of routing
-# protocols and neighbour discovery on one port costs no session, no routed packet, no ping of the others.
+# A flood of packets for the router itself costs the routed traffic almost nothing; a storm of
+# forged packets of routing protocols and neighbour discovery on one port costs the other ports no
+# session, no routed packet, no ping.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 bird birdc
 
-# The devices' queues hold four tenths of a second of the flood: on a busy machine
-# the router does not run for longer than the usual 512 frames last.
+# The devices' queues hold four tenths of a second of the flood: on a busy machine the router may be
+# preempted for longer than the usual 512 frames last.
 readonly QUEUE=8192
 
 two_hosts
@@ -32,7 +33,8 @@ for flood in "10.0.1.2 10.0.2.2 --ttl 1" "2001:db8:1::2 2001:db8:2::2 --ttl 1" "
 done
 assert_match "$(rutter show drops)" "punt|rate|limit" "what was over the rate among the drops"
 
-# What comes while the router is held is more than its device's queue takes: counted, and reported.
+# While the router is stopped, more frames come than its device's queue holds: they are counted and
+# reported.
 mac=$(mac_of r p0) sent=0
 kill -STOP "$router_pid"
 for ((i = 0; i < 10 && sent < 2 * QUEUE; i++)); do
@@ -52,7 +54,7 @@ station c v2 10.0.3.2/24 10.0.3.1 2001:db8:3::2/64 2001:db8:3::1
 	port p2 v2 10.0.3.1/24 2001:db8:3::1/64
 } | router_start
 
-# BIRD on the router, and on both sides of it: at a, whose wire the storm is on, and at b.
+# BIRD on the router and on both sides of it: at a, whose wire carries the storm, and at b.
 ospf='hello 1; dead count 4; authentication cryptographic; password "smoke";'
 bgp='hold time 6; keepalive time 2; connect retry time 1; error wait time 1, 2; connect delay time 1; ipv4 { import all; export none; };'
 bird_in() { # NS ROUTER-ID OSPF-INTERFACES AS [NAME NEIGHBOUR AS] …
@@ -78,13 +80,13 @@ all_up() {
 }
 wait_for 40 all_up
 sleep 2 # until the router has seen them, too
-# When the sessions came up, in seconds, and how many adjacencies went.
+# When the sessions came up, in seconds, and how many adjacencies were lost.
 sessions() { # NAME …
 	on r birdc -s "$TMP/r.ctl" show protocols | grep -E "^($(IFS='|'; echo "$*")) .*Established" |
 		awk '{ split($5, t, ":"); print $1, t[1] * 3600 + t[2] * 60 + t[3] }'
 }
-# A session is the one of before if it came up at the same time. BIRD works that time out anew at each
-# question, so it moves by a millisecond.
+# A session is the same if it came up at the same time. BIRD computes that time anew at each
+# question, so it varies by a millisecond.
 assert_held() { # SESSIONS_BEFORE WHAT NAME …
 	local before=$1 what=$2 now
 	now=$(sessions "${@:3}")
@@ -99,7 +101,7 @@ routes_of_kernel() { on r ip -6 route show && on r ip -6 address show scope glob
 drops() { # REASON: of all nodes
 	rutter show drops -j | json "sum(d['packets'] for d in x if d['reason'].split('.')[-1] == '$1')"
 }
-# What the kernel thread took of a core so far, in µs.
+# The kernel thread's CPU time so far, in µs.
 kernel_thread() { awk '{ print int($1 / 1000) }' "$(grep -l '^kernel$' /proc/"$router_pid"/task/*/comm | head -n 1 | xargs dirname)/schedstat"; }
 
 declare -A own=([4]=10.0.1.1/24 [6]=2001:db8:1::1/64) net=([4]=10.0.2.0/24 [6]=2001:db8:2::/64)
@@ -138,12 +140,12 @@ storm martians 4 3 bad_source
 storm martians 6 3 bad_source
 assert_held "$before_all" "BGP sessions, also that over the flooded port" to_a to_b
 assert_eq "$(lost_adjacencies '10\.0\.[123]\.[0-9]+')" 0 "OSPF adjacencies lost"
-# However small its tables of neighbours: those of hosts would be the first to go from a full one.
+# However small the kernel's neighbour tables are: a full table would drop the hosts' entries first.
 assert_eq "$(rutter show capacity -j | json "sum(c['refused'] for c in x if c['what'].startswith('kernel neighbours'))")" 0 \
 	"neighbours that the kernel had no room for"
 assert_eq "$(routes_of_kernel)" "$kernel_before" "the kernel's IPv6 routes and addresses, after strangers' advertisements"
 
-# In the neighbour's own name: the session that is there stays, and so do the others' neighbours.
+# In the neighbour's own name: the present session stays, and so do the other ports' neighbours.
 storm syn 4 7 control --peer 10.0.1.2
 assert_held "$before_all" "BGP sessions, under a neighbour's forged address" to_a to_b
 assert_eq "$(lost_adjacencies '10\.0\.2\.2')" 0 "OSPF adjacencies lost over the other port"

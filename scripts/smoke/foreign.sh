@@ -1,5 +1,5 @@
-# What a router does not forward: to link-local addresses, by interfaces that are not its own. And what it accepts:
-# neighbours on 169.254.x.y/30.
+# Packets that a router does not forward: to link-local addresses, and by interfaces that are not
+# its own. And neighbours that it accepts: on 169.254.x.y/30.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 bird
 
@@ -24,7 +24,7 @@ two_ports | sed 's|"10.0.1.1/24"|"10.0.1.1/24", "169.254.9.1/30"|; s|"10.0.2.1/2
 router_start
 assert_ping a 10.0.2.2
 
-# Over interfaces that are not Rutter's: only where the configuration says so.
+# By interfaces that are not Rutter's: only if the configuration allows it.
 before=$(drops ip4_lookup.via_kernel)
 assert_no_ping a 192.168.9.2
 dropped_more ip4_lookup.via_kernel "$before"
@@ -32,14 +32,14 @@ said=$(on r "$RUTTER" doctor || true)
 assert_match "$said" "[1-9] by m0: packets that ports receive do not go there" "what doctor says"
 assert_match "$said" "via_kernel = true" "what doctor advises"
 
-# Link-local addresses are for their link: answered there, and nothing is forwarded to them.
+# Link-local addresses are for their link: the router answers there, and forwards nothing to them.
 assert_ping a 169.254.9.1
 on a ip route add 169.254.77.0/24 via 10.0.1.1
 before=$(drops ip4_lookup.martian)
 assert_no_ping a 169.254.77.1 -I 10.0.1.2
 dropped_more ip4_lookup.martian "$before"
 
-# Nor from them.
+# Nor does it forward from them.
 before=$(drops ip4_link_local.link_local)
 on a ip route add 10.0.2.2/32 via 10.0.1.1 src 169.254.9.2
 assert_no_ping a 10.0.2.2 -I 169.254.9.2
@@ -47,7 +47,7 @@ dropped_more ip4_link_local.link_local "$before"
 on a ip route del 10.0.2.2/32
 assert_ping a 169.254.9.1
 
-# BGP between them, as clouds have it; the routes lead to the link-local neighbour.
+# BGP between link-local addresses, as in clouds; the routes lead to the link-local neighbour.
 speaker() { # NS AS OWN PEER PEER-AS CHANNEL
 	printf 'router id %s;\nprotocol device {}\nprotocol static lots { ipv4; route 100.64.9.0/24 blackhole; }\n' "$3"
 	[ "$1" = b ] || printf 'protocol kernel { ipv4 { export where source = RTS_BGP; import none; }; }\n'
@@ -63,7 +63,7 @@ done
 wait_for 30 sh -c "'$RUTTER' show routes | grep -q 100.64.9.0/24"
 assert_ping a 100.64.9.1
 
-# No redirect is sent, and none is believed.
+# No redirect is sent, and none is accepted.
 for key in ipv4.conf.all.send_redirects ipv4.conf.p0.send_redirects ipv4.conf.p0.accept_redirects \
 	ipv6.conf.p0.accept_redirects; do
 	assert_eq "$(on r sysctl -n "net.$key")" 0 "$key"
@@ -75,7 +75,7 @@ router_start
 assert_ping a 192.168.9.2
 router_stop
 
-# From the router's own addresses: forwarded, unless the configuration says otherwise.
+# From the router's own addresses: forwarded, unless the configuration forbids it.
 spoof() { # to b, from the router's address at b
 	on a ip route replace 10.0.2.2/32 via 10.0.1.1
 	on a ip address add 10.0.2.1/32 dev lo

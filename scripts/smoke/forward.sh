@@ -1,4 +1,4 @@
-# Two hosts reach each other through the router, IPv4 and IPv6, and through it alone.
+# Two hosts reach each other through the router, by IPv4 and IPv6, and by no other path.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -21,7 +21,7 @@ assert_ping a 10.0.2.2 -s 1472 -M do
 assert_ping a 2001:db8:2::2 -s 1452 -M do
 assert_ping a 10.0.2.2 -s 1 -p ff
 
-# Of more than 800 packets the kernel may have forwarded those that waited for a neighbour.
+# Of more than 800 packets the kernel may have forwarded only those that waited for a neighbour.
 assert_at_most $(($(kernel_forwarded r) - before)) 12 "packets forwarded by the kernel"
 
 # Every packet is accounted for: at rest nothing is missing.

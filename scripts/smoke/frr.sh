@@ -40,8 +40,8 @@ frr_kill() {
 	wait_gone "$zebra_pid" 100 || true
 }
 
-# Both sessions are up, and the kernel has all of the peer's routes. A new zebra
-# takes out what a killed one left, so that the routes alone say nothing.
+# Both sessions are up, and the kernel has all of the peer's routes. A new zebra removes the routes
+# of a killed one, so the routes alone prove nothing.
 frr_is_ready() {
 	wait_for 40 sh -c "[ \$(ip netns exec ${P}r ss -Hnt state established '( sport = :179 or dport = :179 )' |
 		wc -l) = 2 ]"
@@ -68,8 +68,8 @@ assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
 wait_for 5 same_as_kernel # FRR's next-hop objects among them
 
-# Rutter killed: right again within five seconds. FRR killed: what is there
-# serves, and with FRR back all is right. Both killed, both back.
+# Rutter is killed: all is right again within five seconds. FRR is killed: its routes stay in use,
+# and all is right once FRR is back. Both are killed, and both come back.
 router_kill
 router_start
 wait_for 5 has_routes 1000 100
@@ -108,7 +108,7 @@ knocks() { # USER: connects to FRR's port, says nothing, and waits to be refused
 		bash -c 'exec 3<>/dev/tcp/127.0.0.1/2620; timeout 10 cat <&3'
 }
 
-# Another user does not take zebra's place, neither before it is there nor after.
+# Another user cannot take zebra's place, neither before zebra starts nor after.
 knocks 65534 || fail "a stranger is not refused"
 assert_eq "$(fpm connections)" 0 "connections taken from a stranger"
 frr_on_router -M dplane_fpm_nl
@@ -125,7 +125,7 @@ assert_ping a 100.64.3.1
 assert_ping a 2001:db8:8003::1
 wait_for 5 same_as_kernel # where zebra has put them, too
 
-# Without FRR what is there serves on; it comes back and all is right again.
+# Without FRR its routes stay in use; FRR comes back and all is right again.
 frr_kill
 sleep 1
 assert_ping a 100.64.3.1
@@ -134,14 +134,14 @@ frr_is_ready
 assert_ping a 100.64.3.1
 wait_for 5 same_as_kernel
 
-# Rutter killed: zebra connects again and says everything anew, in its own time.
+# Rutter is killed: zebra connects again and repeats all routes, in its own time.
 router_kill
 router_start
 wait_for 30 has_routes 1000 100
 wait_for 5 same_as_kernel
 assert_ping a 100.64.3.1
 
-# FRR gone for good: its routes serve for the time configured, and go.
+# FRR is gone for good: its routes stay for the configured time, and go.
 frr_kill
 sleep 10
 has_routes 1000 100 || fail "the routes of a lost FRR do not serve"

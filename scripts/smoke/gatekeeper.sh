@@ -1,5 +1,5 @@
-# A shield, and a stand-in for its Grantor: clients ask, are let through or turned away; what the Grantor gets, to the
-# byte; budgets and renewals; decisions that are none.
+# A shield, and a stand-in for its Grantor: clients ask, and are granted or declined; the packets to
+# the Grantor, byte for byte; budgets and renewals; invalid decisions.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 python3 "$SMOKE/grantor.py" check
@@ -37,7 +37,7 @@ page() {
 }
 assert_eq "$(page)" 120000 "the page's bytes"
 
-# Another is turned away: its first packet asks, no other leaves.
+# Another client is declined: its first packet asks, no other packet leaves.
 assert_no_ping c 203.0.113.5 -I 10.0.1.66
 assert_no_ping c 2001:db8:71::5 -I 2001:db8:1::66
 for source in 10.0.1.66 2001:db8:1::66; do
@@ -45,7 +45,7 @@ for source in 10.0.1.66 2001:db8:1::66; do
 	assert_eq "$(flows declined from $source)" 1 "flows declined"
 done
 
-# What the Grantor gets: the packet as it came, in another.
+# The packet that the Grantor gets: the original packet, inside of another.
 last_heard() { # REGEX
 	grep -E -- "$1" "$TMP/heard" | tail -n 1
 }
@@ -60,18 +60,19 @@ for ecn in 0 1 2 3; do
 	as_it_should_be 10.0.1.69 203.0.113.1$ecn $ecn $((ecn == 3 ? 2 : ecn)) 64 106 --dscp 46 $( ((ecn % 2)) && echo --df)
 	as_it_should_be 2001:db8:1::69 2001:db8:71::1$ecn $ecn $((ecn == 3 ? 2 : ecn)) 255 126 --dscp 46
 done
-# One that was granted, too.
+# A granted packet is wrapped, too.
 as_it_should_be 10.0.1.2 203.0.113.5 3 2 64 106
 assert_match "$(last_heard "inner=10.0.1.2>203.0.113.5 ")" " dscp=1 " "its DSCP"
 
-# Seven packets of a new flow have the priority of a newcomer; the eighth has that of its haste.
+# The first seven packets of a new flow have a newcomer's priority; the eighth has that of an
+# impatient sender.
 client_sends 10.0.1.69 203.0.113.70 --count 8 --rate 100 >/dev/null
 wait_for 5 heard_so_many 8 "inner=10.0.1.69>203.0.113.70 "
 grep "inner=10.0.1.69>203.0.113.70 " "$TMP/heard" | grep -o " dscp=[0-9]*" >"$TMP/priorities"
 assert_eq "$(grep -c "=41$" "$TMP/priorities")" 7 "packets with priority 41"
 assert_match "$(tail -n 1 "$TMP/priorities")" "=3[5-9]$" "the eighth's priority"
 
-# 2 KiB a second: of frames of 442 bytes four pass. (The first packet asked; the second opens the budget.)
+# 2 KiB a second: four frames of 442 bytes pass. (The first packet asked; the second opens the budget.)
 BUDGETS=("10.0.1.67 203.0.113.5" "2001:db8:1::67 2001:db8:71::5")
 for flow in "${BUDGETS[@]}"; do client_sends $flow --size 442 >/dev/null; done
 for round in 1 2; do
@@ -84,7 +85,7 @@ for round in 1 2; do
 	done
 done
 
-# A grant is asked for again before it ends, by packets that pass in any case.
+# Packets of a grant ask for its renewal before it ends, and pass in any case.
 client_sends 10.0.1.68 203.0.113.5 >/dev/null
 wait_for 5 heard_so_many 1 "dscp=41 .*inner=10.0.1.68>.*said=grant"
 client_sends 10.0.1.68 203.0.113.5 --count 50 --rate 20 >/dev/null
@@ -94,14 +95,14 @@ renewals=$(heard "dscp=2 .*inner=10.0.1.68>.*said=grant")
 assert_at_most "$renewals" 5 "renewals in 2.5 s"
 assert_eq "$(heard "dscp=1 .*inner=10.0.1.68>")" $((50 - renewals)) "granted packets of 50"
 
-# Each worker has flows, and each flow its decision.
+# Each worker has flows, and each flow has its decision.
 client_sends 10.9.0.1 203.0.113.9 --count 200 --sources 200 --rate 500 >/dev/null
 wait_for 10 heard_so_many 200 "inner=10.9.0..*said=grant"
 wait_for 5 flows_are 200 granted from 10.9.0.0/16
 workers=$(rutter gatekeeper flows -n 0 -j from 10.9.0.0/16 | grep -o '"worker": *[0-9]*' | sort -u | wc -l)
 assert_eq "$workers" 2 "workers with flows"
 
-# Decisions that nobody asked for make flows; one that is bad ends a message, and leaves what came before it.
+# Decisions without a request make flows; an invalid decision ends a message, and those before it hold.
 tells "10.7.0.1>203.0.113.5=decline:60" "10.7.0.2>203.0.113.5=bad" "10.7.0.3>203.0.113.5=decline:60"
 wait_for 5 flows_are 1 declined from 10.7.0.0/16
 assert_eq "$(decisions unknown_type)" 1 "decisions of an unknown type"

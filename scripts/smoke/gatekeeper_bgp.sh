@@ -1,5 +1,5 @@
-# What is protected is announced by unmodified BIRD and FRR: as blackhole routes of protocol 199 that come and go
-# with protections.
+# Unmodified BIRD and FRR announce the protections: they are blackhole routes of protocol 199 that
+# come and go with the protections.
 . "$(dirname "$0")/lib.sh"
 need bird birdc
 . "$SMOKE/shield.sh"
@@ -19,7 +19,8 @@ config() {
 config | router_start
 wait_for 10 grantors_found
 
-# The peers: the provider announces what is protected, too, and a default route; so does the defended network.
+# The peers: the provider announces the protected prefixes, too, and a default route; so does the
+# defended network.
 peer() { # NS ADDR4 ADDR6 ROUTER4 ROUTER6 ASN
 	cat >"$TMP/$1.conf" <<-END
 		router id $2;
@@ -88,7 +89,7 @@ frr() {
 	bgpd_pid=$last_pid
 }
 
-# What the provider hears from the router, of these four.
+# The announcements of the router that the provider has, among these four.
 hears() { # PREFIX …: these, and no others of the protections
 	local prefix heard=()
 	for prefix in 203.0.113.0/24 192.0.2.0/24 198.51.100.0/24 2001:db8:71::/48; do
@@ -107,12 +108,12 @@ kernel_has
 
 announced() { # BY-WHAT
 	wait_for 30 hears "${ALL[@]}"
-	# A protection that goes is withdrawn, one that comes is announced.
+	# A deleted protection is withdrawn, a new one is announced.
 	rutter gatekeeper protect del 192.0.2.0/24
 	wait_for 10 hears 203.0.113.0/24 2001:db8:71::/48
 	rutter gatekeeper protect add 192.0.2.0/24 drop
 	wait_for 10 hears "${ALL[@]}"
-	# Without a Grantor nobody is to send packets here.
+	# Without a Grantor nobody should send packets here.
 	on g ip link set eth0 down
 	wait_for 30 hears 192.0.2.0/24
 	host_up g 10.0.2.1 2001:db8:2::1
@@ -121,7 +122,8 @@ announced() { # BY-WHAT
 
 router_bird
 announced "BIRD"
-# The way to the Grantor is the connected network's, whoever announces what: the same prefix comes from both sides.
+# The route to the Grantor is the connected network's, whoever announces it: the same prefix comes
+# from both sides.
 learnt() {
 	on r birdc -s "$TMP/r.ctl" show route 203.0.113.0/24 all | grep -c "BGP.next_hop: 10.0.[12].2" | found '[12]'
 }
@@ -132,14 +134,14 @@ wait_for 20 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5
 assert_ping c 10.0.1.1
 
-# Rutter killed: what is announced stays so while it is away, and after it is back. (Its taps have no carrier
-# meanwhile: BIRD's sessions end.)
+# Rutter is killed: the announcements stay while it is away, and after it is back. (Its taps have no
+# carrier meanwhile: BIRD's sessions end.)
 router_kill
 config | router_start
 kernel_has
 wait_for 30 hears "${ALL[@]}"
 wait_for 20 assert_ping c 203.0.113.5
-# BIRD killed: the shield serves on; BIRD back, all is announced.
+# BIRD is killed: the shield still works; BIRD comes back and announces everything.
 kill -KILL "$bird_pid"
 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5

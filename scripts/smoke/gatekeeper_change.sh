@@ -1,5 +1,5 @@
-# Protections come, change and go while packets flow: those of others lose nothing; flows stay, or are forgotten where
-# that is asked for. In shadow all is judged, and all passes.
+# Protections come, change and go while packets flow: other protections lose no packet; flows stay,
+# or are forgotten on request. In shadow mode every packet is judged, and every packet passes.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -19,7 +19,7 @@ bare_are() { [ "$(came bare)" = "$1" ]; }
 assert_ping c 203.0.113.5
 forwarded=$(kernel_forwarded r)
 
-# A client's packets while others' protections come, change and go.
+# A client's packets while other protections come, change and go.
 { client_sends 10.0.1.2 203.0.113.5 --count 3000 --rate 500 >/dev/null; } &
 stream=$!
 for n in $(seq 1 60); do
@@ -33,7 +33,7 @@ wait_for 5 sent_on 3000
 assert_eq "$(rutter gatekeeper show -j | json 'x["protections"]')" 32 "protections"
 assert_eq "$(on r ip route show proto 199 | grep -c 'blackhole 198.51.100')" 30 "routes of protections"
 
-# Other Grantors: flows stay as they are, and go to the new one. With `--flush` they ask anew.
+# Other Grantors: flows stay as they are, and go to the new one. With `--flush` they ask again.
 requests() { heard "dscp=41 .*inner=10.0.1.2>203.0.113.5 "; }
 asked=$(requests)
 rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.3
@@ -50,7 +50,7 @@ asks_again() {
 }
 wait_for 10 asks_again
 
-# Flushed, as it is asked: by ends, by state.
+# Flushed by filters: by ends, by state.
 client_sends 10.0.1.66 203.0.113.5 >/dev/null
 client_sends 10.0.1.67 203.0.113.5 >/dev/null
 wait_for 5 flows_are 1 declined from 10.0.1.66
@@ -60,7 +60,7 @@ flows_are 0 declined && flows_are 1 granted from 10.0.1.67 || fail "other flows 
 assert_match "$(rutter gatekeeper flush from 10.0.1.67 to 203.0.113.5)" "^1 flows" "flows flushed by their ends"
 assert_match "$(rutter gatekeeper flush to 198.51.100.0/24)" "^0 flows" "flows of nobody"
 
-# A protection that goes: nothing passes; back again, the client asks anew.
+# A protection is deleted: nothing passes; it is added again, and the client asks again.
 rutter gatekeeper protect del 203.0.113.0/24
 flows_are 0 granted to 203.0.113.0/24 || fail "flows of a protection that has gone"
 before=$(drops front_to_back)
@@ -71,7 +71,7 @@ rutter gatekeeper protect add 203.0.113.0/24 via 10.0.2.2
 assert_ping c 203.0.113.5
 assert_eq "$(came bare)" 0 "packets that passed without a grant"
 
-# Refused, with both prefixes: a hole in a shield.
+# Refused, with both prefixes named: it would be a hole in the shield.
 assert_status 2 rutter gatekeeper protect add 203.0.113.128/25 bypass
 hole="203.0.113.128/25.*203.0.113.0/24|203.0.113.0/24.*203.0.113.128/25"
 assert_match "$(cat "$TMP/status.out")" "$hole" "a hole in a shield"
@@ -79,7 +79,7 @@ assert_status 2 rutter gatekeeper protect add 10.0.2.0/25 via 10.0.2.2
 assert_status 2 rutter gatekeeper protect add 203.0.113.0/24 via 10.0.2.2
 assert_status 1 rutter gatekeeper protect del 203.0.113.0/25
 
-# In shadow: who was declined passes, too, and is counted; then no more.
+# In shadow mode a declined client passes, too, and is counted; afterwards it does not.
 client_sends 10.0.1.66 203.0.113.5 >/dev/null
 wait_for 5 flows_are 1 declined from 10.0.1.66
 client_sends 10.0.1.66 203.0.113.5 --count 10 >/dev/null

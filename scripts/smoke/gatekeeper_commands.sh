@@ -1,6 +1,7 @@
-# The commands of a shield, with two workers: mistakes of its configuration say where; flows are listed and flushed,
-# protections come and go with what the kernel shows of them, a shadow judges and lets pass; what it withstands, and
-# what is in its way. A prefix that nobody decides about is withdrawn where that is wanted.
+# The commands of a shield, with two workers: mistakes of its configuration have their place; flows
+# are listed and flushed; protections come and go together with their routes in the kernel; a shadow
+# judges and lets packets pass; the floods that the shield withstands, and what hinders it. A prefix
+# without a Grantor is withdrawn if configured.
 #
 #   c 10.0.1.2, 2001:db8:1::2 ── v0 front r back v1 ── g 10.0.2.9, 2001:db8:2::9 ─ tun ─ 203.0.113.5
 . "$(dirname "$0")/lib.sh"
@@ -20,7 +21,7 @@ ports() {
 	port p0 v0 10.0.1.1/24 2001:db8:1::1/64
 	port p1 v1 10.0.2.1/24 2001:db8:2::1/64
 }
-# Mistakes have their place.
+# Mistakes are reported with their place.
 mistake() { # WANTED [CONFIGURATION on standard input]
 	cat >"$TMP/wrong.toml"
 	! rutter config check "$TMP/wrong.toml" >"$TMP/said" 2>&1 || fail "taken: $1"
@@ -61,7 +62,7 @@ config() { # [KEYS OF GATEKEEPER]
 }
 config | router_start
 
-# What is protected is a blackhole route in the kernel, and nothing is forwarded from the tap.
+# A protection is a blackhole route in the kernel, and nothing is forwarded from the tap.
 on r ip route show proto 199 | found "blackhole 203.0.113.0/24" || fail "203.0.113.0/24 is not shown"
 on r ip -6 route show proto 199 | found "blackhole 2001:db8:9::/48" || fail "2001:db8:9::/48 is not shown"
 on r ip rule | found "1105:.*iif p0 prohibit" || fail "no rule for the front"
@@ -76,7 +77,7 @@ is_ready grantor
 reachable() { rutter gatekeeper show -j | found '"by":\["p1"\],"fault":""'; }
 wait_for 20 reachable
 
-# The client who is granted gets through, and who is declined does not.
+# A granted client gets through, and a declined one does not.
 assert_ping c 203.0.113.5 -I 10.0.1.2
 assert_no_ping c 203.0.113.5 -I 10.0.1.3
 assert_ping c 2001:db8:9::5
@@ -87,7 +88,7 @@ grep -q "outer=10.0.2.1>10.0.2.9 dscp=1 .*inner=10.0.1.2>203.0.113.5 " "$TMP/gra
 [ "$(grep -c "inner=10.0.1.3>203.0.113.5 " "$TMP/grantor.log")" = 1 ] || fail "10.0.1.3 asked more than once"
 grep -q "outer=2001:db8:2::1>2001:db8:2::9 dscp=1 " "$TMP/grantor.log" || fail "nothing of IPv6 was granted"
 
-# Flows as they are, and none after a flush: it asks again.
+# Flows are listed, and none is left after a flush: the client asks again.
 state() { # SOURCE
 	rutter gatekeeper flows from "$1" -j | sed -n 's/.*"state":"\([a-z]*\)".*/\1/p'
 }
@@ -101,7 +102,7 @@ rutter gatekeeper flush state declined | found "^1 flows" || fail "one flow was 
 echo "10.0.1.0/24=$GRANT" >"$TMP/rules"
 assert_ping c 203.0.113.5 -I 10.0.1.3
 
-# Protections come, change and go while it runs, with what the kernel shows of them.
+# Protections come, change and go while the router runs, together with their routes in the kernel.
 assert_no_ping c 198.18.0.5
 rutter gatekeeper protect add 198.18.0.0/24 via 10.0.2.9
 on r ip route show proto 199 | found "blackhole 198.18.0.0/24" || fail "198.18.0.0/24 is not shown"
@@ -129,7 +130,7 @@ doctor "shadow .*203.0.113.0/24 asks no Grantor" || fail "doctor does not name t
 rutter gatekeeper shadow 203.0.113.0/24 off
 assert_no_ping c 203.0.113.5 -I 10.0.1.3
 
-# What it withstands, and what is wrong with it.
+# The floods that it withstands, and the faults that doctor finds.
 rutter show capacity >"$TMP/capacity"
 for line in "flows " "decided flows " "new flows a second .*50,41" "requests a second .*63,775" \
 	"protections " "front prefixes "; do
@@ -142,7 +143,7 @@ router_stop
 [ -z "$(on r ip route show proto 198; on r ip route show proto 199)" ] || fail "routes are left"
 ! on r ip rule | found "1105:" || fail "a rule is left"
 
-# Without a Grantor a prefix is withdrawn where that is wanted, and shown again once there is one.
+# Without a Grantor a prefix is withdrawn if configured, and announced again once there is one.
 config "withdraw = true" | router_start
 wait_for 20 reachable
 shown() { on r ip route show proto 199 | found "blackhole 203.0.113.0/24"; }

@@ -1,5 +1,6 @@
-# No side door: a front that is a VLAN has its port's untagged interface with it, before the kernel, too; rules and
-# routes of the shield that others delete come back; a source for Grantors that is nobody's is named.
+# No side door: if the front is a VLAN, its port's untagged interface belongs to it, for the kernel,
+# too; the shield's rules and routes come back when others delete them; an unused source for
+# Grantors is reported.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -12,7 +13,7 @@ config() { # [MORE LINES OF gatekeeper]
 	printf '[ports.p0.vlan.100]\naddresses = ["10.0.9.1/24"]\n'
 	port p1 v1 10.0.2.1/24 2001:db8:2::1/64 "mtu = 1600"
 	shield_section '"p0.100"' '"p1"' "${1:-}"
-	# A way to what is protected, as a router has it without a shield.
+	# A route to the protected network, as a router without a shield has it.
 	printf '[[route]]\nprefix = "203.0.113.0/24"\nvia = "10.0.2.2"\n'
 }
 config | router_start
@@ -33,7 +34,8 @@ sleep 0.5
 assert_eq "$(came bare)" 0 "packets that leaked"
 assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
 
-# Somebody deletes what keeps the kernel from forwarding: it is there again, and is named.
+# Somebody deletes the rules that keep the kernel from forwarding: they come back, and the event is
+# reported.
 on r ip rule del iif p0 prohibit
 on r ip -6 rule del iif p0.100 prohibit
 again() {

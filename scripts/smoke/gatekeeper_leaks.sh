@@ -1,10 +1,11 @@
-# Nothing leaks: what a router would hand to its kernel, or has no way for, reaches nobody behind a shield; and
-# what is put into a tap at the front, the kernel does not forward.
+# Nothing leaks: packets that a router would punt, or has no route for, reach nobody behind a
+# shield; and the kernel does not forward packets that are put into a tap at the front.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
 shield_hosts
-# A host that nothing protects, at the back; and a way to what is protected, as a router has it without a shield.
+# An unprotected host at the back; and a route to the protected network, as a router without a
+# shield has it.
 on g ip address add 10.0.2.9/24 dev eth0
 on g ip route add local 198.51.100.0/24 dev lo
 on c ip link set eth0 mtu 9000
@@ -29,7 +30,7 @@ forwarded=$(kernel_forwarded r)
 assert_ping c 10.0.1.1
 assert_ping c 2001:db8:1::1
 
-# The Grantor says nothing, so nothing is granted.
+# The Grantor does not answer, so nothing is granted.
 client_sends 10.0.1.2 203.0.113.5,198.51.100.5,10.0.2.9 --kind all --count 5 --rate 500 >/dev/null
 client_sends 2001:db8:1::2 2001:db8:71::5,2001:db8:2::2 --kind all --count 5 --rate 500 >/dev/null
 client_sends 10.0.1.2,127.0.0.1,203.0.113.9,10.0.2.1 203.0.113.5 --size 1515,1516,4000 --df --count 2 >/dev/null
@@ -52,11 +53,11 @@ assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forw
 [ "$(drops unresolved)" -ge 15 ] || fail "packets without a Grantor are not counted as unresolved"
 rutter gatekeeper show -j | json "next(g['fault'] for g in x['grantors'] if g['address'] == '10.0.2.77')" | found .
 
-# A way through: what the client is granted passes, and comes back.
+# A way through: the client's granted packets pass, and the answers come back.
 grantor_start 10.0.1.2/32=grant:1000:600:60000:60000
 assert_ping c 203.0.113.5
 
-# Sessions with the router itself live, in both directions.
+# Sessions with the router itself work, in both directions.
 background session ip netns exec "${P}r" python3 -c '
 import socket
 s = socket.create_server(("::", 179), family=socket.AF_INET6, dualstack_ipv6=True); print("ready", flush=True)
@@ -67,7 +68,8 @@ for own in 10.0.1.1 2001:db8:1::1; do
 	on c timeout 10 bash -c "cat </dev/tcp/$own/179" | found open || fail "no session with $own"
 done
 
-# Killed: taps and rules stay, and the kernel forwards nothing from the front. From the back it would.
+# The router is killed: taps and rules stay, and the kernel forwards nothing from the front. From
+# the back it would.
 router_kill
 put() { # TAP SRC DST
 	local before
@@ -84,7 +86,7 @@ done
 assert_eq "$(put p1 10.0.2.2 10.0.1.2)" 5 "packets put into the tap at the back"
 assert_eq "$(put p1 2001:db8:2::2 2001:db8:1::2)" 5 "packets put into the tap at the back"
 
-# A new instance finds the rules, and takes them with it when it ends.
+# A new instance finds the rules, and removes them when it ends.
 config | router_start
 wait_for 20 assert_ping c 203.0.113.5
 router_stop

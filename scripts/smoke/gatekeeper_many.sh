@@ -1,5 +1,5 @@
-# A hundred thousand protections in a running router: it starts, takes one more, and lets through what is granted.
-# What that takes is shown, and no matter of this script; memory is bounded.
+# A hundred thousand protections in a running router: it starts, takes one more, and passes granted
+# packets. The times are printed, but not checked; memory is bounded.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 

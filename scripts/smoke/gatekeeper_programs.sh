@@ -1,12 +1,12 @@
-# Programs of a shield: an object that is loaded changes what passes, at once; flows of the one before it ask again, and
-# are judged by none of its pages; a bad one is refused, and what was there stays; one that errs is counted; a number is
-# loaded anew a hundred times while traffic flows.
+# Programs of a shield: a loaded object takes effect at once; flows of the program before it ask
+# again, and the new program never sees their pages; a bad object is refused, and the old one stays;
+# a failing program is counted; a number is loaded a hundred times while traffic flows.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
 objects="$SMOKE/../../crates/policy/programs"
 cp "$objects/granted.bpf" "$objects/declined.bpf" "$TMP"
-# `declined` is two instructions: what it gives, and the end.
+# `declined` is two instructions: its result, and the end.
 patched() { # NAME INSTRUCTION
 	python3 -c 'import sys
 object = open(sys.argv[1], "rb").read()
@@ -20,7 +20,7 @@ patched loops 0500ffff00000000
 
 shield_hosts
 shield_config >"$TMP/plain.toml"
-# What the file names is checked before anything starts.
+# The programs in the file are checked before anything starts.
 {
 	cat "$TMP/plain.toml"
 	printf '[[gatekeeper.program]]\nindex = 9\nobject = "%s"\n' "$TMP/loops.bpf"
@@ -32,7 +32,7 @@ assert_match "$(cat "$TMP/said")" "gatekeeper.program\[0\]: .*loops.bpf: pkt: in
 	printf '[[gatekeeper.program]]\nindex = 9\nobject = "%s"\nname = "mine"\n' "$TMP/granted.bpf"
 } | router_start
 wait_for 10 grantors_found
-# 4,000 KiB a second, asked for again after an hour.
+# 4,000 KiB a second, with a renewal after an hour.
 grantor_start 0.0.0.0/0=program:600:9:a00f000080ee3600b80b0000
 
 program() { # INDEX FIELD
@@ -44,7 +44,7 @@ assert_ping c 203.0.113.5
 assert_eq "$(flows program program 9)" 1 "flows of program 9"
 assert_eq "$(flows program program 8)" 0 "flows of program 8"
 
-# Other code: the flow that is there asks, which passes once, and is decided by that code.
+# Other code: the present flow asks, which passes once, and the new code decides about it.
 asks_and_is_declined() { # INDEX
 	assert_eq "$(flows program program "$1")" 0 "flows of the program before"
 	assert_ping c 203.0.113.5
@@ -57,7 +57,7 @@ asks_and_is_declined 9
 rutter gatekeeper program load 9 "$TMP/granted.bpf" --name mine >/dev/null
 assert_ping c 203.0.113.5
 
-# What may do harm, and what is no object.
+# Objects that may do harm, and files that are no objects.
 refused() { # FILE WORDS
 	! rutter gatekeeper program load 9 "$1" >"$TMP/said" 2>&1 || fail "taken: $1"
 	assert_match "$(cat "$TMP/said")" "$2" "why $1 is refused"
@@ -70,7 +70,7 @@ ln -s granted.bpf "$TMP/link.bpf"
 refused "$TMP/link.bpf" "link"
 assert_ping c 203.0.113.5
 
-# It errs: its packets are dropped and counted, those of others pass.
+# It fails: its packets are dropped and counted, those of others pass.
 tells "10.0.1.2>203.0.113.6=grant:1000:600:60000:1000"
 wait_for 5 flows_are 1 granted
 rutter gatekeeper program load 9 "$TMP/errs.bpf" >/dev/null
@@ -82,7 +82,7 @@ assert_ping c 203.0.113.6
 rutter gatekeeper program load 9 "$TMP/granted.bpf" --name mine >/dev/null
 assert_ping c 203.0.113.5
 
-# It is replaced while traffic flows: no packet is lost, and none asks again.
+# It is replaced while traffic flows: no packet is lost, and no flow asks again.
 client_sends 10.0.1.2 203.0.113.5 >/dev/null
 granted() { heard "dscp=1 .*inner=10.0.1.2>203.0.113.5 "; }
 before=$(granted)
@@ -100,7 +100,7 @@ assert_eq "$(heard "dscp=41 ")" "$asked" "packets that asked meanwhile"
 [ "$swaps" -ge 20 ] || fail "$swaps swaps in five seconds"
 echo "$swaps swaps under 400 packets a second"
 
-# By number they are forgotten; without the program they ask.
+# Flows are forgotten by the program's number; without the program they ask.
 rutter gatekeeper flush --program 8 | found '^0 flows$' || fail "flows of a program that there is not"
 rutter gatekeeper flush --program 9 | found '^1 flows$' || fail "flows of program 9"
 assert_eq "$(flows granted)" 1 "flows of others"
@@ -111,7 +111,7 @@ assert_ping c 203.0.113.5 # what asks reaches the Grantor, too
 [ "$(decisions unknown_program)" -ge 1 ] || fail "decisions without their program are not counted"
 ! rutter gatekeeper program unload 9 2>"$TMP/said" || fail "unloaded twice"
 assert_match "$(cat "$TMP/said")" "no program was loaded as 9" "what is said"
-# What is built in can be replaced, and comes back.
+# Built-in programs can be replaced, and come back.
 grantor_rules 0.0.0.0/0=program:600:0:a00f000080ee3600b80b0000
 rutter gatekeeper flush --all >/dev/null
 assert_ping c 203.0.113.5

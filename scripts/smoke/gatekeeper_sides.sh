@@ -1,5 +1,6 @@
-# Front and back: who reaches whom, by VLANs of one port, both families. A packet from the front passes by a protection
-# or a bypass only; nothing goes from one side to the same; from the back to the front it is routing.
+# Front and back, as VLANs of one port, in both families: which hosts reach which. A packet from the
+# front passes only by a protection or a bypass; nothing goes from a side to the same side; from the
+# back to the front it is routed.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -83,8 +84,8 @@ expect() { # FROM DESTINATION FATE: bare, wrapped, or the reason of a drop; the 
 	if [ "$fate" = wrapped ]; then found "$inner" <"$TMP/came-g" || fail "$1 to $2 is changed inside"; fi
 }
 
-# From the front: to what is protected, passed by, dropped; to gateways and neighbours of the front and of the back;
-# nowhere.
+# From the front: to protected, bypassed and dropped prefixes; to gateways and neighbours of the
+# front and of the back; to nowhere.
 expect c 203.0.113.5 wrapped
 expect c 198.51.100.5 bare
 expect c 192.0.2.5 discarded
@@ -105,7 +106,7 @@ expect c 2001:db8:3::2 front_to_front
 expect c 2001:db8:6404::5 front_to_back
 expect c 2001:db8:2::2 front_to_back
 expect c 2001:db9::1 front_elsewhere
-# From the back: to the front by route; to the back not, whatever protects it.
+# From the back: to the front by route; never to the back, whether it is protected or not.
 expect g 10.0.1.2 bare
 expect g 100.64.3.5 bare
 expect e 10.0.3.2 bare
@@ -126,8 +127,8 @@ for own in 10.0.1.1 10.0.2.1 2001:db8:1::1 2001:db8:2::1; do
 	assert_ping g $own
 done
 
-# Through all of it: granted by the Grantor, answered by route. A frame of 408 bytes counts with its tag, as 412: four
-# pass a second by 2,048 bytes, not five.
+# The whole path: the Grantor grants, the answer is routed. A frame of 408 bytes counts with its
+# tag, as 412: 2,048 bytes let four pass in a second, not five.
 grantor_start 10.0.1.0/24=grant:1000:600:60000:60000 2001:db8:1::/64=grant:1000:600:60000:60000 \
 	10.0.3.0/24=grant:2:600:60000:60000
 assert_ping c 203.0.113.5

@@ -1,5 +1,6 @@
-# Two Gatekeepers behind equal paths, one Grantor, BIRD between them all. One Gatekeeper dies: its flows are granted
-# again by the other within 3.5 s, what two lost SYNs take. It comes back, and so do its flows.
+# Two Gatekeepers behind equal paths, one Grantor, BIRD between them all. One Gatekeeper dies: the
+# other has its flows granted again within 3.5 s, the time of two lost SYNs. It comes back, and so
+# do its flows.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/defended.sh"
 
@@ -127,7 +128,7 @@ both_were_served() { # WHILE WHAT
 both_ask
 wait_for 10 all_granted_at 80 r q
 for name in r q; do
-	# Of 80 pairs each has a share; the fewest that a fair deal leaves with one is far above 10.
+	# Each Gatekeeper has its share of 80 pairs; a fair division leaves neither with as few as 10.
 	[ "$(granted_at $name)" -ge 10 ] || fail "$name has $(granted_at $name) granted flows of 80"
 done
 

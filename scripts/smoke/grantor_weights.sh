@@ -1,5 +1,6 @@
-# A Gatekeeper and a weighted set of two Grantors, BIRD between them. Shares of flows follow the weights; one Grantor
-# dies, and the other has all flows within 3.5 s; it comes back, and shares follow the weights again.
+# A Gatekeeper and a weighted set of two Grantors, BIRD between them. Shares of flows follow the
+# weights. One Grantor dies, and the other has all flows within 3.5 s; it comes back, and shares
+# follow the weights again.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/defended.sh"
 
@@ -107,7 +108,7 @@ between() { # FOUND LOW HIGH WHAT
 }
 between "$(shares 1)" 17 33 "the share of weight 1 of 4"
 
-# The one with three quarters dies: what is granted stays so, and goes to the other.
+# The Grantor with three quarters dies: granted flows stay granted, and go to the other.
 asking four c 203.0.113.5 7 10.9.2.1 40
 asking six c 2001:db8:71::5 7 2001:db8:9:2::1 40
 served() { # WHILE WHAT
