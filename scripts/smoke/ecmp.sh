@@ -27,7 +27,7 @@ for gateway in 10.0.2.2 10.0.3.2 2001:db8:2::2 2001:db8:3::2; do assert_ping a $
 
 received() { on "$1" cat /sys/class/net/eth0/statistics/rx_packets; }
 
-# Waits until no packet is in flight: on a busy machine packets and counters come late.
+# True when no packet is in flight: on a busy machine packets and counters come late.
 settled() {
 	local before=$(($(received b) + $(received c)))
 	sleep 0.3

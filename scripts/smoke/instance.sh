@@ -1,4 +1,4 @@
-# One instance for a socket; the socket is its owner's; senseless clients harm nobody.
+# One instance for a socket; the socket belongs to its owner; malformed clients harm nobody.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -6,12 +6,12 @@ two_hosts
 two_ports | router_start
 assert_eq "$(stat -c %a "$SOCKET")" 600 "mode of the socket"
 
-# A second one is refused by name.
+# A second instance is refused, and the first one named.
 told=$(on r "$RUTTER" run --config "$TMP/rutter.toml" 2>&1) && fail "a second instance starts"
 assert_match "$told" "$router_pid|already|running" "why a second instance is refused"
 assert_ping a 10.0.2.2
 
-# Nor does one at another socket, or its cleanup, take this one apart.
+# Nor does one with another socket, or its cleanup, take this one apart.
 on r ip route add 10.77.0.0/16 via 10.0.2.2 proto 198
 for how in "" --cleanup; do
 	assert_status 2 on r "$RUTTER" --socket "$TMP/other.sock" run --config "$TMP/rutter.toml" $how
@@ -19,7 +19,7 @@ for how in "" --cleanup; do
 done
 on r ip route show | found 10.77.0.0/16 || fail "another instance has flushed the routes"
 
-# Somebody else who has the name keeps no router from starting.
+# A process of somebody else that holds the name keeps no router from starting.
 router_stop
 background squatter ip netns exec "${P}r" python3 -c 'import os, socket, time
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -32,14 +32,14 @@ kill "$last_pid"
 router_stop
 router_start
 
-# What is no socket is not taken for one, and stays.
+# A file that is not a socket is not taken for one, and stays.
 echo mine >"$TMP/notes"
 assert_status 2 on r "$RUTTER" --socket "$TMP/notes" run --config "$TMP/rutter.toml"
 assert_match "$(cat "$TMP/status.out")" "no socket" "why a file is refused"
 assert_eq "$(cat "$TMP/notes")" mine "the file that was named"
 assert_status 2 on r "$RUTTER" --socket "$TMP/$(printf '%0108d' 0)" run --config "$TMP/rutter.toml"
 
-# Half requests and noise, held open while others are served.
+# Incomplete requests and noise, held open while others are served.
 background noise python3 "$SMOKE/frames.py" garbage "$SOCKET" --hold 3
 for _ in 1 2 3 4 5; do
 	rutter show ports >/dev/null || fail "show ports while noise is sent"
@@ -47,14 +47,14 @@ for _ in 1 2 3 4 5; do
 done
 assert_ping a 10.0.2.2
 
-# A socket left by a dead one is no obstacle.
+# The socket of a dead instance is no obstacle.
 router_kill
 [ -S "$SOCKET" ] || fail "no stale socket to test with"
 assert_status 2 rutter show ports
 router_start
 assert_ping a 10.0.2.2
 
-# A capture that is not read holds up neither others nor the end.
+# A capture without a reader holds up neither others nor the end.
 background stuck "$RUTTER" capture -w "$TMP/stuck.pcapng"
 stuck=$last_pid
 wait_for 20 [ -s "$TMP/stuck.pcapng" ]
@@ -71,8 +71,8 @@ wait "$router_pid" || true
 router_pid=
 assert_status 2 rutter show ports
 
-# A start that fails late leaves nothing behind: FRR's port is taken, the last
-# thing but the socket.
+# A start that fails late leaves nothing behind: FRR's port is in use, which is found last but for
+# the socket.
 on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
 state() {
 	on r ip -br link | cut -d ' ' -f 1
@@ -91,8 +91,8 @@ assert_status 2 on r "$RUTTER" run --config "$TMP/fpm.toml"
 assert_match "$(cat "$TMP/status.out")" "listen for FRR" "why it does not start"
 state | diff "$TMP/before" - || fail "the failed start has left something behind"
 
-# Nor does one whose device is not there: it is reported before anything starts, with
-# its place. One that is found out later takes everything back.
+# Nor does a start whose device is missing: that is reported before anything starts, with its place.
+# A fault that is found later reverts everything.
 rm -f "$SOCKET"*
 echo 'ports = { p1 = { device = "net_af_packet1,iface=nosuch0" } }' >"$TMP/absent.toml"
 assert_status 2 on r "$RUTTER" run --config "$TMP/absent.toml"

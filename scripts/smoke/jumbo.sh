@@ -1,5 +1,4 @@
-# The switch: what frames keep on their way, priorities in tags (802.1p) and their
-# length, up to 9000 bytes.
+# The switch: frames keep their priorities in tags (802.1p) and their length, up to 9000 bytes.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 

@@ -1,9 +1,9 @@
-# What smoke scripts share: namespaces, links, a router, assertions, cleanup.
-# Sourced by each script; `run.sh` runs them.
+# Shared by smoke scripts: namespaces, links, a router, assertions, cleanup. Each script sources it;
+# `run.sh` runs the scripts.
 #
-# A script is named for one capability, uses Rutter by its public commands only,
-# and asserts with ping, traceroute, counters. Everything it makes carries the
-# prefix $P, which is its own, and is taken away when it ends, however it ends.
+# A script is named for one capability, uses Rutter by its public commands only, and asserts with
+# ping, traceroute, counters. Everything that it makes has the prefix $P, which belongs to the
+# script, and is removed when the script ends, however it ends.
 #
 # shellcheck shell=bash disable=SC2034
 
@@ -97,15 +97,15 @@ host() { # NAME …
 	done
 }
 
-# A host's link and what hung on it, after it was down.
+# Restores a host's link, and the addresses and routes on it, after it was down.
 host_up() { # NAME GATEWAY4 GATEWAY6
 	on "$1" ip link set eth0 up
 	on "$1" ip route replace default via "$2"
 	on "$1" ip -6 route replace default via "$3"
 }
 
-# Two ends of a wire. Offloads are off: a checksum left to hardware that is not
-# there reaches the router unfinished, and segments arrive joined.
+# Two ends of a wire. Offloads are off: otherwise a checksum left to absent hardware would reach the
+# router unfinished, and segments would arrive joined.
 link() { # NS IF NS IF [MTU]
 	ip link add "$P-l" netns "$P$1" type veth peer name "$P-r" netns "$P$3"
 	end_of_link "$1" "$P-l" "$2" "${5:-1500}"
@@ -146,8 +146,7 @@ two_ports() { # [EXTRA PORT KEYS]
 
 # ----- configuration
 
-# The device that works wherever namespaces do; RUTTER_SMOKE_DEVICE picks
-# another, such as net_af_xdp.
+# The device that works in all namespaces; RUTTER_SMOKE_DEVICE selects another, such as net_af_xdp.
 device() { # INDEX IF
 	case ${RUTTER_SMOKE_DEVICE:-packet} in
 	packet) echo "packet:$2" ;;
@@ -241,7 +240,7 @@ wait_gone() { # PID TENTHS
 	return 1
 }
 
-# Tags are put on and taken off by a program: many kernels have no VLAN_8021Q.
+# A program adds and removes tags: many kernels have no VLAN_8021Q.
 tagged() { # NS IF TAP TAG [TAG]: TAP carries the frames with these tags on IF
 	local name=$1 tap=$3
 	background "tag-$name-$tap" ip netns exec "$P$name" python3 "$SMOKE/frames.py" tag "$2" "$3" "${@:4}"
@@ -270,7 +269,7 @@ wait_for() { # SECONDS COMMAND …: until it succeeds
 	done
 }
 
-# The first packet may go to resolving the neighbour: three tries, one must pass.
+# The first packet may be lost while the neighbour is resolved: three tries, one must pass.
 reaches() { # NS ADDR [PING ARGUMENTS]
 	local name=$1 addr=$2
 	shift 2
@@ -291,8 +290,8 @@ assert_no_ping() { # NS ADDR [PING ARGUMENTS]
 	! reaches "$@" >/dev/null 2>&1 || fail "ping $* succeeds, and must not"
 }
 
-# The router's kernel answers few errors a second to one host, fewer to one that
-# goes on asking: so with pauses.
+# The router's kernel sends few errors a second to one host, and fewer to one that repeats its
+# packets: hence the pauses.
 assert_told() { # NS ADDR REGEX WHAT [PING ARGUMENTS]
 	local i
 	for ((i = 0; i < 6; i++)); do
@@ -320,8 +319,8 @@ pinged() { # WHILE-WHAT: every one came back
 	wait "$pinging_pid" || { cat "$TMP/pinging.log"; fail "packets lost while $1"; }
 }
 
-# A route as `traceroute` and `tracepath` show it. An answer may be late, or one
-# beyond the rate at which kernels send errors: it is looked at a few times.
+# A route as `traceroute` and `tracepath` show it. An answer may be late, or exceed the rate at
+# which kernels send errors: the route is tried a few times.
 assert_way() { # WHAT REGEX … -- NS COMMAND …
 	local what=$1 regexes=() i regex
 	shift
@@ -337,8 +336,8 @@ assert_way() { # WHAT REGEX … -- NS COMMAND …
 	fail "$what: nothing matches $regex"
 }
 
-# As `grep -q`, but it reads to the end: what writes to it would fail for want of a
-# reader, and the pipe with it.
+# As `grep -q`, but it reads to the end: otherwise the writer would fail without a reader, and the
+# pipe with it.
 found() { # ARGUMENTS OF GREP
 	[ "$(grep -c "$@")" != 0 ]
 }
@@ -370,8 +369,8 @@ assert_at_most() { # FOUND LIMIT WHAT
 	[ "$1" -le "$2" ] || fail "$3: $1, at most $2 expected"
 }
 
-# Packets that the kernel of a namespace has forwarded itself, both families.
-# Between ports it is the data plane that forwards: only what was punted may count here.
+# Packets that the kernel of a namespace has forwarded itself, in both families. Between ports the
+# data plane forwards: only punted packets may count here.
 kernel_forwarded() { # NS
 	on "$1" awk '
 		FILENAME ~ /snmp6$/ { if ($1 == "Ip6OutForwDatagrams") n += $2; next }

@@ -1,4 +1,4 @@
-# What vanishes in silence: links, addresses, peers. Routes over them go at once.
+# Links, addresses and peers that vanish silently. Routes over them are removed at once.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool
 . "$SMOKE/routing.sh"
@@ -30,7 +30,7 @@ wait_for 5 same_as_kernel
 has() { rutter show routes | found "$1"; }
 has_not() { ! has "$1"; }
 
-# An address goes, and with it the routes through its network: no message for those.
+# An address is removed, and with it the routes through its network: the kernel sends no message for those.
 on r ip address del 10.0.2.1/24 dev p1
 wait_for 5 has_not 10.8.1.0/24
 wait_for 5 same_as_kernel
@@ -48,8 +48,7 @@ on r ip route add 10.8.1.0/24 via 10.0.2.2
 wait_for 10 has 10.8.1.0/24
 wait_for 10 reaches a 10.0.2.2
 
-# Down and up faster than anybody looks, and for longer: what the router itself
-# has set comes back.
+# Down and up faster than any poll, and for longer: the router's own settings come back.
 ours() {
 	on r ip -br address show dev p1 | grep '10.0.2.1/24' | found '2001:db8:2::1/64' &&
 		on r ip route show 10.7.1.0/24 | found 'via 10.0.2.2' && on r ip route show 10.7.2.0/24 | found 'via 10.0.2.2' &&
@@ -75,8 +74,8 @@ rutter route del 10.7.2.0/24
 on r ip route add 10.8.1.0/24 via 10.0.2.2
 wait_for 10 same_as_kernel
 
-# An MTU below what IPv6 needs takes it away from a link, which then comes back as a
-# new one: the tap forwards again, and what lies below the port is kept off.
+# An MTU below the minimum of IPv6 removes IPv6 from a link, which comes back as new: the tap
+# forwards again, and the interface below the port does not.
 setting() { on r cat "/proc/sys/net/ipv6/conf/$1"; }
 before=$(setting p1/forwarding)
 for netdev in p1 v1; do
@@ -90,7 +89,7 @@ wait_for 5 off
 wait_for 10 reaches a 2001:db8:2::2
 wait_for 10 same_as_kernel
 
-# The wire goes: the tap loses its carrier, routing daemons see it.
+# The wire is removed: the tap loses its carrier, and routing daemons notice.
 on b ip link set eth0 down
 wait_for 10 sh -c "ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
 host_up b 10.0.2.1 2001:db8:2::1
@@ -98,7 +97,7 @@ wait_for 10 sh -c "! ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIE
 wait_for 10 reaches a 10.0.2.2
 wait_for 10 same_as_kernel
 
-# The interface below a port is deleted: the same, and it is said.
+# The interface below a port is deleted: the same, and it is reported.
 on r ip link del v1
 wait_for 10 sh -c "ip netns exec ${P}r ip link show dev p1 | grep -q NO-CARRIER"
 wait_for 5 sh -c '"$RUTTER" show ports | grep "^p1" | grep -q down'

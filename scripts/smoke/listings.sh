@@ -1,12 +1,12 @@
-# `show routes` has every route of the kernel's tables, beyond one part of an answer
-# and with several of one prefix; what is cut says so.
+# `show routes` has every route of the kernel's tables, even beyond one part of an answer and with
+# several routes for one prefix; a listing that is cut reports that.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
 two_hosts
 two_ports | router_start
 
-# 6,000 prefixes of each family; every third has a second route, of another metric, some three.
+# 6,000 prefixes of each family; every third has a second route with another metric, some have three.
 {
 	awk 'BEGIN { for (i = 0; i < 6000; i++) for (m = 0; m < (i % 300 == 0 ? 3 : i % 3 == 0 ? 2 : 1); m++)
 		printf "route add 100.%d.%d.0/24 via 10.0.%d.2 metric %d\n", 64 + int(i / 256), i % 256, 1 + m % 2, 10 + m }'
@@ -18,7 +18,7 @@ two_ports | router_start
 on r ip -batch "$TMP/routes4"
 on r ip -6 -batch "$TMP/routes6"
 
-# Lines `prefix metric` of both: each candidate, and one of the best for each prefix.
+# Lines `prefix metric` of both: every candidate, and the best one for each prefix.
 same_listing() {
 	rutter show routes -j >"$TMP/ours.json"
 	on r ip -j route show table main >"$TMP/kernel4.json"
@@ -47,7 +47,7 @@ wait_for 30 same_listing
 lines=$(rutter show routes | wc -l)
 assert_eq "$lines" "$(json 'len(x)' <"$TMP/ours.json")" "lines of the text"
 
-# A listing that is cut says so on standard error; one that is whole is silent.
+# A listing that is cut is reported on standard error; a whole one is silent.
 rutter show routes --limit 5000 >"$TMP/cut.out" 2>"$TMP/cut.err"
 assert_eq "$(wc -l <"$TMP/cut.out")" 5000 "lines of a listing with a limit"
 assert_match "$(cat "$TMP/cut.err")" "the first 5000 routes are shown" "what is cut says so"

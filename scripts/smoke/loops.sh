@@ -1,5 +1,5 @@
-# Loops of a switch: a cable between two of its ports, another switch that sends back what
-# it gets; and a host that claims another's address.
+# Loops of a switch: a cable between two of its ports, another switch that sends every frame back;
+# and a host that claims another host's address.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -36,14 +36,14 @@ counted() { # when it has counted; sets $copies
 	copies=$(tail -n 1 "$TMP/at_b.log")
 }
 
-# ----- no loop: nothing is out (the router itself has put the ends of the cable up)
+# ----- no loop: no port is off (the router itself has set the ends of the cable up)
 unplug
 wait_for 5 is_out ""
 sleep 2
 is_out ""
 assert_match "$(rutter doctor || true)" "loops +none" "doctor"
 
-# ----- a cable that has been there for 2 s: a broadcast reaches b once
+# ----- a cable that has been in place for 2 s: a broadcast reaches b once
 plug
 sleep 2
 is_out p3
@@ -58,7 +58,7 @@ assert_match "$(rutter doctor || true)" "loops +port p3 receives the probes of p
 grep -q "a loop: port p3 receives the probes that p2 sends" "$TMP/rutter.log" || fail "the log says nothing"
 assert_no_loss a 10.0.0.2 50
 
-# ----- cabled under a broadcast: at most 100 copies of each, none after a second
+# ----- a cable is plugged in under a broadcast: at most 100 copies of each, none after a second
 unplug
 wait_for 5 is_out ""
 count_at_b 6 02:00:00:00:00:bb
@@ -73,7 +73,7 @@ assert_at_most "$copies" 100 "copies of a broadcast that is on its way while the
 assert_at_most $(($(on b cat /sys/class/net/eth0/statistics/rx_packets) - at)) 50 "frames in the five seconds behind the first"
 assert_no_loss a 10.0.0.2 50
 
-# ----- a switch behind one port sends everything back: that port goes out, and comes back
+# ----- a switch behind one port sends everything back: that port is switched off, and comes back
 unplug
 wait_for 5 is_out ""
 background reflect ip netns exec "${P}s" python3 "$SMOKE/frames.py" reflect eth0

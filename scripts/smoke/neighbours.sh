@@ -14,7 +14,7 @@ at_b() { # ADDRESS [STATE]
 wait_for 5 at_b 10.0.2.2
 wait_for 5 at_b 2001:db8:2::2
 
-# What the kernel holds is its first namespace's to say: the limit is known and named.
+# The kernel's limit is a setting of its first network namespace: the limit is known and reported.
 assert_match "$(rutter show capacity)" "kernel neighbours ipv4, of the machine .*gc_thresh3" "the kernel's limit"
 limit() { # FAMILY
 	rutter show capacity -j | json "next(c['limit'] for c in x if c['what'].startswith('kernel neighbours $1'))"
@@ -31,17 +31,17 @@ on r ip neighbour flush dev p1
 assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 
-# One that moves to another card is followed.
+# A neighbour that moves to another card is followed.
 on b ip link set eth0 address 02:00:00:00:be:ef
-# The kernel of r ignores another address for a second after it learnt one.
+# The kernel of r ignores another address for a second after it has learnt one.
 asks() { on b ip neighbour flush dev eth0 && on b ping -n -q -c 1 -W 1 10.0.2.1; }
 wait_for 10 asks
 wait_for 10 reaches a 10.0.2.2
 
-# Nobody there: the router says so.
+# Nobody is there: the router reports that.
 assert_told a 10.0.2.77 "From 10.0.1.1 .*Destination Host Unreachable" "no such host" -W 5
 
-# By hand: a host that does not answer ARP.
+# A permanent entry: a host that does not answer ARP.
 on b ip link set eth0 arp off
 on r ip neighbour flush dev p1
 rutter neighbour add 10.0.2.2 --interface p1 --mac 02:00:00:00:be:ef

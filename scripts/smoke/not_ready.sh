@@ -1,5 +1,5 @@
-# A start over a full table: until the kernel's routes are listed, no packet takes a shorter
-# prefix instead, and none is answered "unreachable"; they are dropped as not_ready.
+# A start with a full table: until the kernel's routes are listed, no packet takes a shorter prefix
+# instead, and none is answered "unreachable"; packets are dropped as not_ready.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -13,7 +13,7 @@ on b ip route add local 100.64.0.0/10 dev lo
 assert_ping a 10.0.2.2
 assert_ping a 10.0.3.2
 
-# A default route to c, and 131,072 prefixes to b, of which the last one is asked for.
+# A default route to c, and 131,072 prefixes to b; the last one is tested.
 to=100.127.255.225
 {
 	echo route add default via 10.0.3.2

@@ -1,5 +1,5 @@
-# A shield on one machine: it asks its own policy. A page loads while forged sources flood; what is declined gets
-# nothing; what comes back is routed; two interfaces, then two VLANs of one.
+# A shield on one machine: it asks its own policy. A page loads during a flood from forged sources;
+# declined flows get nothing; answers are routed; two interfaces, then two VLANs of one.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 
@@ -59,7 +59,7 @@ asked() { # COUNTER OF THE GRANTOR
 	rutter grantor show -j | json "next(c['count'] for c in x['counts'] if c['what'] == '$1')"
 }
 
-# Whoever asks is granted.
+# Every flow is granted.
 two_interfaces "grant 4096 300" | router_start
 assert_ping c 203.0.113.5
 assert_ping c 2001:db8:71::5
@@ -73,19 +73,20 @@ assert_match "$(rutter gatekeeper show)" "1,000 decisions here" "how many decisi
 assert_match "$(rutter show capacity)" "requests a second +[0-9,]+ +1,000 .*gatekeeper.requests" "what it withstands"
 assert_match "$(rutter doctor 2>&1)" "the policy of \[grantor\] decides for 2, 1000 a second" "what doctor says"
 
-# From inside out: routed, and nobody is asked.
+# From inside out: routed, without a question.
 before=$(asked requests)
 assert_ping g 10.0.1.2 -I 203.0.113.5 # its answers are of a flow that was granted above
 assert_eq "$(asked requests)" "$before" "requests after answers"
 
-# A flood of forged sources is more than may ask; a client that is granted and a new one are served.
+# A flood from forged sources has more requests than may be asked; a granted client and a new one
+# are served.
 background flood ip netns exec "${P}c" python3 "$SMOKE/odd.py" send eth0 "$(mac_of r p0)" 10.9.0.1 203.0.113.80 \
 	--count 150000 --sources 150000 --rate 5000
 sleep 2
 assert_eq "$(page 203.0.113.80)" 120000 "the page's bytes while it floods"
 assert_eq "$(kernel_forwarded r)" "$forwarded" "packets that the kernel has forwarded"
 on c ip address add 10.0.1.67/24 dev eth0
-# Who asks again after a second comes before all that ask once.
+# A source that asks again after a second comes before all that ask once.
 wait_for 20 on c ping -n -q -c 1 -W 2 -I 10.0.1.67 203.0.113.5
 waiting=$(counted "['requests']['waiting']")
 kill -0 "$last_pid" || fail "the flood was over"
@@ -93,13 +94,13 @@ kill -0 "$last_pid" || fail "the flood was over"
 kill -TERM "$last_pid"
 router_stop
 
-# Whoever asks is declined.
+# Every flow is declined.
 two_interfaces "decline 600" | router_start
 for way in "203.0.113.5" "2001:db8:71::5"; do assert_no_ping c "$way"; done
 assert_eq "$(flows declined from 10.0.1.2/32)" 1 "flows declined"
 assert_eq "$(flows declined from 2001:db8:1::2/128)" 1 "flows declined by IPv6"
 [ "$(drops denied)" -ge 2 ] || fail "requests that were denied: $(drops denied)"
-# Seen, and let by.
+# In shadow mode: counted, and forwarded.
 rutter gatekeeper shadow 203.0.113.0/24 on
 assert_ping c 203.0.113.5
 assert_no_ping c 2001:db8:71::5

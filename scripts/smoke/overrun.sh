@@ -1,5 +1,5 @@
-# The kernel says more than the mirror's socket holds: what was lost is found by
-# listing and comparing.
+# The kernel sends more messages than the mirror's socket holds: listing and comparing finds the
+# lost changes.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool
 . "$SMOKE/routing.sh"

@@ -1,11 +1,11 @@
-# `packet:IFACE` on hosts as they are, with all their offloads: fragments, service tags,
-# long frames, several queues, checksums and segments left to a card that is not there;
-# idle workers sleep; what was changed on interfaces is given back.
+# `packet:IFACE` on hosts with all their default offloads: fragments, service tags, long frames,
+# several queues, checksums and segments left to an absent card; idle workers sleep; changed
+# settings of interfaces are restored.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 [ "${RUTTER_SMOKE_DEVICE:-packet}" = packet ] || skip "it is about packet:IFACE"
 
-# As `station`, but nobody switches anything off.
+# As `station`, but all offloads stay on.
 plain() { # NAME IF ADDR4/LEN GATEWAY4 ADDR6/LEN GATEWAY6
 	host "$1"
 	ip link add "$P-l" netns "$P$1" type veth peer name "$P-r" netns "${P}r"
@@ -50,7 +50,7 @@ assert_ping a 10.0.2.2
 assert_ping a 2001:db8:2::2
 [ "$(nproc)" = 1 ] || assert_eq "$(rutter show ports -j | json 'x[0]["queues"]')" 2 "queues of p0"
 
-# ----- fragments pass as they are, whichever queue they come by
+# ----- fragments pass as they are, whatever queue they come in by
 received() { rutter show ports -j | json 'next(p["rx_packets"] for p in x if p["name"] == "p0")'; }
 for size in 1473 4000 8000; do assert_ping a 10.0.2.2 -M dont -s $size; done
 assert_ping a 2001:db8:2::2 -s 4000
@@ -129,7 +129,7 @@ datagrams || { cat "$TMP/datagrams.log"; fail "datagrams are missing"; }
 for name in a b; do assert_eq "$(wrong $name)" 0 "wrong checksums at $name"; done
 assert_eq "$(rutter show ports -j | json 'sum(p["rx_errors"] + p["tx_errors"] for p in x)')" 0 "errors of ports"
 
-# ----- a service tag stays one
+# ----- a service tag stays a service tag
 station=02:00:00:00:99:01
 sees() { # NS FRAME-PART SENDER ARGUMENTS: how often it comes
 	rm -f "$TMP/watch.log"
@@ -160,7 +160,7 @@ wait_for 60 quiet
 echo "idle, in hundredths of % of a core: $(cat "$TMP/idle")"
 assert_ping a 10.0.2.2
 
-# ----- long frames, and what was changed is given back
+# ----- long frames, and changed settings are restored
 router_stop
 settings | diff "$TMP/before" - || fail "settings of interfaces were not given back"
 for name in a b; do on $name ip link set eth0 mtu 9000; done

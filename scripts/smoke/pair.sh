@@ -1,6 +1,6 @@
-# What scripts with a pair of routers share: r and q beside each other in networks of hosts,
-# and a third router whose bridges those networks are, for want of any in some kernels.
-# Sourced after lib.sh.
+# Shared by scripts with a pair of routers: r and q beside each other in networks of hosts, and a
+# third router whose bridges are those networks, because some kernels have no bridges. Sourced after
+# lib.sh.
 #
 # shellcheck shell=bash
 

@@ -1,6 +1,6 @@
-# A Grantor's policy in Lua: it decides what is asked; each way in which it can fail is ended, its packets get the
-# configured verdict, and those of others are decided all the while; it is rolled back, reloaded under traffic, spoken to;
-# the router is killed and started again.
+# A Grantor's policy in Lua: it decides about requests. Each kind of failure is ended, its packets
+# get the configured verdict, and all other packets are decided meanwhile. The policy is rolled
+# back, reloaded under traffic, and asked by chunks; the router is killed and started again.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 [ "$(nproc)" -gt 1 ] || skip "one core"
@@ -54,7 +54,8 @@ config() { # POLICY
 	END
 }
 
-# A policy that does not load is no start, with its line; nor is one that is not there.
+# With a policy that does not load nothing starts, and its line is reported; nor with one that does
+# not exist.
 for policy in wrong:'wrong.lua:1' endless:'endless.lua:1' none:'No such file' pipe:'it is no file'; do
 	config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
 	assert_status 2 on r env RUTTER_SOCKET="$TMP/bad.sock" "$RUTTER" run --config "$TMP/bad.toml"
@@ -72,7 +73,7 @@ policy() { # PYTHON EXPRESSION over `policy show`
 	rutter grantor policy show -j | json "$1"
 }
 
-# Two workers ask, the policy says what it says.
+# Two workers ask, and the policy decides.
 assert_eq "$(asks 1000 --count 64)" granted "a flow to 1000"
 assert_eq "$(json "x['granted']" <"$TMP/asks.out")" 64 "flows that were granted"
 assert_eq "$(asks 1001)" declined "a flow to 1001"
@@ -81,7 +82,7 @@ assert_eq "$(rutter show runtime -j |
 assert_match "$(rutter grantor show)" '^policy +good.lua$' "grantor show"
 rutter grantor show -j | json "x['policies']['decided'] >= 65" | found True || fail "grantor show -j"
 
-# A process has nothing: a user of its own, no capability, few system calls, no descriptors but its own.
+# A process has few rights: a user of its own, no capability, few system calls, only its own descriptors.
 for pid in $(policy "' '.join(str(p['pid']) for p in x['processes'])"); do
 	status=$(cat "/proc/$pid/status")
 	assert_match "$status" $'^CapPrm:\t0000000000000000$' "its capabilities"
@@ -91,14 +92,14 @@ for pid in $(policy "' '.join(str(p['pid']) for p in x['processes'])"); do
 	[ "$(id -u)" != 0 ] || [ -n "${RUTTER_SMOKE_USERNS:-}" ] || assert_match "$status" $'^Uid:\t2[0-9]{9}\t' "its user"
 	assert_eq "$(find "/proc/$pid/fd" -type l 2>/dev/null | wc -l)" 2 "descriptors of a process"
 done
-# The router keeps no more than that takes, in the one thread that starts processes.
+# The router keeps only the rights that this needs, in the one thread that starts processes.
 for task in "/proc/$router_pid/task/"*; do
 	status=$(cat "$task/status" 2>/dev/null) || continue # it has ended
 	case $status in $'Name:\tpolicies\n'*) rights=00000000000401e0 ;; *) rights=0000000000003000 ;; esac
 	assert_match "$status" $'^CapPrm:\t'"$rights\$" "the rights of a thread"
 done
 
-# A chunk runs in every process, the one that is ready among them.
+# A chunk runs in every process, including the spare one.
 said=$(rutter grantor policy exec 'return asked, "here"')
 assert_eq "$(grep -c $'\there$' <<<"$said")" 3 "processes that ran the chunk"
 assert_status 1 rutter grantor policy exec 'error "so"'
@@ -106,7 +107,7 @@ assert_match "$(cat "$TMP/status.out")" 'failed: .*so' "a chunk that fails"
 assert_status 1 rutter grantor policy exec 'while true do end'
 assert_eq "$(asks 1000)" granted "after a chunk that does not end"
 
-# What does not load changes nothing, and says why.
+# A policy that does not load changes nothing, and the reason is reported.
 for policy in wrong:'wrong.lua:1' endless:'endless.lua:1' none:'No such file' pipe:'it is no file'; do
 	assert_status 2 rutter grantor policy load "$TMP/${policy%%:*}.lua"
 	assert_match "$(cat "$TMP/status.out")" "${policy#*:}" "what is said of ${policy%%:*}"
@@ -135,7 +136,7 @@ assert_eq "$(policy "x['policy']")" good.lua "what decides after a rollback"
 rutter grantor policy load "$TMP/hostile.lua"
 streamed "x['granted'] == x['sum'] > 50 and x['ms'] < 200 * $PATIENCE" "policies were loaded"
 
-# Each way to fail: the packet has the configured verdict, and others' decisions go on.
+# Each kind of failure: the packet gets the configured verdict, and other decisions continue.
 streaming
 for port in 2001 2002 2003 2004 2005; do
 	assert_eq "$(asks $port)" instead "a flow to $port"
@@ -160,7 +161,8 @@ assert_eq "$(policy "x['rollbacks']")" 1 "roll-backs"
 assert_eq "$(asks 2001)" granted "a flow to 2001 after it"
 pinged "policies failed"
 
-# Killed, it takes its processes with it; the next one decides, of flows that wait for it, too.
+# The router is killed and takes its processes with it; the next one decides, also about flows that
+# wait for it.
 all=$(policy "' '.join(str(p['pid']) for p in x['processes'])")
 router_kill
 for pid in $all; do wait_gone "$pid" 20 || fail "process $pid of a policy outlives a router that was killed"; done
@@ -170,7 +172,7 @@ for i in 2 3 4 5 6 7 8 9; do assert_ping a 10.0.2.2 -I 10.0.1.$i; done
 assert_eq "$(asks 1000 --count 64)" granted "a flow after a restart"
 assert_eq "$(json "x['granted']" <"$TMP/asks.out")" 64 "flows that were granted after a restart"
 
-# Ended, nothing is left.
+# After the end nothing is left.
 all=$(policy "' '.join(str(p['pid']) for p in x['processes'])")
 router_stop
 for pid in $all; do [ ! -e "/proc/$pid" ] || fail "process $pid of a policy is still there"; done

@@ -1,5 +1,6 @@
-# Random addresses through a large table: each probe leaves by a port and to a MAC that the kernel's table allows,
-# also while a port has no carrier. PROBE_ROUTES=N: so many IPv4 prefixes (default 100,000), a fifth as many IPv6.
+# Random addresses through a large table: each probe leaves by a port and to a MAC that the kernel's
+# table allows, also while a port has no carrier. PROBE_ROUTES=N: this many IPv4 prefixes (default
+# 100,000), a fifth as many IPv6.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -13,7 +14,7 @@ station c v2 10.0.3.2/24 10.0.3.1 2001:db8:3::2/64 2001:db8:3::1
 	two_ports
 	port p2 v2 10.0.3.1/24 2001:db8:3::1/64
 } | router_start
-# Ways without a carrier are none to the router; to the kernel they are by this only.
+# The router never uses paths without a carrier; the kernel needs this setting for it.
 on r sysctl -qw net.ipv4.conf.all.ignore_routes_with_linkdown=1 net.ipv6.conf.all.ignore_routes_with_linkdown=1
 for tap in p1 p2; do
 	on r sysctl -qw net.ipv4.conf.$tap.ignore_routes_with_linkdown=1 net.ipv6.conf.$tap.ignore_routes_with_linkdown=1
@@ -35,7 +36,7 @@ forget() { # what was heard
 	for name in b c; do : >"$TMP/heard-$name"; done
 }
 
-# Sends those of a file, and compares; what was lost on a busy machine is sent again.
+# Sends the probes in a file, and compares; a probe that is lost on a busy machine is sent again.
 all_leave() { # WHEN SEED
 	local round rate=4000
 	probe addresses "$PROBES4" "$PROBES6" "$2" | sort -u >"$TMP/addresses"

@@ -1,5 +1,5 @@
-# README's shield on one machine, with the configuration and the policy as they are printed there (the guide has the
-# same): a page loads, and what is no web gets nothing.
+# README's shield on one machine, with the configuration and the policy as they are printed there
+# (the guide has the same): a page loads, and other traffic gets nothing.
 . "$(dirname "$0")/lib.sh"
 . "$SMOKE/shield.sh"
 

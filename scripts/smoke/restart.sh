@@ -1,4 +1,4 @@
-# Ends and beginnings: SIGTERM, SIGINT, kill -9 of Rutter and of BIRD, in any order.
+# Stops and starts: SIGTERM, SIGINT, kill -9 of Rutter and of BIRD, in any order.
 . "$(dirname "$0")/lib.sh"
 need ping bird ethtool
 . "$SMOKE/routing.sh"
@@ -11,7 +11,7 @@ bird_on_router
 wait_for 30 has_routes 1000 100
 assert_ping a 100.64.3.1
 
-# Killed: the kernel keeps taps, addresses, BGP's session; all is right within five seconds.
+# Rutter is killed: the kernel keeps taps, addresses, BGP's session; all is right again within five seconds.
 router_kill
 assert_no_ping a 100.64.3.1
 router_start
@@ -19,7 +19,7 @@ wait_for 5 has_routes 1000 100
 assert_ping a 100.64.3.1
 wait_for 5 same_as_kernel
 
-# BIRD killed: what is there serves; BIRD comes back, right again.
+# BIRD is killed: its routes stay in use; BIRD comes back, and all is right again.
 kill -KILL "$router_bird_pid"
 sleep 1
 assert_ping a 100.64.3.1
@@ -36,7 +36,7 @@ router_start
 wait_for 5 sh -c '"$RUTTER" show routes | grep -q 10.66.0.0/16'
 wait_for 5 same_as_kernel
 
-# Both killed, both back.
+# Both are killed, and both come back.
 router_kill
 kill -KILL "$router_bird_pid"
 router_start
@@ -46,7 +46,7 @@ wait_for 10 has_routes 1000 100
 wait_for 10 same_as_kernel
 assert_ping a 100.64.3.1
 
-# SIGTERM, SIGINT and SIGHUP end it in order, and give back what it changed.
+# SIGTERM, SIGINT and SIGHUP end it in order, and it restores the settings.
 router_stop
 for signal in INT HUP; do
 	router_start
@@ -59,7 +59,8 @@ for signal in INT HUP; do
 	done
 done
 
-# Links that change while Rutter is away: a carrier that a killed run had set off is on again, and the other way round.
+# Links that change while Rutter is away: a carrier that a killed run had switched off is on again,
+# and the other way round.
 carrier_is() { assert_eq "$(on r cat /sys/class/net/p1/carrier)" "$1" "the carrier of p1"; }
 router_start
 on b ip link set eth0 down
@@ -90,7 +91,7 @@ router_kill
 on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
 ! on r ip link show dev p0 >/dev/null 2>&1 || fail "the tap p0 is still there after run --cleanup"
 
-# Taps that the configuration names no more go, by whatever way.
+# Taps that the configuration no longer names are removed in every case.
 renamed() { sed 's/ports\.p1\]/ports.q1]/' "$TMP/rutter.toml"; }
 gone() { ! on r ip link show dev "$1" >/dev/null 2>&1 || fail "the tap $1 is still there: $2"; }
 router_start

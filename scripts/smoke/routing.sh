@@ -1,5 +1,5 @@
-# What scripts with a routing daemon share: a peer that announces prefixes, BIRD
-# on the router. Sourced after lib.sh.
+# Shared by scripts with a routing daemon: a peer that announces prefixes, BIRD on the router.
+# Sourced after lib.sh.
 #
 # shellcheck shell=bash
 
@@ -34,8 +34,7 @@ peer_announces() { # NS N4 N6
 	peer_pid=$last_pid
 }
 
-# BIRD on the router: BGP with the peer, routes into the kernel's tables, those of
-# main or of a VRF device.
+# BIRD on the router: BGP with the peer, routes into the kernel's tables: main, or those of a VRF device.
 bird_on_router() { # [VRF TABLE]
 	local vrf=${1:+vrf \"$1\";} table=${2:+kernel table $2;}
 	cat >"$TMP/router-bird.conf" <<-END
@@ -53,12 +52,12 @@ bird_on_router() { # [VRF TABLE]
 	router_bird_pid=$last_pid
 }
 
-# BIRD on the router has the peer's routes again, and none is left over from before.
+# BIRD on the router has the peer's routes again, and no stale route is left.
 bird_is_ready() {
 	on r birdc -s "$TMP/r.ctl" show protocols | grep -c '^p[46] .*Established' | found 2
 }
 
-# True when the data plane has so many of the peer's routes.
+# True when the data plane has this many of the peer's routes.
 has_routes() { # N4 N6
 	rutter show routes -j >"$TMP/routes.json" || [ $? = 1 ]
 	json "(sum(r['prefix'].startswith('100.') for r in x) == $1) and (sum(r['prefix'].startswith('2001:db8:8') for r in x) == $2)" \

@@ -1,5 +1,5 @@
-# What scripts with a shield share: a client at the front; at the back a Grantor, with what is
-# protected behind it. Sourced after lib.sh.
+# Shared by scripts with a shield: a client at the front; at the back a Grantor, with the protected
+# networks behind it. Sourced after lib.sh.
 #
 #   c 10.0.1.2, 2001:db8:1::2 ── v0 r v1 ── g 10.0.2.2, 2001:db8:2::2
 #                                           203.0.113.0/24, 2001:db8:71::/48 are protected
@@ -31,8 +31,8 @@ while True: s.recv(9000)' # no ICMP errors
 	is_ready "discard-$1"
 }
 
-# Front and back, and what is protected; more lines of [gatekeeper] as the argument, more
-# sections on standard input.
+# Front and back, and the protected prefixes; the argument gives more lines of [gatekeeper],
+# standard input more sections.
 shield_config() { # [MORE LINES]
 	printf 'workers = [0, 1]\n'
 	port p0 v0 10.0.1.1/24 2001:db8:1::1/64
@@ -110,7 +110,7 @@ heard_so_many() { # COUNT REGEX
 	[ "$(heard "$2")" -ge "$1" ]
 }
 
-# How many flows there are of a state, of those that a filter takes.
+# The number of flows in a state, among those that a filter matches.
 flows() { # STATE [FILTER]
 	rutter gatekeeper flows -n 0 -j state "$@" | wc -l
 }

@@ -1,5 +1,5 @@
-# Port mirroring: from the configuration and at run time; to a port, into a file; a filter,
-# one in so many; counters; and nothing of it in the graph while there is none.
+# Port mirroring: from the configuration and at run time; to a port, into a file; a filter, one
+# frame in N; counters; and no nodes in the graph while there is no mirror.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -39,7 +39,7 @@ recorded() { # FILE: frames of ICMP in it
 is() { assert_eq "$("${@:3}")" "$1" "$2"; }
 drawn() { rutter show graph | grep -c span_ || true; }
 
-# ----- to a port, as configured: what comes in, and of that what the filter takes
+# ----- to a port, as configured: received frames that the filter matches
 assert_ping a 10.0.2.2
 before=$(copied watch) at=$(seen)
 assert_no_loss a 10.0.2.2 50
@@ -56,7 +56,7 @@ assert_match "$(cat "$TMP/error")" "there is a span .record. already" "a name tw
 assert_match "$(cat "$TMP/error")" "copies of its own frames" "a port to itself"
 ! rutter span add bad -p p0 --to p2 tcp port 2>"$TMP/error" || fail "half a filter"
 assert_match "$(cat "$TMP/error")" "expected a port" "half a filter"
-# What is no plain file is refused at once, and a file under another name is the same one.
+# A path that is no plain file is refused at once, and so is the same file under another name.
 mkfifo "$TMP/pipe"
 ! rutter span add pipe -p p0 --file "$TMP/pipe" 2>"$TMP/error" || fail "into a pipe"
 assert_match "$(cat "$TMP/error")" "expected a plain file" "into a pipe"
@@ -74,7 +74,7 @@ assert_no_loss a 10.0.2.2 100
 wait_for 5 is 10 "one in ten" copied some
 rutter span del some
 
-# ----- none: nothing is copied, and the nodes are not there
+# ----- none: nothing is copied, and the nodes are gone
 rutter span del watch
 ! rutter span del watch 2>/dev/null || fail "what is not there was deleted"
 assert_eq "$(rutter span show -j)" "[]" "no span"

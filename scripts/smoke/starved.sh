@@ -1,4 +1,4 @@
-# A worker whose core others use is "starved by the scheduler": runtime, doctor and log say so.
+# A worker whose core other processes use is "starved by the scheduler": runtime, doctor and log report it.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 taskset
 [ -e /proc/self/schedstat ] || skip "the kernel does not count what threads wait"

@@ -34,7 +34,7 @@ assert_told a 10.9.4.1 "From 10.0.1.1 .*(Prohibited|filtered)" "prohibit"
 assert_told a 10.9.5.1 "From 10.0.1.1 .*Unreachable" "no route"
 assert_match "$(rutter show drops)" "blackhole" "the blackhole among the drops"
 
-# Routes are the kernel's: `ip route` sees them, and what it adds is followed.
+# Routes are the kernel's: `ip route` lists them, and routes that it adds are followed.
 assert_match "$(on r ip route show 10.9.1.0/24)" "via 10.0.2.2 dev p1" "the kernel's route"
 rutter route add 10.9.5.0/24 via 10.0.2.2
 wait_for 5 reaches a 10.9.5.1
@@ -56,10 +56,11 @@ assert_no_ping a 10.9.6.1
 on r ip route replace 10.9.6.0/24 metric 1 via inet6 2001:db8:2::2 dev p1
 wait_for 5 reaches a 10.9.6.1
 
-# What cannot be is said.
+# Impossible routes are reported.
 assert_status 2 rutter route add 10.9.7.1/24 via 10.0.2.2
 
-# A connected network is not cut off by a route of the same metric; one of another metric is beside it.
+# A connected network is not cut off by a route of the same metric; a route of another metric is
+# kept beside it.
 assert_status 2 rutter route add 10.0.2.0/24 blackhole
 assert_match "$(cat "$TMP/status.out")" "there is a route to this prefix already" "why it is refused"
 assert_match "$(on r ip route show 10.0.2.0/24)" "dev p1 proto kernel" "the connected route"
@@ -69,14 +70,14 @@ assert_ping a 10.9.1.1
 assert_status 0 rutter route del 10.0.2.0/24 metric 50
 assert_status 1 rutter route del 10.99.0.0/16
 
-# A throw route is as none at all.
+# A throw route counts as no route.
 on r ip route add throw 10.9.1.0/25
 wait_for 5 sh -c '"$RUTTER" show routes | grep -q "^throw 10.9.1.0/25"'
 assert_told a 10.9.1.1 "From 10.0.1.1 .*Unreachable" "a throw route"
 on r ip route del throw 10.9.1.0/25
 wait_for 5 reaches a 10.9.1.1
 
-# What no table by destination can say is counted and named.
+# Routes that no table by destination can express are counted and named.
 on r ip route add 10.9.1.0/24 tos 0x10 via 10.0.2.2
 wait_for 15 sh -c '"$RUTTER" show capacity | grep "routes by source or tos .*10.9.1.0/24: tos 0x10 only"'
 on r ip rule add from 10.77.0.0/16 lookup 100

@@ -3,8 +3,8 @@
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
-# VLAN 10: a and b on access ports, c on the trunk; VLAN 20: d, and c again; VLAN 30:
-# a tunnel for what e sends with two tags of its own, and c.
+# VLAN 10: a and b on access ports, c on the trunk; VLAN 20: d, and c again; VLAN 30: a tunnel for
+# e's frames, which have two tags of their own, and c.
 host r a b c d e
 link a eth0 r v0
 link b eth0 r v1
@@ -68,19 +68,19 @@ wait_for 5 seen a 10.10.0.3 eth0 p0
 wait_for 5 seen c 10.10.0.1 t10 p2
 assert_ping d 10.20.0.3
 wait_for 5 in_macs "$(mac_of d eth0) +lan +20 +p3" "d in the table"
-# A limit counts what the other options leave: here d, and the routed side.
+# A limit counts only stations that match the other options: here d, and the routed side.
 first=$(rutter show macs --bridge lan --vlan 20 --limit 1 -j 2>"$TMP/cut.err" | json '[mac["vlan"] for mac in x]')
 assert_eq "$first" "[20]" "the first station of VLAN 20"
 assert_match "$(cat "$TMP/cut.err")" "1 of [2-9] stations are shown" "what is cut says so"
 assert_match "$(rutter show macs --vlan 20 --limit 1)" "^1 of [2-9] " "what is cut says so in its last line"
 
-# ----- unknown stations are flooded, and then not
+# ----- frames to unknown stations are flooded, and to known ones no longer
 flooded() { rutter show bridges -j | json 'sum(d["flooded"] for b in x for d in b["domains"])'; }
 before=$(flooded)
 assert_no_loss a 10.10.0.2 50
 assert_at_most $(($(flooded) - before)) 20 "frames flooded, of 100 between known stations and some to all"
 
-# ----- a tunnel takes two tags there and back: the trunk's is a third
+# ----- a tunnel carries two tags there and back: the trunk's tag is a third
 assert_ping e 10.30.0.3
 assert_ping c 10.30.0.5
 assert_no_loss e 10.30.0.3 50
@@ -138,7 +138,7 @@ assert_at_most "$(rutter show bridges -j | json 'x[0]["macs"]')" 20000 "stations
 assert_match "$(rutter show capacity)" 'bridge lan' "the limit in show capacity"
 assert_ping a 10.10.0.3
 
-# ----- a loop: one address at two ports by turns is held and named
+# ----- a loop: an address that alternates between two ports is held and named
 rutter mac flush
 for name in a b; do
 	background "loop-$name" ip netns exec "$P$name" python3 "$SMOKE/frames.py" stations eth0 --mac 02:00:00:00:1f:1f --seconds 60 --pause 0.05

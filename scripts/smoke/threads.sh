@@ -1,5 +1,5 @@
-# A thread that fails: without descriptors feed and API wait, a socket that is gone is made anew, three times a
-# minute; then the router ends with status 3, gives settings back, keeps its taps.
+# A failing thread: without free descriptors feed and API wait; a lost socket is opened again, three
+# times a minute; then the router ends with status 3, restores settings, keeps its taps.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3 prlimit ss
 
@@ -32,7 +32,7 @@ router_start
 assert_ping a 10.0.2.2
 feed_is "waiting for FRR"
 
-# No descriptor is free: connections wait, the data plane does not care.
+# No descriptor is free: connections wait, and the data plane continues.
 usual=$(prlimit --pid "$router_pid" --nofile --noheadings --output SOFT,HARD | awk '{ print $1 ":" $2 }')
 prlimit --pid "$router_pid" --nofile="3:${usual#*:}"
 zebra early
@@ -48,7 +48,7 @@ wait_for 5 feed_is connected
 assert_match "$(cat "$TMP/rutter.log")" "the feed fpm is well again" "what is reported"
 assert_no_match "$(cat "$TMP/rutter.log")" "started again" "what is reported: it is no reason to end"
 
-# Somebody destroys the socket: it is made anew, and FRR finds it.
+# Somebody destroys the socket: it is opened again, and FRR finds it.
 on r ss -HKltn "sport = :2620" >/dev/null 2>&1 || true
 ! listens || sleep 0.3
 wait_for 5 grep -q "the thread fpm is started again in 100ms" "$TMP/rutter.log" ||
@@ -63,7 +63,7 @@ for pause in 1s 10s; do
 	wait_for 15 listens
 done
 
-# The fourth in a minute is the end.
+# The fourth time in a minute ends the router.
 on r ss -HKltn "sport = :2620" >/dev/null
 wait_gone "$router_pid" 50 || fail "a feed beyond its restarts leaves a router that hears no routes"
 status=0
@@ -75,7 +75,7 @@ assert_match "$(tail -n 1 "$TMP/rutter.log")" "the thread fpm has died" "the las
 assert_eq "$(settings)" "$before" "settings after it"
 for tap in p0 p1; do on r ip link show "$tap" >/dev/null || fail "the tap $tap is gone"; done
 
-# As systemd would.
+# As systemd would do.
 router_start
 assert_ping a 10.0.2.2
 router_stop

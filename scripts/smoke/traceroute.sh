@@ -15,6 +15,6 @@ for family in 4 6; do
 	assert_way tracepath "^ 1:  $hop " "$end .* reached" "pmtu 1500 hops 2" -- a tracepath -$family -n $end
 done
 
-# A packet whose TTL ends here is answered, one that goes on has one less.
+# A packet whose TTL ends here is answered; one that goes on has a TTL less by one.
 assert_no_ping a 10.0.2.2 -t 1
 assert_ping a 10.0.2.2 -t 2

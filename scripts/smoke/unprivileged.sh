@@ -42,7 +42,7 @@ forwarded() { [ "$(rutter show ports -j | json 'next(p["tx_packets"] for p in x 
 wait_for 10 forwarded
 assert_match "$(rutter show drops)" "checksum .* 1( |$)|1 .*checksum" "the one with a wrong checksum"
 
-# What no kernel is there to refuse, and to know.
+# Checks that otherwise the kernel makes, and facts that it otherwise knows.
 neighbour() { rutter -j neighbour "$1" 10.0.1.9 --interface p0 ${2:+--mac "$2"}; }
 assert_eq "$(neighbour add 02:00:00:00:00:09)" '{"warnings":[]}' "a change in JSON"
 assert_status 0 neighbour del

@@ -58,7 +58,7 @@ assert_eq "$(of p1.7.8 tags), $(of p1.9.8 tags)" "7.8, 9.8 (0x8100)" "tags, and 
 counted=$(of p0.100 rx_packets)
 [ "$counted" -ge 100 ] || fail "p0.100 counted $counted packets, 100 came"
 
-# The numbers of an interface with an outer tag of another type are not its own.
+# The VLAN numbers of an interface with another type of outer tag are not its own.
 tagged b eth0 t78 c7 8
 on b ip address add 10.78.0.2/24 dev t78
 assert_no_ping b 10.78.0.1

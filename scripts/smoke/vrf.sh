@@ -33,8 +33,8 @@ echoes() { on b grep '^Icmp: [0-9]' /proc/net/snmp | cut -d ' ' -f 10; }
 before=$(echoes)
 assert_no_ping c 10.0.8.8
 assert_eq "$(echoes)" "$before" "requests of blue that the kernel let into main"
-# The kernel answers by the tables of the interface asked, VRF devices or not:
-# both VRFs have these addresses, and each asks for itself, at the same time.
+# The kernel answers by the tables of the interface that was asked, with VRF devices or without:
+# both VRFs have these addresses, and each resolves neighbours for itself, at the same time.
 own_addresses() {
 	on a ping -q -n -c 20 -i 0.05 -W 2 10.0.1.1 >"$TMP/a.log" &
 	local other=$!
@@ -48,7 +48,7 @@ own_addresses() {
 }
 own_addresses
 
-# Same address, different hosts.
+# The same address belongs to different hosts.
 before=$(on d cat /sys/class/net/eth0/statistics/rx_packets)
 assert_no_loss a 10.0.2.2 50
 after=$(on d cat /sys/class/net/eth0/statistics/rx_packets)

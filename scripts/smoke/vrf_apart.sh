@@ -1,4 +1,4 @@
-# VRFs without devices: a host reaches this machine's addresses of its own VRF, of no other.
+# VRFs without devices: a host reaches this machine's addresses in its own VRF, and in no other.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -74,7 +74,7 @@ still_apart() {
 	has_not a 10.0.4.1 2001:db8:3::1
 	has_not c 10.0.1.1 2001:db8:4::1
 }
-# So do neighbours by link-local addresses.
+# Neighbours with link-local addresses do the same.
 for end in "a p0" "c p1" "d p2"; do
 	read -r name port <<<"$end"
 	local_of=$(on r ip -6 -o address show dev "$port" scope link | awk '{ print $4; exit }')
@@ -102,14 +102,14 @@ wait_for 5 gone a 10.0.33.1
 wait_for 5 gone d 10.0.44.1
 assert_no_match "$(on r ip route show table 200)" '10\.0\.44\.' "what green's table has of it"
 assert_no_match "$(rules)" '10\.0\.44\.|2001:db8:44:' "rules for it"
-# A tap that was down has all back.
+# A tap that was down gets everything back.
 on r ip link set p1 down
 on r ip link set p1 up
 wait_for 10 reaches c 10.0.3.1
 wait_for 10 reaches c 2001:db8:3::1
 still_apart
 
-# What was changed is given back, also by a start, and by a cleanup after a kill.
+# Changes are reverted, also by a start, and by a cleanup after a kill.
 router_kill
 config | router_start
 still_apart

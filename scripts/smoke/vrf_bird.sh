@@ -19,13 +19,13 @@ assert_ping a 100.64.1.1
 assert_ping a 2001:db8:8003::1
 assert_eq "$(json 'sorted({r["vrf"] for r in x if r["prefix"].startswith("100.")})' <"$TMP/routes.json")" "['blue']" "the routes' VRF"
 
-# Killed: the device, its routes and BGP's session stay.
+# Rutter is killed: the device, its routes and BGP's session stay.
 router_kill
 config | router_start
 wait_for 5 has_routes 500 50
 assert_ping a 100.64.1.1
 
-# The device goes with its routes, and is made again: BIRD's too, once it is back.
+# The device is deleted with its routes, and is created again: BIRD's routes too, once BIRD is back.
 on r ip link del blue
 wait_for 60 has_routes 500 50
 wait_for 10 assert_ping a 100.64.1.1

@@ -1,4 +1,4 @@
-# VRF devices, where the kernel has them: what is made, kept, made again, left alone.
+# VRF devices, where the kernel has them: created, kept, created again, left alone.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 
@@ -25,7 +25,7 @@ works() {
 	assert_ping a 2001:db8:1::1
 }
 first_rules() { # REGEX: both families' first rule
-	# Not `head`: the end of the pipe before the end of the list is an error to `ip`.
+	# Not `head`: a pipe that closes before the end of the list is an error to `ip`.
 	on r ip rule show | sed -n 1p | grep "$1" >"$TMP/rule" && on r ip -6 rule show | sed -n 1p | grep "$1" >"$TMP/rule"
 }
 is_below_blue() { [ "$(above p0)" = blue ] && [ "$(above p1)" = blue ]; }
@@ -37,7 +37,7 @@ assert_match "$(on r ip route show table 100)" '^unreachable default' "the searc
 assert_match "$(on r ip -6 route show table 100)" '^unreachable default' "the search ends in the VRF"
 first_rules l3mdev || fail "main's own addresses are looked up before the VRF"
 
-# The router itself, in its VRF: out of it, and into it, by TCP too.
+# The router itself, in its VRF: traffic out of it, and into it, by TCP too.
 assert_ping r 10.0.2.2 -I blue
 assert_ping r 2001:db8:2::2 -I blue
 background server ip netns exec "${P}r" python3 -c 'import socket
@@ -47,25 +47,25 @@ while True: s.accept()[0].sendall(b"welcome\n")'
 is_ready server
 assert_eq "$(on a timeout 10 bash -c 'read -r line </dev/tcp/10.0.1.1/1790; echo "$line"')" welcome "TCP to the router in its VRF"
 
-# Killed: the next one finds the device, and its own mark on it.
+# Rutter is killed: the next start finds the device, and its own mark on it.
 router_kill
 in_blue | router_start
 is_below_blue || fail "the taps have left the device"
 first_rules l3mdev || fail "main's own addresses are looked up before the VRF"
 works
 
-# Deleted by somebody: made again, with all that went with it.
+# Somebody deletes the device: it is created again, with everything that belonged to it.
 on r ip link del blue
 wait_for 20 is_below_blue
 wait_for 20 works
 assert_match "$(on r ip route show table 100)" '10\.0\.9\.0/24' "the static route"
 
-# Set down by somebody: set up again.
+# Somebody sets the device down: it is set up again.
 on r ip link set blue down
 wait_for 10 sh -c "ip netns exec ${P}r ip link show up dev blue | grep -q blue"
 wait_for 20 works
 
-# Out of the VRF by the configuration, and back; the device is for another table then.
+# A tap leaves the VRF by the configuration, and returns; the device is for another table then.
 router_stop
 first_rules 'lookup local' || fail "the kernel's first rule is not back: $(on r ip rule show)"
 in_main | router_start
@@ -78,7 +78,7 @@ is_below_blue || fail "the taps are not below the new device"
 works
 assert_match "$(on r ip -d link show blue)" 'vrf table 101' "the table of the device"
 
-# What is taken away is what was made: not the device of a user.
+# Only devices that Rutter created are removed, never a user's device.
 router_stop
 on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
 ! on r ip link show blue 2>/dev/null || fail "the device is left"

@@ -1,5 +1,5 @@
-# VRRP by keepalived with addresses of its own (`use_vmac`), unmodified: a pair of routers with
-# one gateway for the hosts on both sides, which fails over and back.
+# VRRP by unmodified keepalived with addresses of its own (`use_vmac`): a pair of routers with one
+# gateway for the hosts on both sides, which fails over and back.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool keepalived python3
 . "$SMOKE/pair.sh"
@@ -37,12 +37,12 @@ two_ports | router_start
 instances 150 | keepalived_on r
 instances 100 | keepalived_on q
 
-# Who has the gateway of a's network.
+# The router that has the gateway of a's network.
 is_master() { has_address "$1" vr.lan 10.0.1.254; }
 wait_for 20 is_master r
 wait_for 10 reaches a 10.0.2.2
 wait_for 10 reaches a 2001:db8:2::2
-# (Linux answers ARP for an address of another of its links, too: IPv6's macvlan may be faster.)
+# (Linux also answers ARP for an address of another of its links: IPv6's macvlan may be faster.)
 assert_match "$(on a ip neighbour show 10.0.1.254)" "00:00:5e:00:0[12]:33" "the gateway's hardware address"
 assert_match "$(on a ip -6 neighbour show 2001:db8:1::fe)" "00:00:5e:00:02:33" "that of IPv6"
 assert_ping a 10.0.1.254
@@ -54,18 +54,18 @@ punted() { rutter show interfaces -j | json "next(i['punted'] for i in x if i['n
 before=$(punted)
 assert_no_loss a 10.0.2.2 200
 assert_at_most $(($(punted) - before)) 60 "packets of 200 that the kernel was given"
-# What the kernel has to do for hosts comes in by the macvlan: an error, a resolution.
+# The kernel's packets for hosts come in by the macvlan: an error, a resolution.
 assert_told a 10.0.2.77 "From 10.0.1.(1|254) .*Destination Host Unreachable" "no such host" -W 5
 on r ip neighbour flush dev p1
 wait_for 10 reaches a 10.0.2.2
 
-# The master is gone at once: the other one takes over.
+# The master is gone at once: the other router takes over.
 router_kill
 wait_for 10 is_master q
 wait_for 10 reaches a 10.0.2.2
 wait_for 10 reaches a 2001:db8:2::2
 
-# It comes back, and takes its macvlans up again.
+# The master comes back, and sets its macvlans up again.
 router_start
 no_master() { ! is_master "$1"; }
 wait_for 20 no_master q

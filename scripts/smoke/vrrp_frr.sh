@@ -1,5 +1,5 @@
-# VRRP by FRR's vrrpd, unmodified, with macvlans that its administrator makes: a pair of routers
-# with one gateway for the hosts on both sides, which fails over and back.
+# VRRP by FRR's unmodified vrrpd, with macvlans that the administrator makes: a pair of routers with
+# one gateway for the hosts on both sides, which fails over and back.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool python3
 [ -x /usr/lib/frr/vrrpd ] || skip "FRR is not installed"
@@ -18,8 +18,8 @@ on b ip address add 10.0.2.2/24 dev eth0
 on b ip route add default via 10.0.2.254
 chmod 755 "$TMP"
 
-# What FRR's manual asks for: a macvlan with the virtual router's hardware address that has
-# its addresses. vrrpd takes it down and up (`protodown`).
+# The requirements of FRR's manual: a macvlan with the virtual router's hardware address and its
+# addresses. vrrpd takes it down and up (`protodown`).
 frr_on() { # NS PRIORITY
 	local n
 	install -d -o frr -g frr "$TMP/frr.$1"

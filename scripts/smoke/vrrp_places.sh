@@ -1,4 +1,4 @@
-# VRRP by keepalived where an interface is no plain port: in a VRF by rules, over a VLAN, over a
+# VRRP by keepalived where an interface is not a plain port: in a VRF by rules, over a VLAN, over a
 # bridge's routed interface. A pair fails over and back in each.
 . "$(dirname "$0")/lib.sh"
 need ping ethtool keepalived python3

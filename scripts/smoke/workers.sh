@@ -20,8 +20,9 @@ busy() {
 wait_for 5 busy
 assert_eq "$(rutter show runtime -j | json 'all(w["alive"] for w in x["workers"])')" True "workers alive"
 
-# A long transfer arrives without a segment out of order. The kernel hands what is sent into a veth on by the core that
-# sends: a flow that two cores send for would be out of order before it is here. One core is to have it all.
+# A long transfer arrives without a segment out of order. The kernel forwards packets into a veth on
+# the core that sends them: a flow that two cores send would be out of order before it arrives.
+# Therefore one core sends it all.
 for at in a/eth0 b/eth0 r/v0 r/v1; do
 	on "${at%/*}" sh -c "echo 1 >/sys/class/net/${at#*/}/queues/rx-0/rps_cpus" 2>/dev/null || true # where it may
 done
@@ -31,7 +32,7 @@ disordered() {
 		else for (i = 1; i <= NF; i++) if (name[i] == "TCPOFOQueue") print $i
 	}' /proc/net/netstat
 }
-# What was lost on the way: by the router, its devices, and the kernel where it was too busy for a wire.
+# Lost packets: by the router, its devices, and the kernel where it was too busy for a wire.
 lost() {
 	local drops missed wires
 	drops=$(rutter show drops -j | json 'sum(d["packets"] for d in x)')
@@ -51,11 +52,11 @@ s = socket.create_connection(("10.0.2.2", 5001))
 for _ in range(200): s.sendall(bytes(1 << 16))
 s.close()' || fail "the transfer does not end"
 wait_gone "$last_pid" 100 || fail "the transfer does not arrive"
-# What is lost is sent again, and comes late.
+# A lost packet is sent again, and comes late.
 [ "$(lost)" -gt "$lost_before" ] || assert_eq "$(disordered)" "$before" "segments out of order"
 
-# A bridge of such ports: what is flooded reaches everybody, whichever worker
-# does it. Neighbour discovery is, by the flow of its addresses.
+# A bridge of such ports: a flooded frame reaches everybody, whichever worker floods it. Neighbour
+# discovery is flooded, by the flow of its addresses.
 router_stop
 on r "$RUTTER" run --cleanup --config "$TMP/rutter.toml"
 host c
