@@ -1,17 +1,17 @@
-//! System calls on taps and on network interfaces.
+//! Raw system calls on taps and network interfaces.
 
 use std::ffi::c_ulong;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `struct ifreq`: a name and one of many things.
+/// `struct ifreq`: a name and a union.
 #[repr(C)]
 pub(crate) struct Request {
     name: [u8; libc::IFNAMSIZ],
     value: [u8; 24],
 }
 
-/// What goes into a [`Request`].
+/// The union of a [`Request`].
 pub(crate) enum Value {
     Flags(i16),
     Int(i32),
@@ -62,7 +62,7 @@ impl Request {
     }
 }
 
-/// What a request may read and write: plain bytes of the size it asks for.
+/// A type that a request may read and write: plain bytes of the size that it needs.
 pub(crate) trait Argument {}
 impl Argument for Request {}
 impl Argument for libc::c_int {}
@@ -85,8 +85,8 @@ pub(crate) fn call_with(file: &OwnedFd, request: c_ulong, argument: c_ulong) -> 
     check(unsafe { libc::ioctl(file.as_raw_fd(), request, argument) } as isize).map(|_| ())
 }
 
-/// Megabits a second of interface `name`, whose length was checked; `None` where its
-/// driver knows none.
+/// The speed of interface `name` in megabits a second; the length of the name was checked. `None`
+/// where the driver reports none.
 pub(crate) fn speed(file: &OwnedFd, name: &str) -> Option<u32> {
     // `struct ethtool_cmd`: which command, …, the speed's lower half at 12, the upper at 28.
     let mut command = [0_u8; 44];
@@ -104,7 +104,7 @@ pub(crate) fn speed(file: &OwnedFd, name: &str) -> Option<u32> {
     (speed != u32::MAX && speed != u32::from(u16::MAX)).then_some(speed)
 }
 
-/// A fresh descriptor of `/dev/net/tun`, not blocking, closed on exec.
+/// A new descriptor of `/dev/net/tun`, non-blocking, closed on exec.
 pub(crate) fn open_tun() -> io::Result<OwnedFd> {
     let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
     // SAFETY: the path is a C string.
@@ -113,7 +113,7 @@ pub(crate) fn open_tun() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// A socket to make interface requests through.
+/// A socket for requests about interfaces.
 pub(crate) fn control_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: takes numbers only.
@@ -147,5 +147,5 @@ fn check(result: isize) -> io::Result<usize> {
 
 /// Not in the `libc` crate: `_IOW('T', 226, int)`.
 pub(crate) const TUNSETCARRIER: c_ulong = 0x4004_54e2;
-/// "Get settings": the old one of two, which every driver answers.
+/// "Get settings": the older one of two commands, which every driver answers.
 const ETHTOOL_GSET: u32 = 1;

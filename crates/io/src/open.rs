@@ -1,4 +1,4 @@
-//! From a description in the configuration to a device.
+//! Opens a device from its description in the configuration.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};

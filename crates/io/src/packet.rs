@@ -29,11 +29,11 @@ pub(crate) mod shadow;
 /// - I4: at least [`BEFORE`] bytes of the buffer lie before the data.
 /// - I5: `buf`, `buf_len` and `pool` are what the pool made them; `iova` is `OWN`
 ///   in Rutter's own pools, and in no other.
-/// - I6: nobody but a driver makes `data_len` more than [`Owned::room`], wherever the
-///   data start: so a ring may give a packet its whole headroom back.
+/// - I6: only a driver makes `data_len` more than [`Owned::room`], wherever the data start. So a
+///   ring may give a packet its whole headroom back.
 ///
-/// Safe code reads the fields by functions, and changes them by those of
-/// [`Owned`] that keep the invariants:
+/// Safe code reads the fields through functions, and changes them only through those of [`Owned`],
+/// which keep the invariants:
 ///
 /// ```compile_fail,E0616
 /// fn move_buffer(packet: &mut io::Packet) {
@@ -131,20 +131,20 @@ impl Packet {
         (self.flags & Packet::HAS_HASH != 0).then_some(self.flow)
     }
 
-    /// Whether its transport checksum is known to be right: computed here, or by a card.
+    /// Whether its transport checksum is known to be right: computed here, or checked by a card.
     #[inline(always)]
     pub(crate) fn is_summed(&self) -> bool {
         self.flags & Packet::SUMMED != 0
     }
 
-    /// Whose pool it returns to.
+    /// The world whose pool it returns to.
     #[inline(always)]
     pub fn world(&self) -> World {
         if self.iova == OWN { World::Own } else { World::Dpdk }
     }
 
-    /// Whether a driver left it as a port has to hand it on: in one segment (I2),
-    /// with [`Packet::KEPT`] bytes before it (I4).
+    /// Whether the packet is as a port must pass it on: in one segment (I2), with [`Packet::KEPT`]
+    /// bytes before it (I4).
     #[inline]
     pub fn is_whole(&self) -> bool {
         self.segs == 1 && self.data_off >= Packet::KEPT
@@ -157,21 +157,20 @@ impl Packet {
     }
 }
 
-/// `iova` of Rutter's own packets: no address of a bus, of which DPDK knows 2^57
-/// bytes and one that means "bad", all ones. Who owns a packet is so read in its
-/// first line, which is in the cache.
+/// `iova` of Rutter's own packets: no bus address. DPDK's bus addresses have 57 bits, and all ones
+/// means "bad". So the packet's first line, which is in the cache, gives its world.
 pub(crate) const OWN: u64 = u64::from_be_bytes(*b"rutterPo");
 
 macro_rules! layout {
     ($($field:ident),* $(,)?) => {
-        /// Where the fields of a [`Packet`] lie, in bytes from its start.
+        /// The offsets of a [`Packet`]'s fields, in bytes from its start.
         #[allow(missing_docs)] // said at the fields
         pub struct Layout {
             $(pub $field: usize),*
         }
 
         impl Packet {
-            /// Where its fields lie, for `io-dpdk` to compare with `rte_mbuf`.
+            /// The offsets, for `io-dpdk` to compare with `rte_mbuf`.
             pub const LAYOUT: Layout = Layout { $($field: offset_of!(Packet, $field)),* };
         }
     };
@@ -182,8 +181,8 @@ layout! {
     vlan_outer, buf_len, pool, next, tx_offset, shared, priv_size, timesync, dynamic,
 }
 
-/// Whose pool a packet returns to. Packets of one world never enter the other's
-/// ports uncopied.
+/// The owner of the pool that a packet returns to. Packets of one world enter the other's ports
+/// only as copies.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum World {
     /// Rutter's own pools: ports `mem`, `pcap`, `tap`.
@@ -210,7 +209,7 @@ impl Owned {
         Owned(packet)
     }
 
-    /// Gives ownership up, to a pool or a driver.
+    /// Gives up ownership, to a pool or a driver.
     #[inline]
     pub fn into_raw(self) -> NonNull<Packet> {
         let raw = self.0;
@@ -218,7 +217,7 @@ impl Owned {
         raw
     }
 
-    /// The descriptor's place; ownership stays here.
+    /// The address of the descriptor; the ownership stays here.
     #[inline]
     pub fn as_raw(&self) -> NonNull<Packet> {
         self.0
@@ -231,7 +230,7 @@ impl Owned {
         unsafe { self.0.as_ref() }
     }
 
-    /// The descriptor, to be changed: the caller keeps I1 to I5.
+    /// The descriptor, mutable: the caller keeps I1 to I5.
     #[inline]
     pub(crate) fn packet_mut(&mut self) -> &mut Packet {
         // SAFETY: owned, so valid and not shared.
@@ -246,7 +245,7 @@ impl Owned {
         unsafe { std::slice::from_raw_parts(self.head().as_ptr(), len) }
     }
 
-    /// The packet's bytes, to be changed.
+    /// The packet's bytes, mutable.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let len = usize::from(self.packet().data_len);
@@ -261,7 +260,7 @@ impl Drop for Owned {
     }
 }
 
-/// What keeps the descriptor's invariants, whatever its arguments are.
+/// Changes that keep the descriptor's invariants, whatever their arguments are.
 impl Owned {
     /// Bytes of data that fit behind the headroom with I1 kept: 64 bytes of the
     /// buffer stay free behind them.
@@ -270,8 +269,8 @@ impl Owned {
         usize::from(self.packet().buf_len.saturating_sub(Packet::HEADROOM + 64))
     }
 
-    /// Makes `data` the packet's bytes, behind a whole headroom; `false`, and
-    /// nothing changed, where there is no room for it.
+    /// Makes `data` the packet's bytes, behind a whole headroom. Returns `false`, and changes
+    /// nothing, where there is no room for it.
     #[inline]
     pub fn fill(&mut self, data: &[u8]) -> bool {
         if !self.resize(data.len()) {
@@ -281,8 +280,8 @@ impl Owned {
         true
     }
 
-    /// Says that `len` bytes behind a whole headroom are the packet, of whatever
-    /// value; `false`, and nothing changed, where there is no room for them.
+    /// Sets the packet's length to `len` bytes behind a whole headroom, with arbitrary contents.
+    /// Returns `false`, and changes nothing, where there is no room for them.
     #[inline]
     pub fn resize(&mut self, len: usize) -> bool {
         let fits = len <= self.room();
@@ -293,9 +292,8 @@ impl Owned {
         fits
     }
 
-    /// Makes this packet a copy of another, of whichever world: its bytes,
-    /// port, flow hash and stripped tags. `false`, and nothing changed, where
-    /// there is no room for it.
+    /// Makes this packet a copy of another one of any world: its bytes, port, flow hash and
+    /// stripped tags. Returns `false`, and changes nothing, where there is no room for it.
     #[inline]
     pub fn copy_from(&mut self, other: &Owned) -> bool {
         if !self.fill(other.data()) {
@@ -311,20 +309,20 @@ impl Owned {
         true
     }
 
-    /// Forgets the device's hash: it is not that of the flow.
+    /// Clears the device's hash: it is not the flow's.
     #[inline]
     pub fn forget_flow(&mut self) {
         self.packet_mut().flags &= !Packet::HAS_HASH;
     }
 
-    /// Forgets all that the device found: the hash, and that a checksum is right.
+    /// Clears the device's findings: the hash, and that a checksum is right.
     #[inline]
     pub fn forget(&mut self) {
         self.packet_mut().flags &= !(Packet::HAS_HASH | Packet::SUMMED);
     }
 
-    /// Makes room for `n` bytes in front of the data, of whatever value; `false`,
-    /// and nothing done, where that left less than [`Packet::KEPT`] before them.
+    /// Makes room for `n` bytes in front of the data, with arbitrary contents. Returns `false`, and
+    /// changes nothing, where fewer than [`Packet::KEPT`] would be left before them.
     #[inline]
     pub fn prepend(&mut self, n: usize) -> bool {
         let (off, end) = (usize::from(self.packet().data_off), self.packet().end());
@@ -337,8 +335,7 @@ impl Owned {
         fits
     }
 
-    /// Takes the first `n` bytes off; `false`, and nothing done, where there are
-    /// not so many.
+    /// Takes the first `n` bytes off. Returns `false`, and changes nothing, where there are fewer.
     #[inline]
     pub fn strip(&mut self, n: usize) -> bool {
         let (off, len) = (self.packet().data_off, self.packet().data_len);
@@ -350,14 +347,13 @@ impl Owned {
         fits
     }
 
-    /// Asks for the descriptor's first cache line.
+    /// Prefetches the descriptor's first cache line.
     #[inline(always)]
     pub fn ask(&self) {
         hint::prefetch(self.0.as_ptr());
     }
 
-    /// Asks for the data's first cache line, and for that which a header put in front is
-    /// written to.
+    /// Prefetches the data's first cache line, and the line into which a header in front is written.
     #[inline(always)]
     pub fn ask_data(&self) {
         let head = self.head().as_ptr();
@@ -365,16 +361,16 @@ impl Owned {
         hint::prefetch(head.wrapping_sub(BEFORE));
     }
 
-    /// Asks for the data's first cache line.
+    /// Prefetches the data's first cache line.
     #[inline(always)]
     pub fn prefetch(&self) {
         hint::prefetch(self.head().as_ptr());
     }
 
-    /// Says where the data lie.
+    /// Sets where the data start.
     ///
     /// # Safety
-    /// I1, I4 and I6 hold of it.
+    /// I1, I4 and I6 hold for the new start.
     #[inline(always)]
     pub(crate) unsafe fn set_data(&mut self, off: usize, len: usize) {
         let packet = self.packet_mut();
@@ -384,7 +380,7 @@ impl Owned {
         shadow::show(packet);
     }
 
-    /// Where the data starts.
+    /// The data's start.
     #[inline(always)]
     pub(crate) fn head(&self) -> Head {
         // SAFETY: I1.
@@ -404,9 +400,9 @@ impl Owned {
     }
 }
 
-/// Where a node reads and writes: a place with at least 64 bytes after it and
-/// [`BEFORE`] before it, in a packet's buffer or nowhere (B1 of
-/// [`Burst`](crate::Burst), the only one that has heads).
+/// The place at which a node reads and writes: it has at least 64 bytes after it and [`BEFORE`]
+/// before it, in a packet's buffer or in a dummy (B1 of [`Burst`](crate::Burst), the only type that
+/// has heads).
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Head(NonNull<u8>);
@@ -418,7 +414,7 @@ impl Head {
     /// A head at `place`.
     ///
     /// # Safety
-    /// The bytes before and after it are there for as long as the head is used.
+    /// The bytes before and after it are valid for as long as the head is used.
     #[inline(always)]
     pub(crate) unsafe fn new(place: NonNull<u8>) -> Self {
         Head(place)
@@ -433,7 +429,7 @@ impl Head {
     /// The head `by` bytes on.
     ///
     /// # Safety
-    /// It is one: the bytes before and after it are there.
+    /// The bytes before and after the new place are valid.
     #[inline(always)]
     pub(crate) unsafe fn add(self, by: usize) -> Self {
         // SAFETY: inside the same buffer (the caller says).

@@ -4,9 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Counters;
 
-/// One queue's counters: one thread writes (load and store, no lock prefix),
-/// any thread reads. On lines of their own, so that queues do not disturb each
-/// other.
+/// One queue's counters: one thread writes (load and store, no lock prefix), any thread reads. Each
+/// queue's counters are in cache lines of their own, so that queues do not disturb each other.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Tally {
@@ -40,7 +39,7 @@ impl Tally {
         add(&self.rx_no_buffer, 1);
     }
 
-    /// A frame that was accepted and could not be written.
+    /// A frame that was accepted and then could not be written.
     pub(crate) fn tx_error(&self) {
         add(&self.tx_errors, 1);
     }

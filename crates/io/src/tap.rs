@@ -10,25 +10,23 @@ use crate::ioctl::{self, Request, Value};
 use crate::netdev::check_name;
 pub use device::TapDevice;
 
-/// One end of a tap: what is written here, the kernel receives on the
-/// interface; what the kernel sends there, is read here. One frame a call, from
-/// the Ethernet header on.
+/// One end of a tap: the kernel receives on the interface the frames that are written here, and
+/// frames that the kernel sends there are read here. One frame a call, from the Ethernet header on.
 #[derive(Debug)]
 pub struct Tap {
     file: OwnedFd,
-    /// Any socket: what interface requests are made through.
+    /// A socket of any kind, for requests about interfaces.
     control: OwnedFd,
     name: String,
 }
 
 impl Tap {
-    /// Makes the interface `name`, or attaches to it where it exists as a
-    /// persistent tap that nobody else holds. Not persistent at first if new;
-    /// reads and writes do not block.
+    /// Creates the interface `name`, or attaches to it if it exists as a persistent tap that nobody
+    /// else holds. A new one is not persistent at first; reads and writes do not block.
     ///
     /// # Errors
-    /// When the name cannot be one (`InvalidInput`), when another process holds
-    /// the tap (`ResourceBusy`), or without the right to (`PermissionDenied`).
+    /// When the name is invalid (`InvalidInput`), another process holds the tap (`ResourceBusy`),
+    /// or the right is missing (`PermissionDenied`).
     pub fn open(name: &str) -> io::Result<Tap> {
         check_name(name)?;
         let file = ioctl::open_tun()?;
@@ -43,7 +41,7 @@ impl Tap {
         &self.name
     }
 
-    /// Whether the interface stays when this end is closed.
+    /// Sets whether the interface stays when this end is closed.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -68,7 +66,7 @@ impl Tap {
         ioctl::read(&self.file, into)
     }
 
-    /// Gives the kernel one frame.
+    /// Writes one frame to the kernel.
     ///
     /// # Errors
     /// When the interface is down (`EIO`) or the kernel has no room.
@@ -76,7 +74,7 @@ impl Tap {
         ioctl::write(&self.file, frame).map(|_| ())
     }
 
-    /// Whether reads and writes block; they do not at first.
+    /// Sets whether reads and writes block; they do not at first.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -103,7 +101,7 @@ impl Tap {
     /// Sets the interface's hardware address.
     ///
     /// # Errors
-    /// When the kernel refuses it: all zero, or a group's.
+    /// When the kernel refuses the address: all zero, or a group's.
     pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
         self.tell(libc::SIOCSIFHWADDR, Value::Mac(mac))
     }
@@ -143,7 +141,7 @@ impl Tap {
         Ok(self.ask(libc::SIOCGIFFLAGS)?.flags() & libc::IFF_UP as i16 != 0)
     }
 
-    /// Plugs the interface's cable in or pulls it out, as the kernel sees it.
+    /// Sets the interface's carrier on or off.
     ///
     /// # Errors
     /// When the kernel refuses, or is older than 4.20.

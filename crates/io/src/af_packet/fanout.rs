@@ -1,8 +1,7 @@
-//! Fan-outs: which of an interface's sockets gets a packet.
+//! Fan-outs: the choice of an interface's socket for each packet.
 //!
-//! By flow, the kernel itself hashes. By pair, it runs a program of ours, Toeplitz over both
-//! addresses, in classic BPF, which takes no rights beyond those for packet sockets (eBPF
-//! would).
+//! By flow, the kernel itself hashes. By pair, it runs a program of ours: Toeplitz over both
+//! addresses, in classic BPF, which needs no rights beyond those for packet sockets (eBPF would).
 //!
 //! ```text
 //!  at the header of layer 3, or, after the tag that the kernel takes off, a second tag
@@ -20,7 +19,7 @@ use libc::sock_filter;
 use super::socket::Socket;
 use crate::ByPair;
 
-/// A fan-out: its number, which nobody else's has, and how it deals.
+/// A fan-out: its unique number, and its kind.
 #[derive(Clone, Copy)]
 pub(super) struct Group {
     number: u16,
@@ -28,13 +27,13 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Makes one that deals by flow, with `first` in it.
+    /// Creates a fan-out by flow, with `first` in it.
     pub(super) fn by_flow(first: &Socket) -> io::Result<Group> {
         Group::new(first, libc::PACKET_FANOUT_HASH)
     }
 
-    /// Makes one that deals by pair over `queues` sockets, with `first` in it. False where the
-    /// kernel refuses the program: the first then gets all.
+    /// Creates a fan-out by pair over `queues` sockets, with `first` in it. False where the kernel
+    /// refuses the program: `first` then gets all packets.
     pub(super) fn by_pair(first: &Socket, by: &ByPair, queues: u16) -> io::Result<(Group, bool)> {
         let program = program(by, queues);
         let group = Group::new(first, libc::PACKET_FANOUT_CBPF)?;
@@ -49,7 +48,7 @@ impl Group {
         Ok(Group { number: first.fanout()?, kind })
     }
 
-    /// Puts another socket in, behind the others.
+    /// Adds a socket, behind the others.
     pub(super) fn join(self, socket: &Socket) -> io::Result<()> {
         let (number, kind) = (u32::from(self.number), self.kind);
         let quiet = kind | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
@@ -58,7 +57,7 @@ impl Group {
     }
 }
 
-/// The program for so many queues. Other packets than IP's are the first one's.
+/// The program for this many queues. Packets that are not IP go to the first one.
 fn program(by: &ByPair, queues: u16) -> Vec<sock_filter> {
     let (words4, words6) = (12_u32..20, 8_u32..40);
     let four = queue_of(by, words4.step_by(4).collect(), queues);
@@ -84,7 +83,7 @@ fn program(by: &ByPair, queues: u16) -> Vec<sock_filter> {
     all
 }
 
-/// The queue of the addresses whose words lie `at` the header, which X is.
+/// The queue of the addresses whose words are at offsets `at` from the header, which is in X.
 fn queue_of(by: &ByPair, at: Vec<u32>, queues: u16) -> Vec<sock_filter> {
     let queues = u32::from(queues.max(1));
     let bits = if queues.is_power_of_two() { queues.ilog2().min(by.bits) } else { by.bits };
@@ -124,12 +123,12 @@ fn op(code: u32, k: u32) -> sock_filter {
     sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
 
-/// Goes `over` so many instructions where A is `k`.
+/// Skips `over` instructions if A is `k`.
 fn jump_eq(k: u32, over: u8) -> sock_filter {
     sock_filter { code: (libc::BPF_JMP | libc::BPF_JEQ) as u16, jt: over, jf: 0, k }
 }
 
-// The language's words: A and X are its registers, k is in the instruction.
+// Names of BPF: A and X are its registers, k is the constant in an instruction.
 const LD: u32 = libc::BPF_LD;
 const ABS: u32 = libc::BPF_ABS;
 const MEM: u32 = libc::BPF_MEM;

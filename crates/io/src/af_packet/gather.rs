@@ -60,7 +60,7 @@ impl<'f> Segment<'f> {
         self.frame[self.l4 + 13]
     }
 
-    /// Whether it is the `nth` after `first`, with `before` bytes of data between.
+    /// Whether this is the `nth` segment after `first`, with `before` bytes of data in between.
     fn follows(self, first: Segment<'_>, nth: usize, before: usize) -> bool {
         let same = |from: usize, to: usize| self.frame[from..to] == first.frame[from..to];
         let l4 = self.l4;
@@ -115,8 +115,7 @@ fn run_of_frames<'f>(mut frames: impl Iterator<Item = &'f [u8]>) -> usize {
     n
 }
 
-/// What comes before the data of a run of frames: the header beside the frame, and the
-/// frame's own.
+/// The bytes before the data of a run of frames: the header beside the frame, and the frame's own headers.
 pub(super) struct Joined {
     pub(super) beside: [u8; HEADER],
     headers: [u8; MOST_HEADERS],
@@ -125,7 +124,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Of a run, of which [`run`] was more than 1.
+    /// The headers of a run for which [`run`] was more than 1.
     pub(super) fn of<'f>(mut run: impl Iterator<Item = &'f [u8]>) -> Option<Joined> {
         let first = Segment::of(run.next()?)?;
         let (mut len, mut flags) = (first.frame.len(), first.flags());
@@ -147,7 +146,7 @@ impl Joined {
             (26..34, first.l4)
         };
         head[l4 + 13] = flags;
-        // The kernel goes on from the sum of the pseudo-header.
+        // The kernel continues from the sum of the pseudo-header.
         let pseudo = offload::add(0, &head[addresses]) + u64::from(6_u16.to_be());
         let sum = fold(pseudo + u64::from(((len - l4) as u16).to_be()));
         head[l4 + 16..l4 + 18].copy_from_slice(&sum.to_ne_bytes());
@@ -220,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Whatever byte differs from what follows, the frame does not go along.
+    /// If any byte differs from the expected one, the frame is not joined.
     #[test]
     fn nothing_else_goes_together() {
         for ipv6 in [false, true] {

@@ -45,8 +45,8 @@ use port::{Large, Queue};
 use ring::{RECEIVED, Ring, Shape};
 use socket::Socket;
 
-/// The device `packet:IFACE`. The interface's own MTU is left as it is: who has set it is
-/// to raise it where frames of the port's MTU do not fit.
+/// The device `packet:IFACE`. The interface's own MTU is not changed: its administrator must raise
+/// it if frames of the port's MTU do not fit.
 pub struct AfPacket {
     name: String,
     index: u32,
@@ -58,13 +58,13 @@ pub struct AfPacket {
     tallies: Arc<[Tally]>,
     /// By queue, while it runs.
     receivers: Vec<Arc<Socket>>,
-    /// What they were asked for so far: each answer begins anew.
+    /// The kernel's counts so far: each answer of the kernel starts again at 0.
     missed: AtomicU64,
-    /// As it was when the link came up: to ask takes a lock that routes take, too.
+    /// The value when the link came up: the query takes a lock that routes take, too.
     speed_mbps: AtomicU32,
-    /// As it was asked for.
+    /// As requested.
     by_pair: Option<ByPair>,
-    /// As it was had.
+    /// As granted.
     spread: Spread,
 }
 
@@ -80,7 +80,7 @@ impl AfPacket {
     /// The interface `name`, which sends past its queueing discipline if `direct`.
     ///
     /// # Errors
-    /// When there is none, it is not of Ethernet, or without the right to packet sockets.
+    /// When there is none, it is not Ethernet, or the right to packet sockets is missing.
     pub fn open(name: &str, direct: bool, pool: &Pool) -> Result<AfPacket, Error> {
         let refused = |error: io::Error| Error::refused(name, "open", error);
         let interfaces = Interfaces::open().map_err(refused)?;
@@ -117,8 +117,8 @@ impl AfPacket {
         self.interfaces.name(self.index)
     }
 
-    /// A socket with its ring, which receives, and the number of the fan-out: that of
-    /// the sockets before it, or a new one's.
+    /// A socket with its ring, which receives, and the number of the fan-out: that of the sockets
+    /// before it, or a new one.
     fn receiver(&self, group: Option<Group>) -> io::Result<(Socket, Ring)> {
         let shape = Shape::new(usize::from(self.mtu) + LINK_HEADERS, RECEIVED);
         let socket = Socket::open()?;
@@ -126,7 +126,7 @@ impl AfPacket {
         socket.set(libc::PACKET_VERSION, TPACKET_V2)?;
         socket.set(libc::PACKET_VNET_HDR, 1)?;
         socket.set(libc::PACKET_COPY_THRESH, 1)?;
-        // Kernels before 4.20 have not got it; such frames are passed over then.
+        // Kernels before 4.20 lack this option; such frames are skipped then.
         let _ = socket.set(libc::PACKET_IGNORE_OUTGOING, 1);
         socket.set(libc::PACKET_RX_RING, shape.request())?;
         let ring = Ring::map(socket.as_fd(), shape)?;
@@ -153,8 +153,8 @@ impl AfPacket {
         Ok((socket, Outbox::new(ring)))
     }
 
-    /// A socket that sends frames for many. Past the queueing discipline the kernel cuts
-    /// none; beside it they would overtake others.
+    /// A socket that sends frames for many. Past the queueing discipline the kernel cuts none;
+    /// beside it they would overtake other frames.
     fn joiner(&self) -> io::Result<Option<Socket>> {
         if self.direct {
             return Ok(None);
@@ -168,7 +168,7 @@ impl AfPacket {
 
     fn queues(&self, queues: u16) -> io::Result<(Vec<(Socket, Ring)>, Spread)> {
         let first = self.receiver(None)?;
-        // One hears all: the first is asked for it, and gives it back when it is closed.
+        // One membership serves all sockets: the first requests it, and it ends when that is closed.
         first.0.set(
             libc::PACKET_ADD_MEMBERSHIP,
             libc::packet_mreq {
@@ -192,7 +192,7 @@ impl AfPacket {
         for _ in 1..queues {
             all.push(self.receiver(group)?);
         }
-        // Before all were together, each had its copy.
+        // Before all sockets were together, each had its own copy of a frame.
         all.iter_mut().for_each(|(socket, ring)| ring.flush(socket));
         Ok((all, spread))
     }
@@ -229,7 +229,7 @@ impl Device for AfPacket {
         let mut ports: Vec<Box<dyn Port>> = Vec::new();
         for (number, (receiver, ring)) in receivers.into_iter().enumerate() {
             let receiver = Arc::new(receiver);
-            receiver.take_missed(); // before it began
+            receiver.take_missed(); // frames before the start do not count
             self.receivers.push(receiver.clone());
             let (sender, outbox) = self.sender().map_err(refused)?;
             let joiner = self.joiner().map_err(refused)?;

@@ -1,6 +1,6 @@
-//! Work that the kernel leaves to a network card, where there is no card. A host on this
-//! machine (a veth pair, a bridge) sends frames without a computed checksum, and one frame
-//! of up to 64 KiB for many TCP or UDP segments. A header beside each frame says so (`struct
+//! Does the work that the kernel leaves to a network card, where there is no card. A host on this
+//! machine (a veth pair, a bridge) sends frames without a computed checksum, and one frame of up to
+//! 64 KiB for many TCP or UDP segments. A header beside each frame describes that (`struct
 //! virtio_net_hdr`):
 //!
 //! ```text
@@ -15,10 +15,10 @@
 //! Source: virtio 1.2 §5.1.6; for cutting, the kernel's `tcp_gso_segment` and
 //! `__udp_gso_segment`. All numbers come from outside: each is checked.
 
-/// What is left to do with a frame.
+/// The work that is left on a frame.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Offload {
-    /// From where the checksum goes, and where it belongs, from there.
+    /// The start of the checksum's range, and the offset of its field from there.
     sum: Option<(usize, usize)>,
     /// How a super-frame is cut; `None`: it is an ordinary frame.
     cut: Option<Cut>,
@@ -32,7 +32,7 @@ struct Cut {
 }
 
 impl Offload {
-    /// Reads the header; `None` for a super-frame of a kind that nobody cuts here.
+    /// Reads the header; `None` for a super-frame of a kind that cannot be cut here.
     #[inline]
     pub(super) fn parse(header: &[u8; HEADER]) -> Option<Offload> {
         if header[0] & NEEDS_SUM == 0 && header[1] == 0 {
@@ -62,30 +62,30 @@ impl Offload {
         *self == Offload::default()
     }
 
-    /// The same of a frame that has got `by` bytes more before its type: a tag.
+    /// The same for a frame that has become `by` bytes longer before its type: by a tag.
     #[inline]
     pub(super) fn moved(self, by: usize) -> Offload {
         Offload { sum: self.sum.map(|(from, at)| (from + by, at)), ..self }
     }
 
-    /// Computes the checksum that an ordinary frame lacks. False, and nothing done,
-    /// where its place is not in the frame.
+    /// Computes the checksum that an ordinary frame lacks. Returns false, and changes nothing,
+    /// where its field is not in the frame.
     pub(super) fn finish(&self, frame: &mut [u8]) -> bool {
         let Some((from, at)) = self.sum else { return true };
         let Some(rest) = frame.get_mut(from..) else { return false };
         if at + 2 > rest.len() {
             return false;
         }
-        // The field holds the sum of the pseudo-header, which so goes in.
+        // The field holds the sum of the pseudo-header, which is thereby included.
         let sum = !fold(add(0, rest));
-        // A UDP checksum of 0 would say that there is none (RFC 768).
+        // A UDP checksum of 0 would mean that there is none (RFC 768).
         let sum = if sum == 0 && at == UDP_SUM { 0xffff } else { sum };
         rest[at..at + 2].copy_from_slice(&sum.to_ne_bytes());
         true
     }
 }
 
-/// Where a super-frame is cut.
+/// The segments of a super-frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segments {
     /// Where its IP header begins.
@@ -103,7 +103,7 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Of a super-frame; `None` where it is not what its header says.
+    /// The segments of a super-frame; `None` where its header is wrong.
     pub(super) fn of(frame: &[u8], offload: &Offload) -> Option<Segments> {
         let (cut, (l4, at)) = (offload.cut?, offload.sum?);
         let mut l3 = 14;
@@ -116,7 +116,7 @@ impl Segments {
             _ => return None,
         };
         let ip = if ipv6 { 40 } else { usize::from(frame[l3] & 15) * 4 };
-        // IPv6 may have headers between; IPv4 has not.
+        // IPv6 may have headers in between; IPv4 has none.
         let follows = if ipv6 { l4 >= l3 + ip } else { ip >= 20 && l4 == l3 + ip };
         let right = if cut.tcp { TCP_SUM } else { UDP_SUM };
         if !follows || at != right {
@@ -146,8 +146,8 @@ impl Segments {
         }
     }
 
-    /// Writes the next segment of `frame`, the super-frame that this was made of, which
-    /// is [`Segments::next_len`] bytes long as `into` is.
+    /// Writes the next segment of `frame`, the super-frame that this was made from. The segment,
+    /// like `into`, has [`Segments::next_len`] bytes.
     pub(super) fn write(&mut self, frame: &[u8], into: &mut [u8]) {
         let (l3, l4, from) = (self.l3, self.l4, self.next);
         let (first, len) = (from == self.data, self.next_len());
@@ -223,7 +223,7 @@ pub(super) fn put16(bytes: &mut [u8], at: usize, value: usize) {
     bytes[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
 }
 
-/// Adds the bytes as 16-bit words in the machine's order (RFC 1071 §2.B: any will do).
+/// Adds the bytes as 16-bit words in the machine's byte order (RFC 1071 §2.B: any order will do).
 pub(super) fn add(sum: u64, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let words = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word)));
@@ -244,7 +244,7 @@ pub(super) const HEADER: usize = 10;
 const NEEDS_SUM: u8 = 1;
 const KIND_TCP4: u8 = 1;
 const KIND_TCP6: u8 = 4;
-/// Datagrams of one size (`UDP_L4`); the fragments of old (`UDP`, 3) no kernel makes.
+/// Datagrams of one size (`UDP_L4`); no present kernel makes the older fragments (`UDP`, 3).
 const KIND_UDP: u8 = 5;
 const WITH_ECN: u8 = 0x80;
 const TCP_SUM: usize = 16;

@@ -17,21 +17,21 @@ use super::ring::Ring;
 use super::socket::Socket;
 use crate::{BURST, Owned};
 
-/// The ring. Invariant S1: a frame whose status is AVAILABLE is ours until we store
-/// SEND_REQUEST, and the kernel takes it up in [`Socket::send_ring`] only.
+/// The ring. Invariant S1: a frame whose status is AVAILABLE is ours until we store SEND_REQUEST,
+/// and the kernel takes it in [`Socket::send_ring`] only.
 pub(super) struct Outbox(Ring);
 
 impl Outbox {
-    /// Of a socket that has such a ring, and headers beside frames.
+    /// The ring of a socket that has one for sending, and headers beside frames.
     pub(super) fn new(ring: Ring) -> Outbox {
         Outbox(ring)
     }
 
-    /// Sends the packets from the front, at most [`BURST`], as far as the kernel takes
-    /// them: how many, at least 1 where there is one.
+    /// Sends the packets from the front, at most [`BURST`], as far as the kernel takes them;
+    /// returns how many, at least 1 if there is a packet.
     ///
     /// # Errors
-    /// Why the first is not sent.
+    /// Why the first packet was not sent.
     pub(super) fn send(&mut self, socket: &Socket, packets: &[Option<Owned>]) -> io::Result<usize> {
         let (begin, mut last, mut n) = (self.0.cursor(), self.0.cursor(), 0);
         for packet in packets.iter().take(BURST).map_while(Option::as_ref) {
@@ -59,7 +59,7 @@ impl Outbox {
         }
     }
 
-    /// Puts a frame into the next place.
+    /// Writes a frame into the next place.
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         // Acquire: the kernel has read it before.
         if self.0.status().load(Ordering::Acquire) != libc::TP_STATUS_AVAILABLE {
@@ -90,14 +90,14 @@ impl Outbox {
         Ok(())
     }
 
-    /// Whether the kernel has not taken the frame at the cursor.
+    /// Whether the kernel has not taken the frame at the cursor yet.
     fn waits(&self) -> bool {
         let status = self.0.status().load(Ordering::Acquire);
         status & (libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT) != 0
     }
 
-    /// Takes those of `n` frames back that the kernel has not taken; how many it has.
-    /// It goes on where it stopped, and so do we.
+    /// Takes back those of `n` frames that the kernel has not taken; returns how many it has taken.
+    /// Kernel and ring continue at the same frame.
     #[cold]
     fn take_back(&mut self, begin: (usize, usize), n: usize) -> usize {
         self.0.go_to(begin);

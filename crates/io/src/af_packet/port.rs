@@ -18,12 +18,11 @@ pub(super) struct Queue {
     pub(super) ring: Ring,
     pub(super) sender: Socket,
     pub(super) outbox: Outbox,
-    /// Sends frames for many; `None` where these would overtake others, or the kernel
-    /// takes none.
+    /// Sends frames for many; `None` where these would overtake other frames, or the kernel takes none.
     pub(super) joiner: Option<Socket>,
     pub(super) large: Large,
     pub(super) pool: Pool,
-    /// Of all queues; `number` is this one's.
+    /// Shared by all queues; `number` is this queue's.
     pub(super) tallies: Arc<[Tally]>,
     pub(super) number: usize,
 }
@@ -53,7 +52,7 @@ impl Port for Queue {
                 large.take(front, receiver, tally);
                 continue;
             };
-            // An empty pool leaves frames to the kernel, which counts what it loses.
+            // With an empty pool, frames stay with the kernel, which counts its losses.
             let Some(mut packet) = pool.allocate() else { break };
             if put(&mut packet, front.bytes(), front.tag(), offload) {
                 if !offload.is_done() {
@@ -93,7 +92,7 @@ impl Port for Queue {
                 }
                 Err(error) if is_full(&error) => break,
                 Err(_) => {
-                    // The interface is down, or the frame too long for it.
+                    // The interface is down, or the frame is too long for it.
                     self.tallies[self.number].tx_error();
                     taken += 1;
                 }
@@ -120,14 +119,14 @@ impl Port for Queue {
 }
 
 impl Queue {
-    /// Those from the front that go one by one.
+    /// The packets at the front that go one by one.
     #[inline]
     fn alone<'p>(&self, packets: &'p [Option<Owned>]) -> &'p [Option<Owned>] {
         let joins = |n: &usize| self.joiner.is_some() && gather::run(&packets[*n..]) > 1;
         &packets[..(1..packets.len()).find(joins).unwrap_or(packets.len())]
     }
 
-    /// Sends packets as one frame, or as many of them as go one by one where that fails.
+    /// Sends packets as one frame; if that fails, it sends one by one as many as it can.
     #[cold]
     #[inline(never)]
     fn join(&mut self, packets: &[Option<Owned>]) -> std::io::Result<usize> {

@@ -1,5 +1,4 @@
-//! Frames in memory shared with the kernel (`TPACKET_V2`): received ones; those to be sent
-//! are `outbox`'s.
+//! Received frames in memory shared with the kernel (`TPACKET_V2`); `outbox` has those to be sent.
 //!
 //! ```text
 //!  block │ frame │ frame │ … │ pad │ block …            a frame lies in one block
@@ -8,8 +7,8 @@
 //!  status   KERNEL ─► the kernel fills it ─► USER ─► we read it ─► KERNEL
 //! ```
 //!
-//! Not `TPACKET_V3`: it hands blocks over, a block that is not full after a time-out
-//! of 1 ms or more, and a lone packet waits for that.
+//! Not `TPACKET_V3`: it hands over blocks, and a block that is not full only after a time-out of 1
+//! ms or more. A lone packet waits for that.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,9 +27,9 @@ use super::socket::{self, Socket};
 pub(super) struct Ring {
     map: NonNull<u8>,
     shape: Shape,
-    /// The oldest frame: bytes from the start.
+    /// The oldest frame, as an offset in bytes.
     at: usize,
-    /// Its place in its block.
+    /// Its index in its block.
     in_block: usize,
 }
 
@@ -38,7 +37,7 @@ pub(super) struct Ring {
 // uses it.
 unsafe impl Send for Ring {}
 
-/// How large a ring is.
+/// The size of a ring.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Shape {
     /// Bytes of a frame, headers included.
@@ -49,7 +48,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// For frames of up to `longest` bytes, a tag that lies beside them not counted.
+    /// For frames of up to `longest` bytes, without a tag that is stored beside them.
     pub(super) fn new(longest: usize, frames: usize) -> Shape {
         let frame = (FIRST_BYTE + longest).next_multiple_of(libc::TPACKET_ALIGNMENT);
         let block = (MOST_BLOCK).max(frame.next_power_of_two());
@@ -65,7 +64,7 @@ impl Shape {
         self.block * self.blocks
     }
 
-    /// What the kernel is asked for.
+    /// The request to the kernel.
     pub(super) fn request(self) -> libc::tpacket_req {
         libc::tpacket_req {
             tp_block_size: self.block as u32,
@@ -83,7 +82,7 @@ impl Ring {
         Ok(Ring { map, shape, at: 0, in_block: 0 })
     }
 
-    /// The oldest frame, where there is one.
+    /// The oldest frame, if there is one.
     #[inline]
     pub(super) fn front(&mut self) -> Option<Front<'_>> {
         // Acquire: what the kernel wrote before it stored the status is seen.
@@ -104,13 +103,13 @@ impl Ring {
         Some(Front { len: header.tp_len as usize, status, mac, got, tag, ring: self })
     }
 
-    /// Throws away what is there, and the copies that wait beside it in its socket.
+    /// Discards the frames in the ring, and the copies that wait beside it in its socket.
     pub(super) fn flush(&mut self, socket: &Socket) {
         let all = self.shape.in_block() * self.shape.blocks;
         for _ in 0..all {
             let Some(front) = self.front() else { break };
             if front.is_copied() {
-                let _ = socket.receive(&mut []); // what is read is gone, however long
+                let _ = socket.receive(&mut []); // the frame is discarded, however long it is
             }
             front.release();
         }
@@ -121,12 +120,12 @@ impl Ring {
         self.shape.frame
     }
 
-    /// Where it is.
+    /// Its address.
     pub(super) fn cursor(&self) -> (usize, usize) {
         (self.at, self.in_block)
     }
 
-    /// Goes back to where it was.
+    /// Returns to the earlier position.
     pub(super) fn go_to(&mut self, (at, in_block): (usize, usize)) {
         let inside = at + self.shape.frame <= self.shape.bytes();
         assert!(inside && at.is_multiple_of(libc::TPACKET_ALIGNMENT), "a frame's start");
@@ -146,7 +145,7 @@ impl Ring {
         unsafe { self.place(0) }
     }
 
-    /// The byte `by` of the oldest frame.
+    /// The address of byte `by` of the oldest frame.
     ///
     /// # Safety
     /// `by` is at most a frame's size (R2).
@@ -177,7 +176,7 @@ impl Drop for Ring {
     }
 }
 
-/// The oldest frame of a ring; it stays that until it is released.
+/// The oldest frame of a ring, until it is released.
 pub(super) struct Front<'r> {
     ring: &'r mut Ring,
     /// At least `FIRST_BYTE - ALIGNED_ETHERNET`; `mac + got` is at most a frame's size.
@@ -199,7 +198,7 @@ impl Front<'_> {
         unsafe { std::slice::from_raw_parts(first.as_ptr(), self.got) }
     }
 
-    /// What is left to do with it; `None` where nobody can.
+    /// The work that is left on it; `None` where it cannot be done.
     #[inline]
     pub(super) fn offload(&self) -> Option<Offload> {
         // SAFETY: `mac` is at most a frame's size, and more than a header's.
@@ -209,18 +208,18 @@ impl Front<'_> {
         Offload::parse(unsafe { header.cast().as_ref() })
     }
 
-    /// Whether all its bytes are here.
+    /// Whether the ring has all its bytes.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {
         self.got == self.len
     }
 
-    /// Whether the socket has a whole copy, to be read.
+    /// Whether the socket has a whole copy to be read.
     pub(super) fn is_copied(&self) -> bool {
         self.status & libc::TP_STATUS_COPY != 0
     }
 
-    /// Type and contents of the tag that the kernel took off.
+    /// Type and contents of the tag that the kernel removed.
     #[inline]
     pub(super) fn tag(&self) -> Option<(u16, u16)> {
         self.tag
@@ -246,17 +245,16 @@ impl Front<'_> {
     }
 }
 
-/// Where a frame's address is (`TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`).
+/// The offset of a frame's address (`TPACKET_ALIGN(sizeof(struct tpacket2_hdr))`).
 const ADDRESS: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 /// Room that the kernel leaves for a link header.
 const ALIGNED_ETHERNET: usize = 16;
-/// Where a frame's bytes begin at the latest, as `tpacket_rcv` reckons.
+/// The latest offset of a frame's bytes, as `tpacket_rcv` computes it.
 const FIRST_BYTE: usize = (ADDRESS + size_of::<libc::sockaddr_ll>() + ALIGNED_ETHERNET)
     .next_multiple_of(libc::TPACKET_ALIGNMENT)
     + offload::HEADER;
 const DOT1Q: u16 = 0x8100;
-/// Frames of a ring: what comes in 2 ms at a million a second, to a worker that has lost
-/// its core for so long.
+/// Frames of a ring: those of 2 ms at a million a second, for a worker that has lost its core that long.
 pub(super) const RECEIVED: usize = 2048;
 /// Bytes of a ring: fewer long frames.
 const MOST_BYTES: usize = 8 << 20;

@@ -13,7 +13,7 @@ use crate::BURST;
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
-    /// One that receives nothing yet.
+    /// A socket that receives nothing yet.
     pub(super) fn open() -> io::Result<Socket> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: takes numbers only.
@@ -22,8 +22,7 @@ impl Socket {
         Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd as i32) }))
     }
 
-    /// Binds it to an interface; it receives everything there if `receives`, else
-    /// nothing.
+    /// Binds it to an interface; it receives all of its packets if `receives`, otherwise none.
     pub(super) fn bind(&self, index: u32, receives: bool) -> io::Result<()> {
         let all = (libc::ETH_P_ALL as u16).to_be();
         let address = libc::sockaddr_ll {
@@ -46,8 +45,8 @@ impl Socket {
         self.set_at(libc::SOL_PACKET, option, value)
     }
 
-    /// Asks for room for `bytes`, beyond the limit of ordinary users where that is
-    /// allowed; what is given is good enough.
+    /// Requests buffers of `bytes`, beyond the limit of ordinary users where that is allowed; a
+    /// smaller buffer will do.
     pub(super) fn set_room(&self, bytes: c_int) {
         for (force, plain) in
             [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF)]
@@ -64,7 +63,7 @@ impl Socket {
         check(result as isize).map(|_| ())
     }
 
-    /// Sets the program of the fan-out that it is in: whose packets are this socket's.
+    /// Sets the program of its fan-out, which chooses a socket for each packet.
     pub(super) fn set_program(&self, program: &[libc::sock_filter]) -> io::Result<()> {
         let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
@@ -81,25 +80,25 @@ impl Socket {
         check(result as isize).map(|_| value)
     }
 
-    /// The number of the fan-out that it is in.
+    /// The number of its fan-out.
     pub(super) fn fanout(&self) -> io::Result<u16> {
         self.get::<1>(libc::SOL_PACKET, libc::PACKET_FANOUT).map(|[value]| value as u16)
     }
 
-    /// Frames that found the ring full since this was last asked.
+    /// Frames that found the ring full since the last call.
     pub(super) fn take_missed(&self) -> u64 {
         // `struct tpacket_stats`: all, and those that were dropped.
         let stats = self.get::<2>(libc::SOL_PACKET, libc::PACKET_STATISTICS);
         stats.map_or(0, |[_, drops]| drops.into())
     }
 
-    /// Takes an error away that waits to be reported: the interface went down. Until
-    /// then whoever polls the socket is woken at once.
+    /// Clears a pending error: the interface went down. Until then every poll of the socket returns
+    /// at once.
     pub(super) fn take_error(&self) {
         let _ = self.get::<1>(libc::SOL_SOCKET, libc::SO_ERROR);
     }
 
-    /// Sends what is in its ring for sending, as far as the kernel takes it.
+    /// Sends the frames in its ring for sending, as far as the kernel takes them.
     pub(super) fn send_ring(&self) -> io::Result<()> {
         let (fd, flags) = (self.0.as_raw_fd(), libc::MSG_DONTWAIT);
         // SAFETY: no bytes, and to nobody in particular.
@@ -107,7 +106,7 @@ impl Socket {
         check(sent).map(|_| ())
     }
 
-    /// Sends one frame that lies in parts, at most [`BURST`] and two; with more it fails.
+    /// Sends one frame in several parts, at most [`BURST`] and two; with more it fails.
     pub(super) fn send_parts<'p>(&self, parts: impl Iterator<Item = &'p [u8]>) -> io::Result<()> {
         let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let (mut all, mut n) = ([nothing; BURST + 2], 0);
@@ -125,8 +124,8 @@ impl Socket {
         check(sent).map(|_| ())
     }
 
-    /// Reads a frame that was too long for the ring: what is left to do with it, and
-    /// its bytes. `None` where it is too long for `into`, too.
+    /// Reads a frame that was too long for the ring: its pending work, and its bytes. `None` where
+    /// it is too long for `into`, too.
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<Option<([u8; HEADER], usize)>> {
         let mut header = [0; HEADER];
         let mut parts = [
@@ -180,7 +179,7 @@ pub(super) fn map(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8
 /// Ends a mapping.
 ///
 /// # Safety
-/// It came from [`map`] with as many bytes, and nobody refers to it any more.
+/// It came from [`map`] with the same length, and nobody refers to it any more.
 pub(super) unsafe fn unmap(map: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller says.
     unsafe { libc::munmap(map.as_ptr().cast(), bytes) };

@@ -1,4 +1,4 @@
-//! Packets that get an outer header: room for it in one step, and what is asked for before.
+//! Packets that get an outer header: makes room in one step, and prefetches before that.
 
 use super::{Burst, L2_ROOM, VECTOR};
 use crate::Owned;
@@ -6,9 +6,9 @@ use crate::hint::prefetch;
 use crate::packet::BEFORE;
 
 impl Burst {
-    /// Moves packet `i`'s head `by` bytes towards its start, and makes its frame start `l2`
-    /// bytes before that and end `l3` bytes after it: [`Burst::retreat`] and [`Burst::frame`]
-    /// in one step. False, and nothing done, where one of them would fail.
+    /// Moves packet `i`'s head `by` bytes towards its start, and makes its frame start `l2` bytes
+    /// before that and end `l3` bytes after it: [`Burst::retreat`] and [`Burst::frame`] in one
+    /// step. Returns false, and changes nothing, where one of them would fail.
     #[inline(always)]
     pub fn wrap(&mut self, i: usize, by: usize, l2: usize, l3: usize) -> bool {
         let i = i % VECTOR;
@@ -33,7 +33,7 @@ impl Burst {
         true
     }
 
-    /// Asks for the first line of packet `i`'s descriptor.
+    /// Prefetches the first line of packet `i`'s descriptor.
     #[inline(always)]
     pub fn ask(&self, i: usize) {
         // No address where there is none: that is nothing to ask for, and costs no compare.
@@ -41,7 +41,7 @@ impl Burst {
         prefetch(self.pkt[i % VECTOR].as_ref().map_or(std::ptr::null(), raw));
     }
 
-    /// Asks for the line before packet `i`'s head, which a header put in front is written to.
+    /// Prefetches the line before packet `i`'s head, into which an outer header is written.
     #[inline(always)]
     pub fn ask_before(&self, i: usize) {
         prefetch(self.head[i % VECTOR].as_ptr().wrapping_sub(BEFORE));

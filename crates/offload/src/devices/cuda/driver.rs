@@ -2,7 +2,7 @@
 //!
 //! - I1: a [`Room`] and a [`Pinned`] are the driver's memory, freed once, by their owner.
 //! - I2: memory that the device may read or write is owned by a [`Slot`], or its owner waits, until
-//! the stream is known to be done.
+//!   the stream is known to be done.
 //! - I3: a [`Slot`]'s memory on the device has room for its batch.
 
 use std::ffi::{CString, c_void};
@@ -199,7 +199,7 @@ impl Gpu {
     ///
     /// # Safety
     /// - `kernel` takes three pointers and a count. It reads and writes at most that many items,
-    /// for which there is room, and reads inside of `table`.
+    ///   for which there is room, and reads inside of `table`.
     /// - The three must live until the stream is done.
     pub(super) unsafe fn launch(
         &self,
