@@ -1,5 +1,5 @@
-//! What the supervisor and a process say to one another, over a socket of theirs: a kind,
-//! and what belongs to it, a datagram each, some with descriptors.
+//! Messages between the supervisor and a process, over a socket of their own: a kind and its
+//! contents, one datagram each, some with descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Both ends: the first never waits, and neither is inherited.
+/// Both ends: the first never blocks, and neither is inherited.
 ///
 /// # Errors
 /// The system's.
@@ -21,38 +21,37 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((ours, theirs))
 }
 
-/// To a process: how it is to be. A kind, and 8-byte numbers in the order of
-/// [`super::process::Begin`].
+/// To a process: its configuration. A kind, and 8-byte numbers in the order of [`super::process::Begin`].
 pub(crate) const BEGIN: u8 = 1;
 /// A pair of rings: questions, verdicts.
 pub(crate) const RINGS: u8 = 2;
 /// A file: its length (8 bytes), its name.
 pub(crate) const FILE: u8 = 3;
-/// That was all.
+/// The end of the configuration.
 pub(crate) const GO: u8 = 4;
 /// A chunk to be run: its number (4 bytes), its text.
 pub(crate) const EXEC: u8 = 5;
 
-/// To the supervisor, before the policy begins, who may not say it: shut in; what was not
-/// possible, in lines.
+/// To the supervisor, before the policy begins (a policy may not send it): the process is confined;
+/// the failed steps, in lines.
 pub(crate) const SHUT: u8 = 64;
 /// It is ready.
 pub(crate) const READY: u8 = 65;
-/// It does not begin: why.
+/// The policy does not start; the cause.
 pub(crate) const REFUSED: u8 = 66;
-/// The policy failed, and was stopped if it was long at it (1 byte): how.
+/// The policy failed, and whether it was stopped after a long time (1 byte); the cause.
 pub(crate) const FAILED: u8 = 67;
-/// What a chunk came to: its number (4 bytes), whether it failed (1 byte), text.
+/// The result of a chunk: its number (4 bytes), whether it failed (1 byte), text.
 pub(crate) const DONE: u8 = 68;
-/// From it: it does with less than it should have.
+/// From a process: it lacks a resource and works without it.
 pub(crate) const REMARK: u8 = 69;
 
-/// Bytes of a message, at most.
+/// The most bytes of a message.
 pub(crate) const MOST: usize = 1 << 16;
-/// Descriptors of a message, at most.
+/// The most descriptors of a message.
 const DESCRIPTORS: usize = 4;
 
-/// A kind, what belongs to it, and descriptors.
+/// A kind, the contents, and descriptors.
 pub(crate) type Received<'b> = (u8, &'b [u8], Vec<OwnedFd>);
 
 /// Sends a message.
@@ -77,7 +76,7 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Says something by one write, as a process may once it is shut in; never waits.
+/// Sends a message by one write, as a confined process may; never blocks.
 ///
 /// # Errors
 /// The system's.
@@ -87,7 +86,7 @@ pub(crate) fn say(socket: &OwnedFd, kind: u8, parts: &[&[u8]]) -> io::Result<()>
     Ok(())
 }
 
-/// Says a text of any descriptor's other end.
+/// Sends a text to the other end of any descriptor.
 ///
 /// # Errors
 /// The system's.
@@ -96,8 +95,8 @@ pub(crate) fn tell(socket: BorrowedFd<'_>, kind: u8, text: &str) -> io::Result<(
     Ok(())
 }
 
-/// Hears what is said by one read, as a process may once it is shut in: its kind, and what
-/// belongs to it. `None`: the other end is gone.
+/// Receives a message by one read, as a confined process may: its kind and its contents. `None`:
+/// the other end is gone.
 ///
 /// # Errors
 /// The system's.
@@ -109,8 +108,8 @@ pub(crate) fn hear<'b>(
     Ok(buffer[..n].split_first().map(|(kind, rest)| (*kind, rest)))
 }
 
-/// Receives a message into `buffer`: its kind, what belongs to it, and its descriptors.
-/// `None`: the other end is gone.
+/// Receives a message into `buffer`: its kind, its contents, and its descriptors. `None`: the other
+/// end is gone.
 ///
 /// # Errors
 /// The system's.
@@ -132,26 +131,26 @@ pub(crate) fn receive<'b>(
     Ok(bytes.split_first().map(|(kind, rest)| (*kind, rest, files)))
 }
 
-/// As long a text as a message takes, without what a terminal would obey.
+/// As much text as fits a message, without sequences that a terminal would obey.
 pub(crate) fn text(bytes: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(most)]);
     text.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// The first line of it, for the log: whatever a packet has made a policy say.
+/// Its first line, for the log, whatever a packet made the policy write.
 pub(crate) fn line(bytes: &[u8], most: usize) -> String {
     text(bytes, most).lines().next().unwrap_or_default().replace('\t', " ")
 }
 
-/// Control characters but for ends of lines and tabs; and what ends a line or turns its
-/// direction by Unicode.
+/// Control characters other than line ends and tabs, and Unicode characters that end a line or
+/// change its direction.
 fn is_obeyed(c: char) -> bool {
     let by_unicode =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     by_unicode || c.is_control() && !matches!(c, '\n' | '\t')
 }
 
-/// Waits until there is something to read, the other end is gone, or `most` is over.
+/// Waits until there is something to read, the other end is gone, or `most` has passed.
 ///
 /// # Errors
 /// The system's.
@@ -171,7 +170,7 @@ pub(crate) fn wait(
     Ok(wanted.iter().map(|one| !one.revents().is_empty()).collect())
 }
 
-/// As [`AsFd`] of many.
+/// Descriptors of many objects.
 pub(crate) fn borrowed(files: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     files.iter().map(AsFd::as_fd).collect()
 }

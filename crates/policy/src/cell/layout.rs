@@ -1,4 +1,4 @@
-//! What lies where in the two rings between a worker and a process.
+//! The layout of the two rings between a worker and a process.
 //!
 //! ```text
 //!  questions, written by the worker          verdicts, written by the process
@@ -22,14 +22,14 @@ use crate::ask::{Facts, Matter, Question};
 /// Sizes of a pair of rings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Layout {
-    /// Questions without a verdict at a time, at most: a power of two.
+    /// The most questions without a verdict at a time: a power of two.
     depth: u32,
-    /// Bytes of a packet that go over, at most.
+    /// The most bytes of a packet that a question carries.
     captured: u32,
 }
 
 impl Layout {
-    /// `depth` is rounded up, and both into what there can be.
+    /// `depth` is rounded up, and both values are limited to the possible range.
     pub fn new(depth: u32, captured: u32) -> Layout {
         let depth = depth.clamp(1, MAX_DEPTH).next_power_of_two();
         Layout { depth, captured: captured.clamp(64, MAX_CAPTURED) }
@@ -41,7 +41,7 @@ impl Layout {
         self.depth
     }
 
-    /// Bytes of a packet that go over, at most.
+    /// The most bytes of a packet that a question carries.
     #[inline]
     pub fn captured(self) -> u32 {
         self.captured
@@ -61,19 +61,19 @@ impl Layout {
         (TOKENS + 4 * self.depth as usize).next_multiple_of(64)
     }
 
-    /// Where the token of the `index`th question is, counted from ever.
+    /// The offset of the `index`th question's token, counted since the start.
     #[inline]
     pub fn token_at(self, index: u32) -> usize {
         TOKENS + 4 * self.place(index) as usize
     }
 
-    /// Where the question of a place is.
+    /// The offset of a place's question.
     #[inline]
     pub fn question_at(self, place: u32) -> usize {
         self.places() + self.stride() * (place & (self.depth - 1)) as usize
     }
 
-    /// Where the `index`th verdict is, counted from ever.
+    /// The offset of the `index`th verdict, counted since the start.
     #[inline]
     pub fn verdict_at(self, index: u32) -> usize {
         VERDICTS + VERDICT * self.place(index) as usize
@@ -90,16 +90,16 @@ impl Layout {
     }
 }
 
-/// Where the head is, in both.
+/// The offset of the head, in both memories.
 pub(crate) const HEAD: usize = 64;
-/// Where a process says that it sleeps.
+/// The offset of the word by which a process reports that it sleeps.
 pub(crate) const SLEEPS: usize = 128;
 const TOKENS: usize = 128;
 const VERDICTS: usize = 192;
 /// Bytes before those of the packet.
 pub(crate) const FACTS: usize = 32;
 const VERDICT: usize = 8 * WORDS;
-/// Places, at most: half of a token's bits are left to generations.
+/// The most places: half of a token's bits are left to generations.
 const MAX_DEPTH: u32 = 1 << 16;
 /// No packet is longer.
 const MAX_CAPTURED: u32 = 1 << 16;
@@ -130,7 +130,7 @@ pub(crate) fn facts(question: &Question<'_>, captured: u32) -> [u8; FACTS] {
     out
 }
 
-/// What [`facts`] wrote: the question, and the number of its bytes.
+/// The question that [`facts`] wrote, and the number of its bytes.
 #[inline]
 pub(crate) fn parse_facts(token: u32, from: &[u8; FACTS]) -> (Question<'static>, u32) {
     let word = |at: usize| u16::from_ne_bytes([from[at], from[at + 1]]);
@@ -151,14 +151,14 @@ pub(crate) fn parse_facts(token: u32, from: &[u8; FACTS]) -> (Question<'static>,
     (Question { id: token, matter, facts, bytes: &[] }, captured)
 }
 
-/// What a process says about one question.
+/// A process's answer to one question.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Said {
-    /// What [`crate::ask::Verdict`] says.
+    /// As in [`crate::ask::Verdict`].
     Verdict {
         /// The packet goes on.
         forward: bool,
-        /// What its flow may do.
+        /// The decision about the flow.
         decision: Option<ggu::Verdict>,
     },
     /// The policy failed at it.
@@ -224,8 +224,8 @@ pub(crate) fn token(first: u64) -> u32 {
     first as u32
 }
 
-/// What the words before the cookie say, each of their bits in range; `cookie` is asked
-/// for the others, where they count. `None`: no verdict is such.
+/// The contents of the words before the cookie, with each of their bits in range. `cookie` supplies
+/// the others, where they count. `None`: no verdict has this form.
 #[inline]
 pub(crate) fn parse(
     words: &[u64; WORDS_BEFORE],

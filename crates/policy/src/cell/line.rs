@@ -13,7 +13,7 @@ use super::layout::{self, FACTS, HEAD, Layout, SLEEPS, Said, WORDS, WORDS_BEFORE
 use super::shared::{Own, Window};
 use crate::ask::{Full, Instead, Question, Verdict};
 
-/// The end.
+/// A worker's end of one line.
 ///
 /// I1: the places in use are a list from `oldest` to `newest`, in the order of asking; the
 /// others are a list from `free` on. `asked` is the number of the former.
@@ -30,24 +30,24 @@ pub(crate) struct Line {
     oldest: u32,
     newest: u32,
     asked: u32,
-    /// Questions ever; those that the process can see.
+    /// Questions since the start, and those of them that the process can see.
     head: u32,
     published: u32,
-    /// Verdicts ever.
+    /// Verdicts since the start.
     taken: u32,
-    /// For which of its sleeps the process was rung.
+    /// The process's sleep for which it was woken last.
     rung: u32,
-    /// What becomes of a packet for which there is no verdict.
+    /// The substitute for a missing verdict.
     instead: Instead,
-    /// It is over, and what it wrote at the end is not believed.
+    /// The line is over, and the last words of the process are not believed.
     deaf: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The worker's.
+    /// The worker's id of the question.
     id: u32,
-    /// Grows with each use; the token's upper bits.
+    /// Incremented with each use; the upper bits of the token.
     generation: u32,
     used: bool,
     asked: u32,
@@ -92,7 +92,7 @@ impl Line {
         }
     }
 
-    /// What the supervisor made of it.
+    /// The state that the supervisor has set.
     #[inline]
     pub fn state(&self) -> State {
         self.gauge.state()
@@ -104,7 +104,7 @@ impl Line {
         self.asked
     }
 
-    /// Puts a question; the process sees it with the next [`Line::flush`].
+    /// Puts a question; the process sees it after the next [`Line::flush`].
     #[inline]
     pub fn ask(&mut self, question: &Question<'_>) -> Result<(), Full> {
         let at = self.free;
@@ -141,7 +141,7 @@ impl Line {
         self.note_oldest();
         self.questions.store(HEAD, self.head, Ordering::Release);
         self.published = self.head;
-        // Either the process sees the head before it sleeps, or its sleep is seen here.
+        // Either the process sees the head before it sleeps, or the worker sees its sleep here.
         fence(Ordering::SeqCst);
         let sleeps = self.verdicts.load(SLEEPS, Ordering::Relaxed);
         if sleeps % 2 == 1 && sleeps != self.rung {
@@ -150,18 +150,18 @@ impl Line {
         }
     }
 
-    /// Hands at most `most` verdicts over; gives their number.
+    /// Appends at most `most` verdicts; returns their number.
     pub fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize {
         let state = self.state();
         let mut given = 0;
         let head = self.verdicts.load(HEAD, Ordering::Acquire);
         let waiting = if self.deaf { 0 } else { head.wrapping_sub(self.taken) };
         if waiting > self.layout.depth() {
-            // More than was asked, or backwards.
+            // More verdicts than questions, or an index that went backwards.
             self.refuse(1);
         } else if waiting > 0 {
             let (mut decided, mut failed, mut refused) = (0, 0, 0);
-            // No more than there are, whatever else it does meanwhile.
+            // No more verdicts than there are now, whatever the process writes meanwhile.
             for _ in 0..waiting.min(u32::try_from(most).unwrap_or(u32::MAX)) {
                 let said = self.next();
                 self.taken = self.taken.wrapping_add(1);
@@ -186,27 +186,26 @@ impl Line {
             Gauge::add(&self.gauge.failed, failed);
             if refused > 0 {
                 self.refuse(refused);
-                // Killed, or about to be; it may not put the end off.
+                // The process is killed, or about to be; it cannot delay that.
                 self.deaf = state == State::Over;
             }
             self.note_oldest();
             self.gauge.taken.store(self.taken, Ordering::Release);
         }
-        // The state is older than the look at the head: what the process still said before
-        // its end was seen.
+        // The state was read before the head: every verdict before the process's end was seen.
         if state == State::Over && (waiting == 0 || waiting > self.layout.depth()) {
             given += self.lose(most - given, take);
         }
         given
     }
 
-    /// True when nothing is to be had from it any more.
+    /// Whether the line has no more verdicts to give.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.asked == 0 && self.state() != State::Open
     }
 
-    /// The next verdict, with the worker's id of its question, if it is one.
+    /// The next verdict, with the worker's id of its question, if it is valid.
     #[inline]
     fn next(&mut self) -> Option<(u32, Said)> {
         let at = self.layout.verdict_at(self.taken);
@@ -244,7 +243,7 @@ impl Line {
         given
     }
 
-    /// A place in use is free (I1).
+    /// Frees a place in use (I1).
     #[inline]
     fn give_back(&mut self, at: u32) {
         let Place { before, after, .. } = self.places[at as usize];
@@ -275,7 +274,7 @@ impl Line {
     }
 }
 
-/// Wakes the process: a count that is full wakes it, too.
+/// Wakes the process; a full counter wakes it, too.
 #[cold]
 fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());

@@ -1,8 +1,8 @@
 //! Memory that two processes share: one writes, the other reads.
 //!
-//! A [`Window`] reads what another process may write at any time: by atomics, into memory
-//! of its own, never by a reference. An [`Own`] writes. Each access is within bounds or a
-//! panic: the places are computed by the reader, never taken from the memory.
+//! A [`Window`] reads memory that another process may write at any time: atomically, into memory of
+//! its own, never through a reference. An [`Own`] writes. Each access is within bounds or panics:
+//! the reader computes the offsets, and never takes them from the memory.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// Memory that is read.
+/// Memory that this process reads.
 ///
 /// I1: `base` is the start of `len` readable bytes, aligned to 8, as long as `keep` lives.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Window {
     keep: Keep,
 }
 
-/// Memory that is written, too.
+/// Memory that this process also writes.
 ///
 /// I2: the bytes of the window are writable, and no other `Own` of this process has them.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub(crate) struct Own(Window);
 
 #[derive(Debug)]
 enum Keep {
-    /// Unmapped at the end.
+    /// Unmapped when dropped.
     Mapping,
-    /// Of this process alone: for tests, fuzzing and miri.
+    /// Memory of this process alone: for tests, fuzzing and miri.
     Words { _words: Arc<[AtomicU64]> },
 }
 
@@ -44,7 +44,7 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Maps `len` bytes of `file` to be read.
+    /// Maps `len` bytes of `file` for reading.
     ///
     /// # Errors
     /// The system's.
@@ -60,7 +60,7 @@ impl Window {
         Ok(Window { base, len, keep: Keep::Mapping })
     }
 
-    /// Where it lies, and how long it is.
+    /// Its address and its length.
     pub fn place(&self) -> (usize, usize) {
         (self.base.as_ptr() as usize, self.len)
     }
@@ -83,7 +83,7 @@ impl Window {
         }
     }
 
-    /// `len` bytes from `at` on, as they lie there.
+    /// `len` bytes from `at` on, without a copy.
     ///
     /// # Safety
     /// Nobody writes them while the slice lives.
@@ -125,7 +125,7 @@ impl Drop for Window {
 }
 
 impl Own {
-    /// Maps `len` bytes of `file` to be written.
+    /// Maps `len` bytes of `file` for writing.
     ///
     /// # Errors
     /// The system's.
@@ -136,7 +136,7 @@ impl Own {
         Window::mapped(file, len, ProtFlags::READ | ProtFlags::WRITE).map(Own)
     }
 
-    /// What is written here, to be read in this process.
+    /// The written memory, for reading in this process.
     #[inline]
     pub fn window(&self) -> &Window {
         &self.0
@@ -160,8 +160,8 @@ impl Own {
         }
     }
 
-    /// Copies `bytes` to byte `at`. Who reads them is another process, or waits for a word
-    /// that is stored (release) behind them.
+    /// Copies `bytes` to byte `at`. The reader is another process, or waits for a word that is
+    /// stored (release) after them.
     #[inline]
     pub fn put(&mut self, at: usize, bytes: &[u8]) {
         self.0.check(at, bytes.len(), 1);
@@ -173,7 +173,7 @@ impl Own {
     }
 }
 
-/// A file in memory of `len` zero bytes, which nobody can shrink or grow.
+/// A memory file of `len` zero bytes, which nobody can shrink or grow.
 ///
 /// # Errors
 /// The system's.
@@ -184,7 +184,7 @@ pub(crate) fn memory(name: &str, len: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// What is mapped writable stays so; nobody can map or write it from then on.
+/// Existing writable mappings stay; nobody can map or write it from then on.
 ///
 /// # Errors
 /// Kernels before 5.1 have no such seal.

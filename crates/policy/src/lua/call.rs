@@ -1,5 +1,5 @@
-//! Functions of a Lua state, called without what `mlua` puts around a call, which costs as
-//! much as some decisions.
+//! Calls functions of a Lua state without `mlua`'s work around a call, which costs as much as some
+//! decisions.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -10,10 +10,10 @@ use super::stop::{Stoppable, Stopper};
 
 /// A Lua state with functions to be called.
 ///
-/// - C1: `state` is the main state of `lua`, open as long as that.
+/// - C1: `state` is the main state of `lua`, and open as long as `lua` lives.
 /// - C2: `handler`, and each [`Callee`], is a reference in its registry.
 pub(super) struct Caller {
-    // Fields drop in order: nobody stops a state that is closed.
+    // Fields drop in order: a state is never stopped after it is closed.
     stoppable: Stoppable,
     state: NonNull<ffi::lua_State>,
     handler: Callee,
@@ -34,7 +34,7 @@ pub(super) struct Failed {
 }
 
 impl Caller {
-    /// Calls functions of `lua`; `handler` makes a text of an error.
+    /// Calls functions of `lua`; `handler` turns an error into a text.
     ///
     /// # Errors
     /// When there is no memory.
@@ -57,22 +57,22 @@ impl Caller {
         keep(&self.lua, function)
     }
 
-    /// What stops a call, from another thread.
+    /// Stops a call, from another thread.
     pub fn stopper(&self) -> Stopper {
         self.stoppable.stopper()
     }
 
-    /// Calls between this and [`Caller::end`] are one to the stopper.
+    /// The calls between this and [`Caller::end`] count as one call for the stopper.
     pub fn begin(&self) {
         self.stoppable.begin();
     }
 
-    /// The stopper has stopped what runs.
+    /// The stopper has stopped the running call.
     pub fn stopped(&self) -> bool {
         self.stoppable.stopped()
     }
 
-    /// They are over; gives file and line where they were stopped.
+    /// The calls are over; returns file and line where they were stopped.
     pub fn end(&self) -> Option<String> {
         self.stoppable.end()
     }
@@ -113,7 +113,7 @@ impl Caller {
         unsafe { ffi::lua_rawgeti_(self.state.as_ptr(), ffi::LUA_REGISTRYINDEX, function.0) };
     }
 
-    /// The text on top of the stack, as much of it as anybody reads.
+    /// The text on top of the stack, up to the length that is kept.
     fn message(&self) -> String {
         let state = self.state.as_ptr();
         // SAFETY: C1; something is on top.

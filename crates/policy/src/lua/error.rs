@@ -1,4 +1,4 @@
-//! What may go wrong in a policy.
+//! The errors of a policy.
 
 use super::layout::BadDecision;
 
@@ -7,51 +7,51 @@ use super::layout::BadDecision;
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no memory for a Lua state.
+    /// There is too little memory for a Lua state.
     #[error("there is no memory for a Lua state")]
     NoState,
-    /// It is not Lua.
+    /// The source is not Lua.
     #[error("{message}")]
     Syntax {
         /// With file and line.
         message: String,
     },
-    /// It defines neither function that can be asked.
+    /// The policy defines neither of the two functions.
     #[error("{name} defines no function lookup_policy, nor lookup_policy_batch")]
     NoPolicy {
-        /// The policy's.
+        /// The policy.
         name: String,
     },
-    /// It threw an error.
+    /// The policy threw an error.
     #[error("{message}")]
     Thrown {
         /// With file and line, and where the call came from.
         message: String,
     },
-    /// It wanted more memory than it may have.
+    /// The policy exceeded its memory.
     #[error("not enough memory: {message}")]
     Memory {
-        /// Where.
+        /// The place.
         message: String,
     },
-    /// It was stopped ([`Stopper`](super::Stopper)).
+    /// The policy was stopped ([`Stopper`](super::Stopper)).
     #[error("{at}: stopped, it took too long")]
     Stopped {
         /// File and line.
         at: String,
     },
-    /// What it decided is no decision.
+    /// Its decision is invalid.
     #[error("{name}: {bad}")]
     Decision {
-        /// The policy's.
+        /// The policy.
         name: String,
-        /// What it is.
+        /// The mistake.
         bad: BadDecision,
     },
-    /// No such engine, or it takes no table of a policy's.
+    /// The engine does not exist, or does not suit a policy's tables.
     #[error("{what}")]
     Engine {
-        /// Which, and why.
+        /// The engine, and the reason.
         what: String,
     },
 }

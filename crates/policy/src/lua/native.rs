@@ -17,13 +17,13 @@ use lookup::{Addr, Hop, Rib};
 
 use super::table::{Budget, Refused, Table};
 
-/// What new tables are made of; lies at one place as long as the state that knows it.
+/// The parts of new tables; it stays at one address as long as the state that knows it.
 pub(super) struct Library {
     v4: (&'static Entry<u32>, EngineOptions),
     v6: (&'static Entry<u128>, EngineOptions),
     budget: Rc<Budget>,
     files: BTreeMap<String, Arc<[u8]>>,
-    /// Why the last table was not made of a file, with a zero behind it.
+    /// Why the last table could not be made from a file, NUL-terminated.
     why: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl Library {
     /// Tables by engines of these names and options, in all of at most `bytes`.
     ///
     /// # Errors
-    /// When there is no such engine, in words.
+    /// When there is no such engine; the error is a text.
     pub fn new(
         engines: [&(String, EngineOptions); 2],
         bytes: usize,
@@ -55,7 +55,7 @@ impl Library {
         }))
     }
 
-    /// What tables do with less than they should have, if that is new.
+    /// The resources that tables lack and work without, if that is new.
     pub fn remark(&self) -> Option<String> {
         let (wanted, small) = self.budget.remark()?;
         let has = small
@@ -71,9 +71,9 @@ impl Library {
         Table::new(entry, options, &self.budget, paras)
     }
 
-    /// A table of the file called `name`: its prefixes of one family. The label is `label`
-    /// where it is not negative, else the next hop's text where that is a number, else the
-    /// next hop's place in the order in which the file names them, from 1.
+    /// A table from the file called `name`: its prefixes of one family. The label is `label` if
+    /// that is not negative, otherwise the next hop if its text is a number, otherwise the next
+    /// hop's position in the file, from 1.
     fn read<A: Family>(&self, name: &str, label: i64) -> Result<Table<A>, String> {
         let file = self.files.get(name);
         let file = file.ok_or_else(|| format!("no file {name} was given to the policy"))?;
@@ -107,7 +107,7 @@ impl Library {
     }
 }
 
-/// What differs between IPv4 and IPv6.
+/// The differences between IPv4 and IPv6.
 trait Family: Engines {
     fn of(library: &Library) -> (&'static Entry<Self>, &EngineOptions);
     fn routes(table: &formats::Table) -> &Rib<Self>;
@@ -131,7 +131,7 @@ impl Family for u128 {
     }
 }
 
-/// What `str_to_prefix` finds.
+/// The result of `str_to_prefix`.
 #[repr(C)]
 pub(super) struct Parsed {
     v4: u32,
@@ -161,7 +161,7 @@ unsafe extern "C" fn parse(text: *const c_char, len: usize, family: i32, out: *m
     }
 }
 
-/// `addr` without the bits behind `depth`, in words; gives their number, 0 for a bad depth.
+/// `addr` without the bits behind `depth`, in words; returns the number of words, 0 for a bad depth.
 unsafe extern "C" fn mask_text(
     addr: *const [u8; 16],
     depth: u32,
@@ -187,7 +187,7 @@ unsafe extern "C" fn why(library: *const Library) -> *const c_char {
     library.why.as_ptr().cast()
 }
 
-/// The functions that each family has; `$addr` is how an address comes over.
+/// The functions of each family; `$addr` is how an address is passed.
 macro_rules! family {
     ($module:ident, $int:ty, $addr:ty, |$given:ident| $number:expr) => {
         mod $module {
@@ -296,7 +296,7 @@ macro_rules! family {
                 f64::from(if which == 0 { table.paras.0 } else { table.paras.1 })
             }
 
-            /// By the names that `script/lpmlib.lua` uses.
+            /// The functions by the names that `script/lpmlib.lua` uses.
             pub const FUNCTIONS: &[(&str, *const c_void)] = &[
                 ("make", make as *const c_void),
                 ("read", read as *const c_void),

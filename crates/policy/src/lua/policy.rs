@@ -1,4 +1,4 @@
-//! A policy: asked, spoken to.
+//! A policy: questions, and chunks.
 
 use mlua::{Function, Value};
 use wire::ggu;
@@ -26,8 +26,8 @@ pub struct Policy {
     pub(super) failed: Vec<u32>,
 }
 
-/// The first error of a call. A place that is written where there is one: a `Result` that
-/// is handed up at each step costs more than some decisions.
+/// The first error of a call. It is written to a place only when there is one: a `Result` that each
+/// step returns costs more than some decisions.
 struct First(Option<Error>);
 
 impl First {
@@ -45,7 +45,7 @@ pub(super) struct Callees {
     pub punish: Callee,
 }
 
-/// Its other ones.
+/// Its other functions.
 pub(super) struct Functions {
     pub defines: Function,
     pub exec: Function,
@@ -53,7 +53,7 @@ pub(super) struct Functions {
 }
 
 impl Policy {
-    /// What stops a call from another thread.
+    /// Stops a call from another thread.
     pub fn stopper(&self) -> Stopper {
         self.caller.stopper()
     }
@@ -67,8 +67,8 @@ impl Policy {
     /// packets buy a collection each.
     ///
     /// # Errors
-    /// The first one. If it is [`Error::Stopped`], questions from the one that was being
-    /// asked on have no verdict.
+    /// The first error. If it is [`Error::Stopped`], the question at that moment and all behind it
+    /// have no verdict.
     pub fn decide(
         &mut self,
         questions: &[Question<'_>],
@@ -97,14 +97,13 @@ impl Policy {
         &self.failed
     }
 
-    /// A note that some of its tables lack their usual engine for want of memory; each note is
-    /// given once.
+    /// A note that some tables lack their usual engine because memory is short; each note is returned once.
     pub fn remark(&mut self) -> Option<String> {
         let Policy { library, .. } = self;
         library.remark()
     }
 
-    /// Runs a chunk in the policy's state; gives its results in words, tabs between.
+    /// Runs a chunk in the policy's state; returns its results as text, separated by tabs.
     ///
     /// # Errors
     /// When it is not Lua, throws, or is stopped.
@@ -179,7 +178,7 @@ impl Policy {
         }
     }
 
-    /// Lua's part alone, for what lies in all slots: in one call, or in one call each.
+    /// The part in Lua alone, for the questions in all slots: in one call, or in one call for each.
     #[cfg(test)]
     pub(super) fn ask_again(&mut self, at_once: bool) {
         let (callee, calls) = if at_once { (self.call.each, 1) } else { (self.call.one, BATCH) };
@@ -189,7 +188,7 @@ impl Policy {
         }
     }
 
-    /// Asks of all of them at once.
+    /// Asks about all of them at once.
     fn batch(&mut self, part: &[Question<'_>], collected: &mut Option<bool>) -> Result<(), Failed> {
         let asked = self.caller.call(self.call.batch, &[part.len()]);
         let Err(failed) = asked else { return Ok(()) };
@@ -200,7 +199,7 @@ impl Policy {
         self.caller.call(self.call.batch, &[part.len()]).map(|_| ())
     }
 
-    /// Asks for what fragments deserve.
+    /// Asks about the punishment for fragments.
     fn punish(
         &mut self,
         part: &[Question<'_>],
@@ -241,7 +240,7 @@ impl Policy {
         own.0.into_iter().for_each(|error| first.note(error));
     }
 
-    /// Once more, if a collection has freed memory.
+    /// Asks again, if a collection has freed memory.
     fn again(
         &mut self,
         callee: Callee,
@@ -257,7 +256,7 @@ impl Policy {
         self.caller.call(callee, &[at])
     }
 
-    /// Collects, once for these questions; says whether that freed memory.
+    /// Collects once for these questions; returns whether that freed memory.
     fn collect(&self, collected: &mut Option<bool>) -> bool {
         *collected.get_or_insert_with(|| {
             let lua = &self.caller.lua;
@@ -308,7 +307,7 @@ impl Policy {
         if message.starts_with(NO_MEMORY) {
             return Error::Memory { message: at(&self.name, &message).unwrap_or_default() };
         }
-        // An object that is no string has no line of its own.
+        // An object that is not a string carries no line.
         match at(&self.name, &message) {
             Some(place) if !message.lines().next().unwrap_or("").contains(&place) => {
                 Error::Thrown { message: format!("{place}: {message}") }
@@ -317,7 +316,7 @@ impl Policy {
         }
     }
 
-    /// Runs a function of the driver that gives whether it went well, and a text.
+    /// Runs a function of the driver that returns success and a text.
     pub(super) fn run(
         &mut self,
         call: impl FnOnce(&Self) -> mlua::Result<(Option<bool>, Value)>,
@@ -335,7 +334,7 @@ impl Policy {
         }
     }
 
-    /// Looks what the policy defines.
+    /// Finds the functions that the policy defines.
     pub(super) fn define(&mut self) -> Result<(), Error> {
         let defines: u8 = self.functions.defines.call(()).map_err(|_| Error::NoState)?;
         self.defines = (defines & 1 != 0, defines & 2 != 0);
@@ -348,10 +347,10 @@ fn nothing(question: &Question<'_>) -> Verdict {
     Verdict { id: question.id, forward: false, decision: None }
 }
 
-/// So many packets are a loop in Lua. A loop of few rounds is often over before LuaJIT has
-/// compiled it; after some such tries it never compiles it again.
+/// More packets than this are a loop in Lua. A short loop often ends before LuaJIT has compiled it;
+/// after several such tries it never compiles it.
 const LOOP: usize = 16;
-/// What a flow gets whose fragments come to nothing, where the policy has no answer.
+/// The punishment of a flow with incomplete fragments, where the policy does not answer.
 const PUNISHMENT: ggu::Verdict = ggu::Verdict::Declined { expire_s: 600 };
 /// LuaJIT's words.
 const NO_MEMORY: &str = "not enough memory";

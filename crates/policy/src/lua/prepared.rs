@@ -13,23 +13,23 @@ use super::policy::{Callees, Functions, Policy};
 use super::slots::{BATCH, Slots};
 use super::stop::Stopper;
 
-/// What a policy gets.
+/// The resources of a policy.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of each packet that it sees; the rest of a question is left out.
+    /// Bytes of each packet that it sees.
     pub snap: usize,
-    /// Bytes that its Lua state may take; 0: whatever there is.
+    /// The most bytes of its Lua state; 0: no limit.
     pub memory: usize,
-    /// Bytes that its tables of `lpmlib` may take, besides; 0: whatever there is.
+    /// The most bytes of its `lpmlib` tables, in addition; 0: no limit.
     pub tables: usize,
-    /// The engine of `lpmlib`'s IPv4 tables and its options; `""`: the usual one.
+    /// The engine of `lpmlib`'s IPv4 tables and its options; `""`: the default engine.
     pub engine4: (String, EngineOptions),
     /// The same for IPv6.
     pub engine6: (String, EngineOptions),
-    /// Tables of prefixes, by the name under which the policy asks for them: the bytes of
-    /// a file, as it lies on the disk. Where a policy runs there are no files.
+    /// Tables of prefixes, by the name that the policy uses: the raw bytes of a file. A policy's
+    /// process has no files.
     pub files: BTreeMap<String, Arc<[u8]>>,
-    /// What `gt_lcore_id` answers.
+    /// The result of `gt_lcore_id`.
     pub worker: u32,
 }
 
@@ -92,7 +92,7 @@ impl Prepared {
         Ok(Prepared(Policy { name, caller, call, functions, slots, library, defines, failed }))
     }
 
-    /// What stops it while it loads, and later.
+    /// Stops the policy while it loads, and later.
     pub fn stopper(&self) -> Stopper {
         self.0.stopper()
     }
@@ -100,7 +100,7 @@ impl Prepared {
     /// Runs a policy's source, which errors call `name`.
     ///
     /// # Errors
-    /// When it is not Lua, throws, is stopped, or defines no function to be asked.
+    /// When it is not Lua, throws, is stopped, or lacks both functions.
     pub fn load(self, name: &str, source: &str) -> Result<Policy, Error> {
         let mut policy = self.0;
         name.clone_into(&mut policy.name);
@@ -127,7 +127,7 @@ impl Policy {
     }
 }
 
-/// Loads the libraries; gives the driver's functions.
+/// Loads the libraries; returns the driver's functions.
 fn libraries(
     lua: &Lua,
     options: &Options,

@@ -15,7 +15,7 @@ use super::layout;
 use super::layout::{HEADERS, Headers, POLICY};
 use crate::ask::Question;
 
-/// Questions that are put at once.
+/// The most questions in one call.
 pub(super) const BATCH: usize = 64;
 
 /// - S1: `base` is an allocation of `layout`, which holds all that the drawing shows, each
@@ -29,7 +29,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Memory in which a policy sees `snap` bytes of a packet, of at most 64 KiB.
+    /// Memory in which a policy sees `snap` bytes of a packet, at most 64 KiB.
     pub fn new(snap: usize) -> Self {
         let snap = snap.min(MOST);
         let size = PACKETS + BATCH * stride(snap);
@@ -40,12 +40,12 @@ impl Slots {
         Slots { base, layout, snap }
     }
 
-    /// Where headers, policies, `forward` and `at` lie, for the state.
+    /// Addresses of headers, policies, `forward` and `at`, for the state.
     pub fn places(&self) -> [*mut u8; 4] {
         [HEADERS_AT, POLICIES_AT, FORWARD_AT, AT].map(|at| self.at(at))
     }
 
-    /// Lays a question into slot `i`.
+    /// Writes a question into slot `i`.
     ///
     /// # Panics
     /// When there is no such slot.
@@ -90,7 +90,7 @@ impl Slots {
         unsafe { self.at(FORWARD_AT + i).write(0) };
     }
 
-    /// Gives `read` what a policy said of slot `i`: whether the packet goes on, and its
+    /// Passes the policy's answer in slot `i` to `read`: whether the packet goes on, and its
     /// decision. `read` runs no Lua.
     ///
     /// # Panics
@@ -106,7 +106,7 @@ impl Slots {
         read(forward == 1, unsafe { &*policy })
     }
 
-    /// The slot that the policy was at, as the driver wrote it.
+    /// The slot at which the policy was, as the driver wrote it.
     pub fn reached(&self) -> usize {
         // SAFETY: S1: four bytes, aligned.
         let at = unsafe { self.at(AT).cast::<u32>().read() };
@@ -127,8 +127,8 @@ impl Drop for Slots {
     }
 }
 
-/// A packet's place: its bytes, the padding, whole cache lines. One line more than a power
-/// of two would be: slots then do not all fall into the same sets of a cache.
+/// Bytes of a packet's slot: its bytes and the padding, in whole cache lines. A power of two gets
+/// one more line, so that slots do not all fall into the same sets of a cache.
 const fn stride(snap: usize) -> usize {
     (snap + PADDING).next_multiple_of(64)
 }

@@ -45,13 +45,13 @@ struct State(NonNull<ffi::lua_State>);
 unsafe impl Send for State {}
 
 impl Stopper {
-    /// The number of the call that runs.
+    /// The number of the running call.
     pub fn running(&self) -> Option<u64> {
         let call = self.0.calls.load(Ordering::SeqCst);
         (call % 2 == 1).then_some(call)
     }
 
-    /// Stops `call`, if it still runs; says whether it was asked to. It ends within
+    /// Stops `call`, if it still runs; returns whether the stop was requested. The call ends within
     /// microseconds, unless it is inside a C function.
     pub fn stop(&self, call: u64) -> bool {
         let state = self.0.lock();
@@ -69,7 +69,7 @@ impl Stopper {
 }
 
 impl Stoppable {
-    /// Of a state that stays open until this is dropped.
+    /// The stopper of a state that stays open until this is dropped.
     ///
     /// # Safety
     /// `state` is open until then, and is used by the thread that drops it.
@@ -92,12 +92,12 @@ impl Stoppable {
         self.0.calls.store(call + 1, Ordering::Release);
     }
 
-    /// The call that runs was stopped.
+    /// The running call was stopped.
     pub fn stopped(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst) && WHERE.with_borrow(|at| !at.is_empty())
     }
 
-    /// The call is over; gives file and line where it was stopped.
+    /// The call is over; returns file and line where it was stopped.
     pub fn end(&self) -> Option<String> {
         let call = self.0.calls.load(Ordering::Relaxed);
         self.0.calls.store(call + 1, Ordering::SeqCst);
@@ -123,14 +123,14 @@ impl Drop for Stoppable {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Option<State>> {
-        // Nothing panics while it is held, and its content is right at each moment.
+        // No thread panics while it holds the lock, and the content is consistent at each moment.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 thread_local! {
-    /// Where the running call was stopped first. The error's own text may be caught, or
-    /// lost: the hook stops an error's handler, too.
+    /// Where the running call was stopped first. The error's own text may be caught, or lost: the
+    /// hook stops an error handler, too.
     static WHERE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C-unwind" fn end(state: *mut ffi::lua_State, ar: *mut ffi::lua_De
     unsafe { ffi::luaL_error(state, text.as_ptr()) };
 }
 
-/// Keeps where the call is.
+/// Records where the call is.
 fn note(state: *mut ffi::lua_State, ar: *mut ffi::lua_Debug) {
     // SAFETY: both are of the running hook, as Lua calls it.
     let found: c_int = unsafe { ffi::lua_getinfo(state, c"Sl".as_ptr(), ar) };

@@ -1,7 +1,7 @@
 //! A policy's table of prefixes: a [`Rib`], and an engine of `lookup` that answers.
 //!
-//! The engine follows at the first lookup behind a change, so that a million prefixes that
-//! are added one by one are one build. One thread owns all of it.
+//! The engine is updated at the first lookup after a change, so a million prefixes that are added
+//! one by one cost one build. One thread owns all of it.
 //!
 //! An engine that is updated in place reserves address space for the largest table that it may
 //! become (`rutter4` 256 MiB), which counts as memory of a process that has a limit. Where there
@@ -17,55 +17,54 @@ use lookup::rib::{Change, Rib};
 use lookup::sync::Domain;
 use lookup::{Hop, Prefix};
 
-/// Why a table did not do what it was asked; as negative numbers they are C's (`ENOENT` …).
+/// Why a table operation failed; as negative numbers these are C's (`ENOENT` …).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(i32)]
 pub(super) enum Refused {
     /// No such prefix, or none that covers the address.
     Absent = -2,
-    /// No memory is left to tables.
+    /// The tables have no memory left.
     Memory = -12,
-    /// No such length, or a label that the engine does not store.
+    /// The length is invalid, or the engine cannot store the label.
     Invalid = -22,
-    /// As many prefixes are there as may.
+    /// The table is full.
     Full = -28,
 }
 
-/// What all tables of a policy may take, in bytes.
+/// The memory limit of all tables of a policy, in bytes.
 pub(super) struct Budget {
     most: usize,
     taken: Cell<usize>,
-    /// The last engine that there was no room for, what is there instead, and whether that has
-    /// been said.
+    /// The last engine for which memory was too short, its substitute, and whether that was reported.
     instead: Cell<Option<Instead>>,
     is_said: Cell<bool>,
 }
 
-/// An engine's name, and that of the one in its place: `None` where none is.
+/// An engine's name, and its substitute's: `None` where there is none.
 type Instead = (&'static str, Option<&'static str>);
 
 impl Budget {
-    /// `most` 0: whatever there is.
+    /// `most` 0: no limit.
     pub fn new(most: usize) -> Rc<Self> {
         let most = if most == 0 { usize::MAX } else { most };
         let taken = Cell::new(0);
         Rc::new(Budget { most, taken, instead: Cell::new(None), is_said: Cell::new(true) })
     }
 
-    /// There is no room for an engine.
+    /// An engine does not fit into memory.
     fn note(&self, instead: Instead) {
         if self.instead.replace(Some(instead)) != Some(instead) {
             self.is_said.set(false);
         }
     }
 
-    /// What there is instead, if that has not been said.
+    /// The substitute, if it was not reported yet.
     #[inline]
     pub fn remark(&self) -> Option<Instead> {
         if self.is_said.replace(true) { None } else { self.instead.get() }
     }
 
-    /// Changes what one table has taken from `was` to `is`; says whether that may be.
+    /// Changes one table's share from `was` to `is`; returns whether the limit allows it.
     fn change(&self, was: usize, is: usize) -> bool {
         let taken = self.taken.get().saturating_sub(was).saturating_add(is);
         self.taken.set(taken);
@@ -73,14 +72,14 @@ impl Budget {
     }
 }
 
-/// A table. What of it lies in the engine is what was there before `pending`.
+/// A table. Its engine has the prefixes from before the changes in `pending`.
 pub(super) struct Table<A: Engines> {
     entry: &'static Entry<A>,
     options: Options,
     rib: Rib<A>,
     pending: Vec<Change<A>>,
     engine: Option<Engine<A>>,
-    /// There was no memory for an engine; it is tried again after the next change.
+    /// An engine did not fit into memory; it is tried again after the next change.
     without: bool,
     /// The last engine was a small one.
     is_small: bool,
@@ -88,9 +87,9 @@ pub(super) struct Table<A: Engines> {
     slow: usize,
     domain: Arc<Domain>,
     budget: Rc<Budget>,
-    /// What the budget counts of this table.
+    /// The table's share of the budget.
     taken: usize,
-    /// As it was made: prefixes at most, and a number of `tbl8`s that is kept and not used.
+    /// As created: the most prefixes, and a number of `tbl8`s that is kept and not used.
     pub paras: (u32, u32),
 }
 
@@ -100,7 +99,7 @@ struct Engine<A: Engines> {
 }
 
 impl<A: Engines> Table<A> {
-    /// An empty one of at most `paras.0` prefixes.
+    /// An empty table of at most `paras.0` prefixes.
     pub fn new(
         entry: &'static Entry<A>,
         options: &Options,
@@ -131,7 +130,7 @@ impl<A: Engines> Table<A> {
         self.follow()
     }
 
-    /// Adds a prefix, or gives it another label. Host bits of `addr` do not matter.
+    /// Adds a prefix, or changes its label. Host bits of `addr` are ignored.
     pub fn add(&mut self, addr: A, depth: u32, label: u32) -> Result<(), Refused> {
         let prefix = self.prefix(addr, depth)?;
         let hop = label.checked_add(1).filter(|&hop| hop <= self.entry.card.max_hop);
@@ -145,7 +144,7 @@ impl<A: Engines> Table<A> {
         self.changed(Change { prefix, hop: Some(hop) })
     }
 
-    /// Takes a prefix out.
+    /// Removes a prefix.
     pub fn del(&mut self, addr: A, depth: u32) -> Result<(), Refused> {
         let prefix = self.prefix(addr, depth)?;
         self.rib.remove(&prefix).ok_or(Refused::Absent)?;
@@ -154,9 +153,9 @@ impl<A: Engines> Table<A> {
 
     /// The label of the longest prefix that covers `addr`.
     ///
-    /// Where there is no memory for an engine the prefixes themselves are asked, which is slow:
-    /// policies take an error of this function for "no prefix", and would grant what the table
-    /// is there to decline.
+    /// If there is no memory for an engine, the prefixes themselves are searched, which is slow:
+    /// policies take an error of this function for "no prefix", and would grant flows that the
+    /// table should decline.
     #[inline]
     pub fn find(&mut self, addr: A) -> Result<u32, Refused> {
         if !self.pending.is_empty() || self.engine.is_none() && !self.without {
@@ -199,7 +198,7 @@ impl<A: Engines> Table<A> {
 
     fn changed(&mut self, change: Change<A>) -> Result<(), Refused> {
         self.slow = 0;
-        // More than that at once is a build.
+        // More changes at once are a build.
         if self.pending.len() < MOST_PENDING && self.engine.is_some() {
             self.pending.push(change);
         } else {
@@ -210,7 +209,7 @@ impl<A: Engines> Table<A> {
         if self.rib.len().is_multiple_of(COUNTED_EVERY) { self.count() } else { Ok(()) }
     }
 
-    /// Brings the engine in line with the prefixes.
+    /// Updates the engine to the prefixes.
     #[cold]
     fn follow(&mut self) -> Result<(), Refused> {
         let changes = std::mem::take(&mut self.pending);
@@ -240,7 +239,7 @@ impl<A: Engines> Table<A> {
         })
     }
 
-    /// Reports it to the budget; a table that is beyond it has no engine.
+    /// Reports its size to the budget; a table beyond the budget has no engine.
     fn count(&mut self) -> Result<(), Refused> {
         let engine = self.engine.as_ref();
         let engine = engine.map_or(0, |engine| engine.table.bytes() + engine.writer.bytes());

@@ -1,7 +1,7 @@
 //! Which system calls a process may make once its policy has begun (`seccomp(2)`).
 //!
-//! A short list: memory, waiting, time, and the two descriptors that it has. Calls by which
-//! a library looks at a descriptor fail as if it were closed. All others end the process.
+//! A short list: memory, waiting, time, and the process's two descriptors. Calls by which a library
+//! inspects a descriptor fail as if it were closed. All other calls end the process.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,10 +11,10 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Two filters, of whose answers the stricter holds.
+/// Two filters; the stricter answer holds.
 ///
 /// # Errors
-/// Why there is none for this machine.
+/// Why there is no filter for this machine.
 pub(super) fn programs(files: &[BorrowedFd<'_>]) -> Result<[BpfProgram; 2], String> {
     let machine: TargetArch =
         std::env::consts::ARCH.try_into().map_err(|error| format!("{error:?}"))?;
@@ -33,14 +33,14 @@ pub(super) fn programs(files: &[BorrowedFd<'_>]) -> Result<[BpfProgram; 2], Stri
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 type Refused = seccompiler::BackendError;
 
-/// What is allowed, or fails as [`others`] say.
+/// The calls that are allowed, or fail as [`others`] defines.
 fn allowed() -> Result<Calls, Refused> {
     let free = PLAIN.iter().chain(DESCRIPTORS).chain(LOOKS);
     let mut calls: Calls = free.map(|call| (*call, Vec::new())).collect();
-    // Memory of its own, whatever may be done with it: a compiler makes code there.
+    // Any use of its own memory is allowed: a compiler writes code there.
     let anonymous = u64::from(libc::MAP_ANONYMOUS as u32);
     calls.insert(libc::SYS_mmap, vec![rule(3, SeccompCmpOp::MaskedEq(anonymous), anonymous)?]);
-    // `abort` says so to itself.
+    // `abort` sends a signal to the process itself.
     let own = u64::from(std::process::id());
     calls.insert(libc::SYS_tgkill, vec![rule(0, SeccompCmpOp::Eq, own)?]);
     Ok(calls)
@@ -65,9 +65,9 @@ fn rule(argument: u8, by: SeccompCmpOp, value: u64) -> Result<SeccompRule, Refus
     SeccompRule::new(vec![one])
 }
 
-/// Of a descriptor: only those that it has.
+/// Only on the process's own descriptors.
 const DESCRIPTORS: &[i64] = &[libc::SYS_read, libc::SYS_write];
-/// Looks at a descriptor, and `close`: none works.
+/// Calls that inspect a descriptor, and `close`: they fail.
 const LOOKS: &[i64] = &[
     libc::SYS_close,
     libc::SYS_fstat,

@@ -26,12 +26,12 @@ use super::layout::Layout;
 use super::shared::{Own, Window};
 use crate::ask::{Question, Verdict};
 
-/// Stops what a decider does, from another thread.
+/// Stops the running call of a decider, from another thread.
 pub type Stop = Box<dyn Fn() + Send>;
 
-/// What decides. Its process believes it nothing, and nor does the worker.
+/// The code that decides. Neither its process nor the worker trusts it.
 pub trait Decider {
-    /// Gives a verdict of each question.
+    /// Appends a verdict for each question.
     ///
     /// # Errors
     /// When it failed, with the policy's line where that is known: questions without a
@@ -42,7 +42,7 @@ pub trait Decider {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), String>;
 
-    /// Runs a chunk in the policy's state; gives what it says.
+    /// Runs a chunk in the policy's state; returns its result.
     ///
     /// # Errors
     /// When it failed.
@@ -53,17 +53,16 @@ pub trait Decider {
         None
     }
 
-    /// What an operator should know of it that has not been said yet: that it does with less
-    /// than it should have.
+    /// A resource that it lacks and works without, for the operator, if it was not reported yet.
     fn remark(&mut self) -> Option<String> {
         None
     }
 
-    /// It was stopped, or should have been: what comes next runs on.
+    /// A stop is over, or came too late: the next call runs.
     fn resume(&mut self) {}
 }
 
-/// What a process was handed.
+/// The parts that a process received.
 #[derive(Debug)]
 pub struct Handed {
     /// The policy's name.
@@ -90,15 +89,16 @@ impl Handed {
         self.files.iter().map(|(name, _)| &**name)
     }
 
-    /// Where the rings to each worker lie, questions and verdicts, and how long they are:
-    /// for tests that write there.
+    /// Addresses and lengths of the rings to each worker, questions and verdicts: for tests that
+    /// write there.
     #[doc(hidden)]
     pub fn rings(&self) -> &[[(usize, usize); 2]] {
         &self.rings
     }
 
-    /// What stops the decider while it is made, should that take too long: then it is refused
-    /// with the place at which it was. Without, its process is ended, and nobody knows where.
+    /// Stops the decider while it is made, should that take too long: the policy is then refused
+    /// with the line at which it was. Without a stopper its process is killed, and the line stays
+    /// unknown.
     pub fn stop_by(&self, stop: Stop) {
         self.watch.arm(Some(stop), self.load);
     }
@@ -117,14 +117,14 @@ impl Mapped {
     }
 }
 
-/// The process: its standard input is the supervisor's socket. `make` makes the decider,
-/// shut in already. One with other threads is refused: a policy may reach all of its memory, and
-/// the descriptors that it has are closed. Once a decider is there, nothing else runs in it.
+/// The main function of the process: its standard input is the supervisor's socket. `make` makes
+/// the decider, already confined. A process with other threads is refused: a policy may reach all
+/// of its memory, and its descriptors are closed. Once a decider exists, nothing else runs in it.
 pub fn main(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> ExitCode {
     match run(make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Without a socket nobody hears of it.
+            // Without a socket there is no supervisor to report to.
             let _ = control::tell(io::stdin().as_fd(), control::REFUSED, &error.to_string());
             ExitCode::FAILURE
         }
@@ -136,7 +136,7 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         return Err(io::Error::other("a process of a policy has one thread"));
     }
     sandbox::begin()?;
-    // Standard output and error stay as they were given: nothing, of a daemon.
+    // Standard output and error stay as they were: closed, under a daemon.
     sandbox::close_from(3)?;
     let socket = rustix::io::fcntl_dupfd_cloexec(io::stdin().as_fd(), 3)?;
     let order = Order::hear(&socket)?;
@@ -184,16 +184,16 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
     exit(1)
 }
 
-/// What a message of its takes.
+/// The longest text of its messages.
 const MOST: usize = control::MOST - 64;
 
-/// Ends the process at once: nothing is to be closed, and nothing could be.
+/// Ends the process at once: nothing needs to be closed, and nothing could be.
 fn exit(status: i32) -> ! {
     // SAFETY: does not come back.
     unsafe { libc::_exit(status) }
 }
 
-/// What it is to be.
+/// Its configuration.
 struct Order {
     begin: Begin,
     bell: OwnedFd,

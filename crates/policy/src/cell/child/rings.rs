@@ -1,4 +1,4 @@
-//! A process's end of the rings to one worker. The process believes the worker.
+//! A process's end of the rings to one worker. The process trusts the worker.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -12,7 +12,7 @@ pub(crate) struct End {
     layout: Layout,
     questions: Window,
     verdicts: Own,
-    /// Questions ever taken; verdicts ever given.
+    /// Questions taken and verdicts given, since the start.
     taken: u32,
     given: u32,
     sleeps: u32,
@@ -24,8 +24,8 @@ impl End {
         End { layout, questions, verdicts, taken: 0, given: 0, sleeps: 0 }
     }
 
-    /// Takes as many questions as there are, [`BATCH`] at most, and gives `decide` them and
-    /// their verdicts' vector, which it leaves filled for [`End::give`]. 0: there are none.
+    /// Takes up to [`BATCH`] waiting questions, and passes them to `decide` with the vector for
+    /// their verdicts, which stays filled for [`End::give`]. 0: there are none.
     #[inline]
     pub fn take(&mut self, decide: impl FnOnce(&[Question<'_>])) -> usize {
         let head = self.questions.load(HEAD, Ordering::Acquire);
@@ -55,7 +55,7 @@ impl End {
         Question { bytes: unsafe { self.questions.bytes(at + FACTS, captured) }, ..question }
     }
 
-    /// Gives verdicts; those of `failed` are that the policy failed.
+    /// Gives verdicts; for the ids in `failed` they report that the policy failed.
     #[inline]
     pub fn give(&mut self, verdicts: &[Verdict], failed: impl Iterator<Item = u32>) {
         for verdict in verdicts {
@@ -75,14 +75,14 @@ impl End {
         self.given = self.given.wrapping_add(1);
     }
 
-    /// Says that it is about to sleep. What was asked before is to be looked for after it.
+    /// Announces that the process is about to sleep. Check for questions after this call.
     pub fn lie_down(&mut self) {
         self.sleeps = self.sleeps.wrapping_add(1) | 1;
         self.verdicts.store(SLEEPS, self.sleeps, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Says that it is awake.
+    /// Announces that the process is awake.
     pub fn get_up(&mut self) {
         self.sleeps = self.sleeps.wrapping_add(1) & !1;
         self.verdicts.store(SLEEPS, self.sleeps, Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl End {
     }
 }
 
-/// Questions at a time.
+/// The most questions at a time.
 pub(crate) const BATCH: usize = 64;
 
 const NOTHING: Question<'static> = Question {

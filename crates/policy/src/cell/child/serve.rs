@@ -13,23 +13,23 @@ use super::{Decider, MOST, exit};
 use crate::ask::{Question, Verdict};
 use crate::cell::control;
 
-/// What it serves.
+/// The state of the loop.
 pub(super) struct Server {
     pub ends: Vec<End>,
     pub watch: Arc<Watch>,
     pub bell: Arc<OwnedFd>,
     pub control: Arc<OwnedFd>,
-    /// How long it looks for questions before it sleeps; `None`: for ever.
+    /// How long it polls for questions before it sleeps; `None`: for ever.
     pub spin: Option<Duration>,
-    /// It has been asked: it is no spare, which would keep a core from those that are.
+    /// It has been asked, so it is not a spare. A polling spare would take a core from those that work.
     pub is_asked: bool,
 }
 
-/// What a batch came to.
+/// The result of a batch.
 #[derive(Default)]
 struct Batch {
     verdicts: Vec<Verdict>,
-    /// Questions without one.
+    /// Questions without a verdict.
     failed: Vec<u32>,
     /// How the policy failed, and whether it was stopped.
     fault: Option<(String, bool)>,
@@ -52,7 +52,7 @@ impl Server {
         }
     }
 
-    /// All questions that there are, a batch of each ring. False: there were none.
+    /// Answers all waiting questions, one batch for each ring. False: there were none.
     fn round(
         &mut self,
         decider: &mut dyn Decider,
@@ -83,14 +83,14 @@ impl Server {
         any
     }
 
-    /// Says what is new.
+    /// Reports news to the supervisor.
     fn remark(&self, decider: &mut dyn Decider) {
         if let Some(remark) = decider.remark() {
             let _ = control::say(&self.control, control::REMARK, &[remark.as_bytes()]);
         }
     }
 
-    /// Looks for a while; true when something is to be done.
+    /// Polls for a while; true when there is work.
     fn look(&self) -> bool {
         let begun = Instant::now();
         loop {
@@ -106,7 +106,7 @@ impl Server {
         }
     }
 
-    /// Nothing is to be done: looks for a while, then sleeps. A spare sleeps at once.
+    /// Without work: polls for a while, then sleeps. A spare sleeps at once.
     fn idle(&mut self) {
         if self.is_asked && self.look() {
             return;
@@ -162,7 +162,7 @@ fn decide(decider: &mut dyn Decider, watch: &Watch, questions: &[Question<'_>], 
         let without =
             |question: &&Question<'_>| !verdicts.iter().any(|verdict| verdict.id == question.id);
         failed.extend(questions.iter().filter(without).map(|question| question.id));
-        // More than was asked is the worker's to refuse; less of it will do.
+        // The worker refuses more verdicts than questions; fewer are allowed.
         verdicts.truncate(2 * BATCH);
         if error.is_none() && !failed.is_empty() {
             error = Some("the policy gave no verdict".to_owned());
@@ -171,14 +171,14 @@ fn decide(decider: &mut dyn Decider, watch: &Watch, questions: &[Question<'_>], 
     *fault = error.map(|error| (error, stopped));
 }
 
-/// What the supervisor knows.
+/// The reports that the supervisor already has.
 #[derive(Default)]
 struct Reported {
     last: Option<Instant>,
 }
 
 impl Reported {
-    /// Now and then: each is a failure, and its text may be new.
+    /// Failures are reported only now and then: every text may be new.
     #[cold]
     fn report(&mut self, control: &OwnedFd, fault: &str, stopped: bool) {
         if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
@@ -186,21 +186,21 @@ impl Reported {
         }
         self.last = Some(Instant::now());
         let fault = &fault.as_bytes()[..fault.len().min(MOST)];
-        // A supervisor that does not listen hears of it later; a process never waits for it.
+        // A supervisor that is slow gets the report later; a process never waits for it.
         let _ = control::say(control, control::FAILED, &[&[u8::from(stopped)], fault]);
     }
 }
 
-/// What a panic says.
+/// The message of a panic.
 pub(super) fn words(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
     format!("panic: {}", text.unwrap_or_default())
 }
 
-/// A chunk may take as long as so many batches: less than a process may be silent.
+/// A chunk may take as long as this many batches: less than the time that a process may be silent.
 const CHUNK: u32 = 5;
-/// Looks between looks at the clock.
+/// Polls between two reads of the clock.
 const SPINS: u32 = 64;
-/// Between failures that are reported.
+/// The time between two reports of failures.
 const PAUSE: Duration = Duration::from_millis(5);

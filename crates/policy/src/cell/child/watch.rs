@@ -1,9 +1,9 @@
-//! The thread of a process that hears the supervisor, and stops a policy that is long.
+//! The thread of a process that receives the supervisor's messages, and stops a policy that takes too long.
 //!
-//! A batch is a number that the policy's thread puts up while it decides. The watch looks
-//! at it now and then: the same number for too long, and it calls the policy's stopper.
-//! It does so only while that batch lasts: before the policy's thread goes on, it waits
-//! for a watch that is about to stop it, and takes back what came too late.
+//! A batch is a number that the policy's thread sets while it decides. The watch reads it now and
+//! then: if the number stays the same for too long, it calls the policy's stopper. It does so only
+//! while that batch lasts: before the policy's thread continues, it waits for a watch that is about
+//! to stop it, and reverts a stop that came too late.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::Stop;
 use crate::cell::control;
 
-/// Between the two threads.
+/// Shared by the two threads.
 #[derive(Default)]
 pub(super) struct Watch {
     /// Odd while something runs.
@@ -22,7 +22,7 @@ pub(super) struct Watch {
     /// The watch is about to stop it.
     acts: AtomicBool,
     stop: Mutex<Stopping>,
-    /// There are chunks.
+    /// Chunks are waiting.
     pub called: AtomicBool,
     chunks: Mutex<VecDeque<(u32, String)>>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Watch {
 #[derive(Default)]
 struct Stopping {
     stopper: Option<Stop>,
-    /// What runs was stopped.
+    /// The running call was stopped.
     stopped: bool,
     most: Duration,
 }
@@ -42,33 +42,33 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// From now on, what runs longer than `most` is stopped by `stopper`.
+    /// From now on, `stopper` stops calls that run longer than `most`.
     pub fn arm(&self, stopper: Option<Stop>, most: Duration) {
         let mut stop = self.lock();
         (stop.stopper, stop.most) = (stopper, most);
     }
 
-    /// What runs next may take `most`; gives what it was.
+    /// Sets the longest time of the next call; returns the former one.
     pub fn allow(&self, most: Duration) -> Duration {
         std::mem::replace(&mut self.lock().most, most)
     }
 
-    /// How long what runs may take.
+    /// The longest time of a call.
     pub fn most(&self) -> Duration {
         self.lock().most
     }
 
-    /// Something runs.
+    /// A call begins.
     #[inline]
     pub fn begin(&self) {
         self.runs.store(self.runs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// It is over. True where it was stopped.
+    /// A call is over. True if it was stopped.
     #[inline]
     pub fn end(&self) -> bool {
         self.runs.store(self.runs.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        // Either the watch sees that it is over, or it is seen here that the watch acts.
+        // Either the watch sees that the call is over, or the watch's action is seen here.
         fence(Ordering::SeqCst);
         if !self.acts.load(Ordering::Relaxed) {
             return false;
@@ -83,7 +83,7 @@ impl Watch {
         std::mem::take(&mut stop.stopped)
     }
 
-    /// The next chunk to be run.
+    /// The next chunk to run.
     pub fn chunk(&self) -> Option<(u32, String)> {
         self.called.store(false, Ordering::Relaxed);
         let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ impl Watch {
         self.stop.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stops what runs, if it is still `run`.
+    /// Stops the running call, if it is still `run`.
     fn stop(&self, run: u32) {
         let mut stop = self.lock();
         self.acts.store(true, Ordering::Relaxed);
@@ -129,7 +129,7 @@ pub(super) fn start(
     let run = move || {
         let _ = begun.send(());
         let mut buffer = vec![0; control::MOST];
-        // What runs, since when, and when something ran last.
+        // The running call, since when it runs, and when a call ran last.
         let (mut run, mut since) = (0, Instant::now());
         loop {
             let most = watch.most();
@@ -155,11 +155,11 @@ pub(super) fn start(
         }
     };
     std::thread::Builder::new().stack_size(256 << 10).spawn(run)?;
-    // What a thread does to begin is not allowed later.
+    // A new thread's first system calls are not allowed later.
     begins.recv().map_err(std::io::Error::other)
 }
 
-/// Between looks while nothing runs.
+/// The time between two checks while no call runs.
 const IDLE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         watch.stop(1);
         assert!(watch.end());
         watch.begin();
-        watch.stop(1); // too late: that is over
+        watch.stop(1); // too late: that call is over
         assert!(!watch.end() && calls.load(Ordering::Relaxed) == 1);
         watch.begin();
         assert!(!watch.end());
