@@ -8,8 +8,8 @@ no AVX-512: engines use AVX2 or less. `needless` is what zeroes and copies memor
 or frees: no lookup needs it.
 
   scripts/profile.py [--lab FILE] [ENGINE ...]     tables in Markdown, as in docs/lab/PROFILES.md
-  scripts/profile.py --write                       writes that page: make lab with
-                                                   `--features rivals` before
+  scripts/profile.py --write [ENGINE ...]          writes that page, or these rows of it: make lab
+                                                   with `--features rivals` before
 
 Exit status 1 where a part of what an engine does is needless by more than 3 %.
 """
@@ -34,8 +34,9 @@ PARTS = (
      "mac-table cuckoo:batch=14 cuckoo rte_hash std-hashmap hashbrown-fx dashmap-fx papaya-fx tbb-hash tbb-unordered std-unordered "
      "google-dense google-sparse absl-flat boost-flat"),
 )
-# What no lookup needs: memory zeroed, copied, taken and given back.
-NEEDLESS = re.compile(r"mem(set|cpy|move)|alloc|\bfree\b|_int_free|\bcfree\b|sbrk|operator (new|delete)")
+# What no lookup needs: memory zeroed, copied, taken and given back. The arenas of two crates are in
+# `allocator.rs`.
+NEEDLESS = re.compile(r"mem(set|cpy|move)|alloc(?!ator\.rs)|\bfree\b|_int_free|\bcfree\b|sbrk|operator (new|delete)")
 MOST_NEEDLESS = 0.03
 PATIENCE_S = 180
 # glibc clears and copies some kilobytes by one instruction for each byte in callgrind's count.
@@ -74,7 +75,9 @@ def short(name):
     path, _, function = name.partition(":")
     while re.search(r"<[^<>]*>", function):
         function = re.sub(r"<[^<>]*>", "", function)
-    function = re.sub(r"'\d+$", "", function.split("::")[-1]) or "?"
+    # C++ names have their arguments behind them.
+    function = re.sub(r"(?<=.)\(.*|'\d+$", "", function)
+    function = function.split("::")[-1] or "?"
     return f"{os.path.basename(path)} {function}"[:48]
 
 
@@ -94,6 +97,17 @@ def profile(lab, engine, table):
     return f"| `{engine}` | {total:.0f} | {needless * 100:.0f} % | {text} |", needless
 
 
+def written():
+    """The rows of the page, by heading and engine."""
+    rows, heading = {}, None
+    with open(PAGE) as page:
+        for line in page:
+            heading = line.strip() if line.startswith("## ") else heading
+            if match := re.match(r"\| `([^`]+)` \|", line):
+                rows[heading, match[1]] = line.strip()
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", default="target/release/rutter-lab")
@@ -103,28 +117,34 @@ def main():
     if not os.path.exists(options.lab):
         sys.exit(f"{options.lab} is not there: make lab, or --lab FILE")
     lines, gifts = [], []
+    kept = written() if options.write and options.engines else {}
 
     def say(line):
         lines.append(line)
         print(line, flush=True)
 
     for title, table, engines in PARTS:
-        engines = [engine for engine in engines.split() if not options.engines or engine in options.engines]
+        heading = f"## {title}: `{table}`"
+
+        def is_asked(engine):
+            return not options.engines or engine in options.engines
+
+        engines = [engine for engine in engines.split() if is_asked(engine) or (heading, engine) in kept]
         if not engines:
             continue
-        say(f"## {title}: `{table}`\n")
+        say(heading + "\n")
         say("| engine | instructions a lookup | needless | of them |\n|---|---|---|---|")
         for engine in engines:
-            row, needless = profile(options.lab, engine, table)
+            row, needless = profile(options.lab, engine, table) if is_asked(engine) else (kept[heading, engine], 0)
             say(row)
             if needless > MOST_NEEDLESS:
                 gifts.append(f"{engine} of {title}: {needless * 100:.0f} %")
         say("")
     if options.write:
         with open(PAGE) as page:
-            kept = page.read().split(MARK)[0]
+            text = page.read().split(MARK)[0]
         with open(PAGE, "w") as page:
-            page.write(kept + MARK + "\n" + "\n".join(lines).rstrip() + "\n")
+            page.write(text + MARK + "\n" + "\n".join(lines).rstrip() + "\n")
     if gifts:
         sys.exit("needless: " + ", ".join(gifts))
 
