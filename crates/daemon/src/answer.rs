@@ -18,7 +18,7 @@ use crate::parts::state::{State, Stop, changed, failure, lock, up};
 use crate::parts::watch::{self, Wanted};
 use crate::server::{Client, Handler};
 
-/// What the API reaches.
+/// The parts of the instance that the API reaches.
 pub struct Answers {
     /// The running instance.
     pub state: Arc<State>,

@@ -1,4 +1,4 @@
-//! What an application is: the one door by which router, switch and others come in.
+//! The trait of an application: the one door by which router, switch and others come in.
 //!
 //! ```text
 //!  registry ─► Application ─ declared ─► Config         its sections; ports that it takes or brings
@@ -38,10 +38,10 @@ pub trait Application: Sync {
     /// Its name, in `show system`.
     fn name(&self) -> &'static str;
 
-    /// What it has in the configuration.
+    /// Its sections of the configuration.
     fn declared(&self) -> Declared;
 
-    /// What it is asked for, and what of the configuration that changes.
+    /// Its requests, and the settings that they change.
     fn requests(&self) -> Requests;
 
     /// True where the configuration asks for it.
@@ -53,7 +53,7 @@ pub trait Application: Sync {
         false
     }
 
-    /// What it needs of root's rights, beside those of every router.
+    /// The rights of root that it needs, in addition to those of every router.
     fn privileges(&self, _config: &Config) -> CapabilitySet {
         CapabilitySet::empty()
     }
@@ -72,9 +72,9 @@ pub trait Application: Sync {
 pub struct Requests {
     /// All of them, as its file in `api` declares them.
     pub all: &'static [&'static str],
-    /// What a running instance can change.
+    /// The sections that a running instance can change, each with its requests.
     pub changes: &'static [Change],
-    /// Those that change nothing.
+    /// The requests that change nothing.
     pub reads: &'static [&'static str],
 }
 
@@ -89,7 +89,7 @@ pub struct Change {
     pub requests: &'static [&'static str],
 }
 
-/// What there is before the workers.
+/// The parts that exist before the workers.
 pub struct Setup<'s> {
     /// The configuration.
     pub config: &'s Config,
@@ -101,7 +101,7 @@ pub struct Setup<'s> {
     pub threads: &'s Threads,
 }
 
-/// What there is once the workers run.
+/// The parts that exist once the workers run.
 pub struct Begin<'b> {
     /// The configuration.
     pub config: &'b Config,
@@ -119,7 +119,7 @@ pub struct Begin<'b> {
     pub threads: &'b Threads,
 }
 
-/// What was asked for, or why not.
+/// The result of a request: done, or the reason why not.
 pub type Answered = Result<(), Failure>;
 
 /// An application in a running instance.

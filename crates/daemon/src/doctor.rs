@@ -1,4 +1,4 @@
-//! What this machine lacks, and the exact remedy.
+//! Deficiencies of this machine, and the exact remedies.
 
 use std::fs;
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 use crate::kernel::Rtnetlink;
 use crate::kernel::neighbours::NeighbourTable;
 
-/// One thing that was looked at.
+/// One checked item.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Finding {
-    /// Of what.
+    /// The item.
     pub what: &'static str,
     /// How it is.
     pub level: Level,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do; empty where all is well.
+    /// The remedy; empty where all is well.
     pub remedy: String,
 }
 
 /// How a finding is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Level {
-    /// As it should be.
+    /// All is well.
     Good,
     /// Works; could be faster or safer.
     Better,
@@ -33,7 +33,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// As it is shown.
+    /// The text to show.
     pub fn name(self) -> &'static str {
         match self {
             Level::Good => "ok",

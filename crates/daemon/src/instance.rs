@@ -67,10 +67,10 @@ impl Instance {
         Ok(Instance { lock, socket: socket.into() })
     }
 
-    /// Reports to whoever starts next that this instance is about to end.
+    /// Reports to the next instance that this one is about to end.
     pub fn stopping(&self) {
         let mut lock = &self.lock;
-        // Who cannot read it does not wait.
+        // An instance that cannot read it does not wait.
         let _ = lock.seek(SeekFrom::End(0)).and_then(|_| lock.write_all(STOPPING.as_bytes()));
     }
 
@@ -108,7 +108,7 @@ pub struct Namespace {
     /// The name itself, which only one socket of a namespace can have; none where
     /// somebody who is no router's user keeps it from us.
     _lock: Option<UnixListener>,
-    /// A second name, for others to read who it is.
+    /// A second name, in which others can read the owner.
     _who: Option<UnixListener>,
 }
 
@@ -202,7 +202,7 @@ fn listen(name: &str) -> std::io::Result<UnixListener> {
     UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
-/// Who has the namespace with these sockets (`/proc/net/unix`).
+/// The owner of the namespace, by these sockets (`/proc/net/unix`).
 fn holder(sockets: &str) -> Option<&str> {
     let prefix = format!("@{NAME}: ");
     sockets.lines().find_map(|line| line.split_once(&*prefix)).map(|(_, who)| who)

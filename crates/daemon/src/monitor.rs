@@ -18,7 +18,7 @@ use crate::parts::starving::Watch;
 use crate::parts::state::{State, lock};
 use crate::threads::Threads;
 
-/// What was seen the last time.
+/// The state at the last check.
 pub struct Monitor {
     state: Arc<State>,
     apps: Arc<Vec<Box<dyn Running>>>,
@@ -26,7 +26,7 @@ pub struct Monitor {
     links: HashMap<String, bool>,
     /// Of interfaces.
     carriers: HashMap<String, bool>,
-    /// What befalls the taps; `None` where there are none.
+    /// Events of the taps; `None` where there are no taps.
     changes: Option<Changes>,
     /// Opened when it is first needed: there may be no kernel.
     keeper: Option<Keeper>,
@@ -38,7 +38,7 @@ pub struct Monitor {
     /// Refusals that were logged, by limit, and when the next may be.
     refused: HashMap<String, u64>,
     next_refusals: Instant,
-    /// Of workers, by number; each with when it was last said to be starved.
+    /// Workers by number; each with the time when it was last reported as starved.
     watches: Vec<(Watch, Option<Instant>)>,
 }
 

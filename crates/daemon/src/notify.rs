@@ -34,7 +34,7 @@ struct Watchdog {
     next: Instant,
 }
 
-/// What a service manager sets in the environment.
+/// The variables that a service manager sets in the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `NOTIFY_SOCKET`.
@@ -55,7 +55,7 @@ impl Environment {
         }
     }
 
-    /// What the watchdog allows; `None` where there is none, or another's.
+    /// The watchdog's time; `None` where there is none, or it is another process's.
     fn watchdog(&self) -> Option<Duration> {
         let pid = self.watchdog_pid.as_ref();
         if pid.is_some_and(|pid| pid.parse() != Ok(std::process::id())) {

@@ -32,7 +32,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Carries `request` out; what it answers goes to `out`.
     ///
     /// # Errors
-    /// What the client is answered.
+    /// The answer to the client.
     fn handle(&self, request: Request, out: &mut Client) -> Result<(), Failure>;
 }
 

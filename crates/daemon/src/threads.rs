@@ -107,7 +107,7 @@ impl Threads {
             Ok(result) => result,
             Err((payload, cause)) => {
                 threads.note(&own, cause);
-                resume_unwind(payload) // for who joins; the hook is not called again
+                resume_unwind(payload) // for the thread that joins; the hook is not called again
             }
         };
         Builder::new().name(name.into()).spawn(run)
@@ -151,7 +151,7 @@ impl Threads {
         Builder::new().name(name.into()).spawn(run)
     }
 
-    /// Starts a thread that works for one client, who alone loses by its panic.
+    /// Starts a thread that works for one client. Only that client loses by its panic.
     ///
     /// # Errors
     /// When there is no thread to be had.

@@ -67,7 +67,7 @@ pub(super) const NEIGHBOURS: Section = Section::new(
     &[MAX],
 );
 
-/// A key for each class of packets, which says what it is and what it may.
+/// A key for each class of packets, with its meaning and its rate.
 pub(super) const PUNT_KEYS: [Key; Class::ALL.len()] = {
     let mut keys = [Key::new("", "", ""); Class::ALL.len()];
     let mut i = 0;
@@ -198,7 +198,7 @@ pub(super) const VRF: Section = Section {
     )
 };
 
-/// All of them, in the order of the example.
+/// All keys, in the order of the example.
 pub const SECTIONS: &[Section] = &[
     Section::new("", "", "", &[WORKERS, IDLE, SPREAD, BUFFERS, ROLE]),
     DPDK,

@@ -40,7 +40,7 @@ pub const DEFAULT_FILE: &str = "/etc/rutter/rutter.toml";
 pub struct Config {
     /// Cores that forward, each once.
     pub workers: Vec<u16>,
-    /// What a worker without packets does.
+    /// The action of a worker without packets.
     pub idle: Idle,
     /// Hand packets of ports with few queues to other workers.
     pub spread: bool,
@@ -68,7 +68,7 @@ pub struct Config {
     pub neighbours: Vec<Neighbour>,
 }
 
-/// What a worker without packets does.
+/// The action of a worker without packets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Idle {
     /// Sleeps for short times.
@@ -107,7 +107,7 @@ pub struct Port {
     pub vlans: Vec<(VlanTags, Interface)>,
 }
 
-/// What a port is.
+/// The kind of a port.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Device {
     /// Receives nothing, counts what is sent.
@@ -311,7 +311,7 @@ impl Config {
             .collect();
         let wrong = |via: &Via| {
             let to = via.to?;
-            // Of a link-local address every link may have one.
+            // Every link may have the same link-local address.
             let is_here = |name| !is_link_local6(to) || via.interface.as_deref() == Some(name);
             if route.prefix.address.is_ipv6() && to.is_ipv4() {
                 Some(format!("an IPv6 prefix has IPv6 gateways, not {to}"))

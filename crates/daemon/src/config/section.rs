@@ -3,7 +3,7 @@
 
 use super::reader::{Table, Value};
 
-/// What one part of the program, or an application, has in the file.
+/// The keys of one part of the program, or of an application, in the file.
 #[derive(Clone, Copy)]
 pub struct Declared {
     /// Its tables, in the order of the example.
@@ -21,13 +21,13 @@ pub struct Section {
     pub path: &'static str,
     /// Its heading in the example.
     pub heading: &'static str,
-    /// What it is.
+    /// The table's meaning.
     pub help: &'static str,
     /// Written as comments in the example: not there unless the user wants it.
     pub optional: bool,
     /// Its keys.
     pub keys: &'static [Key],
-    /// What follows it in the example.
+    /// The text that follows it in the example.
     pub more: Option<fn() -> String>,
 }
 
@@ -40,13 +40,13 @@ pub struct Key {
     pub default: Option<&'static str>,
     /// TOML.
     pub example: &'static str,
-    /// What it does.
+    /// The key's effect.
     pub help: &'static str,
-    /// What it takes.
+    /// The kind of its values.
     pub check: Check,
 }
 
-/// What a key takes.
+/// The values of a key.
 #[derive(Clone, Copy)]
 pub enum Check {
     /// What its reader says.
@@ -141,13 +141,13 @@ impl Key {
         value
     }
 
-    /// As a number, if it is there and one that it takes.
+    /// The value as a number, if it is there and valid.
     pub fn given_number(&self, table: Table<'_>) -> Option<u64> {
         let Check::Number(least, most) = self.check else { return None };
         self.get(table).and_then(|value| value.number(least..=most))
     }
 
-    /// As a number, or its default.
+    /// The value as a number, or its default.
     pub fn as_number(&self, table: Table<'_>) -> u64 {
         self.given_number(table).unwrap_or_else(|| self.default_number())
     }
@@ -158,7 +158,7 @@ impl Key {
         text.parse().unwrap_or_default()
     }
 
-    /// As true or false, or its default.
+    /// The value as true or false, or its default.
     pub fn as_flag(&self, table: Table<'_>) -> bool {
         self.get(table).and_then(|value| value.flag()).unwrap_or(self.default == Some("true"))
     }

@@ -33,7 +33,7 @@ pub struct LinkInfo {
     pub master: u32,
     /// Its table, where it is a VRF device.
     pub vrf_table: Option<u32>,
-    /// A tap, whoever has made it: an instance can take it over.
+    /// A tap, whoever created it: an instance can take it over.
     pub tap: bool,
     /// The number of the link below, where it is a macvlan of this namespace.
     pub macvlan_of: Option<u32>,
@@ -254,7 +254,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// What a message of the kernel says about a link.
+/// The contents of a kernel message about a link.
 pub(super) fn link_info(answer: &[u8]) -> Option<LinkInfo> {
     let flags = word(answer, 8)?;
     let (up, running) = (flags & IFF_UP != 0, flags & IFF_RUNNING != 0);
@@ -288,7 +288,7 @@ fn vrf_table(info: &[u8]) -> Option<u32> {
     word(find(find(info, IFLA_INFO_DATA)?, IFLA_VRF_TABLE)?, 0)
 }
 
-/// What `IFLA_LINKINFO` calls the kind of a link.
+/// The kind of a link in `IFLA_LINKINFO`.
 fn kind_of(info: &[u8]) -> Option<&[u8]> {
     find(info, IFLA_INFO_KIND)
 }

@@ -147,7 +147,7 @@ impl Rtnetlink {
             let answers = self.0.dump(Request::new(RTM_GETROUTE, 0).body(&body))?;
             let ours = |answer: &&Vec<u8>| answer.get(5) == Some(&OUR_PROTOCOL);
             for answer in answers.iter().filter(ours) {
-                // What the kernel said about it names it exactly.
+                // The kernel's own description identifies the route exactly.
                 self.0.request(Request::new(RTM_DELROUTE, 0).body(answer))?;
                 flushed += 1;
             }

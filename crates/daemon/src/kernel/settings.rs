@@ -84,7 +84,7 @@ impl Settings {
         read(&self.root, name)
     }
 
-    /// What was changed.
+    /// The changed settings.
     pub fn changed(&self) -> &[Changed] {
         &self.changed
     }
@@ -128,7 +128,7 @@ fn write(root: &Path, name: &str, value: &str) -> io::Result<()> {
     }
 }
 
-/// What names of interfaces' own settings begin with.
+/// Prefixes of the names of interfaces' own settings.
 const OF_LINK: &str = "link/";
 
 impl Changed {

@@ -26,7 +26,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::threads::{Pulse, Threads};
 
-/// One tap, and where its frames go.
+/// One tap, and the destination of its frames.
 pub struct TapEnd {
     /// The interface's number in the data plane.
     pub iface: u16,
@@ -52,7 +52,7 @@ pub struct Rings {
     pub bell: Bell,
 }
 
-/// What went through one tap.
+/// The packets through one tap.
 #[derive(Debug, Default)]
 pub struct TapCounters {
     /// Written to the kernel.
@@ -104,7 +104,7 @@ impl Taps {
         Ok(Taps { stop, bell, counters, thread: Some(thread) })
     }
 
-    /// What went through each tap, by [`TapEnd::iface`].
+    /// The packets through each tap, by [`TapEnd::iface`].
     pub fn counters(&self) -> Arc<Vec<TapCounters>> {
         self.counters.clone()
     }

@@ -135,7 +135,7 @@ fn rules() -> [(u8, u16); 4] {
     ]
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy)]
 enum Does {
     LookUp(u32),

@@ -78,7 +78,7 @@ impl Apart {
             result = rtnetlink.hide(*address).and(result);
         }
         let before = std::mem::replace(self, wanted);
-        // What could not be taken out is tried again with the next change.
+        // An entry that could not be removed is tried again with the next change.
         for one @ (table, own) in &before.own {
             if !self.own.contains(one) {
                 let gone = unless_none(rtnetlink.delete_own(own, *table));
@@ -148,7 +148,7 @@ fn wanted(addresses: &[AddressInfo], homes: &HashMap<u32, u32>, tables: &BTreeSe
     apart
 }
 
-/// What the kernel puts into its table `local` for an address.
+/// The entries of the kernel's table `local` for an address.
 fn destinations(net: Net) -> Vec<(IpAddr, OwnKind)> {
     let address = (net.address, OwnKind::Address);
     let whole = match net.network().address {
@@ -162,7 +162,7 @@ fn destinations(net: Net) -> Vec<(IpAddr, OwnKind)> {
     vec![address, whole]
 }
 
-/// What the kernel has taken out itself is gone, too.
+/// An entry that the kernel has removed itself is gone, too.
 fn unless_none(result: io::Result<()>) -> io::Result<()> {
     unless(&[ENOENT, ESRCH, ENODEV], result)
 }

@@ -93,7 +93,7 @@ impl Handle {
     ) -> Result<R, Error> {
         let (answer, answered) = mpsc::channel();
         let call: Call = Box::new(move |control| {
-            let _ = answer.send(f(control)); // whoever asked may be gone
+            let _ = answer.send(f(control)); // the caller may be gone
         });
         let gone = Error::Gone { thread: "control" };
         if self.messages.send(Message::Call(call)).is_err() {
@@ -139,7 +139,7 @@ fn run(mut control: Control, messages: &Receiver<Message>, first: &First, pulse:
 
 /// Batches of events that may wait.
 const WAITING: usize = 64;
-/// What a message leaves to be done is done within this time.
+/// The rest of a message's work is done within this time.
 const AFTER: Duration = Duration::from_millis(100);
 /// Events taken in between two looks: a millisecond or two.
 const AT_ONCE: usize = 1024;

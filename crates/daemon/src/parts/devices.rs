@@ -27,7 +27,7 @@ pub struct Port {
     pub queues: u16,
     /// The workers that poll it.
     pub workers: Vec<u16>,
-    /// What was dropped between the workers that share a queue.
+    /// Packets that were dropped between the workers that share a queue.
     pub lost: Vec<Arc<Lost>>,
 }
 
@@ -64,7 +64,7 @@ pub fn absent(config: &Config, text: &Text) -> Vec<Mistake> {
     found.filter_map(mistake).collect()
 }
 
-/// What of this machine no start gets over: its memory, its interfaces.
+/// Shortages of this machine that make every start fail: its memory, its interfaces.
 pub fn in_the_way(config: &Config, text: &Text) -> Vec<Mistake> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let excess = excess(config, &meminfo).map(|(path, what)| text.mistake(path, what));
@@ -129,7 +129,7 @@ fn pool_mib(packets: u32, mtu: u16) -> u64 {
     (u64::from(packets) * (u64::from(mtu) + 768)) >> 20
 }
 
-/// What to write instead of `name`.
+/// The name to write instead of `name`.
 fn no_interface(name: &str, links: &[LinkInfo]) -> String {
     let free = links.iter().filter(|link| link.name != "lo" && !link.ours);
     let names: Vec<&str> = free.map(|link| link.name.as_str()).collect();
@@ -218,7 +218,7 @@ impl Opener<'_> {
 }
 
 impl Port {
-    /// As `show ports` prints it.
+    /// The text of `show ports`.
     pub fn show(&self) -> reply::Port {
         let (link, counters) = (self.device.link(), self.device.counters());
         let unreceived: u64 = self.lost.iter().map(|lost| lost.received.get()).sum();

@@ -43,20 +43,20 @@ pub struct KernelSide {
     pub(super) written: Written,
     /// What keeps VRFs without devices from each other's addresses.
     pub(super) apart: Apart,
-    /// What a shield has made the kernel do.
+    /// A shield's state in the kernel.
     pub(super) shields: Shields,
-    /// What the kernel's tables of neighbours have refused.
+    /// The refusals of the kernel's neighbour tables.
     pub(super) neighbours: Refused,
-    /// What is not as it should be.
+    /// Present faults.
     pub warnings: Vec<String>,
 }
 
-/// What goes in the end, beside what a run changes for its own time.
+/// The parts to remove at the end, besides a run's temporary changes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Remove {
     /// Nothing: the next run takes the taps over.
     Nothing,
-    /// What was not there before: the start has failed.
+    /// The parts that did not exist before: the start has failed.
     New,
     /// All taps and VRF devices, also those of other configurations.
     All,
@@ -95,7 +95,7 @@ impl KernelSide {
     pub fn taps(&mut self, config: &Config, ports: &[Port]) -> Result<Vec<Tap>, Error> {
         let mut taps = Vec::new();
         self.limit_neighbours(config.max_neighbours);
-        // What an instance that was killed has left.
+        // Leftovers of an instance that was killed.
         self.rtnetlink.flush_rules().doing(|| "flush rules".into())?;
         self.delete_unknown(config).doing(|| "delete old taps".into())?;
         self.vrfs(config)?;
@@ -332,7 +332,7 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
         deleted.doing(|| format!("delete `{}`", link.name))?;
         tracing::info!("{} deleted", link.name);
     }
-    // What was there before, and was taken over.
+    // The parts that existed before, and were taken over.
     for (.., interface) in config.interfaces() {
         let name = &interface.name;
         if rtnetlink.link(name).is_ok() {

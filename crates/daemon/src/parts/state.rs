@@ -47,7 +47,7 @@ pub struct State {
     pub control: Handle,
     /// The kernel's side; `None` where there is none.
     pub kernel: Option<Mutex<KernelSide>>,
-    /// What went through the taps, by interface.
+    /// Packets through the taps, by interface.
     pub taps: Option<Arc<Vec<TapCounters>>>,
     /// Ends the run.
     pub stop: Sender<Stop>,

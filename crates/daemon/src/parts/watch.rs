@@ -95,7 +95,7 @@ fn shown(worker: usize, way: &[Step], stats: &Stats, names: &Names) -> ShownTrac
     }
 }
 
-/// What changed since the step before.
+/// The changes since the last step.
 fn detail(step: &Step, before: Option<Step>, names: &Names) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -114,7 +114,7 @@ fn detail(step: &Step, before: Option<Step>, names: &Names) -> String {
     text
 }
 
-/// What a client wants captured.
+/// The packets that a client wants to capture.
 pub struct Wanted {
     /// Which frames.
     pub filter: Option<conditions::Filter>,
@@ -198,7 +198,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// As both are now.
+    /// Both as they are now.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -39,7 +39,7 @@ pub struct Workers {
     domain: Arc<Domain>,
 }
 
-/// What the workers are made from.
+/// The parts from which workers are made.
 pub struct Plan<'p> {
     /// The configuration.
     pub config: &'p Config,
@@ -148,7 +148,7 @@ impl Plan<'_> {
             WorkerError::Pin { .. } => Error::asked(&["workers", &number.to_string()], error),
             error => error.into(),
         })?;
-        Ok((worker, task.load(Relaxed))) // it has said that it runs
+        Ok((worker, task.load(Relaxed))) // the worker has reported that it runs
     }
 
     /// `None` where nobody asks for it, and a pair may meet several.

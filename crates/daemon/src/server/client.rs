@@ -24,7 +24,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has said nothing yet; `places` counts it already.
+    /// A client that has sent nothing yet; `places` counts it already.
     ///
     /// # Errors
     /// When the system refuses to limit its waits.
@@ -171,7 +171,7 @@ pub(super) fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
-/// One more, until it is dropped: also where its thread panics.
+/// One more client, until it is dropped: also where its thread panics.
 pub(super) struct Counted(Arc<AtomicUsize>);
 
 impl Counted {

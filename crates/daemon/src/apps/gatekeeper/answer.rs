@@ -228,7 +228,7 @@ impl Guarding {
         Ok(())
     }
 
-    /// As jobs take it.
+    /// The form for jobs.
     fn filter(&self, filter: &Filter, state: &State) -> Result<listing::Filter, Failure> {
         let prefix = |text: &Option<String>| text.as_deref().map(net).transpose();
         let set = match &filter.protection {
@@ -246,7 +246,7 @@ impl Guarding {
         })
     }
 
-    /// As nodes read them.
+    /// The form that nodes read.
     fn all_protections(&self) -> Protections {
         let thread = self.domain.register("gatekeeper");
         self.forwarding.protections.load(thread.guard()).clone()
@@ -336,7 +336,7 @@ impl Guarding {
         })
     }
 
-    /// What protections dropped most, by reason.
+    /// The largest counts of drops by protections, by reason.
     fn most_dropped(&self, state: &State) -> Result<Vec<Dropped>, Failure> {
         let (mut most, mut cursor): (Vec<Dropped>, _) = (Vec::new(), None);
         loop {
@@ -365,7 +365,7 @@ impl Guarding {
         }
     }
 
-    /// What the workers hold, added up.
+    /// The sum of the workers' tables.
     pub(super) fn held(&self, state: &State) -> Result<(Flows, Requests), Failure> {
         let workers = state.workers();
         let mut all: Vec<Figures> = Vec::new();
@@ -443,7 +443,7 @@ impl Naming {
     }
 }
 
-/// What the shield's nodes dropped: all reasons of theirs.
+/// Drops of the shield's nodes, by reason.
 fn drops(state: &State) -> Result<Vec<Count>, Failure> {
     let counts = state.snapshot()?;
     let ours: Vec<_> = nodes::gatekeeper::NODES.iter().map(|card| card.name).collect();

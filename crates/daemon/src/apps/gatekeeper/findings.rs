@@ -10,7 +10,7 @@ use super::{Guarding, show};
 use crate::doctor::{Finding, Level};
 use crate::parts::state::{State, lock};
 
-/// What doctor wants to know of protections.
+/// The facts about protections that doctor needs.
 #[derive(Default)]
 struct Protected {
     /// There are some, by family.
@@ -21,7 +21,7 @@ struct Protected {
     mute: (u64, String),
 }
 
-/// All of them.
+/// All findings.
 pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Failure> {
     let (interfaces, grantors, protected) = state.ask(|control| {
         let mut protected = Protected::default();

@@ -19,7 +19,7 @@ use crate::parts::kernel_side::KernelSide;
 use crate::parts::offline::MAIN;
 use crate::parts::state::{State, lock};
 
-/// What is known of a running shield.
+/// The state of a running shield.
 #[derive(Default)]
 pub(super) struct Live {
     /// By the index of a protection that came later: what another had counted there.
@@ -31,7 +31,7 @@ pub(super) struct Live {
     lost: BTreeMap<Net, Instant>,
     /// Of those, so many that the kernel did not let go: they are tried again with the next listing.
     stuck: usize,
-    /// Who could not be reached when protections were listed last, and when that was.
+    /// The Grantors that could not be reached when protections were listed last, and the time of that.
     listed: Option<(Vec<IpAddr>, Instant)>,
     /// Grantors that cannot be reached: since when, and why if that was logged.
     faults: BTreeMap<IpAddr, (Instant, Option<String>)>,
@@ -334,7 +334,7 @@ fn several(nets: &[Net]) -> Option<String> {
     }
 }
 
-/// None of those who decide can be reached.
+/// No Grantor of the protection can be reached.
 fn has_nobody(info: &ProtectionInfo) -> bool {
     let real = |named: &tables::Named| !named.shadow;
     info.action == Action::Protect

@@ -152,7 +152,7 @@ struct Guarding {
     forwarding: Arc<Forwarding>,
     domain: Arc<Domain>,
     settings: Arc<Published<Settings>>,
-    /// What was published there last.
+    /// The last published state.
     told: Mutex<Settings>,
     /// Addresses at the back, by the configuration.
     usual: Vec<IpAddr>,

@@ -47,7 +47,7 @@ pub(super) struct Wanted {
 /// All numbers.
 pub(super) struct Programs {
     held: Mutex<Held>,
-    /// As nodes read them.
+    /// The programs in the form that nodes read.
     table: Arc<Published<Table>>,
 }
 
@@ -72,7 +72,7 @@ struct One {
 }
 
 impl Programs {
-    /// What comes with Rutter, and what the file adds.
+    /// The programs that Rutter includes, and those of the file.
     ///
     /// # Errors
     /// Which of the file's, and why.
@@ -92,7 +92,7 @@ impl Programs {
         Ok(Programs { held: Mutex::new(held), table })
     }
 
-    /// As nodes read them.
+    /// The programs in the form that nodes read.
     pub fn table(&self) -> Arc<Published<Table>> {
         self.table.clone()
     }
@@ -137,7 +137,7 @@ impl Programs {
         self.table.publish(held.table());
     }
 
-    /// Whoever reads the table has this when it returns, or at its next packets.
+    /// Every reader of the table has the change when this returns, or at its next packets.
     fn put(&self, held: &mut Held, index: u8, one: Option<One>) -> u8 {
         let at = usize::from(index);
         let object = |one: &Option<One>| one.as_ref().map(|one| one.object.clone());
@@ -151,7 +151,7 @@ impl Programs {
         edition
     }
 
-    /// Those that are there, in their order.
+    /// The loaded programs, in order.
     pub fn show(&self, counters: &[Arc<Counters>]) -> Vec<Shown> {
         let held = lock(&self.held);
         let shown = held.by_index.iter().zip(0_u8..=u8::MAX).filter_map(|(one, index)| {
@@ -208,7 +208,7 @@ impl One {
     }
 }
 
-/// What comes with Rutter as an object under this number.
+/// The object that Rutter includes under this number.
 fn usual(index: u8, rate: &Rate) -> Option<One> {
     let stock = STOCK.iter().find(|stock| stock.index == index)?;
     if usize::from(index) < BUILT_IN.len() {
@@ -220,7 +220,7 @@ fn usual(index: u8, rate: &Rate) -> Option<One> {
     Some(One { name: stock.name.into(), file: None, object, engine, instructions, program })
 }
 
-/// A program, who runs it, and the instructions of its two functions.
+/// A program, how it runs, and the number of instructions in its two functions.
 type Made = (Arc<dyn Program>, Engine, [usize; 2]);
 
 /// By DPDK's compiler where it is trusted with the object, else by the interpreter.
@@ -244,7 +244,7 @@ fn engine_name(engine: Engine) -> &'static str {
     }
 }
 
-/// What is there without an object.
+/// The programs that need no object.
 const BUILT_IN: [&str; 2] = ["granted", "declined"];
 /// Bytes of an object, with what a debugger wants of it.
 const MOST: u64 = 4 << 20;

@@ -20,7 +20,7 @@ use crate::config::reader::{Place, Table, Value};
 use crate::config::section::only;
 use crate::config::{Config, Declared, Net};
 
-/// What a shield has in the file.
+/// A shield's settings from the file.
 pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
 
 /// `[gatekeeper]`.
@@ -30,7 +30,7 @@ pub(super) struct Shield {
     pub front: Vec<String>,
     pub back: Vec<String>,
     pub table: FlowTable,
-    /// What the protected network can receive, in bits a second.
+    /// The bandwidth of the protected network, in bits a second.
     pub bandwidth: u64,
     /// Bytes of requests a second.
     pub requests: u64,
@@ -49,14 +49,14 @@ pub(super) struct Shield {
     pub programs: Vec<Program>,
 }
 
-/// What is to remember flows.
+/// The flow table's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FlowTable {
     /// It is there, and takes the rule and the options.
     pub engine: &'static str,
     pub options: Options,
     pub full: Full,
-    /// Of all workers together.
+    /// Entries of all workers together.
     pub entries: usize,
 }
 
@@ -165,7 +165,7 @@ fn flow_table(table: Table<'_>) -> Option<FlowTable> {
         }
         options.0.insert("decided_max".into(), percent.to_string());
     }
-    // What else it may refuse (memory) is for the machine that it runs on.
+    // Other refusals (memory) depend on the machine.
     if let Err(refusal) = (engine.build)(Wanted { entries: 64, second: 1_000_000 }, &options) {
         table.mistake(refusal);
         return None;

@@ -117,7 +117,7 @@ fn state(state: State) -> shown::State {
     }
 }
 
-/// As nodes have it.
+/// The form that nodes have.
 pub(super) fn wanted_state(state: shown::State) -> State {
     match state {
         shown::State::Request => State::Request,
@@ -135,7 +135,7 @@ pub(super) fn decisions_from(from: DecisionsFrom) -> &'static str {
     }
 }
 
-/// What workers count for one protection.
+/// The workers' counters for one protection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     verdicts: [shown::Verdicts; 2],
@@ -161,7 +161,7 @@ impl Counted {
         Counted { verdicts, decided, drops }
     }
 
-    /// What was dropped since, by node and reason.
+    /// Drops since then, by node and reason.
     pub fn dropped_since(
         &self,
         before: &Counted,
@@ -204,7 +204,7 @@ fn sum<'c>(all: impl Iterator<Item = &'c Verdicts>) -> shown::Verdicts {
     sum
 }
 
-/// What was counted since.
+/// The counts since then.
 fn since(mut now: shown::Verdicts, mut before: shown::Verdicts) -> shown::Verdicts {
     for (now, before) in fields(&mut now).into_iter().zip(fields(&mut before)) {
         *now = now.saturating_sub(*before);
@@ -287,7 +287,7 @@ fn counts(
     all
 }
 
-/// What becomes of decisions for a protection, by name.
+/// The outcomes of decisions for a protection, by name.
 const FATES: [&str; 9] = [
     "granted",
     "declined",

@@ -110,7 +110,7 @@ impl Cells {
         self.handle.status().map_err(|error| failure(ErrorKind::Internal, error))
     }
 
-    /// What decides.
+    /// The policy that decides.
     pub fn describe(&self) -> String {
         let status = self.status().ok();
         status.and_then(|status| status.policy).unwrap_or_else(|| "none".into())
@@ -165,13 +165,13 @@ impl Drop for Cells {
     }
 }
 
-/// What a file holds that is handed to a policy's processes.
+/// The contents of a file for a policy's processes.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     let read = trusted::anybodys(path, most);
     read.map_err(|error| failure(ErrorKind::Invalid, format_args!("{}: {error}", path.display())))
 }
 
-/// As the processes are to be.
+/// The settings of the processes.
 fn settings(file: &File, granting: &Granting, workers: usize) -> Settings {
     Settings {
         processes: file.processes,

@@ -79,7 +79,7 @@ impl Application for Grantor {
         Granting::of(config).is_some()
     }
 
-    /// What shuts a policy's processes in, and ends those of other users.
+    /// Confines a policy's processes, and ends those of other users.
     fn privileges(&self, config: &Config) -> CapabilitySet {
         match Granting::of(config).map(|granting| &granting.policy) {
             Some(Decides::File(_)) => cells::RIGHTS,
@@ -196,7 +196,7 @@ impl Running for Deciding {
 }
 
 impl Deciding {
-    /// What is answered; `None`: something has changed.
+    /// The answer; `None`: something has changed.
     fn reply(&self, asked: &Asked, state: &State) -> Result<Option<Reply>, Failure> {
         let cells = || {
             let text = "the policy is the same for all, in words: [grantor] names no file";

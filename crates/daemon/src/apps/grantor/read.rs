@@ -12,7 +12,7 @@ use crate::config::reader::Table;
 use crate::config::section::{Key, only};
 use crate::config::{Config, Declared, Net, read::share_of_buffers};
 
-/// What a Grantor has in the file.
+/// A Grantor's settings from the file.
 pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
 
 /// `[grantor]`.
@@ -37,7 +37,7 @@ pub(super) struct Granting {
     pub ports: Ports,
 }
 
-/// What decides.
+/// The decider.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decides {
     Words(Words),
@@ -64,7 +64,7 @@ impl Granting {
         config.settings.get()
     }
 
-    /// As the nodes have it.
+    /// The settings for the nodes.
     pub fn settings(&self) -> Settings {
         let nets = |all: &[Net]| Nets::new(all.iter().map(|net| (net.address, net.length)));
         Settings {
@@ -180,7 +180,7 @@ fn tables(table: Table<'_>) -> Vec<(String, PathBuf)> {
     all
 }
 
-/// What a policy may be.
+/// The kinds of policies.
 const POLICIES: &str =
     "\"FILE.lua\", \"grant KIB SECONDS\", \"decline SECONDS\", \"forward\" or \"drop\"";
 

@@ -42,17 +42,17 @@ struct Shared {
     seen: Mutex<(String, Vec<(&'static str, u64)>)>,
 }
 
-/// What a feed is to its thread.
+/// A feed, as its thread sees it.
 trait Source: Send + 'static {
     /// Waits for a while, or until `halt` is called, and hands on what came.
     fn poll(&mut self, halt: &Halt, sink: &mut dyn FnMut(&[Event])) -> io::Result<()>;
     /// Its state in a word or two, and its counters.
     fn status(&self) -> (String, Vec<(&'static str, u64)>);
-    /// What keeps it from its work for now.
+    /// The present obstacle to its work.
     fn trouble(&self) -> Option<String> {
         None
     }
-    /// What is worth a line in the log since the last look.
+    /// News for the log since the last check.
     fn notices(&mut self) -> Vec<Notice> {
         Vec::new()
     }
@@ -272,7 +272,7 @@ mod tests {
         ControlThread::start(control.unwrap(), threads).unwrap()
     }
 
-    /// Whoever runs the test may be FRR.
+    /// The process that runs the test may look like FRR.
     fn own() -> Rules {
         let user = feeds::fpm::User::Number(rustix::process::geteuid().as_raw());
         Rules { users: vec![user], ..Rules::default() }

@@ -30,7 +30,7 @@ enum Message {
     Rings(Vec<Consumer>),
     /// Answered once frames of it are written.
     Open(usize, Box<Out>, mpsc::Sender<()>),
-    /// What was copied before is written when it is answered.
+    /// The copies before it are written when it is answered.
     Close(usize, mpsc::Sender<()>),
     /// The mirrors whose file failed, and why.
     Faults(mpsc::Sender<HashMap<usize, String>>),
@@ -135,13 +135,13 @@ impl Writing {
                 Ok(Message::Open(number, file, done)) => {
                     self.faults.remove(&number);
                     self.open.insert(number, file);
-                    let _ = done.send(()); // whoever asked may be gone
+                    let _ = done.send(()); // the caller may be gone
                 }
                 Ok(Message::Close(number, done)) => {
                     self.write_all();
                     self.open.remove(&number);
                     self.faults.remove(&number);
-                    let _ = done.send(()); // whoever asked may be gone
+                    let _ = done.send(()); // the caller may be gone
                 }
                 Ok(Message::Faults(answer)) => {
                     let _ = answer.send(self.faults.clone());

@@ -95,7 +95,7 @@ struct Mirroring {
     live: Mutex<Live>,
 }
 
-/// What can be changed.
+/// The parts that can be changed.
 struct Live {
     all: Vec<One>,
     /// Until the thread has them.
@@ -110,7 +110,7 @@ struct Live {
 /// A mirror.
 struct One {
     span: Span,
-    /// As nodes read it.
+    /// The mirrors in the form that nodes read.
     data: data::Span,
     /// What was counted for the one that had its number before.
     before: [u64; 4],
@@ -291,7 +291,7 @@ impl Mirroring {
         live.all.iter().map(shown).collect()
     }
 
-    /// What all workers have counted for mirrors of this number.
+    /// The sum of all workers' counters for mirrors of this number.
     fn counted(&self, number: usize) -> [u64; 4] {
         let of = self.counters.iter().map(|worker| worker.of(number));
         of.fold([0; 4], |sum, one| {

@@ -258,7 +258,7 @@ fn flush(view: &View, which: &WhichMacs) -> Result<(), Failure> {
     ask(view, move |switch| switch.flush(&which)).map(|_| ())
 }
 
-/// What is asked for by name, by number.
+/// The named parts of the request, by number.
 fn resolve(view: &View, which: &WhichMacs) -> Result<Which, Failure> {
     let port = match &which.port {
         Some(port) => Some(port_number(view, port)?),
@@ -309,7 +309,7 @@ fn bridge_of<'v>(view: &'v View, port: &str) -> Option<&'v Configured> {
     view.bridges.iter().find(has)
 }
 
-/// Of ports and bridges' routed sides, by number.
+/// Names of ports and bridges' routed sides, by number.
 fn port_names(view: &View) -> Vec<String> {
     view.names.iter().chain(view.bridges.iter().map(|bridge| &bridge.name)).cloned().collect()
 }

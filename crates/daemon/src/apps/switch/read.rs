@@ -13,7 +13,7 @@ use crate::config::reader::{Table, Value};
 use crate::config::section::{Key, only};
 use crate::config::{Config, Declared, InnerInterface, InnerPort, Interface, Port, VlanTags};
 
-/// What the switch has in the file.
+/// The switch's settings from the file.
 pub(super) const DECLARED: Declared =
     Declared { sections: keys::SECTIONS, carriers: &["bridge"], read };
 

@@ -93,7 +93,7 @@ impl Handle {
     ) -> Result<R, Error> {
         let (answer, answered) = mpsc::channel();
         let call: Call = Box::new(move |switch| {
-            let _ = answer.send(f(switch)); // whoever asked may be gone
+            let _ = answer.send(f(switch)); // the caller may be gone
         });
         let gone = Error::Gone { thread: "bridge" };
         if !self.send(Message::Call(call)) {
@@ -110,7 +110,7 @@ impl Handle {
     }
 }
 
-/// What the thread owns.
+/// The thread's own state.
 struct Bridge {
     switch: Switch,
     seen: Vec<spsc::Consumer<Learn>>,

@@ -103,7 +103,7 @@ fn device(value: &Value<'_>) -> Option<Device> {
     Some(Device::Pcap { input, output, raw })
 }
 
-/// What a table says of its interface; `mtu` and `vrf` are the defaults.
+/// A table's settings of its interface; `mtu` and `vrf` are the defaults.
 pub(crate) fn interface(table: Table<'_>, name: String, mtu: u16, vrf: &str) -> Interface {
     let addresses = keys::ADDRESSES.get(table).and_then(|value| value.list()).unwrap_or_default();
     let named = keys::VRF_NAME.get(table).and_then(|value| value.parse("the name of a vrf"));

@@ -1,4 +1,4 @@
-//! VRFs, and who uses them.
+//! VRFs, and the tables that use them.
 
 use lookup::Rib;
 use lookup::sync::Domain;
@@ -37,7 +37,7 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
         }
         Some(Vrf {
             name: name.into(),
-            table: number.unwrap_or(0), // whoever uses it makes no further mistake
+            table: number.unwrap_or(0), // the section that uses it makes no further mistake
             routes,
             via_kernel: keys::VIA_KERNEL.as_flag(table),
             own_sources: keys::OWN_SOURCES.as_flag(table),
