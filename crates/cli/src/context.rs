@@ -1,4 +1,4 @@
-//! What every command gets: where to write, and how.
+//! The context of every command: where to write, and how.
 
 use std::io::{self, BufWriter, Write, stdout};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::status::{INTERRUPTED, Status};
 use crate::warn::warn;
 
-/// What every command gets.
+/// The context of every command.
 pub struct Context {
     /// `-j` was given.
     pub json: bool,

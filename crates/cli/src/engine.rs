@@ -18,9 +18,9 @@ use crate::warn::warn;
 /// An engine as `rutter engines -j` prints it.
 #[derive(Serialize)]
 pub struct Description {
-    /// What `--engine` takes.
+    /// An engine that `--engine` accepts.
     pub name: &'static str,
-    /// What it looks up: `lpm` or `exact`.
+    /// The kind of its lookup: `lpm` or `exact`.
     pub kind: &'static str,
     /// `ipv4`, `ipv6` or both; `mac` or `flow` of an exact match.
     pub families: Vec<&'static str>,
@@ -28,7 +28,7 @@ pub struct Description {
     pub paper: &'static str,
     /// One line.
     pub help: &'static str,
-    /// What it refuses.
+    /// Its limits.
     pub limits: Limits,
     /// What can be chosen about it: name, default, one line. Not in the JSON, whose
     /// keys are fixed.
@@ -114,8 +114,8 @@ fn lpm() -> Vec<Description> {
     all
 }
 
-/// Reads an engine's name and its options. Any name: its user knows best what is wrong
-/// with one; the known ones are what shells complete.
+/// Reads an engine's name and its options. It accepts any name: the command that uses it gives the
+/// better error. The known names are completed by shells.
 #[derive(Clone)]
 pub struct Name;
 
@@ -190,7 +190,7 @@ pub fn skip(engines: &Pair, table: &Table, spec: &str) -> Result<(), Error> {
 pub struct Fib<A: Addr> {
     /// Its name.
     pub engine: &'static str,
-    /// What answers.
+    /// The built engine.
     pub table: Arc<dyn Lpm<A>>,
     /// Registered for as long as the table is read.
     pub thread: Thread,
@@ -207,7 +207,7 @@ impl<A: Addr> Fib<A> {
         Ok(Fib::with_writer(entry, options, rib, domain)?.0)
     }
 
-    /// As [`Fib::build`], and what updates it.
+    /// As [`Fib::build`], and the parts that update it.
     pub fn with_writer(
         entry: &Entry<A>,
         options: &Options,

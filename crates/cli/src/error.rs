@@ -10,13 +10,13 @@ use crate::status::{BROKEN_PIPE, INTERRUPTED, Status};
 use crate::warn::warn;
 
 /// Why a command could not do its work; exit status 2, 1 where what it names is
-/// not there, 3 where the data plane ended by a fault of its own.
+/// not there, 3 where a fault ended the data plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The table cannot be loaded at all.
     #[error("{}", of_table(spec, error))]
     Table {
-        /// As given to `--table`.
+        /// The argument of `--table`.
         spec: String,
         /// Why.
         error: formats::Error,
@@ -27,13 +27,13 @@ pub enum Error {
     /// An engine of another kind.
     #[error("{name} matches exactly, not prefixes")]
     ExactEngine {
-        /// As asked for.
+        /// The name as requested.
         name: String,
     },
     /// No such engine.
     #[error("no engine is called `{name}`{}; there are: {}", did_you_mean(near), all.join(", "))]
     UnknownEngine {
-        /// As asked for.
+        /// The name as requested.
         name: String,
         /// Names like it.
         near: Vec<&'static str>,
@@ -49,7 +49,7 @@ pub enum Error {
     /// A table without a prefix.
     #[error("{spec}: there is no prefix to check")]
     EmptyTable {
-        /// As given to `--table`.
+        /// The argument of `--table`.
         spec: String,
     },
     /// The engine's family has no prefix in the table.
@@ -59,7 +59,7 @@ pub enum Error {
         engine: &'static str,
         /// Its family.
         families: &'static str,
-        /// As given to `--table`.
+        /// The argument of `--table`.
         spec: String,
     },
     /// The engine's answer differs from the table's.
@@ -77,7 +77,7 @@ pub enum Error {
     /// The lab cannot be started.
     #[error("{}", of_lab(.0))]
     Lab(io::Error),
-    /// The daemon cannot be reached, or says no.
+    /// The daemon cannot be reached, or refuses.
     #[error(transparent)]
     Call(#[from] api::CallError),
     /// A filter that is none.
@@ -95,7 +95,7 @@ pub enum Error {
     /// Many lookups cannot go on.
     #[error(transparent)]
     Offload(offload::error::Error),
-    /// The processors that are to look up cannot take the table.
+    /// The processors for the lookups cannot take the table.
     #[error(transparent)]
     Device(offload::fault::Fault),
     /// The system starts no threads.
@@ -104,9 +104,9 @@ pub enum Error {
     /// The demo cannot go on.
     #[error("{what}: {why}")]
     Demo {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What came of it.
+        /// The system's error.
         why: String,
     },
     /// The user has interrupted; exit status 130.
@@ -118,9 +118,9 @@ pub enum Error {
     /// Arguments that clap cannot check, with the offending word.
     #[error("`{word}`: expected {expected}")]
     Word {
-        /// As given.
+        /// The word as given.
         word: String,
-        /// What would be right.
+        /// What was expected.
         expected: &'static str,
     },
     /// Standard input cannot be read.
@@ -180,7 +180,7 @@ impl Error {
     }
 }
 
-/// What cannot be opened is named in the error already.
+/// The error already names the file that cannot be opened.
 fn of_table(spec: &str, error: &formats::Error) -> String {
     match error {
         formats::Error::Open { .. } => error.to_string(),

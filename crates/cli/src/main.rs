@@ -34,7 +34,7 @@ use crate::context::Context;
 /// A software router and switch, and the tools around it.
 ///
 /// Exit status: 0 success, 1 the answer is "no", 2 usage or input error,
-/// 3 the data plane was ended by a fault of its own, 130 interrupted.
+/// 3 a fault ended the data plane, 130 interrupted.
 #[derive(Parser)]
 #[command(name = "rutter", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Try: rutter lookup --table internet:100000 8.8.8.8")]

@@ -1,4 +1,4 @@
-//! What a command's exit status says.
+//! The exit status of a command.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ pub enum Status {
     Success,
     /// 1: the answer is "no".
     No,
-    /// 2: usage or input error; what could be done was done.
+    /// 2: usage or input error; everything possible was done.
     Fault,
 }
 

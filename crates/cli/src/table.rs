@@ -1,4 +1,4 @@
-//! `--table`: loading it, showing how far it is, telling what was wrong.
+//! `--table`: loads it, shows the progress, and reports faults.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write, stderr};
@@ -16,7 +16,7 @@ use crate::warn::warn;
 pub struct TableArgs {
     /// A table: text (`prefix next-hop` lines), pyasn or MRT, plain, .gz, .bz2
     /// or .xz; `-` for standard input; or a generated one: internet:N (IPv4),
-    /// internet6:N, internet:N+M, with `,long=22` 22 % of them longer than /24 and /48
+    /// internet6:N, internet:N+M; `,long=22` makes 22 % of them longer than /24 and /48
     #[arg(short, long, value_name = "FILE")]
     pub table: String,
 
@@ -30,7 +30,7 @@ pub struct TableArgs {
 }
 
 impl TableArgs {
-    /// Loads the table; says on standard error what could not be read.
+    /// Loads the table; reports on standard error what could not be read.
     pub fn load(&self) -> Result<(Table, Status), Error> {
         let (start, shown) = (Instant::now(), Cell::new(None));
         let progress = |progress: Progress| show(progress, start, &shown);
@@ -51,7 +51,7 @@ impl TableArgs {
     }
 }
 
-/// Reports on standard error what was wrong with a file.
+/// Reports a file's faults on standard error.
 pub fn tell(spec: &str, report: &Report) -> Status {
     for damage in &report.damage {
         match damage.place {

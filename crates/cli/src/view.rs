@@ -1,4 +1,4 @@
-//! What `show` prints for people of what every instance has.
+//! The text of `show` for the views of every instance.
 
 use std::fmt::Write;
 
@@ -136,8 +136,8 @@ fn worker_line(worker: &Worker, hz: u64) -> String {
     )
 }
 
-/// What a port's device lost. That is in no node's count: nodes do not see what it loses
-/// on receipt, and count as sent what it takes to send.
+/// Packets that a port's device lost. No node counts them: nodes do not see losses on receipt, and
+/// count a packet as sent when the device takes it.
 pub fn lost_by(port: &Port) -> impl Iterator<Item = Drop> {
     let counts = [
         ("rx_missed", port.rx_missed, "Came while the device's queue was full"),

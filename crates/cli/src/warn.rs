@@ -1,4 +1,4 @@
-//! What a command reports beside its answer.
+//! Warnings of a command, beside its answer.
 
 use std::fmt::Display;
 use std::io::{Write, stderr};
@@ -13,7 +13,7 @@ pub fn cut(what: impl Display) {
     warn(format_args!("{what} are shown (--limit N for more)"));
 }
 
-/// The text without what would command a terminal: messages quote files and input.
+/// The text without sequences that a terminal would obey: messages quote files and input.
 fn harmless(text: &str) -> String {
     let shown = |c: char| -> String {
         if c.is_control() && c != '\n' { c.escape_default().collect() } else { c.into() }

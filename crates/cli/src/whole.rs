@@ -31,7 +31,7 @@ enum How {
 }
 
 impl Whole {
-    /// Begins a file; one that is there at `path` stays what it is.
+    /// Begins a file; an existing one at `path` stays as it is.
     pub fn create(path: &Path) -> Result<Self, Error> {
         let of = |error| Error::File { path: path.into(), error };
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory).map_err(|e| of(e.into()))?;

@@ -59,7 +59,7 @@ pub enum Fault {
         free: u64,
     },
     /// The system locks no more memory.
-    #[error("the system gives no {} MiB of locked memory", wanted.div_ceil(1 << 20))]
+    #[error("the system cannot lock {} MiB of memory", wanted.div_ceil(1 << 20))]
     NoPinned {
         /// Bytes.
         wanted: u64,

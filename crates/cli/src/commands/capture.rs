@@ -25,25 +25,25 @@ Examples:
   rutter capture 'host 192.0.2.1 and not arp' -c 100 -w packets.pcapng
   rutter capture -w - | tcpdump -n -r -
 
-Without -c it goes on until interrupted (Ctrl-C).")]
+Without -c or --seconds it continues until interrupted (Ctrl-C).")]
 pub struct Args {
     /// The file; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     write: PathBuf,
-    /// End after so many packets
+    /// Stop after this many packets
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Bytes kept of each packet
+    /// Bytes to keep of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 2048)]
     snap_length: u16,
-    /// End after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "SECONDS")]
     seconds: Option<u64>,
     /// Which packets: host, net, port, proto, vlan, and, or, not, parentheses
     filter: Vec<String>,
 }
 
-/// What `-j` prints at the end.
+/// The summary that `-j` prints at the end.
 #[derive(serde::Serialize)]
 struct Count {
     packets: u64,
@@ -113,7 +113,7 @@ fn write<W: Write>(writer: &mut Writer<W>, captured: &Captured) -> Result<(), Er
     Ok(writer.packet(packet)?)
 }
 
-/// Bytes from hexadecimal digits; what is no digit counts as 0.
+/// Bytes from hexadecimal digits; another character counts as 0.
 fn from_hex(text: &str) -> Vec<u8> {
     let digit = |c: u8| (c as char).to_digit(16).unwrap_or(0) as u8;
     text.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()

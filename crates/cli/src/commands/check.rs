@@ -31,8 +31,8 @@ use verify::{Tally, Verify};
 /// size), between neighbouring prefixes, and a million anywhere; one by one and in
 /// batches; and compares with a list of intervals that is made without the engine.
 /// With --updates, applies announcements and withdrawals in batches, looks up around
-/// and inside each change, and compares everything again at the end, with routes that
-/// are kept apart from those that the engine is updated from.
+/// and inside each change, and compares everything again at the end, with a separate
+/// copy of the routes.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ Examples:
   rutter check --table internet:100000 --engine dxr:k=18,isa=portable
   rutter check --table rib.20260701.bz2 --engine dxr --updates updates.20260701.0000.gz
 
-Of updates from several peers the best route of each prefix counts, as in a table.
+If updates come from several peers, each prefix's best route counts, as in a table.
 
 Exit status: 0 all answers agree, 1 some do not, 2 the engine refuses the table, a
 file could not be read in full, or there is nothing to check.")]
@@ -151,12 +151,12 @@ impl Checks {
     }
 }
 
-/// One family: the routes, the engine built from them, and what was found.
+/// One family: the routes, the engine built from them, and the findings.
 struct Check<A: Addr> {
     entry: &'static Entry<A>,
     options: Options,
     rib: Rib<A>,
-    /// What `rib` should hold.
+    /// The routes that `rib` should hold.
     truth: Truth<A>,
     fib: Fib<A>,
     writer: Box<dyn Writer<A>>,
@@ -165,7 +165,7 @@ struct Check<A: Addr> {
     updates: Option<Updates>,
 }
 
-/// What was applied.
+/// The changes that were applied.
 #[derive(Clone, Copy, Default, Serialize)]
 struct Updates {
     /// Inserts, changes and deletes.
@@ -195,7 +195,7 @@ impl<A: Addr> Check<A> {
         self.verify.all(&routes, &*self.fib.table);
     }
 
-    /// Applies `changes` and looks around each.
+    /// Applies `changes` and looks up around each.
     fn apply(&mut self, mut changes: Vec<Change<A>>) -> Result<(), Error> {
         // Also where there are none: the other family's garbage waits for this thread.
         self.fib.thread.quiesce();

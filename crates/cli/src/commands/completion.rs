@@ -49,7 +49,7 @@ fn with_lab(rutter: Command, words: Vec<String>) -> Command {
     rutter.mut_subcommand("lab", |lab| lab.mut_arg("arguments", |arg| arg.value_parser(values)))
 }
 
-/// What clap's script for fish leaves out: values of arguments that are no options.
+/// The values that clap's script for fish leaves out: those of arguments that are not options.
 /// For those of `command`, whose name and its parents' `path` holds, and of all
 /// below it.
 fn positionals<'c>(

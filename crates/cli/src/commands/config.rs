@@ -30,7 +30,7 @@ enum Action {
     },
     /// Print a configuration with every key, its meaning and its default
     Example,
-    /// Print the configuration that runs
+    /// Print the running configuration
     Show,
 }
 

@@ -16,12 +16,13 @@ use crate::status::Status;
 /// Report what this machine lacks for full speed, and the exact remedy
 #[derive(clap::Args)]
 #[command(after_help = "\
-Where a router runs, it is asked how things are in its network namespace and on its cores.
-Status 0: nothing is missing. Status 1: it runs, but slower or with less than it
-could; each line says what to do.")]
+If a router runs, it reports on its own network namespace and cores.
+
+Exit status: 0 nothing is missing, 1 Rutter runs, but slower or with less than it
+could; each line gives the remedy.")]
 pub struct Args {}
 
-/// Looks at the machine; status 1 where something could be better.
+/// Checks the machine; status 1 where something could be better.
 pub fn run(_: Args, cx: &mut Context) -> Result<Status, Error> {
     let mut findings: Vec<Finding> = findings().into_iter().map(Finding::from).collect();
     findings.extend(gpus::findings());
@@ -64,7 +65,7 @@ fn finding(what: &str, level: Level, found: String, remedy: &str) -> Finding {
     Finding { what: what.into(), level: level.name().into(), found, remedy: remedy.into() }
 }
 
-/// What a router that runs did not take in.
+/// Entries that the limits of a running router refused.
 fn refusals(all: &[Capacity]) -> Finding {
     let refused: Vec<_> = all.iter().filter(|limit| limit.refused > 0).collect();
     let what = "refused so far";
@@ -77,7 +78,7 @@ fn refusals(all: &[Capacity]) -> Finding {
     finding(what, Level::Better, found, remedy)
 }
 
-/// What a router that runs has warned of, and what still holds.
+/// Warnings of a running router that still hold.
 fn warned(warnings: &[String]) -> Option<Finding> {
     let (first, others) = warnings.split_first()?;
     let more = if others.is_empty() { "" } else { " (and others)" };

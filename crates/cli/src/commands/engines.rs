@@ -14,9 +14,9 @@ Examples:
   rutter engines
   rutter engines -j | jq -r '.[] | select(.families[] == \"ipv6\") | .name'
 
-A `*` marks the engine that is used for a family where none is chosen. Options stand
-with their defaults; commands, the configuration and the lab take those of the engines
-for prefixes behind the name: NAME:OPTION=VALUE,OPTION=VALUE.")]
+A `*` marks the default engine of a family. Each option is listed with its default.
+Commands, the configuration and the lab accept options of engines for prefixes behind
+the name: NAME:OPTION=VALUE,OPTION=VALUE.")]
 pub struct Args {}
 
 /// Lists them.

@@ -20,12 +20,12 @@ use crate::warn::warn;
 Examples:
   rutter fib engine set dxr
   rutter fib engine set dxr:k=18 --vrf red
-  rutter fib lookup 192.0.2.1            what packets to this address meet
+  rutter fib lookup 192.0.2.1            the route of packets to this address
 
 The new table is built beside the running one, compared with the routes at both
-ends of every prefix and for what the workers met lately, and swapped in; no
-packet is lost. One that answers otherwise is refused.
-`rutter engines` lists the engines, `rutter show fib` what runs.")]
+ends of every prefix and at addresses that the workers looked up lately, and
+swapped in; no packet is lost. A table with a wrong answer is refused.
+`rutter engines` lists the engines, `rutter show fib` the ones in use.")]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -38,9 +38,9 @@ enum Action {
         #[command(subcommand)]
         action: EngineAction,
     },
-    /// Look an address up in the table that serves, and in the prefixes it is built from
+    /// Look an address up in the running table, and in the prefixes it is built from
     ///
-    /// Exit status: 0 both say the same, 1 there is no route, 2 they differ.
+    /// Exit status: 0 both agree, 1 there is no route, 2 they differ.
     Lookup {
         /// The address
         address: IpAddr,
@@ -60,7 +60,7 @@ enum EngineAction {
         /// Routing tables
         #[arg(long, default_value = "main")]
         vrf: String,
-        /// ipv4 or ipv6 alone; else all that the engine serves
+        /// Only ipv4 or ipv6; without it, all that the engine serves
         #[arg(long, value_parser = family)]
         family: Option<Family>,
         /// An option of the engine, as NAME=VALUE; may be repeated
@@ -126,7 +126,7 @@ fn lookup(vrf: String, address: IpAddr, cx: &mut Context) -> Result<Status, Erro
     Ok(if found.served.hop == 0 { Status::No } else { Status::Success })
 }
 
-/// What engine, prefixes and routes say of an address, a line each.
+/// The answers of engine, prefixes and routes about an address, one line each.
 fn looked_up(found: &shown::Lookup) -> String {
     let shown::Lookup { engine, served, stored, .. } = found;
     let mut text = format!("engine {engine}: {}\n", meaning(served));

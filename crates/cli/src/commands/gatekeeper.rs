@@ -29,7 +29,7 @@ Examples:
   rutter gatekeeper shadow 203.0.113.0/24 on
   rutter gatekeeper program load 5 dns.bpf
 
-Protections and programs last until the router ends. Lasting ones: [[gatekeeper.protect]] and
+Protections and programs last until the router ends. Permanent ones: [[gatekeeper.protect]] and
 [[gatekeeper.program]] in rutter.toml.")]
 pub struct Args {
     #[command(subcommand)]
@@ -47,7 +47,7 @@ enum Action {
     },
     /// List flows: state, budget, time left
     Flows {
-        /// Show at most so many; 0: all
+        /// Show at most this many; 0: all
         #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
         limit: u64,
         /// Which: from PREFIX, to PREFIX, of PREFIX (the protection), grantor ADDRESS,
@@ -59,7 +59,7 @@ enum Action {
         /// All of them
         #[arg(long, conflicts_with = "filter", required_unless_present_any = ["filter", "program"])]
         all: bool,
-        /// Those that the program of this number decides
+        /// Flows that the program of this number decides
         #[arg(long, value_name = "N", conflicts_with = "all")]
         program: Option<u8>,
         /// Which, as for `flows`
@@ -87,7 +87,8 @@ enum Protect {
     Add {
         /// What is protected: 203.0.113.0/24
         prefix: String,
-        /// via ADDRESS [weight N] [shadow] …: its Grantors; or bypass, drop; nothing: [grantor] here
+        /// via ADDRESS [weight N] [shadow] …: its Grantors; or bypass, or drop; without words: the
+        /// [grantor] of this router
         words: Vec<String>,
         /// Count verdicts, and let packets pass
         #[arg(long)]
@@ -97,7 +98,7 @@ enum Protect {
     Change {
         /// As it was added
         prefix: String,
-        /// As it is to be
+        /// The new ones, as for `add`
         words: Vec<String>,
         /// Count verdicts, and let packets pass
         #[arg(long)]
@@ -115,21 +116,21 @@ enum Protect {
 
 #[derive(clap::Subcommand)]
 enum Program {
-    /// Every program, what runs it, and what it did wrong
+    /// Every program, how it runs, and its faults
     Show,
-    /// Check an object of eBPF, and put it in; flows of another one ask again
+    /// Check an eBPF object and load it; flows of a program that it replaces ask again
     Load {
         /// The number by which decisions name it: 0 to 255
         index: u8,
         /// An ELF file with the functions `init` and `pkt`
         file: std::path::PathBuf,
-        /// What it is shown as, if not by the file's name
+        /// The name to show instead of the file's name
         #[arg(long)]
         name: Option<String>,
     },
-    /// Unload a program: Rutter's own of that number returns, and its flows ask again
+    /// Unload a program: the built-in one of that number returns, and its flows ask again
     Unload {
-        /// As it was loaded
+        /// The program's number
         index: u8,
     },
 }

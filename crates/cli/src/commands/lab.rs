@@ -22,10 +22,10 @@ Examples:
   rutter lab run lpm/peers --quick
   rutter lab run all && rutter lab report
 
-The lab is a program of its own, `rutter-lab`, looked for beside this one and then on the
+The lab is a separate program, `rutter-lab`, searched for beside this one and then on the
 PATH. `make lab` builds it, `make install` installs it.")]
 pub struct Args {
-    /// What the lab is to do, and options of that; `help` names all
+    /// The lab's command and its options; `help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     arguments: Vec<OsString>,
 }
@@ -44,8 +44,8 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     Err(Error::Lab(ErrorKind::NotFound.into()))
 }
 
-/// What can be asked of the lab, and what its experiments are called, for shells to
-/// complete; nothing where there is no lab.
+/// The lab's commands and the names of its experiments, for shells to complete; nothing where there
+/// is no lab.
 pub fn words() -> Vec<String> {
     let said = programs().find_map(|program| Command::new(program).arg("words").output().ok());
     let words = said.filter(|said| said.status.success()).map(|said| said.stdout);

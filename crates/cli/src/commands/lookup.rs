@@ -32,8 +32,8 @@ use pipe::{Blocks, SMALL};
 /// Look addresses up in a table file
 ///
 /// Prints one line an address: address, prefix and next hop, separated by tabs;
-/// `-` where there is none. What comes from standard input is answered at once, a
-/// file or a pipe in blocks: many millions of addresses a second.
+/// `-` where there is none. Addresses typed at a terminal are answered at once; a file or
+/// a pipe is answered in blocks, at many millions of addresses a second.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -59,28 +59,27 @@ pub struct Args {
     #[arg(short, long, value_name = "NAME", value_parser = engine::Name, hide_possible_values = true)]
     engine: Option<Choice>,
 
-    /// Print address and next hop alone. They are the engine's: with prefixes, each is
-    /// compared with the route that the prefix has
+    /// Print address and next hop alone. The next hop is the engine's answer; with prefixes,
+    /// each answer is compared with the prefix's route
     #[arg(long)]
     no_prefix: bool,
 
-    /// Threads that look up what comes from standard input; with more than one, answers
-    /// come in large pieces [default: 1; with --device, all cores, but
-    /// one that feeds a GPU]
+    /// Threads that look up addresses from standard input; with more than one, answers come in
+    /// large pieces [default: 1; with --device, all cores, except one that feeds a GPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
 
     #[command(flatten)]
     device: DeviceArgs,
 
-    /// Standard input has addresses as numbers, 4 or 16 bytes each in network byte order. So
-    /// are the answers, 4 bytes each: the numbers of the next hops, counted from 1 in the
-    /// order in which the table first names them; 0 for none
+    /// Standard input is binary: addresses of 4 or 16 bytes each in network byte order. Answers
+    /// are binary too, 4 bytes each: the numbers of the next hops, counted from 1 in the order
+    /// in which the table first names them; 0 for none
     #[arg(long, value_name = "FAMILY", conflicts_with = "addresses")]
     raw: Option<raw::Family>,
 
-    /// Write the answers to this file. It appears when all are there: if the command fails or
-    /// is interrupted, the old one stays
+    /// Write the answers to this file. It appears when it is complete: if the command fails
+    /// or is interrupted, the old one stays
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -99,7 +98,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         cx.out.flush()?;
         Ok(status)
     });
-    drop(std::mem::replace(&mut cx.out, before).into_parts()); // what is left of a failed run
+    drop(std::mem::replace(&mut cx.out, before).into_parts()); // drops the output of a failed run
     let status = done.map_err(|error| match error {
         Error::Output(error) | Error::Offload(offload::error::Error::Io(error)) => to_file(error),
         error => error,
@@ -144,7 +143,7 @@ struct Fibs<'a> {
     args: &'a Args,
 }
 
-/// The table of one family, and with `--device` those who answer many addresses from it.
+/// The table of one family, and with `--device` the processors that answer many addresses from it.
 struct Served<A: Addr> {
     fib: Fib<A>,
     crew: Option<Mutex<Crew<A>>>,

@@ -107,7 +107,7 @@ impl Bridges {
 pub struct Macs {
     #[command(flatten)]
     which: Which,
-    /// At most so many
+    /// Show at most this many
     #[arg(long, value_name = "N", default_value_t = 1000)]
     limit: u64,
 }
@@ -184,7 +184,7 @@ fn bridges(all: &[Bridge]) -> String {
     text
 }
 
-/// What is left out of a bridge's lines.
+/// Parts that are left out of a bridge's lines.
 fn silent(bridge: &Bridge) -> String {
     format!("{}: {} VLANs that never had a frame are not shown", bridge.name, bridge.silent)
 }

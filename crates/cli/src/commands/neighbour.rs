@@ -26,7 +26,7 @@ enum Action {
     Add {
         /// Its address
         address: IpAddr,
-        /// Where: p0
+        /// Its interface: p0
         #[arg(short, long)]
         interface: String,
         /// Its hardware address: 02:00:00:00:00:02
@@ -37,7 +37,7 @@ enum Action {
     Del {
         /// Its address
         address: IpAddr,
-        /// Where
+        /// Its interface
         #[arg(short, long)]
         interface: String,
     },

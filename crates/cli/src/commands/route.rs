@@ -25,9 +25,9 @@ Examples:
   rutter route del 203.0.113.0/24
 
 Routes go into the kernel's table (protocol 198) and come from there into the
-data plane; they last until the router ends. Lasting ones: [[route]] in rutter.toml.")]
+data plane; they last until the router ends. Permanent ones: [[route]] in rutter.toml.")]
 pub struct Args {
-    /// `default` is ::/0, also where no IPv6 address says so
+    /// `default` means ::/0, even if no other word is an IPv6 address
     #[arg(short = '6', global = true)]
     ipv6: bool,
     #[command(subcommand)]
@@ -140,7 +140,7 @@ pub struct Routes {
     /// Only IPv6
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// At most so many
+    /// Show at most this many
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }

@@ -18,16 +18,16 @@ Examples:
   rutter run --config rutter.toml
   rutter run --cleanup                   after a crash: taps, rules, settings
 
-SIGTERM, SIGHUP or Ctrl-C stops it in order, a second one at once. Logs go to
-standard error; RUTTER_LOG=debug logs more.
+The first SIGTERM, SIGHUP or Ctrl-C stops it in order, a second one at once. Logs go
+to standard error; RUTTER_LOG=debug logs more.
 
 Exit status: 0 stopped, 2 it could not start, 3 one of its threads died: settings
-are given back, the taps stay, and it may be started again (systemd does).")]
+are restored, the taps stay, and it may be started again (systemd does).")]
 pub struct Args {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]
     config: PathBuf,
-    /// Take away what an instance that was killed has left behind, and end
+    /// Remove what a killed instance has left behind, and exit
     #[arg(long)]
     cleanup: bool,
 }

@@ -83,10 +83,10 @@ impl Runtime {
     }
 }
 
-/// Packets dropped, by reason, and (but for -j) what devices lost
+/// Packets dropped, by reason, and (without -j) packets that devices lost
 #[derive(clap::Args)]
 pub struct Drops {
-    /// Also reasons that dropped none
+    /// Also reasons that dropped no packet
     #[arg(short, long)]
     all: bool,
 }

@@ -32,7 +32,7 @@ enum Action {
     Add(Add),
     /// Stop copying
     Del {
-        /// Its name
+        /// The copy's name
         name: String,
     },
     /// Show what is copied, and how much
@@ -41,7 +41,7 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Add {
-    /// A name for it
+    /// The copy's name
     name: String,
     /// A port whose frames are copied; may be given several times
     #[arg(short, long = "port", value_name = "PORT", required = true)]
@@ -49,7 +49,7 @@ struct Add {
     /// The port by which copies leave
     #[arg(short, long, value_name = "PORT", required_unless_present = "file")]
     to: Option<String>,
-    /// The file that copies are written to: pcapng where its name ends so, else pcap
+    /// The file that copies are written to: pcapng if its name ends with .pcapng, else pcap
     #[arg(short, long, value_name = "FILE", conflicts_with = "to")]
     file: Option<std::path::PathBuf>,
     /// Frames that come in, that leave, or both
@@ -58,14 +58,14 @@ struct Add {
     /// Only frames with this outermost VLAN; may be given several times
     #[arg(long = "vlan", value_name = "VLAN")]
     vlans: Vec<u16>,
-    /// Copy one in so many
+    /// Copy one frame in N
     #[arg(long, value_name = "N", default_value_t = 1)]
     one_in: u32,
     /// Which frames: host, net, port, proto, vlan, and, or, not, parentheses
     filter: Vec<String>,
 }
 
-/// As the command writes a direction.
+/// A direction as the command writes it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Way {
     In,

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
 
-/// Stop the data plane: packets on the way are sent, kernel settings restored
+/// Stop the data plane: packets in flight are sent, kernel settings restored
 #[derive(clap::Args)]
 pub struct Args {
     /// Delete the taps in the kernel too, with their addresses and routes

@@ -26,9 +26,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Wait for packets, and print their way
+    /// Wait for packets, and print their path
     Add {
-        /// How many packets
+        /// The number of packets
         #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
         /// Seconds to wait for them

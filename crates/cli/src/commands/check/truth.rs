@@ -16,7 +16,7 @@ pub struct Truth<A> {
 }
 
 impl<A: Addr> Truth<A> {
-    /// Of two equal prefixes the later counts.
+    /// The later of two equal prefixes counts.
     pub fn new(routes: impl IntoIterator<Item = (Prefix<A>, Hop)>) -> Self {
         let mut truth =
             Truth { routes: HashMap::new(), lengths: vec![0; usize::from(A::WIDTH) + 1] };

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::truth::Truth;
 
-/// What was looked up and compared so far.
+/// The comparisons so far.
 pub struct Verify<A> {
     /// How much, and how often in vain.
     pub tally: Tally,
@@ -131,7 +131,7 @@ impl<A: Addr> Verify<A> {
         let addrs = std::mem::take(&mut self.waiting);
         let mut hops = vec![Hop::NONE; addrs.len()];
         table.lookup_batch(&addrs, &mut hops);
-        // Bursts of every length, too: engines have code of its own for what is left over.
+        // Bursts of every length, too: engines have separate code for remainders.
         let short = addrs.len().min(self.tally.addresses as usize / BATCH % MOST_SHORT);
         let mut again = vec![Hop::NONE; short];
         table.lookup_batch(&addrs[..short], &mut again);
@@ -164,7 +164,7 @@ fn edges<A: Addr>(prefix: &Prefix<A>) -> [A; 4] {
 /// Addresses looked up at a time; not a power of two, so that engines meet rests.
 const BATCH: usize = 1000;
 
-/// Bursts of fewer than so many addresses are looked up besides.
+/// Bursts of fewer addresses than this are looked up besides.
 const MOST_SHORT: usize = 130;
 
 /// Addresses anywhere.

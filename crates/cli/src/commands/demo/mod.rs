@@ -30,11 +30,11 @@ use crate::warn::warn;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Makes network namespaces for two hosts, an upstream provider and a router; the
-upstream's BIRD announces a generated table of the Internet's shape. Waits until
-the table is in the data plane, then pings, traceroutes and sends traffic through
-it, and prints what it costs. Then two switches with a trunk between them, and a
+upstream's BIRD announces a generated table shaped like the Internet's. Waits
+until the table is in the data plane, then pings, traceroutes and sends traffic
+through it, and prints its cost. Then two switches with a trunk between them, and a
 table of 64,000,000 stations where memory allows it. Last a shield, which holds a flood off while
-clients load a page. Everything is taken away at the end, also when interrupted.
+clients load a page. Everything is removed at the end, also when interrupted.
 
 Without root it runs in a user namespace; where those are not allowed, a reduced
 demo reads and writes capture files.")]

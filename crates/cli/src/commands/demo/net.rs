@@ -95,7 +95,7 @@ impl Net {
         Ok(())
     }
 
-    /// Runs a command in a namespace and returns what it prints.
+    /// Runs a command in a namespace and returns its output.
     ///
     /// # Errors
     /// When it cannot be run or fails.

@@ -239,12 +239,12 @@ fn reach(net: &mut Net, (v4, v6): (String, String)) -> Result<String, Error> {
         + &text)
 }
 
-/// Sends packets to addresses of the whole table, and reports what the router did.
+/// Sends packets to addresses of the whole table, and reports the router's counters.
 fn traffic(net: &mut Net, table: &Table, size: Size) -> Result<String, Error> {
     let targets = net.file("targets");
     let addresses = addresses(table);
     std::fs::write(&targets, &addresses)?;
-    // What comes there is dropped, without an answer.
+    // These packets are dropped at their destination, without an answer.
     net.on("up", &["ip", "route", "replace", "blackhole", "default"])?;
     net.on("up", &["ip", "-6", "route", "replace", "blackhole", "default"])?;
     let socket = net.file("api.sock");

@@ -102,7 +102,7 @@ fn show(socket: &Path, what: impl Into<What>) -> Result<Reply, CallError> {
     Client::connect(socket)?.call(&Request::Show { what: what.into() })
 }
 
-/// A ping between the hosts, and what the first switch knows then.
+/// A ping between the hosts, and the first switch's stations afterwards.
 fn reach(net: &Net) -> Result<String, Error> {
     let pinged = net.on("a", &["ping", "-n", "-c", "20", "-i", "0.05", "-W", "2", "10.10.0.2"])?;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! GPUs: what the driver says of each, and of their way to the processor what the kernel says.
+//! GPUs: the driver's report of each, and the kernel's report of its connection to the processor.
 
 use std::fs;
 use std::path::Path;
@@ -69,7 +69,7 @@ fn is_built_in(sys: &Path) -> bool {
     })
 }
 
-/// What the kernels are compiled for.
+/// The compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 5);
 
 #[cfg(test)]

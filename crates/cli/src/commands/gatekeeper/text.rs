@@ -111,7 +111,7 @@ fn counts(out: &mut String, what: &'static str, all: &[Count]) {
     }
 }
 
-/// What is protected.
+/// The protections.
 pub(super) fn protections(all: &[Protected]) -> Table {
     let mut table = Table::new(&[
         "prefix",
@@ -154,7 +154,7 @@ pub(super) fn protections(all: &[Protected]) -> Table {
     table
 }
 
-/// What becomes of a decision that is carried out.
+/// The fate of decisions that are carried out.
 const TAKEN: [&str; 3] = ["granted", "declined", "by_program"];
 
 fn grantor(of: &Grantor) -> String {
@@ -168,7 +168,7 @@ fn grantor(of: &Grantor) -> String {
     text
 }
 
-/// What decisions may name by a number.
+/// The programs that decisions may name by a number.
 pub(super) fn programs(all: &[Program]) -> Table {
     let mut table =
         Table::new(&[">index", "name", "object", "runs", ">init", ">pkt", ">failed", ">refused"]);
@@ -188,7 +188,7 @@ pub(super) fn programs(all: &[Program]) -> Table {
     table
 }
 
-/// What the shield would have done with what it let pass.
+/// The verdicts about packets that a shadow let pass.
 pub(super) fn shadows(all: &[Protected]) -> Table {
     let mut table = Table::new(&[
         "prefix",
@@ -215,7 +215,7 @@ pub(super) fn shadows(all: &[Protected]) -> Table {
     table
 }
 
-/// What is known of flows.
+/// The flows.
 pub(super) fn flows(all: &[Flow]) -> Table {
     let mut table =
         Table::new(&["from", "to", "state", ">left", "what", "protection", "grantor", ">worker"]);

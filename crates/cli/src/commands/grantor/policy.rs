@@ -1,4 +1,4 @@
-//! `rutter grantor policy`. What `policy test` does needs neither root nor a daemon.
+//! `rutter grantor policy`. `policy test` needs neither root nor a daemon.
 
 pub mod text;
 mod trial;
@@ -21,8 +21,8 @@ pub enum Policy {
     /// Show what a policy decides for each flow of a capture
     ///
     /// The first packet of each flow asks, as a Gatekeeper would send it. Then flows ask
-    /// again for a while, for the time that a decision takes. The policy runs in a process of
-    /// its own, as in a router, which is stopped where it takes longer than a second.
+    /// again for a while, to measure the time of a decision. The policy runs in a process of its
+    /// own, as in a router, and is stopped if it takes longer than a second.
     #[command(after_help = "\
 Examples:
   rutter grantor policy test web.lua web.pcap
@@ -33,29 +33,29 @@ or the capture cannot be read.")]
     Test(Test),
     /// Load another policy: it decides once all its processes have it
     ///
-    /// No packet is lost: processes of the policy before answer what they were asked. A
+    /// No packet is lost: the processes of the previous policy answer their open questions. A
     /// policy that does not load changes nothing.
     #[command(after_help = "\
 Examples:
   rutter grantor policy load /etc/rutter/web.lua
 
-It lasts until the router ends. A lasting one: `policy` of [grantor] in rutter.toml.")]
+The policy lasts until the router ends. A permanent one: `policy` of [grantor] in rutter.toml.")]
     Load {
         /// The policy, in Lua
         file: PathBuf,
     },
     /// Load the policy before this one
     Rollback,
-    /// Show the policy, its processes, and how it has failed
+    /// Show the policy, its processes, and its failures
     Show,
-    /// Run a chunk in every process of the policy, and print what each gives
+    /// Run a chunk in every process of the policy, and print each result
     #[command(after_help = "\
 Examples:
   rutter grantor policy exec 'return collectgarbage \"count\"'
   rutter grantor policy exec 'blocked[\"192.0.2.7\"] = true'
 
-Exit status: 0 it ran everywhere, 1 it failed somewhere. Processes that are started later
-have not run it.")]
+Exit status: 0 the chunk ran in every process, 1 it failed in one. Processes that start
+later do not run it.")]
     Exec {
         /// In Lua
         chunk: String,

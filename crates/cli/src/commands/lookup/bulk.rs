@@ -22,7 +22,7 @@ use super::{Served, device, parse};
 use crate::engine::Fib;
 use crate::error::Error;
 
-/// What a block came to.
+/// The result of a block.
 #[derive(Default)]
 pub struct Answers {
     /// The lines.
@@ -37,7 +37,7 @@ pub struct Answers {
     pub faults: Vec<(u64, String)>,
 }
 
-/// What answers blocks: tables that do not change, and the texts of what they say.
+/// Answers blocks: tables that do not change, and the texts of their answers.
 pub struct Bulk<'s> {
     v4: Option<Family<'s, u32>>,
     v6: Option<Family<'s, u128>>,
@@ -52,7 +52,7 @@ pub struct Bulk<'s> {
 struct Family<'s, A: Addr> {
     engine: &'static str,
     table: Arc<dyn Lpm<A>>,
-    /// Who looks up, where it is not this thread.
+    /// The processors that look up, where it is not this thread.
     crew: Option<&'s Mutex<Crew<A>>>,
     routes: Option<Routes<A>>,
 }
@@ -66,7 +66,7 @@ struct Routes<A: Addr> {
     starts: Vec<usize>,
 }
 
-/// What a thread needs to answer blocks; kept, so that nothing is allocated.
+/// A thread's buffers for answering blocks; kept, so that nothing is allocated.
 #[derive(Default)]
 pub struct Scratch {
     words: Vec<Word>,
@@ -95,7 +95,7 @@ struct Word {
 }
 
 impl<'s> Bulk<'s> {
-    /// Of tables that are built, and the routes that they are built from.
+    /// Answers from built tables, and the routes that they are built from.
     pub fn new(
         v4: Option<(&'s Served<u32>, &Rib<u32>)>,
         v6: Option<(&'s Served<u128>, &Rib<u128>)>,
@@ -118,7 +118,7 @@ impl<'s> Bulk<'s> {
         self.piece == LARGE_PIECE
     }
 
-    /// Names what devices have failed at.
+    /// Reports the faults of devices.
     pub fn finish(self) {
         self.v4.and_then(|family| family.crew).into_iter().for_each(tell);
         self.v6.and_then(|family| family.crew).into_iter().for_each(tell);
@@ -272,7 +272,7 @@ impl Scratch {
             let len = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
             let (word, start) = (&rest[..len], at as u32);
             at += len;
-            // As long as an address at most: it fits a byte.
+            // At most as long as an address: it fits a byte.
             let v4 = match parse::address(word) {
                 Some(IpAddr::V4(addr)) => {
                     self.v4.dsts.push(addr.into());
@@ -302,5 +302,5 @@ fn tell<A: Engines + Exports>(crew: &Mutex<Crew<A>>) {
     device::tell(&mut crew.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// More than an address has letters; of a longer word no more is kept.
+/// Longer than any address; the rest of a longer word is not kept.
 pub const LONGEST: usize = 64;

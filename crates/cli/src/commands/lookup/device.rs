@@ -1,4 +1,4 @@
-//! Who looks up many addresses: cores, or a device beside them.
+//! The processors that look up many addresses: cores, or a device beside them.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -18,29 +18,28 @@ use offload::table::Table;
 use crate::error::Error;
 use crate::warn::warn;
 
-/// Who looks up, and in how large pieces.
+/// The device that looks up, and the size of its pieces.
 #[derive(clap::Args)]
 pub struct DeviceArgs {
-    /// Look up what comes from standard input in large pieces, with `threads` (the cores),
+    /// Look up addresses from standard input in large pieces, with `threads` (the cores),
     /// `cuda` (an NVIDIA GPU beside the cores; `cuda:gpu=1` for the second) or `auto` (a GPU
     /// if there is one, else the cores); `model:rate=1e9,lost=run@3` is a simulated device,
     /// for tests
     #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
     pub device: Option<Wanted>,
 
-    /// A piece for a device is to be answered within this time [default: what its best rate
-    /// takes]
+    /// The longest time to answer a piece on a device [default: the time at its best rate]
     #[arg(long, value_name = "MS", requires = "device", conflicts_with = "buffer",
         value_parser = clap::value_parser!(u32).range(1..))]
     latency: Option<u32>,
 
-    /// Addresses of a piece for a device [default: tried at the start]
+    /// Addresses in a piece for a device [default: measured at the start]
     #[arg(long, value_name = "ADDRESSES", requires = "device",
         value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     buffer: Option<u32>,
 }
 
-/// What `--device` asks for.
+/// The argument of `--device`.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// A GPU if there is one, else the cores.
@@ -180,7 +179,7 @@ fn beside<A: Engines + Exports>(
     Ok(crew)
 }
 
-/// Names what devices have failed at.
+/// Reports the faults of devices.
 pub fn tell<A: Engines + Exports>(crew: &mut Crew<A>) {
     crew.take_faults().iter().for_each(told);
 }

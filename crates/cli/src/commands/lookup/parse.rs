@@ -1,4 +1,4 @@
-//! Addresses as text, many millions of them: what `core` parses, in a tenth of the time.
+//! Parses many millions of addresses as text: the same ones as `core`, in a tenth of the time.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -41,7 +41,7 @@ fn ipv4(word: &[u8]) -> Option<u32> {
     (dots == 3 && digits > 0).then_some(addr << 8 | octet)
 }
 
-/// Groups of up to four digits, with `::` once; what has dots is left to `core`.
+/// Groups of up to four digits, with `::` once; `core` parses addresses with dots.
 #[inline]
 fn ipv6(word: &[u8]) -> Option<u128> {
     if word.len() > 39 {
@@ -108,7 +108,7 @@ fn by_core(word: &[u8]) -> Option<u128> {
     Some(addr.into())
 }
 
-/// The value of a digit; more than 15 for what is none.
+/// The value of a digit; more than 15 for another character.
 const HEX: [u8; 256] = {
     let (mut table, mut byte) = ([0xff; 256], 0);
     while byte < 256 {

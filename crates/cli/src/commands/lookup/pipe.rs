@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::warn::warn;
 
-/// Answers what comes, so that a person or a coprocess sees each answer before the next
-/// question: a block is what was there to be read.
+/// Answers input as it comes, so that a person or a coprocess sees each answer before the next
+/// question: a block is the input that was there to be read.
 pub fn from_stdin(fibs: &Fibs, threads: usize, cx: &mut Context) -> Result<Status, Error> {
     let mut blocks = Blocks::of_stdin()?;
     let mut told = Told::new(blocks.total, fibs.args.output.is_some());
@@ -122,7 +122,7 @@ fn share(
     }
 }
 
-/// What was answered so far, and what is reported on the way.
+/// The status so far, and the state of the reports on the way.
 struct Told {
     status: Status,
     /// The line that comes next.
@@ -183,7 +183,7 @@ impl Told {
 }
 
 impl Progress {
-    /// Of so many bytes, or 0 where nobody knows; none where nobody would see it.
+    /// The progress over this many bytes, or 0 if the number is unknown; none where nobody would see it.
     pub fn on_terminal(total: u64, to_file: bool) -> Option<Self> {
         // Where the answers go to the same terminal, they show how far it is.
         let shows = stderr().is_terminal() && (to_file || !stdout().is_terminal());
@@ -227,7 +227,7 @@ pub struct Blocks {
     input: Box<dyn Read>,
     /// The beginning of a word whose end was not read yet.
     begun: Vec<u8>,
-    /// A word is longer than any address, and what is left of it counts no more.
+    /// A word is longer than any address, and the rest of it is ignored.
     passing: bool,
     ended: bool,
     /// Bytes of a file; 0 of anything else.
@@ -298,7 +298,7 @@ impl Blocks {
         Ok(any)
     }
 
-    /// Leaves out the rest of a word that is too long, in what was read behind `before`.
+    /// Skips the rest of a word that is too long, in the bytes that were read behind `before`.
     fn pass(&mut self, block: &mut Vec<u8>, before: usize) {
         if self.passing {
             let rest = &block[before..];

@@ -65,7 +65,7 @@ fn packet(source: Ipv4Addr) -> [u8; LEN] {
     packet
 }
 
-/// Packets a second: so many that two cores have time for the rest of the demo.
+/// Packets a second: few enough to leave two cores time for the rest of the demo.
 pub const RATE: u64 = 50_000;
 const UDP: u8 = 17;
 const LEN: usize = 46;

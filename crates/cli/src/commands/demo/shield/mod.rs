@@ -31,12 +31,12 @@ use crate::error::Error;
 use crate::status::Status;
 use page::Loads;
 
-/// Who takes part: the demo starts itself as each, in a namespace.
+/// The participants: the demo starts itself as each of them, in a namespace.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Actor {
     /// Loads a page.
     Load,
-    /// Sends what nobody has asked for.
+    /// Sends unrequested packets.
     Flood,
     /// The server.
     Serve,
@@ -168,7 +168,7 @@ policy = {policy:?}
         )
 }
 
-/// Whether what is to be protected is.
+/// Whether the protected server is ready.
 fn protects(socket: &Path) -> Result<bool, CallError> {
     let request = gatekeeper::Request::Protections;
     let mut client = Client::connect(socket)?;
@@ -188,7 +188,7 @@ fn ask(net: &Net) -> Result<Shown, Error> {
     }
 }
 
-/// A process of the demo's that prints what it has seen.
+/// A process of the demo that prints its measurements.
 struct Playing(std::process::Child);
 
 impl Playing {
@@ -197,7 +197,7 @@ impl Playing {
         Loads::parse(&said).ok_or_else(|| failed("a client", said))
     }
 
-    /// What it has printed at its end; its standard input ends.
+    /// Its output at the end; its standard input ends.
     fn said(self) -> Result<String, Error> {
         let done = self.0.wait_with_output()?;
         Ok(String::from_utf8_lossy(&done.stdout).trim().to_string())
@@ -251,7 +251,7 @@ fn under_flood(net: &mut Net, cx: &mut Context) -> Result<(), Error> {
     came(&new, "for a new client, under the flood")
 }
 
-/// What a flood has printed: its packets, and how many a second.
+/// The output of a flood: its packets, and the number a second.
 fn flooded(said: &str) -> Result<(u64, u64), Error> {
     let read = said.split_once(' ').and_then(|(sent, ms)| {
         let (sent, ms): (u64, u64) = (sent.parse().ok()?, ms.parse().ok()?);
@@ -287,18 +287,18 @@ fn told(loads: &Loads) -> String {
 
 /// README's, to the byte.
 const POLICY: &str = include_str!("policy.lua");
-/// Of the policy, a second.
+/// Requests to the policy, a second.
 const REQUESTS: u64 = 1000;
 const SERVER: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
 /// Clients: before the flood, during it, after it.
 const OLD: Ipv4Addr = Ipv4Addr::new(10, 20, 1, 2);
 const NEW: Ipv4Addr = Ipv4Addr::new(10, 20, 1, 3);
 const NEXT: Ipv4Addr = Ipv4Addr::new(10, 20, 1, 4);
-/// Of the server.
+/// The server's port.
 const WEB: u16 = 80;
 /// Bytes of a page.
 const PAGE: usize = 100_000;
-/// Of each of the clients, at least.
+/// The shortest time of each client.
 const SECONDS: u64 = 4;
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{PAGE, SERVER, WEB};
 use crate::error::Error;
 use crate::status::Status;
 
-/// What a client has seen.
+/// The measurements of a client.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Loads {
     /// Pages that came whole.
@@ -20,14 +20,14 @@ pub struct Loads {
     pub failed: u64,
     /// Microseconds until the first page was there.
     pub first: u64,
-    /// Of a page in the middle, from its connection on.
+    /// Microseconds of the median page, from its connection on.
     pub median: u64,
-    /// Of the slowest but the first.
+    /// Microseconds of the slowest page after the first.
     pub worst: u64,
 }
 
 impl Loads {
-    /// What [`load`] has printed.
+    /// The output of [`load`].
     pub fn parse(text: &str) -> Option<Loads> {
         let numbers: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
         let [pages, failed, first, median, worst] = numbers.ok()?.try_into().ok()?;
@@ -93,7 +93,7 @@ fn once(from: Ipv4Addr) -> std::io::Result<()> {
 const BETWEEN: Duration = Duration::from_millis(20);
 /// For the first page.
 const FIRST: Duration = Duration::from_secs(20);
-/// For what is to come of a page.
+/// The longest wait for a page.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the demo's shield protects: a web server.
+//! The server that the demo's shield protects: a web server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use crate::status::Status;
 /// When there is no socket.
 pub fn serve() -> Result<Status, Error> {
     for client in TcpListener::bind((SERVER, WEB))?.incoming().flatten() {
-        // A client that goes away misses its page, nobody else's.
+        // A client that goes away misses only its own page.
         std::thread::spawn(move || answer(client));
     }
     Ok(Status::Success)

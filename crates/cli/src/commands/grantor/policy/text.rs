@@ -6,7 +6,7 @@ use api::apps::grantor::{Executed, Policies};
 
 use crate::columns::{Table, number};
 
-/// Of `policy show`.
+/// The text of `policy show`.
 pub fn policies(shown: &Policies) -> String {
     let mut out = String::new();
     let or = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".into());
@@ -19,7 +19,7 @@ pub fn policies(shown: &Policies) -> String {
     out + &processes(shown)
 }
 
-/// What `grantor show` has of it, too.
+/// The lines that `grantor show` has, too.
 pub fn processes(shown: &Policies) -> String {
     let mut out = String::new();
     let failures = format!(
@@ -54,7 +54,7 @@ pub fn processes(shown: &Policies) -> String {
     out
 }
 
-/// Of `policy exec`.
+/// The text of `policy exec`.
 pub fn executed(all: &[Executed]) -> String {
     if all.is_empty() {
         return "no process runs\n".into();

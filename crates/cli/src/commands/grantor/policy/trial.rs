@@ -18,13 +18,13 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::warn::warn;
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Serialize)]
 struct Outcome {
     flows: Vec<Flow>,
-    /// Of the capture.
+    /// Packets in the capture.
     frames: u64,
-    /// Of those, without an IP packet that a policy could be asked about.
+    /// Of those: packets without an IP packet that a policy could be asked about.
     others: u64,
     /// Records of the capture that could not be read.
     damaged: u64,
@@ -34,7 +34,7 @@ struct Outcome {
     single_ns: Option<f64>,
 }
 
-/// A flow, and what was decided.
+/// A flow, and its decision.
 #[derive(Serialize)]
 struct Flow {
     src: String,
