@@ -204,6 +204,12 @@ mod tests {
     use super::*;
     use crate::Outer;
 
+    /// Lanes keep ids as numbers.
+    #[test]
+    fn an_id_is_its_number() {
+        assert_eq!((AdjacencyId::from(7), u32::from(AdjacencyId(7))), (AdjacencyId(7), 7));
+    }
+
     #[test]
     fn the_outer_tag_has_its_type() {
         let link = |kind| {

@@ -395,3 +395,26 @@ impl<A: Engines> Fib<A> {
 const LEAST_PAUSE: Duration = Duration::from_millis(10);
 const MEMORY_PAUSE: Duration = Duration::from_secs(1);
 const ATTEMPTS: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I1: nothing leads to a hop that may be taken back.
+    #[test]
+    fn a_prefix_whose_new_hop_is_refused_has_the_fallback() {
+        let dxr = u32::engine("dxr").unwrap();
+        let (fallback, domain) = (Hop(1), Domain::new());
+        let mut fib = Fib::<u32>::new(*dxr, Options::default(), fallback, &domain).unwrap();
+        let prefix = Prefix::covering(0x0a00_0000, 8);
+        let mut seen = Vec::new();
+        for (seq, hop) in [5, dxr.card.max_hop + 1, dxr.card.max_hop + 1, 6].into_iter().enumerate()
+        {
+            fib.apply(&[Change { prefix, hop: Some(Hop(hop)) }], seq as u64);
+            let found = fib.table().lookup(0x0a01_0203);
+            assert_eq!(fib.rib().get(&prefix), Some(found));
+            seen.push((found, fib.refusals.count));
+        }
+        assert_eq!(seen, [(Hop(5), 0), (fallback, 1), (fallback, 2), (Hop(6), 2)]);
+    }
+}

@@ -57,3 +57,19 @@ fn own_object(target: &mut Target) {
 
 pub(super) const HEADER: usize = 4;
 pub(super) const NETLINK: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::event::NextHop;
+
+    /// The kernel numbers its objects, too.
+    #[test]
+    fn objects_of_the_fpm_have_numbers_of_their_own() {
+        let own = |id| id | FPM_OBJECTS;
+        let group = |ids: [u32; 2]| NextHopTo::Group(ids.map(|id| (id, 1)).into());
+        let object = |id, ids| Event::NextHop(NextHop { id, to: group(ids) });
+        assert_eq!(of_fpm(object(7, [1, 2])), Some(object(own(7), [own(1), own(2)])));
+        assert_eq!(of_fpm(Event::NextHopGone(7)), Some(Event::NextHopGone(own(7))));
+    }
+}

@@ -243,3 +243,22 @@ fn routed_member(config: &BridgeConfig, port: u16) -> Option<Member> {
     let (isolated, max_macs, flood) = (false, None, FloodRates::default());
     Some(Member { port: PortId(port), mode, isolated, max_macs, flood, mtu: u16::MAX })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_frames_leave_follows_from_mode_and_vlan() {
+        use Egress::{AsIs, Closed, Tagged, Untagged};
+        let trunk = |native| Mode::Trunk { vlans: vec![10..=20, 30..=30], native };
+        let ways = |mode: Mode| [5, 10, 15, 21, 30].map(|vlan| mode.egress(vlan));
+        assert_eq!(ways(Mode::Plain), [AsIs; 5]);
+        for mode in [Mode::Access(15), Mode::Tunnel(15)] {
+            assert_eq!(ways(mode), [Closed, Closed, Untagged, Closed, Closed]);
+        }
+        assert_eq!(ways(trunk(None)), [Closed, Tagged, Tagged, Closed, Tagged]);
+        assert_eq!(ways(trunk(Some(10))), [Closed, Untagged, Tagged, Closed, Tagged]);
+        assert_eq!(ways(trunk(Some(30))), [Closed, Tagged, Tagged, Closed, Untagged]);
+    }
+}

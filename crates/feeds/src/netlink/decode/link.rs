@@ -102,3 +102,45 @@ fn text(value: &[u8]) -> String {
 }
 
 const UP_RUNNING: u32 = IFF_UP | IFF_RUNNING;
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode;
+    use super::*;
+    use netlink::message::Message;
+    use tables::event::Source;
+
+    fn decoded(kind: u16, fixed: &[u8], (attribute, value): (u16, [u8; 4])) -> Option<Event> {
+        let kinds = [8_u16.to_ne_bytes(), attribute.to_ne_bytes()].concat();
+        let payload = [fixed, &kinds, &value].concat();
+        decode(&Message { kind, flags: 0, sequence: 0, payload: &payload }, Source::Kernel)
+    }
+
+    #[test]
+    fn master_0_is_none() {
+        let master = |id: u32| {
+            let master = (IFLA_MASTER, id.to_ne_bytes());
+            let Some(Event::Link(link)) = decoded(RTM_NEWLINK, &[0; 16], master) else { panic!() };
+            link.master
+        };
+        assert_eq!([0, 7].map(master), [None, Some(LinkId(7))]);
+    }
+
+    #[test]
+    fn each_state_of_a_neighbour_has_its_number() {
+        use NeighbourState::*;
+        let state = |bits: u8| {
+            let fixed = [AF_INET, 0, 0, 0, 9, 0, 0, 0, bits, 0, 0, 0];
+            let destination = (NDA_DST, [192, 0, 2, 1]);
+            let Some(Event::Neighbour(neighbour)) = decoded(RTM_NEWNEIGH, &fixed, destination)
+            else {
+                panic!()
+            };
+            neighbour.state
+        };
+        let states = [0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x01, 0].map(state);
+        let expected =
+            [Reachable, Stale, Delay, Probe, Failed, NoArp, Permanent, Incomplete, Incomplete];
+        assert_eq!(states, expected);
+    }
+}
