@@ -40,7 +40,7 @@ pub struct Common {
     pub counters: Arc<IfaceCounters>,
     /// The key of flow hashes: the same for all workers, another for each router.
     pub hasher: Hasher,
-    /// What this worker may punt.
+    /// The rates at which this worker may punt.
     pub rates: Rates,
     /// To the kernel thread.
     pub to_kernel: frames::Producer,
@@ -55,7 +55,7 @@ pub struct Common {
 }
 
 impl Common {
-    /// What the only worker has: counters of its own, the usual rates, nobody to pass packets to.
+    /// The state of a single worker: counters of its own, the default rates, no other workers.
     pub fn alone(
         forwarding: Arc<Forwarding>,
         (to_kernel, from_kernel): (frames::Producer, frames::Consumer),
@@ -75,7 +75,7 @@ impl Common {
     }
 }
 
-/// Who hears what is decided in the same graph, without a message.
+/// Receives decisions that are made in the same graph, without a message.
 pub trait Hearing: Send {
     /// Hears a decision about a packet that came in by `iface`.
     fn hear(&mut self, guard: Guard<'_>, iface: IfaceId, now: u64, decision: &Decision);
@@ -83,7 +83,7 @@ pub trait Hearing: Send {
 
 /// A graph under construction.
 pub struct Assembly {
-    /// What its nodes share.
+    /// The state that its nodes share.
     pub common: Common,
     /// Which worker has a pair; `None` where one may meet several ([`Assembly::owned`]).
     pub owners: Option<Arc<Owners>>,
@@ -92,7 +92,7 @@ pub struct Assembly {
     pub longer: Vec<&'static str>,
     /// Those nodes cut off what follows packets in their frames.
     pub uncut: Uncut,
-    /// What ports refuse: for nodes that can hold packets back.
+    /// The refusals of ports: for nodes that can hold packets back.
     pub refusals: Arc<Refusals>,
     /// Who hears decisions that are made in this graph; nobody, unless an application has
     /// said so.
@@ -113,7 +113,7 @@ impl Assembly {
         Assembly { common, owners, longer, uncut, refusals, hearing, builder, inner }
     }
 
-    /// Says which worker has a pair, of what comes in by ports that are dealt so.
+    /// Declares the owner of each pair that comes in by ports that deal by pair.
     #[must_use]
     pub fn owned(mut self, owners: Option<Arc<Owners>>) -> Assembly {
         self.owners = owners;
@@ -153,7 +153,7 @@ impl Assembly {
         self
     }
 
-    /// Adds ports that are no devices: what leaves by one goes into `ring`.
+    /// Adds ports that are not devices: packets that leave by one go into `ring`.
     #[must_use]
     pub fn inner(mut self, ports: Range<u16>, ring: spsc::Producer<Detour>) -> Assembly {
         self.inner.push(Inner { ports, ring });

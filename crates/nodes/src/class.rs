@@ -1,17 +1,17 @@
-//! Why a packet goes to the kernel, and how many of each kind may.
+//! The classes of punted packets, and their rates.
 
-/// One class: how the configuration and counters call it, and how many may go.
+/// One class: its name in the configuration and in counters, and its rate.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassCard {
     /// The name: the key in `[punt]`, and the reason of drops beyond its rate.
     pub name: &'static str,
-    /// What it is, for the configuration.
+    /// Its meaning, for the configuration.
     pub help: &'static str,
-    /// Packets a second, where the configuration says nothing.
+    /// Packets a second, by default.
     pub rate: u32,
     /// The same as text.
     pub rate_text: &'static str,
-    /// What a drop of it means.
+    /// The meaning of a drop of this class.
     pub beyond: &'static str,
 }
 
@@ -31,7 +31,7 @@ macro_rules! classes {
             /// All, by number.
             pub const ALL: [Class; CLASSES] = [$(Class::$class),+];
 
-            /// What each is, by number.
+            /// The description of each class, by number.
             pub const CARDS: [ClassCard; CLASSES] = [$(ClassCard {
                 name: $name,
                 help: $help,
@@ -59,7 +59,7 @@ classes! {
     Strangers = "strangers", 200, "Routing protocols of anybody else.";
     /// To this machine, anything else.
     ForUs = "for_us", 10000, "Other packets to this router's own addresses.";
-    /// Multicast and broadcast, and what came in a broadcast frame.
+    /// Multicast, broadcast, and packets that came in a broadcast frame.
     Multicast = "multicast", 10000, "Multicast and broadcast.";
     /// TTL or hop limit is used up: the kernel answers with ICMP.
     TtlExceeded = "ttl_exceeded", 1000, "TTL or hop limit used up: the kernel sends the ICMP error.";
@@ -107,14 +107,13 @@ impl Class {
         self.card().name
     }
 
-    /// What it is.
+    /// Its meaning.
     pub const fn card(self) -> &'static ClassCard {
         &Class::CARDS[self as usize]
     }
 }
 
-/// The reasons of a node that drops what is beyond the rates, and for two `other`
-/// reasons, by code.
+/// The drop reasons of a node that enforces the rates, with two `other` reasons, by code.
 pub(crate) const fn reasons(other: [&'static str; 2]) -> [&'static str; CLASSES + 2] {
     let mut all = with(other);
     let mut i = 0;
@@ -125,7 +124,7 @@ pub(crate) const fn reasons(other: [&'static str; 2]) -> [&'static str; CLASSES 
     all
 }
 
-/// What they mean.
+/// Their meanings.
 pub(crate) const fn meanings(other: [&'static str; 2]) -> [&'static str; CLASSES + 2] {
     let mut all = with(other);
     let mut i = 0;
@@ -179,7 +178,7 @@ impl Rates {
         self
     }
 
-    /// What each of `workers` may punt, so that together they keep to the rates.
+    /// The rates for each of `workers`, so that together they keep to the configured ones.
     #[must_use]
     pub fn shared_by(&self, workers: u32) -> Rates {
         Rates(self.0.map(|rate| rate.div_ceil(workers.max(1))))

@@ -18,7 +18,7 @@ pub trait Family: Send + 'static {
     type Addr: Addr;
     /// The lane with the destinations: as they are.
     type Dst: Lane<Value = Self::Addr, Slot: Slot<Bits = Self::Addr>>;
-    /// That lane.
+    /// The lane of destinations.
     const DST: Self::Dst;
     /// Name of the node [`Sources`](crate::router::l3::ip_source::Sources).
     const SOURCE: &'static str;

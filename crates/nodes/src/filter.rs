@@ -23,9 +23,9 @@ pub enum Filter {
     Ether(u16),
     /// Any tag, or the outermost one with this VLAN id.
     Vlan(Option<u16>),
-    /// All of them; true for none.
+    /// All of these; true if there are none.
     And(Vec<Filter>),
-    /// One of them; false for none.
+    /// Any of these; false if there are none.
     Or(Vec<Filter>),
     /// The opposite.
     Not(Box<Filter>),
@@ -39,7 +39,7 @@ pub enum Side {
     Any,
     /// Where it comes from.
     Source,
-    /// Where it goes to.
+    /// The destination.
     Destination,
 }
 
@@ -90,11 +90,11 @@ fn shares(address: IpAddr, net: IpAddr, len: u8) -> bool {
     }
 }
 
-/// What conditions look at, of one frame.
+/// The fields of one frame that conditions read.
 #[derive(Default)]
 struct Facts {
     kind: u16,
-    /// Of the outermost tag.
+    /// The VLAN of the outermost tag.
     vlan: Option<u16>,
     /// Source and destination.
     addresses: Option<(IpAddr, IpAddr)>,

@@ -1,4 +1,4 @@
-//! The lanes that nodes share: what they learn about packets, and where it is kept.
+//! The lanes that nodes share: facts about packets, and where they are kept.
 //!
 //! ```text
 //!         ethernet_input │ ip_input │ ip_lookup │ ip_multipath │ ip_rewrite │ output, punt
@@ -23,7 +23,7 @@ graph::lanes! {
     pub Dst4 = "dst4": A32 as u32;
     /// Destination of an IPv6 packet, host byte order.
     pub Dst6 = "dst6": A128 as u128;
-    /// What the lookup answered, or the choice among several.
+    /// The result of the lookup, or of the choice among several hops.
     pub Answer = "answer": Hops as Hop;
     /// The next hop to write for.
     pub Adjacency = "adjacency": A32 as AdjacencyId;

@@ -203,7 +203,7 @@ pub(crate) fn to_p0(frame: Frame<'_>) -> Vec<u8> {
     frame.macs(Mac(PEER), Mac(P0)).build().to_vec()
 }
 
-/// What `ethernet_input` does to an untagged frame of p0.
+/// The result of `ethernet_input` for an untagged frame of p0.
 pub(crate) fn stripped(v: &mut Before<'_>, i: usize) {
     assert!(v.advance(i, 14) || v.len(i) < 14);
     v.set(crate::lanes::Iface, i, IfaceId(1));

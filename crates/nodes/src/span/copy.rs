@@ -1,4 +1,4 @@
-//! What both insets do with a frame that a mirror looks at.
+//! The work of both insets on a frame that a mirror copies.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Copier {
         Copier { spans, counters, to_port, to_file, skipped: [0; MOST] }
     }
 
-    /// Copies the packets of a vector that mirrors want, each of the port that `port` says.
+    /// Copies the packets of a vector that mirrors select; `port` gives the port of each.
     pub(super) fn look<N: Node<Drop = Why>>(
         &mut self,
         v: &mut View<'_, N>,
@@ -76,7 +76,7 @@ impl Copier {
         }
     }
 
-    /// One in so many.
+    /// Selects one frame in N.
     #[inline]
     fn is_turn(&mut self, span: &Span) -> bool {
         let skipped = &mut self.skipped[span.number % MOST];

@@ -43,7 +43,7 @@ pub const INSETS: [&str; 2] = ["span_in", "span_out"];
 /// The source that sends copies to ports; it sleeps until there is a mirror.
 pub const SOURCE: &str = "span_send";
 
-/// What one worker's mirrors are made of.
+/// The parts of one worker's mirrors.
 pub struct Parts {
     /// All mirrors.
     pub spans: Arc<Published<Spans>>,

@@ -1,4 +1,4 @@
-//! `span_send`: what `span_in` and `span_out` have copied, on its way to a port.
+//! `span_send`: sends the copies of `span_in` and `span_out` to a port.
 //!
 //! ```text
 //!  span_in, span_out ─► rings ─► span_send ─► output

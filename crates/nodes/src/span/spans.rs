@@ -8,9 +8,9 @@ use crate::filter::Filter;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(usize)]
 pub enum Side {
-    /// Those that come in by it.
+    /// Frames that come in by the port.
     In,
-    /// Those that leave by it.
+    /// Frames that leave by the port.
     Out,
 }
 
@@ -30,11 +30,11 @@ pub struct Span {
     pub number: usize,
     /// The ports whose frames it looks at.
     pub ports: Vec<u16>,
-    /// Of both sides or one.
+    /// Whether received frames, sent ones, or both are copied.
     pub sides: Vec<Side>,
     /// Which of them; all where there is none.
     pub filter: Option<Filter>,
-    /// One in so many is copied; at least 1.
+    /// One frame in N is copied; at least 1.
     pub one_in: u32,
     /// Where copies go.
     pub to: Target,
@@ -82,7 +82,7 @@ impl Spans {
         self.looks.iter().any(|looks| looks[side as usize] != 0)
     }
 
-    /// Those that look at frames of this port and side: a bit each.
+    /// The mirrors of this port and side, one bit each.
     #[inline]
     pub(super) fn looks(&self, port: u16, side: Side) -> u64 {
         self.looks.get(usize::from(port)).map_or(0, |looks| looks[side as usize])
@@ -94,7 +94,7 @@ impl Spans {
     }
 }
 
-/// What one worker has copied for one mirror.
+/// One worker's counters of one mirror.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Counter {
@@ -119,7 +119,7 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// Those of one mirror; numbers are below [`MOST`].
+    /// The counters of one mirror; numbers are below [`MOST`].
     #[inline]
     pub fn of(&self, number: usize) -> &Counter {
         &self.0[number % MOST]

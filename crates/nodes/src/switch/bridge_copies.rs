@@ -1,4 +1,4 @@
-//! `bridge_copies`: what `bridge_flood` has copied, on its way out.
+//! `bridge_copies`: sends the copies of `bridge_flood`.
 //!
 //! ```text
 //!  bridge_flood ─► ring ─► bridge_copies ─┬► output

@@ -133,7 +133,7 @@ impl Node for BridgeFlood {
             self.leave_out(v, too_long);
             self.copy(v, i);
         }
-        v.free(); // what no member got
+        v.free(); // packets that no member took
     }
 }
 

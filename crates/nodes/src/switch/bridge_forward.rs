@@ -91,12 +91,12 @@ impl Node for BridgeForward {
     }
 }
 
-/// What frames of one domain that came alike have in common.
+/// The common facts about frames of one domain that came in alike.
 struct Run<'b> {
-    /// As in the lane.
+    /// The value of the lane.
     code: Code,
     ports: &'b [Direct],
-    /// The bits that are looked at, and what they have to be.
+    /// The bits that are compared, and the values that they must have.
     mask: u8,
     want: u8,
 }
@@ -162,7 +162,7 @@ mod tests {
         configs[1].members[0].isolated = true;
         let mut lan = Lan::of(configs);
         lan.switch.set_link(2, false);
-        lan.switch.set_link(2, true); // what was learnt there is not trusted
+        lan.switch.set_link(2, true); // stations behind it are not trusted
         lan.switch.set_link(5, false);
         let mut thread = lan.domain.register("test");
         let bridges = lan.forwarding.bridges.load(thread.guard());

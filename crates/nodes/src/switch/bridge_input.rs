@@ -152,7 +152,7 @@ impl BridgeInput {
     }
 }
 
-/// What frames of a port without a tag have in common.
+/// The common facts about frames of a port without a tag.
 struct Untagged {
     found: Found,
     /// The least length, and how much more there may be; none fits where the port
@@ -189,7 +189,7 @@ impl Untagged {
     }
 }
 
-/// What the MAC table knows a frame's destination by.
+/// The key of a frame's destination in the MAC table.
 #[inline(always)]
 pub(super) fn key(head: &[u8; 64], domain: DomainId) -> Key {
     Key::new(u64::from_be_bytes(array(head, ethernet::DST)) >> 16, domain.0)
@@ -203,7 +203,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// As in the lane.
+    /// The value of the lane.
     #[inline(always)]
     pub(super) fn code(self) -> Code {
         Code::from(u32::from(self.domain.0) | (self.came as u32) << 16)
@@ -222,7 +222,7 @@ impl Found {
     }
 }
 
-/// What a frame's outermost tag is to its domain.
+/// The meaning of a frame's outermost tag to its domain.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 pub(super) enum Came {
@@ -230,7 +230,7 @@ pub(super) enum Came {
     Untagged,
     /// The domain's.
     Tagged,
-    /// One that says a priority and no VLAN.
+    /// A tag with a priority and no VLAN.
     Priority,
 }
 
@@ -294,7 +294,7 @@ fn by_tag(
         return Err(Why::ServiceTag);
     }
     let (domain, came) = match vlan {
-        // A priority tag says nothing of a VLAN (IEEE 802.1Q §6.9.1).
+        // A priority tag names no VLAN (IEEE 802.1Q §6.9.1).
         0 => (untagged, if tagged { Came::Priority } else { Came::Untagged }),
         vlan => (by_vlan.get(usize::from(vlan)).copied().unwrap_or_default(), Came::Tagged),
     };
@@ -365,7 +365,7 @@ mod tests {
     use super::*;
     use wire::vlan::Tag;
 
-    /// What becomes of one frame that came in by `port`.
+    /// Decides about one frame that came in by `port`.
     fn run(port: u16, frame: &[u8]) -> Result<Found, Why> {
         let (lan, mut head) = (Lan::new(), [0; 64]);
         let n = frame.len().min(64);

@@ -149,7 +149,7 @@ struct Recent {
     /// When this second began, in ticks. Seconds are counted from one to the next: a rate
     /// that is known better moves an end by some millionths, and no station is forgotten.
     began: u64,
-    /// Whoever was forgotten on a flush must be learnt again at once.
+    /// A station that was forgotten on a flush must be learnt again at once.
     flushes: u16,
     sets: Box<[[Station; 2]; 1 << PORT_BITS]>,
 }
@@ -196,7 +196,7 @@ impl Recent {
     }
 }
 
-/// As many as tell [`tables::macs::MOST_PORTS`] ports apart: 8,192 stations in 64 KiB.
+/// Enough to distinguish [`tables::macs::MOST_PORTS`] ports: 8,192 stations in 64 KiB.
 const PORT_BITS: u32 = 12;
 
 #[cfg(test)]

@@ -44,11 +44,11 @@ pub struct BridgeProbe {
     loops: Arc<Loops>,
     /// Where the round is that is under way.
     at: usize,
-    /// When it goes on, or the next begins.
+    /// When the round continues, or the next one begins.
     next: u64,
     /// When this one began.
     begun: u64,
-    /// Who had asked for probes, when they were last sent for that.
+    /// The request for which probes were last sent.
     asked: u64,
     /// When they may be again.
     patience: u64,

@@ -27,7 +27,7 @@ pub(super) enum Verdict {
 /// A frame whose domain is known.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'v> {
-    /// As `bridge_input` left it.
+    /// The value that `bridge_input` wrote.
     pub found: Found,
     /// The port that it came in by.
     pub from: u16,

@@ -1,4 +1,4 @@
-//! What workers and bridge thread share to find loops: probes, and frames that come round.
+//! State that workers and the bridge thread share to find loops: probes, and frames that come round.
 //!
 //! ```text
 //!  probe   0        6                12     14     18         26      28      30     38    46
@@ -33,14 +33,14 @@ use wire::{ethernet, vlan};
 
 use super::sip::sip;
 
-/// What all workers of a switch share with the bridge thread.
+/// State that all workers of a switch share with the bridge thread.
 pub struct Loops {
     key: [u64; 2],
-    /// Of this run: whose probes these are.
+    /// Identifies the probes of this run.
     identity: u64,
     /// By port: domain and sender of a probe that came in; [`NONE`] where none has.
     sightings: Box<[AtomicU64]>,
-    /// Who asked for probes last: their number, and the domain.
+    /// The last request for probes: its number, and the domain.
     asked: AtomicU64,
     /// By hash: frames that were flooded of late.
     repeats: Box<[AtomicU64]>,
@@ -60,7 +60,7 @@ pub(super) struct Frame<'v> {
     pub len: u16,
 }
 
-/// What a frame is that is to be flooded.
+/// The kind of a frame that is to be flooded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Look {
     /// Nothing that comes round.
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(passed(1, now + hz + hz / 100), 1000);
     }
 
-    /// Who sends another's frames first, all the time, takes little from him.
+    /// A station that sends another's frames first, all the time, takes little from it.
     #[test]
     fn a_frame_that_somebody_else_sends_first_goes_on_every_second() {
         let (loops, hz) = (loops(), clock::hz());

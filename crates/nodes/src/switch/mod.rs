@@ -55,7 +55,7 @@ pub const NODES: &[Card] = &[
     Card::of::<bridge_probe::BridgeProbe>(),
 ];
 
-/// What one worker's bridges are made of.
+/// The parts of one worker's bridges.
 pub struct Bridging {
     /// How many there are; their routed sides are ports behind the others.
     pub bridges: u16,
@@ -65,7 +65,7 @@ pub struct Bridging {
     pub domains: Arc<DomainCounters>,
     /// To the bridge thread: which stations were seen.
     pub learn: spsc::Producer<Learn>,
-    /// What all workers know of loops.
+    /// The loop state that all workers share.
     pub loops: Arc<Loops>,
 }
 

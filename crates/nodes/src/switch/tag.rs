@@ -1,4 +1,4 @@
-//! Putting a VLAN tag into a frame, taking it out, and telling what a way asks for.
+//! Inserts a VLAN tag into a frame, removes one, and decides which of both a port needs.
 
 use io::Owned;
 use tables::bridge::Egress;
@@ -7,7 +7,7 @@ use wire::{ethernet, vlan};
 
 use super::bridge_input::Came;
 
-/// What has to be done with a frame's outermost tag.
+/// The change to a frame's outermost tag.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Edit {
     Keep,

@@ -117,7 +117,7 @@ fn shield<F: Family>(
     }
 }
 
-/// What no protection covers.
+/// Packets that no protection covers.
 #[cold]
 #[inline(never)]
 fn other<F: Family>(

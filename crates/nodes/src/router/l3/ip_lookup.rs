@@ -62,7 +62,7 @@ impl<F: Family> Node for Lookup<F> {
         let vrfs = self.forwarding.vrfs.load(v.guard());
         for_each_vrf(v, ifaces, |v, vrf, run| {
             let (keys, hops) = v.between(F::DST, Answer);
-            // What another engine will be tried on before it takes over.
+            // Another engine is tested with these addresses before it takes over.
             F::recent(&self.forwarding).note(self.turn, keys[run.start]);
             self.turn = self.turn.wrapping_add(1);
             let hops = &mut hops.first_mut(run.end)[run.clone()];
