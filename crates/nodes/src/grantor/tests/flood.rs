@@ -4,6 +4,7 @@
 use graph::clock;
 use io::mem::{Ring, RingDevice};
 use io::{Device, Frames, PoolConfig};
+use policy::ask::Verdict;
 
 use super::super::settings::Settings;
 use super::rig::{Rig, datagram, decline, in_v4, settings};
@@ -79,6 +80,27 @@ fn the_lowest_priorities_go_first() {
         // Except packets that came while there was room.
         let lower: u64 = decided[..56].iter().sum();
         assert!(lower <= capacity as u64, "{capacity}, {asked}: {lower} below 56");
+    }
+}
+
+/// A policy that has yet to answer about all that waited before: who comes later and is more urgent
+/// finds room, and is the next that is asked about.
+#[test]
+fn the_lowest_priorities_go_first_while_the_policy_is_silent() {
+    for (capacity, asked) in [(64, 64), (64, 65_536), (64, 1_024)] {
+        let mut rig = Rig::with(|_| None, capacity, Settings { asked, ..settings() });
+        let of = |dscp| vec![in_v4(dscp, &datagram(1, 20)); capacity];
+        rig.send(&of(5));
+        assert_eq!((rig.counters.shed.get(), rig.held()), (0, capacity as u64));
+        rig.send(&of(60)[..capacity / 2]);
+        assert_eq!(rig.counters.shed.get(), capacity as u64 / 2);
+        assert_eq!(rig.counters.shed_highest.get(), 5, "{capacity}, {asked}");
+        let ids: Vec<_> = rig.policy.lock().asked.drain(..).map(|asked| asked.id).collect();
+        let declined = |id| Verdict { id, forward: false, decision: None };
+        rig.policy.lock().answers.extend(ids.into_iter().map(declined));
+        rig.run();
+        let asked: Vec<_> = rig.policy.lock().asked.iter().map(|of| of.facts.priority).collect();
+        assert_eq!(asked, vec![60; capacity / 2]);
     }
 }
 
