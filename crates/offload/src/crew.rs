@@ -174,7 +174,7 @@ impl<A: Engines + Exports> Crew<A> {
         done
     }
 
-    /// The same as [`Crew::run`], for slices in memory.
+    /// The same as [`Crew::run`], for slices in memory. Cores without a device answer in place.
     ///
     /// # Errors
     /// As [`Crew::run`].
@@ -183,6 +183,12 @@ impl<A: Engines + Exports> Crew<A> {
     /// When the slices differ in length.
     pub fn answer(&mut self, dsts: &[A], hops: &mut [Hop]) -> Result<(), Error> {
         assert_eq!(dsts.len(), hops.len());
+        if self.device.is_none() {
+            let (clock, cores) = (&self.clock, &mut self.cores);
+            if cores.answer(dsts, hops, || clock.now()).map_err(Error::Cores)? {
+                return Ok(());
+            }
+        }
         self.run(&mut Slice(dsts), &mut Rest(hops))
     }
 

@@ -50,6 +50,19 @@ pub trait Device<A: Addr>: Send {
     /// When the device is lost.
     fn collect(&mut self, wait: bool) -> Result<Option<Batch<A>>, Fault>;
 
+    /// Answers addresses where they lie, in pieces of `piece`. False, with nothing done, from a device
+    /// that takes batches alone, as one with memory of its own does.
+    ///
+    /// # Errors
+    /// When a lookup fails. What is in `hops` is then no answer.
+    ///
+    /// # Panics
+    /// When the slices differ in length.
+    fn answer(&mut self, dsts: &[A], hops: &mut [Hop], piece: usize) -> Result<bool, Fault> {
+        let _ = (dsts, hops, piece);
+        Ok(false)
+    }
+
     /// Gives back all batches that were submitted and not collected. What is in their hops is
     /// no answer.
     fn abandon(&mut self) -> Vec<Batch<A>>;

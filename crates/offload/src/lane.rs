@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookup::Addr;
+use lookup::{Addr, Hop};
 
 use crate::device::{Batch, Device};
 use crate::fault::Fault;
@@ -86,6 +86,22 @@ impl<A: Addr> Lane<A> {
         self.under_way += 1;
         self.pending += batch.dsts().len() as u64;
         self.device.submit(batch)
+    }
+
+    /// Answers what lies in memory, without batches; false where the device takes only those.
+    pub(crate) fn answer(
+        &mut self,
+        dsts: &[A],
+        hops: &mut [Hop],
+        now: impl Fn() -> Duration,
+    ) -> Result<bool, Fault> {
+        self.meter.begin(now());
+        let done = self.device.answer(dsts, hops, self.buffers.size)?;
+        if done {
+            self.answered += dsts.len() as u64;
+            self.meter.done(dsts.len() as u64, now());
+        }
+        Ok(done)
     }
 
     pub(crate) fn collect(

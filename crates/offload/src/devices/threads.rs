@@ -2,7 +2,12 @@
 //!
 //! ```text
 //!   submit ──► queue ──► worker, a core ──► done ──► collect      batches leave as they are done
+//!
+//!   answer ──► the caller and threads of its own, each the next piece, until none is left
 //! ```
+//!
+//! What lies in memory as a whole is answered where it lies: whoever feeds batches copies each address
+//! and each hop, and is a core that looks up nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,9 +16,9 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use lookup::Addr;
 use lookup::lpm::Lpm;
 use lookup::sync::{Domain, Thread};
+use lookup::{Addr, Hop};
 
 use crate::device::{Batch, Capabilities, Device};
 use crate::fault::{Fault, Stage};
@@ -133,6 +138,35 @@ impl<A: Addr> Device<A> for Threads<A> {
             Err(TryRecvError::Empty) => Ok(None),
             Err(TryRecvError::Disconnected) => Err(self.lost()),
         }
+    }
+
+    fn answer(&mut self, dsts: &[A], hops: &mut [Hop], piece: usize) -> Result<bool, Fault> {
+        assert_eq!(dsts.len(), hops.len(), "as many hops as addresses");
+        let (table, domain) = self.table.clone().ok_or_else(|| self.lost())?;
+        let piece = piece.max(1);
+        let count = self.capabilities.at_once.min(dsts.len().div_ceil(piece));
+        let pieces = Mutex::new(dsts.chunks(piece).zip(hops.chunks_mut(piece)));
+        // Nobody panics who holds the lock.
+        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let work = || {
+            let registered = domain.register("lookup");
+            while let Some((dsts, hops)) = next() {
+                table.lookup_batch(dsts, hops);
+            }
+            drop(registered);
+        };
+        let answered = || catch_unwind(AssertUnwindSafe(work)).is_ok();
+        let all = thread::scope(|scope| {
+            let start = |i| {
+                let builder = thread::Builder::new().name(format!("piece-{i}"));
+                builder.spawn_scoped(scope, answered)
+            };
+            // Where the system starts no more, those that are there do the work.
+            let others: Vec<_> = (1..count).map_while(|i| start(i).ok()).collect();
+            let mine = answered();
+            others.into_iter().fold(mine, |all, other| other.join().unwrap_or(false) && all)
+        });
+        if all { Ok(true) } else { Err(self.lost()) }
     }
 
     fn abandon(&mut self) -> Vec<Batch<A>> {
