@@ -68,7 +68,8 @@ MIRI_ALL=$(
 		lookup sail::l::tests::conformance
 		lookup poptrie::tests::portable
 		lookup exact::flow
-		offload image:: calibrate:: threads_answer
+		offload image::
+		offload calibrate:: threads_answer
 		policy:cell cell::
 		nodes gatekeeper::solicitor --skip a_queue_is_its_model
 		nodes grantor::park grantor::gather grantor::messages --skip as_lists
