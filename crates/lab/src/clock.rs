@@ -64,6 +64,30 @@ pub fn leave(core: usize) -> bool {
     rustix::thread::sched_setaffinity(None, &set).is_ok()
 }
 
+/// The time so far in which `thread`, one of this process that is bound to `core`, wanted to run
+/// and did not: another thread ran there, or the host had taken the core away, which the kernel
+/// counts in hundredths of a second. Zero where the kernel does not count.
+pub fn taken(thread: u32, core: usize) -> Duration {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    waited(&read(&format!("/proc/self/task/{thread}/schedstat")))
+        + stolen(&read("/proc/stat"), core)
+}
+
+/// Nanoseconds run, nanoseconds waited, slices.
+fn waited(schedstat: &str) -> Duration {
+    let nanos = schedstat.split_ascii_whitespace().nth(1).and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// `cpuN user nice system idle iowait irq softirq steal …`, in hundredths of a second.
+fn stolen(stat: &str, core: usize) -> Duration {
+    let name = format!("cpu{core}");
+    let mut lines = stat.lines().map(str::split_ascii_whitespace);
+    let mut line = lines.find_map(|mut line| (line.next() == Some(&name)).then_some(line));
+    let hundredths = line.as_mut().and_then(|words| words.nth(7)?.parse().ok());
+    Duration::from_millis(hundredths.unwrap_or(0_u64) * 10)
+}
+
 /// The cores that this process may use: asked once, before any thread is bound.
 pub fn cores() -> &'static [usize] {
     static CORES: OnceLock<Vec<usize>> = OnceLock::new();
@@ -138,6 +162,15 @@ mod tests {
         let start = thread_time();
         std::thread::sleep(Duration::from_millis(20));
         assert!(thread_time() - start < Duration::from_millis(15));
+    }
+
+    #[test]
+    fn what_others_took_is_counted() {
+        assert_eq!(waited("700 30000000 12\n"), Duration::from_millis(30));
+        let stat = "cpu  1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4 5 6 7 44 9 10\ncpu11 1\n";
+        assert_eq!(stolen(stat, 1), Duration::from_millis(440));
+        let none = [waited(""), waited("7 x"), stolen(stat, 2), stolen(stat, 11), stolen("", 0)];
+        assert_eq!(none, [Duration::ZERO; 5]);
     }
 
     #[test]

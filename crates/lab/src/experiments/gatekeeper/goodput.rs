@@ -15,6 +15,7 @@
 //! (`goodput::queue`), is paced by the clock, and made by the worker, which pays for it: the
 //! node `receive` says how much.
 
+mod marks;
 mod net;
 mod phases;
 mod queue;
@@ -60,7 +61,8 @@ const NOTES: [&str; 3] = [
     "one worker on a core of its own; clients, server and stand-in share the other",
     "the stand-in grants clients and leaves the flood's requests unanswered; the flood's frames \
      are made by the worker, whose capacity is with that",
-    "elapsed time: who else uses the cores is in it",
+    "elapsed time; seconds in which the machine took more than 1 ms of the worker's core are left \
+     out, whatever came of them: taken_percent and slices_left_out are of the worker's core",
 ];
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {
