@@ -13,7 +13,7 @@
 //! Every message is one frame ([`frame`]): a length, then JSON. A client that
 //! wants no more parts of a stream closes the connection.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   client

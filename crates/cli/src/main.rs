@@ -1,7 +1,7 @@
 //! `rutter`: every command is one file in `commands/` and one line in its
 //! registry.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   commands

@@ -3,7 +3,7 @@
 //! A feed turns what it hears into [`tables::event::Event`]s, in the order in
 //! which it heard them; the tables decide what they mean.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   fpm

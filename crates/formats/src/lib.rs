@@ -11,7 +11,7 @@
 //! [`Table`], and its [`Report`] says how much was damaged, where, and why. A table
 //! for which there is no memory is an [`Error`].
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   load

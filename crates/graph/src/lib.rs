@@ -8,7 +8,7 @@
 //!      commands, │ counters: Stats; between polls the worker quiesces
 //! ```
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   worker

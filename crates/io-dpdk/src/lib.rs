@@ -4,7 +4,7 @@
 //! Without the feature `dpdk` everything is still there, and [`open`] says why
 //! it cannot.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   device

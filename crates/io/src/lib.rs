@@ -1,7 +1,7 @@
 //! Packets and where they come from: the descriptor ([`Packet`]), bursts
 //! ([`Burst`]), buffer pools ([`Pool`]), and ports ([`Port`], [`Device`]).
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   open

@@ -6,7 +6,7 @@
 //! short [`slices`], and returns a [`Record`]; [`report`] turns records into a
 //! page. [`run`] does a set of experiments from their names to their files.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   report set

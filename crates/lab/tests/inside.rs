@@ -164,7 +164,7 @@ fn holds(tree: &Tree, said: Vec<Vec<String>>) -> Result<(), String> {
 }
 
 /// What introduces the lines of modules in the documentation of a root.
-const INSIDE: &str = "Inside, a module imports only those of the lines below its own:";
+const INSIDE: &str = "Inside, a module imports only modules of the lines below its own:";
 
 /// The modules of a made-up crate, by place and code.
 fn made(files: &[(&str, &str)]) -> Tree {

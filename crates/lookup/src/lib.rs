@@ -5,7 +5,7 @@
 //! Addresses are numbers in host byte order: IPv4 is [`u32`], IPv6 is [`u128`]
 //! (see [`Addr`]). A table maps an address to a [`Hop`].
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   exact

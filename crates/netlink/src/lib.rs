@@ -6,7 +6,7 @@
 //!   kernel ◄── connection ◄── request (built here) ◄── names
 //! ```
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   connection

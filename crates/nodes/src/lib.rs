@@ -1,7 +1,7 @@
 //! The nodes of the packet graph, one file each, in folders: [`parse`], then the
 //! applications' ([`APPLICATIONS`]), then [`out`]; [`assembly`] connects them.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   grantor

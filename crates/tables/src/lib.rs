@@ -2,7 +2,7 @@
 //! keeps to write it ([`control`]). Knows no packet, and no netlink: a feed reports
 //! it [`event`]s.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   show

@@ -17,7 +17,7 @@
 //! byte order; only [`bytes`] knows about the wire's. Nothing here allocates: there is
 //! no `std` to do it with.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   build describe pair

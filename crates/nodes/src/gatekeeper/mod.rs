@@ -6,7 +6,7 @@
 //!                               └─────► request ─► solicitor: 64 levels, one budget ─► Grantor
 //! ```
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   ip_longer listing

@@ -1,7 +1,7 @@
 //! `rutter-lab`: the experiments from the command line. `rutter lab …` starts it in its
 //! place, so that the router's own binary holds neither experiments nor rivals.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   measure

@@ -4,7 +4,7 @@
 //! beyond the queue's room are dropped, the least patient first; the others leave when
 //! the channel has room for them, and are encapsulated then.
 //!
-//! Inside, a module imports only those of the lines below its own:
+//! Inside, a module imports only modules of the lines below its own:
 //!
 //! ```text
 //!   channel

@@ -9,15 +9,10 @@
 //! of them, and counted.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::net;
-use super::phases::{Run, last_core};
-use super::traffic::Stream;
-use crate::{Row, clock};
+use crate::Row;
 
 /// Packets, bytes or time-stamp ticks, by name.
 pub(super) type Counts = BTreeMap<String, u64>;
@@ -38,51 +33,29 @@ pub(super) struct Found {
     left_out: usize,
 }
 
-impl Run<'_> {
-    /// What has been counted so far, of these TCP streams by port, and of UDP.
-    pub fn mark(&self, streams: &[(u16, Arc<Stream>)], packets: &Stream) -> Mark {
-        let flood = &self.flood;
-        let counters = [
-            ("given", &flood.given),
-            ("lost", &flood.lost),
-            ("clients", &flood.clients),
-            ("lost_clients", &flood.lost_clients),
-            ("making", &flood.making),
-            ("receive", &self.receive),
-            ("stalled", &self.stalled),
-            // None of these is of the worker: what its ports' sockets had no room for, and the
-            // bench behind it.
-            ("missed_by_sockets", &self.missed),
-            ("lost_behind", &self.lost_behind),
-            ("udp sent", &packets.sent),
-            ("udp came", &packets.came),
-        ];
-        let counters = counters.map(|(name, counter)| (name.to_string(), counter.load(Relaxed)));
-        let streams = streams.iter().map(|(port, s)| (format!("tcp {port}"), s.came.load(Relaxed)));
-        let mut counts: Counts = counters.into_iter().chain(streams).chain(self.counts()).collect();
-        // The kernel's, between them.
-        counts.insert("lost_in_backlogs".to_string(), net::lost_in_backlogs());
-        let taken = clock::taken(self.worker.load(Relaxed), last_core());
+impl Mark {
+    /// Now: so much was taken from the worker, and these are counted so far.
+    pub fn new(taken: Duration, counts: Counts) -> Mark {
         Mark { at: Instant::now(), taken, counts }
     }
+}
 
-    /// What is counted in slices in which the worker had its core, `window` in all; or, where
-    /// there are too few, in those in which least was taken from it.
-    pub fn window(&self, window: Duration, mark: impl Fn() -> Mark) -> Found {
-        let enough = window.div_duration_f64(SLICE).ceil() as usize;
-        let mut slices: Vec<Found> = Vec::new();
-        let mut before = mark();
-        let is_kept = |slice: &Found| slice.taken <= slice.time / TAKEN;
-        while slices.iter().filter(|slice| is_kept(slice)).count() < enough
-            && slices.len() < PATIENCE * enough
-        {
-            thread::sleep(SLICE);
-            let after = mark();
-            slices.push(Found::between(&before, &after));
-            before = after;
-        }
-        Found::least_taken(slices, enough)
+/// What is counted in slices in which the worker had its core, `window` in all; or, where
+/// there are too few, in those in which least was taken from it.
+pub(super) fn window(window: Duration, mark: impl Fn() -> Mark) -> Found {
+    let enough = window.div_duration_f64(SLICE).ceil() as usize;
+    let mut slices: Vec<Found> = Vec::new();
+    let mut before = mark();
+    let is_kept = |slice: &Found| slice.taken <= slice.time / TAKEN;
+    while slices.iter().filter(|slice| is_kept(slice)).count() < enough
+        && slices.len() < PATIENCE * enough
+    {
+        thread::sleep(SLICE);
+        let after = mark();
+        slices.push(Found::between(&before, &after));
+        before = after;
     }
+    Found::least_taken(slices, enough)
 }
 
 impl Found {
@@ -106,7 +79,10 @@ impl Found {
         for slice in slices {
             sum.time += slice.time;
             sum.taken += slice.taken;
-            slice.counts.into_iter().for_each(|(name, n)| *sum.counts.entry(name).or_default() += n);
+            slice
+                .counts
+                .into_iter()
+                .for_each(|(name, n)| *sum.counts.entry(name).or_default() += n);
         }
         sum
     }

@@ -18,33 +18,33 @@ use wire::ggu::Verdict;
 
 use super::super::generator::{destination, known};
 use super::super::site::{Links, Rings, Site, Worker};
-use super::marks::Counts;
+use super::marks::{self, Counts, Mark};
 use super::net::{self, BACK_MAC, CLIENT_MAC, FRONT_MAC, GRANTOR_MAC, Net, client, connect};
 use super::queue::{DECLINED, FULL, Flood, Queue};
 use super::traffic::{Stream, serve, tcp, udp};
 use crate::{Context, Error, Row, clock};
 
 /// What the phases reach into.
-pub(super) struct Run<'a> {
+struct Run<'a> {
     net: &'a Net,
-    pub(super) flood: Arc<Flood>,
+    flood: Arc<Flood>,
     stop: AtomicBool,
     /// Whoever was waited for last is there.
     ready: AtomicBool,
     /// Time-stamp ticks that it took to receive.
-    pub(super) receive: AtomicU64,
+    receive: AtomicU64,
     /// The same in polls that took so long that the queue runs over meanwhile.
-    pub(super) stalled: AtomicU64,
+    stalled: AtomicU64,
     /// Flows that the table holds, of a thousand that it may.
     filled: AtomicU64,
     /// What the worker has dropped, by name, and its verdicts.
     counts: Mutex<Counts>,
     /// Frames that its ports' sockets had no room for.
-    pub(super) missed: AtomicU64,
+    missed: AtomicU64,
     /// Frames that the stand-in, and what is behind it, could not take.
-    pub(super) lost_behind: AtomicU64,
+    lost_behind: AtomicU64,
     /// The worker's thread, zero before there is one.
-    pub(super) worker: AtomicU32,
+    worker: AtomicU32,
     /// Why something ended that should not have.
     wrong: Mutex<Vec<String>>,
 }
@@ -184,7 +184,7 @@ impl Run<'_> {
         self.flood.declined.store(false, Relaxed);
         self.flood.per_s.store(FULL, Relaxed);
         thread::sleep(settle);
-        let found = self.window(window, || self.mark(&[], &Stream::default()));
+        let found = marks::window(window, || self.mark(&[], &Stream::default()));
         self.flood.per_s.store(0, Relaxed);
         let rate = found.per_s("given");
         let row = Row::new([("phase", phase.to_string())]);
@@ -204,7 +204,7 @@ impl Run<'_> {
         (streams, packets): (&[(u16, Arc<Stream>)], &Stream),
         rows: &mut Vec<Row>,
     ) {
-        let found = self.window(window, || self.mark(streams, packets));
+        let found = marks::window(window, || self.mark(streams, packets));
         for ((port, _), (_, _, mbps)) in streams.iter().zip(&GRANTS) {
             let row = Row::new([
                 ("phase", name.to_string()),
@@ -237,6 +237,33 @@ impl Run<'_> {
         rows.push(found.beside(row.with("filled_percent", filled)));
     }
 
+    /// What has been counted so far, of these TCP streams by port, and of UDP.
+    fn mark(&self, streams: &[(u16, Arc<Stream>)], packets: &Stream) -> Mark {
+        let flood = &self.flood;
+        let counters = [
+            ("given", &flood.given),
+            ("lost", &flood.lost),
+            ("clients", &flood.clients),
+            ("lost_clients", &flood.lost_clients),
+            ("making", &flood.making),
+            ("receive", &self.receive),
+            ("stalled", &self.stalled),
+            // None of these is of the worker: what its ports' sockets had no room for, and the
+            // bench behind it.
+            ("missed_by_sockets", &self.missed),
+            ("lost_behind", &self.lost_behind),
+            ("udp sent", &packets.sent),
+            ("udp came", &packets.came),
+        ];
+        let counters = counters.map(|(name, counter)| (name.to_string(), counter.load(Relaxed)));
+        let streams = streams.iter().map(|(port, s)| (format!("tcp {port}"), s.came.load(Relaxed)));
+        let mut counts: Counts = counters.into_iter().chain(streams).chain(self.counts()).collect();
+        // The kernel's, between them.
+        counts.insert("lost_in_backlogs".to_string(), net::lost_in_backlogs());
+        let taken = clock::taken(self.worker.load(Relaxed), last_core());
+        Mark::new(taken, counts)
+    }
+
     /// Notes what the worker has counted so far.
     fn look(&self, worker: &mut Worker) {
         let snapshot = worker.graph.stats().snapshot();
@@ -255,7 +282,7 @@ impl Run<'_> {
         self.filled.store(filled.unwrap_or_default(), Relaxed);
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         self.counts.lock().map(|counts| counts.clone()).unwrap_or_default()
     }
 
@@ -349,7 +376,7 @@ fn work(run: &Run<'_>, site: &Site, most: u32) -> Result<(), String> {
 }
 
 /// The worker's.
-pub(super) fn last_core() -> usize {
+fn last_core() -> usize {
     clock::cores().last().copied().unwrap_or(0)
 }
 
