@@ -144,20 +144,20 @@ assert_eq "$(sees d "${from}88a8000788b5" c --tci 7 --tpid 0x88a8)" 1 "a service
 assert_eq "$(sees c "${from}88a8a00788b5" d --tci 0xa007 --tpid 0x88a8)" 1 "a service tag from d to c"
 assert_eq "$(sees d "${from}8100000988b5" c --tci 9)" 1 "an ordinary tag"
 
-# ----- four idle ports: the whole process takes at most half a hundredth of a core, in a debug build
-spent() { cat /proc/"$router_pid"/task/*/schedstat | awk '{ n += $1 } END { print int(n / 1000) }'; } # µs
-idle_share() { # % of a core over 4 s, in hundredths
-	local before
-	before=$(spent)
+# ----- four idle ports: all threads together wake up about 30 times a second. Wake-ups are counted, for what one costs is
+# the machine's matter, and the build's (scripts/wake.sh measures the time that it takes); time has a wide limit alone.
+spent() { cat /proc/"$router_pid"/task/*/schedstat | awk '{ time += $1; n += $3 } END { printf "%d %d\n", time / 1000, n }'; }
+quiet() { # for 4 s
+	local time wakes time_after wakes_after
+	spent | read -r time wakes
 	sleep 4
-	echo $((($(spent) - before) / 400))
-}
-quiet() {
-	idle_share >"$TMP/idle"
-	assert_at_most "$(cat "$TMP/idle")" 50 "hundredths of % of a core, idle"
+	spent | read -r time_after wakes_after
+	echo "idle: $(((wakes_after - wakes) / 4)) wake-ups a second, $(((time_after - time) / 400)) hundredths of % of a core" >"$TMP/idle"
+	assert_at_most $(((wakes_after - wakes) / 4)) 100 "wake-ups a second, idle"
+	assert_at_most $(((time_after - time) / 400)) 500 "hundredths of % of a core, idle"
 }
 wait_for 60 quiet
-echo "idle, in hundredths of % of a core: $(cat "$TMP/idle")"
+cat "$TMP/idle"
 assert_ping a 10.0.2.2
 
 # ----- long frames, and changed settings are restored
