@@ -10,6 +10,8 @@
 //! Times wrap round. One that is further ahead is written as far ahead as can be: when that
 //! has come, whoever reads the flow finds out ([`Clock::is_early`]) and writes it anew. A flow
 //! that is behind by more was swept long ago, or looks as if it had time: it goes later.
+//! A kept flow's last use is behind for as long as the flow lives: a sweep holds it at a
+//! quarter of the whole circle ([`Clock::aged`]).
 
 use super::{Class, Flow};
 
@@ -87,6 +89,23 @@ impl Clock {
     pub(super) fn word_of(&self, flow: &Flow) -> u16 {
         let class = flow.class();
         self.word(class, if class == Class::Kept { self.now } else { flow.expires() })
+    }
+
+    /// True where words of kept flows that were right at `since` have to be looked at
+    /// ([`Clock::aged`]).
+    pub(super) fn is_due(&self, since: u64) -> bool {
+        self.now.saturating_sub(since) >> self.shift_of(Class::Kept) >= u64::from(HALF / 4)
+    }
+
+    /// The word of a kept flow, from now on: a use that is long ago stays as long ago as is said
+    /// here, for one further behind than [`HALF`] would be in use once more.
+    pub(super) fn aged(&self, word: u16) -> u16 {
+        let now = (self.now >> self.shift_of(Class::Kept)) as u16;
+        let (ago, long) = (now.wrapping_sub(word) & TIME, (HALF / 2).max(self.keep));
+        if ago <= long || ago >= HALF {
+            return word;
+        }
+        (Class::Kept as u16) << TIME_BITS | now.wrapping_sub(long) & TIME
     }
 
     /// The word of a request that expires then.
@@ -301,6 +320,28 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// As sweeps do: for six hours no use looks as if it came yet.
+    #[test]
+    fn a_kept_flow_that_is_not_used_stays_idle() {
+        for second in [1_000_000, 1_000_000_000, 2_800_000_001] {
+            let used = 1_u64 << 42;
+            let mut clock = Clock::new(second, 10);
+            clock.set(used);
+            let (mut word, mut looked) = (clock.pin(), used);
+            for later in 1..6 * 3600 {
+                clock.set(used + later * second);
+                if clock.is_due(looked) {
+                    (word, looked) = (clock.aged(word), used + later * second);
+                }
+                let goes = clock.order(Prefer::Decided).of([word; 8]) != [NEVER; 8];
+                assert!(goes == (later > 10) || later == 11, "{second} {later}");
+            }
+            assert!(looked > used);
+            // A use that is not long ago is left as it is.
+            assert_eq!(clock.aged(clock.pin()), clock.pin());
         }
     }
 

@@ -112,6 +112,17 @@ pub(super) trait Core: Send {
         let _ = now;
     }
 
+    /// True where [`Core::age`] of all kept flows is due, which was done at `since`.
+    fn must_age(&self, since: u64) -> bool {
+        let _ = since;
+        false
+    }
+
+    /// The flow at `id` is kept: its last use stays in the past.
+    fn age(&mut self, id: FlowId) {
+        let _ = id;
+    }
+
     /// All places.
     fn flows(&self) -> &[Flow];
 
@@ -129,6 +140,9 @@ pub(super) struct Table<C> {
     seed: Seed,
     batch: Batch,
     swept: usize,
+    /// The sweep that is under way ages kept flows, and when it or the last such one began.
+    ages: bool,
+    aged: u64,
 }
 
 impl<C: Core> Table<C> {
@@ -136,7 +150,7 @@ impl<C: Core> Table<C> {
     /// When there is no memory for the pages.
     pub(super) fn new(core: C, size: &Size, card: &'static Card) -> Result<Table<C>, Refusal> {
         let (seed, batch) = (size.seed, size.batch);
-        Ok(Table { core, books: size.books(card)?, seed, batch, swept: 0 })
+        Ok(Table { core, books: size.books(card)?, seed, batch, swept: 0, ages: false, aged: 0 })
     }
 
     /// A lookup that gives others a turn while what it asked for comes.
@@ -326,6 +340,10 @@ impl<C: Core> FlowTable for Table<C> {
         let expired = |flow: &Flow| flow.is_there() && flow.expires() <= now;
         let mut left = places.min(len);
         while left > 0 {
+            if self.swept == 0 {
+                self.ages = self.core.must_age(self.aged);
+                self.aged = if self.ages { now } else { self.aged };
+            }
             let end = len.min(self.swept + left.min(GROUP));
             self.ask_to_take_out(self.swept..end, expired);
             left -= end - self.swept;
@@ -335,6 +353,10 @@ impl<C: Core> FlowTable for Table<C> {
                 // Taking one out may move another to its place.
                 while expired(&self.core.flows()[at]) {
                     self.take_out(Self::id_of(at), Why::Expired, gone);
+                }
+                let flow = &self.core.flows()[at];
+                if self.ages && flow.is_there() && flow.class() == Class::Kept {
+                    self.core.age(Self::id_of(at));
                 }
             }
             self.swept = if end == len { 0 } else { end };

@@ -336,6 +336,18 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         self.index.clock.set(now);
     }
 
+    fn must_age(&self, since: u64) -> bool {
+        self.index.clock.is_due(since)
+    }
+
+    fn age(&mut self, id: FlowId) {
+        let flow = &self.flows[id.place as usize];
+        if let Some(slot) = self.index.locate(id, flow) {
+            let word = self.index.clock.aged(self.index.age(slot));
+            self.index.set_age(slot, word);
+        }
+    }
+
     #[inline(always)]
     fn flows(&self) -> &[Flow] {
         &self.flows

@@ -243,6 +243,32 @@ fn ten_tables_of_decided_sources_move_no_live_grant_and_let_a_client_in() {
     twin.agrees(&[]);
 }
 
+/// A table full of grants that nobody uses any more: for five hours a new one has a place at any
+/// time. (A last use wraps round in its word: 17 minutes later it looked like one to come.)
+#[test]
+#[cfg_attr(miri, ignore = "a sweep of the table each minute")]
+fn grants_without_packets_make_room_for_hours() {
+    let size = 4_000;
+    let mut twin = Twin::new(built(ours(), size, &[]));
+    let grant = |twin: &mut Twin, key: &FlowKey, now: u64| {
+        let id = twin.claim(now, now + 4 * SECOND, &[*key])[0];
+        let granted = !id.is_none() && twin.decide(key);
+        if granted {
+            twin.change(key, now + 6 * 3600 * SECOND, true, 1);
+        }
+        granted
+    };
+    let begun = 1000 * SECOND;
+    let first = keys(0..2 * size as u64).into_iter().filter(|key| grant(&mut twin, key, begun));
+    assert!(first.count() > size / 2);
+    for minute in 1..300_u64 {
+        let now = begun + minute * 60 * SECOND;
+        twin.call(|table, gone| table.sweep(now, size, gone));
+        assert!(grant(&mut twin, &key(1 << 20 | minute), now), "after {minute} minutes");
+    }
+    assert!(twin.table.counts().replaced[Class::Kept.index()] > 250, "{:?}", twin.table.counts());
+}
+
 /// Also where room is not searched for any more.
 #[test]
 fn a_free_place_is_taken_before_a_flow_goes() {
