@@ -218,8 +218,8 @@ MUTANTS_ALL=$(
 	cat <<-end
 		graph 0/45
 		io 0/32
-		feeds 0/15
-		tables 0/80
+		feeds 0/28
+		tables 0/160
 		nodes 0/120
 		wire 0/34
 		formats 0/40

@@ -39,7 +39,9 @@ pub fn sweep<A: Addr>(
         match measure(device, Buffers { size, depth }, MOMENT, clock) {
             Ok(point) => points.push(point),
             // Larger sizes have no room either.
-            Err(Fault::NoMemory { .. }) if !points.is_empty() => return Ok(points),
+            Err(Fault::NoMemory { .. } | Fault::NoPinned { .. }) if !points.is_empty() => {
+                return Ok(points);
+            }
             Err(fault) => return Err(fault),
         }
         if size >= largest {

@@ -92,8 +92,8 @@ fn model(options: &Options) -> Result<Figures, String> {
     let mut figures = Figures::default();
     for (name, value) in &options.0 {
         let number = || match value.parse::<f64>() {
-            Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-            _ => Err(format!("`{value}`: expected a number above 0")),
+            Ok(number) if (1e-3..=1e18).contains(&number) => Ok(number),
+            _ => Err(format!("`{value}`: expected a number from 0.001 to 1e18")),
         };
         match name.as_str() {
             "rate" => figures.rate = number()?,
