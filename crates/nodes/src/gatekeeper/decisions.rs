@@ -1,8 +1,8 @@
 //! `decisions`: receives the decisions of Grantors.
 //!
 //! ```text
-//!  lookups, multipath ─── punt ───┬ UDP to the port of decisions, from the back ─► each decision ─► ring
-//!                                 │                                     to the worker of its flow
+//!  lookups, multipath ─── punt ───┬ UDP for us to the port of decisions, from the back ─► each decision ─► ring
+//!                                 │                                            to the worker of its flow
 //!                                 ├ from the front: what a bypass has no way for ─► icmp_error, drop
 //!                                 └ anything else ─► punt   PuntClass
 //! ```
@@ -126,7 +126,8 @@ impl Node for Decisions {
                 }
                 continue;
             }
-            if side == Side::Back && is_message(v.rest(i), settings.ports) {
+            let for_us = side == Side::Back && v.get(PuntClass, i) == Class::ForUs;
+            if for_us && is_message(v.rest(i), settings.ports) {
                 let why = self.hear(v, i, settings);
                 v.drop(i, why);
             }
@@ -149,6 +150,16 @@ pub(super) fn is_message(packet: &[u8], ports: Ports) -> bool {
         }),
     };
     datagram.is_some_and(|udp| udp.len() >= udp::LEN && be16(udp, udp::DST) == ports.dst)
+}
+
+/// Whether it is that, and its destination is what Grantors send decisions to: hosts may use the
+/// port, too, and their packets are as any others.
+pub(super) fn is_message_to_us(packet: &[u8], settings: &Settings) -> bool {
+    let ours = match packet.first().map(|first| first >> 4) {
+        Some(4) => ipv4::View::new(packet).is_ok_and(|view| settings.from.v4 == Some(view.dst())),
+        _ => ipv6::View::new(packet).is_ok_and(|view| settings.from.v6 == Some(view.dst())),
+    };
+    ours && is_message(packet, settings.ports)
 }
 
 /// Decisions that are heard in a poll at most.

@@ -21,7 +21,7 @@ use lookup::sync::Published;
 use tables::{Forwarding, HopTable, Kind, Side};
 use wire::ggu::Refusal;
 
-use super::decisions::is_message;
+use super::decisions::is_message_to_us;
 use super::ip_special::front_hop;
 use super::outer::packet_len;
 use super::settings::{Counters, Settings};
@@ -72,12 +72,12 @@ impl<F: Family> Node for IpLonger<F> {
         let (forwarding, settings, counters) = &self.of;
         let ifaces = forwarding.ifaces.load(v.guard());
         let hops: &HopTable = forwarding.hops.load(v.guard());
-        let ports = settings.load(v.guard()).ports;
+        let settings = settings.load(v.guard());
         v.leave_all(To::Lookup);
         for i in 0..v.n() {
             let iface = v.get(Iface, i);
             let side = ifaces.side(iface);
-            if side == Side::Back && is_message(v.rest(i), ports) {
+            if side == Side::Back && is_message_to_us(v.rest(i), settings) {
                 counters.decisions.refused[Refusal::Length as usize].add(1);
                 v.drop(i, Why::Longer);
                 continue;

@@ -24,7 +24,7 @@ use tables::{Forwarding, HopTable, IfaceId, Kind, Side};
 use wire::bytes::{array, be16};
 use wire::{ipv4, ipv6};
 
-use super::decisions::is_message;
+use super::decisions::is_message_to_us;
 use super::settings::{Counters, Settings};
 use crate::family::{Family, V4, V6};
 use crate::lanes::{Answer, Iface, PuntClass};
@@ -74,8 +74,7 @@ impl Special for V4 {
     }
 
     fn is_message(packet: &[u8], settings: &Settings) -> bool {
-        let to = packet.get(ipv4::DST..ipv4::DST + 4).map(|to| array::<4>(to, 0).into());
-        to.is_some() && to == settings.from.v4 && is_message(packet, settings.ports)
+        is_message_to_us(packet, settings)
     }
 }
 

@@ -228,6 +228,24 @@ fn what_is_no_message_is_punted_as_anything_else() {
     assert_eq!(rig.flows().table().capacity().entries, 0);
 }
 
+/// A host behind the back may answer to that port of a client: the first packet is the kernel's,
+/// which looks for the neighbour, and nothing is refused.
+#[test]
+fn what_passes_to_a_client_at_the_port_of_decisions_is_no_message() {
+    let mut rig = Rig::new();
+    let from: SocketAddrV4 = "10.0.2.9:7".parse().unwrap();
+    for (last, after) in [(55, 0), (56, 9)] {
+        let to = SocketAddrV4::new([10, 0, 0, last].into(), BOTH.1);
+        let frame = Frame::udp4(from, to).payload(DECLINED).macs(Mac(PEER), Mac(P1)).build();
+        rig.back.push(&[&frame[..], &vec![0; after]].concat());
+    }
+    rig.work();
+    let mut punted = 0;
+    while rig.kernel.pop(|_, _| punted += 1).is_some() {}
+    assert_eq!(punted, 2);
+    assert_eq!(rig.counters.decisions.refused.iter().map(|count| count.get()).sum::<u64>(), 0);
+}
+
 #[test]
 fn options_widen_who_decides() {
     let mut rig = Rig::new();
