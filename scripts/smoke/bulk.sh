@@ -11,9 +11,10 @@ lookup() { rutter lookup --table internet:20000 --raw ipv4 "$@" <"$TMP/addresses
 
 assert_status 1 lookup -o "$TMP/plain.bin"
 assert_eq "$(stat -c %s "$TMP/plain.bin")" 1200000 "4 bytes an answer"
-for device in threads auto model model:lost=run@1 model:memory=1000 cuda; do
+# Who sets the number of threads keeps a device that does less than a core.
+for device in threads auto "model --threads 1" "model:lost=run@1 --threads 1" model:memory=1000 cuda; do
 	for engine in rutter4 bloomfwd miht; do
-		assert_status 1 lookup --device "$device" --engine "$engine" -o "$TMP/$engine.bin"
+		assert_status 1 lookup --device $device --engine "$engine" -o "$TMP/$engine.bin"
 		cmp "$TMP/plain.bin" "$TMP/$engine.bin" || fail "$device and $engine differ from one thread"
 	done
 done

@@ -57,6 +57,9 @@ fn run(args: &[&str], input: &[u8]) -> Output {
     })
 }
 
+/// The cores beside a device: who sets their number keeps the device, however slow it is.
+const BESIDE: [&str; 2] = ["--threads", "1"];
+
 /// All devices, and how they fail.
 fn devices() -> Vec<String> {
     let mut all = vec!["auto".to_string(), "threads".into(), "model".into(), "cuda".into()];
@@ -80,15 +83,15 @@ fn every_device_answers_as_one_thread_does_also_where_it_is_lost() {
     assert_eq!(plain.status, 1);
     for device in devices() {
         let engine = if device.len() % 2 == 0 { "rutter4" } else { "bloomfwd" };
-        let done = rutter_with(&["lookup", "--table", &table, "--device", &device], &addresses);
+        let args = [&["lookup", "--table", &table, "--device", &device][..], &BESIDE].concat();
+        let done = rutter_with(&args, &addresses);
         assert_eq!(done.status, 1, "{device}: {}", done.err);
         assert!(done.out == plain.out, "{device}");
         // Where there is no GPU, that is reported.
         let fails = ["memory", "lost", "cuda"].iter().any(|word| device.contains(word));
         assert!(fails || done.err.is_empty(), "{device}: {}", done.err);
-        let args = ["lookup", "--table", &table, "--device", &device, "--engine", engine];
         let raw: Vec<u8> = v4().flat_map(|addr| addr.octets()).collect();
-        let done = run(&[&args[..], &["--raw", "ipv4"]].concat(), &raw);
+        let done = run(&[&args[..], &["--engine", engine, "--raw", "ipv4"]].concat(), &raw);
         let err = String::from_utf8(done.stderr).unwrap();
         assert!(fails || err.is_empty(), "{device}: {err}");
         assert!(err.lines().all(|line| line.ends_with("; the cores go on alone")), "{err}");
@@ -108,6 +111,7 @@ fn pieces_of_a_size_that_is_given_or_within_a_time() {
     let table = scratch.file("table", TABLE);
     let raw: Vec<u8> = v4().flat_map(|addr| addr.octets()).collect();
     let args = ["lookup", "--table", &table, "--raw", "ipv4", "--device", "model"];
+    let args = [&args[..], &BESIDE].concat();
     let plain = run(&args, &raw);
     for more in [["--latency", "1"], ["--buffer", "777"], ["--buffer", "67108864"]] {
         let done = run(&[&args[..], &more].concat(), &raw);
@@ -118,6 +122,23 @@ fn pieces_of_a_size_that_is_given_or_within_a_time() {
     {
         assert_eq!(run(&[&args[..], wrong].concat(), &raw).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_device_that_does_less_than_the_core_that_feeds_it_is_left_out() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let raw: Vec<u8> = v4().flat_map(|addr| addr.octets()).collect();
+    let args = ["lookup", "--table", &table, "--raw", "ipv4", "--device"];
+    let done = run(&[&args[..], &["model:rate=1e5"]].concat(), &raw);
+    let err = String::from_utf8(done.stderr).unwrap();
+    // One core would have to feed it anyway.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(err.lines().count(), cores.min(2) - 1, "{err}");
+    assert!(err.lines().all(|line| line.ends_with("; all cores go on without it")), "{err}");
+    assert_eq!(done.stdout, run(&[&args[..], &["threads"]].concat(), &raw).stdout);
+    let kept = run(&[&args[..], &["model:rate=1e5"], &BESIDE].concat(), &raw);
+    assert!(kept.stderr.is_empty() && kept.stdout == done.stdout);
 }
 
 #[test]

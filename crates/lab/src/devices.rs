@@ -34,6 +34,11 @@ impl Bench {
         Bench { experiment, kind: "model", clock: Clock::made() }
     }
 
+    /// How often a cell is measured: in a made time every turn is as the first.
+    pub fn turns(&self) -> usize {
+        if self.kind == "cuda" { 5 } else { 1 }
+    }
+
     /// What was measured on, for a record's notes.
     pub fn what(&self) -> String {
         let model = "a model in a made time, which judges nothing: not measured on a GPU";

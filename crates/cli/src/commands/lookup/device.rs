@@ -131,30 +131,47 @@ pub fn crew<A: Engines + Exports>(
         None
     });
     // One core feeds the device. Where there is none, nobody has to.
-    let mine = match (&args.device, &device) {
-        (None, _) => 1,
-        (Some(_), None | Some(None)) => all,
-        (Some(_), Some(Some(_))) => (all - 1).max(1),
-    };
-    let threads = threads.map_or(mine, usize::from);
-    let cores = Threads::start(threads).map_err(Error::Threads)?;
-    let room = MEMORY.max(4 * threads * CORES * (size_of::<A>() + size_of::<Hop>()));
     let Some(device) = device.flatten() else {
-        return Crew::new(table, Box::new(cores), CORES, room, &clock).map_err(Error::Device);
+        let mine = if args.device.is_some() { all } else { 1 };
+        return alone(table, team(threads.map_or(mine, usize::from))?, &clock);
     };
-    beside(args, device, table, cores, room, &clock).map_err(Error::Device)
+    let cores = team(threads.map_or((all - 1).max(1), usize::from))?;
+    // Who sets the number of threads has decided what the feeding core does.
+    let every = if threads.is_none() && all > 1 { Some(team(all)?) } else { None };
+    beside(args, device, table, cores, every, &clock)
 }
 
-/// A device beside the cores, its batches calibrated, and both profiled.
+/// So many cores.
+fn team<A: Addr>(threads: usize) -> Result<Threads<A>, Error> {
+    Threads::start(threads).map_err(Error::Threads)
+}
+
+/// Cores without a device.
+fn alone<A: Engines + Exports>(
+    table: Table<A>,
+    cores: Threads<A>,
+    clock: &Clock,
+) -> Result<Crew<A>, Error> {
+    let room = room(&cores);
+    Crew::new(table, Box::new(cores), CORES, room, clock).map_err(Error::Device)
+}
+
+/// Bytes of batches: enough to keep all these cores busy.
+fn room<A: Addr>(cores: &Threads<A>) -> usize {
+    MEMORY.max(4 * cores.capabilities().at_once * CORES * (size_of::<A>() + size_of::<Hop>()))
+}
+
+/// A device beside the cores, its batches calibrated, and both profiled. `every`: all cores, which
+/// go on alone where the device does less than the core that feeds it.
 fn beside<A: Engines + Exports>(
     args: &DeviceArgs,
     mut device: Box<dyn Device<A>>,
     table: Table<A>,
     mut cores: Threads<A>,
-    room: usize,
+    every: Option<Threads<A>>,
     clock: &Clock,
-) -> Result<Crew<A>, Fault> {
-    let largest = room / 8 / (size_of::<A>() + size_of::<Hop>());
+) -> Result<Crew<A>, Error> {
+    let largest = room(&cores) / 8 / (size_of::<A>() + size_of::<Hop>());
     let latency = args.latency.map(|ms| Duration::from_millis(ms.into()));
     let point = device.load(&table).and_then(|()| match args.buffer {
         Some(size) => {
@@ -163,20 +180,47 @@ fn beside<A: Engines + Exports>(
         }
         None => Ok(choose(&sweep(&mut *device, DEPTH, largest, clock)?, latency)),
     });
-    cores.load(&table)?;
-    let depth = 2 * cores.capabilities().at_once;
-    let alone = measure(&mut cores, Buffers { size: CORES, depth }, TRIED, clock)?;
-    let mut crew = Crew::new(table, Box::new(cores), CORES, room, clock)?;
-    let joined = point.and_then(|point| {
-        let Some(point) = point else { return Ok(()) };
-        crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured)?;
-        crew.profiled(point.rate, alone.rate);
-        Ok(())
-    });
-    if let Err(fault) = joined {
-        told(&fault);
+    let point = match point {
+        Ok(Some(point)) => point,
+        lost => {
+            lost.err().iter().for_each(told);
+            return alone(table, every.unwrap_or(cores), clock);
+        }
+    };
+    let of_cores = rate(&mut cores, &table, clock)?;
+    if let Some(mut every) = every
+        && !pays(point.rate, of_cores, rate(&mut every, &table, clock)?)
+    {
+        let (name, lookups) = (&device.capabilities().name, point.rate / 1e6);
+        warn(format_args!(
+            "{name}: {lookups:.1} million lookups/s, fewer than the core that feeds it does; all \
+             cores go on without it"
+        ));
+        return alone(table, every, clock);
+    }
+    let mut crew = alone(table, cores, clock)?;
+    match crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured) {
+        Ok(()) => crew.profiled(point.rate, of_cores),
+        Err(fault) => told(&fault),
     }
     Ok(crew)
+}
+
+/// Whether a device of this rate, and the cores that are left beside it, do as much as all cores
+/// `without` it.
+fn pays(device: f64, beside: f64, without: f64) -> bool {
+    device + beside >= without
+}
+
+/// Addresses a second of cores that nobody else asks.
+fn rate<A: Engines + Exports>(
+    cores: &mut Threads<A>,
+    table: &Table<A>,
+    clock: &Clock,
+) -> Result<f64, Error> {
+    let buffers = Buffers { size: CORES, depth: 2 * cores.capabilities().at_once };
+    let point = cores.load(table).and_then(|()| measure(cores, buffers, TRIED, clock));
+    Ok(point.map_err(Error::Device)?.rate)
 }
 
 /// Reports the faults of devices.
@@ -197,5 +241,16 @@ const DEPTH: usize = 3;
 /// How long the cores are tried, and a size that is given.
 const TRIED: Duration = Duration::from_millis(20);
 
-/// Bytes of batches.
+/// The fewest bytes of batches.
 const MEMORY: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_must_do_what_the_core_does_that_feeds_it() {
+        assert!(pays(1e9, 15e7, 16e7) && pays(1e7, 15e7, 16e7));
+        assert!(!pays(0.9e7, 15e7, 16e7) && !pays(1e5, 1e8, 2e8));
+    }
+}

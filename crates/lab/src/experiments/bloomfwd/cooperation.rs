@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use lookup::Rib;
 use offload::Buffers;
-use offload::calibrate::{choose, measure, sweep};
+use offload::calibrate::{Point, choose, measure, sweep};
 use offload::crew::Share;
 
 use super::AS65000;
 use crate::data::Traffic;
 use crate::devices::{Bench, wanted};
 use crate::record::Bound;
-use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
+use crate::{Card, Context, Error, Experiment, Figure, Plot, Record, Row, Style, Takes, Verdict};
 
 /// Figure 9.
 pub struct Fig9;
@@ -85,10 +85,16 @@ impl Experiment for Fig9 {
         let sizes = (12..=context.pick(24, 20)).step_by(2).map(|bits| 1_usize << bits);
         let cells = sizes.flat_map(|size| [1, 2].map(|depth| Cell(Buffers { size, depth })));
         let rows = context.cells(cells.collect::<Vec<_>>(), |context, cell| {
-            let point = measure(&mut *device, cell.0, moment, &bench.clock);
-            let point = point.map_err(|fault| bench.missing(&fault))?;
-            let (rate, latency) = (point.rate / 1e6, point.latency.as_secs_f64() * 1e3);
-            context.say(&format!("{}: {cell}: {rate:.1} million/s, {latency:.3} ms", bench.kind));
+            let points = (0..bench.turns()).map(|_| {
+                let point = measure(&mut *device, cell.0, moment, &bench.clock);
+                point.map_err(|fault| bench.missing(&fault))
+            });
+            let points = points.collect::<Result<Vec<_>, _>>()?;
+            let of = |figure: fn(&Point) -> f64| points.iter().map(figure).collect::<Vec<_>>();
+            let rate = Figure::most_is_best(&of(|point| point.rate / 1e6));
+            let latency = Figure::least_is_best(&of(|point| point.latency.as_secs_f64() * 1e3));
+            let (now, ms) = (rate.median, latency.median);
+            context.say(&format!("{}: {cell}: {now:.1} million/s, {ms:.3} ms", bench.kind));
             let labels = [
                 ("device", bench.kind.to_string()),
                 ("transfers", cell.transfers().into()),
@@ -148,8 +154,11 @@ impl Experiment for Fig10 {
             let &(_, depth, share) = found.expect("it is one of them");
             crew.join(bench.device()?, Buffers { size, depth }, share).map_err(failed)?;
             crew.profiled(point, alone);
-            let rate = bench.rate(&mut crew, &bench.clock, &dsts, &wanted)?;
-            context.say(&format!("{}: share {name}: {rate:.1} million/s", bench.kind));
+            let rates = (0..bench.turns())
+                .map(|_| bench.rate(&mut crew, &bench.clock, &dsts, &wanted))
+                .collect::<Result<Vec<_>, _>>()?;
+            let rate = Figure::most_is_best(&rates);
+            context.say(&format!("{}: share {name}: {:.1} million/s", bench.kind, rate.median));
             let labels = [("device", bench.kind.to_string()), ("share", name.clone())];
             Ok(vec![Row::new(labels).with("rate_mlps", rate)])
         })?;
