@@ -18,8 +18,6 @@
 //! during the run, and a device that would only delay the cores (less than a fiftieth of their
 //! rate) gets nothing.
 
-mod slices;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
@@ -32,8 +30,8 @@ use crate::device::{Batch, Device};
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::lane::{Buffers, Lane, Meter};
+use crate::pieces::{Front, Pieces};
 use crate::table::Table;
-use slices::{Rest, Slice};
 
 /// A source of addresses.
 pub trait Input<A: Addr> {
@@ -79,6 +77,8 @@ pub struct Crew<A: Addr> {
     device: Option<Lane<A>>,
     cores: Lane<A>,
     share: Share,
+    /// Whether the cores answer where addresses lie: then no batch is for them.
+    apart: bool,
     clock: Clock,
     faults: Vec<Fault>,
     /// The number of the next batch to be read, and of the next one to be handed out.
@@ -122,6 +122,7 @@ impl<A: Engines + Exports> Crew<A> {
             device: None,
             cores: Lane::new(cores, Buffers { size, depth }, most),
             share: Share::Measured,
+            apart: false,
             clock: clock.clone(),
             faults: Vec::new(),
             read: 0,
@@ -174,7 +175,8 @@ impl<A: Engines + Exports> Crew<A> {
         done
     }
 
-    /// The same as [`Crew::run`], for slices in memory. Cores without a device answer in place.
+    /// The same as [`Crew::run`], for slices in memory. Cores that need no batches answer where
+    /// the addresses lie, from the back; batches of the device take them from the front.
     ///
     /// # Errors
     /// As [`Crew::run`].
@@ -182,14 +184,62 @@ impl<A: Engines + Exports> Crew<A> {
     /// # Panics
     /// When the slices differ in length.
     pub fn answer(&mut self, dsts: &[A], hops: &mut [Hop]) -> Result<(), Error> {
-        assert_eq!(dsts.len(), hops.len());
-        if self.device.is_none() {
-            let (clock, cores) = (&self.clock, &mut self.cores);
-            if cores.answer(dsts, hops, || clock.now()).map_err(Error::Cores)? {
-                return Ok(());
-            }
+        let all = dsts.len();
+        let in_place = self.cores.device.in_place();
+        let [front, back] = match (&in_place, &self.device) {
+            (None, _) => [all, 0],
+            (_, None) => [0, all],
+            _ => self.parts(all),
+        };
+        let piece = if front > 0 { SHORT } else { self.cores.buffers.size };
+        let pieces = Pieces::new(dsts, hops, piece.min(self.cores.buffers.size), [front, back]);
+        let (clock, begun) = (self.clock.clone(), self.clock.now());
+        let alone = || match &in_place {
+            Some(cores) => (cores.answer(&pieces), clock.now()),
+            None => (Ok(()), begun),
+        };
+        let (batches, (here, ended)) = match (front, back) {
+            (0, _) => (Ok(()), alone()),
+            (_, 0) => (self.front(&pieces), (Ok(()), begun)),
+            _ => std::thread::scope(|scope| {
+                let cores = scope.spawn(alone);
+                self.apart = true;
+                let batches = self.front(&pieces);
+                self.apart = false;
+                if batches.is_err() {
+                    pieces.close();
+                }
+                // It panics where this system is at its end alone: lookups are caught.
+                let here = cores.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                (batches, here)
+            }),
+        };
+        if pieces.taken() > 0 {
+            self.cores.done(pieces.taken() as u64, begun, ended);
         }
-        self.run(&mut Slice(dsts), &mut Rest(hops))
+        batches.and(here.map_err(Error::Cores))
+    }
+
+    /// Of so many addresses, the most that the device and the cores may answer.
+    fn parts(&self, all: usize) -> [usize; 2] {
+        match (self.share, self.rates()) {
+            (Share::Fixed(part), _) => {
+                let front = ((all as f64 * part).round() as usize).min(all);
+                [front, all - front]
+            }
+            (Share::Measured, [Some(of_device), Some(of_cores)])
+                if of_device < LEAST * of_cores =>
+            {
+                [0, all]
+            }
+            (Share::Measured, _) => [all, all],
+        }
+    }
+
+    /// Answers what comes from the front, in batches.
+    fn front(&mut self, pieces: &Pieces<'_, A>) -> Result<(), Error> {
+        let front = &Front::new(pieces);
+        self.run(&mut { front }, &mut { front })
     }
 
     /// The faults of devices since the last call.
@@ -340,6 +390,9 @@ impl<A: Engines + Exports> Crew<A> {
         let cores = self.cores.is_open().then_some(Who::Cores);
         let Some(lane) = &self.device else { return cores };
         let device = lane.is_open().then_some(Who::Device);
+        if self.apart {
+            return device;
+        }
         match self.share {
             Share::Fixed(part) => {
                 let [of_device, of_cores] = self.dealt.map(|dealt| dealt as f64);
@@ -385,6 +438,7 @@ impl<A: Engines + Exports> Crew<A> {
             Who::Cores => self.cores.buffers.size,
         };
         match (self.share, left) {
+            (Share::Fixed(_), Some(left)) if self.apart => size.min(left as usize).max(1),
             (Share::Fixed(part), Some(left)) => {
                 let part = if who == Who::Device { part } else { 1.0 - part };
                 size.min((left as f64 * part).ceil() as usize).max(1)
@@ -414,7 +468,7 @@ impl<A: Engines + Exports> Crew<A> {
             let mut moved = self.gather(false)?;
             moved |= self.hand_out(output)?;
             if !self.again.is_empty() {
-                moved |= self.deal(&mut Slice(&[]), true)? == Dealt::One;
+                moved |= self.deal(&mut Nothing, true)? == Dealt::One;
             }
             if !moved && !self.gather(true)? {
                 self.clock.pause();
@@ -469,6 +523,31 @@ impl<A: Engines + Exports> Crew<A> {
     }
 }
 
+/// An input that has ended.
+struct Nothing;
+
+impl<A: Addr> Input<A> for Nothing {
+    fn fill(&mut self, _: &mut [A]) -> io::Result<usize> {
+        Ok(0)
+    }
+}
+
+impl<A: Addr> Input<A> for &Front<'_, '_, A> {
+    fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize> {
+        Ok(Front::fill(self, dsts))
+    }
+
+    fn left(&self) -> Option<u64> {
+        Some(Front::left(self) as u64)
+    }
+}
+
+impl<A: Addr> Output<A> for &Front<'_, '_, A> {
+    fn take(&mut self, _: &[A], hops: &[Hop]) -> io::Result<()> {
+        Front::take(self, hops)
+    }
+}
+
 /// The result of an attempt to give out a batch.
 #[derive(Eq, PartialEq)]
 enum Dealt {
@@ -481,6 +560,9 @@ enum Dealt {
 
 /// A side with less than this part of the other side's rate gets nothing.
 const LEAST: f64 = 0.02;
+
+/// Addresses of a piece that cores answer beside a device: at the end, nobody waits long for one.
+const SHORT: usize = 4 << 10;
 
 /// The fewest addresses that are worth a batch.
 const SMALLEST: usize = 1024;

@@ -6,6 +6,7 @@ use lookup::{Addr, Hop};
 
 use crate::fault::Fault;
 use crate::image::Patch;
+use crate::pieces::Pieces;
 use crate::table::Table;
 
 /// A processor for batches of lookups.
@@ -50,22 +51,24 @@ pub trait Device<A: Addr>: Send {
     /// When the device is lost.
     fn collect(&mut self, wait: bool) -> Result<Option<Batch<A>>, Fault>;
 
-    /// Answers addresses where they lie, in pieces of `piece`. False, with nothing done, from a device
+    /// Who answers addresses where they lie, from the table that is loaded now. `None` of a device
     /// that takes batches alone, as one with memory of its own does.
-    ///
-    /// # Errors
-    /// When a lookup fails. What is in `hops` is then no answer.
-    ///
-    /// # Panics
-    /// When the slices differ in length.
-    fn answer(&mut self, dsts: &[A], hops: &mut [Hop], piece: usize) -> Result<bool, Fault> {
-        let _ = (dsts, hops, piece);
-        Ok(false)
+    fn in_place(&self) -> Option<Box<dyn InPlace<A>>> {
+        None
     }
 
     /// Gives back all batches that were submitted and not collected. What is in their hops is
     /// no answer.
     fn abandon(&mut self) -> Vec<Batch<A>>;
+}
+
+/// Processors that need no batches.
+pub trait InPlace<A: Addr>: Sync {
+    /// Answers pieces from the back until none is left. The caller works, too.
+    ///
+    /// # Errors
+    /// When a lookup fails. The hops of its piece are then no answers.
+    fn answer(&self, pieces: &Pieces<'_, A>) -> Result<(), Fault>;
 }
 
 /// What a device is.

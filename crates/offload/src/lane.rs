@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookup::{Addr, Hop};
+use lookup::Addr;
 
 use crate::device::{Batch, Device};
 use crate::fault::Fault;
@@ -88,20 +88,11 @@ impl<A: Addr> Lane<A> {
         self.device.submit(batch)
     }
 
-    /// Answers what lies in memory, without batches; false where the device takes only those.
-    pub(crate) fn answer(
-        &mut self,
-        dsts: &[A],
-        hops: &mut [Hop],
-        now: impl Fn() -> Duration,
-    ) -> Result<bool, Fault> {
-        self.meter.begin(now());
-        let done = self.device.answer(dsts, hops, self.buffers.size)?;
-        if done {
-            self.answered += dsts.len() as u64;
-            self.meter.done(dsts.len() as u64, now());
-        }
-        Ok(done)
+    /// Counts addresses that were answered where they lie, from then until `now`.
+    pub(crate) fn done(&mut self, count: u64, then: Duration, now: Duration) {
+        self.answered += count;
+        self.meter.begin(then);
+        self.meter.done(count, now);
     }
 
     pub(crate) fn collect(

@@ -18,7 +18,7 @@
 //!   devices lane
 //!   device
 //!   error lines table
-//!   clock fault image
+//!   clock fault image pieces
 //! ```
 
 pub mod calibrate;
@@ -33,6 +33,7 @@ pub mod fault;
 pub mod image;
 mod lane;
 pub mod lines;
+pub mod pieces;
 pub mod table;
 
 pub use lane::Buffers;

@@ -315,16 +315,54 @@ fn threads_answer_where_addresses_lie() {
     }
 }
 
+/// In every division, also where the device is lost: each address is answered once, and fixed
+/// shares are exact.
+#[test]
+fn threads_answer_where_addresses_lie_beside_a_device() {
+    let (rib, clock, mut rng) = (routes(), Clock::real(), SplitMix64(4));
+    let dsts: Vec<u32> = (0..pick(200_000, 320)).map(|_| rng.next() as u32).collect();
+    let wanted: Vec<Hop> =
+        dsts.iter().map(|&dst| rib.lookup(dst).map_or(Hop::NONE, |(_, hop)| hop)).collect();
+    let shares = [0.0, 0.3, 1.0].map(Share::Fixed).into_iter().chain([Share::Measured]);
+    let losses = Stage::ALL.into_iter().flat_map(|stage| [0, 2].map(|times| Some((stage, times))));
+    for lost in std::iter::once(None).chain(losses) {
+        for share in shares.clone() {
+            let cores = Box::new(Threads::start(2).unwrap());
+            let mut crew = Crew::new(table(&rib), cores, 100, 1 << 20, &clock).unwrap();
+            let buffers = Buffers { size: 999, depth: 3 };
+            let _ = crew.join(model(50e6, lost, &clock), buffers, share); // it may be lost here
+            let mut all = 0;
+            for count in [0, 1, 1000, dsts.len()] {
+                let mut hops = vec![Hop(9999); dsts.len()];
+                crew.answer(&dsts[..count], &mut hops[..count]).unwrap();
+                assert!(hops[..count] == wanted[..count], "{share:?}, {count} addresses, {lost:?}");
+                assert!(hops[count..].iter().all(|hop| *hop == Hop(9999)));
+                all += count as u64;
+            }
+            let [by_device, by_cores] = crew.answered();
+            match (share, lost) {
+                (Share::Fixed(part), None) => {
+                    let exact = (all as f64 * part) as u64;
+                    assert!(by_device.abs_diff(exact) <= 3 && by_device + by_cores == all);
+                }
+                (Share::Measured, None) => assert_eq!(by_device + by_cores, all),
+                _ => {}
+            }
+        }
+    }
+}
+
 /// A fault, not a wrong answer and no write outside, whatever it is asked.
 #[test]
 fn threads_without_a_table_answer_nothing() {
     let mut cores = Threads::<u32>::start(2).unwrap();
-    assert!(matches!(cores.answer(&[1, 2], &mut [Hop(9); 2], 1), Err(Fault::Lost { .. })));
+    assert!(cores.in_place().is_none());
     cores.load(&table(&routes())).unwrap();
+    let mut crew = Crew::new(table(&routes()), Box::new(cores), 0, 0, &Clock::real()).unwrap();
     let mut hops = [Hop(9); 2];
-    assert_eq!(cores.answer(&[1, 2], &mut hops, 0), Ok(true), "pieces of one");
+    assert!(crew.answer(&[1, 2], &mut hops).is_ok(), "pieces of one");
     let odd = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        cores.answer(&[1, 2, 3], &mut hops, 2)
+        let _ = crew.answer(&[1, 2, 3], &mut hops);
     }));
     assert!(odd.is_err());
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   submit ──► queue ──► worker, a core ──► done ──► collect      batches leave as they are done
 //!
-//!   answer ──► the caller and threads of its own, each the next piece, until none is left
+//!   in place ──► the caller and threads of its own, each the next piece, until none is left
 //! ```
 //!
 //! What lies in memory as a whole is answered where it lies: whoever feeds batches copies each address
@@ -16,13 +16,14 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use lookup::Addr;
 use lookup::lpm::Lpm;
 use lookup::sync::{Domain, Thread};
-use lookup::{Addr, Hop};
 
-use crate::device::{Batch, Capabilities, Device};
+use crate::device::{Batch, Capabilities, Device, InPlace};
 use crate::fault::{Fault, Stage};
 use crate::image::Patch;
+use crate::pieces::Pieces;
 use crate::table::Table;
 
 /// Threads that look up, each directly in the engine's table.
@@ -82,8 +83,44 @@ impl<A: Addr> Threads<A> {
     }
 
     fn lost(&self) -> Fault {
-        let (device, why) = (self.capabilities.name.clone(), "a lookup panicked".into());
-        Fault::Lost { device, stage: Stage::Run, why }
+        panicked(&self.capabilities.name)
+    }
+}
+
+fn panicked(device: &str) -> Fault {
+    Fault::Lost { device: device.into(), stage: Stage::Run, why: "a lookup panicked".into() }
+}
+
+/// As many threads, at the table of one moment.
+struct Here<A> {
+    name: String,
+    threads: usize,
+    table: Arc<dyn Lpm<A>>,
+    domain: Arc<Domain>,
+}
+
+impl<A: Addr> InPlace<A> for Here<A> {
+    fn answer(&self, pieces: &Pieces<'_, A>) -> Result<(), Fault> {
+        let work = || {
+            let registered = self.domain.register("lookup");
+            while let Some((dsts, hops)) = pieces.back() {
+                self.table.lookup_batch(dsts, hops);
+            }
+            drop(registered);
+        };
+        let answered = || catch_unwind(AssertUnwindSafe(work)).is_ok();
+        let all = thread::scope(|scope| {
+            let start = |i| {
+                let builder = thread::Builder::new().name(format!("piece-{i}"));
+                builder.spawn_scoped(scope, answered)
+            };
+            // Where the system starts no more, those that are there do the work.
+            let count = self.threads.min(pieces.pieces());
+            let others: Vec<_> = (1..count).map_while(|i| start(i).ok()).collect();
+            let mine = answered();
+            others.into_iter().fold(mine, |all, other| other.join().unwrap_or(false) && all)
+        });
+        if all { Ok(()) } else { Err(panicked(&self.name)) }
     }
 }
 
@@ -140,33 +177,10 @@ impl<A: Addr> Device<A> for Threads<A> {
         }
     }
 
-    fn answer(&mut self, dsts: &[A], hops: &mut [Hop], piece: usize) -> Result<bool, Fault> {
-        assert_eq!(dsts.len(), hops.len(), "as many hops as addresses");
-        let (table, domain) = self.table.clone().ok_or_else(|| self.lost())?;
-        let piece = piece.max(1);
-        let count = self.capabilities.at_once.min(dsts.len().div_ceil(piece));
-        let pieces = Mutex::new(dsts.chunks(piece).zip(hops.chunks_mut(piece)));
-        // Nobody panics who holds the lock.
-        let next = || pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let work = || {
-            let registered = domain.register("lookup");
-            while let Some((dsts, hops)) = next() {
-                table.lookup_batch(dsts, hops);
-            }
-            drop(registered);
-        };
-        let answered = || catch_unwind(AssertUnwindSafe(work)).is_ok();
-        let all = thread::scope(|scope| {
-            let start = |i| {
-                let builder = thread::Builder::new().name(format!("piece-{i}"));
-                builder.spawn_scoped(scope, answered)
-            };
-            // Where the system starts no more, those that are there do the work.
-            let others: Vec<_> = (1..count).map_while(|i| start(i).ok()).collect();
-            let mine = answered();
-            others.into_iter().fold(mine, |all, other| other.join().unwrap_or(false) && all)
-        });
-        if all { Ok(true) } else { Err(self.lost()) }
+    fn in_place(&self) -> Option<Box<dyn InPlace<A>>> {
+        let Capabilities { name, at_once, .. } = &self.capabilities;
+        let (table, domain) = self.table.clone()?;
+        Some(Box::new(Here { name: name.clone(), threads: *at_once, table, domain }))
     }
 
     fn abandon(&mut self) -> Vec<Batch<A>> {
