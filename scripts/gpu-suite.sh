@@ -12,6 +12,10 @@ readonly MOST_BYTES=$((20 << 20)) GLIBC=2.36
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 out=${1:-$target/gpu-suite}
 
+# Where it runs, there is no repository.
+RUTTER_COMMIT=$(git describe --always --abbrev=12 --dirty 2>/dev/null || echo unknown)
+export RUTTER_COMMIT
+
 cargo build --locked --release -p lab --no-default-features
 mkdir -p "$out"
 strip -o "$out/rutter-lab" "$target/release/rutter-lab"

@@ -79,6 +79,8 @@ pub struct Crew<A: Addr> {
     share: Share,
     /// Whether the cores answer where addresses lie: then no batch is for them.
     apart: bool,
+    /// The rate of the device's batches then, with the time that it takes to copy them.
+    copied: Meter,
     clock: Clock,
     faults: Vec<Fault>,
     /// The number of the next batch to be read, and of the next one to be handed out.
@@ -123,6 +125,7 @@ impl<A: Engines + Exports> Crew<A> {
             cores: Lane::new(cores, Buffers { size, depth }, most),
             share: Share::Measured,
             apart: false,
+            copied: Meter::default(),
             clock: clock.clone(),
             faults: Vec::new(),
             read: 0,
@@ -145,6 +148,7 @@ impl<A: Engines + Exports> Crew<A> {
     ) -> Result<(), Fault> {
         device.load(&self.table)?;
         self.device = Some(Lane::new(device, buffers, 2 * buffers.depth));
+        self.copied = Meter::default();
         self.share = share;
         Ok(())
     }
@@ -204,6 +208,7 @@ impl<A: Engines + Exports> Crew<A> {
             _ => std::thread::scope(|scope| {
                 let cores = scope.spawn(alone);
                 self.apart = true;
+                self.copied.begin(begun);
                 let batches = self.front(&pieces);
                 self.apart = false;
                 if batches.is_err() {
@@ -325,6 +330,9 @@ impl<A: Engines + Exports> Crew<A> {
             output.take(batch.dsts(), batch.hops())?;
             self.out += 1;
             any = true;
+            if self.apart && of_device {
+                self.copied.done(batch.dsts().len() as u64, self.clock.now());
+            }
             match &mut self.device {
                 Some(lane) if of_device => lane.release(batch),
                 _ if of_device || batch.room() != self.cores.buffers.size => {}
@@ -439,6 +447,14 @@ impl<A: Engines + Exports> Crew<A> {
         };
         match (self.share, left) {
             (Share::Fixed(_), Some(left)) if self.apart => size.min(left as usize).max(1),
+            // Half of the part that is still the device's: rates are never exact.
+            (Share::Measured, Some(left)) if self.apart => {
+                let part = match self.fair(who, Some(left)) {
+                    Some(fair) => fair as usize / 2,
+                    None => (left / 32) as usize,
+                };
+                part.max(SHORT).min(size)
+            }
             (Share::Fixed(part), Some(left)) => {
                 let part = if who == Who::Device { part } else { 1.0 - part };
                 size.min((left as f64 * part).ceil() as usize).max(1)
@@ -454,7 +470,8 @@ impl<A: Engines + Exports> Crew<A> {
     /// `None` where the input does not know how many are left.
     fn fair(&self, who: Who, left: Option<u64>) -> Option<f64> {
         let lane = self.device.as_ref()?;
-        let (of_device, of_cores) = (lane.meter.rate()?, self.cores.meter.rate()?);
+        let meter = if self.apart { &self.copied } else { &lane.meter };
+        let (of_device, of_cores) = (meter.rate()?, self.cores.meter.rate()?);
         let all = (left? + lane.pending + self.cores.pending) as f64 / (of_device + of_cores);
         Some(match who {
             Who::Device => all * of_device - lane.pending as f64,

@@ -130,11 +130,11 @@ impl Meter {
         (self.busy > 0.0 && self.done > 0.0).then(|| self.done / self.busy)
     }
 
-    fn begin(&mut self, now: Duration) {
+    pub(crate) fn begin(&mut self, now: Duration) {
         self.since = now;
     }
 
-    fn done(&mut self, count: u64, now: Duration) {
+    pub(crate) fn done(&mut self, count: u64, now: Duration) {
         self.busy += now.saturating_sub(self.since).as_secs_f64();
         self.done += count as f64;
         self.since = now;

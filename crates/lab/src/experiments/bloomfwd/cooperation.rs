@@ -175,7 +175,11 @@ impl Experiment for Fig10 {
         let both = bench.judge("asynchrony and cooperation gain 1.33 times together", |claim| {
             Some(Bound::gain_of(1.33).judge(claim, &[best()? / of(SYNCHRONOUS)?], "times"))
         });
-        let by_rates = format!("{:.0}", 10.0 * (10.0 * point / (point + alone)).round());
+        // Rates as in the pipeline: what one core copies for the device is less than the device does.
+        let alone_there = of("100").zip(of("0")).map(|(device, cores)| device / (device + cores));
+        let by_rates = alone_there.map_or_else(String::new, |part| {
+            format!("{:.0}", 10.0 * (10.0 * part).round())
+        });
         let claim = "shares as the rates are best: 80 % to the faster of 4 times";
         let shared = bench.judge(claim, |claim| {
             Some(Bound::about(1.0).judge(claim, &[of(&by_rates)? / best()?], "of the best"))
@@ -186,7 +190,8 @@ impl Experiment for Fig10 {
             });
         let note = format!(
             "alone, the device does {:.1} and the cores do {:.1} million a second; batches of {size} \
-             addresses, as calibrated; by these rates the device gets {by_rates} %",
+             addresses, as calibrated. By the rates of the shares 100 and 0, in the same pipeline, the \
+             device gets {by_rates} %",
             point / 1e6,
             alone / 1e6
         );

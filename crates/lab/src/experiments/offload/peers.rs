@@ -63,7 +63,7 @@ impl Experiment for Peers {
         })?;
         let verdicts = verdicts(&bench, &rows);
         let note = "rate_mlps: from this machine's memory and back into it, copied to locked memory \
-            between; end_mlps: from locked memory; resident_mlps: addresses and hops stay on the \
+            and from it by one core; end_mlps: from locked memory; resident_mlps: addresses and hops stay on the \
             device; bus_mlps: what copies both ways at once would take";
         Ok(context.record(rows, verdicts, vec![bench.what(), note.into()]))
     }
@@ -90,8 +90,26 @@ fn verdicts(bench: &Bench, rows: &[Row]) -> Vec<Verdict> {
         })
     };
     let [reads, bus] = ["of_reads", "of_bus"];
+    let least = |rows: &[Row]| {
+        let rate = |row: &Row, device| {
+            let of = |label| row.label(label);
+            let labels = ["family", "engine", "traffic"].map(|label| (label, of(label)));
+            let same = |other: &&Row| other.is(&labels) && other.label("device") == device;
+            rows.iter().find(same)?.median("rate_mlps")
+        };
+        let all = rows.iter().filter(|row| row.label("device") == TOGETHER);
+        let shares = all.filter_map(|row| {
+            let alone = rate(row, bench.kind)?.max(rate(row, "threads")?);
+            Some(row.median("rate_mlps")? / alone)
+        });
+        shares.reduce(f64::min)
+    };
+    let together = "device and cores together are never more than 2 % below the better one alone";
     vec![
         threads,
+        bench.judge(together, |claim| {
+            Some(Verdict::at_least(claim, least(rows)?, 0.98, "of it, at the least"))
+        }),
         goal(
             "rutter4 does 60 % of the device's random reads by its own a lookup",
             "rutter4",
@@ -138,8 +156,11 @@ fn rows<A: Exports>(
     let size = choose(&points.map_err(failed)?, None).map_or(CHECKED, |point| point.size);
     let moment = context.pick(Duration::from_millis(200), Duration::from_millis(10));
     let limits = bench.limits(&table, &dsts, &wanted, size, moment)?;
+    let buffers = Buffers { size, depth: 3 };
     let mut beside = bench.crew(table, bench.cores()?)?;
-    beside.join(device, Buffers { size, depth: 3 }, Share::Fixed(1.0)).map_err(failed)?;
+    beside.join(device, buffers, Share::Fixed(1.0)).map_err(failed)?;
+    let mut together = bench.crew(bench.table(cell.engine, &rib)?, bench.cores()?)?;
+    together.join(bench.device()?, buffers, Share::Measured).map_err(failed)?;
     let all = clock::cores().len();
     let teams = [("threads", all), ("two cores", 2)].into_iter().filter(|&(name, cores)| {
         name == "threads" || cores < all
@@ -151,12 +172,15 @@ fn rows<A: Exports>(
         })
         .collect::<Result<Vec<_>, Error>>()?;
     let mut one = bench.crew(bench.table(cell.engine, &rib)?, Box::new(bench.one_core()?))?;
-    let devices = [bench.kind].into_iter().chain(teams.iter().map(|&(name, _)| name));
+    let devices = [bench.kind, TOGETHER].into_iter().chain(teams.iter().map(|&(name, _)| name));
     let devices: Vec<&str> = devices.chain(["one core"]).collect();
     // In turns, so that what disturbs them disturbs all.
     let (real, mut rates) = (Clock::real(), vec![vec![]; devices.len()]);
     for _ in 0..context.pick(7, 3) {
-        let mut turn = vec![bench.rate(&mut beside, &bench.clock, &dsts, &wanted)?];
+        let mut turn = Vec::new();
+        for crew in [&mut beside, &mut together] {
+            turn.push(bench.rate(crew, &bench.clock, &dsts, &wanted)?);
+        }
         for (_, team) in &mut teams {
             turn.push(bench.rate(team, &real, &dsts, &wanted)?);
         }
@@ -201,6 +225,9 @@ fn beside_limits(context: &mut Context, cell: &Cell, row: Row, limits: &Limits) 
     let row = row.with("lines", lines).with("reads_mps", rate);
     row.with("of_reads", resident / (rate / lines))
 }
+
+/// The device and the cores, at what is divided by rates.
+const TOGETHER: &str = "together";
 
 /// Answers that are looked at before anything is timed.
 const CHECKED: usize = 1 << 16;
