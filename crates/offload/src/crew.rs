@@ -79,7 +79,7 @@ pub struct Crew<A: Addr> {
     share: Share,
     /// Whether the cores answer where addresses lie: then no batch is for them.
     apart: bool,
-    /// The rate of the device's batches then, with the time that it takes to copy them.
+    /// The rate at which addresses are copied into the device's batches, and their hops out of them.
     copied: Meter,
     clock: Clock,
     faults: Vec<Fault>,
@@ -148,7 +148,6 @@ impl<A: Engines + Exports> Crew<A> {
     ) -> Result<(), Fault> {
         device.load(&self.table)?;
         self.device = Some(Lane::new(device, buffers, 2 * buffers.depth));
-        self.copied = Meter::default();
         self.share = share;
         Ok(())
     }
@@ -208,7 +207,6 @@ impl<A: Engines + Exports> Crew<A> {
             _ => std::thread::scope(|scope| {
                 let cores = scope.spawn(alone);
                 self.apart = true;
-                self.copied.begin(begun);
                 let batches = self.front(&pieces);
                 self.apart = false;
                 if batches.is_err() {
@@ -327,12 +325,13 @@ impl<A: Engines + Exports> Crew<A> {
     fn hand_out(&mut self, output: &mut dyn Output<A>) -> Result<bool, Error> {
         let mut any = false;
         while let Some(Held { batch, of_device }) = self.answered.remove(&self.out) {
+            self.copied.begin(self.clock.now());
             output.take(batch.dsts(), batch.hops())?;
-            self.out += 1;
-            any = true;
-            if self.apart && of_device {
+            if of_device {
                 self.copied.done(batch.dsts().len() as u64, self.clock.now());
             }
+            self.out += 1;
+            any = true;
             match &mut self.device {
                 Some(lane) if of_device => lane.release(batch),
                 _ if of_device || batch.room() != self.cores.buffers.size => {}
@@ -371,6 +370,7 @@ impl<A: Engines + Exports> Crew<A> {
             }
             Err(fault) => return Err(Error::Cores(fault)),
         };
+        self.copied.begin(self.clock.now());
         let count = match batch.fill(most, |dsts| input.fill(dsts)) {
             Ok(count) => count,
             Err(error) => {
@@ -381,6 +381,9 @@ impl<A: Engines + Exports> Crew<A> {
         if count == 0 {
             lane.release(batch);
             return Ok(Dealt::End);
+        }
+        if who == Who::Device {
+            self.copied.done(0, self.clock.now());
         }
         batch.number = self.read;
         self.read += 1;
@@ -470,8 +473,13 @@ impl<A: Engines + Exports> Crew<A> {
     /// `None` where the input does not know how many are left.
     fn fair(&self, who: Who, left: Option<u64>) -> Option<f64> {
         let lane = self.device.as_ref()?;
-        let meter = if self.apart { &self.copied } else { &lane.meter };
-        let (of_device, of_cores) = (meter.rate()?, self.cores.meter.rate()?);
+        let (mut of_device, of_cores) = (lane.meter.rate()?, self.cores.meter.rate()?);
+        // Beside cores that copy nothing, what feeds the device may be its limit.
+        if self.apart
+            && let Some(copied) = self.copied.rate()
+        {
+            of_device = of_device.min(copied);
+        }
         let all = (left? + lane.pending + self.cores.pending) as f64 / (of_device + of_cores);
         Some(match who {
             Who::Device => all * of_device - lane.pending as f64,

@@ -162,9 +162,9 @@ fn rows<A: Exports>(
     let mut together = bench.crew(bench.table(cell.engine, &rib)?, bench.cores()?)?;
     together.join(bench.device()?, buffers, Share::Measured).map_err(failed)?;
     let all = clock::cores().len();
-    let teams = [("threads", all), ("two cores", 2)].into_iter().filter(|&(name, cores)| {
-        name == "threads" || cores < all
-    });
+    let teams = [("threads", all), ("two cores", 2)]
+        .into_iter()
+        .filter(|&(name, cores)| name == "threads" || cores < all);
     let mut teams = teams
         .map(|(name, cores)| {
             let cores = Box::new(bench.threads(cores)?);
