@@ -22,8 +22,8 @@ pub struct Point {
     pub latency: Duration,
 }
 
-/// Tries sizes from the smallest on, each for a moment, as long as the rate grows, up to `largest`
-/// addresses.
+/// Tries sizes from the smallest on, each for a moment, up to `largest` addresses. A slow device ends
+/// it: after a size that has taken long, none larger is tried.
 ///
 /// # Errors
 /// When the device is lost, or has no room for the smallest.
@@ -36,6 +36,7 @@ pub fn sweep<A: Addr>(
     let mut points: Vec<Point> = Vec::new();
     let mut size = SMALLEST.min(largest.max(1));
     loop {
+        let begun = clock.now();
         match measure(device, Buffers { size, depth }, MOMENT, clock) {
             Ok(point) => points.push(point),
             // Larger sizes have no room either.
@@ -44,7 +45,7 @@ pub fn sweep<A: Addr>(
             }
             Err(fault) => return Err(fault),
         }
-        if size >= largest {
+        if size >= largest || clock.now() - begun > LONG {
             return Ok(points);
         }
         size = (size * 4).min(largest);
@@ -140,6 +141,9 @@ const SMALLEST: usize = 4096;
 
 /// How long each size is measured.
 const MOMENT: Duration = Duration::from_millis(10);
+
+/// The time of a size after which none larger is tried.
+const LONG: Duration = Duration::from_millis(200);
 
 /// A rate that is as good as the best: what a larger batch gains beyond costs latency.
 const NEAR: f64 = 0.97;

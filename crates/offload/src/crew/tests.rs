@@ -415,6 +415,12 @@ fn calibration_finds_where_the_rate_ends_to_grow() {
     assert!(points.windows(2).all(|pair| pair[0].latency < pair[1].latency), "{points:?}");
     let best = calibrate::choose(&points, None).unwrap();
     assert_eq!(best.size, 1 << 16, "{points:?}");
+    let mut slow = Model::new(Figures { rate: 1e5, ..Figures::default() }, &clock);
+    slow.load(&table(&rib)).unwrap();
+    let begun = clock.now();
+    let points_of_slow = calibrate::sweep::<u32>(&mut slow, 2, 1 << 20, &clock).unwrap();
+    assert_eq!(points_of_slow.len(), 1, "{points_of_slow:?}");
+    assert!(clock.now() - begun < Duration::from_secs(1), "{:?}", clock.now() - begun);
     let quick = calibrate::choose(&points, Some(best.latency / 2)).unwrap();
     assert!(quick.size < best.size && quick.latency <= best.latency / 2, "{quick:?}");
 }
