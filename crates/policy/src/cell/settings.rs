@@ -32,7 +32,7 @@ pub struct Settings {
     pub spin: Option<Duration>,
     /// The substitute for the verdict about a packet at which the policy failed.
     pub instead: Instead,
-    /// After this many failures within a minute, the previous policy is restored.
+    /// After this many failures within a minute, the last policy decides that did not fail as often.
     pub failures: usize,
 }
 

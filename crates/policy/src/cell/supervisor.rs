@@ -41,6 +41,9 @@ pub struct Supervisor {
     /// The policy that decides, and the one before it.
     current: Option<Source>,
     before: Option<Source>,
+    /// Policies that decided without too many failures, the last one at the end: where a policy
+    /// that fails goes back to.
+    good: Vec<Source>,
     /// The policy that should decide.
     next: Option<Next>,
     processes: Vec<Process>,
@@ -89,6 +92,7 @@ impl Supervisor {
             begun: Instant::now(),
             current: None,
             before: None,
+            good: Vec::new(),
             next: None,
             processes: Vec::new(),
             started: 0,

@@ -13,6 +13,7 @@ pub const TESTS: &[Test] = &[
     ("a_reload_loses_no_packet", reload),
     ("a_policy_that_does_not_begin_changes_nothing", refused),
     ("too_many_failures_roll_back_to_the_policy_before", rollback),
+    ("failures_roll_back_past_a_policy_that_fails_too", rollback_past),
     ("chunks_run_in_every_process", chunks),
     ("files_come_as_they_are", files),
     ("several_processes_and_workers_share_the_work", shared),
@@ -85,6 +86,28 @@ fn refused() {
     let rig = Rig::idle(settings());
     refused(&rig, "refuse", "unexpected symbol");
     assert_eq!(rig.status().policy, None);
+}
+
+/// A policy that was replaced before it failed too often is no end: the one before it decides.
+fn rollback_past() {
+    let mut rig = Rig::new(settings(), "good");
+    (0..2).for_each(|_| rig.load("segv").unwrap());
+    for _ in 0..600 {
+        let _ = rig.ask(BAD);
+        rig.poll();
+        std::thread::sleep(Duration::from_millis(5));
+        if rig.status().policy.as_deref() == Some("good") {
+            break;
+        }
+    }
+    let (status, events) = (rig.status(), rig.events());
+    assert_eq!((status.policy.as_deref(), status.rollbacks), (Some("good"), 2), "{events:?}");
+    rig.settle(Duration::from_secs(5));
+    rig.ask(BAD).unwrap();
+    let (verdict, _) = rig.settle(Duration::from_secs(5))[0];
+    assert_eq!(verdict, honest(verdict.id, "good"));
+    // It is the last to go back to, and no failed policy comes after it.
+    assert!(!events.iter().any(|event| matches!(event, Event::NothingBefore { .. })));
 }
 
 fn rollback() {

@@ -165,12 +165,12 @@ impl Supervisor {
         if failures < self.settings.failures || self.next.is_some() {
             return;
         }
-        match self.before.clone() {
-            Some(before) => {
+        match self.good.pop() {
+            Some(good) => {
                 self.rollbacks += 1;
-                let to = before.name().to_owned();
+                let to = good.name().to_owned();
                 self.events.push(Event::RolledBack { from: policy, to, failures });
-                self.next = Some(Next { source: before, reply: None, back: true, started: false });
+                self.next = Some(Next { source: good, reply: None, back: true, started: false });
             }
             None if !self.stuck => {
                 self.stuck = true;
@@ -185,6 +185,7 @@ impl Supervisor {
         let policy = next.source.name().to_owned();
         if next.back {
             self.before = None;
+            self.good.retain(|good| !good.is(&next.source));
         }
         match next.reply {
             Some(reply) => _ = reply.send(Err(Error::Refused { policy, cause })),
@@ -242,6 +243,13 @@ impl Supervisor {
     fn change(&mut self) {
         let Some(next) = self.next.take() else { return };
         let old = self.current.replace(next.source.clone());
+        self.good.retain(|good| !good.is(&next.source));
+        let failures = self.history.recent(Instant::now());
+        if let Some(old) = old.as_ref().filter(|_| !next.back && failures < self.settings.failures)
+        {
+            self.good.push(old.clone());
+            self.good.drain(..self.good.len().saturating_sub(MOST_GOOD));
+        }
         (self.history, self.stuck) = (History::default(), false);
         // A policy that was rolled back is never the target of a rollback.
         self.before = if next.back { None } else { old.clone() };
@@ -327,5 +335,7 @@ impl Supervisor {
 
 /// The most messages of a process in a round.
 const WORDS: usize = 16;
+/// Policies to go back to that are kept.
+const MOST_GOOD: usize = 8;
 /// How many silences a process may drain.
 const DRAIN: u32 = 20;
