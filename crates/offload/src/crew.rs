@@ -11,6 +11,7 @@
 //! | division        | a batch goes where it is expected to be done first, by rates that are profiled before and measured all the while; or in fixed shares |
 //! | the input's end | batches shrink, so that both end together, where the input knows how much is left |
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
+//! | in memory       | cores that need no batches take pieces from the back, where they lie     |
 //! | a lost device   | what it has not answered goes to the cores, in front of what comes      |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
@@ -205,15 +206,17 @@ impl<A: Engines + Exports> Crew<A> {
             (0, _) => (Ok(()), alone()),
             (_, 0) => (self.front(&pieces), (Ok(()), begun)),
             _ => std::thread::scope(|scope| {
-                let cores = scope.spawn(alone);
+                let cores = std::thread::Builder::new().name("pieces".into());
+                let cores = cores.spawn_scoped(scope, alone);
                 self.apart = true;
                 let batches = self.front(&pieces);
                 self.apart = false;
                 if batches.is_err() {
                     pieces.close();
                 }
-                // It panics where this system is at its end alone: lookups are caught.
-                let here = cores.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                // Where the system starts no thread, this one does the rest. A lookup that panics
+                // is caught, so the thread does not.
+                let here = cores.ok().and_then(|cores| cores.join().ok()).unwrap_or_else(alone);
                 (batches, here)
             }),
         };
