@@ -137,7 +137,7 @@ pub fn crew<A: Engines + Exports>(
     };
     let cores = team(threads.map_or((all - 1).max(1), usize::from))?;
     // Who sets the number of threads has decided what the feeding core does.
-    let every = if threads.is_none() && all > 1 { Some(team(all)?) } else { None };
+    let every = (threads.is_none() && all > 1).then_some(all);
     beside(args, device, table, cores, every, &clock)
 }
 
@@ -161,14 +161,14 @@ fn room<A: Addr>(cores: &Threads<A>) -> usize {
     MEMORY.max(4 * cores.capabilities().at_once * CORES * (size_of::<A>() + size_of::<Hop>()))
 }
 
-/// A device beside the cores, its batches calibrated, and both profiled. `every`: all cores, which
-/// go on alone where the device does less than the core that feeds it.
+/// A device beside the cores, its batches calibrated, and both profiled. `every`: so many cores go
+/// on alone where the device does less than the core that feeds it.
 fn beside<A: Engines + Exports>(
     args: &DeviceArgs,
     mut device: Box<dyn Device<A>>,
     table: Table<A>,
     mut cores: Threads<A>,
-    every: Option<Threads<A>>,
+    every: Option<usize>,
     clock: &Clock,
 ) -> Result<Crew<A>, Error> {
     let largest = room(&cores) / 8 / (size_of::<A>() + size_of::<Hop>());
@@ -184,19 +184,20 @@ fn beside<A: Engines + Exports>(
         Ok(Some(point)) => point,
         lost => {
             lost.err().iter().for_each(told);
-            return alone(table, every.unwrap_or(cores), clock);
+            let cores = every.map_or(Ok(cores), team)?;
+            return alone(table, cores, clock);
         }
     };
     let of_cores = rate(&mut cores, &table, clock)?;
-    if let Some(mut every) = every
-        && !pays(point.rate, of_cores, rate(&mut every, &table, clock)?)
+    if let Some(every) = every
+        && point.rate < of_cores / cores.capabilities().at_once as f64
     {
         let (name, lookups) = (&device.capabilities().name, point.rate / 1e6);
         warn(format_args!(
             "{name}: {lookups:.1} million lookups/s, fewer than the core that feeds it does; all \
              cores go on without it"
         ));
-        return alone(table, every, clock);
+        return alone(table, team(every)?, clock);
     }
     let mut crew = alone(table, cores, clock)?;
     match crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured) {
@@ -204,12 +205,6 @@ fn beside<A: Engines + Exports>(
         Err(fault) => told(&fault),
     }
     Ok(crew)
-}
-
-/// Whether a device of this rate, and the cores that are left beside it, do as much as all cores
-/// `without` it.
-fn pays(device: f64, beside: f64, without: f64) -> bool {
-    device + beside >= without
 }
 
 /// Addresses a second of cores that nobody else asks.
@@ -243,14 +238,3 @@ const TRIED: Duration = Duration::from_millis(20);
 
 /// The fewest bytes of batches.
 const MEMORY: usize = 64 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_must_do_what_the_core_does_that_feeds_it() {
-        assert!(pays(1e9, 15e7, 16e7) && pays(1e7, 15e7, 16e7));
-        assert!(!pays(0.9e7, 15e7, 16e7) && !pays(1e5, 1e8, 2e8));
-    }
-}
