@@ -98,6 +98,7 @@ const STARTS_THREADS: &[(&str, &str)] = &[
     ("lookup", "exact/oracle.rs"),
     ("lookup", "lpm/oracle/readers.rs"),
     ("lookup", "pages/touch.rs"),
+    ("offload", "crew.rs"), // cores in place, beside a device: lookups are caught, and it is joined
     ("offload", "devices/threads.rs"), // a batch that it panics over goes back without answers
     ("policy", "cell/child/watch.rs"), // of a policy's process, which is killed where it fails
     ("tables", "build.rs"),
