@@ -235,7 +235,7 @@ mod tests {
         rustix::net::shutdown(&same, rustix::net::Shutdown::Both).unwrap();
         let begun = Instant::now();
         while !api::Client::connect(&path).is_ok_and(|mut new| new.call(&Request::Config).is_ok()) {
-            assert!(begun.elapsed() < Duration::from_secs(1), "nobody listens any more");
+            assert!(begun.elapsed() < Duration::from_secs(10), "nobody listens any more");
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(client.call(&Request::Config).is_ok(), "who was in stays in");

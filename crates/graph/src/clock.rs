@@ -241,9 +241,14 @@ mod tests {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn the_estimate_serves_at_once_and_the_measured_rate_is_close_to_it() {
         let estimated = rate();
-        let begun = Instant::now();
-        (0..1000).for_each(|_| assert!(hz() > 0));
-        assert!(begun.elapsed() < ESTIMATE, "only the first call waits: {:?}", begun.elapsed());
+        let thousand = || {
+            let begun = Instant::now();
+            (0..1000).for_each(|_| assert!(hz() > 0));
+            begun.elapsed()
+        };
+        // The best of several: the system may take the core away for longer.
+        let took = (0..9).map(|_| thousand()).min().unwrap();
+        assert!(took < ESTIMATE, "only the first call waits: {took:?}");
         let start = both();
         std::thread::sleep(MEASURE + Duration::from_millis(300));
         let end = both();

@@ -315,7 +315,7 @@ fn the_limit_ends_with_the_stop() {
     );
     let begun = Instant::now();
     while state.strong_count() > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(1), "somebody waits still");
+        assert!(begun.elapsed() < Duration::from_secs(10), "somebody waits still");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

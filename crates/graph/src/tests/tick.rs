@@ -128,28 +128,33 @@ fn no_call_is_missed_on_the_way_to_sleep() {
 #[test]
 #[cfg_attr(miri, ignore)] // it measures time, which passes too slowly there
 fn a_call_and_a_stop_wake_a_sleeping_worker() {
-    let (graph, _) = beating(None);
-    let worker = start(graph);
-    let asleep = || {
+    let asleep = |worker: &Worker| {
         while !worker.status().asleep {
             std::thread::sleep(Duration::from_micros(100));
         }
         Instant::now()
     };
-    let mut took: Vec<_> = (0..9)
-        .map(|_| {
-            let from = asleep();
-            assert_eq!(worker.call(|graph| graph.due()).unwrap(), Due::NEVER);
-            from.elapsed()
-        })
-        .collect();
-    took.sort();
-    // It lies down for 100 ms.
-    assert!(took[4] < Duration::from_millis(20), "{took:?}");
-    let from = asleep();
-    assert!(!worker.status().is_stalled());
-    worker.stop().unwrap();
-    assert!(from.elapsed() < Duration::from_millis(90), "{:?}", from.elapsed());
+    let calls = start(beating(None).0);
+    let call = || {
+        let from = asleep(&calls);
+        assert_eq!(calls.call(|graph| graph.due()).unwrap(), Due::NEVER);
+        from.elapsed()
+    };
+    let stop = || {
+        let worker = start(beating(None).0);
+        let from = asleep(&worker);
+        assert!(!worker.status().is_stalled());
+        worker.stop().unwrap();
+        from.elapsed()
+    };
+    // It lies down for 100 ms; the system may take a core away for as long.
+    let median = |mut took: Vec<Duration>| {
+        took.sort();
+        took[took.len() / 2]
+    };
+    let [call, stop] =
+        [(0..9).map(|_| call()).collect(), (0..5).map(|_| stop()).collect()].map(median);
+    assert!(call.max(stop) < Duration::from_millis(20), "{call:?}, {stop:?}");
 }
 
 /// At its tick puts in packets from port 0's pool, `left` in all.
