@@ -11,7 +11,9 @@ use crate::watch::Watch;
 /// What one graph has once: reachable from every [`View`](crate::View).
 pub(crate) struct Context {
     pub worker: usize,
+    /// The time of the poll, and what the clock said then: another where a test sets the time.
     pub now: u64,
+    pub clock: u64,
     pub ports: Ports,
     pub stats: Arc<Stats>,
     pub watch: Watch,

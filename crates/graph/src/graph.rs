@@ -70,7 +70,8 @@ impl Graph {
         let (entry, stats) = (stats.entry, Arc::new(stats));
         let (ports, watch) = (Ports::new(), Watch::default());
         clock::rate(); // estimated here, or the first packet would wait for it
-        let context = Context { worker, now: clock::now(), ports, stats, watch };
+        let now = clock::now();
+        let context = Context { worker, now, clock: now, ports, stats, watch };
         Graph {
             slots,
             waiting: [0; 4],
@@ -103,7 +104,7 @@ impl Graph {
     /// It is `now` for nodes; what they take is counted from `before` on.
     #[inline]
     fn poll_from(&mut self, now: u64, mut before: u64, guard: Guard<'_>) -> usize {
-        self.context.now = now;
+        (self.context.now, self.context.clock) = (now, before);
         let mut packets = 0;
         for port in 0..self.context.ports.end() {
             let (n, after) = self.receive(port, before, guard, <dyn Port>::receive);
@@ -183,7 +184,8 @@ impl Graph {
 
     /// Takes in what waits in rings to it.
     fn work_off(&mut self, guard: Guard<'_>) -> usize {
-        self.context.now = clock::now();
+        let now = clock::now();
+        (self.context.now, self.context.clock) = (now, now);
         let mut packets = 0;
         for port in 0..self.context.ports.end() {
             packets += self.receive(port, clock::now(), guard, <dyn Port>::drain).0;

@@ -153,7 +153,8 @@ impl<'v, N: Node> View<'v, N> {
     /// [`View::now`], nor before what a call before this gave.
     #[inline]
     pub fn time(&self) -> u64 {
-        crate::clock::now().max(self.context.now)
+        let passed = crate::clock::now().saturating_sub(self.context.clock);
+        self.context.now.saturating_add(passed)
     }
 
     /// Whose buffers its packets are.

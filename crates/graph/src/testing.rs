@@ -89,7 +89,8 @@ impl Bench {
         ports.set(0, device.start(1).expect("one queue").remove(0));
         let (stats, watch) =
             (Arc::new(Stats::new(Vec::new(), Insets::default(), 0)), Watch::default());
-        let context = Context { worker: 0, now: crate::clock::now(), ports, stats, watch };
+        let now = crate::clock::now();
+        let context = Context { worker: 0, now, clock: now, ports, stats, watch };
         Bench { context, thread: domain.register("bench"), peer, _device: device }
     }
 

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// There is no driver for GPUs.
-    #[error("there is no CUDA driver (libcuda.so.1) on this machine")]
+    #[error("there is no CUDA driver (libcuda.so.1) on this machine: NVIDIA's driver brings it")]
     NoDriver,
     /// The driver is too old for our kernels.
     #[error("the CUDA driver is for CUDA {}.{}; {}.{} or later is needed", has.0, has.1, needs.0, needs.1)]
@@ -29,7 +29,9 @@ pub enum Fault {
         there: usize,
     },
     /// Most likely a device of another kind: compute capability below 7.5.
-    #[error("{device} does not take the kernels: {why}")]
+    #[error(
+        "{device} does not take the kernels, which need compute capability 7.5 or later: {why}"
+    )]
     Kernels {
         /// The device.
         device: String,
@@ -37,19 +39,22 @@ pub enum Fault {
         why: String,
     },
     /// The engine has no kernel.
-    #[error("{engine} runs on no device")]
+    #[error("{engine} runs on no device: rutter4, bloomfwd, miht, rutter6, bloomfwd6 and miht6 do")]
     NoKernel {
         /// The engine.
         engine: &'static str,
     },
     /// 32 bits cannot index the table's words.
-    #[error("the table of {engine} is larger than 16 GiB")]
+    #[error("the table of {engine} is larger than 16 GiB, which no device takes")]
     TooLarge {
         /// The engine.
         engine: &'static str,
     },
     /// The device's memory is too small.
-    #[error("{device}: {} MiB wanted, {} MiB free", wanted.div_ceil(1 << 20), free >> 20)]
+    #[error(
+        "{device}: {} MiB wanted, {} MiB free; smaller buffers or another engine need less",
+        wanted.div_ceil(1 << 20), free >> 20
+    )]
     NoMemory {
         /// The device.
         device: String,
@@ -59,7 +64,10 @@ pub enum Fault {
         free: u64,
     },
     /// The system locks no more memory.
-    #[error("the system cannot lock {} MiB of memory", wanted.div_ceil(1 << 20))]
+    #[error(
+        "the system cannot lock {} MiB of memory; smaller buffers need less",
+        wanted.div_ceil(1 << 20)
+    )]
     NoPinned {
         /// Bytes.
         wanted: u64,

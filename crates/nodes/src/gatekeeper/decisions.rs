@@ -47,7 +47,7 @@ labels! {
         Heard = "heard",
         /// It failed a check, which is counted by name, in the message or in a decision.
         Refused = "refused",
-        /// More decisions than are heard in a poll.
+        /// More decisions than are heard in a poll; those cut off are counted, too.
         TooMany = "too_many",
         /// Of the front, let pass by a bypass: its neighbour is not resolved, or its route leads
         /// through the kernel, which gets nothing of it.
@@ -79,12 +79,15 @@ impl Decisions {
             Ok(message) => message,
             Err(refusal) => return self.refuse(refusal),
         };
-        for decision in message.decisions() {
+        let mut decisions = message.decisions();
+        while let Some(decision) = decisions.next() {
             let decision = match decision {
                 Ok(decision) => decision,
                 Err(refusal) => return self.refuse(refusal),
             };
             if self.left.1 == 0 {
+                let more = 1 + decisions.flatten().count();
+                self.heard.counters.decisions.too_many.add(more as u64);
                 return Why::TooMany;
             }
             self.left.1 -= 1;

@@ -250,6 +250,16 @@ impl Entries<'_> {
         Usual::Send(dscp)
     }
 
+    /// Whether flow `k` of the batch has asked at this time, or later.
+    #[inline]
+    pub fn asked_since(&mut self, k: usize, now: u64) -> bool {
+        let id = self.ids[k];
+        let met = if id.is_none() || id.is_new() { None } else { self.view.met(id) };
+        met.is_some_and(|met| {
+            Kind::of(met.state) == Kind::Request && state::request(met.state).seen >= now
+        })
+    }
+
     /// What becomes of a packet of flow `k` of the batch, of the protection `set`; `None`
     /// where the flow has no place.
     #[inline]

@@ -180,6 +180,8 @@ pub struct Decisions {
     pub refused: [Counter; Refusal::ALL.len()],
     /// Messages with IPv4 options, which nobody reads.
     pub options: Counter,
+    /// Beyond what is heard in a poll.
+    pub too_many: Counter,
     /// For a destination that nothing protects.
     pub unprotected: Counter,
     /// Their protection had gone, or its options had changed, when they came to the table.

@@ -19,8 +19,8 @@
 //! ([`tables::LOCAL`]) pass `asked_here`, which checks them as a Grantor would and does not
 //! change them.
 //!
-//! We differ: all packets of a poll have one arrival time, so those of one flow are 0 ps apart,
-//! and have priority 3 after the allowance; the deployed Gatekeeper reads the clock for each.
+//! We differ: all packets of a poll have one arrival time, but a request behind another one of its
+//! flow has its own; the deployed Gatekeeper reads the clock for each.
 
 mod sender;
 
@@ -398,6 +398,8 @@ fn judge(
     entries: &mut Entries<'_>,
 ) -> Option<Verdict> {
     let (link, packet) = v.parts(i);
+    // In the poll of the request before it: the time between them is the flow's patience.
+    let now = if entries.asked_since(k, now) { v.time() } else { now };
     let arrival = Arrival { now, len: v.frame_len(i).into(), link, packet };
     entries.packet(k, named.set(), &arrival).map(|step| step.verdict)
 }

@@ -287,7 +287,7 @@ fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Go
         let in_shadow = waiting.request.is_in_shadow();
         let Some(kept) = waiting.kept.take() else {
             by.counters.shadows.passed.add(1); // nothing else has no packet
-            return Ok(());
+            return Ok(true);
         };
         let i = match v.emit(kept) {
             Ok(i) => i,
@@ -298,14 +298,13 @@ fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Go
             Err(Unsent::Gone(kept)) => {
                 count(by.counters, waiting.request.set(), Why::NoPort);
                 v.discard(kept, Why::NoPort);
-                return Ok(());
+                return Ok(false);
             }
         };
         if in_shadow {
             by.counters.shadows.passed.add(1);
         }
-        by.send(v, i, &waiting);
-        Ok(())
+        Ok(by.send(v, i, &waiting))
     });
     ask_ahead(&seat.queue, sent + 1);
     full
@@ -326,20 +325,22 @@ fn ask_ahead(queue: &Queue<Waiting>, n: usize) {
 }
 
 impl Gone<'_> {
-    /// Sends packet `i`, whose turn has come.
-    fn send(&mut self, v: &mut View<'_, Solicit>, i: usize, waiting: &Waiting) {
+    /// Sends packet `i`, whose turn has come; false where it is dropped.
+    fn send(&mut self, v: &mut View<'_, Solicit>, i: usize, waiting: &Waiting) -> bool {
         let Waiting { request, mixed, link, iface, .. } = *waiting;
         if request.set() != self.whose.set {
             self.whose.turn_to(request.set(), self.protections, self.ways);
         }
         let Some(protection) = self.whose.protection else {
-            return v.drop(i, Why::Stale);
+            v.drop(i, Why::Stale);
+            return false;
         };
         v.advance(i, link.into()); // it was as long when it came
         if !self.whose.is_away {
             v.set(Asked, i, request);
             v.set(Iface, i, iface);
-            return v.leave(i, To::Here);
+            v.leave(i, To::Here);
+            return true;
         }
         let sent = match &mut self.whose.way {
             Some(way) if !request.is_in_shadow() => way.encapsulate(v, i, request.dscp()),
@@ -353,10 +354,12 @@ impl Gone<'_> {
                 v.set(OutPort, i, port);
                 v.set(Iface, i, iface);
                 v.leave(i, To::Output);
+                true
             }
             Err(unfit) => {
                 count(self.counters, request.set(), why(unfit));
                 v.drop(i, why(unfit));
+                false
             }
         }
     }

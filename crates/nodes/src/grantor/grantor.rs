@@ -301,12 +301,16 @@ impl Grantor {
         true
     }
 
-    /// Puts finished messages into the vector; returns whether all of them fitted.
+    /// Puts finished messages into the vector, past those of other ports, whose order stays;
+    /// returns whether all of them fitted.
     fn send_messages(&mut self, v: &mut View<'_, Self>, settings: &Settings) -> bool {
-        while let Some(message) = self.messages.next() {
+        let mut all = true;
+        for _ in 0..self.messages.ready() {
+            let Some(message) = self.messages.next() else { break };
             if !v.has_room(message.reply.port) && v.ports().world(message.reply.port).is_some() {
                 self.messages.put_back(message);
-                return false;
+                all = false;
+                continue;
             }
             let count = message.count();
             let post = Post { forwarding: &self.forwarding, guard: v.guard() };
@@ -319,7 +323,7 @@ impl Grantor {
             }
             self.messages.done(message);
         }
-        true
+        all
     }
 }
 

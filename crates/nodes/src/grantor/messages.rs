@@ -171,9 +171,15 @@ impl Messages {
         self.sealed.pop_front()
     }
 
-    /// Keeps a message that could not be sent yet.
+    /// How many messages are ready.
+    pub fn ready(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Puts a message that could not be sent yet behind the others. Whoever goes once through all
+    /// that are [ready](Messages::ready) leaves them in their order.
     pub fn put_back(&mut self, message: Message) {
-        self.sealed.push_front(message);
+        self.sealed.push_back(message);
     }
 
     /// Removes a message that was sent.

@@ -53,7 +53,8 @@ const CAUSES: usize = 32;
 /// Failures after which a process is started without a wait.
 const AT_ONCE: usize = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(25);
-const WAIT: Duration = Duration::from_secs(1);
+/// Where one process failed, others' decisions wait no longer than this for the next.
+const WAIT: Duration = Duration::from_millis(150);
 
 #[cfg(test)]
 mod tests {
@@ -81,7 +82,7 @@ mod tests {
             history.note(now, "a");
             waits.push((history.next_start(now) - now).as_millis());
         }
-        assert_eq!(waits[..6], [0, 0, 0, 50, 100, 200]);
-        assert!(waits.iter().all(|wait| *wait <= 1000) && waits[11] == 1000);
+        assert_eq!(waits[..6], [0, 0, 0, 50, 100, 150]);
+        assert!(waits.iter().all(|wait| *wait <= 150) && waits[11] == 150);
     }
 }

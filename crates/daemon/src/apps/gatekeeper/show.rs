@@ -247,7 +247,9 @@ pub(super) fn decisions(workers: &[Arc<Counters>]) -> Vec<shown::Count> {
         let of = &of.decisions;
         let fates = FATES.iter().copied().zip(fates(&of.all));
         let [options, stale] = [("options", &of.options), ("stale", &of.stale)];
-        let others = [("unprotected", &of.unprotected), stale, options];
+        let [unprotected, too_many] =
+            [("unprotected", &of.unprotected), ("too_many", &of.too_many)];
+        let others = [unprotected, stale, options, too_many];
         let refused = Refusal::ALL.iter().zip(&of.refused).map(|(why, count)| (why.name(), count));
         fates.chain(others).chain(refused).collect()
     })

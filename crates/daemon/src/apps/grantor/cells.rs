@@ -34,14 +34,14 @@ pub(super) struct Cells {
 
 impl Cells {
     /// Starts the thread and the processes with the policy of the configuration, which serves
-    /// then; and who asks.
+    /// then; and who asks. `workers`: how many there are, and whether they poll without packets.
     ///
     /// # Errors
     /// When it does not load.
     pub fn start(
         file: &File,
         granting: &Granting,
-        workers: usize,
+        workers: (usize, bool),
         threads: &Threads,
     ) -> Result<(Vec<Box<dyn Asker>>, Cells), Error> {
         let made = Supervisor::new(settings(file, granting, workers));
@@ -171,9 +171,11 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
     read.map_err(|error| failure(ErrorKind::Invalid, format_args!("{}: {error}", path.display())))
 }
 
-/// The settings of the processes.
-fn settings(file: &File, granting: &Granting, workers: usize) -> Settings {
+/// The settings of the processes, of which each polls for ever where the workers do.
+fn settings(file: &File, granting: &Granting, (workers, polls): (usize, bool)) -> Settings {
+    let usual = Settings::default();
     Settings {
+        spin: usual.spin.filter(|_| !polls),
         processes: file.processes,
         workers,
         depth: granting.asked as u32,
@@ -183,7 +185,7 @@ fn settings(file: &File, granting: &Granting, workers: usize) -> Settings {
         memory: file.memory_mib << 20,
         instead: granting.on_limit.0,
         failures: file.failures,
-        ..Settings::default()
+        ..usual
     }
 }
 

@@ -26,13 +26,14 @@ pub(super) enum Policies {
 }
 
 impl Policies {
-    /// The configured decider, and an asker for each worker. A policy in a file decides when this returns.
+    /// The configured decider, and an asker for each worker. A policy in a file decides when this
+    /// returns; its processes poll on without questions where the workers do without packets.
     ///
     /// # Errors
     /// When the policy does not load.
     pub fn new(
         granting: &Granting,
-        workers: usize,
+        (workers, polls): (usize, bool),
         threads: &Threads,
     ) -> Result<(Vec<Box<dyn Asker>>, Policies), Error> {
         match &granting.policy {
@@ -41,7 +42,7 @@ impl Policies {
                 Ok(((0..workers).map(asker).collect(), Policies::Words(*words)))
             }
             Decides::File(file) => {
-                let (askers, cells) = Cells::start(file, granting, workers, threads)?;
+                let (askers, cells) = Cells::start(file, granting, (workers, polls), threads)?;
                 Ok((askers, Policies::Cells(cells)))
             }
         }

@@ -22,8 +22,9 @@ pub fn run(
     }
     let mut lab = Context::new(options, |line| warn(line));
     limit.into_iter().for_each(|limit| lab.end_after(limit));
-    let mut status = Status::Success;
+    let (mut status, mut any) = (Status::Success, false);
     lab::run(&experiments, &mut lab, again, |name, outcome| {
+        any |= matches!(outcome, Outcome::Ran(..) | Outcome::There(..));
         match outcome {
             Outcome::Ran(record, _) | Outcome::There(record, _) if out.json => out.json(&record)?,
             Outcome::Ran(record, path) => show(&record, &path, out)?,
@@ -46,6 +47,10 @@ pub fn run(
         }
         out.flush()
     })?;
+    if !any && status == Status::Success {
+        warn("nothing was measured");
+        status = Status::Fault;
+    }
     Ok(status)
 }
 

@@ -85,8 +85,9 @@ impl Channel {
 impl Member {
     /// Sends the requests of `queue` whose turn it is and that the budget has room for.
     /// `len` is a request's bytes as a frame when it is encapsulated; the channel counts
-    /// [`OVERHEAD`] more. `send` may refuse a request, which then stays where it was, and
-    /// its tokens too. Gives how many were sent.
+    /// [`OVERHEAD`] more. `send` says whether a request went out: the tokens of one that was
+    /// dropped instead are given back. It may refuse a request, which then stays where it was,
+    /// and its tokens too. Gives how many left the queue.
     ///
     /// To be called each poll, with an empty queue too: what the worker published is
     /// renewed, or taken back.
@@ -95,7 +96,7 @@ impl Member {
         poll: &Poll<'_>,
         queue: &mut Queue<T>,
         len: impl FnMut(&T) -> u32,
-        send: impl FnMut(u8, T) -> Result<(), T>,
+        send: impl FnMut(u8, T) -> Result<bool, T>,
     ) -> usize {
         if !poll.takes || queue.is_empty() {
             self.publish(poll.now, None);
@@ -106,13 +107,13 @@ impl Member {
         sent
     }
 
-    /// How many were sent, and whether the port took all that it was given.
+    /// How many left the queue, and whether the port took all that it was given.
     fn send<T>(
         &mut self,
         poll: &Poll<'_>,
         queue: &mut Queue<T>,
         mut len: impl FnMut(&T) -> u32,
-        mut send: impl FnMut(u8, T) -> Result<(), T>,
+        mut send: impl FnMut(u8, T) -> Result<bool, T>,
     ) -> (usize, bool) {
         let Poll { times, now, most, .. } = *poll;
         let bar = self.channel.bar(self.worker, times, now);
@@ -131,10 +132,14 @@ impl Member {
                 return (sent, true);
             }
             let Some((level, item)) = queue.pop() else { return (sent, true) };
-            if let Err(item) = send(level, item) {
-                bucket.give_back(cost);
-                queue.put_back(level, item); // into the slot that it came from
-                return (sent, false);
+            match send(level, item) {
+                Ok(true) => {}
+                Ok(false) => bucket.give_back(cost),
+                Err(item) => {
+                    bucket.give_back(cost);
+                    queue.put_back(level, item); // into the slot that it came from
+                    return (sent, false);
+                }
             }
         }
         (most, true)

@@ -45,7 +45,7 @@ impl Worker {
         let Worker { member, queue, sent, .. } = self;
         let send = |level, item| {
             sent.push((level, item));
-            Ok(())
+            Ok(true)
         };
         member.poll(&poll, queue, |_| LEN, send)
     }
@@ -234,12 +234,33 @@ fn what_is_not_sent_keeps_its_place_and_its_tokens() {
                 }
                 room -= 1;
                 sent.push(item);
-                Ok(())
+                Ok(true)
             },
         );
     }
     assert_eq!(sent, [0, 1], "300 tokens");
     assert_eq!(queue.pop(), Some((41, 2)));
+}
+
+#[test]
+fn what_is_dropped_in_its_turn_costs_no_tokens() {
+    let times = times();
+    let channel = Channel::new(300, 1, 0);
+    let mut member = channel.member(0);
+    let mut queue = Queue::new(CAPACITY);
+    for item in 0..9 {
+        queue.push(41, item);
+    }
+    let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
+    let mut sent = Vec::new();
+    let is_sent = |item: u64| !item.is_multiple_of(3);
+    let send = |_, item| {
+        sent.extend(is_sent(item).then_some(item));
+        Ok(is_sent(item))
+    };
+    assert_eq!(member.poll(&poll, &mut queue, |_| LEN, send), 3);
+    assert_eq!(sent, [1, 2], "300 tokens");
+    assert_eq!(queue.pop(), Some((41, 3)));
 }
 
 #[test]
@@ -301,7 +322,7 @@ fn nothing_is_allocated_for_a_request() {
     for now in 0..100 {
         (0..40).for_each(|level| _ = queue.push(level, now));
         let poll = Poll { times: &times, now, takes: true, most: BURST };
-        sent += member.poll(&poll, &mut queue, |_| LEN, |_, _| Ok(()));
+        sent += member.poll(&poll, &mut queue, |_| LEN, |_, _| Ok(true));
     }
     assert_eq!(Counting::allocations(), before);
     assert_eq!(sent, 100 * BURST);

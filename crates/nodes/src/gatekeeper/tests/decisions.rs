@@ -369,5 +369,13 @@ fn what_a_poll_hears_is_bounded() {
     let seat = &mut pair.seats[0];
     seat.graph.poll(pair.thread.guard());
     let counts = seat.graph.stats().snapshot();
-    assert!(counts.dropped("decisions", "too_many") > 0);
+    let messages = counts.dropped("decisions", "heard") + counts.dropped("decisions", "too_many");
+    let cut = pair.seats[0].counters.decisions.too_many.get();
+    assert_eq!(messages * 50 - cut, 1_024, "{cut} of {messages} messages");
+    // All that were heard are in tables, and the rest of the queue is heard later.
+    (0..20).for_each(|_| pair.poll());
+    let mut known = |worker| pair.flows(worker, State::Granted).len();
+    let heard = known(0) + known(1);
+    let cut: u64 = pair.seats.iter().map(|seat| seat.counters.decisions.too_many.get()).sum();
+    assert_eq!(heard as u64 + cut, 3_000);
 }

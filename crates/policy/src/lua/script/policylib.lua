@@ -141,7 +141,9 @@ function M.decision_tcpsrv(policy, tx_rate_kib_sec, cap_expire_sec, next_renewal
   local params = ffi.cast(tcpsrv_t, program(policy, 4, cap_expire_sec, 36))
   params.tx_rate_kib_sec = tx_rate_kib_sec
   params.next_renewal_ms = next_renewal_ms
-  params.renewal_step_and_counts = renewal_step_ms % 2 ^ 24
+  -- 24 bits: what is longer than these can say is the longest that they can.
+  local longest = 2 ^ 24 - 1
+  params.renewal_step_and_counts = (renewal_step_ms < longest and renewal_step_ms or longest)
     + ports.listen_count * 2 ^ 24 + ports.remote_count * 2 ^ 28
   ffi.copy(params.ports, ports.ports, 24)
   return true

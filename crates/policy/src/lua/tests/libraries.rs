@@ -39,6 +39,10 @@ fn decisions_are_those_of_the_specification() {
             "decision_tcpsrv(p, 1000, 2, 3, 4, l.tcpsrv_ports({ 443, 22, 80, 22 }, { 8080, 9090, 8080 }))",
             (true, program(4, 2, &words)),
         ),
+        (
+            "decision_tcpsrv(p, 1000, 2, 3, 16777216, l.tcpsrv_ports({}, {}))",
+            (true, program(4, 2, &[1000, 3, 0xff_ffff])),
+        ),
         // The later one counts.
         (
             "decision_granted(p, 1, 2, 3, 4) and l.decision_declined(p, 60)",
