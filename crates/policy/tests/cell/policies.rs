@@ -135,7 +135,7 @@ fn rollback() {
     let failed = events.iter().filter(|event| matches!(event, Event::Failed { .. })).count();
     assert_eq!((failed, rig.status().rollbacks), (1, 1));
 
-    // Without one before it, it is started again, later and later.
+    // Without one before it, it is started again, later and later, but soon enough for others.
     let mut rig = Rig::new(settings(), "segv");
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(3) {
@@ -146,7 +146,8 @@ fn rollback() {
     let (policy, events) = ("segv".to_owned(), rig.events());
     assert!(events.contains(&Event::NothingBefore { policy, failures: 5 }), "{events:?}");
     let status = rig.status();
-    assert!((4..20).contains(&status.restarts), "{} restarts", status.restarts);
+    // At once after three failures, then after 50, 100, and each 150 ms; a spare beside it.
+    assert!((4..50).contains(&status.restarts), "{} restarts", status.restarts);
     assert_eq!(status.policy.as_deref(), Some("segv"));
 }
 

@@ -136,7 +136,7 @@ impl Levels {
             |_| 84,
             |_, item| {
                 std::hint::black_box(item);
-                Ok(())
+                Ok(true)
             },
         )
     }
