@@ -90,7 +90,7 @@ pub fn all<A: Family>() -> Vec<Contestant<A>> {
     engines.chain(narrower).chain(A::rivals()).collect()
 }
 
-/// `engine` told to use AVX2, on a processor that has more.
+/// `engine` with AVX2 only, on a processor that has more.
 fn narrower<A: Family>(entry: &'static Entry<A>) -> Option<Contestant<A>> {
     let more = machine::has("avx512vl") && AVX2_TOO.contains(&entry.card.name);
     let avx2 = Options([("isa".to_string(), "avx2".to_string())].into());

@@ -1,4 +1,4 @@
-//! Threads that work at the same time, each on a core of its own, told how long.
+//! Threads that work at the same time, each on a core of its own, for a given time.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};

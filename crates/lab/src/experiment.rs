@@ -73,11 +73,11 @@ pub struct Plot {
     pub title: &'static str,
     /// The figure on the vertical axis (`rate_mlps`).
     pub figure: &'static str,
-    /// What stands beside that axis.
+    /// The title of that axis.
     pub unit: &'static str,
     /// The label on the horizontal axis (`traffic`, `prefixes`).
     pub x: &'static str,
-    /// The label that tells lines or bars apart (`engine`), or several: `engine+traffic`.
+    /// The label that distinguishes lines or bars (`engine`), or several: `engine+traffic`.
     pub series: &'static str,
     /// One picture for each combination of these labels (`family`, `table`).
     pub panels: &'static [&'static str],

@@ -151,7 +151,7 @@ fn memory_bytes() -> u64 {
 fn hugepages() -> String {
     let reserved = value(&read("/proc/meminfo"), "HugePages_Total").unwrap_or_else(|| "0".into());
     let modes = read("/sys/kernel/mm/transparent_hugepage/enabled");
-    // The mode in force stands in brackets.
+    // The mode in force is in brackets.
     let mode = modes.split(['[', ']']).nth(1).unwrap_or("off");
     format!("{reserved} reserved, transparent {mode}")
 }

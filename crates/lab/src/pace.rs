@@ -12,7 +12,7 @@ use crate::record::Figure;
 use crate::slices::{Plan, Sample, Timing, Variant, Work};
 use crate::{Context, clock};
 
-/// What the measured side tells the other, and back.
+/// What the measured side sends the other, and back.
 #[derive(Default)]
 pub struct Pace {
     per_second: AtomicU64,

@@ -1,4 +1,4 @@
-//! Another process as one side of a comparison: it is told what to do, and answers,
+//! Another process as one side of a comparison: it receives commands, and answers,
 //! a line at a time.
 
 use std::io::{BufRead, BufReader, Write};
@@ -27,7 +27,7 @@ impl Peer {
         self.process.id()
     }
 
-    /// Tells it something.
+    /// Sends it a line.
     pub fn say(&mut self, words: &str) -> Result<(), String> {
         writeln!(self.input, "{words}").map_err(|error| error.to_string())?;
         self.input.flush().map_err(|error| error.to_string())

@@ -6,7 +6,7 @@
 //!   its reads    place, place, place, place …     known beforehand: none waits
 //! ```
 //!
-//! The places are those that the engine's instrument tells ([`lpm::Reads`](lookup::lpm::Reads)),
+//! The places are those that the engine's instrument reports ([`lpm::Reads`](lookup::lpm::Reads)),
 //! in memory of the same shape: a huge page for each one that it reads from, each line where it was in it.
 
 #![allow(unsafe_code)]

@@ -8,7 +8,7 @@
 //!   …                         ─┘
 //! ```
 //!
-//! Before and after each slice a fixed loop tells how much of the core there is. A
+//! Before and after each slice a fixed loop measures how much of the core there is. A
 //! slice beside which that was clearly less than the most is dropped, and counted:
 //! somebody else used the core then. Rounds are added until each variant has slices
 //! enough; where the neighbours never rest, the better ones are kept.

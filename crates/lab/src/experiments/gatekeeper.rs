@@ -142,7 +142,7 @@ fn measure(context: &Context, slots: usize, tenths: usize) -> Vec<Row> {
                 continue;
             }
         };
-        // The last tenth tells what an insert costs at this load.
+        // The last tenth shows the cost of an insert at this load.
         let (first, last) = keys.split_at(flows * 9 / 10);
         let mut full = insert(&mut *table, first);
         let start = clock::thread_time();

@@ -21,7 +21,7 @@ pub enum Claim {
         text: &'static str,
         /// Which figure.
         figure: &'static str,
-        /// Which label tells the two apart, and its two values.
+        /// The label that distinguishes the two, and its two values.
         label: &'static str,
         /// The one said to have more.
         of: &'static str,

@@ -107,7 +107,7 @@ impl Part {
         self.entrants(names.iter().map(|name| Entrant::new(name)))
     }
 
-    /// The same entrants told to use no more than each instruction set that there is, so that
+    /// The same entrants with no more than each instruction set that there is, so that
     /// like is compared with like: [`claims`] judge rows of each apart.
     pub fn each_isa(self) -> Part {
         let sets = ISAS.iter().filter(|(_, flag)| flag.is_empty() || machine::has(flag));
@@ -191,7 +191,7 @@ impl Entrant {
 const ISAS: [(&str, &str); 3] =
     [("portable", ""), ("avx2", "avx2"), ("avx512", "avx512_vpopcntdq")];
 
-/// Whether `engine` can be told which instruction set to use.
+/// Whether `engine` has an option for the instruction set.
 fn knows_isa(engine: &str) -> bool {
     let options = u32::engine(engine).map(|entry| entry.card.options);
     let options = options.or_else(|| u128::engine(engine).map(|entry| entry.card.options));

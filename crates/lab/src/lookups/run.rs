@@ -26,7 +26,7 @@ impl<A: Family> Field<'_, A> {
         let (mut built, mut rows) = (Vec::new(), Vec::new());
         for (contestant, blank) in self.contestants() {
             match contestant.and_then(|contestant| self.build(&contestant, blank.clone())) {
-                // Told to use more, an engine that has no more is the same once more.
+                // Where more is allowed, an engine that has no more is the same once more.
                 Ok((one, _)) if built.iter().any(|had: &Built<A>| had.blank == one.blank) => {}
                 Ok((one, row)) => {
                     built.push(one);

@@ -241,7 +241,7 @@ fn leaf_paths(
                 leaves.push((name, path));
                 return at + 1;
             }
-            // `self` in braces is what stands before them.
+            // `self` in braces is what is before them.
             "self" if !before.is_empty() => {}
             word if is_name(word) => path.push(word.to_owned()),
             _ => {
@@ -286,6 +286,6 @@ fn words(code: &str) -> Vec<&str> {
 /// A name handed on more often than this is one in a circle of `use` declarations.
 const PATIENCE: usize = 16;
 
-/// What stands before the name of an item.
+/// What is before the name of an item.
 const ITEMS: [&str; 9] =
     ["struct", "enum", "trait", "fn", "type", "const", "static", "union", "macro_rules"];

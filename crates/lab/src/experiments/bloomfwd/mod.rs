@@ -19,7 +19,7 @@ experiments! {
 
 use crate::lookups::Entrant;
 
-/// Each told to use no vector instructions (`portable`), and as the paper has them, where
+/// Each with no vector instructions (`portable`), and as the paper has them, where
 /// Bloomfwd alone is written for vectors (`the paper's`).
 fn as_in_the_paper(entrants: &[Entrant]) -> Vec<Entrant> {
     let portable = |entrant: &Entrant| match entrant.engine.starts_with("miht") {

@@ -10,7 +10,7 @@ use tables::{Control, Family, Iface, Limits};
 
 use super::frames::ROUTER;
 
-/// Where the link of `p0` is told by [`p0_is_up`], its number.
+/// The number by which [`p0_is_up`] reports the link of `p0`.
 pub(super) const P0: LinkId = LinkId(2);
 
 /// The tables of a router with one interface, `p0`.

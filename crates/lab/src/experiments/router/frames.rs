@@ -40,7 +40,7 @@ pub(super) fn mark(hop: Hop) -> [u8; 6] {
 
 /// Frames of one address family.
 pub(in crate::experiments) trait Frames: Family {
-    /// Where the destination stands.
+    /// The offset of the destination.
     const DST: usize;
 
     /// Writes a frame to `dst` and returns its length.

@@ -129,7 +129,7 @@ fn measure<A: Engines>(routes: &[(Prefix<A>, Hop)], family: Family) -> Result<Ve
     Ok(vec![row])
 }
 
-/// A route as the kernel tells of it, by one of a few gateways.
+/// A route as the kernel reports it, by one of a few gateways.
 fn event<A: Addr>(prefix: &Prefix<A>, hop: Hop) -> Option<Event> {
     let net = Net::covering(prefix.first().to_ip().into(), prefix.len())?;
     let via = A::from_u128(if A::WIDTH == 32 { 0x0aff_0000 } else { 0xfe80 << 112 });

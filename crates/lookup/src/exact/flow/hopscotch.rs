@@ -1,4 +1,4 @@
-//! Hopscotch hashing: a flow stands within 64 places of its home, and a map at
+//! Hopscotch hashing: a flow lies within 64 places of its home, and a map at
 //! home says in which of them flows of this home stand.
 //!
 //! ```text
@@ -68,7 +68,7 @@ impl Hopscotch {
         (home + distance) & (self.flows.len() - 1)
     }
 
-    /// Moves a flow that stands before `free` there, as far back as can be;
+    /// Moves a flow that lies before `free` there, as far back as can be;
     /// returns how many places nearer the free place is now.
     fn hop(&mut self, free: usize) -> Option<usize> {
         for back in (1..HOPS).rev() {

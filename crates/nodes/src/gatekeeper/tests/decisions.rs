@@ -362,6 +362,23 @@ fn a_full_ring_is_a_named_loss() {
 }
 
 /// More decisions than are heard in a poll: no message costs the packets their time.
+/// Where a device spreads packets as nobody knows, each worker may meet any flow.
+#[test]
+fn decisions_come_to_all_workers_where_the_spread_is_unknown() {
+    const CLIENTS: u32 = 1_000;
+    let mut pair = Pair::spread(4_096, FAST, false);
+    for (i, message) in messages(0..CLIENTS, GRANT).iter().enumerate() {
+        pair.seats[i % 2].back.push(message);
+    }
+    (0..20).for_each(|_| pair.poll());
+    for worker in 0..2 {
+        let mut flows = pair.flows(worker, State::Granted);
+        flows.sort();
+        flows.dedup();
+        assert_eq!(flows.len() as u32, CLIENTS, "worker {worker}");
+    }
+}
+
 #[test]
 fn what_a_poll_hears_is_bounded() {
     let mut pair = Pair::new(4_096, FAST);

@@ -26,12 +26,21 @@ pub(super) struct Pair {
 impl Pair {
     /// Whose rings have so many places.
     pub(super) fn new(places: usize, bytes_per_s: u64) -> Pair {
+        Pair::spread(places, bytes_per_s, true)
+    }
+
+    /// The same; `known`: whether workers can work out the owner of a flow.
+    pub(super) fn spread(places: usize, bytes_per_s: u64, known: bool) -> Pair {
         let domain = Domain::new();
         let control = control(&domain);
         let pool = Pool::new(&PoolConfig { packets: 4096, mtu: 9000, large_pages: false });
         let (pool, owners) = (pool.unwrap(), Arc::new(Owners::new(5, 2)));
-        let of =
-            Of { domain: &domain, control: &control, pool: &pool, owners: Some(owners.clone()) };
+        let of = Of {
+            domain: &domain,
+            control: &control,
+            pool: &pool,
+            owners: known.then(|| owners.clone()),
+        };
         let channel = Channel::new(bytes_per_s, 2, clock::now());
         let (mut heard, mut hears) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
         for from in &mut hears {
