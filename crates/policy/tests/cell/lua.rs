@@ -85,7 +85,11 @@ fn hostile() {
         let cause = text.lines().next().and_then(|line| line.strip_prefix("-- cause:"));
         let cause = cause.unwrap_or_else(|| panic!("{name} has no cause")).trim();
         let policy = format!("lua_{name}");
-        let settings = Settings { failures: 1000, ..Settings::default() };
+        let mut settings = Settings { failures: 1000, ..Settings::default() };
+        if name.starts_with("memory") {
+            // By default the time limit may come first.
+            (settings.memory, settings.limit) = (16 << 20, Duration::from_millis(150));
+        }
         let mut rig = Rig::idle(settings);
         let source = Source::new(&policy, &[(&policy, text.as_bytes())]).unwrap();
         rig.handle.load(source).unwrap();
@@ -98,6 +102,7 @@ fn hostile() {
         assert!(took < Duration::from_millis(200), "{name}: {took:?}");
         rig.until(name, |rig| rig.status().failures > 0);
         let said = rig.status().last_failure.unwrap();
-        assert!(said.contains(cause), "{name}: {said}");
+        // Which limit comes first may depend on the machine.
+        assert!(cause.split(" | ").any(|cause| said.contains(cause)), "{name}: {said}");
     }
 }

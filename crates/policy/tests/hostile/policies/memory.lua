@@ -1,4 +1,4 @@
--- cause: 
+-- cause: for want of memory | not enough memory
 function lookup_policy(pkt_info, policy)
 local t = {} while true do t[#t + 1] = string.rep('x', 1e6) .. #t end
 return true
