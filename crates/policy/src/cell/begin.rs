@@ -19,13 +19,16 @@ pub(crate) struct Begin {
     pub spin_us: u64,
     /// The daemon's process id.
     pub parent: u64,
+    /// Its place among the processes that live.
+    pub place: u64,
 }
 
 impl Begin {
     /// The message's bytes.
     pub fn emit(&self) -> [u8; LEN] {
-        let Begin { depth, captured, user, memory, limit_ms, load_ms, spin_us, parent } = *self;
-        let all = [depth, captured, user, memory, limit_ms, load_ms, spin_us, parent];
+        let Begin { depth, captured, user, memory, limit_ms, load_ms, spin_us, parent, place } =
+            *self;
+        let all = [depth, captured, user, memory, limit_ms, load_ms, spin_us, parent, place];
         let mut out = [0; LEN];
         for (to, number) in out.chunks_exact_mut(8).zip(all) {
             to.copy_from_slice(&number.to_ne_bytes());
@@ -47,9 +50,10 @@ impl Begin {
             load_ms: next()?,
             spin_us: next()?,
             parent: next()?,
+            place: next()?,
         };
         Some((begin, std::str::from_utf8(name).ok()?))
     }
 }
 
-const LEN: usize = 64;
+const LEN: usize = 72;

@@ -27,7 +27,8 @@ pub(super) fn load(handed: &Handed, options: Options) -> Result<Policy, String> 
     let file = |name: &str| Some((name.to_owned(), Arc::from(handed.file(name)?)));
     let tables = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
     let files: BTreeMap<_, _> = tables.filter_map(file).collect();
-    let options = Options { files, snap: handed.captured, ..options };
+    let (snap, worker) = (handed.captured, handed.place);
+    let options = Options { files, snap, worker, ..options };
     let prepared = Prepared::new(&options).map_err(|error| error.to_string())?;
     handed.stop_by(stop(prepared.stopper()));
     prepared.load(&handed.name, text).map_err(|error| error.to_string())

@@ -25,6 +25,8 @@ use super::status::Counts;
 pub(super) struct Process {
     /// Its index among all processes.
     pub number: u32,
+    /// The smallest number that no other process had when it started: a policy's `gt_lcore_id`.
+    pub place: u32,
     pub source: Source,
     pub stage: Stage,
     pub since: Instant,
@@ -78,7 +80,11 @@ impl Process {
     ///
     /// # Errors
     /// The system's.
-    pub fn start(number: u32, source: &Source, settings: &Settings) -> io::Result<Process> {
+    pub fn start(
+        (number, place): (u32, u32),
+        source: &Source,
+        settings: &Settings,
+    ) -> io::Result<Process> {
         let (control, theirs) = control::pair()?;
         let mut words = settings.command.iter();
         let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
@@ -92,6 +98,7 @@ impl Process {
             .spawn()?;
         let mut process = Process {
             number,
+            place,
             source: source.clone(),
             stage: Stage::Starting,
             since: Instant::now(),
@@ -127,6 +134,7 @@ impl Process {
             load_ms: millis(settings.load),
             spin_us: settings.spin.map_or(u64::MAX, |spin| spin.as_micros() as u64),
             parent: std::process::id().into(),
+            place: self.place.into(),
         };
         let name = self.source.name().as_bytes();
         self.send(control::BEGIN, &[&begin.emit(), name], std::slice::from_ref(&*bell))?;

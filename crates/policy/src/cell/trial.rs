@@ -82,7 +82,7 @@ impl Trial {
             ..Settings::default()
         };
         settings.command.extend([WORD].into_iter().chain(setup.engines).map(OsString::from));
-        let process = Process::start(1, &source, &settings);
+        let process = Process::start((1, 0), &source, &settings);
         let process = process.map_err(|error| refused(error.to_string()))?;
         let buffer = vec![0; control::MOST];
         let mut trial = Trial { process, buffer, number: 0, slow: 0, over: None };

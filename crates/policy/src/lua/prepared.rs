@@ -29,7 +29,7 @@ pub struct Options {
     /// Tables of prefixes, by the name that the policy uses: the raw bytes of a file. A policy's
     /// process has no files.
     pub files: BTreeMap<String, Arc<[u8]>>,
-    /// The result of `gt_lcore_id`.
+    /// The result of `gt_lcore_id`: one for each process that runs the policy.
     pub worker: u32,
 }
 

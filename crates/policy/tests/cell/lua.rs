@@ -11,6 +11,7 @@ use crate::rig::Rig;
 pub const TESTS: &[Test] = &[
     ("hostile_policies_in_lua_are_ended", hostile),
     ("a_usual_policy_decides_with_its_tables", usual),
+    ("each_process_has_a_number_of_its_own", numbered),
     ("a_table_without_room_for_its_usual_engine_answers_and_that_is_said", small),
 ];
 
@@ -24,6 +25,22 @@ fn usual() {
     assert_eq!(found.len(), ids.len());
     let decided = found.iter().filter(|(verdict, _)| verdict.decision.is_some()).count();
     assert_eq!((decided, rig.status().last_failure), (ids.len(), None));
+}
+
+/// A file of its own for each process, an array by it: policies use `gt_lcore_id` for these.
+fn numbered() {
+    let text = policy::trial::USUAL;
+    let mut rig = Rig::idle(Settings { processes: 3, ..Settings::default() });
+    rig.handle.load(Source::new("lua_usual", &[("lua_usual", text.as_bytes())]).unwrap()).unwrap();
+    rig.until("three processes", |rig| rig.handle.exec("return 1").unwrap().len() >= 3);
+    let ask = "return require('gatekeeper/policylib').c.gt_lcore_id()";
+    let answers = rig.handle.exec(ask).unwrap();
+    let mut places: Vec<u32> =
+        answers.into_iter().map(|one| one.result.unwrap().parse().unwrap()).collect();
+    places.sort();
+    // The spare is asked where it is ready.
+    assert!(places.len() >= 3 && places.iter().all(|place| *place < 4), "{places:?}");
+    assert!(places.is_sorted_by(|a, b| a < b), "{places:?}");
 }
 
 /// Ten thousand prefixes, in a process that has not the 256 MiB that `rutter4` reserves: a small

@@ -69,6 +69,8 @@ pub struct Handed {
     pub name: String,
     /// Bytes of each packet that it sees, at most.
     pub captured: usize,
+    /// Its process's place among those that live: different for all that decide at a time.
+    pub place: u32,
     watch: Arc<Watch>,
     load: Duration,
     files: Vec<(String, Mapped)>,
@@ -236,10 +238,10 @@ impl Order {
                 }
                 control::GO => {
                     let (begin, name, bell) = begun.ok_or_else(wrong)?;
-                    let captured = begin.captured as usize;
+                    let (captured, place) = (begin.captured as usize, begin.place as u32);
                     let load = Duration::from_millis(begin.load_ms);
                     let handed =
-                        Handed { name, captured, watch: Arc::default(), load, files, rings };
+                        Handed { name, captured, place, watch: Arc::default(), load, files, rings };
                     return Ok(Order { begin, bell, ends, handed });
                 }
                 _ => return Err(wrong()),

@@ -304,7 +304,9 @@ impl Supervisor {
 
     fn start(&mut self, source: &Source) {
         self.started = self.started.wrapping_add(1);
-        match Process::start(self.started, source, &self.settings) {
+        let is_free = |place: &u32| self.processes.iter().all(|process| process.place != *place);
+        let place = (0..).find(is_free).unwrap_or(0);
+        match Process::start((self.started, place), source, &self.settings) {
             Ok(process) => self.processes.push(process),
             Err(error) => self.system(format!("a process does not start: {error}")),
         }
