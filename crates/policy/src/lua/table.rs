@@ -140,15 +140,25 @@ impl<A: Engines> Table<A> {
         if self.rib.len() as u64 >= most && self.rib.get(&prefix).is_none() {
             return Err(Refused::Full);
         }
-        self.rib.insert(prefix, hop);
-        self.changed(Change { prefix, hop: Some(hop) })
+        let before = self.rib.insert(prefix, hop);
+        let changed = self.changed(Change { prefix, hop: Some(hop) });
+        if changed.is_err() {
+            // Refused means that nothing has changed.
+            match before {
+                Some(hop) => self.rib.insert(prefix, hop),
+                None => self.rib.remove(&prefix),
+            };
+        }
+        changed
     }
 
     /// Removes a prefix.
     pub fn del(&mut self, addr: A, depth: u32) -> Result<(), Refused> {
         let prefix = self.prefix(addr, depth)?;
         self.rib.remove(&prefix).ok_or(Refused::Absent)?;
-        self.changed(Change { prefix, hop: None })
+        // It is removed, even where what is left has no room.
+        let _ = self.changed(Change { prefix, hop: None });
+        Ok(())
     }
 
     /// The label of the longest prefix that covers `addr`.
@@ -312,6 +322,31 @@ mod tests {
             small += usize::from(table.engine.is_some() && table.pending.is_empty());
         }
         assert!(small > 10, "{small}");
+    }
+
+    /// Where the budget ends, a prefix is refused or added, and never both.
+    #[test]
+    fn a_refused_prefix_is_not_there() {
+        let budget = Budget::new(64 << 10);
+        let entry = u32::engine(u32::DEFAULT).expect("it is in the registry");
+        let mut table = Table::<u32>::new(entry, &Options::default(), &budget, (1 << 20, 0));
+        let mut added = 0;
+        for addr in (0..10_000_u32).map(|n| n << 8) {
+            let answer = match table.add(addr, 24, 7) {
+                Ok(()) => {
+                    added += 1;
+                    Ok(7)
+                }
+                Err(refused) => {
+                    assert_eq!(refused, Refused::Memory);
+                    Err(Refused::Absent)
+                }
+            };
+            assert_eq!(table.find_slowly(addr), answer, "{added}");
+        }
+        assert!((COUNTED_EVERY - 1..10_000).contains(&added), "{added}");
+        assert_eq!(table.rib.len(), added);
+        assert_eq!((table.del(0, 24), table.rib.len()), (Ok(()), added - 1));
     }
 
     #[test]
