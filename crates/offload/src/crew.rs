@@ -19,6 +19,8 @@
 //! during the run, and a device that would only delay the cores (less than a fiftieth of their
 //! rate) gets nothing.
 
+mod division;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
@@ -33,6 +35,7 @@ use crate::fault::Fault;
 use crate::lane::{Buffers, Lane, Meter};
 use crate::pieces::{Front, Pieces};
 use crate::table::Table;
+use division::{SHORT, Who};
 
 /// A source of addresses.
 pub trait Input<A: Addr> {
@@ -97,12 +100,6 @@ pub struct Crew<A: Addr> {
 struct Held<A> {
     batch: Batch<A>,
     of_device: bool,
-}
-
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Who {
-    Device,
-    Cores,
 }
 
 impl<A: Engines + Exports> Crew<A> {
@@ -224,22 +221,6 @@ impl<A: Engines + Exports> Crew<A> {
             self.cores.done(pieces.taken() as u64, begun, ended);
         }
         batches.and(here.map_err(Error::Cores))
-    }
-
-    /// Of so many addresses, the most that the device and the cores may answer.
-    fn parts(&self, all: usize) -> [usize; 2] {
-        match (self.share, self.rates()) {
-            (Share::Fixed(part), _) => {
-                let front = ((all as f64 * part).round() as usize).min(all);
-                [front, all - front]
-            }
-            (Share::Measured, [Some(of_device), Some(of_cores)])
-                if of_device < LEAST * of_cores =>
-            {
-                [0, all]
-            }
-            (Share::Measured, _) => [all, all],
-        }
     }
 
     /// Answers what comes from the front, in batches.
@@ -399,97 +380,6 @@ impl<A: Engines + Exports> Crew<A> {
         Ok(Dealt::One)
     }
 
-    /// Chooses who gets the next batch.
-    fn choose(&self, left: Option<u64>) -> Option<Who> {
-        let cores = self.cores.is_open().then_some(Who::Cores);
-        let Some(lane) = &self.device else { return cores };
-        let device = lane.is_open().then_some(Who::Device);
-        if self.apart {
-            return device;
-        }
-        match self.share {
-            Share::Fixed(part) => {
-                let [of_device, of_cores] = self.dealt.map(|dealt| dealt as f64);
-                let behind = of_device < part * (of_device + of_cores + 1.0) && part > 0.0;
-                // The other side does not step in: the shares must be exact.
-                if behind || part >= 1.0 { device } else { cores }
-            }
-            Share::Measured => {
-                let (Some(of_device), Some(of_cores)) =
-                    (lane.meter.rate(), self.cores.meter.rate())
-                else {
-                    return device.or(cores); // a side without a measured rate is tried
-                };
-                if of_device < LEAST * of_cores {
-                    return cores;
-                }
-                if of_cores < LEAST * of_device {
-                    return device;
-                }
-                let piece = |who| self.piece(who, left) as f64;
-                let first = (lane.pending as f64 + piece(Who::Device)) / of_device;
-                let second = (self.cores.pending as f64 + piece(Who::Cores)) / of_cores;
-                // Where the other side has no room, this one steps in, unless it already has its
-                // part of the remaining addresses and would be the last to finish.
-                let steps_in = |who: &Who| match self.fair(*who, left) {
-                    Some(fair) => fair >= SMALLEST as f64,
-                    None => true,
-                };
-                if first <= second {
-                    device.or(cores.filter(steps_in))
-                } else {
-                    cores.or(device.filter(steps_in))
-                }
-            }
-        }
-    }
-
-    /// The number of addresses for the next batch.
-    fn piece(&self, who: Who, left: Option<u64>) -> usize {
-        let Some(lane) = &self.device else { return self.cores.buffers.size };
-        let size = match who {
-            Who::Device => lane.buffers.size,
-            Who::Cores => self.cores.buffers.size,
-        };
-        match (self.share, left) {
-            (Share::Fixed(_), Some(left)) if self.apart => size.min(left as usize).max(1),
-            // Half of the part that is still the device's: rates are never exact.
-            (Share::Measured, Some(left)) if self.apart => {
-                let part = match self.fair(who, Some(left)) {
-                    Some(fair) => fair as usize / 2,
-                    None => (left / 32) as usize,
-                };
-                part.max(SHORT).min(size)
-            }
-            (Share::Fixed(part), Some(left)) => {
-                let part = if who == Who::Device { part } else { 1.0 - part };
-                size.min((left as f64 * part).ceil() as usize).max(1)
-            }
-            _ => match self.fair(who, left) {
-                Some(fair) => size.min((fair as usize).max(SMALLEST)),
-                None => size,
-            },
-        }
-    }
-
-    /// The addresses that a side lacks to its part, by rates, of all that are left or in work;
-    /// `None` where the input does not know how many are left.
-    fn fair(&self, who: Who, left: Option<u64>) -> Option<f64> {
-        let lane = self.device.as_ref()?;
-        let (mut of_device, of_cores) = (lane.meter.rate()?, self.cores.meter.rate()?);
-        // Beside cores that copy nothing, what feeds the device may be its limit.
-        if self.apart
-            && let Some(copied) = self.copied.rate()
-        {
-            of_device = of_device.min(copied);
-        }
-        let all = (left? + lane.pending + self.cores.pending) as f64 / (of_device + of_cores);
-        Some(match who {
-            Who::Device => all * of_device - lane.pending as f64,
-            Who::Cores => all * of_cores - self.cores.pending as f64,
-        })
-    }
-
     /// Answers and hands out all addresses that were read.
     fn drain(&mut self, output: &mut dyn Output<A>) -> Result<(), Error> {
         while !self.is_idle() {
@@ -585,15 +475,6 @@ enum Dealt {
     /// The input has no more addresses.
     End,
 }
-
-/// A side with less than this part of the other side's rate gets nothing.
-const LEAST: f64 = 0.02;
-
-/// Addresses of a piece that cores answer beside a device: at the end, nobody waits long for one.
-const SHORT: usize = 4 << 10;
-
-/// The fewest addresses that are worth a batch.
-const SMALLEST: usize = 1024;
 
 #[cfg(test)]
 mod tests;

@@ -180,7 +180,7 @@ pub struct Decisions {
     pub refused: [Counter; Refusal::ALL.len()],
     /// Messages with IPv4 options, which nobody reads.
     pub options: Counter,
-    /// Beyond what is heard in a poll.
+    /// Cut off: a poll hears no more than 1,024 decisions.
     pub too_many: Counter,
     /// For a destination that nothing protects.
     pub unprotected: Counter,

@@ -211,15 +211,19 @@ fn a_worker_that_is_gone_bars_nobody() {
     assert_eq!(other.poll(&times, times.second() / 10_000), 1);
 }
 
+/// A member of a channel with 300 tokens, for two requests, and a queue of so many.
+fn with_300_tokens(requests: u64) -> (Member, Queue<u64>) {
+    let mut queue = Queue::new(CAPACITY);
+    for item in 0..requests {
+        queue.push(41, item);
+    }
+    (Channel::new(300, 1, 0).member(0), queue)
+}
+
 #[test]
 fn what_is_not_sent_keeps_its_place_and_its_tokens() {
     let times = times();
-    let channel = Channel::new(300, 1, 0);
-    let mut member = channel.member(0);
-    let mut queue = Queue::new(CAPACITY);
-    for item in 0..4 {
-        queue.push(41, item);
-    }
+    let (mut member, mut queue) = with_300_tokens(4);
     let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
     let mut sent = Vec::new();
     for room in [1, 0, 5] {
@@ -245,12 +249,7 @@ fn what_is_not_sent_keeps_its_place_and_its_tokens() {
 #[test]
 fn what_is_dropped_in_its_turn_costs_no_tokens() {
     let times = times();
-    let channel = Channel::new(300, 1, 0);
-    let mut member = channel.member(0);
-    let mut queue = Queue::new(CAPACITY);
-    for item in 0..9 {
-        queue.push(41, item);
-    }
+    let (mut member, mut queue) = with_300_tokens(9);
     let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
     let mut sent = Vec::new();
     let is_sent = |item: u64| !item.is_multiple_of(3);

@@ -389,7 +389,7 @@ fn what_a_poll_hears_is_bounded() {
     let messages = counts.dropped("decisions", "heard") + counts.dropped("decisions", "too_many");
     let cut = pair.seats[0].counters.decisions.too_many.get();
     assert_eq!(messages * 50 - cut, 1_024, "{cut} of {messages} messages");
-    // All that were heard are in tables, and the rest of the queue is heard later.
+    // Later polls hear the other messages: each decision was heard or cut off.
     (0..20).for_each(|_| pair.poll());
     let mut known = |worker| pair.flows(worker, State::Granted).len();
     let heard = known(0) + known(1);
