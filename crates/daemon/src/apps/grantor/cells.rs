@@ -18,6 +18,7 @@ use policy::cell::{Event, Handle, Settings, Source, Status, Supervisor};
 use rustix::thread::CapabilitySet;
 
 use super::read::{File, Granting};
+use crate::config::Idle;
 use crate::error::{Doing, Error};
 use crate::parts::state::{failure, lock};
 use crate::threads::Threads;
@@ -34,14 +35,14 @@ pub(super) struct Cells {
 
 impl Cells {
     /// Starts the thread and the processes with the policy of the configuration, which serves
-    /// then; and who asks. `workers`: how many there are, and whether they poll without packets.
+    /// then; and who asks. `workers`: how many there are, and what they do without packets.
     ///
     /// # Errors
     /// When it does not load.
     pub fn start(
         file: &File,
         granting: &Granting,
-        workers: (usize, bool),
+        workers: (usize, Idle),
         threads: &Threads,
     ) -> Result<(Vec<Box<dyn Asker>>, Cells), Error> {
         let made = Supervisor::new(settings(file, granting, workers));
@@ -172,10 +173,14 @@ fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
 }
 
 /// The settings of the processes, of which each polls for ever where the workers do.
-fn settings(file: &File, granting: &Granting, (workers, polls): (usize, bool)) -> Settings {
+pub(super) fn settings(
+    file: &File,
+    granting: &Granting,
+    (workers, idle): (usize, Idle),
+) -> Settings {
     let usual = Settings::default();
     Settings {
-        spin: usual.spin.filter(|_| !polls),
+        spin: usual.spin.filter(|_| idle == Idle::Adaptive),
         processes: file.processes,
         workers,
         depth: granting.asked as u32,

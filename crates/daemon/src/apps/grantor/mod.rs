@@ -45,7 +45,7 @@ use rustix::thread::CapabilitySet;
 
 use super::gatekeeper::Gatekeeper;
 use crate::app::{Answered, Application, Change, Requests, Running, Setup};
-use crate::config::{Config, Declared, Idle};
+use crate::config::{Config, Declared};
 use crate::doctor::Finding;
 use crate::error::Error;
 use crate::parts::state::{State, changed, failure, lock};
@@ -90,8 +90,8 @@ impl Application for Grantor {
     fn start(&self, setup: &Setup<'_>) -> Result<Box<dyn Running>, Error> {
         let Some(granting) = Granting::of(setup.config) else { return Ok(Box::new(Off)) };
         let workers = setup.config.workers.len();
-        let polls = setup.config.idle == Idle::Poll;
-        let (askers, policies) = Policies::new(granting, (workers, polls), setup.threads)?;
+        let idle = setup.config.idle;
+        let (askers, policies) = Policies::new(granting, (workers, idle), setup.threads)?;
         Ok(Box::new(Deciding {
             sources: setup.config.vrfs.iter().any(|vrf| !vrf.own_sources),
             shield: Gatekeeper.serves(setup.config),

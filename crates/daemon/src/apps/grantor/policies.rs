@@ -14,6 +14,7 @@ use wire::ggu;
 use super::cells::Cells;
 use super::read::{Decides, Granting};
 use super::words::Words;
+use crate::config::Idle;
 use crate::error::Error;
 use crate::threads::Threads;
 
@@ -33,16 +34,16 @@ impl Policies {
     /// When the policy does not load.
     pub fn new(
         granting: &Granting,
-        (workers, polls): (usize, bool),
+        workers: (usize, Idle),
         threads: &Threads,
     ) -> Result<(Vec<Box<dyn Asker>>, Policies), Error> {
         match &granting.policy {
             Decides::Words(words) => {
                 let asker = |_| Box::new(Constant::new(words.0, granting.asked)) as _;
-                Ok(((0..workers).map(asker).collect(), Policies::Words(*words)))
+                Ok(((0..workers.0).map(asker).collect(), Policies::Words(*words)))
             }
             Decides::File(file) => {
-                let (askers, cells) = Cells::start(file, granting, (workers, polls), threads)?;
+                let (askers, cells) = Cells::start(file, granting, workers, threads)?;
                 Ok((askers, Policies::Cells(cells)))
             }
         }

@@ -2,8 +2,9 @@
 
 use wire::ggu::Verdict;
 
+use super::cells::settings;
 use super::read::{Decides, Granting};
-use crate::config::Config;
+use crate::config::{Config, Idle};
 
 const PORT: &str = "[ports.p0]\ndevice = \"mem\"\n[grantor]\n";
 const WHO: &str = "gatekeepers = [\"10.0.2.0/24\"]\nserves = [\"10.20.0.0/16\"]\n";
@@ -66,9 +67,12 @@ fn a_policy_in_a_file_has_its_processes_and_rights() {
     assert_eq!(u128::from(file.load_ms), usual.load.as_millis());
     assert_eq!(file.memory_mib << 20, usual.memory);
     let text = "policy = \"a.lua\"\npolicy_files = [\"m=/m.txt\"]\nprocesses = 3\nfailures = 9\n";
-    let Decides::File(file) = good(&[WHO, text].concat()).policy else { panic!("a file") };
+    let granting = good(&[WHO, text].concat());
+    let Decides::File(file) = &granting.policy else { panic!("a file") };
     assert_eq!((file.processes, file.failures), (3, 9));
     assert_eq!(file.tables, [("m".to_owned(), "/m.txt".into())]);
+    let spin = |idle| settings(file, &granting, (1, idle)).spin;
+    assert_eq!([spin(Idle::Adaptive), spin(Idle::Poll)], [usual.spin, None]);
 
     let rights = |policy: &str| {
         let text = format!("{PORT}{WHO}policy = \"{policy}\"\n");
