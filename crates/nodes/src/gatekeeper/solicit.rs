@@ -19,6 +19,7 @@
 //! Requests to policies of this machine ([`tables::LOCAL`]) have a queue and a channel of their own,
 //! which counts requests, not bytes.
 
+mod back;
 mod whose;
 
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use super::times::Times;
 use crate::counters::IfaceCounters;
 use crate::lanes::{Dst4, Dst6, Iface, OutPort};
 use crate::out::refusals::Refusals;
+use back::Back;
 use whose::Whose;
 
 labels! {
@@ -193,20 +195,24 @@ impl Node for Solicit {
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
         let ways = Ways { hops, from, counters: ifaces };
-        let port = away.queue.peek().and_then(|(_, head)| {
-            let grantor = grantor(protections.get(head.request.set())?, head)?;
-            ways.port(grantor, head.mixed)
-        });
-        let refused = port.and_then(|port| refusals.last(port.0));
-        let since = refused.map_or(u64::MAX, |then| v.now().saturating_sub(then));
-        // A port that has just refused packets is tried with one.
-        let most = if since <= 5 * times.published() { 1 } else { BURST };
-        let poll = Poll { times, now: v.now(), takes: since > times.published(), most };
+        let mut back = Back { refusals, wait: times.published(), now: v.now(), tried: 0 };
+        let port = |waiting: &Waiting| {
+            let grantor = grantor(protections.get(waiting.request.set())?, waiting)?;
+            ways.port(grantor, waiting.mixed)
+        };
+        if let Some((_, next)) = away.queue.peek_aside()
+            && back.is_to_be_tried(port(next))
+        {
+            away.queue.take_back();
+        }
+        let poll = Poll { times, now: v.now(), most: BURST };
         let whose = Whose::nobody();
         let mut gone = Gone { protections, ways: &ways, counters, whose };
-        let mut full = send(v, away, &poll, &mut gone);
+        let lately = back.refused_lately();
+        let takes = |waiting: &Waiting| !lately || back.takes(port(waiting));
+        let mut full = send(v, away, &poll, &mut gone, takes);
         if let Some(here) = here {
-            full |= send(v, here, &Poll { takes: true, most: BURST, ..poll }, &mut gone);
+            full |= send(v, here, &poll, &mut gone, |_| true);
         }
         gone.whose.count(&ways);
         match self.waiting() {
@@ -218,6 +224,7 @@ impl Node for Solicit {
     }
 
     fn abandon(&mut self) -> Option<(Kept, Why)> {
+        self.away.queue.take_back();
         loop {
             let mut seats = std::iter::once(&mut self.away).chain(&mut self.here);
             // What was only counted is no packet.
@@ -279,10 +286,17 @@ struct Gone<'g> {
     whose: Whose<'g>,
 }
 
-/// Sends the requests of a seat whose turn it is; true where there was no room for all.
-fn send(v: &mut View<'_, Solicit>, seat: &mut Seat, poll: &Poll<'_>, by: &mut Gone<'_>) -> bool {
+/// Sends the requests of a seat whose turn it is and whose port `takes` them; true where there was
+/// no room for all.
+fn send(
+    v: &mut View<'_, Solicit>,
+    seat: &mut Seat,
+    poll: &Poll<'_>,
+    by: &mut Gone<'_>,
+    mut takes: impl FnMut(&Waiting) -> bool,
+) -> bool {
     let mut full = false;
-    let len = |waiting: &Waiting| waiting.len;
+    let len = |waiting: &Waiting| takes(waiting).then_some(waiting.len);
     let sent = seat.member.poll(poll, &mut seat.queue, len, |_, mut waiting| {
         let in_shadow = waiting.request.is_in_shadow();
         let Some(kept) = waiting.kept.take() else {

@@ -129,11 +129,11 @@ impl Levels {
                 std::hint::black_box(self.queue.push(level, [self.next as u64; 6]));
             }
         }
-        let poll = Poll { times: &self.times, now: ticks::now(), takes: true, most: LEAVE };
+        let poll = Poll { times: &self.times, now: ticks::now(), most: LEAVE };
         self.member.poll(
             &poll,
             &mut self.queue,
-            |_| 84,
+            |_| Some(84),
             |_, item| {
                 std::hint::black_box(item);
                 Ok(true)

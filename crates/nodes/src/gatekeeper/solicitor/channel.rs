@@ -42,8 +42,6 @@ pub struct Poll<'a> {
     pub times: &'a Times,
     /// The time.
     pub now: u64,
-    /// The back port takes packets.
-    pub takes: bool,
     /// Requests to be sent at most.
     pub most: usize,
 }
@@ -85,7 +83,8 @@ impl Channel {
 impl Member {
     /// Sends the requests of `queue` whose turn it is and that the budget has room for.
     /// `len` is a request's bytes as a frame when it is encapsulated; the channel counts
-    /// [`OVERHEAD`] more. `send` says whether a request went out: the tokens of one that was
+    /// [`OVERHEAD`] more. Where it is `None`, the port of the request takes nothing for now: the
+    /// request is set aside, and bars nobody, until [`Queue::take_back`]. `send` says whether a request went out: the tokens of one that was
     /// dropped instead are given back. It may refuse a request, which then stays where it was,
     /// and its tokens too. Gives how many left the queue.
     ///
@@ -95,10 +94,10 @@ impl Member {
         &mut self,
         poll: &Poll<'_>,
         queue: &mut Queue<T>,
-        len: impl FnMut(&T) -> u32,
+        len: impl FnMut(&T) -> Option<u32>,
         send: impl FnMut(u8, T) -> Result<bool, T>,
     ) -> usize {
-        if !poll.takes || queue.is_empty() {
+        if queue.head().is_none() {
             self.publish(poll.now, None);
             return 0;
         }
@@ -107,12 +106,12 @@ impl Member {
         sent
     }
 
-    /// How many left the queue, and whether the port took all that it was given.
+    /// How many left the queue, and whether the next one may be published.
     fn send<T>(
         &mut self,
         poll: &Poll<'_>,
         queue: &mut Queue<T>,
-        mut len: impl FnMut(&T) -> u32,
+        mut len: impl FnMut(&T) -> Option<u32>,
         mut send: impl FnMut(u8, T) -> Result<bool, T>,
     ) -> (usize, bool) {
         let Poll { times, now, most, .. } = *poll;
@@ -125,9 +124,18 @@ impl Member {
             bucket.rewind(made);
         }
         self.ahead = ahead;
-        for sent in 0..most {
+        let (mut sent, mut aside) = (0, 0);
+        while sent < most {
             let Some((level, item)) = queue.peek() else { return (sent, true) };
-            let cost = u64::from(len(item)) + OVERHEAD;
+            let Some(len) = len(item) else {
+                queue.set_aside();
+                aside += 1;
+                if aside == ASIDE {
+                    return (sent, false);
+                }
+                continue;
+            };
+            let cost = u64::from(len) + OVERHEAD;
             if u64::from(level) + 1 < bar || !bucket.take(made, cost) {
                 return (sent, true);
             }
@@ -141,8 +149,9 @@ impl Member {
                     return (sent, false);
                 }
             }
+            sent += 1;
         }
-        (most, true)
+        (sent, true)
     }
 
     fn publish(&self, now: u64, head: Option<u8>) {
@@ -166,6 +175,9 @@ impl Drop for Member {
 pub const OVERHEAD: u64 = 24;
 /// Requests that are sent a poll, unless configured otherwise.
 pub const BURST: usize = 32;
+
+/// Requests that are set aside a poll, at most.
+const ASIDE: usize = 512;
 
 /// Of a published word: the level plus one. The rest is the time, to 128 ticks.
 const LEVEL: u64 = 127;

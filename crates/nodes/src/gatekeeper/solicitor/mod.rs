@@ -9,17 +9,20 @@
 //! ```text
 //!   channel
 //!   bucket queue
+//!          chains
 //! ```
 
 mod bucket;
+mod chains;
 mod channel;
 mod queue;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use bucket::Bucket;
+pub use chains::LEVELS;
 pub use channel::{BURST, Channel, Member, OVERHEAD, Poll};
-pub use queue::{CAPACITY, Dropped, LEVELS, Queue};
+pub use queue::{CAPACITY, Dropped, Queue};
 
 /// Bytes a second of the channel: so many millionths of a bandwidth in bits a second,
 /// rounded down.

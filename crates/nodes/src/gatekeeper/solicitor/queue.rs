@@ -5,6 +5,7 @@
 //!  ends     63 │ first ─► slot ⇄ slot ⇄ slot ◄─ last        pushed behind the last,
 //!           62 │ …                                          popped from the first of the highest,
 //!            ⋮                                              dropped from the last of the lowest
+//!  aside    the same again, of those that cannot leave for now
 //!  links    a slab; free ones are a chain too
 //!  items    of the same places, apart: so all links are in few lines
 //! ```
@@ -12,16 +13,21 @@
 //! | cost | push, pop, what makes room: a slot or two and an end each, however many wait |
 //! |------|------------------------------------------------------------------------------|
 
+use super::chains::{Chains, LEVELS, Link, NONE};
+
 /// A bounded queue of 64 levels: the highest first, first in first out within one.
 ///
-/// Invariants: I1: a level's bit is set exactly when its ends are slots. I2: each slot,
-/// a link and an item of one number, is in the chain of one level, with an item, or in that of the
-/// free ones, without.
+/// Items that cannot leave for now are set aside: others go first, and they keep their room and,
+/// when they are taken back, their place.
+///
+/// Invariants: I1: each slot, a link and an item of one number, is in the chain of one level, with
+/// an item, or in that of the free ones, without. I2: those of a level that are set aside came
+/// before its others.
 pub struct Queue<T> {
     links: Box<[Link]>,
     items: Box<[Option<T>]>,
-    ends: [Ends; LEVELS],
-    levels: u64,
+    chains: Chains,
+    aside: Chains,
     free: u32,
     len: usize,
 }
@@ -35,20 +41,6 @@ pub struct Dropped<T> {
     pub item: T,
 }
 
-#[derive(Clone, Copy)]
-struct Link {
-    /// Of the same level, nearer to its last; or free.
-    next: u32,
-    /// Of the same level, nearer to its first.
-    before: u32,
-}
-
-#[derive(Clone, Copy)]
-struct Ends {
-    first: u32,
-    last: u32,
-}
-
 impl<T> Queue<T> {
     /// Room for so many: one at least, a million at most.
     pub fn new(capacity: usize) -> Self {
@@ -57,15 +49,15 @@ impl<T> Queue<T> {
             (0..capacity).map(|at| Link { next: at + 1, before: NONE }).collect();
         links[capacity as usize - 1].next = NONE;
         let items = (0..capacity).map(|_| None).collect();
-        let ends = [Ends { first: NONE, last: NONE }; LEVELS];
-        Queue { links, items, ends, levels: 0, free: 0, len: 0 }
+        let (chains, aside) = (Chains::default(), Chains::default());
+        Queue { links, items, chains, aside, free: 0, len: 0 }
     }
 
     /// Whether an item of this level (of which six bits count) would stay.
     #[inline]
     pub fn takes(&self, level: u8) -> bool {
         // Full, so there is a lowest.
-        self.free != NONE || u32::from(level & LEVEL_MASK) > self.levels.trailing_zeros()
+        self.free != NONE || Some(level & LEVEL_MASK) > self.lowest()
     }
 
     /// Puts an item behind those of its level (of which six bits count). Gives what there
@@ -76,39 +68,39 @@ impl<T> Queue<T> {
         let level = level & LEVEL_MASK;
         let mut dropped = None;
         if self.free == NONE {
-            let lowest = self.levels.trailing_zeros() as u8; // full, so there is one
+            let lowest = self.lowest().unwrap_or(level); // full, so there is one
             if level <= lowest {
                 return Some(Dropped { level, item });
             }
             dropped = self.take_last(lowest);
         }
         let at = self.put(item);
-        let ends = &mut self.ends[usize::from(level)];
-        let before = ends.last;
-        ends.last = at;
-        if before == NONE {
-            ends.first = at;
-            self.levels |= 1 << level;
-        } else {
-            self.links[before as usize].next = at;
-        }
-        self.links[at as usize].before = before;
+        self.chains.append(&mut self.links, level, at);
         dropped
     }
 
     /// The next item and its level.
     #[inline]
     pub fn peek(&self) -> Option<(u8, &T)> {
-        let level = self.head()?;
-        let first = self.ends[usize::from(level)].first;
-        self.items[first as usize].as_ref().map(|item| (level, item))
+        self.first_of(&self.chains)
+    }
+
+    /// The next item of those that are set aside, and its level.
+    #[inline]
+    pub fn peek_aside(&self) -> Option<(u8, &T)> {
+        self.first_of(&self.aside)
+    }
+
+    fn first_of(&self, chains: &Chains) -> Option<(u8, &T)> {
+        let level = chains.highest()?;
+        self.items[chains.first(level) as usize].as_ref().map(|item| (level, item))
     }
 
     /// Where the items of the highest level are, in their order. They are not read: who knows
     /// how soon they leave may ask for them before.
     #[inline]
     pub fn next(&self) -> impl Iterator<Item = &Option<T>> {
-        let first = self.head().map_or(NONE, |level| self.ends[usize::from(level)].first);
+        let first = self.head().map_or(NONE, |level| self.chains.first(level));
         let behind = |&at: &u32| self.links.get(at as usize).map(|link| link.next);
         // `NONE` is no place.
         std::iter::successors(Some(first), behind).map_while(|at| self.items.get(at as usize))
@@ -117,23 +109,14 @@ impl<T> Queue<T> {
     /// The level of the next item.
     #[inline]
     pub fn head(&self) -> Option<u8> {
-        self.levels.checked_ilog2().map(|level| level as u8)
+        self.chains.highest()
     }
 
     /// Takes the next item out.
     #[inline]
     pub fn pop(&mut self) -> Option<(u8, T)> {
         let level = self.head()?;
-        let ends = &mut self.ends[usize::from(level)];
-        let at = ends.first;
-        let next = self.links[at as usize].next;
-        ends.first = next;
-        if next == NONE {
-            ends.last = NONE;
-            self.levels &= !(1 << level);
-        } else {
-            self.links[next as usize].before = NONE;
-        }
+        let at = self.chains.take_first(&mut self.links, level);
         self.remove(at).map(|item| (level, item))
     }
 
@@ -145,20 +128,26 @@ impl<T> Queue<T> {
             return Some(Dropped { level, item });
         }
         let at = self.put(item);
-        let ends = &mut self.ends[usize::from(level)];
-        let next = ends.first;
-        ends.first = at;
-        if next == NONE {
-            ends.last = at;
-            self.levels |= 1 << level;
-        } else {
-            self.links[next as usize].before = at;
-        }
-        self.links[at as usize].next = next;
+        self.chains.prepend(&mut self.links, level, at);
         None
     }
 
-    /// Items that wait.
+    /// Sets the next item aside; false where there is none.
+    #[cold]
+    pub fn set_aside(&mut self) -> bool {
+        let Some(level) = self.head() else { return false };
+        let at = self.chains.take_first(&mut self.links, level);
+        self.aside.append(&mut self.links, level, at);
+        true
+    }
+
+    /// Takes back all that was set aside, each to where it was.
+    #[cold]
+    pub fn take_back(&mut self) {
+        self.chains.put_before(&mut self.links, &mut self.aside);
+    }
+
+    /// Items that wait, of both kinds.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -173,27 +162,26 @@ impl<T> Queue<T> {
         self.links.len()
     }
 
+    /// The lowest level of all.
+    #[inline]
+    fn lowest(&self) -> Option<u8> {
+        let levels = self.chains.levels() | self.aside.levels();
+        (levels != 0).then(|| levels.trailing_zeros() as u8)
+    }
+
     /// The youngest item of a level.
     fn take_last(&mut self, level: u8) -> Option<Dropped<T>> {
-        let ends = &mut self.ends[usize::from(level)];
-        let at = ends.last;
-        let before = self.links[at as usize].before;
-        ends.last = before;
-        if before == NONE {
-            ends.first = NONE;
-            self.levels &= !(1 << level);
-        } else {
-            self.links[before as usize].next = NONE;
-        }
+        // By I2.
+        let has = self.chains.levels() >> level & 1 != 0;
+        let chains = if has { &mut self.chains } else { &mut self.aside };
+        let at = chains.take_last(&mut self.links, level);
         self.remove(at).map(|item| Dropped { level, item })
     }
 
-    /// An item in a slot that was free, alone. There must be one.
+    /// An item in a slot that was free, and is in no chain yet. There must be one.
     fn put(&mut self, item: T) -> u32 {
         let at = self.free;
-        let link = &mut self.links[at as usize];
-        self.free = link.next;
-        *link = Link { next: NONE, before: NONE };
+        self.free = self.links[at as usize].next;
         self.items[at as usize] = Some(item);
         self.len += 1;
         at
@@ -208,15 +196,11 @@ impl<T> Queue<T> {
     }
 }
 
-/// Levels, one for each DSCP.
-pub const LEVELS: usize = 64;
 /// Requests that wait in a worker, unless configured otherwise.
 pub const CAPACITY: usize = 512;
 
 const LEVEL_MASK: u8 = LEVELS as u8 - 1;
 const MOST: usize = 1 << 20;
-/// No slot.
-const NONE: u32 = u32::MAX;
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -269,11 +253,32 @@ mod tests {
         assert_eq!((Queue::<u8>::new(0).capacity(), queue.capacity()), (1, 512));
     }
 
+    #[test]
+    fn what_is_set_aside_keeps_its_room_and_its_place() {
+        let mut queue = Queue::new(4);
+        (0..3).for_each(|item| assert_eq!(queue.push(41, item), None));
+        assert!(queue.set_aside() && queue.set_aside());
+        assert_eq!(queue.peek_aside(), Some((41, &0)));
+        assert_eq!(queue.pop(), Some((41, 2)));
+        assert_eq!((queue.pop(), queue.len(), queue.set_aside()), (None, 2, false));
+        assert_eq!((queue.push(41, 3), queue.push(42, 4)), (None, None));
+        // Full: the youngest of the lowest level goes first, set aside or not.
+        assert_eq!((queue.takes(41), queue.takes(42)), (false, true));
+        assert_eq!(queue.push(42, 5), Some(Dropped { level: 41, item: 3 }));
+        assert_eq!(queue.push(43, 6), Some(Dropped { level: 41, item: 1 }));
+        queue.take_back();
+        assert_eq!(queue.peek_aside(), None);
+        let all: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(all, [(43, 6), (42, 4), (42, 5), (41, 0)]);
+    }
+
     #[derive(Clone, Debug)]
     enum Do {
         Push(u8),
         Pop,
         PutBack,
+        SetAside,
+        TakeBack,
     }
 
     fn dos() -> impl Strategy<Value = Vec<Do>> {
@@ -282,6 +287,8 @@ mod tests {
             2 => (40_u8..43).prop_map(Do::Push),
             3 => Just(Do::Pop),
             1 => Just(Do::PutBack),
+            2 => Just(Do::SetAside),
+            1 => Just(Do::TakeBack),
         ];
         proptest::collection::vec(one, 0..400)
     }
@@ -291,42 +298,53 @@ mod tests {
         #[test]
         fn a_queue_is_its_model(capacity in 1_usize..40, dos in dos()) {
             let mut queue = Queue::new(capacity);
-            let mut model: Vec<(u8, usize)> = Vec::new(); // of a level, the oldest first
-            let highest = |model: &[(u8, usize)]| {
-                let level = model.iter().map(|(level, _)| *level).max()?;
-                model.iter().position(|entry| entry.0 == level)
+            // Of a level, the oldest first; the last says which are set aside.
+            let mut model: Vec<(u8, usize, bool)> = Vec::new();
+            let highest = |model: &[(u8, usize, bool)], aside: bool| {
+                let level = model.iter().filter(|it| it.2 == aside).map(|it| it.0).max()?;
+                model.iter().position(|it| (it.0, it.2) == (level, aside))
             };
             for (item, action) in dos.into_iter().enumerate() {
                 match action {
                     Do::Push(level) => {
                         let mut wanted = None;
-                        let lowest = model.iter().map(|(level, _)| *level).min();
+                        let lowest = model.iter().map(|it| it.0).min();
                         if model.len() < capacity {
-                            model.push((level, item));
+                            model.push((level, item, false));
                         } else if lowest >= Some(level) {
                             wanted = Some(Dropped { level, item });
                         } else {
-                            let last = model.iter().rposition(|entry| Some(entry.0) == lowest);
-                            let (level_of_it, it) = model.remove(last.unwrap());
+                            let last = model.iter().rposition(|it| Some(it.0) == lowest);
+                            let (level_of_it, it, _) = model.remove(last.unwrap());
                             wanted = Some(Dropped { level: level_of_it, item: it });
-                            model.push((level, item));
+                            model.push((level, item, false));
                         }
                         let stays = wanted.is_none_or(|dropped| dropped.item != item);
                         prop_assert_eq!(queue.takes(level), stays);
                         prop_assert_eq!(queue.push(level, item), wanted);
                     }
                     Do::Pop => {
-                        let wanted = highest(&model).map(|at| model.remove(at));
-                        prop_assert_eq!(queue.pop(), wanted);
+                        let wanted = highest(&model, false).map(|at| model.remove(at));
+                        prop_assert_eq!(queue.pop(), wanted.map(|it| (it.0, it.1)));
                     }
                     Do::PutBack => {
                         if let Some((level, item)) = queue.pop() {
                             prop_assert_eq!(queue.put_back(level, item), None);
                         }
                     }
+                    Do::SetAside => {
+                        let at = highest(&model, false);
+                        at.into_iter().for_each(|at| model[at].2 = true);
+                        prop_assert_eq!(queue.set_aside(), at.is_some());
+                    }
+                    Do::TakeBack => {
+                        model.iter_mut().for_each(|it| it.2 = false);
+                        queue.take_back();
+                    }
                 }
-                let wanted = highest(&model).map(|at| (model[at].0, &model[at].1));
-                prop_assert_eq!(queue.peek(), wanted);
+                let next = |aside| highest(&model, aside).map(|at| (model[at].0, &model[at].1));
+                let wanted = next(false);
+                prop_assert_eq!((queue.peek(), queue.peek_aside()), (wanted, next(true)));
                 prop_assert_eq!(queue.head(), wanted.map(|(level, _)| level));
                 prop_assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
             }

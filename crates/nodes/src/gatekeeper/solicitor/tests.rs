@@ -41,13 +41,13 @@ impl Worker {
     }
 
     fn poll(&mut self, times: &Times, now: u64) -> usize {
-        let poll = Poll { times, now, takes: self.takes, most: BURST };
-        let Worker { member, queue, sent, .. } = self;
+        let poll = Poll { times, now, most: BURST };
+        let Worker { member, queue, sent, takes, .. } = self;
         let send = |level, item| {
             sent.push((level, item));
             Ok(true)
         };
-        member.poll(&poll, queue, |_| LEN, send)
+        member.poll(&poll, queue, |_| takes.then_some(LEN), send)
     }
 
     fn sent_at(&self, level: u8) -> usize {
@@ -189,6 +189,7 @@ fn a_worker_whose_port_takes_nothing_bars_nobody_and_takes_nothing() {
     assert_eq!((shut.sent.len(), shut.queue.len()), (0, 1));
     // It shuts after it has published.
     shut.takes = true;
+    shut.queue.take_back();
     empty(&channel, &times, 0);
     shut.poll(&times, 0);
     let later = times.second() / 10_000;
@@ -224,14 +225,14 @@ fn with_300_tokens(requests: u64) -> (Member, Queue<u64>) {
 fn what_is_not_sent_keeps_its_place_and_its_tokens() {
     let times = times();
     let (mut member, mut queue) = with_300_tokens(4);
-    let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
+    let poll = Poll { times: &times, now: 0, most: BURST };
     let mut sent = Vec::new();
     for room in [1, 0, 5] {
         let mut room = room;
         member.poll(
             &poll,
             &mut queue,
-            |_| LEN,
+            |_| Some(LEN),
             |_, item| {
                 if room == 0 {
                     return Err(item);
@@ -250,14 +251,14 @@ fn what_is_not_sent_keeps_its_place_and_its_tokens() {
 fn what_is_dropped_in_its_turn_costs_no_tokens() {
     let times = times();
     let (mut member, mut queue) = with_300_tokens(9);
-    let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
+    let poll = Poll { times: &times, now: 0, most: BURST };
     let mut sent = Vec::new();
     let is_sent = |item: u64| !item.is_multiple_of(3);
     let send = |_, item| {
         sent.extend(is_sent(item).then_some(item));
         Ok(is_sent(item))
     };
-    assert_eq!(member.poll(&poll, &mut queue, |_| LEN, send), 3);
+    assert_eq!(member.poll(&poll, &mut queue, |_| Some(LEN), send), 3);
     assert_eq!(sent, [1, 2], "300 tokens");
     assert_eq!(queue.pop(), Some((41, 3)));
 }
@@ -270,8 +271,8 @@ fn who_cannot_send_bars_nobody() {
     let mut queue = Queue::new(CAPACITY);
     queue.push(42, 0);
     other.push(41, 1);
-    let poll = Poll { times: &times, now: 0, takes: true, most: BURST };
-    member.poll(&poll, &mut queue, |_| LEN, |_, item| Err(item));
+    let poll = Poll { times: &times, now: 0, most: BURST };
+    member.poll(&poll, &mut queue, |_| Some(LEN), |_, item| Err(item));
     assert_eq!(other.poll(&times, 0), 1);
 }
 
@@ -320,8 +321,8 @@ fn nothing_is_allocated_for_a_request() {
     let mut sent = 0;
     for now in 0..100 {
         (0..40).for_each(|level| _ = queue.push(level, now));
-        let poll = Poll { times: &times, now, takes: true, most: BURST };
-        sent += member.poll(&poll, &mut queue, |_| LEN, |_, _| Ok(true));
+        let poll = Poll { times: &times, now, most: BURST };
+        sent += member.poll(&poll, &mut queue, |_| Some(LEN), |_, _| Ok(true));
     }
     assert_eq!(Counting::allocations(), before);
     assert_eq!(sent, 100 * BURST);

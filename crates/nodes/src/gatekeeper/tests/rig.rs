@@ -31,6 +31,8 @@ use crate::switch::Bridging;
 use crate::testbed::{P0, P1, to_p0, udp4};
 use crate::{router, switch};
 
+/// Of the other back port.
+const P2: [u8; 6] = [2, 0, 0, 0, 0, 2];
 /// The Grantor's.
 pub(super) const GRANTOR: [u8; 6] = [4, 0, 0, 0, 0, 9];
 
@@ -38,6 +40,7 @@ pub(super) struct Rig {
     pub(super) graph: Graph,
     pub(super) front: Peer,
     pub(super) back: Peer,
+    pub(super) other_back: Peer,
     pub(super) kernel: frames::Consumer,
     pub(super) control: Control,
     pub(super) thread: Thread,
@@ -77,7 +80,7 @@ pub(super) fn neighbour(ip: &str, state: NeighbourState) -> Event {
 pub(super) fn control(domain: &Arc<Domain>) -> Control {
     let mut control = Control::new(domain, Limits::default(), &VrfConfig::default()).unwrap();
     let mut events = Vec::new();
-    for (i, mac) in [P0, P1].into_iter().enumerate() {
+    for (i, mac) in [P0, P1, P2].into_iter().enumerate() {
         let (name, port) = (format!("p{i}"), PortId(i as u16));
         let side = if i == 0 { Side::Front } else { Side::Back };
         let iface = Iface { name: name.clone(), port, mac, mtu: 1500, side, ..Iface::default() };
@@ -90,9 +93,11 @@ pub(super) fn control(domain: &Arc<Domain>) -> Control {
         address(1, "10.0.0.1/24"),
         address(2, "10.0.2.1/24"),
         address(2, "2001:db8:2::1/64"),
+        address(3, "10.0.3.1/24"),
         route("10.0.0.0/24", 1, None),
         route("10.0.2.0/24", 2, None),
         route("2001:db8:2::/64", 2, None),
+        route("10.0.3.0/24", 3, None),
         route("10.0.0.0/8", 2, Some("10.0.2.9")),
         neighbour("10.0.2.9", NeighbourState::Reachable),
         neighbour("2001:db8:2::9", NeighbourState::Reachable),
@@ -137,12 +142,23 @@ impl Rig {
         let channel = Channel::new(bytes_per_s, 1, clock::now());
         let rings = (vec![from, heard_here], vec![hears]);
         let seat = of.seat(channel.member(0), rings, entries, full);
-        let Seat { graph, front, back, kernel, counters, settings, programs, _to_router } = seat;
+        let Seat {
+            graph,
+            front,
+            back,
+            other_back,
+            kernel,
+            counters,
+            settings,
+            programs,
+            _to_router,
+        } = seat;
         let thread = domain.register("rig");
         Rig {
             graph,
             front,
             back,
+            other_back,
             kernel,
             control,
             thread,
@@ -225,6 +241,7 @@ pub(super) struct Seat {
     pub(super) graph: Graph,
     pub(super) front: Peer,
     pub(super) back: Peer,
+    pub(super) other_back: Peer,
     pub(super) kernel: frames::Consumer,
     pub(super) counters: Arc<Counters>,
     pub(super) settings: Arc<Published<Settings>>,
@@ -248,7 +265,7 @@ impl Of<'_> {
     pub(super) fn seat(&self, member: Member, rings: Rings, entries: usize, full: &str) -> Seat {
         let (to_kernel, kernel) = frames::ring(1 << 20);
         let (_to_router, from_kernel) = frames::ring(1 << 16);
-        let common = Common::alone(self.control.forwarding().clone(), (to_kernel, from_kernel), 2);
+        let common = Common::alone(self.control.forwarding().clone(), (to_kernel, from_kernel), 3);
         let counters = Counters::new(16);
         let settings = Arc::new(Published::new(self.domain, settings()));
         let programs = Arc::new(Published::new(self.domain, Programs::default()));
@@ -259,13 +276,13 @@ impl Of<'_> {
         let assembly = router::shield(add(assembly, parts), false, ENTRY);
         let mut graph = assembly.finish().build(0).unwrap();
         let mut peers = Vec::new();
-        for port in 0..2 {
+        for port in 0..3 {
             let (mut device, peer) = connect("p", [2, 0, 0, 0, 0, port as u8], self.pool);
             graph.ports().set(port, device.start(1).unwrap().remove(0));
             peers.push(peer);
         }
-        let (back, front) = (peers.pop().unwrap(), peers.pop().unwrap());
-        Seat { graph, front, back, kernel, counters, settings, programs, _to_router }
+        let [front, back, other_back] = peers.try_into().ok().unwrap();
+        Seat { graph, front, back, other_back, kernel, counters, settings, programs, _to_router }
     }
 }
 

@@ -4,12 +4,15 @@ use std::net::SocketAddrV4;
 use std::time::{Duration, Instant};
 
 use graph::clock;
+use tables::event::{Event, LinkId, Neighbour, NeighbourState};
+use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 
 use super::super::solicit::Solicit;
 use super::super::solicitor::OVERHEAD;
+use super::super::times::Times;
 use super::pair::Pair;
-use super::rig::Rig;
+use super::rig::{GRANTOR, Rig};
 use crate::testbed::to_p0;
 
 /// A request, of 100 bytes as a frame when it is encapsulated, from this client.
@@ -115,4 +118,57 @@ fn requests_wait_for_a_port_that_takes_nothing() {
     rig.back.accept(usize::MAX);
     rig.run();
     assert_eq!(rig.back.take().len() as u64, held);
+}
+
+/// Two back ports, one of which takes nothing: the other's requests leave, those of a lower
+/// priority too, and what waits leaves in its order once its port takes it.
+#[test]
+fn a_port_that_takes_nothing_holds_up_no_other_ports_requests() {
+    let mut rig = Rig::new();
+    // A Grantor behind the other port.
+    let mac = Some(GRANTOR);
+    let (ip, state) = ("10.0.3.9".parse().unwrap(), NeighbourState::Reachable);
+    let grantors = vec![Named { ip, weight: 1, shadow: false }];
+    let net = "10.24.0.0/16".parse().unwrap();
+    let protect = Protect { net, action: Action::Protect, options: 0, grantors };
+    rig.control.protect(VrfId(0), &protect).unwrap();
+    rig.control.commit();
+    rig.control.handle(&[Event::Neighbour(Neighbour { link: LinkId(3), ip, mac, state })]);
+    rig.control.commit();
+    let asks = |host: [u8; 4], n: u32| {
+        let to = SocketAddrV4::new(host.into(), 53);
+        let from = |client: u32| SocketAddrV4::new((0xc633_6400 + client).into(), 4_000);
+        (0..n).map(move |client| to_p0(Frame::udp4(from(client), to).payload(&[0; 8])))
+    };
+
+    rig.back.accept(0);
+    let mut now = clock::now();
+    let micro = Times::new(clock::rate()).second() / 1_000_000;
+    let mut poll = |rig: &mut Rig| {
+        now += 10 * micro;
+        rig.graph.poll_at(now, rig.thread.guard());
+        rig.thread.quiesce();
+    };
+    asks([10, 20, 0, 1], 100).for_each(|frame| rig.front.push(&frame));
+    (0..20).for_each(|_| poll(&mut rig));
+    // The second port's come behind them, and in between.
+    for frames in [asks([10, 24, 0, 1], 100), asks([10, 20, 0, 2], 50), asks([10, 24, 0, 2], 50)] {
+        frames.for_each(|frame| rig.front.push(&frame));
+        (0..4).for_each(|_| poll(&mut rig));
+    }
+    (0..30).for_each(|_| poll(&mut rig));
+    let left = |frames: &[Vec<u8>]| -> Vec<_> {
+        frames.iter().map(|frame| (frame[20 + 14 + 19], frame[20 + 14 + 15])).collect()
+    };
+    let others = left(&rig.other_back.take());
+    let want: Vec<_> = (0..100).map(|n| (1, n)).chain((0..50).map(|n| (2, n))).collect();
+    assert_eq!(others, want, "within half a millisecond");
+
+    let lost = rig.graph.stats().snapshot().dropped("output", "transmit_full");
+    assert!(lost <= 32 * 2 + 8, "{lost} lost");
+    rig.back.accept(usize::MAX);
+    (0..200).for_each(|_| poll(&mut rig));
+    let waited = left(&rig.back.take());
+    assert_eq!(waited.len() as u64 + lost, 150);
+    assert!(waited.is_sorted(), "{waited:?}");
 }
