@@ -219,7 +219,7 @@ fn relengthened(mut frame: Vec<u8>, rng: &mut Rng) -> Vec<u8> {
 
 /// The frames of a pcap or pcapng file up to its first damage, whatever their
 /// link type: it has to survive any bytes. `None` for another file.
-fn frames_of(file: &[u8]) -> Option<Vec<Vec<u8>>> {
+pub(crate) fn frames_of(file: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut reader = Reader::new(file).ok()?;
     let mut frames = Vec::new();
     while let Ok(Some(frame)) = reader.next_frame() {

@@ -1,17 +1,24 @@
 //! A shadow reaches the verdicts that a shield does, and lets all pass.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
 
+use graph::clock;
+use lookup::exact::flow::FlowKey;
 use tables::event::NeighbourState;
 use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::ggu::Verdict as Decision;
 
-use super::super::settings::{SHADOW, Verdicts};
+use super::super::flows::Heard;
+use super::super::machine::Machine;
+use super::super::programs::Programs;
+use super::super::settings::{Counters, SHADOW, Verdicts};
 use super::super::solicit::Solicit;
+use super::super::times::Times;
 use super::rig::{GRANTOR, Rig, in_v4, neighbour};
-use crate::testbed::{P1, to_p0, udp4};
+use crate::testbed::{P0, P1, PEER, to_p0, udp4};
+use crate::tests::replay::frames_of;
 
 const SHADOWS: &str = "10.0.2.10";
 
@@ -62,71 +69,136 @@ fn verdicts(all: &Verdicts) -> [u64; 8] {
     .map(|count| count.get())
 }
 
-/// A recording: packets of twenty clients, decisions in between, both by one clock.
-#[test]
-fn a_shadow_reaches_the_same_verdicts_and_drops_nothing() {
-    for turn in 0.. {
-        let begun = Instant::now();
-        let mut rigs = [rig(0, true, 125_000_000), rig(SHADOW, true, 125_000_000)];
-        let (mut sent, mut passed) = (Vec::new(), Vec::new());
-        for step in 0..40_u32 {
-            let few = Decision::Granted {
-                expire_s: 300,
-                rate_kib: 2,
-                next_renewal_ms: 3_600_000,
-                renewal_step_ms: 1,
-            };
-            // The flow of `udp4`, which is client 7's to host 1 or 2.
-            let decision = match step {
-                10 => Some(("10.20.0.1", few)),
-                20 => Some(("10.20.0.2", Decision::Declined { expire_s: 60 })),
-                30 => Some(("10.20.0.1", Decision::Declined { expire_s: 60 })),
-                _ => None,
-            };
-            let frames: Vec<_> = (0..20)
-                .map(|client| frame(client, (step % 3) as u8, (step * client) as usize % 400))
-                .collect();
-            for (rig, out) in rigs.iter_mut().zip([&mut sent, &mut passed]) {
-                if let Some((dst, decision)) = decision {
-                    rig.decide(dst, decision);
-                }
-                out.push((frames.clone(), rig.send(&frames)));
-            }
-        }
-        if begun.elapsed() > Duration::from_millis(700) && turn < 5 {
-            continue; // a budget's window may have ended between the two
-        }
-        // The same, each among its own counters, of all and of the protection.
-        let [real, shadow] = rigs.each_ref().map(|rig| &*rig.counters);
-        assert_eq!(verdicts(&real.all), verdicts(&shadow.shadow));
-        let sets = rigs.each_ref().map(|rig| rig.set("10.20.0.1"));
-        let real_of = real.of(sets[0]).unwrap();
-        assert_eq!(verdicts(real_of), verdicts(shadow.shadow_of(sets[1]).unwrap()));
-        let others = [&real.shadow, real.shadow_of(sets[0]).unwrap()];
-        let others = others.into_iter().chain([&shadow.all, shadow.of(sets[1]).unwrap()]);
-        assert!(others.map(verdicts).all(|of| of == [0; 8]));
-        let [requests, _, granted, _, declined, ..] = verdicts(&shadow.shadow);
-        assert!(requests > 700 && granted > 3 && declined >= 10, "{requests} {granted} {declined}");
-        // Every packet left, as it would without a shield, and copies of the requests.
-        let copies = rigs[1].counters.shadows.passed.get();
-        assert_eq!(copies, requests);
-        let (mut out, mut asked) = (0, 0);
-        for (frames, got) in &passed {
-            // Of different flows those that ask are a node behind the others.
-            let mut plain: Vec<_> = got.iter().filter(|frame| frame[23] == 17).cloned().collect();
-            let mut want: Vec<_> = frames.iter().map(|frame| routed(frame)).collect();
-            plain.sort_unstable();
-            want.sort_unstable();
-            assert_eq!(plain, want);
-            out += plain.len();
-            asked += got.iter().filter(|frame| frame[30..34] == [10, 0, 2, 10]).count() as u64;
-        }
-        assert_eq!((out, asked), (800, copies));
-        let counts = rigs[1].run();
-        let drops = ["declined", "over_budget", "no_place", "failed"];
-        assert!(drops.iter().all(|why| counts.dropped("shield", why) == 0));
-        break;
+/// A recording, each packet of which goes to a host in 10.20/16: those of the examples, those of
+/// the data where there are such, and one of twenty clients.
+fn recording() -> Vec<Vec<u8>> {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
+    let mut files = vec![examples.join("web.pcap"), examples.join("dns.pcap")];
+    let data = testing::data("pcap").into_iter();
+    let names = ["ndpi-reddit.pcap", "pcpp-many-protocols.pcap", "tcpreplay-fragroute.pcap"];
+    files.extend(data.flat_map(|folder| names.map(|name| folder.join(name))));
+    let mut all = Vec::new();
+    for file in files {
+        let read = std::fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let frames = frames_of(&read).unwrap();
+        all.extend(frames.into_iter().take(2_000).filter_map(protected));
     }
+    for step in 0..40_u32 {
+        let len = |client| (step * client) as usize % 400;
+        all.extend((0..20).map(|client| frame(client, (step % 3) as u8, len(client))));
+    }
+    all
+}
+
+/// The frame of a client to 10.20/16, if it is of IPv4 without a tag.
+fn protected(mut frame: Vec<u8>) -> Option<Vec<u8>> {
+    if frame.len() < 34 || frame[12..15] != [8, 0, 0x45] {
+        return None;
+    }
+    frame[..12].copy_from_slice(&[P0, PEER].concat());
+    frame[22] = frame[22].max(2); // what expires is no request
+    frame[30..32].copy_from_slice(&[10, 20]);
+    frame[24..26].fill(0);
+    let sum = wire::checksum::checksum(&frame[14..34]).to_be_bytes();
+    frame[24..26].copy_from_slice(&sum);
+    Some(frame)
+}
+
+/// What a shield did with a packet: what it counted, and the priorities that it asked with.
+#[derive(Debug, Eq, PartialEq)]
+struct Did {
+    counted: [u64; 8],
+    asked: Vec<u8>,
+}
+
+/// What `rig` did with `frame` at `now`, and what left.
+fn did(rig: &mut Rig, of: impl Fn(&Counters) -> [u64; 8], frame: &[u8], now: u64) -> (Did, usize) {
+    let before = of(&rig.counters);
+    rig.front.push(frame);
+    for poll in 0..4 {
+        let micros = Times::new(clock::rate()).second() / 1_000_000;
+        rig.graph.poll_at(now + poll * 100 * micros, rig.thread.guard());
+        rig.thread.quiesce();
+    }
+    let after = of(&rig.counters);
+    let counted = std::array::from_fn(|i| after[i] - before[i]);
+    let out = rig.back.take();
+    let is_asked = |frame: &[u8]| frame[23] == 4 && frame[26..30] == [10, 0, 2, 1];
+    let (asked, others): (Vec<_>, Vec<_>) = out.into_iter().partition(|frame| is_asked(frame));
+    (Did { counted, asked: asked.iter().map(|frame| frame[15] >> 2).collect() }, others.len())
+}
+
+/// Packet by packet, by a clock of the test's own, with decisions in between: what a shadow counts
+/// and the priorities at which it asks are the shield's, and every packet goes by its route.
+#[test]
+fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
+    let mut rigs = [rig(0, true, 125_000_000), rig(SHADOW, true, 125_000_000)];
+    let sets = rigs.each_ref().map(|rig| rig.set("10.20.0.1"));
+    let (programs, times) = (Programs::default(), Times::new(clock::rate()));
+    let machine = Machine { times: &times, programs: &programs };
+    let (mut now, mut passed) = (clock::now(), 0);
+    let (mut totals, mut levels) = ([0; 8], [0; 64]);
+    for (n, frame) in recording().iter().enumerate() {
+        now += times.millis(1) / 2 << (n % 7); // 0.5 to 32 ms
+        // A budget that is soon used up, and asked for again before; a refusal that ends.
+        let [few, no] = [
+            Decision::Granted {
+                expire_s: 20,
+                rate_kib: 1,
+                next_renewal_ms: 200,
+                renewal_step_ms: 100,
+            },
+            Decision::Declined { expire_s: 2 },
+        ];
+        let decision = [(3, few), (9, few), (15, no)].into_iter().find(|(at, _)| n % 19 == *at);
+        for (rig, set) in rigs.iter_mut().zip(sets) {
+            let Some((_, decision)) = &decision else { continue };
+            let decided = machine.decision(decision, now).unwrap();
+            let ends = [26, 30].map(|at| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap()));
+            let key = FlowKey::v4(ends[0], ends[1]);
+            assert!(rig.heard.push(Heard { key, set, decided }).is_ok());
+        }
+        let [real, shadow] = &mut rigs;
+        let (mut real, _) = did(real, |counters| verdicts(&counters.all), frame, now);
+        let (shadow, out) = did(shadow, |counters| verdicts(&counters.shadow), frame, now);
+        real.asked.iter().for_each(|level| levels[usize::from(*level)] += 1);
+        // A granted packet goes to its Grantor, and a shadow's by its route.
+        real.asked.retain(|level| *level > 2);
+        assert_eq!(real, shadow, "packet {n}: {frame:x?}");
+        assert_eq!(out, usize::from(real.counted != [0; 8]), "packet {n}: {frame:x?}");
+        passed += out;
+        totals = std::array::from_fn(|i| totals[i] + real.counted[i]);
+    }
+    // Of each kind there were some: requests, granted, declined or over their budget; renewals.
+    assert!([0, 2, 4].iter().all(|kind| totals[*kind] >= 10) && passed > 700, "{totals:?}");
+    assert!(levels[2] > 0 && levels[3..].iter().filter(|n| **n > 0).count() > 3, "{levels:?}");
+
+    // The same, each among its own counters, of all and of the protection.
+    let [real, shadow] = rigs.each_ref().map(|rig| &*rig.counters);
+    assert_eq!((verdicts(&real.all), verdicts(&shadow.shadow)), (totals, totals));
+    assert_eq!(verdicts(real.of(sets[0]).unwrap()), totals);
+    assert_eq!(verdicts(shadow.shadow_of(sets[1]).unwrap()), totals);
+    let others = [&real.shadow, real.shadow_of(sets[0]).unwrap()];
+    let others = others.into_iter().chain([&shadow.all, shadow.of(sets[1]).unwrap()]);
+    assert!(others.map(verdicts).all(|of| of == [0; 8]));
+    let counts = rigs[1].run();
+    let drops = ["declined", "over_budget", "no_place", "failed"];
+    assert!(drops.iter().all(|why| counts.dropped("shield", why) == 0));
+}
+
+/// What passes a shadow is what its route would send.
+#[test]
+fn a_shadow_sends_packets_as_they_are() {
+    let mut rig = rig(SHADOW, false, 125_000_000);
+    rig.decide("10.20.0.1", Decision::Declined { expire_s: 60 });
+    let frames: Vec<_> = (0..20).map(|client| frame(client, 1, 40)).collect();
+    let mut out = rig.send(&frames);
+    let mut want: Vec<_> = frames.iter().map(|frame| routed(frame)).collect();
+    // Of different flows those that ask are a node behind the others.
+    out.sort_unstable();
+    want.sort_unstable();
+    assert_eq!(out, want);
+    assert_eq!(verdicts(&rig.counters.shadow)[4], 1, "the declined one");
 }
 
 #[test]
@@ -181,5 +253,5 @@ fn a_shadow_is_no_router_less() {
     let errors = rig.front.take();
     assert!(errors.len() == 1 && errors[0][34] == wire::icmp::TIME_EXCEEDED);
     let mac = Mac(errors[0][..6].try_into().unwrap());
-    assert_eq!(mac, Mac(crate::testbed::PEER));
+    assert_eq!(mac, Mac(PEER));
 }
