@@ -139,7 +139,7 @@ fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
     let (mut now, mut passed) = (clock::now(), 0);
     let (mut totals, mut levels) = ([0; 8], [0; 64]);
     for (n, frame) in recording().iter().enumerate() {
-        now += times.millis(1) / 2 << (n % 7); // 0.5 to 32 ms
+        now += (times.millis(1) / 2) << (n % 7); // 0.5 to 32 ms
         // A budget that is soon used up, and asked for again before; a refusal that ends.
         let [few, no] = [
             Decision::Granted {
