@@ -131,7 +131,9 @@ impl Flows {
             let is_there = view.flow(*id).is_of(&heard.key);
             if !is_there || view.flow(*id).class() == Class::Request {
                 if id.is_new() && is_there {
-                    *view.state(*id).0 = fresh;
+                    let state = view.state(*id).0;
+                    *state = fresh;
+                    put_set(state, heard.set);
                 }
                 if !is_there || !table.decide(*id, &mut |_, _, _| {}) {
                     counters.count_decision(heard.set, |of| &of.no_page);

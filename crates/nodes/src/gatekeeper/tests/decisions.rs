@@ -2,13 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4, SocketAddrV6};
 
-use tables::{Action, Named, Protect, VrfId};
+use graph::{Job, Progress};
+use tables::{Action, Named, Protect, SetId, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::ggu::{Decision as Sent, Flow, Ports, Refusal, Verdict as Decision, Writer};
 
-use super::super::listing::State;
+use super::super::listing::{Filter, List, State};
 use super::super::settings::{DecisionsFrom, Settings};
+use super::super::shield::Shield;
 use super::pair::Pair;
 use super::rig::{Rig, in_v4, settings};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4};
@@ -395,4 +397,27 @@ fn what_a_poll_hears_is_bounded() {
     let heard = known(0) + known(1);
     let cut: u64 = pair.seats.iter().map(|seat| seat.counters.decisions.too_many.get()).sum();
     assert_eq!(heard as u64 + cut, 3_000);
+}
+
+/// A grant for which there is no page: its flow asks on, and is its protection's.
+#[test]
+fn a_flow_whose_decision_has_no_page_is_of_the_decisions_protection() {
+    let mut rig = Rig::with(8, "");
+    let hosts: Vec<_> = (1..=8).map(|host| format!("10.23.0.{host}")).collect();
+    for (n, host) in hosts.iter().enumerate() {
+        rig.decide(host, GRANT);
+        // A grant that was just used keeps its page.
+        (n < 6).then(|| rig.send(&[to_p0(udp4(host))]));
+    }
+    let set = rig.set(&hosts[0]);
+    assert_ne!(set, SetId { index: 0, generation: 0 });
+    let decisions = &rig.counters.decisions.all;
+    let (granted, no_page) = (decisions.granted.get(), decisions.no_page.get());
+    assert_eq!((granted, no_page), (6, 2));
+    let mut list = List::new(Filter::default());
+    let Progress::Last(rows) = list.step(rig.graph.node_mut::<Shield>().unwrap(), 4_096) else {
+        panic!("it is a small table");
+    };
+    assert!(rows.len() == 8 && rows.iter().all(|row| row.set == set), "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| row.known.state() == State::Request).count(), 2);
 }
