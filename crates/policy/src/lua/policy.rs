@@ -127,10 +127,7 @@ impl Policy {
         if self.defines.1 && packets {
             match self.batch(part, collected) {
                 Ok(()) => return self.take(part, 0, verdicts, first),
-                Err(failed) if self.caller.stopped() || !self.defines.0 => {
-                    self.refuse(part, verdicts);
-                    return first.note(self.error(failed));
-                }
+                Err(failed) if self.caller.stopped() => return first.note(self.error(failed)),
                 // One by one: the others' decisions are not lost with one packet's.
                 Err(_) => part.iter().enumerate().for_each(|(i, q)| self.slots.put(i, q)),
             }
@@ -138,6 +135,14 @@ impl Policy {
         let mut done = 0;
         while done < part.len() {
             let run = part[done..].iter().take_while(|q| q.matter == Matter::Packet).count();
+            if run > 0 && !self.defines.0 {
+                self.batch_of_one(&part[done], verdicts, collected, first);
+                if self.caller.stopped() {
+                    return;
+                }
+                done += 1;
+                continue;
+            }
             let asked = if run >= LOOP {
                 self.caller.call(self.call.each, &[done, done + run]).map(|_| run)
             } else if run > 0 {
@@ -197,6 +202,26 @@ impl Policy {
         }
         part.iter().enumerate().for_each(|(i, question)| self.slots.put(i, question));
         self.caller.call(self.call.batch, &[part.len()]).map(|_| ())
+    }
+
+    /// Asks a policy that decides only about batches about one packet.
+    fn batch_of_one(
+        &mut self,
+        question: &Question<'_>,
+        verdicts: &mut Vec<Verdict>,
+        collected: &mut Option<bool>,
+        first: &mut First,
+    ) {
+        let part = std::slice::from_ref(question);
+        // What has this slot has its verdict.
+        self.slots.put(0, question);
+        match self.batch(part, collected) {
+            Ok(()) => self.take(part, 0, verdicts, first),
+            Err(failed) => {
+                self.refuse(part, verdicts);
+                first.note(self.error(failed));
+            }
+        }
     }
 
     /// Asks about the punishment for fragments.

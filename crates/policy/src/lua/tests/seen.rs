@@ -160,12 +160,21 @@ fn a_policy_may_decide_of_many_at_once() {
         let decision = program(0, 1, &[i as u32, 2, 3]);
         assert_eq!(*verdict, Verdict { id: i as u32, forward: true, decision });
     }
-    // An error is the whole batch's, where there is nobody to ask singly.
+    // An error is that packet's alone.
     verdicts.clear();
     let error = policy.decide(&questions[64..], &mut verdicts).expect_err("it throws").to_string();
     assert!(error.starts_with("test.lua:6: ninety-nine"), "{error}");
-    assert!(verdicts.iter().all(|verdict| !verdict.forward && verdict.decision.is_none()));
-    assert_eq!(verdicts.len(), 36);
+    assert_eq!((verdicts.len(), policy.failed()), (36, &[99][..]));
+    assert!(verdicts[..35].iter().all(|verdict| verdict.forward && verdict.decision.is_some()));
+    assert!(!verdicts[35].forward && verdicts[35].decision.is_none());
+    // Packets beside a matter for which there is no batch.
+    let punish = Question { matter: Matter::Punish, ..questions[10] };
+    verdicts.clear();
+    let mixed = [questions[1], punish, questions[99], questions[2]];
+    assert!(policy.decide(&mixed, &mut verdicts).is_err());
+    let forward: Vec<_> = verdicts.iter().map(|verdict| (verdict.id, verdict.forward)).collect();
+    assert_eq!(forward, [(1, true), (10, false), (99, false), (2, true)]);
+    assert_eq!(verdicts[1].decision, Some(wire::ggu::Verdict::Declined { expire_s: 600 }));
     let single =
         "function lookup_policy(i, p) if i.l4_proto == 99 then error 'me' end return true end";
     let mut policy = load(&format!("{source}\n{single}"));
