@@ -10,7 +10,7 @@ pub fn called() -> Option<ExitCode> {
     let words: Vec<_> = std::env::args_os().skip(1).collect();
     let words: Vec<_> = words.iter().map_while(|word| word.to_str()).collect();
     match words[..] {
-        [NAME] => Some(child::main(lua::make)),
+        [NAME, v4, v6] => Some(child::main(|handed| lua::make(handed, [v4, v6]))),
         [NAME, trial::WORD, v4, v6] => Some(child::main(|handed| trial::make(handed, [v4, v6]))),
         _ => None,
     }

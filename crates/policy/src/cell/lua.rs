@@ -3,24 +3,35 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lookup::lpm::Choice;
+
 use super::child::{Decider, Handed, Stop};
 use crate::ask::{Question, Verdict};
 use crate::lua::{Options, Policy, Prepared, Stopper};
 
 struct InLua(Policy);
 
-/// The policy that the process received: its first file is its text, the others are tables.
+/// The policy that the process received: its first file is its text, the others are tables. The
+/// engines are those of [`super::Settings`].
 ///
 /// # Errors
 /// When it does not load.
-pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
+pub fn make(handed: &Handed, engines: [&str; 2]) -> Result<Box<dyn Decider>, String> {
     // The limit of the process bounds the Lua state, too.
     let options = Options { memory: 0, tables: 0, ..Options::default() };
-    Ok(Box::new(InLua(load(handed, options)?)))
+    Ok(Box::new(InLua(load(handed, options, engines)?)))
 }
 
 /// The same with these options, without the files whose names begin with a zero.
-pub(super) fn load(handed: &Handed, options: Options) -> Result<Policy, String> {
+pub(super) fn load(
+    handed: &Handed,
+    mut options: Options,
+    engines: [&str; 2],
+) -> Result<Policy, String> {
+    for (choice, engine) in engines.iter().zip([&mut options.engine4, &mut options.engine6]) {
+        let choice: Choice = choice.parse().map_err(|bad| format!("{bad}"))?;
+        *engine = (choice.name, choice.options);
+    }
     // Tables would read in `/proc` how much memory is free, and a process that opens a file is ended.
     lookup::pages::trust();
     let text = std::str::from_utf8(handed.text()).map_err(|error| error.to_string())?;

@@ -91,6 +91,7 @@ impl Process {
         // No code of ours runs between fork and exec: a fork would copy the daemon's page tables.
         let child = Command::new(program)
             .args(words)
+            .args(&settings.engines)
             .env_clear()
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())

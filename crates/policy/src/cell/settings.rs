@@ -8,8 +8,12 @@ use crate::ask::Instead;
 /// The resources of a Grantor's policy, and the fate of packets for which it has no answer.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The program to start, and its arguments: it calls [`super::child::main`].
+    /// The program to start, and its arguments, behind which come `engines`: it calls
+    /// [`super::child::main`].
     pub command: Vec<OsString>,
+    /// The engines of a policy's IPv4 and IPv6 tables, in the notation of
+    /// [`lookup::lpm::Choice`]; empty: the default engines.
+    pub engines: [String; 2],
     /// The number of processes that decide.
     pub processes: usize,
     /// The number of spare processes, ready to replace one that ends.
@@ -41,6 +45,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             command: vec!["/proc/self/exe".into(), "policy-cell".into()],
+            engines: Default::default(),
             processes: 1,
             spares: 1,
             workers: 1,

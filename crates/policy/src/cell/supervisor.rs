@@ -54,6 +54,8 @@ pub struct Supervisor {
     chunks: Chunks,
     past: Counts,
     restarts: u64,
+    /// Processes of the current policy that have failed, and that none has replaced yet.
+    owed: usize,
     rollbacks: u64,
     last_failure: Option<String>,
     missing: Vec<String>,
@@ -101,6 +103,7 @@ impl Supervisor {
             chunks: Chunks::default(),
             past: Counts::default(),
             restarts: 0,
+            owed: 0,
             rollbacks: 0,
             last_failure: None,
             missing: Vec::new(),

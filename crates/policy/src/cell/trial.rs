@@ -7,10 +7,7 @@
 //!        ─ "time 64" ─────────────────────────────────► nanoseconds of a decision
 //! ```
 
-use std::ffi::OsString;
 use std::time::{Duration, Instant};
-
-use lookup::lpm::Choice;
 
 use super::child::{Decider, Handed, Stop};
 use super::layout::{self, FACTS};
@@ -35,7 +32,8 @@ pub struct Setup<'a> {
     pub tables: &'a [(&'a str, &'a [u8])],
     /// Bytes of each packet that it sees, at most.
     pub captured: usize,
-    /// Engines of its IPv4 and IPv6 tables, in the notation of [`Choice`]; empty: the default engines.
+    /// Engines of its IPv4 and IPv6 tables, in the notation of
+    /// [`lookup::lpm::Choice`]; empty: the default engines.
     pub engines: [&'a str; 2],
 }
 
@@ -79,9 +77,10 @@ impl Trial {
             limit: LIMIT / 5, // a chunk may take five times as long
             load: LOAD,
             memory: (LUA + TABLES) as u64,
+            engines: setup.engines.map(str::to_owned),
             ..Settings::default()
         };
-        settings.command.extend([WORD].into_iter().chain(setup.engines).map(OsString::from));
+        settings.command.push(WORD.into());
         let process = Process::start((1, 0), &source, &settings);
         let process = process.map_err(|error| refused(error.to_string()))?;
         let buffer = vec![0; control::MOST];
@@ -186,13 +185,9 @@ impl Trial {
 /// # Errors
 /// When the policy does not load.
 pub fn make(handed: &Handed, engines: [&str; 2]) -> Result<Box<dyn Decider>, String> {
-    let mut options = Options { memory: LUA, tables: TABLES, ..Options::default() };
-    for (choice, engine) in engines.iter().zip([&mut options.engine4, &mut options.engine6]) {
-        let choice: Choice = choice.parse().map_err(|bad| format!("{bad}"))?;
-        *engine = (choice.name, choice.options);
-    }
+    let options = Options { memory: LUA, tables: TABLES, ..Options::default() };
     let questions = handed.file(QUESTIONS).unwrap_or_default().to_vec();
-    Ok(Box::new(Asked { policy: lua::load(handed, options)?, questions }))
+    Ok(Box::new(Asked { policy: lua::load(handed, options, engines)?, questions }))
 }
 
 /// In the process.

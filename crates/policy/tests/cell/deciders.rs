@@ -164,11 +164,12 @@ pub struct Hostile {
     asked: AtomicU64,
 }
 
-/// As its source says.
-pub fn make(handed: &Handed) -> Result<Box<dyn Decider>, String> {
+/// As its source says; one in Lua has tables by these engines.
+#[cfg_attr(not(feature = "lua"), expect(unused_variables))]
+pub fn make(handed: &Handed, engines: [&str; 2]) -> Result<Box<dyn Decider>, String> {
     #[cfg(feature = "lua")]
     if handed.name.starts_with("lua_") {
-        return policy::cell::lua::make(handed);
+        return policy::cell::lua::make(handed, engines);
     }
     match &*handed.name {
         "refuse" => return Err("refuse:1: unexpected symbol".into()),

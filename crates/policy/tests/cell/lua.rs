@@ -1,5 +1,6 @@
 //! Hostile policies in Lua, in real processes: those of `tests/hostile`, to which files can be added.
 
+use std::fmt::Write;
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,9 @@ pub const TESTS: &[Test] = &[
     ("a_usual_policy_decides_with_its_tables", usual),
     ("each_process_has_a_number_of_its_own", numbered),
     ("a_table_without_room_for_its_usual_engine_answers_and_that_is_said", small),
+    ("a_process_is_replaced_while_others_go_on_failing", replaced),
+    ("tables_have_the_engine_that_is_configured", engines),
+    ("a_million_prefixes_from_a_file_fit_by_default", million),
 ];
 
 /// With `lpmlib`, whose engines are built at the first lookup, shut in already.
@@ -46,7 +50,111 @@ fn numbered() {
 /// Ten thousand prefixes, in a process that has not the 256 MiB that `rutter4` reserves: a small
 /// engine answers as the prefixes themselves do, behind changes, too.
 fn small() {
+    let text = SMALL;
+    let mut rig = Rig::idle(settings_of(500));
+    rig.handle.load(Source::new("lua_small", &[("lua_small", text.as_bytes())]).unwrap()).unwrap();
+    (0..40).for_each(|_| _ = rig.ask(0).unwrap());
+    let found = rig.settle(Duration::from_secs(10));
+    assert!(found.iter().all(|(verdict, _)| verdict.forward), "{:?}", rig.status());
+    let said = "a table has engine lulea, which is slower: engine rutter4 wants more memory";
+    rig.until("a remark", |rig| !rig.status().remarks.is_empty());
+    assert!(rig.status().remarks[0].starts_with(said), "{:?}", rig.status().remarks);
+    // Where there is room, nothing is said.
+    let mut rig = Rig::idle(Settings { memory: 2 << 30, ..settings_of(500) });
+    rig.handle.load(Source::new("lua_small", &[("lua_small", text.as_bytes())]).unwrap()).unwrap();
+    rig.ask(0).unwrap();
+    assert!(rig.settle(Duration::from_secs(10))[0].0.forward);
+    assert_eq!(rig.status().remarks, [""; 0]);
+}
+
+/// A policy that loops for some packets and crashes for others: the loops delay no process.
+fn replaced() {
     let text = r#"
+local ffi, policylib = require "ffi", require "gatekeeper/policylib"
+function lookup_policy(packet, policy)
+  local first = ffi.cast("uint8_t *", packet.l2_hdr)[0]
+  while first == 1 do end
+  if first == 2 then ffi.cast("int *", 0)[0] = 1 end
+  return policylib.decision_granted(policy, 1, 2, 3, 4)
+end
+"#;
+    let settings = Settings { processes: 2, failures: 100_000, ..Settings::default() };
+    let mut rig = Rig::idle(settings);
+    rig.handle.load(Source::new("lua_both", &[("lua_both", text.as_bytes())]).unwrap()).unwrap();
+    let serving = |rig: &Rig| -> Vec<_> {
+        let all = rig.status().processes.into_iter();
+        all.filter(|one| one.stage == "serving").map(|one| one.pid).collect()
+    };
+    rig.until("a spare", |rig| rig.status().processes.len() == 3);
+    assert_eq!((serving(&rig).len(), rig.status().restarts), (2, 0));
+    let begun = Instant::now();
+    // One crash after the other, beside loops that never pause.
+    loop {
+        let (restarts, all_serve) = (rig.status().restarts, serving(&rig).len() == 2);
+        if restarts >= 6 && all_serve {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", rig.status());
+        // One for each process: behind a loop it would be stopped with it.
+        while rig.open.len() < 2 {
+            let crashes = restarts < 6 && all_serve && rig.open.is_empty();
+            rig.ask(if crashes { 2 } else { 1 }).unwrap();
+        }
+        rig.poll();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    rig.settle(Duration::from_secs(10));
+}
+
+/// An engine that reserves nothing has room for the table for which the default one has none.
+fn engines() {
+    let of =
+        |engines: [&str; 2]| Settings { engines: engines.map(str::to_owned), ..settings_of(500) };
+    let source = || Source::new("lua_small", &[("lua_small", SMALL.as_bytes())]).unwrap();
+    let mut rig = Rig::idle(of(["lulea", "bloomfwd6"]));
+    rig.handle.load(source()).unwrap();
+    (0..4).for_each(|_| _ = rig.ask(0).unwrap());
+    let found = rig.settle(Duration::from_secs(10));
+    assert!(found.iter().all(|(verdict, _)| verdict.forward), "{:?}", rig.status());
+    assert_eq!(rig.status().remarks, [""; 0]);
+    let refused = Rig::idle(of(["", "rutter4"])).handle.load(source()).expect_err("it is IPv4's");
+    assert!(refused.to_string().contains("no engine rutter4 for ipv6"), "{refused}");
+}
+
+/// A million prefixes in a file, read by a process that has the memory that it has by default.
+fn million() {
+    let mut file = String::new();
+    for i in 0..1_000_000_u32 {
+        let [_, a, b, c] = (i * 7 % (1 << 20)).to_be_bytes();
+        _ = writeln!(file, "{}.{b}.{c}.0/24 {}", 1 + a, i * 7 % (1 << 20) % 251);
+    }
+    let text = r#"
+local ffi, policylib = require "ffi", require "gatekeeper/policylib"
+local prefixes = lpmlib.lpm_from_file("members")
+local step = 0
+function lookup_policy(packet, policy)
+  for i = 1, 500 do
+    step = (step * 69069 + 12345) % 2 ^ 32
+    local net = math.floor(step / 256) % 2 ^ 20
+    local ip = policylib.c.gt_cpu_to_be_32((net + 65536) * 256 + step % 256)
+    local label = lpmlib.lpm_lookup(prefixes, ip)
+    if label ~= net % 251 and label ~= -2 then error(net .. " has " .. label) end
+    if label >= 0 then found = (found or 0) + 1 end
+  end
+  return found > 400
+end
+"#;
+    let mut rig = Rig::idle(Settings { limit: Duration::from_secs(20), ..Settings::default() });
+    let files = [("lua_million", text.as_bytes()), ("members", file.as_bytes())];
+    rig.handle.load(Source::new("lua_million", &files).unwrap()).unwrap();
+    (0..4).for_each(|_| _ = rig.ask(0).unwrap());
+    let found = rig.settle(Duration::from_secs(60));
+    assert_eq!(found.len(), 4);
+    assert!(found.iter().all(|(verdict, _)| verdict.forward), "{:?}", rig.status());
+}
+
+/// Ten thousand prefixes, which are asked and changed.
+const SMALL: &str = r#"
 local ffi, policylib = require "ffi", require "gatekeeper/policylib"
 local to_be = policylib.c.gt_cpu_to_be_32
 local prefixes = lpmlib.new_lpm(20000, 1)
@@ -69,21 +177,6 @@ function lookup_policy(packet, policy)
   return policylib.decision_granted(policy, 1, 2, 3, 4)
 end
 "#;
-    let mut rig = Rig::idle(settings_of(500));
-    rig.handle.load(Source::new("lua_small", &[("lua_small", text.as_bytes())]).unwrap()).unwrap();
-    (0..40).for_each(|_| _ = rig.ask(0).unwrap());
-    let found = rig.settle(Duration::from_secs(10));
-    assert!(found.iter().all(|(verdict, _)| verdict.forward), "{:?}", rig.status());
-    let said = "a table has engine lulea, which is slower: engine rutter4 wants more memory";
-    rig.until("a remark", |rig| !rig.status().remarks.is_empty());
-    assert!(rig.status().remarks[0].starts_with(said), "{:?}", rig.status().remarks);
-    // Where there is room, nothing is said.
-    let mut rig = Rig::idle(Settings { memory: 2 << 30, ..settings_of(500) });
-    rig.handle.load(Source::new("lua_small", &[("lua_small", text.as_bytes())]).unwrap()).unwrap();
-    rig.ask(0).unwrap();
-    assert!(rig.settle(Duration::from_secs(10))[0].0.forward);
-    assert_eq!(rig.status().remarks, [""; 0]);
-}
 
 fn settings_of(limit_ms: u64) -> Settings {
     Settings { limit: Duration::from_millis(limit_ms), ..Settings::default() }

@@ -23,7 +23,11 @@ type Test = (&'static str, fn());
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.first().map(String::as_str) {
-        Some("policy-cell") => return policy::cell::child::main(deciders::make),
+        Some("policy-cell") => {
+            let engine = |at: usize| words.get(at).map_or("", String::as_str);
+            let engines = [engine(1), engine(2)];
+            return policy::cell::child::main(|handed| deciders::make(handed, engines));
+        }
         Some("daemon") => return contained::daemon(),
         _ => {}
     }

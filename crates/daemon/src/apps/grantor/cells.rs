@@ -181,6 +181,7 @@ pub(super) fn settings(
     let usual = Settings::default();
     Settings {
         spin: usual.spin.filter(|_| idle == Idle::Adaptive),
+        engines: file.engines.clone(),
         processes: file.processes,
         workers,
         depth: granting.asked as u32,

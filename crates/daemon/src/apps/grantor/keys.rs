@@ -27,6 +27,12 @@ pub(super) const TABLES: Key = Key::new(
     "Tables of prefixes for a policy in a file, as \"NAME=PATH\": it asks for them by their names\n\
      (`lpmlib.lpm_from_file`). They are read when the policy is loaded.",
 );
+pub(super) const ENGINE4: Key = Key::new(
+    "engine4",
+    "\"rutter4\"",
+    "Engine of such a policy's IPv4 tables, as NAME or NAME:OPTION=VALUE,OPTION=VALUE.",
+);
+pub(super) const ENGINE6: Key = Key::new("engine6", "\"rutter6\"", "The same of its IPv6 tables.");
 pub(super) const PROCESSES: Key =
     Key::new("processes", "1", "Processes in which a policy in a file runs; one more is ready.")
         .number(1, 32);
@@ -119,7 +125,8 @@ pub(super) const DESTINATION_PORT: Key =
     Key::new("destination_port", "45232", "UDP port that they go to.").number(1, 65_535);
 
 /// Keys that only a policy in a file has.
-pub(super) const OF_FILES: [Key; 6] = [TABLES, PROCESSES, MEMORY, BATCH, LOAD, FAILURES];
+pub(super) const OF_FILES: [Key; 8] =
+    [TABLES, ENGINE4, ENGINE6, PROCESSES, MEMORY, BATCH, LOAD, FAILURES];
 
 /// All keys.
 pub(super) const SECTIONS: &[Section] = &[Section::optional(
@@ -132,6 +139,8 @@ pub(super) const SECTIONS: &[Section] = &[Section::optional(
         SERVES,
         POLICY,
         TABLES,
+        ENGINE4,
+        ENGINE6,
         PROCESSES,
         MEMORY,
         BATCH,

@@ -2,15 +2,17 @@
 
 use std::path::PathBuf;
 
+use lookup::lpm::Engines;
 use nodes::grantor::nets::Nets;
 use nodes::grantor::settings::{Ecn, Settings};
 use wire::ggu::Ports;
 
 use super::keys;
 use super::words::{WORDS, Words};
+use crate::config::read::{engine as engine_of, share_of_buffers};
 use crate::config::reader::Table;
 use crate::config::section::{Key, only};
-use crate::config::{Config, Declared, Net, read::share_of_buffers};
+use crate::config::{Config, Declared, Net};
 
 /// A Grantor's settings from the file.
 pub(super) const DECLARED: Declared = Declared { sections: keys::SECTIONS, carriers: &[], read };
@@ -50,6 +52,8 @@ pub(super) struct File {
     pub path: PathBuf,
     /// Tables of prefixes by their names in the policy.
     pub tables: Vec<(String, PathBuf)>,
+    /// The engines of its IPv4 and IPv6 tables, as text; empty: the default engines.
+    pub engines: [String; 2],
     pub processes: usize,
     pub memory_mib: u64,
     pub batch_ms: u64,
@@ -131,9 +135,11 @@ fn read(root: Table<'_>, config: &mut Config) {
 /// A path that ends as files in Lua do, or words.
 fn policy(table: Table<'_>) -> Option<Decides> {
     let tables = tables(table);
+    let engines = [engine::<u32>(table, &keys::ENGINE4), engine::<u128>(table, &keys::ENGINE6)];
     let file = |path| File {
         path,
         tables,
+        engines,
         processes: keys::PROCESSES.as_number(table) as usize,
         memory_mib: keys::MEMORY.as_number(table),
         batch_ms: keys::BATCH.as_number(table),
@@ -152,6 +158,13 @@ fn policy(table: Table<'_>) -> Option<Decides> {
         value.mistake::<()>("only a policy in a file (`policy = \"FILE.lua\"`) has this");
     }
     words
+}
+
+/// The engine that a key names, as text.
+fn engine<A: Engines>(table: Table<'_>, key: &Key) -> String {
+    let value = key.get(table);
+    let named = value.filter(|value| engine_of::<A>(value, key.name).is_some());
+    named.and_then(|value| value.text()).unwrap_or_default().to_owned()
 }
 
 /// `NAME=PATH` of each.

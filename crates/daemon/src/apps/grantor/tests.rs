@@ -66,11 +66,13 @@ fn a_policy_in_a_file_has_its_processes_and_rights() {
     assert_eq!(u128::from(file.batch_ms), usual.limit.as_millis());
     assert_eq!(u128::from(file.load_ms), usual.load.as_millis());
     assert_eq!(file.memory_mib << 20, usual.memory);
-    let text = "policy = \"a.lua\"\npolicy_files = [\"m=/m.txt\"]\nprocesses = 3\nfailures = 9\n";
+    let text = "policy = \"a.lua\"\npolicy_files = [\"m=/m.txt\"]\nprocesses = 3\nfailures = 9\n\
+        engine4 = \"dxr:k=16\"\n";
     let granting = good(&[WHO, text].concat());
     let Decides::File(file) = &granting.policy else { panic!("a file") };
     assert_eq!((file.processes, file.failures), (3, 9));
     assert_eq!(file.tables, [("m".to_owned(), "/m.txt".into())]);
+    assert_eq!(settings(file, &granting, (1, Idle::Poll)).engines, ["dxr:k=16", ""]);
     let spin = |idle| settings(file, &granting, (1, idle)).spin;
     assert_eq!([spin(Idle::Adaptive), spin(Idle::Poll)], [usual.spin, None]);
 
@@ -98,6 +100,9 @@ fn mistakes_are_named() {
         ("policy = \"drop\"\nprocesses = 2\n", "grantor.processes: only a policy in a file"),
         ("policy = \"a.lua\"\npolicy_files = [\"m\"]\n", "policy_files[0]: expected NAME=PATH"),
         ("policy = \"a.lua\"\npolicy_files = [\"m=a\", \"m=b\"]\n", "m is there already"),
+        ("policy = \"a.lua\"\nengine4 = \"rutter6\"\n", "grantor.engine4: expected an engine for"),
+        ("policy = \"a.lua\"\nengine6 = \"rutter6:k=9\"\n", "grantor.engine6: "),
+        ("policy = \"drop\"\nengine4 = \"dxr\"\n", "grantor.engine4: only a policy in a file"),
         ("policy = \"a.lua\"\nprocesses = 0\n", "a whole number from 1 to 32"),
         ("limit_ms = 0\n", "grantor.limit_ms: expected a whole number from 1 to 60000"),
         ("ecn = \"rfc3168\"\n", "grantor.ecn"),

@@ -9,7 +9,7 @@ mod vrfs;
 
 use std::cell::RefCell;
 
-use lookup::lpm::{Card, Choice, Engines, Entry, Options};
+use lookup::lpm::{Card, Choice, Engines, Entry, Options, Refusal};
 use toml::de::DeTable;
 
 use super::mistake::nearest;
@@ -21,8 +21,8 @@ pub(crate) use buffers::share_of_buffers;
 pub(crate) use once::Once;
 use ports::{RESERVED, ports};
 pub(crate) use ports::{check_interface, interface, is_port_name, mac, vlan_tags};
-pub(crate) use vrfs::vrf_name;
 use vrfs::{each_table, uses_of_vrfs, vrfs};
+pub(crate) use vrfs::{engine, vrf_name};
 
 /// Reads a whole file.
 pub fn config(file: &str, text: &str, declared: &[Declared]) -> Result<Config, Mistakes> {

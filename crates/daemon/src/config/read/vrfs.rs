@@ -87,15 +87,7 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
     let Some(inner) = value.table() else { return fib };
     let mut card = A::engine(A::DEFAULT).map(|entry| entry.card);
     if let Some(engine) = inner.get("engine") {
-        let choice = match engine.text().map(str::parse::<Choice>) {
-            Some(Err(bad)) => engine.mistake(bad),
-            Some(Ok(choice)) => {
-                let entry = A::engine(&choice.name);
-                entry.or_else(|| unknown_engine::<A>(&engine, key)).map(|entry| (entry, choice))
-            }
-            None => unknown_engine::<A>(&engine, key).map(|entry| (entry, Choice::default())),
-        };
-        if let Some((entry, choice)) = choice {
+        if let Some((entry, choice)) = chosen::<A>(&engine, key) {
             card = Some(entry.card);
             (fib.engine, fib.options) = (choice.name, choice.options);
         }
@@ -119,11 +111,39 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
     fib
 }
 
-/// Reports a value that the engine does not take. Only the engine knows: an empty
-/// one is made. What else it may refuse (memory) is for the machine that it runs on.
+/// The engine that a value names for a family, and the options that it gives.
+fn chosen<A: Engines>(value: &Value<'_>, family: &str) -> Option<(&'static Entry<A>, Choice)> {
+    match value.text().map(str::parse::<Choice>) {
+        Some(Err(bad)) => value.mistake(bad),
+        Some(Ok(choice)) => {
+            let entry = A::engine(&choice.name);
+            entry.or_else(|| unknown_engine::<A>(value, family)).map(|entry| (entry, choice))
+        }
+        None => unknown_engine::<A>(value, family).map(|entry| (entry, Choice::default())),
+    }
+}
+
+/// The engine that a value names for a family, with options that it takes.
+pub(crate) fn engine<A: Engines>(value: &Value<'_>, family: &str) -> Option<Choice> {
+    let (entry, choice) = chosen::<A>(value, family)?;
+    if !choice.options.0.is_empty()
+        && let Some(refusal) = refused(entry, &choice.options)
+    {
+        return value.mistake(format_args!("{refusal}"));
+    }
+    Some(choice)
+}
+
+/// What an engine does not take. Only the engine knows: an empty one is made.
+fn refused<A: Engines>(entry: &Entry<A>, options: &Options) -> Option<Refusal> {
+    (entry.build)(&Rib::new(), options, &Domain::new()).err()
+}
+
+/// Reports a value that the engine does not take. What else it may refuse (memory) is for the
+/// machine that it runs on.
 fn options_fit<A: Engines>(fib: &Fib, table: Table<'_>) {
     let Some(entry) = A::engine(&fib.engine) else { return };
-    let Err(refusal) = (entry.build)(&Rib::new(), &fib.options, &Domain::new()) else { return };
+    let Some(refusal) = refused(entry, &fib.options) else { return };
     let about = |name: &&String| refusal.limit.starts_with(&format!("option {name} "));
     let named = fib.options.0.keys().find(about).and_then(|name| table.get(name));
     // Else it is in what names the engine: `NAME:option=value`.

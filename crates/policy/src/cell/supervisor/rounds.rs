@@ -143,6 +143,10 @@ impl Supervisor {
         let cause = process.killed.take().unwrap_or_else(|| words(status));
         if !cause.is_empty() {
             let source = process.source.clone();
+            if self.current.as_ref().is_some_and(|current| current.is(&source)) {
+                self.history.note_end(now);
+                self.owed += 1;
+            }
             self.failed(&source, now, cause);
         }
     }
@@ -233,7 +237,9 @@ impl Supervisor {
         let there = self.count(&current, there);
         for _ in there..wanted + self.settings.spares {
             if now >= self.history.next_start(now) {
-                self.restarts += 1;
+                // The first spare replaces nothing.
+                self.restarts += u64::from(self.owed > 0);
+                self.owed = self.owed.saturating_sub(1);
                 self.start(&current);
             }
         }
@@ -250,7 +256,7 @@ impl Supervisor {
             self.good.push(old.clone());
             self.good.drain(..self.good.len().saturating_sub(MOST_GOOD));
         }
-        (self.history, self.stuck) = (History::default(), false);
+        (self.history, self.owed, self.stuck) = (History::default(), 0, false);
         // A policy that was rolled back is never the target of a rollback.
         self.before = if next.back { None } else { old.clone() };
         for at in 0..self.processes.len() {
