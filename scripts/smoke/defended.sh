@@ -240,8 +240,12 @@ grantors_of() { # NS COUNT: so many can be reached
 	at "$1" gatekeeper show -j | json "sum(not g['fault'] for g in x['grantors']) == $2" | found True
 }
 
-granted_at() { # NS: flows
-	at "$1" gatekeeper flows -n 0 -j state granted | wc -l
+granted_at() { # NS [FILTER]: flows; by a policy in Lua they are granted by program 0
+	local state
+	for state in "state granted" "program 0"; do
+		# shellcheck disable=SC2086 # two words
+		at "$1" gatekeeper flows -n 0 -j $state "${@:2}"
+	done | wc -l
 }
 
 # An answer may arrive before the decision about its flow: scripts that count grants or requests
@@ -290,7 +294,7 @@ ask() { # as `asking`, but it waits for no answer
 	eval "$1_pid=$last_pid"
 }
 
-asked() { # NAME: ends them; how many there are, how many were never answered, the longest silence
+asked() { # NAME: ends them; how many there are, how many were never answered, the longest silence and first wait
 	local pid=$1_pid
 	kill -TERM "${!pid}"
 	wait_gone "${!pid}" 50
@@ -303,9 +307,9 @@ both_ask() { # NUMBER: 40 new flows of each family, from the clients of that num
 }
 
 both_were_served() { # WHILE WHAT: no flow was without an answer for longer than two lost SYNs take
-	local name flows never silence
+	local name flows never silence _
 	for name in four six; do
-		asked $name | read -r flows never silence
+		asked $name | read -r flows never silence _
 		echo "# $1: the longest silence of a flow of family $name: $silence ms"
 		assert_eq "$flows $never" "40 0" "flows of family $name, and those that were never answered"
 		assert_at_most "$silence" $((3500 * PATIENCE)) "ms without an answer while $1"

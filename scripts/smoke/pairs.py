@@ -5,8 +5,8 @@
     pairs.py ask DST PORT FROM COUNT [--rate N] [--for SECONDS]
                                         COUNT flows, from the address FROM and those behind it, which need not be
                                         this machine's: N datagrams of each a second, until SIGTERM or for so long;
-                                        then: flows, those that were never answered, and the longest time in which
-                                        one of them was not, in milliseconds
+                                        then: flows, those that were never answered, the longest time in which one
+                                        of them was not, and the longest until its first answer, in milliseconds
 
 It says when it is ready, to ask when each flow has been answered once.
 """
@@ -59,9 +59,11 @@ def answer(arguments):
 class Flow:
     def __init__(self, address, to):
         self.socket, self.to = bound(address, 0), to
-        self.answered, self.longest = None, 0.0
+        self.asked, self.answered = None, None
+        self.longest, self.first = 0.0, 0.0
 
     def ask(self):
+        self.asked = self.asked or time.monotonic()
         try:
             self.socket.sendto(b"?" * 32, self.to)
         except OSError:
@@ -79,7 +81,9 @@ class Flow:
 
     def hear(self, now):
         if self.take():
-            if self.answered is not None:
+            if self.answered is None:
+                self.first = now - self.asked
+            else:
                 self.longest = max(self.longest, now - self.answered)
             self.answered = now
 
@@ -117,7 +121,8 @@ def ask(arguments):
             quiet = time.monotonic() + QUIET_S
     never = sum(flow.answered is None for flow in flows)
     longest = max(max(flow.longest, now - (flow.answered or begin)) for flow in flows)
-    print(len(flows), never, round(1000 * longest), flush=True)
+    first = max(flow.first for flow in flows)
+    print(len(flows), never, round(1000 * longest), round(1000 * first), flush=True)
 
 
 def main():
