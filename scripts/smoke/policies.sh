@@ -28,6 +28,7 @@ does[2002] = function() while true do pcall(function() while true do end end) en
 does[2003] = function() return ffi.cast("int *", 8)[0] end
 does[2004] = function() local t = {} while true do t[#t + 1] = string.rep("x", 1e6) .. #t end end
 does[2005] = function() error "no" end
+does[2006] = function() return string.find(string.rep("a", 5000), string.rep("a*", 50) .. "b") end
 END
 sed 's/1024, 300/2048, 300/' "$TMP/good.lua" >"$TMP/other.lua"
 echo 'this is no Lua' >"$TMP/wrong.lua"
@@ -159,6 +160,24 @@ found 'hostile.lua failed 8 times within a minute: good.lua, the one before it, 
 	fail "the log does not say that it was rolled back"
 assert_eq "$(policy "x['rollbacks']")" 1 "roll-backs"
 assert_eq "$(asks 2001)" granted "a flow to 2001 after it"
+
+# A C function that does not return cannot be stopped: after 100 ms its process is killed. The other
+# process decides meanwhile: if all flows waited, the stream would lose 20 of its decisions each time,
+# and 10 if only those waited that had their turn at this process.
+rutter grantor policy load "$TMP/hostile.lua"
+streaming
+for i in 1 2 3; do
+	assert_eq "$(asks 2006)" instead "a flow to 2006"
+	json "x['ms'] < 200 * $PATIENCE" <"$TMP/asks.out" | found True || fail "port 2006: $(cat "$TMP/asks.out")"
+	sleep 0.3
+done
+streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30 and x['ms'] < 200 * $PATIENCE" \
+	"a C function did not return"
+echo "# a C function does not return: the stream has $(tail -n 1 "$TMP/stream.log")"
+assert_match "$(rutter grantor show)" 'hostile.lua: it gave no verdict for 100 ms' "causes"
+found 'policy hostile.lua failed: it gave no verdict for 100 ms' "$TMP/rutter.log" || fail "the log does not say it"
+assert_eq "$(policy "x['failures'], sum(p['stage'] == 'serving' for p in x['processes'])")" "(3, 2)" \
+	"failures, and processes that decide"
 pinged "policies failed"
 
 # The router is killed and takes its processes with it; the next one decides, also about flows that
