@@ -86,11 +86,11 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
     let Some(value) = table.get(key) else { return fib };
     let Some(inner) = value.table() else { return fib };
     let mut card = A::engine(A::DEFAULT).map(|entry| entry.card);
-    if let Some(engine) = inner.get("engine") {
-        if let Some((entry, choice)) = chosen::<A>(&engine, key) {
-            card = Some(entry.card);
-            (fib.engine, fib.options) = (choice.name, choice.options);
-        }
+    if let Some(engine) = inner.get("engine")
+        && let Some((entry, choice)) = chosen::<A>(&engine, key)
+    {
+        card = Some(entry.card);
+        (fib.engine, fib.options) = (choice.name, choice.options);
     }
     let options = card.map_or(&[][..], |card: &Card| card.options);
     let mut known = vec!["engine", "max_routes"];
