@@ -11,7 +11,7 @@
 //! | division        | a batch goes where it is expected to be done first, by rates that are profiled before and measured all the while; or in fixed shares |
 //! | the input's end | batches shrink, so that both end together, where the input knows how much is left |
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
-//! | in memory       | cores that need no batches take pieces from the back, where they lie     |
+//! | in memory       | cores that need no batches take pieces from the back, where they lie; where they do more without the device than beside it, they are left alone |
 //! | a lost device   | what it has not answered goes to the cores, in front of what comes      |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
@@ -20,6 +20,7 @@
 //! rate) gets nothing.
 
 mod division;
+mod modes;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -36,6 +37,7 @@ use crate::lane::{Buffers, Lane, Meter};
 use crate::pieces::{Front, Pieces};
 use crate::table::Table;
 use division::{SHORT, Who};
+use modes::Modes;
 
 /// A source of addresses.
 pub trait Input<A: Addr> {
@@ -85,6 +87,8 @@ pub struct Crew<A: Addr> {
     apart: bool,
     /// The rate at which addresses are copied into the device's batches, and their hops out of them.
     copied: Meter,
+    /// Whether the device is worth its feeding, where cores answer where addresses lie.
+    modes: Modes,
     clock: Clock,
     faults: Vec<Fault>,
     /// The number of the next batch to be read, and of the next one to be handed out.
@@ -124,6 +128,7 @@ impl<A: Engines + Exports> Crew<A> {
             share: Share::Measured,
             apart: false,
             copied: Meter::default(),
+            modes: Modes::default(),
             clock: clock.clone(),
             faults: Vec::new(),
             read: 0,
@@ -146,7 +151,7 @@ impl<A: Engines + Exports> Crew<A> {
     ) -> Result<(), Fault> {
         device.load(&self.table)?;
         self.device = Some(Lane::new(device, buffers, 2 * buffers.depth));
-        self.share = share;
+        (self.share, self.modes) = (share, Modes::default());
         Ok(())
     }
 
@@ -177,7 +182,9 @@ impl<A: Engines + Exports> Crew<A> {
     }
 
     /// The same as [`Crew::run`], for slices in memory. Cores that need no batches answer where
-    /// the addresses lie, from the back; batches of the device take them from the front.
+    /// the addresses lie, from the back; batches of the device take them from the front. With a
+    /// division by measured rates, the cores answer alone, the feeding core among them, where that
+    /// has been faster: long calls try both now and then.
     ///
     /// # Errors
     /// As [`Crew::run`].
@@ -187,16 +194,19 @@ impl<A: Engines + Exports> Crew<A> {
     pub fn answer(&mut self, dsts: &[A], hops: &mut [Hop]) -> Result<(), Error> {
         let all = dsts.len();
         let in_place = self.cores.device.in_place();
-        let [front, back] = match (&in_place, &self.device) {
-            (None, _) => [all, 0],
-            (_, None) => [0, all],
-            _ => self.parts(all),
+        let (mut mode, [front, back]) = match (&in_place, &self.device) {
+            (None, _) => (None, [all, 0]),
+            (_, None) => (None, [0, all]),
+            _ => self.mode(all),
         };
+        // Who feeds no device answers.
+        let fed = self.device.is_some() && self.share == Share::Measured;
+        let more = usize::from(front == 0 && fed);
         let piece = if front > 0 { SHORT } else { self.cores.buffers.size };
         let pieces = Pieces::new(dsts, hops, piece.min(self.cores.buffers.size), [front, back]);
         let (clock, begun) = (self.clock.clone(), self.clock.now());
         let alone = || match &in_place {
-            Some(cores) => (cores.answer(&pieces), clock.now()),
+            Some(cores) => (cores.answer(&pieces, more), clock.now()),
             None => (Ok(()), begun),
         };
         let (batches, (here, ended)) = match (front, back) {
@@ -217,10 +227,19 @@ impl<A: Engines + Exports> Crew<A> {
                 (batches, here)
             }),
         };
-        if pieces.taken() > 0 {
+        if pieces.taken() > 0 && more == 0 {
             self.cores.done(pieces.taken() as u64, begun, ended);
+        } else {
+            self.cores.answered += pieces.taken() as u64;
         }
-        batches.and(here.map_err(Error::Cores))
+        let done = batches.and(here.map_err(Error::Cores));
+        if self.device.is_none() || done.is_err() {
+            mode = None; // lost on the way
+        }
+        if let Some(mode) = mode {
+            self.modes.done(mode, all, self.clock.now().saturating_sub(begun));
+        }
+        done
     }
 
     /// Answers what comes from the front, in batches.

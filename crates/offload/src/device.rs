@@ -64,11 +64,12 @@ pub trait Device<A: Addr>: Send {
 
 /// Processors that need no batches.
 pub trait InPlace<A: Addr>: Sync {
-    /// Answers pieces from the back until none is left. The caller works, too.
+    /// Answers pieces from the back until none is left, on so many threads more than the processor
+    /// has otherwise. The caller works, too.
     ///
     /// # Errors
     /// When a lookup fails. The hops of its piece are then no answers.
-    fn answer(&self, pieces: &Pieces<'_, A>) -> Result<(), Fault>;
+    fn answer(&self, pieces: &Pieces<'_, A>, more: usize) -> Result<(), Fault>;
 }
 
 /// What a device is.

@@ -2,6 +2,7 @@
 
 use lookup::lpm::{Engines, Exports};
 
+use super::modes::Mode;
 use super::{Crew, Share};
 
 /// A side of the division.
@@ -103,8 +104,19 @@ impl<A: Engines + Exports> Crew<A> {
         })
     }
 
+    /// How a call with so many addresses is answered beside a device: the mode, where that is
+    /// measured, and the most addresses for the device and for the cores.
+    pub(super) fn mode(&self, all: usize) -> (Option<Mode>, [usize; 2]) {
+        let parts = self.parts(all);
+        if self.share != Share::Measured || parts[0] == 0 {
+            return (None, parts);
+        }
+        let mode = self.modes.choose(all);
+        (Some(mode), if mode == Mode::Cores { [0, all] } else { parts })
+    }
+
     /// Of so many addresses, the most that the device and the cores may answer.
-    pub(super) fn parts(&self, all: usize) -> [usize; 2] {
+    fn parts(&self, all: usize) -> [usize; 2] {
         match (self.share, self.rates()) {
             (Share::Fixed(part), _) => {
                 let front = ((all as f64 * part).round() as usize).min(all);

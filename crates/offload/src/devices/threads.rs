@@ -100,7 +100,7 @@ struct Here<A> {
 }
 
 impl<A: Addr> InPlace<A> for Here<A> {
-    fn answer(&self, pieces: &Pieces<'_, A>) -> Result<(), Fault> {
+    fn answer(&self, pieces: &Pieces<'_, A>, more: usize) -> Result<(), Fault> {
         let work = || {
             let registered = self.domain.register("lookup");
             while let Some((dsts, hops)) = pieces.back() {
@@ -115,7 +115,7 @@ impl<A: Addr> InPlace<A> for Here<A> {
                 builder.spawn_scoped(scope, answered)
             };
             // Where the system starts no more, those that are there do the work.
-            let count = self.threads.min(pieces.pieces());
+            let count = (self.threads + more).min(pieces.pieces());
             let others: Vec<_> = (1..count).map_while(|i| start(i).ok()).collect();
             let mine = answered();
             others.into_iter().fold(mine, |all, other| other.join().unwrap_or(false) && all)
