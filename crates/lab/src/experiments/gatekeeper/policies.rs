@@ -272,7 +272,9 @@ impl Drop for Running {
 /// As many as come back.
 fn rings(context: &Context) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    for processes in [1, 2] {
+    // 1, 2, 4 and so on: as many as there are cores beside the worker's, and two at least.
+    let most = (clock::cores().len() - 1).max(2);
+    for processes in (0..).map(|doublings| 1 << doublings).take_while(|n| *n <= most) {
         let mut running = Running::start(processes)?;
         let mut samples = Vec::new();
         for _ in 0..context.pick(21, 3) {
