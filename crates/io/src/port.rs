@@ -49,9 +49,17 @@ pub trait Port: Send {
     }
 }
 
-/// The rest of a [`Port`] whose packets come from its field `pool`, one of Rutter's own.
+/// The rest of a [`Port`] whose packets come from its field `pool`, one of Rutter's own;
+/// `but free`: where they go back another way.
 macro_rules! packets_of_own_pool {
     () => {
+        fn free(&mut self, packets: &mut [Option<$crate::Owned>]) {
+            self.pool.put(packets);
+        }
+
+        $crate::port::packets_of_own_pool!(but free);
+    };
+    (but free) => {
         fn allocate(&mut self) -> Option<$crate::Owned> {
             self.pool.allocate()
         }

@@ -36,6 +36,15 @@ fn indices() -> impl Iterator<Item = usize> {
     (0..VECTOR + 3).step_by(7).chain([1 << 16, usize::MAX - 1, usize::MAX])
 }
 
+/// Numbers below what is asked, the same in every run.
+fn numbers() -> impl FnMut(usize) -> usize {
+    let mut state = 1_u64;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    }
+}
+
 /// Writes through everything that a burst hands out.
 fn scribble(burst: &mut Burst, i: usize) {
     burst.head_mut(i).fill(0xee);
@@ -183,11 +192,7 @@ fn lengths_are_held_to_the_buffer() {
 #[test]
 fn heads_stay_in_their_buffers() {
     let pool = pool(32);
-    let (rounds, mut state) = (if cfg!(miri) { 300 } else { 100_000 }, 1_u64);
-    let mut random = move |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as usize % below
-    };
+    let (rounds, mut random) = (if cfg!(miri) { 300 } else { 100_000 }, numbers());
     let mut all = burst(&pool, 31);
     let beside = frame(&pool, 0xaa, pool.room());
     for _ in 0..rounds {
@@ -217,11 +222,7 @@ fn heads_stay_in_their_buffers() {
 #[test]
 fn to_wrap_is_to_retreat_and_to_frame() {
     let pool = pool(8);
-    let (rounds, mut state) = (if cfg!(miri) { 300 } else { 100_000 }, 1_u64);
-    let mut random = move |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) as usize % below
-    };
+    let (rounds, mut random) = (if cfg!(miri) { 300 } else { 100_000 }, numbers());
     let (mut one, mut two) = (burst(&pool, 1), burst(&pool, 1));
     let seen = |burst: &Burst| {
         let packet = burst.packet(0).unwrap();

@@ -103,10 +103,6 @@ impl Port for Queue {
         taken
     }
 
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.pool.put(packets);
-    }
-
     crate::port::packets_of_own_pool!();
 
     fn idle(&mut self) {

@@ -180,10 +180,6 @@ impl Port for MemPort {
         n
     }
 
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.pool.put(packets);
-    }
-
     crate::port::packets_of_own_pool!();
 }
 

@@ -223,10 +223,6 @@ impl Port for PcapPort {
         packets.len()
     }
 
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.pool.put(packets);
-    }
-
     crate::port::packets_of_own_pool!();
 
     /// The file is whole whenever the worker has nothing to do.

@@ -145,9 +145,5 @@ impl Port for TapPort {
         taken
     }
 
-    fn free(&mut self, packets: &mut [Option<Owned>]) {
-        self.pool.put(packets);
-    }
-
     crate::port::packets_of_own_pool!();
 }

@@ -121,5 +121,5 @@ impl Port for RingPort {
         self.with(|lap| lap.give_back(packets));
     }
 
-    crate::port::packets_of_own_pool!();
+    crate::port::packets_of_own_pool!(but free);
 }
