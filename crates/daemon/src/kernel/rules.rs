@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::io;
 
-use netlink::message::attributes;
+use netlink::message::{attributes, u32_at};
 use netlink::names::*;
 
 use super::OUR_PROTOCOL;
@@ -40,11 +40,13 @@ fn foreign(answer: &[u8]) -> Option<String> {
             FRA_DST => to = format!(" to {}", prefix(value, to_len)),
             FRA_IIFNAME => rule.more(format_args!(" iif {}", text(value))),
             FRA_OIFNAME => rule.more(format_args!(" oif {}", text(value))),
-            FRA_PRIORITY => rule.priority = word(value),
-            FRA_TABLE => rule.table = word(value),
-            FRA_FWMARK if word(value) != 0 => rule.more(format_args!(" fwmark {:#x}", word(value))),
-            FRA_SUPPRESS_PREFIXLEN if word(value) != u32::MAX => {
-                rule.more(format_args!(" suppress_prefixlength {}", word(value)));
+            FRA_PRIORITY => rule.priority = u32_at(value, 0),
+            FRA_TABLE => rule.table = u32_at(value, 0),
+            FRA_FWMARK if u32_at(value, 0) != 0 => {
+                rule.more(format_args!(" fwmark {:#x}", u32_at(value, 0)))
+            }
+            FRA_SUPPRESS_PREFIXLEN if u32_at(value, 0) != u32::MAX => {
+                rule.more(format_args!(" suppress_prefixlength {}", u32_at(value, 0)));
             }
             FRA_UID_RANGE | FRA_IP_PROTO | FRA_SPORT_RANGE | FRA_DPORT_RANGE => {
                 rule.more(format_args!(" …"));
@@ -86,10 +88,6 @@ fn prefix(value: &[u8], length: u8) -> String {
 
 fn text(value: &[u8]) -> String {
     String::from_utf8_lossy(value).trim_end_matches('\0').into()
-}
-
-fn word(value: &[u8]) -> u32 {
-    value.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
 }
 
 /// The kernel's own tables.

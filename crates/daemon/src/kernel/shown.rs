@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use feeds::netlink::{SHIELD_METRIC, SHIELD_PROTOCOL};
 
-use netlink::message::attributes;
+use netlink::message::{attributes, u32_at};
 use netlink::names::*;
 
 use super::link::ip;
@@ -24,17 +24,13 @@ pub(super) fn shield(answer: &[u8]) -> Option<Shield> {
     for (kind, value) in attributes(&answer[12..]) {
         match kind {
             RTA_DST => address = ip(value)?,
-            RTA_TABLE => table = word(value),
-            RTA_PRIORITY => metric = word(value),
+            RTA_TABLE => table = u32_at(value, 0),
+            RTA_PRIORITY => metric = u32_at(value, 0),
             _ => {}
         }
     }
     let ours = (protocol, kind, metric) == (SHIELD_PROTOCOL, RTN_BLACKHOLE, SHIELD_METRIC);
     ours.then_some((table, Net { address, length }))
-}
-
-fn word(value: &[u8]) -> u32 {
-    value.first_chunk().map_or(0, |word| u32::from_ne_bytes(*word))
 }
 
 #[cfg(test)]

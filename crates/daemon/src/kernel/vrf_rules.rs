@@ -11,7 +11,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use netlink::message::find;
+use netlink::message::{find, u32_at};
 use netlink::names::*;
 use netlink::request::{CREATE, Request};
 
@@ -189,8 +189,7 @@ fn is_local(answer: &[u8]) -> bool {
 
 /// The kernel does not report a priority of 0.
 fn priority(answer: &[u8]) -> u32 {
-    let found = rule_attribute(answer, FRA_PRIORITY).and_then(|value| value.first_chunk());
-    found.map_or(0, |value| u32::from_ne_bytes(*value))
+    rule_attribute(answer, FRA_PRIORITY).map_or(0, |value| u32_at(value, 0))
 }
 
 /// Where the table `local` is to be looked up, whatever the VRF.
