@@ -21,7 +21,7 @@
 //!   internet text
 //!   table
 //!   hops prefix
-//!   memory report rng
+//!   memory report
 //! ```
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,6 @@ mod memory;
 pub mod mrt;
 mod prefix;
 mod report;
-mod rng;
 mod stream;
 mod table;
 mod text;
@@ -44,5 +43,4 @@ pub use load::{Load, Progress};
 pub use memory::NoMemory;
 pub use prefix::AnyPrefix;
 pub use report::{Damage, Fault, Place, Report};
-pub use rng::SplitMix64;
 pub use table::Table;

@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_cut_stream_gives_what_is_there_and_then_an_error() {
-        let mut rng = crate::SplitMix64(1);
+        let mut rng = lookup::rng::SplitMix64(1);
         let noise: Vec<u8> = (0..2_500_000).map(|_| b'a' + (rng.next() % 16) as u8).collect();
         for pack in [gzip, bzip2, xz] {
             let mut packed = pack(&noise);

@@ -1,12 +1,12 @@
 //! The table that every loader fills.
 
+use lookup::rng::mix;
 use lookup::{Addr, Hop, Prefix, Rib};
 
 use crate::hops::Hops;
 use crate::memory::{self, NoMemory, Small};
 use crate::prefix::AnyPrefix;
 use crate::report::{Fault, Report};
-use crate::rng;
 
 /// Routes of both families, the names of their next hops, and what was wrong
 /// with the file.
@@ -108,7 +108,7 @@ fn nameless(prefix: &AnyPrefix) -> Hop {
         AnyPrefix::V4(prefix) => (u128::from(prefix.first()), prefix.len()),
         AnyPrefix::V6(prefix) => (prefix.first(), prefix.len()),
     };
-    let hash = rng::mix(addr as u64 ^ rng::mix((addr >> 64) as u64 ^ u64::from(len)));
+    let hash = mix(addr as u64 ^ mix((addr >> 64) as u64 ^ u64::from(len)));
     Hop(MARK | (1 + hash % NAMELESS) as u32)
 }
 

@@ -4,7 +4,8 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use formats::{Load, SplitMix64, Table};
+use formats::{Load, Table};
+use lookup::rng::SplitMix64;
 
 /// Address and length as numbers of 128 bits: of IPv4 in the upper 32.
 fn wide(addr: IpAddr) -> u128 {
@@ -40,7 +41,7 @@ fn a_search_from_end_to_end_finds_the_same_next_hops() {
         let len = rng.below(width + 1) as u32;
         // Few places, so that prefixes nest and repeat.
         let place = 0x2a0a_0000_u128 << 96 | u128::from(rng.below(8)) << (128 - len.clamp(1, 20));
-        let random = u128::from(rng.next()) << 64 | u128::from(rng.next());
+        let random = rng.wide();
         let bits = (place | random >> 20) & (u128::MAX.checked_shl(128 - len).unwrap_or(0));
         let ip = |bits: u128| -> IpAddr {
             if v4 { IpAddr::V4(((bits >> 96) as u32).into()) } else { IpAddr::V6(bits.into()) }

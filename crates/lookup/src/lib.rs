@@ -1,6 +1,7 @@
 //! The lookup library: longest-prefix match ([`lpm`]), exact match ([`exact`]),
 //! filters ([`filter`]), the publication of tables to threads that never wait
-//! ([`sync`]), and searches that take turns while memory is read ([`interleave`]).
+//! ([`sync`]), searches that take turns while memory is read ([`interleave`]), and
+//! reproducible random numbers ([`rng`]).
 //!
 //! Addresses are numbers in host byte order: IPv4 is [`u32`], IPv6 is [`u128`]
 //! (see [`Addr`]). A table maps an address to a [`Hop`].
@@ -11,7 +12,7 @@
 //!   exact
 //!   lpm
 //!   rib
-//!   filter interleave prefix
+//!   filter interleave prefix rng
 //!   addr hash hint hop pages sync
 //! ```
 
@@ -28,8 +29,7 @@ pub mod lpm;
 pub mod pages;
 mod prefix;
 pub mod rib;
-#[cfg(test)]
-mod rng;
+pub mod rng;
 pub mod sync;
 
 pub use addr::Addr;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use formats::SplitMix64;
 use lookup::Addr;
+use lookup::rng::SplitMix64;
 
 use crate::clock::Clock;
 use crate::device::{Batch, Device};
@@ -78,7 +78,7 @@ pub fn measure<A: Addr>(
         let mut batch = device.batch(buffers.size)?;
         let random = |dsts: &mut [A]| {
             dsts.iter_mut().for_each(|dst| {
-                *dst = A::from_u128(u128::from(rng.next()) << 64 | u128::from(rng.next()));
+                *dst = A::from_u128(rng.wide());
             });
             Ok::<_, Fault>(dsts.len())
         };

@@ -1,8 +1,8 @@
 //! Compares the kernels with the engines, on this machine's processor.
 
-use formats::SplitMix64;
 use lookup::lpm::{Exports, Options};
 use lookup::rib::Change;
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Hop, Prefix, Rib};
 
 use crate::image::{Image, Patch, Piece};
@@ -108,7 +108,7 @@ impl Memory {
 }
 
 fn anywhere<A: Addr>(rng: &mut SplitMix64) -> A {
-    A::from_u128(u128::from(rng.next()) << 64 | u128::from(rng.next()))
+    A::from_u128(rng.wide())
 }
 
 /// Prefixes of every length, most of them near one another, so that they nest.

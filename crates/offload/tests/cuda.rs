@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output as Said};
 use std::time::Duration;
 
-use formats::SplitMix64;
 use lookup::lpm::{Exports, Options};
 use lookup::rib::Change;
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Hop, Prefix, Rib};
 use offload::Buffers;
 use offload::clock::Clock;

@@ -1,9 +1,9 @@
 //! Which next hop each generated prefix has.
 
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Hop, Prefix};
 
 use super::shape::{LIKE_PARENT, apportion};
-use crate::rng::SplitMix64;
 
 /// Gives each of `prefixes`, in (address, length) order, one of `count` next
 /// hops, numbered from `first`.

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Prefix};
 
 use super::shape::apportion;
-use crate::rng::SplitMix64;
 
 /// Adds `count` distinct prefixes longer than /24 to `prefixes`, which are in order and
 /// stay so.

@@ -20,9 +20,9 @@ mod v4;
 mod v6;
 
 use lookup::Rib;
+use lookup::rng::{SplitMix64, mix};
 
 use crate::hops::Hops;
-use crate::rng::{SplitMix64, mix};
 use crate::table::Table;
 
 /// A generated table's specification.

@@ -14,10 +14,10 @@
 
 use std::collections::HashMap;
 
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Prefix};
 
 use super::shape::{DEPTHS_V4, LENGTHS_V4, NESTED_V4, SHORTEST_V4, apportion};
-use crate::rng::SplitMix64;
 
 /// `count` distinct prefixes in (address, length) order.
 pub(super) fn prefixes(count: usize, rng: &mut SplitMix64) -> Vec<Prefix<u32>> {

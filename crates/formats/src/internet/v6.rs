@@ -14,10 +14,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use lookup::rng::{SplitMix64, mix};
 use lookup::{Addr, Prefix};
 
 use super::shape::{DEPTHS_V6, LENGTHS_V6, NESTED_V6, apportion};
-use crate::rng::{SplitMix64, mix};
 
 /// `count` distinct prefixes in (address, length) order.
 pub(super) fn prefixes(count: usize, rng: &mut SplitMix64) -> Vec<Prefix<u128>> {
@@ -228,8 +228,7 @@ impl<'a> Space<'a> {
 
     /// A random number of `bits` bits.
     fn random(&mut self, bits: u8) -> u128 {
-        let wide = u128::from(self.rng.next()) << 64 | u128::from(self.rng.next());
-        wide.checked_shr(128 - u32::from(bits)).unwrap_or(0)
+        self.rng.wide().checked_shr(128 - u32::from(bits)).unwrap_or(0)
     }
 
     fn base(&mut self) -> u128 {

@@ -1,29 +1,29 @@
 //! Random numbers that are the same on every machine.
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a seed is enough to see a run again.
+use lookup::hash;
+use lookup::rng::SplitMix64;
+
+/// A seed is enough to see a run again.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// The sequence of this seed.
     pub fn new(seed: u64) -> Rng {
-        Rng(seed)
+        Rng(SplitMix64(seed))
     }
 
     /// 64 random bits.
     #[inline]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number below `n`, which is at least 1 and at most 2^32.
     #[inline]
     pub fn below(&mut self, n: usize) -> usize {
-        (((self.next() >> 32) * n as u64) >> 32) as usize
+        hash::below((self.next() >> 32) as u32, n as u64) as usize
     }
 
     /// A number in 0..1.
@@ -33,7 +33,7 @@ impl Rng {
 
     /// 128 random bits.
     pub fn wide(&mut self) -> u128 {
-        u128::from(self.next()) << 64 | u128::from(self.next())
+        self.0.wide()
     }
 
     /// Mixes the order of `items` (Fisher, Yates).

@@ -76,7 +76,7 @@ impl Built {
 
 pub(crate) fn agrees_with_a_hash_map(make: Make) {
     for seed in 0..scaled(6) {
-        let mut rng = Rng(seed);
+        let mut rng = Rng::new(seed);
         let mut built = Built::new(make, 1 << 18);
         let range = [40, 1000, 100_000][seed as usize % 3];
         for round in 0..scaled(8) {
@@ -98,7 +98,7 @@ pub(crate) fn agrees_with_a_hash_map(make: Make) {
 }
 
 pub(crate) fn batch_agrees_with_scalar_at_every_length(make: Make) {
-    let (mut rng, mut built) = (Rng(7), Built::new(make, 1 << 16));
+    let (mut rng, mut built) = (Rng::new(7), Built::new(make, 1 << 16));
     for _ in 0..scaled(3000) {
         let key = rng.key(5000);
         built.insert(key, rng.below(1000) as u16);
@@ -122,7 +122,7 @@ pub(crate) fn a_value_that_means_absent_is_refused(make: Make) {
 }
 
 pub(crate) fn full_refuses_and_loses_nothing(make: Make) {
-    let (mut rng, mut built) = (Rng(9), Built::new(make, scaled(60_000) as usize));
+    let (mut rng, mut built) = (Rng::new(9), Built::new(make, scaled(60_000) as usize));
     let (mut refused, enough) = (0, if cfg!(miri) { 5 } else { 500 });
     while refused < enough {
         let (key, value) = (rng.key(1 << 40), rng.below(1000) as u16);
@@ -163,7 +163,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
     let (mut thread, mut changes) = (domain.register("reader"), 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut rng = Rng(1);
+            let mut rng = Rng::new(1);
             let (mut keys, mut values) = ([Key::default(); 256], [0; 256]);
             while !stop.load(Ordering::Relaxed) {
                 for (i, key) in keys.iter_mut().enumerate() {
@@ -183,7 +183,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
             }
             thread.offline();
         });
-        let (mut rng, end) = (Rng(2), Instant::now() + stress_time());
+        let (mut rng, end) = (Rng::new(2), Instant::now() + stress_time());
         let (mut next, mut round) = (0, 0_u64);
         while !stop.load(Ordering::Relaxed) {
             // Twelve rounds fill the table, as far as it goes; four thin it out.

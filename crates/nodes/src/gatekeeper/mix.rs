@@ -1,6 +1,7 @@
 //! A hash of a flow's two addresses, by which it has one Grantor of several.
 
 use lookup::exact::flow::FlowKey;
+use lookup::rng::SplitMix64;
 
 /// Four secret numbers: whoever chooses addresses does not choose the Grantor.
 #[derive(Clone, Copy, Debug)]
@@ -8,14 +9,9 @@ pub struct Mix([u64; 4]);
 
 impl Mix {
     /// Drawn by `seed`.
-    pub fn new(mut seed: u64) -> Mix {
-        // SplitMix64: Steele, Lea, Flood, 2014.
-        Mix(std::array::from_fn(|_| {
-            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (seed ^ seed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ z >> 31
-        }))
+    pub fn new(seed: u64) -> Mix {
+        let mut rng = SplitMix64(seed);
+        Mix(std::array::from_fn(|_| rng.next()))
     }
 
     /// Of a flow.

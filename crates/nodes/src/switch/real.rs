@@ -7,6 +7,7 @@ use graph::Balance;
 use liblzma::read::XzDecoder;
 use lookup::exact::mac_table::{MacWriter, Settings};
 use lookup::exact::{Capacity, Key, Writer};
+use lookup::rng::SplitMix64;
 use lookup::sync::Domain;
 use tables::switch::Which;
 use wire::build::Frame;
@@ -14,7 +15,7 @@ use wire::ethernet::Mac;
 
 use super::testbed::{OWN, bridges};
 use super::tests::{Rig, punted};
-use crate::tests::replay::{Rng, Survivor, captures, of_each_kind};
+use crate::tests::replay::{Survivor, captures, of_each_kind};
 
 /// A switch that takes each frame at the next of its ports.
 struct Switch {
@@ -68,7 +69,7 @@ fn mac(hex: &str) -> Option<[u8; 6]> {
 /// Frames among 400 stations, every eighth to a group; now and then one that comes from
 /// nobody, goes to where it comes from, or may not be forwarded.
 fn generated_trace() -> String {
-    let mut rng = Rng(1);
+    let mut rng = SplitMix64(1);
     let mut station = || format!("02{:010x}", rng.below(400) * 0x9e37_79b9 % (1 << 40));
     let line = |i: usize| {
         let (src, dst) = (station(), station());
@@ -142,8 +143,8 @@ fn learnt_where_they_are(trace: &str) {
 
 #[test]
 fn a_table_of_addresses_in_series_fills_to_95_percent() {
-    let mut rng = Rng(1);
-    fills_to_95_percent((0..40_000).map(|_| rng.below(1 << 24) as u64).collect());
+    let mut rng = SplitMix64(1);
+    fills_to_95_percent((0..40_000).map(|_| rng.below(1 << 24)).collect());
 }
 
 #[test]

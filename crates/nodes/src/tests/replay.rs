@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use graph::Balance;
 use io::pcap::Reader;
 use liblzma::read::XzDecoder;
+use lookup::rng::SplitMix64;
 
 use super::router::Rig;
 use crate::Rates;
@@ -124,11 +125,11 @@ impl<S: Survivor> Replay<S> {
         self.frames(&frames);
         self.captures += 1;
         // The file itself damaged: what is read of it is replayed, too.
-        let mut rng = Rng(bytes.len() as u64);
+        let mut rng = SplitMix64(bytes.len() as u64);
         for _ in 0..DAMAGED_COPIES {
             let mut bytes = bytes[..bytes.len().min(LONGEST_COPY)].to_vec();
             (0..8).for_each(|_| flip(&mut bytes, &mut rng));
-            bytes.truncate(rng.below(2 * bytes.len()));
+            bytes.truncate(rng.below(2 * bytes.len() as u64) as usize);
             self.frames(&frames_of(&bytes).unwrap_or_default());
         }
     }
@@ -139,8 +140,8 @@ impl<S: Survivor> Replay<S> {
             self.push(frame);
             self.push(&addressed(frame, mac));
             if i < MOST_DAMAGED {
-                let mut rng = Rng(i as u64 + 1);
-                self.push(&addressed(&frame[..rng.below(frame.len() + 1)], mac));
+                let mut rng = SplitMix64(i as u64 + 1);
+                self.push(&addressed(&frame[..rng.below(frame.len() as u64 + 1) as usize], mac));
                 self.push(&addressed(&flipped(frame, &mut rng), mac));
                 self.push(&relengthened(addressed(frame, mac), &mut rng));
             }
@@ -188,20 +189,20 @@ fn addressed(frame: &[u8], mac: [u8; 6]) -> Vec<u8> {
     frame
 }
 
-fn flipped(frame: &[u8], rng: &mut Rng) -> Vec<u8> {
+fn flipped(frame: &[u8], rng: &mut SplitMix64) -> Vec<u8> {
     let mut frame = frame.to_vec();
     (0..rng.below(4)).for_each(|_| flip(&mut frame, rng));
     frame
 }
 
-fn flip(bytes: &mut [u8], rng: &mut Rng) {
+fn flip(bytes: &mut [u8], rng: &mut SplitMix64) {
     if !bytes.is_empty() {
-        bytes[rng.below(bytes.len())] ^= 1 << rng.below(8);
+        bytes[rng.below(bytes.len() as u64) as usize] ^= 1 << rng.below(8);
     }
 }
 
 /// Another length field, with a right checksum where it is IPv4.
-fn relengthened(mut frame: Vec<u8>, rng: &mut Rng) -> Vec<u8> {
+fn relengthened(mut frame: Vec<u8>, rng: &mut SplitMix64) -> Vec<u8> {
     if frame.len() < 54 {
         return frame;
     }
@@ -226,18 +227,6 @@ pub(crate) fn frames_of(file: &[u8]) -> Option<Vec<Vec<u8>>> {
         frames.push(frame.data[..frame.data.len().min(LONGEST)].to_vec());
     }
     Some(frames)
-}
-
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
-pub(crate) struct Rng(pub(crate) u64);
-
-impl Rng {
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
-    }
 }
 
 /// Frames of a file that are damaged, too: the long ones repeat themselves.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use formats::SplitMix64;
 use lookup::lpm::Options;
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Prefix};
 
 use super::*;

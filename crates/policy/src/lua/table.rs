@@ -285,6 +285,7 @@ const COUNTED_EVERY: usize = 1024;
 #[cfg(test)]
 mod tests {
     use lookup::lpm::Refusal;
+    use lookup::rng::SplitMix64;
 
     use super::*;
 
@@ -300,11 +301,8 @@ mod tests {
     fn without_room_a_small_engine_answers<A: Engines>() {
         let budget = Budget::new(0);
         let mut table = Table::<A>::new(refusing(), &Options::default(), &budget, (1 << 20, 0));
-        let mut state = 7_u64;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as u32
-        };
+        let mut rng = SplitMix64(7);
+        let mut next = || rng.next() as u32;
         let at = |n: u32| A::from_u128(u128::from(n) << (u32::from(A::WIDTH) - 32));
         let mut small = 0;
         for _ in 0..40 {

@@ -1,8 +1,8 @@
 //! Looking up, and comparing.
 
-use formats::SplitMix64;
 use lookup::lpm::{Intervals, Lpm};
 use lookup::rib::Change;
+use lookup::rng::SplitMix64;
 use lookup::{Addr, Hop, Prefix};
 use serde::Serialize;
 
@@ -102,7 +102,7 @@ impl<A: Addr> Verify<A> {
     }
 
     fn random(&mut self) -> u128 {
-        u128::from(self.rng.next()) << 64 | u128::from(self.rng.next())
+        self.rng.wide()
     }
 
     /// An address in `prefix`.

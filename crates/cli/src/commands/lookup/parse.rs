@@ -125,7 +125,7 @@ const HEX: [u8; 256] = {
 
 #[cfg(test)]
 mod tests {
-    use formats::SplitMix64;
+    use lookup::rng::SplitMix64;
 
     use super::*;
 
@@ -181,7 +181,7 @@ mod tests {
         let mut rng = SplitMix64(5);
         for _ in 0..100_000 {
             let sparse = rng.next() & rng.next() & rng.next();
-            let mut bits = u128::from(rng.next()) << 64 | u128::from(rng.next());
+            let mut bits = rng.wide();
             for i in 0..8 {
                 if sparse >> i & 1 == 1 || rng.below(3) == 0 {
                     bits &= !(0xffff << (16 * i));

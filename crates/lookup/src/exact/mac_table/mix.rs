@@ -17,6 +17,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use crate::exact::Key;
+use crate::rng::SplitMix64;
 
 /// A permutation of 60-bit numbers, drawn by a seed.
 #[derive(Clone, Copy)]
@@ -31,15 +32,8 @@ pub(super) struct Mix {
 impl Mix {
     /// Drawn by `seed`, or at random.
     pub(super) fn new(seed: Option<u64>) -> Mix {
-        let mut state = seed.unwrap_or_else(|| RandomState::new().hash_one(0));
-        let mut next = || {
-            // SplitMix64: each number of a seed's sequence occurs once.
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        };
-        let (add, first, second) = (next() & !LOW, next() | 1, next() | 1);
+        let mut rng = SplitMix64(seed.unwrap_or_else(|| RandomState::new().hash_one(0)));
+        let (add, first, second) = (rng.next() & !LOW, rng.next() | 1, rng.next() | 1);
         let (first_inverse, second_inverse) = (inverse(first), inverse(second));
         Mix { add, first, second, first_inverse, second_inverse }
     }

@@ -62,7 +62,7 @@ fn a_table_for_which_no_pages_are_reserved_lies_on_others() {
 fn a_pipeline_gives_the_values_of_the_burst_before() {
     let (mut table, domain) = writer(1 << 18);
     (0..200_000).for_each(|i| assert_eq!(table.insert(key(i), (i % 5000) as u16), Ok(None)));
-    let (thread, mut rng) = (domain.register("test"), Rng(4));
+    let (thread, mut rng) = (domain.register("test"), Rng::new(4));
     let (mut pipeline, mut before) = (Pipeline::default(), Vec::new());
     for len in (0..=PIPELINE).chain((0..PIPELINE).rev()).chain([64, 64, 1, 64]) {
         let keys: Vec<_> = (0..len).map(|_| key(rng.next() % 300_000)).collect();
@@ -147,7 +147,7 @@ fn without_memory_it_stays_and_serves_what_it_has() {
 fn while_it_grows_every_change_is_kept() {
     let (mut table, domain) = writer(1 << 20);
     let thread = domain.register("test");
-    let mut rng = Rng(1);
+    let mut rng = Rng::new(1);
     let mut want = std::collections::HashMap::new();
     while table.capacity().growths == 0 {
         for _ in 0..1000 {
@@ -281,7 +281,7 @@ fn where_no_place_can_be_made_only_what_is_replaced_goes() {
 #[test]
 fn a_hint_is_set_where_an_entry_is_away_and_nowhere_else() {
     let (mut table, _domain) = writer(249_036);
-    let mut rng = Rng(8);
+    let mut rng = Rng::new(8);
     for i in 0..249_036 {
         table.insert(key(i), 1).unwrap();
     }

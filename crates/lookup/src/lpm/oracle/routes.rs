@@ -8,7 +8,7 @@ impl Rng {
     /// An address that shares 0, 16, 32, 48 … bits with one of 4,096 places, so
     /// that prefixes nest often, at any depth.
     pub(super) fn near<A: Addr>(&mut self) -> A {
-        let place: A = Rng(u64::from(self.below(2))).addr();
+        let place: A = Rng::new(self.below(2).into()).addr();
         let fixed = Prefix::covering(place, A::WIDTH / 8 * (2 * self.below(4) as u8 + 1));
         let step = u128::from(self.below(64)) << (A::WIDTH - fixed.len()).saturating_sub(6);
         let noise = if self.below(2) == 0 { self.addr::<A>() } else { A::default() };
