@@ -105,6 +105,13 @@ impl Room {
         self.hops.commit();
     }
 
+    /// A node in a block of its own: its place.
+    pub(super) fn place<L: Cell>(&mut self, blocks: &Blocks<L>, node: &Node) -> Result<u32, Full> {
+        let at = self.nodes.take(1)?;
+        blocks.write(at, node);
+        Ok(at)
+    }
+
     /// Why [`Staged::take`] had nothing.
     pub(super) fn limit(&self) -> String {
         let full = || format!("more than {NODES} nodes or {HOPS} hops in them");
@@ -120,8 +127,22 @@ impl Room {
 pub(super) trait BlockWriter<A: Addr, L: Cell> {
     fn room(&mut self) -> &mut Room;
 
+    /// Writes all of `rib` into the empty table.
+    fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full>;
+
     /// Brings what `prefix` owns or owned in line with `rib`.
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full>;
+
+    /// This writer, with its table filled from `rib`.
+    fn filled(mut self, card: &Card, rib: &Rib<A>) -> Result<Box<dyn Writer<A>>, Refusal>
+    where
+        Self: Writer<A> + Sized + 'static,
+    {
+        match self.fill(rib) {
+            Ok(()) => Ok(Box::new(self)),
+            Err(Full) => Err(card.refuse(self.room().limit())),
+        }
+    }
 
     /// [`Writer::apply`].
     fn apply_all(

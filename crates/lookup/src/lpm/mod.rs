@@ -14,6 +14,7 @@ mod bitmap;
 mod blocks;
 pub mod bloomfwd;
 pub mod bsd_radix;
+mod bursts;
 mod cell;
 mod default_hop;
 pub mod dir24_8;

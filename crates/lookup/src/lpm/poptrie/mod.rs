@@ -53,11 +53,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::bitmap::{STRIDE, six, top};
 use super::blocks::{Blocks, Node};
+use super::bursts::{self, BURST, Bursts};
 use super::cell::Cell;
+use super::default_hop::DefaultHop;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch_either;
-use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::{Addr, Hop};
 
@@ -118,18 +119,11 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
-        assert_eq!(dsts.len(), hops.len());
-        #[cfg(target_arch = "x86_64")]
-        if self.isa != Isa::Portable {
-            // SAFETY: every other set has AVX2, BMI2 and POPCNT.
-            return unsafe { self.batch_avx2(dsts, hops) };
-        }
-        self.batch(dsts, hops);
+        bursts::lookup_batch(self, dsts, hops);
     }
 
     fn isa(&self) -> &'static str {
-        // AVX-512 adds nothing to it.
-        if self.isa == Isa::Portable { "portable" } else { "avx2" }
+        bursts::isa::<A>(self)
     }
 
     fn bytes(&self) -> usize {
@@ -142,26 +136,20 @@ impl<A: Addr, L: Cell> Lpm<A> for Poptrie<L> {
     }
 }
 
-impl<L: Cell> Poptrie<L> {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi2,popcnt")]
-    fn batch_avx2<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
-        self.batch(dsts, hops);
+impl<A: Addr, L: Cell> Bursts<A> for Poptrie<L> {
+    fn chosen(&self) -> Isa {
+        self.isa
     }
 
     #[inline(always)]
-    fn batch<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
-        let default = self.default.get();
-        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-            self.burst(dsts, hops);
-            default_hop::fill(hops, default);
-        }
+    fn default_hop(&self) -> &DefaultHop {
+        &self.default
     }
 
     /// Up to [`BURST`] lookups, a level of all at a time. `at` is where each key
     /// is: a node while it is in the list, then a leaf.
     #[inline(always)]
-    fn burst<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
+    fn burst(&self, dsts: &[A], hops: &mut [Hop]) {
         let (mut at, mut deeper) = ([0; BURST], [0_u8; BURST]);
         let mut count = 0;
         for ((i, &dst), hop) in dsts.iter().enumerate().zip(hops.iter_mut()) {
@@ -185,7 +173,9 @@ impl<L: Cell> Poptrie<L> {
             hops[usize::from(i)].0 = self.blocks.hop(at[usize::from(i)]).get();
         }
     }
+}
 
+impl<L: Cell> Poptrie<L> {
     /// One step of the keys listed; lists those that have reached a node.
     #[inline(always)]
     fn level<A: Addr>(
@@ -229,10 +219,6 @@ impl<L: Cell> Poptrie<L> {
 }
 
 const LEAF: u32 = 1 << 31;
-
-/// 64 and 128 measured alike for IPv4, 10 % slower for IPv6; a prefetch of the
-/// first nodes, before the first level, gains nothing.
-const BURST: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -72,11 +72,7 @@ pub(super) fn build_with<A: Addr, L: Cell>(
         isa,
     };
     let (table, routes) = (Arc::new(table), Vec::new());
-    let mut writer = PoptrieWriter { table, room, compress, routes, family: PhantomData };
-    match writer.fill_direct(rib) {
-        Ok(()) => Ok(Box::new(writer)),
-        Err(Full) => Err(card.refuse(writer.room.limit())),
-    }
+    PoptrieWriter { table, room, compress, routes, family: PhantomData }.filled(card, rib)
 }
 
 impl<A: Addr, L: Cell> Writer<A> for PoptrieWriter<A, L> {
@@ -99,42 +95,9 @@ impl<A: Addr, L: Cell> BlockWriter<A, L> for PoptrieWriter<A, L> {
         &mut self.room
     }
 
-    fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
-        let s = self.table.s;
-        if prefix.len() == 0 {
-            self.table.default.follow(rib);
-            return Ok(());
-        }
-        if prefix.len() > s {
-            let i = self.slot(prefix.first());
-            let old = self.open_entry(i);
-            return self.renew(rib, s, old, prefix).and_then(|new| self.publish(i, new));
-        }
-        let (mut next, last) = (self.slot(prefix.first()), self.slot(prefix.last()));
-        let hop = owner(rib, prefix).0;
-        for (child, _) in rib.children(prefix) {
-            let first = self.slot(child.first());
-            if first < next {
-                continue; // longer than /s, in an entry that has been seen
-            }
-            self.fill(next, first, hop)?;
-            if child.len() > s {
-                let around = Prefix::covering(child.first(), s);
-                let old = self.open_entry(first);
-                self.discard(old);
-                let new = self.grow(rib, around, s, hop)?;
-                self.publish(first, new)?;
-            }
-            next = self.slot(child.last()) + 1;
-        }
-        self.fill(next, last + 1, hop)
-    }
-}
-
-impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
-    /// Builds everything. Routes come by address, then length: a longer one
-    /// paints over a shorter one, and those of one entry follow each other.
-    fn fill_direct(&mut self, rib: &Rib<A>) -> Result<(), Full> {
+    /// Routes come by address, then length: a longer one paints over a shorter one, and
+    /// those of one entry follow each other.
+    fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full> {
         let s = self.table.s;
         pages::fill(&self.table.direct, LEAF);
         let mut routes = rib.iter().filter(|(prefix, _)| prefix.len() > 0).peekable();
@@ -158,8 +121,41 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
         Ok(())
     }
 
-    /// Leaves for the direct entries from `first` up to `end`.
-    fn fill(&mut self, first: usize, end: usize, hop: u32) -> Result<(), Full> {
+    fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
+        let s = self.table.s;
+        if prefix.len() == 0 {
+            self.table.default.follow(rib);
+            return Ok(());
+        }
+        if prefix.len() > s {
+            let i = self.slot(prefix.first());
+            let old = self.open_entry(i);
+            return self.renew(rib, s, old, prefix).and_then(|new| self.publish(i, new));
+        }
+        let (mut next, last) = (self.slot(prefix.first()), self.slot(prefix.last()));
+        let hop = owner(rib, prefix).0;
+        for (child, _) in rib.children(prefix) {
+            let first = self.slot(child.first());
+            if first < next {
+                continue; // longer than /s, in an entry that has been seen
+            }
+            self.lead(next, first, hop)?;
+            if child.len() > s {
+                let around = Prefix::covering(child.first(), s);
+                let old = self.open_entry(first);
+                self.discard(old);
+                let new = self.grow(rib, around, s, hop)?;
+                self.publish(first, new)?;
+            }
+            next = self.slot(child.last()) + 1;
+        }
+        self.lead(next, last + 1, hop)
+    }
+}
+
+impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
+    /// Leads the direct entries from `first` up to `end` to `hop`.
+    fn lead(&mut self, first: usize, end: usize, hop: u32) -> Result<(), Full> {
         for i in first..end {
             let old = self.open_entry(i);
             self.discard(old);
@@ -182,11 +178,7 @@ impl<A: Addr, L: Cell> PoptrieWriter<A, L> {
     fn publish(&mut self, i: usize, slot: Slot) -> Result<(), Full> {
         let entry = match slot {
             Slot::Leaf(hop) => LEAF | hop,
-            Slot::Inner(node) => {
-                let at = self.room.nodes.take(1)?;
-                self.table.blocks.write(at, &node);
-                at
-            }
+            Slot::Inner(node) => self.room.place(&self.table.blocks, &node)?,
         };
         self.table.direct[i].store(entry, Ordering::Release);
         self.room.commit();

@@ -38,11 +38,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::bitmap::{SLOTS, STRIDE, six, top};
 use super::blocks::{Blocks, Node};
+use super::bursts::{self, BURST, Bursts};
 use super::cell::Cell;
+use super::default_hop::DefaultHop;
 use super::isa::{self, Isa};
 use super::{Card, Entry, Lpm};
 use crate::hint::prefetch;
-use crate::lpm::default_hop::{self, DefaultHop};
 use crate::pages::Pages;
 use crate::{Addr, Hop};
 
@@ -118,18 +119,11 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
     }
 
     fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
-        assert_eq!(dsts.len(), hops.len());
-        #[cfg(target_arch = "x86_64")]
-        if self.isa != Isa::Portable {
-            // SAFETY: every other set has AVX2, BMI2 and POPCNT.
-            return unsafe { self.batch_avx2(dsts, hops) };
-        }
-        self.batch(dsts, hops);
+        bursts::lookup_batch(self, dsts, hops);
     }
 
     fn isa(&self) -> &'static str {
-        // AVX-512 adds nothing to it.
-        if self.isa == Isa::Portable { "portable" } else { "avx2" }
+        bursts::isa::<A>(self)
     }
 
     fn bytes(&self) -> usize {
@@ -142,26 +136,20 @@ impl<A: Addr, L: Cell> Lpm<A> for TreeBitmap<L> {
     }
 }
 
-impl<L: Cell> TreeBitmap<L> {
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,bmi2,popcnt")]
-    fn batch_avx2<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
-        self.batch(dsts, hops);
+impl<A: Addr, L: Cell> Bursts<A> for TreeBitmap<L> {
+    fn chosen(&self) -> Isa {
+        self.isa
     }
 
     #[inline(always)]
-    fn batch<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
-        let default = self.default.get();
-        for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-            self.burst(dsts, hops);
-            default_hop::fill(hops, default);
-        }
+    fn default_hop(&self) -> &DefaultHop {
+        &self.default
     }
 
     /// Up to [`BURST`] lookups, a level of all at a time. `at` is the node of each
     /// key in the list, `best` the place of the longest match so far.
     #[inline(always)]
-    fn burst<A: Addr>(&self, dsts: &[A], hops: &mut [Hop]) {
+    fn burst(&self, dsts: &[A], hops: &mut [Hop]) {
         let mut keys = Keys { at: [0; BURST], best: [NO_RESULT; BURST], list: [0; BURST] };
         let mut count = 0;
         for ((i, &dst), hop) in dsts.iter().enumerate().zip(hops.iter_mut()) {
@@ -187,7 +175,9 @@ impl<L: Cell> TreeBitmap<L> {
             hop.0 = if best == NO_RESULT { hop.0 } else { result };
         }
     }
+}
 
+impl<L: Cell> TreeBitmap<L> {
     /// One step of the keys listed; lists those that have a child to go to.
     #[inline(always)]
     fn level<A: Addr>(
@@ -267,8 +257,6 @@ const NO_NODE: u32 = u32::MAX;
 
 /// A place that no result is at: blocks of results start behind it.
 const NO_RESULT: u32 = 0;
-
-const BURST: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -58,11 +58,7 @@ pub(super) fn build_with<A: Addr, L: Cell>(
         isa,
     };
     table.initial[0].iter().for_each(|entry| entry.store(NO_NODE.into(), Ordering::Relaxed));
-    let mut writer = TreeBitmapWriter { table: Arc::new(table), room, family: PhantomData };
-    match writer.fill(rib) {
-        Ok(()) => Ok(Box::new(writer)),
-        Err(Full) => Err(card.refuse(writer.room.limit())),
-    }
+    TreeBitmapWriter { table: Arc::new(table), room, family: PhantomData }.filled(card, rib)
 }
 
 impl<A: Addr, L: Cell> Writer<A> for TreeBitmapWriter<A, L> {
@@ -82,6 +78,26 @@ impl<A: Addr, L: Cell> Writer<A> for TreeBitmapWriter<A, L> {
 impl<A: Addr, L: Cell> BlockWriter<A, L> for TreeBitmapWriter<A, L> {
     fn room(&mut self) -> &mut Room {
         &mut self.room
+    }
+
+    /// Routes come by address, then length: a longer one paints over a shorter one, and
+    /// those of one entry follow each other.
+    fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full> {
+        let routes: Vec<Route<A>> = rib.iter().filter(|(prefix, _)| prefix.len() > 0).collect();
+        let mut next = 0;
+        while let Some(&(prefix, hop)) = routes.get(next) {
+            let first = slot(prefix.first());
+            if prefix.len() < INITIAL {
+                (first..=slot(prefix.last())).for_each(|i| self.set_hop(i, hop));
+                next += 1;
+                continue;
+            }
+            let end = next + inside(&routes[next..], Prefix::covering(prefix.first(), INITIAL));
+            let root = self.grow(&routes[next..end], INITIAL)?;
+            self.publish(first, Some(root))?;
+            next = end;
+        }
+        Ok(())
     }
 
     fn change(&mut self, rib: &Rib<A>, prefix: Prefix<A>) -> Result<(), Full> {
@@ -113,26 +129,6 @@ impl<A: Addr, L: Cell> BlockWriter<A, L> for TreeBitmapWriter<A, L> {
 }
 
 impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
-    /// Builds everything. Routes come by address, then length: a longer one
-    /// paints over a shorter one, and those of one entry follow each other.
-    fn fill(&mut self, rib: &Rib<A>) -> Result<(), Full> {
-        let routes: Vec<Route<A>> = rib.iter().filter(|(prefix, _)| prefix.len() > 0).collect();
-        let mut next = 0;
-        while let Some(&(prefix, hop)) = routes.get(next) {
-            let first = slot(prefix.first());
-            if prefix.len() < INITIAL {
-                (first..=slot(prefix.last())).for_each(|i| self.set_hop(i, hop));
-                next += 1;
-                continue;
-            }
-            let end = next + inside(&routes[next..], Prefix::covering(prefix.first(), INITIAL));
-            let root = self.grow(&routes[next..end], INITIAL)?;
-            self.publish(first, Some(root))?;
-            next = end;
-        }
-        Ok(())
-    }
-
     /// A node of the prefixes `routes`, all inside it, `from` bits down.
     fn grow(&mut self, routes: &[Route<A>], from: u8) -> Result<Node, Full> {
         let below = from + STRIDE;
@@ -228,11 +224,7 @@ impl<A: Addr, L: Cell> TreeBitmapWriter<A, L> {
     fn publish(&mut self, i: usize, root: Option<Node>) -> Result<(), Full> {
         let at = match root {
             None => NO_NODE,
-            Some(node) => {
-                let at = self.room.nodes.take(1)?;
-                self.table.blocks.write(at, &node);
-                at
-            }
+            Some(node) => self.room.place(&self.table.blocks, &node)?,
         };
         let entry = &self.table.initial[0][i];
         let (_, hop) = split(entry.load(Ordering::Relaxed)); // we alone write
