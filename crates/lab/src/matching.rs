@@ -154,7 +154,7 @@ pub fn keys_of(
     let key = |_| {
         let (key, value) = entry(rng.below(entries));
         // Bit 37 of every entry's address is 0. A table that holds addresses alone
-        // would not tell another domain apart.
+        // would not notice another domain.
         let other = Key::new(key.mac() | 1 << 37, key.domain());
         if rng.below(100) < miss_percent { (other, ABSENT) } else { (key, value) }
     };

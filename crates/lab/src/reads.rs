@@ -28,14 +28,14 @@ use crate::contest::{Contestant, Engine, Stream, Subject};
 pub const SUFFIX: &str = "-reads";
 
 /// The reads of the engine called `name`; `None` where there is no such engine, or it
-/// does not tell.
+/// does not report its reads.
 pub fn of<A: Instruments>(name: &str, options: Options) -> Option<Contestant<A>> {
     let (_, build) = A::instrumented().iter().find(|(engine, _)| *engine == name)?;
     let build = move |rib: &Rib<A>| {
         let domain = Domain::new();
         let built = build(rib, &options, &domain).map_err(|refusal| refusal.to_string())?;
         let Instrumented { writer, reads } = built;
-        Ok(Replayed { engine: Engine::of(writer, domain), reads, told: Cell::new(0) })
+        Ok(Replayed { engine: Engine::of(writer, domain), reads, answered: Cell::new(0) })
     };
     Some(Contestant::rival(&format!("{name}{SUFFIX}"), build))
 }
@@ -45,13 +45,13 @@ struct Replayed<A: Addr> {
     engine: Engine<A>,
     reads: Arc<dyn Reads<A>>,
     /// Reads of the keys that were answered.
-    told: Cell<u64>,
+    answered: Cell<u64>,
 }
 
 impl<A: Addr> Subject<A> for Replayed<A> {
     fn stream<'s>(&'s self, dsts: &[A]) -> Box<dyn Stream + 's> {
         let places = Places::new(&*self.reads, dsts);
-        Box::new(ReadStream { places, answers: self.engine.stream(dsts), told: &self.told })
+        Box::new(ReadStream { places, answers: self.engine.stream(dsts), answered: &self.answered })
     }
 
     fn lookup(&self, dst: A) -> Hop {
@@ -63,7 +63,7 @@ impl<A: Addr> Subject<A> for Replayed<A> {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        vec![("reads", self.told.get())]
+        vec![("reads", self.answered.get())]
     }
 
     fn update(&mut self, _: &mut Rib<A>, _: &Change<A>) -> Result<bool, String> {
@@ -106,7 +106,7 @@ fn gathered(memory: &[u32], words: &[u32]) -> u32 {
 struct ReadStream<'s> {
     places: Places,
     answers: Box<dyn Stream + 's>,
-    told: &'s Cell<u64>,
+    answered: &'s Cell<u64>,
 }
 
 impl Stream for ReadStream<'_> {
@@ -118,7 +118,7 @@ impl Stream for ReadStream<'_> {
     }
 
     fn answers(&mut self) -> Vec<Hop> {
-        self.told.set(self.told.get() + self.places.words.len() as u64);
+        self.answered.set(self.answered.get() + self.places.words.len() as u64);
         self.answers.answers()
     }
 }

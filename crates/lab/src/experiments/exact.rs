@@ -39,7 +39,7 @@ impl Experiment for Peers {
         let mut notes = vec![
             "uniformly random keys of the table; address and domain are one key of 60 bits"
                 .to_string(),
-            "bytes of the crates' maps are not told".into(),
+            "the crates' maps do not report their bytes".into(),
             "inserts: into a table made for so many, ours in batches and also one by one, rivals \
              as they can, which is one by one"
                 .into(),
@@ -67,7 +67,8 @@ const CARD: Card = Card {
     takes: Takes { full_s: 720.0, quick_s: 50.0 },
     help: "exact-match tables, ours and rivals: hits, misses, inserts, updates, bytes, two threads",
     source: "issue on exact match, point 2",
-    claim: "mac-table: 130 M lookups/s at 1 M entries, 40 at 10⁹, 3 × rte_hash and the paper's table; two cores 1.8 ×; misses at 60 % of the hit rate; 500,000 updates/s cost 6 %",
+    claim: "mac-table: 130 M lookups/s at 1 M entries, 40 at 10⁹, 3 × rte_hash and the paper's \
+            table; two cores 1.8 ×; misses at 60 % of the hit rate; 500,000 updates/s cost 6 %",
     plots: &[
         plot("Lookups in bursts of 256, all hits", "rate_mlps", "million lookups/s"),
         plot("Lookups in bursts of 64, all hits", "rate_64_mlps", "million lookups/s"),
@@ -192,7 +193,7 @@ fn fill(contestant: &Contestant, entries: &[Entry], mut row: Row) -> Result<Fill
 
 /// Two threads' rate over one's, where other threads may read: for each the time of a
 /// lookup alone on its core over that beside the other, and the sum of these. The rate
-/// of both in their best slice together over that of one would tell of luck, too: two
+/// of both in their best slice together over that of one would depend on luck, too: two
 /// cores are seldom left in peace at the same time.
 fn threads(context: &Context, tables: &[Filled], size: usize) -> Vec<Option<Figure>> {
     let mut taken = Vec::new();

@@ -97,7 +97,7 @@ impl<A: Family> Field<'_, A> {
         let time = clock::thread_time() - start;
         let mut blank = blank;
         if let Some(isa) = subject.isa() {
-            // An entrant may be named for what it stands for: each its best.
+            // An entrant may be labelled already, as `the paper's`, whatever set it chooses.
             blank.labels.entry("isa".into()).or_insert_with(|| isa.into());
         }
         let mut row = blank.clone();

@@ -44,7 +44,7 @@ pub enum Ruling {
     Reached,
     /// A goal of ours that is missed.
     Missed,
-    /// This run cannot tell.
+    /// This run cannot decide.
     Open,
 }
 
@@ -110,7 +110,7 @@ impl Verdict {
         Verdict { claim, bounds, measured, ruling: Ruling::Open }
     }
 
-    /// Whether it holds; `None` where this run cannot tell.
+    /// Whether it holds; `None` where this run cannot decide.
     pub fn holds(&self) -> Option<bool> {
         match self.ruling {
             Ruling::AsStated | Ruling::Stronger | Ruling::Reached => Some(true),

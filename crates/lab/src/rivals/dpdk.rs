@@ -58,7 +58,7 @@ trait Table<A: Addr>: Sync {
     fn add(&self, prefix: &Prefix<A>, hop: Hop) -> bool;
     fn delete(&self, prefix: &Prefix<A>) -> bool;
     /// Bytes of the first level and of the groups that are in use, as the
-    /// layout has them; DPDK does not tell.
+    /// layout has them; DPDK does not report them.
     fn bytes(&self) -> Option<usize>;
 }
 
@@ -278,7 +278,7 @@ impl Table<u128> for Fib6 {
     }
 
     fn bytes(&self) -> Option<usize> {
-        None // what is used of its groups is not told, and what is reserved says nothing
+        None // what is used of its groups is not reported, and what is reserved says nothing
     }
 }
 

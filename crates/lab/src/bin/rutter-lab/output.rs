@@ -19,7 +19,7 @@ pub struct Output {
 impl Output {
     /// Standard output; from here on an interrupt ends the process with status 130.
     pub fn new(json: bool) -> Self {
-        // Fails only for signals that cannot be caught; then the default stands.
+        // Fails only for signals that cannot be caught; then the default stays.
         let _ = signal_hook::flag::register_conditional_shutdown(
             signal_hook::consts::SIGINT,
             INTERRUPTED,

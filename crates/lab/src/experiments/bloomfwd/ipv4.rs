@@ -66,7 +66,7 @@ pub static FIG1: Study = Study {
         },
     ],
     notes: &[
-        "one core of a general processor stands for the 244 threads of a Xeon Phi",
+        "one core of a general processor instead of the 244 threads of a Xeon Phi",
         "filter and table share the hash here, so the paper's mixed pairs (Murmur + H2) are left out",
     ],
 };
@@ -175,7 +175,7 @@ pub static FIG4: Study = Study {
         when: &[("engine", "bloomfwd")],
     }],
     notes: &[
-        "CAIDA's traces cannot be had: Zipf's law over 100,000 flows, and repeated addresses, stand for them",
+        "CAIDA's traces cannot be had: Zipf's law over 100,000 flows, and repeated addresses, instead",
     ],
 };
 

@@ -1,5 +1,5 @@
-//! `cuckooswitch/table2`, `fig8`, `fig9` and `fig10`: section 4 of the paper, the full system: one worker on `mem` ports stands for
-//! its two sockets, eight ports of 10 Gbit/s and four network cards.
+//! `cuckooswitch/table2`, `fig8`, `fig9` and `fig10`: section 4 of the paper, the full system, with one
+//! worker on `mem` ports instead of two sockets, eight ports of 10 Gbit/s and four network cards.
 
 use std::thread;
 
@@ -126,7 +126,7 @@ pub static FIG9: Forwarding = Forwarding {
         faster("hashbrown-fx", "faster than with the hash map, batched"),
         faster("rte_hash", "faster than with rte_hash in bulk (not in the paper)"),
     ],
-    notes: &["hashbrown stands for Google's dense_hash_map", ONE_WORKER, GENERATED],
+    notes: &["hashbrown instead of Google's dense_hash_map", ONE_WORKER, GENERATED],
 };
 
 impl Experiment for Table2 {
@@ -136,7 +136,8 @@ impl Experiment for Table2 {
             takes: Takes { full_s: 10.0, quick_s: 2.0 },
             help: "frames that two ports pass on without a lookup, by size and workers",
             source: "CuckooSwitch, table 2",
-            claim: "92.22 Mpps (61.97 Gbit/s) at 64 bytes, 36.23 Mpps (80 Gbit/s) at 256: first PCIe, then the network is full",
+            claim: "92.22 Mpps (61.97 Gbit/s) at 64 bytes, 36.23 Mpps (80 Gbit/s) at 256: first \
+                    PCIe, then the network is full",
             plots: &[Plot { x: "bytes", series: "workers", ..RATE }],
         }
     }

@@ -1,5 +1,5 @@
-//! `cuckooswitch/fig5`, `fig6`, `fig7` and `table3`: sections 4.3 and 4.4 of the paper: its table alone, its optimisations, rivals,
-//! memory.
+//! `cuckooswitch/fig5`, `fig6`, `fig7` and `table3`: sections 4.3 and 4.4 of the paper: its table
+//! alone, its optimisations, rivals, memory.
 
 use lookup::exact::engine;
 use lookup::lpm::Options;

@@ -8,7 +8,7 @@ use crate::lookups::Claim;
 use crate::record::Bound;
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict};
 
-/// A figure of the real testbed: the router on `mem` ports stands for it.
+/// A figure of the real testbed, here of the router on `mem` ports.
 pub struct Testbed {
     card: &'static Card,
     lengths: &'static str,
@@ -172,6 +172,7 @@ const PLOTS: &[Plot] = &[Plot {
     style: Style::Lines,
 }];
 
-const NOTE: &str = "one worker's whole graph on mem ports (16,000 packets) stands for the paper's two servers and network cards";
+const NOTE: &str = "one worker's whole graph on mem ports (16,000 packets) instead of the \
+                    paper's two servers and network cards";
 const ROUTED: &str =
     "random: addresses in routed /32s, as addresses out of 2^128 would all take the default route";

@@ -25,7 +25,7 @@ pub static TABLE1: Study = Study {
         of("D18R", "D18R is built in 221 ms", "build_s", 0.221),
     ],
     notes: &[
-        "the paper's snapshots of 2012 cannot be had; generated tables of their size stand for them",
+        "the paper's snapshots of 2012 cannot be had; generated tables of their size are used instead",
         "bytes are what the engine holds: array ends and spare room included",
     ],
 };

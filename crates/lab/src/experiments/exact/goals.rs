@@ -24,8 +24,8 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
     let judge = |text: &str, figure: Option<Figure>, bound: Bound, unit: &str| {
         figure.map(|figure| bound.judge(claim(text), figure, unit))
     };
-    let tell = |text: &str, figure: Option<Figure>| {
-        figure.map(|figure| Verdict::open(claim(text), told(figure, "%")))
+    let report = |text: &str, figure: Option<Figure>| {
+        figure.map(|figure| Verdict::open(claim(text), in_words(figure, "%")))
     };
     let goals = [(MILLION, 130.0), (SIXTY_MILLION, 88.0), (BILLION, 40.0)];
     let goal = goals.into_iter().find(|(of_size, _)| *of_size == size).map(|(_, least)| least);
@@ -39,7 +39,7 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
     let filled = if size == BILLION { 4.0 } else { 5.0 };
     let verdicts = [
         lookups.and_then(|text| judge(&text, rate, Bound::Least(goal?), "M/s")),
-        tell("lookups by independent random lines (a hit reads 1.17)", share),
+        report("lookups by independent random lines (a hit reads 1.17)", share),
         judge(
             &format!("two threads ≥ {two} × one"),
             ours("two_threads_ratio"),
@@ -67,11 +67,11 @@ fn of_size(rows: &[Row], size: usize) -> Vec<Verdict> {
             Bound::Most(6.0),
             "%",
         ),
-        tell(
+        report(
             "as many updates of a table that nobody reads cost them",
             ours("beside_other_updates_pct"),
         ),
-        tell("two slices without any updates differ by", ours("beside_none_pct")),
+        report("two slices without any updates differ by", ours("beside_none_pct")),
     ];
     verdicts.into_iter().flatten().collect()
 }
@@ -88,11 +88,11 @@ impl Bound {
             Bound::Least(least) => figure.best >= least,
             Bound::Most(most) => figure.best <= most,
         };
-        Verdict::goal(claim, told(figure, unit), reached)
+        Verdict::goal(claim, in_words(figure, unit), reached)
     }
 }
 
-fn told(figure: Figure, unit: &str) -> String {
+fn in_words(figure: Figure, unit: &str) -> String {
     let Figure { median, best, samples, .. } = figure;
     if samples < 2 {
         return format!("{} {unit}", short(best));

@@ -4,8 +4,8 @@
 //!  round   ██ alone   ██ updates   ██ updates   ██ alone        many short ones
 //! ```
 //!
-//! Once with updates of the table that is read, and once, to tell what the machine's
-//! shared memory and caches are to blame for, of another table of that size; and what
+//! Once with updates of the table that is read, and once of another table
+//! of that size, which shows what the machine's shared memory and caches are to blame for; and what
 //! two slices without any updates differ by.
 
 use super::NAME;

@@ -50,8 +50,8 @@ pub(super) struct Bed {
     load: Load,
     messages: Arc<AtomicU64>,
     pace: Arc<Pace>,
-    /// When it was left to itself last, and ticks that have gone by so: its own clock stands
-    /// still then. Else tokens would gather, and places to be swept, while others take their
+    /// When it was left to itself last, and ticks that have gone by so: its own clock stops
+    /// then. Else tokens would gather, and places to be swept, while others take their
     /// turns, and be this one's in its next.
     left_at: u64,
     away: u64,

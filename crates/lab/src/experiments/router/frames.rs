@@ -7,7 +7,7 @@
 //!
 //! A forwarded frame comes in again: the router writes the address of a next hop
 //! to `to`, so every next hop has the router's own; `from`, which is the next
-//! hop's mark here, tells which one was taken.
+//! hop's mark here, shows which one was taken.
 
 use std::net::{SocketAddrV4, SocketAddrV6};
 

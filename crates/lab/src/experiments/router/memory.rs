@@ -1,4 +1,4 @@
-//! `router/memory`: what a route costs, all told: the engine's table, the store
+//! `router/memory`: what a route costs in total: the engine's table, the store
 //! that it is built from, the engine's writer, next hops, and the control
 //! thread's own tables, as the process grows by them.
 
@@ -51,7 +51,7 @@ impl Experiment for Memory {
 const CARD: Card = Card {
     name: "router/memory",
     takes: Takes { full_s: 12.0, quick_s: 2.0 },
-    help: "bytes a route all told: table, store, writer, next hops, control's own tables",
+    help: "bytes a route in total: table, store, writer, next hops, control's own tables",
     source: "issue on the router",
     claim: "the store and the engine's writer take at most 24 bytes an IPv4 route, 40 an IPv6 route",
     plots: &[Plot {
@@ -177,7 +177,7 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         let bytes = sum(&["store_per_route", "writer_per_route"]);
         verdicts.push(Verdict::at_most(claim, bytes, most, "bytes"));
         let measured = format!("{} bytes a route", short(sum(&["resident_per_route"])));
-        verdicts.push(Verdict::open(format!("{family}: all told"), measured));
+        verdicts.push(Verdict::open(format!("{family}: in total"), measured));
     }
     verdicts
 }

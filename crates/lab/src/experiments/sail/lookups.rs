@@ -26,7 +26,7 @@ pub static FIG3_7: Study = Study {
         faster("poptrie", "1.6 to 1.7 × Poptrie", 1.59, 1.72),
     ],
     notes: &[
-        "the thesis' captured traffic cannot be had: 100,000 flows by Zipf's law stand for it",
+        "the thesis' captured traffic cannot be had: 100,000 flows by Zipf's law instead",
         BATCHED,
     ],
 };

@@ -117,7 +117,8 @@ fn pivots(rows: &[Row]) -> Vec<Verdict> {
 /// The thesis' MB are 2^20 bytes: 4 of them hold 2^25 − 1 bits.
 const MB: f64 = 1_048_576.0;
 
-const SYNTHETIC: &str = "the thesis makes its IPv6 tables out of IPv4 ones; here they are generated, the Internet's lengths";
+const SYNTHETIC: &str = "the thesis makes its IPv6 tables out of IPv4 ones; here they are generated, the \
+                         Internet's lengths";
 
 fn parts(context: &Context) -> Vec<Part> {
     let usual: &[&str] = context

@@ -234,12 +234,12 @@ fn decisions(context: &Context) -> Result<Vec<Row>, String> {
         };
         let makers = Site::rings(2).into_iter().enumerate().map(maker).collect();
         let crew = Rc::new(RefCell::new(Crew::new(scope, makers)));
-        let told = |wanted: u64| {
+        let paced = |wanted: u64| {
             let (crew, pace) = (crew.clone(), pace.clone());
-            Variant::new(wanted.to_string(), Told { crew, pace, wanted })
+            Variant::new(wanted.to_string(), Paced { crew, pace, wanted })
         };
         let plan = if context.quick() { context.plan(4) } else { SHORT };
-        context.measure_by(plan, &mut [0, EACH, EACH, 0].map(told))
+        context.measure_by(plan, &mut [0, EACH, EACH, 0].map(paced))
     });
     if timings.iter().any(|timing| timing.checksum.is_none()) {
         return Err("decisions: packets met other verdicts".into());
@@ -265,13 +265,13 @@ fn small(context: &Context, cell: Cell) -> Load {
 }
 
 /// A crew at one pace of decisions.
-struct Told<'s> {
+struct Paced<'s> {
     crew: Rc<RefCell<Crew<'s>>>,
     pace: Arc<Pace>,
     wanted: u64,
 }
 
-impl Work for Told<'_> {
+impl Work for Paced<'_> {
     fn slice(&mut self, target: Duration) -> Sample {
         self.pace.done.store(0, Ordering::Relaxed);
         self.pace.per_s.store(self.wanted, Ordering::Relaxed);
