@@ -1,6 +1,8 @@
 //! Inputs to begin with: random ones whose operations come as often as they are of use,
 //! from a generator that is the same for ever.
 
+use lookup::rng::SplitMix64;
+
 use super::frames;
 
 /// Inputs that together reach what `tests/replay.rs` names.
@@ -91,7 +93,7 @@ fn flap() -> Vec<u8> {
 
 /// A random input of so many operations.
 pub fn random(target: &str, seed: u64, operations: usize) -> Vec<u8> {
-    let mut random = Random(seed ^ 0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(SplitMix64(seed ^ 0x9e37_79b9_7f4a_7c15));
     let mut bytes: Vec<u8> = (0..12).map(|_| random.byte()).collect();
     let (often, plan) = match target {
         "switch" => (SWITCH, 12),
@@ -168,15 +170,11 @@ fn describe(frame: &mut [u8], random: &mut Random) {
     };
 }
 
-/// SplitMix64.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
+        self.0.next()
     }
 
     fn byte(&mut self) -> u8 {
