@@ -5,4 +5,5 @@ experiments! {
     mod scale: SCALE,
     mod bound: BOUND,
     mod interleave: INTERLEAVE,
+    mod bulk: Bulk,
 }

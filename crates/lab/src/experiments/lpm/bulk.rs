@@ -1,0 +1,260 @@
+//! `lpm/bulk`: how many addresses a second `rutter lookup` answers, as text and as numbers, from a
+//! file and through pipes.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lookup::{Addr, Hop, Prefix, Rib};
+
+use crate::data::Traffic;
+use crate::record::{Bound, Figure};
+use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
+
+/// See the module.
+pub struct Bulk;
+
+impl Experiment for Bulk {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn takes_tables(&self, _: &Context) -> bool {
+        true
+    }
+
+    fn judge(&self, rows: &[Row]) -> Vec<Verdict> {
+        let of = |family: &str, form: &str, from: &str| {
+            let labels = [("family", family), ("form", form), ("from", from)];
+            rows.iter().find(|row| row.is(&labels)).and_then(|row| row.median(RATE))
+        };
+        let mut verdicts = Vec::new();
+        for (form, least) in [(HOPS, 10.0), (PREFIXES, 3.0)] {
+            let found: Vec<_> = INPUTS.iter().filter_map(|from| of("ipv4", form, from)).collect();
+            let text = format!("{form}, IPv4, one core: {least} to 200 M addresses a second");
+            verdicts.push(Bound::within(least, 200.0).ours().judge(text, &found, "M/s"));
+        }
+        verdicts
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Record, Error> {
+        let tool = tool()?;
+        let spec = context.tables(&[TABLE]).remove(0);
+        let table = context.load(&spec)?;
+        let named = formats::Table::open(&spec, &formats::Load::default());
+        let named = named.map_err(|error| failed(&error))?;
+        let name = |hop: Hop| named.hops.name(hop).unwrap_or("-").to_owned();
+        let rows = context.cells(["ipv4", "ipv6"], |context, family| match *family {
+            "ipv4" => rows(context, &tool, (&spec, family), &table.ipv4, &name),
+            _ => rows(context, &tool, (&spec, family), &table.ipv6, &name),
+        })?;
+        let verdicts = self.judge(&rows);
+        Ok(context.record(rows, verdicts, NOTES.map(String::from).into()))
+    }
+}
+
+const CARD: Card = Card {
+    name: "lpm/bulk",
+    takes: Takes { full_s: 90.0, quick_s: 8.0 },
+    help: "addresses a second of the command `rutter lookup`, as text and as numbers",
+    source: "issue on the lab and the lookup tool, 1.4",
+    claim: "on one core at least 10 M addresses a second without prefixes, 3 M with them",
+    plots: &[Plot {
+        title: "rutter lookup on one core",
+        figure: RATE,
+        unit: "M/s",
+        x: "form",
+        series: "from",
+        panels: &["family"],
+        style: Style::Bars,
+    }],
+};
+
+const NOTES: [&str; 3] = [
+    "the command beside this program, on one core; the time of a run without addresses (loading the table) is \
+     subtracted",
+    "pipes: this program writes the addresses and reads the answers, on the other cores",
+    "the first 50,000 answers of each form are compared with a search of the routes",
+];
+
+/// What is run: a name, and the command's options.
+fn forms(family: &str) -> [(&'static str, Vec<String>); 3] {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    [(HOPS, words(&["--no-prefix"])), (PREFIXES, Vec::new()), (NUMBERS, words(&["--raw", family]))]
+}
+
+/// The command beside this program.
+fn tool() -> Result<PathBuf, Error> {
+    let program = std::env::current_exe().map_err(|error| failed(&error))?;
+    let tool = program.with_file_name("rutter");
+    match tool.is_file() {
+        true => Ok(tool),
+        false => Err(failed(&format!("{}: cargo build --release -p cli", tool.display()))),
+    }
+}
+
+fn rows<A: Addr>(
+    context: &mut Context,
+    tool: &Path,
+    (spec, family): (&str, &str),
+    routes: &[(Prefix<A>, Hop)],
+    name: &dyn Fn(Hop) -> String,
+) -> Result<Vec<Row>, Error> {
+    if routes.is_empty() {
+        return Ok(Vec::new());
+    }
+    let dsts = Traffic::Prefix.draw(routes, context.pick(1 << 23, 1 << 17), 1);
+    let rib: Rib<A> = routes.iter().copied().collect();
+    let (mut rows, mut text, mut raw) = (Vec::new(), String::new(), Vec::new());
+    for dst in &dsts {
+        _ = writeln!(text, "{}", dst.to_ip());
+        raw.extend_from_slice(&dst.to_u128().to_be_bytes()[16 - size_of::<A>()..]);
+    }
+    for (form, options) in forms(family) {
+        let run = Run { tool, spec, options };
+        let input = if form == NUMBERS { &raw[..] } else { text.as_bytes() };
+        check(&run, form, &dsts[..CHECKED.min(dsts.len())], (&rib, name))?;
+        let file = Held::new(context.out(), input)?;
+        let mut samples: [Vec<f64>; 2] = Default::default();
+        for _ in 0..context.pick(7, 3) {
+            let start = run.file(Path::new("/dev/null"))?;
+            let times = [run.file(&file.0)?, run.pipes(input)?.0];
+            for (samples, time) in samples.iter_mut().zip(times) {
+                let time = time.saturating_sub(start).as_secs_f64().max(1e-9);
+                samples.push(dsts.len() as f64 / time / 1e6);
+            }
+        }
+        for (from, samples) in INPUTS.iter().zip(&samples) {
+            let rate = Figure::most_is_best(samples);
+            context.say(&format!("{family}, {form}, {from}: {:.1} M/s", rate.median));
+            let labels = [("family", family), ("form", form), ("from", from)];
+            rows.push(Row::new(labels).with(RATE, rate));
+        }
+    }
+    Ok(rows)
+}
+
+/// The command, with its options.
+struct Run<'a> {
+    tool: &'a Path,
+    spec: &'a str,
+    options: Vec<String>,
+}
+
+impl Run<'_> {
+    fn command(&self) -> Command {
+        // The command is on the measuring core, as this thread is.
+        clock::cores().last().map(|&core| clock::pin(core));
+        let mut command = Command::new(self.tool);
+        command.args(["lookup", "--table", self.spec]).args(&self.options);
+        command.stderr(Stdio::inherit());
+        command
+    }
+
+    /// How long it takes for a file.
+    fn file(&self, input: &Path) -> Result<Duration, Error> {
+        let file = File::open(input).map_err(|error| failed(&error))?;
+        let begun = Instant::now();
+        let mut command = self.command();
+        let ended = command.stdin(file).stdout(Stdio::null()).status();
+        let time = begun.elapsed();
+        clock::unpin();
+        answered(ended.map_err(|error| failed(&error))?.code())?;
+        Ok(time)
+    }
+
+    /// How long it takes through pipes, and its answers.
+    fn pipes(&self, input: &[u8]) -> Result<(Duration, Vec<u8>), Error> {
+        let begun = Instant::now();
+        let child = self.command().stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|error| failed(&error))?;
+        if let Some(&core) = clock::cores().last() {
+            clock::leave(core);
+        }
+        let (mut to, mut from) = (child.stdin.take(), child.stdout.take());
+        let mut answers = Vec::with_capacity(4 * input.len());
+        let (sent, got) = std::thread::scope(|scope| {
+            let sender =
+                scope.spawn(move || to.take().map_or(Ok(()), |mut to| to.write_all(input)));
+            let got = from.as_mut().map_or(Ok(0), |from| from.read_to_end(&mut answers));
+            (sender.join().expect("it does not panic"), got)
+        });
+        let ended = child.wait();
+        let time = begun.elapsed();
+        clock::unpin();
+        sent.and(got.map(drop)).map_err(|error| failed(&error))?;
+        answered(ended.map_err(|error| failed(&error))?.code())?;
+        Ok((time, answers))
+    }
+}
+
+/// 1: some addresses have no route.
+fn answered(code: Option<i32>) -> Result<(), Error> {
+    match code {
+        Some(0 | 1) => Ok(()),
+        code => Err(failed(&format!("rutter lookup ended with status {code:?}"))),
+    }
+}
+
+/// Compares the answers with the routes'.
+fn check<A: Addr>(
+    run: &Run<'_>,
+    form: &str,
+    dsts: &[A],
+    (rib, name): (&Rib<A>, &dyn Fn(Hop) -> String),
+) -> Result<(), Error> {
+    let (mut input, mut wanted) = (Vec::new(), Vec::new());
+    for &dst in dsts {
+        let (ip, found) = (dst.to_ip(), rib.lookup(dst));
+        let hop = found.map_or(Hop::NONE, |(_, hop)| hop);
+        if form == NUMBERS {
+            input.extend_from_slice(&dst.to_u128().to_be_bytes()[16 - size_of::<A>()..]);
+            wanted.extend_from_slice(&hop.0.to_be_bytes());
+            continue;
+        }
+        input.extend_from_slice(format!("{ip}\n").as_bytes());
+        let prefix = found.map_or("-".to_owned(), |(prefix, _)| prefix.to_string());
+        let prefix = if form == PREFIXES { format!("\t{prefix}") } else { String::new() };
+        wanted.extend_from_slice(format!("{ip}{prefix}\t{}\n", name(hop)).as_bytes());
+    }
+    match run.pipes(&input)?.1 == wanted {
+        true => Ok(()),
+        false => {
+            Err(Error::Wrong { experiment: CARD.name, what: format!("{form}: other answers") })
+        }
+    }
+}
+
+/// A file as long as this lives.
+struct Held(PathBuf);
+
+impl Held {
+    fn new(folder: &Path, bytes: &[u8]) -> Result<Held, Error> {
+        let held = Held(folder.join(format!("bulk-{}.input", std::process::id())));
+        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+        std::fs::write(&held.0, bytes).map_err(|error| failed(&error))?;
+        Ok(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn failed(what: &dyn std::fmt::Display) -> Error {
+    Error::Missing { experiment: CARD.name, what: what.to_string() }
+}
+
+const TABLE: &str = "internet:1000000+200000";
+const HOPS: &str = "text, hops";
+const PREFIXES: &str = "text, prefixes and hops";
+const NUMBERS: &str = "numbers";
+const INPUTS: [&str; 2] = ["file", "pipes"];
+const RATE: &str = "addresses";
+/// Answers that are compared.
+const CHECKED: usize = 50_000;
