@@ -7,6 +7,7 @@
 mod growth;
 mod memory;
 mod nodes;
+mod planted;
 mod readers;
 mod routes;
 
