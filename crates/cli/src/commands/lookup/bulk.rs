@@ -118,12 +118,6 @@ impl<'s> Bulk<'s> {
         self.piece == LARGE_PIECE
     }
 
-    /// Reports the faults of devices.
-    pub fn finish(self) {
-        self.v4.and_then(|family| family.crew).into_iter().for_each(tell);
-        self.v6.and_then(|family| family.crew).into_iter().for_each(tell);
-    }
-
     /// Answers all words of `block`, which ends between two words.
     pub fn answer(
         &self,
@@ -187,7 +181,9 @@ impl<'s, A: Engines + Exports> Family<'s, A> {
         match &self.crew {
             Some(crew) => {
                 let mut crew = crew.lock().unwrap_or_else(PoisonError::into_inner);
-                crew.answer(&asked.dsts, &mut asked.hops).map_err(Error::Offload)?;
+                let answered = crew.answer(&asked.dsts, &mut asked.hops);
+                device::report(&mut crew);
+                answered.map_err(Error::Offload)?;
             }
             None => self.table.lookup_batch(&asked.dsts, &mut asked.hops),
         }
@@ -297,10 +293,6 @@ impl Scratch {
 /// Words that are looked up together.
 const PIECE: usize = 2048;
 const LARGE_PIECE: usize = 1 << 20;
-
-fn tell<A: Engines + Exports>(crew: &Mutex<Crew<A>>) {
-    device::tell(&mut crew.lock().unwrap_or_else(PoisonError::into_inner));
-}
 
 /// Longer than any address; the rest of a longer word is not kept.
 pub const LONGEST: usize = 64;

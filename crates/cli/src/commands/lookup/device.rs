@@ -127,7 +127,7 @@ pub fn crew<A: Engines + Exports>(
     let (all, clock) = (available_parallelism().map_or(1, NonZero::get), Clock::real());
     let started = args.device.as_ref().map(|wanted| wanted.start::<A>(&clock));
     let device = started.transpose().unwrap_or_else(|fault| {
-        told(&fault);
+        report_fault(&fault);
         None
     });
     // One core feeds the device. Where there is none, nobody has to.
@@ -183,7 +183,7 @@ fn beside<A: Engines + Exports>(
     let point = match point {
         Ok(Some(point)) => point,
         lost => {
-            lost.err().iter().for_each(told);
+            lost.err().iter().for_each(report_fault);
             let cores = every.map_or(Ok(cores), team)?;
             return alone(table, cores, clock);
         }
@@ -202,7 +202,7 @@ fn beside<A: Engines + Exports>(
     let mut crew = alone(table, cores, clock)?;
     match crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured) {
         Ok(()) => crew.profiled(point.rate, of_cores),
-        Err(fault) => told(&fault),
+        Err(fault) => report_fault(&fault),
     }
     Ok(crew)
 }
@@ -219,11 +219,11 @@ fn rate<A: Engines + Exports>(
 }
 
 /// Reports the faults of devices.
-pub fn tell<A: Engines + Exports>(crew: &mut Crew<A>) {
-    crew.take_faults().iter().for_each(told);
+pub fn report<A: Engines + Exports>(crew: &mut Crew<A>) {
+    crew.take_faults().iter().for_each(report_fault);
 }
 
-fn told(fault: &Fault) {
+fn report_fault(fault: &Fault) {
     warn(format_args!("{fault}; the cores go on alone"));
 }
 

@@ -42,7 +42,6 @@ pub fn from_stdin(fibs: &Fibs, threads: usize, cx: &mut Context) -> Result<Statu
             bulk.answer(&block, &mut scratch, &mut answers)?;
             told.all(&answers, &blocks, cx)?;
         }
-        bulk.finish();
         return Ok(told.finish());
     }
     let first = waits.then_some(block);
