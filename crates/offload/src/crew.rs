@@ -11,7 +11,8 @@
 //! | division        | a batch goes where it is expected to be done first, by rates that are profiled before and measured all the while; or in fixed shares |
 //! | the input's end | batches shrink, so that both end together, where the input knows how much is left |
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
-//! | in memory       | cores that need no batches take pieces from the back, where they lie; where they do more without the device than beside it, they are left alone |
+//! | in memory       | cores that need no batches take pieces from the back, where they lie     |
+//! | feeding         | where all cores alone are faster than both together, they are left alone |
 //! | a lost device   | what it has not answered goes to the cores, in front of what comes      |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!

@@ -20,20 +20,19 @@
 //! which counts requests, not bytes.
 
 mod back;
+mod shadow;
 mod whose;
 
 use std::sync::Arc;
 
-use graph::{Account, Due, Kept, Lanes, Node, Unsent, View, clock, labels};
+use graph::{Due, Kept, Lanes, Node, Unsent, View, clock, labels};
 use lookup::hint::prefetch;
 use lookup::sync::Published;
 use tables::{Forwarding, Grantor, IfaceId, LOCAL, Protection, Protections, SetId};
-use wire::bytes::array;
-use wire::{ipv4, ipv6};
 
 use super::fault::{Fault, Kind, may_not_be_fragmented};
 use super::lanes::{Asked, Faulty, Mixed, Request};
-use super::outer::{Unfit, Ways, packet_len};
+use super::outer::{Unfit, Ways};
 use super::settings::{Counters, SOLICIT_DROPS, Settings};
 use super::solicitor::{BURST, Member, OVERHEAD, Poll, Queue};
 use super::times::Times;
@@ -253,8 +252,8 @@ fn take(
 ) {
     let mixed = v.get(Mixed, i);
     if request.is_in_shadow() {
-        show(v, i, (request, mixed), whose.protection, ways, queue, counters);
-        return pass(v, i);
+        shadow::show(v, i, (request, mixed), whose.protection, ways, queue, counters);
+        return shadow::pass(v, i);
     }
     if !queue.takes(request.dscp()) {
         count(counters, request.set(), Why::Full);
@@ -392,60 +391,6 @@ fn grantor<'p>(protection: &'p Protection, waiting: &Waiting) -> Option<&'p Gran
     }
 }
 
-/// Shows the queue a packet that goes on itself: it gets a copy where somebody is to have one.
-#[cold]
-fn show(
-    v: &mut View<'_, Solicit>,
-    i: usize,
-    (request, mixed): (Request, u32),
-    protection: Option<&Protection>,
-    ways: &Ways<'_>,
-    queue: &mut Queue<Waiting>,
-    counters: &Counters,
-) {
-    let counts = &counters.shadows;
-    if !queue.takes(request.dscp()) {
-        return counts.dropped.add(1);
-    }
-    let packet_len = packet_len(v.head(i));
-    let link = v.frame_len(i).wrapping_sub(v.len(i));
-    let shadow = protection.and_then(|protection| protection.shadow(mixed));
-    let asked = shadow.or_else(|| protection.and_then(|protection| protection.grantor(mixed)));
-    let is_here = protection.is_some_and(is_here);
-    let len = if is_here { Ok(ONE) } else { ways.frame_len(packet_len, asked, mixed) };
-    let Ok(len) = len else {
-        return counts.dropped.add(1);
-    };
-    let is_heard = is_here || shadow.is_some();
-    let kept = is_heard.then(|| {
-        let kept = copy(v, i);
-        if kept.is_none() {
-            counts.no_copy.add(1);
-        }
-        kept
-    });
-    let (kept, iface) = (kept.flatten(), v.get(Iface, i));
-    push(v, queue, Waiting { kept, request, mixed, link, len, iface }, counters);
-}
-
-/// A copy of packet `i`, kept.
-fn copy(v: &mut View<'_, Solicit>, i: usize) -> Option<Kept> {
-    let pool = v.port();
-    let mut packet = v.ports().get(pool)?.allocate()?;
-    let copied = packet.copy_from(v.packet(i));
-    if copied {
-        match v.adopt(packet, pool) {
-            Ok(kept) => {
-                v.account(Account::Copies, 1);
-                return Some(kept);
-            }
-            Err(back) => packet = back,
-        }
-    }
-    v.ports().put_back(packet, pool);
-    None
-}
-
 /// Puts a request into the queue, in which there is room for it.
 fn push(
     v: &mut View<'_, Solicit>,
@@ -461,20 +406,6 @@ fn push(
     }
     if let Some(kept) = dropped.item.kept {
         v.discard(kept, Why::Full);
-    }
-}
-
-/// Sends packet `i` by its route.
-fn pass(v: &mut View<'_, Solicit>, i: usize) {
-    let head = v.head(i);
-    if head[0] >> 4 == 4 {
-        let dst = u32::from_be_bytes(array(head, ipv4::DST));
-        v.set(Dst4, i, dst);
-        v.leave(i, To::Lookup4);
-    } else {
-        let dst = u128::from_be_bytes(array(head, ipv6::DST));
-        v.set(Dst6, i, dst);
-        v.leave(i, To::Lookup6);
     }
 }
 

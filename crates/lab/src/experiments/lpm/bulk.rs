@@ -58,7 +58,7 @@ impl Experiment for Bulk {
 
 const CARD: Card = Card {
     name: "lpm/bulk",
-    takes: Takes { full_s: 90.0, quick_s: 8.0 },
+    takes: Takes { full_s: 160.0, quick_s: 8.0 },
     help: "addresses a second of the command `rutter lookup`, as text and as numbers",
     source: "issue on the lab and the lookup tool, 1.4",
     claim: "on one core at least 10 M addresses a second without prefixes, 3 M with them",

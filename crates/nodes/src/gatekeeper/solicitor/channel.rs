@@ -81,12 +81,14 @@ impl Channel {
 }
 
 impl Member {
-    /// Sends the requests of `queue` whose turn it is and that the budget has room for.
+    /// Sends the requests of `queue` whose turn it is and that the budget has room for. Gives how
+    /// many left the queue.
+    ///
     /// `len` is a request's bytes as a frame when it is encapsulated; the channel counts
     /// [`OVERHEAD`] more. Where it is `None`, the port of the request takes nothing for now: the
-    /// request is set aside, and bars nobody, until [`Queue::take_back`]. `send` says whether a request went out: the tokens of one that was
-    /// dropped instead are given back. It may refuse a request, which then stays where it was,
-    /// and its tokens too. Gives how many left the queue.
+    /// request is set aside, and bars nobody, until [`Queue::take_back`]. `send` says whether a
+    /// request went out: the tokens of one that was dropped instead are given back. It may refuse
+    /// a request, which then stays where it was, and its tokens too.
     ///
     /// To be called each poll, with an empty queue too: what the worker published is
     /// renewed, or taken back.
