@@ -178,6 +178,19 @@ fn faults_of_the_driver_of_the_tests() {
     let (driver, calls) = (
         driver(),
         [
+            "cuDriverGetVersion@1",
+            "cuDeviceGetCount@0",
+            "cuDeviceGet@1",
+            "cuDeviceGetName@0",
+            "cuDeviceTotalMem@1",
+            "cuDeviceGetAttribute@0",
+            "cuDeviceGetAttribute@5",
+            "cuCtxSetCurrent@0",
+            "cuCtxSetCurrent@3",
+            "cuCtxSetCurrent@99",
+            "cuModuleGetFunction@0",
+            "cuModuleGetFunction@1",
+            "cuInit@0",
             "cuDevicePrimaryCtxRetain@0",
             "cuModuleLoadData@1",
             "cuMemGetInfo@0",
@@ -197,6 +210,13 @@ fn faults_of_the_driver_of_the_tests() {
             "cuStreamQuery@20",
         ],
     );
+    // Every call that can fail is among them.
+    let ours = include_str!("../src/devices/cuda/calls.rs").split("= \"cu").skip(1);
+    for name in ours.filter_map(|rest| rest.split(['"', '_']).next()) {
+        let frees = ["Free", "Destroy", "Unload", "Release", "GetError"];
+        let is_tested = calls.iter().any(|call| call.starts_with(&format!("cu{name}@")));
+        assert!(is_tested || frees.iter().any(|word| name.contains(word)), "cu{name}");
+    }
     for call in calls {
         let said = on(&driver, &[("CUDA_FAULT", call)]);
         assert!(said.contains("unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"), "{said}");

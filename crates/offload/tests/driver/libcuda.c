@@ -217,6 +217,7 @@ static void unused(uint64_t at, size_t bytes) {
 /* -- what is called ------------------------------------------------------------------------ */
 
 int cuDriverGetVersion(int *version) {
+    TRY("cuDriverGetVersion");
     *version = (int)setting("CUDA_VERSION", 12000);
     return SUCCESS;
 }
@@ -226,23 +227,28 @@ int cuInit(unsigned flags) {
     return setting("CUDA_DEVICES", 1) ? SUCCESS : NO_DEVICE;
 }
 int cuDeviceGetCount(int *count) {
+    TRY("cuDeviceGetCount");
     *count = (int)setting("CUDA_DEVICES", 1);
     return SUCCESS;
 }
 int cuDeviceGet(int *device, int number) {
+    TRY("cuDeviceGet");
     *device = number;
     return SUCCESS;
 }
 int cuDeviceGetName(char *name, int length, int device) {
+    TRY("cuDeviceGetName");
     snprintf(name, (size_t)length, "Test GPU %d", device);
     return SUCCESS;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    TRY("cuDeviceTotalMem");
     (void)device;
     *bytes = (size_t)setting("CUDA_MEMORY", 64 << 20);
     return SUCCESS;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    TRY("cuDeviceGetAttribute");
     (void)device;
     *value = attribute == 75 ? 7 : attribute == 76 ? 5 : attribute == 16 ? 2 : 0;
     return SUCCESS;
@@ -264,6 +270,7 @@ int cuCtxGetCurrent(void **to) {
     return SUCCESS;
 }
 int cuCtxSetCurrent(void *to) {
+    TRY("cuCtxSetCurrent");
     current = to;
     return SUCCESS;
 }
@@ -302,6 +309,7 @@ static const struct {
     {"fill_words", (Kernel)fill_words, 4}, {"read_lines", (Kernel)read_lines, 4},
 };
 int cuModuleGetFunction(void **to, void *module, const char *name) {
+    TRY("cuModuleGetFunction");
     (void)module;
     for (size_t i = 0; i < sizeof KERNELS / sizeof *KERNELS; i++)
         if (!strcmp(name, KERNELS[i].name)) {

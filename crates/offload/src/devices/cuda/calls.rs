@@ -28,6 +28,8 @@ impl Code {
         Code::Of(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int);
     /// The driver finds no device.
     pub(super) const NO_DEVICE: Code = Code::Of(sys::CUresult::CUDA_ERROR_NO_DEVICE as c_int);
+    /// There is nothing of this name.
+    pub(super) const NOT_FOUND: Code = Code::Of(sys::CUresult::CUDA_ERROR_NOT_FOUND as c_int);
     /// The queried work is not done yet.
     pub(super) const NOT_READY: Code = Code::Of(sys::CUresult::CUDA_ERROR_NOT_READY as c_int);
 }

@@ -127,8 +127,8 @@ impl Gpu {
     }
 
     /// A kernel by its name; `None` where the device has none of that name.
-    pub(super) fn kernel(&self, name: &str) -> Option<Kernel> {
-        self.module.kernel(name)
+    pub(super) fn kernel(&self, name: &str, stage: Stage) -> Result<Option<Kernel>, Fault> {
+        self.module.kernel(name).map_err(self.lost(stage))
     }
 
     /// The fault of a device that was lost at `stage`, with the driver's error.

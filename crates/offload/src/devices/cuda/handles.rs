@@ -145,14 +145,17 @@ impl Module {
         Ok(Arc::new(Module { context: context.clone(), handle }))
     }
 
-    /// A kernel by its name.
-    pub(super) fn kernel(self: &Arc<Self>, name: &str) -> Option<Kernel> {
-        let name = CString::new(name).ok()?;
-        self.context.bind().ok()?;
+    /// A kernel by its name; `None` where there is none of that name.
+    pub(super) fn kernel(self: &Arc<Self>, name: &str) -> Result<Option<Kernel>, Code> {
+        let Ok(name) = CString::new(name) else { return Ok(None) };
+        self.context.bind()?;
         let mut handle = null_mut();
         // SAFETY: the module is there (I1), the name ends, and one handle is written.
-        unsafe { self.context.calls.function(&mut handle, self.handle, name.as_ptr()) }.ok()?;
-        Some(Kernel { module: self.clone(), handle })
+        match unsafe { self.context.calls.function(&mut handle, self.handle, name.as_ptr()) } {
+            Ok(()) => Ok(Some(Kernel { module: self.clone(), handle })),
+            Err(Code::NOT_FOUND) => Ok(None),
+            Err(code) => Err(code),
+        }
     }
 }
 

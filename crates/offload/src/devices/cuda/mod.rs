@@ -108,7 +108,7 @@ impl<A: Addr> Cuda<A> {
 
     fn whole(&mut self, table: &Table<A>, stage: Stage) -> Result<(), Fault> {
         let (image, engine) = (table.image()?, table.engine());
-        let kernel = self.gpu.kernel(&format!("lookup_{engine}"));
+        let kernel = self.gpu.kernel(&format!("lookup_{engine}"), stage)?;
         let kernel = kernel.ok_or(Fault::NoKernel { engine })?;
         let room = self.room(size_of_val(image.words()))?;
         self.gpu.write(&room, [(0, image.words())].into_iter(), stage)?;
