@@ -99,7 +99,7 @@ impl Wanted {
             ("threads", []) => Ok(Wanted::Threads),
             ("cuda", _) => cuda(&choice.options),
             ("model", _) => model(&choice.options).map(Wanted::Model),
-            _ => Err("expected auto, threads, cuda, cuda:gpu=N or model".into()),
+            _ => Err("expected auto, threads, cuda, cuda:gpu=N,wait=S or model".into()),
         }
     }
 

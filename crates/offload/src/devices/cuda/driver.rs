@@ -264,6 +264,7 @@ impl Gpu {
         let failed = self.lost(stage);
         let stream = Stream::new(&self.context).map_err(&failed)?;
         // The device reads a copy, since the words are only borrowed: one that hangs may read for ever.
+        // It is in pinned memory, as of a batch: the call that queues it need not wait for the device.
         let mut copy = ManuallyDrop::new(Pinned::new(self, vec![0_u32; all.min(SENT)])?);
         let mut parts = parts.into_iter().peekable();
         while parts.peek().is_some() {
