@@ -158,7 +158,7 @@ gpu_suite() {
 	scripts/gpu-suite.sh
 }
 
-# Memory errors in everything that handles packets; `rutter_asan` has pools say which
+# Memory errors in everything that handles packets, and in bulk lookups; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
 # repository, or under RUTTER_DATA, are replayed whole and damaged (nodes). It does
@@ -167,11 +167,14 @@ gpu_suite() {
 # formats 37 s, the others 3 s.
 # Of policies: rings, programs by interpreter and as machine code that is freed under traffic, Lua. Not `tests/cell`,
 # whose processes have limits of memory and system calls that the sanitizer cannot live within.
+# `offload` takes a minute and a half.
 asan() {
 	export RUSTFLAGS="-Zsanitizer=address --cfg rutter_asan" ASAN_OPTIONS=detect_leaks=0
 	local test=(cargo +nightly test --target "$host" --target-dir "$target/asan")
 	"${test[@]}" --tests -p wire -p io -p graph -p nodes -p tables -p formats -p lookup
 	"${test[@]}" -p policy --features dpdk --lib --test bpf
+	# The kernels for devices, too, which are C here.
+	CFLAGS=-fsanitize=address "${test[@]}" --tests -p offload
 }
 
 # Data races where threads meet: of lookup's tests only those in which they do; the

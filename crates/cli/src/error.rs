@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use lookup::lpm::Refusal;
 
@@ -142,39 +141,39 @@ pub enum Error {
 impl Error {
     /// Prints the error and gives the exit status. A reader that went away, as
     /// `head` does, is none to complain to.
-    pub fn report(&self) -> ExitCode {
+    pub fn report(&self) -> u8 {
         match self {
             Error::Output(error) | Error::Offload(offload::error::Error::Io(error))
                 if error.kind() == io::ErrorKind::BrokenPipe =>
             {
-                ExitCode::from(BROKEN_PIPE)
+                BROKEN_PIPE
             }
             // One line in a fixed form, which scripts read.
             Error::Refusal(refusal) => {
                 let _ = writeln!(io::stderr(), "{refusal}");
-                Status::Fault.into()
+                Status::Fault as u8
             }
             Error::Config(mistakes) | Error::Daemon(daemon::Error::Config(mistakes)) => {
                 mistakes.0.iter().for_each(warn);
-                Status::Fault.into()
+                Status::Fault as u8
             }
             Error::Interrupted => {
                 warn(self);
-                ExitCode::from(INTERRUPTED as u8)
+                INTERRUPTED as u8
             }
             Error::Call(api::CallError::Failed(failure))
                 if failure.kind == api::ErrorKind::NotFound =>
             {
                 warn(self);
-                Status::No.into()
+                Status::No as u8
             }
             Error::Daemon(daemon::Error::Died { .. }) => {
                 warn(self);
-                ExitCode::from(daemon::run::DIED)
+                daemon::run::DIED
             }
             error => {
                 warn(error);
-                Status::Fault.into()
+                Status::Fault as u8
             }
         }
     }

@@ -23,6 +23,7 @@ mod view;
 mod warn;
 mod whole;
 
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,8 +60,14 @@ fn main() -> ExitCode {
     let Rutter { json, socket, command } = Rutter::parse();
     let mut cx = Context::new(json, socket);
     let done = command.run(&mut cx).and_then(|status| cx.finish().map(|()| status));
-    match done {
-        Ok(status) => status.into(),
+    let code = match done {
+        Ok(status) => status as u8,
         Err(error) => error.report(),
+    };
+    if offload::devices::any_stuck() {
+        // What the driver of a device that hangs runs at the end may hang, too.
+        let _ = stdout().flush();
+        signal_hook::low_level::exit(code.into());
     }
+    code.into()
 }

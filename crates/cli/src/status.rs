@@ -1,7 +1,5 @@
 //! The exit status of a command.
 
-use std::process::ExitCode;
-
 /// Ordered: of two that apply the greater one counts.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Status {
@@ -12,12 +10,6 @@ pub enum Status {
     No,
     /// 2: usage or input error; everything possible was done.
     Fault,
-}
-
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> ExitCode {
-        ExitCode::from(status as u8)
-    }
 }
 
 /// The status after an interrupt: 128 + SIGINT.

@@ -3,9 +3,11 @@
 mod common;
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{RUTTER, Scratch, rutter_with};
@@ -139,6 +141,201 @@ fn a_device_that_does_less_than_the_core_that_feeds_it_is_left_out() {
     assert_eq!(done.stdout, run(&[&args[..], &["threads"]].concat(), &raw).stdout);
     let kept = run(&[&args[..], &["model:rate=1e5"], &BESIDE].concat(), &raw);
     assert!(kept.stderr.is_empty() && kept.stdout == done.stdout);
+}
+
+/// The driver of `offload`'s tests, a GPU as far as the command can see, in a folder of its own.
+fn driver(scratch: &Scratch) -> PathBuf {
+    let folder = PathBuf::from(scratch.file("driver", "")).with_file_name("");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../offload/tests/driver/libcuda.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu11", "-O2", "-shared", "-fPIC", "-pthread", source, "-o"]);
+    assert!(cc.arg(folder.join("libcuda.so.1")).status().expect("a C compiler").success());
+    folder
+}
+
+/// What an input without an end brought.
+struct Talk {
+    /// Addresses of [`v4`] that were asked, and how often.
+    rounds: usize,
+    /// Whether it warned before the input's end.
+    warned: bool,
+    out: Vec<u8>,
+    err: String,
+    status: Option<i32>,
+}
+
+/// As [`talk`]. A device that was tried while the machine was busy may get nothing in a run, and so
+/// is not lost in it: there are more runs then.
+fn until_it_warns(command: &mut Command, begun: impl Fn(bool)) -> Talk {
+    let runs = std::iter::repeat_with(|| {
+        begun(false);
+        talk(command, || begun(true))
+    });
+    runs.take(5).find(|talk| talk.warned).expect("it warns before the input's end")
+}
+
+/// Gives raw addresses until it warns, or has had far too many; then the input ends. `begun` is
+/// called once it answers.
+fn talk(command: &mut Command, begun: impl FnOnce()) -> Talk {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary was built");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    let (mut stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let (answers, warned) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    let (chunk, mut rounds): (Vec<u8>, _) = (v4().flat_map(|addr| addr.octets()).collect(), 0);
+    let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+    let mut ask = |stdin: &mut ChildStdin, until: &AtomicBool| {
+        while !is_set(until) && rounds < 1000 {
+            stdin.write_all(&chunk).expect("it reads");
+            rounds += 1;
+        }
+        rounds
+    };
+    std::thread::scope(|scope| {
+        let out = scope.spawn(move || {
+            let mut out = vec![0];
+            stdout.read_exact(&mut out).expect("it answers");
+            answers.store(true, Ordering::Relaxed);
+            stdout.read_to_end(&mut out).expect("it answers on");
+            out
+        });
+        let err = scope.spawn(move || {
+            let lines = BufReader::new(stderr).lines().map(|line| line.expect("it is text") + "\n");
+            lines.inspect(|_| warned.store(true, Ordering::Relaxed)).collect()
+        });
+        ask(&mut stdin, answers);
+        begun();
+        let rounds = ask(&mut stdin, warned);
+        let warned = is_set(warned);
+        drop(stdin);
+        let (out, err) = (out.join().unwrap(), err.join().unwrap());
+        let status = child.wait().expect("it ends").code();
+        Talk { rounds, warned, out, err, status }
+    })
+}
+
+/// Who reads raw addresses has no end to wait for: the warning comes in between. 300 batches of this
+/// model take longer than it is tried, which is 20 ms.
+#[test]
+fn a_lost_device_is_reported_at_once() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let args = ["lookup", "--table", &table, "--raw", "ipv4"];
+    let once = run(&args, &v4().flat_map(|addr| addr.octets()).collect::<Vec<u8>>()).stdout;
+    let mut command = Command::new(RUTTER);
+    command.args(args).args(["--device", "model:rate=1e9,lost=run@300", "--buffer", "100000"]);
+    let Talk { rounds, out, err, status, .. } = until_it_warns(command.args(BESIDE), |_| ());
+    assert!(err.ends_with(" was lost at run: as its model says; the cores go on alone\n"), "{err}");
+    assert_eq!((err.lines().count(), status), (1, Some(1)));
+    assert!(out == once.repeat(rounds));
+}
+
+/// A driver whose device hangs is given up; each address is answered once, and the command ends.
+#[test]
+fn a_device_that_hangs_is_given_up() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let folder = driver(&scratch);
+    let args = ["lookup", "--table", &table, "--device", "cuda:wait=1"];
+    let args = [&args[..], &BESIDE].concat();
+    let lost = "Test GPU 0 was lost at collect: no answer for 1 s; the cores go on alone\n";
+    let cuda = |args: &[&str], from: &str| {
+        let mut command = Command::new(RUTTER);
+        command.args(args).env("LD_LIBRARY_PATH", &folder).env("CUDA_MEMORY", "4000000000");
+        // The end of the process waits for the device, too.
+        command.env("CUDA_HANG", "stream@0").env("CUDA_FROM", from).env("CUDA_END", "waits");
+        command
+    };
+    // In the middle of the run.
+    let raw: Vec<u8> = v4().flat_map(|addr| addr.octets()).collect();
+    let once = run(&["lookup", "--table", &table, "--raw", "ipv4"], &raw).stdout;
+    let from = folder.join("from");
+    let mut command = cuda(&[&args[..], &["--raw", "ipv4"]].concat(), from.to_str().unwrap());
+    let talk = until_it_warns(&mut command, |begun| {
+        let done = if begun { fs::write(&from, "") } else { fs::remove_file(&from) };
+        assert!(done.is_ok() || !begun, "{done:?}");
+    });
+    assert_eq!((talk.status, talk.err), (Some(1), format!("rutter: {lost}")));
+    assert!(talk.out == once.repeat(talk.rounds));
+    // At the table of the first family; for the second nothing waits again.
+    let addresses =
+        scratch.file("addresses", v4().map(|addr| format!("{addr}\n")).collect::<String>());
+    let file = || fs::File::open(&addresses).expect("it was written");
+    let plain =
+        Command::new(RUTTER).args(["lookup", "--table", &table]).stdin(file()).output().unwrap();
+    let done = cuda(&args, "/").stdin(file()).output().unwrap();
+    assert!(done.stdout == plain.stdout && done.status.code() == Some(1));
+    let err = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(err, format!("rutter: {}", lost.replace("collect", "load")));
+    for wrong in ["cuda:wait=0", "cuda:wait=x", "cuda:gpu=-1", "cuda:who=1"] {
+        let args = ["lookup", "--table", &table, "--device", wrong];
+        assert_eq!(run(&args, b"").status.code(), Some(2), "{wrong}");
+    }
+}
+
+/// A table of two families has two crews at one device.
+#[test]
+fn warnings_about_a_device_come_once() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let folder = driver(&scratch);
+    let addresses = "10.0.0.1 2001:db8::1\n".repeat(30_000);
+    let addresses = scratch.file("addresses", &addresses);
+    let plain =
+        rutter_with(&["lookup", "--table", &table], &fs::read_to_string(&addresses).unwrap());
+    for (device, says) in [
+        ("cuda", "there is no GPU 0: the CUDA driver has found 0"),
+        ("model:lost=load", "was lost at load: as its model says"),
+        ("model:lost=run@0", "was lost at run: as its model says"),
+    ] {
+        let mut command = Command::new(RUTTER);
+        command.args(["lookup", "--table", &table, "--device", device]).args(BESIDE);
+        command.env("LD_LIBRARY_PATH", &folder).env("CUDA_DEVICES", "0");
+        let done = command.stdin(fs::File::open(&addresses).unwrap()).output().unwrap();
+        let err = String::from_utf8(done.stderr).unwrap();
+        assert!(err.lines().count() == 1 && err.contains(says), "{device}: {err}");
+        assert!(done.stdout == plain.out.as_bytes(), "{device}");
+    }
+}
+
+#[test]
+fn options_without_effect_are_named() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let device = ["--device", "threads"];
+    let both = ["--device", "threads", "--threads", "2"];
+    for (more, which) in [
+        (&device[..], "addresses in arguments are looked up one by one: --device has no effect"),
+        (&BESIDE, "addresses in arguments are looked up one by one: --threads has no effect"),
+        (
+            &both,
+            "addresses in arguments are looked up one by one: --device and --threads have no effect",
+        ),
+    ] {
+        for json in [&[][..], &["-j"]] {
+            let args = ["lookup", "--table", &table, "10.0.0.1"];
+            let plain = run(&[&args[..], json].concat(), b"");
+            let done = run(&[&args[..], more, json].concat(), b"");
+            let which = if json.is_empty() {
+                which.into()
+            } else {
+                which.replace("in arguments", "with -j")
+            };
+            assert_eq!(String::from_utf8(done.stderr).unwrap(), format!("rutter: {which}\n"));
+            assert_eq!((done.status.code(), done.stdout), (Some(0), plain.stdout));
+        }
+    }
+    let args = ["lookup", "--table", &table, "--device"];
+    let done = run(&[&args[..], &["threads", "-j"]].concat(), b"10.0.0.1");
+    assert_eq!(
+        done.stderr,
+        b"rutter: addresses with -j are looked up one by one: --device has no effect\n"
+    );
+    let done = run(&[&args[..], &["threads", "--buffer", "9"]].concat(), b"10.0.0.1");
+    assert_eq!(done.stderr, b"rutter: --buffer has no effect with --device threads\n");
+    // Beside addresses from standard input, for which it is.
+    let done = run(&[&args[..], &["threads", "10.0.0.1", "-"]].concat(), b"10.0.0.1");
+    assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
 #[test]

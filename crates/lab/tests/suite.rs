@@ -88,6 +88,37 @@ fn on_the_driver_of_the_tests_all_is_judged() {
     }
 }
 
+/// No table fits the device's memory.
+#[test]
+fn where_nothing_is_measured_the_status_is_2() {
+    let folder = Folder::new();
+    driver(&folder.0);
+    let (done, _) = suite(&folder, "300", &[("CUDA_MEMORY", "100000")]);
+    let said = said(&done);
+    assert_eq!((done.status.code(), folder.files()), (Some(2), 0), "{said}");
+    assert!(said.starts_with("GPU 0: Test GPU 0"), "{said}");
+    let left_out = ": left out: it needs a device that works: Test GPU 0: ";
+    assert_eq!(said.matches(left_out).count(), 3, "{said}");
+    assert!(said.ends_with("\nrutter-lab: nothing was measured\n"), "{said}");
+}
+
+/// A call of the driver that never returns, and an end of the driver that would wait for it: the time
+/// limit is what ends the suite.
+#[test]
+fn a_call_that_never_returns_is_ended_by_the_limit() {
+    let folder = Folder::new();
+    driver(&folder.0);
+    let hang = [MEMORY, ("CUDA_HANG", "cuModuleLoadData@0"), ("CUDA_END", "waits")];
+    let out = folder.0.join("out");
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_rutter-lab"));
+    lab.args(["gpu-suite", "--quick", "--seconds", "10", "--grace", "0", "-o"]).arg(out);
+    let done = lab.env("LD_LIBRARY_PATH", &folder.0).envs(hang).output().expect("it was built");
+    let said = said(&done);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    let last = "\nrutter-lab: the time is up; what is not recorded by now is left out\n";
+    assert!(said.ends_with(last), "{said}");
+}
+
 #[test]
 fn what_there_is_no_time_for_is_left_out_and_named() {
     let folder = Folder::new();

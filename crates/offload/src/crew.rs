@@ -13,7 +13,7 @@
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
 //! | in memory       | cores that need no batches take pieces from the back, where they lie     |
 //! | feeding         | where all cores alone are faster than both together, they are left alone |
-//! | a lost device   | what it has not answered goes to the cores, in front of what comes      |
+//! | a lost device   | what it has not answered goes to the cores, in front of what comes; it is reported at once |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
 //! Source: Lucchesi et al., 2018, section 4.4. We differ: the division follows the rates measured
@@ -21,10 +21,10 @@
 //! rate) gets nothing.
 
 mod division;
+mod ends;
 mod modes;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
 
 use lookup::lpm::{Engines, Exports};
 use lookup::rib::Change;
@@ -38,36 +38,9 @@ use crate::lane::{Buffers, Lane, Meter};
 use crate::pieces::{Front, Pieces};
 use crate::table::Table;
 use division::{SHORT, Who};
+use ends::Nothing;
+pub use ends::{Input, Output};
 use modes::Modes;
-
-/// A source of addresses.
-pub trait Input<A: Addr> {
-    /// Writes addresses to the beginning of `dsts`; 0 at the end.
-    ///
-    /// # Errors
-    /// When the source fails before its end.
-    fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize>;
-
-    /// The number of addresses that are left, where it is known.
-    fn left(&self) -> Option<u64> {
-        None
-    }
-
-    /// The changes of the table that come before the next address: the routes after them, and the
-    /// changes themselves.
-    fn changes(&mut self) -> Option<(&Rib<A>, Vec<Change<A>>)> {
-        None
-    }
-}
-
-/// A receiver of answers.
-pub trait Output<A: Addr> {
-    /// Takes the next addresses of the input, and their hops.
-    ///
-    /// # Errors
-    /// When the receiver fails to store them.
-    fn take(&mut self, dsts: &[A], hops: &[Hop]) -> io::Result<()>;
-}
 
 /// How the work is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,6 +65,8 @@ pub struct Crew<A: Addr> {
     modes: Modes,
     clock: Clock,
     faults: Vec<Fault>,
+    /// Who hears of a fault at once.
+    listener: Listener,
     /// The number of the next batch to be read, and of the next one to be handed out.
     read: u64,
     out: u64,
@@ -100,6 +75,9 @@ pub struct Crew<A: Addr> {
     answered: BTreeMap<u64, Held<A>>,
     again: VecDeque<Batch<A>>,
 }
+
+/// A function that hears of faults.
+pub type Listener = Box<dyn FnMut(&Fault) + Send>;
 
 /// An answered batch, and whether it belongs to the device.
 struct Held<A> {
@@ -132,6 +110,7 @@ impl<A: Engines + Exports> Crew<A> {
             modes: Modes::default(),
             clock: clock.clone(),
             faults: Vec::new(),
+            listener: Box::new(|_| {}),
             read: 0,
             out: 0,
             dealt: [0; 2],
@@ -247,6 +226,12 @@ impl<A: Engines + Exports> Crew<A> {
     fn front(&mut self, pieces: &Pieces<'_, A>) -> Result<(), Error> {
         let front = &Front::new(pieces);
         self.run(&mut { front }, &mut { front })
+    }
+
+    /// Calls `listener` with each fault of a device when it happens, in the middle of a run: an
+    /// endless one has no end at which to ask for them.
+    pub fn on_fault(&mut self, listener: Listener) {
+        self.listener = listener;
     }
 
     /// The faults of devices since the last call.
@@ -428,6 +413,7 @@ impl<A: Engines + Exports> Crew<A> {
 
     /// Continues without the device.
     fn lose(&mut self, fault: Fault) -> Result<(), Error> {
+        (self.listener)(&fault);
         self.faults.push(fault);
         let Some(mut lane) = self.device.take() else { return Ok(()) };
         let mut back = lane.device.abandon();
@@ -458,31 +444,6 @@ impl<A: Engines + Exports> Crew<A> {
             }
         }
         self.out = self.read;
-    }
-}
-
-/// An input that has ended.
-struct Nothing;
-
-impl<A: Addr> Input<A> for Nothing {
-    fn fill(&mut self, _: &mut [A]) -> io::Result<usize> {
-        Ok(0)
-    }
-}
-
-impl<A: Addr> Input<A> for &Front<'_, '_, A> {
-    fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize> {
-        Ok(Front::fill(self, dsts))
-    }
-
-    fn left(&self) -> Option<u64> {
-        Some(Front::left(self) as u64)
-    }
-}
-
-impl<A: Addr> Output<A> for &Front<'_, '_, A> {
-    fn take(&mut self, _: &[A], hops: &[Hop]) -> io::Result<()> {
-        Front::take(self, hops)
     }
 }
 

@@ -48,7 +48,7 @@ pub trait Device<A: Addr>: Send {
     /// none yet.
     ///
     /// # Errors
-    /// When the device is lost.
+    /// When the device is lost, or has kept a batch for too long.
     fn collect(&mut self, wait: bool) -> Result<Option<Batch<A>>, Fault>;
 
     /// Who answers addresses where they lie, from the table that is loaded now. `None` of a device

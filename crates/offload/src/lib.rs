@@ -8,7 +8,7 @@
 //! A [`Device`](device::Device) takes a table and batches of addresses. There are three
 //! ([`devices`]): the threads of this machine, an NVIDIA GPU, and a model for tests. A
 //! [`Crew`](crew::Crew) divides an input between the cores and a device, keeps the order,
-//! changes the table between batches, and goes on where the device is lost.
+//! changes the table between batches, and goes on where the device is lost or hangs.
 //! [`calibrate`] finds the best size of a batch.
 //!
 //! Inside, a module imports only modules of the lines below its own:

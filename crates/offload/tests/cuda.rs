@@ -16,7 +16,7 @@ use offload::Buffers;
 use offload::clock::Clock;
 use offload::crew::{Crew, Input, Output, Share};
 use offload::device::Device;
-use offload::devices::{Cuda, Threads, gpus};
+use offload::devices::{Cuda, PATIENCE, Threads, gpus};
 use offload::fault::Fault;
 use offload::table::Table;
 
@@ -98,9 +98,9 @@ fn agree<A: Exports>() -> Result<(), Fault> {
             let mut source = Rounds::<A>::new(depth as u64, 1000);
             let entry = A::engine(name).expect("it is in the registry");
             let table = Table::build(entry, &Options::default(), &source.rib).unwrap();
-            let cores = Box::new(Threads::start(1).unwrap());
-            let mut crew = Crew::new(table, cores, 512, 1 << 20, &Clock::real()).unwrap();
-            let device = Box::new(Cuda::<A>::start(0)?);
+            let (cores, clock) = (Box::new(Threads::start(1).unwrap()), clock());
+            let mut crew = Crew::new(table, cores, 512, 1 << 20, &clock).unwrap();
+            let device = Box::new(Cuda::<A>::start_with(0, PATIENCE, &clock)?);
             let joined = crew.join(device, Buffers { size: 700, depth }, Share::Fixed(share));
             let mut answers = Answers(Vec::new());
             crew.run(&mut source, &mut answers).unwrap();
@@ -123,15 +123,25 @@ fn on_a_gpu() {
     }
     for done in [agree::<u32>(), agree::<u128>(), probe::<u32>(), probe::<u128>()] {
         match done {
-            Err(fault) if std::env::var_os("CUDA_FAULT").is_some() => println!("fault: {fault}"),
+            Err(fault) if is_set("CUDA_FAULT") || is_set("CUDA_HANG") => println!("fault: {fault}"),
             done => done.unwrap(),
         }
     }
 }
 
+/// Where the driver of the tests hangs, time passes whenever somebody waits: nobody waits for long.
+fn clock() -> Clock {
+    if is_set("CUDA_HANG") { Clock::made() } else { Clock::real() }
+}
+
+fn is_set(setting: &str) -> bool {
+    std::env::var_os(setting).is_some()
+}
+
 /// What rates are judged by: it is measured, and what was read and copied is right.
 fn probe<A: Exports>() -> Result<(), Fault> {
-    let (mut gpu, moment) = (Cuda::<A>::start(0)?, Duration::from_millis(1));
+    let mut gpu = Cuda::<A>::start_with(0, PATIENCE, &clock())?;
+    let moment = Duration::from_millis(1);
     for measured in
         [gpu.reads(1 << 20, moment)?, gpu.reads(8 << 20, moment)?, gpu.bus(5000, moment)?]
     {
@@ -168,6 +178,19 @@ fn faults_of_the_driver_of_the_tests() {
     let (driver, calls) = (
         driver(),
         [
+            "cuDriverGetVersion@1",
+            "cuDeviceGetCount@0",
+            "cuDeviceGet@1",
+            "cuDeviceGetName@0",
+            "cuDeviceTotalMem@1",
+            "cuDeviceGetAttribute@0",
+            "cuDeviceGetAttribute@5",
+            "cuCtxSetCurrent@0",
+            "cuCtxSetCurrent@3",
+            "cuCtxSetCurrent@99",
+            "cuModuleGetFunction@0",
+            "cuModuleGetFunction@1",
+            "cuInit@0",
             "cuDevicePrimaryCtxRetain@0",
             "cuModuleLoadData@1",
             "cuMemGetInfo@0",
@@ -183,10 +206,17 @@ fn faults_of_the_driver_of_the_tests() {
             "cuMemcpyDtoHAsync@3",
             "cuEventRecord@4",
             "cuEventQuery@6",
-            "cuEventSynchronize@2",
-            "cuStreamSynchronize@1",
+            "cuStreamQuery@1",
+            "cuStreamQuery@20",
         ],
     );
+    // Every call that can fail is among them.
+    let ours = include_str!("../src/devices/cuda/calls.rs").split("= \"cu").skip(1);
+    for name in ours.filter_map(|rest| rest.split(['"', '_']).next()) {
+        let frees = ["Free", "Destroy", "Unload", "Release", "GetError"];
+        let is_tested = calls.iter().any(|call| call.starts_with(&format!("cu{name}@")));
+        assert!(is_tested || frees.iter().any(|word| name.contains(word)), "cu{name}");
+    }
     for call in calls {
         let said = on(&driver, &[("CUDA_FAULT", call)]);
         assert!(said.contains("unspecified launch failure (CUDA_ERROR_LAUNCH_FAILED)"), "{said}");
@@ -206,6 +236,21 @@ fn faults_of_the_driver_of_the_tests() {
         let said = on(&driver, &[(setting, value)]);
         assert!(said.contains(words), "{said}");
     }
+}
+
+/// From a write of the table to late batches and the probe: each address is answered, and no call is
+/// made that would wait for the device, at the end neither.
+#[test]
+fn a_device_that_hangs_counts_as_lost() {
+    let driver = driver();
+    for after in [0, 1, 2, 3, 5, 9, 20, 77, 300, 1000] {
+        let said = on(&driver, &[("CUDA_HANG", &format!("stream@{after}"))]);
+        assert!(said.contains("Test GPU 0 was lost at "), "{after}: {said}");
+        assert!(said.contains(": no answer for 30 s\n"), "{after}: {said}");
+    }
+    // Once one was lost, the driver is not called for it again.
+    let said = on(&driver, &[("CUDA_HANG", "stream@0")]);
+    assert_eq!(said.matches("no answer for 30 s").count(), 4, "{said}");
 }
 
 /// The driver, as the library that `cudarc` looks for.

@@ -116,6 +116,7 @@ fn look_up(args: &Args, cx: &mut Context) -> Result<Status, Error> {
     if args.table.table == "-" && args.addresses.iter().any(|address| address == "-") {
         return Err(Error::Usage("the table comes from standard input: name the addresses"));
     }
+    args.device.warn_of_unused();
     let (table, mut status) = args.table.load()?;
     if table.is_empty() && status == Status::Success {
         warn(format_args!("{}: there is no prefix in it", args.table.table));
@@ -124,7 +125,11 @@ fn look_up(args: &Args, cx: &mut Context) -> Result<Status, Error> {
         let done = raw::from_stdin(family, engines, &choice.options, &table, args, cx)?;
         return Ok(status.max(done));
     }
-    let fibs = Fibs::build(engines, &choice.options, table, args)?;
+    let many = !cx.json && args.addresses.iter().any(|address| address == "-");
+    if !many {
+        args.warn_of_unused(cx.json);
+    }
+    let fibs = Fibs::build(engines, &choice.options, table, args, many)?;
     for (number, address) in (1..).zip(&args.addresses) {
         status = status.max(match address.as_str() {
             "-" if cx.json => words_of_stdin(&fibs, cx)?,
@@ -133,6 +138,21 @@ fn look_up(args: &Args, cx: &mut Context) -> Result<Status, Error> {
         });
     }
     Ok(status)
+}
+
+impl Args {
+    /// Names the options for many addresses, which have no effect on addresses that are looked up one
+    /// by one.
+    fn warn_of_unused(&self, json: bool) {
+        let unused = match (&self.device.device, self.threads) {
+            (None, None) => return,
+            (Some(_), None) => "--device has",
+            (None, Some(_)) => "--threads has",
+            (Some(_), Some(_)) => "--device and --threads have",
+        };
+        let which = if json { "with -j" } else { "in arguments" };
+        warn(format_args!("addresses {which} are looked up one by one: {unused} no effect"));
+    }
 }
 
 struct Fibs<'a> {
@@ -155,8 +175,9 @@ impl<A: Engines + Exports> Served<A> {
         options: &Options,
         rib: &Rib<A>,
         args: &Args,
+        many: bool,
     ) -> Result<Self, Error> {
-        if args.device.device.is_none() || args.addresses.iter().all(|address| address != "-") {
+        if args.device.device.is_none() || !many {
             let fib = Fib::build(entry, options, rib, &Domain::new())?;
             return Ok(Served { fib, crew: None });
         }
@@ -168,18 +189,21 @@ impl<A: Engines + Exports> Served<A> {
 }
 
 impl<'a> Fibs<'a> {
-    /// Engines for the families that the table has.
+    /// Engines for the families that the table has, and for `many` addresses the device.
     fn build(
         engines: engine::Pair,
         options: &Options,
         table: Table,
         args: &'a Args,
+        many: bool,
     ) -> Result<Self, Error> {
         engine::skip(&engines, &table, &args.table.table)?;
         let v4 = engines.0.filter(|_| !table.v4.is_empty());
-        let v4 = v4.map(|entry| Served::build(entry, options, &table.v4, args)).transpose()?;
+        let v4 =
+            v4.map(|entry| Served::build(entry, options, &table.v4, args, many)).transpose()?;
         let v6 = engines.1.filter(|_| !table.v6.is_empty());
-        let v6 = v6.map(|entry| Served::build(entry, options, &table.v6, args)).transpose()?;
+        let v6 =
+            v6.map(|entry| Served::build(entry, options, &table.v6, args, many)).transpose()?;
         Ok(Fibs { table, v4, v6, prefixes: !args.no_prefix, args })
     }
 

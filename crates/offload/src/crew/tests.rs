@@ -1,5 +1,8 @@
 //! In made time with models, so that rates are exact; and with threads.
 
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lookup::lpm::Options;
@@ -214,6 +217,44 @@ fn fixed_shares_are_exact() {
         timed(&mut crew, Source::new(1_000_000, true, &rib, None), &clock);
         let part = crew.answered()[0] as f64 / 10_000.0;
         assert!((part - f64::from(percent)).abs() <= 0.2, "{percent}: {part}");
+    }
+}
+
+/// An input that would go on for long, as one without an end does: who waits for the end of a run
+/// waits for ever.
+#[test]
+fn a_lost_device_is_reported_while_the_run_goes_on() {
+    struct Until(Arc<AtomicBool>, u64);
+    impl Input<u32> for Until {
+        fn fill(&mut self, dsts: &mut [u32]) -> io::Result<usize> {
+            self.1 += dsts.len() as u64;
+            let ends = self.0.load(Ordering::Relaxed) || self.1 > 10_000_000;
+            Ok(if ends { 0 } else { dsts.len() })
+        }
+    }
+    struct Ignored;
+    impl Output<u32> for Ignored {
+        fn take(&mut self, _: &[u32], _: &[Hop]) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let rib = routes();
+    for stage in
+        Stage::ALL.into_iter().filter(|stage| !matches!(stage, Stage::Load | Stage::Update))
+    {
+        let (clock, heard) = (Clock::made(), Arc::new(AtomicBool::new(false)));
+        let mut crew = crew(&rib, &clock);
+        let device = model(40e6, Some((stage, 5)), &clock);
+        crew.join(device, Buffers { size: 1000, depth: 2 }, Share::Measured).unwrap();
+        let hears = heard.clone();
+        crew.on_fault(Box::new(move |fault| {
+            assert!(matches!(fault, Fault::Lost { .. }), "{fault}");
+            assert!(!hears.swap(true, Ordering::Relaxed), "once");
+        }));
+        let mut input = Until(heard.clone(), 0);
+        crew.run(&mut input, &mut Ignored).unwrap();
+        assert!(heard.load(Ordering::Relaxed) && input.1 < 1_000_000, "{stage}: {}", input.1);
+        assert_eq!(crew.take_faults().len(), 1);
     }
 }
 

@@ -1,12 +1,18 @@
 /* A CUDA driver for tests: what NVIDIA's does, by this processor, and as late as it may.
  *
- * A stream is a list of what is to be done; it is done when somebody waits for it, or an operation
- * each time somebody asks. So what does not wait for a copy finds the memory as it was before.
+ * A stream is a list of what is to be done; an operation is done each time somebody asks. So what
+ * does not wait for a copy finds the memory as it was before.
  * Memory of the device has places of its own, which are none of this process's memory; a copy or a
  * kernel that leaves its allocation ends the process, as does what is freed while it is in use.
  *
  *   CUDA_FAULT=NAME@N    the call NAME fails after N that went well, and from then on everything
  *   CUDA_CODE=N          what failing calls return; default 719, which has words
+ *   CUDA_HANG=stream@N   after N operations the device does nothing more, for ever; calls that would
+ *                        wait for it end the process
+ *   CUDA_HANG=NAME@N     the call NAME does not return, after N that did
+ *   CUDA_FROM=FILE       only calls and operations since FILE is there count
+ *   CUDA_END=waits       the end of the process waits for a device or a call that hangs: it ends the
+ *                        process with a signal instead
  *   CUDA_MEMORY=BYTES    of the device; default 64 MiB
  *   CUDA_VERSION=N       default 12000
  *   CUDA_DEVICES=N       default 1
@@ -18,12 +24,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NO_DEVICE = 100, INVALID_CONTEXT = 201,
        NOT_FOUND = 500, NOT_READY = 600, LAUNCH_FAILED = 719 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int lost, current_set;
+static int lost, hung, current_set;
 static char context, module;
 static __thread void *current;
 
@@ -37,14 +44,37 @@ static void fail(const char *why) {
     abort();
 }
 
-/* True from the call on that CUDA_FAULT names. */
-static int fails(const char *name) {
-    static long long well;
-    const char *fault = getenv("CUDA_FAULT");
+/* True from the call on that a setting names. */
+static int is_due(const char *setting, const char *name, long long *well) {
+    const char *text = getenv(setting);
+    const char *from = getenv("CUDA_FROM");
     size_t length = strlen(name);
-    if (fault && !lost && !strncmp(fault, name, length) && fault[length] == '@')
-        lost = well++ >= atoll(fault + length + 1);
+    if (from && access(from, F_OK))
+        return 0;
+    return text && !strncmp(text, name, length) && text[length] == '@' &&
+           (*well)++ >= atoll(text + length + 1);
+}
+
+static int fails(const char *name) {
+    static long long well, returned;
+    if (is_due("CUDA_HANG", name, &returned))
+        for (hung = 1;;)
+            pause();
+    lost = lost || is_due("CUDA_FAULT", name, &well);
     return lost;
+}
+
+/* What only returns once the device has done all its work. */
+static void waits(const char *name) {
+    if (hung) {
+        fprintf(stderr, "%s: ", name);
+        fail("this call waits for a device that hangs");
+    }
+}
+
+__attribute__((destructor)) static void end(void) {
+    if (getenv("CUDA_END"))
+        waits("the end of the process");
 }
 
 static int failure(void) {
@@ -129,8 +159,10 @@ typedef struct Stream {
 static Stream *streams;
 
 static void step(Stream *stream) {
+    static long long done;
     Op *op = stream->first;
-    if (!op)
+    hung = hung || (op && is_due("CUDA_HANG", "stream", &done));
+    if (!op || hung)
         return;
     if (!(stream->first = op->next))
         stream->last = &stream->first;
@@ -144,11 +176,6 @@ static void step(Stream *stream) {
     if (op->kind == MARK)
         op->event->pending--;
     free(op);
-}
-
-static void finish(Stream *stream) {
-    while (stream->first)
-        step(stream);
 }
 
 static int put(Stream *stream, Op op) {
@@ -190,6 +217,7 @@ static void unused(uint64_t at, size_t bytes) {
 /* -- what is called ------------------------------------------------------------------------ */
 
 int cuDriverGetVersion(int *version) {
+    TRY("cuDriverGetVersion");
     *version = (int)setting("CUDA_VERSION", 12000);
     return SUCCESS;
 }
@@ -199,23 +227,28 @@ int cuInit(unsigned flags) {
     return setting("CUDA_DEVICES", 1) ? SUCCESS : NO_DEVICE;
 }
 int cuDeviceGetCount(int *count) {
+    TRY("cuDeviceGetCount");
     *count = (int)setting("CUDA_DEVICES", 1);
     return SUCCESS;
 }
 int cuDeviceGet(int *device, int number) {
+    TRY("cuDeviceGet");
     *device = number;
     return SUCCESS;
 }
 int cuDeviceGetName(char *name, int length, int device) {
+    TRY("cuDeviceGetName");
     snprintf(name, (size_t)length, "Test GPU %d", device);
     return SUCCESS;
 }
 int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    TRY("cuDeviceTotalMem");
     (void)device;
     *bytes = (size_t)setting("CUDA_MEMORY", 64 << 20);
     return SUCCESS;
 }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    TRY("cuDeviceGetAttribute");
     (void)device;
     *value = attribute == 75 ? 7 : attribute == 76 ? 5 : attribute == 16 ? 2 : 0;
     return SUCCESS;
@@ -228,6 +261,7 @@ int cuDevicePrimaryCtxRetain(void **to, int device) {
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
+    waits("cuDevicePrimaryCtxRelease");
     current_set = 0;
     return SUCCESS;
 }
@@ -236,6 +270,7 @@ int cuCtxGetCurrent(void **to) {
     return SUCCESS;
 }
 int cuCtxSetCurrent(void *to) {
+    TRY("cuCtxSetCurrent");
     current = to;
     return SUCCESS;
 }
@@ -259,6 +294,7 @@ int cuModuleLoadData(void **to, const char *ptx) {
 }
 int cuModuleUnload(void *module) {
     (void)module;
+    waits("cuModuleUnload");
     return SUCCESS;
 }
 
@@ -273,6 +309,7 @@ static const struct {
     {"fill_words", (Kernel)fill_words, 4}, {"read_lines", (Kernel)read_lines, 4},
 };
 int cuModuleGetFunction(void **to, void *module, const char *name) {
+    TRY("cuModuleGetFunction");
     (void)module;
     for (size_t i = 0; i < sizeof KERNELS / sizeof *KERNELS; i++)
         if (!strcmp(name, KERNELS[i].name)) {
@@ -297,6 +334,7 @@ int cuMemAlloc_v2(uint64_t *to, size_t bytes) {
 }
 static int release(Block **list, uint64_t at) {
     Block block;
+    waits(list == &device_blocks ? "cuMemFree" : "cuMemFreeHost");
     take_out(list, at, &block);
     unused(at, block.bytes);
     used -= list == &device_blocks ? block.bytes : 0;
@@ -336,6 +374,7 @@ int cuStreamCreate(Stream **to, unsigned flags) {
     LOCKED(create(to));
 }
 static int destroy(Stream *stream) {
+    waits("cuStreamDestroy");
     if (stream->first && !lost)
         fail("a stream is destroyed that has work");
     Stream **each = &streams;
@@ -350,13 +389,13 @@ static int destroy(Stream *stream) {
 int cuStreamDestroy_v2(Stream *stream) {
     LOCKED(destroy(stream));
 }
-static int wait_for(Stream *stream, const char *name) {
-    TRY(name);
-    finish(stream);
-    return SUCCESS;
+static int query_stream(Stream *stream) {
+    TRY("cuStreamQuery");
+    step(stream);
+    return stream->first ? NOT_READY : SUCCESS;
 }
-int cuStreamSynchronize(Stream *stream) {
-    LOCKED(wait_for(stream, "cuStreamSynchronize"));
+int cuStreamQuery(Stream *stream) {
+    LOCKED(query_stream(stream));
 }
 
 int cuEventCreate(Event **to, unsigned flags) {
@@ -388,9 +427,6 @@ static int query(Event *event) {
 }
 int cuEventQuery(Event *event) {
     LOCKED(query(event));
-}
-int cuEventSynchronize(Event *event) {
-    LOCKED(event->pending ? wait_for(event->stream, "cuEventSynchronize") : SUCCESS);
 }
 
 static int copy(int kind, const char *name, uint64_t at, void *host, size_t bytes, Stream *stream) {

@@ -6,7 +6,9 @@
 //! ```
 //!
 //! Prefixes come from a second table of each family in which the hop of a route is its
-//! number: one more lookup in place of a search through the routes.
+//! number: one more lookup in place of a search through the routes. Beside a device, too, this thread
+//! does it: shared among the cores it gained 2 % (48 million random addresses, two cores: 9.0 s, before
+//! 9.2 s), less than the runs differ by; reading and writing the lines takes the time.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -18,7 +20,7 @@ use lookup::sync::Domain;
 use lookup::{Addr, Hop, Rib};
 use offload::crew::Crew;
 
-use super::{Served, device, parse};
+use super::{Served, parse};
 use crate::engine::Fib;
 use crate::error::Error;
 
@@ -181,9 +183,7 @@ impl<'s, A: Engines + Exports> Family<'s, A> {
         match &self.crew {
             Some(crew) => {
                 let mut crew = crew.lock().unwrap_or_else(PoisonError::into_inner);
-                let answered = crew.answer(&asked.dsts, &mut asked.hops);
-                device::report(&mut crew);
-                answered.map_err(Error::Offload)?;
+                crew.answer(&asked.dsts, &mut asked.hops).map_err(Error::Offload)?;
             }
             None => self.table.lookup_batch(&asked.dsts, &mut asked.hops),
         }

@@ -1,6 +1,8 @@
 //! The processors that look up many addresses: cores, or a device beside them.
 
+use std::collections::BTreeSet;
 use std::num::NonZero;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -11,10 +13,11 @@ use offload::calibrate::{choose, measure, sweep};
 use offload::clock::Clock;
 use offload::crew::{Crew, Share};
 use offload::device::Device;
-use offload::devices::{Cuda, Figures, Model, Threads, gpus};
+use offload::devices::{Cuda, Figures, Model, PATIENCE, Threads, gpus};
 use offload::fault::{Fault, Stage};
 use offload::table::Table;
 
+use super::pipe::Progress;
 use crate::error::Error;
 use crate::warn::warn;
 
@@ -22,9 +25,9 @@ use crate::warn::warn;
 #[derive(clap::Args)]
 pub struct DeviceArgs {
     /// Look up addresses from standard input in large pieces, with `threads` (the cores),
-    /// `cuda` (an NVIDIA GPU beside the cores; `cuda:gpu=1` for the second) or `auto` (a GPU
-    /// if there is one, else the cores); `model:rate=1e9,lost=run@3` is a simulated device,
-    /// for tests
+    /// `cuda` (an NVIDIA GPU beside the cores; `cuda:gpu=1` for the second, `cuda:wait=5` to give
+    /// it up when a piece takes it longer than 5 s instead of 30) or `auto` (a GPU if there is
+    /// one, else the cores); `model:rate=1e9,lost=run@3` is a simulated device, for tests
     #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
     pub device: Option<Wanted>,
 
@@ -37,6 +40,40 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "ADDRESSES", requires = "device",
         value_parser = clap::value_parser!(u32).range(1..=1 << 26))]
     buffer: Option<u32>,
+
+    #[arg(skip)]
+    said: Said,
+}
+
+impl DeviceArgs {
+    /// Names the options that mean nothing to the cores alone.
+    pub fn warn_of_unused(&self) {
+        let given = [self.latency.map(|_| "--latency"), self.buffer.map(|_| "--buffer")];
+        for option in
+            given.iter().flatten().filter(|_| matches!(self.device, Some(Wanted::Threads)))
+        {
+            warn(format_args!("{option} has no effect with --device threads"));
+        }
+    }
+}
+
+/// Warnings that were given, each once: the families have a crew each, of the same device.
+#[derive(Clone, Debug, Default)]
+struct Said(Arc<Mutex<BTreeSet<String>>>);
+
+impl Said {
+    fn fault(&self, fault: &Fault) {
+        let about = match fault {
+            // Each crew loses it, at a stage of its own.
+            Fault::Lost { device, .. } => device.clone(),
+            fault => fault.to_string(),
+        };
+        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(about);
+        if is_new {
+            Progress::wipe();
+            warn(format_args!("{fault}; the cores go on alone"));
+        }
+    }
 }
 
 /// The argument of `--device`.
@@ -46,27 +83,23 @@ pub enum Wanted {
     Auto,
     /// The cores.
     Threads,
-    /// The GPU of this number.
-    Cuda(usize),
+    /// The GPU of this number, and how long it may keep a piece.
+    Cuda(usize, Duration),
     /// A device that is not there.
     Model(Figures),
 }
 
 impl Wanted {
-    /// Reads `auto`, `threads`, `cuda:gpu=N` or `model:FIGURE=VALUE,…`.
+    /// Reads `auto`, `threads`, `cuda:gpu=N,wait=S` or `model:FIGURE=VALUE,…`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let choice: Choice = text.parse().map_err(|bad| format!("{bad}"))?;
         let options: Vec<_> = choice.options.0.iter().collect();
         match (choice.name.as_str(), &options[..]) {
             ("auto", []) => Ok(Wanted::Auto),
             ("threads", []) => Ok(Wanted::Threads),
-            ("cuda", []) => Ok(Wanted::Cuda(0)),
-            ("cuda", [(name, number)]) if *name == "gpu" => {
-                let bad = |_| format!("`{number}`: expected the number of a GPU, from 0");
-                number.parse::<u16>().map(|number| Wanted::Cuda(number.into())).map_err(bad)
-            }
+            ("cuda", _) => cuda(&choice.options),
             ("model", _) => model(&choice.options).map(Wanted::Model),
-            _ => Err("expected auto, threads, cuda, cuda:gpu=N or model".into()),
+            _ => Err("expected auto, threads, cuda, cuda:gpu=N,wait=S or model".into()),
         }
     }
 
@@ -77,15 +110,31 @@ impl Wanted {
             Wanted::Model(figures) => {
                 return Ok(Some(Box::new(Model::new(figures.clone(), clock))));
             }
-            Wanted::Cuda(number) => *number,
+            Wanted::Cuda(number, patience) => (*number, *patience),
             Wanted::Auto => match gpus() {
-                Ok(all) if !all.is_empty() => 0,
+                Ok(all) if !all.is_empty() => (0, PATIENCE),
                 Ok(_) | Err(Fault::NoDriver) => return Ok(None),
                 Err(fault) => return Err(fault),
             },
         };
-        Ok(Some(Box::new(Cuda::start(gpu)?)))
+        Ok(Some(Box::new(Cuda::start_with(gpu.0, gpu.1, clock)?)))
     }
+}
+
+fn cuda(options: &Options) -> Result<Wanted, String> {
+    let (mut gpu, mut patience) = (0, PATIENCE);
+    for (name, value) in &options.0 {
+        match (name.as_str(), value.parse::<u16>()) {
+            ("gpu", Ok(number)) => gpu = number.into(),
+            ("gpu", Err(_)) => {
+                return Err(format!("`{value}`: expected the number of a GPU, from 0"));
+            }
+            ("wait", Ok(seconds @ 1..)) => patience = Duration::from_secs(seconds.into()),
+            ("wait", _) => return Err(format!("`{value}`: expected seconds, from 1 to 65535")),
+            _ => return Err("a GPU has its number (gpu) and a longest time (wait)".into()),
+        }
+    }
+    Ok(Wanted::Cuda(gpu, patience))
 }
 
 fn model(options: &Options) -> Result<Figures, String> {
@@ -117,9 +166,19 @@ fn lost(text: &str) -> Result<(Stage, u64), String> {
     }
 }
 
-/// Sets cores and device to a table; a device that fails is named, and the cores go on without
-/// it.
+/// Sets cores and device to a table; a device that fails, now or later, is named at once, and the
+/// cores go on without it.
 pub fn crew<A: Engines + Exports>(
+    args: &DeviceArgs,
+    threads: Option<u16>,
+    table: Table<A>,
+) -> Result<Crew<A>, Error> {
+    let (mut crew, said) = (made(args, threads, table)?, args.said.clone());
+    crew.on_fault(Box::new(move |fault| said.fault(fault)));
+    Ok(crew)
+}
+
+fn made<A: Engines + Exports>(
     args: &DeviceArgs,
     threads: Option<u16>,
     table: Table<A>,
@@ -127,7 +186,7 @@ pub fn crew<A: Engines + Exports>(
     let (all, clock) = (available_parallelism().map_or(1, NonZero::get), Clock::real());
     let started = args.device.as_ref().map(|wanted| wanted.start::<A>(&clock));
     let device = started.transpose().unwrap_or_else(|fault| {
-        report_fault(&fault);
+        args.said.fault(&fault);
         None
     });
     // One core feeds the device. Where there is none, nobody has to.
@@ -183,7 +242,7 @@ fn beside<A: Engines + Exports>(
     let point = match point {
         Ok(Some(point)) => point,
         lost => {
-            lost.err().iter().for_each(report_fault);
+            lost.err().iter().for_each(|fault| args.said.fault(fault));
             let cores = every.map_or(Ok(cores), team)?;
             return alone(table, cores, clock);
         }
@@ -193,16 +252,17 @@ fn beside<A: Engines + Exports>(
         && point.rate < of_cores / cores.capabilities().at_once as f64
     {
         let (name, lookups) = (&device.capabilities().name, point.rate / 1e6);
+        let engine = table.engine();
         warn(format_args!(
-            "{name}: {lookups:.1} million lookups/s, fewer than the core that feeds it does; all \
-             cores go on without it"
+            "{name}: {lookups:.1} million lookups/s with {engine}, fewer than the core that feeds \
+             it does; all cores go on without it"
         ));
         return alone(table, team(every)?, clock);
     }
     let mut crew = alone(table, cores, clock)?;
     match crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured) {
         Ok(()) => crew.profiled(point.rate, of_cores),
-        Err(fault) => report_fault(&fault),
+        Err(fault) => args.said.fault(&fault),
     }
     Ok(crew)
 }
@@ -216,15 +276,6 @@ fn rate<A: Engines + Exports>(
     let buffers = Buffers { size: CORES, depth: 2 * cores.capabilities().at_once };
     let point = cores.load(table).and_then(|()| measure(cores, buffers, TRIED, clock));
     Ok(point.map_err(Error::Device)?.rate)
-}
-
-/// Reports the faults of devices.
-pub fn report<A: Engines + Exports>(crew: &mut Crew<A>) {
-    crew.take_faults().iter().for_each(report_fault);
-}
-
-fn report_fault(fault: &Fault) {
-    warn(format_args!("{fault}; the cores go on alone"));
 }
 
 /// Addresses of a core's batch: they and their hops stay in its cache.

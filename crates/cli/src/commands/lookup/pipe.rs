@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write, stderr, stdin, stdout};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,9 @@ impl Told {
     }
 
     fn all(&mut self, answers: &Answers, blocks: &Blocks, cx: &mut Context) -> Result<(), Error> {
+        if !answers.faults.is_empty() {
+            Progress::wipe();
+        }
         for (line, word) in &answers.faults {
             let line = self.line + line;
             warn(format_args!("standard input:{line}: not an IPv4 or IPv6 address: {word}"));
@@ -176,7 +180,7 @@ impl Told {
     }
 
     fn finish(self) -> Status {
-        self.progress.iter().for_each(Progress::clear);
+        Progress::wipe();
         self.status
     }
 }
@@ -189,9 +193,9 @@ impl Progress {
         shows.then(|| Progress { total, begun: Instant::now(), shown: None })
     }
 
-    /// Takes the line away.
-    pub fn clear(&self) {
-        if self.shown.is_some() {
+    /// Takes the line away, if it is there: before a warning, and at the end.
+    pub fn wipe() {
+        if SHOWN.swap(false, Ordering::Relaxed) {
             let _ = write!(stderr(), "\r\x1b[K");
         }
     }
@@ -205,6 +209,7 @@ impl Progress {
         self.shown = Some(now);
         let text = self.text(addresses, read, now - self.begun);
         let _ = write!(stderr(), "\r\x1b[K{text}");
+        SHOWN.store(true, Ordering::Relaxed);
     }
 
     fn text(&self, addresses: u64, read: u64, so_far: Duration) -> String {
@@ -324,6 +329,9 @@ const MEDIUM: usize = 256 << 10;
 const LARGE: usize = 1 << 20;
 /// Of one that several batches are made of.
 const HUGE: usize = 16 << 20;
+
+/// Whether the line is on the terminal. A process has one, and one thread that shows it.
+static SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// Before progress is shown.
 const PATIENCE: Duration = Duration::from_millis(500);

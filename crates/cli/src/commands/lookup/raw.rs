@@ -12,7 +12,7 @@ use offload::crew::{Input, Output};
 use offload::table::Table as Crewed;
 
 use super::Args;
-use super::device::{crew, report};
+use super::device::crew;
 use super::pipe::Progress;
 use crate::context::Context;
 use crate::engine;
@@ -53,7 +53,6 @@ fn run<A: Number>(
     cx: &mut Context,
 ) -> Result<Status, Error> {
     let mut crew = crew(&args.device, args.threads, Crewed::build(entry, options, rib)?)?;
-    report(&mut crew);
     let mut input = Addresses::<File>::of_stdin::<A>()?;
     let mut hops = Hops {
         to: &mut cx.out,
@@ -64,9 +63,8 @@ fn run<A: Number>(
         width: size_of::<A>() as u64,
     };
     let done = crew.run(&mut input, &mut hops);
-    report(&mut crew);
     let unrouted = hops.unrouted;
-    hops.progress.iter().for_each(Progress::clear);
+    Progress::wipe();
     match done {
         Ok(()) => {}
         Err(offload::error::Error::Io(error)) if input.failed => return Err(Error::Input(error)),

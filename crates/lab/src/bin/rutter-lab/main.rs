@@ -88,6 +88,9 @@ enum Action {
         #[arg(long, value_name = "S", default_value_t = 420,
               value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: u32,
+        /// Seconds from the last beginning to the end
+        #[arg(long, hide = true, default_value_t = 60)]
+        grace: u32,
         #[command(flatten)]
         records: Records,
     },
@@ -137,7 +140,11 @@ fn main() -> ExitCode {
     let Lab { json, action } = Lab::parse();
     let mut out = Output::new(json);
     let done = act(action, &mut out).and_then(|status| out.finish().map(|()| status));
-    done.map_or_else(|failure| failure.report(), ExitCode::from)
+    let code = done.map_or_else(|failure| failure.report(), |status| status as u8);
+    if offload::devices::any_stuck() {
+        end(code); // the driver's own end may wait for the device
+    }
+    code.into()
 }
 
 fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
@@ -149,7 +156,7 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
             let options = Options { quick, out: out_folder, tables, updates, engines, hops };
             return measure::run(&names, options, again, None, out);
         }
-        Action::GpuSuite { quick, seconds, records } => {
+        Action::GpuSuite { quick, seconds, grace, records } => {
             let options = Options {
                 quick,
                 out: records.out,
@@ -159,7 +166,7 @@ fn act(action: Action, out: &mut Output) -> Result<Status, Failure> {
                 hops: Options::HOPS,
             };
             let limit = Duration::from_secs(seconds.into());
-            end_at(limit + GRACE);
+            end_at(limit + Duration::from_secs(grace.into()));
             let gpus = lab::gpus_here();
             out.line(gpus.unwrap_or_else(|why| format!("not measured on a GPU: {why}")))?;
             out.flush()?;
@@ -190,14 +197,16 @@ fn end_at(time: Duration) {
     let ends = move || {
         std::thread::sleep(time);
         output::warn("the time is up; what is not recorded by now is left out");
-        std::process::exit(Status::Fault as i32);
+        end(Status::Fault as u8);
     };
     // Without a thread, the suite is limited by what it begins alone.
     drop(std::thread::Builder::new().name("limit".into()).spawn(ends));
 }
 
-/// From the suite's last beginning to its end.
-const GRACE: Duration = Duration::from_secs(60);
+/// Ends the process without what the driver does at its end, which may wait for the device, too.
+fn end(code: u8) -> ! {
+    signal_hook::low_level::exit(code.into())
+}
 
 /// The shortest first: what a machine is lent for may end early.
 const GPU_SUITE: [&str; 3] = ["bloomfwd/fig9", "bloomfwd/fig10", "offload/peers"];

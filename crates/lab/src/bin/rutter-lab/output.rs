@@ -3,7 +3,6 @@
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Stdout, Write, stderr, stdout};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -69,12 +68,6 @@ pub enum Status {
     Fault = 2,
 }
 
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> ExitCode {
-        ExitCode::from(status as u8)
-    }
-}
-
 /// Why the lab could not do what was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -89,14 +82,12 @@ pub enum Failure {
 impl Failure {
     /// Prints it and gives the exit status. A reader that went away, as `head` does, is
     /// none to complain to.
-    pub fn report(&self) -> ExitCode {
+    pub fn report(&self) -> u8 {
         match self {
-            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                ExitCode::from(BROKEN_PIPE)
-            }
+            Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => BROKEN_PIPE,
             failure => {
                 warn(failure);
-                Status::Fault.into()
+                Status::Fault as u8
             }
         }
     }

@@ -7,22 +7,31 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUdevice, CUdeviceptr};
 
 use crate::fault::Fault;
 
-/// A result other than success, in the driver's numbers.
+/// A result other than success.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Code(pub(super) c_int);
+pub(super) enum Code {
+    /// In the driver's numbers.
+    Of(c_int),
+    /// The device has kept work for longer than this; the driver is not called again.
+    Late(Duration),
+}
 
 impl Code {
     /// Out of memory.
-    pub(super) const OUT_OF_MEMORY: Code = Code(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int);
+    pub(super) const OUT_OF_MEMORY: Code =
+        Code::Of(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int);
     /// The driver finds no device.
-    pub(super) const NO_DEVICE: Code = Code(sys::CUresult::CUDA_ERROR_NO_DEVICE as c_int);
+    pub(super) const NO_DEVICE: Code = Code::Of(sys::CUresult::CUDA_ERROR_NO_DEVICE as c_int);
+    /// There is nothing of this name.
+    pub(super) const NOT_FOUND: Code = Code::Of(sys::CUresult::CUDA_ERROR_NOT_FOUND as c_int);
     /// The queried work is not done yet.
-    pub(super) const NOT_READY: Code = Code(sys::CUresult::CUDA_ERROR_NOT_READY as c_int);
+    pub(super) const NOT_READY: Code = Code::Of(sys::CUresult::CUDA_ERROR_NOT_READY as c_int);
 }
 
 /// A handle of the driver's: a pointer to memory that only the driver understands.
@@ -61,7 +70,7 @@ macro_rules! calls {
                     // SAFETY: the caller's.
                     match unsafe { (self.$name)($($arg),*) } {
                         0 => Ok(()),
-                        code => Err(Code(code)),
+                        code => Err(Code::Of(code)),
                     }
                 }
             )*
@@ -114,8 +123,8 @@ calls! {
     create_stream = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
     /// Destroys it.
     destroy_stream = "cuStreamDestroy_v2"(stream: Handle);
-    /// Waits until all work in it is done.
-    wait_stream = "cuStreamSynchronize"(stream: Handle);
+    /// Whether all work in it is done.
+    query_stream = "cuStreamQuery"(stream: Handle);
     /// A mark in a queue.
     create_event = "cuEventCreate"(event: *mut Handle, flags: c_uint);
     /// Destroys it.
@@ -124,8 +133,6 @@ calls! {
     record = "cuEventRecord"(event: Handle, stream: Handle);
     /// Whether all work before it is done.
     query = "cuEventQuery"(event: Handle);
-    /// Waits until it is.
-    wait_event = "cuEventSynchronize"(event: Handle);
     /// Queues a copy to the device.
     copy_in = "cuMemcpyHtoDAsync_v2"(to: CUdeviceptr, from: *const c_void, bytes: usize, on: Handle);
     /// Queues a copy from the device.
@@ -155,13 +162,17 @@ pub(super) fn calls() -> Result<&'static Calls, Fault> {
 
 /// The driver's text for a code, or the number where the driver has no text.
 pub(super) fn words(calls: &Calls, code: Code) -> String {
+    let number = match code {
+        Code::Of(number) => number,
+        Code::Late(patience) => return format!("no answer for {} s", patience.as_secs_f64()),
+    };
     let (mut said, mut name) = (null(), null());
     // SAFETY: it writes a pointer to a text that is the library's for ever, or none.
-    let known = unsafe { calls.error_string(code.0, &mut said) };
+    let known = unsafe { calls.error_string(number, &mut said) };
     // SAFETY: as above.
-    let known = known.and_then(|()| unsafe { calls.error_name(code.0, &mut name) });
+    let known = known.and_then(|()| unsafe { calls.error_name(number, &mut name) });
     if known.is_err() || said.is_null() || name.is_null() {
-        return format!("error {}", code.0);
+        return format!("error {number}");
     }
     // SAFETY: both are texts, as above.
     let [said, name] = [said, name].map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy());

@@ -2,13 +2,14 @@
 //!
 //! - I1: a [`Room`] and a [`Pinned`] are the driver's memory, freed once, by their owner.
 //! - I2: memory that the device may read or write is owned by a [`Slot`], or its owner waits, until
-//!   the stream is known to be done.
+//!   the stream is known to be done. Where that is never known, since the device is lost or keeps its
+//!   work for ever, the memory is never freed.
 //! - I3: a [`Slot`]'s memory on the device has room for its batch.
 
 use std::ffi::{CString, c_void};
 use std::marker::PhantomData;
-use std::mem::forget;
-use std::ops::{Deref, DerefMut};
+use std::mem::{ManuallyDrop, forget};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -16,7 +17,9 @@ use cudarc::driver::sys::{CU_MEMHOSTALLOC_PORTABLE, CUdevice_attribute as Attrib
 use lookup::{Addr, Hop};
 
 use super::calls::{Calls, Code, calls, words};
-use super::handles::{Context, Event, Kernel, Module, Stream, attribute_of, name_and_memory};
+use super::handles::{
+    Context, Event, Kernel, Module, Patience, Stream, attribute_of, name_and_memory,
+};
 use crate::device::Batch;
 use crate::fault::{Fault, Stage};
 
@@ -99,7 +102,11 @@ fn info(calls: &Calls, number: usize, cuda: (i32, i32)) -> Result<(Info, i32), F
 
 impl Gpu {
     /// Starts a device with these kernels.
-    pub(super) fn start(number: usize, ptx: &str) -> Result<(Self, Info), Fault> {
+    pub(super) fn start(
+        number: usize,
+        ptx: &str,
+        patience: Patience,
+    ) -> Result<(Self, Info), Fault> {
         let (calls, cuda, there) = start()?;
         if number >= there {
             return Err(Fault::NoDevice { number, there });
@@ -109,7 +116,7 @@ impl Gpu {
         let why = |code| words(calls, code);
         let lost =
             |code| Fault::Lost { device: info.name.clone(), stage: Stage::Load, why: why(code) };
-        let context = Context::new(calls, device).map_err(lost)?;
+        let context = Context::new(calls, device, patience).map_err(lost)?;
         let processors =
             context.attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(lost)?;
         let ptx = CString::new(ptx).expect("it is text");
@@ -120,8 +127,8 @@ impl Gpu {
     }
 
     /// A kernel by its name; `None` where the device has none of that name.
-    pub(super) fn kernel(&self, name: &str) -> Option<Kernel> {
-        self.module.kernel(name)
+    pub(super) fn kernel(&self, name: &str, stage: Stage) -> Result<Option<Kernel>, Fault> {
+        self.module.kernel(name).map_err(self.lost(stage))
     }
 
     /// The fault of a device that was lost at `stage`, with the driver's error.
@@ -223,45 +230,63 @@ impl Gpu {
     }
 
     /// Queues a write of words to `room`, from word `at` of it on.
-    fn send(&self, room: &Room, at: usize, words: &[u32], on: &Stream) -> Result<(), Sent> {
+    ///
+    /// # Safety
+    /// The words must live, unchanged, until the stream is done.
+    ///
+    /// # Panics
+    /// When they do not lie inside `room`.
+    unsafe fn send(&self, room: &Room, at: usize, words: &[u32], on: &Stream) -> Result<(), Code> {
         let (from, bytes) = (at * size_of::<u32>(), size_of_val(words));
-        if room.bytes < from + bytes {
-            return Err(Sent::TooMuch);
-        }
-        self.context.bind().map_err(Sent::Failed)?;
+        assert!(from + bytes <= room.bytes, "the image has outgrown its room");
+        self.context.bind()?;
         let (to, words) = (room.at + from as u64, words.as_ptr().cast());
-        // SAFETY:
-        // - the words lie inside `room`, which was just compared;
-        // - they stay until they are sent: the one caller waits for the stream (I2).
-        unsafe { self.context.calls.copy_in(to, words, bytes, on.handle) }.map_err(Sent::Failed)
+        // SAFETY: there is room; the rest is the caller's.
+        unsafe { self.context.calls.copy_in(to, words, bytes, on.handle) }
     }
 
     /// Writes pieces, each at its word of `room`, and waits until they have arrived.
+    ///
+    /// # Panics
+    /// When a piece does not lie inside `room`.
     pub(super) fn write<'w>(
         &self,
         room: &Room,
         pieces: impl Iterator<Item = (usize, &'w [u32])>,
         stage: Stage,
     ) -> Result<(), Fault> {
+        let parts = |(at, words): (usize, &'w [u32])| {
+            let places = (at..).step_by(SENT);
+            places.zip(words.chunks(SENT))
+        };
+        let parts: Vec<_> = pieces.flat_map(parts).collect();
+        let all: usize = parts.iter().map(|(_, words)| words.len()).sum();
         let failed = self.lost(stage);
         let stream = Stream::new(&self.context).map_err(&failed)?;
-        let mut sent = Ok(());
-        for (at, words) in pieces {
-            sent = sent.and_then(|()| self.send(room, at, words, &stream));
+        // The device reads a copy, since the words are only borrowed: one that hangs may read for ever.
+        // It is in pinned memory, as of a batch: the call that queues it need not wait for the device.
+        let mut copy = ManuallyDrop::new(Pinned::new(self, vec![0_u32; all.min(SENT)])?);
+        let mut parts = parts.into_iter().peekable();
+        while parts.peek().is_some() {
+            let (mut queue, mut filled): (Vec<(usize, Range<usize>)>, _) = (Vec::new(), 0);
+            while let Some((at, words)) =
+                parts.next_if(|(_, words)| filled + words.len() <= copy.len())
+            {
+                let range = filled..filled + words.len();
+                copy[range.clone()].copy_from_slice(words);
+                filled = range.end;
+                queue.push((at, range));
+            }
+            let sent = queue.into_iter().try_for_each(|(at, range)| {
+                // SAFETY: the copy stays until the stream is done, or for ever (I2).
+                unsafe { self.send(room, at, &copy[range], &stream) }
+            });
+            let done = stream.wait(); // whatever was sent
+            done.and(sent).map_err(&failed)?;
         }
-        let done = stream.wait(); // whatever was sent: `words` are borrowed until then (I2)
-        match sent {
-            Err(Sent::TooMuch) => panic!("the image has outgrown its room"),
-            Err(Sent::Failed(error)) => Err(failed(error)),
-            Ok(()) => done.map_err(failed),
-        }
+        drop(ManuallyDrop::into_inner(copy));
+        Ok(())
     }
-}
-
-/// The errors of such a write.
-enum Sent {
-    TooMuch,
-    Failed(Code),
 }
 
 /// Memory on a device.
@@ -280,10 +305,11 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let _ = self.gpu.context.bind();
-        // SAFETY: `Gpu::room` made it, and this is its one owner. What fails on a lost device is
-        // freed with the context.
-        let _ = unsafe { self.gpu.context.calls.free(self.at) };
+        if self.gpu.context.bind().is_ok() {
+            // SAFETY: `Gpu::room` made it, and this is its one owner. What fails on a lost device is
+            // freed with the context.
+            let _ = unsafe { self.gpu.context.calls.free(self.at) };
+        }
     }
 }
 
@@ -339,9 +365,10 @@ impl<T> DerefMut for Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        let _ = self.gpu.context.bind();
-        // SAFETY: `new` made it, this is its one owner, and no copy is under way (I2).
-        let _ = unsafe { self.gpu.context.calls.free_host(self.at.cast()) };
+        if self.gpu.context.bind().is_ok() {
+            // SAFETY: `new` made it, this is its one owner, and no copy is under way (I2).
+            let _ = unsafe { self.gpu.context.calls.free_host(self.at.cast()) };
+        }
     }
 }
 
@@ -434,6 +461,9 @@ impl<A: Addr> Drop for Slot<A> {
 
 /// The CUDA version that the PTX and our calls need.
 const CUDA: (i32, i32) = (12, 0);
+
+/// Words that are sent to a device together.
+const SENT: usize = 1 << 20;
 
 /// Threads in a block, and blocks for each multiprocessor: more than run at once.
 const THREADS: u32 = 256;

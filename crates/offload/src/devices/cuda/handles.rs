@@ -1,20 +1,34 @@
 //! The driver's handles, each with an owner: a device's context, kernels, streams, events.
 //!
 //! I1: a handle is the driver's own, and is destroyed once, by its owner, while the context exists.
+//!
+//! I2: once a device has kept work for too long, the driver is not called for it any more. The calls
+//! that free or destroy something wait for the device, so nothing of it is freed or destroyed.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute as Attribute};
 
 use super::calls::{Calls, Code, Handle};
+use crate::clock::Clock;
 
 /// A device's primary context, which the whole process shares.
 pub(super) struct Context {
     pub(super) calls: &'static Calls,
     handle: Handle,
     device: CUdevice,
+    patience: Patience,
+}
+
+/// How long a device may keep work, and by which clock.
+#[derive(Clone)]
+pub(super) struct Patience {
+    pub(super) longest: Duration,
+    pub(super) clock: Clock,
 }
 
 // SAFETY: the driver takes calls with a context, and with what is in it, from any thread.
@@ -24,19 +38,66 @@ unsafe impl Sync for Context {}
 
 impl Context {
     /// The context of a device.
-    pub(super) fn new(calls: &'static Calls, device: CUdevice) -> Result<Arc<Self>, Code> {
+    pub(super) fn new(
+        calls: &'static Calls,
+        device: CUdevice,
+        patience: Patience,
+    ) -> Result<Arc<Self>, Code> {
+        if is_stuck(device) {
+            return Err(Code::Late(patience.longest));
+        }
         let mut handle = null_mut();
         // SAFETY: it writes one handle.
         unsafe { calls.retain(&mut handle, device) }?;
-        let context = Context { calls, handle, device };
+        let context = Context { calls, handle, device, patience };
         context.bind()?;
         Ok(Arc::new(context))
     }
 
     /// Makes it the current context of this thread, to which most calls refer.
     pub(super) fn bind(&self) -> Result<(), Code> {
+        if is_stuck(self.device) {
+            return Err(Code::Late(self.patience.longest)); // I2
+        }
         // SAFETY: I1.
         unsafe { self.calls.bind(self.handle) }
+    }
+
+    /// Whether work that was begun at `since` is done, which `ask` asks the driver. A device that has
+    /// kept it for too long is stuck from then on (I2).
+    fn is_done(
+        &self,
+        since: Duration,
+        ask: impl FnOnce() -> Result<(), Code>,
+    ) -> Result<bool, Code> {
+        self.bind()?;
+        let Patience { longest, clock } = &self.patience;
+        // The time is read before the question: a process that was stopped in between, or for a
+        // long time before, is answered first.
+        let kept = clock.now().saturating_sub(since);
+        match ask() {
+            Ok(()) => Ok(true),
+            Err(Code::NOT_READY) if kept <= *longest => Ok(false),
+            Err(Code::NOT_READY) => {
+                STUCK.fetch_or(bit(self.device), Ordering::Relaxed);
+                Err(Code::Late(*longest))
+            }
+            Err(code) => Err(code),
+        }
+    }
+
+    /// Asks until it is done. The driver's own calls that wait may do so for ever.
+    fn wait(&self, since: Duration, ask: impl Fn() -> Result<(), Code>) -> Result<(), Code> {
+        let mut asked = 0;
+        while !self.is_done(since, &ask)? {
+            asked += 1;
+            if asked < AT_ONCE { std::thread::yield_now() } else { self.patience.clock.pause() }
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Duration {
+        self.patience.clock.now()
     }
 
     /// Bytes of memory that are free.
@@ -56,8 +117,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: `new` has retained it once. Others of this process keep it.
-        let _ = unsafe { self.calls.release(self.device) };
+        if !is_stuck(self.device) {
+            // SAFETY: `new` has retained it once. Others of this process keep it.
+            let _ = unsafe { self.calls.release(self.device) };
+        }
     }
 }
 
@@ -82,22 +145,26 @@ impl Module {
         Ok(Arc::new(Module { context: context.clone(), handle }))
     }
 
-    /// A kernel by its name.
-    pub(super) fn kernel(self: &Arc<Self>, name: &str) -> Option<Kernel> {
-        let name = CString::new(name).ok()?;
-        self.context.bind().ok()?;
+    /// A kernel by its name; `None` where there is none of that name.
+    pub(super) fn kernel(self: &Arc<Self>, name: &str) -> Result<Option<Kernel>, Code> {
+        let Ok(name) = CString::new(name) else { return Ok(None) };
+        self.context.bind()?;
         let mut handle = null_mut();
         // SAFETY: the module is there (I1), the name ends, and one handle is written.
-        unsafe { self.context.calls.function(&mut handle, self.handle, name.as_ptr()) }.ok()?;
-        Some(Kernel { module: self.clone(), handle })
+        match unsafe { self.context.calls.function(&mut handle, self.handle, name.as_ptr()) } {
+            Ok(()) => Ok(Some(Kernel { module: self.clone(), handle })),
+            Err(Code::NOT_FOUND) => Ok(None),
+            Err(code) => Err(code),
+        }
     }
 }
 
 impl Drop for Module {
     fn drop(&mut self) {
-        let _ = self.context.bind();
-        // SAFETY: I1.
-        let _ = unsafe { self.context.calls.unload_module(self.handle) };
+        if self.context.bind().is_ok() {
+            // SAFETY: I1.
+            let _ = unsafe { self.context.calls.unload_module(self.handle) };
+        }
     }
 }
 
@@ -164,19 +231,20 @@ impl Stream {
         Ok(Stream { context: context.clone(), handle })
     }
 
-    /// Waits until all its work is done.
+    /// Waits until all its work is done; a device that takes too long is stuck (I2).
     pub(super) fn wait(&self) -> Result<(), Code> {
-        self.context.bind()?;
+        let context = &self.context;
         // SAFETY: I1.
-        unsafe { self.context.calls.wait_stream(self.handle) }
+        context.wait(context.now(), || unsafe { context.calls.query_stream(self.handle) })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let _ = self.context.bind();
-        // SAFETY: I1.
-        let _ = unsafe { self.context.calls.destroy_stream(self.handle) };
+        if self.context.bind().is_ok() {
+            // SAFETY: I1.
+            let _ = unsafe { self.context.calls.destroy_stream(self.handle) };
+        }
     }
 }
 
@@ -184,6 +252,8 @@ impl Drop for Stream {
 pub(super) struct Event {
     context: Arc<Context>,
     handle: Handle,
+    /// When it was recorded.
+    since: Duration,
 }
 
 // SAFETY: as of a context.
@@ -196,42 +266,58 @@ impl Event {
         let mut handle = null_mut();
         // SAFETY: it writes one handle.
         unsafe { context.calls.create_event(&mut handle, WITHOUT_TIME) }?;
-        Ok(Event { context: context.clone(), handle })
+        Ok(Event { context: context.clone(), handle, since: context.now() })
     }
 
     /// Records it behind all work in `stream`.
-    pub(super) fn record(&self, stream: &Stream) -> Result<(), Code> {
+    pub(super) fn record(&mut self, stream: &Stream) -> Result<(), Code> {
         self.context.bind()?;
         // SAFETY: both are there (I1), in one context.
-        unsafe { self.context.calls.record(self.handle, stream.handle) }
+        let recorded = unsafe { self.context.calls.record(self.handle, stream.handle) };
+        self.since = self.context.now();
+        recorded
     }
 
-    /// Whether all work before it is done; with `wait`, waits for that.
+    /// Whether all work before it is done; with `wait`, waits for that. A device that takes too long
+    /// is stuck (I2).
     pub(super) fn is_reached(&self, wait: bool) -> Result<bool, Code> {
-        self.context.bind()?;
-        let calls = self.context.calls;
-        let reached = if wait {
-            // SAFETY: I1.
-            unsafe { calls.wait_event(self.handle) }
-        } else {
-            // SAFETY: I1.
-            unsafe { calls.query(self.handle) }
-        };
-        match reached {
-            Ok(()) => Ok(true),
-            Err(Code::NOT_READY) => Ok(false),
-            Err(code) => Err(code),
+        let context = &self.context;
+        // SAFETY: I1.
+        let ask = || unsafe { context.calls.query(self.handle) };
+        if wait {
+            return context.wait(self.since, ask).map(|()| true);
         }
+        context.is_done(self.since, ask)
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let _ = self.context.bind();
-        // SAFETY: I1.
-        let _ = unsafe { self.context.calls.destroy_event(self.handle) };
+        if self.context.bind().is_ok() {
+            // SAFETY: I1.
+            let _ = unsafe { self.context.calls.destroy_event(self.handle) };
+        }
     }
 }
+
+/// Whether a device of this process has kept work for too long.
+pub(super) fn any_stuck() -> bool {
+    STUCK.load(Ordering::Relaxed) != 0
+}
+
+fn is_stuck(device: CUdevice) -> bool {
+    STUCK.load(Ordering::Relaxed) & bit(device) != 0
+}
+
+/// Devices have small numbers. Two that share a bit are both given up: that is safe.
+fn bit(device: CUdevice) -> u64 {
+    1 << (device as u32 % u64::BITS)
+}
+
+/// The devices that have kept work for too long, a bit each: all users of a device in this process
+/// have one context, in which a call of one waits for the work of all. Nothing else is read by what
+/// it says.
+static STUCK: AtomicU64 = AtomicU64::new(0);
 
 /// A property of a device.
 pub(super) fn attribute_of(
@@ -256,6 +342,9 @@ pub(super) fn name_and_memory(calls: &Calls, device: CUdevice) -> Result<(String
     let letters = name.iter().take_while(|&&letter| letter != 0).map(|&letter| letter as u8);
     Ok((String::from_utf8_lossy(&letters.collect::<Vec<_>>()).into_owned(), bytes as u64))
 }
+
+/// Questions without a pause: a few milliseconds, longer than most batches take.
+const AT_ONCE: u32 = 10_000;
 
 /// Flag of a stream: it waits for no other stream.
 const NON_BLOCKING: c_uint = 1;

@@ -6,9 +6,11 @@
 //! ```
 //!
 //! Addresses and hops are in pinned memory of this machine. The table is an image in the device's
-//! memory; changes are written into it while no batch is in flight. The kernels come as PTX
-//! (`kernels/lookup.ptx`), which the driver compiles for the device. All unsafe code is in the
-//! modules below this one.
+//! memory; changes are written into it while no batch is in flight. A device that keeps a batch or a
+//! write for too long counts as lost: the driver is asked whether work is done, and never waits. What
+//! the device may still use is left to it for ever, and nothing waits for it at the end either. The
+//! kernels come as PTX (`kernels/lookup.ptx`), which the driver compiles for the device. All unsafe
+//! code is in the modules below this one.
 //!
 //! Inside, a module imports only modules of the lines below its own:
 //!
@@ -26,13 +28,15 @@ mod probe;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookup::Addr;
 
 pub use self::driver::Info;
 use self::driver::{Gpu, Room, Slot};
-use self::handles::Kernel;
+use self::handles::{Kernel, Patience};
 pub use self::probe::Measured;
+use crate::clock::Clock;
 use crate::device::{Batch, Capabilities, Device};
 use crate::fault::{Fault, Stage};
 use crate::image::{Patch, Piece};
@@ -57,13 +61,30 @@ pub fn gpus() -> Result<Vec<Info>, Fault> {
     driver::all()
 }
 
+/// Whether a device of this process has kept its work for too long. What the driver runs when the
+/// process ends would then wait for the device, so such a process should end without it, by `_exit`.
+pub fn any_stuck() -> bool {
+    handles::any_stuck()
+}
+
 impl<A: Addr> Cuda<A> {
     /// Starts device `number`, counted from 0.
     ///
     /// # Errors
     /// When there is no driver or no such device, or the device refuses the kernels.
     pub fn start(number: usize) -> Result<Self, Fault> {
-        let (gpu, info) = Gpu::start(number, PTX)?;
+        Cuda::start_with(number, PATIENCE, &Clock::real())
+    }
+
+    /// The same; a device that keeps a batch, or a write to its memory, for longer than `patience`
+    /// counts as lost. In this process the device of that number is then lost for good: nothing
+    /// calls the driver for it.
+    ///
+    /// # Errors
+    /// As [`Cuda::start`].
+    pub fn start_with(number: usize, patience: Duration, clock: &Clock) -> Result<Self, Fault> {
+        let patience = Patience { longest: patience, clock: clock.clone() };
+        let (gpu, info) = Gpu::start(number, PTX, patience)?;
         let capabilities =
             Capabilities { kind: "cuda", name: info.name, at_once: 3, memory: Some(info.memory) };
         let (under_way, free, unanswered) = (VecDeque::new(), Vec::new(), Vec::new());
@@ -87,7 +108,7 @@ impl<A: Addr> Cuda<A> {
 
     fn whole(&mut self, table: &Table<A>, stage: Stage) -> Result<(), Fault> {
         let (image, engine) = (table.image()?, table.engine());
-        let kernel = self.gpu.kernel(&format!("lookup_{engine}"));
+        let kernel = self.gpu.kernel(&format!("lookup_{engine}"), stage)?;
         let kernel = kernel.ok_or(Fault::NoKernel { engine })?;
         let room = self.room(size_of_val(image.words()))?;
         self.gpu.write(&room, [(0, image.words())].into_iter(), stage)?;
@@ -159,6 +180,9 @@ impl<A: Addr> Device<A> for Cuda<A> {
         all
     }
 }
+
+/// How long a device may keep a batch. The largest, of gigabytes over a slow bus, takes seconds.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The kernels, made by scripts/ptx.sh.
 const PTX: &str = include_str!("../../../kernels/lookup.ptx");

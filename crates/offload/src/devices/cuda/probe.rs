@@ -140,7 +140,7 @@ impl<A: Addr> Cuda<A> {
 
     fn named(&self, name: &str) -> Result<Kernel, Fault> {
         let (device, why) = (self.gpu.name.to_string(), format!("it has no {name}"));
-        self.gpu.kernel(name).ok_or(Fault::Kernels { device, why })
+        self.gpu.kernel(name, Stage::Load)?.ok_or(Fault::Kernels { device, why })
     }
 }
 
