@@ -85,7 +85,7 @@ impl Graph {
         }
     }
 
-    /// Receives up to [`BURST`] packets from each port, asks each source, lets tick
+    /// Receives up to [`VECTOR`] packets from each port, asks each source, lets tick
     /// what has to, and follows what came until nothing waits. Returns how many
     /// packets came, those included that nodes put in at their tick.
     ///
@@ -208,7 +208,7 @@ impl Graph {
         let mut v = self.spare.pop().unwrap_or_else(Vector::new);
         v.world = port.world();
         v.port = number;
-        how(port, &mut v.burst, BURST);
+        how(port, &mut v.burst, VECTOR);
         let n = v.n(); // not what the port says: it may be wrong
         if n == 0 {
             self.spare.push(v);
@@ -339,8 +339,9 @@ impl Graph {
     #[inline]
     fn arrive(&mut self, slot: usize, v: &Vector) {
         if slot == self.drop_node {
-            for &why in v.why.first(v.n()) {
-                self.context.stats.drops[usize::from(why)].add(1);
+            // A flood's packets are dropped for one reason: counted together.
+            for alike in v.why.first(v.n()).chunk_by(|one, other| one == other) {
+                self.context.stats.drops[usize::from(alike[0])].add(alike.len() as u64);
             }
         }
         if v.marked {

@@ -11,7 +11,8 @@ use crate::{Owned, Packet};
 /// Room of a vector, in packets.
 pub const VECTOR: usize = 256;
 
-/// Packets of one receive burst.
+/// Packets that go to the kernel, or to another worker, at once. A graph receives up to
+/// [`VECTOR`]: what a node does once is then shared by more packets.
 pub const BURST: usize = 64;
 
 /// Most bytes of link header (two tags).

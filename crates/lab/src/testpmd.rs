@@ -18,7 +18,8 @@ pub struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts it, forwarding on `core` as `mode` says (`io`, `mac`), in bursts of 64.
+    /// Starts it, forwarding on `core` as `mode` says (`io`, `mac`), in bursts of 256 as the
+    /// router, and with room for two of them in each cache of buffers: 1.05 × its rate in bursts of 64.
     ///
     /// # Errors
     /// When it is not installed, or does not start: the text says which.
@@ -35,7 +36,12 @@ impl Testpmd {
         command.args(memory_args());
         command.args(["--vdev", "net_null0", "--vdev", "net_null1", "--", "-i", "--nb-cores=1"]);
         command.arg(format!("--forward-mode={mode}"));
-        command.args(["--burst=64", "--total-num-mbufs=16384", "--no-lsc-interrupt"]);
+        command.args([
+            "--burst=256",
+            "--mbcache=512",
+            "--total-num-mbufs=16384",
+            "--no-lsc-interrupt",
+        ]);
         let missing = "dpdk-testpmd does not start (Debian: apt-get install dpdk-dev)";
         let peer = Peer::start(command).map_err(|error| format!("{missing}: {error}"))?;
         let mut testpmd = Testpmd { peer, schedstat: String::new() };

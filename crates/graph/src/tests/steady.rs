@@ -130,7 +130,7 @@ fn delaying(rings: &[Ring], pool: &Pool) -> Graph {
 
 #[test]
 fn keeping_ticking_emitting_and_a_job_allocate_nothing() {
-    let config = PoolConfig { packets: 200, mtu: 600, large_pages: false };
+    let config = PoolConfig { packets: 800, mtu: 600, large_pages: false };
     let rings = [Ring::new(&config, 1, |_, _| 60).unwrap()];
     let mut graph = delaying(&rings, &Pool::new(&config).unwrap());
     let mut thread = Domain::new().register("test");

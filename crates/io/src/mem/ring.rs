@@ -2,7 +2,7 @@
 //! card's driver.
 //!
 //! ```text
-//!       ┌─ receive: 64 from the front, line 0 of each descriptor written ◄─┐
+//!       ┌─ receive: from the front, line 0 of each descriptor written ◄────┐
 //!       ▼                                                                  │
 //!     graph ── transmit, free: to the end ──►  ring of N, shuffled in memory
 //! ```

@@ -207,7 +207,7 @@ pub enum Measure {
     Counts,
     /// `rate_mlps`, `cycles`: lookups in bursts of 256.
     Rate,
-    /// `rate_64_mlps`: in bursts of 64, the router's vector.
+    /// `rate_64_mlps`: in bursts of 64.
     Rate64,
     /// `rate_long_mlps`: in bursts of 4,096.
     RateLong,

@@ -241,6 +241,7 @@ pub struct Blocks {
 
 impl Blocks {
     pub fn of_stdin() -> Result<Self, Error> {
+        widen();
         let file = File::from(stdin().as_fd().try_clone_to_owned().map_err(Error::Input)?);
         let data = file.metadata().map_err(Error::Input)?;
         let total = if data.is_file() { data.len() } else { 0 };
@@ -320,6 +321,17 @@ impl Blocks {
     }
 }
 
+/// Gives standard input and output, where they are pipes, room for [`PIPE`] bytes: with the
+/// 64 KiB that pipes have, this process and its neighbours wait for each other at every block.
+pub fn widen() {
+    for pipe in [stdin().as_fd(), stdout().as_fd()] {
+        // What is no pipe, or may not be larger, stays as it is.
+        if rustix::pipe::fcntl_getpipe_size(pipe).is_ok_and(|size| size < PIPE) {
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
+        }
+    }
+}
+
 /// Bytes that are answered before there is a table for many.
 const FEW: usize = 16 << 10;
 
@@ -327,6 +339,8 @@ const FEW: usize = 16 << 10;
 pub const SMALL: usize = 64 << 10;
 const MEDIUM: usize = 256 << 10;
 const LARGE: usize = 1 << 20;
+/// Room in a pipe: the most that a process without privileges may ask for by default.
+const PIPE: usize = 1 << 20;
 /// Of one that several batches are made of.
 const HUGE: usize = 16 << 20;
 

@@ -443,7 +443,7 @@ const KEPT: &[Claim] = &[
 /// A second; the paper's second point is 64,000.
 const UPDATES: &[u64] = &[0, 64_000, 128_000, 256_000, 512_000];
 
-const ONE_WORKER: &str = "one worker on mem ports; 16,000 packets, bursts of 64";
+const ONE_WORKER: &str = "one worker on mem ports; 16,000 packets, bursts of 256";
 const GENERATED: &str =
     "each frame gets a new destination out of two million draws as it comes in, that cost included";
 

@@ -9,7 +9,7 @@
 //!             a million decisions a second cost two workers
 //! ```
 //!
-//! 64-byte frames, bursts of 64, `mem` ports, 16,000 packets. A source is written into each
+//! 64-byte frames, bursts of 256, `mem` ports, 16,000 packets. A source is written into each
 //! frame as it comes in; what that costs is measured by ports alone, with and without, and taken
 //! away. Both read the first line of each frame, for a worker does: who writes first waits
 //! for it in the worker's place. Beside them are a router of a million routes, and

@@ -214,9 +214,9 @@ impl Work for Shuttle {
     fn slice(&mut self, target: Duration) -> Sample {
         let (start, mut ops, mut time) = (clock::thread_time(), 0, Duration::ZERO);
         while time < target {
-            for _ in 0..AT_ONCE / (2 * io::BURST as u64) {
+            for _ in 0..AT_ONCE / (2 * io::VECTOR as u64) {
                 for port in &mut self.ports {
-                    port.receive(&mut self.burst, io::BURST);
+                    port.receive(&mut self.burst, io::VECTOR);
                     let packets = self.burst.packets();
                     if self.reads {
                         read(packets);

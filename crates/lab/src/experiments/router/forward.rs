@@ -11,7 +11,7 @@
 //!           first waits for it in the router's place
 //! ```
 //!
-//! 64-byte frames, bursts of 64, two ports, 64 next hops. Every packet is checked
+//! 64-byte frames, bursts of 256, two ports, 64 next hops. Every packet is checked
 //! after each slice: a router that forwards wrongly has no figure.
 
 use std::cell::RefCell;

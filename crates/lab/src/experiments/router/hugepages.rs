@@ -52,7 +52,7 @@ impl Experiment for Hugepages {
             rows.collect()
         })?;
         let note = "core cycles a packet of processor time, receive and transmit included; \
-                    1,000,000 prefixes, prefix-based destinations, bursts of 64";
+                    1,000,000 prefixes, prefix-based destinations, bursts of 256";
         Ok(context.record(rows.clone(), verdicts(&rows), vec![note.into()]))
     }
 }

@@ -58,7 +58,7 @@ impl Experiment for Forward {
         let verdicts = verdicts(&rows);
         let notes = vec![
             "core cycles a frame of processor time, receive and transmit included; mem ports, \
-             16,000 packets, bursts of 64"
+             16,000 packets, bursts of 256"
                 .into(),
         ];
         Ok(context.record(rows, verdicts, notes))

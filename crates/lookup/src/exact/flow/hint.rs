@@ -81,7 +81,7 @@ impl Hint {
 
 /// Which lines were written since a hint was given, by the low bits of their numbers.
 ///
-/// Groups are counted: a hint of one group is used in the next. A mark says in which group a
+/// Groups are counted: a hint of one group is used [`HINTS_LAST`] later. A mark says in which group a
 /// line was written last; where the count runs over, hints are doubted, not trusted.
 pub(super) struct Touched {
     marks: [u32; MARKS],
@@ -95,7 +95,7 @@ pub(super) struct Touched {
 
 impl Default for Touched {
     fn default() -> Self {
-        Touched { marks: [0; MARKS], now: 2, renewed: 0, moved: 0 }
+        Touched { marks: [0; MARKS], now: HINTS_LAST + 1, renewed: 0, moved: 0 }
     }
 }
 
@@ -116,7 +116,7 @@ impl Touched {
 
     /// Any line may have been written, and flows moved.
     pub(super) fn mark_all(&mut self) {
-        (self.renewed, self.moved) = (self.now, self.now + 1);
+        (self.renewed, self.moved) = (self.now, self.now + HINTS_LAST);
     }
 
     /// True where slots that hints name may have other places.
@@ -125,14 +125,19 @@ impl Touched {
         self.now <= self.moved
     }
 
-    /// Is what `hint` says, of the group before, still so?
+    /// Is what `hint` says, of the group [`HINTS_LAST`] before, still so?
     #[inline(always)]
     pub(super) fn agrees(&self, hint: &Hint) -> bool {
         let [one, two] = hint.lines.map(|line| u64::from(self.marks[line as usize % MARKS]));
-        let is_new = self.renewed + 1 < self.now;
-        hint.kind != Kind::Unknown && is_new && one.max(two) + 1 < self.now & u64::from(u32::MAX)
+        let is_new = self.renewed + HINTS_LAST < self.now;
+        hint.kind != Kind::Unknown
+            && is_new
+            && one.max(two) + HINTS_LAST < self.now & u64::from(u32::MAX)
     }
 }
 
-/// Of groups of 8 keys one in 40 looks again without need.
+/// Groups from the one in which a hint is given to that in which it is used.
+pub(super) const HINTS_LAST: u64 = 2;
+
+/// Of groups of 8 keys one in 25 looks again without need.
 const MARKS: usize = 1024;

@@ -32,7 +32,7 @@ pub(super) trait Core: Send {
 
     /// A group of a batch begins, of keys that get places in this order where none is free,
     /// which no place is in a full table; without an order, room is searched for. A group is
-    /// peeked at after one such call, and claimed after the next.
+    /// peeked at after one such call, and claimed after another two.
     fn begin_group(&mut self, prefer: Option<Prefer>, is_full: bool) {
         let _ = (prefer, is_full);
     }

@@ -105,5 +105,5 @@ fn the_lowest_priorities_go_first_while_the_policy_is_silent() {
 }
 
 /// Packets in a poll.
-const BURST: usize = 64;
+const BURST: usize = io::VECTOR;
 const PACKETS: u64 = 300_000;

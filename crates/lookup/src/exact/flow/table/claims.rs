@@ -3,14 +3,14 @@
 use std::cell::RefCell;
 
 use super::{Core, TURNS, Table};
-use crate::exact::flow::hint::{Hint, Sure};
+use crate::exact::flow::hint::{HINTS_LAST, Hint, Sure};
 use crate::exact::flow::{FlowId, FlowKey, OnGone, Why};
 use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
 
 impl<C: Core> Table<C> {
-    /// Three groups are under way: of one the lines come, of the one before it the entries,
-    /// and that before both is claimed. So reads of some keys go on beside the work for others.
+    /// Four groups are under way: of one the lines come, of the two before it the entries,
+    /// and that before all is claimed. So reads of some keys go on beside the work for others.
     pub(super) fn claim_groups(
         &mut self,
         expires: u64,
@@ -18,12 +18,12 @@ impl<C: Core> Table<C> {
         ids: &mut [FlowId],
         gone: &mut OnGone<'_>,
     ) {
-        let mut asked = [[(0, Hint::NONE); CLAIMED]; 4];
+        let mut asked = [[(0, Hint::NONE); CLAIMED]; UNDER_WAY];
         let groups = keys.len().div_ceil(CLAIMED);
         let part = |group: usize| group * CLAIMED..keys.len().min((group + 1) * CLAIMED);
-        for step in 0..groups + 2 {
+        for step in 0..groups + 1 + PEEKED {
             if step < groups {
-                for (asked, key) in asked[step % 4].iter_mut().zip(&keys[part(step)]) {
+                for (asked, key) in asked[step % UNDER_WAY].iter_mut().zip(&keys[part(step)]) {
                     let hash = key.hash(&self.seed);
                     *asked = (hash, self.core.ask_first(hash));
                 }
@@ -31,12 +31,12 @@ impl<C: Core> Table<C> {
             self.core.begin_group(self.books.prefers_at_once(), self.books.is_full());
             if (1..=groups).contains(&step) {
                 let n = part(step - 1).len();
-                for (hash, hint) in asked[(step - 1) % 4][..n].iter_mut() {
+                for (hash, hint) in asked[(step - 1) % UNDER_WAY][..n].iter_mut() {
                     *hint = self.core.peek(*hash, hint);
                 }
             }
-            let Some(group) = step.checked_sub(2) else { continue };
-            for (i, (hash, hint)) in part(group).zip(&asked[group % 4]) {
+            let Some(group) = step.checked_sub(1 + PEEKED) else { continue };
+            for (i, (hash, hint)) in part(group).zip(&asked[group % UNDER_WAY]) {
                 let key = &keys[i];
                 if let Sure::Found(id) = self.core.sure(key, hint) {
                     self.meet(id);
@@ -173,3 +173,9 @@ impl<C: Core> Table<C> {
 
 /// Keys of a group that is claimed.
 const CLAIMED: usize = 8;
+/// Groups between the look at a key's lines and its claim.
+const PEEKED: usize = HINTS_LAST as usize;
+/// Groups of which something is known: a power of two.
+const UNDER_WAY: usize = 4;
+
+const _: () = assert!(2 + PEEKED <= UNDER_WAY);
