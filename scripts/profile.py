@@ -33,6 +33,10 @@ PARTS = (
     ("Exact match", "stations:20000",
      "mac-table cuckoo:batch=14 cuckoo rte_hash std-hashmap hashbrown-fx dashmap-fx papaya-fx tbb-hash tbb-unordered std-unordered "
      "google-dense google-sparse absl-flat boost-flat"),
+    ("Flow tables, flows that are there", "flows:20000",
+     "flow-table cuckoo-flow hopscotch linear quadratic double-hash chaining"),
+    ("Flow tables, new flows into a full table", "flood:20000",
+     "flow-table cuckoo-flow hopscotch linear quadratic double-hash chaining"),
 )
 # What no lookup needs: memory zeroed, copied, taken and given back. The arenas of two crates are in
 # `allocator.rs`.

@@ -5,6 +5,7 @@ mod common;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -336,6 +337,30 @@ fn options_without_effect_are_named() {
     // Beside addresses from standard input, for which it is.
     let done = run(&[&args[..], &["threads", "10.0.0.1", "-"]].concat(), b"10.0.0.1");
     assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]));
+}
+
+/// Both ends of a pipe see its size. Numbers are answered when all have come.
+#[test]
+fn pipes_at_both_ends_are_enlarged() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    for (args, input) in [(&[][..], &b"10.0.0.1\n"[..]), (&["--raw", "ipv4"], &[10, 0, 0, 1])] {
+        let mut command = Command::new(RUTTER);
+        command.args(["lookup", "--table", &table]).args(args);
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.expect("the binary was built");
+        let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        to.write_all(input).unwrap();
+        let mut to = Some(to).filter(|_| args.is_empty());
+        from.read_exact(&mut [0; 4]).unwrap();
+        let ends = to.iter().map(|to| to.as_fd()).chain([from.as_fd()]);
+        let sizes: Vec<_> = ends.map(rustix::pipe::fcntl_getpipe_size).collect();
+        drop(to.take());
+        assert!(child.wait().unwrap().success());
+        let most = fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap();
+        let wanted = most.trim().parse().map_or(0, |most: usize| most.min(1 << 20));
+        assert!(sizes.iter().all(|size| size.is_ok_and(|size| size >= wanted)), "{sizes:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,8 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
+use lookup::exact::flow::{self, FlowId, FlowKey, Wanted};
+use lookup::lpm::{BadChoice, Choice};
 use lookup::{Hop, Rib};
 
 use crate::contestants::{self, Family};
@@ -64,7 +66,8 @@ impl Counter {
 }
 
 /// Builds `engine` from the routes of `table` and looks `count` addresses up. Of exact match the
-/// table is `stations:N`: so many, all of them known.
+/// table is `stations:N`: so many, all of them known. Of a flow table it is `flows:N`, requests that
+/// are found, or `flood:N`, places that are all taken when each key is of a new flow.
 ///
 /// # Errors
 /// When there is no such engine or table, or the engine refuses it.
@@ -72,6 +75,12 @@ pub fn drive(engine: &str, table: &str, count: usize) -> Result<(), String> {
     if let Some(stations) = table.strip_prefix("stations:") {
         let stations = stations.parse().map_err(|_| format!("`{table}` has no number"))?;
         return find(engine, stations, count);
+    }
+    for (kind, is_flood) in [("flows:", false), ("flood:", true)] {
+        if let Some(flows) = table.strip_prefix(kind) {
+            let flows = flows.parse().map_err(|_| format!("`{table}` has no number"))?;
+            return meet(engine, flows, count, is_flood);
+        }
     }
     let table = Table::load(table).map_err(|error| error.to_string())?;
     if table.ipv6.is_empty() {
@@ -111,6 +120,34 @@ fn find(engine: &str, stations: usize, count: usize) -> Result<(), String> {
         stream.run(0, (count - from).min(DRAWN), 256);
     }
     Ok(())
+}
+
+fn meet(engine: &str, flows: usize, count: usize, is_flood: bool) -> Result<(), String> {
+    let Choice { name, options } = engine.parse().map_err(|bad: BadChoice| bad.to_string())?;
+    let entry = flow::engine(&name).ok_or_else(|| format!("no flow table `{name}`"))?;
+    let mut all = matching::fixed_seed();
+    all.0.extend(options.0);
+    let wanted = Wanted { entries: flows, second: SECOND };
+    let mut table = (entry.build)(wanted, &all).map_err(|refusal| refusal.to_string())?;
+    // An odd factor keeps numbers different.
+    let key = |n: u32| FlowKey::v4(n.wrapping_mul(0x9e37_79b1), 0x0a00_0001);
+    let (mut keys, mut ids) = ([key(0); 256], [FlowId::NONE; 256]);
+    let known = if is_flood { flows * 5 / 4 } else { flows * 9 / 10 };
+    let all = known + count;
+    for from in (0..all).step_by(keys.len()) {
+        let n = keys.len().min(all - from);
+        for (key_of, at) in keys.iter_mut().zip(from..from + n) {
+            *key_of = key(if is_flood { at } else { at % known } as u32);
+        }
+        let (keys, ids) = (&keys[..n], &mut ids[..n]);
+        table.find_or_insert_batch(SECOND, 6 * SECOND, keys, ids, &mut |_, _, _| ());
+    }
+    let found = table.capacity().entries;
+    if !is_flood && found < known {
+        Err(format!("{engine} has {found} of {known} flows"))
+    } else {
+        Ok(())
+    }
 }
 
 fn perf(mut command: Command, program: &[&OsStr]) -> Result<Misses, String> {
@@ -163,6 +200,9 @@ fn reason(text: &str) -> String {
     words.map(short_name).collect::<Vec<_>>().join(" ")
 }
 
+/// In a flow table's time.
+const SECOND: u64 = 1_000_000_000;
+
 /// Addresses that are looked up again and again.
 const DRAWN: usize = 1 << 16;
 
@@ -177,6 +217,17 @@ mod tests {
         assert_eq!(number_of(text, "D refs"), Some(1234));
         assert_eq!(number_of(text, "LLd misses"), Some(5));
         assert_eq!(number_of(text, "LLi misses"), None);
+    }
+
+    #[test]
+    fn flows_are_found_or_flood() {
+        for table in ["flows:2000", "flood:2000"] {
+            for engine in flow::engines() {
+                assert_eq!(drive(engine.card.name, table, 1000), Ok(()), "{table}");
+            }
+        }
+        assert!(drive("flow-table:full=never", "flows:2000", 0).is_err());
+        assert!(drive("rutter4", "flows:2000", 0).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use offload::table::Table as Crewed;
 
 use super::Args;
 use super::device::crew;
-use super::pipe::Progress;
+use super::pipe::{Progress, widen};
 use crate::context::Context;
 use crate::engine;
 use crate::error::Error;
@@ -114,6 +114,7 @@ struct Addresses<R> {
 
 impl Addresses<File> {
     fn of_stdin<A>() -> Result<Self, Error> {
+        widen();
         let file = File::from(stdin().as_fd().try_clone_to_owned().map_err(Error::Input)?);
         let data = file.metadata().map_err(Error::Input)?;
         let total = if data.is_file() { data.len() } else { 0 };
