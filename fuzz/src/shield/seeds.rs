@@ -77,7 +77,9 @@ fn pieces() -> Vec<(&'static str, String, Vec<u8>)> {
     let both = [&asks[..], &[8, 20], &kinds, &long, &parts, &wholes, &wrong, &[8, 20]].concat();
     let says = |how: u8| [&[9, how][..], &both, &[8, 20]].concat();
     let here = [
-        ("here", [says(0xf3), both.clone(), [8, 36].into(), both.clone()].concat()),
+        // Whatever the clock's rate, 2^28 ticks are more than the 7 ms until a renewal is due, and
+        // less than the 7 s that a grant lives.
+        ("here", [says(0xf3), both.clone(), [8, 28].into(), both.clone()].concat()),
         ("here_declined", [says(0xf2), both.clone()].concat()),
         ("here_programs", [says(0xf1), says(0xf5), says(0xf7)].concat()),
         (
