@@ -125,14 +125,14 @@ fn find(engine: &str, stations: usize, count: usize) -> Result<(), String> {
 fn meet(engine: &str, flows: usize, count: usize, is_flood: bool) -> Result<(), String> {
     let Choice { name, options } = engine.parse().map_err(|bad: BadChoice| bad.to_string())?;
     let entry = flow::engine(&name).ok_or_else(|| format!("no flow table `{name}`"))?;
-    let mut all = matching::fixed_seed();
-    all.0.extend(options.0);
+    let mut with = matching::fixed_seed();
+    with.0.extend(options.0);
     let wanted = Wanted { entries: flows, second: SECOND };
-    let mut table = (entry.build)(wanted, &all).map_err(|refusal| refusal.to_string())?;
+    let mut table = (entry.build)(wanted, &with).map_err(|refusal| refusal.to_string())?;
     // An odd factor keeps numbers different.
     let key = |n: u32| FlowKey::v4(n.wrapping_mul(0x9e37_79b1), 0x0a00_0001);
     let (mut keys, mut ids) = ([key(0); 256], [FlowId::NONE; 256]);
-    let known = if is_flood { flows * 5 / 4 } else { flows * 9 / 10 };
+    let known = if is_flood { flows * 5 / 4 } else { (flows * 9 / 10).max(1) };
     let all = known + count;
     for from in (0..all).step_by(keys.len()) {
         let n = keys.len().min(all - from);
@@ -226,6 +226,7 @@ mod tests {
                 assert_eq!(drive(engine.card.name, table, 1000), Ok(()), "{table}");
             }
         }
+        assert_eq!(drive("flow-table", "flows:1", 10), Ok(()));
         assert!(drive("flow-table:full=never", "flows:2000", 0).is_err());
         assert!(drive("rutter4", "flows:2000", 0).is_err());
     }

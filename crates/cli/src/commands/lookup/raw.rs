@@ -133,7 +133,7 @@ impl<A: Number, R: Read> Input<A> for Addresses<R> {
     fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize> {
         let (mut have, width) = (0, size_of::<A>());
         self.bytes.resize(size_of_val(dsts), 0);
-        // The bytes that are there are answered at once: some addresses, and the rest of the last one.
+        // The bytes that are there are enough: some addresses, and the rest of the last one.
         while have == 0 || have % width != 0 {
             let end = if have == 0 { self.bytes.len() } else { have.next_multiple_of(width) };
             match self.input.read(&mut self.bytes[have..end]) {
