@@ -6,7 +6,7 @@ use super::{gatekeeper, switch};
 use crate::data::{Table, Traffic};
 
 /// The workloads, by name.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 14] = [
     "forward-ipv4",
     "forward-ipv4-ecmp",
     "forward-ipv4-large",
@@ -18,12 +18,15 @@ pub const NAMES: [&str; 11] = [
     "shield-request",
     "shield-declined",
     "shield-granted",
+    "shield-request-large",
+    "shield-declined-large",
+    "shield-granted-large",
 ];
 
 /// Builds the workload `name`, one worker's whole path, and hands `body` what
 /// forwards so many packets through it. A router has 10,000 routes and 1,000 packets
 /// (`large`: a million and 16,000), a switch a thousand stations (a million), a shield a
-/// thousand flows, or each packet is a new one.
+/// thousand flows (2^20), or each packet is a new one in a table of 4,096 places (2^20).
 ///
 /// # Errors
 /// When there is no such workload, when it cannot be built, or when a packet left wrongly.

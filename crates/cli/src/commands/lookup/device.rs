@@ -48,10 +48,11 @@ pub struct DeviceArgs {
 impl DeviceArgs {
     /// Names the options that mean nothing to the cores alone.
     pub fn warn_of_unused(&self) {
+        if !matches!(self.device, Some(Wanted::Threads)) {
+            return;
+        }
         let given = [self.latency.map(|_| "--latency"), self.buffer.map(|_| "--buffer")];
-        for option in
-            given.iter().flatten().filter(|_| matches!(self.device, Some(Wanted::Threads)))
-        {
+        for option in given.iter().flatten() {
             warn(format_args!("{option} has no effect with --device threads"));
         }
     }

@@ -293,19 +293,22 @@ impl Work for Shared {
 }
 
 /// A worker through which packets of one kind go (`request`, `declined`, `granted`), a
-/// thousand of them, with a small table: all that comes is dropped or leaves, whatever time
-/// it takes.
+/// thousand of them, with a small table (`-large`: as many, and as large a table, as the
+/// experiments have): all that comes is dropped or leaves, whatever time it takes.
 pub(in crate::experiments) fn fixed(
     kind: &str,
     body: impl FnOnce(&mut dyn FnMut(u64)),
 ) -> Result<(), String> {
-    let cell = match kind {
-        "request" => Cell::Requests(12),
-        "declined" => Cell::Declined(10),
-        "granted" => Cell::Granted(10),
+    let (packets, cell) = match kind {
+        "request" => (1_000, Cell::Requests(12)),
+        "declined" => (1_000, Cell::Declined(10)),
+        "granted" => (1_000, Cell::Granted(10)),
+        "request-large" => (PACKETS, Cell::Requests(20)),
+        "declined-large" => (PACKETS, Cell::Declined(20)),
+        "granted-large" => (PACKETS, Cell::Granted(20)),
         _ => return Err(format!("no kind of packets `{kind}`")),
     };
-    let load = Load { packets: 1_000, ..cell.load() };
+    let load = Load { packets, ..cell.load() };
     let mut bed = Bed::new(&Site::new(1, NARROW)?, (0, Rings::none()), load, &Arc::default())?;
     let mut wrong = None;
     body(&mut |packets| {
