@@ -339,23 +339,33 @@ fn options_without_effect_are_named() {
     assert_eq!((done.status.code(), done.stderr.as_slice()), (Some(0), &b""[..]));
 }
 
-/// Both ends of a pipe see its size. Numbers are answered when all have come.
+/// An answer comes before the next question and before the end. Both ends of a pipe see its size.
 #[test]
-fn pipes_at_both_ends_are_enlarged() {
+fn questions_through_pipes_are_answered_one_by_one() {
     let scratch = Scratch::new();
     let table = scratch.file("table", TABLE);
-    for (args, input) in [(&[][..], &b"10.0.0.1\n"[..]), (&["--raw", "ipv4"], &[10, 0, 0, 1])] {
+    let raw = |device| ["--raw", "ipv4", "--device", device];
+    for (args, question) in [
+        (&[][..], &b"10.0.0.1\n"[..]),
+        (&["--raw", "ipv4"], &[10, 0, 0, 1]),
+        (&raw("threads"), &[10, 0, 0, 1]),
+        (&raw("model:rate=1e9"), &[10, 0, 0, 1]),
+    ] {
         let mut command = Command::new(RUTTER);
-        command.args(["lookup", "--table", &table]).args(args);
+        command.args(["lookup", "--table", &table]).args(args).stderr(Stdio::null());
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.expect("the binary was built");
         let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        to.write_all(input).unwrap();
-        let mut to = Some(to).filter(|_| args.is_empty());
-        from.read_exact(&mut [0; 4]).unwrap();
-        let ends = to.iter().map(|to| to.as_fd()).chain([from.as_fd()]);
-        let sizes: Vec<_> = ends.map(rustix::pipe::fcntl_getpipe_size).collect();
-        drop(to.take());
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            to.write_all(question).unwrap();
+            let mut answer = [0; 64];
+            let n = from.read(&mut answer).unwrap();
+            answers.push(answer[..n].to_vec());
+        }
+        assert!(!answers[0].is_empty() && answers.iter().all(|answer| *answer == answers[0]));
+        let sizes = [to.as_fd(), from.as_fd()].map(rustix::pipe::fcntl_getpipe_size);
+        drop(to);
         assert!(child.wait().unwrap().success());
         let most = fs::read_to_string("/proc/sys/fs/pipe-max-size").unwrap();
         let wanted = most.trim().parse().map_or(0, |most: usize| most.min(1 << 20));

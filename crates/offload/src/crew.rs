@@ -258,7 +258,9 @@ impl<A: Engines + Exports> Crew<A> {
                 self.drain(output)?;
                 self.change(rib, &changes)?;
             }
-            match self.deal(input, ended)? {
+            // Whoever asks may wait for the answers to what was read before.
+            let later = !ended && self.again.is_empty() && !self.is_idle() && input.waits();
+            match if later { Dealt::None } else { self.deal(input, ended)? } {
                 Dealt::One => moved = true,
                 Dealt::None => {}
                 Dealt::End => ended = true,

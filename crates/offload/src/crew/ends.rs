@@ -20,6 +20,12 @@ pub trait Input<A: Addr> {
         None
     }
 
+    /// Whether the next addresses are not there yet: what was read is then answered before they are
+    /// waited for.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// The changes of the table that come before the next address: the routes after them, and the
     /// changes themselves.
     fn changes(&mut self) -> Option<(&Rib<A>, Vec<Change<A>>)> {

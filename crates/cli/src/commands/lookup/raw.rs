@@ -10,6 +10,7 @@ use lookup::lpm::{Entry, Exports, Options};
 use lookup::{Hop, Rib};
 use offload::crew::{Input, Output};
 use offload::table::Table as Crewed;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Args;
 use super::device::crew;
@@ -53,7 +54,7 @@ fn run<A: Number>(
     cx: &mut Context,
 ) -> Result<Status, Error> {
     let mut crew = crew(&args.device, args.threads, Crewed::build(entry, options, rib)?)?;
-    let mut input = Addresses::<File>::of_stdin::<A>()?;
+    let mut input = Addresses::of_stdin::<A>()?;
     let mut hops = Hops {
         to: &mut cx.out,
         bytes: Vec::new(),
@@ -100,8 +101,8 @@ impl Number for u128 {
 }
 
 /// Reads addresses.
-struct Addresses<R> {
-    input: R,
+struct Addresses {
+    input: File,
     bytes: Vec<u8>,
     /// Bytes of a file; 0 of anything else.
     total: u64,
@@ -112,24 +113,18 @@ struct Addresses<R> {
     failed: bool,
 }
 
-impl Addresses<File> {
+impl Addresses {
     fn of_stdin<A>() -> Result<Self, Error> {
         widen();
         let file = File::from(stdin().as_fd().try_clone_to_owned().map_err(Error::Input)?);
         let data = file.metadata().map_err(Error::Input)?;
         let total = if data.is_file() { data.len() } else { 0 };
-        Ok(Addresses { total, ..Addresses::new::<A>(file) })
-    }
-}
-
-impl<R: Read> Addresses<R> {
-    fn new<A>(input: R) -> Self {
         let (bytes, width) = (Vec::new(), size_of::<A>() as u64);
-        Addresses { input, bytes, total: 0, read: 0, width, over: 0, failed: false }
+        Ok(Addresses { input: file, bytes, total, read: 0, width, over: 0, failed: false })
     }
 }
 
-impl<A: Number, R: Read> Input<A> for Addresses<R> {
+impl<A: Number> Input<A> for Addresses {
     fn fill(&mut self, dsts: &mut [A]) -> io::Result<usize> {
         let (mut have, width) = (0, size_of::<A>());
         self.bytes.resize(size_of_val(dsts), 0);
@@ -153,6 +148,12 @@ impl<A: Number, R: Read> Input<A> for Addresses<R> {
         Ok(have / width)
     }
 
+    fn waits(&self) -> bool {
+        let mut input = [PollFd::new(&self.input, PollFlags::IN)];
+        // An input that cannot be asked is read.
+        poll(&mut input, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
+    }
+
     fn left(&self) -> Option<u64> {
         (self.total > 0).then(|| self.total.saturating_sub(self.read) / self.width)
     }
@@ -174,6 +175,8 @@ impl<A: Number, W: Write> Output<A> for Hops<'_, W> {
         self.bytes.extend(hops.iter().flat_map(|hop| hop.0.to_be_bytes()));
         self.unrouted |= hops.iter().any(|hop| hop.is_none());
         self.to.write_all(&self.bytes)?;
+        // Whoever writes to a pipe may wait for this answer before the next question.
+        self.to.flush()?;
         self.answered += hops.len() as u64;
         if let Some(progress) = &mut self.progress {
             progress.show(self.answered, self.answered * self.width);
