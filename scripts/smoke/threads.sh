@@ -45,7 +45,7 @@ assert_ping a 10.0.2.2
 prlimit --pid "$router_pid" --nofile="$usual"
 wait "$asking" || fail "the client that waited is not answered"
 wait_for 5 feed_is connected
-assert_match "$(cat "$TMP/rutter.log")" "the feed fpm is well again" "what is reported"
+assert_match "$(cat "$TMP/rutter.log")" "the feed fpm works again" "what is reported"
 assert_no_match "$(cat "$TMP/rutter.log")" "started again" "what is reported: it is no reason to end"
 
 # Somebody destroys the socket: it is opened again, and FRR finds it.

@@ -31,13 +31,13 @@ pub enum CallError {
     #[error("the connection to the daemon broke: {0}")]
     Broken(#[from] io::Error),
     /// A message is not understood.
-    #[error("a message of the daemon: {0}")]
+    #[error("the daemon's message: {0}")]
     Frame(#[from] FrameError),
     /// The daemon says no.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// An answer of another kind than the request asks for.
-    #[error("the daemon answered something else")]
+    #[error("the daemon sent an answer of another kind")]
     Unexpected,
 }
 

@@ -126,7 +126,7 @@ impl Monitor {
                 let core = self.state.config.workers.get(number).copied().unwrap_or_default();
                 tracing::warn!(
                     "worker-{number} is starved by the scheduler: it waited {waited:.0?} of the \
-                     last second for core {core} (said once a minute; `rutter doctor`)"
+                     last second for core {core} (logged once a minute; `rutter doctor`)"
                 );
             }
         }
@@ -140,10 +140,10 @@ impl Monitor {
         let silent: Vec<String> = silent.map(|worker| worker.name().to_string()).collect();
         let mut known = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         for name in silent.iter().filter(|name| !known.contains(name)) {
-            tracing::error!("{name} does not come by: silent for more than 100 ms");
+            tracing::error!("{name} does not report: silent for more than 100 ms");
         }
         for name in known.iter().filter(|name| !silent.contains(name)) {
-            tracing::warn!("{name} comes by again");
+            tracing::warn!("{name} reports again");
         }
         *known = silent;
     }
@@ -153,10 +153,10 @@ impl Monitor {
     pub fn silent(&mut self, threads: &Threads) -> Vec<String> {
         let stuck = threads.silent(SILENCE);
         for name in stuck.iter().filter(|name| !self.stuck.contains(name)) {
-            tracing::error!("the thread {name} does not come by: silent for {SILENCE:?}");
+            tracing::error!("the thread {name} does not report: silent for {SILENCE:?}");
         }
         for name in self.stuck.iter().filter(|name| !stuck.contains(name)) {
-            tracing::warn!("the thread {name} comes by again");
+            tracing::warn!("the thread {name} reports again");
         }
         let workers = self.state.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         let silent = workers.iter().cloned().chain(stuck.iter().map(|name| name.to_string()));

@@ -77,7 +77,7 @@ pub enum Fault {
     #[error("expected an IPv4 or IPv6 prefix such as 192.0.2.0/24")]
     Address,
     /// What follows the slash is not a length.
-    #[error("expected a prefix length behind the slash")]
+    #[error("expected a prefix length after the slash")]
     Length,
     /// A length out of range, or host bits.
     #[error(transparent)]

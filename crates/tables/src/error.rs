@@ -71,7 +71,7 @@ pub enum Unfit {
         net: Net,
     },
     /// What shields would let some of its addresses pass, or what passes would be shielded.
-    #[error("{net} ({does}) and {other} ({others}) lie inside one another: a hole in the shield")]
+    #[error("{net} ({does}) and {other} ({others}) overlap: a hole in the shield")]
     Hole {
         /// As given.
         net: Net,
@@ -83,7 +83,7 @@ pub enum Unfit {
         others: &'static str,
     },
     /// It has to do with a network that this router is on.
-    #[error("{net} overlaps {subnet}, a network of this router's own")]
+    #[error("{net} overlaps {subnet}, a network of this router")]
     OwnNetwork {
         /// As given.
         net: Net,

@@ -60,7 +60,7 @@ pub enum Unresolved {
     #[error("not an address that is routed")]
     NotRouted,
     /// By an interface that is none of Rutter's.
-    #[error("its route leads through an interface of the kernel's")]
+    #[error("its route leads through an interface of the kernel")]
     NotOurs,
     /// By one of Rutter's that is not at the back.
     #[error("its route leads out by an interface that is not marked as back")]

@@ -87,7 +87,7 @@ pub struct Shown {
     pub no_buffer: u64,
     /// Frames not copied because more were waiting than are taken.
     pub ring_full: u64,
-    /// Why its file is not written any more; empty where it is.
+    /// Why its file is no longer written; empty where it is.
     pub fault: String,
 }
 

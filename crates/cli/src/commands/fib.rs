@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::status::Status;
 use crate::warn::warn;
 
-/// Ask a forwarding table, or change its engine, while packets flow
+/// Query a forwarding table, or change its engine, while packets flow
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

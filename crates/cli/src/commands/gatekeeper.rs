@@ -65,12 +65,12 @@ enum Action {
         /// Which, as for `flows`
         filter: Vec<String>,
     },
-    /// Programs in eBPF, which decisions name by a number
+    /// Programs in eBPF, which decisions name by their numbers
     Program {
         #[command(subcommand)]
         action: Program,
     },
-    /// List protections under shadow; switch a shadow on or off
+    /// List protections in shadow mode; turn shadow mode on or off
     Shadow {
         /// The prefix of a protection
         #[arg(requires = "switch")]
@@ -94,7 +94,7 @@ enum Protect {
         #[arg(long)]
         shadow: bool,
     },
-    /// Give a protection other Grantors, other weights, or a shadow
+    /// Change the Grantors, weights or shadow of a protection
     Change {
         /// As it was added
         prefix: String,
@@ -107,7 +107,7 @@ enum Protect {
         #[arg(long)]
         flush: bool,
     },
-    /// End a protection, and forget its flows
+    /// Delete a protection, and forget its flows
     Del {
         /// As it was added
         prefix: String,

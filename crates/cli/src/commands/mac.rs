@@ -29,7 +29,7 @@ pub struct Args {
 enum Action {
     /// Add a station that is not learnt and does not age
     Add {
-        /// Its address: 02:00:00:00:00:09
+        /// Its MAC address: 02:00:00:00:00:09
         mac: String,
         /// The port where it is
         #[arg(short, long)]
@@ -40,7 +40,7 @@ enum Action {
     },
     /// Delete a station, static or learnt
     Del {
-        /// Its address
+        /// Its MAC address
         mac: String,
         /// Its bridge, where there are several
         #[arg(short, long)]

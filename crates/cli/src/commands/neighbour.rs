@@ -24,18 +24,18 @@ pub struct Args {
 enum Action {
     /// Add or replace a neighbour
     Add {
-        /// Its address
+        /// Its IP address
         address: IpAddr,
         /// Its interface: p0
         #[arg(short, long)]
         interface: String,
-        /// Its hardware address: 02:00:00:00:00:02
+        /// Its MAC address: 02:00:00:00:00:02
         #[arg(short, long)]
         mac: String,
     },
     /// Delete a neighbour
     Del {
-        /// Its address
+        /// Its IP address
         address: IpAddr,
         /// Its interface
         #[arg(short, long)]

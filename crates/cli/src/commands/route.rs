@@ -36,9 +36,9 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Add a route, or replace the one of the same prefix and metric
+    /// Add a route, or replace the one with the same prefix and metric
     Add {
-        /// Where to: 203.0.113.0/24, or `default`
+        /// The destination: 203.0.113.0/24, or `default`
         prefix: String,
         /// via ADDRESS [dev INTERFACE] [weight N] …, or blackhole, unreachable,
         /// prohibit; then metric N, vrf NAME

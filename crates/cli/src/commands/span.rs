@@ -46,7 +46,7 @@ struct Add {
     /// A port whose frames are copied; may be given several times
     #[arg(short, long = "port", value_name = "PORT", required = true)]
     ports: Vec<String>,
-    /// The port by which copies leave
+    /// The port that sends the copies
     #[arg(short, long, value_name = "PORT", required_unless_present = "file")]
     to: Option<String>,
     /// The file that copies are written to: pcapng if its name ends with .pcapng, else pcap

@@ -140,7 +140,7 @@ impl FromStr for Mac {
 
 /// Why a text is no [`Mac`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected a hardware address, such as 02:00:00:00:00:01")]
+#[error("expected a MAC address, such as 02:00:00:00:00:01")]
 pub struct NotAMac;
 
 impl fmt::Display for Mac {

@@ -132,7 +132,7 @@ impl KernelSide {
             let vrf = config.vrfs.iter().any(|vrf| vrf.table != MAIN && vrf.name == link.name);
             if !tap && !vrf {
                 self.rtnetlink.delete_link(link.index)?;
-                tracing::info!("{} is in the configuration no more: deleted", link.name);
+                tracing::info!("{} is no longer in the configuration: deleted", link.name);
             }
         }
         Ok(())

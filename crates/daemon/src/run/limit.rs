@@ -37,7 +37,9 @@ fn give_back(state: &State) {
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => {
             // The record beside the socket stays, and the next start restores the settings from it.
-            return tracing::error!("settings are not given back: who changes them is stuck");
+            return tracing::error!(
+                "settings are not restored: the thread that changes them is stuck"
+            );
         }
     };
     kernel.restore(Vec::new(), Remove::Nothing);

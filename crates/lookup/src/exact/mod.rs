@@ -84,7 +84,7 @@ pub enum Refused {
         max_entries: usize,
     },
     /// [`ABSENT`] stands for no value.
-    #[error("the value {ABSENT} stands for no entry")]
+    #[error("the value {ABSENT} means no entry")]
     Value,
     /// The table holds shorter keys.
     #[error("the key has more than {bits} bits")]

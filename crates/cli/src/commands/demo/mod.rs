@@ -32,9 +32,10 @@ use crate::warn::warn;
 Makes network namespaces for two hosts, an upstream provider and a router; the
 upstream's BIRD announces a generated table shaped like the Internet's. Waits
 until the table is in the data plane, then pings, traceroutes and sends traffic
-through it, and prints its cost. Then two switches with a trunk between them, and a
-table of 64,000,000 stations where memory allows it. Last a shield, which holds a flood off while
-clients load a page. Everything is removed at the end, also when interrupted.
+through it, and prints its cost. Then it shows two switches with a trunk between them,
+with a table of 64,000,000 stations where memory allows it; last a shield that holds a
+flood off while clients load a page. It removes everything at the end, also when
+interrupted.
 
 Without root it runs in a user namespace; where those are not allowed, a reduced
 demo reads and writes capture files.")]

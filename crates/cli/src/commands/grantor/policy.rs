@@ -31,7 +31,7 @@ Examples:
 Exit status: 0 each flow has a decision, 1 some have none or the policy failed, 2 the policy
 or the capture cannot be read.")]
     Test(Test),
-    /// Load another policy: it decides once all its processes have it
+    /// Load another policy: it decides once all its processes have loaded it
     ///
     /// No packet is lost: the processes of the previous policy answer their open questions. A
     /// policy that does not load changes nothing.
@@ -57,7 +57,7 @@ Examples:
 Exit status: 0 the chunk ran in every process, 1 it failed in one. Processes that start
 later do not run it.")]
     Exec {
-        /// In Lua
+        /// The chunk, in Lua
         chunk: String,
     },
 }

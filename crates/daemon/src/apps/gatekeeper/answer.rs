@@ -139,7 +139,7 @@ impl Guarding {
             && !live.withdrawn.contains(&net)
             && let Err(error) = lock(kernel).delete_shield(shown_as(net))
         {
-            tracing::warn!("gatekeeper: the route that shows {net}: {error}");
+            tracing::warn!("gatekeeper: the route that announces {net}: {error}");
         }
         let done = state.ask(move |control| {
             let done = control.unprotect(VRF, net);

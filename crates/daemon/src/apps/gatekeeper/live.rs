@@ -255,7 +255,7 @@ impl Live {
         }
         let shown = again.into_iter().filter(|net| !self.unshown.contains(net));
         if let Some(text) = several(&shown.collect::<Vec<_>>()) {
-            tracing::info!("gatekeeper: {text} shown again");
+            tracing::info!("gatekeeper: {text} announced again");
         }
     }
 
@@ -275,8 +275,8 @@ impl Live {
         if let Some(fronts) = fronts.as_ref().ok().filter(|fronts| !fronts.is_empty()) {
             self.put_back += fronts.len();
             tracing::warn!(
-                "gatekeeper: somebody has deleted rules that keep the kernel from forwarding from \
-                 {}: they are there again",
+                "gatekeeper: rules that keep the kernel from forwarding from {} were deleted: they \
+                 are restored",
                 fronts.join(", ")
             );
         }
@@ -293,8 +293,8 @@ impl Live {
                 self.put_back += others;
                 if others > 0 {
                     tracing::warn!(
-                        "gatekeeper: somebody has deleted {others} routes that show what is \
-                         protected: they are there again"
+                        "gatekeeper: {others} routes that announce protections were deleted: \
+                         they are restored"
                     );
                 }
             }

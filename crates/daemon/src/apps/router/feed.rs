@@ -163,7 +163,7 @@ fn run(mut source: impl Source, control: &Handle, shared: &Shared, halt: &Halt) 
         let trouble = source.trouble();
         match (&known, &trouble) {
             (None, Some(why)) => tracing::warn!("the feed {}: {why}", shared.name),
-            (Some(_), None) => tracing::info!("the feed {} is well again", shared.name),
+            (Some(_), None) => tracing::info!("the feed {} works again", shared.name),
             _ => {}
         }
         known = trouble;
@@ -185,7 +185,9 @@ fn note(shared: &Shared, notice: &Notice, control: &Handle) {
         }
         Notice::Lost { .. } => tracing::warn!("the feed {name}: {notice}"),
         Notice::Second | Notice::Stranger { .. } => {
-            tracing::warn!("the feed {name}: {notice} (said once a minute; `show system` counts)");
+            tracing::warn!(
+                "the feed {name}: {notice} (logged once a minute; `show system` counts)"
+            );
         }
     }
 }

@@ -205,7 +205,7 @@ fn fail(
     number: usize,
     error: &io::Error,
 ) {
-    tracing::error!("the file of a span is not written any more: {error}");
+    tracing::error!("the file of a span is no longer written: {error}");
     open.remove(&number);
     faults.insert(number, error.to_string());
 }

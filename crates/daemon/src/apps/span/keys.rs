@@ -12,7 +12,7 @@ pub(super) const DIRECTION: Key = Key::new(
 pub(super) const PORT: Key = Key::like(
     "port",
     "\"p1\"",
-    "The port by which copies leave; or, instead, `file`. Copies are not copied again.",
+    "The port that sends the copies; or, instead, `file`. Copies are not copied again.",
 );
 pub(super) const FILE: Key = Key::like(
     "file",

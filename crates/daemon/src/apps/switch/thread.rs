@@ -205,7 +205,7 @@ impl Bridge {
                     None => "it is flooded, for it has been nowhere for long".into(),
                 };
                 tracing::warn!(
-                    "bridge {bridge}, VLAN {vlan}: {mac} moves all the time, last to port {} \
+                    "bridge {bridge}, VLAN {vlan}: {mac} keeps moving, last to port {} \
                      (a loop, or a forgery?): for a minute {held}",
                     name(port)
                 );
@@ -215,7 +215,7 @@ impl Bridge {
                 let what = if out { "is taken out and" } else { "stays in and" };
                 tracing::error!(
                     "bridge {bridge}, VLAN {vlan}: a loop: port {} receives the probes that {} sends; \
-                     it {what} is looked at again in {} s",
+                     it {what} is tested again in {} s",
                     name(sighting.port),
                     name(sighting.sender),
                     (retry - since).as_secs()
@@ -223,7 +223,7 @@ impl Bridge {
             }
             Notice::LoopOver(port) => {
                 tracing::info!(
-                    "port {}: no probe has come back of late: it is in again",
+                    "port {}: no probe has come back lately: it takes part again",
                     name(port)
                 );
             }

@@ -310,6 +310,25 @@ mod tests {
         forwards::<u128>(How::Null);
     }
 
+    /// One packet in 16 leaves by another port than the rest, and overtakes them at each lap.
+    #[test]
+    fn a_packet_that_overtakes_others_keeps_its_hop_limit() {
+        let route = |high: u32| (Prefix::new(high << 28, 4).unwrap(), Hop(high));
+        let (tables, _updater) = Tables::new(&[1, 2].map(route), u32::DEFAULT, false).unwrap();
+        for few in 1..=2 {
+            let high = |n: u32| if n.is_multiple_of(16) { few } else { 3 - few };
+            let dsts: Vec<u32> = (0..2_000).map(|n| high(n) << 28 | n).collect();
+            let (source, faults) = (Source::mem(dsts.len(), &dsts).unwrap(), Faults::default());
+            let mut bed = Bed::new(&tables, "bed", source, &faults).unwrap();
+            for _ in 0..2 {
+                bed.forward(bed.source.patience());
+            }
+            let law = bed.graph.stats().snapshot().law;
+            assert_eq!(law.given(), law.transmitted, "{law:?}");
+            assert_eq!(*faults.borrow(), Vec::<String>::new());
+        }
+    }
+
     #[test]
     fn a_wrong_next_hop_is_noticed() {
         let routes = [(Prefix::new(0x1000_0000_u32, 8).unwrap(), Hop(5))];
