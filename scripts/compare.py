@@ -2,7 +2,7 @@
 """Compares what forwarding costs in this tree with what it cost in another commit.
 
   scripts/compare.py BASE [WORKLOAD …]     BASE: a commit; default: all that forward, and those
-                                           of a shield, where BASE has them
+                                           of a shield and a Grantor, where BASE has them
   scripts/compare.py --bounds [WORKLOAD …]
                                            counts instructions of this tree alone, against the
                                            bounds that stand below (MOST): of all that have one
@@ -36,9 +36,9 @@ SOME, MORE = 49_152, 147_456  # packets; multiples of the workloads' bursts
 TURN = 200_000  # packets of one turn
 WORKLOAD = "crates/lab/examples/workload.rs"  # the program, built from both sides
 STARTS = 12  # where a table's pages come to lie is worth 5 %, and is drawn anew at each start
-TAKES_TURNS = ("forward-", "shield-")
+TAKES_TURNS = ("forward-", "shield-", "grantor-")
 MOST_INSTRUCTIONS, MOST_CYCLES = 1.01, 1.02
-# Instructions a packet at most (x86-64, Rust 1.95): of a whole path, the generator's 35 to 65 in those of a shield.
+# Instructions a packet at most (x86-64, Rust 1.95): of a whole path, the generator's 35 to 65 in those of a shield and a Grantor.
 MOST = {
     "forward-ipv4": 256,
     "forward-ipv4-ecmp": 323,
@@ -138,7 +138,7 @@ def can_compare(root, base, options):
 def usual(theirs, ours):
     known = run([theirs, "list"]).split("\n")
     names = [name for name in run([ours, "list"]).split("\n") if name.startswith(TAKES_TURNS)]
-    return [name for name in names if name in known or not name.startswith("shield-")]
+    return [name for name in names if name in known or name.startswith("forward-")]
 
 
 def check_names(names, programs, options):

@@ -180,6 +180,12 @@ impl Vector {
         self.burst.rewind(i);
     }
 
+    /// Clears the device's hash of packet `i`: it is not the flow's.
+    #[inline(always)]
+    pub fn forget_flow(&mut self, i: usize) {
+        self.burst.forget_flow(i);
+    }
+
     /// Changes packet `i`'s frame as a whole; its head is at the first byte then.
     /// `None` where there is no packet `i`.
     #[inline]

@@ -339,6 +339,14 @@ impl Burst {
         self.len[i] = owned.packet().len();
     }
 
+    /// Clears the device's hash of packet `i`: it is not the flow's.
+    #[inline(always)]
+    pub fn forget_flow(&mut self, i: usize) {
+        if let Some(owned) = &mut self.pkt[i % VECTOR] {
+            owned.forget_flow();
+        }
+    }
+
     /// Changes packet `i` as a whole, or puts another in its place; its head is at
     /// the first byte then. `None` where there is no packet `i`.
     #[inline]

@@ -96,6 +96,19 @@ impl Consuming {
         self.head_seen != self.tail
     }
 
+    /// How many items wait (R1).
+    #[inline]
+    fn waiting(&mut self, shared: &Indices) -> usize {
+        self.head_seen = shared.head.0.load(Ordering::Acquire);
+        self.seen()
+    }
+
+    /// How many waited when the producer's index was last read.
+    #[inline]
+    fn seen(&self) -> usize {
+        self.head_seen.wrapping_sub(self.tail)
+    }
+
     /// Gives `n` places back to the producer (R2).
     #[inline]
     fn release(&mut self, shared: &Indices, n: usize) {

@@ -110,6 +110,40 @@ impl<T> Consumer<T> {
     }
 }
 
+/// Items that are read where they lie.
+impl<T: Copy> Consumer<T> {
+    /// The number of items that wait, of which [`Consumer::peek_at`] shows each.
+    #[inline]
+    pub fn waiting(&mut self) -> usize {
+        self.mine.waiting(&self.shared.indices)
+    }
+
+    /// The item that has `n` older ones before it; `None` where [`Consumer::waiting`] reported no
+    /// more than `n`.
+    #[inline]
+    pub fn peek_at(&self, n: usize) -> Option<&T> {
+        if n >= self.mine.seen() {
+            return None;
+        }
+        let at = self.mine.tail.wrapping_add(n);
+        let place = &self.shared.places[at & (self.shared.indices.capacity - 1)];
+        place.with(|place| {
+            // SAFETY: R1: the place holds an item and only this side touches it, which
+            // is borrowed as long as the item.
+            let place = unsafe { &*place };
+            // SAFETY: initialised by `push`.
+            Some(unsafe { place.assume_init_ref() })
+        })
+    }
+
+    /// Takes the `n` oldest items out, or all that [`Consumer::waiting`] reported.
+    #[inline]
+    pub fn discard(&mut self, n: usize) {
+        let n = n.min(self.mine.seen());
+        self.mine.release(&self.shared.indices, n);
+    }
+}
+
 impl<T> Drop for Consumer<T> {
     fn drop(&mut self) {
         // Items that a still living producer adds later are leaked, not dropped.
@@ -135,6 +169,25 @@ mod tests {
                 assert_eq!(consumer.pop(), Some(round * 4 + i));
             }
             assert!(consumer.peek().is_none() && consumer.pop().is_none());
+        }
+    }
+
+    #[test]
+    fn items_are_read_where_they_lie() {
+        let (mut producer, mut consumer) = ring(4);
+        let mut next = 0;
+        for n in [0, 1, 2, 3, 4, 4, 2] {
+            (next..next + n).for_each(|i| producer.push(i).unwrap());
+            let seen: Vec<_> = (0..5).map_while(|i| consumer.peek_at(i).copied()).collect();
+            assert!(seen.is_empty(), "nothing was asked for yet");
+            assert_eq!(consumer.waiting(), n);
+            let seen: Vec<_> = (0..5).map_while(|i| consumer.peek_at(i).copied()).collect();
+            assert_eq!(seen, (next..next + n).collect::<Vec<_>>());
+            consumer.discard(n / 2);
+            assert_eq!(consumer.peek_at(0).copied(), (n > 0).then_some(next + n / 2));
+            consumer.discard(usize::MAX);
+            assert!(consumer.waiting() == 0 && consumer.pop().is_none());
+            next += n;
         }
     }
 
@@ -178,6 +231,33 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
+
+    #[test]
+    fn every_item_is_read_where_it_lies() {
+        loom::model(|| {
+            let (mut producer, mut consumer) = ring(2);
+            let sender = loom::thread::spawn(move || {
+                for i in 0..3_u32 {
+                    while producer.push(i).is_err() {
+                        loom::thread::yield_now();
+                    }
+                }
+            });
+            let mut next = 0;
+            while next < 3 {
+                let n = consumer.waiting();
+                for i in 0..n {
+                    assert_eq!(consumer.peek_at(i).copied(), Some(next));
+                    next += 1;
+                }
+                consumer.discard(n);
+                if n == 0 {
+                    loom::thread::yield_now();
+                }
+            }
+            sender.join().unwrap();
+        });
+    }
 
     #[test]
     fn every_item_arrives_once_in_order() {

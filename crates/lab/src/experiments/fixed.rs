@@ -2,11 +2,11 @@
 //! versions of the code: the same work on every machine and in every run.
 
 use super::router::{Bed, Faults, Frames, Source, Tables};
-use super::{gatekeeper, switch};
+use super::{gatekeeper, grantor, switch};
 use crate::data::{Table, Traffic};
 
 /// The workloads, by name.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 16] = [
     "forward-ipv4",
     "forward-ipv4-ecmp",
     "forward-ipv4-large",
@@ -21,18 +21,24 @@ pub const NAMES: [&str; 14] = [
     "shield-request-large",
     "shield-declined-large",
     "shield-granted-large",
+    "grantor-ipv4",
+    "grantor-ipv6",
 ];
 
 /// Builds the workload `name`, one worker's whole path, and hands `body` what
 /// forwards so many packets through it. A router has 10,000 routes and 1,000 packets
 /// (`large`: a million and 16,000), a switch a thousand stations (a million), a shield a
-/// thousand flows (2^20), or each packet is a new one in a table of 4,096 places (2^20).
+/// thousand flows (2^20), or each packet is a new one in a table of 4,096 places (2^20); a Grantor
+/// unwraps the packets of such a small router.
 ///
 /// # Errors
 /// When there is no such workload, when it cannot be built, or when a packet left wrongly.
 pub fn run(name: &str, body: impl FnOnce(&mut dyn FnMut(u64))) -> Result<(), String> {
     if let Some(kind) = name.strip_prefix("shield-") {
         return gatekeeper::fixed(kind, body);
+    }
+    if let Some(family) = name.strip_prefix("grantor-") {
+        return grantor::fixed(family, body);
     }
     let what = name.strip_prefix("forward-").filter(|_| NAMES.contains(&name));
     let what = what.ok_or_else(|| format!("no workload `{name}`"))?;

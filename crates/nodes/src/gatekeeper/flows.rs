@@ -22,16 +22,20 @@ use super::settings::Counters;
 use super::state::{self, Bytes, Kind};
 use super::times::Times;
 
-/// A decision on its way to the table of the flow's owner.
+/// A decision on its way to the table of the flow's owner: two cache lines, each field at a
+/// multiple of its alignment or of 8, so that copies are whole words.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub struct Heard {
+    /// What was decided.
+    pub decided: Decided,
     /// The flow.
     pub key: FlowKey,
     /// The protection of its destination.
     pub set: SetId,
-    /// What was decided.
-    pub decided: Decided,
 }
+
+const _: () = assert!(size_of::<Heard>() == 128);
 
 /// A protection as an entry names it: a number of 48 bits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

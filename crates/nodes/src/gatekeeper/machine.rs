@@ -65,15 +65,17 @@ pub enum Refused {
     BadParameters,
 }
 
-/// A decision as it will lie in the table.
+/// A decision as it will lie in the table. In this order the page is a multiple of 8 bytes from
+/// the start: it is copied several times.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
 pub struct Decided {
-    /// What was decided.
-    pub kind: Kind,
     /// When the decision ends.
     pub expires: u64,
     /// The page's content, where the kind uses one.
     pub page: Page,
+    /// What was decided.
+    pub kind: Kind,
     /// Of the program that has made it: [`Programs::edition`].
     pub edition: u8,
 }

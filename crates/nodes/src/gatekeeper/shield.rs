@@ -108,11 +108,10 @@ pub struct Shield {
 /// Packets that a protection asks about, in their order.
 struct Batch {
     keys: [FlowKey; VECTOR],
-    /// Which of the vector's.
+    /// Which of the vector's, or of a ring's.
     at: [u16; VECTOR],
     /// By which protection.
     sets: [Named; VECTOR],
-    heard: [Option<Heard>; VECTOR],
     /// Those that a budget lets through, of one protection.
     granted: [Granted; VECTOR],
 }
@@ -148,7 +147,6 @@ impl Shield {
             keys: [FlowKey::v4(0, 0); VECTOR],
             at: [0; VECTOR],
             sets: [Named::NONE; VECTOR],
-            heard: [None; VECTOR],
             granted: [Granted::default(); VECTOR],
         });
         Shield {
@@ -185,23 +183,21 @@ impl Shield {
         let protections = forwarding.protections.load(v.guard());
         let mut more = false;
         for ring in heard {
-            let (mut n, mut taken) = (0, 0);
-            while taken < VECTOR
-                && let Some(next) = ring.pop()
-            {
-                taken += 1;
+            let (mut n, waiting) = (0, ring.waiting().min(VECTOR));
+            for (at, next) in (0..waiting).filter_map(|at| Some((at, ring.peek_at(at)?))) {
                 if protections.get(next.set).is_none() {
                     counters.decisions.stale.add(1);
                     continue;
                 }
-                (batch.keys[n], batch.heard[n]) = (next.key, Some(next));
+                (batch.keys[n], batch.at[n]) = (next.key, at as u16);
                 n += 1;
             }
             if n > 0 {
-                let heard = batch.heard[..n].iter().flatten();
+                let heard = batch.at[..n].iter().filter_map(|&at| ring.peek_at(at.into()));
                 flows.decide((programs, v.now()), heard, &batch.keys[..n], counters);
             }
-            more |= taken == VECTOR;
+            ring.discard(waiting);
+            more |= waiting == VECTOR;
         }
         more
     }

@@ -76,8 +76,12 @@ pub(super) fn four(payload: &[u8]) -> Result<(Inner, Ipv4Addr), Why> {
     if headers < ipv4::MIN_LEN || total < headers || total > payload.len() {
         return Err(Why::InnerLength);
     }
-    if !checksum::is_right(&payload[..headers]) {
-        return Err(Why::InnerChecksum); // cannot panic: `headers` is no more than `total`
+    let is_right = match headers {
+        ipv4::MIN_LEN => checksum::is_right_20(head),
+        _ => checksum::is_right(&payload[..headers]), // cannot panic: it is no more than `total`
+    };
+    if !is_right {
+        return Err(Why::InnerChecksum);
     }
     let source: [u8; 4] = array(head, ipv4::SRC);
     if matches!(source, [0 | 127 | 224.., ..] | [169, 254, ..]) {

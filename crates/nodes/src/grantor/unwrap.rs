@@ -7,10 +7,9 @@
 //!
 //! A packet from a shield in the same graph has no outer header; nothing is removed or changed.
 
-use graph::{L2_ROOM, Packets};
-use io::Owned;
-use wire::bytes::{be16, put16};
-use wire::{checksum, ipv4, ipv6};
+use graph::{BEFORE, Packets};
+use wire::bytes::{array, be16, put16};
+use wire::{checksum, ethernet, ipv4, ipv6};
 
 use super::lanes::Inner;
 use super::settings::Ecn;
@@ -37,33 +36,67 @@ pub(super) fn unwrap<N>(
     inner: &Inner,
     mode: Ecn,
 ) -> Result<(), Unfit> {
-    let mut before = [0; L2_ROOM];
-    let bytes = v.packet(i).data().get(..link).ok_or(Unfit::NoRoom)?;
-    let before = before.get_mut(..link).ok_or(Unfit::NoRoom)?;
-    before.copy_from_slice(bytes);
-    // The device hashed the outer packet, and all packets of a Gatekeeper share one outer flow. In
-    // any case the head is at the frame's first byte then.
-    v.edit(i, |packet: &mut Owned| {
-        if inner.at > 0 {
-            packet.forget_flow();
-        }
-    });
-    if !v.advance(i, link + usize::from(inner.at)) {
+    // The head is at the frame's first byte, or behind the link header already.
+    let passed = usize::from(v.frame_len(i).wrapping_sub(v.len(i)));
+    let left = link.checked_sub(passed).ok_or(Unfit::NoRoom)?;
+    if !v.advance(i, left) {
         return Err(Unfit::NoRoom);
     }
-    match (inner.at, inner.v6) {
-        (0, _) => {}
-        (_, false) => four(v.head_mut(i), inner.ecn, mode)?,
-        (_, true) => six(v.head_mut(i), inner.ecn, mode)?,
+    if inner.at == 0 {
+        return if v.frame(i, link, inner.total.into()) { Ok(()) } else { Err(Unfit::NoRoom) };
+    }
+    let header = LinkHeader::of(v.before_mut(i), link).ok_or(Unfit::NoRoom)?;
+    // The device hashed the outer packet, and all packets of a Gatekeeper share one outer flow.
+    v.forget_flow(i);
+    if !v.advance(i, inner.at.into()) {
+        return Err(Unfit::NoRoom);
+    }
+    match inner.v6 {
+        false => four(v.head_mut(i), inner.ecn, mode)?,
+        true => six(v.head_mut(i), inner.ecn, mode)?,
     }
     if !v.frame(i, link, inner.total.into()) {
         return Err(Unfit::NoRoom);
     }
-    let room = v.before_mut(i);
-    let at = room.len() - link; // cannot panic: `frame` takes no more than it has
-    room[at..].copy_from_slice(before);
+    header.put(v.before_mut(i));
     Ok(())
 }
+
+/// The bytes before a head. What lies before them may be in a cache line that nobody has read.
+enum LinkHeader {
+    /// Without tags: its first and its last 8 bytes, which stay in registers.
+    Plain([[u8; 8]; 2]),
+    /// So many, at the end.
+    Other([u8; BEFORE], usize),
+}
+
+impl LinkHeader {
+    #[inline(always)]
+    fn of(before: &[u8; BEFORE], link: usize) -> Option<LinkHeader> {
+        if link == ethernet::LEN {
+            return Some(LinkHeader::Plain(PLAIN.map(|at| array(before, at))));
+        }
+        let at = BEFORE.checked_sub(link)?;
+        let mut bytes = [0; BEFORE];
+        bytes.get_mut(at..)?.copy_from_slice(before.get(at..)?);
+        Some(LinkHeader::Other(bytes, at))
+    }
+
+    #[inline(always)]
+    fn put(&self, before: &mut [u8; BEFORE]) {
+        match self {
+            LinkHeader::Plain(ends) => {
+                for (at, end) in PLAIN.into_iter().zip(ends) {
+                    before[at..at + 8].copy_from_slice(end); // cannot panic: both are constant
+                }
+            }
+            LinkHeader::Other(bytes, at) => before[*at..].copy_from_slice(&bytes[*at..]),
+        }
+    }
+}
+
+/// Where a plain header's ends begin.
+const PLAIN: [usize; 2] = [BEFORE - ethernet::LEN, BEFORE - 8];
 
 fn four(head: &mut [u8; 64], outer: u8, mode: Ecn) -> Result<(), Unfit> {
     let ecn = ecn(outer, head[ipv4::TOS] & 3, mode).ok_or(Unfit::Congested)?;

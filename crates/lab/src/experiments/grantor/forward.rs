@@ -31,7 +31,7 @@ use wire::ethernet::Mac;
 use wire::protocol::{IPIP, IPV6};
 
 use super::super::router::{Bed, Faults, Frames, ROUTER, Shuttle, Source, Tables, stamp};
-use crate::data::Traffic;
+use crate::data::{Table, Traffic};
 use crate::slices::{Timing, Variant};
 use crate::{Card, Context, Error, Experiment, Plot, Record, Row, Style, Takes, Verdict, clock};
 
@@ -114,9 +114,9 @@ fn measure<A: Wrapped>(
     routes: &[(Prefix<A>, Hop)],
 ) -> Result<Vec<Row>, String> {
     clock::cores().last().map(|&core| clock::pin(core));
-    let routed: Vec<_> = routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect();
-    let dsts = Traffic::Prefix.draw(&routed, PACKETS, 1);
-    let (tables, faults) = (tables(&routed)?, Faults::default());
+    let routes = &beyond_default(routes);
+    let dsts = Traffic::Prefix.draw(routes, PACKETS, 1);
+    let (tables, faults) = (tables(routes)?, Faults::default());
     let bed = |name, graph, source| Bed::around(&tables, graph, name, source, &faults);
     let mut variants = vec![
         Variant::new(GRANTOR, bed(GRANTOR, graph(&tables)?, wrapped(PACKETS, &dsts)?)?),
@@ -167,6 +167,39 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
         }
     };
     [Cell::V4, Cell::V6].map(verdict).into()
+}
+
+/// A worker of a Grantor that unwraps a thousand granted packets of a family, which have 10,000
+/// routes.
+pub(in crate::experiments) fn fixed(
+    family: &str,
+    body: impl FnOnce(&mut dyn FnMut(u64)),
+) -> Result<(), String> {
+    let load = |cell: Cell| Table::load(cell.table(true)).map_err(|error| error.to_string());
+    match family {
+        "ipv4" => unwraps(&load(Cell::V4)?.ipv4, body),
+        "ipv6" => unwraps(&load(Cell::V6)?.ipv6, body),
+        _ => Err(format!("no family `{family}`")),
+    }
+}
+
+fn unwraps<A: Wrapped>(
+    routes: &[(Prefix<A>, Hop)],
+    body: impl FnOnce(&mut dyn FnMut(u64)),
+) -> Result<(), String> {
+    let routes = &beyond_default(routes);
+    let dsts = Traffic::Prefix.draw(routes, 1_000, 1);
+    let (tables, faults) = (tables(routes)?, Faults::default());
+    let source = wrapped(dsts.len(), &dsts)?;
+    let mut bed = Bed::around(&tables, graph(&tables)?, GRANTOR, source, &faults)?;
+    body(&mut |packets| bed.forward(packets));
+    drop(bed);
+    faults.borrow().first().map_or(Ok(()), |fault| Err(fault.clone()))
+}
+
+/// All routes but the default one, whose addresses need not be anybody's.
+fn beyond_default<A: Wrapped>(routes: &[(Prefix<A>, Hop)]) -> Vec<(Prefix<A>, Hop)> {
+    routes.iter().filter(|(prefix, _)| prefix.len() > 0).copied().collect()
 }
 
 /// A router's tables, with this machine's address in them.

@@ -3,3 +3,5 @@
 experiments! {
     mod forward: Forward,
 }
+
+pub(super) use forward::fixed;
