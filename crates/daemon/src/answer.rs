@@ -142,7 +142,7 @@ impl Answers {
             }));
         }
         let silent = lock(&self.state.stalled);
-        warnings.extend(silent.iter().map(|name| format!("{name} is silent: it does not come by")));
+        warnings.extend(silent.iter().map(|name| format!("{name} is silent: it does not report")));
         let dpdk = io_dpdk::status().and_then(|status| {
             let pages = status.hugepages?;
             let pages = if pages { "hugepages" } else { "no hugepages" };

@@ -102,7 +102,7 @@ pub struct Loop {
     pub out: bool,
     /// Seconds since it was found.
     pub since_s: u64,
-    /// Seconds until the port is looked at again.
+    /// Seconds until the port is tested again.
     pub retry_s: u64,
 }
 

@@ -169,7 +169,7 @@ fn bridges(all: &[Bridge]) -> String {
         let vlan = if found.vlan == 0 { String::new() } else { format!(" in VLAN {}", found.vlan) };
         let _ = writeln!(
             text,
-            "loop: {} {is} for {} s: it receives the probes of {}{vlan}; looked at again in {} s",
+            "loop: {} {is} for {} s: it receives the probes of {}{vlan}; tested again in {} s",
             found.port, found.since_s, found.sender, found.retry_s
         );
     }
