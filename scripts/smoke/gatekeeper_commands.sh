@@ -41,7 +41,7 @@ mistake() { # WANTED [CONFIGURATION on standard input]
 		prefix = "203.0.113.64/26"
 		action = "bypass"
 	END
-} | mistake "203.0.113.64/26 (bypass) and 203.0.113.0/24 (protect) lie inside one another"
+} | mistake "203.0.113.64/26 (bypass) and 203.0.113.0/24 (protect) overlap"
 
 config() { # [KEYS OF GATEKEEPER]
 	cat <<-END

@@ -101,7 +101,7 @@ renamed >"$TMP/new.toml"
 cp "$TMP/new.toml" "$TMP/rutter.toml"
 router_start
 gone p1 "renamed, and started again"
-assert_match "$(cat "$TMP/rutter.log")" 'p1 is in the configuration no more' "the log names it"
+assert_match "$(cat "$TMP/rutter.log")" 'p1 is no longer in the configuration' "the log names it"
 on r ip link show dev q1 >/dev/null || fail "there is no tap q1"
 assert_ping a 10.0.2.2
 router_kill

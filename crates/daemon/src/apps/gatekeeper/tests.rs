@@ -240,7 +240,7 @@ fn mistakes_about_a_shield_have_their_place() {
                 "{}[[gatekeeper.protect]]\nprefix = \"203.0.113.64/26\"\naction = \"bypass\"\n",
                 protect(protected)
             ),
-            "t:24:1: gatekeeper.protect[1]: 203.0.113.64/26 (bypass) and 203.0.113.0/24 (protect) lie",
+            "t:24:1: gatekeeper.protect[1]: 203.0.113.64/26 (bypass) and 203.0.113.0/24 (protect) overlap",
         ),
     ] {
         let said = read(&text).map(drop).expect_err(&text);
