@@ -38,7 +38,7 @@ WORKLOAD = "crates/lab/examples/workload.rs"  # the program, built from both sid
 STARTS = 12  # where a table's pages come to lie is worth 5 %, and is drawn anew at each start
 TAKES_TURNS = ("forward-", "shield-", "grantor-")
 MOST_INSTRUCTIONS, MOST_CYCLES = 1.01, 1.02
-# Instructions a packet at most (x86-64, Rust 1.95): of a whole path, the generator's 35 to 65 in those of a shield and a Grantor.
+# Instructions a packet at most (x86-64, Rust 1.95): of a whole path, the generator's 35 to 65 in those of a shield.
 MOST = {
     "forward-ipv4": 256,
     "forward-ipv4-ecmp": 323,

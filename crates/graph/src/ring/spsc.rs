@@ -232,17 +232,23 @@ mod tests {
 mod loom_tests {
     use super::*;
 
+    /// Comes through a ring of two places.
+    fn three_items() -> (loom::thread::JoinHandle<()>, Consumer<u32>) {
+        let (mut producer, consumer) = ring(2);
+        let sender = loom::thread::spawn(move || {
+            for i in 0..3 {
+                while producer.push(i).is_err() {
+                    loom::thread::yield_now();
+                }
+            }
+        });
+        (sender, consumer)
+    }
+
     #[test]
     fn every_item_is_read_where_it_lies() {
         loom::model(|| {
-            let (mut producer, mut consumer) = ring(2);
-            let sender = loom::thread::spawn(move || {
-                for i in 0..3_u32 {
-                    while producer.push(i).is_err() {
-                        loom::thread::yield_now();
-                    }
-                }
-            });
+            let (sender, mut consumer) = three_items();
             let mut next = 0;
             while next < 3 {
                 let n = consumer.waiting();
@@ -262,14 +268,7 @@ mod loom_tests {
     #[test]
     fn every_item_arrives_once_in_order() {
         loom::model(|| {
-            let (mut producer, mut consumer) = ring(2);
-            let sender = loom::thread::spawn(move || {
-                for i in 0..3_u32 {
-                    while producer.push(i).is_err() {
-                        loom::thread::yield_now();
-                    }
-                }
-            });
+            let (sender, mut consumer) = three_items();
             for i in 0..3 {
                 let item = loop {
                     match consumer.pop() {

@@ -43,7 +43,7 @@ pub(super) fn unwrap<N>(
         return Err(Unfit::NoRoom);
     }
     if inner.at == 0 {
-        return if v.frame(i, link, inner.total.into()) { Ok(()) } else { Err(Unfit::NoRoom) };
+        return v.frame(i, link, inner.total.into()).then_some(()).ok_or(Unfit::NoRoom);
     }
     let header = LinkHeader::of(v.before_mut(i), link).ok_or(Unfit::NoRoom)?;
     // The device hashed the outer packet, and all packets of a Gatekeeper share one outer flow.
@@ -146,6 +146,19 @@ pub(super) const CE: u8 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_header_moves_alone() {
+        let from: [u8; BEFORE] = core::array::from_fn(|i| i as u8 + 1);
+        for link in 0..=BEFORE {
+            let mut to = [0; BEFORE];
+            LinkHeader::of(&from, link).unwrap().put(&mut to);
+            let (before, header) = to.split_at(BEFORE - link);
+            assert_eq!(header, &from[BEFORE - link..]);
+            assert!(before.iter().all(|&byte| byte == 0), "{link}: {before:?}");
+        }
+        assert!(LinkHeader::of(&from, BEFORE + 1).is_none());
+    }
 
     #[test]
     fn the_figures_of_both_rules() {
