@@ -13,6 +13,8 @@ use graph::{Due, clock};
 use io::VECTOR;
 use lookup::exact::flow::{Class, FlowId, FlowKey, FlowTable, View};
 use tables::SetId;
+use wire::bytes::array;
+use wire::{ipv4, ipv6};
 
 use super::granted;
 use super::machine::{Decided, Flow, Machine, Step};
@@ -188,6 +190,17 @@ impl Flows {
             self.times = Times::new(rate);
         }
     }
+}
+
+/// The flow of the packet that begins with `head`.
+#[inline(always)]
+pub(super) fn key_of(head: &[u8; 64]) -> FlowKey {
+    if head[0] >> 4 == 4 {
+        let v4 = |at| u32::from_be_bytes(array(head, at));
+        return FlowKey::v4(v4(ipv4::SRC), v4(ipv4::DST));
+    }
+    let v6 = |at| u128::from_be_bytes(array(head, at));
+    FlowKey::v6(v6(ipv6::SRC), v6(ipv6::DST))
 }
 
 /// What becomes of a packet as most are.

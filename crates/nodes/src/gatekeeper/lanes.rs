@@ -3,7 +3,6 @@
 //! ```text
 //!        shield │ solicit          shield, solicit, decisions, unsent │ icmp_error
 //!  A64   Asked ─┼►                                              Faulty ─┼►
-//!  B32   Mixed ─┼►
 //! ```
 
 use tables::SetId;
@@ -13,8 +12,6 @@ use super::fault::Fault;
 graph::lanes! {
     /// Whom a request asks, and how urgently.
     pub Asked = "asked": A64 as Request;
-    /// A hash of its flow's two addresses, by which a Grantor of the set is chosen.
-    pub Mixed = "mixed": B32 as u32;
     /// Why the source hears of a packet that goes no further.
     pub Faulty = "faulty": A64 as Fault;
 }

@@ -3,6 +3,8 @@
 use lookup::exact::flow::FlowKey;
 use lookup::rng::SplitMix64;
 
+use super::flows::key_of;
+
 /// Four secret numbers: whoever chooses addresses does not choose the Grantor.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix([u64; 4]);
@@ -22,6 +24,12 @@ impl Mix {
         let one = fold(a ^ s, b ^ t);
         let two = fold(c ^ u, d ^ v);
         (fold(one ^ u, two ^ t) >> 32) as u32
+    }
+
+    /// Of the flow of the packet that begins with `head`.
+    #[inline]
+    pub(super) fn of_packet(&self, head: &[u8; 64]) -> u32 {
+        self.of(&key_of(head))
     }
 }
 

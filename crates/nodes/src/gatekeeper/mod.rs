@@ -129,7 +129,7 @@ pub fn add(mut assembly: Assembly, parts: Parts) -> Assembly {
     let decisions = decisions::Decisions::new(settings.clone(), to_owners(hears));
     let solicit_counts = (ifaces.clone(), counters.clone(), refusals);
     let solicit =
-        solicit::Solicit::new(forwarding.clone(), settings.clone(), solicit_counts, queue);
+        solicit::Solicit::new(forwarding.clone(), (settings.clone(), mix), solicit_counts, queue);
     let (longer4, longer6) =
         (IpLonger::<V4>::new(longer.clone()), IpLonger::<V6>::new(longer.clone()));
     let (unsent, framed) = (

@@ -3,7 +3,7 @@
 //! ```text
 //!  ip4_front, ip6_front ─► protection ─┬ bypass ─────────────────► ip4_lookup, ip6_lookup  Dst
 //!                                      ├ drop ───────────────────► drop
-//!                                      └ protect ─► flow ─► verdict ─┬ request ─► solicit  Asked, Mixed
+//!                                      └ protect ─► flow ─► verdict ─┬ request ─► solicit  Asked
 //!                                          granted: encapsulated     ├ granted ─► output
 //!                                          direct: as it is          ├ direct ──► output
 //!                                                                    ├ too long ► icmp_error  Faulty
@@ -36,8 +36,8 @@ use tables::{Forwarding, HopTable, Kind, Protections};
 use wire::bytes::array;
 use wire::{ipv4, ipv6};
 
-use super::flows::{Entries, Flows, Heard, Named, Usual};
-use super::lanes::{Asked, Faulty, Mixed};
+use super::flows::{Entries, Flows, Heard, Named, Usual, key_of};
+use super::lanes::{Asked, Faulty};
 use super::machine::Verdict;
 use super::mix::Mix;
 use super::outer::Ways;
@@ -52,7 +52,7 @@ use sender::{Granted, Sender};
 labels! {
     /// Where packets go.
     pub enum To {
-        Solicit = "solicit" carries [Asked, Mixed, Iface],
+        Solicit = "solicit" carries [Asked, Iface],
         /// Of a protection that is decided here: what is granted, or asks without its turn.
         Here = "asked_here" carries [Asked, Iface],
         Output = "output" carries [OutPort, Iface],
@@ -364,8 +364,7 @@ fn take(v: &View<'_, Shield>, batch: &mut Batch, n: usize, i: usize, named: Name
 /// A call of its own: else all words of either family's key would be put through registers.
 #[inline(never)]
 fn take6(head: &[u8; 64], key: &mut FlowKey) {
-    let v6 = |at| u128::from_be_bytes(array(head, at));
-    *key = FlowKey::v6(v6(ipv6::SRC), v6(ipv6::DST));
+    *key = key_of(head);
 }
 
 /// Sends packet `i` by its route.

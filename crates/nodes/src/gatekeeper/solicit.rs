@@ -31,7 +31,8 @@ use lookup::sync::Published;
 use tables::{Forwarding, Grantor, IfaceId, LOCAL, Protection, Protections, SetId};
 
 use super::fault::{Fault, Kind, may_not_be_fragmented};
-use super::lanes::{Asked, Faulty, Mixed, Request};
+use super::lanes::{Asked, Faulty, Request};
+use super::mix::Mix;
 use super::outer::{Unfit, Ways};
 use super::settings::{Counters, SOLICIT_DROPS, Settings};
 use super::solicitor::{BURST, Member, OVERHEAD, Poll, Queue};
@@ -84,6 +85,7 @@ struct Waiting {
     /// `None` of a shadow's that nobody gets a copy of: it takes its place and its tokens.
     kept: Option<Kept>,
     request: Request,
+    /// By which one of several Grantors is chosen.
     mixed: u32,
     /// Bytes of the frame before the packet.
     link: u16,
@@ -112,6 +114,7 @@ pub struct Solicit {
     ifaces: Arc<IfaceCounters>,
     counters: Arc<Counters>,
     refusals: Arc<Refusals>,
+    mix: Mix,
     away: Seat,
     /// Of what is decided here.
     here: Option<Seat>,
@@ -120,16 +123,17 @@ pub struct Solicit {
 
 impl Solicit {
     /// A node that keeps up to `capacity` requests and sends them as `member` of the
-    /// channel may; as many, as `here` may, of those that are decided in this graph.
+    /// channel may; as many, as `here` may, of those that are decided in this graph. `mix`
+    /// spreads flows over Grantors.
     pub fn new(
         forwarding: Arc<Forwarding>,
-        settings: Arc<Published<Settings>>,
+        (settings, mix): (Arc<Published<Settings>>, Mix),
         (ifaces, counters, refusals): (Arc<IfaceCounters>, Arc<Counters>, Arc<Refusals>),
         (capacity, member, here): (usize, Member, Option<Member>),
     ) -> Self {
         let (away, times) = (Seat::new(capacity, member), Times::new(clock::rate()));
         let here = here.map(|member| Seat::new(capacity, member));
-        Solicit { forwarding, settings, ifaces, counters, refusals, away, here, times }
+        Solicit { forwarding, settings, ifaces, counters, refusals, mix, away, here, times }
     }
 
     fn seats(&self) -> impl Iterator<Item = &Seat> {
@@ -152,12 +156,12 @@ impl Node for Solicit {
     type Drop = Why;
     const NAME: &'static str = "solicit";
     const HELP: &'static str = "asks Grantors, the most patient first";
-    const READS: Lanes = Lanes::of::<(Asked, Mixed, Iface)>();
+    const READS: Lanes = Lanes::of::<(Asked, Iface)>();
     const TICKS: bool = true;
     const KEEPS: bool = true;
 
     fn process(&mut self, v: &mut View<'_, Self>) {
-        let Solicit { forwarding, settings, ifaces, counters, away, here, .. } = self;
+        let Solicit { forwarding, settings, ifaces, counters, mix, away, here, .. } = self;
         let protections = forwarding.protections.load(v.guard());
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
@@ -180,7 +184,7 @@ impl Node for Solicit {
                 v.drop(i, Why::Unresolved);
                 continue;
             };
-            take(v, i, request, &whose, (&ways, &mut seat.queue, counters));
+            take(v, i, request, &whose, (&ways, mix, &mut seat.queue, counters));
         }
     }
 
@@ -189,7 +193,8 @@ impl Node for Solicit {
         if rate != self.times.rate() {
             self.times = Times::new(rate);
         }
-        let Solicit { forwarding, settings, ifaces, counters, refusals, away, here, times } = self;
+        let Solicit { forwarding, settings, ifaces, counters, refusals, away, here, times, .. } =
+            self;
         let protections = forwarding.protections.load(v.guard());
         let hops = forwarding.hops.load(v.guard());
         let from = settings.load(v.guard()).from;
@@ -248,9 +253,9 @@ fn take(
     i: usize,
     request: Request,
     whose: &Whose<'_>,
-    (ways, queue, counters): (&Ways<'_>, &mut Queue<Waiting>, &Counters),
+    (ways, mix, queue, counters): (&Ways<'_>, &Mix, &mut Queue<Waiting>, &Counters),
 ) {
-    let mixed = v.get(Mixed, i);
+    let mixed = mix.of_packet(v.head(i));
     if request.is_in_shadow() {
         shadow::show(v, i, (request, mixed), whose.protection, ways, queue, counters);
         return shadow::pass(v, i);

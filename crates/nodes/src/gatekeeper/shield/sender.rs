@@ -10,7 +10,7 @@ use wire::{ipv4, ipv6};
 use super::{Shield, To, Why, pass};
 use crate::gatekeeper::fault::{Fault, Kind as Trouble, may_not_be_fragmented};
 use crate::gatekeeper::flows::Named;
-use crate::gatekeeper::lanes::{Asked, Faulty, Mixed, Request};
+use crate::gatekeeper::lanes::{Asked, Faulty, Request};
 use crate::gatekeeper::machine::Verdict;
 use crate::gatekeeper::mix::Mix;
 use crate::gatekeeper::outer::{Out, Unfit, Way, Ways, packet_len};
@@ -153,7 +153,6 @@ impl<'g> Sender<'g> {
         let outer = if key.is_v4() { ipv4::MIN_LEN } else { ipv6::LEN };
         self.tally.add(Fate::Request, len + outer as u32);
         v.set(Asked, i, Request::new(self.named.set(), dscp));
-        v.set(Mixed, i, self.mix.of(key));
         v.leave(i, To::Solicit);
     }
 
@@ -274,7 +273,6 @@ impl<'g> Sender<'g> {
                     request = request.in_shadow();
                 }
                 v.set(Asked, i, request);
-                v.set(Mixed, i, self.mix.of(key));
                 v.leave(i, To::Solicit);
             }
             // There is no Grantor behind this one that would look at it. What a program sends
