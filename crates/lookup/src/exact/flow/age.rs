@@ -29,6 +29,8 @@ pub(super) struct Clock {
 pub(super) enum Prefer {
     /// A request; else a decided flow that may go.
     Requests,
+    /// A request, or nothing.
+    RequestsOnly,
     /// A decided flow that may go; else a request.
     Decided,
     /// That, or nothing.
@@ -147,6 +149,7 @@ impl Clock {
         let [first, second, third] = [-2, -1, 0].map(|rank: i16| rank << TIME_BITS);
         let (request, spare, kept) = match prefer {
             Prefer::Requests => (first, second, third),
+            Prefer::RequestsOnly => (first, NEVER, NEVER),
             Prefer::Decided => (third, first, second),
             Prefer::DecidedOnly => (NEVER, first, second),
         };
@@ -160,7 +163,7 @@ impl Clock {
             to_request: [base ^ request_base; 8],
             idle: [(HALF - self.keep) as i16; 8],
             free: [NEVER; 8],
-            requests_first: prefer == Prefer::Requests,
+            requests_first: matches!(prefer, Prefer::Requests | Prefer::RequestsOnly),
         }
     }
 }

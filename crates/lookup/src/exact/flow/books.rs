@@ -44,13 +44,6 @@ impl Books {
         self.entries() >= self.max_entries
     }
 
-    /// Is a long search for room worth its time? Where flows are replaced, one that is nearly
-    /// full replaces at once.
-    #[inline(always)]
-    pub(super) fn searches(&self) -> bool {
-        self.full != Full::Replace || self.entries() * 16 < self.max_entries * 15
-    }
-
     pub(super) fn begin_batch(&mut self) {
         self.has_failed = false;
     }
@@ -87,10 +80,17 @@ impl Books {
         (self.full == Full::Replace).then_some(prefer)
     }
 
-    /// The same where room is not searched for.
+    /// What makes room before room is searched for; `None`: nothing does. A search takes many
+    /// times as long as an insertion, and where flows come and go in a table that fills up, every
+    /// third key needs one in the end. So a request goes first; what is decided goes only where
+    /// the table is nearly full.
     #[inline(always)]
     pub(super) fn prefers_at_once(&self) -> Option<Prefer> {
-        if self.searches() { None } else { self.prefers() }
+        let (entries, most) = (self.entries(), self.max_entries);
+        if self.full != Full::Replace || entries * 8 < most * 7 {
+            return None;
+        }
+        if entries * 16 < most * 15 { Some(Prefer::RequestsOnly) } else { self.prefers() }
     }
 
     /// True where a flow may make room for a page.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use super::{Core, TURNS, Table};
+use crate::exact::flow::age::Prefer;
 use crate::exact::flow::hint::{HINTS_LAST, Hint, Sure};
 use crate::exact::flow::{FlowId, FlowKey, OnGone, Why};
 use crate::hint::prefetch_at;
@@ -130,16 +131,20 @@ impl<C: Core> Table<C> {
         if !self.books.may_try() {
             return FlowId::NONE;
         }
-        let mut id = None;
+        let (mut id, at_once) = (None, self.books.prefers_at_once());
         if !self.books.is_full() {
-            let searches = self.books.searches();
-            id = self.core.add(hash, key, searches, hint);
-            if searches {
+            id = self.core.add(hash, key, at_once.is_none(), hint);
+            if at_once.is_none() {
                 hint = &Hint::NONE; // flows may have been moved
             }
         }
-        if id.is_none() {
-            id = self.replace(hash, key, hint, before, gone);
+        if id.is_none()
+            && let Some(prefer) = at_once.or_else(|| self.books.prefers())
+        {
+            id = self.replace((hash, key, hint), prefer, before, gone);
+            if id.is_none() && prefer == Prefer::RequestsOnly {
+                id = self.search(hash, key, before, gone);
+            }
         }
         let Some(id) = id else {
             self.books.refused();
@@ -151,17 +156,31 @@ impl<C: Core> Table<C> {
         id.as_new()
     }
 
-    /// Room for `key` where another flow was.
-    #[inline(always)]
-    fn replace(
+    /// Room for `key` where no request goes.
+    #[inline(never)]
+    fn search(
         &mut self,
         hash: u64,
         key: &FlowKey,
-        mut hint: &Hint,
         before: &[FlowId],
         gone: &mut OnGone<'_>,
     ) -> Option<FlowId> {
-        let prefer = self.books.prefers()?;
+        let found = self.core.add(hash, key, true, &Hint::NONE);
+        found.or_else(|| {
+            let prefer = self.books.prefers()?;
+            self.replace((hash, key, &Hint::NONE), prefer, before, gone)
+        })
+    }
+
+    /// Room for a key where another flow was.
+    #[inline(always)]
+    fn replace(
+        &mut self,
+        (hash, key, mut hint): (u64, &FlowKey, &Hint),
+        prefer: Prefer,
+        before: &[FlowId],
+        gone: &mut OnGone<'_>,
+    ) -> Option<FlowId> {
         if self.core.hold(before) {
             hint = &Hint::NONE;
         }

@@ -269,6 +269,33 @@ fn grants_without_packets_make_room_for_hours() {
     assert!(twin.table.counts().replaced[Class::Kept.index()] > 250, "{:?}", twin.table.counts());
 }
 
+/// Where a table fills up, a request goes before room is searched for; what is decided does not.
+#[test]
+fn from_seven_eighths_on_requests_go_and_decided_flows_stay() {
+    let size = if cfg!(miri) { 160 } else { 1 << 14 };
+    let mut twin = Twin::new(built(ours(), size, &[]));
+    for keys in keys(0..size as u64 * 7 / 10).chunks(64) {
+        twin.claim(0, 4 * SECOND, keys);
+        for key in keys {
+            assert!(twin.decide(key));
+            twin.change(key, 600 * SECOND, false, 1);
+        }
+    }
+    let share = |twin: &Twin, of: usize| twin.table.capacity().entries * 16 < size * of;
+    let mut number = 1 << 20;
+    while share(&twin, 15) {
+        let below = share(&twin, 14);
+        let ids = twin.claim(SECOND, 5 * SECOND, &keys(number..number + 8));
+        assert!(ids.iter().all(|id| id.is_new()));
+        number += 8;
+        let [requests, spare, kept] = twin.table.counts().replaced;
+        assert_eq!([spare, kept], [0, 0]);
+        assert!(!below || requests == 0, "{requests}");
+    }
+    assert!(cfg!(miri) || twin.table.counts().replaced[0] > size as u64 / 100);
+    twin.agrees(&[]);
+}
+
 /// Also where room is not searched for any more.
 #[test]
 fn a_free_place_is_taken_before_a_flow_goes() {
