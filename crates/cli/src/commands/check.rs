@@ -26,10 +26,10 @@ use verify::{Tally, Verify};
 
 /// Compare an engine with a table, address by address
 ///
-/// Looks up the first and last address of every prefix and the ones beside them,
-/// addresses inside every prefix (at random, and at the ends of blocks of any
-/// size), between neighbouring prefixes, and a million anywhere; one by one and in
-/// batches; and compares with a list of intervals that is made without the engine.
+/// Looks up both ends of every prefix and the addresses beside them. Looks up addresses
+/// inside every prefix (at random, and at the ends of blocks of any size), between
+/// neighbouring prefixes, and a million anywhere. Each is looked up alone and in
+/// batches, and compared with a list of intervals that is made without the engine.
 /// With --updates, applies announcements and withdrawals in batches, looks up around
 /// and inside each change, and compares everything again at the end, with a separate
 /// copy of the routes.

@@ -18,8 +18,8 @@ use crate::status::Status;
 #[command(after_help = "\
 If a router runs, it reports on its own network namespace and cores.
 
-Exit status: 0 nothing is missing, 1 Rutter runs, but slower or with less than it
-could; each line gives the remedy.")]
+Exit status: 0 nothing is missing, 1 something is missing: Rutter runs, but slower or
+with fewer features. Each line gives the remedy.")]
 pub struct Args {}
 
 /// Checks the machine; status 1 where something could be better.

@@ -22,9 +22,10 @@ Examples:
   rutter fib engine set dxr:k=18 --vrf red
   rutter fib lookup 192.0.2.1            the route of packets to this address
 
-The new table is built beside the running one, compared with the routes at both
-ends of every prefix and at addresses that the workers looked up lately, and
-swapped in; no packet is lost. A table with a wrong answer is refused.
+Rutter builds the new table beside the running one and compares it with the
+routes: at both ends of every prefix, and at addresses that the workers looked up
+recently. Then it swaps the tables; no packet is lost. A table with a wrong answer
+is refused.
 `rutter engines` lists the engines, `rutter show fib` the ones in use.")]
 pub struct Args {
     #[command(subcommand)]

@@ -54,7 +54,7 @@ enum Action {
         /// state request|granted|declined|program, program N
         filter: Vec<String>,
     },
-    /// Forget flows: their packets ask again
+    /// Forget flows: their next packets are requests
     Flush {
         /// All of them
         #[arg(long, conflicts_with = "filter", required_unless_present_any = ["filter", "program"])]
@@ -120,7 +120,7 @@ enum Program {
     Show,
     /// Check an eBPF object and load it; flows of a program that it replaces ask again
     Load {
-        /// The number by which decisions name it: 0 to 255
+        /// The program's number in decisions: 0 to 255
         index: u8,
         /// An ELF file with the functions `init` and `pkt`
         file: std::path::PathBuf,

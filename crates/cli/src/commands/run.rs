@@ -18,11 +18,11 @@ Examples:
   rutter run --config rutter.toml
   rutter run --cleanup                   after a crash: taps, rules, settings
 
-The first SIGTERM, SIGHUP or Ctrl-C stops it in order, a second one at once. Logs go
-to standard error; RUTTER_LOG=debug logs more.
+The first SIGTERM, SIGHUP or Ctrl-C stops the router in order, a second one stops it
+at once. Logs go to standard error; RUTTER_LOG=debug logs more.
 
-Exit status: 0 stopped, 2 it could not start, 3 one of its threads died: settings
-are restored, the taps stay, and it may be started again (systemd does).")]
+Exit status: 0 stopped, 2 it could not start, 3 a thread died: settings are restored,
+and the taps stay. The router may be started again; systemd does so.")]
 pub struct Args {
     /// The configuration
     #[arg(short, long, value_name = "FILE", default_value = DEFAULT_FILE)]

@@ -77,14 +77,14 @@ enum Action {
         #[command(flatten)]
         records: Records,
     },
-    /// Run all that a GPU is needed for, in a few minutes: answers are checked, each result is
-    /// printed as it comes, and there are at most 8 files
+    /// Run every experiment that needs a GPU, within 8 minutes: answers are checked, each result
+    /// is printed at once, and at most 8 files are written
     GpuSuite {
         /// Smaller tables and shorter slices
         #[arg(long)]
         quick: bool,
-        /// What would end later than after so many seconds is left out; a minute after that the
-        /// run ends, whatever it does
+        /// Leave out experiments that would end after this many seconds; one minute later the run
+        /// ends in any case
         #[arg(long, value_name = "S", default_value_t = 420,
               value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: u32,
