@@ -78,7 +78,7 @@ fn measure(context: &Context, entry: &Entry, size: &str, places: usize) -> Vec<R
     };
     let mut flood = Flood { table, fresh: 0, now: second };
     flood.fill(entries);
-    let (lines, mut from) = ((entry.card.name == OURS).then(|| Lines::new(places)), 0);
+    let (lines, mut from) = ((entry.card.name == OURS).then(|| Lines::new(places, places, false)), 0);
     let mut variants = vec![Variant::new("", repeat(SLICE, || flood.bring(SLICE)))];
     match &lines {
         None => {}
@@ -143,20 +143,24 @@ impl Flood {
     }
 }
 
-/// What a new flow reads of ours: two lines of tags, and the entry.
+/// What a packet reads of ours: two lines of tags, the entry, and where it is granted a page.
 pub(super) struct Lines {
     tags: Pages<[u64; 8]>,
     flows: Pages<[u64; 8]>,
+    pages: Option<Pages<[u64; 8]>>,
 }
 
 impl Lines {
-    pub(super) fn new(places: usize) -> std::io::Result<Lines> {
-        let [tags, flows] = [places / 8, places].map(|lines| {
+    /// Of a table of so many places, of which packets find so many; with `granted`, the pages of
+    /// as many. All are powers of two.
+    pub(super) fn new(places: usize, found: usize, granted: bool) -> std::io::Result<Lines> {
+        let lines = |lines| {
             let mut pages = Pages::<[u64; 8]>::admitted(Kind::default(), lines)?;
             pages.touch_now();
             Ok::<_, std::io::Error>(pages)
-        });
-        Ok(Lines { tags: tags?, flows: flows? })
+        };
+        let pages = granted.then(|| lines(found)).transpose()?;
+        Ok(Lines { tags: lines(places / 8)?, flows: lines(found)?, pages })
     }
 
     /// The lines of `count` flows, each asked for before a group of them is read.
@@ -172,15 +176,16 @@ impl Lines {
             }
             let lines = |hash: u64| {
                 let tags = [hash, hash >> 22].map(|hash| &self.tags[below(hash, &self.tags)]);
-                (tags, &self.flows[below(hash >> 39, &self.flows)])
+                let page = self.pages.as_ref().map(|pages| &pages[below(hash >> 33, pages)]);
+                (tags, &self.flows[below(hash >> 39, &self.flows)], page)
             };
             for &hash in &hashes {
-                let (tags, flow) = lines(hash);
-                tags.into_iter().chain([flow]).for_each(prefetch);
+                let (tags, flow, page) = lines(hash);
+                tags.into_iter().chain([flow]).chain(page).for_each(prefetch);
             }
             for &hash in &hashes {
-                let ([one, two], flow) = lines(hash);
-                sum += one[0] + two[0] + flow[0];
+                let ([one, two], flow, page) = lines(hash);
+                sum += one[0] + two[0] + flow[0] + page.map_or(0, |page| page[0]);
             }
         }
         std::hint::black_box(sum);

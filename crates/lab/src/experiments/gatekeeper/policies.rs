@@ -91,6 +91,12 @@ fn verdicts(rows: &[Row]) -> Vec<Verdict> {
             "M/s",
         ),
         verdict(
+            "by batches: 3 to 10 × as many as one by one",
+            rate(BATCHED, "64").zip(rate(SINGLE, "1")).map(|(many, one)| many / one),
+            (3.0, 10.0),
+            "×",
+        ),
+        verdict(
             "a lone packet has its verdict within 0.1 to 50 µs",
             of(&[("part", LONE)], "µs"),
             (0.1, 50.0),

@@ -103,10 +103,13 @@ fn alone(context: &Context, cell: Cell, routes: &[(Prefix<u32>, Hop)]) -> Result
     let bed = Bed::new(&site, (0, Rings::none()), load.clone(), &Arc::default())?;
     let bed = Rc::new(RefCell::new(bed));
     let mut from = 0;
+    let (flows, granted) = (load.granted.len() + load.declined.len(), !load.granted.is_empty());
     let lines = match cell {
-        Cell::Requests(_) => Some(Lines::new(load.places).map_err(|error| error.to_string())?),
+        Cell::Requests(_) => Some(Lines::new(load.places, load.places, false)),
+        Cell::Declined(_) | Cell::Granted(_) => Some(Lines::new(load.places, flows, granted)),
         _ => None,
     };
+    let lines = lines.transpose().map_err(|error| error.to_string())?;
     let (tables, _updater) = Tables::new(routes, u32::DEFAULT, false)?;
     let faults = Faults::default();
     let routed = Source::mem(PACKETS, &Traffic::Prefix.draw(routes, PACKETS, 1))?;

@@ -84,7 +84,7 @@ fn beside(rows: &[Row], (kind, flows): (&str, &str)) -> Vec<Verdict> {
         let claim = format!("{kind}, {flows}: beside it, {variant}");
         Some(Verdict::open(claim, format!("{} cycles", short(cycles))))
     };
-    [ROUTER, PORTS, TESTPMD].into_iter().filter_map(of).collect()
+    [LINES, ROUTER, PORTS, TESTPMD].into_iter().filter_map(of).collect()
 }
 
 /// Receive, the first three nodes and one more take as much.
