@@ -1,5 +1,5 @@
-//! What tests share: how one says that it could not run, and where data lie that are
-//! no part of the repository.
+//! What tests share: how one says that it could not run, where data lie that are no part of
+//! the repository, and how a thread ends with its test.
 //!
 //! A test that could not run did not pass. Such a test ends with [`skip`] and the reason;
 //! nothing else prints "skipped" (`tests/skips.rs` looks). `scripts/test.sh` counts and
@@ -12,6 +12,17 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Sets a flag when it is dropped, by a panic as well: whoever ends a loop of another thread by
+/// a flag of its own would wait for that thread for ever after an error.
+pub struct Stops<'s>(pub &'s AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Says that the running test, or a part of it, cannot run for `reason`: on standard
 /// error, and as a line (name, tab, reason) of the file that `RUTTER_SKIPS` names.

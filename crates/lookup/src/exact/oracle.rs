@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use testing::Stops;
+
 use super::{ABSENT, Key, Refused, Writer};
 pub(crate) use crate::rng::Rng;
 use crate::sync::{Domain, Thread};
@@ -162,6 +164,7 @@ pub(crate) fn what_stays_is_found_while_the_rest_changes(make: Make) {
     let (table, stop, bursts) = (writer.table(), AtomicBool::new(false), AtomicU64::new(0));
     let (mut thread, mut changes) = (domain.register("reader"), 0);
     std::thread::scope(|scope| {
+        let _stops = Stops(&stop);
         scope.spawn(|| {
             let mut rng = Rng::new(1);
             let (mut keys, mut values) = ([Key::default(); 256], [0; 256]);
@@ -249,5 +252,54 @@ impl Rng {
     /// One of `range` keys that look like those of a network.
     fn key(&mut self, range: u64) -> Key {
         Key::new(0x0200_0000_0000 + self.next() % range, 0)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::*;
+    use crate::exact::cuckoo::CuckooWriter;
+    use crate::exact::{Capacity, Exact};
+    use crate::lpm::Options;
+
+    /// A writer that fails in mid-run.
+    struct Failing {
+        of: CuckooWriter,
+        left: u64,
+    }
+
+    impl Writer for Failing {
+        fn table(&self) -> Arc<dyn Exact> {
+            self.of.table()
+        }
+
+        fn insert(&mut self, key: Key, value: u16) -> Result<Option<u16>, Refused> {
+            self.left = self.left.checked_sub(1).expect("it fails");
+            self.of.insert(key, value)
+        }
+
+        fn delete(&mut self, key: Key) -> Option<u16> {
+            self.of.delete(key)
+        }
+
+        fn get(&self, key: Key) -> Option<u16> {
+            self.of.get(key)
+        }
+
+        fn capacity(&self) -> Capacity {
+            self.of.capacity()
+        }
+    }
+
+    /// The readers would wait for it for ever.
+    #[test]
+    fn a_panic_of_the_writer_ends_the_suite() {
+        let make: Make = |most, _| {
+            let of = CuckooWriter::new(most, &Options::default()).expect("there is memory");
+            Box::new(Failing { of, left: scaled(60_000) })
+        };
+        catch_unwind(|| what_stays_is_found_while_the_rest_changes(make)).expect_err("it fails");
     }
 }

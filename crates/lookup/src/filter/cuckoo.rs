@@ -240,6 +240,7 @@ mod tests {
     use crate::hash::murmur3_64;
     use proptest::prelude::*;
     use std::sync::atomic::AtomicBool;
+    use testing::Stops;
 
     fn hash(key: u64) -> u64 {
         murmur3_64(key, 42)
@@ -334,6 +335,7 @@ mod tests {
         (0..staying).for_each(|key| writer.insert(hash(key)).unwrap());
         let (filter, stop) = (writer.filter().clone(), AtomicBool::new(false));
         std::thread::scope(|scope| {
+            let stops = Stops(&stop);
             let reader = scope.spawn(|| {
                 let (mut rounds, mut repeated) = (0, 0);
                 while !stop.load(Ordering::Relaxed) {
@@ -355,7 +357,7 @@ mod tests {
                     Err(_) => others.drain(..).for_each(|key| assert!(writer.remove(hash(key)))),
                 }
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(stops);
             assert!(writer.moves() > 0 || cfg!(miri));
             let (rounds, repeated) = reader.join().unwrap();
             assert!(rounds + repeated > 0);

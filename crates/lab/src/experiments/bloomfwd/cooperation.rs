@@ -179,7 +179,7 @@ impl Experiment for Fig10 {
         let alone_there = of("100").zip(of("0")).map(|(device, cores)| device / (device + cores));
         let by_rates = alone_there
             .map_or_else(String::new, |part| format!("{:.0}", 10.0 * (10.0 * part).round()));
-        let claim = "shares as the rates are best: 80 % to the faster of 4 times";
+        let claim = "shares as the rates are best";
         let shared = bench.judge(claim, |claim| {
             Some(Bound::about(1.0).judge(claim, &[of(&by_rates)? / best()?], "of the best"))
         });

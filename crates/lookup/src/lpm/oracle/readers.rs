@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use testing::Stops;
+
 use super::{Applied, Rng, Route, Suite, probes, scaled, shuffle};
 use crate::rib::Change;
 use crate::{Addr, Hop, Prefix, Rib};
@@ -130,16 +132,6 @@ impl<A: Addr> Suite<A> {
 /// The lowest of a node's children come and go, so that the place of all others moves.
 fn moves(hop: Hop) -> bool {
     hop.0 >= 10 && (hop.0 - 10) % 100 < MOVING
-}
-
-/// Ends the other thread's loop when this one ends, by a panic as well: a suite that hangs
-/// hides the message.
-struct Stops<'s>(&'s AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn legal_hops<A: Addr>(dst: A, rib: &Rib<A>, moving: &[Route<A>]) -> Vec<Hop> {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use testing::Stops;
+
 use super::*;
 use crate::event::Event;
 use crate::hops::{HopTable, fixed};
@@ -141,6 +143,7 @@ fn packets_from_the_front_meet_a_protection_or_nothing_meanwhile() {
         let mut reader = b.control.domain.register("other");
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let stops = Stops(&done);
             let looks = scope.spawn(|| {
                 let mut met = [0_u32; 3];
                 while !done.load(Ordering::Relaxed) {
@@ -185,7 +188,7 @@ fn packets_from_the_front_meet_a_protection_or_nothing_meanwhile() {
                 b.control.tick();
                 b.handle(&[Event::RouteGone(route)]);
             }
-            done.store(true, Ordering::Relaxed);
+            drop(stops);
             let met = looks.join().unwrap();
             assert!(met[1] > 0, "{met:?}");
         });
