@@ -5,8 +5,9 @@ use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use lookup::lpm::{Engines, Entry, Lpm, Options, Refusal, Writer};
+use lookup::rng::SplitMix64;
 use lookup::sync::Domain;
-use lookup::{Hop, Rib};
+use lookup::{Hop, Prefix, Rib};
 
 use crate::{Family, Forwarding};
 
@@ -83,8 +84,9 @@ impl<A: Engines> Job<A> {
         Ok(Built { writer, took })
     }
 
-    /// Looks up what the workers met lately, and both ends of every prefix and one
-    /// beside; as the workers do, in batches.
+    /// Looks up what the workers met lately, both ends of every prefix and one beside, an
+    /// address inside it, and both ends of a block inside, where engines go a level down; as
+    /// the workers do, in batches.
     fn compare(&self, table: &dyn Lpm<A>, forwarding: &Forwarding) -> Result<(), Refusal> {
         let recent = match Family::of_addr::<A>() {
             Family::V4 => forwarding.recent4.all(),
@@ -94,7 +96,15 @@ impl<A: Engines> Job<A> {
             let (first, last) = (prefix.first(), prefix.last());
             [first, last, first.minus(1), last.plus(1)]
         });
-        let mut addresses = recent.into_iter().chain(edges).peekable();
+        let mut rng = SplitMix64(1);
+        let insides = self.rib.iter().flat_map(|(prefix, _)| {
+            let mut inside = || prefix.first().or(A::from_u128(rng.wide()).and(prefix.host_mask()));
+            let (one, other) = (inside(), inside());
+            let more = rng.below(u64::from(A::WIDTH - prefix.len()) + 1);
+            let block = Prefix::covering(other, prefix.len() + more as u8);
+            [one, block.first(), block.last()]
+        });
+        let mut addresses = recent.into_iter().chain(edges).chain(insides).peekable();
         let (mut batch, mut hops) = (Vec::with_capacity(BATCH), vec![Hop::NONE; BATCH]);
         while addresses.peek().is_some() {
             batch.clear();
@@ -114,3 +124,58 @@ impl<A: Engines> Job<A> {
 
 /// Addresses of a batch: a vector of the workers.
 const BATCH: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Right, but for addresses that `is_wrong`.
+    struct Liar<A: Engines> {
+        rib: Rib<A>,
+        is_wrong: fn(A) -> bool,
+    }
+
+    impl<A: Engines> Lpm<A> for Liar<A> {
+        fn lookup(&self, dst: A) -> Hop {
+            let hop = self.rib.lookup(dst).map(|(_, hop)| hop).unwrap_or_default();
+            if (self.is_wrong)(dst) { Hop(9) } else { hop }
+        }
+
+        fn lookup_batch(&self, dsts: &[A], hops: &mut [Hop]) {
+            hops.iter_mut().zip(dsts).for_each(|(hop, dst)| *hop = self.lookup(*dst));
+        }
+
+        fn bytes(&self) -> usize {
+            0
+        }
+    }
+
+    fn refusal<A: Engines>(rib: &Rib<A>, is_wrong: fn(A) -> bool) -> Option<String> {
+        let entry = A::engines()[0];
+        let (options, domain) = (Options::default(), Domain::new());
+        let forwarding = Forwarding::new(&domain);
+        let job = Job { entry, options, rib: rib.clone(), domain, check: None };
+        let liar = Liar { rib: rib.clone(), is_wrong };
+        job.compare(&liar, &forwarding).err().map(|refusal| refusal.limit)
+    }
+
+    /// Errors that begin and end where no prefix does.
+    #[test]
+    fn errors_inside_prefixes_are_found() {
+        let mut rib6 = Rib::new();
+        for i in 0..2_000_u128 {
+            let prefix = Prefix::covering(0x2001 << 112 | i << 80, 48);
+            rib6.insert(prefix, Hop(1 + i as u32 % 7));
+        }
+        assert_eq!(refusal(&rib6, |_| false), None);
+        let wrong = refusal(&rib6, |dst| dst >> 56 & 0xff == 0x5a).expect("it is wrong");
+        assert!(wrong.contains("answers 9, not "), "{wrong}");
+        let mut rib4 = Rib::new();
+        for i in 0..2_000_u32 {
+            rib4.insert(Prefix::covering(0x0a00_0000 | i << 12, 20), Hop(1 + i % 7));
+        }
+        assert_eq!(refusal(&rib4, |_| false), None);
+        // The end of a block of 16 addresses inside.
+        assert!(refusal(&rib4, |dst| dst & 0xfff == 0x7bf).is_some());
+    }
+}
