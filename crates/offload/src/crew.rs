@@ -17,12 +17,13 @@
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
 //! Source: Lucchesi et al., 2018, section 4.4. We differ: the division follows the rates measured
-//! during the run, and a device that would only delay the cores (less than a fiftieth of their
-//! rate) gets nothing.
+//! during the run, and a side that would only delay the other (less than a fiftieth of its rate)
+//! gets nothing but a small batch now and then, to see whether that is still so.
 
 mod division;
 mod ends;
 mod modes;
+mod trials;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,6 +42,7 @@ use division::{SHORT, Who};
 use ends::Nothing;
 pub use ends::{Input, Output};
 use modes::Modes;
+use trials::Trials;
 
 /// How the work is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +65,8 @@ pub struct Crew<A: Addr> {
     copied: Meter,
     /// Whether the device is worth its feeding, where cores answer where addresses lie.
     modes: Modes,
+    /// When a side that gets nothing is tried.
+    trials: Trials,
     clock: Clock,
     faults: Vec<Fault>,
     /// Who hears of a fault at once.
@@ -108,6 +112,7 @@ impl<A: Engines + Exports> Crew<A> {
             apart: false,
             copied: Meter::default(),
             modes: Modes::default(),
+            trials: Trials::default(),
             clock: clock.clone(),
             faults: Vec::new(),
             listener: Box::new(|_| {}),
@@ -207,6 +212,7 @@ impl<A: Engines + Exports> Crew<A> {
                 (batches, here)
             }),
         };
+        self.trials.passed(pieces.taken() as u64);
         if pieces.taken() > 0 && more == 0 {
             self.cores.done(pieces.taken() as u64, begun, ended);
         } else {
@@ -345,6 +351,7 @@ impl<A: Engines + Exports> Crew<A> {
         }
         let left = input.left();
         let Some(who) = self.choose(left) else { return Ok(Dealt::None) };
+        let is_trial = self.share == Share::Measured && self.idle_side() == Some(who);
         let most = self.piece(who, left);
         let (Some(lane), at) = (match who {
             Who::Device => (self.device.as_mut(), 0),
@@ -379,6 +386,11 @@ impl<A: Engines + Exports> Crew<A> {
         batch.number = self.read;
         self.read += 1;
         self.dealt[at] += count as u64;
+        self.trials.passed(count as u64);
+        if is_trial {
+            self.trials.begin();
+            lane.meter.fade();
+        }
         match lane.submit(batch, self.clock.now()) {
             Ok(()) => {}
             Err(fault) if who == Who::Device => self.lose(fault)?,

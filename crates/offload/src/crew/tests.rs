@@ -1,5 +1,6 @@
 //! In made time with models, so that rates are exact; and with threads.
 
+mod rates;
 mod waits;
 
 use std::io;
