@@ -1,5 +1,6 @@
 //! In made time with models, so that rates are exact; and with threads.
 
+mod growth;
 mod rates;
 mod waits;
 
