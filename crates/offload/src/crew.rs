@@ -13,6 +13,7 @@
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
 //! | in memory       | cores that need no batches take pieces from the back, where they lie     |
 //! | feeding         | where all cores alone are faster than both together, they are left alone |
+//! | a slow device   | one that is slower than the core that feeds it is left out, and tried now and then |
 //! | a lost device   | what it has not answered goes to the cores, in front of what comes; it is reported at once |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
@@ -67,6 +68,9 @@ pub struct Crew<A: Addr> {
     modes: Modes,
     /// When a side that gets nothing is tried.
     trials: Trials,
+    /// Whether no core is kept apart to feed the device, which is then worth a share only where it
+    /// does more than one of them.
+    all_work: bool,
     clock: Clock,
     faults: Vec<Fault>,
     /// Who hears of a fault at once.
@@ -113,6 +117,7 @@ impl<A: Engines + Exports> Crew<A> {
             copied: Meter::default(),
             modes: Modes::default(),
             trials: Trials::default(),
+            all_work: false,
             clock: clock.clone(),
             faults: Vec::new(),
             listener: Box::new(|_| {}),
@@ -146,6 +151,12 @@ impl<A: Engines + Exports> Crew<A> {
         if let Some(lane) = &mut self.device {
             lane.meter = Meter::profiled(device);
         }
+    }
+
+    /// Leaves the device out, by measured rates, until a trial shows that it does more than one
+    /// core: the cores are all that there are, the one that feeds it among them.
+    pub fn leave_out(&mut self) {
+        self.all_work = true;
     }
 
     /// Answers all addresses of `input`, in its order.
@@ -185,7 +196,7 @@ impl<A: Engines + Exports> Crew<A> {
             _ => self.mode(all),
         };
         // Who feeds no device answers.
-        let fed = self.device.is_some() && self.share == Share::Measured;
+        let fed = self.device.is_some() && self.share == Share::Measured && !self.all_work;
         let more = usize::from(front == 0 && fed);
         let piece = if front > 0 { SHORT } else { self.cores.buffers.size };
         let pieces = Pieces::new(dsts, hops, piece.min(self.cores.buffers.size), [front, back]);
@@ -388,7 +399,7 @@ impl<A: Engines + Exports> Crew<A> {
         self.dealt[at] += count as u64;
         self.trials.passed(count as u64);
         if is_trial {
-            self.trials.begin();
+            self.trials.begin(lane.buffers.size);
             lane.meter.fade();
         }
         match lane.submit(batch, self.clock.now()) {

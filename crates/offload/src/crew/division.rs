@@ -63,7 +63,7 @@ impl<A: Engines + Exports> Crew<A> {
             Who::Cores => self.cores.buffers.size,
         };
         if self.share == Share::Measured && self.idle_side() == Some(who) {
-            return size.min(TRIAL);
+            return self.trials.size(size);
         }
         match (self.share, left) {
             (Share::Fixed(_), Some(left)) if self.apart => size.min(left as usize).max(1),
@@ -136,7 +136,7 @@ impl<A: Engines + Exports> Crew<A> {
             }
             Share::Measured if self.idle_side() == Some(Who::Device) => {
                 let tries = self.tries(Who::Device, Some(all as u64), all);
-                [if tries { all.min(TRIAL) } else { 0 }, all]
+                [if tries { self.piece(Who::Device, None).min(all) } else { 0 }, all]
             }
             Share::Measured => [all, all],
         }
@@ -147,7 +147,4 @@ impl<A: Engines + Exports> Crew<A> {
 pub(super) const SHORT: usize = 4 << 10;
 
 /// The fewest addresses that are worth a batch.
-const SMALLEST: usize = 1024;
-
-/// Addresses by which a side is tried that otherwise gets nothing.
-pub(super) const TRIAL: usize = SMALLEST;
+pub(super) const SMALLEST: usize = 1024;

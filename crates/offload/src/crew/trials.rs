@@ -5,12 +5,22 @@ use lookup::Addr;
 use lookup::lpm::{Engines, Exports};
 
 use super::Crew;
-use super::division::{TRIAL, Who};
+use super::division::{SMALLEST, Who};
 
-/// Addresses that were answered since the last trial.
-#[derive(Debug, Default)]
+/// When the next trial is due, and its size: a small one is soon due, but says little of a device
+/// with a long latency, so each is twice as large as the last, up to a whole batch; then from the
+/// beginning.
+#[derive(Debug)]
 pub(super) struct Trials {
+    /// Addresses that were answered since the last one.
     since: u64,
+    size: usize,
+}
+
+impl Default for Trials {
+    fn default() -> Self {
+        Trials { since: 0, size: SMALLEST }
+    }
 }
 
 impl Trials {
@@ -19,16 +29,21 @@ impl Trials {
         self.since += addresses;
     }
 
-    /// A trial begins.
-    pub(super) fn begin(&mut self) {
-        self.since = 0;
+    /// Addresses of the next trial of a side whose batches have `batch`.
+    pub(super) fn size(&self, batch: usize) -> usize {
+        self.size.min(batch)
     }
 
-    /// Whether a trial at the rate `slow` takes a small part of the time of what was answered at
-    /// the rate `fast`. `alone`: addresses that wait meanwhile.
-    fn is_due(&self, slow: f64, fast: f64, alone: usize) -> bool {
-        let longer = (TRIAL as f64 / slow).max(alone as f64 / fast);
-        longer * COST <= self.since as f64 / fast
+    /// A trial begins.
+    pub(super) fn begin(&mut self, batch: usize) {
+        self.since = 0;
+        self.size = if self.size < batch { 2 * self.size } else { SMALLEST };
+    }
+
+    /// Whether a trial that takes `seconds` takes a small part of the time of what was answered at
+    /// the rate `fast`. `held`: addresses that wait meanwhile.
+    fn is_due(&self, seconds: f64, fast: f64, held: usize) -> bool {
+        seconds.max(held as f64 / fast) * COST <= self.since as f64 / fast
     }
 }
 
@@ -36,7 +51,12 @@ impl<A: Addr + Engines + Exports> Crew<A> {
     /// The side with so small a part of the other's rate that it gets nothing.
     pub(super) fn idle_side(&self) -> Option<Who> {
         let [of_device, of_cores] = self.known_rates()?;
-        if of_device < LEAST * of_cores {
+        let least = if self.all_work {
+            1.0 / self.cores.device.capabilities().at_once as f64
+        } else {
+            LEAST
+        };
+        if of_device < least * of_cores {
             Some(Who::Device)
         } else if of_cores < LEAST * of_device {
             Some(Who::Cores)
@@ -45,17 +65,19 @@ impl<A: Addr + Engines + Exports> Crew<A> {
         }
     }
 
-    /// Whether `idle`, the side that gets nothing, gets a batch of [`TRIAL`] addresses now.
-    pub(super) fn tries(&self, idle: Who, left: Option<u64>, alone: usize) -> bool {
+    /// Whether `idle`, the side that gets nothing, gets a trial now. `held`: addresses that wait
+    /// for its end.
+    pub(super) fn tries(&self, idle: Who, left: Option<u64>, held: usize) -> bool {
         let Some([of_device, of_cores]) = self.known_rates() else { return false };
-        let (lane, slow, fast) = match idle {
-            Who::Device => (self.device.as_ref(), of_device, of_cores),
-            Who::Cores => (Some(&self.cores), of_cores, of_device),
+        let (lane, slow, fast) = match (idle, &self.device) {
+            (Who::Device, Some(lane)) => (lane, of_device, of_cores),
+            _ => (&self.cores, of_cores, of_device),
         };
+        let seconds = self.trials.size(lane.buffers.size) as f64 / slow;
         // Nobody waits for it at the end.
-        let ends = left.is_some_and(|left| (left as f64) < TRIAL as f64 / slow * fast);
-        let is_free = lane.is_some_and(|lane| lane.under_way == 0 && lane.is_open());
-        is_free && !ends && self.trials.is_due(slow, fast, alone)
+        let ends = left.is_some_and(|left| (left as f64) < seconds * fast);
+        let is_free = lane.under_way == 0 && lane.is_open();
+        is_free && !ends && self.trials.is_due(seconds, fast, held)
     }
 
     /// The rates of device and cores, once both are known.
@@ -77,14 +99,27 @@ mod tests {
 
     #[test]
     fn a_trial_costs_a_hundredth_of_the_work_since_the_last_one() {
-        let (mut trials, slow, fast) = (Trials::default(), 1e3, 1e6);
-        let long = TRIAL as u64 * 1000 * 100;
+        let (mut trials, fast) = (Trials::default(), 1e6);
+        let seconds = trials.size(3000) as f64 / 1e3;
+        let long = (100.0 * seconds * fast) as u64;
         trials.passed(long - 1);
-        assert!(!trials.is_due(slow, fast, 0));
+        assert!(!trials.is_due(seconds, fast, 0));
         trials.passed(1);
-        assert!(trials.is_due(slow, fast, 0) && trials.is_due(slow, fast, long as usize / 100));
-        assert!(!trials.is_due(slow, fast, long as usize / 100 + 1), "it would hold these up");
-        trials.begin();
-        assert!(!trials.is_due(slow, fast, 0));
+        let held = long as usize / 100;
+        assert!(trials.is_due(seconds, fast, 0) && trials.is_due(seconds, fast, held));
+        assert!(!trials.is_due(seconds, fast, held + 1));
+        trials.begin(3000);
+        assert!(!trials.is_due(seconds, fast, 0));
+    }
+
+    #[test]
+    fn trials_grow_up_to_a_whole_batch() {
+        let mut trials = Trials::default();
+        let size = |_| {
+            let size = trials.size(3000);
+            trials.begin(3000);
+            size
+        };
+        assert_eq!([0; 5].map(size), [1024, 2048, 3000, 1024, 2048]);
     }
 }

@@ -222,7 +222,7 @@ fn room<A: Addr>(cores: &Threads<A>) -> usize {
 }
 
 /// A device beside the cores, its batches calibrated, and both profiled. `every`: so many cores go
-/// on alone where the device does less than the core that feeds it.
+/// on alone where the device does less than the core that feeds it, until it does more.
 fn beside<A: Engines + Exports>(
     args: &DeviceArgs,
     mut device: Box<dyn Device<A>>,
@@ -248,22 +248,25 @@ fn beside<A: Engines + Exports>(
             return alone(table, cores, clock);
         }
     };
-    let of_cores = rate(&mut cores, &table, clock)?;
-    if let Some(every) = every
-        && point.rate < of_cores / cores.capabilities().at_once as f64
-    {
+    let mut of_cores = rate(&mut cores, &table, clock)?;
+    let of_one = of_cores / cores.capabilities().at_once as f64;
+    let left_out = every.filter(|_| point.rate < of_one);
+    if let Some(every) = left_out {
         let (name, lookups) = (&device.capabilities().name, point.rate / 1e6);
         let engine = table.engine();
         warn(format_args!(
             "{name}: {lookups:.1} million lookups/s with {engine}, fewer than the core that feeds \
-             it does; all cores go on without it"
+             it does; all cores go on without it until it does more"
         ));
-        return alone(table, team(every)?, clock);
+        (cores, of_cores) = (team(every)?, of_one * every as f64);
     }
     let mut crew = alone(table, cores, clock)?;
     match crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured) {
         Ok(()) => crew.profiled(point.rate, of_cores),
         Err(fault) => args.said.fault(&fault),
+    }
+    if left_out.is_some() {
+        crew.leave_out();
     }
     Ok(crew)
 }

@@ -73,8 +73,8 @@ fn a_profile_that_is_a_hundred_times_too_low_is_corrected() {
 #[test]
 #[cfg_attr(miri, ignore = "millions of addresses")]
 fn a_side_that_becomes_fast_is_found_and_one_that_stays_slow_gets_little() {
-    // It changes in its second trial.
-    let later = Side { then: Some((1500, 10e6)), ..steady(1.5e5) };
+    // It changes in its first trial.
+    let later = Side { then: Some((1000, 10e6)), ..steady(1.5e5) };
     for [device, cores] in divided(&later, &steady(10e6), 20_000_000) {
         assert!(device > 3_000_000, "{device} beside {cores}");
     }
@@ -83,5 +83,24 @@ fn a_side_that_becomes_fast_is_found_and_one_that_stays_slow_gets_little() {
     }
     for [device, cores] in divided(&steady(10e6), &steady(1.5e5), 15_000_000) {
         assert!((1000..4000).contains(&cores), "{cores} beside {device}");
+    }
+}
+
+/// One core and all cores are the same here.
+#[test]
+#[cfg_attr(miri, ignore = "millions of addresses")]
+fn a_device_that_is_left_out_gets_its_share_once_it_does_more_than_a_core() {
+    let (rib, clock) = (routes(), Clock::made());
+    for (then, parts) in [(None, 0.0..0.02), (Some((1000, 40e6)), 0.4..0.8)] {
+        let mut crew = crew(&rib, &clock);
+        let figures = Figures { rate: 2e6, then, ..Figures::default() };
+        let buffers = Buffers { size: 4000, depth: 3 };
+        crew.join(Box::new(Model::new(figures, &clock)), buffers, Share::Measured).unwrap();
+        crew.profiled(2e6, 10e6);
+        crew.leave_out();
+        let count = 12_000_000;
+        crew.run(&mut Source::new(count, false, &rib, None), &mut Ignored).unwrap();
+        let part = crew.answered()[0] as f64 / count as f64;
+        assert!(parts.contains(&part), "{then:?}: {part}");
     }
 }
