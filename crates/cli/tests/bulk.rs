@@ -1,4 +1,4 @@
-//! `rutter lookup` of many addresses: devices, raw numbers, and files that are whole.
+//! `rutter lookup` of many addresses: devices and raw numbers.
 
 mod common;
 
@@ -399,46 +399,6 @@ fn raw_ipv6_and_what_is_no_whole_address() {
         assert!(refused.status.code() == Some(2) && err.contains(why), "{err}");
     }
     assert_eq!(run(&args, b"").status.code(), Some(0), "nothing asked, nothing missing");
-}
-
-#[test]
-fn an_output_file_is_whole_or_as_it_was() {
-    let scratch = Scratch::new();
-    let table = scratch.file("table", TABLE);
-    let out = scratch.file("out", "before");
-    let folder = std::path::Path::new(&out).parent().unwrap().to_path_buf();
-    let files = || fs::read_dir(&folder).unwrap().count();
-    let there = files();
-    // Interrupted: by a signal, or without a chance to tidy up.
-    for signal in ["INT", "KILL"] {
-        let mut child = Command::new(RUTTER)
-            .args(["lookup", "--table", &table, "--raw", "ipv4", "-o", &out])
-            .stdin(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let mut stdin = child.stdin.take().expect("it is piped");
-        stdin.write_all(&[10; 1 << 20]).expect("it reads");
-        let kill = format!("kill -{signal} {}", child.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-        child.wait().expect("it ends");
-        assert_eq!((fs::read_to_string(&out).unwrap().as_str(), files()), ("before", there));
-    }
-    // A malformed end: what could be answered is there.
-    let done = run(&["lookup", "--table", &table, "--raw", "ipv4", "-o", &out], &[10, 1, 0, 0, 9]);
-    assert_eq!((done.status.code(), fs::read(&out).unwrap()), (Some(2), vec![0, 0, 0, 2]));
-    let done = rutter_with(&["lookup", "--table", &table, "-o", &out], "10.0.0.1 2001:db8::1");
-    assert_eq!((done.status, done.out.as_str()), (0, ""));
-    let text = "10.0.0.1\t10.0.0.0/8\tgw-a\n2001:db8::1\t2001:db8::/32\tgw-d\n";
-    assert_eq!((fs::read_to_string(&out).unwrap().as_str(), files()), (text, there));
-    // A full disk.
-    for more in [&["--raw", "ipv4"][..], &["--device", "threads"]] {
-        let args = [&["lookup", "--table", &table, "-o", "/dev/full"][..], more].concat();
-        let done = run(&args, "10.0.0.1 ".repeat(20_000).as_bytes());
-        let err = String::from_utf8(done.stderr).unwrap();
-        assert!(done.status.code() == Some(2) && err.contains("/dev/full"), "{err}");
-    }
-    let nowhere = run(&["lookup", "--table", &table, "-o", "/nowhere/out"], b"");
-    assert_eq!(nowhere.status.code(), Some(2));
 }
 
 #[test]
