@@ -178,6 +178,53 @@ fn driver(scratch: &Scratch) -> PathBuf {
     folder
 }
 
+/// Whatever driver this machine has, it is not found: files that are no libraries come first, or one
+/// without the functions of a driver.
+#[test]
+fn without_a_driver_the_reason_is_named_and_the_cores_answer() {
+    let scratch = Scratch::new();
+    let table = scratch.file("table", TABLE);
+    let folder = |name: &str| {
+        let folder = PathBuf::from(scratch.folder()).join(name);
+        fs::create_dir(&folder).unwrap();
+        folder
+    };
+    let (none, part) = (folder("none"), folder("part"));
+    for name in ["libcuda.so", "libcuda.so.1"] {
+        fs::write(none.join(name), "no library").unwrap();
+        let source = scratch.file("part.c", "int cuDriverGetVersion(int *v) { return *v = 0; }");
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", &source, "-o"]).arg(part.join(name));
+        assert!(cc.status().expect("a C compiler").success());
+    }
+    let no_driver =
+        "there is no CUDA driver (libcuda.so.1) on this machine: NVIDIA's driver brings it";
+    let text = scratch.file("text", "10.0.0.1\n2001:db8::1\n".repeat(30_000));
+    let raw = scratch.file("raw", [10, 0, 0, 1].repeat(30_000));
+    for (way, input) in [(&[][..], text), (&["--raw", "ipv4"], raw)] {
+        let answer = |device: &[&str], libraries: &PathBuf| {
+            let mut command = Command::new(RUTTER);
+            command.args(["lookup", "--table", &table]).args(way).args(device);
+            command.env("LD_LIBRARY_PATH", libraries).stdin(fs::File::open(&input).unwrap());
+            let done = command.output().expect("the binary was built");
+            assert_eq!(done.status.code(), Some(0), "{device:?}");
+            (done.stdout, String::from_utf8(done.stderr).unwrap())
+        };
+        let (wanted, _) = answer(&[], &none);
+        for (device, libraries, why) in [
+            ("cuda", &none, no_driver),
+            ("cuda", &part, "the CUDA driver does not start: it has no cuInit"),
+            ("auto", &part, "the CUDA driver does not start: it has no cuInit"),
+        ] {
+            let (answers, err) = answer(&["--device", device], libraries);
+            assert_eq!(err, format!("rutter: {why}; the cores go on alone\n"));
+            assert!(answers == wanted, "{device} {way:?}");
+        }
+        // Who leaves the choice to Rutter misses nothing.
+        assert!(answer(&["--device", "auto"], &none) == (wanted, String::new()));
+    }
+}
+
 /// What an input without an end brought.
 struct Talk {
     /// Addresses of [`v4`] that were asked, and how often.
