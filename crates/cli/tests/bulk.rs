@@ -55,7 +55,7 @@ const BESIDE: [&str; 2] = ["--threads", "1"];
 /// All devices, and how they fail.
 fn devices() -> Vec<String> {
     let mut all = vec!["auto".to_string(), "threads".into(), "model".into(), "cuda".into()];
-    all.push("model:memory=1000".into());
+    all.extend(["model:memory=1000", "model:depth=1", "model:depth=16"].map(String::from));
     all.extend(LOST.map(|lost| format!("model:rate=1e8,lost={lost}")));
     all
 }
@@ -339,7 +339,14 @@ fn a_device_that_hangs_is_given_up() {
     assert!(done.stdout == plain.stdout && done.status.code() == Some(1));
     let err = String::from_utf8(done.stderr).unwrap();
     assert_eq!(err, format!("rutter: {}", lost.replace("collect", "load")));
-    for wrong in ["cuda:wait=0", "cuda:wait=x", "cuda:gpu=-1", "cuda:who=1"] {
+    for wrong in [
+        "cuda:wait=0",
+        "cuda:wait=x",
+        "cuda:gpu=-1",
+        "cuda:depth=0",
+        "model:depth=17",
+        "cuda:who=1",
+    ] {
         let args = ["lookup", "--table", &table, "--device", wrong];
         assert_eq!(run(&args, b"").status.code(), Some(2), "{wrong}");
     }
