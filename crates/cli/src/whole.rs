@@ -5,13 +5,16 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, CWD, OFlags, linkat};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 use crate::error::Error;
 
 /// A file to be written. It has no name until [`Whole::keep`], where the file system allows
-/// that; else one that begins with a dot.
+/// that; else one that begins with a dot, and that goes when SIGINT or SIGTERM ends the process.
 pub struct Whole {
     path: PathBuf,
     /// The name until then.
@@ -31,8 +34,9 @@ enum How {
 }
 
 impl Whole {
-    /// Begins a file; an existing one at `path` stays as it is.
-    pub fn create(path: &Path) -> Result<Self, Error> {
+    /// Begins a file; an existing one at `path` stays as it is. Clears `dies`, which lets an
+    /// interrupt end the process at once, where that would leave a file.
+    pub fn create(path: &Path, dies: &AtomicBool) -> Result<Self, Error> {
         let of = |error| Error::File { path: path.into(), error };
         let name = path.file_name().ok_or(io::ErrorKind::IsADirectory).map_err(|e| of(e.into()))?;
         let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -50,6 +54,8 @@ impl Whole {
             let nameless = OFlags::TMPFILE.bits().cast_signed();
             match options.clone().custom_flags(nameless).mode(0o666).open(folder) {
                 Err(error) if is_unsupported(&error) => {
+                    remove_at_end(beside.clone()).map_err(of)?;
+                    dies.store(false, Ordering::Relaxed);
                     (options.create_new(true).open(&beside), How::Beside)
                 }
                 opened => (opened, How::Nameless),
@@ -95,6 +101,18 @@ impl Drop for Whole {
             let _ = fs::remove_file(&self.beside);
         }
     }
+}
+
+/// Removes that file when a signal ends the process.
+fn remove_at_end(beside: PathBuf) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let listen = move || {
+        if let Some(signal) = signals.forever().next() {
+            let _ = fs::remove_file(&beside);
+            signal_hook::low_level::exit(128 + signal);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(listen).map(drop)
 }
 
 /// Old kernels and some file systems.

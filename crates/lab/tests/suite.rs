@@ -2,8 +2,9 @@
 //! as the lab can see.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A folder of its own, which goes with the test.
@@ -117,6 +118,30 @@ fn a_call_that_never_returns_is_ended_by_the_limit() {
     assert_eq!(done.status.code(), Some(2), "{said}");
     let last = "\nrutter-lab: the time is up; what is not recorded by now is left out\n";
     assert!(said.ends_with(last), "{said}");
+}
+
+/// The driver hangs as soon as there is a record: its result is printed nevertheless, while nothing of
+/// the later ones is there.
+#[test]
+fn a_result_is_printed_when_its_record_is_there() {
+    let folder = Folder::new();
+    driver(&folder.0);
+    let out = folder.0.join("out");
+    let [first, second] = ["bloomfwd-fig9.json", "bloomfwd-fig10.json"].map(|name| out.join(name));
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_rutter-lab"));
+    lab.args(["gpu-suite", "--quick", "--seconds", "300", "-o"]).arg(&out);
+    lab.env("LD_LIBRARY_PATH", &folder.0).envs([MEMORY, ("CUDA_HANG", "cuModuleLoadData@0")]);
+    let lab = lab.env("CUDA_FROM", &first).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut lab = lab.spawn().expect("it was built");
+    let lines = BufReader::new(lab.stdout.take().expect("it is piped")).lines();
+    let names = lines.map(|line| line.expect("it is text"));
+    let mut names = names.filter(|line| line.starts_with("bloomfwd/"));
+    let line = names.next().expect("a result, before the driver hangs");
+    let there = (first.exists(), second.exists(), lab.try_wait().expect("it is ours"));
+    lab.kill().expect("it is ours");
+    lab.wait().expect("it ends");
+    assert!(line.starts_with("bloomfwd/fig9: ") && line.ends_with("fig9.json"), "{line}");
+    assert_eq!(there, (true, false, None), "the record, no other, and it goes on");
 }
 
 #[test]

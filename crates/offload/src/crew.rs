@@ -13,16 +13,18 @@
 //! | memory          | batches are made once, as many as fit the limit; the input waits        |
 //! | in memory       | cores that need no batches take pieces from the back, where they lie     |
 //! | feeding         | where all cores alone are faster than both together, they are left alone |
+//! | a slow device   | one that is slower than the core that feeds it is left out, and tried now and then |
 //! | a lost device   | what it has not answered goes to the cores, in front of what comes; it is reported at once |
 //! | a change        | what was read before it is answered before it; all later, after it      |
 //!
 //! Source: Lucchesi et al., 2018, section 4.4. We differ: the division follows the rates measured
-//! during the run, and a device that would only delay the cores (less than a fiftieth of their
-//! rate) gets nothing.
+//! during the run, and a side that would only delay the other (less than a fiftieth of its rate)
+//! gets nothing but a small batch now and then, to see whether that is still so.
 
 mod division;
 mod ends;
 mod modes;
+mod trials;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -41,6 +43,7 @@ use division::{SHORT, Who};
 use ends::Nothing;
 pub use ends::{Input, Output};
 use modes::Modes;
+use trials::Trials;
 
 /// How the work is divided.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +66,11 @@ pub struct Crew<A: Addr> {
     copied: Meter,
     /// Whether the device is worth its feeding, where cores answer where addresses lie.
     modes: Modes,
+    /// When a side that gets nothing is tried.
+    trials: Trials,
+    /// Whether no core is kept apart to feed the device, which is then worth a share only where it
+    /// does more than one of them.
+    all_work: bool,
     clock: Clock,
     faults: Vec<Fault>,
     /// Who hears of a fault at once.
@@ -108,6 +116,8 @@ impl<A: Engines + Exports> Crew<A> {
             apart: false,
             copied: Meter::default(),
             modes: Modes::default(),
+            trials: Trials::default(),
+            all_work: false,
             clock: clock.clone(),
             faults: Vec::new(),
             listener: Box::new(|_| {}),
@@ -141,6 +151,12 @@ impl<A: Engines + Exports> Crew<A> {
         if let Some(lane) = &mut self.device {
             lane.meter = Meter::profiled(device);
         }
+    }
+
+    /// Leaves the device out, by measured rates, until a trial shows that it does more than one
+    /// core: the cores are all that there are, the one that feeds it among them.
+    pub fn leave_out(&mut self) {
+        self.all_work = true;
     }
 
     /// Answers all addresses of `input`, in its order.
@@ -180,7 +196,7 @@ impl<A: Engines + Exports> Crew<A> {
             _ => self.mode(all),
         };
         // Who feeds no device answers.
-        let fed = self.device.is_some() && self.share == Share::Measured;
+        let fed = self.device.is_some() && self.share == Share::Measured && !self.all_work;
         let more = usize::from(front == 0 && fed);
         let piece = if front > 0 { SHORT } else { self.cores.buffers.size };
         let pieces = Pieces::new(dsts, hops, piece.min(self.cores.buffers.size), [front, back]);
@@ -207,6 +223,7 @@ impl<A: Engines + Exports> Crew<A> {
                 (batches, here)
             }),
         };
+        self.trials.passed(pieces.taken() as u64);
         if pieces.taken() > 0 && more == 0 {
             self.cores.done(pieces.taken() as u64, begun, ended);
         } else {
@@ -345,6 +362,7 @@ impl<A: Engines + Exports> Crew<A> {
         }
         let left = input.left();
         let Some(who) = self.choose(left) else { return Ok(Dealt::None) };
+        let is_trial = self.share == Share::Measured && self.idle_side() == Some(who);
         let most = self.piece(who, left);
         let (Some(lane), at) = (match who {
             Who::Device => (self.device.as_mut(), 0),
@@ -379,6 +397,11 @@ impl<A: Engines + Exports> Crew<A> {
         batch.number = self.read;
         self.read += 1;
         self.dealt[at] += count as u64;
+        self.trials.passed(count as u64);
+        if is_trial {
+            self.trials.begin(lane.buffers.size);
+            lane.meter.fade();
+        }
         match lane.submit(batch, self.clock.now()) {
             Ok(()) => {}
             Err(fault) if who == Who::Device => self.lose(fault)?,

@@ -61,6 +61,11 @@ impl<A: Addr> Lane<A> {
         self.has_room() && (!self.free.is_empty() || self.made < self.most)
     }
 
+    /// Addresses of all batches.
+    pub(crate) fn room(&self) -> usize {
+        self.most.saturating_mul(self.buffers.size)
+    }
+
     /// An empty batch; `None` where all are in flight or wait.
     pub(crate) fn batch(&mut self) -> Result<Option<Batch<A>>, Fault> {
         if let Some(batch) = self.free.pop() {
@@ -135,15 +140,29 @@ impl Meter {
     }
 
     pub(crate) fn done(&mut self, count: u64, now: Duration) {
-        self.busy += now.saturating_sub(self.since).as_secs_f64();
+        let took = now.saturating_sub(self.since).as_secs_f64();
+        let is_slow = |rate| took > LONG && took > FAR * count as f64 / rate;
+        if self.rate().is_some_and(is_slow) {
+            self.fade();
+        }
+        self.busy += took;
         self.done += count as f64;
         self.since = now;
         if self.busy > WINDOW {
-            self.busy /= 2.0;
-            self.done /= 2.0;
+            self.fade();
         }
+    }
+
+    /// All that was measured counts half.
+    pub(crate) fn fade(&mut self) {
+        self.busy /= 2.0;
+        self.done /= 2.0;
     }
 }
 
 /// Seconds of work after which an old measurement counts half.
 const WINDOW: f64 = 0.2;
+
+/// The same, at once: a batch that takes so many seconds, and so many times as long as expected.
+const LONG: f64 = WINDOW / 20.0;
+const FAR: f64 = 4.0;

@@ -91,7 +91,7 @@ pub struct Args {
 /// Looks up.
 pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     let Some(path) = &args.output else { return look_up(&args, cx) };
-    let whole = Whole::create(path)?;
+    let whole = Whole::create(path, &cx.die_on_interrupt)?;
     let to_file = |error| Error::File { path: path.clone(), error };
     let before = std::mem::replace(&mut cx.out, whole.writer()?);
     let done = look_up(&args, cx).and_then(|status| {

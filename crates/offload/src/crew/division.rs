@@ -29,17 +29,14 @@ impl<A: Engines + Exports> Crew<A> {
                 if behind || part >= 1.0 { device } else { cores }
             }
             Share::Measured => {
-                let (Some(of_device), Some(of_cores)) =
-                    (lane.meter.rate(), self.cores.meter.rate())
-                else {
+                let Some([of_device, of_cores]) = self.known_rates() else {
                     return device.or(cores); // a side without a measured rate is tried
                 };
-                if of_device < LEAST * of_cores {
-                    return cores;
+                if let Some(idle) = self.idle_side() {
+                    let other = if idle == Who::Device { cores } else { device };
+                    return if self.tries(idle, left, 0) { Some(idle) } else { other };
                 }
-                if of_cores < LEAST * of_device {
-                    return device;
-                }
+                let device = device.filter(|_| self.room_beside() >= SMALLEST as f64);
                 let piece = |who| self.piece(who, left) as f64;
                 let first = (lane.pending as f64 + piece(Who::Device)) / of_device;
                 let second = (self.cores.pending as f64 + piece(Who::Cores)) / of_cores;
@@ -65,6 +62,9 @@ impl<A: Engines + Exports> Crew<A> {
             Who::Device => lane.buffers.size,
             Who::Cores => self.cores.buffers.size,
         };
+        if self.share == Share::Measured && self.idle_side() == Some(who) {
+            return self.trials.size(size);
+        }
         match (self.share, left) {
             (Share::Fixed(_), Some(left)) if self.apart => size.min(left as usize).max(1),
             // Half of the part that is still the device's: rates are never exact.
@@ -79,11 +79,23 @@ impl<A: Engines + Exports> Crew<A> {
                 let part = if who == Who::Device { part } else { 1.0 - part };
                 size.min((left as f64 * part).ceil() as usize).max(1)
             }
-            _ => match self.fair(who, left) {
-                Some(fair) => size.min((fair as usize).max(SMALLEST)),
-                None => size,
-            },
+            (Share::Fixed(_), None) => size,
+            (Share::Measured, _) => {
+                let most = if who == Who::Device { self.room_beside() } else { size as f64 };
+                let most = self.fair(who, left).map_or(most, |fair| fair.min(most));
+                size.min((most as usize).max(SMALLEST))
+            }
         }
+    }
+
+    /// The addresses that the device may get beside those that it has. Answers are handed out in
+    /// order: what the cores answer before a batch of a slow device must have room.
+    fn room_beside(&self) -> f64 {
+        let (Some(lane), Some([of_device, of_cores])) = (&self.device, self.known_rates()) else {
+            return f64::INFINITY;
+        };
+        let most = (self.cores.room() as f64 / 2.0 * of_device / of_cores).max(SMALLEST as f64);
+        most - lane.pending as f64
     }
 
     /// The addresses that a side lacks to its part, by rates, of all that are left or in work;
@@ -108,7 +120,7 @@ impl<A: Engines + Exports> Crew<A> {
     /// measured, and the most addresses for the device and for the cores.
     pub(super) fn mode(&self, all: usize) -> (Option<Mode>, [usize; 2]) {
         let parts = self.parts(all);
-        if self.share != Share::Measured || parts[0] == 0 {
+        if self.share != Share::Measured || parts[0] < all {
             return (None, parts);
         }
         let mode = self.modes.choose(all);
@@ -117,26 +129,22 @@ impl<A: Engines + Exports> Crew<A> {
 
     /// Of so many addresses, the most that the device and the cores may answer.
     fn parts(&self, all: usize) -> [usize; 2] {
-        match (self.share, self.rates()) {
-            (Share::Fixed(part), _) => {
+        match self.share {
+            Share::Fixed(part) => {
                 let front = ((all as f64 * part).round() as usize).min(all);
                 [front, all - front]
             }
-            (Share::Measured, [Some(of_device), Some(of_cores)])
-                if of_device < LEAST * of_cores =>
-            {
-                [0, all]
+            Share::Measured if self.idle_side() == Some(Who::Device) => {
+                let tries = self.tries(Who::Device, Some(all as u64), all);
+                [if tries { self.piece(Who::Device, None).min(all) } else { 0 }, all]
             }
-            (Share::Measured, _) => [all, all],
+            Share::Measured => [all, all],
         }
     }
 }
-
-/// A side with less than this part of the other side's rate gets nothing.
-const LEAST: f64 = 0.02;
 
 /// Addresses of a piece that cores answer beside a device: at the end, nobody waits long for one.
 pub(super) const SHORT: usize = 4 << 10;
 
 /// The fewest addresses that are worth a batch.
-const SMALLEST: usize = 1024;
+pub(super) const SMALLEST: usize = 1024;

@@ -1,5 +1,7 @@
 //! In made time with models, so that rates are exact; and with threads.
 
+mod growth;
+mod rates;
 mod waits;
 
 use std::io;

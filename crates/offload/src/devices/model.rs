@@ -29,6 +29,8 @@ pub struct Figures {
     pub latency: Duration,
     /// Lookups a second.
     pub rate: f64,
+    /// After so many addresses, another rate.
+    pub then: Option<(u64, f64)>,
     /// Bytes for the table.
     pub memory: u64,
     /// The stage at which it is lost, and how often that stage has succeeded before.
@@ -41,6 +43,7 @@ impl Default for Figures {
             bandwidth: 12e9,
             latency: Duration::from_micros(10),
             rate: 1e9,
+            then: None,
             memory: 4 << 30,
             lost: None,
         }
@@ -147,6 +150,12 @@ impl<A: Addr> Device<A> for Model<A> {
 
     fn submit(&mut self, batch: Batch<A>) -> Result<(), Fault> {
         let count = batch.dsts().len() as f64;
+        if let Some((left, rate)) = &mut self.figures.then {
+            *left = left.saturating_sub(batch.dsts().len() as u64);
+            if *left == 0 {
+                self.figures.rate = *rate;
+            }
+        }
         let run = self.figures.latency + Duration::from_secs_f64(count / self.figures.rate);
         let [to, from] = [size_of_val(batch.dsts()), size_of_val(batch.hops())];
         let mut done = self.clock.now();

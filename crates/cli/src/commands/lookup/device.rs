@@ -26,7 +26,8 @@ use crate::warn::warn;
 pub struct DeviceArgs {
     /// Look up addresses from standard input in large pieces, with `threads` (the cores),
     /// `cuda` (an NVIDIA GPU beside the cores; `cuda:gpu=1` for the second, `cuda:wait=5` to give
-    /// it up when a piece takes it longer than 5 s instead of 30) or `auto` (a GPU if there is
+    /// it up when a piece takes it longer than 5 s instead of 30, `cuda:depth=1` to send it a piece
+    /// only when it has answered the one before, instead of 3 at once) or `auto` (a GPU if there is
     /// one, else the cores); `model:rate=1e9,lost=run@3` is a simulated device, for tests
     #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
     pub device: Option<Wanted>,
@@ -84,14 +85,31 @@ pub enum Wanted {
     Auto,
     /// The cores.
     Threads,
-    /// The GPU of this number, and how long it may keep a piece.
-    Cuda(usize, Duration),
-    /// A device that is not there.
-    Model(Figures),
+    /// A GPU.
+    Cuda(Gpu),
+    /// A device that is not there, and the pieces that are under way at once.
+    Model(Figures, usize),
+}
+
+/// A GPU, and how it is used.
+#[derive(Clone, Copy, Debug)]
+pub struct Gpu {
+    /// Its number, from 0.
+    number: usize,
+    /// How long it may keep a piece.
+    patience: Duration,
+    /// Pieces that are under way at once.
+    depth: usize,
+}
+
+impl Default for Gpu {
+    fn default() -> Self {
+        Gpu { number: 0, patience: PATIENCE, depth: DEPTH }
+    }
 }
 
 impl Wanted {
-    /// Reads `auto`, `threads`, `cuda:gpu=N,wait=S` or `model:FIGURE=VALUE,…`.
+    /// Reads `auto`, `threads`, `cuda:gpu=N,wait=S,depth=D` or `model:FIGURE=VALUE,…`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let choice: Choice = text.parse().map_err(|bad| format!("{bad}"))?;
         let options: Vec<_> = choice.options.0.iter().collect();
@@ -99,8 +117,8 @@ impl Wanted {
             ("auto", []) => Ok(Wanted::Auto),
             ("threads", []) => Ok(Wanted::Threads),
             ("cuda", _) => cuda(&choice.options),
-            ("model", _) => model(&choice.options).map(Wanted::Model),
-            _ => Err("expected auto, threads, cuda, cuda:gpu=N,wait=S or model".into()),
+            ("model", _) => model(&choice.options),
+            _ => Err("expected auto, threads, cuda, cuda:gpu=N,wait=S,depth=D or model".into()),
         }
     }
 
@@ -108,38 +126,47 @@ impl Wanted {
     fn start<A: Addr>(&self, clock: &Clock) -> Result<Option<Box<dyn Device<A>>>, Fault> {
         let gpu = match self {
             Wanted::Threads => return Ok(None),
-            Wanted::Model(figures) => {
+            Wanted::Model(figures, _) => {
                 return Ok(Some(Box::new(Model::new(figures.clone(), clock))));
             }
-            Wanted::Cuda(number, patience) => (*number, *patience),
+            Wanted::Cuda(gpu) => *gpu,
             Wanted::Auto => match gpus() {
-                Ok(all) if !all.is_empty() => (0, PATIENCE),
+                Ok(all) if !all.is_empty() => Gpu::default(),
                 Ok(_) | Err(Fault::NoDriver) => return Ok(None),
                 Err(fault) => return Err(fault),
             },
         };
-        Ok(Some(Box::new(Cuda::start_with(gpu.0, gpu.1, clock)?)))
+        Ok(Some(Box::new(Cuda::start_with(gpu.number, gpu.patience, clock)?)))
+    }
+
+    /// Pieces that are under way at once.
+    fn depth(&self) -> usize {
+        match self {
+            Wanted::Auto | Wanted::Threads => DEPTH,
+            Wanted::Cuda(Gpu { depth, .. }) | Wanted::Model(_, depth) => *depth,
+        }
     }
 }
 
 fn cuda(options: &Options) -> Result<Wanted, String> {
-    let (mut gpu, mut patience) = (0, PATIENCE);
+    let mut gpu = Gpu::default();
     for (name, value) in &options.0 {
         match (name.as_str(), value.parse::<u16>()) {
-            ("gpu", Ok(number)) => gpu = number.into(),
+            ("gpu", Ok(number)) => gpu.number = number.into(),
             ("gpu", Err(_)) => {
                 return Err(format!("`{value}`: expected the number of a GPU, from 0"));
             }
-            ("wait", Ok(seconds @ 1..)) => patience = Duration::from_secs(seconds.into()),
+            ("wait", Ok(seconds @ 1..)) => gpu.patience = Duration::from_secs(seconds.into()),
             ("wait", _) => return Err(format!("`{value}`: expected seconds, from 1 to 65535")),
-            _ => return Err("a GPU has its number (gpu) and a longest time (wait)".into()),
+            ("depth", _) => gpu.depth = depth(value)?,
+            _ => return Err("a GPU has its number (gpu), a longest time (wait) and a depth".into()),
         }
     }
-    Ok(Wanted::Cuda(gpu, patience))
+    Ok(Wanted::Cuda(gpu))
 }
 
-fn model(options: &Options) -> Result<Figures, String> {
-    let mut figures = Figures::default();
+fn model(options: &Options) -> Result<Wanted, String> {
+    let (mut figures, mut at_once) = (Figures::default(), DEPTH);
     for (name, value) in &options.0 {
         let number = || match value.parse::<f64>() {
             Ok(number) if (1e-3..=1e18).contains(&number) => Ok(number),
@@ -151,10 +178,22 @@ fn model(options: &Options) -> Result<Figures, String> {
             "latency" => figures.latency = Duration::from_secs_f64(number()?.min(1e6) / 1e6),
             "memory" => figures.memory = number()? as u64,
             "lost" => figures.lost = Some(lost(value)?),
-            _ => return Err("a model has rate, bandwidth, latency (µs), memory and lost".into()),
+            "depth" => at_once = depth(value)?,
+            _ => {
+                let all = "rate, bandwidth, latency (µs), memory, lost and depth";
+                return Err(format!("a model has {all}"));
+            }
         }
     }
-    Ok(figures)
+    Ok(Wanted::Model(figures, at_once))
+}
+
+/// Pieces that are under way at once: 1 is synchronous.
+fn depth(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(depth @ 1..=16) => Ok(depth),
+        _ => Err(format!("`{text}`: expected a number of pieces, from 1 to 16")),
+    }
 }
 
 /// `STAGE@TIMES`.
@@ -222,7 +261,7 @@ fn room<A: Addr>(cores: &Threads<A>) -> usize {
 }
 
 /// A device beside the cores, its batches calibrated, and both profiled. `every`: so many cores go
-/// on alone where the device does less than the core that feeds it.
+/// on alone where the device does less than the core that feeds it, until it does more.
 fn beside<A: Engines + Exports>(
     args: &DeviceArgs,
     mut device: Box<dyn Device<A>>,
@@ -233,12 +272,13 @@ fn beside<A: Engines + Exports>(
 ) -> Result<Crew<A>, Error> {
     let largest = room(&cores) / 8 / (size_of::<A>() + size_of::<Hop>());
     let latency = args.latency.map(|ms| Duration::from_millis(ms.into()));
+    let depth = args.device.as_ref().map_or(DEPTH, Wanted::depth);
     let point = device.load(&table).and_then(|()| match args.buffer {
         Some(size) => {
-            let buffers = Buffers { size: size as usize, depth: DEPTH };
+            let buffers = Buffers { size: size as usize, depth };
             measure(&mut *device, buffers, TRIED, clock).map(Some)
         }
-        None => Ok(choose(&sweep(&mut *device, DEPTH, largest, clock)?, latency)),
+        None => Ok(choose(&sweep(&mut *device, depth, largest, clock)?, latency)),
     });
     let point = match point {
         Ok(Some(point)) => point,
@@ -248,22 +288,25 @@ fn beside<A: Engines + Exports>(
             return alone(table, cores, clock);
         }
     };
-    let of_cores = rate(&mut cores, &table, clock)?;
-    if let Some(every) = every
-        && point.rate < of_cores / cores.capabilities().at_once as f64
-    {
+    let mut of_cores = rate(&mut cores, &table, clock)?;
+    let of_one = of_cores / cores.capabilities().at_once as f64;
+    let left_out = every.filter(|_| point.rate < of_one);
+    if let Some(every) = left_out {
         let (name, lookups) = (&device.capabilities().name, point.rate / 1e6);
         let engine = table.engine();
         warn(format_args!(
             "{name}: {lookups:.1} million lookups/s with {engine}, fewer than the core that feeds \
-             it does; all cores go on without it"
+             it does; all cores go on without it until it does more"
         ));
-        return alone(table, team(every)?, clock);
+        (cores, of_cores) = (team(every)?, of_one * every as f64);
     }
     let mut crew = alone(table, cores, clock)?;
-    match crew.join(device, Buffers { size: point.size, depth: DEPTH }, Share::Measured) {
+    match crew.join(device, Buffers { size: point.size, depth }, Share::Measured) {
         Ok(()) => crew.profiled(point.rate, of_cores),
         Err(fault) => args.said.fault(&fault),
+    }
+    if left_out.is_some() {
+        crew.leave_out();
     }
     Ok(crew)
 }
@@ -282,7 +325,7 @@ fn rate<A: Engines + Exports>(
 /// Addresses of a core's batch: they and their hops stay in its cache.
 const CORES: usize = 16 << 10;
 
-/// Batches of a device that are under way.
+/// Batches of a device that are under way, where nobody says it.
 const DEPTH: usize = 3;
 
 /// How long the cores are tried, and a size that is given.
@@ -290,3 +333,18 @@ const TRIED: Duration = Duration::from_millis(20);
 
 /// The fewest bytes of batches.
 const MEMORY: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_depth_is_read_for_each_device_with_batches() {
+        let depth = |text| Wanted::parse(text).expect("it is well-formed").depth();
+        assert_eq!(["cuda", "cuda:depth=1", "cuda:gpu=1,depth=16"].map(depth), [3, 1, 16]);
+        assert_eq!(["auto", "model", "model:depth=1,rate=1e6"].map(depth), [3, 3, 1]);
+        for wrong in ["cuda:depth=0", "model:depth=17", "cuda:depth=x", "threads:depth=1"] {
+            assert!(Wanted::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -263,3 +263,15 @@ fn words(out: &mut Output) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suite_ends_within_eight_minutes() {
+        let Lab { action, .. } = Lab::parse_from(["rutter-lab", "gpu-suite"]);
+        let Action::GpuSuite { seconds, grace, .. } = action else { panic!("another command") };
+        assert!(seconds + grace <= 8 * 60, "{seconds} s and {grace} s");
+    }
+}
