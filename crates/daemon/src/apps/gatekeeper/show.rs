@@ -6,6 +6,7 @@ use std::sync::Arc;
 use api::apps::gatekeeper as shown;
 use graph::{Counter, Label};
 use nodes::gatekeeper::listing::{Known, Row, State};
+use nodes::gatekeeper::rule::Budget;
 use nodes::gatekeeper::settings::{
     Counters, DecisionsFrom, Drops, Fates, SHADOW, SHIELD_DROPS, SOLICIT_DROPS, Verdicts,
 };
@@ -99,13 +100,18 @@ pub(super) fn flow(
             flow.allowance = Some(allowance);
             flow.seen_ms = Some(seen_ms);
         }
-        Known::Granted { rate_kib, left } => {
-            (flow.rate_kib, flow.budget) = (Some(rate_kib), Some(left));
-        }
+        Known::Granted(budget) => show_budget(&mut flow, budget),
         Known::Declined => {}
-        Known::Program(number) => flow.program = Some(number),
+        Known::Program { number, budget } => {
+            flow.program = Some(number);
+            budget.into_iter().for_each(|budget| show_budget(&mut flow, budget));
+        }
     }
     flow
+}
+
+fn show_budget(flow: &mut shown::Flow, budget: Budget) {
+    (flow.rate_kib, flow.budget) = (Some(budget.rate_kib), Some(budget.left));
 }
 
 fn state(state: State) -> shown::State {

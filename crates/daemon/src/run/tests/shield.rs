@@ -165,12 +165,15 @@ const GRANT: Verdict = Verdict::Granted {
 
 #[test]
 fn requests_ask_grants_pass_and_what_is_declined_does_not() {
-    let back = [decision(2, 5, GRANT), decision(3, 5, Verdict::Declined { expire_s: 60 })];
+    let cookie = nodes::gatekeeper::granted::parameters(512, 240_000, 3_000);
+    let program = Verdict::Program { expire_s: 60, index: 0, cookie };
+    let declined = Verdict::Declined { expire_s: 60 };
+    let back = [decision(2, 5, GRANT), decision(3, 5, declined), decision(6, 5, program)];
     // The decisions are heard in the first polls: what comes later meets them.
     let mut front: Vec<_> = (0..400).map(|_| frame(9, 9)).collect();
     front.extend([frame(1, 5), frame(2, 5), frame(3, 5), frame(4, 200)]);
     let rig = Rig::start("shield", &front, &back, "");
-    rig.took(406);
+    rig.took(407);
     let state = |client: u8| {
         let from = Some(format!("198.51.100.{client}/32"));
         let flows = rig.flows(Filter { from, ..Filter::default() });
@@ -184,6 +187,10 @@ fn requests_ask_grants_pass_and_what_is_declined_does_not() {
     assert_eq!((granted.len(), one.rate_kib, one.grantor), (1, Some(1_024), Some(GRANTOR.into())));
     assert!(one.left_ms > 290_000 && one.budget.is_some_and(|left| left < 1_048_576), "{one:?}");
     assert_eq!(one.protection.as_deref(), Some("203.0.113.0/25"));
+    let by_program = rig.flows(Filter { program: Some(0), ..Filter::default() });
+    let of = |flow: &Flow| (flow.state, flow.program, flow.rate_kib, flow.budget);
+    let wanted = (State::Program, Some(0), Some(512), Some(512 * 1_024));
+    assert_eq!(by_program.iter().map(of).collect::<Vec<_>>(), [wanted]);
     let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
     assert_eq!((shield.verdicts.granted, shield.verdicts.declined), (1, 1));
     let heard = |what: &str| shield.decisions.iter().find(|of| of.what == what).unwrap().count;
