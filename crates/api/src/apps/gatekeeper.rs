@@ -362,6 +362,7 @@ pub struct Protected {
     #[serde(default)]
     pub decisions: Vec<Count>,
     /// Packets of its own that were dropped, by node and reason: all, also those that never were.
+    /// `icmp_error.reported`: packets too long for the back, whose sources are sent an ICMP error.
     #[serde(default)]
     pub drops: Vec<Count>,
 }

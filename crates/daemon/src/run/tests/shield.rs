@@ -331,6 +331,11 @@ fn doctor_names_what_is_in_the_way() {
     rig.took(1);
     let found = rig.doctor("room for the outer header").unwrap().found;
     assert!(found.ends_with("p1 (1519); 1 packets were too long so far"), "{found}");
+    let drops = rig.protections().remove(0).drops;
+    let reported = drops.iter().find(|of| of.what == "icmp_error.reported").unwrap();
+    assert_eq!((reported.count, drops.iter().map(|of| of.count).sum::<u64>()), (1, 1));
+    let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
+    assert_eq!(shield.protection_drops[0].what, "icmp_error.reported");
     rig.stop();
 }
 
