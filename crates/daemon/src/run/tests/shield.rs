@@ -309,19 +309,19 @@ fn doctor_names_what_is_in_the_way() {
         assert_eq!(level(&rig, what), None, "{what}");
     }
     rig.stop();
-    let rig = Rig::start(
-        "shield-ill",
-        &[],
-        &[],
-        "shadow = true\n\
-         [[gatekeeper.protect]]\nprefix = \"2001:db8:9::/48\"\ngrantors = [\"2001:db8:8::9\"]\n\
-         [ports.p2]\ndevice = \"mem\"\n",
-    );
+    let rig = Rig::with("shield-ill", [&[], &[]], |text| {
+        text.replace("entries", "decisions_from = \"anybody\"\nentries")
+            + "shadow = true\n\
+               [[gatekeeper.protect]]\nprefix = \"2001:db8:9::/48\"\ngrantors = [\"2001:db8:8::9\"]\n\
+               [ports.p2]\ndevice = \"mem\"\n"
+    });
     let found = |what: &str| rig.doctor(what).unwrap_or_else(|| panic!("{what}")).found;
     assert!(found("room for the outer header").contains("of p1 (1530)"), "40 bytes more");
     assert!(found("Grantors").contains("2001:db8:8::9 (no route)"), "{}", found("Grantors"));
     assert!(found("sides").starts_with("p2 is on neither side"));
     assert_eq!(level(&rig, "sides"), Some("missing".into()));
+    assert!(found("decisions").starts_with("decisions_from = \"anybody\": whoever"));
+    assert_eq!(level(&rig, "decisions"), Some("better".into()));
     assert!(found("shadow").starts_with("203.0.113.0/25 asks no Grantor"));
     assert!(found("addresses at the back").starts_with("none of IPv6"));
     rig.stop();
