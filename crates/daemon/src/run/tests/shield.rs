@@ -150,6 +150,15 @@ impl Rig {
         all.into_iter().find(|finding| finding.what == what)
     }
 
+    /// What is used of a line of `show capacity`, and its limit.
+    fn capacity(&self, what: &str) -> (u64, u64) {
+        let mut client = api::Client::connect(&self.folder.0.join("api.sock")).unwrap();
+        let show = api::Request::Show { what: api::What::Capacity };
+        let api::Reply::Capacity(all) = client.call(&show).unwrap() else { panic!("no capacity") };
+        let line = all.iter().find(|line| line.what == what);
+        line.map(|line| (line.used, line.limit.unwrap())).unwrap_or_else(|| panic!("{what}"))
+    }
+
     fn stop(mut self) -> Vec<Vec<u8>> {
         self.running.take().unwrap().stop(Remove::Nothing).unwrap(); // the accounts balance
         frames(&self.folder.0.join("out.pcap"))
@@ -343,13 +352,7 @@ fn doctor_names_what_is_in_the_way() {
 fn what_is_withstood_is_among_the_capacities() {
     let rig = Rig::start("shield-capacity", &[frame(1, 1), frame(2, 1)], &[], "");
     rig.took(2);
-    let mut client = api::Client::connect(&rig.folder.0.join("api.sock")).unwrap();
-    let show = api::Request::Show { what: api::What::Capacity };
-    let api::Reply::Capacity(all) = client.call(&show).unwrap() else { panic!("no capacity") };
-    let of = |what: &str| {
-        let line = all.iter().find(|line| line.what == what);
-        line.map(|line| (line.used, line.limit.unwrap())).unwrap_or_else(|| panic!("{what}"))
-    };
+    let of = |what: &str| rig.capacity(what);
     assert_eq!(of("flows"), (2, 4_096));
     assert_eq!(of("decided flows"), (0, 3_072));
     assert_eq!(of("new flows a second").1, 4_096 * 10 / 13);
@@ -357,4 +360,16 @@ fn what_is_withstood_is_among_the_capacities() {
     assert_eq!(of("decisions of 600 s that the requests can bring"), (0, 600 * (6_250_000 / 98)));
     assert_eq!(of("protections").0, 1);
     rig.stop();
+}
+
+/// Where no flow makes room for another, each stays for the 4.4 s of a request.
+#[test]
+fn a_table_in_which_none_makes_room_withstands_less() {
+    for full in ["thesis", "deployed"] {
+        let rig = Rig::with("shield-full", [&[], &[]], |text| {
+            text.replace("entries", &format!("full = \"{full}\"\nentries"))
+        });
+        assert_eq!(rig.capacity("new flows a second").1, 4_096 * 10 / 44, "{full}");
+        rig.stop();
+    }
 }
