@@ -207,9 +207,9 @@ pub struct Flow {
     pub allowance: Option<u8>,
     /// Of a request: milliseconds since its last packet.
     pub seen_ms: Option<u64>,
-    /// Of a grant: KiB a second.
+    /// Of a grant, by the built-in program 0 too: KiB a second.
     pub rate_kib: Option<u32>,
-    /// Of a grant: bytes left of this second's.
+    /// Of such: bytes left of this second's.
     pub budget: Option<u64>,
     /// Of a program: its number.
     pub program: Option<u8>,
@@ -362,6 +362,7 @@ pub struct Protected {
     #[serde(default)]
     pub decisions: Vec<Count>,
     /// Packets of its own that were dropped, by node and reason: all, also those that never were.
+    /// `icmp_error.reported`: packets too long for the back, whose sources are sent an ICMP error.
     #[serde(default)]
     pub drops: Vec<Count>,
 }

@@ -8,7 +8,7 @@
 //! A window of one second begins with the first packet behind the end of the last one,
 //! and nothing is carried over.
 
-use super::rule::{Answer, Arrival, BadParameters, GRANTED, Page, RENEWAL, Rule};
+use super::rule::{Answer, Arrival, BadParameters, Budget, GRANTED, Page, RENEWAL, Rule};
 use super::times::Times;
 
 /// Lets through what the flow's budget allows.
@@ -22,13 +22,6 @@ pub fn parameters(rate_kib: u32, next_renewal_ms: u32, renewal_step_ms: u32) -> 
         page[4 * place..][..4].copy_from_slice(&value.to_le_bytes());
     }
     page
-}
-
-/// The rate in KiB, and the bytes of it that a packet at `now` would find left.
-pub(super) fn budget_at(page: &Page, now: u64) -> (u32, u64) {
-    let rate_kib = u32::from_le_bytes(part(page, RATE));
-    let left = if now >= word(page, WINDOW_END) { budget(rate_kib) } else { word(page, LEFT) };
-    (rate_kib, left)
 }
 
 impl Rule for Granted {
@@ -50,6 +43,12 @@ impl Rule for Granted {
             Some(dscp) => Answer::Send(dscp),
             None => Answer::OverBudget,
         }
+    }
+
+    fn budget(&self, page: &Page, now: u64) -> Option<Budget> {
+        let rate_kib = u32::from_le_bytes(part(page, RATE));
+        let left = if now >= word(page, WINDOW_END) { budget(rate_kib) } else { word(page, LEFT) };
+        Some(Budget { rate_kib, left })
     }
 }
 

@@ -15,8 +15,10 @@ use lookup::exact::flow::{Counts, Flow, FlowKey, Page};
 use tables::{Net, Protections, SetId};
 
 use super::flows::Flows;
-use super::granted;
+use super::granted::Granted;
 use super::mix::Mix;
+use super::programs::Programs;
+use super::rule::{Budget, Rule};
 use super::shield::Shield;
 use super::solicit::Solicit;
 use super::state::{self, Kind};
@@ -84,16 +86,16 @@ pub enum Known {
         seen_ms: u64,
     },
     /// It has a budget.
-    Granted {
-        /// A second's.
-        rate_kib: u32,
-        /// Bytes that are left of it.
-        left: u64,
-    },
+    Granted(Budget),
     /// It gets nothing.
     Declined,
-    /// The program of this number decides. Of those that are built in, only the number.
-    Program(u8),
+    /// A program decides.
+    Program {
+        /// Its number.
+        number: u8,
+        /// That of a program that is built in and keeps one, where a [`List`] knows the programs.
+        budget: Option<Budget>,
+    },
 }
 
 impl Known {
@@ -101,9 +103,9 @@ impl Known {
     pub fn state(&self) -> State {
         match self {
             Known::Request { .. } => State::Request,
-            Known::Granted { .. } => State::Granted,
+            Known::Granted(_) => State::Granted,
             Known::Declined => State::Declined,
-            Known::Program(_) => State::Program,
+            Known::Program { .. } => State::Program,
         }
     }
 }
@@ -133,13 +135,19 @@ impl Filter {
 /// Lists flows: a [`Job`] on [`Shield`], whose parts are some rows each, often none.
 pub struct List {
     filter: Filter,
+    programs: Option<Programs>,
     at: usize,
 }
 
 impl List {
     /// Of the flows that `filter` means.
     pub fn new(filter: Filter) -> List {
-        List { filter, at: 0 }
+        List { filter, programs: None, at: 0 }
+    }
+
+    /// With what these programs show of their flows.
+    pub fn by(self, programs: Programs) -> List {
+        List { programs: Some(programs), ..self }
     }
 }
 
@@ -153,7 +161,7 @@ impl Job<Shield> for List {
         let mut rows = Vec::new();
         let next = flows.table().walk(self.at, places, &mut |flow, page| {
             if self.filter.takes(flow, &mix) {
-                rows.push(row(flow, page, &mix, now));
+                rows.push(row((flow, page), self.programs.as_ref(), &mix, now));
             }
         });
         match next {
@@ -241,17 +249,27 @@ fn state_of(kind: Kind) -> State {
     }
 }
 
-fn row(flow: &Flow, page: Option<&Page>, mix: &Mix, now: u64) -> Row {
+fn row(
+    (flow, page): (&Flow, Option<&Page>),
+    programs: Option<&Programs>,
+    mix: &Mix,
+    now: u64,
+) -> Row {
     let key = flow.key();
     let ms = |ticks: u64| (clock::rate().ps(ticks) / PS_IN_MS).min(u64::MAX.into()) as u64;
     let known = match (Kind::of(&flow.state), page) {
-        (Kind::Granted, Some(page)) => {
-            let (rate_kib, left) = granted::budget_at(&page.0, now);
-            Known::Granted { rate_kib, left }
+        (Kind::Granted, page) => {
+            let budget = page.and_then(|page| Granted.budget(&page.0, now));
+            Known::Granted(budget.unwrap_or_default())
         }
-        (Kind::Granted, None) => Known::Granted { rate_kib: 0, left: 0 },
         (Kind::Declined, _) => Known::Declined,
-        (Kind::Program(index), _) => Known::Program(index),
+        (Kind::Program(number), page) => {
+            // What another has written says nothing to this one.
+            let is_its = |of: &&Programs| of.edition(number) == state::edition(&flow.state);
+            let rule = programs.filter(is_its).and_then(|of| of.get(number));
+            let budget = rule.zip(page).and_then(|(rule, page)| rule.budget(&page.0, now));
+            Known::Program { number, budget }
+        }
         (Kind::Request, _) => {
             let request = state::request(&flow.state);
             let seen_ms = ms(now.saturating_sub(request.seen));

@@ -17,6 +17,20 @@ pub trait Rule: Send + Sync {
     /// A packet came, before the decision's end at `expires`.
     fn packet(&self, times: &Times, arrival: &Arrival<'_>, expires: u64, page: &mut Page)
     -> Answer;
+
+    /// What a packet at `now` would find, where the rule keeps a budget of bytes: to be shown.
+    fn budget(&self, _page: &Page, _now: u64) -> Option<Budget> {
+        None
+    }
+}
+
+/// What a flow may send.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Budget {
+    /// A second's.
+    pub rate_kib: u32,
+    /// Bytes that are left of it.
+    pub left: u64,
 }
 
 /// Numbers that a program may have.

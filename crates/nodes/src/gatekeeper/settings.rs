@@ -105,13 +105,15 @@ impl Verdicts {
     }
 }
 
-/// Packets of one protection that were dropped, by the codes of the nodes' reasons.
+/// Packets of one protection that were dropped, by the codes of the nodes' reasons; or reported.
 #[derive(Debug, Default)]
 pub struct Drops {
     /// By `shield`.
     pub shield: [Counter; SHIELD_DROPS],
     /// By `solicit`, but for what is no protection's any more.
     pub solicit: [Counter; SOLICIT_DROPS],
+    /// Too long, and not to be fragmented: by `icmp_error`, as far as its rate goes.
+    pub reported: Counter,
 }
 
 /// Reasons of `shield`.
@@ -306,10 +308,15 @@ impl Counters {
         self.decided.get(set.index as usize)
     }
 
-    /// Packets of one protection that were dropped.
+    /// Packets of one protection that were dropped, or reported.
     #[inline]
     pub fn drops(&self, set: SetId) -> Option<&Drops> {
         self.drops.get(set.index as usize)
+    }
+
+    /// Counts a packet that goes to `icmp_error` for its protection.
+    pub(super) fn count_reported(&self, set: SetId) {
+        self.drops(set).into_iter().for_each(|of| of.reported.add(1));
     }
 
     /// Of the programs of this number.

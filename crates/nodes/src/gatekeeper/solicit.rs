@@ -267,6 +267,7 @@ fn take(
     let len = match whose.frame_len(v, i, mixed, ways) {
         Ok(len) => len,
         Err(Unfit::TooLong(most)) if may_not_be_fragmented(v.head(i)) => {
+            counters.count_reported(request.set());
             v.set(Faulty, i, Fault::new(Kind::TooLong(most)));
             return v.leave(i, To::Error);
         }

@@ -11,6 +11,7 @@ use api::apps::gatekeeper::{
 use api::{ErrorKind, Failure};
 use graph::Job;
 use nodes::gatekeeper::listing::{self, Figures, Flush, List, Row};
+use nodes::gatekeeper::programs::Programs as Table;
 use nodes::gatekeeper::settings::SHADOW;
 use nodes::gatekeeper::shield::Shield as Node;
 use tables::show::{ProtectionInfo, RouteFilter};
@@ -199,10 +200,11 @@ impl Guarding {
         let filter = self.filter(filter, state)?;
         let mut left = limit.unwrap_or(u64::MAX);
         let workers = state.workers();
+        let programs = self.all_programs();
         let mut naming = Naming { all: self.all_protections(), names: HashMap::new() };
         for (number, worker) in up(&workers)?.threads.iter().enumerate() {
             let wrong = |error| failure(ErrorKind::Internal, error);
-            let job = List::new(filter.clone());
+            let job = List::new(filter.clone()).by(programs.clone());
             let mut answers = worker.start_job::<Node, _>(job).map_err(wrong)?;
             // Places of the table without a flow that is meant make empty parts.
             let mut rows = Vec::new();
@@ -250,6 +252,12 @@ impl Guarding {
     fn all_protections(&self) -> Protections {
         let thread = self.domain.register("gatekeeper");
         self.forwarding.protections.load(thread.guard()).clone()
+    }
+
+    /// The form that nodes read.
+    fn all_programs(&self) -> Table {
+        let thread = self.domain.register("gatekeeper");
+        self.programs.table().load(thread.guard()).clone()
     }
 
     fn protections(&self, state: &State, out: &mut Client) -> Answered {

@@ -39,7 +39,7 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
     let mut all = vec![mtu(guarding, &interfaces, &protected, too_long(state))];
     all.extend(neither(&interfaces));
     all.extend(no_source(guarding, &protected));
-    all.extend(decisions_from(guarding));
+    all.extend(decisions_from(guarding.shield.decisions_from));
     all.extend(foreign_source(guarding, &interfaces));
     all.extend(deleted(guarding));
     if let Some(each) = guarding.shield.here.filter(|_| protected.here > 0) {
@@ -204,15 +204,16 @@ fn deleted(guarding: &Guarding) -> Option<Finding> {
     Some(Finding { what: "the shield in the kernel", level, found, remedy: remedy.into() })
 }
 
-fn decisions_from(guarding: &Guarding) -> Option<Finding> {
-    let from = guarding.shield.decisions_from;
-    (from != DecisionsFrom::ItsGrantors).then(|| Finding {
+fn decisions_from(from: DecisionsFrom) -> Option<Finding> {
+    let who = match from {
+        DecisionsFrom::ItsGrantors => return None,
+        DecisionsFrom::Grantors => "others than a protection's own Grantors open",
+        DecisionsFrom::Anybody => "whoever can send to an interface of `back` opens",
+    };
+    Some(Finding {
         what: "decisions",
         level: Level::Better,
-        found: format!(
-            "decisions_from = \"{}\": others than a protection's own Grantors open the shield",
-            show::decisions_from(from)
-        ),
+        found: format!("decisions_from = \"{}\": {who} the shield", show::decisions_from(from)),
         remedy: "decisions_from = \"its_grantors\"".into(),
     })
 }
@@ -233,3 +234,21 @@ fn more(count: u64) -> String {
 }
 
 const MOST: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_that_widens_who_decides_is_named() {
+        assert_eq!(decisions_from(DecisionsFrom::ItsGrantors), None);
+        for (from, wanted) in [
+            (DecisionsFrom::Grantors, "\"grantors\": others than a protection's own Grantors"),
+            (DecisionsFrom::Anybody, "\"anybody\": whoever can send to an interface of `back`"),
+        ] {
+            let finding = decisions_from(from).unwrap();
+            assert!(finding.found.contains(wanted), "{finding:?}");
+            assert_eq!((finding.what, finding.level), ("decisions", Level::Better));
+        }
+    }
+}

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use api::apps::gatekeeper as shown;
 use graph::{Counter, Label};
+use nodes::gatekeeper::icmp_error::IcmpError;
 use nodes::gatekeeper::listing::{Known, Row, State};
+use nodes::gatekeeper::rule::Budget;
 use nodes::gatekeeper::settings::{
     Counters, DecisionsFrom, Drops, Fates, SHADOW, SHIELD_DROPS, SOLICIT_DROPS, Verdicts,
 };
@@ -99,13 +101,18 @@ pub(super) fn flow(
             flow.allowance = Some(allowance);
             flow.seen_ms = Some(seen_ms);
         }
-        Known::Granted { rate_kib, left } => {
-            (flow.rate_kib, flow.budget) = (Some(rate_kib), Some(left));
-        }
+        Known::Granted(budget) => show_budget(&mut flow, budget),
         Known::Declined => {}
-        Known::Program(number) => flow.program = Some(number),
+        Known::Program { number, budget } => {
+            flow.program = Some(number);
+            budget.into_iter().for_each(|budget| show_budget(&mut flow, budget));
+        }
     }
     flow
+}
+
+fn show_budget(flow: &mut shown::Flow, budget: Budget) {
+    (flow.rate_kib, flow.budget) = (Some(budget.rate_kib), Some(budget.left));
 }
 
 fn state(state: State) -> shown::State {
@@ -161,14 +168,15 @@ impl Counted {
         Counted { verdicts, decided, drops }
     }
 
-    /// Drops since then, by node and reason.
+    /// Drops since then, by node and reason; and what was reported.
     pub fn dropped_since(
         &self,
         before: &Counted,
     ) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let counts = self.drops.into_iter().zip(before.drops);
         let counts = counts.map(|(now, then)| now.saturating_sub(then));
-        let reasons = [(SHIELD, shield::Why::NAMES), (SOLICIT, solicit::Why::NAMES)];
+        let reasons =
+            [(SHIELD, shield::Why::NAMES), (SOLICIT, solicit::Why::NAMES), (ERRORS, REPORTED)];
         let names =
             reasons.into_iter().flat_map(|(node, all)| all.iter().map(move |of| (node, of)));
         names.zip(counts).map(|((node, why), count)| (node, *why, count))
@@ -303,13 +311,16 @@ const FATES: [&str; 9] = [
 ];
 
 /// Drops of one protection.
-const DROPS: usize = SHIELD_DROPS + SOLICIT_DROPS;
+const DROPS: usize = SHIELD_DROPS + SOLICIT_DROPS + 1;
 const SHIELD: &str = <shield::Shield as graph::Node>::NAME;
 const SOLICIT: &str = <solicit::Solicit as graph::Node>::NAME;
+const ERRORS: &str = <IcmpError as graph::Node>::NAME;
+/// Not a drop: the source hears of it.
+const REPORTED: &[&str] = &["reported"];
 
 /// In the order of the nodes' reasons.
 fn dropped(of: &Drops) -> impl Iterator<Item = &Counter> {
-    of.shield.iter().chain(&of.solicit)
+    of.shield.iter().chain(&of.solicit).chain([&of.reported])
 }
 
 /// In the order of their names.

@@ -150,6 +150,15 @@ impl Rig {
         all.into_iter().find(|finding| finding.what == what)
     }
 
+    /// What is used of a line of `show capacity`, and its limit.
+    fn capacity(&self, what: &str) -> (u64, u64) {
+        let mut client = api::Client::connect(&self.folder.0.join("api.sock")).unwrap();
+        let show = api::Request::Show { what: api::What::Capacity };
+        let api::Reply::Capacity(all) = client.call(&show).unwrap() else { panic!("no capacity") };
+        let line = all.iter().find(|line| line.what == what);
+        line.map(|line| (line.used, line.limit.unwrap())).unwrap_or_else(|| panic!("{what}"))
+    }
+
     fn stop(mut self) -> Vec<Vec<u8>> {
         self.running.take().unwrap().stop(Remove::Nothing).unwrap(); // the accounts balance
         frames(&self.folder.0.join("out.pcap"))
@@ -165,12 +174,15 @@ const GRANT: Verdict = Verdict::Granted {
 
 #[test]
 fn requests_ask_grants_pass_and_what_is_declined_does_not() {
-    let back = [decision(2, 5, GRANT), decision(3, 5, Verdict::Declined { expire_s: 60 })];
+    let cookie = nodes::gatekeeper::granted::parameters(512, 240_000, 3_000);
+    let program = Verdict::Program { expire_s: 60, index: 0, cookie };
+    let declined = Verdict::Declined { expire_s: 60 };
+    let back = [decision(2, 5, GRANT), decision(3, 5, declined), decision(6, 5, program)];
     // The decisions are heard in the first polls: what comes later meets them.
     let mut front: Vec<_> = (0..400).map(|_| frame(9, 9)).collect();
     front.extend([frame(1, 5), frame(2, 5), frame(3, 5), frame(4, 200)]);
     let rig = Rig::start("shield", &front, &back, "");
-    rig.took(406);
+    rig.took(407);
     let state = |client: u8| {
         let from = Some(format!("198.51.100.{client}/32"));
         let flows = rig.flows(Filter { from, ..Filter::default() });
@@ -184,6 +196,10 @@ fn requests_ask_grants_pass_and_what_is_declined_does_not() {
     assert_eq!((granted.len(), one.rate_kib, one.grantor), (1, Some(1_024), Some(GRANTOR.into())));
     assert!(one.left_ms > 290_000 && one.budget.is_some_and(|left| left < 1_048_576), "{one:?}");
     assert_eq!(one.protection.as_deref(), Some("203.0.113.0/25"));
+    let by_program = rig.flows(Filter { program: Some(0), ..Filter::default() });
+    let of = |flow: &Flow| (flow.state, flow.program, flow.rate_kib, flow.budget);
+    let wanted = (State::Program, Some(0), Some(512), Some(512 * 1_024));
+    assert_eq!(by_program.iter().map(of).collect::<Vec<_>>(), [wanted]);
     let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
     assert_eq!((shield.verdicts.granted, shield.verdicts.declined), (1, 1));
     let heard = |what: &str| shield.decisions.iter().find(|of| of.what == what).unwrap().count;
@@ -302,19 +318,19 @@ fn doctor_names_what_is_in_the_way() {
         assert_eq!(level(&rig, what), None, "{what}");
     }
     rig.stop();
-    let rig = Rig::start(
-        "shield-ill",
-        &[],
-        &[],
-        "shadow = true\n\
-         [[gatekeeper.protect]]\nprefix = \"2001:db8:9::/48\"\ngrantors = [\"2001:db8:8::9\"]\n\
-         [ports.p2]\ndevice = \"mem\"\n",
-    );
+    let rig = Rig::with("shield-ill", [&[], &[]], |text| {
+        text.replace("entries", "decisions_from = \"anybody\"\nentries")
+            + "shadow = true\n\
+               [[gatekeeper.protect]]\nprefix = \"2001:db8:9::/48\"\ngrantors = [\"2001:db8:8::9\"]\n\
+               [ports.p2]\ndevice = \"mem\"\n"
+    });
     let found = |what: &str| rig.doctor(what).unwrap_or_else(|| panic!("{what}")).found;
     assert!(found("room for the outer header").contains("of p1 (1530)"), "40 bytes more");
     assert!(found("Grantors").contains("2001:db8:8::9 (no route)"), "{}", found("Grantors"));
     assert!(found("sides").starts_with("p2 is on neither side"));
     assert_eq!(level(&rig, "sides"), Some("missing".into()));
+    assert!(found("decisions").starts_with("decisions_from = \"anybody\": whoever"));
+    assert_eq!(level(&rig, "decisions"), Some("better".into()));
     assert!(found("shadow").starts_with("203.0.113.0/25 asks no Grantor"));
     assert!(found("addresses at the back").starts_with("none of IPv6"));
     rig.stop();
@@ -324,6 +340,11 @@ fn doctor_names_what_is_in_the_way() {
     rig.took(1);
     let found = rig.doctor("room for the outer header").unwrap().found;
     assert!(found.ends_with("p1 (1519); 1 packets were too long so far"), "{found}");
+    let drops = rig.protections().remove(0).drops;
+    let reported = drops.iter().find(|of| of.what == "icmp_error.reported").unwrap();
+    assert_eq!((reported.count, drops.iter().map(|of| of.count).sum::<u64>()), (1, 1));
+    let Some(Reply::Show(shield)) = rig.ask(Request::Show).pop() else { panic!("no shield") };
+    assert_eq!(shield.protection_drops[0].what, "icmp_error.reported");
     rig.stop();
 }
 
@@ -331,13 +352,7 @@ fn doctor_names_what_is_in_the_way() {
 fn what_is_withstood_is_among_the_capacities() {
     let rig = Rig::start("shield-capacity", &[frame(1, 1), frame(2, 1)], &[], "");
     rig.took(2);
-    let mut client = api::Client::connect(&rig.folder.0.join("api.sock")).unwrap();
-    let show = api::Request::Show { what: api::What::Capacity };
-    let api::Reply::Capacity(all) = client.call(&show).unwrap() else { panic!("no capacity") };
-    let of = |what: &str| {
-        let line = all.iter().find(|line| line.what == what);
-        line.map(|line| (line.used, line.limit.unwrap())).unwrap_or_else(|| panic!("{what}"))
-    };
+    let of = |what: &str| rig.capacity(what);
     assert_eq!(of("flows"), (2, 4_096));
     assert_eq!(of("decided flows"), (0, 3_072));
     assert_eq!(of("new flows a second").1, 4_096 * 10 / 13);
@@ -345,4 +360,16 @@ fn what_is_withstood_is_among_the_capacities() {
     assert_eq!(of("decisions of 600 s that the requests can bring"), (0, 600 * (6_250_000 / 98)));
     assert_eq!(of("protections").0, 1);
     rig.stop();
+}
+
+/// Where no flow makes room for another, each stays for the 4.4 s of a request.
+#[test]
+fn a_table_in_which_none_makes_room_withstands_less() {
+    for full in ["thesis", "deployed"] {
+        let rig = Rig::with("shield-full", [&[], &[]], |text| {
+            text.replace("entries", &format!("full = \"{full}\"\nentries"))
+        });
+        assert_eq!(rig.capacity("new flows a second").1, 4_096 * 10 / 44, "{full}");
+        rig.stop();
+    }
 }

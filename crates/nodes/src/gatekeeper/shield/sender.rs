@@ -228,6 +228,7 @@ impl<'g> Sender<'g> {
             Unfit::Unresolved => Why::Unresolved,
             Unfit::NoSource => Why::NoSource,
             Unfit::TooLong(most) if may_not_be_fragmented(v.head(i)) => {
+                self.counters.count_reported(self.named.set());
                 v.set(Faulty, i, Fault::new(Trouble::TooLong(most)));
                 return v.leave(i, To::Error);
             }

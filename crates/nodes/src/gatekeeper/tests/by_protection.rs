@@ -4,8 +4,9 @@ use graph::Label;
 use tables::event::NeighbourState;
 use wire::ggu::Verdict as Decision;
 
+use super::super::settings::Settings;
 use super::super::{shield, solicit};
-use super::rig::{Rig, neighbour};
+use super::rig::{Rig, neighbour, settings};
 use crate::testbed::{to_p0, udp4};
 
 /// Drops of a protection, by node and reason, that are not 0.
@@ -17,6 +18,7 @@ fn drops(rig: &Rig, dst: &str) -> Vec<(String, u64)> {
     };
     let mut all = named("shield", shield::Why::NAMES, &of.shield);
     all.extend(named("solicit", solicit::Why::NAMES, &of.solicit));
+    all.extend(named("icmp_error", &["reported"], std::slice::from_ref(&of.reported)));
     all
 }
 
@@ -58,6 +60,31 @@ fn drops_are_counted_by_protection_and_reason() {
         assert_eq!(counts.dropped(node, why), count, "{what}");
     }
     assert_eq!(drops(&rig, "2001:db8:20::1"), []);
+}
+
+/// Of requests and of what is granted, also where no error is sent any more.
+#[test]
+fn packets_whose_sources_hear_why_are_counted_by_protection() {
+    let mut rig = Rig::new();
+    rig.decide("10.20.0.1", Decision::Declined { expire_s: 60 });
+    let much = Decision::Granted {
+        expire_s: 60,
+        rate_kib: 1_024,
+        next_renewal_ms: 60_000,
+        renewal_step_ms: 60_000,
+    };
+    rig.decide("10.20.0.2", much);
+    let long = |dst, count| vec![to_p0(udp4(dst).payload(&[7; 1_453])); count];
+    for (dst, count) in [("10.20.0.1", 1), ("10.20.0.2", 2), ("10.20.0.3", 3)] {
+        assert!(rig.send(&long(dst, count)).is_empty());
+    }
+    assert_eq!(rig.counters.errors.too_long.get(), 5);
+    let reported = |count| ("icmp_error.reported".to_string(), count);
+    assert_eq!(drops(&rig, "10.20.0.1"), [("shield.declined".to_string(), 1), reported(5)]);
+    rig.settings.publish(Settings { errors_per_s: 0, ..settings() });
+    assert!(rig.send(&long("10.20.0.3", 1)).is_empty());
+    assert_eq!((rig.dropped("icmp_error", "rate"), rig.counters.errors.too_long.get()), (1, 5));
+    assert_eq!(drops(&rig, "10.20.0.1")[1], reported(6));
 }
 
 /// Requests that lose their places to more patient ones, and those that find none.

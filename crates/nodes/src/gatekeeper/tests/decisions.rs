@@ -284,6 +284,31 @@ fn options_widen_who_decides() {
     assert_eq!(rig.counters.decisions.all.not_its_grantor.get(), 4);
 }
 
+/// Easy version 13: a flow of IPv4 may be decided in a datagram of IPv6. A protection of IPv4 has
+/// Grantors of IPv4 alone, so that only others can be its sender.
+#[test]
+fn a_flow_of_ipv4_is_decided_by_ipv6_where_others_may_decide() {
+    let mut rig = Rig::new();
+    let from = SocketAddrV6::new("2001:db8:2::9".parse().unwrap(), BOTH.0, 0, 0);
+    let to = SocketAddrV6::new("2001:db8:2::1".parse().unwrap(), BOTH.1, 0, 0);
+    let frame = Frame::udp6(from, to).macs(Mac(PEER), Mac(P1)).payload(DECLINED).build().to_vec();
+    let rows = [
+        (DecisionsFrom::ItsGrantors, [0, 1]),
+        (DecisionsFrom::Grantors, [1, 1]),
+        (DecisionsFrom::Anybody, [2, 1]),
+    ];
+    for (decisions_from, counted) in rows {
+        rig.settings.publish(Settings { decisions_from, ..settings() });
+        hear(&mut rig, &frame);
+        let all = &rig.counters.decisions.all;
+        let counts = [&all.declined, &all.not_its_grantor].map(|of| of.get());
+        assert_eq!(counts, counted, "{decisions_from:?}");
+        let sent = rig.send(&[to_p0(udp4(V4))]).len();
+        assert_eq!(sent, usize::from(counted[0] == 0), "{decisions_from:?}");
+    }
+    assert_eq!(rig.dropped("decisions", "heard"), 3);
+}
+
 /// Bytes a second of a channel that has room for all.
 pub(super) const FAST: u64 = 125_000_000;
 

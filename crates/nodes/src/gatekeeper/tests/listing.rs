@@ -1,11 +1,16 @@
 //! Control lists and flushes the flows of a graph.
 
+use std::sync::Arc;
+
 use graph::{Job, Progress};
 use tables::Net;
 use wire::build::Frame;
 use wire::ggu::Verdict as Decision;
 
+use super::super::granted::parameters;
 use super::super::listing::{Filter, Flush, Known, List, Row, State, ends, figures};
+use super::super::programs::{Declined, Programs};
+use super::super::rule::Budget;
 use super::super::shield::Shield;
 use super::rig::Rig;
 use crate::testbed::{to_p0, udp4, udp6};
@@ -69,16 +74,48 @@ fn flows_are_listed_with_what_is_known_of_them() {
     assert!((1..=4_399).contains(&request.left_ms), "2^42 ps: {request:?}");
     let granted = of(State::Granted).next().unwrap();
     let left = 2_048 - to_p0(udp4(V4)).len() as u64;
-    assert_eq!(granted.known, Known::Granted { rate_kib: 2, left });
+    assert_eq!(granted.known, Known::Granted(Budget { rate_kib: 2, left }));
     assert_eq!(ends(&granted.key)[0].to_string(), "198.51.100.7");
     assert!((290_000..=300_000).contains(&granted.left_ms));
     assert_eq!(granted.set, rig.set(V4));
     let declined = of(State::Declined).next().unwrap();
     assert_eq!(ends(&declined.key)[1].to_string(), V6);
-    assert_eq!(of(State::Program).next().unwrap().known, Known::Program(1));
+    let program = Known::Program { number: 1, budget: None };
+    assert_eq!(of(State::Program).next().unwrap().known, program);
     let figures = figures(&mut rig.graph).unwrap();
     assert_eq!((figures.capacity.entries, figures.counts.pages), (103, 3));
     assert_eq!((figures.waiting, figures.room), (0, 512));
+}
+
+/// The built-in program 0 keeps a budget as a grant does; nobody else reads what it has written.
+#[test]
+fn a_flow_of_program_0_is_listed_with_its_budget() {
+    let mut rig = rig();
+    let cookie = parameters(2, 3_600_000, 3_000);
+    rig.decide("10.20.0.3", Decision::Program { expire_s: 9, index: 0, cookie });
+    let frame = to_p0(udp4("10.20.0.3"));
+    rig.send(std::slice::from_ref(&frame));
+    let mut known = |programs: Option<Programs>| {
+        let list = List::new(Filter { program: Some(0), ..Filter::default() });
+        let list = match programs {
+            Some(programs) => list.by(programs),
+            None => list,
+        };
+        let rows = all(&mut rig, list, 100).concat();
+        let [Row { known: Known::Program { number: 0, budget }, .. }] = rows[..] else {
+            panic!("{rows:?}")
+        };
+        budget
+    };
+    let left = 2_048 - frame.len() as u64;
+    assert_eq!(known(Some(Programs::default())), Some(Budget { rate_kib: 2, left }));
+    assert_eq!(known(None), None);
+    let mut others = Programs::default();
+    others.set_edition(0, 1);
+    assert_eq!(known(Some(others)), None, "of another edition");
+    let mut others = Programs::default();
+    others.set(0, Some(Arc::new(Declined)));
+    assert_eq!(known(Some(others)), None, "which keeps none");
 }
 
 #[test]

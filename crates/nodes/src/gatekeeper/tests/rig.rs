@@ -304,18 +304,11 @@ fn parts(
     entries: usize,
     full: &str,
 ) -> Parts {
-    let wanted = Wanted { entries, second: clock::hz() };
-    // The hash is always the same: what is swept when depends on it.
-    let given = [("seed", "1"), ("full", full)].into_iter().filter(|(_, value)| !value.is_empty());
-    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let unbacked = full == "thesis";
-    let options = Options(given.collect());
-    let table = (engine("flow-table").unwrap().build)(wanted, &options).unwrap();
     Parts {
         settings: settings.clone(),
         counters: counters.clone(),
         mix: Mix::new(1),
-        flows: (entries > 0).then(|| Flows::new(table, unbacked)),
+        flows: (entries > 0).then(|| flows("flow-table", entries, full)),
         heard,
         hears,
         programs: programs.clone(),
@@ -323,6 +316,17 @@ fn parts(
         member,
         here: None,
     }
+}
+
+/// No flows, in a table of this name.
+pub(super) fn flows(table: &str, entries: usize, full: &str) -> Flows {
+    let wanted = Wanted { entries, second: clock::hz() };
+    // The hash is always the same: what is swept when depends on it.
+    let given = [("seed", "1"), ("full", full)].into_iter().filter(|(_, value)| !value.is_empty());
+    let given = given.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let options = Options(given.collect());
+    let table = (engine(table).unwrap().build)(wanted, &options).unwrap();
+    Flows::new(table, full == "thesis")
 }
 
 /// `inner` behind the link header and this outer one of IPv4, whose checksum is right.

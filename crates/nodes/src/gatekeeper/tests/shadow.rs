@@ -3,36 +3,48 @@
 use std::path::Path;
 
 use graph::clock;
-use lookup::exact::flow::FlowKey;
 use tables::event::NeighbourState;
 use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
 use wire::ethernet::Mac;
 use wire::ggu::Verdict as Decision;
 
-use super::super::flows::Heard;
+use super::super::flows::{Heard, key_of};
+use super::super::granted::parameters;
 use super::super::machine::Machine;
 use super::super::programs::Programs;
 use super::super::settings::{Counters, SHADOW, Verdicts};
 use super::super::solicit::Solicit;
 use super::super::times::Times;
-use super::rig::{GRANTOR, Rig, in_v4, neighbour};
+use super::rig::{GRANTOR, Rig, in_v4, neighbour, route};
 use crate::testbed::{P0, P1, PEER, to_p0, udp4};
 use crate::tests::replay::frames_of;
 
 const SHADOWS: &str = "10.0.2.10";
+const SHADOWS6: &str = "2001:db8:2::10";
+/// A host of each protection.
+const HOSTS: [&str; 2] = ["10.20.0.1", "2001:db8:20::1"];
 
-/// With 10.20/16 protected, or shadowed, by the usual Grantor and perhaps one of a shadow.
+/// With 10.20/16 and 2001:db8:20::/48 protected, or shadowed, by the usual Grantors and perhaps
+/// those of a shadow.
 fn rig(options: u32, with_shadow: bool, bytes_per_s: u64) -> Rig {
     let mut rig = Rig::paced(1 << 12, "", bytes_per_s);
     let named = |ip: &str, shadow| Named { ip: ip.parse().unwrap(), weight: 1, shadow };
-    let mut grantors = vec![named("10.0.2.9", false)];
-    grantors.extend(with_shadow.then(|| named(SHADOWS, true)));
-    let net = "10.20.0.0/16".parse().unwrap();
-    let protect = Protect { net, action: Action::Protect, options, grantors };
-    rig.control.change_protection(VrfId(0), &protect).unwrap();
+    for (net, grantor, shadow) in
+        [("10.20.0.0/16", "10.0.2.9", SHADOWS), ("2001:db8:20::/48", "2001:db8:2::9", SHADOWS6)]
+    {
+        let mut grantors = vec![named(grantor, false)];
+        grantors.extend(with_shadow.then(|| named(shadow, true)));
+        let protect =
+            Protect { net: net.parse().unwrap(), action: Action::Protect, options, grantors };
+        rig.control.change_protection(VrfId(0), &protect).unwrap();
+    }
     rig.control.commit();
-    rig.control.handle(&[neighbour(SHADOWS, NeighbourState::Reachable)]);
+    rig.control.handle(&[
+        neighbour(SHADOWS, NeighbourState::Reachable),
+        neighbour(SHADOWS6, NeighbourState::Reachable),
+        route("2001:db8:20::/48", 2, Some("2001:db8:2::9")),
+    ]);
     rig.control.commit();
     rig
 }
@@ -41,6 +53,14 @@ fn frame(client: u32, host: u8, len: usize) -> Vec<u8> {
     let from = std::net::SocketAddrV4::new((0xc633_6400 + client).into(), 4_000);
     let to = std::net::SocketAddrV4::new([10, 20, 0, host].into(), 53);
     to_p0(Frame::udp4(from, to).payload(&vec![7; len]))
+}
+
+/// The same of IPv6.
+fn frame6(client: u16, host: u16, len: usize) -> Vec<u8> {
+    let end = |ip: [u16; 8], port| std::net::SocketAddrV6::new(ip.into(), port, 0, 0);
+    let from = end([0x2001, 0xdb8, 9, 0, 0, 0, 0, client], 4_000);
+    let to = end([0x2001, 0xdb8, 0x20, 0, 0, 0, 0, host], 53);
+    to_p0(Frame::udp6(from, to).payload(&vec![7; len]))
 }
 
 /// As a bypass sends it.
@@ -69,8 +89,8 @@ fn verdicts(all: &Verdicts) -> [u64; 8] {
     .map(|count| count.get())
 }
 
-/// A recording, each packet of which goes to a host in 10.20/16: those of the examples, those of
-/// the data where there are such, and one of twenty clients.
+/// A recording, each packet of which goes to a host that is protected: those of the examples, those
+/// of the data where there are such, and one of twenty clients, of which every fourth has IPv6.
 fn recording() -> Vec<Vec<u8>> {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/policies");
     let mut files = vec![examples.join("web.pcap"), examples.join("dns.pcap")];
@@ -85,18 +105,32 @@ fn recording() -> Vec<Vec<u8>> {
     }
     for step in 0..40_u32 {
         let len = |client| (step * client) as usize % 400;
-        all.extend((0..20).map(|client| frame(client, (step % 3) as u8, len(client))));
+        let host = step % 3;
+        all.extend((0..20).map(|client| match client % 4 {
+            3 => frame6(client as u16, host as u16, len(client)),
+            _ => frame(client, host as u8, len(client)),
+        }));
     }
     all
 }
 
-/// The frame of a client to 10.20/16, if it is of IPv4 without a tag.
+/// The frame of a client to what is protected, if it is of IP without a tag, and the back carries it
+/// with an outer header.
 fn protected(mut frame: Vec<u8>) -> Option<Vec<u8>> {
+    if frame.len() > 14 + 1_460 {
+        return None;
+    }
+    if frame.len() >= 54 && frame[12..14] == [0x86, 0xdd] && frame[14] >> 4 == 6 {
+        frame[..12].copy_from_slice(&[P0, PEER].concat());
+        frame[21] = frame[21].max(2); // what expires is no request
+        frame[38..44].copy_from_slice(&[0x20, 1, 0x0d, 0xb8, 0, 0x20]);
+        return Some(frame);
+    }
     if frame.len() < 34 || frame[12..15] != [8, 0, 0x45] {
         return None;
     }
     frame[..12].copy_from_slice(&[P0, PEER].concat());
-    frame[22] = frame[22].max(2); // what expires is no request
+    frame[22] = frame[22].max(2); // as above
     frame[30..32].copy_from_slice(&[10, 20]);
     frame[24..26].fill(0);
     let sum = wire::checksum::checksum(&frame[14..34]).to_be_bytes();
@@ -123,9 +157,30 @@ fn did(rig: &mut Rig, of: impl Fn(&Counters) -> [u64; 8], frame: &[u8], now: u64
     let after = of(&rig.counters);
     let counted = std::array::from_fn(|i| after[i] - before[i]);
     let out = rig.back.take();
-    let is_asked = |frame: &[u8]| frame[23] == 4 && frame[26..30] == [10, 0, 2, 1];
-    let (asked, others): (Vec<_>, Vec<_>) = out.into_iter().partition(|frame| is_asked(frame));
-    (Did { counted, asked: asked.iter().map(|frame| frame[15] >> 2).collect() }, others.len())
+    let (asked, others): (Vec<_>, Vec<_>) =
+        out.iter().map(|frame| outer_dscp(frame)).partition(Option::is_some);
+    (Did { counted, asked: asked.into_iter().flatten().collect() }, others.len())
+}
+
+/// The DSCP of the outer header, if this machine has put one in front.
+fn outer_dscp(frame: &[u8]) -> Option<u8> {
+    let from = "2001:db8:2::1".parse::<std::net::Ipv6Addr>().unwrap().octets();
+    match frame[12..14] {
+        [8, 0] if frame[23] == 4 && frame[26..30] == [10, 0, 2, 1] => Some(frame[15] >> 2),
+        [0x86, 0xdd] if frame[20] == 41 && frame[22..38] == from => {
+            Some((frame[14] & 15) << 2 | frame[15] >> 6)
+        }
+        _ => None,
+    }
+}
+
+/// Which of 19 packets are followed by a decision on their flow: a budget that is soon used up, and
+/// asked for again before; the same by a program; a refusal that ends.
+fn decisions() -> [(usize, Decision); 4] {
+    let few =
+        Decision::Granted { expire_s: 20, rate_kib: 1, next_renewal_ms: 200, renewal_step_ms: 100 };
+    let program = Decision::Program { expire_s: 20, index: 0, cookie: parameters(1, 200, 100) };
+    [(3, few), (9, few), (12, program), (15, Decision::Declined { expire_s: 2 })]
 }
 
 /// Packet by packet, by a clock of the test's own, with decisions in between: what a shadow counts
@@ -133,29 +188,24 @@ fn did(rig: &mut Rig, of: impl Fn(&Counters) -> [u64; 8], frame: &[u8], now: u64
 #[test]
 fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
     let mut rigs = [rig(0, true, 125_000_000), rig(SHADOW, true, 125_000_000)];
-    let sets = rigs.each_ref().map(|rig| rig.set("10.20.0.1"));
+    let sets = rigs.each_ref().map(|rig| HOSTS.map(|host| rig.set(host)));
     let (programs, times) = (Programs::default(), Times::new(clock::rate()));
     let machine = Machine { times: &times, programs: &programs };
     let (mut now, mut passed) = (clock::now(), 0);
     let (mut totals, mut levels) = ([0; 8], [0; 64]);
     for (n, frame) in recording().iter().enumerate() {
         now += (times.millis(1) / 2) << (n % 7); // 0.5 to 32 ms
-        // A budget that is soon used up, and asked for again before; a refusal that ends.
-        let [few, no] = [
-            Decision::Granted {
-                expire_s: 20,
-                rate_kib: 1,
-                next_renewal_ms: 200,
-                renewal_step_ms: 100,
-            },
-            Decision::Declined { expire_s: 2 },
-        ];
-        let decision = [(3, few), (9, few), (15, no)].into_iter().find(|(at, _)| n % 19 == *at);
-        for (rig, set) in rigs.iter_mut().zip(sets) {
+        if n % 150 == 149 {
+            now += times.millis(1_500) << (n / 150 % 3); // those who waited are more patient
+        }
+        let mut head = [0; 64];
+        frame[14..].iter().zip(&mut head).for_each(|(from, to)| *to = *from);
+        let key = key_of(&head);
+        let decision = decisions().into_iter().find(|(at, _)| n % 19 == *at);
+        for (rig, sets) in rigs.iter_mut().zip(sets) {
             let Some((_, decision)) = &decision else { continue };
             let decided = machine.decision(decision, now).unwrap();
-            let ends = [26, 30].map(|at| u32::from_be_bytes(frame[at..at + 4].try_into().unwrap()));
-            let key = FlowKey::v4(ends[0], ends[1]);
+            let set = sets[usize::from(!key.is_v4())];
             assert!(rig.heard.push(Heard { key, set, decided }).is_ok());
         }
         let [real, shadow] = &mut rigs;
@@ -176,11 +226,15 @@ fn a_shadow_reaches_the_same_verdict_on_each_packet_and_drops_none() {
     // The same, each among its own counters, of all and of the protection.
     let [real, shadow] = rigs.each_ref().map(|rig| &*rig.counters);
     assert_eq!((verdicts(&real.all), verdicts(&shadow.shadow)), (totals, totals));
-    assert_eq!(verdicts(real.of(sets[0]).unwrap()), totals);
-    assert_eq!(verdicts(shadow.shadow_of(sets[1]).unwrap()), totals);
-    let others = [&real.shadow, real.shadow_of(sets[0]).unwrap()];
-    let others = others.into_iter().chain([&shadow.all, shadow.of(sets[1]).unwrap()]);
-    assert!(others.map(verdicts).all(|of| of == [0; 8]));
+    let [four, six] = sets[0].map(|set| verdicts(real.of(set).unwrap()));
+    assert_eq!(std::array::from_fn(|i| four[i] + six[i]), totals);
+    assert!([four, six].iter().all(|of| [0, 2, 4].iter().all(|kind| of[*kind] > 0)), "{six:?}");
+    assert_eq!(sets[1].map(|set| verdicts(shadow.shadow_of(set).unwrap())), [four, six]);
+    let none = [real.shadow_of(sets[0][0]), real.shadow_of(sets[0][1])];
+    let none = none.into_iter().chain(sets[1].map(|set| shadow.of(set))).flatten();
+    assert!(none.chain([&real.shadow, &shadow.all]).all(|of| verdicts(of) == [0; 8]));
+    let by_program = [real, shadow].map(|of| of.decisions.all.by_program.get());
+    assert!(by_program[0] >= 10 && by_program[0] == by_program[1], "{by_program:?}");
     let counts = rigs[1].run();
     let drops = ["declined", "over_budget", "no_place", "failed"];
     assert!(drops.iter().all(|why| counts.dropped("shield", why) == 0));

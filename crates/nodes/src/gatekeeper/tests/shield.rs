@@ -6,6 +6,7 @@ use graph::clock;
 use graph::testing::{Counting, uncounted};
 use io::mem::{Ring, RingDevice};
 use io::{Device, PoolConfig};
+use lookup::exact::flow::engines;
 use tables::event::NeighbourState;
 use tables::{Action, Named, Protect, VrfId};
 use wire::build::Frame;
@@ -14,7 +15,7 @@ use wire::ggu::Verdict as Decision;
 
 use super::super::settings::SHADOW;
 use super::super::shield::Shield;
-use super::rig::{GRANTOR, Rig, in_v4, in_v6, neighbour};
+use super::rig::{GRANTOR, Rig, flows, in_v4, in_v6, neighbour};
 use crate::testbed::{P0, P1, borrowed, to_p0, udp4, udp6};
 
 const V4: &str = "10.20.0.1";
@@ -290,13 +291,43 @@ fn a_lost_grantor_and_a_stale_entry() {
     assert_eq!(rig.flows().table().counts().pages, pages - 1, "its page went back");
 }
 
+/// Packets of so many flows.
+fn flood(n: u32) -> Vec<Vec<u8>> {
+    let from = |i: u32| std::net::SocketAddrV4::new((0xc612_0000 + i).into(), 9);
+    let to = "10.20.0.1:53".parse().unwrap();
+    (0..n).map(|i| to_p0(Frame::udp4(from(i), to))).collect()
+}
+
+/// With each table, and each rule of it: all flows ask, and what was decided holds when it is full.
+#[test]
+fn every_table_knows_what_was_decided() {
+    for entry in engines() {
+        for full in entry.rules {
+            let name = format!("{}, {}", entry.card.name, full.name());
+            let mut rig = Rig::new();
+            *rig.flows() = flows(entry.card.name, 1_024, full.name());
+            let first = flood(500);
+            let sent: Vec<_> = first.chunks(100).flat_map(|frames| rig.send(frames)).collect();
+            assert_eq!(sent.len(), 500, "{name}");
+            assert!(sent.iter().all(|frame| frame[15] >> 2 == 41), "{name}");
+            let decided = [four(), six()];
+            assert_eq!(rig.send(&decided).len(), 2, "{name}: they ask");
+            rig.decide(V4, GRANT);
+            rig.decide(V6, Decision::Declined { expire_s: 300 });
+            let passes = [in_v4(1, &four()[14..])];
+            assert_eq!(rig.send(&decided), passes, "{name}");
+            flood(4_000).chunks(100).for_each(|frames| _ = rig.send(frames));
+            assert_eq!(rig.send(&decided), passes, "{name}");
+            let counts = rig.flows().table().counts();
+            assert_eq!(counts.pages, 2, "{name}");
+            let lost = counts.replaced.iter().sum::<u64>() + counts.refused;
+            assert!(lost > 0, "{name}: it is full: {counts:?}");
+        }
+    }
+}
+
 #[test]
 fn a_full_table_makes_room_and_the_thesis_rule_does_not() {
-    let flood = |n: u32| -> Vec<Vec<u8>> {
-        let from = |i: u32| std::net::SocketAddrV4::new((0xc612_0000 + i).into(), 9);
-        let to = "10.20.0.1:53".parse().unwrap();
-        (0..n).map(|i| to_p0(Frame::udp4(from(i), to))).collect()
-    };
     let mut rig = Rig::with(1_024, "replace");
     rig.decide(V4, GRANT);
     assert_eq!(rig.send(&[four()]).len(), 1);
