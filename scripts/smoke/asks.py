@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A stand-in for Gatekeepers that ask a real Grantor: requests out, decisions in.
 
-    asks.py once IF MAC GRANTOR TO PORT [--from ADDRESS] [--count N] [--at-once]
-                       so many new flows to the UDP port, one after another or at once; a line for each
+    asks.py once IF MAC GRANTOR TO PORT [--from ADDRESS] [--count N] [--at-once] [--priority N] [--wait SECONDS]
+                       so many new flows to the UDP port, one after another or at once; a line of all
     asks.py stream IF MAC GRANTOR TO [--pause SECONDS]
                        a new flow to UDP port 1000 every so often until SIGTERM, then one line of all
     asks.py check      compares with messages of grantor.py
@@ -26,6 +26,7 @@ import time
 from grantor import FROM_PORT, TO_PORT, checksum, decision, message
 
 PATIENCE_S = 2  # for one decision
+NEWCOMER = 41  # the priority of a flow's first packet
 
 
 def head(kind, traffic, length, source, to):
@@ -33,11 +34,11 @@ def head(kind, traffic, length, source, to):
     return text[:10] + struct.pack("!H", checksum(text)) + text[12:]
 
 
-def request(outer, grantor, source, to, port):
-    """What a Gatekeeper sends of a flow's first packet: priority 41."""
+def wrapped(outer, grantor, source, to, port, dscp):
+    """What a Gatekeeper sends of a packet: as a request of that priority."""
     udp = struct.pack("!HHHH", 999, port, 8, 0)
     inner = head(17, 0, len(udp), source, to) + udp
-    return head(4, 41 << 2, len(inner), outer, grantor) + inner
+    return head(4, dscp << 2, len(inner), outer, grantor) + inner
 
 
 def decisions(packet):
@@ -74,12 +75,12 @@ class Asks:
         self.next = int.from_bytes(os.urandom(3)) | 0x0B000000
         self.what, self.longest = collections.Counter(), 0.0
 
-    def ask(self, port, source=None):
+    def ask(self, port, source=None, priority=NEWCOMER):
         self.next += 1
         source = source or struct.pack("!I", self.next)
         outer = self.own[self.next % len(self.own)]
         self.open[(source, self.to)] = time.monotonic()
-        self.raw.send(self.link + request(outer, self.grantor, source, self.to, port))
+        self.raw.send(self.link + wrapped(outer, self.grantor, source, self.to, port, priority))
 
     def hear(self, most):
         """Until nothing is open, or so many seconds."""
@@ -111,10 +112,10 @@ def once(arguments):
     asks = Asks(arguments)
     source = arguments.source and ipaddress.ip_address(arguments.source).packed
     for _ in range(arguments.count):
-        asks.ask(arguments.port, source)
+        asks.ask(arguments.port, source, arguments.priority)
         if not arguments.at_once:
-            asks.hear(PATIENCE_S)
-    asks.hear(PATIENCE_S)
+            asks.hear(arguments.wait)
+    asks.hear(arguments.wait)
     asks.give_up(0)
     print(asks.line())
 
@@ -146,7 +147,7 @@ def check(_):
     flow = (client.packed, server.packed)
     wanted = [(flow, what) for what in ("granted", "instead", "declined", "instead")]
     assert list(decisions(packet + b"\0\0")) == wanted
-    assert not list(decisions(b"")) and not list(decisions(request(b"aaaa", b"bbbb", b"cccc", b"dddd", 7)))
+    assert not list(decisions(b"")) and not list(decisions(wrapped(b"aaaa", b"bbbb", b"cccc", b"dddd", 7, NEWCOMER)))
     print("as it should be")
 
 
@@ -163,6 +164,8 @@ def main():
             command.add_argument("--from", dest="source")
             command.add_argument("--count", type=int, default=1)
             command.add_argument("--at-once", action="store_true")
+            command.add_argument("--priority", type=int, default=NEWCOMER)
+            command.add_argument("--wait", type=float, default=PATIENCE_S)
         else:
             command.add_argument("--pause", type=float, default=0.005)
     command = commands.add_parser("check")
