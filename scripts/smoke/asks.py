@@ -5,6 +5,11 @@
                        so many new flows to the UDP port, one after another or at once; a line of all
     asks.py stream IF MAC GRANTOR TO [--pause SECONDS]
                        a new flow to UDP port 1000 every so often until SIGTERM, then one line of all
+    asks.py granted IF MAC GRANTOR TO PORT [--pause SECONDS]
+                       packets of one granted flow, every so often, until SIGTERM; then their number
+    asks.py arrive PORT
+                       takes those packets where they are for, until SIGTERM; then a line: sum, and ms, the longest
+                       that one was on its way, by the clock of this machine
     asks.py check      compares with messages of grantor.py
 
 IF is the interface, MAC the Grantor's, GRANTOR its address, TO the inner destination. Requests come from all of the
@@ -27,6 +32,9 @@ from grantor import FROM_PORT, TO_PORT, checksum, decision, message
 
 PATIENCE_S = 2  # for one decision
 NEWCOMER = 41  # the priority of a flow's first packet
+GRANTED = 1  # the DSCP of a packet that may pass
+SO_TIMESTAMPNS = 35
+QUIET_S = 0.5  # nothing more is on its way
 
 
 def head(kind, traffic, length, source, to):
@@ -34,9 +42,9 @@ def head(kind, traffic, length, source, to):
     return text[:10] + struct.pack("!H", checksum(text)) + text[12:]
 
 
-def wrapped(outer, grantor, source, to, port, dscp):
-    """What a Gatekeeper sends of a packet: as a request of that priority."""
-    udp = struct.pack("!HHHH", 999, port, 8, 0)
+def wrapped(outer, grantor, source, to, port, dscp, payload=b""):
+    """What a Gatekeeper sends of a packet: as a request of that priority, or granted."""
+    udp = struct.pack("!HHHH", 999, port, 8 + len(payload), 0) + payload
     inner = head(17, 0, len(udp), source, to) + udp
     return head(4, dscp << 2, len(inner), outer, grantor) + inner
 
@@ -139,6 +147,39 @@ def stream(arguments):
     print(asks.line())
 
 
+def granted(arguments):
+    asks, over, sent = Asks(arguments), [], 0
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    source = struct.pack("!I", asks.next)
+    print("ready", flush=True)
+    while not over:
+        now = struct.pack("!Q", time.time_ns())
+        asks.raw.send(asks.link + wrapped(asks.own[0], asks.grantor, source, asks.to, arguments.port, GRANTED, now))
+        sent += 1
+        time.sleep(arguments.pause)
+    print(sent)
+
+
+def arrive(arguments):
+    one, over = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), []
+    one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # when the kernel got it, not when it was this program's turn
+    one.bind(("", arguments.port))
+    one.settimeout(QUIET_S)
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    print("ready", flush=True)
+    count, longest = 0, 0
+    while True:
+        try:
+            data, said, _, _ = one.recvmsg(64, 64)
+        except TimeoutError:
+            if over:
+                break
+            continue
+        seconds, ns = struct.unpack("=qq", said[0][2])
+        count, longest = count + 1, max(longest, seconds * 10**9 + ns - struct.unpack("!Q", data)[0])
+    print(json.dumps({"sum": count, "ms": round(longest / 10**6, 1)}))
+
+
 def check(_):
     v4 = ipaddress.IPv4Address
     client, server = v4("10.0.1.2"), v4("203.0.113.5")
@@ -154,13 +195,14 @@ def check(_):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, run in (("once", once), ("stream", stream)):
+    for name, run in (("once", once), ("stream", stream), ("granted", granted)):
         command = commands.add_parser(name)
         for word in ("interface", "mac", "grantor", "to"):
             command.add_argument(word)
         command.set_defaults(run=run)
-        if name == "once":
+        if name != "stream":
             command.add_argument("port", type=int)
+        if name == "once":
             command.add_argument("--from", dest="source")
             command.add_argument("--count", type=int, default=1)
             command.add_argument("--at-once", action="store_true")
@@ -168,6 +210,9 @@ def main():
             command.add_argument("--wait", type=float, default=PATIENCE_S)
         else:
             command.add_argument("--pause", type=float, default=0.005)
+    command = commands.add_parser("arrive")
+    command.add_argument("port", type=int)
+    command.set_defaults(run=arrive)
     command = commands.add_parser("check")
     command.set_defaults(run=check)
     arguments = parser.parse_args()
