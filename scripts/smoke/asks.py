@@ -8,13 +8,13 @@
     asks.py granted IF MAC GRANTOR TO PORT [--pause SECONDS]
                        packets of one granted flow, every so often, until SIGTERM; then their number
     asks.py arrive PORT
-                       takes those packets where they are for, until SIGTERM; then a line: sum, and ms, the longest
-                       that one was on its way, by the clock of this machine
+                       takes those packets where they are for, until SIGTERM; then a line: sum, and ms, the longest that
+                       one was on its way
     asks.py check      compares with messages of grantor.py
 
 IF is the interface, MAC the Grantor's, GRANTOR its address, TO the inner destination. Requests come from all of the
 interface's addresses in turn. A line is JSON: what (granted, declined: the policy's; instead: without a program, what
-stands for a verdict; none), ms, and the number of decisions by what they are.
+stands for a verdict; none), ms, the longest that one took, and the number of decisions by what they are.
 """
 
 import argparse
@@ -69,11 +69,18 @@ def decisions(packet):
         said = said[size:]
 
 
+def came(ancillary):
+    """When the kernel got it, by time.time(): this program may have waited for its turn since."""
+    seconds, ns = struct.unpack("=qq", ancillary[0][2])
+    return seconds + ns / 10**9
+
+
 class Asks:
     def __init__(self, arguments):
         self.to = ipaddress.ip_address(arguments.to).packed
         self.grantor = ipaddress.ip_address(arguments.grantor).packed
         self.raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+        self.raw.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.raw.bind((arguments.interface, 0x0800))
         own = self.raw.getsockname()[4]
         self.link = bytes.fromhex(arguments.mac.replace(":", "")) + own + b"\x08\x00"
@@ -87,7 +94,7 @@ class Asks:
         self.next += 1
         source = source or struct.pack("!I", self.next)
         outer = self.own[self.next % len(self.own)]
-        self.open[(source, self.to)] = time.monotonic()
+        self.open[(source, self.to)] = time.time()
         self.raw.send(self.link + wrapped(outer, self.grantor, source, self.to, port, priority))
 
     def hear(self, most):
@@ -95,19 +102,19 @@ class Asks:
         end = time.monotonic() + most
         while self.open and (left := end - time.monotonic()) > 0:
             if select.select([self.raw], [], [], left)[0]:
-                frame, (_, _, kind, _, _) = self.raw.recvfrom(65536)
+                frame, ancillary, _, (_, _, kind, _, _) = self.raw.recvmsg(65536, 64)
                 if kind != socket.PACKET_OUTGOING:
-                    self.take(decisions(frame[14:]))
+                    self.take(decisions(frame[14:]), came(ancillary))
 
-    def take(self, said):
+    def take(self, said, at):
         for flow, what in said:
             since = self.open.pop(flow, None)
             if since is not None:
-                self.longest = max(self.longest, time.monotonic() - since)
+                self.longest = max(self.longest, at - since)
                 self.what[what] += 1
 
     def give_up(self, older):
-        for flow in [flow for flow, since in self.open.items() if time.monotonic() - since >= older]:
+        for flow in [flow for flow, since in self.open.items() if time.time() - since >= older]:
             del self.open[flow]
             self.what["none"] += 1
 
@@ -153,7 +160,7 @@ def granted(arguments):
     source = struct.pack("!I", asks.next)
     print("ready", flush=True)
     while not over:
-        now = struct.pack("!Q", time.time_ns())
+        now = struct.pack("!d", time.time())
         asks.raw.send(asks.link + wrapped(asks.own[0], asks.grantor, source, asks.to, arguments.port, GRANTED, now))
         sent += 1
         time.sleep(arguments.pause)
@@ -162,22 +169,21 @@ def granted(arguments):
 
 def arrive(arguments):
     one, over = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), []
-    one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)  # when the kernel got it, not when it was this program's turn
+    one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     one.bind(("", arguments.port))
     one.settimeout(QUIET_S)
     signal.signal(signal.SIGTERM, lambda *_: over.append(True))
     print("ready", flush=True)
-    count, longest = 0, 0
+    count, longest = 0, 0.0
     while True:
         try:
-            data, said, _, _ = one.recvmsg(64, 64)
+            data, ancillary, _, _ = one.recvmsg(64, 64)
         except TimeoutError:
             if over:
                 break
             continue
-        seconds, ns = struct.unpack("=qq", said[0][2])
-        count, longest = count + 1, max(longest, seconds * 10**9 + ns - struct.unpack("!Q", data)[0])
-    print(json.dumps({"sum": count, "ms": round(longest / 10**6, 1)}))
+        count, longest = count + 1, max(longest, came(ancillary) - struct.unpack("!d", data)[0])
+    print(json.dumps({"sum": count, "ms": round(longest * 1000, 1)}))
 
 
 def check(_):
