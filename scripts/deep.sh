@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What takes minutes or nightly Rust. Each part is a function, to be run alone:
 #
-#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|asan|tsan|fuzz|mutants …]      default: all
+#   scripts/deep.sh [miri|loom|check|growth|stress|instructions|programs|ptx|gpu_suite|demo|asan|tsan|fuzz|mutants …]      default: all
 #
 # MINUTES (default 10) is shared by the fuzz targets; each crate of mutants has as many again.
 set -euo pipefail
@@ -158,6 +158,14 @@ gpu_suite() {
 	scripts/gpu-suite.sh
 }
 
+# `make demo` with a small table and a debug build: half a minute. It ends with status 0, and as its
+# last step a client loads pages behind the shield.
+demo() {
+	cargo build --locked -p cli
+	"$target/debug/rutter" demo --quick | tee "$target/demo.txt"
+	grep -q '^\[4/4\] after .* client: [1-9][0-9]* times' "$target/demo.txt"
+}
+
 # Memory errors in everything that handles packets, and in bulk lookups; `rutter_asan` has pools say which
 # of their memory belongs to nobody (crates/io/src/shadow.rs, and tests/asan.rs, which
 # shows that it is caught). The captures beside the
@@ -231,7 +239,7 @@ MUTANTS_ALL=$(
 )
 
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx gpu_suite asan tsan fuzz mutants)
+[ ${#parts[@]} -gt 0 ] || parts=(miri loom check growth stress instructions programs ptx gpu_suite demo asan tsan fuzz mutants)
 for part in "${parts[@]}"; do
 	printf '\n=== %s\n' "$part"
 	("$part") # what a part exports is its own

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """A stand-in for Gatekeepers that ask a real Grantor: requests out, decisions in.
 
-    asks.py once IF MAC GRANTOR TO PORT [--from ADDRESS] [--count N] [--at-once]
-                       so many new flows to the UDP port, one after another or at once; a line for each
+    asks.py once IF MAC GRANTOR TO PORT [--from ADDRESS] [--count N] [--at-once] [--priority N] [--wait SECONDS]
+                       so many new flows to the UDP port, one after another or at once; a line of all
     asks.py stream IF MAC GRANTOR TO [--pause SECONDS]
                        a new flow to UDP port 1000 every so often until SIGTERM, then one line of all
+    asks.py granted IF MAC GRANTOR TO PORT [--pause SECONDS]
+                       packets of one granted flow, every so often, until SIGTERM; then their number
+    asks.py arrive PORT
+                       takes those packets where they are for, until SIGTERM; then a line: sum, and ms, the longest that
+                       one was on its way
     asks.py check      compares with messages of grantor.py
 
 IF is the interface, MAC the Grantor's, GRANTOR its address, TO the inner destination. Requests come from all of the
 interface's addresses in turn. A line is JSON: what (granted, declined: the policy's; instead: without a program, what
-stands for a verdict; none), ms, and the number of decisions by what they are.
+stands for a verdict; none), ms, the longest that one took, and the number of decisions by what they are.
 """
 
 import argparse
@@ -26,6 +31,10 @@ import time
 from grantor import FROM_PORT, TO_PORT, checksum, decision, message
 
 PATIENCE_S = 2  # for one decision
+NEWCOMER = 41  # the priority of a flow's first packet
+GRANTED = 1  # the DSCP of a packet that may pass
+SO_TIMESTAMPNS = 35
+QUIET_S = 0.5  # nothing more is on its way
 
 
 def head(kind, traffic, length, source, to):
@@ -33,11 +42,11 @@ def head(kind, traffic, length, source, to):
     return text[:10] + struct.pack("!H", checksum(text)) + text[12:]
 
 
-def request(outer, grantor, source, to, port):
-    """What a Gatekeeper sends of a flow's first packet: priority 41."""
-    udp = struct.pack("!HHHH", 999, port, 8, 0)
+def wrapped(outer, grantor, source, to, port, dscp, payload=b""):
+    """What a Gatekeeper sends of a packet: as a request of that priority, or granted."""
+    udp = struct.pack("!HHHH", 999, port, 8 + len(payload), 0) + payload
     inner = head(17, 0, len(udp), source, to) + udp
-    return head(4, 41 << 2, len(inner), outer, grantor) + inner
+    return head(4, dscp << 2, len(inner), outer, grantor) + inner
 
 
 def decisions(packet):
@@ -60,11 +69,18 @@ def decisions(packet):
         said = said[size:]
 
 
+def came(ancillary):
+    """When the kernel got it, by time.time(): this program may have waited for its turn since."""
+    seconds, ns = struct.unpack("=qq", ancillary[0][2])
+    return seconds + ns / 10**9
+
+
 class Asks:
     def __init__(self, arguments):
         self.to = ipaddress.ip_address(arguments.to).packed
         self.grantor = ipaddress.ip_address(arguments.grantor).packed
         self.raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800))
+        self.raw.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.raw.bind((arguments.interface, 0x0800))
         own = self.raw.getsockname()[4]
         self.link = bytes.fromhex(arguments.mac.replace(":", "")) + own + b"\x08\x00"
@@ -74,31 +90,31 @@ class Asks:
         self.next = int.from_bytes(os.urandom(3)) | 0x0B000000
         self.what, self.longest = collections.Counter(), 0.0
 
-    def ask(self, port, source=None):
+    def ask(self, port, source=None, priority=NEWCOMER):
         self.next += 1
         source = source or struct.pack("!I", self.next)
         outer = self.own[self.next % len(self.own)]
-        self.open[(source, self.to)] = time.monotonic()
-        self.raw.send(self.link + request(outer, self.grantor, source, self.to, port))
+        self.open[(source, self.to)] = time.time()
+        self.raw.send(self.link + wrapped(outer, self.grantor, source, self.to, port, priority))
 
     def hear(self, most):
         """Until nothing is open, or so many seconds."""
         end = time.monotonic() + most
         while self.open and (left := end - time.monotonic()) > 0:
             if select.select([self.raw], [], [], left)[0]:
-                frame, (_, _, kind, _, _) = self.raw.recvfrom(65536)
+                frame, ancillary, _, (_, _, kind, _, _) = self.raw.recvmsg(65536, 64)
                 if kind != socket.PACKET_OUTGOING:
-                    self.take(decisions(frame[14:]))
+                    self.take(decisions(frame[14:]), came(ancillary))
 
-    def take(self, said):
+    def take(self, said, at):
         for flow, what in said:
             since = self.open.pop(flow, None)
             if since is not None:
-                self.longest = max(self.longest, time.monotonic() - since)
+                self.longest = max(self.longest, at - since)
                 self.what[what] += 1
 
     def give_up(self, older):
-        for flow in [flow for flow, since in self.open.items() if time.monotonic() - since >= older]:
+        for flow in [flow for flow, since in self.open.items() if time.time() - since >= older]:
             del self.open[flow]
             self.what["none"] += 1
 
@@ -111,10 +127,10 @@ def once(arguments):
     asks = Asks(arguments)
     source = arguments.source and ipaddress.ip_address(arguments.source).packed
     for _ in range(arguments.count):
-        asks.ask(arguments.port, source)
+        asks.ask(arguments.port, source, arguments.priority)
         if not arguments.at_once:
-            asks.hear(PATIENCE_S)
-    asks.hear(PATIENCE_S)
+            asks.hear(arguments.wait)
+    asks.hear(arguments.wait)
     asks.give_up(0)
     print(asks.line())
 
@@ -138,6 +154,38 @@ def stream(arguments):
     print(asks.line())
 
 
+def granted(arguments):
+    asks, over, sent = Asks(arguments), [], 0
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    source = struct.pack("!I", asks.next)
+    print("ready", flush=True)
+    while not over:
+        now = struct.pack("!d", time.time())
+        asks.raw.send(asks.link + wrapped(asks.own[0], asks.grantor, source, asks.to, arguments.port, GRANTED, now))
+        sent += 1
+        time.sleep(arguments.pause)
+    print(sent)
+
+
+def arrive(arguments):
+    one, over = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), []
+    one.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    one.bind(("", arguments.port))
+    one.settimeout(QUIET_S)
+    signal.signal(signal.SIGTERM, lambda *_: over.append(True))
+    print("ready", flush=True)
+    count, longest = 0, 0.0
+    while True:
+        try:
+            data, ancillary, _, _ = one.recvmsg(64, 64)
+        except TimeoutError:
+            if over:
+                break
+            continue
+        count, longest = count + 1, max(longest, came(ancillary) - struct.unpack("!d", data)[0])
+    print(json.dumps({"sum": count, "ms": round(longest * 1000, 1)}))
+
+
 def check(_):
     v4 = ipaddress.IPv4Address
     client, server = v4("10.0.1.2"), v4("203.0.113.5")
@@ -146,25 +194,31 @@ def check(_):
     flow = (client.packed, server.packed)
     wanted = [(flow, what) for what in ("granted", "instead", "declined", "instead")]
     assert list(decisions(packet + b"\0\0")) == wanted
-    assert not list(decisions(b"")) and not list(decisions(request(b"aaaa", b"bbbb", b"cccc", b"dddd", 7)))
+    assert not list(decisions(b"")) and not list(decisions(wrapped(b"aaaa", b"bbbb", b"cccc", b"dddd", 7, NEWCOMER)))
     print("as it should be")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, run in (("once", once), ("stream", stream)):
+    for name, run in (("once", once), ("stream", stream), ("granted", granted)):
         command = commands.add_parser(name)
         for word in ("interface", "mac", "grantor", "to"):
             command.add_argument(word)
         command.set_defaults(run=run)
-        if name == "once":
+        if name != "stream":
             command.add_argument("port", type=int)
+        if name == "once":
             command.add_argument("--from", dest="source")
             command.add_argument("--count", type=int, default=1)
             command.add_argument("--at-once", action="store_true")
+            command.add_argument("--priority", type=int, default=NEWCOMER)
+            command.add_argument("--wait", type=float, default=PATIENCE_S)
         else:
             command.add_argument("--pause", type=float, default=0.005)
+    command = commands.add_parser("arrive")
+    command.add_argument("port", type=int)
+    command.set_defaults(run=arrive)
     command = commands.add_parser("check")
     command.set_defaults(run=check)
     arguments = parser.parse_args()

@@ -13,7 +13,8 @@ on g ip route add local 198.51.100.0/24 dev lo
 	done
 } | router_start
 wait_for 10 grantors_found
-grantor_start 10.0.1.2/32=grant:4000:600:60000:60000 10.0.1.66/32=decline:600 10.0.1.67/32=grant:1000:600:60000:60000
+grantor_start 10.0.1.2/32=grant:4000:600:60000:60000 10.0.1.66/32=decline:600 10.0.1.67/32=grant:1000:600:60000:60000 \
+	10.0.1.72/32=decline:600 10.0.1.73/32=grant:1000:600:60000:60000
 watch g
 bare_are() { [ "$(came bare)" = "$1" ]; }
 assert_ping c 203.0.113.5
@@ -105,6 +106,28 @@ wait_for 5 bare_are 40
 assert_eq "$(verdict verdicts requests) $(verdict verdicts declined)" "$asked $declined" "real verdicts in shadow"
 rutter gatekeeper show | found "would be " || fail "what the shadow would do is not shown"
 rutter gatekeeper show -j | json "sum(c['count'] for c in x['shadow_requests']) > 0" | found True
+
+# A Grantor marked `shadow` gets a copy of each request, byte for byte, and no other Grantor does; the
+# packets themselves pass as before, whatever it decides.
+to() { echo "outer=10.0.2.1>$1 .*inner=$2>203.0.113.5 "; }
+rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.2 via 10.0.2.3 weight 2 shadow
+rutter gatekeeper shadow | found "203.0.113.0/24 .*10.0.2.3" || fail "the shadow's Grantor is not shown"
+before=$(came bare)
+inner=$(client_sends 10.0.1.71 203.0.113.5 --count 5 --rate 100)
+wait_for 5 heard_so_many 5 "$(to 10.0.2.3 10.0.1.71)bytes=$inner said=drop"
+before=$((before + 5))
+wait_for 5 bare_are $before
+for client in 72:declined 73:granted; do
+	source=10.0.1.${client%:*} state=${client#*:}
+	client_sends $source 203.0.113.5 >/dev/null
+	wait_for 5 flows_are 1 "$state" from $source
+	client_sends $source 203.0.113.5 --count 10 --rate 200 >/dev/null
+	before=$((before + 11))
+	wait_for 5 bare_are $before
+	assert_eq "$(heard "$(to 10.0.2.3 $source)")" 1 "copies of packets that were $state"
+done
+assert_eq "$(heard "$(to 10.0.2.2 '10\.0\.1\.7[123]')")" 0 "packets in shadow to a Grantor that is not marked"
+rutter gatekeeper protect change 203.0.113.0/24 via 10.0.2.2
 rutter gatekeeper shadow 203.0.113.0/24 off
 before=$(came bare)
 wait_for 10 assert_ping c 203.0.113.5

@@ -99,6 +99,13 @@ rutter gatekeeper flows -n 1 -j 2>"$TMP/said" | wc -l | found "^1$" || fail "one
 found "the first 1 flows are shown" <"$TMP/said" || fail "that there are more is not said"
 rutter gatekeeper flush state declined | found "^1 flows" || fail "one flow was declined"
 [ -z "$(state 10.0.1.3)" ] || fail "a flushed flow is there"
+# Those of one Grantor, which has the IPv4 ones.
+of_grantor() { rutter gatekeeper flows -n 0 -j grantor "$1" | wc -l; }
+assert_eq "$(rutter gatekeeper flush -j grantor 10.0.2.77)" '{"flows":0}' "flows of nobody's Grantor"
+mine=$(of_grantor 10.0.2.9) others=$(of_grantor 2001:db8:2::9)
+[ "$mine" -gt 0 ] && [ "$others" -gt 0 ] || fail "flows of the two Grantors: $mine, $others"
+assert_eq "$(rutter gatekeeper flush -j grantor 10.0.2.9 | json "x['flows']")" "$mine" "flows of a Grantor"
+assert_eq "$(of_grantor 10.0.2.9) $(of_grantor 2001:db8:2::9)" "0 $others" "flows of it and of the other one after that"
 echo "10.0.1.0/24=$GRANT" >"$TMP/rules"
 assert_ping c 203.0.113.5 -I 10.0.1.3
 
@@ -119,8 +126,12 @@ assert_no_ping c 198.18.0.5
 # A shadow judges, and lets pass.
 on r ip route add 203.0.113.0/24 via 10.0.2.9 dev p1
 echo "0.0.0.0/0=drop" >"$TMP/rules"
-rutter gatekeeper shadow 203.0.113.0/24 on
+assert_eq "$(rutter gatekeeper shadow -j)" "[]" "shadows at first"
+assert_eq "$(rutter gatekeeper shadow -j 203.0.113.0/24 on)" '{"warnings":[]}' "what turning it on says"
 assert_ping c 203.0.113.5 -I 10.0.1.3
+assert_eq "$(rutter gatekeeper shadow -j | json "[(p['protect']['prefix'], p['protect']['shadow']) for p in x]")" \
+	"[('203.0.113.0/24', True)]" "shadows"
+rutter gatekeeper shadow -j | json "x[0]['shadow_verdicts']['requests'] > 0" | found True || fail "its verdicts are not counted"
 rutter gatekeeper shadow | found "203.0.113.0/24 .*nobody" || fail "the shadow is not listed"
 doctor() {
 	rutter doctor >"$TMP/doctor" || true # it finds much on a small machine

@@ -66,7 +66,7 @@ impl Supervisor {
         let silence = self.settings.silence();
         match process.stage {
             Stage::Starting if age > self.settings.load + silence => {
-                let cause = format!("it is not ready after {} s", self.settings.load.as_secs());
+                let cause = format!("it is not ready after {} ms", self.settings.load.as_millis());
                 self.give_up(at, cause);
             }
             Stage::Serving | Stage::Draining => {
