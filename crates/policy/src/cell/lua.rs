@@ -1,13 +1,15 @@
 //! A policy in Lua as the decider of a process.
 
 use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use lookup::lpm::Choice;
 
 use super::child::{Decider, Handed, Stop};
+use super::layout::AT;
 use crate::ask::{Question, Verdict};
-use crate::lua::{Options, Policy, Prepared, Stopper};
+use crate::lua::{Mark, Options, Policy, Prepared, Stopper};
 
 struct InLua(Policy);
 
@@ -39,10 +41,20 @@ pub(super) fn load(
     let tables = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
     let files: BTreeMap<_, _> = tables.filter_map(file).collect();
     let (snap, worker) = (handed.captured, handed.place);
-    let options = Options { files, snap, worker, ..options };
+    let mark = mark(handed);
+    let options = Options { files, snap, worker, mark, ..options };
     let prepared = Prepared::new(&options).map_err(|error| error.to_string())?;
     handed.stop_by(stop(prepared.stopper()));
     prepared.load(&handed.name, text).map_err(|error| error.to_string())
+}
+
+/// The word of its first ring in which it reports at which question it is.
+fn mark(handed: &Handed) -> Option<Mark> {
+    let [_, (verdicts, _)] = *handed.rings().first()?;
+    let at = NonNull::new(ptr::with_exposed_provenance_mut(verdicts + AT))?;
+    // SAFETY: aligned, in memory that is mapped until the process ends; the ring's end does not
+    // use this word.
+    Some(unsafe { Mark::new(at) })
 }
 
 impl Decider for InLua {

@@ -143,6 +143,7 @@ impl Policy {
                 done += 1;
                 continue;
             }
+            self.slots.come(done);
             let asked = if run >= LOOP {
                 self.caller.call(self.call.each, &[done, done + run]).map(|_| run)
             } else if run > 0 {

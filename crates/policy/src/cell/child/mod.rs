@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use rings::End;
+pub(crate) use rings::{BATCH, End};
 
 use self::watch::Watch;
 use super::begin::Begin;

@@ -35,7 +35,9 @@ function M.each(first, n)
   end
 end
 
+-- A policy that takes a batch may begin anywhere in it: no slot.
 function M.batch(n)
+  at[0] = 0xffffffff
   G.lookup_policy_batch(n)
 end
 
@@ -43,6 +45,7 @@ end
 function M.punish(i)
   local punish = G.lookup_frag_punish_policy
   if punish == nil then return false end
+  at[0] = i
   punish(policies[i])
   return true
 end
