@@ -19,8 +19,11 @@ struct InLua(Policy);
 /// # Errors
 /// When it does not load.
 pub fn make(handed: &Handed, engines: [&str; 2]) -> Result<Box<dyn Decider>, String> {
-    // The limit of the process bounds the Lua state, too.
-    let options = Options { memory: 0, tables: 0, ..Options::default() };
+    // The limit of the process bounds state and tables. A state that meets its own limit first has
+    // an error with a line, and the process goes on.
+    let memory = usize::try_from(handed.memory).unwrap_or(usize::MAX);
+    let memory = if memory < 2 * RESERVED { 0 } else { memory - RESERVED };
+    let options = Options { memory, tables: 0, ..Options::default() };
     Ok(Box::new(InLua(load(handed, options, engines)?)))
 }
 
@@ -84,6 +87,9 @@ impl Decider for InLua {
         Some(stop(self.0.stopper()))
     }
 }
+
+/// Bytes of a process's memory that are not for the Lua state: machine code, slots, our own.
+const RESERVED: usize = 8 << 20;
 
 /// Stops the running call.
 pub(super) fn stop(stopper: Stopper) -> Stop {

@@ -9,7 +9,7 @@ use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table};
 use super::call::Caller;
 use super::error::Error;
 use super::native::{self, Library};
-use super::policy::{Callees, Functions, Policy};
+use super::policy::{Callees, Functions, LOOKS, Policy};
 use super::slots::{BATCH, Mark, Slots};
 use super::stop::Stopper;
 
@@ -77,6 +77,7 @@ impl Prepared {
                     each: callee("each")?,
                     batch: callee("batch")?,
                     punish: callee("punish")?,
+                    compile: callee("compile")?,
                 };
                 let functions = Functions {
                     defines: driver.get("defines")?,
@@ -92,7 +93,18 @@ impl Prepared {
         let name = String::new();
         let defines = (false, false);
         let failed = Vec::with_capacity(BATCH);
-        Ok(Prepared(Policy { name, caller, call, functions, slots, library, defines, failed }))
+        let looks = LOOKS;
+        Ok(Prepared(Policy {
+            name,
+            caller,
+            call,
+            functions,
+            slots,
+            library,
+            defines,
+            failed,
+            looks,
+        }))
     }
 
     /// Stops the policy while it loads, and later.

@@ -89,7 +89,11 @@ end
         let mut rig = Rig::idle(Settings { failures: 1000, ..settings_of(50) });
         rig.handle.load(Source::new("lua_one", &[("lua_one", text.as_bytes())]).unwrap()).unwrap();
         for (count, at) in places {
-            rig.until("a spare", |rig| rig.status().processes.len() == 2);
+            rig.until("a spare", |rig| {
+                let status = rig.status();
+                let is = |stage| status.processes.iter().any(|one| one.stage == stage);
+                is("serving") && is("ready")
+            });
             let ids: Vec<_> =
                 (0..*count).map(|i| rig.ask(if i == *at { 2 } else { 0 }).unwrap()).collect();
             rig.settle(Duration::from_secs(5));
@@ -251,12 +255,11 @@ fn hostile() {
         let said = rig.status().last_failure.unwrap();
         // Which limit comes first may depend on the machine.
         assert!(cause.split(" | ").any(|cause| said.contains(cause)), "{name}: {said}");
+        // With the policy's line, where the process goes on, or else what it was asked.
         let about = "in lookup_policy about 0.0.0.0 > 0.0.0.0";
-        let ends = ["SIG", "system call", "no verdict", "ended by itself"];
-        assert_eq!(
-            said.ends_with(about),
-            ends.iter().any(|end| said.contains(end)),
-            "{name}: {said}"
-        );
+        let has_line = said.contains(&format!("{policy}:3"));
+        // A stack that is full may have no room for it, also after a collection that freed nothing.
+        let may_lack = name == "recursion";
+        assert!(has_line != said.ends_with(about) || may_lack, "{name}: {said}");
     }
 }
