@@ -297,7 +297,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     file.extend([len.to_le_bytes(), (!len).to_le_bytes()].concat());
     file.extend(bytes);
     let crc = bytes.iter().fold(!0_u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (crc & 1) * 0xedb8_8320)
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320))
     });
     file.extend([(!crc).to_le_bytes(), u32::from(len).to_le_bytes()].concat());
     file
