@@ -179,7 +179,8 @@ demo() {
 asan() {
 	export RUSTFLAGS="-Zsanitizer=address --cfg rutter_asan" ASAN_OPTIONS=detect_leaks=0
 	local test=(cargo +nightly test --target "$host" --target-dir "$target/asan")
-	"${test[@]}" --tests -p wire -p io -p graph -p nodes -p tables -p formats -p lookup
+	# With machine code of programs: `nodes` replaces them under traffic.
+	"${test[@]}" --tests --features policy/dpdk -p wire -p io -p graph -p nodes -p tables -p formats -p lookup
 	"${test[@]}" -p policy --features dpdk --lib --test bpf
 	# The kernels for devices, too, which are C here.
 	CFLAGS=-fsanitize=address "${test[@]}" --tests -p offload

@@ -21,7 +21,9 @@ local function query(header)
 end
 
 local function known(info)
-  if info.inner_ip_ver ~= c.IPV4 then return false end
+  if info.inner_ip_ver ~= c.IPV4 then
+    return false
+  end
   return lpmlib.lpm_lookup(resolvers, ffi.cast(ipv4_t, info.inner_l3_hdr).src_addr) >= 0
 end
 

@@ -30,6 +30,49 @@ fn each_flow_of_a_capture_has_its_verdict() {
     }
 }
 
+/// Where the tests run as root, as another user, who has no capability.
+#[test]
+fn it_needs_no_root() {
+    use std::os::unix::fs::MetadataExt;
+    if std::fs::metadata("/proc/self").expect("a process").uid() != 0 {
+        return; // the other tests do that
+    }
+    // Folders above the repository may be closed to others.
+    let scratch = Scratch::new();
+    let [policy, capture] = ["web.lua", "web.pcap"]
+        .map(|name| scratch.file(name, std::fs::read(example(name)).expect("a file of ours")));
+    let binary = format!("{}/rutter", scratch.folder());
+    std::fs::copy(common::RUTTER, &binary).expect("room for the binary");
+    let mut setpriv = std::process::Command::new("setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]);
+    setpriv.args(["--bounding-set=-all", &binary, "grantor", "policy", "test", &policy, &capture]);
+    let Ok(done) = setpriv.output() else { return testing::skip("setpriv is not installed") };
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    if err.starts_with("setpriv:") {
+        return testing::skip(format_args!("no other user: {err}"));
+    }
+    assert_eq!((done.status.code(), &*err), (Some(0), ""), "{out}");
+    let list = std::fs::read_to_string(example("web.verdicts")).expect("a file of ours");
+    assert_eq!(out.lines().count(), list.lines().count() + 3, "{out}");
+}
+
+/// Frames that a Grantor drops before it asks are counted, by the name of its counter.
+#[test]
+fn what_a_grantor_drops_is_left_out_by_name() {
+    let scratch = Scratch::new();
+    let file = std::fs::read(example("dns.pcap")).expect("a file of ours");
+    // The last byte of the first packet's checksum: behind two headers, at 14 + 11 of its frame.
+    let mut damaged = file.clone();
+    damaged[24 + 16 + 14 + 11] ^= 1;
+    let capture = scratch.file("damaged.pcap", damaged);
+    let done = rutter(&["grantor", "policy", "test", &example("dns.lua"), &capture]);
+    assert_eq!((done.status, done.err.as_str()), (0, ""));
+    let line = "11 flows, 12 frames, 1 of them not asked about (1 inner_checksum)";
+    assert!(done.out.lines().any(|found| found == line), "{}", done.out);
+    let done = rutter(&["grantor", "policy", "test", &example("dns.lua"), &capture, "-j"]);
+    assert!(done.out.contains("\"left_out\":{\"inner_checksum\":1}"), "{}", done.out);
+}
+
 #[test]
 fn what_fails_says_so_by_its_line_and_status() {
     let scratch = Scratch::new();

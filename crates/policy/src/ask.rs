@@ -104,6 +104,12 @@ pub trait Asker: Send {
     /// Appends at most `most` verdicts that have arrived; returns their number.
     fn verdicts(&mut self, most: usize, take: &mut dyn FnMut(Verdict)) -> usize;
 
-    /// Called once a poll, after the questions: wakes the policy if it sleeps.
+    /// Called once a poll, after the questions: wakes the policy if it sleeps. Of several processes
+    /// it wakes one, as that takes a system call.
     fn flush(&mut self);
+
+    /// Whether another process is to be woken: the next [`Asker::flush`] should come at once.
+    fn owes(&self) -> bool {
+        false
+    }
 }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::ggu::{Flow, Verdict};
 use wire::ipip::{self, Tunnel4, Tunnel6};
-use wire::{ethernet, ipv4, ipv6, vlan};
+use wire::{checksum, ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::ask::{Facts, Matter, Question};
 
@@ -20,24 +20,68 @@ pub struct Request {
     frame: Vec<u8>,
 }
 
+/// Why no policy is asked about a frame. A Grantor counts its drops by the same names.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Left {
+    /// It holds no IP packet.
+    NotIp,
+    /// The header has another version than the frame says.
+    Version,
+    /// The header is cut off, or its lengths cannot be.
+    Length,
+    /// The IPv4 header's checksum is wrong.
+    Checksum,
+    /// The source is no sender's.
+    Source,
+    /// The extension headers are cut off, too many, or in a wrong order.
+    Extensions,
+    /// The packet is IP in IP.
+    Nested,
+}
+
+impl Left {
+    /// Its name: that of the Grantor's counter, where it has one.
+    pub fn name(self) -> &'static str {
+        match self {
+            Left::NotIp => "not_ip",
+            Left::Version => "inner_version",
+            Left::Length => "inner_length",
+            Left::Checksum => "inner_checksum",
+            Left::Source => "inner_source",
+            Left::Extensions => "inner_extensions",
+            Left::Nested => "nested",
+        }
+    }
+}
+
 impl Request {
     /// Of an Ethernet frame with a packet, whose end may be missing: captures are cut. It
-    /// asks with the priority of a new flow. `None` where the frame holds no IP packet, or
-    /// one that no Grantor would put to a policy.
-    pub fn of(frame: &[u8]) -> Option<Self> {
+    /// asks with the priority of a new flow.
+    ///
+    /// # Errors
+    /// Where the frame holds no IP packet, or one that a Grantor drops before it asks. The
+    /// networks that a Grantor serves are not known here.
+    pub fn of(frame: &[u8]) -> Result<Self, Left> {
+        let be16 = |at| be16(frame, at).ok_or(Left::NotIp);
         let mut at = ethernet::LEN;
-        let mut ethertype = be16(frame, ethernet::ETHERTYPE)?;
+        let mut ethertype = be16(ethernet::ETHERTYPE)?;
         for _ in 0..vlan::MAX_TAGS {
             if matches!(ethertype, ethernet::VLAN | ethernet::QINQ) {
-                ethertype = be16(frame, at + 2)?;
+                ethertype = be16(at + 2)?;
                 at += vlan::LEN;
             }
         }
-        let inner = frame.get(at..)?;
-        match ethertype {
-            ethernet::IPV4 => Self::of_ipv4(inner),
-            ethernet::IPV6 => Self::of_ipv6(inner),
-            _ => None,
+        let inner = frame.get(at..).ok_or(Left::NotIp)?;
+        let version = match ethertype {
+            ethernet::IPV4 => 4,
+            ethernet::IPV6 => 6,
+            _ => return Err(Left::NotIp),
+        };
+        match inner.first() {
+            None => Err(Left::Length),
+            Some(first) if first >> 4 != version => Err(Left::Version),
+            Some(_) if version == 4 => Self::of_ipv4(inner),
+            Some(_) => Self::of_ipv6(inner),
         }
     }
 
@@ -46,9 +90,20 @@ impl Request {
         Question { id, matter: Matter::Packet, facts: self.facts, bytes: &self.frame }
     }
 
-    fn of_ipv4(inner: &[u8]) -> Option<Self> {
-        let view = ipv4::View::quoted(inner).ok()?;
-        let outer = Tunnel4::new(GATEKEEPER, GRANTOR).header(NEW, inner.first_chunk()?)?;
+    fn of_ipv4(inner: &[u8]) -> Result<Self, Left> {
+        let view = ipv4::View::quoted(inner).map_err(|_| Left::Length)?;
+        let tunnel = Tunnel4::new(GATEKEEPER, GRANTOR);
+        let outer = inner.first_chunk().and_then(|head| tunnel.header(NEW, head));
+        let outer = outer.ok_or(Left::Length)?;
+        if !checksum::is_right(view.header()) {
+            return Err(Left::Checksum);
+        }
+        if !ipv4::is_source(view.src().octets()) {
+            return Err(Left::Source);
+        }
+        if is_ip(view.protocol()) {
+            return Err(Left::Nested);
+        }
         let upper = usize::from(view.total_len()) - view.header().len();
         let found = Found {
             ethertype: ethernet::IPV4,
@@ -60,14 +115,21 @@ impl Request {
         };
         let flow = Flow::V4 { src: view.src(), dst: view.dst() };
         let len = view.header().len() + view.payload().len();
-        Some(Self::new(flow, &found, &outer, &inner[..len]))
+        Ok(Self::new(flow, &found, &outer, &inner[..len]))
     }
 
-    fn of_ipv6(inner: &[u8]) -> Option<Self> {
-        let view = ipv6::View::quoted(inner).ok()?;
+    fn of_ipv6(inner: &[u8]) -> Result<Self, Left> {
+        let view = ipv6::View::quoted(inner).map_err(|_| Left::Length)?;
         let tunnel = Tunnel6::new(GATEKEEPER_6, GRANTOR_6, ipip::HOP_LIMIT);
-        let outer = tunnel.header(NEW, inner.first_chunk()?)?;
-        let chain = view.chain().ok()?;
+        let outer = inner.first_chunk().and_then(|head| tunnel.header(NEW, head));
+        let outer = outer.ok_or(Left::Length)?;
+        if !ipv6::is_source(view.src().to_bits()) {
+            return Err(Left::Source);
+        }
+        let chain = view.chain().map_err(|_| Left::Extensions)?;
+        if is_ip(chain.protocol) {
+            return Err(Left::Nested);
+        }
         let found = Found {
             ethertype: ethernet::IPV6,
             l4_proto: chain.protocol,
@@ -79,7 +141,7 @@ impl Request {
         };
         let flow = Flow::V6 { src: view.src(), dst: view.dst() };
         let len = ipv6::LEN + view.payload().len();
-        Some(Self::new(flow, &found, &outer, &inner[..len]))
+        Ok(Self::new(flow, &found, &outer, &inner[..len]))
     }
 
     fn new(flow: Flow, found: &Found, outer: &[u8], inner: &[u8]) -> Self {
@@ -163,6 +225,10 @@ impl fmt::Display for Words<'_> {
     }
 }
 
+fn is_ip(protocol: u8) -> bool {
+    matches!(protocol, protocol::IPIP | protocol::IPV6)
+}
+
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
@@ -190,21 +256,19 @@ const GRANTOR_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 9);
 
 #[cfg(test)]
 mod tests {
+    use wire::build::Frame;
+    use wire::vlan::Tag;
+
     use super::*;
 
-    /// From 192.0.2.1 to 203.0.113.5, UDP, `upper` bytes behind the header.
-    fn frame(upper: usize) -> Vec<u8> {
-        let mut frame = vec![0; 12];
-        frame.extend([0x08, 0, 0x45, 3, 0, 20 + upper as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
-        frame.extend([192, 0, 2, 1, 203, 0, 113, 5]);
-        frame.extend((0..upper).map(|i| i as u8));
-        frame
+    fn udp() -> Frame<'static> {
+        let (src, dst) = ("192.0.2.1:7".parse().unwrap(), "203.0.113.5:53".parse().unwrap());
+        Frame::udp4(src, dst).tos(3).payload(&[1, 2, 3, 4])
     }
 
     #[test]
     fn a_packet_asks_as_a_gatekeeper_would_send_it() {
-        let mut whole = frame(12);
-        whole.extend([0xff; 6]); // the link's padding
+        let whole = udp().pad_to(60).build(); // the link's padding
         let request = Request::of(&whole).expect("a packet");
         let question = request.question(4);
         let facts = question.facts;
@@ -219,27 +283,55 @@ mod tests {
         let (src, dst) = request.flow.ends();
         assert_eq!((src.to_string(), dst.to_string()), ("192.0.2.1".into(), "203.0.113.5".into()));
         // Behind two tags, too.
-        let mut tagged = whole.clone();
-        tagged.splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0, 9]);
+        let tagged = udp().tag(Tag::outer(7)).tag(Tag::new(9)).build();
         assert_eq!(Request::of(&tagged).expect("a packet").facts, facts);
         // Of any length: no panic, and a cut packet keeps its true length.
         for cut in 0..whole.len() {
             let request = Request::of(&whole[..cut]);
-            assert_eq!(request.is_some(), cut >= 34, "{cut}");
-            assert!(request.is_none_or(|request| request.facts.upper_len == 12));
+            assert_eq!(request.is_ok(), cut >= 34, "{cut}");
+            assert!(request.is_err() || request.is_ok_and(|one| one.facts.upper_len == 12));
         }
     }
 
     #[test]
     fn ipv6_headers_are_passed_over() {
-        let mut frame = vec![0; 12];
-        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, 44, 64]);
-        frame.extend([0x20; 32]);
-        frame.extend([6, 0, 0, 1, 0, 0, 0, 9]);
-        frame.extend([7; 12]);
-        let request = Request::of(&frame).expect("a packet");
-        let facts = request.facts;
+        let (src, dst) = ("2600::1".parse().unwrap(), "2001:db8::5".parse().unwrap());
+        let frame = Frame::ipv6(src, dst, 6).fragment(9, 0, true).payload(&[7; 12]).build();
+        let facts = Request::of(&frame).expect("a packet").facts;
         assert_eq!((facts.inner_l3, facts.l4, facts.upper_len), (54, 102, 12));
         assert_eq!((facts.l4_proto, facts.frag), (6, true));
+    }
+
+    #[test]
+    fn what_a_grantor_drops_is_left_out_by_name() {
+        let v4 = |src: &str, protocol| {
+            Frame::ipv4(src.parse().unwrap(), [203, 0, 113, 5].into(), protocol).payload(&[0; 24])
+        };
+        let v6 = |src: &str, protocol| {
+            let dst = "2001:db8::5".parse().unwrap();
+            Frame::ipv6(src.parse().unwrap(), dst, protocol).payload(&[0; 24])
+        };
+        let mut version = udp().build().to_vec();
+        version[14] = 0x65;
+        for (frame, name) in [
+            (udp().wrong_ip_checksum().build().to_vec(), "inner_checksum"),
+            (v4("127.0.0.1", 17).build().to_vec(), "inner_source"),
+            (v4("239.1.1.1", 17).build().to_vec(), "inner_source"),
+            (v6("fe80::9", 17).build().to_vec(), "inner_source"),
+            (v6("::1", 17).build().to_vec(), "inner_source"),
+            (v4("192.0.2.1", protocol::IPIP).build().to_vec(), "nested"),
+            (v6("2600::1", protocol::IPV6).build().to_vec(), "nested"),
+            (
+                v6("2600::1", protocol::HOP_BY_HOP).payload(&[0, 9]).build().to_vec(),
+                "inner_extensions",
+            ),
+            (udp().claim_len(19).build().to_vec(), "inner_length"),
+            (version, "inner_version"),
+            (Frame::other(0x88cc).payload(&[0; 50]).build().to_vec(), "not_ip"),
+            (vec![0; 13], "not_ip"),
+        ] {
+            let left = Request::of(&frame).err().map(Left::name);
+            assert_eq!(left, Some(name), "{frame:x?}");
+        }
     }
 }

@@ -70,6 +70,13 @@ pub fn is_fragment(word: u16) -> bool {
     word & (MORE_FRAGMENTS | OFFSET_MASK) != 0
 }
 
+/// Whether an address can be a sender's on the Internet: not "this network", loopback, link-local,
+/// a group or reserved. RFC 1122 §3.2.1.3, RFC 3927 §2.6.2.
+#[inline]
+pub fn is_source(ip: [u8; 4]) -> bool {
+    !matches!(ip, [0 | 127 | 224.., ..] | [169, 254, ..])
+}
+
 /// A packet whose version and lengths are right; its checksum may be wrong.
 ///
 /// Invariants: I1: `header` has 20 to 60 bytes, as IHL says. I2: header and
@@ -327,6 +334,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn senders_have_addresses_of_hosts() {
+        let at = |text: &str| is_source(text.parse::<Ipv4Addr>().unwrap().octets());
+        let none =
+            ["0.0.0.0", "0.1.2.3", "127.0.0.1", "169.254.9.9", "224.0.0.1", "255.255.255.255"];
+        assert!(none.iter().all(|text| !at(text)));
+        assert!(
+            ["1.0.0.0", "10.9.8.7", "126.1.1.1", "169.253.1.1", "223.255.255.255"]
+                .iter()
+                .all(|text| at(text))
+        );
+    }
 
     fn header() -> Header<'static> {
         Header {

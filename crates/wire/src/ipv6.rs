@@ -45,6 +45,13 @@ pub fn is_extension(next_header: u8) -> bool {
     matches!(next_header, HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION_OPTIONS)
 }
 
+/// Whether an address can be a sender's on the Internet: not a group, unspecified, loopback,
+/// IPv4-mapped or link-local. RFC 4291 §2.5.2, §2.5.3, §2.5.5, §2.5.6, §2.7.
+#[inline]
+pub fn is_source(ip: u128) -> bool {
+    ip > 1 && ip >> 32 != 0xffff && ip >> 118 != 0x3fa && ip >> 120 != 0xff
+}
+
 /// A Fragment header's content (RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Fragment {
@@ -352,6 +359,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn senders_have_addresses_of_hosts() {
+        let at = |text: &str| is_source(text.parse::<Ipv6Addr>().unwrap().to_bits());
+        let none = ["::", "::1", "::ffff:8.8.8.8", "fe80::9", "febf::1", "ff02::1"];
+        assert!(none.iter().all(|text| !at(text)));
+        assert!(
+            ["::2", "64:ff9b::808:808", "2600::1", "fc00::9", "fec0::1"]
+                .iter()
+                .all(|text| at(text))
+        );
+    }
     use crate::protocol::{TCP, UDP};
 
     #[test]

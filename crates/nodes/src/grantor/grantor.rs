@@ -350,13 +350,14 @@ impl Node for Grantor {
         let more = self.give_up_overdue(v, settings) | self.give_up_fragments(v, settings);
         let all = self.send_ready(v, settings);
         self.ask(settings);
-        if let Some(asker) = &mut self.asker {
+        let owes = self.asker.as_mut().is_some_and(|asker| {
             asker.flush();
-        }
+            asker.owes()
+        });
         self.messages.round(heard);
         let sent = self.send_messages(v, settings);
         self.counters.waiting.set(self.park.len() as u64);
-        if more || !all || !sent || heard == VECTOR || !self.messages.is_empty() {
+        if more || owes || !all || !sent || heard == VECTOR || !self.messages.is_empty() {
             return Due::NOW;
         }
         let whole = self.fragments.all.oldest();

@@ -83,8 +83,7 @@ pub(super) fn four(payload: &[u8]) -> Result<(Inner, Ipv4Addr), Why> {
     if !is_right {
         return Err(Why::InnerChecksum);
     }
-    let source: [u8; 4] = array(head, ipv4::SRC);
-    if matches!(source, [0 | 127 | 224.., ..] | [169, 254, ..]) {
+    if !ipv4::is_source(array(head, ipv4::SRC)) {
         return Err(Why::InnerSource);
     }
     let protocol = head[ipv4::PROTOCOL];
@@ -123,7 +122,7 @@ pub(super) fn six(payload: &[u8]) -> Result<(Inner, Ipv6Addr), Why> {
     let (head, rest) = payload.split_first_chunk::<{ ipv6::LEN }>().ok_or(Why::InnerLength)?;
     let len = usize::from(be16(head, ipv6::PAYLOAD_LEN));
     let rest = rest.get(..len).ok_or(Why::InnerLength)?;
-    if !is_source(be128(head, ipv6::SRC)) {
+    if !ipv6::is_source(be128(head, ipv6::SRC)) {
         return Err(Why::InnerSource);
     }
     let chain = ipv6::walk(head[ipv6::NEXT_HEADER], rest).map_err(|_| Why::InnerExtensions)?;
@@ -154,10 +153,4 @@ pub(super) fn behind_extensions(next: u8, payload: &[u8]) -> Option<Why> {
 /// Whether a protocol is IP in IP again.
 pub(super) fn is_ip(protocol: u8) -> bool {
     protocol == protocol::IPIP || protocol == protocol::IPV6
-}
-
-/// Whether an address can be a sender's: not a group, unspecified, loopback, IPv4-mapped or
-/// link-local. RFC 4291 §2.5.2, §2.5.3, §2.5.5, §2.5.6, §2.7.
-fn is_source(ip: u128) -> bool {
-    ip > 1 && ip >> 32 != 0xffff && ip >> 118 != 0x3fa && ip >> 120 != 0xff
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!  questions ── 64 in turn, or up to the next poll ──► the line with the fewest open ones
 //!  verdicts  ◄── of all lines, also of those that drain and of processes that ended
+//!  bells     ── one a poll, in turn, to a process that sleeps and is asked
 //!  the supervisor puts lines into the mail, and takes those back that are over
 //! ```
 
@@ -24,6 +25,9 @@ pub struct Desk {
     run: u32,
     /// The line whose verdicts are taken first.
     first: usize,
+    /// The line whose process was woken last, and whether others are to be woken.
+    woken: usize,
+    owes: bool,
     mail: Arc<Mail>,
 }
 
@@ -53,7 +57,8 @@ impl Desk {
         let letters = Mutex::new(Letters { new: room(), over: room(), out: 0 });
         let flag = AtomicBool::new(false);
         let mail = Arc::new(Mail { flag, full: AtomicU64::new(0), letters });
-        (Desk { lines: room(), at: 0, run: 0, first: 0, mail: mail.clone() }, mail)
+        let lines = room();
+        (Desk { lines, at: 0, run: 0, first: 0, woken: 0, owes: false, mail: mail.clone() }, mail)
     }
 
     /// Chooses the line with the fewest open questions that has room.
@@ -66,6 +71,20 @@ impl Desk {
         })?;
         (self.at, self.run) = (at, 0);
         Some(&mut self.lines[at])
+    }
+
+    /// Wakes one process: a system call a poll, however many there are.
+    #[cold]
+    fn wake(&mut self) {
+        let all = self.lines.len();
+        for behind in 1..=all {
+            let at = (self.woken + behind) % all;
+            if self.lines[at].ring() {
+                self.woken = at;
+                break;
+            }
+        }
+        self.owes = self.lines.iter().any(|line| line.owes());
     }
 
     /// Takes lines from the mail, and puts finished ones into it.
@@ -133,13 +152,22 @@ impl Asker for Desk {
 
     #[inline]
     fn flush(&mut self) {
+        let mut sleeps = false;
         for line in &mut self.lines {
-            line.flush();
+            sleeps |= line.flush();
+        }
+        if sleeps {
+            self.wake();
         }
         self.run = RUN;
         if self.mail.flag.load(Ordering::Relaxed) {
             self.post();
         }
+    }
+
+    #[inline]
+    fn owes(&self) -> bool {
+        self.owes
     }
 }
 

@@ -4,7 +4,9 @@
 //!  questions, written by the worker          verdicts, written by the process
 //!   64  head                                  64  head
 //!  128  tokens, one a question, in turn      128  sleeps: odd while it does
-//!       places, one a token                  192  verdicts, in turn
+//!       places, one a token                  192  busy: questions of the batch that it decides
+//!                                            196  at: which of them (of the first ring, for all)
+//!                                            256  verdicts, in turn
 //!
 //!  token     generation · place (the lowest bits)
 //!  place     what was found out (32 bytes) · first bytes of the packet
@@ -95,7 +97,12 @@ pub(crate) const HEAD: usize = 64;
 /// The offset of the word by which a process reports that it sleeps.
 pub(crate) const SLEEPS: usize = 128;
 const TOKENS: usize = 128;
-const VERDICTS: usize = 192;
+/// The offset of the number of questions that a process decides at the moment; 0: none.
+pub(crate) const BUSY: usize = 192;
+/// The offset of the word by which a policy reports at which of these questions it is. All rings of
+/// a process use the word of the first.
+pub(crate) const AT: usize = 196;
+const VERDICTS: usize = 256;
 /// Bytes before those of the packet.
 pub(crate) const FACTS: usize = 32;
 const VERDICT: usize = 8 * WORDS;

@@ -37,6 +37,8 @@ pub(crate) struct Line {
     taken: u32,
     /// The process's sleep for which it was woken last.
     rung: u32,
+    /// The sleep from which it is to be woken; 0: none.
+    owed: u32,
     /// The substitute for a missing verdict.
     instead: Instead,
     /// The line is over, and the last words of the process are not believed.
@@ -87,6 +89,7 @@ impl Line {
             published: 0,
             taken: 0,
             rung: 0,
+            owed: 0,
             instead,
             deaf: false,
         }
@@ -130,12 +133,12 @@ impl Line {
         Ok(())
     }
 
-    /// Hands the questions over, and wakes the process if it sleeps.
+    /// Hands the questions over; returns whether the process sleeps, and [`Line::ring`] is to wake it.
     #[inline]
-    pub fn flush(&mut self) {
+    pub fn flush(&mut self) -> bool {
         let new = self.head.wrapping_sub(self.published);
         if new == 0 {
-            return;
+            return self.owed != 0;
         }
         Gauge::add(&self.gauge.asked, new.into());
         self.note_oldest();
@@ -144,10 +147,28 @@ impl Line {
         // Either the process sees the head before it sleeps, or the worker sees its sleep here.
         fence(Ordering::SeqCst);
         let sleeps = self.verdicts.load(SLEEPS, Ordering::Relaxed);
-        if sleeps % 2 == 1 && sleeps != self.rung {
-            self.rung = sleeps;
-            self.bell.iter().for_each(|bell| ring(bell));
+        self.owed = if sleeps % 2 == 1 && sleeps != self.rung { sleeps } else { 0 };
+        self.owed != 0
+    }
+
+    /// Wakes the process from the sleep that [`Line::flush`] saw, and returns whether that took a
+    /// system call: it is up already where another worker has woken it, and before it sleeps again
+    /// it sees what was handed over.
+    #[cold]
+    pub fn ring(&mut self) -> bool {
+        let owed = std::mem::take(&mut self.owed);
+        if owed == 0 || self.verdicts.load(SLEEPS, Ordering::Relaxed) != owed {
+            return false;
         }
+        self.rung = owed;
+        // A full counter wakes it, too.
+        self.bell.iter().for_each(|bell| _ = rustix::io::write(bell, &1_u64.to_ne_bytes()));
+        true
+    }
+
+    /// Whether the process is to be woken.
+    pub fn owes(&self) -> bool {
+        self.owed != 0
     }
 
     /// Appends at most `most` verdicts; returns their number.
@@ -272,12 +293,6 @@ impl Line {
     fn refuse(&self, n: u64) {
         Gauge::add(&self.gauge.refused, n);
     }
-}
-
-/// Wakes the process; a full counter wakes it, too.
-#[cold]
-fn ring(bell: &OwnedFd) {
-    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! A policy in Lua as the decider of a process.
 
 use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use lookup::lpm::Choice;
 
 use super::child::{Decider, Handed, Stop};
+use super::layout::AT;
 use crate::ask::{Question, Verdict};
-use crate::lua::{Options, Policy, Prepared, Stopper};
+use crate::lua::{Mark, Options, Policy, Prepared, Stopper};
 
 struct InLua(Policy);
 
@@ -17,8 +19,11 @@ struct InLua(Policy);
 /// # Errors
 /// When it does not load.
 pub fn make(handed: &Handed, engines: [&str; 2]) -> Result<Box<dyn Decider>, String> {
-    // The limit of the process bounds the Lua state, too.
-    let options = Options { memory: 0, tables: 0, ..Options::default() };
+    // The limit of the process bounds state and tables. A state that meets its own limit first has
+    // an error with a line, and the process goes on.
+    let memory = usize::try_from(handed.memory).unwrap_or(usize::MAX);
+    let memory = if memory < 2 * RESERVED { 0 } else { memory - RESERVED };
+    let options = Options { memory, tables: 0, ..Options::default() };
     Ok(Box::new(InLua(load(handed, options, engines)?)))
 }
 
@@ -39,10 +44,20 @@ pub(super) fn load(
     let tables = handed.names().skip(1).filter(|name| !name.starts_with('\0'));
     let files: BTreeMap<_, _> = tables.filter_map(file).collect();
     let (snap, worker) = (handed.captured, handed.place);
-    let options = Options { files, snap, worker, ..options };
+    let mark = mark(handed);
+    let options = Options { files, snap, worker, mark, ..options };
     let prepared = Prepared::new(&options).map_err(|error| error.to_string())?;
     handed.stop_by(stop(prepared.stopper()));
     prepared.load(&handed.name, text).map_err(|error| error.to_string())
+}
+
+/// The word of its first ring in which it reports at which question it is.
+fn mark(handed: &Handed) -> Option<Mark> {
+    let [_, (verdicts, _)] = *handed.rings().first()?;
+    let at = NonNull::new(ptr::with_exposed_provenance_mut(verdicts + AT))?;
+    // SAFETY: aligned, in memory that is mapped until the process ends; the ring's end does not
+    // use this word.
+    Some(unsafe { Mark::new(at) })
 }
 
 impl Decider for InLua {
@@ -72,6 +87,9 @@ impl Decider for InLua {
         Some(stop(self.0.stopper()))
     }
 }
+
+/// Bytes of a process's memory that are not for the Lua state: machine code, slots, our own.
+const RESERVED: usize = 8 << 20;
 
 /// Stops the running call.
 pub(super) fn stop(stopper: Stopper) -> Stop {

@@ -11,6 +11,7 @@
 //! get the configured verdict, another process takes its place, and a policy that fails too
 //! often is replaced by the previous one: `supervisor`.
 
+mod about;
 mod begin;
 pub mod child;
 #[cfg(feature = "lua")]

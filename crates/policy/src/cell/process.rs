@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::about;
 use super::begin::Begin;
 use super::control;
 use super::gauge::{Gauge, State};
-use super::layout::{HEAD, Layout};
+use super::layout::{AT, HEAD, Layout};
 use super::line::Line;
 use super::settings::Settings;
 use super::shared::{self, Own, Window};
@@ -38,6 +39,7 @@ pub(super) struct Process {
     said: (u32, Instant),
     child: Child,
     pub control: OwnedFd,
+    layout: Layout,
     pub links: Vec<Link>,
     /// One end for each worker, until the workers have them.
     #[expect(clippy::vec_box, reason = "they move between threads as one pointer")]
@@ -69,6 +71,7 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Link {
     pub gauge: Arc<Gauge>,
+    questions: Window,
     verdicts: Arc<Window>,
     /// The number of verdicts at the last check, and since when it has not changed.
     seen: u64,
@@ -107,6 +110,7 @@ impl Process {
             said: (0, Instant::now()),
             child,
             control,
+            layout: Layout::new(settings.depth, settings.captured),
             links: Vec::new(),
             lines: Vec::new(),
             chunk: None,
@@ -122,7 +126,7 @@ impl Process {
     }
 
     fn equip(&mut self, settings: &Settings) -> io::Result<()> {
-        let layout = Layout::new(settings.depth, settings.captured);
+        let layout = self.layout;
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let user = settings.user.map(|first| first.wrapping_add(self.number % USERS));
@@ -159,7 +163,8 @@ impl Process {
                 settings.instead,
             );
             self.lines.push(Box::new(line));
-            self.links.push(Link { gauge, verdicts, seen: 0, since: self.since });
+            let questions = Window::map(files[0].as_fd(), layout.questions())?;
+            self.links.push(Link { gauge, questions, verdicts, seen: 0, since: self.since });
             self.send(control::RINGS, &[], &files)?;
         }
         for file in self.source.files() {
@@ -236,6 +241,16 @@ impl Process {
     /// The number of invalid messages in its rings.
     pub fn refused(&self) -> u64 {
         self.links.iter().map(|link| link.gauge.refused.load(Ordering::Relaxed)).sum()
+    }
+
+    /// What it was asked when it ended, in words. Rings with invalid messages say nothing.
+    pub fn asked(&self) -> Option<String> {
+        if self.refused() > 0 {
+            return None;
+        }
+        let at = self.links.first()?.verdicts.load(AT, Ordering::Relaxed);
+        let of = |link: &Link| about::asked(self.layout, &link.questions, &link.verdicts, at);
+        self.links.iter().find_map(of)
     }
 
     /// Whether workers wait for its verdicts.

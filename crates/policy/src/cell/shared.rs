@@ -62,7 +62,7 @@ impl Window {
 
     /// Its address and its length.
     pub fn place(&self) -> (usize, usize) {
-        (self.base.as_ptr() as usize, self.len)
+        (self.base.as_ptr().expose_provenance(), self.len)
     }
 
     /// The word at byte `at`.

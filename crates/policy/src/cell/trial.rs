@@ -287,9 +287,8 @@ mod tests {
 
     #[test]
     fn questions_come_as_they_are() {
-        let mut frame = vec![0; 12];
-        frame.extend([0x08, 0, 0x45, 3, 0, 24, 0, 0, 0, 0, 64, 17, 0, 0]);
-        frame.extend([192, 0, 2, 1, 203, 0, 113, 5, 1, 2, 3, 4]);
+        let (src, dst) = ("192.0.2.1:7".parse().unwrap(), "203.0.113.5:53".parse().unwrap());
+        let frame = wire::build::Frame::udp4(src, dst).payload(&[1, 2, 3, 4]).build();
         let request = Request::of(&frame).expect("a packet");
         let bytes = emit(&[request.clone(), request.clone()]);
         let all: Vec<_> = parse(&bytes).collect();

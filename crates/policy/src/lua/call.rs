@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use mlua::{Function, Lua, ffi};
 
-use super::stop::{Stoppable, Stopper};
+use super::stop::{self, Stoppable, Stopper};
 
 /// A Lua state with functions to be called.
 ///
@@ -31,6 +31,8 @@ pub(super) struct Failed {
     pub memory: bool,
     /// The message, and where the call came from.
     pub message: String,
+    /// The policy's line, where the message has none.
+    pub line: Option<c_int>,
 }
 
 impl Caller {
@@ -45,7 +47,7 @@ impl Caller {
         let state = state.expect("a state has an address");
         // SAFETY: `lua` closes it after `stoppable` is dropped.
         let stoppable = unsafe { Stoppable::new(state) };
-        let handler = keep(&lua, handler)?;
+        let handler = handling(&lua, handler)?;
         Ok(Caller { stoppable, state, handler, lua })
     }
 
@@ -77,6 +79,16 @@ impl Caller {
         self.stoppable.end()
     }
 
+    /// From now on the policy's lines are noted, for errors that have no handler.
+    pub fn note_lines(&self) {
+        self.stoppable.note_lines();
+    }
+
+    /// Lines are noted no more.
+    pub fn pass_lines(&self) {
+        self.stoppable.pass_lines();
+    }
+
     /// Calls `callee` with numbers; true when its first result is.
     ///
     /// # Errors
@@ -87,7 +99,8 @@ impl Caller {
         let top = unsafe { ffi::lua_gettop(state) };
         // SAFETY: as above.
         if unsafe { ffi::lua_checkstack(state, args.len() as c_int + 4) } == 0 {
-            return Err(Failed { memory: true, message: "no stack is left".into() });
+            let message = "no stack is left".into();
+            return Err(Failed { memory: true, message, line: None });
         }
         self.push(self.handler);
         self.push(callee);
@@ -101,7 +114,8 @@ impl Caller {
             // SAFETY: C1; the result is on top.
             Ok(unsafe { ffi::lua_toboolean(state, -1) } != 0)
         } else {
-            Err(Failed { memory: status == ffi::LUA_ERRMEM, message: self.message() })
+            let (memory, message) = (status == ffi::LUA_ERRMEM, self.message());
+            Err(Failed { memory, message, line: stop::noted() })
         };
         // SAFETY: C1; `top` is where the stack was.
         unsafe { ffi::lua_settop(state, top) };
@@ -127,6 +141,32 @@ impl Caller {
         let text = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len.min(MESSAGE)) };
         String::from_utf8_lossy(text).into_owned()
     }
+}
+
+/// A reference to a function that notes the policy's line and then calls `words`, for which the stack
+/// may have no room.
+fn handling(lua: &Lua, words: &Function) -> mlua::Result<Callee> {
+    let mut at = 0;
+    let keep = |state| {
+        // SAFETY: `words` is on top of the stack; the closure takes it, and the registry that.
+        unsafe { ffi::lua_pushcclosure(state, handle, 1) };
+        // SAFETY: as above. An error passes this frame with nothing to drop.
+        at = unsafe { ffi::luaL_ref(state, ffi::LUA_REGISTRYINDEX) };
+    };
+    // SAFETY: the closure takes its argument off the stack, and leaves nothing.
+    unsafe { lua.exec_raw::<()>(words, keep) }?;
+    Ok(Callee(at))
+}
+
+unsafe extern "C-unwind" fn handle(state: *mut ffi::lua_State) -> c_int {
+    stop::note_line(state);
+    // SAFETY: the error's object is on top; Lua leaves room for what a handler pushes, or throws.
+    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1)) };
+    // SAFETY: as above.
+    unsafe { ffi::lua_insert(state, -2) };
+    // SAFETY: function and object are on top. An error passes this frame with nothing to drop.
+    unsafe { ffi::lua_call(state, 1, 1) };
+    1
 }
 
 /// A reference to `function` in the state's registry.

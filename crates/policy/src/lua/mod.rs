@@ -36,4 +36,5 @@ mod tests;
 
 pub use policy::Policy;
 pub use prepared::{Options, Prepared};
+pub use slots::Mark;
 pub use stop::Stopper;

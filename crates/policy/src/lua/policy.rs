@@ -24,6 +24,8 @@ pub struct Policy {
     pub(super) defines: (bool, bool),
     /// Questions of the last call at which it failed.
     pub(super) failed: Vec<u32>,
+    /// How often the line of an error is still looked for.
+    pub(super) looks: u32,
 }
 
 /// The first error of a call. It is written to a place only when there is one: a `Result` that each
@@ -43,6 +45,7 @@ pub(super) struct Callees {
     pub each: Callee,
     pub batch: Callee,
     pub punish: Callee,
+    pub compile: Callee,
 }
 
 /// Its other functions.
@@ -143,6 +146,7 @@ impl Policy {
                 done += 1;
                 continue;
             }
+            self.slots.come(done);
             let asked = if run >= LOOP {
                 self.caller.call(self.call.each, &[done, done + run]).map(|_| run)
             } else if run > 0 {
@@ -265,7 +269,8 @@ impl Policy {
         own.0.into_iter().for_each(|error| first.note(error));
     }
 
-    /// Asks again, if a collection has freed memory.
+    /// Asks again, if a collection has freed memory. A second error for want of memory has the line
+    /// that ran last.
     fn again(
         &mut self,
         callee: Callee,
@@ -278,7 +283,22 @@ impl Policy {
             return Err(failed);
         }
         self.slots.put(at, &part[at]);
-        self.caller.call(callee, &[at])
+        // Errors for want of memory, and those of compiled code that has no stack, pass the handler,
+        // which would note the line.
+        let has_line =
+            failed.line.is_some() || super::error::at(&self.name, &failed.message).is_some();
+        if has_line || self.looks == 0 {
+            return self.caller.call(callee, &[at]);
+        }
+        self.looks -= 1;
+        let _ = self.caller.call(self.call.compile, &[0]);
+        if failed.memory {
+            self.caller.note_lines();
+        }
+        let again = self.caller.call(callee, &[at]);
+        self.caller.pass_lines();
+        let _ = self.caller.call(self.call.compile, &[1]);
+        again
     }
 
     /// Collects once for these questions; returns whether that freed memory.
@@ -321,10 +341,15 @@ impl Policy {
     }
 
     fn error(&self, failed: Failed) -> Error {
-        if failed.memory {
-            Error::Memory { message: failed.message }
-        } else {
-            self.thrown(failed.message)
+        let Failed { memory, message, line } = failed;
+        let place = line.map(|line| format!("{}:{line}", self.name));
+        match place {
+            _ if memory => Error::Memory { message: place.unwrap_or(message) },
+            // The stack had no room for words about the place.
+            Some(place) if at(&self.name, &message).is_none() => {
+                self.thrown(format!("{place}: {message}"))
+            }
+            _ => self.thrown(message),
         }
     }
 
@@ -372,6 +397,9 @@ fn nothing(question: &Question<'_>) -> Verdict {
     Verdict { id: question.id, forward: false, decision: None }
 }
 
+/// How often a policy's line is looked for: each time costs its compiled code, and a second try that
+/// takes too long is stopped, with the rest of its batch.
+pub(super) const LOOKS: u32 = 32;
 /// More packets than this are a loop in Lua. A short loop often ends before LuaJIT has compiled it;
 /// after several such tries it never compiles it.
 const LOOP: usize = 16;

@@ -9,8 +9,8 @@ use mlua::{Function, LightUserData, Lua, LuaOptions, StdLib, Table};
 use super::call::Caller;
 use super::error::Error;
 use super::native::{self, Library};
-use super::policy::{Callees, Functions, Policy};
-use super::slots::{BATCH, Slots};
+use super::policy::{Callees, Functions, LOOKS, Policy};
+use super::slots::{BATCH, Mark, Slots};
 use super::stop::Stopper;
 
 /// The resources of a policy.
@@ -31,6 +31,8 @@ pub struct Options {
     pub files: BTreeMap<String, Arc<[u8]>>,
     /// The result of `gt_lcore_id`: one for each process that runs the policy.
     pub worker: u32,
+    /// Where it notes at which question it is.
+    pub mark: Option<Mark>,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             engine6: Default::default(),
             files: BTreeMap::new(),
             worker: 0,
+            mark: None,
         }
     }
 }
@@ -59,7 +62,7 @@ impl Prepared {
         let engines = [&options.engine4, &options.engine6];
         let library = Library::new(engines, options.tables, options.files.clone());
         let mut library = library.map_err(|what| Error::Engine { what })?;
-        let slots = Slots::new(options.snap);
+        let slots = Slots::new(options.snap, options.mark);
         // Caught panics would be ours alone, and cost `pcall` its compiled code; `native`
         // has none that could pass.
         let lua_options = LuaOptions::new().catch_rust_panics(false);
@@ -74,6 +77,7 @@ impl Prepared {
                     each: callee("each")?,
                     batch: callee("batch")?,
                     punish: callee("punish")?,
+                    compile: callee("compile")?,
                 };
                 let functions = Functions {
                     defines: driver.get("defines")?,
@@ -89,7 +93,18 @@ impl Prepared {
         let name = String::new();
         let defines = (false, false);
         let failed = Vec::with_capacity(BATCH);
-        Ok(Prepared(Policy { name, caller, call, functions, slots, library, defines, failed }))
+        let looks = LOOKS;
+        Ok(Prepared(Policy {
+            name,
+            caller,
+            call,
+            functions,
+            slots,
+            library,
+            defines,
+            failed,
+            looks,
+        }))
     }
 
     /// Stops the policy while it loads, and later.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   headers [BATCH] │ policies [BATCH] │ forward [BATCH] │ at │ packets [BATCH × stride]
-//!                                                               first bytes, 64 zeros
+//!                                                        (or elsewhere)  first bytes, 64 zeros
 //! ```
 //!
 //! It is made once and stays where it is as long as the Lua state that knows its
@@ -21,28 +21,51 @@ pub(super) const BATCH: usize = 64;
 /// - S1: `base` is an allocation of `layout`, which holds all that the drawing shows, each
 ///   part at its offset, the headers aligned.
 /// - S2: nobody keeps a reference into it while Lua runs.
+/// - S3: `mark` is four aligned bytes, of this allocation or as [`Mark::new`] promises.
 pub(super) struct Slots {
     base: NonNull<u8>,
     layout: Layout,
     /// Bytes of a packet that a policy sees, at most [`MOST`].
     snap: usize,
+    /// Where the driver notes the slot at which the policy is.
+    mark: Mark,
+}
+
+/// A word in which a policy notes the slot at which it is, for others to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(NonNull<u32>);
+
+impl Mark {
+    /// A mark in memory that others read.
+    ///
+    /// # Safety
+    /// It is aligned, and writable as long as a policy has it; no Rust code of this process uses it
+    /// but through the mark.
+    pub unsafe fn new(at: NonNull<u32>) -> Self {
+        Mark(at)
+    }
 }
 
 impl Slots {
-    /// Memory in which a policy sees `snap` bytes of a packet, at most 64 KiB.
-    pub fn new(snap: usize) -> Self {
+    /// Memory in which a policy sees `snap` bytes of a packet, at most 64 KiB. Without a `mark` the
+    /// slot at which the policy is is noted here.
+    pub fn new(snap: usize, mark: Option<Mark>) -> Self {
         let snap = snap.min(MOST);
         let size = PACKETS + BATCH * stride(snap);
         let layout = Layout::from_size_align(size, 64).expect("a few MiB at most");
         // SAFETY: the size is not zero.
         let base = unsafe { alloc_zeroed(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        Slots { base, layout, snap }
+        // SAFETY: inside the allocation (S1).
+        let own = unsafe { base.add(AT) }.cast();
+        Slots { base, layout, snap, mark: mark.unwrap_or(Mark(own)) }
     }
 
     /// Addresses of headers, policies, `forward` and `at`, for the state.
     pub fn places(&self) -> [*mut u8; 4] {
-        [HEADERS_AT, POLICIES_AT, FORWARD_AT, AT].map(|at| self.at(at))
+        let [headers, policies, forward] =
+            [HEADERS_AT, POLICIES_AT, FORWARD_AT].map(|at| self.at(at));
+        [headers, policies, forward, self.mark.0.as_ptr().cast()]
     }
 
     /// Writes a question into slot `i`.
@@ -108,9 +131,15 @@ impl Slots {
 
     /// The slot at which the policy was, as the driver wrote it.
     pub fn reached(&self) -> usize {
-        // SAFETY: S1: four bytes, aligned.
-        let at = unsafe { self.at(AT).cast::<u32>().read() };
-        at as usize
+        // SAFETY: S3; volatile, as another process may read it.
+        unsafe { self.mark.0.read_volatile() as usize }
+    }
+
+    /// The policy comes to slot `i`.
+    #[inline]
+    pub fn come(&mut self, i: usize) {
+        // SAFETY: as above.
+        unsafe { self.mark.0.write_volatile(i as u32) };
     }
 
     fn at(&self, offset: usize) -> *mut u8 {

@@ -14,8 +14,8 @@
 //! stopper sees that the call is over, or the end of the call sees that it was asked, and waits
 //! for the lock. So no hook stays on behind a call, and none meets another one.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, c_int};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -113,6 +113,29 @@ impl Stoppable {
         }
         Some(WHERE.take()).filter(|at| !at.is_empty())
     }
+
+    /// From now on, until [`Stoppable::pass_lines`], the policy's line is noted before it runs. A stop
+    /// takes precedence.
+    pub fn note_lines(&self) {
+        LINE.set(0);
+        self.hook(Some(line), ffi::LUA_MASKLINE);
+    }
+
+    /// Lines are noted no more, and the last one is forgotten.
+    pub fn pass_lines(&self) {
+        self.hook(None, 0);
+        LINE.set(0);
+    }
+
+    fn hook(&self, hook: Option<ffi::lua_Hook>, mask: c_int) {
+        let state = self.0.lock();
+        if !self.0.asked.load(Ordering::SeqCst)
+            && let Some(State(state)) = *state
+        {
+            // SAFETY: it is this thread's, and open.
+            unsafe { ffi::lua_sethook(state.as_ptr(), hook, mask, 0) };
+        }
+    }
 }
 
 impl Drop for Stoppable {
@@ -132,9 +155,55 @@ thread_local! {
     /// Where the running call was stopped first. The error's own text may be caught, or lost: the
     /// hook stops an error handler, too.
     static WHERE: RefCell<String> = const { RefCell::new(String::new()) };
+    /// The policy's line that runs, where lines are noted, or at which it failed.
+    static LINE: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// The hook.
+/// The line that was noted since the last call.
+pub(super) fn noted() -> Option<c_int> {
+    Some(LINE.take()).filter(|line| *line > 0)
+}
+
+/// Notes the line of the innermost function of the policy; called by an error's handler.
+pub(super) fn note_line(state: *mut ffi::lua_State) {
+    // SAFETY: all of its fields are numbers, pointers and texts; zeros are values of them.
+    let mut ar: ffi::lua_Debug = unsafe { std::mem::zeroed() };
+    for level in 0..LEVELS {
+        // SAFETY: the state runs the handler, in this thread.
+        if unsafe { ffi::lua_getstack(state, level, &raw mut ar) } == 0 {
+            break;
+        }
+        // SAFETY: of this level, as just found.
+        let found = unsafe { ffi::lua_getinfo(state, c"Sl".as_ptr(), &raw mut ar) };
+        if found != 0 && is_policy(&ar) {
+            return LINE.set(ar.currentline);
+        }
+    }
+}
+
+/// Whether a function is the policy's, whose chunk alone has the name of a file.
+fn is_policy(ar: &ffi::lua_Debug) -> bool {
+    // SAFETY: `lua_getinfo` has set it to a text.
+    !ar.source.is_null() && unsafe { *ar.source } == b'@' as c_char
+}
+
+/// Functions of an error's stack that are looked at.
+const LEVELS: c_int = 16;
+
+/// The hook that notes lines of the policy. It takes no memory, of which there may be none.
+unsafe extern "C-unwind" fn line(state: *mut ffi::lua_State, ar: *mut ffi::lua_Debug) {
+    // SAFETY: both are of the running hook, as Lua calls it.
+    if unsafe { ffi::lua_getinfo(state, c"S".as_ptr(), ar) } == 0 {
+        return;
+    }
+    // SAFETY: `lua_getinfo` has filled it, and Lua the line.
+    let ar = unsafe { &*ar };
+    if is_policy(ar) {
+        LINE.set(ar.currentline);
+    }
+}
+
+/// The hook that stops.
 unsafe extern "C-unwind" fn end(state: *mut ffi::lua_State, ar: *mut ffi::lua_Debug) {
     note(state, ar);
     let text = c"stopped: it took too long";

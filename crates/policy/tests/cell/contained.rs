@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ pub const TESTS: &[Test] = &[
     ("without_rights_it_says_what_it_could_not_do", without_rights),
     ("the_rights_that_a_router_keeps_suffice", with_few_rights),
     ("questions_cannot_be_made_writable", not_writable),
+    ("rings_are_sealed", sealed),
     ("a_daemon_that_is_killed_takes_its_processes_with_it", no_orphans),
     ("nothing_is_left_at_the_end", nothing_left),
 ];
@@ -115,6 +117,28 @@ fn not_writable() {
     let answers = rig.handle.exec("writable").unwrap();
     let said: Vec<_> = answers.into_iter().map(|one| one.result.unwrap()).collect();
     assert_eq!(said, ["[false, true]"]);
+}
+
+/// The memory of a real process's rings, by the mappings of the daemon's end.
+fn sealed() {
+    let _rig = Rig::new(settings(), "plain");
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let both = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    for (name, seals) in [("questions", both | libc::F_SEAL_FUTURE_WRITE), ("verdicts", both)] {
+        let of: Vec<_> =
+            maps.lines().filter(|line| line.contains(&format!("/memfd:{name} "))).collect();
+        assert!(!of.is_empty(), "{maps}");
+        for line in of {
+            let range = line.split(' ').next().unwrap();
+            let file = match fs::File::open(format!("/proc/self/map_files/{range}")) {
+                Ok(file) => file,
+                Err(error) => return skip(format_args!("no right to open mapped files: {error}")),
+            };
+            // SAFETY: it only asks, about an open file.
+            let found = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+            assert_eq!(found, seals, "{line}");
+        }
+    }
 }
 
 /// Another process of this binary: starts processes of policies and says their numbers.

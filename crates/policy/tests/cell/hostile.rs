@@ -119,6 +119,13 @@ fn attempt(case: &Case) -> Duration {
     // Some are noticed on both sides of the rings.
     let once = reported.iter().filter(|reported| reported.contains(cause)).count() == 1;
     assert!(once && reported.len() <= 2, "{reported:?}");
+    // Where the policy's own work ended it, with the flow that it was asked about.
+    let of = std::net::Ipv4Addr::from([bad as u8; 4]);
+    let flow = format!(", in lookup_policy about {of} > {of}");
+    let names = ["SIG", "system call", "status", "gave no verdict"];
+    if case.ends && names.iter().any(|name| cause.contains(name)) {
+        assert!(reported.iter().any(|reported| reported.ends_with(&flow)), "{reported:?}");
+    }
     let pids = |status: &policy::cell::Status| {
         let serving = status.processes.iter().filter(|one| one.stage == "serving");
         serving.map(|one| one.pid).collect::<Vec<_>>()

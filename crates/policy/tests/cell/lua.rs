@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use policy::cell::{Settings, Source};
+use policy::cell::{Event, Settings, Source};
 
 use crate::Test;
 use crate::rig::Rig;
 
 pub const TESTS: &[Test] = &[
     ("hostile_policies_in_lua_are_ended", hostile),
+    ("what_ends_a_process_is_said_with_the_flow_and_once", named),
     ("a_usual_policy_decides_with_its_tables", usual),
     ("each_process_has_a_number_of_its_own", numbered),
     ("a_table_without_room_for_its_usual_engine_answers_and_that_is_said", small),
@@ -65,6 +66,46 @@ fn small() {
     rig.ask(0).unwrap();
     assert!(rig.settle(Duration::from_secs(10))[0].0.forward);
     assert_eq!(rig.status().remarks, [""; 0]);
+}
+
+/// A policy that crashes for one packet among many: its flow is named, and one cause is reported once.
+fn named() {
+    let one = r#"
+local ffi = require "ffi"
+function lookup_policy(packet, policy)
+  if ffi.cast("uint8_t *", packet.l2_hdr)[0] == 2 then ffi.cast("int *", 8)[0] = 1 end
+  return true
+end
+"#;
+    for (text, places, words) in [
+        // In a call of its own, and in a loop.
+        (one.to_owned(), &[(3, 1), (40, 33)][..], "in lookup_policy about "),
+        (
+            format!("{one}{}", policy::trial::BATCH),
+            &[(40, 0)],
+            "in lookup_policy_batch, 40 packets, the first about ",
+        ),
+    ] {
+        let mut rig = Rig::idle(Settings { failures: 1000, ..settings_of(50) });
+        rig.handle.load(Source::new("lua_one", &[("lua_one", text.as_bytes())]).unwrap()).unwrap();
+        for (count, at) in places {
+            rig.until("a spare", |rig| {
+                let status = rig.status();
+                let is = |stage| status.processes.iter().any(|one| one.stage == stage);
+                is("serving") && is("ready")
+            });
+            let ids: Vec<_> =
+                (0..*count).map(|i| rig.ask(if i == *at { 2 } else { 0 }).unwrap()).collect();
+            rig.settle(Duration::from_secs(5));
+            let byte = ids[*at] as u8;
+            let flow = format!("{words}{byte}.{byte}.{byte}.{byte} > {byte}.{byte}.{byte}.{byte}");
+            rig.until("the flow", |rig| {
+                rig.status().last_failure.is_some_and(|said| said.ends_with(&flow))
+            });
+        }
+        let failed = |event: &&Event| matches!(event, Event::Failed { .. });
+        assert_eq!(rig.events().iter().filter(failed).count(), 1, "{:?}", rig.events());
+    }
 }
 
 /// A policy that loops for some packets and crashes for others: the loops delay no process.
@@ -214,5 +255,11 @@ fn hostile() {
         let said = rig.status().last_failure.unwrap();
         // Which limit comes first may depend on the machine.
         assert!(cause.split(" | ").any(|cause| said.contains(cause)), "{name}: {said}");
+        // With the policy's line, where the process goes on, or else what it was asked.
+        let about = "in lookup_policy about 0.0.0.0 > 0.0.0.0";
+        let has_line = said.contains(&format!("{policy}:3"));
+        // A stack that is full may have no room for it, also after a collection that freed nothing.
+        let may_lack = name == "recursion";
+        assert!(has_line != said.ends_with(about) || may_lack, "{name}: {said}");
     }
 }

@@ -133,10 +133,10 @@ fn programs_that_err_are_counted() {
 }
 
 /// Easy version 19: control makes program after program, as fast as packets go round. Each packet
-/// has the verdict of one that was there while it was on its way, and who has gone is freed by
-/// control soon after.
+/// has the verdict of one of the two that were there while it was on its way, and who has gone is
+/// freed by control soon after. The rate is the machine's: it is printed.
 #[test]
-fn programs_are_replaced_a_thousand_times_a_second_under_traffic() {
+fn programs_are_replaced_two_thousand_times_under_traffic() {
     const SWAPS: u64 = 2_000;
     let mut rig = Rig::new();
     let times = Times::new(clock::rate());
@@ -189,6 +189,7 @@ fn programs_are_replaced_a_thousand_times_a_second_under_traffic() {
         let last = begun.load(SeqCst);
         packets += out.len();
         assert_eq!(out.len(), frames.len());
+        assert!(last - first <= 1, "two programs at the most");
         let by = |n| in_v4(priority(n), &frames[0][14..]);
         let wanted: Vec<_> = (first..=last).map(by).collect();
         assert!(out.iter().all(|frame| wanted.contains(frame)), "programs {first} to {last}");

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use rings::End;
+pub(crate) use rings::{BATCH, End};
 
 use self::watch::Watch;
 use super::begin::Begin;
@@ -69,6 +69,8 @@ pub struct Handed {
     pub name: String,
     /// Bytes of each packet that it sees, at most.
     pub captured: usize,
+    /// Bytes of memory that the process may take in addition to those at its start.
+    pub memory: u64,
     /// Its process's place among those that live: different for all that decide at a time.
     pub place: u32,
     watch: Arc<Watch>,
@@ -240,8 +242,16 @@ impl Order {
                     let (begin, name, bell) = begun.ok_or_else(wrong)?;
                     let (captured, place) = (begin.captured as usize, begin.place as u32);
                     let load = Duration::from_millis(begin.load_ms);
-                    let handed =
-                        Handed { name, captured, place, watch: Arc::default(), load, files, rings };
+                    let handed = Handed {
+                        name,
+                        captured,
+                        memory: begin.memory,
+                        place,
+                        watch: Arc::default(),
+                        load,
+                        files,
+                        rings,
+                    };
                     return Ok(Order { begin, bell, ends, handed });
                 }
                 _ => return Err(wrong()),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering, fence};
 
 use crate::ask::{Question, Verdict};
-use crate::cell::layout::{self, FACTS, HEAD, Layout, SLEEPS, Said};
+use crate::cell::layout::{self, BUSY, FACTS, HEAD, Layout, SLEEPS, Said};
 use crate::cell::shared::{Own, Window};
 
 /// The end.
@@ -33,6 +33,8 @@ impl End {
         if n == 0 {
             return 0;
         }
+        // Whoever reads it does so when this process has ended.
+        self.verdicts.store(BUSY, n as u32, Ordering::Relaxed);
         let mut batch = [NOTHING; BATCH];
         for (i, slot) in batch[..n].iter_mut().enumerate() {
             *slot = self.question(self.taken.wrapping_add(i as u32));
@@ -66,6 +68,7 @@ impl End {
             self.write(id, &Said::Failed);
         }
         self.verdicts.store(HEAD, self.given, Ordering::Release);
+        self.verdicts.store(BUSY, 0, Ordering::Relaxed);
     }
 
     #[inline]

@@ -42,7 +42,7 @@ impl Supervisor {
                 Word::Refused(cause) if process.stage == Stage::Starting => self.give_up(at, cause),
                 Word::Failed(cause) => {
                     let source = process.source.clone();
-                    self.failed(&source, now, cause);
+                    self.failed(&source, now, cause, None);
                 }
                 Word::Remark(remark) => process.remark = Some(remark),
                 Word::Done(number, result) => {
@@ -141,18 +141,19 @@ impl Supervisor {
         let process = &mut self.processes[at];
         process.lines.clear();
         let cause = process.killed.take().unwrap_or_else(|| words(status));
+        let asked = process.asked();
         if !cause.is_empty() {
             let source = process.source.clone();
             if self.current.as_ref().is_some_and(|current| current.is(&source)) {
                 self.history.note_end(now);
                 self.owed += 1;
             }
-            self.failed(&source, now, cause);
+            self.failed(&source, now, cause, asked);
         }
     }
 
-    /// Notes a failure of a policy.
-    fn failed(&mut self, source: &Source, now: Instant, cause: String) {
+    /// Notes a failure of a policy, and what it was asked: one cause with many flows is one.
+    fn failed(&mut self, source: &Source, now: Instant, cause: String, asked: Option<String>) {
         if let Some(next) = self.next.take_if(|next| next.source.is(source)) {
             self.discard(&next.source);
             return self.refuse(next, cause);
@@ -161,8 +162,10 @@ impl Supervisor {
             return; // a process that is ending anyway
         }
         let policy = source.name().to_owned();
+        let is_new = self.history.note(now, &cause);
+        let cause = asked.map_or(cause.clone(), |asked| format!("{cause}, {asked}"));
         self.last_failure = Some(cause.clone());
-        if self.history.note(now, &cause) {
+        if is_new {
             self.events.push(Event::Failed { policy: policy.clone(), cause });
         }
         let failures = self.history.recent(now);

@@ -4,7 +4,7 @@ local ffi = require "ffi"
 local forward, packets, policies = policylib.forward, policylib.packets, policylib.policies
 local at = ffi.cast("uint32_t *", place.at)
 -- A policy may replace what is global.
-local type, load, select, tostring, xpcall = type, load, select, tostring, xpcall
+local type, load, select, tostring, xpcall, jit = type, load, select, tostring, xpcall, jit
 local traceback, concat, sub, G = debug.traceback, table.concat, string.sub, _G
 
 local M = {}
@@ -35,7 +35,9 @@ function M.each(first, n)
   end
 end
 
+-- A policy that takes a batch may begin anywhere in it: no slot.
 function M.batch(n)
+  at[0] = 0xffffffff
   G.lookup_policy_batch(n)
 end
 
@@ -43,8 +45,19 @@ end
 function M.punish(i)
   local punish = G.lookup_frag_punish_policy
   if punish == nil then return false end
+  at[0] = i
   punish(policies[i])
   return true
+end
+
+-- Compiled code passes lines unseen: for a while nothing is compiled.
+function M.compile(n)
+  if n == 0 then
+    jit.off()
+    jit.flush()
+  else
+    jit.on()
+  end
 end
 
 -- What the policy defines: 1 lookup_policy, 2 lookup_policy_batch.

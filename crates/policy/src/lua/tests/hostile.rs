@@ -30,7 +30,11 @@ const POLICIES: &[(&str, &str, End)] = &[
         "error(setmetatable({}, { __tostring = function() while true do end end }))",
         Fails("test.lua:2: the error object is a table"),
     ),
-    ("recursion", "local function f() return 1 + f() end\nreturn f()", Fails("stack overflow")),
+    (
+        "recursion",
+        "local function f() return 1 + f() end\nreturn f()",
+        Fails("test.lua:2: stack overflow"),
+    ),
     ("error", "\nerror 'no'", Fails("test.lua:3: no")),
     ("error of nil", "error(nil)", Fails("the error object is a nil")),
     ("error that is a table", "\nerror {}", Fails("test.lua:3: the error object is a table")),
@@ -39,12 +43,12 @@ const POLICIES: &[(&str, &str, End)] = &[
     (
         "memory bomb",
         "local t = {}\nwhile true do t[#t + 1] = ('x'):rep(1e6) .. #t end",
-        Fails("not enough memory"),
+        Fails("not enough memory: test.lua:3"),
     ),
     (
         "memory bomb by ffi",
         "local t, ffi = {}, require 'ffi'\nwhile true do t[#t + 1] = ffi.new('char[?]', 1e6) end",
-        Fails("not enough memory"),
+        Fails("not enough memory: test.lua:3"),
     ),
     (
         "table bomb",
@@ -264,24 +268,45 @@ fn a_policy_is_stopped_while_it_loads() {
     assert_eq!(loaded.err(), Some(Error::Stopped { at: "test.lua:2".into() }));
 }
 
-/// One collection, and one more try if that freed something.
+/// A policy that counts how often it is asked, and the number after questions about these packets.
+fn tries(policy: &mut Policy, asked: &[&Asked]) -> (String, Vec<bool>) {
+    let questions: Vec<_> = asked.iter().zip(0..).map(|(asked, id)| asked.question(id)).collect();
+    policy.exec("tries = 0").expect("it runs");
+    policy.caller.lua.gc_collect().expect("it collects");
+    let mut verdicts = Vec::new();
+    policy.decide(&questions, &mut verdicts).expect_err("it throws");
+    policy.caller.lua.set_memory_limit(0).expect("a limit");
+    let forward = verdicts.iter().map(|verdict| verdict.forward).collect();
+    (policy.exec("return tries").expect("it runs"), forward)
+}
+
+/// One collection, and one more try if that freed something: of an error its own words, at least.
 #[test]
 fn an_error_is_tried_again_where_a_collection_frees_memory() {
-    let source = "tries = 0
-        function lookup_policy(i, p)
+    let source = "function lookup_policy(i, p)
             tries = tries + 1
-            if i.l4_proto == 99 then
-                if litter then local t = {} for i = 1, 1000 do t[i] = {} end end
-                error 'no'
-            end
+            if i.l4_proto == 99 then error 'no' end
             return true
         end";
     let evil = asked("8.8.8.8", 99, 64, &[0; 20]);
+    let good = asked("8.8.8.8", 6, 64, &[0; 20]);
     let mut policy = load(source);
-    let tries = |policy: &mut Policy, litter: bool| {
-        policy.exec(&format!("litter = {litter} tries = 0 collectgarbage()")).expect("it runs");
-        policy.decide(&[evil.question(0)], &mut Vec::new()).expect_err("it throws");
-        policy.exec("return tries").expect("it runs")
-    };
-    assert_eq!(tries(&mut policy, true), "2");
+    assert_eq!(tries(&mut policy, &[&evil]), ("2".into(), vec![false]));
+    // Two among up to 64 questions: one collection for both, and each has its second try.
+    let answers = vec![true, false, true, false, true];
+    assert_eq!(tries(&mut policy, &[&good, &evil, &good, &evil, &good]), ("7".into(), answers));
+}
+
+/// Memory that a policy keeps is not freed, so it is not asked again.
+#[test]
+fn an_error_is_not_tried_again_where_nothing_is_freed() {
+    let source = "jit.off() kept = {}
+        function lookup_policy(i, p)
+            tries = tries + 1
+            while true do kept = { kept } end
+        end";
+    let evil = asked("8.8.8.8", 99, 64, &[0; 20]);
+    let options = Options { memory: 8 << 20, ..Options::default() };
+    let mut policy = Policy::load("test.lua", source, &options).expect("it loads");
+    assert_eq!(tries(&mut policy, &[&evil]), ("1".into(), vec![false]));
 }

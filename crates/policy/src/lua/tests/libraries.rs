@@ -249,6 +249,60 @@ fn a_table_comes_from_a_files_bytes() {
     );
 }
 
+/// Other formats than plain text: one each of pyasn and MRT, plain and compressed.
+#[test]
+fn a_file_may_have_any_format_of_tables() {
+    let pyasn = b"; IP-ASN32-DAT file\n10.0.0.0/8\t64500\n11.0.0.0/8\t64501\n";
+    let mut mrt =
+        record(1, &[&[0; 6][..], &[0, 1, 2], &[9; 4], &[192, 0, 2, 9], &[0, 0, 0xfb, 0xf4]]);
+    for (net, hop) in [(10, 1), (11, 2)] {
+        let path = [0x40, 1, 1, 0, 0x40, 2, 6, 2, 1, 0, 0, 0xfb, 0xf4];
+        let next = [0x40, 3, 4, 192, 0, 2, hop];
+        let head =
+            [0, 0, 0, hop, 8, net, 0, 1, 0, 0, 0, 0, 0, 0, 0, (path.len() + next.len()) as u8];
+        mrt.extend(record(2, &[&head, &path, &next]));
+    }
+    let mut options = Options::default();
+    for (name, bytes, labels) in [
+        ("pyasn", pyasn.to_vec(), "64500\t64501\t-2"),
+        ("pyasn.gz", gzip(pyasn), "64500\t64501\t-2"),
+        ("mrt", mrt.clone(), "1\t2\t-2"),
+        ("mrt.gz", gzip(&mrt), "1\t2\t-2"),
+    ] {
+        options.files.insert(name.into(), Arc::from(bytes));
+        let mut policy = Policy::load("test.lua", STOCK, &options).expect("it loads");
+        let chunk = format!(
+            "local t, found = lpmlib.lpm_from_file '{name}', {{}}
+            for net = 10, 12 do
+                found[#found + 1] = lpmlib.lpm_lookup(t, (lpmlib.str_to_prefix(net .. '.1.1.1/32')))
+            end
+            return unpack(found)"
+        );
+        assert_eq!(policy.exec(&chunk).as_deref(), Ok(labels), "{name}");
+    }
+}
+
+/// A record of an MRT dump (RFC 6396 §4.3) with these parts.
+fn record(subtype: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let body = parts.concat();
+    let mut record = vec![0, 0, 0, 0, 0, 13, 0, subtype, 0, 0, 0, body.len() as u8];
+    record.extend(body);
+    record
+}
+
+/// One stored block (RFC 1951 §3.2.4, RFC 1952 §2.3).
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let len = bytes.len() as u16;
+    let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    file.extend([len.to_le_bytes(), (!len).to_le_bytes()].concat());
+    file.extend(bytes);
+    let crc = bytes.iter().fold(!0_u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ ((crc & 1) * 0xedb8_8320))
+    });
+    file.extend([(!crc).to_le_bytes(), u32::from(len).to_le_bytes()].concat());
+    file
+}
+
 #[test]
 fn a_million_prefixes_come_from_a_file() {
     let table = formats::Table::open("internet:1000000", &Default::default()).expect("it is made");

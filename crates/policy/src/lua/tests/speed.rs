@@ -56,7 +56,7 @@ fn speed() {
     }
 }
 
-/// A third, where nobody disturbs (`rutter lab run gatekeeper/policies` judges that); a loop
+/// A third, where nobody disturbs (`rutter lab run gatekeeper/policies` measures both); a loop
 /// of calls, or pointers made for each packet, would cost as much as calls do. Without the
 /// tables, which this build may not optimise: what differs is the border.
 #[test]

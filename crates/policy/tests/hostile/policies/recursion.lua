@@ -1,4 +1,4 @@
--- cause: stack overflow
+-- cause: stack overflow | stopped
 function lookup_policy(pkt_info, policy)
 local function f() return 1 + f() end f()
 return true

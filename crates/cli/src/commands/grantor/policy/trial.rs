@@ -1,6 +1,6 @@
 //! `rutter grantor policy test`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Write};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use io::pcap::{ETHERNET, Reader};
 use lookup::lpm::Choice;
 use policy::cell::trial::{Setup, Trial};
-use policy::trial::Request;
+use policy::trial::{Left, Request};
 use serde::Serialize;
 
 use super::Test;
@@ -24,8 +24,9 @@ struct Outcome {
     flows: Vec<Flow>,
     /// Packets in the capture.
     frames: u64,
-    /// Of those: packets without an IP packet that a policy could be asked about.
+    /// Of those: packets that no policy is asked about, and why.
     others: u64,
+    left_out: BTreeMap<&'static str, u64>,
     /// Records of the capture that could not be read.
     damaged: u64,
     /// Nanoseconds of a decision, in batches of 64; none without a flow, and where it fails.
@@ -47,7 +48,7 @@ struct Flow {
 
 /// Asks, and prints.
 pub fn run(args: Test, cx: &mut Context) -> Result<Status, Error> {
-    let Requests { flows: asked, packets, frames, others, damaged } = read(&args.capture)?;
+    let Requests { flows: asked, packets, frames, left, damaged } = read(&args.capture)?;
     let mut trial = begin(&args, &asked)?;
     let all = asked.iter().zip(packets).enumerate();
     let flows: Vec<Flow> =
@@ -57,7 +58,9 @@ pub fn run(args: Test, cx: &mut Context) -> Result<Status, Error> {
     let measured = !failed && !flows.is_empty();
     let [batched_ns, single_ns] =
         [64, 1].map(|len| if measured { time(&mut trial, len) } else { None });
-    let outcome = Outcome { flows, frames, others, damaged, batched_ns, single_ns };
+    let others = left.values().sum();
+    let left_out = left.into_iter().map(|(left, n)| (left.name(), n)).collect();
+    let outcome = Outcome { flows, frames, others, left_out, damaged, batched_ns, single_ns };
     if cx.json {
         cx.print_json(&outcome)?;
     } else {
@@ -76,7 +79,7 @@ struct Requests {
     flows: Vec<Request>,
     packets: Vec<u64>,
     frames: u64,
-    others: u64,
+    left: BTreeMap<Left, u64>,
     damaged: u64,
 }
 
@@ -84,13 +87,20 @@ fn read(path: &Path) -> Result<Requests, Error> {
     let file = |error| Error::File { path: path.into(), error };
     let mut reader = Reader::new(BufReader::new(File::open(path).map_err(file)?)).map_err(file)?;
     let mut places = HashMap::new();
-    let (mut flows, mut packets, mut frames, mut others) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut flows, mut packets, mut frames) = (Vec::new(), Vec::new(), 0);
+    let mut left = BTreeMap::new();
     while let Some(frame) = reader.next_frame().map_err(file)? {
         frames += 1;
-        let ethernet = frame.link_type == ETHERNET;
-        let Some(request) = ethernet.then(|| Request::of(frame.data)).flatten() else {
-            others += 1;
-            continue;
+        let request = match frame.link_type {
+            ETHERNET => Request::of(frame.data),
+            _ => Err(Left::NotIp),
+        };
+        let request = match request {
+            Ok(request) => request,
+            Err(why) => {
+                *left.entry(why).or_insert(0) += 1;
+                continue;
+            }
         };
         let place = *places.entry(request.flow).or_insert(flows.len());
         match packets.get_mut(place) {
@@ -101,7 +111,7 @@ fn read(path: &Path) -> Result<Requests, Error> {
             }
         }
     }
-    Ok(Requests { flows, packets, frames, others, damaged: reader.damaged() })
+    Ok(Requests { flows, packets, frames, left, damaged: reader.damaged() })
 }
 
 fn begin(args: &Test, asked: &[Request]) -> Result<Trial, Error> {
@@ -164,9 +174,14 @@ fn text(outcome: &Outcome) -> String {
             decision,
         ]);
     }
-    let Outcome { flows, frames, others, .. } = outcome;
+    let Outcome { flows, frames, others, left_out, .. } = outcome;
     let mut text = table.to_string();
-    text += &format!("{} flows, {frames} frames, {others} of them not asked about\n", flows.len());
+    text += &format!("{} flows, {frames} frames, {others} of them not asked about", flows.len());
+    let names: Vec<_> = left_out.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    if !names.is_empty() {
+        text += &format!(" ({})", names.join(", "));
+    }
+    text.push('\n');
     if let (Some(batched), Some(single)) = (outcome.batched_ns, outcome.single_ns) {
         text +=
             &format!("{batched:.1} ns a decision in batches of 64, {single:.1} ns one by one\n");
