@@ -24,15 +24,17 @@ use crate::warn::warn;
 /// The device that looks up, and the size of its pieces.
 #[derive(clap::Args)]
 pub struct DeviceArgs {
-    /// Look up addresses from standard input in large pieces, with `threads` (the cores),
-    /// `cuda` (an NVIDIA GPU beside the cores; `cuda:gpu=1` for the second, `cuda:wait=5` to give
-    /// it up when a piece takes it longer than 5 s instead of 30, `cuda:depth=1` to send it a piece
-    /// only when it has answered the one before, instead of 3 at once) or `auto` (a GPU if there is
-    /// one, else the cores); `model:rate=1e9,lost=run@3` is a simulated device, for tests
+    /// Look up addresses from standard input in large pieces
+    ///
+    /// `threads`: by the cores. `cuda`: by an NVIDIA GPU and the cores; `cuda:gpu=1` is the second
+    /// GPU, `cuda:wait=5` gives the GPU up where a piece takes longer than 5 s instead of 30,
+    /// `cuda:depth=1` sends a piece only after the answer to the one before, instead of 3 at once.
+    /// `auto`: by a GPU if there is one, else by the cores. `model:rate=1e9,lost=run@3`: by a
+    /// simulated device, for tests.
     #[arg(long, value_name = "DEVICE", value_parser = Wanted::parse)]
     pub device: Option<Wanted>,
 
-    /// The longest time to answer a piece on a device [default: the time at its best rate]
+    /// Milliseconds in which a device must answer a piece [default: no limit, the best rate counts]
     #[arg(long, value_name = "MS", requires = "device", conflicts_with = "buffer",
         value_parser = clap::value_parser!(u32).range(1..))]
     latency: Option<u32>,
