@@ -78,7 +78,8 @@ fn measure(context: &Context, entry: &Entry, size: &str, places: usize) -> Vec<R
     };
     let mut flood = Flood { table, fresh: 0, now: second };
     flood.fill(entries);
-    let (lines, mut from) = ((entry.card.name == OURS).then(|| Lines::new(places, places, false)), 0);
+    let (lines, mut from) =
+        ((entry.card.name == OURS).then(|| Lines::new(places, places, false)), 0);
     let mut variants = vec![Variant::new("", repeat(SLICE, || flood.bring(SLICE)))];
     match &lines {
         None => {}
