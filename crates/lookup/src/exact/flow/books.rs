@@ -18,6 +18,8 @@ pub(super) struct Books {
     has_failed: bool,
     /// Flows that have to go before another insertion is tried.
     to_go: usize,
+    /// A request that expires until then has less than half of the time of a new one.
+    soon: u64,
 }
 
 impl Books {
@@ -29,7 +31,7 @@ impl Books {
         stop: bool,
     ) -> Result<Books, Refusal> {
         let (pages, counts) = (Pool::new(card, decided_max)?, Counts::default());
-        Ok(Books { counts, pages, max_entries, full, stop, has_failed: false, to_go: 0 })
+        Ok(Books { counts, pages, max_entries, full, stop, has_failed: false, to_go: 0, soon: 0 })
     }
 
     /// Flows in the table.
@@ -44,8 +46,10 @@ impl Books {
         self.entries() >= self.max_entries
     }
 
-    pub(super) fn begin_batch(&mut self) {
+    /// A batch begins: it is `now`, and new flows expire at `expires`.
+    pub(super) fn begin_batch(&mut self, now: u64, expires: u64) {
         self.has_failed = false;
+        self.soon = now.saturating_add(expires.saturating_sub(now) / 2);
     }
 
     /// May an insertion be tried?
@@ -82,8 +86,8 @@ impl Books {
 
     /// What makes room before room is searched for; `None`: nothing does. A search takes many
     /// times as long as an insertion, and where flows come and go in a table that fills up, every
-    /// third key needs one in the end. So a request goes first; what is decided goes only where
-    /// the table is nearly full.
+    /// third key needs one in the end. So a request goes first that expires [soon](Books::is_soon);
+    /// what is decided goes only where the table is nearly full.
     #[inline(always)]
     pub(super) fn prefers_at_once(&self) -> Option<Prefer> {
         let (entries, most) = (self.entries(), self.max_entries);
@@ -91,6 +95,12 @@ impl Books {
             return None;
         }
         if entries * 16 < most * 15 { Some(Prefer::RequestsOnly) } else { self.prefers() }
+    }
+
+    /// Whether `flow` expires soon, beside a new one.
+    #[inline(always)]
+    pub(super) fn is_soon(&self, flow: &Flow) -> bool {
+        flow.expires() <= self.soon
     }
 
     /// True where a flow may make room for a page.

@@ -260,7 +260,7 @@ impl<C: Core> FlowTable for Table<C> {
         assert_eq!(keys.len(), ids.len());
         // In turns flows are not found in their order.
         self.core.begin(now, expires, self.batch == Batch::Turns);
-        self.books.begin_batch();
+        self.books.begin_batch(now, expires);
         let moves = self.core.moves();
         match self.batch {
             Batch::Groups => self.claim_groups(expires, keys, ids, gone),

@@ -156,7 +156,7 @@ impl<C: Core> Table<C> {
         id.as_new()
     }
 
-    /// Room for `key` where no request goes.
+    /// Room for `key` where no request goes soon.
     #[inline(never)]
     fn search(
         &mut self,
@@ -185,6 +185,10 @@ impl<C: Core> Table<C> {
             hint = &Hint::NONE;
         }
         let id = self.core.first_to_go(hash, prefer, hint)?;
+        let stays = || !self.books.is_soon(&self.core.flows()[id.place as usize]);
+        if prefer == Prefer::RequestsOnly && stays() {
+            return None;
+        }
         self.goes(id, Why::Replaced, gone);
         Some(self.core.replace(id, hash, key))
     }
