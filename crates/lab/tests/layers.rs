@@ -91,6 +91,7 @@ const C: &[&str] = &["ffi", "io-dpdk", "lab", "offload", "policy"];
 const STARTS_THREADS: &[(&str, &str)] = &[
     ("cli", "commands/demo/shield/serve.rs"), // a page that is not served is counted where it is asked for
     ("cli", "commands/lookup/pipe.rs"),       // ends with its scope
+    ("cli", "whole.rs"), // waits for a signal, removes a file and ends the process
     ("daemon", "threads.rs"),
     ("graph", "clock.rs"),
     ("graph", "worker.rs"),
