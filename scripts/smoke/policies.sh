@@ -149,7 +149,7 @@ for port in 2001 2002 2003 2004 2005; do
 done
 streamed "not x.get('none') and x['granted'] > 50 and x['ms'] < 200 * $PATIENCE" "policies failed"
 said=$(rutter grantor show)
-for cause in 'hostile.lua: .*stopped.*hostile.lua:15' 'hostile.lua:16' 'SIGSEGV' 'hostile.lua:19: no'; do
+for cause in 'hostile.lua: .*stopped.*hostile.lua:15' 'hostile.lua:16' 'hostile.lua:17: .*SIGSEGV' 'hostile.lua:19: no'; do
 	assert_match "$said" "$cause" "causes"
 	found -E "policy hostile.lua failed: .*${cause#hostile.lua: }" "$TMP/rutter.log" || fail "the log does not say $cause"
 done
@@ -177,8 +177,8 @@ done
 streamed "not x.get('none') and x['granted'] > 50 and x.get('instead', 0) < 30 and x['ms'] < 200 * $PATIENCE" \
 	"a C function did not return"
 echo "# a C function does not return: the stream has $(tail -n 1 "$TMP/stream.log")"
-assert_match "$(rutter grantor show)" 'hostile.lua: it gave no verdict for 100 ms' "causes"
-found 'policy hostile.lua failed: it gave no verdict for 100 ms' "$TMP/rutter.log" || fail "the log does not say it"
+assert_match "$(rutter grantor show)" 'hostile.lua: hostile.lua:20: it gave no verdict for 100 ms' "causes"
+found 'policy hostile.lua failed: hostile.lua:20: it gave no verdict for 100 ms' "$TMP/rutter.log" || fail "the log does not say it"
 assert_eq "$(policy "x['failures'], sum(p['stage'] == 'serving' for p in x['processes'])")" "(3, 2)" \
 	"failures, and processes that decide"
 pinged "policies failed"

@@ -110,11 +110,12 @@ fn what_fails_says_so_by_its_line_and_status() {
 fn what_ends_its_process_is_named() {
     let (scratch, capture) = (Scratch::new(), example("web.pcap"));
     let never = "(('a'):rep(40)):find(('a?'):rep(40) .. ('a*'):rep(40) .. 'b')";
-    for (does, cause) in [
-        ("require 'ffi'.cast('int *', 8)[0] = 1", "it touched memory that it does not have"),
-        ("os.exit(0)", "it ended by itself"),
-        ("io.open('/etc/passwd')", "it made a system call that it may not"),
-        (never, "it gave no answer for 3 s, and was ended"),
+    let line = "hostile.lua:2: ";
+    for (does, line, cause) in [
+        ("require 'ffi'.cast('int *', 8)[0] = 1", line, "it touched memory that it does not have"),
+        ("os.exit(0)", "", "it ended by itself"),
+        ("io.open('/etc/passwd')", "", "it made a system call that it may not"),
+        (never, line, "it gave no answer for 3 s, and was ended"),
     ] {
         let text = format!("function lookup_policy(i, p)\n  {does}\n  return true\nend");
         let begun = std::time::Instant::now();
@@ -122,12 +123,13 @@ fn what_ends_its_process_is_named() {
         let done = rutter(&["grantor", "policy", "test", &policy, &capture]);
         assert_eq!(done.status, 1, "{does}: {}", done.err);
         assert!(done.out.contains(cause), "{does}: {}", done.out);
-        let rest = format!("not asked: the policy's process ended: {cause}");
+        let rest = format!("not asked: the policy's process ended: {line}{cause}");
         assert!(done.out.contains(&rest), "{does}: {}", done.out);
         assert!(begun.elapsed().as_secs() < 30, "{does}");
     }
     let loads = scratch.file("loads.lua", "require 'ffi'.cast('int *', 8)[0] = 1");
     let done = rutter(&["grantor", "policy", "test", &loads, &capture]);
     assert_eq!((done.status, done.out.as_str()), (2, ""));
-    assert!(done.err.contains("SIGSEGV"), "{}", done.err);
+    let cause = "loads.lua:1: it touched memory that it does not have (SIGSEGV)";
+    assert!(done.err.contains(cause), "{}", done.err);
 }

@@ -102,6 +102,9 @@ pub(crate) const BUSY: usize = 192;
 /// The offset of the word by which a policy reports at which of these questions it is. All rings of
 /// a process use the word of the first.
 pub(crate) const AT: usize = 196;
+/// The offset of the word in which a process notes the policy's line when it crashes, or when a C
+/// function does not return, in the first of its rings; 0: none.
+pub(crate) const LINE: usize = 200;
 const VERDICTS: usize = 256;
 /// Bytes before those of the packet.
 pub(crate) const FACTS: usize = 32;

@@ -48,6 +48,8 @@ pub(super) fn load(
     let options = Options { files, snap, worker, mark, ..options };
     let prepared = Prepared::new(&options).map_err(|error| error.to_string())?;
     handed.stop_by(stop(prepared.stopper()));
+    // SAFETY: this thread's state; where it is closed, there is none to look at.
+    unsafe { handed.line_by(prepared.line_now()) };
     prepared.load(&handed.name, text).map_err(|error| error.to_string())
 }
 

@@ -14,7 +14,7 @@ use super::about;
 use super::begin::Begin;
 use super::control;
 use super::gauge::{Gauge, State};
-use super::layout::{AT, HEAD, Layout};
+use super::layout::{AT, HEAD, LINE, Layout};
 use super::line::Line;
 use super::settings::Settings;
 use super::shared::{self, Own, Window};
@@ -251,6 +251,19 @@ impl Process {
         let at = self.links.first()?.verdicts.load(AT, Ordering::Relaxed);
         let of = |link: &Link| about::asked(self.layout, &link.questions, &link.verdicts, at);
         self.links.iter().find_map(of)
+    }
+
+    /// The policy's line at which it ended, if it has noted one. Rings with invalid messages say
+    /// nothing.
+    pub fn line(&self) -> Option<u32> {
+        let line = self.links.first()?.verdicts.load(LINE, Ordering::Relaxed);
+        (line > 0 && self.refused() == 0).then_some(line)
+    }
+
+    /// Why it ended, in words, with the policy's line if it has noted one.
+    pub fn with_line(&self, cause: String) -> String {
+        let of = |line| format!("{}:{line}: {cause}", self.source.name());
+        self.line().map_or(cause.clone(), of)
     }
 
     /// Whether workers wait for its verdicts.

@@ -1,5 +1,5 @@
 //! A policy in one process of its own, which is asked about a capture's packets: `rutter grantor
-//! policy test`, without workers and their rings.
+//! policy test`, without a worker.
 //!
 //! ```text
 //!  Trial ─ the policy's text, tables, all questions ─► process: a Decider that is asked by chunks
@@ -72,7 +72,8 @@ impl Trial {
         files.push((QUESTIONS, &questions));
         let source = Source::new(setup.name, &files).map_err(|error| refused(error.to_string()))?;
         let mut settings = Settings {
-            workers: 0,
+            workers: 1, // the ring has room for the line at which it ends
+            depth: 1,
             captured: u32::try_from(setup.captured).unwrap_or(u32::MAX),
             limit: LIMIT / 5, // a chunk may take five times as long
             load: LOAD,
@@ -153,10 +154,9 @@ impl Trial {
                 Some(_) => return Err("it said what no process of a policy says".into()),
                 None if begun.elapsed() > most => {
                     self.process.end();
-                    return Err(format!(
-                        "it gave no answer for {} s, and was ended",
-                        most.as_secs()
-                    ));
+                    let cause =
+                        format!("it gave no answer for {} s, and was ended", most.as_secs());
+                    return Err(self.process.with_line(cause));
                 }
                 None => {
                     let files = [self.process.control.as_fd()];
@@ -171,7 +171,7 @@ impl Trial {
         let begun = Instant::now();
         while begun.elapsed() < LIMIT {
             if let Some(status) = self.process.ended() {
-                return process::words(status);
+                return self.process.with_line(process::words(status));
             }
             std::thread::sleep(LOOK);
         }
@@ -198,7 +198,7 @@ struct Asked {
 
 impl Decider for Asked {
     fn decide(&mut self, _: &[Question<'_>], _: &mut Vec<Verdict>) -> Result<(), String> {
-        Err("nobody asks so".into()) // there are no rings
+        Err("nobody asks so".into()) // nothing is put into the ring
     }
 
     fn exec(&mut self, chunk: &str) -> Result<String, String> {

@@ -64,6 +64,11 @@ impl Caller {
         self.stoppable.stopper()
     }
 
+    /// From now on [`stop::line_now`] is about this state.
+    pub fn show_line(&self) {
+        self.stoppable.show_line();
+    }
+
     /// The calls between this and [`Caller::end`] count as one call for the stopper.
     pub fn begin(&self) {
         self.stoppable.begin();

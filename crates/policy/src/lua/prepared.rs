@@ -11,7 +11,7 @@ use super::error::Error;
 use super::native::{self, Library};
 use super::policy::{Callees, Functions, LOOKS, Policy};
 use super::slots::{BATCH, Mark, Slots};
-use super::stop::Stopper;
+use super::stop::{self, Stopper};
 
 /// The resources of a policy.
 #[derive(Clone, Debug)]
@@ -110,6 +110,17 @@ impl Prepared {
     /// Stops the policy while it loads, and later.
     pub fn stopper(&self) -> Stopper {
         self.0.stopper()
+    }
+
+    /// A function that finds the policy's line where it has no error that names it: from 1, or 0.
+    /// In compiled code the line is one that LuaJIT noted before, or there is none. Of several
+    /// policies, the function is about the last one that this was called for.
+    ///
+    /// The function is to be called in the thread of this state, which may be anywhere: in a signal
+    /// handler, too.
+    pub fn line_now(&self) -> unsafe fn() -> u32 {
+        self.0.caller.show_line();
+        stop::line_now
     }
 
     /// Runs a policy's source, which errors call `name`.

@@ -16,8 +16,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mlua::ffi;
@@ -127,6 +127,12 @@ impl Stoppable {
         LINE.set(0);
     }
 
+    /// From now on [`line_now`] is about this state.
+    pub fn show_line(&self) {
+        let state = self.0.lock().map_or(ptr::null_mut(), |State(state)| state.as_ptr());
+        SHOWN.store(state, Ordering::Release);
+    }
+
     fn hook(&self, hook: Option<ffi::lua_Hook>, mask: c_int) {
         let state = self.0.lock();
         if !self.0.asked.load(Ordering::SeqCst)
@@ -140,7 +146,10 @@ impl Stoppable {
 
 impl Drop for Stoppable {
     fn drop(&mut self) {
-        *self.0.lock() = None;
+        if let Some(State(state)) = self.0.lock().take() {
+            let (order, none) = (Ordering::AcqRel, ptr::null_mut());
+            let _ = SHOWN.compare_exchange(state.as_ptr(), none, order, Ordering::Relaxed);
+        }
     }
 }
 
@@ -166,19 +175,50 @@ pub(super) fn noted() -> Option<c_int> {
 
 /// Notes the line of the innermost function of the policy; called by an error's handler.
 pub(super) fn note_line(state: *mut ffi::lua_State) {
+    // SAFETY: the state runs the handler, in this thread.
+    if let Some(line) = unsafe { innermost(state) } {
+        LINE.set(line);
+    }
+}
+
+/// The state of [`line_now`].
+static SHOWN: AtomicPtr<ffi::lua_State> = AtomicPtr::new(ptr::null_mut());
+
+/// The line at which the shown state is ([`Stoppable::show_line`]), as far as LuaJIT has noted it:
+/// that of the call, if a C function runs; in compiled code one of the code that called it, or none.
+/// 0: none is known. It takes no lock and no memory.
+///
+/// # Safety
+/// In the thread of that state, which may be anywhere: in a signal handler, too.
+pub(super) unsafe fn line_now() -> u32 {
+    let state = SHOWN.load(Ordering::Acquire);
+    if state.is_null() {
+        return 0;
+    }
+    // SAFETY: it is open until its `Stoppable` is dropped, in this thread.
+    let line = unsafe { innermost(state) };
+    line.and_then(|line| u32::try_from(line).ok()).unwrap_or(0)
+}
+
+/// The line of the innermost function of the policy.
+///
+/// # Safety
+/// The state is open, and this thread's.
+unsafe fn innermost(state: *mut ffi::lua_State) -> Option<c_int> {
     // SAFETY: all of its fields are numbers, pointers and texts; zeros are values of them.
     let mut ar: ffi::lua_Debug = unsafe { std::mem::zeroed() };
     for level in 0..LEVELS {
-        // SAFETY: the state runs the handler, in this thread.
+        // SAFETY: the caller's state.
         if unsafe { ffi::lua_getstack(state, level, &raw mut ar) } == 0 {
             break;
         }
         // SAFETY: of this level, as just found.
         let found = unsafe { ffi::lua_getinfo(state, c"Sl".as_ptr(), &raw mut ar) };
         if found != 0 && is_policy(&ar) {
-            return LINE.set(ar.currentline);
+            return Some(ar.currentline).filter(|line| *line > 0);
         }
     }
+    None
 }
 
 /// Whether a function is the policy's, whose chunk alone has the name of a file.

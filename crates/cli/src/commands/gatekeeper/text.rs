@@ -130,7 +130,9 @@ pub(super) fn protections(all: &[Protected]) -> Table {
         if grantors.is_empty() && one.protect.action == Action::Protect {
             grantors.push("this machine".into());
         }
-        let Verdicts { requests, granted, declined, dropped, .. } = one.verdicts;
+        // Of a shadow: the fate that its packets would have.
+        let verdicts = if one.protect.shadow { one.shadow_verdicts } else { one.verdicts };
+        let Verdicts { requests, granted, declined, dropped, .. } = verdicts;
         let mut notes: Vec<String> = Vec::new();
         notes.extend((!one.in_table).then(|| "not in the table: dropped".into()));
         notes.extend(one.hides.as_ref().map(|net| format!("hides {net}, this router's own")));

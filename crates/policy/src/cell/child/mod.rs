@@ -9,6 +9,7 @@ mod filter;
 mod rings;
 mod sandbox;
 mod serve;
+mod signals;
 mod watch;
 
 use std::io;
@@ -22,12 +23,15 @@ pub(crate) use rings::{BATCH, End};
 use self::watch::Watch;
 use super::begin::Begin;
 use super::control;
-use super::layout::Layout;
+use super::layout::{LINE, Layout};
 use super::shared::{Own, Window};
 use crate::ask::{Question, Verdict};
 
 /// Stops the running call of a decider, from another thread.
 pub type Stop = Box<dyn Fn() + Send>;
+
+/// Finds the line of the policy that runs, from 1; 0: none is known.
+pub type LineOf = unsafe fn() -> u32;
 
 /// The code that decides. Neither its process nor the worker trusts it.
 pub trait Decider {
@@ -107,6 +111,17 @@ impl Handed {
         self.watch.arm(Some(stop), self.load);
     }
 
+    /// Finds the policy's line where the process crashes, or where a C function does not return.
+    /// The calling thread is the one that decides.
+    ///
+    /// # Safety
+    /// `line_of` may be called in a signal handler of the calling thread, at any moment until the
+    /// process ends.
+    pub unsafe fn line_by(&self, line_of: LineOf) {
+        // SAFETY: passed on.
+        unsafe { signals::line_by(line_of) };
+    }
+
     /// A file by its name.
     pub fn file(&self, name: &str) -> Option<&[u8]> {
         self.files.iter().find(|(found, _)| found == name).map(|(_, file)| file.bytes())
@@ -153,6 +168,12 @@ fn run(make: impl FnOnce(&Handed) -> Result<Box<dyn Decider>, String>) -> io::Re
         parent: order.begin.parent as u32,
     };
     let missing = sandbox::shut(bounds)?;
+    if let Some([_, (verdicts, _)]) = order.handed.rings.first() {
+        let word = std::ptr::with_exposed_provenance_mut(verdicts + LINE);
+        // SAFETY: aligned, in memory that is mapped until the process ends; the ring's end does not
+        // use this word.
+        unsafe { signals::note_in(word) };
+    }
     let watch = order.handed.watch.clone();
     watch.arm(None, order.handed.load);
     std::panic::set_hook(Box::new(|_| {}));

@@ -30,7 +30,7 @@ use rustix::thread::{
 };
 use rustix::thread::{Gid, Uid};
 
-use super::filter;
+use super::{filter, signals};
 
 /// How far it is shut in.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +53,8 @@ pub(super) fn begin() -> io::Result<()> {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGABRT, libc::SIGILL, libc::SIGFPE] {
-        // SAFETY: the handler is the system's. Rust's own would need calls that are not
-        // allowed later.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
-    }
+    // Rust's own handlers would need calls that are not allowed later.
+    signals::begin()?;
     // One heap for all threads: each other would take 64 MiB of what it may have.
     // SAFETY: a number.
     unsafe { libc::mallopt(M_ARENA_MAX, 1) };

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Stop;
+use super::{Stop, signals};
 use crate::cell::control;
 
 /// Shared by the two threads.
@@ -80,6 +80,7 @@ impl Watch {
     fn ended(&self) -> bool {
         let mut stop = self.lock();
         self.acts.store(false, Ordering::Relaxed);
+        signals::forget();
         std::mem::take(&mut stop.stopped)
     }
 
@@ -107,6 +108,15 @@ impl Watch {
         }
     }
 
+    /// `run` goes on although it was stopped: it is inside a C function, and notes where.
+    fn ask(&self, run: u32) {
+        // The end of a call that was stopped waits for the lock.
+        let stop = self.lock();
+        if stop.stopped && self.runs.load(Ordering::Relaxed) == run {
+            signals::ask();
+        }
+    }
+
     fn hear(&self, message: &[u8], kind: u8) {
         let Some((number, chunk)) = message.split_first_chunk().filter(|_| kind == control::EXEC)
         else {
@@ -131,6 +141,7 @@ pub(super) fn start(
         let mut buffer = vec![0; control::MOST];
         // The running call, since when it runs, and when a call ran last.
         let (mut run, mut since) = (0, Instant::now());
+        let mut asked = 0;
         loop {
             let most = watch.most();
             let busy = since.elapsed() < 4 * most || run % 2 == 1;
@@ -151,6 +162,10 @@ pub(super) fn start(
                 (run, since) = (runs, Instant::now());
             } else if runs % 2 == 1 && since.elapsed() >= most {
                 watch.stop(run);
+                if asked != run && since.elapsed() >= most + LATE.min(most / 4) {
+                    asked = run;
+                    watch.ask(run);
+                }
             }
         }
     };
@@ -161,6 +176,9 @@ pub(super) fn start(
 
 /// The time between two checks while no call runs.
 const IDLE: Duration = Duration::from_millis(20);
+/// The longest time after a stop in which a call ends that is not inside a C function. With the time
+/// between two checks it is less than the supervisor waits before it ends the process.
+const LATE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

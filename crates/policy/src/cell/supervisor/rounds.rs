@@ -143,6 +143,7 @@ impl Supervisor {
         let cause = process.killed.take().unwrap_or_else(|| words(status));
         let asked = process.asked();
         if !cause.is_empty() {
+            let cause = process.with_line(cause);
             let source = process.source.clone();
             if self.current.as_ref().is_some_and(|current| current.is(&source)) {
                 self.history.note_end(now);
