@@ -199,11 +199,17 @@ impl<'t, V: Value> View<'t, V> {
         V::load(&self.cells[at as usize % CELLS])
     }
 
-    /// The 64 bits at `at`, that of the first address the lowest.
+    /// The 64 bits at `at`, in a deep record; that of the first address is the lowest.
     #[inline(always)]
     fn bits(self, at: u32) -> u64 {
-        let cell = |i: u32| u64::from(self.cell(at.wrapping_add(i))) << (i * V::WIDTH);
-        (0..V::WORD as u32).fold(0, |bits, i| bits | cell(i))
+        if cfg!(target_endian = "big") {
+            let cell = |i: u32| u64::from(self.cell(at.wrapping_add(i))) << (i * V::WIDTH);
+            return (0..V::WORD as u32).fold(0, |bits, i| bits | cell(i));
+        }
+        // SAFETY: less than `CELLS`; the cells of a word are there behind it, by the spare end.
+        let word = unsafe { self.cells.as_ptr().add(at as usize % CELLS) };
+        // SAFETY: any bits are a number; nobody writes to a deep record that readers may see (I1).
+        unsafe { word.cast::<u64>().read_unaligned() }
     }
 
     /// The cells of the record of `root`, without what is deep.
@@ -219,7 +225,7 @@ impl<'t, V: Value> View<'t, V> {
     }
 
     /// The answer inside a /24 that holds longer prefixes.
-    #[inline(never)]
+    #[inline(always)]
     fn deep(self, dst: u32) -> u32 {
         // The root is loaded anew, so all of the answer comes from one record.
         let root = self.root(dst);
@@ -227,17 +233,24 @@ impl<'t, V: Value> View<'t, V> {
         if value & V::DEEP == 0 {
             return value; // it changed meanwhile
         }
-        self.cell(self.deep_cell(deep_place::<V>(root, value), dst)) & V::MOST
+        self.deep_value(deep_place::<V>(root, value), dst)
+    }
+
+    /// The answer of the deep record at `at`, as of a root and a cell of one moment.
+    #[inline(always)]
+    fn deep_value(self, at: u32, dst: u32) -> u32 {
+        self.cell(self.deep_cell(at, dst)) & V::MOST
     }
 
     /// Where the deep record at `at` has its answer.
     #[inline(always)]
     fn deep_cell(self, at: u32, dst: u32) -> u32 {
         let low = dst & 0xff;
-        let later = (low / 64..DEEP_WORDS).map(|word| {
+        // All words, though not all count: a branch would be as random as the address.
+        let later = (0..DEEP_WORDS).map(|word| {
             let bits = self.bits(at.wrapping_add(word * V::WORD as u32));
-            let from = if word == low / 64 { low % 64 } else { 0 };
-            (bits >> from).count_ones()
+            let from = low.saturating_sub(64 * word);
+            bits.checked_shr(from).map_or(0, u64::count_ones)
         });
         let values = at.wrapping_add(DEEP_WORDS * V::WORD as u32);
         values.wrapping_add(later.sum::<u32>())
@@ -273,11 +286,17 @@ impl<'t, V: Value> View<'t, V> {
         }
     }
 
-    /// Looks up again where an answer is the place of a deep record.
-    #[inline(never)]
-    pub(super) fn finish_deep(self, default: u32, dsts: &[u32], hops: &mut [Hop]) {
-        for (hop, &dst) in hops.iter_mut().zip(dsts).filter(|(hop, _)| hop.0 & V::DEEP != 0) {
-            *hop = self.answer(default, dst);
+    /// Looks up again where an answer is the place of a deep record: of at most [`BURST`].
+    #[inline(always)]
+    fn finish_deep(self, default: u32, dsts: &[u32], hops: &mut [Hop]) {
+        // Listed first: which ones are deep, no processor foresees.
+        let (mut list, mut len) = ([0_u8; BURST], 0);
+        for (i, hop) in hops.iter().enumerate() {
+            list[len % BURST] = i as u8;
+            len += usize::from(hop.0 & V::DEEP != 0);
+        }
+        for &i in &list[..len] {
+            hops[usize::from(i)] = self.answer(default, dsts[usize::from(i)]);
         }
     }
 

@@ -6,34 +6,31 @@ use core::arch::x86_64::*;
 use super::super::REST_BITS;
 use super::{SHIFT_BITS, Table, Value, View};
 use crate::Hop;
+use crate::lpm::default_hop;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u32], hops: &mut [Hop]) {
     let (view, default) = (table.view(), table.default.get());
     for (dsts, hops) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)) {
-        if burst(view, default, dsts, hops) != 0 {
-            view.finish_deep(default, dsts, hops);
-        }
+        burst(view, default, dsts, hops);
     }
 }
 
-/// Not zero where there are deep records.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
-fn burst<V: Value>(view: View<'_, V>, default: u32, dsts: &[u32], hops: &mut [Hop]) -> __mmask16 {
+fn burst<V: Value>(view: View<'_, V>, default: u32, dsts: &[u32], hops: &mut [Hop]) {
     let (whole, rest) = dsts.as_chunks();
     let (found, rest_found) = hops.as_chunks_mut();
-    let (mut deep, whole, found) = blocks::<V, 8>(view, default, whole, found);
-    let (more, whole, found) = blocks::<V, 4>(view, default, whole, found);
-    deep |= more | blocks::<V, 1>(view, default, whole, found).0;
+    let (whole, found) = blocks::<V, 8>(view, default, whole, found);
+    let (whole, found) = blocks::<V, 4>(view, default, whole, found);
+    blocks::<V, 1>(view, default, whole, found);
     if !rest.is_empty() {
         let (mut keys, mut found) = ([0; LANES], [Hop::NONE; LANES]);
         keys[..rest.len()].copy_from_slice(rest);
-        deep |= block(view, default, &[keys], std::array::from_mut(&mut found));
+        block(view, default, &[keys], std::array::from_mut(&mut found));
         rest_found.copy_from_slice(&found[..rest.len()]);
     }
-    deep
 }
 
 /// As [`burst`], of as many whole blocks as there are; what remains behind them.
@@ -44,14 +41,13 @@ fn blocks<'d, 'h, V: Value, const ROWS: usize>(
     default: u32,
     dsts: &'d [[u32; LANES]],
     hops: &'h mut [[Hop; LANES]],
-) -> (__mmask16, &'d [[u32; LANES]], &'h mut [[Hop; LANES]]) {
+) -> (&'d [[u32; LANES]], &'h mut [[Hop; LANES]]) {
     let (whole, rest) = dsts.as_chunks::<ROWS>();
     let (found, rest_found) = hops.as_chunks_mut::<ROWS>();
-    let mut deep = 0;
     for (keys, hops) in whole.iter().zip(found) {
-        deep |= block(view, default, keys, hops);
+        block(view, default, keys, hops);
     }
-    (deep, rest, rest_found)
+    (rest, rest_found)
 }
 
 /// Two passes: the gathers of one wait for nothing. Roots stay in registers between
@@ -64,19 +60,57 @@ fn block<V: Value, const ROWS: usize>(
     default: u32,
     dsts: &[[u32; LANES]; ROWS],
     hops: &mut [[Hop; LANES]; ROWS],
-) -> __mmask16 {
+) {
     let mut rows = [number(0); ROWS];
     for (root, keys) in rows.iter_mut().zip(dsts) {
         *root = roots(view, load(keys));
     }
-    let mut deep = 0;
-    for ((root, keys), hops) in rows.iter().zip(dsts).zip(hops) {
+    let mut deep = [0; ROWS];
+    for ((root, keys), (hops, deep)) in rows.iter().zip(dsts).zip(hops.iter_mut().zip(&mut deep)) {
         let found = values(view, *root, load(keys));
-        deep |= _mm512_test_epi32_mask(found, number(V::DEEP));
+        *deep = _mm512_test_epi32_mask(found, number(V::DEEP));
         let none = _mm512_testn_epi32_mask(found, found);
-        store(hops, _mm512_mask_mov_epi32(found, none, number(default)));
+        let found = _mm512_mask_mov_epi32(found, none, number(default));
+        // A root and a cell of one moment, so the place is that of their own deep record.
+        store(hops, if *deep == 0 { found } else { deep_places::<V>(*root, found, *deep) });
     }
-    deep
+    if deep.iter().any(|deep| *deep != 0) {
+        finish_deep(view, default, dsts, hops, deep);
+    }
+}
+
+/// `found`, with the places of deep records in the lanes `deep`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn deep_places<V: Value>(roots: __m512i, found: __m512i, deep: __mmask16) -> __m512i {
+    let records = _mm512_srli_epi32::<SHIFT_BITS>(roots);
+    let lines = _mm512_andnot_si512(number(V::DEEP), found);
+    let cells = _mm512_sllv_epi32(lines, number(V::LINE.trailing_zeros()));
+    _mm512_mask_add_epi32(found, deep, records, cells)
+}
+
+/// Answers from the deep records whose places are in the lanes `deep` of `hops`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+fn finish_deep<V: Value, const ROWS: usize>(
+    view: View<'_, V>,
+    default: u32,
+    dsts: &[[u32; LANES]; ROWS],
+    hops: &mut [[Hop; LANES]; ROWS],
+    deep: [__mmask16; ROWS],
+) {
+    // By 64 lanes: each end of a loop costs as much as an answer.
+    let fours = deep.chunks(4).zip(dsts.chunks(4)).zip(hops.chunks_mut(4));
+    for ((deep, dsts), hops) in fours {
+        let mut lanes = deep.iter().rev().fold(0, |all, row| all << LANES | u64::from(*row));
+        let (dsts, hops) = (dsts.as_flattened(), hops.as_flattened_mut());
+        while lanes != 0 {
+            let lane = lanes.trailing_zeros() as usize;
+            lanes &= lanes - 1;
+            let hop = view.deep_value(hops[lane].0, dsts[lane]);
+            hops[lane] = default_hop::or(hop, default);
+        }
+    }
 }
 
 #[inline]
