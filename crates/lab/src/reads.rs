@@ -62,6 +62,11 @@ impl<A: Addr> Subject<A> for Replayed<A> {
         self.engine.bytes()
     }
 
+    /// That of the engine, whose claims compare it with its reads.
+    fn isa(&self) -> Option<&'static str> {
+        self.engine.isa()
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         vec![("reads", self.answered.get())]
     }
@@ -174,6 +179,10 @@ mod tests {
             let answers = reads.stream(&dsts).answers();
             assert_eq!(answers, [Hop(2), Hop(1), Hop(3)], "{name}");
             assert_eq!(reads.counters(), [("reads", each.iter().sum())], "{name}");
+            let entry = <u32 as lookup::lpm::Engines>::engine(name).expect("is one");
+            let writer = (entry.build)(&rib, &Options::default(), &Domain::new()).unwrap();
+            let isa = writer.table().isa();
+            assert_eq!(reads.isa(), Some(isa), "{name}: claims compare equal instruction sets");
             let mut stream = reads.stream(&dsts);
             stream.run(0, 3, 2);
         }

@@ -4,6 +4,7 @@
 //! takes time. No strict bound: an engine that keeps more reads in flight than gathers
 //! of eight do may exceed it.
 
+use super::peers::{CROWDED, DEEP};
 use crate::data::Traffic;
 use crate::lookups::{Claim, Entrant, Measure, Part, Study};
 use crate::reads::SUFFIX;
@@ -27,7 +28,7 @@ pub static BOUND: Study = Study {
 
 const CARD: Card = Card {
     name: "lpm/bound",
-    takes: Takes { full_s: 75.0, quick_s: 15.0 },
+    takes: Takes { full_s: 110.0, quick_s: 15.0 },
     help: "engines beside their own reads at places known beforehand: what memory allows them",
     source: "issue on longest-prefix match, point 4",
     claim: "the reads are the bound: what lies between them costs little",
@@ -63,7 +64,7 @@ fn parts(context: &Context) -> Vec<Part> {
         let measures = [Measure::RateLong, Measure::Probes(1 << 16)];
         part.entrants(each.map(|name| Entrant::new(&name))).traffic(&traffic).measure(&measures)
     };
-    let usual = ["internet:1000000+200000", "internet6:200000,long=60"];
+    let usual = ["internet:1000000+200000", CROWDED, DEEP];
     let tables = context.tables(context.pick(&usual, &usual[..1]));
     let both = |name: &String| {
         [table(Part::ipv4(name), &["rutter4", "dir-24-8"]), table(Part::ipv6(name), &["rutter6"])]

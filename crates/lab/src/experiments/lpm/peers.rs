@@ -96,10 +96,10 @@ fn goals(rows: &[Row]) -> Vec<Verdict> {
 }
 
 /// As location data are, which nobody tunes a table for.
-const CROWDED: &str = "internet:608000+200000,long=22";
+pub(super) const CROWDED: &str = "internet:608000+200000,long=22";
 
 /// The same for IPv6, worse than anybody has seen: most routes in /48s that have many.
-const DEEP: &str = "internet6:200000,long=60";
+pub(super) const DEEP: &str = "internet6:200000,long=60";
 
 /// What is asked of a table, and of one with many long prefixes in crowded blocks.
 #[derive(Clone, Copy)]

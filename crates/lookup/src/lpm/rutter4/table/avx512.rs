@@ -4,9 +4,8 @@
 use core::arch::x86_64::*;
 
 use super::super::REST_BITS;
-use super::{SHIFT_BITS, Table, Value, View};
+use super::{CELLS, DEEP_WORDS, SHIFT_BITS, Table, Value, View};
 use crate::Hop;
-use crate::lpm::default_hop;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
@@ -89,7 +88,8 @@ fn deep_places<V: Value>(roots: __m512i, found: __m512i, deep: __mmask16) -> __m
     _mm512_mask_add_epi32(found, deep, records, cells)
 }
 
-/// Answers from the deep records whose places are in the lanes `deep` of `hops`.
+/// Answers from the deep records whose places are in the lanes `deep` of `hops`: these lanes are
+/// gathered, answered by eights, and put back.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
 fn finish_deep<V: Value, const ROWS: usize>(
@@ -99,18 +99,102 @@ fn finish_deep<V: Value, const ROWS: usize>(
     hops: &mut [[Hop; LANES]; ROWS],
     deep: [__mmask16; ROWS],
 ) {
-    // By 64 lanes: each end of a loop costs as much as an answer.
-    let fours = deep.chunks(4).zip(dsts.chunks(4)).zip(hops.chunks_mut(4));
-    for ((deep, dsts), hops) in fours {
-        let mut lanes = deep.iter().rev().fold(0, |all, row| all << LANES | u64::from(*row));
-        let (dsts, hops) = (dsts.as_flattened(), hops.as_flattened_mut());
-        while lanes != 0 {
-            let lane = lanes.trailing_zeros() as usize;
-            lanes &= lanes - 1;
-            let hop = view.deep_value(hops[lane].0, dsts[lane]);
-            hops[lane] = default_hop::or(hop, default);
-        }
+    let (mut keys, mut answers) = ([0; BLOCK + LANES], [Hop::NONE; BLOCK + LANES]);
+    let mut len = 0;
+    for ((dsts, hops), deep) in dsts.iter().zip(&*hops).zip(deep) {
+        store_keys(lanes(&mut keys, len), _mm512_maskz_compress_epi32(deep, load(dsts)));
+        store(lanes(&mut answers, len), _mm512_maskz_compress_epi32(deep, load_hops(hops)));
+        len += deep.count_ones() as usize;
     }
+    let (keys, eights) = (keys.as_chunks().0, answers.as_chunks_mut().0);
+    for (keys, hops) in keys.iter().zip(eights).take(len.div_ceil(EIGHT)) {
+        deep_values(view, default, keys, hops);
+    }
+    len = 0;
+    for (hops, deep) in hops.iter_mut().zip(deep) {
+        let found = load_hops(lanes(&mut answers, len));
+        store(hops, _mm512_mask_expand_epi32(load_hops(hops), deep, found));
+        len += deep.count_ones() as usize;
+    }
+}
+
+/// Sixteen of `all` from `at` on.
+#[inline(always)]
+fn lanes<T>(all: &mut [T; BLOCK + LANES], at: usize) -> &mut [T; LANES] {
+    all[at..].first_chunk_mut().expect("there are as many behind each row")
+}
+
+/// Answers from the deep records at the places in `hops`.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+fn deep_values<V: Value>(
+    view: View<'_, V>,
+    default: u32,
+    keys: &[u32; EIGHT],
+    hops: &mut [Hop; EIGHT],
+) {
+    // SAFETY: eight words.
+    let keys = unsafe { _mm256_loadu_epi32(keys.as_ptr().cast()) };
+    // SAFETY: eight words: a `Hop` is a `u32`.
+    let records = unsafe { _mm256_loadu_epi32(hops.as_ptr().cast()) };
+    let lows = _mm512_cvtepu8_epi64(_mm256_cvtepi32_epi8(keys));
+    let mut sums = number(0);
+    for word in 0..DEEP_WORDS {
+        // From the key's own bit on: of words before it none, of words behind it all.
+        let from = _mm512_subs_epu16(lows, _mm512_set1_epi64(64 * i64::from(word)));
+        let bits = _mm512_srlv_epi64(deep_words(view, records, word), from);
+        sums = _mm512_add_epi8(sums, bits_set(bits));
+    }
+    let later = _mm512_cvtepi64_epi32(_mm512_sad_epu8(sums, number(0)));
+    let values = _mm256_set1_epi32((DEEP_WORDS * V::WORD as u32) as i32);
+    let found = deep_cells(view, _mm256_add_epi32(_mm256_add_epi32(records, values), later));
+    let none = _mm256_testn_epi32_mask(found, found);
+    let found = _mm256_mask_mov_epi32(found, none, _mm256_set1_epi32(default as i32));
+    // SAFETY: as above.
+    unsafe { _mm256_storeu_epi32(hops.as_mut_ptr().cast(), found) };
+}
+
+/// Of each byte, how many of its bits are set.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn bits_set(bytes: __m512i) -> __m512i {
+    let counts = _mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4);
+    let (counts, half) = (_mm512_broadcast_i32x4(counts), _mm512_set1_epi8(0xf));
+    let low = _mm512_shuffle_epi8(counts, _mm512_and_si512(bytes, half));
+    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), half);
+    _mm512_add_epi8(low, _mm512_shuffle_epi8(counts, high))
+}
+
+/// Word `word` of eight deep records.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn deep_words<V: Value>(view: View<'_, V>, records: __m256i, word: u32) -> __m512i {
+    let records = _mm256_and_si256(records, _mm256_set1_epi32(CELLS as i32 - 1));
+    let base = view.cells.as_ptr().wrapping_add(word as usize * V::WORD).cast();
+    if V::WIDTH == 16 {
+        // SAFETY: less than a line from a cell below `CELLS` on, which the spare end has. Nobody
+        // writes to a deep record that readers may see (I1).
+        unsafe { _mm512_i32gather_epi64::<2>(records, base) }
+    } else {
+        // SAFETY: as above.
+        unsafe { _mm512_i32gather_epi64::<4>(records, base) }
+    }
+}
+
+/// Eight values of deep records.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl")]
+fn deep_cells<V: Value>(view: View<'_, V>, at: __m256i) -> __m256i {
+    let at = _mm256_and_si256(at, _mm256_set1_epi32(CELLS as i32 - 1));
+    let base = view.cells.as_ptr().cast();
+    let found = if V::WIDTH == 16 {
+        // SAFETY: four bytes from a cell below `CELLS` on; the rest as above.
+        unsafe { _mm256_i32gather_epi32::<2>(base, at) }
+    } else {
+        // SAFETY: as above.
+        unsafe { _mm256_i32gather_epi32::<4>(base, at) }
+    };
+    _mm256_and_si256(found, _mm256_set1_epi32(V::MOST as i32))
 }
 
 #[inline]
@@ -154,6 +238,20 @@ fn load(words: &[u32; LANES]) -> __m512i {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
+fn load_hops(hops: &[Hop; LANES]) -> __m512i {
+    // SAFETY: sixteen words: a `Hop` is a `u32`.
+    unsafe { _mm512_loadu_epi32(hops.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn store_keys(to: &mut [u32; LANES], words: __m512i) {
+    // SAFETY: sixteen words.
+    unsafe { _mm512_storeu_epi32(to.as_mut_ptr().cast(), words) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
 fn store(hops: &mut [Hop; LANES], words: __m512i) {
     // SAFETY: sixteen words: a `Hop` is a `u32`.
     unsafe { _mm512_storeu_epi32(hops.as_mut_ptr().cast(), words) }
@@ -166,4 +264,7 @@ fn number(n: u32) -> __m512i {
 }
 
 const LANES: usize = 16;
+const EIGHT: usize = 8;
+/// The most keys between two passes.
+const BLOCK: usize = 8 * LANES;
 const BURST: usize = 256;
