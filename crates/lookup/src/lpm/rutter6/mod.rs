@@ -41,9 +41,9 @@
 //! registers until all cells are read, and lines are compared by eights. `docs/lab/TRIED.md`
 //! has the gains, and the changes that were tried and lost.
 //!
-//! Keys that continue in deeper trees do so together after the burst, a level at a time.
-//! Few keys of the Internet are that deep; where many are, each would otherwise wait for
-//! three reads a level, one key after the other.
+//! Keys that continue in deeper trees do so together after the burst, a level at a time, by
+//! the same instructions as before. Few keys of the Internet are that deep; where many are,
+//! each would otherwise wait for three reads a level, one key after the other.
 //!
 //! A call with more keys than a burst prefetches the keys of the next burst: at sixteen
 //! bytes each, and read in bursts, they are not a stream that the processor recognises.

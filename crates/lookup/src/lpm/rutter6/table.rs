@@ -333,7 +333,7 @@ impl<'t, V: Value> View<'t, V> {
             *hop = default_hop::or(hop.0, default);
         }
         if any > V::MOST {
-            self.finish_deep(dsts.as_flattened(), hops, default);
+            self.finish_deep(rank, dsts.as_flattened(), hops, default);
         }
     }
 

@@ -5,10 +5,11 @@
 use core::arch::x86_64::*;
 use std::sync::atomic::Ordering;
 
-use super::super::{SEPARATORS, SIGN};
+use super::super::{LEVELS, SEPARATORS, SIGN};
 use super::{MOST_STEPS, Table, UNITS, Value, View};
 use crate::Hop;
 use crate::hint::prefetch_all;
+use crate::lpm::default_hop;
 
 /// As `Lpm::lookup_batch`; the slices are of one length.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
@@ -19,7 +20,7 @@ pub(super) fn batch<V: Value>(table: &Table<V>, dsts: &[u128], hops: &mut [Hop])
     let next = dsts.chunks(BURST).skip(1).chain([&[][..]]);
     for ((dsts, hops), next) in dsts.chunks(BURST).zip(hops.chunks_mut(BURST)).zip(next) {
         if burst.run(view, default, dsts, next, hops) != 0 {
-            view.finish_deep(dsts, hops, default);
+            burst.deepen(view, default, dsts, hops);
         }
     }
 }
@@ -36,6 +37,8 @@ struct Burst {
     /// Numbers of those whose entry names a super node.
     supers: [u32; BURST + LANES],
     count: usize,
+    /// Which lanes of a row have values that name deeper trees.
+    deep: [__mmask16; ROWS],
 }
 
 impl Burst {
@@ -46,6 +49,7 @@ impl Burst {
             less: [[0; LANES]; ROWS],
             supers: [0; BURST + LANES],
             count: 0,
+            deep: [0; ROWS],
         }
     }
 
@@ -86,17 +90,72 @@ impl Burst {
             self.step(view, row);
         }
         self.compare(view, rows);
-        let mut deep = 0;
+        let mut any = 0;
         let (whole, rest) = hops.as_chunks_mut();
         for (row, hops) in whole.iter_mut().enumerate() {
-            deep |= self.leave(view, row, default, hops);
+            self.deep[row] = self.leave(view, row, default, hops);
+            any |= self.deep[row];
         }
         if !rest.is_empty() {
             let mut found = [Hop::NONE; LANES];
-            deep |= self.leave(view, whole.len(), default, &mut found);
+            let deep = self.leave(view, whole.len(), default, &mut found);
+            self.deep[whole.len()] = deep & first_lanes(rest.len());
+            any |= self.deep[whole.len()];
             rest.copy_from_slice(&found[..rest.len()]);
         }
-        deep
+        any
+    }
+
+    /// The answers of keys whose values name deeper trees: all go down together, a level at a
+    /// time, as all keys did before.
+    #[inline(never)]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+    #[target_feature(enable = "avx512vpopcntdq,avx512vbmi2")]
+    fn deepen<V: Value>(
+        &mut self,
+        view: View<'_, V>,
+        default: u32,
+        dsts: &[u128],
+        hops: &mut [Hop],
+    ) {
+        let (mut keys, mut count) = (Keys { numbers: [0; BURST + LANES] }, 0);
+        for (row, &deep) in self.deep[..dsts.len().div_ceil(LANES)].iter().enumerate() {
+            let numbers = _mm512_add_epi32(lanes(), number((row * LANES) as u32));
+            count = keys.append(count, deep, numbers);
+        }
+        for level in 1..LEVELS {
+            let rows = count.div_ceil(LANES);
+            self.count = 0;
+            for row in 0..rows {
+                let there = first_lanes(count - row * LANES);
+                let numbers = keys.row(row);
+                let (upper, lower) = words_of(dsts, level, there, numbers);
+                let found = gather_hops(hops, there, numbers);
+                let entries = deep_entries(view, _mm512_and_si512(found, number(V::MOST)));
+                self.note(row, _mm512_shldi_epi32::<16>(upper, lower), entries);
+            }
+            self.step_supers(view);
+            self.compare(view, rows);
+            (0..rows).for_each(|row| self.step(view, row));
+            self.compare(view, rows);
+            let mut left = 0;
+            for row in 0..rows {
+                let there = first_lanes(count - row * LANES);
+                let (numbers, mut found) = (keys.row(row), [Hop::NONE; LANES]);
+                let deep = self.leave(view, row, default, &mut found) & there;
+                scatter_hops(hops, there, numbers, &found);
+                left = keys.append(left, deep, numbers); // `left` is not ahead of this row
+            }
+            count = left;
+            if count == 0 {
+                return;
+            }
+        }
+        // Of a reader that does not quiesce: some hop or other.
+        for &i in &keys.numbers[..count] {
+            let hop = &mut hops[i as usize];
+            *hop = default_hop::or(hop.0 & V::MOST, default);
+        }
     }
 
     /// Reads root words, then cells, of `N` rows from `row` on. What is found stays in
@@ -236,6 +295,77 @@ impl Burst {
         let less = unsafe { _mm256_loadu_si256(self.less[row].as_ptr().cast()) };
         let less = _mm512_and_si512(_mm512_cvtepu16_epi32(less), number(of_keys(keys).into()));
         _mm512_popcnt_epi32(less)
+    }
+}
+
+/// Numbers of keys of a burst.
+struct Keys {
+    numbers: [u32; BURST + LANES],
+}
+
+impl Keys {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn row(&self, row: usize) -> __m512i {
+        load(self.numbers[row * LANES..].first_chunk().expect("a row more than a burst"))
+    }
+
+    /// Puts some lanes of `numbers` at `at`; returns where the next ones come.
+    #[inline]
+    #[target_feature(enable = "avx512f,popcnt")]
+    fn append(&mut self, at: usize, lanes: __mmask16, numbers: __m512i) -> usize {
+        let place = self.numbers[at..].first_chunk_mut().expect("a row more than a burst");
+        store(place, _mm512_maskz_compress_epi32(lanes, numbers));
+        at + lanes.count_ones() as usize
+    }
+}
+
+/// The first `n` lanes, or all.
+fn first_lanes(n: usize) -> __mmask16 {
+    if n < LANES { (1 << n) - 1 } else { !0 }
+}
+
+/// The words of sixteen of the keys that have the bits of `level`, the upper word first.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn words_of(dsts: &[u128], level: u32, there: __mmask16, numbers: __m512i) -> (__m512i, __m512i) {
+    let none = number(0);
+    let word = |word: u32| {
+        let at = _mm512_or_si512(_mm512_slli_epi32::<2>(numbers), number(word));
+        // SAFETY: one of the four words of a key that is there.
+        unsafe { _mm512_mask_i32gather_epi32::<4>(none, there, at, dsts.as_ptr().cast()) }
+    };
+    // The lowest word is the first.
+    let lower = 2_u32.checked_sub(level).map_or(none, word);
+    (word(3 - level), lower)
+}
+
+/// Entries of the deeper trees with these numbers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn deep_entries<V>(view: View<'_, V>, trees: __m512i) -> __m512i {
+    let at = _mm512_and_si512(trees, number(view.deep.mask() as u32));
+    // SAFETY: masked to the array's length. A lane is one load of four aligned bytes, so a word
+    // that is stored meanwhile is read whole.
+    unsafe { _mm512_i32gather_epi32::<4>(at, view.deep.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn gather_hops(hops: &[Hop], there: __mmask16, numbers: __m512i) -> __m512i {
+    let (none, base) = (number(0), hops.as_ptr().cast());
+    // SAFETY: hops of keys that are there.
+    unsafe { _mm512_mask_i32gather_epi32::<4>(none, there, numbers, base) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn scatter_hops(hops: &mut [Hop], there: __mmask16, numbers: __m512i, found: &[Hop; LANES]) {
+    // SAFETY: sixteen words: a `Hop` is a `u32`.
+    let found = unsafe { _mm512_loadu_si512(found.as_ptr().cast()) };
+    // SAFETY: hops of keys that are there, all different.
+    unsafe {
+        _mm512_mask_i32scatter_epi32::<4>(hops.as_mut_ptr().cast(), there, numbers, found);
     }
 }
 

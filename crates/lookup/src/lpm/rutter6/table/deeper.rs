@@ -6,7 +6,7 @@ use super::{DEEP, MOST_STEPS, Value, View};
 use crate::Hop;
 use crate::hint::prefetch;
 use crate::lpm::default_hop;
-use crate::lpm::rutter6::rank::{BURST, Portable};
+use crate::lpm::rutter6::rank::{BURST, Rank};
 use crate::lpm::rutter6::{LEVELS, SUPER, x_of};
 
 impl<V: Value> View<'_, V> {
@@ -26,9 +26,14 @@ impl<V: Value> View<'_, V> {
 
     /// The answers of keys whose values name deeper trees, [`BURST`] keys at most: a level of
     /// all of them at a time, so that their reads overlap.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn finish_deep(self, dsts: &[u128], hops: &mut [Hop], default: u32) {
+    #[inline(always)]
+    pub(super) fn finish_deep(
+        self,
+        rank: impl Rank,
+        dsts: &[u128],
+        hops: &mut [Hop],
+        default: u32,
+    ) {
         let (mut places, mut entries, mut count) = ([0_u8; BURST], [0; BURST], 0);
         for (i, hop) in hops.iter().enumerate().take(BURST) {
             places[count] = i as u8; // `count` is not ahead of `i`
@@ -50,15 +55,15 @@ impl<V: Value> View<'_, V> {
                     if *entry & SUPER == 0 {
                         break;
                     }
-                    *entry = self.step(Portable, *entry, x);
+                    *entry = self.step(rank, *entry, x);
                 }
-                *entry = self.step(Portable, *entry, x);
+                *entry = self.step(rank, *entry, x);
                 prefetch(self.unit(*entry));
             }
             let mut left = 0;
             for at in 0..count {
                 let i = usize::from(places[at]);
-                let raw = V::search(Portable, self.unit(entries[at]), x_of(dsts[i], level));
+                let raw = V::search(rank, self.unit(entries[at]), x_of(dsts[i], level));
                 hops[i] = default_hop::or(raw, default);
                 places[left] = i as u8; // `left` is not ahead of `at`
                 left += usize::from(raw > V::MOST);
