@@ -58,7 +58,7 @@ fn text(shown: &Shown) -> String {
         ("asked by", shown.gatekeepers.join(", ")),
         ("serves", shown.serves.join(", ")),
         ("policy", shown.policy.clone()),
-        ("forwards", if shown.shadow { "nothing: a shadow" } else { "what is granted" }.into()),
+        ("forwards", if shown.shadow { "nothing: a shadow" } else { "granted packets" }.into()),
         ("decisions", format!("UDP {src} to {dst}")),
         ("ecn", shown.ecn.clone()),
         (
