@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
 
-/// Decide for Gatekeepers which flows pass, by a policy
+/// Decide, by a policy, which flows Gatekeepers let pass
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

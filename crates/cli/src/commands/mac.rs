@@ -56,13 +56,13 @@ enum Action {
 /// Which stations.
 #[derive(clap::Args)]
 struct Which {
-    /// Only of this bridge
+    /// Only stations of this bridge
     #[arg(short, long)]
     bridge: Option<String>,
-    /// Only of this VLAN
+    /// Only stations of this VLAN
     #[arg(long)]
     vlan: Option<u16>,
-    /// Only at this port
+    /// Only stations at this port
     #[arg(short, long)]
     port: Option<String>,
     /// Only this address
