@@ -101,7 +101,7 @@ fn read(root: Table<'_>, config: &mut Config) {
         let words = key.get(table).and_then(|value| value.parse::<Words>(WORDS));
         words.unwrap_or_default()
     });
-    let waiting = share_of_buffers(table, &keys::WAITING, "packets that wait", config);
+    let waiting = share_of_buffers(table, &keys::WAITING, "waiting packets", config);
     let fragments = fragments(table, waiting, config);
     let reassemble = keys::REASSEMBLE.as_flag(table);
     if reassemble

@@ -112,7 +112,7 @@ fn mistakes_are_named() {
         ("policy = \"a.lua\"\nprocesses = 0\n", "a whole number from 1 to 32"),
         ("limit_ms = 0\n", "grantor.limit_ms: expected a whole number from 1 to 60000"),
         ("ecn = \"rfc3168\"\n", "grantor.ecn"),
-        ("waiting = 65536\n", "packets that wait"),
+        ("waiting = 65536\n", "waiting packets of all workers"),
         ("fragments = 65536\n", "fragments and packets that wait may take more than half"),
         ("reassemble = true\n", "grantor.reassemble: `fragments` is 0"),
         ("fragment_ms = 0\n", "grantor.fragment_ms: expected a whole number from 1 to 60000"),
