@@ -45,7 +45,7 @@ wait_for 70 reaches a 100.67.10.1
 pinging a 10.0.2.2 0.005
 for engine in bsd-radix dir-24-8; do
 	said=$(rutter fib engine set $engine 2>&1)
-	assert_match "$said" "$engine takes over ipv4.* of VRF main" "what is changed"
+	assert_match "$said" "$engine now serves ipv4.* of VRF main" "what is changed"
 	running() { [ "$(fib engine)" = "$engine" ]; }
 	wait_for 20 running
 	assert_ping a 100.65.10.1

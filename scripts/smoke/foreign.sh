@@ -29,7 +29,7 @@ before=$(drops ip4_lookup.via_kernel)
 assert_no_ping a 192.168.9.2
 dropped_more ip4_lookup.via_kernel "$before"
 said=$(on r "$RUTTER" doctor || true)
-assert_match "$said" "[1-9] by m0: packets that ports receive do not go there" "what doctor says"
+assert_match "$said" "[1-9] through m0: packets from ports are not sent there" "what doctor says"
 assert_match "$said" "via_kernel = true" "what doctor advises"
 
 # Link-local addresses are for their link: the router answers there, and forwards nothing to them.

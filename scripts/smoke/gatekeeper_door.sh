@@ -21,7 +21,7 @@ wait_for 10 grantors_found
 watch g
 forwarded=$(kernel_forwarded r)
 
-grep "p0 has a port of the front: it is the front's" "$TMP/rutter.log" >/dev/null || fail "nobody says what p0 is"
+grep "interfaces on ports of the front are front, too: p0" "$TMP/rutter.log" >/dev/null || fail "nobody says what p0 is"
 for name in p0 p0.100; do
 	on r ip rule | found "1105:.*iif $name prohibit" || fail "no rule for $name"
 	on r ip -6 rule | found "1105:.*iif $name prohibit" || fail "no rule for IPv6 of $name"

@@ -11,7 +11,7 @@ errors() { # ICMP errors about packets too long
 	rutter gatekeeper show -j | json "next(e['count'] for e in x['errors'] if e['what'] == 'too_long')"
 }
 advised() {
-	grep "gatekeeper: .* packets were longer, with the outer header, .*: raise the mtu at the back" "$TMP/rutter.log"
+	grep "gatekeeper: .* packets with their outer header exceeded the MTU .*: raise the mtu at the back" "$TMP/rutter.log"
 }
 too_long() { # by the router's word, not by what the client's kernel remembers of it
 	on c ip route flush cache

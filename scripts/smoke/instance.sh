@@ -35,7 +35,7 @@ router_start
 # A file that is not a socket is not taken for one, and stays.
 echo mine >"$TMP/notes"
 assert_status 2 on r "$RUTTER" --socket "$TMP/notes" run --config "$TMP/rutter.toml"
-assert_match "$(cat "$TMP/status.out")" "no socket" "why a file is refused"
+assert_match "$(cat "$TMP/status.out")" "not a socket" "why a file is refused"
 assert_eq "$(cat "$TMP/notes")" mine "the file that was named"
 assert_status 2 on r "$RUTTER" --socket "$TMP/$(printf '%0108d' 0)" run --config "$TMP/rutter.toml"
 

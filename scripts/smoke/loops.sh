@@ -51,7 +51,7 @@ count_at_b 3 02:00:00:00:00:aa
 frames a station eth0 02:00:00:00:00:aa
 counted
 assert_eq "$copies" 1 "copies of a broadcast with the loop cabled before"
-assert_match "$(rutter show bridges)" "loop: p3 is out for .* receives the probes of p2" "show bridges"
+assert_match "$(rutter show bridges)" "loop: p3 has been out of use for .* receives the probes of p2" "show bridges"
 assert_match "$(rutter show ports)" "p3 +out: loop with p2" "show ports"
 assert_match "$(rutter show bridges)" "[1-9] loops" "the counter"
 assert_match "$(rutter doctor || true)" "loops +port p3 receives the probes of p2" "doctor"

@@ -71,7 +71,7 @@ assert_eq "$(flows granted from 10.0.1.2/32)" 2 "flows granted"
 assert_match "$(rutter gatekeeper protect)" "203.0.113.0/24 +protect +this machine" "who decides"
 assert_match "$(rutter gatekeeper show)" "1,000 decisions here" "how many decisions"
 assert_match "$(rutter show capacity)" "requests a second +[0-9,]+ +1,000 .*gatekeeper.requests" "what it withstands"
-assert_match "$(rutter doctor 2>&1)" "the policy of \[grantor\] decides for 2, 1000 a second" "what doctor says"
+assert_match "$(rutter doctor 2>&1)" "the policy of \[grantor\] decides for 2 protections, 1000 requests a second" "what doctor says"
 
 # From inside out: routed, without a question.
 before=$(asked requests)

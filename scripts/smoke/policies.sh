@@ -60,7 +60,7 @@ config() { # POLICY [BATCH-MS]
 
 # With a policy that does not load nothing starts, and its line is reported; nor with one that does
 # not exist.
-for policy in wrong:'wrong.lua:1' endless:"$ENDLESS" none:'No such file' pipe:'it is no file'; do
+for policy in wrong:'wrong.lua:1' endless:"$ENDLESS" none:'No such file' pipe:'it is not a regular file'; do
 	config "$TMP/${policy%%:*}.lua" >"$TMP/bad.toml"
 	assert_status 2 on r env RUTTER_SOCKET="$TMP/bad.sock" "$RUTTER" run --config "$TMP/bad.toml"
 	assert_match "$(cat "$TMP/status.out")" "grantor.policy: .*${policy#*:}" "what is said of ${policy%%:*}"
@@ -112,7 +112,7 @@ assert_status 1 rutter grantor policy exec 'while true do end'
 assert_eq "$(asks 1000)" granted "after a chunk that does not end"
 
 # A policy that does not load changes nothing, and the reason is reported.
-for policy in wrong:'wrong.lua:1' endless:"$ENDLESS" none:'No such file' pipe:'it is no file'; do
+for policy in wrong:'wrong.lua:1' endless:"$ENDLESS" none:'No such file' pipe:'it is not a regular file'; do
 	assert_status 2 rutter grantor policy load "$TMP/${policy%%:*}.lua"
 	assert_match "$(cat "$TMP/status.out")" "${policy#*:}" "what is said of ${policy%%:*}"
 done

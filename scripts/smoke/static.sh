@@ -62,7 +62,7 @@ assert_status 2 rutter route add 10.9.7.1/24 via 10.0.2.2
 # A connected network is not cut off by a route of the same metric; a route of another metric is
 # kept beside it.
 assert_status 2 rutter route add 10.0.2.0/24 blackhole
-assert_match "$(cat "$TMP/status.out")" "there is a route to this prefix already" "why it is refused"
+assert_match "$(cat "$TMP/status.out")" "the kernel has another route to this prefix" "why it is refused"
 assert_match "$(on r ip route show 10.0.2.0/24)" "dev p1 proto kernel" "the connected route"
 assert_status 0 rutter route add 10.0.2.0/24 blackhole metric 50
 assert_status 0 rutter route add 10.0.2.0/24 unreachable metric 50

@@ -24,7 +24,7 @@ pub enum Error {
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// An engine of another kind.
-    #[error("{name} matches exactly, not prefixes")]
+    #[error("{name} is an engine for exact matches, not for prefixes")]
     ExactEngine {
         /// The name as requested.
         name: String,
@@ -190,8 +190,8 @@ fn of_table(spec: &str, error: &formats::Error) -> String {
 /// One that is not there is no fault of the machine: how to get it.
 fn of_lab(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::NotFound => "the lab is not here: `rutter-lab` lies neither beside this \
-             program nor on the PATH; `make lab` builds it, `make install` installs it"
+        io::ErrorKind::NotFound => "the lab is not installed: `rutter-lab` is neither beside \
+             this program nor on the PATH; `make lab` builds it, `make install` installs it"
             .into(),
         _ => format!("rutter-lab: {error}"),
     }

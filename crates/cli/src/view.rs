@@ -119,8 +119,8 @@ fn worker_line(worker: &Worker, hz: u64) -> String {
     let starved = worker.starved_s_ago.map(|ago| {
         let waited = worker.starved_ns as f64 / 1e9;
         format!(
-            "  starved by the scheduler: waited {waited:.1} s for its core, last {} ago, and \
-             cycles count that",
+            "  starved by the scheduler: waited {waited:.1} s for its core, last {} ago (the \
+             cycles include the waits)",
             duration(ago)
         )
     });
@@ -140,13 +140,13 @@ fn worker_line(worker: &Worker, hz: u64) -> String {
 /// count a packet as sent when the device takes it.
 pub fn lost_by(port: &Port) -> impl Iterator<Item = Drop> {
     let counts = [
-        ("rx_missed", port.rx_missed, "Came while the device's queue was full"),
-        ("rx_errors", port.rx_errors, "Came damaged, or too long for a buffer"),
-        ("rx_no_buffer", port.rx_no_buffer, "Came while there was no buffer: see `buffers`"),
+        ("rx_missed", port.rx_missed, "Arrived while the device's queue was full"),
+        ("rx_errors", port.rx_errors, "Arrived damaged, or too long for a buffer"),
+        ("rx_no_buffer", port.rx_no_buffer, "Arrived while there was no buffer: see `buffers`"),
         (
             "tx_errors",
             port.tx_errors,
-            "The device took them and did not send them: is it there, and up?",
+            "The device took them and did not send them: check that it is there and up",
         ),
     ];
     counts.into_iter().map(|(count, packets, help)| Drop {

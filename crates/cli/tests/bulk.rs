@@ -465,7 +465,7 @@ fn raw_ipv6_and_what_is_no_whole_address() {
     let cut = run(&args, &raw);
     assert_eq!((cut.status.code(), cut.stdout == done.stdout), (Some(2), true));
     let err = String::from_utf8(cut.stderr).unwrap();
-    assert_eq!(err, "rutter: standard input: 3 bytes behind the last address of 16\n");
+    assert_eq!(err, "rutter: standard input: 3 bytes are left after the last 16-byte address\n");
     for (more, why) in
         [(&["-j"][..], "JSON"), (&["-e", "rutter4"], "family"), (&["10.0.0.1"], "cannot be used")]
     {

@@ -213,7 +213,11 @@ fn every_engine_agrees_with_a_table() {
         if engine["kind"] == "exact" {
             let done = rutter(&["check", "--table", "internet:2", "--engine", name]);
             assert_eq!((done.status, done.out.as_str()), (2, ""));
-            assert!(done.err.contains("matches exactly, not prefixes"), "{}", done.err);
+            assert!(
+                done.err.contains("is an engine for exact matches, not for prefixes"),
+                "{}",
+                done.err
+            );
             continue;
         }
         let done = rutter(&["check", "-j", "--table", "internet:2000+2000", "--engine", name]);
@@ -387,7 +391,7 @@ fn a_table_comes_from_standard_input() {
     let done = rutter_with(&["lookup", "--table", "-", "192.0.2.200", "10.0.0.1"], TABLE);
     assert_eq!(done.out, "192.0.2.200\t192.0.2.128/25\tgw-b\n10.0.0.1\t-\t-\n");
     let both = rutter_with(&["lookup", "--table", "-"], TABLE);
-    let says = "rutter: the table comes from standard input: name the addresses\n";
+    let says = "rutter: the table comes from standard input: give the addresses as arguments\n";
     assert_eq!((both.status, both.err.as_str()), (2, says));
 }
 

@@ -105,25 +105,27 @@ fn privileges() -> Finding {
     let lacking = needed.iter().filter(|(bit, _)| capabilities >> bit & 1 == 0);
     let lacking: Vec<&str> = lacking.map(|(_, name)| *name).collect();
     if lacking.is_empty() {
-        return good("privileges", "may change the network");
+        return good("privileges", "this process may change the network");
     }
-    let found = format!("without {}: only mem, pcap and null ports", lacking.join(", "));
+    let found = format!("{} missing: only mem, pcap and null ports work", lacking.join(", "));
     missing("privileges", found, "run as root, or: unshare --user --map-root-user --net")
 }
 
 fn tun() -> Finding {
     if Path::new("/dev/net/tun").exists() {
-        return good("taps", "/dev/net/tun is there");
+        return good("taps", "/dev/net/tun exists");
     }
-    missing("taps", "no /dev/net/tun: no routed port", "modprobe tun")
+    missing("taps", "/dev/net/tun is missing: routed ports do not work", "modprobe tun")
 }
 
 fn packet_sockets() -> Finding {
     match ::io::packet_sockets() {
-        Ok(()) => good("plain interfaces", "any, as packet:IFACE; idle workers sleep on them"),
+        Ok(()) => {
+            good("plain interfaces", "any interface works as packet:IFACE, and idle workers sleep")
+        }
         Err(error) => missing(
             "plain interfaces",
-            format!("{error}: no packet:IFACE"),
+            format!("{error}: packet:IFACE does not work"),
             "run as root, on a kernel with packet sockets (modprobe af_packet)",
         ),
     }
@@ -134,7 +136,7 @@ fn dpdk() -> Finding {
         Some(status) => good("dpdk", status.version),
         None => missing(
             "dpdk",
-            "built without: only packet, mem, pcap and tap ports",
+            "built without DPDK: only packet, mem, pcap and tap ports",
             "apt-get install libdpdk-dev libclang1-14, then build with the feature `dpdk`",
         ),
     }
@@ -149,12 +151,12 @@ fn hugepages() -> Finding {
     };
     let (free, kib) = (pages("HugePages_Free:"), pages("Hugepagesize:"));
     if free * kib >= 256 << 10 {
-        return good("hugepages", format!("{free} free of {kib} KiB"));
+        return good("hugepages", format!("{free} pages of {kib} KiB are free"));
     }
     better(
         "hugepages",
-        format!("{} MiB free: packets lie on small pages", free * kib / 1024),
-        "echo 256 > /proc/sys/vm/nr_hugepages       (512 MiB; lasting: vm.nr_hugepages=256 in \
+        format!("{} MiB free: packet buffers use small pages", free * kib / 1024),
+        "echo 256 > /proc/sys/vm/nr_hugepages       (512 MiB; permanent: vm.nr_hugepages=256 in \
          /etc/sysctl.d/)",
     )
 }
@@ -167,7 +169,7 @@ fn transparent_hugepages() -> Finding {
         Some(word @ ("always" | "madvise")) => good("large pages for tables", word),
         found => better(
             "large pages for tables",
-            found.unwrap_or("the kernel has none"),
+            found.unwrap_or("the kernel does not support them"),
             format!("echo madvise > {path}"),
         ),
     }
@@ -179,7 +181,7 @@ fn cores() -> Finding {
     if cores == 1 {
         return better(
             "cores",
-            "one: workers and control share it",
+            "one: workers and control threads share it",
             "give the machine another core",
         );
     }
@@ -225,7 +227,7 @@ fn governor() -> Finding {
         Some("performance") => good("clock", "governor performance"),
         Some(other) => better(
             "clock",
-            format!("governor {other}: slow for some time after each pause"),
+            format!("governor {other}: a core is slow for some time after each pause"),
             "echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         ),
     }
@@ -238,7 +240,7 @@ fn nftables() -> Finding {
         Ok(_) => good("nftables", "the kernel can be kept off the interfaces below ports"),
         Err(error) => better(
             "nftables",
-            format!("{error}: interfaces below ports answer for the kernel, too"),
+            format!("{error}: the kernel also answers on the interfaces below ports"),
             "modprobe nf_tables",
         ),
     }
@@ -263,7 +265,7 @@ fn ipv6_forwarding() -> Finding {
         (true, _) => good("ipv6 slow path", "per interface"),
         (false, Some("1")) => good("ipv6 slow path", "the kernel forwards on every interface"),
         (false, Some(_)) => {
-            good("ipv6 slow path", "net.ipv6.conf.all.forwarding is set while it runs")
+            good("ipv6 slow path", "net.ipv6.conf.all.forwarding is set while Rutter runs")
         }
         (false, None) => {
             missing("ipv6 slow path", "the kernel has no IPv6", "boot without ipv6.disable=1")
@@ -277,11 +279,12 @@ fn neighbours() -> Finding {
     let limits: Vec<_> = tables.unwrap_or_default().iter().map(limit).collect();
     let limits = limits.join(", ");
     if Path::new("/proc/sys/net/ipv4/neigh/default/gc_thresh3").exists() {
-        return good("neighbours", format!("{limits} now; `neighbours.max` sets it while it runs"));
+        let found = format!("{limits} now; `neighbours.max` sets them while Rutter runs");
+        return good("neighbours", found);
     }
     better(
         "neighbours",
-        format!("a network namespace: the limits are the whole machine's, {limits}"),
+        format!("a network namespace: the limits apply to the whole machine, {limits}"),
         "in the first namespace: sysctl net.ipv4.neigh.default.gc_thresh3=65536 \
          net.ipv6.neigh.default.gc_thresh3=65536",
     )
@@ -303,8 +306,8 @@ fn foreign_routes() -> Finding {
         [] => good(what, "none in this namespace"),
         names => better(
             what,
-            format!("{count} by {}: packets that ports receive do not go there", names.join(", ")),
-            "`[vrf.main] via_kernel = true` hands them to the kernel; or run in a namespace",
+            format!("{count} through {}: packets from ports are not sent there", names.join(", ")),
+            "give them to the kernel (`[vrf.main] via_kernel = true`), or run in a namespace",
         ),
     }
 }
@@ -331,14 +334,16 @@ fn rules() -> Finding {
     let rules = Rtnetlink::open().and_then(|mut kernel| kernel.foreign_rules());
     let rules = match rules {
         Ok(rules) => rules,
-        Err(error) => return missing("policy rules", error.to_string(), "run where netlink is"),
+        Err(error) => {
+            return missing("policy rules", error.to_string(), "run Rutter where netlink works");
+        }
     };
     match &rules[..] {
-        [] => good("policy rules", "none but the kernel's own, and rutter's"),
+        [] => good("policy rules", "none but the kernel's own and Rutter's"),
         [first, ..] => better(
             "policy rules",
             format!("{} that the data plane does not follow, the first: {first}", rules.len()),
-            "choose tables by interface (`[vrf.NAME]`), or delete them (ip rule del)",
+            "choose tables by interface (`[vrf.NAME]`), or delete the rules (ip rule del)",
         ),
     }
 }
@@ -353,7 +358,7 @@ fn source_routes() -> Finding {
         count => better(
             "routes by source",
             format!("{count} of IPv6, which the data plane does not follow"),
-            "give such sources an interface, and that a VRF (`[vrf.NAME]`)",
+            "give these sources an interface of their own, in a VRF (`[vrf.NAME]`)",
         ),
     }
 }

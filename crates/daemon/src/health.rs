@@ -36,7 +36,7 @@ fn ports(state: &State) -> Finding {
         return Finding { what, level: Level::Good, found, remedy: String::new() };
     }
     let found = format!("{} of {} without a link: {}", down.len(), ports.len(), down.join(", "));
-    let remedy = "is the cable in, the other end up? `rutter show ports`".into();
+    let remedy = "check the cable and the other end (rutter show ports)".into();
     Finding { what, level: Level::Better, found, remedy }
 }
 
@@ -55,14 +55,14 @@ fn time(state: &State) -> Finding {
     });
     let (lines, cores): (Vec<String>, Vec<u16>) = all.unzip();
     if lines.is_empty() {
-        let found = "they had their cores when they wanted them".into();
+        let found = "workers got their cores whenever they needed them".into();
         return Finding { what, level: Level::Good, found, remedy: String::new() };
     }
     let found = format!("starved by the scheduler: {}", lines.join("; "));
     let cores: Vec<_> = cores.iter().map(ToString::to_string).collect();
     let remedy = format!(
-        "keep others off: isolcpus={} on the kernel's command line, or fewer processes; or choose \
-         other cores (`workers`)",
+        "keep other processes off: isolcpus={} on the kernel's command line, or fewer processes; \
+         or choose other cores (`workers`)",
         cores.join(",")
     );
     Finding { what, level: Level::Better, found, remedy }

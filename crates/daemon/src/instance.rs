@@ -145,7 +145,7 @@ impl Namespace {
                 };
                 let process = process.unwrap_or("a process".into());
                 tracing::warn!(
-                    "{process} of user {user} has the socket @{NAME} and is no router: another \
+                    "{process} of user {user} has the socket @{NAME} and is not a router: another \
                      instance in this network namespace would not be noticed"
                 );
                 None

@@ -48,7 +48,9 @@ impl Monitor {
         let now = Instant::now();
         let changes = state.kernel.as_ref().and_then(|_| {
             let opened = Changes::open();
-            opened.inspect_err(|error| tracing::warn!("changes of taps: {error}")).ok()
+            opened
+                .inspect_err(|error| tracing::warn!("changes of taps are not followed: {error}"))
+                .ok()
         });
         let watches = {
             let workers = state.workers();
@@ -256,7 +258,7 @@ impl Monitor {
         }
         let tended = self.keeper.as_mut().map(|keeper| keeper.tend(&gateways, &used));
         if let Some(Err(error)) = tended {
-            tracing::warn!("neighbours are not kept: {error}");
+            tracing::warn!("neighbours cannot be kept fresh: {error}");
             self.keeper = None; // opened again the next time
         }
     }

@@ -128,7 +128,7 @@ impl Notifier {
     fn send(&self, message: &str) -> bool {
         let Some((socket, manager)) = &self.manager else { return true };
         let Err(error) = socket.send_to_addr(message.as_bytes(), manager) else { return true };
-        tracing::debug!("the service manager does not hear: {error}");
+        tracing::debug!("the service manager cannot be notified: {error}");
         let full = [io::ErrorKind::WouldBlock, io::ErrorKind::OutOfMemory];
         !full.contains(&error.kind()) && error.raw_os_error() != Some(ENOBUFS)
     }

@@ -132,7 +132,7 @@ pub fn check_path(path: &Path) -> io::Result<()> {
     SocketAddr::from_pathname(path)?;
     match std::fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            let reason = "something is there that is no socket; name another path (--socket)";
+            let reason = "the path exists and is not a socket; name another path (--socket)";
             Err(io::Error::new(io::ErrorKind::AlreadyExists, reason))
         }
         _ => Ok(()), // a socket, or nothing

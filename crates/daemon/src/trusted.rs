@@ -103,7 +103,7 @@ pub fn anybodys(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     // A pipe would be waited for, and a device has no end.
     let file = openat(CWD, path, OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?;
     if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     up_to(File::from(file), most)
 }
@@ -131,20 +131,20 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 fn open(path: &Path, how: OFlags) -> io::Result<File> {
     // What is no file might be waited for.
     let safe = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    let advice = "take it away, or name another place";
+    let advice = "remove it, or name another place";
     let opened = match openat(CWD, path, how | safe, Mode::RUSR | Mode::WUSR) {
         Err(Errno::LOOP) => return Err(refusal(path, "it is a link", advice)),
         opened => opened?,
     };
     let stat = fstat(&opened)?;
     let why = if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        "it is no file"
+        "it is not a regular file"
     } else if !is_own(&stat) {
         return Err(refusal(path, &owner(&stat), advice));
     } else if others_write(&stat) {
         "others can write to it"
     } else if stat.st_nlink > 1 {
-        "it has another name, too"
+        "it has another name (a hard link)"
     } else {
         return Ok(File::from(opened));
     };

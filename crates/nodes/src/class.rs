@@ -48,33 +48,33 @@ macro_rules! classes {
 
 classes! {
     /// ARP and IPv6 neighbour discovery, of a known neighbour.
-    ArpNd = "arp_nd", 2000, "ARP and neighbour discovery, of neighbours that are known.";
+    ArpNd = "arp_nd", 2000, "ARP and neighbour discovery from known neighbours.";
     /// The same of others, and router discovery.
-    NewNeighbours = "new_neighbours", 200, "The same of others; router advertisements, redirects.";
+    NewNeighbours = "new_neighbours", 200, "ARP and neighbour discovery from others; router advertisements, redirects.";
     /// To this machine, of a TCP session of a routing protocol.
-    Sessions = "sessions", 20000, "Sessions of BGP and LDP that are there.";
+    Sessions = "sessions", 20000, "Established BGP and LDP sessions.";
     /// To this machine, of a routing protocol, from a known neighbour: OSPF, BFD, VRRP, …
-    Control = "control", 5000, "Routing protocols of known neighbours: OSPF, BFD, VRRP, new BGP sessions.";
+    Control = "control", 5000, "Routing protocols from known neighbours: OSPF, BFD, VRRP, new BGP sessions.";
     /// The same from anybody else.
-    Strangers = "strangers", 200, "Routing protocols of anybody else.";
+    Strangers = "strangers", 200, "Routing protocols from anybody else.";
     /// To this machine, anything else.
     ForUs = "for_us", 10000, "Other packets to this router's own addresses.";
     /// Multicast, broadcast, and packets that came in a broadcast frame.
     Multicast = "multicast", 10000, "Multicast and broadcast.";
     /// TTL or hop limit is used up: the kernel answers with ICMP.
-    TtlExceeded = "ttl_exceeded", 1000, "TTL or hop limit used up: the kernel sends the ICMP error.";
+    TtlExceeded = "ttl_exceeded", 1000, "Packets at the end of their TTL or hop limit: the kernel sends the ICMP error.";
     /// Longer than the MTU: the kernel fragments, or answers with ICMP.
-    TooBig = "too_big", 1000, "Longer than the MTU: the kernel fragments, or sends the ICMP error.";
+    TooBig = "too_big", 1000, "Packets longer than the MTU: the kernel fragments them, or sends the ICMP error.";
     /// The neighbour's hardware address is not known: the kernel asks for it.
-    NoNeighbour = "no_neighbour", 1000, "Destinations on a link whose hardware address is unknown (one a second for each).";
+    NoNeighbour = "no_neighbour", 1000, "Packets to hosts whose hardware address is unknown (one a second to each host).";
     /// The route leads through an interface that is not Rutter's.
-    ViaKernel = "via_kernel", 10000, "Routes through interfaces that are not Rutter's.";
+    ViaKernel = "via_kernel", 10000, "Packets whose route leads through an interface that is not Rutter's.";
     /// No route, or an unreachable or prohibit route: the kernel answers with ICMP.
-    Unreachable = "unreachable", 1000, "No route, or an unreachable or prohibit route.";
+    Unreachable = "unreachable", 1000, "Packets without a route, or with an unreachable or prohibit route.";
     /// IPv4 options: the kernel acts on them and forwards.
     Options = "options", 500, "IPv4 packets with options.";
     /// An EtherType or kind of frame that Rutter does not know.
-    Unknown = "unknown", 500, "Protocols that Rutter does not know.";
+    Unknown = "unknown", 500, "Packets of protocols that Rutter does not know.";
 }
 
 impl From<u16> for Class {

@@ -80,14 +80,14 @@ fn check(file: &std::path::Path, cx: &mut Context) -> Result<Status, Error> {
     let result = Config::load(file).and_then(|(config, text)| {
         let (refused, absent) = daemon::run::check(&config, &text);
         // Here, and now: that it comes later is no matter of the file.
-        absent.0.iter().for_each(|absent| warn(format_args!("{absent} (`rutter run` refuses)")));
+        absent.0.iter().for_each(|absent| warn(format_args!("{absent} (`rutter run` refuses it)")));
         if refused.0.is_empty() { Ok((config, text)) } else { Err(refused) }
     });
     if !cx.json {
         let (config, _) = result?;
         let (ports, routes) = (config.ports.len(), config.routes.len());
         let file = file.display();
-        writeln!(cx.out, "{file}: right; {ports} ports, {routes} static routes")?;
+        writeln!(cx.out, "{file}: no mistakes; {ports} ports, {routes} static routes")?;
         return Ok(Status::Success);
     }
     let mistakes = result.err().map(|mistakes| mistakes.0).unwrap_or_default();

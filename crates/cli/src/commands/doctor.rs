@@ -97,8 +97,8 @@ fn full(all: &[Capacity]) -> Option<Finding> {
         format!("{}: {} of {most}, {} refused", limit.what, limit.used, limit.refused)
     };
     let full: Vec<_> = all.iter().filter(is_full).map(line).collect();
-    let remedy = "raise `max_routes` of that family ([vrf.NAME] ipv4, ipv6) and start again \
-                  (`rutter show fib`: what a table takes)";
+    let remedy = "raise `max_routes` of that family ([vrf.NAME] ipv4, ipv6) and restart Rutter \
+                  (`rutter show fib`: the memory of a table)";
     let what = "max_routes";
     (!full.is_empty()).then(|| finding(what, Level::Error, full.join("; "), remedy))
 }
@@ -113,7 +113,7 @@ fn loops(all: &[Bridge]) -> Option<Finding> {
     let more = if found.next().is_some() { ", and others" } else { "" };
     let found = format!("port {} receives the probes of {}{more}", first.port, first.sender);
     let remedy =
-        "take the second cable out       (rutter show bridges: since when, and the next try)";
+        "remove the cable that closes it      (rutter show bridges: since when, next test)";
     Some(finding(what, Level::Error, found, remedy))
 }
 

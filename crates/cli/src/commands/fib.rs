@@ -108,7 +108,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
     }
     if family.is_none() {
         let names = names.join(" and ");
-        warn(format_args!("{engine} takes over {names} of VRF {vrf} (--family: one alone)"));
+        warn(format_args!("{engine} now serves {names} of VRF {vrf} (--family selects one)"));
     }
     Ok(status)
 }
@@ -120,7 +120,7 @@ fn lookup(vrf: String, address: IpAddr, cx: &mut Context) -> Result<Status, Erro
     };
     cx.print(&*found, looked_up)?;
     if !found.same {
-        let why = found.why.as_deref().unwrap_or("that is a fault of Rutter's");
+        let why = found.why.as_deref().unwrap_or("this is a fault in Rutter");
         warn(format_args!("the engine and its prefixes differ: {why}"));
         return Ok(Status::Fault);
     }

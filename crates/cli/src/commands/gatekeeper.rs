@@ -65,7 +65,7 @@ enum Action {
         /// Which, as for `flows`
         filter: Vec<String>,
     },
-    /// Programs in eBPF, which decisions name by their numbers
+    /// eBPF programs, which decisions name by number
     Program {
         #[command(subcommand)]
         action: Program,

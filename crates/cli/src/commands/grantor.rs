@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::status::Status;
 
-/// Decide for Gatekeepers which flows pass, by a policy
+/// Decide, by a policy, which flows Gatekeepers let pass
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -58,7 +58,7 @@ fn text(shown: &Shown) -> String {
         ("asked by", shown.gatekeepers.join(", ")),
         ("serves", shown.serves.join(", ")),
         ("policy", shown.policy.clone()),
-        ("forwards", if shown.shadow { "nothing: a shadow" } else { "what is granted" }.into()),
+        ("forwards", if shown.shadow { "nothing: a shadow" } else { "granted packets" }.into()),
         ("decisions", format!("UDP {src} to {dst}")),
         ("ecn", shown.ecn.clone()),
         (

@@ -111,10 +111,12 @@ fn look_up(args: &Args, cx: &mut Context) -> Result<Status, Error> {
     let choice = args.engine.clone().unwrap_or_default();
     let engines = engine::find(args.engine.as_ref().map(|choice| choice.name.as_str()))?;
     if args.raw.is_some() && cx.json {
-        return Err(Error::Usage("raw answers are no JSON"));
+        return Err(Error::Usage("--raw and --json cannot be combined"));
     }
     if args.table.table == "-" && args.addresses.iter().any(|address| address == "-") {
-        return Err(Error::Usage("the table comes from standard input: name the addresses"));
+        return Err(Error::Usage(
+            "the table comes from standard input: give the addresses as arguments",
+        ));
     }
     args.device.warn_of_unused();
     let (table, mut status) = args.table.load()?;

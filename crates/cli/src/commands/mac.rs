@@ -56,13 +56,13 @@ enum Action {
 /// Which stations.
 #[derive(clap::Args)]
 struct Which {
-    /// Only of this bridge
+    /// Only stations of this bridge
     #[arg(short, long)]
     bridge: Option<String>,
-    /// Only of this VLAN
+    /// Only stations of this VLAN
     #[arg(long)]
     vlan: Option<u16>,
-    /// Only at this port
+    /// Only stations at this port
     #[arg(short, long)]
     port: Option<String>,
     /// Only this address
@@ -165,11 +165,12 @@ fn bridges(all: &[Bridge]) -> String {
         let _ = writeln!(text, "{}", silent(bridge)); // a String takes all
     }
     for found in all.iter().flat_map(|bridge| &bridge.loops) {
-        let is = if found.out { "is out" } else { "is only reported" };
+        let is = if found.out { "out of use" } else { "only reported" };
         let vlan = if found.vlan == 0 { String::new() } else { format!(" in VLAN {}", found.vlan) };
         let _ = writeln!(
             text,
-            "loop: {} {is} for {} s: it receives the probes of {}{vlan}; tested again in {} s",
+            "loop: {} has been {is} for {} s: it receives the probes of {}{vlan}; tested again in \
+             {} s",
             found.port, found.since_s, found.sender, found.retry_s
         );
     }

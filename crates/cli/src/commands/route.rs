@@ -62,7 +62,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
             route.prefix = written_out(prefix, args.ipv6, &route.via);
             if route.kind == RouteKind::Unicast && route.via.is_empty() {
                 return Err(Error::Usage(
-                    "where to? `via ADDRESS`, `dev INTERFACE` or `blackhole`",
+                    "a route needs `via ADDRESS`, `dev INTERFACE` or `blackhole`",
                 ));
             }
             Request::RouteAdd(route)
@@ -91,7 +91,7 @@ fn parse(words: &[String]) -> Result<Route, Error> {
     let mut route = Route { prefix, vrf, kind: RouteKind::Unicast, via: vec![], metric: None };
     let mut words = words.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(Error::Usage("a value is missing at the end"));
+        let mut value = || words.next().ok_or(Error::Usage("the last word needs a value"));
         match word.as_str() {
             "via" => {
                 let gateway: IpAddr = number(value()?, "an address")?;
@@ -106,7 +106,7 @@ fn parse(words: &[String]) -> Result<Route, Error> {
             },
             "weight" => match route.via.last_mut() {
                 Some(via) => via.weight = number(value()?, "1 to 256")?,
-                None => return Err(Error::Usage("`weight` belongs behind `via` or `dev`")),
+                None => return Err(Error::Usage("`weight` must follow `via` or `dev`")),
             },
             "blackhole" => route.kind = RouteKind::Blackhole,
             "unreachable" => route.kind = RouteKind::Unreachable,

@@ -26,7 +26,7 @@ pub fn run(args: Args, cx: &mut Context) -> Result<Status, Error> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    Err(Error::Usage("the daemon said yes and still runs after 30 s"))
+    Err(Error::Usage("the daemon has accepted the stop, but still runs after 30 s"))
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);

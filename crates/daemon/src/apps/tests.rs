@@ -70,14 +70,11 @@ fn the_outer_of_two_tags_is_said_or_a_service_tag() {
     let other = bad(&of("mem", &two("outer = \"0x9100\"\n")));
     assert!(other.starts_with("t.toml:4:9: ports.p0.vlan.7.8.outer: "), "{other}");
     let one = bad(&of("mem", "[ports.p0.vlan.100]\nouter = \"0x8100\"\n"));
-    assert!(one.contains("4:9: ports.p0.vlan.100.outer: a single tag has no outer one"), "{one}");
+    assert!(one.contains("4:9: ports.p0.vlan.100.outer: `outer` is for two tags"), "{one}");
     // The kernel's interface would have one name.
     let both = of("mem", &[two("outer = \"0x8100\"\n"), two("outer = \"0x88a8\"\n")].concat());
     let both = bad(&both);
-    assert!(
-        both.contains("t.toml:5:16: ") && both.contains("`\"7.8\"` is there already"),
-        "{both}"
-    );
+    assert!(both.contains("t.toml:5:16: ") && both.contains("`\"7.8\"` is given twice"), "{both}");
     let lost = bad(&of("net_af_packet0,iface=eth1", &two("")));
     assert!(lost.contains("t.toml:3:") && lost.contains("packet:eth1"), "{lost}");
     good(&of("net_af_packet0,iface=eth1", &two("outer = \"0x8100\"\n")));
@@ -108,7 +105,7 @@ fn a_core_that_is_not_there_is_reported_at_its_place() {
         let lacks = |last| good(&text).lacks_a_core(&source, last).map(|m| m.to_string());
         assert_eq!(lacks(Some(7)).or(lacks(None)), None);
         let want =
-            format!("t.toml:{line}:{column}: workers[1]: core 7 is not there; the last one is 1");
+            format!("t.toml:{line}:{column}: workers[1]: there is no core 7; the last core is 1");
         assert_eq!(lacks(Some(1)), Some(want));
     }
 }
@@ -128,7 +125,7 @@ fn each_mistake_is_found() {
     let table = [
         ("[bridge.lan]\nports = []\n", "at least one port"),
         ("[ports.much-too-long-a-name]\ndevice=\"mem\"\n", "up to 10 letters"),
-        ("[ports.lo]\ndevice=\"mem\"\n", "take another"),
+        ("[ports.lo]\ndevice=\"mem\"\n", "choose another"),
         ("[ports.p0]\n", "`device` is missing"),
         ("[dpdk]\nhugepages=\"maybe\"\n", "true, false or \"auto\""),
         ("[ports.p0]\ndevice=\"pcap:\"\n", "expected pcap:IN,OUT"),
@@ -140,13 +137,13 @@ fn each_mistake_is_found() {
         ("[vrf.red]\n", "`table` is missing"),
         ("[vrf.red]\ntable=255\n", "the kernel's own"),
         ("[vrf.main]\ntable=7\n", "is 254"),
-        ("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "used twice"),
+        ("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n[ports.p0]\ndevice=\"mem\"\n", "already uses"),
         ("[vrf.main]\nipv4={engine=\"nonsense\"}\n", "an engine for ipv4"),
         ("[vrf.main]\nipv4={engine=\"dxr\",k=99}\n", "vrf.main.ipv4.k: dxr refuses: option k"),
         ("[vrf.main]\nipv4={engine=\"dxr:k=99\"}\n", "ipv4.engine: dxr refuses: option k"),
         ("[vrf.main]\nipv4={engine=\"dxr:k\"}\n", "NAME:OPTION=VALUE"),
         ("[vrf.main]\nipv4={engine=\"dxr:q=1\"}\n", "dxr refuses: there is no option q"),
-        ("[vrf.main]\nipv4={engine=\"dxr:k=16\",k=18}\n", "has a value in `engine` already"),
+        ("[vrf.main]\nipv4={engine=\"dxr:k=16\",k=18}\n", "already has a value in `engine`"),
         ("[vrf.main]\nroutes=\"bgp\"\n", "one of \"netlink\", \"fpm\""),
         ("[[route]]\nprefix=\"10.0.0.1/8\"\nvia=\"1.2.3.4\"\n", "right of its length"),
         ("[[route]]\nprefix=\"10.0.0.0/8\"\n", "`via` is missing"),
@@ -154,13 +151,13 @@ fn each_mistake_is_found() {
         ("[[route]]\nprefix=\"::/0\"\nvia=\"1.2.3.4\"\n", "IPv6 gateway"),
         ("[[route]]\nprefix=\"::/0\"\nvia=[{weight=1}]\n", "at least one of"),
         ("[[neighbour]]\ninterface=\"p9\"\n", "an interface of this file"),
-        ("workers=[1,1]\n", "there already"),
+        ("workers=[1,1]\n", "given twice"),
         ("[ports.p0]\ndevice=\"mem\"\nmtu=68\naddresses=[\"fe80::1/64\"]\n", "at least 1280"),
         (
             "[ports.a]\ndevice=\"x,iface=v\"\n[ports.b]\ndevice=\"y,iface=v\"\n",
             "`a` has `v` already",
         ),
-        ("[ports.eth0]\ndevice=\"x,iface=eth0\"\n", "2:8: ports.eth0.device: `eth0` is also"),
+        ("[ports.eth0]\ndevice=\"x,iface=eth0\"\n", "2:8: ports.eth0.device: the router's own"),
         ("[ports.p0]\ndevice=\"tap:p0\"\n", "another name"),
         ("[ports.p0]\ndevice=\"pcap:a,a\"\n", "two files"),
         ("[ports.p0]\ndevice=\"mem\"\naddresses=[\"10.0.0.0/24\"]\n", "is the address of its"),
@@ -180,13 +177,13 @@ fn each_mistake_is_found() {
         (
             "[[route]]\nprefix=\"10.0.0.0/8\"\nkind=\"blackhole\"\n\
              [[route]]\nprefix=\"10.0.0.0/8\"\nkind=\"prohibit\"\n",
-            "is there already",
+            "another route has this prefix and metric",
         ),
         (
             "[[neighbour]]\ninterface=\"p0\"\naddress=\"10.0.0.2\"\nmac=\"02:00:00:00:00:01\"\n\
              [[neighbour]]\ninterface=\"p0\"\naddress=\"10.0.0.2\"\nmac=\"02:00:00:00:00:02\"\n\
              [ports.p0]\ndevice=\"mem\"\n",
-            "t.toml:5:1: neighbour[1]: this address of this interface has a neighbour already",
+            "t.toml:5:1: neighbour[1]: another neighbour has this address on this interface",
         ),
         ("[[neighbour]]\naddress=\"224.0.0.1\"\n", "a single host"),
         ("[[route]]\nprefix=\"::/0\"\nvia=\"ff02::1\"\n", "not a single host"),
@@ -195,7 +192,7 @@ fn each_mistake_is_found() {
         ("[vrf.\"a b\"]\ntable=7\n", "the name of a vrf"),
         ("[vrf.default]\ntable=7\n", "the name of a vrf"),
         ("[vrf.much-too-long-a-name]\ntable=7\n", "the name of a vrf"),
-        ("[ports.p0]\n[ports.p0]\n", "t.toml:2:8: `p0` is there already"),
+        ("[ports.p0]\n[ports.p0]\n", "t.toml:2:8: `p0` is given twice"),
     ];
     for (text, wanted) in table {
         let said = bad(text);
@@ -240,23 +237,23 @@ fn what_run_refuses_is_a_mistake_of_the_file() {
         (port("packet:lo"), device, "another interface"),
         (port("net_af_packet0,iface=lo"), device, "another interface"),
         (port("tap:lo"), device, "another interface"),
-        ("[ports.lo]\ndevice = \"mem\"\n".into(), "t.toml:1:1: ports.lo: ", "take another"),
+        ("[ports.lo]\ndevice = \"mem\"\n".into(), "t.toml:1:1: ports.lo: ", "choose another"),
         (
             "[ports.v1]\ndevice = \"packet:v0\"\n[ports.p1]\ndevice = \"packet:v1\"\n".into(),
             "t.toml:4:10: ports.p1.device: ",
             "give the port, or the bridge, another name",
         ),
-        (two("10.0.1.1/24", "10.0.1.2/24"), second, "networks apart"),
-        (two("10.0.1.1/16", "10.0.2.2/24"), second, "networks apart"),
+        (two("10.0.1.1/24", "10.0.1.2/24"), second, "networks that do not overlap"),
+        (two("10.0.1.1/16", "10.0.2.2/24"), second, "networks that do not overlap"),
         (two("10.0.2.2/24", "10.0.1.1/16"), second, "`10.0.2.2/24` of `p0`"),
-        (two("2001:db8::1/32", "2001:db8:1::1/64"), second, "each its vrf"),
+        (two("2001:db8::1/32", "2001:db8:1::1/64"), second, "put them into two vrfs"),
         (route("\"192.0.2.1\""), at_route, "on no network of an interface of vrf main"),
         (route("[\"10.0.1.2\", \"10.0.3.2\"]"), at_route, "10.0.3.2"),
         (route("[{ to = \"10.0.1.2\", interface = \"p1\" }]"), at_route, "network of `p1`"),
         (
             format!("[vrf.main]\nroutes = \"fpm\"\n[vrf.red]\ntable = 7\nroutes = \"fpm\"\n{PORT}"),
             "t.toml:5:10: vrf.red.routes: ",
-            "take \"netlink\" here",
+            "use \"netlink\" here",
         ),
         (bridges("1_073_741_824"), "t.toml:10:12: bridge.b.max_macs: ", "lower `max_macs`"),
     ];
@@ -294,7 +291,7 @@ fn what_run_refuses_is_a_mistake_of_the_file() {
 #[test]
 fn what_is_there_twice_is_reported_at_its_second_place() {
     let text = bad(&format!("[vrf.a]\ntable=7\n[vrf.b]\ntable=7\n{PORT}"));
-    assert_eq!(text, "t.toml:4:7: vrf.b.table: `a` has this table already: it is used twice");
+    assert_eq!(text, "t.toml:4:7: vrf.b.table: `a` already uses this table");
     let apart = "[vrf.red]\ntable=7\n[ports.a]\ndevice=\"mem\"\naddresses=[\"10.0.0.1/8\"]\n\
                  [ports.b]\ndevice=\"mem\"\nvrf=\"red\"\naddresses=[\"10.0.0.1/8\"]\n";
     good(apart);
@@ -334,7 +331,7 @@ fn a_route_is_objected_to_however_it_came() {
         format!("{PORT}[[route]]\nprefix=\"10.9.0.0/16\"\nkind=\"blackhole\"\nmetric={metric}\n")
     };
     good(&route(7));
-    assert!(bad(&route(8)).contains("metric 8 is that of protections"));
+    assert!(bad(&route(8)).contains("metric 8 is reserved for protections"));
 }
 
 #[test]

@@ -11,15 +11,15 @@ use super::section::{Key, Section};
 pub(super) const WORKERS: Key = Key::new(
     "workers",
     "[1], or [0] where there is one core",
-    "Cores that forward; the rest of the machine is control.",
+    "Cores that forward packets; a worker is bound to each.",
 )
 .example("[1]");
 pub(super) const IDLE: Key = Key::new(
     "idle",
     "\"adaptive\"",
-    "\"adaptive\": a worker without packets for 1 ms sleeps until one comes; over devices\n\
-     that cannot wake it (DPDK's but net_af_xdp) 50 us at a time.\n\
-     \"poll\": it never sleeps (lowest latency, a core always at 100 %).",
+    "\"adaptive\": a worker that has had no packets for 1 ms sleeps until one comes. With devices\n\
+     that cannot wake it (DPDK's, except net_af_xdp), it sleeps 50 us at a time.\n\
+     \"poll\": a worker never sleeps (lowest latency, its core always at 100 %).",
 )
 .word(&["adaptive", "poll"]);
 pub(super) const SPREAD: Key = Key::new(
@@ -31,25 +31,26 @@ pub(super) const SPREAD: Key = Key::new(
 pub(super) const BUFFERS: Key = Key::new(
     "buffers",
     "16384",
-    "Packet buffers for each pool of ports (512 to 4194304); more for many queues.",
+    "Packet buffers in each pool that ports share (512 to 4194304). Many queues need more.",
 )
 .number(512, 4 << 20);
 
 pub(super) const ROLE: Key = Key::new(
     "role",
     "[]",
-    "What this machine is for others, one word or a list: \"gatekeeper\", \"grantor\". Not needed:\n\
-     it is what [gatekeeper] and [grantor] say, and has to say the same. With both, protections\n\
-     without Grantors are decided by the policy of [grantor], without another machine.",
+    "The roles of this machine, one word or a list: \"gatekeeper\", \"grantor\". It may be left\n\
+     out; if it is given, it must name exactly those of [gatekeeper] and [grantor] that the file\n\
+     has. With both, the policy of [grantor] decides for protections without Grantors, and no\n\
+     other machine is needed.",
 )
 .example("[\"gatekeeper\", \"grantor\"]");
 pub(super) const HUGEPAGES: Key =
-    Key::new("hugepages", "\"auto\"", "true, false, or \"auto\": where the machine has free ones.");
+    Key::new("hugepages", "\"auto\"", "Use hugepages: true, false, or \"auto\": if any are free.");
 pub(super) const MEMORY_MIB: Key =
     Key::new("memory_mib", "0", "Memory to reserve, in MiB; 0: as much as the buffers need.")
         .number(0, 1 << 20);
 pub(super) const ARGUMENTS: Key =
-    Key::new("arguments", "[]", "Further arguments of the EAL, as DPDK documents them.");
+    Key::new("arguments", "[]", "Further EAL arguments, as DPDK documents them.");
 pub(super) const DPDK: Section = Section::new(
     "dpdk",
     "[dpdk]",
@@ -58,7 +59,7 @@ pub(super) const DPDK: Section = Section::new(
 );
 
 pub(super) const MAX: Key =
-    Key::new("max", "65536", "Neighbours of each family that the kernel may hold.")
+    Key::new("max", "65536", "The most neighbours of each family that the kernel may hold.")
         .number(16, 1 << 22);
 pub(super) const NEIGHBOURS: Section = Section::new(
     "neighbours",
@@ -81,9 +82,9 @@ pub(super) const PUNT_KEYS: [Key; Class::ALL.len()] = {
 pub(super) const PEERS: Key = Key::new(
     "peers",
     "[]",
-    "Addresses whose routing protocols are a neighbour's (`control`) from their first packet\n\
-     on. Sessions that are there, their other ends, and neighbours on the ports' networks\n\
-     that have been resolved are found without it.",
+    "Addresses whose routing protocols count as those of known neighbours (`control`) from the\n\
+     first packet. Rutter finds established sessions, the hosts at their other ends, and resolved\n\
+     neighbours on the ports' networks without this key.",
 )
 .example("[\"192.0.2.2\", \"2001:db8::2\"]");
 const PUNT_AND_PEERS: [Key; Class::ALL.len() + 1] = {
@@ -98,8 +99,8 @@ const PUNT_AND_PEERS: [Key; Class::ALL.len() + 1] = {
 pub(super) const PUNT: Section = Section::new(
     "punt",
     "[punt]",
-    "Packets a second that are handed to the kernel, by class, for each interface (for each\n\
-     port of a bridge); more are dropped and counted.",
+    "Limits on packets to the kernel: packets a second of each class, for each interface (for\n\
+     each port of a bridge). Packets beyond a limit are dropped and counted.",
     &PUNT_AND_PEERS,
 );
 
@@ -114,30 +115,33 @@ pub(super) const DEVICE: Key = Key::like(
 pub(super) const ADDRESSES: Key = Key::new(
     "addresses",
     "[]",
-    "Addresses with their network's length, set on the tap; `ip address` works too.",
+    "Addresses with prefix lengths, set on the tap; `ip address` works, too.",
 )
 .example("[\"192.0.2.1/24\", \"2001:db8:1::1/64\"]");
 pub(super) const MTU: Key =
     Key::new("mtu", "1500", "Largest packet, in bytes of layer 3 (68 to 9216).").number(68, 9216);
 pub(super) const VRF_NAME: Key =
-    Key::new("vrf", "\"main\"", "Routing tables that its packets use.");
-pub(super) const QUEUES: Key =
-    Key::new("queues", "0", "Receive queues; 0: one for each worker, as far as the device can.")
-        .number(0, 64);
+    Key::new("vrf", "\"main\"", "The VRF whose routing tables its packets use.");
+pub(super) const QUEUES: Key = Key::new(
+    "queues",
+    "0",
+    "Receive queues; 0: one for each worker, or as many as the device has.",
+)
+.number(0, 64);
 pub(super) const MAC: Key =
     Key::new("mac", "the device's own", "Hardware address.").example("\"02:00:00:00:00:01\"");
 pub(super) const PORT: Section = Section::new(
     "ports.NAME",
     "[ports.p0]",
-    "A port and its routed interface; the name (up to 10 letters and digits) is that\n\
-     of the interface (tap) in the kernel, too.",
+    "A port and its routed interface. Its name (up to 10 letters and digits) is also the name of\n\
+     the interface (a tap) in the kernel.",
     &[DEVICE, ADDRESSES, MTU, VRF_NAME, QUEUES, MAC],
 );
 pub(super) const OUTER: Key = Key::new(
     "outer",
     "\"0x88a8\"",
-    "EtherType of the outer of two tags, of what is sent and of what is taken: \"0x88a8\"\n\
-     (802.1ad) or \"0x8100\". The inner tag's is 0x8100, as is that of a single one.",
+    "EtherType of the outer of two tags, in frames sent and received: \"0x88a8\" (802.1ad) or\n\
+     \"0x8100\". The inner of two tags, and a single tag, always have 0x8100.",
 )
 .word(&["0x88a8", "0x8100"]);
 /// The keys are those of the port.
@@ -155,35 +159,35 @@ pub(super) const VLAN: Section = Section::optional(
 );
 
 pub(super) const TABLE: Key =
-    Key::new("table", "254 for main; others have to say", "The kernel's table.")
+    Key::new("table", "254 for main; required for others", "Number of the kernel's routing table.")
         .example("254")
         .number(1, u32::MAX as u64);
 pub(super) const ROUTES: Key = Key::new(
     "routes",
     "\"netlink\"",
     "Where routes come from: \"netlink\" (the kernel's table, whoever writes it) or\n\
-     \"fpm\" (FRR connects to 127.0.0.1:2620), in one VRF.",
+     \"fpm\" (FRR connects to 127.0.0.1:2620; in one VRF only).",
 )
 .word(&["netlink", "fpm"]);
 pub(super) const VIA_KERNEL: Key = Key::new(
     "via_kernel",
     "false",
-    "Packets whose route leads out by an interface that is not Rutter's: true hands them to\n\
-     the kernel, which forwards them (at the rate `via_kernel` of [punt]); false drops them.",
+    "Packets whose route leads through an interface that is not Rutter's: true gives them to the\n\
+     kernel, which forwards them (up to the rate `via_kernel` of [punt]); false drops them.",
 )
 .flag();
 pub(super) const OWN_SOURCES: Key = Key::new(
     "own_sources",
     "true",
-    "Packets from addresses of this machine: true forwards them like others; false drops\n\
-     them, at the price of a second lookup for each packet.",
+    "Received packets with a source address of this machine: true forwards them like others;\n\
+     false drops them, at the price of a second lookup for each packet.",
 )
 .flag();
 pub(super) const IPV4: Key = Key::new(
     "ipv4",
     "the default engine",
     "Forwarding table: `engine`, `max_routes`, and the engine's own options\n\
-     (`rutter engines`). More routes than `max_routes` are refused and counted.",
+     (`rutter engines`). Routes beyond `max_routes` are refused and counted.",
 )
 .example("{ max_routes = 4_000_000 }");
 pub(super) const IPV6: Key =
@@ -193,7 +197,7 @@ pub(super) const VRF: Section = Section {
     ..Section::new(
         "vrf.NAME",
         "[vrf.main]",
-        "Routing tables. `main` is always there.",
+        "A VRF: routing tables of its own. `main` always exists.",
         &[TABLE, ROUTES, VIA_KERNEL, OWN_SOURCES, IPV4, IPV6],
     )
 };

@@ -299,7 +299,7 @@ impl Config {
         let last = last?;
         let at = self.workers.iter().position(|core| *core > last)?;
         let core = self.workers[at];
-        let what = format!("core {core} is not there; the last one is {last}");
+        let what = format!("there is no core {core}; the last core is {last}");
         Some(source.mistake(&["workers", &at.to_string()], what))
     }
 
@@ -326,7 +326,7 @@ impl Config {
             }
         };
         if route.metric == Some(SHIELD_METRIC) {
-            return Some(format!("metric {SHIELD_METRIC} is that of protections"));
+            return Some(format!("metric {SHIELD_METRIC} is reserved for protections"));
         }
         route.via.iter().find_map(wrong)
     }

@@ -30,14 +30,14 @@ impl KernelSide {
                 let set = self.settings.set(&format!("link/{name}/mtu"), &mtu.to_string());
                 set.map_err(|error| {
                     let path = port.config.path("mtu");
-                    Error::asked(&path, format!("{name} takes no MTU of {mtu}: {error}"))
+                    Error::asked(&path, format!("{name} does not accept an MTU of {mtu}: {error}"))
                 })?;
             }
             match Guard::new(&name) {
                 Ok(guard) => self.guards.push(guard),
                 Err(error) => self.warn(format!(
-                    "{name}: the kernel sees its frames too, and could not be kept from them \
-                     (nftables: {error})"
+                    "{name}: the kernel also processes its frames, and this could not be \
+                     prevented (nftables: {error})"
                 )),
             }
             let up = self.rtnetlink.set_up(link.index, true);

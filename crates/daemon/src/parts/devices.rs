@@ -94,8 +94,8 @@ fn taken(name: &str, links: &[LinkInfo]) -> Option<String> {
     let other = links.iter().find(|link| link.name == name && !link.ours && !link.tap)?;
     let index = other.index;
     Some(format!(
-        "the kernel has an interface `{name}` already (number {index}), and the router makes one \
-         of that name: give the port, or the bridge, another, or rename that one \
+        "the kernel has an interface `{name}` already (number {index}), and the router needs the \
+         name: give the port, or the bridge, another name, or rename the interface \
          (ip link set {name} name OTHER)"
     ))
 }
@@ -115,7 +115,7 @@ fn excess(config: &Config, meminfo: &str) -> Option<(&'static [&'static str], St
     let free = mib("MemAvailable")? + mib("Hugetlb").unwrap_or(0);
     let needed = pool_mib(config.buffers, largest_mtu(config));
     (needed > free).then(|| {
-        let what = format!("they take {needed} MiB, and {free} MiB of memory are free");
+        let what = format!("they take {needed} MiB, but only {free} MiB of memory are free");
         (&["buffers"][..], what)
     })
 }
@@ -141,11 +141,11 @@ fn no_interface(name: &str, links: &[LinkInfo]) -> String {
     match (nearest(name, names.iter().copied()), names.is_empty()) {
         (Some(near), _) => format!("no interface is called `{name}`: did you mean `{near}`?"),
         (None, false) => {
-            format!("no interface is called `{name}`; expected one that is there: {there}{rest}")
+            format!("no interface is called `{name}`; expected one of: {there}{rest}")
         }
         (None, true) => format!(
-            "no interface is called `{name}`, and there is no other to take (`ip link add {name} \
-             type veth peer name PEER` makes a pair to try with)"
+            "no interface is called `{name}`, and there is no other (`ip link add {name} type veth \
+             peer name PEER` makes a pair to try with)"
         ),
     }
 }
@@ -306,9 +306,9 @@ mod tests {
             links.push(ours.clone());
             no_interface("veth0", &links)
         };
-        assert!(said(&["lo"]).contains("there is no other to take"));
+        assert!(said(&["lo"]).contains("there is no other (`ip link add"));
         assert!(said(&["lo", "veth1"]).ends_with("did you mean `veth1`?"));
-        assert!(said(&["lo", "eno1", "wan"]).ends_with("that is there: eno1, wan"));
+        assert!(said(&["lo", "eno1", "wan"]).ends_with("expected one of: eno1, wan"));
         let many: Vec<_> = (0..14).map(|i| format!("enp{i}s0f1")).collect();
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         assert!(said(&many).ends_with("enp11s0f1 and 2 more"), "{}", said(&many));

@@ -149,8 +149,8 @@ impl KernelSide {
         }
         let LinkInfo { name, mtu, .. } = link;
         tracing::warn!(
-            "{name}: an MTU of {mtu} exceeds the port's, {most} (`mtu` in the configuration): \
-             set back"
+            "{name}: an MTU of {mtu} exceeds the port's, {most} (`mtu` in the configuration): it \
+             is set to {most}"
         );
         if let Err(error) = self.rtnetlink.set_mtu(link.index, most) {
             self.warn(format!("MTU of {name}: {error}"));
@@ -207,9 +207,9 @@ fn unless_gone(result: io::Result<()>, known: bool) -> io::Result<()> {
 }
 
 /// Why a route is refused.
-const TAKEN: &str = "there is a route to this prefix already, of the same metric and not a static \
-                     one of rutter's (the network of an address, or another's); with a `metric` \
-                     of its own this one is beside it";
+const TAKEN: &str = "the kernel has another route to this prefix with the same metric, which is \
+                     not a static route of Rutter's (the network of an address, or another \
+                     program's route): give this route a different `metric`";
 
 const ENOENT: i32 = 2;
 const ESRCH: i32 = 3;

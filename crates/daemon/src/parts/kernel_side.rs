@@ -70,7 +70,7 @@ impl KernelSide {
     pub fn new(record: &Path) -> Result<KernelSide, Error> {
         Ok(KernelSide {
             rtnetlink: Rtnetlink::open().doing(|| "open netlink".into())?,
-            settings: Settings::new(record).doing(|| "read the settings that were".into())?,
+            settings: Settings::new(record).doing(|| "read the changed settings".into())?,
             guards: Vec::new(),
             below: Vec::new(),
             raised: Vec::new(),
@@ -110,8 +110,8 @@ impl KernelSide {
                 io::ErrorKind::AddrNotAvailable => {
                     let mac = mac.unwrap_or_default();
                     let what = format!(
-                        "the hardware address {mac} of its device is no station's: give the port \
-                         another (mac = \"02:00:00:00:00:01\")"
+                        "the hardware address {mac} of its device is not a station's: give the \
+                         port another (mac = \"02:00:00:00:00:01\")"
                     );
                     Error::asked(&carrier.path(tags), what)
                 }
@@ -163,7 +163,7 @@ impl KernelSide {
             }
             io::ErrorKind::InvalidInput if known => io::Error::new(
                 error.kind(),
-                "an interface of this name is there that is no tap: name the port otherwise",
+                "the kernel has an interface of this name that is not a tap: rename the port",
             ),
             _ => error,
         })?;
@@ -323,7 +323,7 @@ pub fn cleanup(config: &Config, record: &Path) -> Result<(), Error> {
     rtnetlink.flush_rules().doing(|| "flush rules".into())?;
     rtnetlink.flush_routes().doing(|| "flush static routes".into())?;
     rtnetlink.set_shields(&BTreeSet::new()).doing(|| "flush routes of protections".into())?;
-    let mut settings = Settings::new(record).doing(|| "read the settings that were".into())?;
+    let mut settings = Settings::new(record).doing(|| "read the changed settings".into())?;
     for (name, error) in settings.restore() {
         tracing::warn!("{name} is not restored: {error}");
     }

@@ -35,8 +35,8 @@ impl KernelSide {
         let set = each(|table, most| setting(table.family, most), " ");
         self.warn(format!(
             "the kernel holds {held}, for the whole machine, not the {most} of each that \
-             `neighbours.max` asks for, and strangers' packets that fill them are fewer a second \
-             than `[punt]` says: in the first network namespace, sysctl {set}"
+             `neighbours.max` asks for; strangers' packets that fill these tables are limited to \
+             fewer a second than in `[punt]`: in the first network namespace, run sysctl {set}"
         ));
     }
 

@@ -30,7 +30,9 @@ impl KernelSide {
         match any.then(|| self.rtnetlink.search_vrfs_first()) {
             Some(Ok(false)) if by_rules => self.warn(ORDERED.into()),
             Some(Err(error)) => {
-                self.warn(format!("addresses that main has too are main's in every vrf: {error}"));
+                self.warn(format!(
+                    "addresses that are also in main lead to main in every vrf: {error}"
+                ));
             }
             Some(Ok(_)) | None => {}
         }
@@ -76,7 +78,7 @@ impl KernelSide {
         match Marker::new(name, table) {
             Ok(marker) => drop(self.markers.insert(name.to_string(), (index, marker))),
             Err(error) => self.warn(format!(
-                "{name}: the kernel's own answers leave by main (nftables: {error})"
+                "{name}: the kernel's own answers use the routes of main (nftables: {error})"
             )),
         }
         Ok(())
@@ -125,6 +127,7 @@ impl KernelSide {
     }
 }
 
-const ORDERED: &str = "the kernel's first policy rule is not that of the table local: somebody has ordered them, \
-                       and hosts of one vrf may reach this machine's addresses of another; for rutter's order: \
-                       ip rule add pref 0 lookup local, ip -6 rule add pref 0 lookup local, and a restart";
+const ORDERED: &str = "the kernel's first policy rule is not that of the table local: somebody has \
+                       changed the order, and hosts in one vrf may reach this machine's addresses \
+                       in another; run ip rule add pref 0 lookup local and ip -6 rule add pref 0 \
+                       lookup local, and restart Rutter";

@@ -19,13 +19,13 @@ pub(super) fn stop_within(
     let (running, over) = mpsc::channel();
     let wait = move || {
         if over.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            tracing::error!("the stop is stuck: ended at once");
+            tracing::error!("the stop takes too long: the process ends at once");
             give_back(&state);
             std::process::exit(DIED.into());
         }
     };
     let started = threads.contained("stop-limit", wait);
-    started.inspect_err(|error| tracing::warn!("the stop has no limit: {error}")).ok()?;
+    started.inspect_err(|error| tracing::warn!("the stop has no time limit: {error}")).ok()?;
     Some(running)
 }
 

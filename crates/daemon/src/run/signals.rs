@@ -34,7 +34,7 @@ pub(super) fn listen(
         let mut first: Option<Instant> = None;
         for signal in signals.forever() {
             if MEANINGLESS.contains(&signal) {
-                tracing::info!("signal {signal} means nothing to a router: ignored");
+                tracing::info!("signal {signal} has no meaning for a router: ignored");
                 continue;
             }
             let since = first.get_or_insert_with(Instant::now).elapsed();

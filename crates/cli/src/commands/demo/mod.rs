@@ -29,16 +29,16 @@ use crate::warn::warn;
 /// Show a complete router on this machine: hosts, BGP with a full table, traffic; a switch, a shield
 #[derive(clap::Args)]
 #[command(after_help = "\
-Makes network namespaces for two hosts, an upstream provider and a router; the
-upstream's BIRD announces a generated table shaped like the Internet's. Waits
-until the table is in the data plane, then pings, traceroutes and sends traffic
-through it, and prints its cost. Then it shows two switches with a trunk between them,
-with a table of 64,000,000 stations where memory allows it; last a shield that holds a
-flood off while clients load a page. It removes everything at the end, also when
-interrupted.
+The demo makes network namespaces for two hosts, an upstream provider and a router.
+The upstream's BIRD announces a generated table shaped like the Internet's. Once the
+table is in the data plane, the demo pings, traceroutes and sends traffic through it,
+and prints the cost. It then shows two switches with a trunk between them, with a
+table of 64,000,000 stations if there is enough memory. The last part is a shield that
+holds off a flood while clients load a page. At the end, also when it is interrupted,
+the demo removes everything that it has made.
 
-Without root it runs in a user namespace; where those are not allowed, a reduced
-demo reads and writes capture files.")]
+Without root, it runs in a user namespace. Where those are not allowed, a reduced demo
+reads and writes capture files.")]
 pub struct Args {
     /// A smaller table: 50,000 IPv4 and 10,000 IPv6 prefixes
     #[arg(long)]

@@ -52,7 +52,7 @@ fn found(gpu: &Info, sys: &Path) -> Finding {
     );
     let what = format!("gpu {}", gpu.number);
     if *capability < OLDEST {
-        let remedy = "a GPU of compute capability 7.5 or later";
+        let remedy = "use a GPU of compute capability 7.5 or later";
         return finding(&what, Level::Better, found, remedy);
     }
     finding(&what, Level::Good, found, "")

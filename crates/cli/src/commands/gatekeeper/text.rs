@@ -134,8 +134,8 @@ pub(super) fn protections(all: &[Protected]) -> Table {
         let verdicts = if one.protect.shadow { one.shadow_verdicts } else { one.verdicts };
         let Verdicts { requests, granted, declined, dropped, .. } = verdicts;
         let mut notes: Vec<String> = Vec::new();
-        notes.extend((!one.in_table).then(|| "not in the table: dropped".into()));
-        notes.extend(one.hides.as_ref().map(|net| format!("hides {net}, this router's own")));
+        notes.extend((!one.in_table).then(|| "not in the forwarding table: dropped".into()));
+        notes.extend(one.hides.as_ref().map(|net| format!("hides this router's network {net}")));
         let faults = one.faults.iter();
         notes.extend(faults.map(|of| format!("{}: {}", of.address, of.fault)));
         notes.extend((!one.shown).then(|| "not shown to routing daemons".into()));

@@ -11,7 +11,7 @@ pub(super) fn protect(prefix: String, words: &[String], shadow: bool) -> Result<
     let mut protect = Protect { prefix, action: Action::Protect, grantors: Vec::new(), shadow };
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(Error::Usage("a value is missing at the end"));
+        let mut value = || words.next().ok_or(Error::Usage("the last word needs a value"));
         match word {
             "via" => {
                 let address = parsed(value()?, "`via` takes the address of a Grantor")?;
@@ -51,7 +51,7 @@ pub(super) fn filter(words: &[String]) -> Result<Filter, Error> {
         if !["from", "to", "of", "grantor", "state", "program"].contains(&word) {
             return Err(Error::Usage(FILTER));
         }
-        let value = words.next().ok_or(Error::Usage("a value is missing at the end"))?;
+        let value = words.next().ok_or(Error::Usage("the last word needs a value"))?;
         match word {
             "from" => filter.from = Some(prefix(value)),
             "to" => filter.to = Some(prefix(value)),
@@ -83,11 +83,12 @@ fn parsed<T: std::str::FromStr>(text: &str, what: &'static str) -> Result<T, Err
     text.parse().map_err(|_| Error::Usage(what))
 }
 
-const PROTECT: &str = "`via ADDRESS [weight N] [shadow]` for each Grantor, or `bypass`, or `drop`";
+const PROTECT: &str =
+    "expected `via ADDRESS [weight N] [shadow]` for each Grantor, or `bypass`, or `drop`";
 const WEIGHT: &str = "`weight` takes 1 to 256";
-const BEHIND: Error = Error::Usage("`weight` and `shadow` belong behind `via ADDRESS`");
+const BEHIND: Error = Error::Usage("`weight` and `shadow` must follow `via ADDRESS`");
 const FILTER: &str =
-    "`from PREFIX`, `to PREFIX`, `of PREFIX`, `grantor ADDRESS`, `state STATE`, `program N`";
+    "expected `from|to|of PREFIX`, `grantor ADDRESS`, `state STATE` or `program N`";
 
 #[cfg(test)]
 mod tests {
@@ -159,6 +160,6 @@ mod tests {
         }
         let said = |text: &str| read(text).unwrap_err().to_string();
         assert!(said("foo").contains(FILTER), "{}", said("foo"));
-        assert!(said("from").contains("missing at the end"));
+        assert!(said("from").contains("needs a value"));
     }
 }

@@ -48,7 +48,7 @@ The policy lasts until the router ends. A permanent one: `policy` of [grantor] i
     Rollback,
     /// Show the policy, its processes, and its failures
     Show,
-    /// Run a chunk in every process of the policy, and print each result
+    /// Run a chunk of Lua in every process of the policy, and print each result
     #[command(after_help = "\
 Examples:
   rutter grantor policy exec 'return collectgarbage \"count\"'

@@ -161,7 +161,7 @@ fn cuda(options: &Options) -> Result<Wanted, String> {
             ("wait", Ok(seconds @ 1..)) => gpu.patience = Duration::from_secs(seconds.into()),
             ("wait", _) => return Err(format!("`{value}`: expected seconds, from 1 to 65535")),
             ("depth", _) => gpu.depth = depth(value)?,
-            _ => return Err("a GPU has its number (gpu), a longest time (wait) and a depth".into()),
+            _ => return Err("cuda has the options gpu (number), wait (seconds) and depth".into()),
         }
     }
     Ok(Wanted::Cuda(gpu))
@@ -183,7 +183,7 @@ fn model(options: &Options) -> Result<Wanted, String> {
             "depth" => at_once = depth(value)?,
             _ => {
                 let all = "rate, bandwidth, latency (µs), memory, lost and depth";
-                return Err(format!("a model has {all}"));
+                return Err(format!("model has the options {all}"));
             }
         }
     }

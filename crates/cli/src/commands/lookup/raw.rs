@@ -74,7 +74,9 @@ fn run<A: Number>(
     cx.out.flush()?;
     if input.over > 0 {
         let (over, width) = (input.over, size_of::<A>());
-        warn(format_args!("standard input: {over} bytes behind the last address of {width}"));
+        warn(format_args!(
+            "standard input: {over} bytes are left after the last {width}-byte address"
+        ));
         return Ok(Status::Fault);
     }
     Ok(if unrouted { Status::No } else { Status::Success })

@@ -43,20 +43,22 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
     all.extend(foreign_source(guarding, &interfaces));
     all.extend(deleted(guarding));
     if let Some(each) = guarding.shield.here.filter(|_| protected.here > 0) {
-        let found =
-            format!("the policy of [grantor] decides for {}, {each} a second", protected.here);
+        let found = format!(
+            "the policy of [grantor] decides for {} protections, {each} requests a second",
+            protected.here
+        );
         all.push(good("decisions here", found));
     }
     let faults = grantors.iter().filter_map(|of| Some((of.ip, of.ways.as_ref().err()?)));
     let faults: Vec<_> = faults.map(|(ip, fault)| format!("{ip} ({fault})")).collect();
     all.push(match faults.as_slice() {
         [] if grantors.is_empty() && protected.here > 0 => good("Grantors", "none".into()),
-        [] => good("Grantors", format!("{}, all with a way to them", grantors.len())),
+        [] => good("Grantors", format!("{}, all reachable", grantors.len())),
         faults => Finding {
             what: "Grantors",
             level: Level::Missing,
             found: format!("{} cannot be reached: {}", faults.len(), some(faults)),
-            remedy: "is there a route to each by an interface of `back`, and is it up?".into(),
+            remedy: "give each a route through an interface of `back` that is up".into(),
         },
     });
     if protected.mute.0 > 0 {
@@ -65,8 +67,8 @@ pub(super) fn all(guarding: &Guarding, state: &State) -> Result<Vec<Finding>, Fa
             what: "shadow",
             level: Level::Better,
             found: format!(
-                "{first}{} asks no Grantor in shadow: it shows what table, priorities and request \
-                 channel would do, and no decision",
+                "{first}{} asks no Grantor in shadow: the effects of flow table, priorities and \
+                 request channel are counted, but there are no decisions",
                 more(*count)
             ),
             remedy: "give it a Grantor with `shadow = true`, which decides and forwards nothing"
@@ -125,7 +127,7 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
         return good(what, format!("{wanted} bytes fit at the back"));
     }
     let found = match short.is_empty() {
-        true => format!("{wanted} bytes fit the back's interfaces, not all routes{lost}"),
+        true => format!("{wanted} bytes fit the interfaces of the back, but not all routes{lost}"),
         false => format!(
             "packets of {longest} bytes and {header} more do not fit the mtu of {}{lost}",
             short.join(", ")
@@ -136,8 +138,8 @@ fn mtu(guarding: &Guarding, interfaces: &[IfaceInfo], protected: &Protected, los
         level: Level::Missing,
         found,
         remedy: format!(
-            "mtu = {wanted} there, and on the way to the Grantors; else longer ones are answered \
-             with \"too big\""
+            "set mtu = {wanted} there, and on the way to the Grantors; else the sources of longer \
+             packets get \"too big\" errors"
         ),
     }
 }
@@ -151,7 +153,8 @@ fn neither(interfaces: &[IfaceInfo]) -> Option<Finding> {
         what: "sides",
         level: Level::Missing,
         found: format!(
-            "{} is on neither side: what comes in there reaches what is protected by its routes",
+            "{} is on neither side: packets from there reach protected prefixes by their routes, \
+             without a decision",
             some(&out)
         ),
         remedy: "name it in `front` or `back` of [gatekeeper], or put it into another vrf".into(),
@@ -167,8 +170,11 @@ fn no_source(guarding: &Guarding, protected: &Protected) -> Option<Finding> {
     (!lacking.is_empty()).then(|| Finding {
         what: "addresses at the back",
         level: Level::Missing,
-        found: format!("none of {} to ask Grantors from: all of it is dropped", lacking.join(", ")),
-        remedy: "give an interface of `back` an address, or say one in `from`".into(),
+        found: format!(
+            "no {} address to ask Grantors from: all packets that need one are dropped",
+            lacking.join(" and no ")
+        ),
+        remedy: "give an interface of `back` an address, or name one in `from`".into(),
     })
 }
 
@@ -184,7 +190,7 @@ fn foreign_source(guarding: &Guarding, interfaces: &[IfaceInfo]) -> Option<Findi
             "no interface has {}: Grantors cannot reach this machine there",
             foreign.join(", ")
         ),
-        remedy: "name an address of an interface of `back` in `from`, or none".into(),
+        remedy: "set `from` to an address of an interface of `back`, or leave it out".into(),
     })
 }
 
@@ -192,23 +198,25 @@ fn foreign_source(guarding: &Guarding, interfaces: &[IfaceInfo]) -> Option<Findi
 fn deleted(guarding: &Guarding) -> Option<Finding> {
     let live = lock(&guarding.live);
     let (level, found) = match (&live.not_put_back, live.put_back) {
-        (Some(why), _) => (Level::Error, format!("not as it is to be: {why}")),
+        (Some(why), _) => {
+            (Level::Error, format!("its rules and routes could not be restored: {why}"))
+        }
         (None, 0) => return None,
         (None, count) => {
             let what = "rules and routes of the shield were deleted by somebody else, and put back";
             (Level::Missing, format!("{count} {what}"))
         }
     };
-    let remedy = "who deletes them? systemd-networkd does, unless networkd.conf has \
-                  ManageForeignRoutingPolicyRules=no and ManageForeignRoutes=no";
+    let remedy = "find the program that deletes them: systemd-networkd does, unless networkd.conf \
+                  has ManageForeignRoutingPolicyRules=no and ManageForeignRoutes=no";
     Some(Finding { what: "the shield in the kernel", level, found, remedy: remedy.into() })
 }
 
 fn decisions_from(from: DecisionsFrom) -> Option<Finding> {
     let who = match from {
         DecisionsFrom::ItsGrantors => return None,
-        DecisionsFrom::Grantors => "others than a protection's own Grantors open",
-        DecisionsFrom::Anybody => "whoever can send to an interface of `back` opens",
+        DecisionsFrom::Grantors => "Grantors of other protections can open",
+        DecisionsFrom::Anybody => "whoever can send to an interface of `back` can open",
     };
     Some(Finding {
         what: "decisions",
@@ -243,7 +251,7 @@ mod tests {
     fn each_option_that_widens_who_decides_is_named() {
         assert_eq!(decisions_from(DecisionsFrom::ItsGrantors), None);
         for (from, wanted) in [
-            (DecisionsFrom::Grantors, "\"grantors\": others than a protection's own Grantors"),
+            (DecisionsFrom::Grantors, "\"grantors\": Grantors of other protections"),
             (DecisionsFrom::Anybody, "\"anybody\": whoever can send to an interface of `back`"),
         ] {
             let finding = decisions_from(from).unwrap();

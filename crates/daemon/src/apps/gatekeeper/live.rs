@@ -81,7 +81,7 @@ pub(super) fn prepare(
     }
     if let Some(others) = fronts.get(shield.front.len()..).filter(|others| !others.is_empty()) {
         tracing::info!(
-            "gatekeeper: {} has a port of the front: it is the front's",
+            "gatekeeper: interfaces on ports of the front are front, too: {}",
             others.join(", ")
         );
     }
@@ -184,8 +184,8 @@ impl Live {
         let (known, said) = self.too_long;
         if count > known && said.is_none_or(|said| now.duration_since(said) >= MINUTE) {
             tracing::warn!(
-                "gatekeeper: {} packets were longer, with the outer header, than the way to the \
-                 Grantors carries: raise the mtu at the back (`rutter doctor`)",
+                "gatekeeper: {} packets with their outer header exceeded the MTU of the path to \
+                 the Grantors: raise the mtu at the back (`rutter doctor`)",
                 count - known
             );
             self.too_long = (count, Some(now));
@@ -239,7 +239,9 @@ impl Live {
         }
         if let Some((net, error)) = failed.first() {
             let count = failed.len();
-            tracing::warn!("gatekeeper: not withdrawn: {count}, the first {net}: {error}");
+            tracing::warn!(
+                "gatekeeper: {count} protections not withdrawn, the first {net}: {error}"
+            );
         }
         self.withdrawn.extend(&done);
         self.unshown.retain(|net| !done.contains(net));

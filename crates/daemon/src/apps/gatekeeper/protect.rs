@@ -22,7 +22,10 @@ pub(super) struct Asked {
 pub(super) fn wanted(asked: Asked, here: bool) -> Result<Protect, String> {
     let Asked { net, action, shadow, grantors } = asked;
     if shadow && action != Action::Protect {
-        return Err(format!("{net} ({}): only what Grantors decide has a shadow", action.name()));
+        return Err(format!(
+            "{net} ({}): only what Grantors decide has a shadow mode",
+            action.name()
+        ));
     }
     for (at, Named { ip, weight, .. }) in grantors.iter().enumerate() {
         if !is_of_host(*ip) || is_link_local6(*ip) {
@@ -36,7 +39,8 @@ pub(super) fn wanted(asked: Asked, here: bool) -> Result<Protect, String> {
         }
     }
     if !shadow && !grantors.is_empty() && grantors.iter().all(|grantor| grantor.shadow) {
-        return Err(format!("{net}: a Grantor in shadow forwards nothing, and there is no other"));
+        let why = "all its Grantors are in shadow, and forward nothing: name another";
+        return Err(format!("{net}: {why}"));
     }
     let is_local = here && action == Action::Protect && grantors.is_empty();
     let options = (u32::from(shadow) * SHADOW) | (u32::from(is_local) * LOCAL);

@@ -128,11 +128,12 @@ fn interfaces(
         let vrf = config.interfaces().find(|(.., of)| of.name == name);
         let vrf = vrf.map_or("main", |(.., of)| of.vrf.as_str());
         if others.contains(&name) || found.contains(&name) {
-            value.mistake::<()>(format_args!("`{name}` is on one side, and once"));
+            value
+                .mistake::<()>(format_args!("`{name}` is named twice: it is either front or back"));
         } else if vrf != "main" {
             value.mistake::<()>(format_args!(
-                "`{name}` is in the vrf `{vrf}`, whose table the kernel asks before the rule that \
-                 keeps it from forwarding what came in at the front: both sides are in main"
+                "`{name}` is in the vrf `{vrf}`: front and back must be in main, since the kernel \
+                 looks up a vrf's table before the rule that keeps it from forwarding"
             ));
         } else {
             found.push(name);
@@ -161,7 +162,7 @@ fn flow_table(table: Table<'_>) -> Option<FlowTable> {
         if full != Full::Replace
             && let Some(value) = keys::DECIDED_MAX.get(table)
         {
-            return value.mistake("only a table whose rule is \"replace\" has this limit");
+            return value.mistake("only `full = \"replace\"` has this limit");
         }
         options.0.insert("decided_max".into(), percent.to_string());
     }
@@ -227,7 +228,7 @@ fn from(table: Table<'_>) -> [Option<IpAddr>; 2] {
         if !is_of_host(address) {
             value.expected::<()>("an address of a single host");
         } else if is_link_local6(address) {
-            value.expected::<()>("an address that says something without its link");
+            value.expected::<()>("an address that is not link-local");
         } else if place.is_some() {
             value.expected::<()>("one address of each family");
         } else {
@@ -244,7 +245,7 @@ fn programs(table: Table<'_>) -> Vec<Program> {
         elements(table, keys::PROGRAM, |table| Some((program(table)?, table.place())))
     {
         if all.iter().any(|other| other.index == one.index) {
-            table.mistake_at(&place, format_args!("there is another program {}", one.index));
+            table.mistake_at(&place, format_args!("another program has the index {}", one.index));
         }
         all.push(one);
     }
@@ -271,7 +272,7 @@ fn protection(table: Table<'_>, here: bool) -> Option<Protect> {
     let value = keys::PREFIX.required(table)?;
     let net: Net = value.parse("a prefix, such as \"203.0.113.0/24\"")?;
     if !net.is_prefix() {
-        return value.expected("a prefix without bits right of its length");
+        return value.expected("a prefix without bits to the right of its length");
     }
     let grantors = keys::GRANTORS.get(table).map_or(Some(Vec::new()), |value| value.list())?;
     let grantors: Option<Vec<_>> = grantors.iter().map(grantor).collect();
@@ -297,7 +298,7 @@ fn grantor(value: &Value<'_>) -> Option<Named> {
     }
     let table = value.table()?;
     table.only(&["to", "weight", "shadow"]);
-    let Some(to) = table.get("to") else { return value.mistake("`to` is missing: its address") };
+    let Some(to) = table.get("to") else { return value.mistake("`to` is missing: an address") };
     let weight = table.get("weight").map_or(Some(1), |value| value.number(1..=256))?;
     let shadow = table.get("shadow").map_or(Some(false), |value| value.flag())?;
     Some(Named { ip: to.parse("the address of a Grantor")?, weight: weight as u16, shadow })

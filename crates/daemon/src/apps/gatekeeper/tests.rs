@@ -150,11 +150,11 @@ fn mistakes_about_a_shield_have_their_place() {
         ("front = [\"p9\"]\nback = [\"p1\"]\n".into(), "an interface of this file: p0, p1"),
         (
             "front = [\"p0\"]\nback = [\"p0\"]\n".into(),
-            "t:20:9: gatekeeper.back[0]: `p0` is on one",
+            "t:20:9: gatekeeper.back[0]: `p0` is named twice",
         ),
         (
             "front = [\"p2\"]\nback = [\"p1\"]\n".into(),
-            "t:19:10: gatekeeper.front[0]: `p2` is in the vrf `red`, whose table the kernel asks",
+            "t:19:10: gatekeeper.front[0]: `p2` is in the vrf `red`: front and back",
         ),
         (with("table = \"dxr\"\n"), "t:21:9: gatekeeper.table: expected a table of flows: linear"),
         (with("table = { keep = 601 }\n"), "t:18:1: gatekeeper: flow-table refuses: option keep"),
@@ -173,7 +173,7 @@ fn mistakes_about_a_shield_have_their_place() {
             "t:21:21: gatekeeper.from[1]: expected one",
         ),
         (with("from = [\"224.0.0.1\"]\n"), "a single host"),
-        (with("from = [\"fe80::1\"]\n"), "without its link, found `fe80::1`"),
+        (with("from = [\"fe80::1\"]\n"), "not link-local, found `fe80::1`"),
         (with("request_percent = 100.00001\n"), "from 0.0001 to 100, found 100.00001"),
         (
             protect("prefix = \"203.0.113.0/24\"\ngrantors = [\"224.1.1.1\"]\n"),
@@ -196,11 +196,11 @@ fn mistakes_about_a_shield_have_their_place() {
                 "[[gatekeeper.program]]\nindex = 5\nobject = \"x\"\n\
                  [[gatekeeper.program]]\nindex = 5\nobject = \"y\"\n",
             ),
-            "gatekeeper.program[1]: there is another program 5",
+            "gatekeeper.program[1]: another program has the index 5",
         ),
         (with("fornt = []\n"), "did you mean `front`?"),
         (protect("grantors = []\n"), "t:21:1: gatekeeper.protect[0]: `prefix` is missing"),
-        (protect("prefix = \"203.0.113.1/24\"\n"), "right of its length"),
+        (protect("prefix = \"203.0.113.1/24\"\n"), "to the right of its length"),
         (protect("prefix = \"203.0.113.0/24\"\n"), "203.0.113.0/24 has no Grantor"),
         (
             protect("prefix = \"203.0.113.0/24\"\naction = \"drop\"\nshadow = true\n"),
@@ -210,7 +210,7 @@ fn mistakes_about_a_shield_have_their_place() {
             protect(
                 "prefix = \"203.0.113.0/24\"\ngrantors = [{ to = \"10.0.0.9\", shadow = true }]\n",
             ),
-            "a Grantor in shadow forwards nothing, and there is no other",
+            "all its Grantors are in shadow, and forward nothing",
         ),
         (
             protect("prefix = \"203.0.113.0/24\"\ngrantors = [{ weight = 2 }]\n"),
@@ -294,8 +294,8 @@ fn requests_that_wait_take_half_of_the_buffers_at_most() {
     assert_eq!(shield("workers = [0]\nbuffers = 4096\n", ""), Ok(512));
     assert_eq!(shield("workers = [0]\nbuffers = 4096\n", "waiting = 2048\n"), Ok(2048));
     let said = shield("workers = [0, 1]\n", "waiting = 65536\n").unwrap_err();
-    let wanted = "gatekeeper.waiting: requests of all workers may take 131072 packets, more than \
-                  half of `buffers` (16384): waiting = 4096 fits, or buffers = 262144";
+    let wanted = "gatekeeper.waiting: requests of all workers may take 131072 packet buffers, more \
+                  than half of `buffers` (16384): set waiting = 4096, or buffers = 262144";
     assert!(said.contains(wanted), "{said}");
 }
 
@@ -372,10 +372,13 @@ fn a_protection_without_grantors_is_decided_by_the_policy_of_the_same_file() {
     assert_eq!(Shield::of(&config).unwrap().protected[0].options, 0);
     for (text, wanted) in [
         (file("", "", ""), "203.0.113.0/24 has no Grantor"),
-        (file(both, "", ""), "role[1]: `grantor` has no table [grantor]"),
-        (file("role = \"gatekeeper\"\n", "", grantor), "there is a table [grantor], and no role"),
+        (file(both, "", ""), "role[1]: the file has no table [grantor]"),
+        (
+            file("role = \"gatekeeper\"\n", "", grantor),
+            "`grantor` is missing: the file has a table [grantor]",
+        ),
         (file("role = \"router\"\n", "", grantor), "one of gatekeeper, grantor"),
-        (file("role = [\"grantor\", \"grantor\"]\n", "", grantor), "`grantor` is there already"),
+        (file("role = [\"grantor\", \"grantor\"]\n", "", grantor), "`grantor` is given twice"),
         (file("role = 7\n", "", grantor), "role"),
         (file(both, "requests = 0\n", grantor), "from 1 to 100000000"),
     ] {

@@ -246,7 +246,7 @@ mod tests {
         std::fs::write(&file, "four").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         for path in [&fifo, &folder, Path::new("/dev/zero")] {
-            assert_eq!(refused(path, 8), format!("{}: it is no file", path.display()));
+            assert_eq!(refused(path, 8), format!("{}: it is not a regular file", path.display()));
         }
         assert_eq!(refused(&file, 3), format!("{}: longer than 3 bytes", file.display()));
         assert_eq!(

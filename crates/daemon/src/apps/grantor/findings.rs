@@ -28,18 +28,22 @@ fn relay(gatekeepers: &[Net], serves: &[Net]) -> Finding {
     let open: Vec<_> =
         [open("gatekeepers", gatekeepers), open("serves", serves)].into_iter().flatten().collect();
     if open.is_empty() {
-        let found = format!("{} prefixes, for {}", gatekeepers.len(), serves.len());
+        let found = format!(
+            "{} prefixes of Gatekeepers, {} served prefixes",
+            gatekeepers.len(),
+            serves.len()
+        );
         return Finding { what, level: Level::Good, found, remedy: String::new() };
     }
-    let found = format!("`{}` takes every address: this is a relay", open.join("`, `"));
-    let remedy = "name the Gatekeepers' prefixes, and those that are served, in [grantor]".into();
-    Finding { what, level: Level::Better, found, remedy }
+    let found = format!("`{}` takes every address: this is an open relay", open.join("`, `"));
+    let remedy = "name only the Gatekeepers' prefixes, and those that are served, in [grantor]";
+    Finding { what, level: Level::Better, found, remedy: remedy.into() }
 }
 
 fn policy(status: &Status) -> Finding {
     let what = "policy";
     let Some(name) = &status.policy else {
-        let found = "none decides: what asks gets the verdict of `on_limit`".into();
+        let found = "no policy decides: requests get the verdict of `on_limit`".into();
         let remedy = "rutter grantor policy load FILE".into();
         return Finding { what, level: Level::Error, found, remedy };
     };
@@ -52,7 +56,7 @@ fn policy(status: &Status) -> Finding {
         (Some(cause), _) => (
             Level::Better,
             format!("{name} decides; the latest failure was: {cause}"),
-            "mend it and load it again      (rutter grantor policy show, policy test)",
+            "correct it and load it again      (rutter grantor policy show, policy test)",
         ),
         (None, _) => (Level::Good, format!("{name} decides"), ""),
     };
@@ -64,11 +68,13 @@ fn shut_in(missing: &[String], lacks: &[String]) -> Finding {
     let what = "a policy's processes";
     if !lacks.is_empty() {
         let found = format!("the kernel has no {}", lacks.join("; no "));
-        let remedy = "run a kernel from 5.1 on with seccomp filters: without, none starts".into();
+        let remedy =
+            "run a kernel of version 5.1 or later with seccomp filters; without them, none starts"
+                .into();
         return Finding { what, level: Level::Error, found, remedy };
     }
     if missing.is_empty() {
-        let found = "have nothing but their rings".into();
+        let found = "fully confined: they can use only their rings to the workers".into();
         return Finding { what, level: Level::Good, found, remedy: String::new() };
     }
     let remedy = "run as root; under systemd with share/rutter/rutter-policies.conf";

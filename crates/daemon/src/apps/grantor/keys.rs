@@ -5,124 +5,129 @@ use crate::config::section::{Key, Section};
 pub(super) const GATEKEEPERS: Key = Key::like(
     "gatekeepers",
     "[\"198.51.100.0/28\"]",
-    "Who asks: prefixes of Gatekeepers' addresses at their back. What comes from others is not\n\
-     unwrapped. With [gatekeeper] in the same file it may be left out: that one asks, too.",
+    "Prefixes of the Gatekeepers that may ask: their addresses at the back. Packets from other\n\
+     addresses are not unwrapped. With [gatekeeper] in the same file, which may always ask, this\n\
+     key may be left out.",
 );
 pub(super) const SERVES: Key = Key::like(
     "serves",
     "[\"203.0.113.0/24\"]",
-    "For whom: prefixes that are reached through here. What goes elsewhere is not unwrapped.\n\
-     It may be left out as `gatekeepers` may.",
+    "The protected prefixes behind this Grantor. Packets to other destinations are not\n\
+     unwrapped. With [gatekeeper] in the same file, this key may be left out.",
 );
 pub(super) const POLICY: Key = Key::like(
     "policy",
     "\"/etc/rutter/web.lua\"",
-    "What decides: a policy in Lua (\"FILE.lua\"), which runs in processes of its own, without\n\
-     rights. Or the same for all: \"grant KIB SECONDS\" (so many KiB a second, so long),\n\
-     \"decline SECONDS\", \"forward\" or \"drop\" (the packet alone).",
+    "The policy: a file in Lua (\"FILE.lua\"), which runs in separate processes without\n\
+     privileges, or one verdict for all: \"grant KIB SECONDS\" (KiB a second, for so many\n\
+     seconds), \"decline SECONDS\", \"forward\" or \"drop\" (the packet only, without a decision).",
 );
 pub(super) const TABLES: Key = Key::new(
     "policy_files",
     "[]",
-    "Tables of prefixes for a policy in a file, as \"NAME=PATH\": it asks for them by their names\n\
-     (`lpmlib.lpm_from_file`). They are read when the policy is loaded.",
+    "Tables of prefixes for a policy in Lua, as \"NAME=PATH\". The policy opens them by name\n\
+     (`lpmlib.lpm_from_file`); the files are read when the policy is loaded.",
 );
 pub(super) const ENGINE4: Key = Key::new(
     "engine4",
     "\"rutter4\"",
-    "Engine of such a policy's IPv4 tables, as NAME or NAME:OPTION=VALUE,OPTION=VALUE.",
+    "Engine of a Lua policy's IPv4 tables, as NAME or NAME:OPTION=VALUE,OPTION=VALUE.",
 );
-pub(super) const ENGINE6: Key = Key::new("engine6", "\"rutter6\"", "The same of its IPv6 tables.");
+pub(super) const ENGINE6: Key = Key::new("engine6", "\"rutter6\"", "The same for its IPv6 tables.");
 pub(super) const PROCESSES: Key =
-    Key::new("processes", "1", "Processes in which a policy in a file runs; one more is ready.")
+    Key::new("processes", "1", "Processes that run a Lua policy; one more is kept as a spare.")
         .number(1, 32);
 pub(super) const MEMORY: Key = Key::new(
     "memory_mib",
     "256",
-    "MiB of memory that each of these processes may take, beside those that it begins with.",
+    "MiB of memory that each process may use, beyond what it has at its start.",
 )
 .number(16, 1 << 20);
 pub(super) const BATCH: Key = Key::new(
     "batch_ms",
     "10",
-    "Milliseconds that the policy may take for 64 packets at most; then it is stopped, and what\n\
-     it was asked about gets the verdict of `on_limit`.",
+    "Milliseconds that the policy may take for a batch of up to 64 packets. After that it is\n\
+     stopped, and packets without a verdict get that of `on_limit`.",
 )
 .number(1, 10_000);
 pub(super) const LOAD: Key =
-    Key::new("load_ms", "10000", "Milliseconds that it may take to load.").number(10, 600_000);
+    Key::new("load_ms", "10000", "Milliseconds that the policy may take to load.")
+        .number(10, 600_000);
 pub(super) const FAILURES: Key = Key::new(
     "failures",
     "5",
-    "So many failures of the policy within a minute, and the one before it decides again.",
+    "After this many failures of the policy within a minute, the previous policy is used again.",
 )
 .number(1, 1_000);
 pub(super) const WAITING: Key = Key::new(
     "waiting",
     "4096",
-    "Packets that may wait for a verdict, of each worker. All of them have a packet buffer: at\n\
-     most half of `buffers`; if this is not given, a quarter.",
+    "Packets that may wait for a verdict in each worker. Each holds a packet buffer: those of all\n\
+     workers may take at most half of `buffers`, and by default at most a quarter.",
 )
 .number(1, 65_536);
 pub(super) const ASKED: Key = Key::new(
     "asked",
     "1024",
-    "Of these, how many a policy is asked about at a time: half of `waiting` at most. The others\n\
-     wait in the order of their priorities: where more ask than can wait, the lowest go first.",
+    "How many of these packets the policy is asked about at a time, at most half of `waiting`.\n\
+     The others wait in the order of their priorities. If there is no room for another, a packet\n\
+     of the lowest priority gets the verdict of `on_full`.",
 )
 .number(1, 65_536);
 pub(super) const QUESTION: Key =
-    Key::new("question_bytes", "256", "Bytes of each frame that a policy gets at most.")
+    Key::new("question_bytes", "256", "The most bytes of a frame that the policy gets.")
         .number(64, 65_535);
 pub(super) const LIMIT: Key =
-    Key::new("limit_ms", "100", "Milliseconds that a packet waits at most.").number(1, 60_000);
+    Key::new("limit_ms", "100", "The most milliseconds that a packet waits.").number(1, 60_000);
 pub(super) const ON_LIMIT: Key = Key::new(
     "on_limit",
     "\"drop\"",
-    "What becomes of a packet that has waited so long, or whose policy failed: words as of\n\
-     `policy`.",
+    "The verdict on a packet that has waited that long, or whose policy failed: one of the\n\
+     verdicts of `policy`.",
 );
 pub(super) const ON_FULL: Key = Key::new(
     "on_full",
     "\"drop\"",
-    "What becomes of a packet for which there is no room to wait: as `on_limit`.",
+    "The verdict on a packet for which there is no room to wait, as for `on_limit`.",
 );
 pub(super) const FRAGMENTS: Key = Key::new(
     "fragments",
     "0",
-    "Fragments of what asks that wait for the others of their packet, of each worker, beside\n\
-     `waiting`: a policy is asked about the whole, and it goes on in its fragments. 0: a policy\n\
-     is asked about each fragment. Where they come to nothing (too late, too many, no room) it\n\
-     is asked what their flow deserves.",
+    "Fragments that may wait in each worker for the rest of their packet, in addition to\n\
+     `waiting`. The policy is asked about the whole packet, which is forwarded in its fragments.\n\
+     If the packet stays incomplete (too late, too many fragments, no room), the policy is asked\n\
+     how to punish its flow. 0: the policy is asked about each fragment alone.",
 )
 .number(0, 65_536);
 pub(super) const FRAGMENT_MS: Key =
-    Key::new("fragment_ms", "1000", "Milliseconds that a fragment waits at most.")
+    Key::new("fragment_ms", "1000", "The most milliseconds that a fragment waits.")
         .number(1, 60_000);
 pub(super) const REASSEMBLE: Key = Key::new(
     "reassemble",
     "false",
-    "true: what has waited as `fragments` and is granted goes on as one packet, where that is not\n\
-     longer than the MTU of its way or a packet buffer; else in its fragments.",
+    "true: a packet whose fragments have waited (`fragments`) is forwarded as one packet if it\n\
+     fits the MTU of its path and a packet buffer, else in its fragments.",
 )
 .flag();
 pub(super) const ECN: Key = Key::new(
     "ecn",
     "\"deployed\"",
-    "Congestion that an outer header reports. \"deployed\": the inner one reports it, too.\n\
-     \"rfc6040\": packets that cannot say so are dropped, and ECT(1) comes through.",
+    "What happens if the outer header reports congestion (ECN). \"deployed\": the inner header\n\
+     reports it, too, even if its packet does not support ECN. \"rfc6040\": packets that do not\n\
+     support ECN are dropped, and an outer ECT(1) is kept.",
 )
 .word(&["deployed", "rfc6040"]);
 pub(super) const SHADOW: Key = Key::new(
     "shadow",
     "false",
-    "true: what asks are copies, of a shadow. They are decided, and none is forwarded.",
+    "true: requests are copies from a shield in shadow mode. The policy decides about them, but\n\
+     none is forwarded.",
 )
 .flag();
 pub(super) const SOURCE_PORT: Key =
-    Key::new("source_port", "41120", "UDP port that decisions come from.").number(1, 65_535);
+    Key::new("source_port", "41120", "UDP source port of decisions.").number(1, 65_535);
 pub(super) const DESTINATION_PORT: Key =
-    Key::new("destination_port", "45232", "UDP port that they go to.").number(1, 65_535);
+    Key::new("destination_port", "45232", "UDP destination port of decisions.").number(1, 65_535);
 
 /// Keys that only a policy in a file has.
 pub(super) const OF_FILES: [Key; 8] =
@@ -132,8 +137,8 @@ pub(super) const OF_FILES: [Key; 8] =
 pub(super) const SECTIONS: &[Section] = &[Section::optional(
     "grantor",
     "[grantor]",
-    "A Grantor: it unwraps what Gatekeepers send to this machine, asks a policy about packets\n\
-     that ask, forwards what is granted by its routes, and sends the decisions back.",
+    "A Grantor: it unwraps packets that Gatekeepers send to this machine, asks a policy about\n\
+     requests, forwards granted packets by its routes, and sends the decisions back.",
     &[
         GATEKEEPERS,
         SERVES,

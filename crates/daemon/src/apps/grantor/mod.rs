@@ -200,7 +200,7 @@ impl Deciding {
     /// The answer; `None`: something has changed.
     fn reply(&self, asked: &Asked, state: &State) -> Result<Option<Reply>, Failure> {
         let cells = || {
-            let text = "the policy is the same for all, in words: [grantor] names no file";
+            let text = "[grantor] has one verdict for all requests, not a policy in Lua";
             self.policies.cells().ok_or_else(|| failure(ErrorKind::Invalid, text))
         };
         match asked {

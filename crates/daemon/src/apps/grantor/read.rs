@@ -101,14 +101,14 @@ fn read(root: Table<'_>, config: &mut Config) {
         let words = key.get(table).and_then(|value| value.parse::<Words>(WORDS));
         words.unwrap_or_default()
     });
-    let waiting = share_of_buffers(table, &keys::WAITING, "packets that wait", config);
+    let waiting = share_of_buffers(table, &keys::WAITING, "waiting packets", config);
     let fragments = fragments(table, waiting, config);
     let reassemble = keys::REASSEMBLE.as_flag(table);
     if reassemble
         && fragments == 0
         && let Some(value) = keys::REASSEMBLE.get(table)
     {
-        value.mistake::<()>("`fragments` says how many may wait for one another: 0");
+        value.mistake::<()>("`fragments` is 0: set the number of fragments that may wait");
     }
     config.settings.put(Granting {
         gatekeepers,
@@ -155,7 +155,7 @@ fn policy(table: Table<'_>) -> Option<Decides> {
     let words = value.parse::<Words>(POLICIES).map(Decides::Words);
     let others = keys::OF_FILES.iter().find_map(|key| Some((key, key.get(table)?)));
     if let (Some(_), Some((_, value))) = (&words, others) {
-        value.mistake::<()>("only a policy in a file (`policy = \"FILE.lua\"`) has this");
+        value.mistake::<()>("this key is only for a policy in Lua (`policy = \"FILE.lua\"`)");
     }
     words
 }
@@ -179,7 +179,7 @@ fn tables(table: Table<'_>) -> Vec<(String, PathBuf)> {
         match text.split_once('=') {
             Some((name, path)) if !name.is_empty() && !path.is_empty() => {
                 if all.iter().any(|(known, _)| known == name) {
-                    value.mistake::<()>(format_args!("{name} is there already"));
+                    value.mistake::<()>(format_args!("{name} is given twice"));
                 }
                 all.push((name.into(), path.into()));
             }
@@ -208,7 +208,7 @@ fn fragments(table: Table<'_>, waiting: usize, config: &Config) -> usize {
         let most = (buffers / (2 * workers)).saturating_sub(waiting);
         value.mistake::<()>(format_args!(
             "fragments and packets that wait may take more than half of `buffers` ({buffers}): \
-             fragments = {most} fits, or less for `waiting`"
+             set fragments = {most}, or reduce `waiting`"
         ));
     }
     wanted
@@ -226,7 +226,7 @@ fn nets(table: Table<'_>, key: &Key, required: bool) -> Vec<Net> {
         let net: Net = value.parse("a prefix, such as \"203.0.113.0/24\"")?;
         match net.is_prefix() {
             true => Some(net),
-            false => value.expected("a prefix without bits right of its length"),
+            false => value.expected("a prefix without bits to the right of its length"),
         }
     };
     list.iter().filter_map(net).collect()

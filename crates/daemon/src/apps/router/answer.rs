@@ -120,7 +120,7 @@ fn route_add(state: &State, wanted: &Route) -> Answered {
     });
     let via: Vec<_> = via.collect();
     if via.is_empty() != (wanted.kind != RouteKind::Unicast) {
-        let text = "a unicast route has gateways or interfaces, another has none";
+        let text = "a unicast route needs gateways or interfaces, any other has none";
         return Err(failure(ErrorKind::Invalid, text));
     }
     let (vrf, metric) = (wanted.vrf.clone(), wanted.metric);
@@ -136,9 +136,8 @@ fn route_add(state: &State, wanted: &Route) -> Answered {
         state.interface(interface)?;
     }
     let event = offline::static_route(&state.config, &route);
-    let event = event.ok_or_else(|| {
-        failure(ErrorKind::Refused, "a gateway lies on no network of an interface")
-    })?;
+    let event = event
+        .ok_or_else(|| failure(ErrorKind::Refused, "a gateway is on no network of an interface"))?;
     state.ask(move |control| control.handle(&[event]))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::section::{Key, Section};
 
-pub(super) const PREFIX: Key = Key::like("prefix", "\"203.0.113.0/24\"", "Where to.");
+pub(super) const PREFIX: Key = Key::like("prefix", "\"203.0.113.0/24\"", "The destination.");
 pub(super) const VIA: Key = Key::like(
     "via",
     "[\"192.0.2.2\", { to = \"192.0.2.3\", weight = 2 }]",
@@ -11,19 +11,23 @@ pub(super) const VIA: Key = Key::like(
 pub(super) const KIND: Key =
     Key::new("kind", "\"unicast\"", "\"unicast\", \"blackhole\", \"unreachable\", \"prohibit\".")
         .word(&["unicast", "blackhole", "unreachable", "prohibit"]);
-pub(super) const METRIC: Key =
-    Key::new("metric", "the kernel's", "Of equal prefixes the lowest wins.")
-        .example("20")
-        .number(0, u32::MAX as u64);
+pub(super) const METRIC: Key = Key::new(
+    "metric",
+    "the kernel's",
+    "Of the routes to one prefix, the one with the lowest metric is used.",
+)
+.example("20")
+.number(0, u32::MAX as u64);
 pub(super) const ROUTE: Section = Section::optional(
     "route[]",
     "[[route]]",
     "A static route, written to the kernel's table (protocol 198).",
-    &[PREFIX, VIA, KIND, Key::new("vrf", "\"main\"", "Routing tables."), METRIC],
+    &[PREFIX, VIA, KIND, Key::new("vrf", "\"main\"", "The VRF of the route."), METRIC],
 );
 
-pub(super) const INTERFACE: Key = Key::like("interface", "\"p0\"", "Where.");
-pub(super) const ADDRESS: Key = Key::like("address", "\"192.0.2.2\"", "Its address.");
+pub(super) const INTERFACE: Key =
+    Key::like("interface", "\"p0\"", "The interface that leads to it.");
+pub(super) const ADDRESS: Key = Key::like("address", "\"192.0.2.2\"", "Its IP address.");
 pub(super) const MAC: Key = Key::like("mac", "\"02:00:00:00:00:02\"", "Its hardware address.");
 pub(super) const NEIGHBOUR: Section = Section::optional(
     "neighbour[]",
@@ -35,19 +39,19 @@ pub(super) const NEIGHBOUR: Section = Section::optional(
 pub(super) const USERS: Key = Key::new(
     "users",
     "[\"root\", \"frr\"]",
-    "Users whose processes may be FRR: names of `/etc/passwd`, or numbers.",
+    "Users whose processes may connect as FRR: names in `/etc/passwd`, or numbers.",
 );
 pub(super) const HOLD: Key = Key::new(
     "hold",
     "120",
-    "Seconds (10 to 86400) that routes serve without FRR: after it has gone, and those that\n\
-     it does not repeat after it has come back.",
+    "Seconds (10 to 86400) that FRR's routes stay in use after its connection has ended, and,\n\
+     after FRR has connected again, those that it does not send again.",
 )
 .number(10, 86_400);
 pub(super) const FPM: Section = Section::new(
     "fpm",
     "[fpm]",
-    "FRR's connection, where a VRF has `routes = \"fpm\"`. It is taken at 127.0.0.1:2620, from\n\
+    "FRR's connection, if a VRF has `routes = \"fpm\"`. Rutter accepts it at 127.0.0.1:2620, from\n\
      one process at a time.",
     &[USERS, HOLD],
 );

@@ -26,7 +26,7 @@ fn read(table: Table<'_>, config: &mut Config) {
             table.mistake(objection);
         }
         if !taken.insert((route.vrf.clone(), route.prefix, route.metric)) {
-            table.mistake("a route to this prefix, of this metric, is there already");
+            table.mistake("another route has this prefix and metric");
         }
         Some((route, table.place(), objection.is_none()))
     });
@@ -42,7 +42,7 @@ fn read(table: Table<'_>, config: &mut Config) {
     let neighbours = elements(table, keys::NEIGHBOUR, |entry| {
         let neighbour = neighbour(entry, &names)?;
         if !taken.insert((neighbour.interface.clone(), neighbour.address)) {
-            entry.mistake("this address of this interface has a neighbour already");
+            entry.mistake("another neighbour has this address on this interface");
         }
         Some(neighbour)
     });
@@ -88,7 +88,7 @@ fn route(table: Table<'_>, vrfs: &[Vrf], names: &[&str]) -> Option<Route> {
     let value = keys::PREFIX.required(table)?;
     let prefix: Net = value.parse("a prefix, such as \"203.0.113.0/24\"")?;
     if !prefix.is_prefix() {
-        return value.expected("a prefix without bits right of its length");
+        return value.expected("a prefix without bits to the right of its length");
     }
     let (kind, vrf) = (kind?, vrf_name(table, vrfs)?);
     let via = match (kind, keys::VIA.get(table)) {

@@ -236,7 +236,7 @@ fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Fa
         (Some(name), _) => name.to_string(),
         (None, [only]) => only.name.clone(),
         (None, _) => {
-            let text = "there are several bridges: say which one (--bridge)";
+            let text = "there are several bridges: name one (--bridge)";
             return Err(failure(ErrorKind::Invalid, text));
         }
     };
@@ -248,7 +248,7 @@ fn del(view: &View, mac: &str, bridge: Option<&str>, vlan: u16) -> Result<(), Fa
     match gone {
         None => Err(no_domain(&bridge, vlan)),
         Some(true) => Ok(()),
-        Some(false) => Err(failure(ErrorKind::NotFound, format!("{mac} is not there"))),
+        Some(false) => Err(failure(ErrorKind::NotFound, format!("there is no station {mac}"))),
     }
 }
 
@@ -325,7 +325,7 @@ fn port_number(view: &View, name: &str) -> Result<u16, Failure> {
 
 fn no_domain(bridge: &str, vlan: u16) -> Failure {
     let text = match vlan {
-        0 => format!("the ports of `{bridge}` have VLANs: say which one (--vlan)"),
+        0 => format!("the ports of `{bridge}` have VLANs: name one (--vlan)"),
         vlan => format!("the bridge `{bridge}` has no VLAN {vlan}"),
     };
     failure(ErrorKind::Invalid, text)

@@ -72,8 +72,8 @@ fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
         if domains > left {
             let most = DomainId::MOST;
             return value.mistake(format_args!(
-                "all bridges together have more than {most} VLANs, a bridge without any counted \
-                 as one and `trunk = \"all\"` as 4094: name those in use, as in \
+                "all bridges together have more than {most} VLANs (a bridge without VLANs counts \
+                 as one, `trunk = \"all\"` as 4094): name those in use, as in \
                  trunk = [10, \"20-30\"]"
             ));
         }
@@ -83,8 +83,8 @@ fn bridges(table: Table<'_>, ports: &[Port]) -> Vec<Bridge> {
         if needed > room {
             let keys = keys::MAX_MACS.get(table).unwrap_or_else(|| value.clone());
             return keys.mistake(format_args!(
-                "the stations of all bridges are in one table, and of these {} there is room for \
-                 {}: lower `max_macs`, here or of a bridge above",
+                "all bridges share one table of stations: of the {} of this bridge, there is room \
+                 for {}: lower `max_macs` here, or of a bridge above",
                 bridge.max_macs,
                 room.saturating_sub(2 * domains as u64)
             ));
@@ -150,7 +150,7 @@ fn members(table: Table<'_>, ports: &[Port], taken: &mut Vec<String>) -> Option<
     if plain > 0 && plain < members.len() {
         let plain = members.iter().find(|member| member.mode == Mode::Plain)?;
         let text = format_args!(
-            "`{}` has neither `access` nor `trunk`: either all ports of a bridge have, or none",
+            "`{}` has neither `access` nor `trunk`: all ports of a bridge need one, or none has",
             plain.port
         );
         return list.mistake(text);

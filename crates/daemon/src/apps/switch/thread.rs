@@ -202,20 +202,20 @@ impl Bridge {
                 let (bridge, vlan) = self.switch.name(DomainId(key.domain())).unwrap_or(("?", 0));
                 let held = match home {
                     Some(home) => format!("it stays at port {}, where it was before", name(home)),
-                    None => "it is flooded, for it has been nowhere for long".into(),
+                    None => "frames to it are flooded, since it has stayed nowhere for long".into(),
                 };
                 tracing::warn!(
                     "bridge {bridge}, VLAN {vlan}: {mac} keeps moving, last to port {} \
-                     (a loop, or a forgery?): for a minute {held}",
+                     (a loop, or a forged address?): for a minute, {held}",
                     name(port)
                 );
             }
             Notice::Loop(Looped { sighting, out, retry, since, .. }) => {
                 let (bridge, vlan) = self.switch.name(sighting.domain).unwrap_or(("?", 0));
-                let what = if out { "is taken out and" } else { "stays in and" };
+                let what = if out { "is out of use" } else { "stays in use" };
                 tracing::error!(
                     "bridge {bridge}, VLAN {vlan}: a loop: port {} receives the probes that {} sends; \
-                     it {what} is tested again in {} s",
+                     it {what}, and is tested again in {} s",
                     name(sighting.port),
                     name(sighting.sender),
                     (retry - since).as_secs()
@@ -223,7 +223,7 @@ impl Bridge {
             }
             Notice::LoopOver(port) => {
                 tracing::info!(
-                    "port {}: no probe has come back lately: it takes part again",
+                    "port {}: no probe has come back lately: it is in use again",
                     name(port)
                 );
             }

@@ -16,8 +16,8 @@ pub(crate) fn share_of_buffers(table: Table<'_>, key: &Key, what: &str, config: 
     {
         let (needed, most, name) = (2 * all, buffers / (2 * workers), key.name);
         value.mistake::<()>(format_args!(
-            "{what} of all workers may take {all} packets, more than half of `buffers` \
-             ({buffers}): {name} = {most} fits, or buffers = {needed}"
+            "{what} of all workers may take {all} packet buffers, more than half of `buffers` \
+             ({buffers}): set {name} = {most}, or buffers = {needed}"
         ));
     }
     wanted as usize

@@ -24,9 +24,9 @@ pub(super) fn objection(device: &Device) -> Option<String> {
         let near = nearest(kind, DRIVERS.iter().map(|(driver, _)| *driver));
         let near = near.map(|near| format!(" (did you mean `{near}0`?)")).unwrap_or_default();
         return Some(format!(
-            "no driver takes a device called `{name}`{near}: an interface of the kernel is \
-             \"packet:{name}\", a card its PCI address, another device begins with the name of \
-             a driver of DPDK's, as in \"net_tap0\""
+            "no driver takes a device called `{name}`{near}: write an interface of the kernel as \
+             \"packet:{name}\", a network card as its PCI address, and any other device with the \
+             name of its DPDK driver first, as in \"net_tap0\""
         ));
     };
     let given = |key: &&str| {

@@ -33,7 +33,7 @@ pub fn config(file: &str, text: &str, declared: &[Declared]) -> Result<Config, M
             let span = error.span().unwrap_or(0..0);
             match (error.message(), text.get(span.clone())) {
                 ("duplicate key", Some(key)) => {
-                    source.mistake(span, format_args!("`{key}` is there already"));
+                    source.mistake(span, format_args!("`{key}` is given twice"));
                 }
                 (message, _) => source.mistake(span, message),
             }
@@ -98,14 +98,14 @@ fn roles(table: Table<'_>) {
             continue;
         };
         if named.contains(&role) {
-            word.mistake::<()>(format_args!("`{role}` is there already"));
+            word.mistake::<()>(format_args!("`{role}` is given twice"));
         } else if table.get(role).is_none() {
-            word.mistake::<()>(format_args!("`{role}` has no table [{role}]"));
+            word.mistake::<()>(format_args!("the file has no table [{role}]"));
         }
         named.push(role);
     }
     for role in ROLES.iter().filter(|role| !named.contains(role) && table.get(role).is_some()) {
-        value.mistake::<()>(format_args!("there is a table [{role}], and no role `{role}`"));
+        value.mistake::<()>(format_args!("`{role}` is missing: the file has a table [{role}]"));
     }
 }
 
@@ -122,7 +122,7 @@ fn workers(value: &Value<'_>) -> Option<Vec<u16>> {
     for core in value.list()? {
         let number = core.number(0..=1023)? as u16;
         if cores.contains(&number) {
-            return core.mistake(format_args!("core {number} is there already"));
+            return core.mistake(format_args!("core {number} is given twice"));
         }
         cores.push(number);
     }

@@ -46,8 +46,8 @@ pub(super) fn apart(table: Table<'_>, carriers: &[&str]) {
             let (first, second) =
                 if outer.order < placed.order { (*outer, placed) } else { (placed, *outer) };
             let text = format_args!(
-                "`{}` overlaps with `{}` of `{}` in the same vrf, and packets to both go by one: \
-                 give them networks apart, or each its vrf",
+                "`{}` overlaps with `{}` of `{}` in the same vrf, and packets to both would leave \
+                 by one of them: choose networks that do not overlap, or put them into two vrfs",
                 second.net, first.net, first.interface
             );
             table.mistake_at(&second.place, text);
@@ -105,8 +105,8 @@ impl Config {
                 None => format!("an interface of vrf {}", route.vrf),
             };
             Some(format!(
-                "the gateway {to} is on no network of {of}: take one that is, or add a [[route]] \
-                 to it with via = [{{ interface = \"NAME\" }}]"
+                "the gateway {to} is on no network of {of}: choose one that is, or add a \
+                 [[route]] to it with via = [{{ interface = \"NAME\" }}]"
             ))
         })
     }

@@ -50,8 +50,8 @@ pub(super) fn netdev_names(config: &Config, table: Table<'_>) {
             && let Some(value) = inner.get("device")
         {
             value.mistake::<()>(format_args!(
-                "`{both}` is also what the router's own interface would be called in the kernel: \
-                 give the port, or the bridge, another name"
+                "the router's own interface in the kernel would also be called `{both}`: give \
+                 the port, or the bridge, another name"
             ));
         }
     });
@@ -85,12 +85,12 @@ pub(super) fn tables(config: &Config, table: Table<'_>) {
     taken.take(254, "main");
     each_table(table, "vrf", &mut |name, inner| {
         if name != "main" && names.contains(&name) {
-            inner.mistake("an interface has this name, and the kernel's device of a vrf needs it");
+            inner.mistake("an interface has this name, which the vrf's device in the kernel needs");
         }
         let known = |vrf: &&Vrf| vrf.name == name && name != "main" && vrf.table != 0;
         let Some(vrf) = config.vrfs.iter().find(known) else { return };
         if let (Some(first), Some(value)) = (taken.take(vrf.table, name), inner.get("table")) {
-            value.mistake::<()>(format_args!("`{first}` has this table already: it is used twice"));
+            value.mistake::<()>(format_args!("`{first}` already uses this table"));
         }
     });
 }

@@ -10,7 +10,7 @@ pub(super) fn ports(table: Table<'_>) -> Vec<Port> {
         only(table, &[keys::PORT], &["vlan"]);
         if RESERVED.contains(&name) {
             return value
-                .mistake("the kernel has interfaces or settings of this name: take another");
+                .mistake("the kernel has interfaces or settings of this name: choose another");
         }
         if !is_port_name(name) {
             let rule = "the name of a port starts with a letter and has up to 10 letters, digits, \
@@ -98,7 +98,7 @@ fn device(value: &Value<'_>) -> Option<Device> {
         return value.expected("pcap:IN,OUT or pcap:IN,OUT,raw");
     }
     if input.is_some() && input == output {
-        return value.expected("two files: what is written would overwrite what is read");
+        return value.expected("two files: the output would overwrite the input");
     }
     Some(Device::Pcap { input, output, raw })
 }
@@ -145,7 +145,7 @@ fn vlans(
             }
             Some(VlanTags::One(vlan)) => {
                 if let Some(outer) = keys::OUTER.get(table) {
-                    return outer.mistake("a single tag has no outer one");
+                    return outer.mistake("`outer` is for two tags, as in \"7.8\"");
                 }
                 VlanTags::One(vlan)
             }
@@ -155,8 +155,9 @@ fn vlans(
         };
         if matches!(tags, VlanTags::Two(Outer::Dot1ad, ..)) && !keeps_service_tags {
             return value.mistake(
-                "of what comes in, DPDK's driver turns the outer tag's 0x88a8 into 0x8100: take \
-                 a device such as \"packet:eth1\", or outer = \"0x8100\" on both sides",
+                "DPDK's driver changes the outer tag's 0x88a8 to 0x8100 in frames that it \
+                 receives: use a device such as \"packet:eth1\", or outer = \"0x8100\" at both \
+                 ends",
             );
         }
         let full = format!("{}.{name}", port.name);

@@ -12,7 +12,7 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
         if !is_vrf_name(name) {
             return value.mistake(
                 "the name of a vrf has 1 to 15 letters, digits and signs other than `/`, `:`, `%`, \
-                 and is not `all`, `default` or `lo` (the kernel's device is called so)",
+                 and is not `all`, `default` or `lo` (the kernel's device has the same name)",
             );
         }
         let main = (name == "main").then_some(254);
@@ -24,15 +24,15 @@ pub(super) fn vrfs(table: Table<'_>) -> Vec<Vrf> {
             (None, Some(253..=255)) => value.mistake("tables 253 to 255 are the kernel's own"),
             (None, Some(number)) => Some(number),
             (None, None) if keys::TABLE.get(table).is_some() => None, // reported as no number
-            (None, None) => value.mistake("`table` is missing: the kernel's number of it"),
+            (None, None) => value.mistake("`table` is missing: its number in the kernel"),
         };
         let routes = keys::ROUTES.as_word(table, [Feed::Netlink, Feed::Fpm]);
         if routes == Feed::Fpm
             && let (Some(first), Some(value)) = (frr.replace(name.into()), keys::ROUTES.get(table))
         {
             value.mistake::<()>(format_args!(
-                "`{first}` has FRR's connection already, and there is one: take \"netlink\" \
-                 here, since FRR writes its routes to the kernel's tables, too"
+                "`{first}` already has FRR's connection, and there is only one: use \"netlink\" \
+                 here, since FRR also writes its routes to the kernel's tables"
             ));
         }
         Some(Vrf {
@@ -102,7 +102,7 @@ fn fib<A: Engines>(table: Table<'_>, key: &str) -> Fib {
             && let Some(text) = value.option()
             && fib.options.0.insert(name.into(), text).is_some()
         {
-            value.mistake::<()>("it has a value in `engine` already");
+            value.mistake::<()>("this option already has a value in `engine`");
         }
     }
     if !fib.options.0.is_empty() {

@@ -23,8 +23,8 @@ pub fn policies(shown: &Policies) -> String {
 pub fn processes(shown: &Policies) -> String {
     let mut out = String::new();
     let failures = format!(
-        "{} in the last minute, at {} the one before it decides again; {} rolled back so far, {} \
-         processes started anew",
+        "{} in the last minute (at {}, the previous policy is used again); {} rolled back so far, \
+         {} processes restarted",
         shown.failures, shown.roll_back_at, shown.rollbacks, shown.restarts
     );
     let _ = writeln!(out, "{:<11} {failures}", "failures"); // cannot fail: a String
@@ -35,7 +35,7 @@ pub fn processes(shown: &Policies) -> String {
         let _ = writeln!(out, "{:<11} {remark}", "slower");
     }
     for missing in &shown.missing {
-        let _ = writeln!(out, "{:<11} {missing}", "not shut in");
+        let _ = writeln!(out, "{:<11} {missing}", "unconfined");
     }
     let columns =
         ["process", "policy", "stage", ">asked", ">decided", ">failed", ">lost", ">wrong"];
