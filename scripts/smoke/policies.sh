@@ -28,7 +28,7 @@ does[2002] = function() while true do pcall(function() while true do end end) en
 does[2003] = function() return ffi.cast("int *", 8)[0] end
 does[2004] = function() local t = {} while true do t[#t + 1] = string.rep("x", 1e6) .. #t end end
 does[2005] = function() error "no" end
-does[2006] = function() return string.find(string.rep("a", 5000), string.rep("a*", 50) .. "b") end
+does[2006] = function() local at = string.find(string.rep("a", 5000), string.rep("a*", 50) .. "b") return at end
 END
 sed 's/1024, 300/2048, 300/' "$TMP/good.lua" >"$TMP/other.lua"
 echo 'this is no Lua' >"$TMP/wrong.lua"

@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(said("dpdk.memory_mib = 8192\n"), None);
         let most = "dpdk.memory_mib: expected at most the machine's memory, 8192 MiB, found 8193";
         assert_eq!(said("dpdk.memory_mib = 8193\n").as_deref(), Some(most));
-        let buffers = "buffers: they take 1248 MiB, and 1024 MiB of memory are free";
+        let buffers = "buffers: they take 1248 MiB, but only 1024 MiB of memory are free";
         assert_eq!(said("buffers = 131072\n").as_deref(), Some(buffers));
     }
 

@@ -329,7 +329,9 @@ mod tests {
         one.decisions = vec![count("granted", 7), count("no_page", 0), count("no_place", 2)];
         let refused = text(&one);
         assert!(refused.contains("2 decisions no_place") && !refused.contains("granted,"));
-        assert!(!refused.contains("no_page") && !refused.contains("1,234"));
+        assert!(!refused.contains("no_page") && refused.contains("1,234"));
+        one.protect.shadow = false;
+        assert!(!text(&one).contains("1,234"), "it was not a shadow");
         let shown = shadows(&[one]).to_string();
         assert!(shown.contains("nobody") && shown.contains("1,234"), "{shown}");
     }

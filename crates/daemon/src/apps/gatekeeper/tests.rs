@@ -163,7 +163,10 @@ fn mistakes_about_a_shield_have_their_place() {
             with("table = \"chaining\"\nfull = \"replace\"\n"),
             "gatekeeper.full: expected a rule of chaining: thesis",
         ),
-        (with("full = \"thesis\"\ndecided_max = 50\n"), "t:22:15: gatekeeper.decided_max: only a"),
+        (
+            with("full = \"thesis\"\ndecided_max = 50\n"),
+            "t:22:15: gatekeeper.decided_max: only `full",
+        ),
         (with("entries = 0\n"), "a whole number from 1 to 268435454"),
         (with("request_percent = 101\n"), "t:21:19: gatekeeper.request_percent: expected percent"),
         (with("request_percent = 0.00001\n"), "expected percent from 0.0001 to 100"),
