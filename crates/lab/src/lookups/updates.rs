@@ -47,8 +47,13 @@ pub(super) fn row<A: Family>(
     });
     match found {
         Ok(Some((random, default))) => {
-            row = row.with("update_beside_reader_us", random.unwrap_or_default());
-            row = row.with("update_default_us", default.unwrap_or_default());
+            let names = ["update_beside_reader_us", "update_default_us"];
+            for (name, found) in names.into_iter().zip([random, default]) {
+                row = match found {
+                    Some(found) => row.with(name, found),
+                    None => row.noting(format!("{name}: no update in place")),
+                };
+            }
         }
         Ok(None) => {}
         Err(refusal) => row = row.noting(format!("update beside a reader: {refusal}")),

@@ -153,9 +153,12 @@ impl Row {
         self
     }
 
-    /// With one more figure.
+    /// With one more figure, if it was measured: without a sample there is nothing to judge.
     pub fn with(mut self, name: impl Into<String>, figure: impl Into<Figure>) -> Row {
-        self.figures.insert(name.into(), figure.into());
+        let figure = figure.into();
+        if figure.samples > 0 {
+            self.figures.insert(name.into(), figure);
+        }
         self
     }
 
@@ -286,6 +289,12 @@ mod tests {
         assert_eq!(Figure::most_is_best(&[]), Figure::default());
         let even = Figure::most_is_best(&[1.0, 2.0]);
         assert_eq!((even.median, even.spread), (1.5, 1.0 / 3.0));
+    }
+
+    #[test]
+    fn a_figure_without_samples_is_none() {
+        let row = Row::default().with("rate", 2.0).with("update_us", Figure::least_is_best(&[]));
+        assert_eq!((row.median("rate"), row.median("update_us")), (Some(2.0), None));
     }
 
     #[test]
