@@ -121,8 +121,6 @@ pub(crate) struct Engine<A: Addr> {
     writer: Box<dyn Writer<A>>,
     table: Arc<dyn Lpm<A>>,
     domain: Arc<Domain>,
-    /// It has updated in place before.
-    updates: bool,
 }
 
 impl<A: Addr> Engine<A> {
@@ -134,7 +132,7 @@ impl<A: Addr> Engine<A> {
 
     /// What `writer` has built for readers of `domain`.
     pub(crate) fn of(writer: Box<dyn Writer<A>>, domain: Arc<Domain>) -> Self {
-        Engine { table: writer.table(), writer, domain, updates: false }
+        Engine { table: writer.table(), writer, domain }
     }
 }
 
@@ -167,10 +165,7 @@ impl<A: Addr> Subject<A> for Engine<A> {
     fn update(&mut self, rib: &mut Rib<A>, change: &Change<A>) -> Result<bool, String> {
         rib.apply(change);
         let applied = self.writer.apply(rib, std::slice::from_ref(change));
-        // An engine that has updated in place asks for another table once this one has grown; this
-        // one is in line with its routes all the while.
-        self.updates |= applied.map_err(|refusal| refusal.to_string())? == Applied::InPlace;
-        Ok(self.updates)
+        Ok(applied.map_err(|refusal| refusal.to_string())? == Applied::InPlace)
     }
 
     fn bursts(&self, dsts: &[A]) -> Option<Box<dyn FnMut() + Send>> {

@@ -143,7 +143,6 @@ end
     rig.settle(Duration::from_secs(5));
     rig.until("a failure", |rig| rig.status().last_failure.is_some());
     let said = rig.status().last_failure.unwrap();
-    eprintln!("{said}");
     let line = said.strip_prefix("lua_hot:").and_then(|rest| rest.split(':').next());
     let line = line.map(|line| line.parse::<u32>().expect("a number"));
     assert!(line.is_none_or(|line| (7..=18).contains(&line)), "{said}");

@@ -22,7 +22,7 @@
 //! | operation | cost                                                           |
 //! |-----------|----------------------------------------------------------------|
 //! | lookup    | 2 reads on 2 lines: root, cell (AVX-512: 1 where the /18 has   |
-//! |           | one hop); 7 on 3 or 4 lines in a /24 with longer prefixes       |
+//! |           | one hop); 7 on 3 or 4 lines in a /24 with longer prefixes      |
 //! | build     | one sweep over the prefixes                                    |
 //! | update    | to /24: the cells it owns, each one store; where a record's    |
 //! |           | stride changes, the record written anew and one store; inside  |
