@@ -237,6 +237,15 @@ impl Entries<'_> {
     pub fn usual(&mut self, k: usize, named: Named, now: u64, len: u32) -> Usual {
         let id = self.ids[k % VECTOR];
         let Some(met) = self.view.met(id) else { return Usual::No };
+        if id.is_new() {
+            let (expires, bytes, dscp) = self.born;
+            if expires != self.fresh.0 {
+                return Usual::No;
+            }
+            *met.state = bytes;
+            state::set_callers(met.state, named.0);
+            return Usual::Request(dscp);
+        }
         let (word, is_over) = (state::word(met.state), now >= met.expires);
         // Met anew for its page alone: nobody else's is worked out.
         if word == state::word_of(Kind::Declined, named.0) && !is_over {
@@ -245,14 +254,7 @@ impl Entries<'_> {
         if word == state::word_of(Kind::Granted, named.0) && !is_over {
             return self.spend(id, now, len);
         }
-        let (expires, bytes, dscp) = self.born;
-        if !id.is_new() || expires != self.fresh.0 {
-            return Usual::No;
-        }
-        let Some(met) = self.view.met(id) else { return Usual::No };
-        *met.state = bytes;
-        state::set_callers(met.state, named.0);
-        Usual::Request(dscp)
+        Usual::No
     }
 
     #[inline(always)]

@@ -51,8 +51,19 @@ pub(super) struct Order {
     idle: Eight,
     /// A free place.
     free: Eight,
-    /// A request goes before all decided flows.
-    requests_first: bool,
+    /// Where requests go before all decided flows, their own order.
+    requests: Option<Requests>,
+}
+
+/// The order of requests, and of free places, by a rank without a sign.
+#[derive(Clone, Copy)]
+pub(super) struct Requests {
+    /// The earliest time.
+    pub(super) base: u16,
+    /// What makes of the class of those that go first the least.
+    pub(super) flip: u16,
+    /// The rank of all others, or more.
+    pub(super) others: u16,
 }
 
 type Eight = [i16; 8];
@@ -124,10 +135,7 @@ impl Clock {
     /// True if `word` says of `flow` that it goes earlier than it does.
     #[inline(always)]
     pub(super) fn is_early(&self, word: u16, flow: &Flow) -> bool {
-        // Mostly it is the very word of a request that expires in the time that words can say.
-        let (time, now) = (flow.expires() >> self.shift, self.now >> self.shift);
-        let is_near = time.wrapping_sub(now).wrapping_add(HALF.into()) < 2 * u64::from(HALF);
-        if is_near && flow.is_request() && word == REQUEST as u16 | time as u16 & TIME {
+        if self.near().is_right(word, flow) {
             return false;
         }
         let class = flow.class();
@@ -135,6 +143,14 @@ impl Clock {
         let ahead = |word: u16| word.wrapping_sub(base) & TIME;
         word >> TIME_BITS != class as u16
             || class != Class::Kept && ahead(word) < ahead(self.word_of(flow))
+    }
+
+    /// The requests whose words say when they expire.
+    #[inline(always)]
+    pub(super) fn near(&self) -> Near {
+        let (now, half) = (self.now >> self.shift, u64::from(HALF));
+        let from = now.saturating_sub(half) << self.shift;
+        Near { from, ticks: (2 * half) << self.shift, shift: self.shift }
     }
 
     /// The earliest time that a word can say.
@@ -163,37 +179,42 @@ impl Clock {
             to_request: [base ^ request_base; 8],
             idle: [(HALF - self.keep) as i16; 8],
             free: [NEVER; 8],
-            requests_first: matches!(prefer, Prefer::Requests | Prefer::RequestsOnly),
+            requests: matches!(prefer, Prefer::Requests | Prefer::RequestsOnly)
+                .then(|| Requests::of(self.base(Class::Request), false)),
         }
+    }
+}
+
+/// Times that the words of requests can say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Near {
+    from: u64,
+    ticks: u64,
+    shift: u32,
+}
+
+impl Near {
+    /// True of a request of such a time and its very word: the usual case, in few instructions.
+    #[inline(always)]
+    pub(super) fn is_right(&self, word: u16, flow: &Flow) -> bool {
+        let time = (flow.expires() >> self.shift) as u16;
+        flow.expires().wrapping_sub(self.from) < self.ticks
+            && flow.is_request()
+            && word == REQUEST as u16 | time & TIME
     }
 }
 
 impl Order {
     /// The same, but a free place is before all flows.
     pub(super) fn free_first(self) -> Order {
-        Order { free: [i16::MIN; 8], ..self }
+        let requests = self.requests.map(|requests| Requests::of(requests.base, true));
+        Order { free: [i16::MIN; 8], requests, ..self }
     }
 
-    /// True where [`Order::of_requests`] says what goes first, unless there is neither a request
-    /// nor a free place that does.
+    /// What says what goes first, unless there is neither a request nor a free place that does.
     #[inline(always)]
-    pub(super) fn requests_first(&self) -> bool {
-        self.requests_first
-    }
-
-    /// As [`Order::of`] among requests and free places, in a third of its instructions;
-    /// [`NEVER`] of all others.
-    #[inline(always)]
-    pub(super) fn of_requests(&self, words: [u16; 8]) -> [i16; 8] {
-        let mut ranks = [0; 8];
-        for (i, rank) in ranks.iter_mut().enumerate() {
-            let word = words[i] as i16;
-            let time = word.wrapping_sub(self.base[i] ^ self.to_request[i]) & TIME as i16;
-            let class = word & !(TIME as i16);
-            let (is_request, is_free) = (-i16::from(class == REQUEST), -i16::from(class == 0));
-            *rank = time & is_request | NEVER & !is_request | i16::MIN & self.free[i] & is_free;
-        }
-        ranks
+    pub(super) fn requests(&self) -> Option<&Requests> {
+        self.requests.as_ref()
     }
 
     /// The lower, the earlier the flow of a word goes; [`NEVER`] for one that does not.
@@ -219,6 +240,22 @@ impl Order {
     }
 }
 
+impl Requests {
+    /// With this earliest time; a free place goes before all, or not.
+    pub(super) fn of(base: u16, free_first: bool) -> Requests {
+        let (flip, others) =
+            if free_first { (0, 2 << TIME_BITS) } else { (REQUEST as u16, 1 << TIME_BITS) };
+        Requests { base, flip, others }
+    }
+
+    /// The lower, the earlier: class, then time, in a third of the instructions of [`Order::of`].
+    #[cfg(any(test, miri, not(target_arch = "x86_64")))]
+    #[inline(always)]
+    pub(super) fn rank(&self, word: u16) -> u16 {
+        word.wrapping_sub(self.base) & TIME | (word ^ self.flip) & CLASS
+    }
+}
+
 /// Of a flow that does not go.
 pub(super) const NEVER: i16 = i16::MAX;
 
@@ -232,7 +269,8 @@ pub(super) fn is_free(word: u16) -> bool {
 }
 
 const TIME_BITS: u32 = 14;
-const TIME: u16 = (1 << TIME_BITS) - 1;
+pub(super) const TIME: u16 = (1 << TIME_BITS) - 1;
+pub(super) const CLASS: u16 = !TIME;
 const HALF: u16 = 1 << (TIME_BITS - 1);
 
 /// The class of a request, in a word.
@@ -290,18 +328,21 @@ mod tests {
             let words = [(); 8].map(|()| {
                 if rng.next().is_multiple_of(8) { FREE } else { rng.next() as u16 & mask }
             });
-            let first = |ranks: [i16; 8]| {
-                let least = ranks.iter().min().copied();
-                ranks.iter().position(|rank| Some(*rank) == least && *rank != NEVER)
-            };
-            let (all, some) = (order.of(words), order.of_requests(words));
+            let (all, requests) = (order.of(words), order.requests().unwrap());
+            let ranks = words.map(|word| requests.rank(word));
+            let least =
+                (0..8).min_by_key(|at| ranks[*at]).filter(|at| ranks[*at] < requests.others);
             let goes = words.iter().any(|word| {
                 *word >> TIME_BITS == Class::Request as u16 || is_free(*word) && i % 2 == 1
             });
-            let rank = first(some).map(|at| all[at]);
-            assert_eq!(rank, goes.then(|| *all.iter().min().unwrap()), "{words:?}");
+            assert_eq!(
+                least.map(|at| all[at]),
+                goes.then(|| *all.iter().min().unwrap()),
+                "{words:?}"
+            );
+            assert_eq!(least.is_some(), goes);
         }
-        assert!(!clock.order(Prefer::Decided).requests_first());
+        assert!(clock.order(Prefer::Decided).requests().is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::age::Prefer;
 use super::pool::Pool;
+use super::table::Terms;
 use super::{Class, Counts, Flow, Full, Page};
 use crate::exact::Card;
 use crate::lpm::Refusal;
@@ -95,6 +96,26 @@ impl Books {
             return None;
         }
         if entries * 16 < most * 15 { Some(Prefer::RequestsOnly) } else { self.prefers() }
+    }
+
+    /// On what terms the next `n` flows are made.
+    #[inline(always)]
+    pub(super) fn terms(&self, n: usize) -> Terms {
+        let soon = match self.prefers_at_once() {
+            None => 0,
+            Some(Prefer::RequestsOnly) => self.soon,
+            Some(_) => u64::MAX,
+        };
+        let adds = self.full == Full::Replace && self.entries() + n <= self.max_entries;
+        Terms { soon, adds, added: 0, replaced: 0 }
+    }
+
+    /// Takes over what was made on `terms`.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, terms: &mut Terms) {
+        let request = Class::Request.index();
+        self.counts.flows[request] += std::mem::take(&mut terms.added);
+        self.counts.replaced[request] += std::mem::take(&mut terms.replaced) as u64;
     }
 
     /// Whether `flow` expires soon, beside a new one.

@@ -84,7 +84,7 @@ impl Hint {
 /// Groups are counted: a hint of one group is used [`HINTS_LAST`] later. A mark says in which group a
 /// line was written last; where the count runs over, hints are doubted, not trusted.
 pub(super) struct Touched {
-    marks: [u32; MARKS],
+    marks: [u16; MARKS],
     /// The group under way.
     now: u64,
     /// Hints of this group and those before it are invalid.
@@ -111,7 +111,7 @@ impl Touched {
 
     #[inline(always)]
     pub(super) fn mark(&mut self, line: usize) {
-        self.marks[line % MARKS] = self.now as u32;
+        self.marks[line % MARKS] = self.now as u16;
     }
 
     /// Any line may have been written, and flows moved.
@@ -128,16 +128,16 @@ impl Touched {
     /// Is what `hint` says, of the group [`HINTS_LAST`] before, still so?
     #[inline(always)]
     pub(super) fn agrees(&self, hint: &Hint) -> bool {
-        let [one, two] = hint.lines.map(|line| u64::from(self.marks[line as usize % MARKS]));
+        let ago = |line: u32| (self.now as u16).wrapping_sub(self.marks[line as usize % MARKS]);
+        let was_written = |line: u32| ago(line) <= HINTS_LAST as u16;
+        let [one, two] = hint.lines;
         let is_new = self.renewed + HINTS_LAST < self.now;
-        hint.kind != Kind::Unknown
-            && is_new
-            && one.max(two) + HINTS_LAST < self.now & u64::from(u32::MAX)
+        hint.kind != Kind::Unknown && is_new && !was_written(one) && !was_written(two)
     }
 }
 
 /// Groups from the one in which a hint is given to that in which it is used.
 pub(super) const HINTS_LAST: u64 = 2;
 
-/// Of groups of 8 keys one in 25 looks again without need.
-const MARKS: usize = 1024;
+/// Of groups of 8 keys one key in 50 looks again without need.
+const MARKS: usize = 2048;

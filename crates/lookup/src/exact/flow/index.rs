@@ -4,7 +4,8 @@ use std::hint::select_unpredictable;
 
 use super::age::{self, Clock, FREE, NEVER, Order};
 use super::key::Seed;
-use super::{Flow, FlowId, FlowKey, words};
+use super::words::{Base, Words};
+use super::{Flow, FlowId, FlowKey};
 use crate::exact::search::{Buckets, Slot};
 use crate::hash::GOLDEN;
 use crate::hint::{prefetch, prefetch_at};
@@ -77,7 +78,7 @@ impl Index {
     /// 19.5 million flows found a second at a load of 0.9, in groups, where it had 34.
     #[inline(always)]
     fn matches(&self, lines: [usize; 2], hash: u64) -> u32 {
-        words::equal(lines.map(|line| &self.lines[line].tags), hash as u16)
+        Base.equal(lines.map(|line| &self.lines[line].tags), hash as u16)
     }
 
     /// The slot of the lowest of `bits`.
@@ -124,6 +125,14 @@ impl Index {
         (line.tags[slot.slot], line.ages[slot.slot]) = (tag, age);
     }
 
+    /// The line of the slot of this number, and the slot's tag and age.
+    #[inline(always)]
+    pub(super) fn slot_mut(&mut self, number: u32) -> Option<(usize, &mut u16, &mut u16)> {
+        let Slot { bucket, slot } = slot_at(number);
+        let line = self.lines.as_mut_slice().get_mut(bucket)?;
+        Some((bucket, &mut line.tags[slot], &mut line.ages[slot]))
+    }
+
     pub(super) fn free(&mut self, slot: Slot) {
         self.set(slot, 0, FREE);
     }
@@ -158,24 +167,29 @@ impl Index {
     /// Slots of `lines` without a flow: a bit each.
     #[inline(always)]
     fn free_of(&self, lines: [usize; 2]) -> u32 {
-        words::equal(lines.map(|line| &self.lines[line].ages), FREE)
+        Base.equal(lines.map(|line| &self.lines[line].ages), FREE)
     }
 
     /// Of the flows in `lines` the one that goes first.
     #[inline(always)]
-    pub(super) fn first_to_go(&self, lines: [usize; 2], order: &Order) -> Option<Slot> {
-        if order.requests_first() {
-            let of_line = |line: usize| order.of_requests(self.lines[line].ages);
-            let (first, at) = words::least([of_line(lines[0]), of_line(lines[1])]);
-            if first != NEVER {
-                return Some(Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS });
+    pub(super) fn first_to_go(
+        &self,
+        words: impl Words,
+        lines: [usize; 2],
+        order: &Order,
+    ) -> Option<Slot> {
+        let slot = |at| Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS };
+        if let Some(requests) = order.requests() {
+            let ages = [&self.lines[lines[0]].ages, &self.lines[lines[1]].ages];
+            let (first, at) = words.first(ages, requests);
+            if first < requests.others {
+                return Some(slot(at));
             }
         }
         // Not `lines.map`, which calls a function for it.
         let of_line = |line: usize| order.of(self.lines[line].ages);
-        let (first, at) = words::least([of_line(lines[0]), of_line(lines[1])]);
-        let slot = Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS };
-        (first != NEVER).then_some(slot)
+        let (first, at) = words.least([of_line(lines[0]), of_line(lines[1])]);
+        (first != NEVER).then(|| slot(at))
     }
 
     /// The first slot of `lines` with the tag of `hash`.

@@ -7,6 +7,7 @@ use super::entry::MAX_ENTRIES;
 use super::key::Seed;
 use super::{Entry, Full, Wanted};
 use crate::exact::{Card, Refused};
+use crate::lpm::isa::{self, Isa};
 use crate::lpm::options::Known;
 use crate::lpm::{Options, Refusal};
 
@@ -25,8 +26,10 @@ pub(super) const fn card(name: &'static str, paper: &'static str, help: &'static
 }
 
 /// What a table that the thesis describes can be asked for.
-const THESIS_OPTIONS: Known =
-    &[SEED, BATCH, ("full", "thesis", "a new flow in a full table: thesis (none)"), STOP];
+const THESIS_OPTIONS: Known = &[SEED, BATCH, FULL, STOP];
+
+/// What one with lines of tags can be, too.
+pub(super) const TAGGED_OPTIONS: Known = &[SEED, BATCH, FULL, STOP, isa::OPTION];
 
 /// What ours can be.
 pub(super) const OUR_OPTIONS: Known = &[
@@ -36,11 +39,13 @@ pub(super) const OUR_OPTIONS: Known = &[
     STOP,
     ("decided_max", "75", "percent of a table that replaces that may be decided flows"),
     ("keep", "10", "seconds for which a used grant is not replaced, 1 to 600"),
+    isa::OPTION,
 ];
 
 const SEED: (&str, &str, &str) = ("seed", "random", "draws the hash: a number, or random");
 const BATCH: (&str, &str, &str) =
     ("batch", "groups", "groups (prefetched), turns (coroutines) or singly");
+const FULL: (&str, &str, &str) = ("full", "thesis", "a new flow in a full table: thesis (none)");
 const STOP: (&str, &str, &str) =
     ("stop", "on", "with thesis, after a failure no more insertions in that batch: on or off");
 
@@ -64,6 +69,7 @@ pub(super) struct Size {
     /// Draws the hash.
     pub(super) seed: Seed,
     pub(super) batch: Batch,
+    pub(super) isa: Isa,
     pub(super) second: u64,
     pub(super) keep_s: u64,
     full: Full,
@@ -91,6 +97,11 @@ impl Size {
             "singly" => Batch::Singly,
             _ => Batch::Groups,
         };
+        let isa = match card.options.contains(&isa::OPTION) {
+            true => Isa::named(&text("isa", &|isa| Isa::named(isa).is_some())?),
+            false => None,
+        };
+        let isa = isa.unwrap_or(Isa::Portable);
         let rule = |text: &str| entry.rules.iter().find(|rule| rule.name() == text);
         let full = rule(&text("full", &|text| rule(text).is_some())?).copied();
         let full = full.unwrap_or(Full::Thesis);
@@ -105,7 +116,7 @@ impl Size {
         let decided_max = (max_entries * percent).div_ceil(100);
         let bits = (max_entries + 1).next_power_of_two().ilog2().max(4);
         let seed = Seed::new(seed);
-        Ok(Size { max_entries, bits, seed, batch, second, keep_s, full, stop, decided_max })
+        Ok(Size { max_entries, bits, seed, batch, isa, second, keep_s, full, stop, decided_max })
     }
 
     /// The books of such a table.

@@ -7,12 +7,14 @@ use super::books::Books;
 use super::hint::{Hint, Sure};
 use super::index::Index;
 use super::size::{Batch, Size};
+use super::words::Words;
 use super::{Capacity, Card, Class, Counts, Flow, FlowId, FlowKey, FlowTable, OnGone, Page};
 use super::{View, Why};
 use crate::exact::flow::key::Seed;
 use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
 use crate::lpm::Refusal;
+use crate::lpm::isa::Isa;
 
 /// How a table finds and makes room. Of a key it sees the hash drawn by `seed`.
 ///
@@ -45,8 +47,8 @@ pub(super) trait Core: Send {
     }
 
     /// As the last round, where `hint` is the first round's; and what was seen.
-    fn peek(&self, hash: u64, hint: &Hint) -> Hint {
-        let _ = hint;
+    fn peek(&self, words: impl Words, hash: u64, hint: &Hint) -> Hint {
+        let _ = (words, hint);
         (1..Self::ROUNDS).for_each(|round| self.ask(hash, round));
         Hint::NONE
     }
@@ -55,6 +57,21 @@ pub(super) trait Core: Send {
     fn sure(&self, key: &FlowKey, hint: &Hint) -> Sure {
         let _ = (key, hint);
         Sure::Nothing
+    }
+
+    /// The flow of `key`, which is not there, made where `hint`, which is still good, says: in a
+    /// free place, or in that of a request, of which `gone` hears. None where more has to be
+    /// looked at.
+    fn make(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        hint: &Hint,
+        terms: &mut Terms,
+        gone: &mut OnGone<'_>,
+    ) -> FlowId {
+        let _ = (hash, key, hint, terms, gone);
+        FlowId::NONE
     }
 
     /// Where the flow of `key` is.
@@ -73,13 +90,20 @@ pub(super) trait Core: Send {
         0
     }
 
-    /// The flow that goes to make room for a key of `hash`; `hint` is one that is still good.
-    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: &Hint) -> Option<FlowId> {
-        let _ = (hash, prefer, hint);
+    /// The flow that goes to make room for a key of `hash`; `hint` is one that is still good,
+    /// and `ids` are those of the batch so far.
+    fn first_to_go(
+        &mut self,
+        hash: u64,
+        prefer: Prefer,
+        hint: &Hint,
+        ids: &[FlowId],
+    ) -> Option<FlowId> {
+        let _ = (hash, prefer, hint, ids);
         None
     }
 
-    /// A new request in the place of the flow at `id`, which [`Core::first_to_go`] named.
+    /// A new request in the place at `id`, which [`Core::first_to_go`] named.
     fn replace(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
         let _ = (id, hash, key);
         FlowId::NONE
@@ -133,12 +157,25 @@ pub(super) trait Core: Send {
     fn bytes(&self) -> usize;
 }
 
+/// On what terms [`Core::make`] makes flows, and what it made.
+pub(super) struct Terms {
+    /// A request that makes room expires by then.
+    pub(super) soon: u64,
+    /// There may be more flows than now.
+    pub(super) adds: bool,
+    /// One more each.
+    pub(super) added: usize,
+    /// Each in the place of a request.
+    pub(super) replaced: usize,
+}
+
 /// A flow table around a core.
 pub(super) struct Table<C> {
     core: C,
     books: Books,
     seed: Seed,
     batch: Batch,
+    isa: Isa,
     swept: usize,
     /// The sweep that is under way ages kept flows, and when it or the last such one began.
     ages: bool,
@@ -149,8 +186,8 @@ impl<C: Core> Table<C> {
     /// # Errors
     /// When there is no memory for the pages.
     pub(super) fn new(core: C, size: &Size, card: &'static Card) -> Result<Table<C>, Refusal> {
-        let (seed, batch) = (size.seed, size.batch);
-        Ok(Table { core, books: size.books(card)?, seed, batch, swept: 0, ages: false, aged: 0 })
+        let (books, &Size { seed, batch, isa, .. }) = (size.books(card)?, size);
+        Ok(Table { core, books, seed, batch, isa, swept: 0, ages: false, aged: 0 })
     }
 
     /// A lookup that gives others a turn while what it asked for comes.
@@ -263,7 +300,7 @@ impl<C: Core> FlowTable for Table<C> {
         self.books.begin_batch(now, expires);
         let moves = self.core.moves();
         match self.batch {
-            Batch::Groups => self.claim_groups(expires, keys, ids, gone),
+            Batch::Groups => self.claim_groups_by(expires, keys, ids, gone),
             Batch::Turns => self.claim_turns(expires, keys, ids, gone),
             Batch::Singly => {
                 for (i, key) in keys.iter().enumerate() {
@@ -293,7 +330,8 @@ impl<C: Core> FlowTable for Table<C> {
         let mut page = self.books.pages.take();
         if page.is_none() && self.books.replaces() {
             let hash = flow.key().hash(&self.seed);
-            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly, &Hint::NONE) {
+            if let Some(other) = self.core.first_to_go(hash, Prefer::DecidedOnly, &Hint::NONE, &[])
+            {
                 self.goes(other, Why::Replaced, gone);
                 self.core.remove(other);
                 page = self.books.pages.take();

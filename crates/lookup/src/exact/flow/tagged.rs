@@ -35,13 +35,14 @@
 //! average: of requests that all live as long, 93 of 100 stay while 80 % of the table are
 //! replaced once.
 
-use super::age::{Clock, FREE, Order, Prefer};
+use super::age::{Clock, FREE, Near, Order, Prefer, is_free};
 use super::hint::{Hint, Sure, Touched};
 use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
-use super::size::{OUR_OPTIONS, Size, card};
-use super::table::{Core, Table};
-use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, Wanted};
+use super::size::{OUR_OPTIONS, Size, TAGGED_OPTIONS, card};
+use super::table::{Core, Table, Terms};
+use super::words::{Base, Words};
+use super::{Entry, Flow, FlowId, FlowKey, FlowTable, Full, OnGone, Wanted, Why};
 use crate::exact::Card;
 use crate::exact::search::{Search, Slot};
 use crate::hint::{prefetch, prefetch_at};
@@ -58,11 +59,14 @@ pub const FLOW_TABLE: Entry = Entry {
     build: build_flow,
 };
 
-const CUCKOO_CARD: Card = card(
-    "cuckoo-flow",
-    "Pagh, Rodler: Cuckoo Hashing (2001); Li's thesis (2020), 4.5.6",
-    "cuckoo hashing as in DPDK's rte_hash: a long search for room",
-);
+const CUCKOO_CARD: Card = Card {
+    options: TAGGED_OPTIONS,
+    ..card(
+        "cuckoo-flow",
+        "Pagh, Rodler: Cuckoo Hashing (2001); Li's thesis (2020), 4.5.6",
+        "cuckoo hashing as in DPDK's rte_hash: a long search for room",
+    )
+};
 const FLOW_CARD: Card = Card {
     options: OUR_OPTIONS,
     ..card(
@@ -81,11 +85,17 @@ struct Tagged<const MOST: usize> {
     order: Option<(Prefer, Order)>,
     /// What [`Tagged::order`] is of.
     ordered: (Option<Prefer>, bool),
-    /// Likewise: the word of a new flow, and of one in use, which does not go.
+    /// Likewise: when a new flow expires, its word, and that of one in use, which does not go.
+    expires: u64,
     fresh: u16,
     used: u16,
-    /// Flows that this batch finds or makes get the second.
+    /// Flows that this batch finds get the second.
     pins: bool,
+    /// Those that it makes, too; else they are known by their ids, and when they expire.
+    pins_new: bool,
+    /// What it has made, and then got the second, for it would have been the first to go.
+    pinned: Vec<FlowId>,
+    near: Near,
 }
 
 fn build_cuckoo(wanted: Wanted, options: &Options) -> Result<Box<dyn FlowTable>, Refusal> {
@@ -114,9 +124,13 @@ fn build<const MOST: usize>(
         touched,
         order: None,
         ordered: (None, false),
+        expires: 0,
         fresh: FREE,
         used: FREE,
         pins: false,
+        pins_new: false,
+        pinned: Vec::new(),
+        near: Near::default(),
     };
     Ok(Box::new(Table::new(core, &size, entry.card)?))
 }
@@ -136,13 +150,29 @@ impl<const MOST: usize> Tagged<MOST> {
         (!self.index.clock.is_early(self.index.age(slot), flow)).then_some(id)
     }
 
+    /// True of a flow that this batch has made: it is at one of `ids`, those so far.
+    #[inline(always)]
+    fn is_new(&self, id: FlowId, ids: &[FlowId]) -> bool {
+        let flow = &self.flows[id.place as usize];
+        flow.expires() == self.expires
+            && !self.pins_new
+            && ids.iter().any(|it| it.place == id.place && it.is_new())
+    }
+
     /// The slot whose flow goes first.
     #[inline(never)]
-    fn look_for_one_to_go(&mut self, hash: u64, prefer: Prefer) -> Option<FlowId> {
+    fn look_for_one_to_go(&mut self, hash: u64, prefer: Prefer, ids: &[FlowId]) -> Option<FlowId> {
         let (order, lines) = (self.index.clock.order(prefer), self.index.lines_of(hash));
-        // Each slot is written anew at most once: its word is right then.
+        // Each slot is written anew at most once: its word is right then, or it does not go.
         for _ in 0..=2 * SLOTS {
-            let slot = self.index.first_to_go(lines, &order)?;
+            let slot = self.index.first_to_go(Base, lines, &order)?;
+            let id = self.id(slot);
+            if self.is_new(id, ids) {
+                self.index.set_age(slot, self.used);
+                self.touched.mark(slot.bucket);
+                self.pinned.push(id);
+                continue;
+            }
             if let Some(id) = self.if_right(slot) {
                 return Some(id);
             }
@@ -171,11 +201,11 @@ impl<const MOST: usize> Tagged<MOST> {
         });
     }
 
-    /// Flows begin to go in this batch: those at `ids` stay.
+    /// Flows begin to go in this batch: those at `ids` that were found stay.
     #[inline(never)]
     fn hold_first(&mut self, ids: &[FlowId]) {
         self.pins = true;
-        for &id in ids.iter().filter(|id| !id.is_none()) {
+        for &id in ids.iter().filter(|id| !id.is_none() && !id.is_new()) {
             if let Some(slot) = self.index.locate(id, &self.flows[id.place as usize]) {
                 self.touched.mark(slot.bucket);
                 self.index.set_age(slot, self.used);
@@ -187,7 +217,7 @@ impl<const MOST: usize> Tagged<MOST> {
     #[inline(always)]
     fn put(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
         let slot = slot_at(id.slot());
-        self.index.set(slot, hash as u16, if self.pins { self.used } else { self.fresh });
+        self.index.set(slot, hash as u16, if self.pins_new { self.used } else { self.fresh });
         self.touched.mark(slot.bucket);
         self.flows.as_mut_slice()[id.place as usize] = Flow::new(key);
         id
@@ -210,7 +240,9 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     fn begin(&mut self, now: u64, expires: u64, pins: bool) {
         self.index.clock.set(now);
         let clock = &self.index.clock;
-        (self.fresh, self.used, self.pins) = (clock.word_of_request(expires), clock.pin(), pins);
+        self.expires = expires;
+        (self.fresh, self.used) = (clock.word_of_request(expires), clock.pin());
+        (self.near, self.pins, self.pins_new) = (clock.near(), pins, pins);
         (self.order, self.ordered) = (None, (None, false));
     }
 
@@ -231,7 +263,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
-    fn peek(&self, hash: u64, hint: &Hint) -> Hint {
+    fn peek(&self, words: impl Words, hash: u64, hint: &Hint) -> Hint {
         let lines = hint.lines();
         let ask = |slot: Slot| {
             let id = self.id(slot);
@@ -242,7 +274,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
             return hint.found(ask(slot));
         }
         let goes = match &self.order {
-            Some((_, order)) => self.index.first_to_go(lines, order),
+            Some((_, order)) => self.index.first_to_go(words, lines, order),
             None => self.index.empty_of(lines),
         };
         goes.map_or(hint.absent(), |slot| hint.goes(ask(slot)))
@@ -265,6 +297,42 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
+    fn make(
+        &mut self,
+        hash: u64,
+        key: &FlowKey,
+        hint: &Hint,
+        terms: &mut Terms,
+        gone: &mut OnGone<'_>,
+    ) -> FlowId {
+        let Some(id) = hint.goes_id() else { return FlowId::NONE };
+        let Some((bucket, tag, word)) = self.index.slot_mut(id.slot()) else { return FlowId::NONE };
+        let Some(flow) = self.flows.as_mut_slice().get_mut(id.place as usize) else {
+            return FlowId::NONE;
+        };
+        if is_free(*word) {
+            if !terms.adds {
+                return FlowId::NONE;
+            }
+            terms.added += 1;
+        } else {
+            let expires = flow.expires();
+            // One that expires with the new ones may be new.
+            let goes = self.pins && expires != self.expires && expires <= terms.soon;
+            if !goes || !self.near.is_right(*word, flow) {
+                return FlowId::NONE;
+            }
+            gone(flow, None, Why::Replaced);
+            terms.replaced += 1;
+        }
+        (*tag, *word) = (hash as u16, self.fresh);
+        *flow = Flow::new(key);
+        flow.set_expires(self.expires);
+        self.touched.mark(bucket);
+        id.as_new()
+    }
+
+    #[inline(always)]
     fn add(&mut self, hash: u64, key: &FlowKey, searches: bool, hint: &Hint) -> Option<FlowId> {
         // Where one goes that is there, no slot is free.
         let slot = match hint.goes_id().map(|id| slot_at(id.slot())) {
@@ -276,11 +344,18 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     }
 
     #[inline(always)]
-    fn first_to_go(&mut self, hash: u64, prefer: Prefer, hint: &Hint) -> Option<FlowId> {
+    fn first_to_go(
+        &mut self,
+        hash: u64,
+        prefer: Prefer,
+        hint: &Hint,
+        ids: &[FlowId],
+    ) -> Option<FlowId> {
         let is_so = |(known, _): &(Prefer, Order)| *known == prefer;
         let id = hint.goes_id().filter(|_| self.order.as_ref().is_some_and(is_so));
+        let id = id.filter(|id| !self.is_new(*id, ids));
         let hinted = id.and_then(|id| self.if_right(slot_at(id.slot())));
-        if hinted.is_some() { hinted } else { self.look_for_one_to_go(hash, prefer) }
+        if hinted.is_some() { hinted } else { self.look_for_one_to_go(hash, prefer, ids) }
     }
 
     #[inline(always)]
@@ -322,14 +397,11 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         if !self.pins {
             return;
         }
-        for &id in ids.iter().filter(|id| !id.is_none()) {
-            let flow = &self.flows[id.place as usize];
-            if let Some(slot) = self.index.locate(id, flow) {
-                let clock = &self.index.clock;
-                let word = if id.is_new() { self.fresh } else { clock.word_of(flow) };
-                self.index.set_age(slot, word);
-            }
+        let is_pinned = |id: &&FlowId| !id.is_none() && (!id.is_new() || self.pins_new);
+        for &id in ids.iter().filter(is_pinned).chain(&self.pinned) {
+            self.index.settle(id, &self.flows[id.place as usize]);
         }
+        self.pinned.clear();
     }
 
     fn set_now(&mut self, now: u64) {

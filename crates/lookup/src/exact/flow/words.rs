@@ -1,32 +1,59 @@
 //! Sixteen words of 16 bits, of two lines, looked at together.
 //!
-//! On x86-64 by SSE2, which all have: the compiler makes of the portable version ten times
-//! as many instructions for the one, five times as many for the other.
+//! | version    | instructions to find the request that goes first                          |
+//! |------------|----------------------------------------------------------------------------|
+//! | [`Base`]   | 42; on x86-64 by SSE2, which all have: the compiler makes of the portable  |
+//! |            | version ten times as many to find a word, five times as many for the least |
+//! | [`Avx2`]   | 18: both lines in one vector, and the least of eight by one instruction    |
 
-/// Which of `words` are `word`: of each a bit, the first the lowest.
-#[inline(always)]
-pub(super) fn equal(words: [&[u16; 8]; 2], word: u16) -> u32 {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: each x86-64 has SSE2.
-    return unsafe { x86::equal(words, word) };
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    portable::equal(words, word)
+use super::age::Requests;
+
+/// The words of two lines.
+pub(super) type Lines<'a> = [&'a [u16; 8]; 2];
+
+/// How they are looked at; a value exists where the processor has the instructions.
+pub(super) trait Words: Copy {
+    /// Which of `words` are `word`: of each a bit, the first the lowest.
+    fn equal(self, words: Lines<'_>, word: u16) -> u32;
+
+    /// The least of `words`, and the first that is it.
+    fn least(self, words: [[i16; 8]; 2]) -> (i16, usize);
+
+    /// The least [rank](Requests::rank) of `words`, and the first that has it.
+    fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize);
 }
 
-/// The least of `words`, and the first that is it.
-#[inline(always)]
-pub(super) fn least(words: [[i16; 8]; 2]) -> (i16, usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: each x86-64 has SSE2.
-    return unsafe { x86::least(words) };
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    portable::least(words)
+/// What every processor has.
+#[derive(Clone, Copy)]
+pub(super) struct Base;
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(super) use x86::Avx2;
+
+#[cfg(any(miri, not(target_arch = "x86_64")))]
+impl Words for Base {
+    #[inline(always)]
+    fn equal(self, words: Lines<'_>, word: u16) -> u32 {
+        portable::equal(words, word)
+    }
+
+    #[inline(always)]
+    fn least(self, words: [[i16; 8]; 2]) -> (i16, usize) {
+        portable::least(words)
+    }
+
+    #[inline(always)]
+    fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+        portable::first(words, requests)
+    }
 }
 
 #[cfg(any(test, miri, not(target_arch = "x86_64")))]
 mod portable {
+    use super::{Lines, Requests};
+
     #[inline(always)]
-    pub(super) fn equal(words: [&[u16; 8]; 2], word: u16) -> u32 {
+    pub(super) fn equal(words: Lines<'_>, word: u16) -> u32 {
         let all = words.into_iter().flatten().zip(0..);
         all.fold(0, |bits, (&other, at)| bits | u32::from(other == word) << at)
     }
@@ -38,23 +65,123 @@ mod portable {
         let least = numbered.fold(i32::MAX, i32::min);
         ((least >> 4) as i16, (least & 15) as usize)
     }
+
+    #[inline(always)]
+    pub(super) fn first(words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+        let ranks = words.into_iter().flatten().map(|&word| requests.rank(word));
+        let numbered = ranks.zip(0..).map(|(rank, at)| u32::from(rank) << 4 | at);
+        let least = numbered.fold(u32::MAX, u32::min);
+        ((least >> 4) as u16, (least & 15) as usize)
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod x86 {
     use core::arch::x86_64::*;
 
-    #[inline]
-    #[target_feature(enable = "sse2")]
-    pub(super) fn equal(words: [&[u16; 8]; 2], word: u16) -> u32 {
-        let wanted = _mm_set1_epi16(word as i16);
-        bits(words.map(|words| _mm_cmpeq_epi16(vector(words.map(|word| word as i16)), wanted)))
+    use super::{Base, Lines, Requests, Words};
+    use crate::exact::flow::age::{CLASS, TIME};
+
+    impl Words for Base {
+        #[inline(always)]
+        fn equal(self, words: Lines<'_>, word: u16) -> u32 {
+            // SAFETY: each x86-64 has SSE2.
+            unsafe { equal(words, word) }
+        }
+
+        #[inline(always)]
+        fn least(self, words: [[i16; 8]; 2]) -> (i16, usize) {
+            // SAFETY: each x86-64 has SSE2.
+            unsafe { least(words) }
+        }
+
+        #[inline(always)]
+        fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+            // SAFETY: each x86-64 has SSE2.
+            unsafe { first(words, requests) }
+        }
+    }
+
+    /// AVX2.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2(());
+
+    impl Avx2 {
+        /// # Safety
+        /// The processor has AVX2.
+        #[inline(always)]
+        pub(in super::super) const unsafe fn new() -> Avx2 {
+            Avx2(())
+        }
+    }
+
+    impl Words for Avx2 {
+        #[inline(always)]
+        fn equal(self, words: Lines<'_>, word: u16) -> u32 {
+            Base.equal(words, word)
+        }
+
+        #[inline(always)]
+        fn least(self, words: [[i16; 8]; 2]) -> (i16, usize) {
+            Base.least(words)
+        }
+
+        #[inline(always)]
+        fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+            // SAFETY: there is an `Avx2` only where the processor has it.
+            unsafe { first_avx2(words, requests) }
+        }
     }
 
     #[inline]
     #[target_feature(enable = "sse2")]
-    pub(super) fn least(words: [[i16; 8]; 2]) -> (i16, usize) {
-        let words = [vector(words[0]), vector(words[1])];
+    fn equal(words: Lines<'_>, word: u16) -> u32 {
+        let wanted = _mm_set1_epi16(word as i16);
+        bits(words.map(|words| _mm_cmpeq_epi16(load(words), wanted)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn least(words: [[i16; 8]; 2]) -> (i16, usize) {
+        least_of(words.map(vector))
+    }
+
+    /// The signs of all ranks are changed: SSE2 has no least of numbers without one.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn first(words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+        let [base, flip] =
+            [requests.base, requests.flip ^ SIGN].map(|it| _mm_set1_epi16(it as i16));
+        let [time, class] = [TIME, CLASS].map(|it| _mm_set1_epi16(it as i16));
+        let (rank, at) = least_of(words.map(|words| {
+            let words = load(words);
+            let times = _mm_and_si128(_mm_sub_epi16(words, base), time);
+            _mm_or_si128(times, _mm_and_si128(_mm_xor_si128(words, flip), class))
+        }));
+        (rank as u16 ^ SIGN, at)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn first_avx2(words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+        let [base, flip] = [requests.base, requests.flip].map(|it| _mm256_set1_epi16(it as i16));
+        let [time, class] = [TIME, CLASS].map(|it| _mm256_set1_epi16(it as i16));
+        let [low, high] = words.map(load);
+        let words = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
+        let times = _mm256_and_si256(_mm256_sub_epi16(words, base), time);
+        let classes = _mm256_and_si256(_mm256_xor_si256(words, flip), class);
+        let ranks = _mm256_or_si256(times, classes);
+        let both = [_mm256_castsi256_si128(ranks), _mm256_extracti128_si256::<1>(ranks)];
+        let least = _mm_minpos_epu16(_mm_min_epu16(both[0], both[1]));
+        let same = _mm256_cmpeq_epi16(ranks, _mm256_broadcastw_epi16(least));
+        // Two bits a word.
+        let which = _mm256_movemask_epi8(same) as u32;
+        (_mm_extract_epi16::<0>(least) as u16, which.trailing_zeros() as usize / 2 % 16)
+    }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn least_of(words: [__m128i; 2]) -> (i16, usize) {
         let least = _mm_min_epi16(words[0], words[1]);
         let least = _mm_min_epi16(least, _mm_shuffle_epi32::<0b0100_1110>(least));
         let least = _mm_min_epi16(least, _mm_shuffle_epi32::<0b1011_0001>(least));
@@ -73,10 +200,17 @@ mod x86 {
     }
 
     #[inline(always)]
+    fn load(words: &[u16; 8]) -> __m128i {
+        vector(words.map(|word| word as i16))
+    }
+
+    #[inline(always)]
     fn vector(words: [i16; 8]) -> __m128i {
         // SAFETY: both are 16 bytes, and any bytes are a vector.
         unsafe { core::mem::transmute::<[i16; 8], __m128i>(words) }
     }
+
+    const SIGN: u16 = 1 << 15;
 }
 
 #[cfg(all(test, not(loom)))]
@@ -90,14 +224,13 @@ mod tests {
             let mut words = [[9_i16; 8]; 2];
             words[at / 8][at % 8] = -3;
             let same = words.map(|words| words.map(|word| word as u16));
-            assert_eq!(equal(same.each_ref(), -3_i16 as u16), 1 << at);
-            assert_eq!(equal(same.each_ref(), 9), 0xffff ^ 1 << at);
-            assert_eq!((least(words), equal(same.each_ref(), 0)), ((-3, at), 0));
+            assert_eq!(Base.equal(same.each_ref(), -3_i16 as u16), 1 << at);
+            assert_eq!(Base.equal(same.each_ref(), 9), 0xffff ^ 1 << at);
+            assert_eq!((Base.least(words), Base.equal(same.each_ref(), 0)), ((-3, at), 0));
         }
     }
 
-    #[test]
-    fn both_versions_agree() {
+    fn agrees(by: impl Words) {
         let mut rng = Rng::new(4);
         for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
             // Few different ones, and those at both ends.
@@ -105,8 +238,27 @@ mod tests {
             let words: [[i16; 8]; 2] = [(); 2].map(|()| [(); 8].map(|()| word(&mut rng)));
             let wanted = word(&mut rng) as u16;
             let same = words.map(|words| words.map(|word| word as u16));
-            assert_eq!(least(words), portable::least(words));
-            assert_eq!(equal(same.each_ref(), wanted), portable::equal(same.each_ref(), wanted));
+            assert_eq!(by.least(words), portable::least(words));
+            assert_eq!(by.equal(same.each_ref(), wanted), portable::equal(same.each_ref(), wanted));
+            let any = [(); 2].map(|()| [(); 8].map(|()| rng.next() as u16));
+            let requests =
+                Requests { base: rng.next() as u16, ..Requests::of(0, rng.next() % 2 == 0) };
+            for words in [same, any] {
+                let words = words.each_ref();
+                assert_eq!(by.first(words, &requests), portable::first(words, &requests));
+            }
+        }
+    }
+
+    #[test]
+    fn all_versions_agree() {
+        agrees(Base);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: as was just asked.
+            agrees(unsafe { Avx2::new() });
+        } else {
+            testing::skip("no avx2");
         }
     }
 }

@@ -1,19 +1,57 @@
 //! Flows that are found or made, a batch at a time.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use super::{Core, TURNS, Table};
 use crate::exact::flow::age::Prefer;
 use crate::exact::flow::hint::{HINTS_LAST, Hint, Sure};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::exact::flow::words::Avx2;
+use crate::exact::flow::words::{Base, Words};
 use crate::exact::flow::{FlowId, FlowKey, OnGone, Why};
 use crate::hint::prefetch_at;
 use crate::interleave::{interleave, turn};
+use crate::lpm::isa::Isa;
 
 impl<C: Core> Table<C> {
+    /// Claims by the instructions that the table was built for.
+    pub(super) fn claim_groups_by(
+        &mut self,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        match self.isa {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: the others exist only where the processor has AVX2, BMI2 and POPCNT.
+            isa if isa != Isa::Portable => unsafe {
+                self.claim_groups_avx2(expires, keys, ids, gone);
+            },
+            _ => self.claim_groups(Base, expires, keys, ids, gone),
+        }
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn claim_groups_avx2(
+        &mut self,
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        // SAFETY: it is enabled here.
+        self.claim_groups(unsafe { Avx2::new() }, expires, keys, ids, gone);
+    }
+
     /// Four groups are under way: of one the lines come, of the two before it the entries,
     /// and that before all is claimed. So reads of some keys go on beside the work for others.
-    pub(super) fn claim_groups(
+    #[inline(always)]
+    fn claim_groups(
         &mut self,
+        words: impl Words,
         expires: u64,
         keys: &[FlowKey],
         ids: &mut [FlowId],
@@ -33,21 +71,59 @@ impl<C: Core> Table<C> {
             if (1..=groups).contains(&step) {
                 let n = part(step - 1).len();
                 for (hash, hint) in asked[(step - 1) % UNDER_WAY][..n].iter_mut() {
-                    *hint = self.core.peek(*hash, hint);
+                    *hint = self.core.peek(words, *hash, hint);
                 }
             }
             let Some(group) = step.checked_sub(1 + PEEKED) else { continue };
-            for (i, (hash, hint)) in part(group).zip(&asked[group % UNDER_WAY]) {
-                let key = &keys[i];
-                if let Sure::Found(id) = self.core.sure(key, hint) {
-                    self.meet(id);
-                    ids[i] = id;
-                    continue;
-                }
-                let (before, rest) = ids.split_at_mut(i);
-                rest[0] = self.claim_unsure(*hash, key, hint, expires, before, gone);
+            let (part, asked) = (part(group), &asked[group % UNDER_WAY]);
+            for (i, (_, hint)) in part.clone().zip(asked) {
+                let Sure::Found(id) = self.core.sure(&keys[i], hint) else {
+                    self.claim_group(
+                        i..part.end,
+                        &asked[i - part.start..],
+                        expires,
+                        keys,
+                        ids,
+                        gone,
+                    );
+                    break;
+                };
+                self.meet(id);
+                ids[i] = id;
             }
         }
+    }
+
+    /// Claims the keys of `part`, of which `asked` is known: the rest of a group from the first on
+    /// that is not found at once. In a function of its own, so that it has all registers.
+    #[inline(never)]
+    fn claim_group(
+        &mut self,
+        part: Range<usize>,
+        asked: &[(u64, Hint)],
+        expires: u64,
+        keys: &[FlowKey],
+        ids: &mut [FlowId],
+        gone: &mut OnGone<'_>,
+    ) {
+        let mut terms = self.books.terms(CLAIMED);
+        for (i, (hash, hint)) in part.zip(asked) {
+            let key = &keys[i];
+            let id = match self.core.sure(key, hint) {
+                Sure::Found(id) => {
+                    self.meet(id);
+                    id
+                }
+                Sure::Absent => self.core.make(*hash, key, hint, &mut terms, gone),
+                Sure::Nothing => FlowId::NONE,
+            };
+            ids[i] = id;
+            if id.is_none() {
+                self.books.keep(&mut terms);
+                self.claim_unsure(*hash, key, hint, expires, (i, ids), gone);
+            }
+        }
+        self.books.keep(&mut terms);
     }
 
     /// In turns: the searches ask, and whose lines are there claims.
@@ -64,7 +140,7 @@ impl<C: Core> Table<C> {
             let hash = key.hash(&table.borrow().seed);
             let hint = table.borrow().core.ask_first(hash);
             turn().await;
-            table.borrow().core.peek(hash, &hint);
+            table.borrow().core.peek(Base, hash, &hint);
             turn().await;
             hash
         };
@@ -91,7 +167,7 @@ impl<C: Core> Table<C> {
         self.core.found(id);
     }
 
-    /// As [`Table::claim`], out of the way of flows that are found at once.
+    /// As [`Table::claim`], of key `i`; out of the way of flows that are found or made at once.
     #[inline(never)]
     fn claim_unsure(
         &mut self,
@@ -99,10 +175,11 @@ impl<C: Core> Table<C> {
         key: &FlowKey,
         hint: &Hint,
         expires: u64,
-        before: &[FlowId],
+        (i, ids): (usize, &mut [FlowId]),
         gone: &mut OnGone<'_>,
-    ) -> FlowId {
-        self.claim(hash, key, hint, expires, before, gone)
+    ) {
+        let (before, rest) = ids.split_at_mut(i);
+        rest[0] = self.claim(hash, key, hint, expires, before, gone);
     }
 
     /// The flow of `key`, found or made; those `before` it in the batch stay.
@@ -184,7 +261,7 @@ impl<C: Core> Table<C> {
         if self.core.hold(before) {
             hint = &Hint::NONE;
         }
-        let id = self.core.first_to_go(hash, prefer, hint)?;
+        let id = self.core.first_to_go(hash, prefer, hint, before)?;
         let stays = || !self.books.is_soon(&self.core.flows()[id.place as usize]);
         if prefer == Prefer::RequestsOnly && stays() {
             return None;

@@ -94,3 +94,29 @@ fn time_may_run_anywhere() {
         twin.agrees(&keys(0..150));
     }
 }
+
+/// Which flow goes does not depend on the processor.
+#[test]
+fn every_instruction_set_makes_the_same_choices() {
+    let (size, rounds) = if cfg!(miri) { (60, 12) } else { (300, 2_000) };
+    for isa in ["avx2", "avx512"] {
+        if crate::lpm::isa::Isa::named(isa).is_none() {
+            testing::skip(format_args!("no {isa}"));
+            continue;
+        }
+        let mut rngs = [(); 2].map(|()| Rng::new(9));
+        let mut twins =
+            ["portable", isa].map(|isa| Twin::new(built(ours(), size, &[("isa", isa)])));
+        let mut now = SECOND;
+        for round in 0..rounds {
+            for (rng, twin) in rngs.iter_mut().zip(&mut twins) {
+                step(rng, twin, now, 2 * size as u64);
+            }
+            let [portable, other] = &twins;
+            assert!(portable.went == other.went && portable.map == other.map, "{isa}, {round}");
+            now += (round * round) % (SECOND / 10);
+        }
+        let goes = twins.each_ref().map(|twin| twin.table.counts().replaced);
+        assert!(goes[0] == goes[1] && (cfg!(miri) || goes[0][0] > 100), "{goes:?}");
+    }
+}
