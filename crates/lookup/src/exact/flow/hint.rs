@@ -1,5 +1,5 @@
-//! What a first look at the lines of a key has found, for the second: good until one of the
-//! lines is written.
+//! What a first look at the lines of a key has found, for the second: that the tag is not there,
+//! and that a slot is free, or goes, has to be seen again, which is less than to look for it.
 
 use super::FlowId;
 
@@ -73,19 +73,23 @@ impl Hint {
         (self.kind == Kind::Found).then_some(FlowId::at(self.place, self.slot))
     }
 
+    /// Has the key been looked for?
+    #[inline(always)]
+    pub(super) fn is_known(&self) -> bool {
+        self.kind != Kind::Unknown
+    }
+
     #[inline(always)]
     pub(super) fn goes_id(&self) -> Option<FlowId> {
         (self.kind == Kind::Goes).then_some(FlowId::at(self.place, self.slot))
     }
 }
 
-/// Which lines were written since a hint was given, by the low bits of their numbers.
+/// Whether hints are still good at all.
 ///
-/// Groups are counted: a hint of one group is used [`HINTS_LAST`] later. A mark says in which group a
-/// line was written last; where the count runs over, hints are doubted, not trusted.
-pub(super) struct Touched {
-    marks: [u16; MARKS],
-    /// The group under way.
+/// Groups are counted: a hint of one group is used [`HINTS_LAST`] later.
+pub(super) struct Groups {
+    /// The one under way.
     now: u64,
     /// Hints of this group and those before it are invalid.
     renewed: u64,
@@ -93,29 +97,24 @@ pub(super) struct Touched {
     moved: u64,
 }
 
-impl Default for Touched {
+impl Default for Groups {
     fn default() -> Self {
-        Touched { marks: [0; MARKS], now: HINTS_LAST + 1, renewed: 0, moved: 0 }
+        Groups { now: HINTS_LAST + 1, renewed: 0, moved: 0 }
     }
 }
 
-impl Touched {
+impl Groups {
     /// Another group begins; with `anew` what hints said before is invalid.
     #[inline(always)]
-    pub(super) fn begin_group(&mut self, anew: bool) {
+    pub(super) fn begin(&mut self, anew: bool) {
         if anew {
             self.renewed = self.now;
         }
         self.now += 1;
     }
 
-    #[inline(always)]
-    pub(super) fn mark(&mut self, line: usize) {
-        self.marks[line % MARKS] = self.now as u16;
-    }
-
-    /// Any line may have been written, and flows moved.
-    pub(super) fn mark_all(&mut self) {
+    /// Flows are moved.
+    pub(super) fn move_some(&mut self) {
         (self.renewed, self.moved) = (self.now, self.now + HINTS_LAST);
     }
 
@@ -125,19 +124,12 @@ impl Touched {
         self.now <= self.moved
     }
 
-    /// Is what `hint` says, of the group [`HINTS_LAST`] before, still so?
+    /// True where hints of the group [`HINTS_LAST`] before are of the same order.
     #[inline(always)]
-    pub(super) fn agrees(&self, hint: &Hint) -> bool {
-        let ago = |line: u32| (self.now as u16).wrapping_sub(self.marks[line as usize % MARKS]);
-        let was_written = |line: u32| ago(line) <= HINTS_LAST as u16;
-        let [one, two] = hint.lines;
-        let is_new = self.renewed + HINTS_LAST < self.now;
-        hint.kind != Kind::Unknown && is_new && !was_written(one) && !was_written(two)
+    pub(super) fn are_alike(&self) -> bool {
+        self.renewed + HINTS_LAST < self.now
     }
 }
 
 /// Groups from the one in which a hint is given to that in which it is used.
 pub(super) const HINTS_LAST: u64 = 2;
-
-/// Of groups of 8 keys one key in 50 looks again without need.
-const MARKS: usize = 2048;

@@ -125,12 +125,12 @@ impl Index {
         (line.tags[slot.slot], line.ages[slot.slot]) = (tag, age);
     }
 
-    /// The line of the slot of this number, and the slot's tag and age.
+    /// Tag and age of the slot of this number.
     #[inline(always)]
-    pub(super) fn slot_mut(&mut self, number: u32) -> Option<(usize, &mut u16, &mut u16)> {
+    pub(super) fn slot_mut(&mut self, number: u32) -> Option<(&mut u16, &mut u16)> {
         let Slot { bucket, slot } = slot_at(number);
         let line = self.lines.as_mut_slice().get_mut(bucket)?;
-        Some((bucket, &mut line.tags[slot], &mut line.ages[slot]))
+        Some((&mut line.tags[slot], &mut line.ages[slot]))
     }
 
     pub(super) fn free(&mut self, slot: Slot) {
@@ -170,18 +170,19 @@ impl Index {
         Base.equal(lines.map(|line| &self.lines[line].ages), FREE)
     }
 
-    /// Of the flows in `lines` the one that goes first.
+    /// Of the flows in `lines`, which are those of `hash`, the one that goes first. Of requests that
+    /// go at the same time another for each hash: always the first would be the newest.
     #[inline(always)]
     pub(super) fn first_to_go(
         &self,
         words: impl Words,
-        lines: [usize; 2],
+        (lines, hash): ([usize; 2], u64),
         order: &Order,
     ) -> Option<Slot> {
         let slot = |at| Slot { bucket: Self::line_of(lines, at), slot: at % SLOTS };
         if let Some(requests) = order.requests() {
             let ages = [&self.lines[lines[0]].ages, &self.lines[lines[1]].ages];
-            let (first, at) = words.first(ages, requests);
+            let (first, at) = words.first(ages, requests, (hash >> TAG_BITS) as u32);
             if first < requests.others {
                 return Some(slot(at));
             }
@@ -272,6 +273,8 @@ pub(super) fn slot_at(number: u32) -> Slot {
 fn below(hash: u32, n: usize) -> usize {
     crate::hash::below(hash, n as u64) as usize
 }
+
+const TAG_BITS: u32 = u16::BITS;
 
 /// Flows named by a line.
 pub(super) const SLOTS: usize = 8;

@@ -54,8 +54,8 @@ pub(super) trait Core: Send {
     }
 
     /// What `hint` still says about `key`.
-    fn sure(&self, key: &FlowKey, hint: &Hint) -> Sure {
-        let _ = (key, hint);
+    fn sure(&self, hash: u64, key: &FlowKey, hint: &Hint) -> Sure {
+        let _ = (hash, key, hint);
         Sure::Nothing
     }
 

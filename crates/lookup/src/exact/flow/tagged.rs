@@ -36,7 +36,7 @@
 //! replaced once.
 
 use super::age::{Clock, FREE, Near, Order, Prefer, is_free};
-use super::hint::{Hint, Sure, Touched};
+use super::hint::{Groups, Hint, Sure};
 use super::index::{Around, Index, SLOTS, number, slot_at};
 use super::memory::zeroed;
 use super::size::{OUR_OPTIONS, Size, TAGGED_OPTIONS, card};
@@ -81,7 +81,7 @@ struct Tagged<const MOST: usize> {
     flows: Pages<Flow>,
     search: Search,
     /// Of the batch under way.
-    touched: Touched,
+    groups: Groups,
     order: Option<(Prefer, Order)>,
     /// What [`Tagged::order`] is of.
     ordered: (Option<Prefer>, bool),
@@ -116,12 +116,12 @@ fn build<const MOST: usize>(
     let flows = zeroed(entry.card, lines * SLOTS)?;
     let clock = Clock::new(size.second, size.keep_s);
     let index = Index::new(zeroed(entry.card, lines)?, size.seed, clock);
-    let (search, touched) = (Search::default(), Touched::default());
+    let (search, groups) = (Search::default(), Groups::default());
     let core = Tagged::<MOST> {
         index,
         flows,
         search,
-        touched,
+        groups,
         order: None,
         ordered: (None, false),
         expires: 0,
@@ -165,11 +165,10 @@ impl<const MOST: usize> Tagged<MOST> {
         let (order, lines) = (self.index.clock.order(prefer), self.index.lines_of(hash));
         // Each slot is written anew at most once: its word is right then, or it does not go.
         for _ in 0..=2 * SLOTS {
-            let slot = self.index.first_to_go(Base, lines, &order)?;
+            let slot = self.index.first_to_go(Base, (lines, hash), &order)?;
             let id = self.id(slot);
             if self.is_new(id, ids) {
                 self.index.set_age(slot, self.used);
-                self.touched.mark(slot.bucket);
                 self.pinned.push(id);
                 continue;
             }
@@ -179,7 +178,6 @@ impl<const MOST: usize> Tagged<MOST> {
             let flow = &self.flows[self.index.place(slot) as usize];
             let word = self.index.clock.word_of(flow);
             self.index.set_age(slot, word);
-            self.touched.mark(slot.bucket);
         }
         None
     }
@@ -187,7 +185,7 @@ impl<const MOST: usize> Tagged<MOST> {
     /// A slot that is free after others were moved.
     #[inline(never)]
     fn make_room(&mut self, hash: u64) -> Option<Slot> {
-        self.touched.mark_all();
+        self.groups.move_some();
         let lines = self.index.emptier(self.index.lines_of(hash));
         self.search.make_room(&mut Around::<MOST>(&mut self.index), lines)
     }
@@ -207,7 +205,6 @@ impl<const MOST: usize> Tagged<MOST> {
         self.pins = true;
         for &id in ids.iter().filter(|id| !id.is_none() && !id.is_new()) {
             if let Some(slot) = self.index.locate(id, &self.flows[id.place as usize]) {
-                self.touched.mark(slot.bucket);
                 self.index.set_age(slot, self.used);
             }
         }
@@ -218,7 +215,6 @@ impl<const MOST: usize> Tagged<MOST> {
     fn put(&mut self, id: FlowId, hash: u64, key: &FlowKey) -> FlowId {
         let slot = slot_at(id.slot());
         self.index.set(slot, hash as u16, if self.pins_new { self.used } else { self.fresh });
-        self.touched.mark(slot.bucket);
         self.flows.as_mut_slice()[id.place as usize] = Flow::new(key);
         id
     }
@@ -249,7 +245,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
     #[inline(always)]
     fn begin_group(&mut self, prefer: Option<Prefer>, is_full: bool) {
         let is_another = self.ordered != (prefer, is_full);
-        self.touched.begin_group(is_another);
+        self.groups.begin(is_another);
         if is_another {
             self.order_by(prefer, is_full);
         }
@@ -274,19 +270,21 @@ impl<const MOST: usize> Core for Tagged<MOST> {
             return hint.found(ask(slot));
         }
         let goes = match &self.order {
-            Some((_, order)) => self.index.first_to_go(words, lines, order),
+            Some((_, order)) => self.index.first_to_go(words, (lines, hash), order),
             None => self.index.empty_of(lines),
         };
         goes.map_or(hint.absent(), |slot| hint.goes(ask(slot)))
     }
 
     #[inline(always)]
-    fn sure(&self, key: &FlowKey, hint: &Hint) -> Sure {
+    fn sure(&self, hash: u64, key: &FlowKey, hint: &Hint) -> Sure {
         let Some(id) = hint.found_id() else {
-            return if self.touched.agrees(hint) { Sure::Absent } else { Sure::Nothing };
+            let is_so = hint.is_known() && self.groups.are_alike();
+            let is_absent = is_so && self.index.first_match(hint.lines(), hash).is_none();
+            return if is_absent { Sure::Absent } else { Sure::Nothing };
         };
         // Whatever was written since: a flow keeps its place, and its slot unless some were moved.
-        let is_it = self.flows[id.place as usize].is_of(key) && !self.touched.moved();
+        let is_it = self.flows[id.place as usize].is_of(key) && !self.groups.moved();
         if is_it { Sure::Found(id) } else { Sure::Nothing }
     }
 
@@ -306,7 +304,7 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         gone: &mut OnGone<'_>,
     ) -> FlowId {
         let Some(id) = hint.goes_id() else { return FlowId::NONE };
-        let Some((bucket, tag, word)) = self.index.slot_mut(id.slot()) else { return FlowId::NONE };
+        let Some((tag, word)) = self.index.slot_mut(id.slot()) else { return FlowId::NONE };
         let Some(flow) = self.flows.as_mut_slice().get_mut(id.place as usize) else {
             return FlowId::NONE;
         };
@@ -328,17 +326,14 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         (*tag, *word) = (hash as u16, self.fresh);
         *flow = Flow::new(key);
         flow.set_expires(self.expires);
-        self.touched.mark(bucket);
         id.as_new()
     }
 
     #[inline(always)]
     fn add(&mut self, hash: u64, key: &FlowKey, searches: bool, hint: &Hint) -> Option<FlowId> {
-        // Where one goes that is there, no slot is free.
-        let slot = match hint.goes_id().map(|id| slot_at(id.slot())) {
-            Some(slot) => self.index.is_free(slot).then_some(slot),
-            None => self.index.empty_of(self.index.lines_of(hash)),
-        };
+        let hinted = hint.goes_id().map(|id| slot_at(id.slot()));
+        let slot = hinted.filter(|&slot| self.index.is_free(slot));
+        let slot = slot.or_else(|| self.index.empty_of(self.index.lines_of(hash)));
         let slot = slot.or_else(|| if searches { self.make_room(hash) } else { None });
         slot.map(|slot| self.put(self.id(slot), hash, key))
     }
@@ -379,7 +374,6 @@ impl<const MOST: usize> Core for Tagged<MOST> {
         let slot = slot_at(id.slot());
         // Written where it says something new: a line of which nothing changes stays clean.
         if self.index.age(slot) != self.used {
-            self.touched.mark(slot.bucket);
             self.index.set_age(slot, self.used);
         }
     }

@@ -19,8 +19,9 @@ pub(super) trait Words: Copy {
     /// The least of `words`, and the first that is it.
     fn least(self, words: [[i16; 8]; 2]) -> (i16, usize);
 
-    /// The least [rank](Requests::rank) of `words`, and the first that has it.
-    fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize);
+    /// The least [rank](Requests::rank) of `words`, and one that has it: the first from the one at
+    /// `turn` on, round the end.
+    fn first(self, words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize);
 }
 
 /// What every processor has.
@@ -43,8 +44,8 @@ impl Words for Base {
     }
 
     #[inline(always)]
-    fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize) {
-        portable::first(words, requests)
+    fn first(self, words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize) {
+        portable::first(words, requests, turn)
     }
 }
 
@@ -67,11 +68,13 @@ mod portable {
     }
 
     #[inline(always)]
-    pub(super) fn first(words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+    pub(super) fn first(words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize) {
         let ranks = words.into_iter().flatten().map(|&word| requests.rank(word));
-        let numbered = ranks.zip(0..).map(|(rank, at)| u32::from(rank) << 4 | at);
+        // In a turn each is as many places on as there are from `turn` to it.
+        let places = (0..).map(|at: u32| at.wrapping_sub(turn) % 16);
+        let numbered = ranks.zip(places).map(|(rank, at)| u32::from(rank) << 4 | at);
         let least = numbered.fold(u32::MAX, u32::min);
-        ((least >> 4) as u16, (least & 15) as usize)
+        ((least >> 4) as u16, ((least & 15).wrapping_add(turn) % 16) as usize)
     }
 }
 
@@ -96,9 +99,9 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+        fn first(self, words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize) {
             // SAFETY: each x86-64 has SSE2.
-            unsafe { first(words, requests) }
+            unsafe { first(words, requests, turn) }
         }
     }
 
@@ -127,9 +130,9 @@ mod x86 {
         }
 
         #[inline(always)]
-        fn first(self, words: Lines<'_>, requests: &Requests) -> (u16, usize) {
+        fn first(self, words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize) {
             // SAFETY: there is an `Avx2` only where the processor has it.
-            unsafe { first_avx2(words, requests) }
+            unsafe { first_avx2(words, requests, turn) }
         }
     }
 
@@ -143,29 +146,33 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "sse2")]
     fn least(words: [[i16; 8]; 2]) -> (i16, usize) {
-        least_of(words.map(vector))
+        let (least, which) = least_of(words.map(vector));
+        (least, which.trailing_zeros() as usize % 16)
     }
 
     /// The signs of all ranks are changed: SSE2 has no least of numbers without one.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn first(words: Lines<'_>, requests: &Requests) -> (u16, usize) {
-        let [base, flip] =
-            [requests.base, requests.flip ^ SIGN].map(|it| _mm_set1_epi16(it as i16));
-        let [time, class] = [TIME, CLASS].map(|it| _mm_set1_epi16(it as i16));
-        let (rank, at) = least_of(words.map(|words| {
+    fn first(words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize) {
+        let set = |word: u16| _mm_set1_epi16(word as i16);
+        let [base, flip] = [requests.base, requests.flip ^ SIGN].map(set);
+        let [time, class] = [TIME, CLASS].map(set);
+        let (rank, which) = least_of(words.map(|words| {
             let words = load(words);
             let times = _mm_and_si128(_mm_sub_epi16(words, base), time);
             _mm_or_si128(times, _mm_and_si128(_mm_xor_si128(words, flip), class))
         }));
-        (rank as u16 ^ SIGN, at)
+        let turn = turn % 16;
+        let from = (which | which << 16).rotate_right(turn).trailing_zeros();
+        (rank as u16 ^ SIGN, (from + turn) as usize % 16)
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn first_avx2(words: Lines<'_>, requests: &Requests) -> (u16, usize) {
-        let [base, flip] = [requests.base, requests.flip].map(|it| _mm256_set1_epi16(it as i16));
-        let [time, class] = [TIME, CLASS].map(|it| _mm256_set1_epi16(it as i16));
+    fn first_avx2(words: Lines<'_>, requests: &Requests, turn: u32) -> (u16, usize) {
+        let set = |word: u16| _mm256_set1_epi16(word as i16);
+        let [base, flip] = [requests.base, requests.flip].map(set);
+        let [time, class] = [TIME, CLASS].map(set);
         let [low, high] = words.map(load);
         let words = _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(low), high);
         let times = _mm256_and_si256(_mm256_sub_epi16(words, base), time);
@@ -175,21 +182,22 @@ mod x86 {
         let least = _mm_minpos_epu16(_mm_min_epu16(both[0], both[1]));
         let same = _mm256_cmpeq_epi16(ranks, _mm256_broadcastw_epi16(least));
         // Two bits a word.
-        let which = _mm256_movemask_epi8(same) as u32;
-        (_mm_extract_epi16::<0>(least) as u16, which.trailing_zeros() as usize / 2 % 16)
+        let (which, turn) = (_mm256_movemask_epi8(same) as u32, turn % 16);
+        let from = which.rotate_right(2 * turn).trailing_zeros() / 2;
+        (_mm_extract_epi16::<0>(least) as u16, (from + turn) as usize % 16)
     }
 
+    /// The least, and of each word that it is a bit.
     #[inline]
     #[target_feature(enable = "sse2")]
-    fn least_of(words: [__m128i; 2]) -> (i16, usize) {
+    fn least_of(words: [__m128i; 2]) -> (i16, u32) {
         let least = _mm_min_epi16(words[0], words[1]);
         let least = _mm_min_epi16(least, _mm_shuffle_epi32::<0b0100_1110>(least));
         let least = _mm_min_epi16(least, _mm_shuffle_epi32::<0b1011_0001>(least));
         let least = _mm_min_epi16(least, _mm_shufflelo_epi16::<0b1011_0001>(least));
         let least = _mm_extract_epi16::<0>(least) as i16;
         let all = _mm_set1_epi16(least);
-        let which = bits(words.map(|words| _mm_cmpeq_epi16(words, all)));
-        (least, which.trailing_zeros() as usize % 16)
+        (least, bits(words.map(|words| _mm_cmpeq_epi16(words, all))))
     }
 
     /// Of each word, all ones or zeros, a bit.
@@ -245,7 +253,9 @@ mod tests {
                 Requests { base: rng.next() as u16, ..Requests::of(0, rng.next() % 2 == 0) };
             for words in [same, any] {
                 let words = words.each_ref();
-                assert_eq!(by.first(words, &requests), portable::first(words, &requests));
+                let turn = rng.next() as u32;
+                let first = by.first(words, &requests, turn);
+                assert_eq!(first, portable::first(words, &requests, turn), "{turn}");
             }
         }
     }

@@ -76,8 +76,8 @@ impl<C: Core> Table<C> {
             }
             let Some(group) = step.checked_sub(1 + PEEKED) else { continue };
             let (part, asked) = (part(group), &asked[group % UNDER_WAY]);
-            for (i, (_, hint)) in part.clone().zip(asked) {
-                let Sure::Found(id) = self.core.sure(&keys[i], hint) else {
+            for (i, (hash, hint)) in part.clone().zip(asked) {
+                let Sure::Found(id) = self.core.sure(*hash, &keys[i], hint) else {
                     self.claim_group(
                         i..part.end,
                         &asked[i - part.start..],
@@ -109,7 +109,7 @@ impl<C: Core> Table<C> {
         let mut terms = self.books.terms(CLAIMED);
         for (i, (hash, hint)) in part.zip(asked) {
             let key = &keys[i];
-            let id = match self.core.sure(key, hint) {
+            let id = match self.core.sure(*hash, key, hint) {
                 Sure::Found(id) => {
                     self.meet(id);
                     id
@@ -193,7 +193,7 @@ impl<C: Core> Table<C> {
         before: &[FlowId],
         gone: &mut OnGone<'_>,
     ) -> FlowId {
-        let found = match self.core.sure(key, hint) {
+        let found = match self.core.sure(hash, key, hint) {
             Sure::Found(id) => Some(id),
             Sure::Absent => None,
             Sure::Nothing => {
