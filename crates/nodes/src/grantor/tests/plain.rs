@@ -17,7 +17,7 @@ use super::super::ip_tunnel::{IpTunnel, Tunnels, is_ours, lead_on};
 use super::super::lanes::Asks;
 use super::super::nets::Nets;
 use super::super::settings::{Counters, Ecn, Settings};
-use super::rig::{in_v4_from, in_v6};
+use super::rig::{Rig, datagram, datagram6, grant, in_v4, in_v4_from, in_v6};
 use crate::family::{V4, V6};
 use crate::lanes::Iface;
 use crate::parse::cut::Uncut;
@@ -238,4 +238,26 @@ fn what_is_plain_goes_where_the_definition_says() {
     }
     let shadow = settings(Ecn::Deployed, true);
     assert_eq!((agree4(shadow.clone(), 20).0, agree6(shadow, 20).0), (0, 0));
+}
+
+/// Networks are compared with those of the packets before, but never with those of other settings.
+#[test]
+fn changed_settings_hold_for_the_next_vector() {
+    let mut rig = Rig::new(grant);
+    let sent = [in_v4(1, &datagram(1, 9)), in_v6(1, 0, &datagram6(1, 9))];
+    let reasons =
+        |rig: &mut Rig, why| ["ip4_tunnel", "ip6_tunnel"].map(|node| rig.dropped(node, why));
+    assert_eq!(rig.send(&sent).len(), 2);
+    let before = rig.settings.load(rig.thread.guard()).clone();
+    rig.change(|settings| settings.serves = Nets::default());
+    assert_eq!((rig.send(&sent).len(), reasons(&mut rig, "not_served")), (0, [1, 1]));
+    rig.change(|settings| {
+        settings.serves = before.serves;
+        settings.gatekeepers = Nets::default();
+    });
+    assert_eq!((rig.send(&sent).len(), reasons(&mut rig, "stranger")), (0, [1, 1]));
+    rig.change(|settings| settings.gatekeepers = before.gatekeepers);
+    assert_eq!(rig.send(&sent).len(), 2);
+    rig.change(|settings| settings.shadow = true);
+    assert_eq!((rig.send(&sent).len(), reasons(&mut rig, "shadow")), (0, [1, 1]));
 }
